@@ -1,0 +1,276 @@
+/*
+ * counter.c - the binary counter protocol, from frames to messages and back.
+ *
+ * Requests and replies are framed alike: a header tells the length of the body, and everything that
+ * can be refused from the header is refused there, so nothing is ever buffered for it. What the
+ * body of a request holds is data, not code: a row per opcode names the fields it has, and the same
+ * row drives reading and writing, in the one order in which fields appear.
+ */
+#include "proto/counter.h"
+
+#include <string.h>
+
+/* Where the fields of the header are. */
+#define AT_OPCODE   1
+#define AT_STATUS   2
+#define AT_BODY_LEN 4
+#define AT_OPAQUE   8
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- Frames --------------------------------------------------------------------------------- */
+
+struct frame {
+    uint8_t opcode;
+    uint8_t status; /* of a reply; the flags of a request */
+    uint8_t opaque[4];
+    struct bytes body;
+};
+
+/* CTR_OK, MORE, TOO_LONG or BAD_MAGIC, and *frame_r and *used_r as the parsers promise them. */
+static enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8_t magic,
+                                   uint32_t body_max, struct frame *frame_r, size_t *used_r)
+{
+    *frame_r = (struct frame){0};
+    *used_r = 0;
+    if (len > AT_OPCODE)
+        frame_r->opcode = data[AT_OPCODE];
+    if (len > AT_STATUS)
+        frame_r->status = data[AT_STATUS];
+    for (size_t i = 0; i < sizeof(frame_r->opaque) && AT_OPAQUE + i < len; i++)
+        frame_r->opaque[i] = data[AT_OPAQUE + i];
+    if (len > 0 && data[0] != magic)
+        return CTR_BAD_MAGIC;
+    if (len < CTR_HEADER) {
+        *used_r = CTR_HEADER;
+        return CTR_MORE;
+    }
+    uint32_t body_len = wire_load_u32(data + AT_BODY_LEN);
+    if (body_len > body_max)
+        return CTR_TOO_LONG;
+    *used_r = CTR_HEADER + (size_t)body_len;
+    if (len < *used_r)
+        return CTR_MORE;
+    frame_r->body = (struct bytes){.data = data + CTR_HEADER, .len = body_len};
+    return CTR_OK;
+}
+
+static uint8_t *store_header(uint8_t magic, uint8_t opcode, uint8_t status, const uint8_t opaque[4],
+                             uint32_t body_len, uint8_t *to)
+{
+    *to++ = magic;
+    *to++ = opcode;
+    *to++ = status;
+    *to++ = 0;
+    to = wire_store_u32(to, body_len);
+    memcpy(to, opaque, 4);
+    return to + 4;
+}
+
+static uint8_t *store_bytes(uint8_t *to, const void *data, size_t len)
+{
+    if (len > 0)
+        memcpy(to, data, len);
+    return to + len;
+}
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+/* The body of each opcode's request: the fields it has, which stand in this order. */
+static const struct shape {
+    uint8_t opcode;
+    bool units;
+    bool maximum;
+    bool name;
+} shapes[] = {
+    {CTR_NOOP, false, false, false},  {CTR_GET, false, false, true},
+    {CTR_ACQUIRE, true, true, true},  {CTR_RELEASE, true, false, true},
+    {CTR_STATS, false, false, false}, {CTR_DUMP, false, false, false},
+};
+
+static const struct shape *shape_of(uint8_t opcode)
+{
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        if (shapes[i].opcode == opcode)
+            return &shapes[i];
+    }
+    return NULL;
+}
+
+/* Reads the fields of `shape` into *req; false where they are wrong (*req is then half filled). */
+static bool read_fields(const struct shape *shape, struct bytes body, struct ctr_request *req)
+{
+    struct wire_reader r = wire_reader_of(body.data, body.len);
+    if (shape->units)
+        req->units = wire_take_u32(&r);
+    if (shape->maximum)
+        req->maximum = wire_take_u32(&r);
+    if (shape->name) {
+        req->name.len = wire_take_u16(&r);
+        req->name.data = wire_take(&r, req->name.len);
+    }
+    if (r.failed || (shape->name && req->name.len == 0))
+        return false;
+    return !shape->maximum || (req->units > 0 && req->units <= req->maximum);
+}
+
+enum ctr_parsed ctr_parse_request(const uint8_t *data, size_t len, struct ctr_request *req_r,
+                                  size_t *used_r)
+{
+    struct frame frame;
+    enum ctr_parsed framed =
+        parse_frame(data, len, CTR_MAGIC_REQUEST, CTR_BODY_MAX, &frame, used_r);
+    struct ctr_request req = {.opcode = frame.opcode};
+    memcpy(req.opaque, frame.opaque, sizeof(req.opaque));
+    *req_r = req;
+    if (framed != CTR_OK)
+        return framed;
+    const struct shape *shape = shape_of(frame.opcode);
+    if (!shape)
+        return CTR_UNKNOWN;
+    if (!read_fields(shape, frame.body, &req))
+        return CTR_BAD_ARGS;
+    *req_r = req;
+    return CTR_OK;
+}
+
+size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t room)
+{
+    const struct shape *shape = shape_of(req->opcode);
+    if (!shape || (shape->name && req->name.len > CTR_NAME_MAX))
+        return 0;
+    size_t body_len = (shape->units ? 4u : 0u) + (shape->maximum ? 4u : 0u) +
+                      (shape->name ? 2 + req->name.len : 0);
+    if (room < CTR_HEADER + body_len)
+        return 0;
+    to = store_header(CTR_MAGIC_REQUEST, req->opcode, 0, req->opaque, (uint32_t)body_len, to);
+    if (shape->units)
+        to = wire_store_u32(to, req->units);
+    if (shape->maximum)
+        to = wire_store_u32(to, req->maximum);
+    if (shape->name) {
+        to = wire_store_u16(to, (uint16_t)req->name.len);
+        (void)store_bytes(to, req->name.data, req->name.len);
+    }
+    return CTR_HEADER + body_len;
+}
+
+/* ---- Replies, as the server writes them ----------------------------------------------------- */
+
+const char *ctr_status_text(uint8_t status)
+{
+    static const struct {
+        uint8_t status;
+        const char *text;
+    } texts[] = {
+#define ROW(name, number, text) {number, text},
+        CTR_STATUSES(ROW)
+#undef ROW
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        if (texts[i].status == status)
+            return texts[i].text;
+    }
+    return "";
+}
+
+size_t ctr_compose_header(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
+                          uint32_t body_len, uint8_t *to)
+{
+    store_header(CTR_MAGIC_REPLY, opcode, (uint8_t)status, opaque, body_len, to);
+    return CTR_HEADER;
+}
+
+size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
+                          uint8_t *to)
+{
+    const char *text = ctr_status_text((uint8_t)status);
+    size_t len = strlen(text);
+    to += ctr_compose_header(opcode, opaque, status, (uint32_t)len, to);
+    (void)store_bytes(to, text, len);
+    return CTR_HEADER + len;
+}
+
+size_t ctr_compose_number(uint8_t opcode, const uint8_t opaque[4], uint32_t number, uint8_t *to)
+{
+    to += ctr_compose_header(opcode, opaque, CTR_STATUS_SUCCESS, 4, to);
+    (void)wire_store_u32(to, number);
+    return CTR_HEADER + 4;
+}
+
+size_t ctr_compose_dump(const uint8_t opaque[4], uint32_t consumption, uint32_t peak,
+                        struct bytes name, uint8_t *to)
+{
+    to += ctr_compose_header(CTR_DUMP, opaque, CTR_STATUS_SUCCESS, 10 + (uint32_t)name.len, to);
+    to = wire_store_u32(to, consumption);
+    to = wire_store_u32(to, peak);
+    to = wire_store_u16(to, (uint16_t)name.len);
+    (void)store_bytes(to, name.data, name.len);
+    return CTR_DUMP_LEN(name.len);
+}
+
+size_t ctr_compose_stat(const char *name, const char *value, uint8_t *to, size_t room)
+{
+    size_t name_len = strlen(name);
+    size_t value_len = strlen(value);
+    if (name_len > UINT16_MAX || value_len > UINT16_MAX || room < 4 + name_len + value_len)
+        return 0;
+    to = wire_store_u16(to, (uint16_t)name_len);
+    to = wire_store_u16(to, (uint16_t)value_len);
+    to = store_bytes(to, name, name_len);
+    (void)store_bytes(to, value, value_len);
+    return 4 + name_len + value_len;
+}
+
+/* ---- Replies, as a client reads them -------------------------------------------------------- */
+
+enum ctr_parsed ctr_parse_reply(const uint8_t *data, size_t len, struct ctr_reply *reply_r,
+                                size_t *used_r)
+{
+    struct frame frame;
+    enum ctr_parsed framed =
+        parse_frame(data, len, CTR_MAGIC_REPLY, CTR_REPLY_BODY_MAX, &frame, used_r);
+    *reply_r =
+        (struct ctr_reply){.opcode = frame.opcode, .status = frame.status, .body = frame.body};
+    memcpy(reply_r->opaque, frame.opaque, sizeof(reply_r->opaque));
+    return framed;
+}
+
+bool ctr_reply_number(const struct ctr_reply *reply, uint32_t *number_r)
+{
+    if (reply->status != CTR_STATUS_SUCCESS || reply->body.len != 4)
+        return false;
+    *number_r = wire_load_u32(reply->body.data);
+    return true;
+}
+
+bool ctr_reply_dump(const struct ctr_reply *reply, uint32_t *consumption_r, uint32_t *peak_r,
+                    struct bytes *name_r)
+{
+    struct wire_reader r = wire_reader_of(reply->body.data, reply->body.len);
+    uint32_t consumption = wire_take_u32(&r);
+    uint32_t peak = wire_take_u32(&r);
+    struct bytes name = {.len = wire_take_u16(&r)};
+    name.data = wire_take(&r, name.len);
+    if (reply->status != CTR_STATUS_SUCCESS || r.failed || r.left > 0 || name.len == 0)
+        return false;
+    *consumption_r = consumption;
+    *peak_r = peak;
+    *name_r = name;
+    return true;
+}
+
+bool ctr_reply_stat(struct bytes *body, struct bytes *name_r, struct bytes *value_r)
+{
+    struct wire_reader r = wire_reader_of(body->data, body->len);
+    struct bytes name = {.len = wire_take_u16(&r)};
+    struct bytes value = {.len = wire_take_u16(&r)};
+    name.data = wire_take(&r, name.len);
+    value.data = wire_take(&r, value.len);
+    if (r.failed)
+        return false;
+    *body = (struct bytes){.data = r.at, .len = r.left};
+    *name_r = name;
+    *value_r = value;
+    return true;
+}

@@ -1,0 +1,582 @@
+/*
+ * poolcounter.c - the PoolCounter line protocol, from lines to requests and back.
+ *
+ * A request is read in three steps, each blind to the next: where the line ends (split_line), which
+ * verb it begins with (the table of verbs), and what that verb makes of the rest (its handler). A
+ * line is judged only when it is whole, or when it can no longer become one, so the answer never
+ * depends on how the network cut the bytes.
+ *
+ * STATS is one table of rows, each a label, a place in struct pc_stats and a notation. A notation
+ * writes a value and reads it back; what was read counts only if writing it again gives the same
+ * bytes, so each notation has one spelling and its reader may be simple.
+ */
+#include "proto/poolcounter.h"
+
+#include <string.h>
+
+#define NS_PER_S  ((uint64_t)1000000000)
+#define NS_PER_US ((uint64_t)1000)
+#define S_PER_MIN ((uint64_t)60)
+#define S_PER_H   ((uint64_t)3600)
+#define S_PER_DAY ((uint64_t)86400)
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- Bytes and words ------------------------------------------------------------------------ */
+
+static bool is_digit(uint8_t c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static uint8_t lower(uint8_t c)
+{
+    return c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
+}
+
+static struct bytes bytes_of(const char *text)
+{
+    return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
+}
+
+static bool equals(struct bytes a, struct bytes b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
+}
+
+static bool equals_any_case(struct bytes a, struct bytes b)
+{
+    if (a.len != b.len)
+        return false;
+    for (size_t i = 0; i < a.len; i++) {
+        if (lower(a.data[i]) != lower(b.data[i]))
+            return false;
+    }
+    return true;
+}
+
+static struct bytes without_first(struct bytes b, size_t count)
+{
+    return (struct bytes){.data = b.data + count, .len = b.len - count};
+}
+
+/* Takes `text` from the front of *in, if it is there. */
+static bool take_text(struct bytes *in, const char *text)
+{
+    size_t len = strlen(text);
+    if (in->len < len || memcmp(in->data, text, len) != 0)
+        return false;
+    *in = without_first(*in, len);
+    return true;
+}
+
+/* Takes a decimal number from the front of *in. False, nothing taken: none, or over 64 bits. */
+static bool take_number(struct bytes *in, uint64_t *value_r)
+{
+    uint64_t value = 0;
+    size_t at = 0;
+    for (; at < in->len && is_digit(in->data[at]); at++) {
+        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(in->data[at] - '0'), &value))
+            return false;
+    }
+    if (at == 0)
+        return false;
+    *in = without_first(*in, at);
+    *value_r = value;
+    return true;
+}
+
+static struct bytes trim_front(struct bytes b)
+{
+    while (b.len > 0 && b.data[0] == ' ')
+        b = without_first(b, 1);
+    return b;
+}
+
+static struct bytes trim(struct bytes b)
+{
+    b = trim_front(b);
+    while (b.len > 0 && b.data[b.len - 1] == ' ')
+        b.len--;
+    return b;
+}
+
+/* Takes the next word of *in and the spaces before it; a word of length 0 when there is none. */
+static struct bytes take_word(struct bytes *in)
+{
+    struct bytes word = trim_front(*in);
+    const uint8_t *space = word.len > 0 ? memchr(word.data, ' ', word.len) : NULL;
+    size_t len = space ? (size_t)(space - word.data) : word.len;
+    *in = without_first(word, len);
+    word.len = len;
+    return word;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+/* A buffer being filled; what does not fit makes it `full`, and it takes nothing more. */
+struct out {
+    uint8_t *to;
+    size_t room;
+    size_t len;
+    bool full;
+};
+
+static size_t out_length(const struct out *out)
+{
+    return out->full ? 0 : out->len;
+}
+
+static void put_bytes(struct out *out, struct bytes b)
+{
+    if (out->full || b.len > out->room - out->len) {
+        out->full = true;
+        return;
+    }
+    if (b.len > 0)
+        memcpy(out->to + out->len, b.data, b.len);
+    out->len += b.len;
+}
+
+static void put_text(struct out *out, const char *text)
+{
+    put_bytes(out, bytes_of(text));
+}
+
+/* Writes `value` in decimal, with zeros in front where it has fewer than `digits` (1 to 20). */
+static void put_number(struct out *out, uint64_t value, size_t digits)
+{
+    uint8_t text[20];
+    size_t at = sizeof(text);
+    while (value > 0 || sizeof(text) - at < digits) {
+        text[--at] = (uint8_t)('0' + value % 10);
+        value /= 10;
+    }
+    put_bytes(out, (struct bytes){.data = text + at, .len = sizeof(text) - at});
+}
+
+/* ---- Lines ---------------------------------------------------------------------------------- */
+
+/*
+ * Finds the line at the start of `data`: *line_r is its content, *used_r its bytes with its end.
+ * PC_OK, PC_MORE or PC_LINE_TOO_LONG, as soon as no further byte could change it.
+ */
+static enum pc_parsed split_line(const uint8_t *data, size_t len, size_t max_line,
+                                 struct bytes *line_r, size_t *used_r)
+{
+    *used_r = 0;
+    if (len == 0)
+        return PC_MORE;
+    /* The longest line accepted and "\r\n": an end further on comes too late. */
+    size_t window = len > max_line && len - max_line > 2 ? max_line + 2 : len;
+    const uint8_t *end = memchr(data, '\n', window);
+    size_t before = end ? (size_t)(end - data) : window;
+    size_t content = before > 0 && data[before - 1] == '\r' ? before - 1 : before;
+    if (content > max_line)
+        return PC_LINE_TOO_LONG;
+    if (!end)
+        return PC_MORE;
+    *line_r = (struct bytes){.data = data, .len = content};
+    *used_r = before + 1;
+    return PC_OK;
+}
+
+/* ---- Arguments of requests ------------------------------------------------------------------ */
+
+/* Whether `key` may be a key. (A word of a line has neither space nor LF to begin with.) */
+static bool is_key(struct bytes key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        uint8_t c = key.data[i];
+        if (c == ' ' || c == '\r' || c == '\n' || c == '\0')
+            return false;
+    }
+    return true;
+}
+
+/* Reads a limit: decimal digits only, 1 to 4,294,967,295. */
+static bool read_limit(struct bytes word, uint32_t *limit_r)
+{
+    uint64_t value = 0;
+    if (!take_number(&word, &value) || word.len > 0 || value == 0 || value > UINT32_MAX)
+        return false;
+    *limit_r = (uint32_t)value;
+    return true;
+}
+
+/* Reads seconds with an optional fraction, as nanoseconds; 0 for anything else. */
+static int64_t read_timeout(struct bytes word)
+{
+    const uint64_t longest_s = (uint64_t)PC_TIMEOUT_MAX_NS / NS_PER_S;
+    uint64_t seconds = 0;
+    uint64_t ns = 0;
+    size_t at = 0;
+    for (; at < word.len && is_digit(word.data[at]); at++) {
+        if (seconds <= longest_s)
+            seconds = seconds * 10 + (uint64_t)(word.data[at] - '0');
+    }
+    if (at < word.len && word.data[at] == '.') {
+        uint64_t scale = NS_PER_S / 10;
+        for (at++; at < word.len && is_digit(word.data[at]); at++) {
+            ns += (uint64_t)(word.data[at] - '0') * scale;
+            scale /= 10;
+        }
+    }
+    if (at < word.len)
+        return 0;
+    if (seconds >= longest_s)
+        return PC_TIMEOUT_MAX_NS;
+    return (int64_t)(seconds * NS_PER_S + ns);
+}
+
+static enum pc_parsed read_acquire(struct bytes args, struct pc_request *req)
+{
+    req->key = take_word(&args);
+    if (req->key.len == 0 || !is_key(req->key))
+        return PC_BAD_SYNTAX;
+    if (!read_limit(take_word(&args), &req->workers) ||
+        !read_limit(take_word(&args), &req->maxqueue))
+        return PC_BAD_SYNTAX;
+    req->timeout_ns = read_timeout(take_word(&args));
+    return PC_OK;
+}
+
+static bool write_acquire(struct out *out, const struct pc_request *req)
+{
+    if (req->key.len == 0 || !is_key(req->key) || req->timeout_ns < 0)
+        return false;
+    put_text(out, " ");
+    put_bytes(out, req->key);
+    put_text(out, " ");
+    put_number(out, req->workers, 1);
+    put_text(out, " ");
+    put_number(out, req->maxqueue, 1);
+    put_text(out, " ");
+    put_number(out, (uint64_t)req->timeout_ns / NS_PER_S, 1);
+    uint64_t fraction = (uint64_t)req->timeout_ns % NS_PER_S;
+    size_t digits = 9;
+    if (fraction == 0)
+        return true;
+    for (; fraction % 10 == 0; digits--)
+        fraction /= 10;
+    put_text(out, ".");
+    put_number(out, fraction, digits);
+    return true;
+}
+
+static enum pc_parsed read_release(struct bytes args, struct pc_request *req)
+{
+    req->key = take_word(&args);
+    return is_key(req->key) ? PC_OK : PC_BAD_SYNTAX;
+}
+
+static bool write_release(struct out *out, const struct pc_request *req)
+{
+    if (!is_key(req->key))
+        return false;
+    put_text(out, req->key.len > 0 ? " " : "");
+    put_bytes(out, req->key);
+    return true;
+}
+
+static enum pc_parsed read_stats(struct bytes args, struct pc_request *req)
+{
+    req->subject = trim(args);
+    return PC_OK;
+}
+
+static bool write_stats(struct out *out, const struct pc_request *req)
+{
+    for (size_t i = 0; i < req->subject.len; i++) {
+        if (req->subject.data[i] == '\r' || req->subject.data[i] == '\n')
+            return false;
+    }
+    put_text(out, req->subject.len > 0 ? " " : "");
+    put_bytes(out, req->subject);
+    return true;
+}
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+/* The verbs: the word, whether it is the verb without a space after it, its two directions. */
+static const struct verb {
+    const char *word;
+    bool bare;
+    enum pc_parsed (*read)(struct bytes args, struct pc_request *req);
+    bool (*write)(struct out *out, const struct pc_request *req);
+} verbs[] = {
+    [PC_ACQ4ANY] = {"ACQ4ANY", false, read_acquire, write_acquire},
+    [PC_ACQ4ME] = {"ACQ4ME", false, read_acquire, write_acquire},
+    [PC_RELEASE] = {"RELEASE", true, read_release, write_release},
+    [PC_STATS] = {"STATS", true, read_stats, write_stats},
+};
+
+enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
+                                struct pc_request *req_r, size_t *used_r)
+{
+    struct bytes line = {0};
+    enum pc_parsed split = split_line(data, len, max_line, &line, used_r);
+    if (split != PC_OK)
+        return split;
+    for (size_t i = 0; i < COUNT_OF(verbs); i++) {
+        struct bytes args = line;
+        if (!take_text(&args, verbs[i].word))
+            continue;
+        if (args.len > 0 ? args.data[0] != ' ' : !verbs[i].bare)
+            return PC_BAD_COMMAND;
+        struct pc_request req = {.verb = (enum pc_verb)i};
+        enum pc_parsed parsed = verbs[i].read(args, &req);
+        if (parsed == PC_OK)
+            *req_r = req;
+        return parsed;
+    }
+    return PC_BAD_COMMAND;
+}
+
+size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room)
+{
+    if ((size_t)req->verb >= COUNT_OF(verbs))
+        return 0;
+    struct out out = {.to = to, .room = room};
+    put_text(&out, verbs[req->verb].word);
+    if (!verbs[req->verb].write(&out, req))
+        return 0;
+    put_text(&out, "\n");
+    return out_length(&out);
+}
+
+/* ---- Replies -------------------------------------------------------------------------------- */
+
+static const char *const reply_lines[PC_REPLY_COUNT] = {
+#define ROW(name, word) [PC_REPLY_##name] = word "\n",
+    PC_REPLIES(ROW)
+#undef ROW
+};
+
+struct bytes pc_reply_line(enum pc_reply reply)
+{
+    return bytes_of((size_t)reply < PC_REPLY_COUNT ? reply_lines[reply] : "");
+}
+
+enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
+                              enum pc_reply *reply_r, struct bytes *line_r, size_t *used_r)
+{
+    struct bytes line = {0};
+    enum pc_parsed split = split_line(data, len, max_line, &line, used_r);
+    if (split != PC_OK)
+        return split;
+    *line_r = line;
+    *reply_r = PC_REPLY_OTHER;
+    for (size_t i = 0; i < PC_REPLY_COUNT; i++) {
+        struct bytes word = bytes_of(reply_lines[i]);
+        word.len--; /* its line end */
+        if (equals(line, word))
+            *reply_r = (enum pc_reply)i;
+    }
+    return PC_OK;
+}
+
+/* ---- Notations of STATS --------------------------------------------------------------------- */
+
+/* Room for a value in any notation. */
+#define VALUE_ROOM 64
+
+/* One way to write a value. `read` may accept more spellings than `write` has: see read_value. */
+struct notation {
+    void (*write)(struct out *out, uint64_t value);
+    bool (*read)(struct bytes text, uint64_t *value_r);
+};
+
+/* What follows each number of a time, largest unit first. */
+struct unit {
+    const char *mark;
+    uint64_t seconds;
+};
+
+/* Takes a sum of numbers, each with its unit's mark; a unit that is not there adds nothing. */
+static bool take_seconds(struct bytes *in, const struct unit *units, size_t count,
+                         uint64_t *seconds_r)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct bytes rest = *in;
+        uint64_t number = 0;
+        if (!take_number(&rest, &number) || !take_text(&rest, units[i].mark))
+            continue;
+        if (__builtin_mul_overflow(number, units[i].seconds, &number) ||
+            __builtin_add_overflow(sum, number, &sum))
+            return false;
+        *in = rest;
+    }
+    *seconds_r = sum;
+    return true;
+}
+
+static void write_count(struct out *out, uint64_t value)
+{
+    put_number(out, value, 1);
+}
+
+static bool read_count(struct bytes text, uint64_t *value_r)
+{
+    return take_number(&text, value_r) && text.len == 0;
+}
+
+/* Seconds: "N days, Nh Nm Ns". */
+static void write_uptime(struct out *out, uint64_t value)
+{
+    put_number(out, value / S_PER_DAY, 1);
+    put_text(out, " days, ");
+    put_number(out, value % S_PER_DAY / S_PER_H, 1);
+    put_text(out, "h ");
+    put_number(out, value % S_PER_H / S_PER_MIN, 1);
+    put_text(out, "m ");
+    put_number(out, value % S_PER_MIN, 1);
+    put_text(out, "s");
+}
+
+static bool read_uptime(struct bytes text, uint64_t *value_r)
+{
+    static const struct unit units[] = {
+        {" days, ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {"s", 1}};
+    return take_seconds(&text, units, COUNT_OF(units), value_r) && text.len == 0;
+}
+
+/* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs"; what is below a microsecond is cut. */
+static void write_duration(struct out *out, uint64_t value)
+{
+    uint64_t seconds = value / NS_PER_S;
+    if (seconds >= S_PER_DAY) {
+        put_number(out, seconds / S_PER_DAY, 1);
+        put_text(out, " days ");
+    }
+    if (seconds >= S_PER_H) {
+        put_number(out, seconds % S_PER_DAY / S_PER_H, 1);
+        put_text(out, "h ");
+    }
+    if (seconds >= S_PER_MIN) {
+        put_number(out, seconds % S_PER_H / S_PER_MIN, 1);
+        put_text(out, "m ");
+    }
+    put_number(out, seconds % S_PER_MIN, 1);
+    put_text(out, ".");
+    put_number(out, value % NS_PER_S / NS_PER_US, 6);
+    put_text(out, "s");
+}
+
+static bool read_duration(struct bytes text, uint64_t *value_r)
+{
+    static const struct unit units[] = {
+        {" days ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {".", 1}};
+    uint64_t ns = 0;
+    uint64_t us = 0;
+    if (!take_seconds(&text, units, COUNT_OF(units), &ns) || !take_number(&text, &us) ||
+        !take_text(&text, "s") || text.len > 0)
+        return false;
+    if (__builtin_mul_overflow(ns, NS_PER_S, &ns) || __builtin_mul_overflow(us, NS_PER_US, &us) ||
+        __builtin_add_overflow(ns, us, &ns) || ns > INT64_MAX)
+        return false;
+    *value_r = ns;
+    return true;
+}
+
+static const struct notation count_notation = {write_count, read_count};
+static const struct notation uptime_notation = {write_uptime, read_uptime};
+static const struct notation duration_notation = {write_duration, read_duration};
+
+/* Reads `text`, which must be spelled as the notation writes it. */
+static bool read_value(const struct notation *notation, struct bytes text, uint64_t *value_r)
+{
+    uint64_t value = 0;
+    if (!notation->read(text, &value))
+        return false;
+    uint8_t again[VALUE_ROOM];
+    struct out out = {.to = again, .room = sizeof(again)};
+    notation->write(&out, value);
+    if (!equals(text, (struct bytes){.data = again, .len = out_length(&out)}))
+        return false;
+    *value_r = value;
+    return true;
+}
+
+/* ---- Lines of STATS ------------------------------------------------------------------------- */
+
+/* The lines, in the order of FULL. `alone`: it may also be asked for by its label. */
+static const struct stat_row {
+    const char *label;
+    const struct notation *notation;
+    bool alone;
+    bool derived;  /* computed from other fields, `offset` says nothing */
+    size_t offset; /* of its 64 bits in struct pc_stats */
+} stat_rows[] = {
+#define DURATION(label, field)                                                                     \
+    {                                                                                              \
+        label, &duration_notation, false, false, offsetof(struct pc_stats, field)                  \
+    }
+#define COUNT(field) {#field, &count_notation, true, false, offsetof(struct pc_stats, field)},
+    {"uptime", &uptime_notation, true, false, offsetof(struct pc_stats, uptime_s)},
+    DURATION("total processing time", processing_ns),
+    {"average processing time", &duration_notation, false, true, 0},
+    DURATION("gained time", gained_ns),
+    DURATION("waiting time", waiting_ns),
+    DURATION("waiting time for me", waiting_for_me_ns),
+    DURATION("waiting time for anyone", waiting_for_anyone_ns),
+    DURATION("waiting time for good", waiting_for_good_ns),
+    DURATION("wasted timeout time", wasted_timeout_ns),
+    PC_COUNTS(COUNT)
+#undef COUNT
+#undef DURATION
+};
+
+/* The row's value; a negative time, which no server has, is told as 0. */
+static uint64_t row_value(const struct stat_row *row, const struct pc_stats *stats)
+{
+    if (row->derived) {
+        if (stats->processed_count == 0 || stats->processing_ns < 0)
+            return 0;
+        return (uint64_t)stats->processing_ns / stats->processed_count;
+    }
+    uint64_t value = 0;
+    memcpy(&value, (const uint8_t *)stats + row->offset, sizeof(value));
+    return row->notation == &duration_notation && value > INT64_MAX ? 0 : value;
+}
+
+static void put_row(struct out *out, const struct stat_row *row, const struct pc_stats *stats)
+{
+    put_text(out, row->label);
+    put_text(out, ": ");
+    row->notation->write(out, row_value(row, stats));
+    put_text(out, "\n");
+}
+
+size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char *to, size_t room)
+{
+    struct out out = {.to = (uint8_t *)to, .room = room};
+    bool full = subject.len == 0 || equals_any_case(subject, bytes_of("full"));
+    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
+        const struct stat_row *row = &stat_rows[i];
+        if (full || (row->alone && equals_any_case(subject, bytes_of(row->label))))
+            put_row(&out, row, stats);
+    }
+    if (full)
+        put_text(&out, "\n");
+    return out_length(&out);
+}
+
+bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats)
+{
+    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
+        const struct stat_row *row = &stat_rows[i];
+        struct bytes text = line;
+        uint64_t value = 0;
+        if (!take_text(&text, row->label) || !take_text(&text, ": "))
+            continue;
+        if (!read_value(row->notation, text, &value))
+            return false;
+        if (!row->derived)
+            memcpy((uint8_t *)stats + row->offset, &value, sizeof(value));
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,143 @@
+/*
+ * poolcounter.h - the PoolCounter line protocol, both directions (spec: poolcounter.md).
+ *
+ * Requests are lines that end in "\n" or "\r\n"; replies are lines that end in "\n". The one reply
+ * of several lines (STATS FULL) ends with an empty line.
+ */
+#ifndef PROTO_POOLCOUNTER_H
+#define PROTO_POOLCOUNTER_H
+
+#include "proto/wire.h"
+
+enum pc_verb {
+    PC_ACQ4ANY,
+    PC_ACQ4ME,
+    PC_RELEASE,
+    PC_STATS,
+};
+
+/* A request. Fields that a verb does not use are zero. */
+struct pc_request {
+    enum pc_verb verb;
+    struct bytes key;     /* ACQ4*: always; RELEASE: len 0 when none was given */
+    uint32_t workers;     /* ACQ4*: how many may work, at least 1 */
+    uint32_t maxqueue;    /* ACQ4*: how many may work or wait, at least 1 */
+    int64_t timeout_ns;   /* ACQ4*: 0 when missing or unreadable, never negative */
+    struct bytes subject; /* STATS: what is asked for, without blanks around it; may be empty */
+};
+
+enum pc_parsed {
+    PC_OK,           /* a whole request */
+    PC_MORE,         /* no whole line yet */
+    PC_BAD_COMMAND,  /* a whole line, of no known verb */
+    PC_BAD_SYNTAX,   /* a whole line, of wrong arguments */
+    PC_LINE_TOO_LONG /* no line can begin here any more: answer and close */
+};
+
+/* The longest timeout that is told apart, in nanoseconds: about 136 years; longer ones are cut. */
+#define PC_TIMEOUT_MAX_NS ((int64_t)4294967295 * 1000000000)
+
+/*
+ * Parses the line at the start of `data` (`len` bytes, any bytes). `max_line` is the length of the
+ * longest line accepted, not counting its line end (an "\r" before "\n" is part of the line end).
+ * *used_r is how many bytes the line took with its end, also for BAD_COMMAND and BAD_SYNTAX; 0 for
+ * MORE and LINE_TOO_LONG. *req_r is written only for PC_OK and points into `data`.
+ */
+enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
+                                struct pc_request *req_r, size_t *used_r);
+
+/*
+ * Writes `req` as a line with its "\n" into `to` (`room` bytes). Timeouts are written as decimal
+ * seconds with no more digits than needed, down to the nanosecond. Returns the length; 0 where it
+ * does not fit or would be read as another request: a key with a byte that no key may hold (space,
+ * CR, LF, NUL), ACQ4* without a key, a negative timeout, a subject with CR or LF, no verb of ours.
+ * Limits are written as they are, 0 too, which a server refuses.
+ */
+size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room);
+
+/* The one-line replies: word (as on the wire, without its line end). One row each. */
+#define PC_REPLIES(ROW)                                                                            \
+    ROW(LOCKED, "LOCKED")                                                                          \
+    ROW(DONE, "DONE")                                                                              \
+    ROW(QUEUE_FULL, "QUEUE_FULL")                                                                  \
+    ROW(TIMEOUT, "TIMEOUT")                                                                        \
+    ROW(LOCK_HELD, "LOCK_HELD")                                                                    \
+    ROW(NOT_LOCKED, "NOT_LOCKED")                                                                  \
+    ROW(RELEASED, "RELEASED")                                                                      \
+    ROW(BAD_COMMAND, "ERROR BAD_COMMAND")                                                          \
+    ROW(BAD_SYNTAX, "ERROR BAD_SYNTAX")                                                            \
+    ROW(WAIT_FOR_RESPONSE, "ERROR WAIT_FOR_RESPONSE")                                              \
+    ROW(WRONG_STAT, "ERROR WRONG_STAT")                                                            \
+    ROW(LINE_TOO_LONG, "ERROR LINE_TOO_LONG")                                                      \
+    ROW(OUT_OF_MEMORY, "ERROR OUT_OF_MEMORY")
+
+enum pc_reply {
+#define ROW(name, word) PC_REPLY_##name,
+    PC_REPLIES(ROW)
+#undef ROW
+        PC_REPLY_COUNT,
+    PC_REPLY_OTHER = PC_REPLY_COUNT /* a line of no fixed word: a line of STATS */
+};
+
+/* The reply's line with its "\n"; points to static memory. PC_REPLY_OTHER has none: len 0. */
+struct bytes pc_reply_line(enum pc_reply reply);
+
+/*
+ * Parses one reply line at the start of `data`. PC_OK: *reply_r says which word it is, or
+ * PC_REPLY_OTHER; *line_r is the line without its end, pointing into `data`; *used_r its bytes.
+ * PC_MORE: no whole line yet. PC_LINE_TOO_LONG: more than `max_line` bytes without a line end.
+ * Line ends, `max_line` and *used_r are as for requests; *reply_r and *line_r are written only for
+ * PC_OK.
+ */
+enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
+                              enum pc_reply *reply_r, struct bytes *line_r, size_t *used_r);
+
+/* What STATS tells. Times in nanoseconds. */
+struct pc_stats {
+    uint64_t uptime_s;
+    int64_t processing_ns;         /* sum over finished locks, from grant to release or close */
+    int64_t gained_ns;             /* sum over DONE answers of the work that spared them theirs */
+    int64_t waiting_ns;            /* sum of waits that ended in LOCKED: for_me + for_anyone */
+    int64_t waiting_for_me_ns;     /* of ACQ4ME that ended in LOCKED */
+    int64_t waiting_for_anyone_ns; /* of ACQ4ANY that ended in LOCKED */
+    int64_t waiting_for_good_ns;   /* of ACQ4ANY that ended in DONE */
+    int64_t wasted_timeout_ns;     /* of waits that ended in TIMEOUT */
+/* The plain counts, in the order they are printed. */
+#define PC_COUNTS(ROW)                                                                             \
+    ROW(total_acquired)                                                                            \
+    ROW(total_releases)                                                                            \
+    ROW(hashtable_entries)                                                                         \
+    ROW(processing_workers)                                                                        \
+    ROW(waiting_workers)                                                                           \
+    ROW(connect_errors)                                                                            \
+    ROW(failed_sends)                                                                              \
+    ROW(full_queues)                                                                               \
+    ROW(lock_mismatch)                                                                             \
+    ROW(lock_while_waiting)                                                                        \
+    ROW(release_mismatch)                                                                          \
+    ROW(processed_count)
+#define ROW(name) uint64_t name;
+    PC_COUNTS(ROW)
+#undef ROW
+};
+
+/* Room that any answer to STATS fits in. */
+#define PC_STATS_ROOM 2048
+
+/*
+ * Writes the answer to STATS `subject` (any case; empty means FULL) into `to` (`room` bytes, at
+ * least PC_STATS_ROOM): FULL with its closing empty line, UPTIME, or one count by its name. A
+ * negative time is told as 0. Returns its length; 0 for an unknown subject (answer
+ * PC_REPLY_WRONG_STAT).
+ */
+size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char *to, size_t room);
+
+/*
+ * Reads one line of a STATS answer (without its end) into *stats, if it is one of those that
+ * pc_compose_stats writes, in its very spelling; other lines change nothing and answer false. Times
+ * come back in whole microseconds. The derived line ("average processing time") is known and
+ * changes nothing.
+ */
+bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats);
+
+#endif

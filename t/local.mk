@@ -1,0 +1,18 @@
+# Every test reports in TAP, so that `make check` counts single tests, not programs.
+TEST_EXTENSIONS = .py
+LOG_DRIVER = env AM_TAP_AWK='$(AWK)' $(SHELL) $(top_srcdir)/build-aux/tap-driver.sh
+PY_LOG_DRIVER = $(LOG_DRIVER)
+PY_LOG_COMPILER = $(PYTHON)
+AM_TESTS_ENVIRONMENT = \
+	COUNTERD='$(abs_top_builddir)/counterd'; export COUNTERD; \
+	TOP_SRCDIR='$(abs_top_srcdir)'; export TOP_SRCDIR; \
+	TOP_BUILDDIR='$(abs_top_builddir)'; export TOP_BUILDDIR; \
+	ASAN_OPTIONS=abort_on_error=0:detect_leaks=1:strict_string_checks=1; export ASAN_OPTIONS; \
+	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
+	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
+
+EXTRA_DIST += t/README.md t/unit/unit.h t/unit/random.h
+UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+
+include t/unit/proto/local.mk
+
