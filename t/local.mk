@@ -15,4 +15,5 @@ EXTRA_DIST += t/README.md t/unit/unit.h t/unit/random.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk
+include t/unit/base/local.mk
 

@@ -1,0 +1,21 @@
+/*
+ * check.c - the end of a process that found a bug in itself.
+ */
+#include "base/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void check_failed(const char *file, int line, const char *func, const char *cond)
+{
+    /* No stdio stream and no log: the bug may be in a thread that has their locks. */
+    char text[512];
+    int len = snprintf(text, sizeof text, "%s:%d: %s: check failed: %s\n", file, line, func, cond);
+    if (len > 0) {
+        size_t size = (size_t)len < sizeof text ? (size_t)len : sizeof text - 1;
+        ssize_t written = write(STDERR_FILENO, text, size);
+        (void)written;
+    }
+    abort();
+}

@@ -1,0 +1,10 @@
+noinst_LIBRARIES += libbase.a
+libbase_a_SOURCES = \
+	src/base/check.h src/base/check.c \
+	src/base/clock.h src/base/clock.c \
+	src/base/deadlines.h src/base/deadlines.c \
+	src/base/hash.h src/base/hash.c \
+	src/base/lock.h src/base/lock.c \
+	src/base/log.h src/base/log.c \
+	src/base/mail.h src/base/mail.c \
+	src/base/tally.h

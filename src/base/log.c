@@ -1,0 +1,261 @@
+/*
+ * log.c - one function makes a line out of what was said, another sends it off.
+ *
+ * Locking: `sending` is held while a line goes to standard error, so that lines of several threads
+ * do not mix. Nothing else is called under it. Everything else is atomic.
+ *
+ * A log must not hold up the service: when whoever reads standard error stops, the first line waits
+ * for STALL_MS at most, and those after it not at all until there is room again.
+ */
+#include "base/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Longest line, without its newline. What fits into one page goes into a pipe whole. */
+#define LINE_MAX_BYTES 1000
+
+#define STALL_MS 100
+
+static const struct {
+    const char *name;
+    int priority; /* for syslog */
+} levels[] = {
+    [LOG_LEVEL_ERROR] = {"error", LOG_ERR},
+    [LOG_LEVEL_WARNING] = {"warning", LOG_WARNING},
+    [LOG_LEVEL_INFO] = {"info", LOG_INFO},
+    [LOG_LEVEL_DEBUG] = {"debug", LOG_DEBUG},
+};
+
+static _Atomic int sink = LOG_OUTPUT_STDERR;
+static _Atomic int threshold = LOG_LEVEL_INFO;
+
+/* Since log_open: lines that a limit left out, and lines that could not be written. */
+static _Atomic unsigned long left_out_total;
+static _Atomic unsigned long lost_total;
+
+static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
+static bool stalled; /* the last line found no room; covered by `sending` */
+
+/* --- Making a line --------------------------------------------------------------------------- */
+
+struct line {
+    char bytes[LINE_MAX_BYTES + 1]; /* room for the newline */
+    size_t len;
+};
+
+/* The text of a byte: itself, or \xNN. Answers its length. */
+static size_t spell(unsigned char byte, char spelled_r[4])
+{
+    static const char digits[] = "0123456789abcdef";
+    if (byte >= 0x20 && byte < 0x7f) {
+        spelled_r[0] = (char)byte;
+        return 1;
+    }
+    spelled_r[0] = '\\';
+    spelled_r[1] = 'x';
+    spelled_r[2] = digits[byte >> 4];
+    spelled_r[3] = digits[byte & 0xf];
+    return 4;
+}
+
+/* Adds text with its bytes spelled, leaving `reserved` bytes; what is too long ends in "...". */
+static void add_spelled(struct line *line, const char *text, size_t reserved)
+{
+    size_t limit = LINE_MAX_BYTES - reserved;
+    size_t cut = line->len; /* where the text can be cut so that the dots still fit */
+    for (; *text; text++) {
+        char spelled[4];
+        size_t len = spell((unsigned char)*text, spelled);
+        if (len > limit - line->len) {
+            memcpy(line->bytes + cut, "...", 3);
+            line->len = cut + 3;
+            return;
+        }
+        memcpy(line->bytes + line->len, spelled, len);
+        line->len += len;
+        if (line->len + 3 <= limit)
+            cut = line->len;
+    }
+}
+
+/* Adds "2026-01-31T12:34:56.789Z warning: ". */
+static void add_head(struct line *line, enum log_level level)
+{
+    struct timespec now;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (!gmtime_r(&now.tv_sec, &utc))
+        memset(&utc, 0, sizeof utc);
+    line->len = strftime(line->bytes, sizeof line->bytes, "%Y-%m-%dT%H:%M:%S", &utc);
+    int len = snprintf(line->bytes + line->len, sizeof line->bytes - line->len,
+                       ".%03dZ %s: ", (int)(now.tv_nsec / 1000000), levels[level].name);
+    line->len += (size_t)len;
+}
+
+/* --- Sending it off -------------------------------------------------------------------------- */
+
+/* Waits until standard error takes a line. False when it does not, or not soon. */
+static bool wait_for_room(void)
+{
+    struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
+    int ready;
+    do
+        ready = poll(&to, 1, stalled ? 0 : STALL_MS);
+    while (ready == -1 && errno == EINTR);
+    return ready == 1 && (to.revents & POLLOUT);
+}
+
+/* One write, tried again only when a signal came before its first byte. */
+static void send_to_stderr(struct line *line)
+{
+    line->bytes[line->len++] = '\n';
+    pthread_mutex_lock(&sending);
+    stalled = !wait_for_room();
+    ssize_t written = -1;
+    if (!stalled) {
+        do
+            written = write(STDERR_FILENO, line->bytes, line->len);
+        while (written == -1 && errno == EINTR);
+    }
+    pthread_mutex_unlock(&sending);
+    if (written != (ssize_t)line->len)
+        atomic_fetch_add_explicit(&lost_total, 1, memory_order_relaxed);
+}
+
+/* Logs one line; with `left_out`, it says how many like it were not logged. */
+static void log_line(enum log_level level, unsigned left_out, const char *format, va_list values)
+    PRINTF_LIKE(3, 0);
+static void log_line(enum log_level level, unsigned left_out, const char *format, va_list values)
+{
+    int error = errno; /* a caller may log first and look afterwards */
+    char text[LINE_MAX_BYTES + 2], tail[48] = "";
+    struct line line = {.len = 0};
+
+    if (vsnprintf(text, sizeof text, format, values) < 0)
+        snprintf(text, sizeof text, "(a message that could not be formatted: %s)", format);
+    if (left_out)
+        snprintf(tail, sizeof tail, " (%u like it left out)", left_out);
+
+    bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
+    if (!to_syslog)
+        add_head(&line, level);
+    add_spelled(&line, text, strlen(tail));
+    add_spelled(&line, tail, 0);
+    if (to_syslog)
+        syslog(levels[level].priority, "%.*s", (int)line.len, line.bytes);
+    else
+        send_to_stderr(&line);
+    errno = error;
+}
+
+/* --- The interface --------------------------------------------------------------------------- */
+
+void log_open(enum log_output output, enum log_level level)
+{
+    atomic_store(&sink, (int)output);
+    atomic_store(&left_out_total, 0);
+    atomic_store(&lost_total, 0);
+    log_set_level(level);
+    if (output == LOG_OUTPUT_SYSLOG)
+        openlog("counterd", LOG_PID | LOG_NDELAY, LOG_DAEMON);
+}
+
+void log_close(void)
+{
+    unsigned long left_out = atomic_load(&left_out_total), lost = atomic_load(&lost_total);
+    if (left_out || lost)
+        log_warning("log: %lu lines left out for their rate, %lu lost", left_out, lost);
+    if (atomic_load(&sink) == LOG_OUTPUT_SYSLOG)
+        closelog();
+    atomic_store(&sink, LOG_OUTPUT_STDERR);
+    log_set_level(LOG_LEVEL_INFO);
+}
+
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
+}
+
+bool log_enabled(enum log_level level)
+{
+    return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
+/* The four functions that say a line, which differ in nothing else. */
+#define LOG_FUNCTION(name, level)                                                                  \
+    void name(const char *format, ...)                                                             \
+    {                                                                                              \
+        if (!log_enabled(level))                                                                   \
+            return;                                                                                \
+        va_list values;                                                                            \
+        va_start(values, format);                                                                  \
+        log_line(level, 0, format, values);                                                        \
+        va_end(values);                                                                            \
+    }
+LOG_FUNCTION(log_error, LOG_LEVEL_ERROR)
+LOG_FUNCTION(log_warning, LOG_LEVEL_WARNING)
+LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
+LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
+
+/* --- Limits ---------------------------------------------------------------------------------- */
+
+/*
+ * A limit's state is the number of its window (since the clock's zero) in the upper half and how
+ * many lines came in that window in the lower, in one word, so that one exchange moves both.
+ */
+static uint32_t window_of(uint64_t state)
+{
+    return (uint32_t)(state >> 32);
+}
+
+static uint32_t count_of(uint64_t state)
+{
+    return (uint32_t)state;
+}
+
+bool log_limit_pass(struct log_limit *limit, long long now_ns, unsigned *left_out_r)
+{
+    uint64_t now_s = now_ns > 0 ? (uint64_t)now_ns / 1000000000 : 0;
+    uint32_t window = (uint32_t)(now_s / LOG_WINDOW_S);
+    uint64_t old = atomic_load_explicit(&limit->state, memory_order_relaxed), new;
+    do {
+        /* A thread that looked at the clock before another's window began belongs to it. */
+        if (window <= window_of(old))
+            new = old + (count_of(old) < UINT32_MAX);
+        else
+            new = (uint64_t)window << 32 | 1;
+    } while (!atomic_compare_exchange_weak_explicit(&limit->state, &old, new, memory_order_relaxed,
+                                                    memory_order_relaxed));
+
+    bool begins = window_of(new) != window_of(old);
+    *left_out_r = begins && count_of(old) > LOG_BURST ? count_of(old) - LOG_BURST : 0;
+    if (begins || count_of(old) < LOG_BURST)
+        return true;
+    atomic_fetch_add_explicit(&left_out_total, 1, memory_order_relaxed);
+    return false;
+}
+
+void log_warning_limited(struct log_limit *limit, const char *format, ...)
+{
+    struct timespec now;
+    unsigned left_out;
+    if (!log_enabled(LOG_LEVEL_WARNING))
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (!log_limit_pass(limit, now.tv_sec * 1000000000LL + now.tv_nsec, &left_out))
+        return;
+    va_list values;
+    va_start(values, format);
+    log_line(LOG_LEVEL_WARNING, left_out, format, values);
+    va_end(values);
+}

@@ -1,0 +1,61 @@
+/* clock_test.c - the two clocks run, forwards, in the units they say. */
+#include "base/clock.h"
+
+#include "base/check.h"
+#include "t/unit/unit.h"
+
+#include <time.h>
+
+TEST(monotonic_clock_never_goes_back)
+{
+    int64_t before = clock_mono_ns();
+    ck_assert(before >= 0);
+    for (int i = 0; i < 100000; i++) {
+        int64_t now = clock_mono_ns();
+        if (now < before)
+            ck_abort_msg("went back by %lld ns", (long long)(before - now));
+        before = now;
+    }
+}
+END_TEST
+
+TEST(monotonic_clock_counts_nanoseconds)
+{
+    int64_t before = clock_mono_ns();
+    const struct timespec pause = {.tv_nsec = 20 * NS_PER_MS};
+    ck_assert(nanosleep(&pause, NULL) == 0);
+    int64_t passed = clock_mono_ns() - before;
+    ck_assert(passed >= 20 * NS_PER_MS);
+    ck_assert(passed < 60 * NS_PER_S);
+}
+END_TEST
+
+TEST(now_is_on_both_clocks)
+{
+    for (int i = 0; i < 1000; i++) {
+        int64_t mono_before = clock_mono_ns();
+        time_t wall_before = time(NULL);
+        struct moment now = clock_now();
+        time_t wall_after = time(NULL);
+        int64_t mono_after = clock_mono_ns();
+        ck_assert(mono_before <= now.mono_ns && now.mono_ns <= mono_after);
+        /* The wall clock is read coarsely: some milliseconds behind, so maybe a second less. */
+        ck_assert(wall_before - 1 <= now.unix_s && now.unix_s <= wall_after);
+    }
+}
+END_TEST
+
+TEST(units_agree)
+{
+    ck_assert(NS_PER_S == 1000 * NS_PER_MS);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(monotonic_clock_never_goes_back),
+    UNIT(monotonic_clock_counts_nanoseconds),
+    UNIT(now_is_on_both_clocks),
+    UNIT(units_agree),
+};
+
+UNIT_MAIN("base/clock", tests)

@@ -1,0 +1,293 @@
+/* deadlines_test.c - the heap of deadlines, against an array that is searched from end to end. */
+#include "base/deadlines.h"
+
+#include "base/check.h"
+#include "t/unit/random.h"
+
+TEST(empty_has_nothing_due)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    ck_assert(deadlines_next(&ds) == DEADLINE_NONE);
+    ck_assert(deadlines_take_due(&ds, INT64_MAX) == NULL);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(due_at_its_instant_and_never_before)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 1));
+    struct deadline d = {.kind = 7};
+    ck_assert(!deadline_is_set(&d));
+    deadline_set(&ds, &d, 1000);
+    ck_assert(deadline_is_set(&d));
+    ck_assert(deadlines_next(&ds) == 1000);
+    ck_assert(deadlines_take_due(&ds, 999) == NULL);
+    ck_assert(deadline_is_set(&d));
+    ck_assert(deadlines_take_due(&ds, 1000) == &d);
+    ck_assert(!deadline_is_set(&d));
+    ck_assert(d.kind == 7);
+    ck_assert(deadlines_take_due(&ds, INT64_MAX) == NULL);
+    deadlines_unreserve(&ds, 1);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(clearing_what_is_not_set_is_harmless)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 2));
+    struct deadline a = {0}, b = {0};
+    deadline_clear(&ds, &a);
+    deadline_set(&ds, &b, 5);
+    deadline_clear(&ds, &a);
+    ck_assert(deadlines_next(&ds) == 5);
+    deadline_clear(&ds, &b);
+    deadline_clear(&ds, &b);
+    ck_assert(deadlines_next(&ds) == DEADLINE_NONE);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(one_instant_comes_out_in_the_order_set)
+{
+    enum { COUNT = 100 };
+    struct deadlines ds;
+    struct deadline d[COUNT] = {0};
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, COUNT));
+    for (unsigned i = 0; i < COUNT; i++)
+        deadline_set(&ds, &d[i], 50);
+    /* Set again is set last, also to the same instant. */
+    deadline_set(&ds, &d[0], 50);
+    deadline_set(&ds, &d[10], 60);
+    deadline_set(&ds, &d[10], 50);
+    for (unsigned i = 1; i < COUNT; i++) {
+        if (i != 10)
+            ck_assert(deadlines_take_due(&ds, 50) == &d[i]);
+    }
+    ck_assert(deadlines_take_due(&ds, 50) == &d[0]);
+    ck_assert(deadlines_take_due(&ds, 50) == &d[10]);
+    ck_assert(deadlines_take_due(&ds, 50) == NULL);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(extreme_instants)
+{
+    struct deadlines ds;
+    struct deadline first = {0}, last = {0};
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 2));
+    deadline_set(&ds, &last, INT64_MAX - 1);
+    deadline_set(&ds, &first, 0);
+    ck_assert(deadlines_next(&ds) == 0);
+    ck_assert(deadlines_take_due(&ds, 0) == &first);
+    ck_assert(deadlines_take_due(&ds, INT64_MAX - 2) == NULL);
+    ck_assert(deadlines_take_due(&ds, INT64_MAX - 1) == &last);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(room_is_kept_and_reserved_again)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    for (uint32_t i = 0; i < 1000; i++)
+        ck_assert(deadlines_reserve(&ds, 3));
+    ck_assert(ds.room >= 3000);
+    deadlines_unreserve(&ds, 2999);
+    ck_assert(ds.reserved == 1);
+    ck_assert(deadlines_reserve(&ds, 0));
+    ck_assert(deadlines_reserve(&ds, 2999));
+    deadlines_unreserve(&ds, 3000);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(absurd_reservations_are_refused)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 5));
+    ck_assert(!deadlines_reserve(&ds, UINT32_MAX));
+    ck_assert(!deadlines_reserve(&ds, UINT32_MAX / 2 - 4));
+    ck_assert(ds.reserved == 5);
+    /* What was reserved is still to be had. */
+    struct deadline d[5] = {0};
+    for (unsigned i = 0; i < 5; i++)
+        deadline_set(&ds, &d[i], i);
+    for (unsigned i = 0; i < 5; i++)
+        deadline_clear(&ds, &d[i]);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(setting_beyond_the_reserve_aborts)
+{
+    struct deadlines ds;
+    struct deadline d[2] = {0};
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 1));
+    deadline_set(&ds, &d[0], 1);
+    deadline_set(&ds, &d[1], 1);
+}
+END_TEST
+
+TEST(unreserving_what_is_set_aborts)
+{
+    struct deadlines ds;
+    struct deadline d = {0};
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 1));
+    deadline_set(&ds, &d, 1);
+    deadlines_unreserve(&ds, 1);
+}
+END_TEST
+
+TEST(unreserving_too_much_aborts)
+{
+    struct deadlines ds;
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 1));
+    deadlines_unreserve(&ds, 2);
+}
+END_TEST
+
+TEST(freeing_while_one_is_set_aborts)
+{
+    struct deadlines ds;
+    struct deadline d = {0};
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, 1));
+    deadline_set(&ds, &d, 1);
+    deadlines_free(&ds);
+}
+END_TEST
+
+TEST(clearing_another_heaps_deadline_aborts)
+{
+    struct deadlines ds, other;
+    struct deadline a = {0}, b = {0};
+    deadlines_init(&ds);
+    deadlines_init(&other);
+    ck_assert(deadlines_reserve(&ds, 1) && deadlines_reserve(&other, 1));
+    deadline_set(&ds, &a, 1);
+    deadline_set(&other, &b, 1);
+    deadline_clear(&ds, &b);
+}
+END_TEST
+
+/* ---- against a model --------------------------------------------------------------------- */
+
+enum { MANY = 300 };
+
+struct model_row {
+    bool set;
+    int64_t at_ns;
+    uint64_t order;
+};
+
+/* Which is due first; MANY when none is set. */
+static unsigned model_first(const struct model_row *model)
+{
+    unsigned first = MANY;
+    for (unsigned i = 0; i < MANY; i++) {
+        if (model[i].set &&
+            (first == MANY || model[i].at_ns < model[first].at_ns ||
+             (model[i].at_ns == model[first].at_ns && model[i].order < model[first].order)))
+            first = i;
+    }
+    return first;
+}
+
+static void check_heap(const struct deadlines *ds, const struct deadline *d,
+                       const struct model_row *model)
+{
+    uint32_t count = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        REQUIRE(deadline_is_set(&d[i]) == model[i].set);
+        REQUIRE(d[i].place <= ds->count);
+        count += model[i].set;
+    }
+    REQUIRE(count == ds->count);
+    unsigned first = model_first(model);
+    REQUIRE(deadlines_next(ds) == (first < MANY ? model[first].at_ns : DEADLINE_NONE));
+}
+
+static void random_run(struct rng *rng, uint32_t instants)
+{
+    struct deadlines ds;
+    struct deadline d[MANY] = {0};
+    struct model_row model[MANY] = {0};
+    uint64_t order = 0;
+    deadlines_init(&ds);
+    ck_assert(deadlines_reserve(&ds, MANY));
+    for (int step = 0; step < 30000; step++) {
+        unsigned i = rng_below(rng, MANY);
+        switch (rng_below(rng, 4)) {
+        case 0:
+        case 1:
+            model[i] = (struct model_row){true, rng_below(rng, instants), order++};
+            deadline_set(&ds, &d[i], model[i].at_ns);
+            break;
+        case 2:
+            model[i].set = false;
+            deadline_clear(&ds, &d[i]);
+            break;
+        default: {
+            int64_t now = rng_below(rng, instants) / 4;
+            unsigned first = model_first(model);
+            struct deadline *due = deadlines_take_due(&ds, now);
+            if (first < MANY && model[first].at_ns <= now) {
+                REQUIRE(due == &d[first]);
+                model[first].set = false;
+            } else {
+                REQUIRE(due == NULL);
+            }
+        }
+        }
+        check_heap(&ds, d, model);
+    }
+    for (unsigned first; (first = model_first(model)) < MANY; model[first].set = false)
+        REQUIRE(deadlines_take_due(&ds, INT64_MAX) == &d[first]);
+    REQUIRE(deadlines_take_due(&ds, INT64_MAX) == NULL);
+    deadlines_unreserve(&ds, MANY);
+    deadlines_free(&ds);
+}
+
+TEST(random_few_instants)
+{
+    struct rng rng = rng_start("deadlines, few instants", random_seed());
+    random_run(&rng, 12);
+}
+END_TEST
+
+TEST(random_many_instants)
+{
+    struct rng rng = rng_start("deadlines, many instants", random_seed());
+    random_run(&rng, UINT32_MAX);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(empty_has_nothing_due),
+    UNIT(due_at_its_instant_and_never_before),
+    UNIT(clearing_what_is_not_set_is_harmless),
+    UNIT(one_instant_comes_out_in_the_order_set),
+    UNIT(extreme_instants),
+    UNIT(room_is_kept_and_reserved_again),
+    UNIT(absurd_reservations_are_refused),
+    UNIT_ABORTS(setting_beyond_the_reserve_aborts),
+    UNIT_ABORTS(unreserving_what_is_set_aborts),
+    UNIT_ABORTS(unreserving_too_much_aborts),
+    UNIT_ABORTS(freeing_while_one_is_set_aborts),
+    UNIT_ABORTS(clearing_another_heaps_deadline_aborts),
+    UNIT(random_few_instants),
+    UNIT(random_many_instants),
+};
+
+UNIT_MAIN("base/deadlines", tests)

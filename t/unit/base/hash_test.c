@@ -1,0 +1,207 @@
+/*
+ * hash_test.c - SipHash: the published vectors of the reference variant, and of the variant in use
+ * what can be had without vectors: it depends on every bit, on the length, on both key words, and
+ * on nothing else.
+ */
+#include "base/hash.h"
+
+#include "base/check.h"
+#include "t/unit/unit.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The key of the published vectors: bytes 00 to 0f, little-endian. */
+static const struct hash_key published_key = {
+    .k0 = UINT64_C(0x0706050403020100),
+    .k1 = UINT64_C(0x0f0e0d0c0b0a0908),
+};
+
+static void fill_counting(unsigned char *data, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        data[i] = (unsigned char)i;
+}
+
+TEST(reference_gives_the_published_values)
+{
+    unsigned char data[16];
+    fill_counting(data, sizeof(data));
+    ck_assert(hash_bytes_reference(&published_key, data, 0) == UINT64_C(0x726fdb47dd0e0e31));
+    ck_assert(hash_bytes_reference(&published_key, data, 1) == UINT64_C(0x74f839c593dc67fd));
+    ck_assert(hash_bytes_reference(&published_key, data, 2) == UINT64_C(0x0d6c8009d9a94f5a));
+    ck_assert(hash_bytes_reference(&published_key, data, 15) == UINT64_C(0xa129ca6149be45e5));
+}
+END_TEST
+
+/* SipHash straight from its definition, one byte and one round at a time. */
+static uint64_t slow_rotl(uint64_t x, int by)
+{
+    return x << by | x >> (64 - by);
+}
+
+static void slow_round(uint64_t v[4])
+{
+    v[0] += v[1];
+    v[1] = slow_rotl(v[1], 13);
+    v[1] ^= v[0];
+    v[0] = slow_rotl(v[0], 32);
+    v[2] += v[3];
+    v[3] = slow_rotl(v[3], 16);
+    v[3] ^= v[2];
+    v[0] += v[3];
+    v[3] = slow_rotl(v[3], 21);
+    v[3] ^= v[0];
+    v[2] += v[1];
+    v[1] = slow_rotl(v[1], 17);
+    v[1] ^= v[2];
+    v[2] = slow_rotl(v[2], 32);
+}
+
+static uint64_t slow_hash(const struct hash_key *key, const unsigned char *data, size_t len,
+                          int per_block, int at_end)
+{
+    uint64_t v[4] = {
+        key->k0 ^ UINT64_C(0x736f6d6570736575),
+        key->k1 ^ UINT64_C(0x646f72616e646f6d),
+        key->k0 ^ UINT64_C(0x6c7967656e657261),
+        key->k1 ^ UINT64_C(0x7465646279746573),
+    };
+    uint64_t block = 0;
+    for (size_t i = 0; i < len + 8 - len % 8; i++) {
+        uint64_t byte = i < len ? data[i] : 0;
+        if (i + 1 == len + 8 - len % 8)
+            byte = len & 0xff;
+        block |= byte << 8 * (i % 8);
+        if (i % 8 == 7) {
+            v[3] ^= block;
+            for (int r = 0; r < per_block; r++)
+                slow_round(v);
+            v[0] ^= block;
+            block = 0;
+        }
+    }
+    v[2] ^= 0xff;
+    for (int r = 0; r < at_end; r++)
+        slow_round(v);
+    return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+TEST(both_variants_follow_the_definition_at_every_length)
+{
+    enum { LONGEST = 700 };
+    unsigned char data[LONGEST];
+    for (size_t i = 0; i < LONGEST; i++)
+        data[i] = (unsigned char)(i * 167 + 13);
+    for (size_t len = 0; len <= LONGEST; len++) {
+        ck_assert(hash_bytes(&published_key, data, len) ==
+                  slow_hash(&published_key, data, len, 1, 3));
+        ck_assert(hash_bytes_reference(&published_key, data, len) ==
+                  slow_hash(&published_key, data, len, 2, 4));
+    }
+}
+END_TEST
+
+TEST(it_reads_the_bytes_and_no_others)
+{
+    /* A buffer of exactly the length, so that a sanitizer sees a look past it; any alignment. */
+    unsigned char data[80];
+    fill_counting(data, sizeof(data));
+    for (size_t len = 0; len <= 65; len++) {
+        uint64_t expected = hash_bytes(&published_key, data, len);
+        for (size_t shift = 0; shift < 8; shift++) {
+            unsigned char *moved = malloc(len + shift + (len + shift == 0));
+            ck_assert(moved != NULL);
+            memset(moved, 0xee, shift);
+            memcpy(moved + shift, data, len);
+            ck_assert(hash_bytes(&published_key, moved + shift, len) == expected);
+            free(moved);
+        }
+    }
+}
+END_TEST
+
+static int bits_of(uint64_t x)
+{
+    return __builtin_popcountll(x);
+}
+
+TEST(every_bit_counts)
+{
+    unsigned char data[24];
+    for (size_t len = 1; len <= sizeof(data); len++) {
+        fill_counting(data, sizeof(data));
+        uint64_t before = hash_bytes(&published_key, data, len);
+        int changed = 0;
+        for (size_t bit = 0; bit < 8 * len; bit++) {
+            data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            uint64_t after = hash_bytes(&published_key, data, len);
+            data[bit / 8] ^= (unsigned char)(1u << bit % 8);
+            ck_assert(after != before);
+            changed += bits_of(after ^ before);
+        }
+        /* Half of the 64 bits turn on average. */
+        double mean = (double)changed / (8 * (double)len);
+        ck_assert(mean > 24 && mean < 40);
+    }
+}
+END_TEST
+
+TEST(length_counts)
+{
+    static const unsigned char zeros[300];
+    for (size_t a = 0; a < sizeof(zeros); a++) {
+        for (size_t b = a + 1; b < sizeof(zeros); b++)
+            ck_assert(hash_bytes(&published_key, zeros, a) != hash_bytes(&published_key, zeros, b));
+    }
+}
+END_TEST
+
+TEST(both_words_of_the_key_count)
+{
+    uint64_t plain = hash_bytes(&published_key, "name", 4);
+    for (int bit = 0; bit < 64; bit++) {
+        struct hash_key key = published_key;
+        key.k0 ^= UINT64_C(1) << bit;
+        ck_assert(hash_bytes(&key, "name", 4) != plain);
+        key = published_key;
+        key.k1 ^= UINT64_C(1) << bit;
+        ck_assert(hash_bytes(&key, "name", 4) != plain);
+    }
+    ck_assert(hash_bytes(&published_key, "name", 4) == plain);
+}
+END_TEST
+
+TEST(pairs_spread)
+{
+    /* Neighbouring pairs, as refs and ids are: over 4096 places by the low bits and by the tag. */
+    enum { PLACES = 4096, PAIRS = PLACES * 16 };
+    static unsigned low[PLACES], high[PLACES];
+    for (uint32_t a = 0; a < 256; a++) {
+        for (uint32_t b = 1; b <= 256; b++) {
+            uint32_t h = hash_pair(a * 10 + 8, b);
+            low[h % PLACES]++;
+            high[h >> 20]++;
+        }
+    }
+    for (unsigned i = 0; i < PLACES; i++) {
+        ck_assert(low[i] < 64);
+        ck_assert(high[i] < 64);
+    }
+    ck_assert(hash_pair(1, 2) != hash_pair(2, 1));
+    ck_assert(hash_pair(1, 2) == hash_pair(1, 2));
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(reference_gives_the_published_values),
+    UNIT(both_variants_follow_the_definition_at_every_length),
+    UNIT(it_reads_the_bytes_and_no_others),
+    UNIT(every_bit_counts),
+    UNIT(length_counts),
+    UNIT(both_words_of_the_key_count),
+    UNIT(pairs_spread),
+};
+
+UNIT_MAIN("base/hash", tests)

@@ -1,0 +1,21 @@
+base_unit_tests = \
+	t/unit/base/clock_test \
+	t/unit/base/deadlines_test \
+	t/unit/base/hash_test \
+	t/unit/base/lock_test \
+	t/unit/base/log_test \
+	t/unit/base/mail_test
+check_PROGRAMS += $(base_unit_tests)
+TESTS += $(base_unit_tests)
+t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_hash_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)

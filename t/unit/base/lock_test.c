@@ -1,0 +1,228 @@
+/* lock_test.c - ranked locks: they exclude, and every misuse ends the process at once. */
+#include "base/lock.h"
+
+#include "base/check.h"
+#include "t/unit/unit.h"
+
+#include <pthread.h>
+
+static struct lock shard, other_shard, arena;
+
+static void init_all(void)
+{
+    lock_init(&shard, LOCK_RANK_SHARD);
+    lock_init(&other_shard, LOCK_RANK_SHARD);
+    lock_init(&arena, LOCK_RANK_ARENA);
+}
+
+TEST(taken_in_order_and_given_back_in_any)
+{
+    init_all();
+    lock_assert_none_held();
+    lock_acquire(&shard);
+    lock_assert_held(&shard);
+    lock_acquire(&arena);
+    lock_assert_held(&arena);
+    lock_release(&shard);
+    lock_assert_held(&arena);
+    lock_release(&arena);
+    lock_assert_none_held();
+    /* One after the other, locks of one rank are fine. */
+    lock_acquire(&shard);
+    lock_release(&shard);
+    lock_acquire(&other_shard);
+    lock_release(&other_shard);
+    lock_acquire(&arena);
+    lock_release(&arena);
+    lock_acquire(&shard);
+    lock_release(&shard);
+    lock_assert_none_held();
+    lock_destroy(&shard);
+    lock_destroy(&other_shard);
+    lock_destroy(&arena);
+}
+END_TEST
+
+TEST(falling_rank_aborts)
+{
+    init_all();
+    lock_acquire(&arena);
+    lock_acquire(&shard);
+}
+END_TEST
+
+TEST(two_of_one_rank_abort)
+{
+    init_all();
+    lock_acquire(&shard);
+    lock_acquire(&other_shard);
+}
+END_TEST
+
+TEST(taking_twice_aborts)
+{
+    init_all();
+    lock_acquire(&arena);
+    lock_acquire(&arena);
+}
+END_TEST
+
+TEST(falling_rank_aborts_after_the_lower_was_given_back)
+{
+    init_all();
+    lock_acquire(&shard);
+    lock_acquire(&arena);
+    lock_release(&shard);
+    lock_acquire(&shard);
+}
+END_TEST
+
+TEST(releasing_a_free_lock_aborts)
+{
+    init_all();
+    lock_release(&shard);
+}
+END_TEST
+
+TEST(releasing_another_lock_aborts)
+{
+    init_all();
+    lock_acquire(&shard);
+    lock_release(&other_shard);
+}
+END_TEST
+
+TEST(unknown_rank_aborts)
+{
+    lock_init(&shard, LOCK_RANK_COUNT);
+}
+END_TEST
+
+#ifndef __SANITIZE_THREAD__ /* which ends it first, in its own way */
+TEST(destroying_a_held_lock_aborts)
+{
+    init_all();
+    lock_acquire(&shard);
+    lock_destroy(&shard);
+}
+END_TEST
+#endif
+
+TEST(assert_held_aborts_when_free)
+{
+    init_all();
+    lock_assert_held(&shard);
+}
+END_TEST
+
+TEST(assert_none_held_aborts_when_one_is)
+{
+    init_all();
+    lock_acquire(&arena);
+    lock_assert_none_held();
+}
+END_TEST
+
+static void *assert_shard_held(void *arg)
+{
+    lock_assert_held(&shard);
+    return arg;
+}
+
+static void *release_shard(void *arg)
+{
+    lock_release(&shard);
+    return arg;
+}
+
+static void run_thread(void *(*run)(void *))
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, run, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+TEST(assert_held_aborts_in_another_thread)
+{
+    init_all();
+    lock_acquire(&shard);
+    run_thread(assert_shard_held);
+}
+END_TEST
+
+TEST(releasing_what_another_thread_holds_aborts)
+{
+    init_all();
+    lock_acquire(&shard);
+    run_thread(release_shard);
+}
+END_TEST
+
+static void *use_other_shard(void *arg)
+{
+    lock_assert_none_held();
+    lock_acquire(&other_shard);
+    lock_acquire(&arena);
+    lock_release(&arena);
+    lock_release(&other_shard);
+    return arg;
+}
+
+TEST(ranks_are_each_threads_own)
+{
+    init_all();
+    lock_acquire(&shard);
+    run_thread(use_other_shard);
+    lock_assert_held(&shard);
+    lock_release(&shard);
+}
+END_TEST
+
+enum { THREADS = 4, ROUNDS = 50000 };
+
+static unsigned long guarded;
+
+static void *count_up(void *arg)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        lock_acquire(&shard);
+        guarded++;
+        lock_release(&shard);
+    }
+    return arg;
+}
+
+TEST(it_excludes)
+{
+    init_all();
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, count_up, NULL) == 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    ck_assert(guarded == (unsigned long)THREADS * ROUNDS);
+    lock_destroy(&shard);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(taken_in_order_and_given_back_in_any),
+    UNIT_ABORTS(falling_rank_aborts),
+    UNIT_ABORTS(two_of_one_rank_abort),
+    UNIT_ABORTS(taking_twice_aborts),
+    UNIT_ABORTS(falling_rank_aborts_after_the_lower_was_given_back),
+    UNIT_ABORTS(releasing_a_free_lock_aborts),
+    UNIT_ABORTS(releasing_another_lock_aborts),
+    UNIT_ABORTS(unknown_rank_aborts),
+#ifndef __SANITIZE_THREAD__
+    UNIT_ABORTS(destroying_a_held_lock_aborts),
+#endif
+    UNIT_ABORTS(assert_held_aborts_when_free),
+    UNIT_ABORTS(assert_none_held_aborts_when_one_is),
+    UNIT_ABORTS(assert_held_aborts_in_another_thread),
+    UNIT_ABORTS(releasing_what_another_thread_holds_aborts),
+    UNIT(ranks_are_each_threads_own),
+    UNIT(it_excludes),
+};
+
+UNIT_MAIN("base/lock", tests)

@@ -1,0 +1,586 @@
+/*
+ * log_test.c - lines, levels, limits, and readers of standard error that do not read.
+ *
+ * Every test has a process of its own, so it may do with standard error what it likes: `capture`
+ * puts a file or pipe of ours there, and `captured` answers what came to it.
+ */
+#include "base/check.h"
+#include "base/log.h"
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* --- Frame ----------------------------------------------------------------------------------- */
+
+/* The length of "2026-01-31T12:34:56.789Z ". */
+#define STAMP_LEN 25
+
+#define SECOND 1000000000LL
+#define WINDOW (LOG_WINDOW_S * SECOND)
+
+static int old_stderr;
+static int reading_end;
+static char text[1 << 20];
+
+static void redirect(int to, int from)
+{
+    ck_assert_int_ne(to, -1);
+    reading_end = from;
+    old_stderr = dup(STDERR_FILENO);
+    ck_assert_int_ne(dup2(to, STDERR_FILENO), -1);
+}
+
+static void capture(void)
+{
+    int fd = memfd_create("stderr", MFD_CLOEXEC);
+    redirect(fd, fd);
+}
+
+static void capture_in_pipe(void)
+{
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    redirect(ends[1], ends[0]);
+    close(ends[1]);
+}
+
+/* All that was written since; puts standard error back. */
+static const char *captured(void)
+{
+    dup2(old_stderr, STDERR_FILENO);
+    close(old_stderr);
+    size_t len = 0;
+    ssize_t got;
+    lseek(reading_end, 0, SEEK_SET); /* what a pipe knows nothing of */
+    while ((got = read(reading_end, text + len, sizeof text - 1 - len)) > 0)
+        len += (size_t)got;
+    close(reading_end);
+    text[len] = '\0';
+    return text;
+}
+
+static long long monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* --- Lines ----------------------------------------------------------------------------------- */
+
+TEST(a_line_has_a_time_in_utc_and_its_level)
+{
+    setenv("TZ", "Asia/Kolkata", 1); /* NOLINT(concurrency-mt-unsafe): one thread */
+    tzset();
+    time_t before = time(NULL);
+    capture();
+    log_warning("%s %d", "text", 5);
+    const char *line = captured();
+    ck_assert_str_eq(line + STAMP_LEN, "warning: text 5\n");
+
+    struct tm utc;
+    memset(&utc, 0, sizeof utc);
+    const char *rest = strptime(line, "%Y-%m-%dT%H:%M:%S", &utc);
+    ck_assert_ptr_nonnull(rest);
+    ck_assert_int_eq(*rest, '.');
+    ck_assert_uint_eq(strspn(rest + 1, "0123456789"), 3);
+    ck_assert_str_eq(rest + 4, "Z warning: text 5\n");
+    time_t then = timegm(&utc);
+    ck_assert(before <= then && then <= time(NULL));
+}
+END_TEST
+
+TEST(each_level_has_its_word)
+{
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_DEBUG);
+    capture();
+    log_error("e");
+    log_warning("w");
+    log_info("i");
+    log_debug("d");
+    char *line = strdup(captured());
+    static const char *const expected[] = {"error: e", "warning: w", "info: i", "debug: d"};
+    char *at = line;
+    for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+        char *end = strchr(at, '\n');
+        ck_assert_ptr_nonnull(end);
+        *end = '\0';
+        ck_assert_str_eq(at + STAMP_LEN, expected[i]);
+        at = end + 1;
+    }
+    ck_assert_str_eq(at, "");
+    free(line);
+}
+END_TEST
+
+/* How many lines of the four levels come out. */
+static unsigned say_all_levels(void)
+{
+    unsigned lines = 0;
+    capture();
+    log_error("x");
+    log_warning("x");
+    log_info("x");
+    log_debug("x");
+    for (const char *c = captured(); *c; c++)
+        lines += *c == '\n';
+    return lines;
+}
+
+TEST(lines_below_the_level_are_not_written)
+{
+    ck_assert_uint_eq(say_all_levels(), 3); /* before log_open */
+    for (unsigned level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++) {
+        log_open(LOG_OUTPUT_STDERR, (enum log_level)level);
+        ck_assert_uint_eq(say_all_levels(), level + 1);
+        for (unsigned asked = LOG_LEVEL_ERROR; asked <= LOG_LEVEL_DEBUG; asked++)
+            ck_assert(log_enabled((enum log_level)asked) == (asked <= level));
+        log_close();
+    }
+    ck_assert_uint_eq(say_all_levels(), 3); /* after log_close */
+    log_set_level(LOG_LEVEL_ERROR);
+    ck_assert_uint_eq(say_all_levels(), 1);
+}
+END_TEST
+
+TEST(bytes_that_are_not_printable_are_spelled)
+{
+    capture();
+    log_info("a\nb\r\tc\x1b[31m \x7f\x80\xff~ \\ %s", "\xc3\xa9");
+    ck_assert_str_eq(captured() + STAMP_LEN,
+                     "info: a\\x0ab\\x0d\\x09c\\x1b[31m \\x7f\\x80\\xff~ \\ \\xc3\\xa9\n");
+}
+END_TEST
+
+TEST(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut)
+{
+    char x[3000];
+    memset(x, 'x', sizeof x - 1);
+    x[sizeof x - 1] = '\0';
+    size_t room = 1000 - STAMP_LEN - strlen("info: ");
+
+    capture();
+    log_info("%.*s", (int)room, x);
+    const char *line = captured();
+    ck_assert_uint_eq(strlen(line), 1001);
+    ck_assert_ptr_null(strstr(line, "..."));
+    ck_assert_str_eq(line + 999, "x\n");
+
+    for (size_t more = 1; more < sizeof x - room; more += 97) {
+        capture();
+        log_info("%.*s", (int)(room + more), x);
+        line = captured();
+        ck_assert_uint_eq(strlen(line), 1001);
+        ck_assert_str_eq(line + 996, "x...\n");
+    }
+}
+END_TEST
+
+TEST(a_cut_is_not_made_inside_a_spelled_byte)
+{
+    for (int shift = 0; shift < 4; shift++) {
+        char bytes[600];
+        memset(bytes, '\n', sizeof bytes - 1);
+        bytes[sizeof bytes - 1] = '\0';
+        memset(bytes, 'x', (size_t)shift);
+        capture();
+        log_info("%s", bytes);
+        const char *line = captured();
+        size_t len = strlen(line);
+        ck_assert_uint_le(len, 1001);
+        ck_assert_uint_gt(len, 1001 - 4);
+        ck_assert_str_eq(line + len - 8, "\\x0a...\n");
+    }
+}
+END_TEST
+
+TEST(errno_is_left_alone)
+{
+    capture();
+    errno = EXDEV;
+    log_info("%m");
+    ck_assert_int_eq(errno, EXDEV);
+    ck_assert_str_eq(captured() + STAMP_LEN, "info: Invalid cross-device link\n");
+}
+END_TEST
+
+/* --- Threads --------------------------------------------------------------------------------- */
+
+#define THREADS          8L
+#define LINES_PER_THREAD 500L
+
+static void *say_many(void *number)
+{
+    for (int i = 0; i < LINES_PER_THREAD; i++)
+        log_info("%c %0120d", *(const char *)number, i);
+    return NULL;
+}
+
+TEST(lines_of_many_threads_are_whole_and_in_order)
+{
+    char names[] = "abcdefgh";
+    pthread_t threads[THREADS];
+    capture();
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, say_many, &names[i]), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+
+    long seen[THREADS] = {0}, lines = 0;
+    char *save;
+    (void)captured();
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char name = line[STAMP_LEN + 6];
+        ck_assert_int_eq(strncmp(line + STAMP_LEN, "info: ", 6), 0);
+        ck_assert_uint_eq(strlen(line), STAMP_LEN + 6 + 2 + 120);
+        ck_assert_int_eq(strtol(line + STAMP_LEN + 8, NULL, 10), seen[name - 'a']++);
+        lines++;
+    }
+    ck_assert_int_eq(lines, THREADS * LINES_PER_THREAD);
+}
+END_TEST
+
+/* --- Readers that do not read ---------------------------------------------------------------- */
+
+/* Fills the pipe behind standard error; answers how many bytes it took. */
+static size_t fill(int flags)
+{
+    size_t len = 0;
+    ssize_t written;
+    char block[4096];
+    memset(block, '-', sizeof block);
+    fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK);
+    while ((written = write(STDERR_FILENO, block, sizeof block)) > 0)
+        len += (size_t)written;
+    fcntl(STDERR_FILENO, F_SETFL, flags);
+    return len;
+}
+
+static void lose_lines(int flags)
+{
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    capture_in_pipe();
+    size_t len = fill(flags);
+    long long start = monotonic_ns();
+    for (int i = 0; i < 1000; i++)
+        log_info("lost");
+    /* Had each waited on its own, it would have been 100 s. */
+    ck_assert_int_lt(monotonic_ns() - start, 50 * SECOND);
+
+    /* There is room again: what comes now is written, and how many were not. */
+    for (size_t left = len; left;) {
+        ssize_t got = read(reading_end, text, left);
+        ck_assert_int_gt(got, 0);
+        left -= (size_t)got;
+    }
+    log_info("found");
+    log_close();
+    char *lines = strdup(captured());
+    ck_assert_ptr_nonnull(lines);
+    char *second = strchr(lines, '\n') + 1;
+    second[-1] = '\0';
+    ck_assert_str_eq(lines + STAMP_LEN, "info: found");
+    ck_assert_str_eq(second + STAMP_LEN,
+                     "warning: log: 0 lines left out for their rate, 1000 lost\n");
+    free(lines);
+}
+
+TEST(a_full_pipe_loses_lines_and_holds_nobody_up)
+{
+    lose_lines(0);
+}
+END_TEST
+
+TEST(a_full_pipe_that_does_not_block_loses_lines_too)
+{
+    lose_lines(O_NONBLOCK);
+}
+END_TEST
+
+TEST(a_standard_error_that_is_closed_loses_lines)
+{
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    old_stderr = dup(STDERR_FILENO);
+    close(STDERR_FILENO);
+    log_error("lost");
+    log_error("lost");
+    dup2(old_stderr, STDERR_FILENO);
+    capture();
+    log_close();
+    ck_assert_str_eq(captured() + STAMP_LEN,
+                     "warning: log: 0 lines left out for their rate, 2 lost\n");
+}
+END_TEST
+
+TEST(a_reader_that_has_gone_loses_lines)
+{
+    signal(SIGPIPE, SIG_IGN);
+    capture_in_pipe();
+    close(reading_end);
+    errno = EXDEV;
+    log_error("lost");
+    ck_assert_int_eq(errno, EXDEV);
+    dup2(old_stderr, STDERR_FILENO);
+    capture();
+    log_close();
+    ck_assert_str_eq(captured() + STAMP_LEN,
+                     "warning: log: 0 lines left out for their rate, 1 lost\n");
+}
+END_TEST
+
+TEST(a_pipe_takes_lines)
+{
+    capture_in_pipe();
+    log_info("one");
+    log_info("two");
+    const char *lines = captured();
+    ck_assert_uint_eq(strlen(lines), 2 * strlen("2026-01-31T12:34:56.789Z info: one\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "info: one\n"));
+    ck_assert_ptr_nonnull(strstr(lines, "info: two\n"));
+}
+END_TEST
+
+TEST(syslog_gets_lines_instead_of_standard_error)
+{
+    capture();
+    log_open(LOG_OUTPUT_SYSLOG, LOG_LEVEL_INFO);
+    log_info("%%s %s", "%n");
+    log_close();
+    log_info("here");
+    ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
+}
+END_TEST
+
+/* --- Limits ---------------------------------------------------------------------------------- */
+
+/* Asks `times` times at `now_ns`; answers how often it passed. */
+static unsigned ask(struct log_limit *limit, long long now_ns, unsigned times)
+{
+    unsigned passed = 0, left_out;
+    for (unsigned i = 0; i < times; i++) {
+        passed += log_limit_pass(limit, now_ns, &left_out);
+        ck_assert_uint_eq(left_out, 0);
+    }
+    return passed;
+}
+
+TEST(a_window_lets_a_burst_pass)
+{
+    static const long long starts[] = {0, 1, WINDOW, 5 * WINDOW, 400000000LL * SECOND};
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++) {
+        struct log_limit limit = {0};
+        long long now = starts[i];
+        ck_assert_uint_eq(ask(&limit, now, LOG_BURST - 1), LOG_BURST - 1);
+        ck_assert_uint_eq(ask(&limit, now + WINDOW - 2, 5), 1);
+        ck_assert_uint_eq(ask(&limit, now + WINDOW - 2, 100), 0);
+    }
+}
+END_TEST
+
+TEST(the_next_window_tells_what_was_left_out)
+{
+    struct log_limit limit = {0};
+    unsigned left_out;
+    ck_assert_uint_eq(ask(&limit, 3 * WINDOW, LOG_BURST + 7), LOG_BURST);
+    ck_assert(log_limit_pass(&limit, 4 * WINDOW, &left_out));
+    ck_assert_uint_eq(left_out, 7);
+    /* Told once. */
+    ck_assert_uint_eq(ask(&limit, 4 * WINDOW, LOG_BURST), LOG_BURST - 1);
+
+    /* The one left out is told whenever the next line comes. */
+    ck_assert(log_limit_pass(&limit, 900 * WINDOW + 1, &left_out));
+    ck_assert_uint_eq(left_out, 1);
+    ck_assert(log_limit_pass(&limit, 901 * WINDOW, &left_out));
+    ck_assert_uint_eq(left_out, 0);
+}
+END_TEST
+
+TEST(an_older_time_belongs_to_the_last_window)
+{
+    struct log_limit limit = {0};
+    ck_assert_uint_eq(ask(&limit, 3 * WINDOW, 1), 1);
+    ck_assert_uint_eq(ask(&limit, 2 * WINDOW, LOG_BURST), LOG_BURST - 1);
+    ck_assert_uint_eq(ask(&limit, 0, 1), 0);
+    ck_assert_uint_eq(ask(&limit, -SECOND, 1), 0);
+}
+END_TEST
+
+/* A limit that threads share, all in the same window. */
+struct race {
+    struct log_limit limit;
+    long long now_ns;
+    _Atomic unsigned passed;
+    _Atomic unsigned told;
+};
+
+static void *ask_many(void *argument)
+{
+    struct race *race = argument;
+    for (int i = 0; i < 1000; i++) {
+        unsigned left_out;
+        if (log_limit_pass(&race->limit, race->now_ns, &left_out))
+            race->passed++;
+        race->told += left_out;
+    }
+    return NULL;
+}
+
+TEST(threads_share_a_limit)
+{
+    static struct race race;
+    for (int round = 1; round <= 20; round++) {
+        pthread_t threads[THREADS];
+        race.now_ns = round * WINDOW;
+        race.passed = 0;
+        race.told = 0;
+        for (size_t i = 0; i < THREADS; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_many, &race), 0);
+        for (size_t i = 0; i < THREADS; i++)
+            pthread_join(threads[i], NULL);
+        ck_assert_uint_eq(race.passed, LOG_BURST);
+        ck_assert_uint_eq(race.told, round == 1 ? 0 : THREADS * 1000 - LOG_BURST);
+    }
+}
+END_TEST
+
+TEST(limited_warnings_are_counted_and_told_in_the_end)
+{
+    static struct log_limit limit;
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    /* Not across the end of a window. */
+    while (monotonic_ns() % WINDOW > WINDOW - 5 * SECOND)
+        usleep(100000);
+    capture();
+    for (int i = 0; i < LOG_BURST + 30; i++)
+        log_warning_limited(&limit, "number %d", i);
+    log_close();
+    char *lines = strdup(captured()), *at = lines;
+    for (int i = 0; i < LOG_BURST; i++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "warning: number %d\n", i);
+        ck_assert_int_eq(strncmp(at + STAMP_LEN, expected, strlen(expected)), 0);
+        at = strchr(at, '\n') + 1;
+    }
+    ck_assert_str_eq(at + STAMP_LEN, "warning: log: 30 lines left out for their rate, 0 lost\n");
+    free(lines);
+}
+END_TEST
+
+TEST(a_limited_warning_tells_how_many_were_left_out)
+{
+    struct log_limit limit = {0};
+    char x[2000];
+    memset(x, 'x', sizeof x - 1);
+    x[sizeof x - 1] = '\0';
+    ck_assert_uint_eq(ask(&limit, 0, LOG_BURST + 12), LOG_BURST);
+    struct log_limit copy = limit;
+    /* The clock may have begun less than a window ago. */
+    while (monotonic_ns() < WINDOW)
+        usleep(100000);
+    capture();
+    log_warning_limited(&limit, "again\n");
+    ck_assert_str_eq(captured() + STAMP_LEN, "warning: again\\x0a (12 like it left out)\n");
+    capture();
+    log_warning_limited(&copy, "%s", x);
+    const char *line = captured();
+    ck_assert_uint_eq(strlen(line), 1001);
+    static const char end[] = "x... (12 like it left out)\n";
+    ck_assert_str_eq(line + 1001 - strlen(end), end);
+}
+END_TEST
+
+TEST(limited_warnings_below_the_level_are_not_counted)
+{
+    static struct log_limit limit;
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_ERROR);
+    capture();
+    for (int i = 0; i < LOG_BURST + 30; i++)
+        log_warning_limited(&limit, "x");
+    log_set_level(LOG_LEVEL_INFO);
+    log_close();
+    ck_assert_str_eq(captured(), "");
+}
+END_TEST
+
+TEST(a_log_that_left_nothing_out_closes_silently)
+{
+    capture();
+    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    log_close();
+    log_close();
+    ck_assert_str_eq(captured(), "");
+}
+END_TEST
+
+/* --- Checks ---------------------------------------------------------------------------------- */
+
+TEST(a_check_that_holds_does_nothing)
+{
+    capture();
+    CHECK(1 + 1 == 2);
+    ck_assert_str_eq(captured(), "");
+}
+END_TEST
+
+TEST(a_check_that_fails_aborts)
+{
+    CHECK(1 + 1 == 3);
+}
+END_TEST
+
+TEST(a_check_that_fails_says_where)
+{
+    capture();
+    pid_t child = fork();
+    ck_assert_int_ne(child, -1);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        check_failed("file.c", 12, "some_function", "a == b");
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    ck_assert_str_eq(captured(), "file.c:12: some_function: check failed: a == b\n");
+}
+END_TEST
+
+int main(void)
+{
+    const struct unit_test tests[] = {
+        UNIT(a_line_has_a_time_in_utc_and_its_level),
+        UNIT(each_level_has_its_word),
+        UNIT(lines_below_the_level_are_not_written),
+        UNIT(bytes_that_are_not_printable_are_spelled),
+        UNIT(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut),
+        UNIT(a_cut_is_not_made_inside_a_spelled_byte),
+        UNIT(errno_is_left_alone),
+        UNIT(lines_of_many_threads_are_whole_and_in_order),
+        UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
+        UNIT(a_full_pipe_that_does_not_block_loses_lines_too),
+        UNIT(a_standard_error_that_is_closed_loses_lines),
+        UNIT(a_reader_that_has_gone_loses_lines),
+        UNIT(a_pipe_takes_lines),
+        UNIT(syslog_gets_lines_instead_of_standard_error),
+        UNIT(a_window_lets_a_burst_pass),
+        UNIT(the_next_window_tells_what_was_left_out),
+        UNIT(an_older_time_belongs_to_the_last_window),
+        UNIT(threads_share_a_limit),
+        UNIT(limited_warnings_are_counted_and_told_in_the_end),
+        UNIT(a_limited_warning_tells_how_many_were_left_out),
+        UNIT(limited_warnings_below_the_level_are_not_counted),
+        UNIT(a_log_that_left_nothing_out_closes_silently),
+        UNIT(a_check_that_holds_does_nothing),
+        UNIT_ABORTS(a_check_that_fails_aborts),
+        UNIT(a_check_that_fails_says_where),
+    };
+    return unit_run("base/log", tests, ARRAY_SIZE(tests));
+}

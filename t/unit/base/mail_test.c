@@ -1,0 +1,149 @@
+/* mail_test.c - letters: order of each sender, nothing lost, the bell exactly when it is due. */
+#include "base/mail.h"
+
+#include "base/check.h"
+#include "t/unit/unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+
+TEST(list_keeps_order)
+{
+    struct mail letters[5];
+    struct mail_list list;
+    mail_list_init(&list);
+    ck_assert(mail_list_take(&list) == NULL);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < 5; i++)
+            mail_list_add(&list, &letters[i]);
+        ck_assert(mail_list_take(&list) == &letters[0]);
+        ck_assert(mail_list_take(&list) == &letters[1]);
+        mail_list_add(&list, &letters[1]);
+        ck_assert(mail_list_take(&list) == &letters[2]);
+        ck_assert(mail_list_take(&list) == &letters[3]);
+        ck_assert(mail_list_take(&list) == &letters[4]);
+        ck_assert(mail_list_take(&list) == &letters[1]);
+        ck_assert(mail_list_take(&list) == NULL);
+        ck_assert(mail_list_take(&list) == NULL);
+    }
+}
+END_TEST
+
+TEST(box_gives_all_oldest_first)
+{
+    struct mail letters[5];
+    struct mailbox box;
+    mailbox_init(&box);
+    ck_assert(mailbox_take(&box) == NULL);
+    for (int i = 0; i < 5; i++)
+        (void)mailbox_send(&box, &letters[i]);
+    const struct mail *m = mailbox_take(&box);
+    for (int i = 0; i < 5; i++, m = m->next)
+        ck_assert(m == &letters[i]);
+    ck_assert(m == NULL);
+    ck_assert(mailbox_take(&box) == NULL);
+}
+END_TEST
+
+TEST(bell_is_due_exactly_when_the_box_was_empty)
+{
+    struct mail letters[4];
+    struct mailbox box;
+    mailbox_init(&box);
+    for (int round = 0; round < 3; round++) {
+        ck_assert(mailbox_send(&box, &letters[0]));
+        ck_assert(!mailbox_send(&box, &letters[1]));
+        ck_assert(!mailbox_send(&box, &letters[2]));
+        ck_assert(mailbox_take(&box) == &letters[0]);
+        ck_assert(mailbox_send(&box, &letters[3]));
+        ck_assert(mailbox_take(&box) == &letters[3]);
+    }
+}
+END_TEST
+
+/* ---- many senders ------------------------------------------------------------------------ */
+
+enum { SENDERS = 6, LETTERS = 20000 };
+
+struct numbered {
+    struct mail mail;
+    unsigned sender, number;
+};
+
+struct reader {
+    unsigned next[SENDERS]; /* the number due from each sender */
+    unsigned read;
+};
+
+static struct mailbox shared_box;
+static _Atomic unsigned bells;
+
+static void read_letter(struct mail *mail, void *arg)
+{
+    struct reader *reader = arg;
+    const struct numbered *letter = container_of(mail, struct numbered, mail);
+    CHECK(letter->number == reader->next[letter->sender]);
+    reader->next[letter->sender]++;
+    reader->read++;
+}
+
+static void *send_letters(void *arg)
+{
+    struct numbered *letters = arg;
+    for (unsigned i = 0; i < LETTERS; i++) {
+        if (mailbox_send(&shared_box, &letters[i].mail))
+            atomic_fetch_add(&bells, 1);
+    }
+    return NULL;
+}
+
+TEST(many_senders_lose_nothing_and_keep_their_order)
+{
+    mailbox_init(&shared_box);
+    pthread_t threads[SENDERS];
+    struct numbered *letters[SENDERS];
+    for (unsigned s = 0; s < SENDERS; s++) {
+        letters[s] = calloc(LETTERS, sizeof(*letters[s]));
+        ck_assert(letters[s] != NULL);
+        for (unsigned i = 0; i < LETTERS; i++) {
+            letters[s][i].mail.deliver = read_letter;
+            letters[s][i].sender = s;
+            letters[s][i].number = i;
+        }
+    }
+    for (unsigned s = 0; s < SENDERS; s++)
+        ck_assert(pthread_create(&threads[s], NULL, send_letters, letters[s]) == 0);
+    struct reader reader = {0};
+    unsigned full = 0; /* how often there was something */
+    while (reader.read < SENDERS * LETTERS) {
+        struct mail *m = mailbox_take(&shared_box);
+        full += m != NULL;
+        if (!m)
+            (void)sched_yield();
+        while (m) {
+            struct mail *next = m->next;
+            m->deliver(m, &reader);
+            m = next;
+        }
+    }
+    for (unsigned s = 0; s < SENDERS; s++)
+        ck_assert(pthread_join(threads[s], NULL) == 0);
+    ck_assert(mailbox_take(&shared_box) == NULL);
+    /* Each time the box went from empty to not empty somebody was told to ring, and only then. */
+    ck_assert_uint_eq(atomic_load(&bells), full);
+    for (unsigned s = 0; s < SENDERS; s++) {
+        ck_assert_uint_eq(reader.next[s], LETTERS);
+        free(letters[s]);
+    }
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(list_keeps_order),
+    UNIT(box_gives_all_oldest_first),
+    UNIT(bell_is_due_exactly_when_the_box_was_empty),
+    UNIT(many_senders_lose_nothing_and_keep_their_order),
+};
+
+UNIT_MAIN("base/mail", tests)
