@@ -1,0 +1,262 @@
+/*
+ * arena.c - pages and slots (see arena.h).
+ *
+ * The region begins at a multiple of the page size, so the page of any address is found by masking.
+ * A slab page is a header and slots; free slots are a list of slot numbers kept in the slots
+ * themselves, and slots never used lie behind `begun`. A page that has a free slot is in its size's
+ * list; one whose slots are all free goes back to the arena, unless it is the last of its list and
+ * at most half of the limit is used: that keeps a name that comes and goes from taking a page with
+ * it each time, without empty pages ever standing in the way of names.
+ */
+#include "engine/arena.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(at, len)   ASAN_POISON_MEMORY_REGION(at, len)
+#define UNPOISON(at, len) ASAN_UNPOISON_MEMORY_REGION(at, len)
+#else
+#define POISON(at, len)   ((void)(at), (void)(len))
+#define UNPOISON(at, len) ((void)(at), (void)(len))
+#endif
+
+/* How many pages are made usable at a time: 1 MiB. */
+#define PAGES_STEP 64
+
+struct slab_page {
+    uint32_t owner;
+    uint32_t next, prev; /* in the list of pages with a free slot; 0: none */
+    uint16_t slot;       /* bytes */
+    uint16_t class_no;
+    uint16_t slots; /* how many fit */
+    uint16_t begun; /* of them, used at least once */
+    uint16_t live;  /* of them, in use */
+    uint16_t free;  /* number of the first free slot among the begun, from 1; 0: none */
+    unsigned char pad[40];
+};
+
+_Static_assert(sizeof(struct slab_page) == 64, "slots begin at a cache line");
+
+bool arena_init(struct arena *arena, size_t limit)
+{
+    CHECK(limit > 0 && limit <= ARENA_LIMIT_MAX);
+    *arena = (struct arena){.limit = limit};
+    /* One page more for alignment, one for the page 0 that is never used. */
+    size_t size = (limit / ARENA_PAGE + 2) * ARENA_PAGE;
+    unsigned char *at =
+        mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return false;
+    size_t skip = (ARENA_PAGE - (uintptr_t)at % ARENA_PAGE) % ARENA_PAGE;
+    if (skip)
+        CHECK(munmap(at, skip) == 0);
+    if (skip < ARENA_PAGE)
+        CHECK(munmap(at + size - (ARENA_PAGE - skip), ARENA_PAGE - skip) == 0);
+    arena->base = at + skip;
+    arena->pages_begun = 1;
+    lock_init(&arena->lock, LOCK_RANK_ARENA);
+    return true;
+}
+
+static size_t region_size(const struct arena *arena)
+{
+    return (arena->limit / ARENA_PAGE + 1) * ARENA_PAGE;
+}
+
+void arena_destroy(struct arena *arena)
+{
+    if (!arena->base)
+        return;
+    UNPOISON(arena->base, (size_t)arena->pages_begun * ARENA_PAGE);
+    CHECK(munmap(arena->base, region_size(arena)) == 0);
+    lock_destroy(&arena->lock);
+    *arena = (struct arena){0};
+}
+
+bool arena_charge(struct arena *arena, size_t bytes)
+{
+    size_t used = atomic_load_explicit(&arena->used, memory_order_relaxed);
+    do {
+        if (bytes > arena->limit || used > arena->limit - bytes)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&arena->used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+void arena_uncharge(struct arena *arena, size_t bytes)
+{
+    size_t before = atomic_fetch_sub_explicit(&arena->used, bytes, memory_order_relaxed);
+    CHECK(before >= bytes);
+}
+
+size_t arena_used(const struct arena *arena)
+{
+    return atomic_load_explicit(&arena->used, memory_order_relaxed);
+}
+
+/* Makes the next pages of the region usable. False: the kernel has no memory. */
+static bool open_pages(struct arena *arena)
+{
+    lock_assert_held(&arena->lock);
+    uint32_t all = (uint32_t)(region_size(arena) / ARENA_PAGE);
+    uint32_t to = arena->pages_open + PAGES_STEP < all ? arena->pages_open + PAGES_STEP : all;
+    if (mprotect(arena_page_at(arena, arena->pages_open),
+                 (size_t)(to - arena->pages_open) * ARENA_PAGE, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    arena->pages_open = to;
+    return true;
+}
+
+uint32_t arena_page_take(struct arena *arena)
+{
+    if (!arena_charge(arena, ARENA_PAGE))
+        return 0;
+    uint32_t page = 0;
+    lock_acquire(&arena->lock);
+    if (arena->free_page) {
+        page = arena->free_page;
+        uint32_t *word = arena_page_at(arena, page);
+        UNPOISON(word, ARENA_PAGE);
+        arena->free_page = *word;
+        *word = 0;
+    } else if (arena->pages_begun < arena->pages_open || open_pages(arena)) {
+        /* The limit was charged, so the region, which has its size, has a page left. */
+        page = arena->pages_begun++;
+    }
+    lock_release(&arena->lock);
+    if (!page)
+        arena_uncharge(arena, ARENA_PAGE);
+    return page;
+}
+
+void arena_page_give(struct arena *arena, uint32_t page)
+{
+    uint32_t *word = arena_page_at(arena, page);
+    UNPOISON(word, ARENA_PAGE);
+    /* Whether the kernel takes it back or not, it reads as zeros afterwards. */
+    if (madvise(word, ARENA_PAGE, MADV_DONTNEED) != 0)
+        memset(word, 0, ARENA_PAGE);
+    lock_acquire(&arena->lock);
+    *word = arena->free_page;
+    arena->free_page = page;
+    POISON(word + 1, ARENA_PAGE - sizeof(*word)); /* before anyone else can take it */
+    lock_release(&arena->lock);
+    arena_uncharge(arena, ARENA_PAGE);
+}
+
+void slab_init(struct slab *slab, struct arena *arena, uint32_t owner)
+{
+    *slab = (struct slab){.arena = arena, .owner = owner};
+}
+
+static unsigned class_of(size_t size)
+{
+    return (unsigned)(size <= 256 ? (size - 1) / 8 : 32 + (size - 257) / 64);
+}
+
+static size_t class_size(unsigned class_no)
+{
+    return class_no < 32 ? ((size_t)class_no + 1) * 8 : 256 + ((size_t)class_no - 31) * 64;
+}
+
+static struct slab_page *page_of(const struct arena *arena, const void *at)
+{
+    size_t offset = (size_t)((const unsigned char *)at - arena->base);
+    return arena_page_at(arena, (uint32_t)(offset / ARENA_PAGE));
+}
+
+static uint32_t page_number(const struct arena *arena, const struct slab_page *page)
+{
+    return (uint32_t)((size_t)((const unsigned char *)page - arena->base) / ARENA_PAGE);
+}
+
+static void list_page(struct slab *slab, struct slab_page *page)
+{
+    uint32_t first = slab->partial[page->class_no];
+    uint32_t number = page_number(slab->arena, page);
+    page->next = first;
+    page->prev = 0;
+    if (first)
+        ((struct slab_page *)arena_page_at(slab->arena, first))->prev = number;
+    slab->partial[page->class_no] = number;
+}
+
+static void unlist_page(struct slab *slab, struct slab_page *page)
+{
+    if (page->next)
+        ((struct slab_page *)arena_page_at(slab->arena, page->next))->prev = page->prev;
+    if (page->prev)
+        ((struct slab_page *)arena_page_at(slab->arena, page->prev))->next = page->next;
+    else
+        slab->partial[page->class_no] = page->next;
+}
+
+static struct slab_page *new_page(struct slab *slab, unsigned class_no)
+{
+    uint32_t number = arena_page_take(slab->arena);
+    if (!number)
+        return NULL;
+    struct slab_page *page = arena_page_at(slab->arena, number);
+    size_t slot = class_size(class_no);
+    page->owner = slab->owner;
+    page->slot = (uint16_t)slot;
+    page->class_no = (uint16_t)class_no;
+    page->slots = (uint16_t)((ARENA_PAGE - sizeof(*page)) / slot);
+    POISON(page + 1, ARENA_PAGE - sizeof(*page));
+    list_page(slab, page);
+    return page;
+}
+
+static unsigned char *slot_at(struct slab_page *page, unsigned number)
+{
+    return (unsigned char *)(page + 1) + (size_t)(number - 1) * page->slot;
+}
+
+ref_t slab_alloc(struct slab *slab, size_t size)
+{
+    CHECK(size > 0 && size <= SLAB_MAX);
+    unsigned class_no = class_of(size);
+    struct slab_page *page = slab->partial[class_no]
+                                 ? arena_page_at(slab->arena, slab->partial[class_no])
+                                 : new_page(slab, class_no);
+    if (!page)
+        return 0;
+    unsigned char *slot;
+    if (page->free) {
+        slot = slot_at(page, page->free);
+        UNPOISON(slot, page->slot);
+        memcpy(&page->free, slot, sizeof(page->free));
+    } else {
+        slot = slot_at(page, ++page->begun);
+        UNPOISON(slot, page->slot);
+    }
+    if (++page->live == page->slots)
+        unlist_page(slab, page);
+    return arena_ref(slab->arena, slot);
+}
+
+void slab_free(struct slab *slab, ref_t ref)
+{
+    unsigned char *slot = arena_at(slab->arena, ref);
+    struct slab_page *page = page_of(slab->arena, slot);
+    CHECK(page->owner == slab->owner && page->live > 0);
+    if (page->live == page->slots)
+        list_page(slab, page);
+    memcpy(slot, &page->free, sizeof(page->free));
+    page->free = (uint16_t)((size_t)(slot - (unsigned char *)(page + 1)) / page->slot + 1);
+    POISON(slot, page->slot);
+    bool only = !page->next && !page->prev;
+    if (--page->live == 0 && !(only && arena_used(slab->arena) <= slab->arena->limit / 2)) {
+        unlist_page(slab, page);
+        arena_page_give(slab->arena, page_number(slab->arena, page));
+    }
+}
+
+uint32_t slab_owner_of(const struct arena *arena, const void *at)
+{
+    return page_of(arena, at)->owner;
+}

@@ -1,0 +1,7 @@
+noinst_LIBRARIES += libengine.a
+libengine_a_SOURCES = \
+	src/engine/arena.h src/engine/arena.c \
+	src/engine/index.h src/engine/index.c \
+	src/engine/waitq.h src/engine/waitq.c \
+	src/engine/table.h src/engine/table.c src/engine/shard.h \
+	src/engine/sweep.c

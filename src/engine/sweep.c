@@ -1,0 +1,193 @@
+/*
+ * sweep.c - what goes over all names: Dump's walk, the collector, the sums, and the check of every
+ * invariant for tests. One shard is locked at a time, for a bounded number of buckets.
+ */
+#include "engine/shard.h"
+
+#include <string.h>
+
+/* Called under the shard's lock for each counter; false: stop here, and show it again. */
+typedef bool counter_visit_fn(void *arg, struct shard *s, struct counter *c);
+
+static struct counter *counter_at(const struct shard *s, ref_t ref)
+{
+    return arena_at(s->slab.arena, ref);
+}
+
+/* True: the walk is over. */
+static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
+                    counter_visit_fn *visit, void *arg)
+{
+    while (walk->shard < TABLE_SHARDS && budget > 0) {
+        struct shard *s = &t->shards[walk->shard];
+        struct index_walk at = {.hash_from = walk->hash_from, .ref_from = walk->ref_from};
+        bool room = true;
+        lock_acquire(&s->lock);
+        while (room) {
+            ref_t ref = index_walk_next(&s->names, &at, &budget);
+            if (!ref)
+                break;
+            struct counter *c = counter_at(s, ref);
+            uint32_t hash = c->hash; /* the visit may free the counter */
+            room = visit(arg, s, c);
+            if (room)
+                index_walk_past(&at, hash, ref);
+        }
+        index_walk_rest(&s->names, &at);
+        lock_release(&s->lock);
+        if (index_walk_done(&at)) {
+            walk->shard++;
+            at = (struct index_walk){0};
+        }
+        walk->hash_from = at.hash_from;
+        walk->ref_from = at.ref_from;
+        if (!room)
+            return false;
+    }
+    return walk->shard >= TABLE_SHARDS;
+}
+
+struct dump {
+    table_visit_fn *visit;
+    void *arg;
+    uint32_t interval;
+};
+
+static bool dump_one(void *arg, struct shard *s, struct counter *c)
+{
+    (void)s;
+    const struct dump *d = arg;
+    if (counter_expired(c, d->interval))
+        return true;
+    struct table_entry entry = {
+        .name = counter_name(c),
+        .consumption = c->consumption,
+        .peak = c->interval == d->interval ? c->peak : c->consumption,
+    };
+    return d->visit(d->arg, &entry);
+}
+
+bool table_walk_on(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
+                   table_visit_fn *visit, void *arg)
+{
+    struct dump d = {.visit = visit, .arg = arg, .interval = table_interval(t, now.unix_s)};
+    return walk_on(t, walk, budget, dump_one, &d);
+}
+
+struct collection {
+    uint32_t interval;
+    uint64_t *collected;
+};
+
+static bool collect_one(void *arg, struct shard *s, struct counter *c)
+{
+    const struct collection *collection = arg;
+    if (counter_expired(c, collection->interval)) {
+        counter_drop(s, c);
+        ++*collection->collected;
+    }
+    return true;
+}
+
+bool table_collect(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
+                   uint64_t *collected)
+{
+    struct collection c = {.interval = table_interval(t, now.unix_s), .collected = collected};
+    struct shard *s = walk->shard < TABLE_SHARDS ? &t->shards[walk->shard] : NULL;
+    bool over = walk_on(t, walk, budget, collect_one, &c);
+    if (s) {
+        lock_acquire(&s->lock);
+        index_trim(&s->names, budget);
+        lock_release(&s->lock);
+    }
+    return over;
+}
+
+void table_get_stats(struct table *t, struct table_stats *stats_r)
+{
+    *stats_r = (struct table_stats){.memory = arena_used(&t->arena)};
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
+        struct shard *s = &t->shards[i];
+        lock_acquire(&s->lock);
+        stats_r->names += s->names.entries;
+        stats_r->names_made += s->names_made;
+        stats_r->waiting += s->waiting;
+        stats_r->holdings += s->holding_count;
+        stats_r->units += s->units;
+        stats_r->overflowing += s->names.overflowing;
+        lock_release(&s->lock);
+    }
+}
+
+/* ---- the check --------------------------------------------------------------------------- */
+
+struct check_sums {
+    struct table *table;
+    uint64_t names, waiting, units, further;
+};
+
+/* Checks one lane tree: order, ages, places; returns how many wait in it. */
+static uint32_t check_lanes(const struct wait_lane *lane, uint64_t low, uint64_t high,
+                            uint32_t consumption)
+{
+    if (!lane)
+        return 0;
+    CHECK(lane->threshold >= low && lane->threshold <= high);
+    CHECK(lane->threshold < consumption); /* what fits does not wait */
+    CHECK(lane->first && lane->oldest <= lane->first->seq);
+    uint32_t count = 0;
+    const struct wait_place *prev = NULL;
+    for (const struct wait_place *p = lane->first; p; prev = p, p = p->next, count++)
+        CHECK(p->lane == lane && p->prev == prev && (!prev || prev->seq < p->seq));
+    CHECK(lane->last == prev);
+    if (lane->threshold > low)
+        count += check_lanes(lane->left, low, (uint64_t)lane->threshold - 1, consumption);
+    else
+        CHECK(!lane->left);
+    return count + check_lanes(lane->right, (uint64_t)lane->threshold + 1, high, consumption);
+}
+
+static bool check_counter(void *arg, struct shard *s, struct counter *c)
+{
+    struct check_sums *sums = arg;
+    struct arena *arena = s->slab.arena;
+    CHECK(!(c->flags & COUNTER_GONE));
+    CHECK(c->first.counter == arena_ref(arena, c));
+    CHECK(c->consumption > 0 || c->flags & COUNTER_KEEP);
+    CHECK(c->peak >= c->consumption);
+    CHECK(slab_owner_of(arena, c) == s->number);
+    if (c->queue) {
+        const struct queue *q = arena_at(arena, c->queue);
+        CHECK(q->waiting > 0);
+        CHECK(q->waiting == check_lanes(q->any.root, 0, UINT32_MAX, c->consumption) +
+                                check_lanes(q->me.root, 0, UINT32_MAX, c->consumption));
+        sums->waiting += q->waiting;
+    }
+    uint64_t units = c->first.holder ? c->first.units : 0;
+    uint32_t further = 0;
+    struct index_walk walk = {0};
+    unsigned budget = UINT32_MAX;
+    for (ref_t r; c->further && (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
+        const struct holding *h = arena_at(arena, r);
+        index_walk_past(&walk, s->holdings.hash_of(arena, r), r);
+        if (h->counter == c->first.counter) {
+            units += h->units;
+            further++;
+        }
+    }
+    CHECK(further == c->further && units == c->consumption);
+    sums->names++;
+    sums->units += units;
+    return true;
+}
+
+void table_check(struct table *t)
+{
+    struct check_sums sums = {.table = t};
+    struct table_walk walk = {0};
+    while (!walk_on(t, &walk, UINT32_MAX, check_counter, &sums))
+        continue;
+    struct table_stats stats;
+    table_get_stats(t, &stats);
+    CHECK(stats.names == sums.names && stats.units == sums.units && stats.waiting == sums.waiting);
+}

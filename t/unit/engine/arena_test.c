@@ -1,0 +1,492 @@
+/*
+ * arena_test.c - pages and slots: the limit holds to the byte, nothing overlaps, all comes back.
+ */
+#include "engine/arena.h"
+
+#include "t/unit/engine/faults.h"
+#include "t/unit/random.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define PAGES(n) ((size_t)(n)*ARENA_PAGE)
+
+static struct arena arena;
+static struct slab slab;
+
+static void start(size_t limit)
+{
+    ck_assert(arena_init(&arena, limit));
+    slab_init(&slab, &arena, 5);
+}
+
+static bool all_bytes_are(const void *at, size_t len, unsigned char byte)
+{
+    const unsigned char *b = at;
+    return len == 0 || (b[0] == byte && memcmp(b, b + 1, len - 1) == 0);
+}
+
+/* ---- the region -------------------------------------------------------------------------- */
+
+TEST(limit_of_0_aborts)
+{
+    start(0);
+}
+END_TEST
+
+TEST(limit_beyond_32_bits_of_granules_aborts)
+{
+    start(ARENA_LIMIT_MAX + 1);
+}
+END_TEST
+
+TEST(the_largest_region)
+{
+    start(ARENA_LIMIT_MAX);
+    ck_assert(arena_used(&arena) == 0);
+    uint32_t page = arena_page_take(&arena);
+    ck_assert(page != 0);
+    ck_assert(arena_used(&arena) == ARENA_PAGE);
+    /* The last granule of the region still has a ref. */
+    const unsigned char *last = arena.base + ARENA_LIMIT_MAX + ARENA_PAGE - ARENA_GRANULE;
+    ck_assert(arena_ref(&arena, last) == UINT32_MAX);
+    ck_assert(arena_at(&arena, UINT32_MAX) == last);
+    arena_page_give(&arena, page);
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(destroying_twice_is_harmless)
+{
+    start(PAGES(3));
+    arena_destroy(&arena);
+    arena_destroy(&arena);
+    struct arena never = {0};
+    arena_destroy(&never);
+}
+END_TEST
+
+TEST(no_addresses_no_arena)
+{
+    fail_mmap = true;
+    errno = 0;
+    ck_assert(!arena_init(&arena, PAGES(3)));
+    ck_assert_msg(errno == ENOMEM, "link with FAULT_LDFLAGS");
+}
+END_TEST
+
+/* ---- pages ------------------------------------------------------------------------------- */
+
+TEST(pages_up_to_the_limit_and_no_more)
+{
+    static const size_t limits[] = {
+        1,         ARENA_PAGE - 1, ARENA_PAGE,    ARENA_PAGE + 1, PAGES(2),
+        PAGES(63), PAGES(64),      PAGES(65) + 1, PAGES(128),     PAGES(129) + ARENA_PAGE - 1,
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+        enum { MOST = 200 };
+        uint32_t page[MOST];
+        uint32_t count = 0;
+        start(limits[i]);
+        while ((page[count] = arena_page_take(&arena)) != 0) {
+            unsigned char *at = arena_page_at(&arena, page[count]);
+            ck_assert((uintptr_t)at % ARENA_PAGE == 0);
+            ck_assert(all_bytes_are(at, ARENA_PAGE, 0));
+            memset(at, (int)(count + 1), ARENA_PAGE);
+            count++;
+            ck_assert(count < MOST);
+            ck_assert(arena_used(&arena) == PAGES(count));
+        }
+        ck_assert(count == limits[i] / ARENA_PAGE);
+        ck_assert(arena_used(&arena) == PAGES(count));
+        for (uint32_t p = 0; p < count; p++) {
+            ck_assert(
+                all_bytes_are(arena_page_at(&arena, page[p]), ARENA_PAGE, (unsigned char)(p + 1)));
+        }
+        for (uint32_t p = 0; p < count; p++)
+            arena_page_give(&arena, page[p]);
+        ck_assert(arena_used(&arena) == 0);
+        arena_destroy(&arena);
+    }
+}
+END_TEST
+
+TEST(pages_come_back_clean_and_are_used_again)
+{
+    start(PAGES(4));
+    for (int round = 0; round < 50; round++) {
+        uint32_t page[4];
+        for (int i = 0; i < 4; i++) {
+            page[i] = arena_page_take(&arena);
+            ck_assert(page[i] != 0 && page[i] <= 4);
+            ck_assert(all_bytes_are(arena_page_at(&arena, page[i]), ARENA_PAGE, 0));
+            memset(arena_page_at(&arena, page[i]), 0xab, ARENA_PAGE);
+        }
+        ck_assert(arena_page_take(&arena) == 0);
+        for (int i = 0; i < 4; i++)
+            arena_page_give(&arena, page[(i * 3 + round) % 4]);
+        ck_assert(arena_used(&arena) == 0);
+    }
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(pages_are_clean_even_if_the_kernel_keeps_them)
+{
+    fail_madvise = true;
+    start(PAGES(1));
+    for (int round = 0; round < 3; round++) {
+        uint32_t page = arena_page_take(&arena);
+        ck_assert(page != 0);
+        ck_assert(all_bytes_are(arena_page_at(&arena, page), ARENA_PAGE, 0));
+        memset(arena_page_at(&arena, page), 0xab, ARENA_PAGE);
+        arena_page_give(&arena, page);
+    }
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(a_kernel_without_memory_is_a_limit_for_a_while)
+{
+    start(PAGES(200));
+    fail_mprotect = true;
+    ck_assert_msg(arena_page_take(&arena) == 0, "link with FAULT_LDFLAGS");
+    ck_assert(arena_used(&arena) == 0);
+    fail_mprotect = false;
+    for (uint32_t i = 1; i < 64; i++) /* page 0 is none */
+        ck_assert(arena_page_take(&arena) == i);
+    fail_mprotect = true;
+    ck_assert(arena_page_take(&arena) == 0);
+    ck_assert(arena_page_take(&arena) == 0);
+    ck_assert(arena_used(&arena) == PAGES(63));
+    fail_mprotect = false;
+    for (uint32_t i = 64; i <= 200; i++)
+        ck_assert(arena_page_take(&arena) == i);
+    ck_assert(arena_page_take(&arena) == 0);
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(charges_and_pages_share_the_limit)
+{
+    start(PAGES(2) + 100);
+    ck_assert(arena_charge(&arena, 100));
+    ck_assert(!arena_charge(&arena, PAGES(2) + 1));
+    ck_assert(!arena_charge(&arena, SIZE_MAX));
+    ck_assert(arena_used(&arena) == 100);
+    uint32_t page = arena_page_take(&arena);
+    ck_assert(page != 0);
+    ck_assert(arena_charge(&arena, 1));
+    ck_assert(arena_page_take(&arena) == 0);
+    ck_assert(!arena_charge(&arena, ARENA_PAGE));
+    ck_assert(arena_charge(&arena, ARENA_PAGE - 1));
+    ck_assert(!arena_charge(&arena, 1));
+    ck_assert(arena_charge(&arena, 0));
+    ck_assert(arena_used(&arena) == PAGES(2) + 100);
+    arena_uncharge(&arena, ARENA_PAGE);
+    ck_assert(arena_page_take(&arena) != 0);
+    ck_assert(arena_used(&arena) == PAGES(2) + 100);
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(giving_back_more_than_was_charged_aborts)
+{
+    start(PAGES(1));
+    ck_assert(arena_charge(&arena, 5));
+    arena_uncharge(&arena, 6);
+}
+END_TEST
+
+/* ---- slots ------------------------------------------------------------------------------- */
+
+TEST(slots_of_every_size_are_their_owners_alone)
+{
+    /* Of each size three slots at once, all filled to the last byte. */
+    static ref_t slot[SLAB_MAX + 1][3];
+    start(PAGES(1000));
+    for (int i = 0; i < 3; i++) {
+        for (size_t size = 1; size <= SLAB_MAX; size++) {
+            ref_t ref = slab_alloc(&slab, size);
+            ck_assert(ref != 0);
+            unsigned char *at = arena_at(&arena, ref);
+            ck_assert((uintptr_t)at % ARENA_GRANULE == 0);
+            ck_assert(arena_ref(&arena, at) == ref);
+            ck_assert(slab_owner_of(&arena, at) == 5);
+            ck_assert(slab_owner_of(&arena, at + size - 1) == 5);
+            memset(at, (int)(size * 3 + (unsigned)i) & 0xff, size);
+            slot[size][i] = ref;
+        }
+    }
+    for (int i = 0; i < 3; i++) {
+        for (size_t size = 1; size <= SLAB_MAX; size++) {
+            ck_assert(all_bytes_are(arena_at(&arena, slot[size][i]), size,
+                                    (unsigned char)(size * 3 + (unsigned)i)));
+            slab_free(&slab, slot[size][i]);
+        }
+    }
+    /* Of each size one page may stay. */
+    ck_assert(arena_used(&arena) <= PAGES(SLAB_CLASSES));
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(sizes_fall_into_steps)
+{
+    start(PAGES(1000));
+    size_t last_of_step = 0;
+    unsigned steps = 0;
+    for (size_t size = 1; size <= SLAB_MAX; size++) {
+        size_t used = arena_used(&arena);
+        ck_assert(slab_alloc(&slab, size) != 0);
+        bool new_step = size > last_of_step;
+        if (new_step) {
+            last_of_step = size <= 256 ? (size + 7) / 8 * 8 : (size + 63) / 64 * 64;
+            steps++;
+            ck_assert(arena_used(&arena) == used + ARENA_PAGE);
+        } else if (size <= 256) {
+            ck_assert(arena_used(&arena) == used);
+        }
+    }
+    ck_assert(steps == SLAB_CLASSES);
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(a_full_arena_refuses_and_goes_on)
+{
+    static const size_t sizes[] = {1, 8, 9, 64, 100, 256, 257, 320, 321, 2048};
+    static ref_t refs[PAGES(5) / 8];
+    for (size_t s = 0; s < ARRAY_SIZE(sizes); s++) {
+        size_t count = 0;
+        start(PAGES(5));
+        while ((refs[count] = slab_alloc(&slab, sizes[s])) != 0) {
+            memset(arena_at(&arena, refs[count]), (int)(count & 0xff), sizes[s]);
+            count++;
+        }
+        ck_assert(arena_used(&arena) == PAGES(5));
+        /* A slot lost to the header, and what is left behind the last one. */
+        ck_assert((count + 5) * (sizes[s] + 64) >= PAGES(5) - 5 * (64 + sizes[s]));
+        ck_assert(slab_alloc(&slab, sizes[s]) == 0);
+        /* Whichever is given back, a slot of its size can be had. */
+        for (size_t i = 0; i < count; i += 1 + count / 50) {
+            slab_free(&slab, refs[i]);
+            refs[i] = slab_alloc(&slab, sizes[s]);
+            ck_assert(refs[i] != 0);
+            memset(arena_at(&arena, refs[i]), (int)(i & 0xff), sizes[s]);
+            ck_assert(slab_alloc(&slab, sizes[s]) == 0);
+        }
+        for (size_t i = 0; i < count; i++) {
+            ck_assert(all_bytes_are(arena_at(&arena, refs[i]), sizes[s], (unsigned char)i));
+            slab_free(&slab, refs[i]);
+        }
+        ck_assert(arena_used(&arena) == ARENA_PAGE);
+        arena_destroy(&arena);
+    }
+}
+END_TEST
+
+TEST(one_that_comes_and_goes_takes_no_page_along)
+{
+    start(PAGES(10));
+    slab_free(&slab, slab_alloc(&slab, 80));
+    size_t used = arena_used(&arena);
+    uint32_t begun = arena.pages_begun;
+    for (int i = 0; i < 1000; i++)
+        slab_free(&slab, slab_alloc(&slab, 80));
+    ck_assert(arena_used(&arena) == used);
+    ck_assert(arena.pages_begun == begun);
+    /* Nor on the edge of a page. */
+    while (arena_used(&arena) == used)
+        ck_assert(slab_alloc(&slab, 80) != 0);
+    used = arena_used(&arena);
+    for (int i = 0; i < 1000; i++) {
+        slab_free(&slab, slab_alloc(&slab, 80));
+        ck_assert(arena_used(&arena) == used);
+    }
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(slots_of_0_bytes_abort)
+{
+    start(PAGES(1));
+    (void)!slab_alloc(&slab, 0);
+}
+END_TEST
+
+TEST(slots_beyond_the_largest_abort)
+{
+    start(PAGES(1));
+    (void)!slab_alloc(&slab, SLAB_MAX + 1);
+}
+END_TEST
+
+TEST(giving_a_slot_to_another_shard_aborts)
+{
+    start(PAGES(2));
+    struct slab other;
+    slab_init(&other, &arena, 6);
+    slab_free(&other, slab_alloc(&slab, 8));
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__ /* which ends it first, in its own way */
+TEST(giving_the_last_slot_back_twice_aborts)
+{
+    start(PAGES(2));
+    ref_t ref = slab_alloc(&slab, 8);
+    slab_free(&slab, ref);
+    slab_free(&slab, ref);
+}
+END_TEST
+#endif
+
+TEST(random_slots_keep_what_they_hold)
+{
+    enum { MOST = 4000, STEPS = 200000 };
+    struct held {
+        ref_t ref;
+        uint16_t size;
+        unsigned char byte;
+    };
+    static struct held held[MOST];
+    struct rng rng = rng_start("random slots", random_seed());
+    start(PAGES(120));
+    unsigned count = 0;
+    bool refused = false;
+    for (int step = 0; step < STEPS; step++) {
+        /* Fills and empties in turns, so that the limit and the last slot are met. */
+        bool filling = step / 10000 % 2 == 0;
+        if (count < MOST && rng_one_in(&rng, 4) != filling) {
+            uint32_t kind = rng_below(&rng, 4);
+            size_t size = 1 + (kind ? rng_below(&rng, 100) : rng_below(&rng, SLAB_MAX));
+            ref_t ref = slab_alloc(&slab, size);
+            if (ref) {
+                held[count] = (struct held){ref, (uint16_t)size, (unsigned char)step};
+                memset(arena_at(&arena, ref), held[count].byte, size);
+                count++;
+            } else {
+                refused = true;
+            }
+        } else if (count > 0) {
+            uint32_t i = rng_below(&rng, count);
+            REQUIRE(all_bytes_are(arena_at(&arena, held[i].ref), held[i].size, held[i].byte));
+            slab_free(&slab, held[i].ref);
+            held[i] = held[--count];
+        }
+        REQUIRE(arena_used(&arena) <= PAGES(120));
+    }
+    ck_assert(refused);
+    while (count > 0) {
+        count--;
+        REQUIRE(
+            all_bytes_are(arena_at(&arena, held[count].ref), held[count].size, held[count].byte));
+        slab_free(&slab, held[count].ref);
+    }
+    ck_assert(arena_used(&arena) <= PAGES(SLAB_CLASSES));
+    arena_destroy(&arena);
+}
+END_TEST
+
+/* ---- many threads ------------------------------------------------------------------------ */
+
+enum { THREADS = 4, TURNS = 4000, WANTED = 40 };
+
+static void *take_and_give(void *arg)
+{
+    const uint32_t *number = arg;
+    struct rng rng = {.state = *number};
+    struct slab own;
+    slab_init(&own, &arena, *number);
+    uint32_t page[WANTED] = {0};
+    ref_t slot[WANTED] = {0};
+    size_t charged = 0;
+    for (int turn = 0; turn < TURNS; turn++) {
+        uint32_t i = rng_below(&rng, WANTED);
+        switch (rng_below(&rng, 3)) {
+        case 0:
+            if (page[i]) {
+                CHECK(all_bytes_are(arena_page_at(&arena, page[i]), ARENA_PAGE,
+                                    (unsigned char)own.owner));
+                arena_page_give(&arena, page[i]);
+                page[i] = 0;
+            } else if ((page[i] = arena_page_take(&arena)) != 0) {
+                CHECK(all_bytes_are(arena_page_at(&arena, page[i]), ARENA_PAGE, 0));
+                memset(arena_page_at(&arena, page[i]), (int)own.owner, ARENA_PAGE);
+            }
+            break;
+        case 1:
+            if (slot[i]) {
+                CHECK(all_bytes_are(arena_at(&arena, slot[i]), 2000, (unsigned char)own.owner));
+                CHECK(slab_owner_of(&arena, arena_at(&arena, slot[i])) == own.owner);
+                slab_free(&own, slot[i]);
+                slot[i] = 0;
+            } else if ((slot[i] = slab_alloc(&own, 2000)) != 0) {
+                memset(arena_at(&arena, slot[i]), (int)own.owner, 2000);
+            }
+            break;
+        default:
+            if (rng_one_in(&rng, 2)) {
+                arena_uncharge(&arena, charged);
+                charged = 0;
+            } else if (arena_charge(&arena, 5000)) {
+                charged += 5000;
+            }
+        }
+        CHECK(arena_used(&arena) <= PAGES(60));
+    }
+    arena_uncharge(&arena, charged);
+    for (int i = 0; i < WANTED; i++) {
+        if (page[i])
+            arena_page_give(&arena, page[i]);
+        if (slot[i])
+            slab_free(&own, slot[i]);
+    }
+    return NULL;
+}
+
+TEST(threads_share_the_pages)
+{
+    start(PAGES(60));
+    pthread_t threads[THREADS];
+    uint32_t numbers[THREADS];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        numbers[i] = i + 1;
+        ck_assert(pthread_create(&threads[i], NULL, take_and_give, &numbers[i]) == 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    ck_assert(arena_used(&arena) <= PAGES(THREADS)); /* of each slab one page may stay */
+    ck_assert(arena.pages_begun <= 61);
+    arena_destroy(&arena);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT_ABORTS(limit_of_0_aborts),
+    UNIT_ABORTS(limit_beyond_32_bits_of_granules_aborts),
+    UNIT(the_largest_region),
+    UNIT(destroying_twice_is_harmless),
+    UNIT(no_addresses_no_arena),
+    UNIT(pages_up_to_the_limit_and_no_more),
+    UNIT(pages_come_back_clean_and_are_used_again),
+    UNIT(pages_are_clean_even_if_the_kernel_keeps_them),
+    UNIT(a_kernel_without_memory_is_a_limit_for_a_while),
+    UNIT(charges_and_pages_share_the_limit),
+    UNIT_ABORTS(giving_back_more_than_was_charged_aborts),
+    UNIT(slots_of_every_size_are_their_owners_alone),
+    UNIT(sizes_fall_into_steps),
+    UNIT(a_full_arena_refuses_and_goes_on),
+    UNIT(one_that_comes_and_goes_takes_no_page_along),
+    UNIT_ABORTS(slots_of_0_bytes_abort),
+    UNIT_ABORTS(slots_beyond_the_largest_abort),
+    UNIT_ABORTS(giving_a_slot_to_another_shard_aborts),
+#ifndef __SANITIZE_ADDRESS__
+    UNIT_ABORTS(giving_the_last_slot_back_twice_aborts),
+#endif
+    UNIT(random_slots_keep_what_they_hold),
+    UNIT(threads_share_the_pages),
+};
+
+UNIT_MAIN("engine/arena", tests)

@@ -1,0 +1,116 @@
+/*
+ * faults.h - lack of memory on demand: stands between the engine and what it takes memory from.
+ *
+ * For a test program of one file, linked with --wrap for each function below (FAULT_LDFLAGS in
+ * local.mk). Without these flags it links as well, but nothing ever fails, and the tests say so.
+ */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#include "engine/arena.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+
+/* Counts down at each piece of memory taken; the one that finds it at 1 is refused. 0: none is. */
+static unsigned long fault_countdown;
+/* Instead: refuses one in so many, by the caller's random numbers. */
+static bool (*fault_dice)(void);
+/* How many were refused. */
+static unsigned long faults;
+
+/* Which calls to the kernel fail. */
+static bool fail_mmap, fail_mprotect, fail_madvise;
+
+static inline bool fault_now(void)
+{
+    /* Nothing is written while nobody asked for faults: other threads may be here. */
+    if (fault_countdown == 0 && !fault_dice)
+        return false;
+    bool now = fault_dice ? fault_dice() : --fault_countdown == 0;
+    faults += now;
+    if (now)
+        errno = ENOMEM;
+    return now;
+}
+
+/* Weak, so that a program linked without the flags links. */
+#define WEAK __attribute__((weak))
+ref_t __real_slab_alloc(struct slab *slab, size_t size) WEAK;
+ref_t __wrap_slab_alloc(struct slab *slab, size_t size);
+uint32_t __real_arena_page_take(struct arena *arena) WEAK;
+uint32_t __wrap_arena_page_take(struct arena *arena);
+bool __real_arena_charge(struct arena *arena, size_t bytes) WEAK;
+bool __wrap_arena_charge(struct arena *arena, size_t bytes);
+void *__real_malloc(size_t size) WEAK;
+void *__wrap_malloc(size_t size);
+void *__real_realloc(void *at, size_t size) WEAK;
+void *__wrap_realloc(void *at, size_t size);
+void *__real_aligned_alloc(size_t alignment, size_t size) WEAK;
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset) WEAK;
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset);
+int __real_mprotect(void *at, size_t len, int prot) WEAK;
+int __wrap_mprotect(void *at, size_t len, int prot);
+int __real_madvise(void *at, size_t len, int advice) WEAK;
+int __wrap_madvise(void *at, size_t len, int advice);
+
+ref_t __wrap_slab_alloc(struct slab *slab, size_t size)
+{
+    return fault_now() ? 0 : __real_slab_alloc(slab, size);
+}
+
+uint32_t __wrap_arena_page_take(struct arena *arena)
+{
+    return fault_now() ? 0 : __real_arena_page_take(arena);
+}
+
+bool __wrap_arena_charge(struct arena *arena, size_t bytes)
+{
+    return fault_now() ? false : __real_arena_charge(arena, bytes);
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return fault_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_realloc(void *at, size_t size)
+{
+    return fault_now() ? NULL : __real_realloc(at, size);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    return fault_now() ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)
+{
+    if (!fail_mmap)
+        return __real_mmap(at, len, prot, flags, fd, offset);
+    errno = ENOMEM;
+    return MAP_FAILED;
+}
+
+int __wrap_mprotect(void *at, size_t len, int prot)
+{
+    if (!fail_mprotect)
+        return __real_mprotect(at, len, prot);
+    errno = ENOMEM;
+    return -1;
+}
+
+int __wrap_madvise(void *at, size_t len, int advice)
+{
+    if (!fail_madvise)
+        return __real_madvise(at, len, advice);
+    errno = EAGAIN;
+    return -1;
+}
+
+#endif

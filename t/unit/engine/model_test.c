@@ -1,0 +1,721 @@
+/*
+ * model_test.c - a million random steps of the table beside a model of it that is slow, plain and
+ * obviously right: arrays, searched from end to end.
+ *
+ * After every step everything that can be asked is compared: the answer, the verdicts in their
+ * order, the consumption of each name, the sums. T_SEED repeats a run, T_MODEL_STEPS sets its
+ * length; a failure says at which step.
+ */
+#include "engine/table.h"
+
+#include "t/unit/engine/faults.h"
+#include "t/unit/random.h"
+
+#include <string.h>
+
+#define INTERVAL 50L
+
+enum {
+    NAMES = 12,
+    HOLDERS = 40,
+    WAITERS = 400, /* at once, letters on their way included */
+#ifdef __SANITIZE_THREAD__
+    MOST_STEPS = 200000, /* twenty times as slow, and there is one thread only */
+#else
+    MOST_STEPS = 1000000,
+#endif
+};
+
+/* ---- the model --------------------------------------------------------------------------- */
+
+/* A name. */
+struct mname {
+    unsigned char *data;
+    size_t len;
+    bool present; /* there is memory for it, though it may have expired */
+    bool keep;
+    uint32_t consumption; /* what all have */
+    uint32_t peak, interval;
+    uint32_t life; /* how often it was made: verdicts may outlive it */
+    uint32_t units[HOLDERS];
+};
+
+/* A wait, from its beginning to the arrival of its letter. */
+struct mwaiter {
+    struct waiter *real; /* NULL: the place is free */
+    unsigned name, holder;
+    uint32_t units, limit, life;
+    enum wait_kind kind;
+    enum waiter_state state;
+    bool noted; /* settled, or its holder closed */
+    uint64_t age, decided;
+    int64_t since_ns, ended_ns;
+};
+
+static struct mname names[NAMES];
+static struct mwaiter waiters[WAITERS];
+static uint64_t ages, decisions, made;
+static struct moment now;
+
+/* The verdicts that the model expects of this step, in order. */
+static unsigned expected[WAITERS], expected_count;
+
+static uint32_t this_interval(void)
+{
+    return now.unix_s > 0 ? (uint32_t)(now.unix_s / INTERVAL) : 0;
+}
+
+static unsigned waiting_for(unsigned n)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < WAITERS; i++)
+        count += waiters[i].real && waiters[i].name == n && waiters[i].state == WAITER_WAITING;
+    return count;
+}
+
+static bool expired(unsigned n)
+{
+    const struct mname *m = &names[n];
+    return m->present && m->consumption == 0 && m->interval < this_interval();
+}
+
+static bool exists(unsigned n)
+{
+    return names[n].present && !expired(n);
+}
+
+/* A request looks for the name: what has expired goes. True: it exists. */
+static bool look_for(unsigned n)
+{
+    if (expired(n))
+        names[n].present = false;
+    return names[n].present;
+}
+
+static void use(unsigned n)
+{
+    if (names[n].interval != this_interval()) {
+        names[n].interval = this_interval();
+        names[n].peak = names[n].consumption;
+    }
+}
+
+static void add(unsigned n, unsigned holder, uint32_t units)
+{
+    names[n].units[holder] += units;
+    names[n].consumption += units;
+    if (names[n].consumption > names[n].peak)
+        names[n].peak = names[n].consumption;
+}
+
+static void subtract(unsigned n, unsigned holder, uint32_t units)
+{
+    names[n].units[holder] -= units;
+    names[n].consumption -= units;
+}
+
+/* The oldest of that kind that waits for the name (and fits, if that is asked); or WAITERS. */
+static unsigned oldest(unsigned n, enum wait_kind kind, bool fitting)
+{
+    unsigned best = WAITERS;
+    for (unsigned i = 0; i < WAITERS; i++) {
+        const struct mwaiter *w = &waiters[i];
+        if (!w->real || w->name != n || w->kind != kind || w->state != WAITER_WAITING)
+            continue;
+        if (fitting && (uint64_t)names[n].consumption + w->units > w->limit)
+            continue;
+        if (best == WAITERS || w->age < waiters[best].age)
+            best = i;
+    }
+    return best;
+}
+
+static void decide(unsigned i, enum waiter_state state)
+{
+    waiters[i].state = state;
+    waiters[i].decided = ++decisions;
+    waiters[i].ended_ns = now.mono_ns;
+    if (state == WAITER_GRANTED)
+        add(waiters[i].name, waiters[i].holder, waiters[i].units);
+    expected[expected_count++] = i;
+}
+
+static void grant(unsigned n, enum wait_kind kind)
+{
+    for (unsigned i; (i = oldest(n, kind, true)) < WAITERS;)
+        decide(i, WAITER_GRANTED);
+}
+
+static void drop_if_idle(unsigned n)
+{
+    if (names[n].consumption == 0 && waiting_for(n) == 0 && !names[n].keep)
+        names[n].present = false;
+}
+
+static void model_release(unsigned n, unsigned holder, uint32_t units)
+{
+    use(n);
+    if (units == 0)
+        return;
+    subtract(n, holder, units);
+    for (unsigned i; (i = oldest(n, WAIT_ANY, false)) < WAITERS;)
+        decide(i, WAITER_DONE);
+    grant(n, WAIT_ME);
+    drop_if_idle(n);
+}
+
+static void model_close(unsigned holder)
+{
+    for (unsigned i = 0; i < WAITERS; i++) {
+        struct mwaiter *w = &waiters[i];
+        if (!w->real || w->holder != holder || w->noted)
+            continue;
+        if (w->state == WAITER_WAITING) {
+            use(w->name);
+            w->real = NULL;
+        } else {
+            w->noted = true;
+        }
+    }
+    for (unsigned n = 0; n < NAMES; n++) {
+        if (names[n].units[holder] == 0)
+            continue;
+        use(n);
+        subtract(n, holder, names[n].units[holder]);
+        grant(n, WAIT_ME);
+        grant(n, WAIT_ANY);
+        drop_if_idle(n);
+    }
+}
+
+/* Pairs of a holder and a name (of one life) with units or waits, or verdicts not noted. */
+static uint64_t model_holdings(void)
+{
+    uint64_t count = 0;
+    for (unsigned n = 0; n < NAMES; n++) {
+        for (unsigned holder = 0; holder < HOLDERS; holder++)
+            count += names[n].units[holder] > 0;
+    }
+    for (unsigned i = 0; i < WAITERS; i++) {
+        const struct mwaiter *w = &waiters[i];
+        if (!w->real || w->noted)
+            continue;
+        bool counted = w->life == names[w->name].life && names[w->name].units[w->holder] > 0;
+        for (unsigned k = 0; k < i && !counted; k++) {
+            const struct mwaiter *v = &waiters[k];
+            counted = v->real && !v->noted && v->name == w->name && v->holder == w->holder &&
+                      v->life == w->life;
+        }
+        count += !counted;
+    }
+    return count;
+}
+
+/* ---- the real thing, and both side by side ----------------------------------------------- */
+
+static struct table *t;
+static struct holder holders[HOLDERS];
+static struct holding *held[HOLDERS][NAMES]; /* where the units are, while there are any */
+static verdicts out;
+static uint32_t next_id = 1;
+static struct rng rng;
+static uint64_t step;
+
+/* Fails with the step's number. */
+#define AGREE(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            ck_abort_msg("step %" PRIu64 ": %s", step, #condition);                                \
+    } while (0)
+
+static struct table_name table_name(unsigned n)
+{
+    return (struct table_name){.data = names[n].data, .len = names[n].len};
+}
+
+static void open_holder(unsigned holder)
+{
+    uint32_t id = next_id++;
+    holder_init(&holders[holder], id, holder);
+    for (unsigned n = 0; n < NAMES; n++)
+        held[holder][n] = NULL;
+}
+
+static unsigned free_waiter_place(void)
+{
+    unsigned i = 0;
+    while (i < WAITERS && waiters[i].real)
+        i++;
+    return i;
+}
+
+/* The place of a real waiter. */
+static unsigned place_of(const struct waiter *real)
+{
+    unsigned i = 0;
+    while (i < WAITERS && waiters[i].real != real)
+        i++;
+    AGREE(i < WAITERS);
+    return i;
+}
+
+static unsigned random_waiter(void)
+{
+    unsigned at = rng_below(&rng, WAITERS);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        if (waiters[(at + i) % WAITERS].real)
+            return (at + i) % WAITERS;
+    }
+    return WAITERS;
+}
+
+/*
+ * The verdicts of this step are those expected. Within each name the order is the model's; among
+ * names, which only a close has, it is the table's.
+ */
+static void compare_verdicts(void)
+{
+    bool told[WAITERS] = {false};
+    for (unsigned k = 0; k < expected_count; k++) {
+        struct mail *m = mail_list_take(&out);
+        AGREE(m != NULL);
+        const struct waiter *real = waiter_of(m);
+        unsigned i = place_of(real), first = 0;
+        /* The first expected one of this name that was not told yet. */
+        while (told[first] || waiters[expected[first]].name != waiters[i].name) {
+            first++;
+            AGREE(first < expected_count);
+        }
+        AGREE(expected[first] == i);
+        told[first] = true;
+        AGREE(real->state == waiters[i].state);
+        AGREE(real->ended_ns == waiters[i].ended_ns);
+        if (waiters[i].state == WAITER_GRANTED)
+            held[waiters[i].holder][waiters[i].name] = real->holding;
+    }
+    AGREE(mail_list_take(&out) == NULL);
+    expected_count = 0;
+}
+
+static void compare_waiters(unsigned holder)
+{
+    unsigned count = 0;
+    const struct waiter *prev = NULL;
+    for (const struct waiter *w = holders[holder].waiters; w; prev = w, w = w->next) {
+        const struct mwaiter *m = &waiters[place_of(w)];
+        AGREE(m->holder == holder && !m->noted && w->prev == prev);
+        AGREE(!prev || waiters[place_of(prev)].age > m->age); /* newest first */
+        AGREE(w->holder == &holders[holder] && w->tag == holder && w->since_ns == m->since_ns);
+        AGREE(w->state == m->state && w->kind == m->kind);
+        count++;
+    }
+    for (unsigned i = 0; i < WAITERS; i++)
+        count -= waiters[i].real && waiters[i].holder == holder && !waiters[i].noted;
+    AGREE(count == 0);
+}
+
+static uint32_t compare_stats(void)
+{
+    struct table_stats s;
+    table_get_stats(t, &s);
+    uint64_t units = 0, waiting = 0, present = 0;
+    for (unsigned n = 0; n < NAMES; n++) {
+        units += names[n].consumption;
+        present += names[n].present;
+    }
+    for (unsigned i = 0; i < WAITERS; i++)
+        waiting += waiters[i].real && waiters[i].state == WAITER_WAITING;
+    AGREE(s.units == units && s.waiting == waiting && s.names == present && s.names_made == made);
+    return (uint32_t)s.holdings;
+}
+
+static void compare_consumptions(void)
+{
+    for (unsigned n = 0; n < NAMES; n++) {
+        if (expired(n))
+            continue; /* to ask would take it away: the collector is to find some, too */
+        uint32_t consumption = 0;
+        enum table_status status = table_get(t, table_name(n), now, &consumption);
+        AGREE(status == (exists(n) ? TABLE_OK : TABLE_NOT_FOUND));
+        AGREE(!exists(n) || consumption == names[n].consumption);
+    }
+}
+
+static unsigned seen[NAMES];
+
+static bool compare_entry(void *arg, const struct table_entry *entry)
+{
+    (void)arg;
+    unsigned n = 0;
+    while (n < NAMES && (entry->name.len != names[n].len ||
+                         memcmp(entry->name.data, names[n].data, names[n].len) != 0))
+        n++;
+    AGREE(n < NAMES);
+    seen[n]++;
+    AGREE(exists(n) && entry->consumption == names[n].consumption);
+    bool current = names[n].interval == this_interval();
+    AGREE(entry->peak == (current ? names[n].peak : names[n].consumption));
+    return true;
+}
+
+/* What takes longer. */
+static void compare_all(void)
+{
+    memset(seen, 0, sizeof(seen));
+    struct table_walk walk = {0};
+    while (!table_walk_on(t, &walk, now, 1 + rng_below(&rng, 100), compare_entry, NULL))
+        continue;
+    for (unsigned n = 0; n < NAMES; n++)
+        AGREE(seen[n] == exists(n));
+    AGREE(compare_stats() == model_holdings());
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        compare_waiters(holder);
+        for (unsigned n = 0; n < NAMES; n++) {
+            if (!exists(n) || names[n].units[holder] == UINT32_MAX)
+                continue;
+            /* One more than it has: no use, so nothing changes. */
+            AGREE(table_release(t, &holders[holder], table_name(n), names[n].units[holder] + 1, now,
+                                &out) == TABLE_NOT_HELD);
+            AGREE(names[n].units[holder] == 0 ||
+                  (holding_units(held[holder][n]) == names[n].units[holder]));
+        }
+    }
+    /* How many wait for a name is seen by where "full" begins. */
+    for (unsigned n = 0; n < NAMES; n++) {
+        uint64_t load = (uint64_t)names[n].consumption + waiting_for(n);
+        if (names[n].consumption == 0 || load >= UINT32_MAX)
+            continue;
+        struct acquire a = {.name = table_name(n), .units = 1, .limit = 1};
+        use(n);
+        a.queue_max = (uint32_t)load;
+        AGREE(table_acquire(t, &holders[0], &a, now, NULL, NULL) == TABLE_FULL);
+        a.queue_max = (uint32_t)load + 1;
+        AGREE(table_acquire(t, &holders[0], &a, now, NULL, NULL) == TABLE_BUSY);
+    }
+    table_check(t);
+}
+
+/* ---- steps ------------------------------------------------------------------------------- */
+
+static bool dice(void)
+{
+    return rng_one_in(&rng, 12);
+}
+
+static bool faulty; /* memory is refused now and then */
+
+static void step_acquire(void)
+{
+    unsigned n = rng_below(&rng, NAMES), holder = rng_below(&rng, HOLDERS);
+    unsigned place = free_waiter_place();
+    struct acquire a = {.name = table_name(n), .keep = rng_one_in(&rng, 6)};
+    if (n == 0) { /* one name of large numbers */
+        a.units = rng_one_in(&rng, 2) ? UINT32_MAX - rng_below(&rng, 3) : 1 + rng_below(&rng, 3);
+        a.limit = rng_one_in(&rng, 2) || a.units == UINT32_MAX ? UINT32_MAX : UINT32_MAX - 1;
+    } else {
+        a.units = 1 + (rng_one_in(&rng, 3) ? rng_below(&rng, 4) : 0);
+        a.limit = a.units + rng_below(&rng, n % 4 == 1 ? 2 : 2 * n);
+    }
+    a.queue_max = rng_one_in(&rng, 3) ? 1 + rng_below(&rng, 30) : 0;
+    if (place < WAITERS)
+        a.wait = (enum wait_kind)rng_below(&rng, 3);
+
+    struct holding *where = NULL;
+    struct waiter *real = NULL;
+    unsigned long faults_before = faults;
+    fault_dice = faulty ? dice : NULL;
+    enum table_status status = table_acquire(t, &holders[holder], &a, now, &where, &real);
+    fault_dice = NULL;
+
+    bool there = look_for(n);
+    if (there)
+        use(n);
+    uint64_t load = there ? (uint64_t)names[n].consumption + waiting_for(n) : 0;
+    bool fits = (uint64_t)(there ? names[n].consumption : 0) + a.units <= a.limit;
+    if (a.queue_max && load >= a.queue_max) {
+        AGREE(status == TABLE_FULL);
+    } else if (!fits && a.wait == WAIT_NO) {
+        AGREE(status == TABLE_BUSY);
+    } else if (status == TABLE_NO_MEMORY) {
+        AGREE(faults > faults_before); /* and nothing has changed */
+        AGREE(real == NULL && where == NULL);
+    } else if (fits) {
+        AGREE(status == TABLE_OK && where != NULL);
+        if (!there) {
+            made++;
+            names[n].present = true;
+            names[n].life++;
+            names[n].keep = false;
+            names[n].peak = 0;
+            names[n].interval = this_interval();
+        }
+        names[n].keep |= a.keep;
+        add(n, holder, a.units);
+        held[holder][n] = where;
+    } else {
+        AGREE(status == TABLE_WAITING && real != NULL);
+        waiters[place] = (struct mwaiter){
+            .real = real,
+            .name = n,
+            .holder = holder,
+            .units = a.units,
+            .limit = a.limit,
+            .life = names[n].life,
+            .kind = a.wait,
+            .state = WAITER_WAITING,
+            .age = ++ages,
+            .since_ns = now.mono_ns,
+        };
+    }
+    compare_waiters(holder);
+}
+
+static void step_release(void)
+{
+    unsigned n = rng_below(&rng, NAMES), holder = rng_below(&rng, HOLDERS);
+    for (unsigned i = 0; i < HOLDERS && names[n].units[holder] == 0 && !rng_one_in(&rng, 30); i++)
+        holder = (holder + 1) % HOLDERS;
+    uint32_t has = names[n].units[holder];
+    uint32_t units = rng_one_in(&rng, 10) ? 0 : rng_one_in(&rng, 2) ? has : 1;
+    if (rng_one_in(&rng, 20))
+        units = has < UINT32_MAX ? has + 1 : has;
+    if (units > 0 && units <= has && rng_one_in(&rng, 2)) {
+        table_release_held(t, &holders[holder], held[holder][n], units, now, &out);
+        model_release(n, holder, units);
+        return;
+    }
+    enum table_status status = table_release(t, &holders[holder], table_name(n), units, now, &out);
+    if (!look_for(n)) {
+        AGREE(status == TABLE_NOT_FOUND);
+    } else if (units > has) {
+        AGREE(status == TABLE_NOT_HELD);
+    } else {
+        AGREE(status == TABLE_OK);
+        model_release(n, holder, units);
+    }
+}
+
+/* The owner takes note of a verdict, now or when its letter comes. */
+static void settle(unsigned i)
+{
+    struct mwaiter *w = &waiters[i];
+    const struct holding *where = w->real->holding;
+    AGREE(table_settle(t, w->real) == w->state);
+    w->noted = true;
+    if (w->state == WAITER_GRANTED && w->life == names[w->name].life &&
+        names[w->name].units[w->holder] > 0)
+        AGREE(where == held[w->holder][w->name]);
+    compare_waiters(w->holder);
+}
+
+static void step_end_wait(void)
+{
+    unsigned i = random_waiter();
+    if (i == WAITERS || waiters[i].noted)
+        return;
+    struct mwaiter *w = &waiters[i];
+    enum waiter_state why = rng_one_in(&rng, 2) ? WAITER_TIMED_OUT : WAITER_CANCELLED;
+    enum waiter_state state = table_end_wait(t, w->real, why, now);
+    if (w->state == WAITER_WAITING) {
+        AGREE(state == why);
+        use(w->name);
+        w->real = NULL;
+        compare_waiters(w->holder);
+    } else {
+        AGREE(state == w->state);
+        if (rng_one_in(&rng, 2))
+            settle(i);
+    }
+}
+
+static void step_close(void)
+{
+    unsigned holder = rng_below(&rng, HOLDERS);
+    table_close(t, &holders[holder], now, &out);
+    AGREE(holders[holder].waiters == NULL && holders[holder].holdings == 0);
+    model_close(holder);
+}
+
+static void reopen_closed(void)
+{
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        bool has = holders[holder].waiters != NULL || holders[holder].holdings != 0;
+        if (!has && rng_one_in(&rng, 4))
+            open_holder(holder);
+    }
+}
+
+/* A letter arrives, not always the oldest. */
+static void step_deliver(void)
+{
+    unsigned i = random_waiter();
+    if (i == WAITERS || waiters[i].state == WAITER_WAITING)
+        return;
+    struct mwaiter *w = &waiters[i];
+    AGREE((w->real->holder == NULL) == w->noted);
+    AGREE(w->real->tag == w->holder);
+    if (!w->noted)
+        settle(i);
+    table_waiter_free(t, w->real);
+    w->real = NULL;
+}
+
+static void step_time(void)
+{
+    now.mono_ns += 1 + rng_below(&rng, 1000000);
+    if (rng_one_in(&rng, 3))
+        now.unix_s += rng_below(&rng, INTERVAL);
+    if (rng_one_in(&rng, 300))
+        now.unix_s -= rng_below(&rng, 3 * INTERVAL); /* somebody sets the clock */
+}
+
+static void step_collect(void)
+{
+    uint64_t collected = 0, due = 0;
+    struct table_walk walk = {0};
+    unsigned budget = 1 + rng_below(&rng, 200);
+    while (!table_collect(t, &walk, now, budget, &collected))
+        continue;
+    for (unsigned n = 0; n < NAMES; n++) {
+        if (expired(n)) {
+            names[n].present = false;
+            due++;
+        }
+    }
+    AGREE(collected == due);
+}
+
+static void one_step(void)
+{
+    uint32_t what = rng_below(&rng, 1000);
+    if (what < 400)
+        step_acquire();
+    else if (what < 650)
+        step_release();
+    else if (what < 730)
+        step_end_wait();
+    else if (what < 910)
+        step_deliver();
+    else if (what < 950)
+        step_time();
+    else if (what < 957)
+        step_collect();
+    else if (what < 985)
+        reopen_closed();
+    else
+        step_close();
+    compare_verdicts();
+    compare_consumptions();
+    (void)compare_stats();
+    if (step % 64 == 0)
+        compare_all();
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
+
+/* Names of several lengths, all in two shards, so that what a shard keeps of memory is little. */
+static void make_names(const struct hash_key *key)
+{
+    static const size_t lengths[NAMES] = {1, 2, 5, 8, 24, 25, 64, 65, 200, 300, 1500, 1997};
+    for (unsigned n = 0; n < NAMES; n++) {
+        names[n].len = lengths[n];
+        names[n].data = malloc(lengths[n]);
+        ck_assert(names[n].data != NULL);
+        do {
+            for (size_t i = 0; i < (n < 2 ? lengths[n] : 3); i++)
+                names[n].data[i] = (unsigned char)rng_next(&rng);
+            for (size_t i = 3; i < lengths[n]; i++)
+                names[n].data[i] = (unsigned char)i;
+            /* One byte alone can't choose. */
+        } while (n > 0 && hash_bytes(key, names[n].data, lengths[n]) >> 58 != 20 + n % 2);
+    }
+}
+
+/* Everything ends; what is left of memory is what the slabs may keep. */
+static void end_all(size_t used_at_start)
+{
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        table_close(t, &holders[holder], now, &out);
+        model_close(holder);
+        compare_verdicts();
+        open_holder(holder);
+    }
+    compare_consumptions();
+    compare_all();
+    for (unsigned i = 0; i < WAITERS; i++) {
+        if (waiters[i].real) {
+            AGREE(waiters[i].noted && waiters[i].real->holder == NULL);
+            table_waiter_free(t, waiters[i].real);
+            waiters[i].real = NULL;
+        }
+    }
+    now.unix_s = INTERVAL * ((int64_t)this_interval() + 10);
+    step_collect();
+    compare_all();
+    struct table_stats s;
+    table_get_stats(t, &s);
+    AGREE(s.names == 0 && s.units == 0 && s.waiting == 0 && s.holdings == 0 && s.overflowing == 0);
+    /* In each of two shards, or three, a page for each size that was in use: 10 of counters (those
+     * outside have one), holding, waiter, queue, lane, further bucket. */
+    AGREE(s.memory <= used_at_start + (size_t)(9 + 2 * 5 + 5) * ARENA_PAGE);
+}
+
+static void run(uint64_t steps)
+{
+    struct table_config config = {
+        .buckets = 100,
+        .memory_limit = (size_t)16 << 20,
+        .stats_interval_s = INTERVAL,
+        .hash_key = {rng_next(&rng), rng_next(&rng)},
+    };
+    steps = env_number("T_MODEL_STEPS", steps);
+    make_names(&config.hash_key);
+    t = table_new(&config);
+    ck_assert(t != NULL);
+    struct table_stats at_start;
+    table_get_stats(t, &at_start);
+    mail_list_init(&out);
+    for (unsigned holder = 0; holder < HOLDERS; holder++)
+        open_holder(holder);
+    now = (struct moment){.mono_ns = 1, .unix_s = 1000 * INTERVAL};
+    /* In parts, each ending with nothing: what leaks a little in each would be seen in the last. */
+    for (uint64_t part = 0; part < 10; part++) {
+        for (uint64_t i = 0; i < steps / 10; i++, step++)
+            one_step();
+        end_all((size_t)at_start.memory);
+    }
+    table_free(&t);
+    for (unsigned n = 0; n < NAMES; n++)
+        free(names[n].data);
+}
+
+TEST(the_table_and_its_model_agree)
+{
+    rng = rng_start("the model", 20240607);
+    run(MOST_STEPS);
+}
+END_TEST
+
+TEST(the_table_and_its_model_agree_from_anywhere)
+{
+    rng = rng_start("the model from anywhere", random_seed());
+    run(MOST_STEPS / 4);
+}
+END_TEST
+
+TEST(the_table_and_its_model_agree_when_memory_is_refused)
+{
+    rng = rng_start("the model without memory", random_seed());
+    faulty = true;
+    run(MOST_STEPS / 4);
+    ck_assert_msg(faults > 0, "link with FAULT_LDFLAGS");
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(the_table_and_its_model_agree),
+    UNIT(the_table_and_its_model_agree_from_anywhere),
+    UNIT(the_table_and_its_model_agree_when_memory_is_refused),
+};
+
+UNIT_MAIN("engine/model", tests)

@@ -1,0 +1,412 @@
+/*
+ * threads_test.c - several threads in one table, each with holders of its own: no limit is ever
+ * passed, no verdict is lost, and in the end nothing is left.
+ *
+ * Verdicts go to their owner through a mailbox for each thread, as workers do it. An observer
+ * outside the table counts what holders know they have: raised after a grant became known, lowered
+ * before the units go back, so at no moment may it be above the limit.
+ */
+#include "engine/table.h"
+
+#include "t/unit/random.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { THREADS = 4, INTERVAL = 5 };
+
+static struct table *t;
+static pthread_barrier_t all_closed;
+
+static const struct moment start_time = {.mono_ns = 1, .unix_s = 1000};
+
+static void new_table(size_t memory_limit)
+{
+    t = table_new(&(struct table_config){
+        .buckets = 10,
+        .memory_limit = memory_limit,
+        .stats_interval_s = INTERVAL,
+        .hash_key = {.k0 = 3, .k1 = 4},
+    });
+    ck_assert(t != NULL);
+}
+
+static void end_table(void)
+{
+    table_check(t);
+    struct table_stats s;
+    table_get_stats(t, &s);
+    ck_assert(s.units == 0 && s.waiting == 0 && s.holdings == 0);
+    struct table_walk walk = {0};
+    uint64_t collected = 0;
+    struct moment late = {.mono_ns = INT64_MAX, .unix_s = INT32_MAX};
+    while (!table_collect(t, &walk, late, 100, &collected))
+        continue;
+    table_get_stats(t, &s);
+    ck_assert(s.names == 0);
+    table_check(t);
+    table_free(&t);
+}
+
+/* ---- few names, many who want them ------------------------------------------------------- */
+
+enum {
+    NAMES = 4,
+    HOLDERS = 6,
+#ifdef __SANITIZE_THREAD__
+    OPERATIONS = 80000,
+#else
+    OPERATIONS = 400000,
+#endif
+};
+
+static const struct {
+    const char *name;
+    uint32_t limit, most; /* units at once, and in one request */
+} wanted[NAMES] = {{"one", 1, 1}, {"two", 2, 1}, {"five", 5, 3}, {"nine", 9, 9}};
+
+static _Atomic uint32_t known[NAMES];
+
+struct client {
+    struct holder holder;
+    struct holding *held[NAMES];
+    uint32_t units[NAMES]; /* that it knows of */
+    bool open;
+};
+
+struct worker {
+    struct mailbox box;
+    struct rng rng;
+    unsigned number;
+    uint32_t next_id;
+    struct moment now;
+    verdicts out;
+    struct client clients[HOLDERS];
+    uint64_t bells, taken, grants, dones, too_late;
+};
+
+static struct worker workers[THREADS];
+
+static unsigned name_at(const struct table_name *name)
+{
+    unsigned n = 0;
+    while (strlen(wanted[n].name) != name->len ||
+           memcmp(wanted[n].name, name->data, name->len) != 0)
+        CHECK(++n < NAMES);
+    return n;
+}
+
+static void raise_known(struct client *c, unsigned n, uint32_t units)
+{
+    c->units[n] += units;
+    uint32_t before = atomic_fetch_add(&known[n], units);
+    CHECK(before + units <= wanted[n].limit);
+}
+
+static void lower_known(struct client *c, unsigned n, uint32_t units)
+{
+    c->units[n] -= units;
+    uint32_t before = atomic_fetch_sub(&known[n], units);
+    CHECK(before >= units);
+}
+
+/* Takes note of a verdict that has arrived, or that the end of a wait has met. */
+static void take_note(struct worker *w, struct waiter *waiter)
+{
+    struct client *c = container_of(waiter->holder, struct client, holder);
+    CHECK(c >= w->clients && c < w->clients + HOLDERS && c->open);
+    struct holding *holding = waiter->holding;
+    if (table_settle(t, waiter) == WAITER_GRANTED) {
+        struct table_name name = holding_name(t, holding);
+        unsigned n = name_at(&name);
+        c->held[n] = holding;
+        raise_known(c, n, waiter->units);
+        w->grants++;
+    } else {
+        w->dones++;
+    }
+}
+
+static void deliver(struct mail *mail, void *arg)
+{
+    struct worker *w = arg;
+    struct waiter *waiter = waiter_of(mail);
+    CHECK(waiter->tag == w->number);
+    if (waiter->holder)
+        take_note(w, waiter);
+    table_waiter_free(t, waiter);
+}
+
+static void read_mail(struct worker *w)
+{
+    struct mail *m = mailbox_take(&w->box);
+    w->taken += m != NULL;
+    while (m) {
+        struct mail *next = m->next;
+        deliver(m, w);
+        m = next;
+    }
+}
+
+static void send_verdicts(struct worker *w)
+{
+    for (struct mail *m; (m = mail_list_take(&w->out)) != NULL;) {
+        struct worker *owner = &workers[waiter_of(m)->tag];
+        if (mailbox_send(&owner->box, m))
+            w->bells++;
+    }
+}
+
+static void open_client(struct worker *w, struct client *c)
+{
+    memset(c, 0, sizeof(*c));
+    holder_init(&c->holder, w->next_id, w->number);
+    w->next_id += THREADS;
+    c->open = true;
+}
+
+static void close_client(struct worker *w, struct client *c)
+{
+    for (unsigned n = 0; n < NAMES; n++)
+        lower_known(c, n, c->units[n]);
+    table_close(t, &c->holder, w->now, &w->out);
+    c->open = false;
+}
+
+static void want(struct worker *w, struct client *c, unsigned n)
+{
+    struct acquire a = {
+        .name = {wanted[n].name, strlen(wanted[n].name)},
+        .units = 1 + rng_below(&w->rng, wanted[n].most),
+        .limit = wanted[n].limit,
+        .queue_max = rng_one_in(&w->rng, 2) ? 20 : 0,
+        .wait = (enum wait_kind)rng_below(&w->rng, 3),
+        .keep = n % 2 == 0,
+    };
+    struct waiter *waiter = NULL;
+    struct holding *held = NULL;
+    switch (table_acquire(t, &c->holder, &a, w->now, &held, &waiter)) {
+    case TABLE_OK:
+        c->held[n] = held;
+        raise_known(c, n, a.units);
+        break;
+    case TABLE_WAITING:
+        CHECK(waiter && waiter->holder == &c->holder);
+        break;
+    case TABLE_BUSY:
+    case TABLE_FULL:
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+static void give_back(struct worker *w, struct client *c, unsigned n)
+{
+    if (c->units[n] == 0)
+        return;
+    uint32_t units = 1 + rng_below(&w->rng, c->units[n]);
+    lower_known(c, n, units);
+    if (rng_one_in(&w->rng, 2)) {
+        table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
+    } else {
+        struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+        CHECK(table_release(t, &c->holder, name, units, w->now, &w->out) == TABLE_OK);
+    }
+}
+
+static void give_up(struct worker *w, struct client *c)
+{
+    struct waiter *waiter = c->holder.waiters;
+    if (!waiter)
+        return;
+    if (waiter->next && rng_one_in(&w->rng, 2))
+        waiter = waiter->next;
+    enum waiter_state state = table_end_wait(t, waiter, WAITER_TIMED_OUT, w->now);
+    if (state != WAITER_TIMED_OUT) {
+        w->too_late++;
+        if (rng_one_in(&w->rng, 2))
+            take_note(w, waiter);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    for (unsigned i = 0; i < OPERATIONS; i++) {
+        struct client *c = &w->clients[rng_below(&w->rng, HOLDERS)];
+        unsigned n = rng_below(&w->rng, NAMES);
+        w->now.mono_ns++;
+        if (i % 1000 == 0)
+            w->now.unix_s++;
+        if (!c->open)
+            open_client(w, c);
+        uint32_t what = rng_below(&w->rng, 100);
+        if (what < 45)
+            want(w, c, n);
+        else if (what < 85)
+            give_back(w, c, n);
+        else if (what < 95)
+            give_up(w, c);
+        else
+            close_client(w, c);
+        send_verdicts(w);
+        if (rng_one_in(&w->rng, 3))
+            read_mail(w);
+    }
+    for (unsigned k = 0; k < HOLDERS; k++) {
+        if (w->clients[k].open)
+            close_client(w, &w->clients[k]);
+        send_verdicts(w);
+    }
+    /* Until all have closed, grants may still come. */
+    (void)pthread_barrier_wait(&all_closed);
+    read_mail(w);
+    return NULL;
+}
+
+static bool look_at(void *arg, const struct table_entry *entry)
+{
+    unsigned n = name_at(&entry->name);
+    CHECK(entry->consumption <= wanted[n].limit && entry->peak <= wanted[n].limit);
+    CHECK(entry->peak >= entry->consumption);
+    ++*(unsigned *)arg;
+    return true;
+}
+
+/* Somebody who only looks, and collects. */
+static void look_on(void)
+{
+    struct moment now = start_time;
+    for (unsigned i = 0; i < 2000; i++) {
+        struct table_walk walk = {0}, collector = {0};
+        unsigned count = 0;
+        uint64_t collected = 0;
+        while (!table_walk_on(t, &walk, now, 30, look_at, &count))
+            continue;
+        CHECK(count <= NAMES);
+        while (!table_collect(t, &collector, now, 30, &collected))
+            continue;
+        struct table_stats s;
+        table_get_stats(t, &s);
+        CHECK(s.names <= NAMES && s.units <= 1 + 2 + 5 + 9);
+        for (unsigned n = 0; n < NAMES; n++) {
+            uint32_t consumption = 0;
+            struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+            (void)!table_get(t, name, now, &consumption);
+            CHECK(consumption <= wanted[n].limit);
+        }
+        now.unix_s += i % 30 == 0;
+    }
+}
+
+TEST(no_limit_is_ever_passed)
+{
+    struct rng rng = rng_start("threads", random_seed());
+    new_table(16 * MIB);
+    ck_assert(pthread_barrier_init(&all_closed, NULL, THREADS) == 0);
+    pthread_t threads[THREADS];
+    for (unsigned i = 0; i < THREADS; i++) {
+        workers[i] = (struct worker){
+            .rng = {rng_next(&rng)}, .number = i, .next_id = i + 1, .now = start_time};
+        mailbox_init(&workers[i].box);
+        mail_list_init(&workers[i].out);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    look_on();
+    uint64_t bells = 0, taken = 0, grants = 0, dones = 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+        bells += workers[i].bells;
+        taken += workers[i].taken;
+        grants += workers[i].grants;
+        dones += workers[i].dones;
+        ck_assert(mailbox_take(&workers[i].box) == NULL);
+    }
+    for (unsigned n = 0; n < NAMES; n++)
+        ck_assert(atomic_load(&known[n]) == 0);
+    ck_assert(bells == taken);
+    ck_assert(grants > 1000 && dones > 1000); /* it was about something */
+    end_table();
+}
+END_TEST
+
+/* ---- names that come and go, in little memory -------------------------------------------- */
+
+enum { CHURN = 60000, OWN_NAMES = 400 };
+
+static _Atomic uint64_t refused;
+
+static void *churn(void *arg)
+{
+    const uint32_t *id = arg;
+    struct rng rng = {.state = *id};
+    struct holder holder;
+    holder_init(&holder, *id, 0);
+    verdicts none;
+    mail_list_init(&none);
+    static const size_t lengths[] = {4, 8, 30, 300, 1500, 3000, 60000};
+    unsigned char *data = calloc(1, 60000);
+    CHECK(data);
+    bool *has = calloc(OWN_NAMES, sizeof(*has));
+    CHECK(has);
+    for (unsigned i = 0; i < CHURN; i++) {
+        uint32_t number = rng_below(&rng, OWN_NAMES);
+        uint32_t who = *id << 16 | number;
+        memcpy(data, &who, sizeof(who));
+        struct acquire a = {
+            .name = {data, lengths[number % ARRAY_SIZE(lengths)]}, .units = 1, .limit = 1};
+        if (has[number]) {
+            CHECK(table_release(t, &holder, a.name, 1, start_time, &none) == TABLE_OK);
+            has[number] = false;
+        } else {
+            enum table_status status = table_acquire(t, &holder, &a, start_time, NULL, NULL);
+            CHECK(status == TABLE_OK || status == TABLE_NO_MEMORY);
+            has[number] = status == TABLE_OK;
+            if (status == TABLE_NO_MEMORY)
+                atomic_fetch_add(&refused, 1);
+        }
+        if (rng_one_in(&rng, 5000)) {
+            table_close(t, &holder, start_time, &none);
+            memset(has, 0, OWN_NAMES * sizeof(*has));
+        }
+    }
+    table_close(t, &holder, start_time, &none);
+    CHECK(none.first == NULL);
+    free(has);
+    free(data);
+    return NULL;
+}
+
+TEST(pages_go_from_shard_to_shard)
+{
+    new_table(12 * MIB);
+    pthread_t threads[THREADS];
+    uint32_t ids[THREADS];
+    for (uint32_t i = 0; i < THREADS; i++) {
+        ids[i] = i + 1;
+        ck_assert(pthread_create(&threads[i], NULL, churn, &ids[i]) == 0);
+    }
+    struct table_stats s;
+    for (unsigned i = 0; i < 1000; i++) {
+        table_get_stats(t, &s);
+        CHECK(s.memory <= 12 * MIB && s.names <= (uint64_t)THREADS * OWN_NAMES);
+    }
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    table_get_stats(t, &s);
+    ck_assert(s.names == 0);
+    ck_assert(atomic_load(&refused) > 0); /* it was tight */
+    end_table();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(no_limit_is_ever_passed),
+    UNIT(pages_go_from_shard_to_shard),
+};
+
+UNIT_MAIN("engine/threads", tests)
