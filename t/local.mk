@@ -17,4 +17,5 @@ UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 include t/unit/proto/local.mk
 include t/unit/base/local.mk
 include t/unit/engine/local.mk
+include t/unit/net/local.mk
 

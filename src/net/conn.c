@@ -1,0 +1,461 @@
+/*
+ * conn.c - one connection's life: reading, taking requests, replying, finishing (see conn.h).
+ *
+ * Fairness: a turn deals with at most TURN_REQUESTS requests; what is left waits in the worker's
+ * list until the other connections had theirs. Back-pressure: while more than half of the output
+ * limit is queued no request is looked at and nothing is read, so what one client can queue is
+ * bounded by that half and its last answer.
+ */
+#include "net/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TURN_REQUESTS 128
+
+/* A peer that was answered for the last time may talk on for so long and so much. */
+#define LINGER_NS    (2 * NS_PER_S)
+#define LINGER_BYTES (1u << 20)
+
+#define FLUSH_PIECES 16
+
+const char *close_reason_word(enum close_reason reason)
+{
+    static const char *const words[] = {
+#define ROW(name, word) word,
+        CLOSE_REASONS(ROW)
+#undef ROW
+    };
+    CHECK(reason < CLOSE_REASON_COUNT);
+    return words[reason];
+}
+
+void *conn_session(struct conn *conn)
+{
+    return conn->session;
+}
+
+const struct protocol *conn_protocol(const struct conn *conn)
+{
+    return conn->protocol;
+}
+
+struct worker *conn_worker(const struct conn *conn)
+{
+    return conn->worker;
+}
+
+uint32_t conn_id(const struct conn *conn)
+{
+    return (conn->worker->number << 24 | conn->slot) + 1;
+}
+
+uint64_t conn_tag(const struct conn *conn)
+{
+    return (uint64_t)conn->worker->number << 56 | (uint64_t)conn->slot << 32 | conn->generation;
+}
+
+unsigned conn_tag_worker(uint64_t tag)
+{
+    return (unsigned)(tag >> 56);
+}
+
+struct conn *conn_by_tag(struct worker *worker, uint64_t tag)
+{
+    uint32_t slot = (uint32_t)(tag >> 32) & 0xffffff;
+    if (conn_tag_worker(tag) != worker->number || slot >= worker->slot_count)
+        return NULL;
+    struct slot *s = &worker->slots[slot];
+    return s->generation == (uint32_t)tag && s->conn && s->conn->state == CONN_OPEN ? s->conn
+                                                                                    : NULL;
+}
+
+/* ---- replies ----------------------------------------------------------------------------- */
+
+static struct chunk *chunk_with_room(struct conn *conn, size_t size)
+{
+    struct chunk *last = conn->out_last;
+    if (last && sizeof(last->data) - last->end >= size)
+        return last;
+    struct chunk *chunk = worker_chunk_take(conn->worker);
+    if (!chunk)
+        return NULL;
+    if (last)
+        last->next = chunk;
+    else
+        conn->out_first = chunk;
+    conn->out_last = chunk;
+    return chunk;
+}
+
+void *conn_reply_room(struct conn *conn, size_t size)
+{
+    CHECK(size <= CONN_REPLY_MAX);
+    struct chunk *chunk = conn->doomed ? NULL : chunk_with_room(conn, size);
+    if (chunk)
+        return chunk->data + chunk->end;
+    conn->doomed = true;
+    worker_flush_later(conn->worker, conn);
+    return conn->worker->scratch + WORKER_SCRATCH - CONN_REPLY_MAX;
+}
+
+void conn_replied(struct conn *conn, size_t len)
+{
+    if (conn->doomed)
+        return;
+    struct chunk *chunk = conn->out_last;
+    CHECK(len <= sizeof(chunk->data) - chunk->end);
+    chunk->end += (uint32_t)len;
+    conn->out_bytes += (uint32_t)len;
+    worker_flush_later(conn->worker, conn);
+}
+
+void conn_reply(struct conn *conn, const void *data, size_t len)
+{
+    const uint8_t *at = data;
+    while (len > 0) {
+        size_t part = len < CONN_REPLY_MAX ? len : CONN_REPLY_MAX;
+        memcpy(conn_reply_room(conn, part), at, part);
+        conn_replied(conn, part);
+        at += part;
+        len -= part;
+    }
+}
+
+bool conn_is_full(const struct conn *conn)
+{
+    return conn->out_bytes >= conn->worker->server->limits.output_buffer / 2;
+}
+
+size_t conn_space(const struct conn *conn)
+{
+    size_t limit = conn->worker->server->limits.output_buffer;
+    return conn->out_bytes < limit ? limit - conn->out_bytes : 0;
+}
+
+/* ---- deadlines --------------------------------------------------------------------------- */
+
+void conn_set_deadline(struct conn *conn, int64_t at_ns)
+{
+    deadline_set(&conn->worker->deadlines, &conn->session_deadline, at_ns);
+}
+
+void conn_clear_deadline(struct conn *conn)
+{
+    deadline_clear(&conn->worker->deadlines, &conn->session_deadline);
+}
+
+void conn_deadline_passed(struct conn *conn, enum deadline_kind kind)
+{
+    if (kind == DEADLINE_SESSION)
+        conn->protocol->expire(conn);
+    else if (conn->state == CONN_FINISHING)
+        conn_close(conn, conn->reason);
+    else
+        conn_close(conn, kind == DEADLINE_READ ? CLOSE_REQUEST_TIMEOUT : CLOSE_WRITE_TIMEOUT);
+}
+
+/* ---- ending ------------------------------------------------------------------------------ */
+
+/* The client is one no more: what it has goes back. */
+static void leave_open(struct conn *conn, enum conn_state to)
+{
+    if (conn->state == CONN_OPEN) {
+        conn->protocol->close(conn);
+        conn_clear_deadline(conn);
+        deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
+        conn->paused = conn->stalled = false;
+    }
+    conn->state = (uint8_t)to;
+}
+
+void conn_close(struct conn *conn, enum close_reason reason)
+{
+    if (conn->state == CONN_CLOSED)
+        return;
+    leave_open(conn, CONN_CLOSED);
+    deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
+    deadline_clear(&conn->worker->deadlines, &conn->write_deadline);
+    loop_io_remove(&conn->io);
+    stream_close(&conn->stream);
+    worker_conn_closed(conn->worker, conn, reason);
+}
+
+void conn_finish(struct conn *conn, enum close_reason reason)
+{
+    if (conn->state != CONN_OPEN)
+        return;
+    leave_open(conn, CONN_FINISHING);
+    conn->reason = (uint8_t)reason;
+    worker_flush_later(conn->worker, conn);
+}
+
+void conn_free(struct conn *conn)
+{
+    CHECK(conn->state == CONN_CLOSED);
+    while (conn->out_first) {
+        struct chunk *chunk = conn->out_first;
+        conn->out_first = chunk->next;
+        worker_chunk_give(conn->worker, chunk);
+    }
+    free(conn->in);
+    free(conn);
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Watches for what the connection can use now. */
+static void watch(struct conn *conn)
+{
+    unsigned wanted = 0;
+    if (conn->state == CONN_OPEN ? !conn->paused && !conn->stalled && !conn_is_full(conn)
+                                 : conn->lingering)
+        wanted |= LOOP_READ;
+    if (conn->out_bytes > 0)
+        wanted |= LOOP_WRITE;
+    if (!loop_io_want(&conn->io, wanted))
+        conn_close(conn, CLOSE_MEMORY);
+}
+
+/* Drops what was sent. */
+static void sent(struct conn *conn, size_t len)
+{
+    conn->out_bytes -= (uint32_t)len;
+    while (len > 0) {
+        struct chunk *chunk = conn->out_first;
+        CHECK(chunk);
+        size_t here = chunk->end - chunk->begin;
+        if (len < here) {
+            chunk->begin += (uint32_t)len;
+            return;
+        }
+        len -= here;
+        conn->out_first = chunk->next;
+        if (!conn->out_first)
+            conn->out_last = NULL;
+        worker_chunk_give(conn->worker, chunk);
+    }
+}
+
+/* Writes what the socket takes. False: the connection was closed. */
+static bool write_out(struct conn *conn)
+{
+    bool progress = false;
+    while (conn->out_bytes > 0) {
+        struct iovec pieces[FLUSH_PIECES];
+        int count = 0;
+        size_t all = 0;
+        for (struct chunk *c = conn->out_first; c && count < FLUSH_PIECES; c = c->next) {
+            pieces[count].iov_base = c->data + c->begin;
+            pieces[count].iov_len = c->end - c->begin;
+            all += c->end - c->begin;
+            count++;
+        }
+        ssize_t n = stream_write(&conn->stream, pieces, count);
+        if (n == STREAM_ERROR) {
+            atomic_fetch_add_explicit(&conn->protocol->send_errors, 1, memory_order_relaxed);
+            conn_close(conn, conn->state == CONN_OPEN ? CLOSE_ERROR : conn->reason);
+            return false;
+        }
+        if (n == STREAM_AGAIN)
+            break;
+        progress = true;
+        sent(conn, (size_t)n);
+        if ((size_t)n < all)
+            break;
+    }
+    struct deadlines *ds = &conn->worker->deadlines;
+    if (conn->out_bytes == 0)
+        deadline_clear(ds, &conn->write_deadline);
+    else if (progress || !deadline_is_set(&conn->write_deadline))
+        deadline_set(ds, &conn->write_deadline,
+                     conn->worker->now.mono_ns + conn->worker->server->limits.write_timeout_ns);
+    return true;
+}
+
+/* The last answer is out: lets the peer read it before the socket goes, which could destroy it. */
+static void linger(struct conn *conn)
+{
+    if (conn->lingering)
+        return;
+    conn->lingering = true;
+    stream_finish(&conn->stream);
+    deadline_set(&conn->worker->deadlines, &conn->read_deadline,
+                 conn->worker->now.mono_ns + LINGER_NS);
+    conn->in_end = 0; /* counts what it says from here on */
+}
+
+void conn_flush(struct conn *conn)
+{
+    if (conn->state == CONN_CLOSED)
+        return;
+    if (conn->doomed) {
+        conn_close(conn, CLOSE_MEMORY);
+        return;
+    }
+    if (!write_out(conn))
+        return;
+    if (conn->state == CONN_FINISHING && conn->out_bytes == 0)
+        linger(conn);
+    if ((conn->paused || conn->stalled) && !conn_is_full(conn))
+        worker_again_later(conn->worker, conn);
+    watch(conn);
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* Keeps what is left of `data`, which may lie in the connection's own buffer. False: no memory. */
+static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t room)
+{
+    if (len == 0) {
+        free(conn->in);
+        conn->in = NULL;
+        conn->in_begin = conn->in_end = conn->in_room = 0;
+        return true;
+    }
+    bool own = conn->in && data >= conn->in && data <= conn->in + conn->in_room;
+    if (own && room <= len) {
+        conn->in_begin = (uint32_t)(data - conn->in); /* more is not to be read now */
+        return true;
+    }
+    if (own && room <= conn->in_room) {
+        memmove(conn->in, data, len);
+    } else {
+        uint8_t *in = malloc(room > len ? room : len);
+        if (!in)
+            return false;
+        memcpy(in, data, len);
+        free(conn->in);
+        conn->in = in;
+        conn->in_room = (uint32_t)(room > len ? room : len);
+    }
+    conn->in_begin = 0;
+    conn->in_end = (uint32_t)len;
+    return true;
+}
+
+/* How much room an unfinished request of `have` bytes gets; `need` as the parser said. */
+static size_t room_for(const struct conn *conn, size_t have, size_t need)
+{
+    size_t max = conn->protocol->request_max;
+    CHECK(have < max && need <= max);
+    size_t want = need > have ? need : max;
+    size_t step = have * 2 > 256 ? have * 2 : 256; /* an announcement alone gets no memory */
+    return step < want ? step : want;
+}
+
+static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
+{
+    size_t done = 0, need = 0;
+    bool more = false;
+    conn->stalled = false;
+    conn->worker->turn = conn;
+    for (unsigned budget = TURN_REQUESTS; conn->state == CONN_OPEN && done < len && !more;) {
+        if (conn->paused || budget-- == 0 || conn_is_full(conn)) {
+            conn->stalled = true;
+            break;
+        }
+        size_t used = 0;
+        switch (conn->protocol->consume(conn, data + done, len - done, &used)) {
+        case CONSUMED_PAUSED:
+            conn->paused = true;
+            __attribute__((fallthrough));
+        case CONSUMED_ONE:
+            CHECK(used > 0 && used <= len - done);
+            done += used;
+            break;
+        case CONSUMED_MORE:
+            need = used;
+            more = true;
+            break;
+        case CONSUMED_LAST:
+            CHECK(conn->state != CONN_OPEN);
+            break;
+        }
+    }
+    if (conn->state != CONN_OPEN)
+        return;
+    struct deadlines *ds = &conn->worker->deadlines;
+    size_t rest = len - done;
+    if (!keep_rest(conn, data + done, rest, more ? room_for(conn, rest, need) : 0)) {
+        conn_close(conn, CLOSE_MEMORY);
+        return;
+    }
+    if (!more)
+        deadline_clear(ds, &conn->read_deadline);
+    else if (done > 0 || !deadline_is_set(&conn->read_deadline))
+        deadline_set(ds, &conn->read_deadline,
+                     conn->worker->now.mono_ns + conn->worker->server->limits.request_timeout_ns);
+    /* Where the output is full, it is draining that goes on with the rest. */
+    if ((conn->paused || conn->stalled) && !conn_is_full(conn))
+        worker_again_later(conn->worker, conn);
+    if (conn->paused || conn->stalled || conn_is_full(conn))
+        worker_flush_later(conn->worker, conn);
+}
+
+static void read_in(struct conn *conn)
+{
+    uint8_t *to = conn->worker->input;
+    size_t room = WORKER_INPUT;
+    if (conn->in) {
+        to = conn->in + conn->in_end;
+        room = conn->in_room - conn->in_end;
+    }
+    ssize_t n = stream_read(&conn->stream, to, room);
+    if (n == STREAM_AGAIN)
+        return;
+    if (n <= 0) {
+        conn_close(conn, n == STREAM_END ? CLOSE_PEER : CLOSE_ERROR);
+    } else if (conn->in) {
+        conn->in_end += (uint32_t)n;
+        take_requests(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
+    } else {
+        take_requests(conn, to, (size_t)n);
+    }
+}
+
+/* Reads and throws away, until the peer has closed or said too much. */
+static void read_away(struct conn *conn)
+{
+    ssize_t n = stream_read(&conn->stream, conn->worker->input, WORKER_INPUT);
+    if (n == STREAM_AGAIN)
+        return;
+    if (n > 0)
+        conn->in_end += (uint32_t)n;
+    if (n <= 0 || conn->in_end > LINGER_BYTES)
+        conn_close(conn, conn->reason);
+}
+
+void conn_continue(struct conn *conn)
+{
+    if (conn->state != CONN_OPEN || conn_is_full(conn))
+        return;
+    if (conn->paused) {
+        conn->paused = !conn->protocol->resume(conn);
+        worker_flush_later(conn->worker, conn);
+        if (conn->paused || conn->state != CONN_OPEN)
+            return;
+    }
+    if (conn->stalled)
+        take_requests(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
+    worker_flush_later(conn->worker, conn); /* where nothing is to be sent: watches again */
+}
+
+static void on_io(void *arg, unsigned what)
+{
+    struct conn *conn = arg;
+    struct worker *worker = conn->worker;
+    worker_wake(worker);
+    if (what & LOOP_WRITE)
+        conn_flush(conn);
+    if (what & LOOP_READ && conn->state == CONN_OPEN && !conn->paused && !conn->stalled)
+        read_in(conn);
+    else if (what & LOOP_READ && conn->lingering && conn->state == CONN_FINISHING)
+        read_away(conn);
+    worker_settle(worker);
+}
+
+bool conn_begin(struct conn *conn)
+{
+    return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, LOOP_READ, on_io, conn);
+}

@@ -1,0 +1,135 @@
+/*
+ * conn.h - a connection as a protocol's service sees it, and a protocol as a connection sees it.
+ *
+ * A connection reads bytes, gives them to its protocol one request at a time, and sends what the
+ * protocol replies. It owns no buffers while it is idle: bytes are read into its worker's buffer
+ * and parsed there; only the rest of an unfinished request is kept. Replies gather in chunks from
+ * the worker's pool and leave in one write at the end of the wake-up.
+ *
+ * States: OPEN -> FINISHING (answered for the last time; what is queued still goes out, then the
+ * peer's bytes are thrown away for a while so that it gets to read the answer) -> CLOSED; or OPEN
+ * -> CLOSED at once. The protocol's `close` is called when OPEN is left, so what the client held is
+ * free from then on.
+ *
+ * Threads: a connection belongs to its worker; everything here is called in the worker's thread.
+ */
+#ifndef NET_CONN_H
+#define NET_CONN_H
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/mail.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct conn;
+struct worker;
+
+/* Why a connection ended: name, the word for logs and statistics. One row each. */
+#define CLOSE_REASONS(ROW)                                                                         \
+    ROW(PEER, "peer")                       /* it closed, or shut down its sending side */         \
+    ROW(ERROR, "error")                     /* reset, keepalive or user timeout, broken pipe */    \
+    ROW(PROTOCOL, "protocol")               /* it sent what nothing can follow */                  \
+    ROW(REQUEST_TIMEOUT, "request_timeout") /* a request was begun and not finished */             \
+    ROW(WRITE_TIMEOUT, "write_timeout")     /* it did not take its answers */                      \
+    ROW(MEMORY, "memory")                   /* none for its bytes */                               \
+    ROW(SHUTDOWN, "shutdown")               /* the daemon ends */                                  \
+    ROW(REFUSED, "refused")                 /* too many connections */
+
+enum close_reason {
+#define ROW(name, word) CLOSE_##name,
+    CLOSE_REASONS(ROW)
+#undef ROW
+        CLOSE_REASON_COUNT
+};
+
+/* The word of a reason. */
+const char *close_reason_word(enum close_reason reason);
+
+enum consumed {
+    CONSUMED_ONE,    /* one request was dealt with */
+    CONSUMED_MORE,   /* the next request is not all here */
+    CONSUMED_PAUSED, /* one was taken whose answer goes on in `resume`: no other before it is over
+                      */
+    CONSUMED_LAST,   /* the connection was finished or closed */
+};
+
+/*
+ * A protocol on this server, with its settings and its service: one row of the registry, alive as
+ * long as the workers are.
+ */
+struct protocol {
+    const char *name;    /* "poolcounter" */
+    size_t session_size; /* bytes of conn_session, zeroed at open */
+    void *service;       /* whatever the functions below want */
+
+    /* The connection is open. */
+    void (*open)(struct conn *conn);
+    /*
+     * Deals with the first request in `data` (`len` > 0 bytes). ONE, PAUSED: *used_r bytes of it
+     * are done with (more than 0). MORE: *used_r is how many bytes at least the request has, 0 when
+     * nobody can tell.
+     */
+    enum consumed (*consume)(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r);
+    /* Goes on with the answer that `consume` paused in. True: it is over. */
+    bool (*resume)(struct conn *conn);
+    /* The deadline set with conn_set_deadline has come. */
+    void (*expire)(struct conn *conn);
+    /* The client has gone, or is told its last: gives back everything it has. */
+    void (*close)(struct conn *conn);
+
+    uint32_t max_connections; /* 0: no limit */
+    size_t request_max;       /* no unfinished request takes more bytes than this */
+
+    /* Counted by the workers. */
+    _Atomic uint32_t connections;                /* open now */
+    _Atomic uint64_t connections_made;           /* since the start, without those refused */
+    _Atomic uint64_t accept_errors;              /* connections that could not be served */
+    _Atomic uint64_t send_errors;                /* writes that failed */
+    _Atomic uint64_t closed[CLOSE_REASON_COUNT]; /* REFUSED: because of max_connections */
+};
+
+/* The protocol's own state of the connection, session_size bytes. */
+void *conn_session(struct conn *conn);
+const struct protocol *conn_protocol(const struct conn *conn);
+struct worker *conn_worker(const struct conn *conn);
+
+/* Unequal to that of every other open connection of this server; never 0. */
+uint32_t conn_id(const struct conn *conn);
+/* Worker, slot and generation in one: names the connection, also after it ended. */
+uint64_t conn_tag(const struct conn *conn);
+/* The number of the worker that a tag names. */
+unsigned conn_tag_worker(uint64_t tag);
+/* The connection that `tag` names, if it is still open and is `worker`'s; else NULL. */
+struct conn *conn_by_tag(struct worker *worker, uint64_t tag);
+
+/* How much conn_reply_room may be asked for. */
+#define CONN_REPLY_MAX 4096
+
+/*
+ * Room for `size` (at most CONN_REPLY_MAX) bytes at the end of the replies, to be written to and
+ * then, all or in part, counted in with conn_replied. Never NULL: where there is no memory it is
+ * room that is thrown away, and the connection closes at the end of the wake-up.
+ */
+void *conn_reply_room(struct conn *conn, size_t size);
+void conn_replied(struct conn *conn, size_t len);
+
+/* Adds bytes to the replies, copying them. The same holds where there is no memory. */
+void conn_reply(struct conn *conn, const void *data, size_t len);
+
+/* Whether half of what may be queued is: no request is looked at, a paused answer goes on later. */
+bool conn_is_full(const struct conn *conn);
+/* How many bytes may be queued yet. An answer that can't be parted may go beyond it. */
+size_t conn_space(const struct conn *conn);
+
+/* Calls the protocol's `expire` at `at_ns`, instead of before. */
+void conn_set_deadline(struct conn *conn, int64_t at_ns);
+void conn_clear_deadline(struct conn *conn);
+
+/* Sends what is queued, then closes for `reason`; no further request is looked at. */
+void conn_finish(struct conn *conn, enum close_reason reason);
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * private.h - the inside of workers and connections, shared by worker.c and conn.c alone.
+ */
+#ifndef NET_PRIVATE_H
+#define NET_PRIVATE_H
+
+#include "net/worker.h"
+
+#include <pthread.h>
+
+/* A piece of output. Taken from the worker's pool while it is needed. */
+struct chunk {
+    struct chunk *next;
+    uint32_t begin, end; /* what is still to be sent */
+    uint8_t data[16 * 1024 - 16];
+};
+
+enum conn_state { CONN_OPEN, CONN_FINISHING, CONN_CLOSED };
+
+/* What `deadline.kind` says. */
+enum deadline_kind {
+    DEADLINE_CHORE,
+    DEADLINE_READ,    /* a request is unfinished; or, when finishing, the peer lingers */
+    DEADLINE_WRITE,   /* output is queued */
+    DEADLINE_SESSION, /* the protocol's */
+};
+#define CONN_DEADLINES 3
+
+struct conn {
+    struct worker *worker;
+    struct protocol *protocol;
+    struct stream stream;
+    uint32_t slot, generation;
+
+    uint8_t state;  /* enum conn_state */
+    uint8_t reason; /* enum close_reason: why it is finishing */
+    bool paused;    /* an answer goes on in `resume` */
+    bool stalled;   /* requests are here that were not looked at */
+    bool doomed;    /* no memory for its replies: closes when the wake-up settles */
+    bool in_flush_list, in_again_list, lingering;
+
+    /* What was received and not dealt with: NULL for most of an idle connection's life. */
+    uint8_t *in;
+    uint32_t in_begin, in_end, in_room;
+
+    uint32_t out_bytes; /* queued in chunks */
+    struct chunk *out_first, *out_last;
+
+    struct deadline read_deadline, write_deadline, session_deadline;
+    struct conn *flush_next, *again_next; /* also the list of the dead */
+    struct loop_io io;
+    _Alignas(8) unsigned char session[];
+};
+
+struct conn_list {
+    struct conn *first, *last;
+};
+
+struct slot {
+    struct conn *conn;   /* NULL: free */
+    uint32_t generation; /* of the connection that is or was last here */
+    uint32_t next_free;  /* slot number, from 1; 0: none */
+};
+
+struct worker {
+    struct server *server;
+    unsigned number;
+    struct loop *loop;
+    struct mailbox box;
+    struct mail stop;
+    pthread_t thread;
+    struct moment now;
+    struct deadlines deadlines;
+    bool stopping;
+
+    struct slot *slots;
+    uint32_t slot_count, slot_room, free_slot;
+    _Atomic uint32_t connections; /* with those on their way */
+
+    struct conn_list flush; /* have replies to send when the wake-up settles */
+    struct conn_list again; /* have work to do in the loop's next turn */
+    struct conn *dead;      /* to be freed when the wake-up settles */
+    struct conn *turn;      /* whose requests are dealt with: flushed after all others */
+
+    struct chunk *chunks; /* the pool */
+    unsigned chunk_count;
+    uint8_t *input;
+    uint8_t *scratch;
+
+    void (*fd_freed)(void *arg);
+    void *fd_freed_arg;
+};
+
+#define WORKER_INPUT ((size_t)64 * 1024)
+#define SLOTS_MAX    ((1u << 24) - 2)
+
+/* conn.c, called by worker.c; in the worker's thread. */
+bool conn_begin(struct conn *conn) MUST_USE; /* watches the descriptor; false: no memory */
+void conn_close(struct conn *conn, enum close_reason reason);
+void conn_flush(struct conn *conn);
+void conn_continue(struct conn *conn); /* its turn in the list of those with work to do */
+void conn_deadline_passed(struct conn *conn, enum deadline_kind kind);
+void conn_free(struct conn *conn); /* closed, and in no list */
+
+/* worker.c, called by conn.c. */
+struct chunk *worker_chunk_take(struct worker *worker) MUST_USE; /* NULL: no memory */
+void worker_chunk_give(struct worker *worker, struct chunk *chunk);
+void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_reason reason);
+void worker_flush_later(struct worker *worker, struct conn *conn);
+void worker_again_later(struct worker *worker, struct conn *conn);
+
+#endif

@@ -1,0 +1,449 @@
+/*
+ * worker.c - the thread's frame: wake-ups, mail, deadlines, slots, pools (see worker.h).
+ *
+ * Every wake-up is: read the clock, do what it is about, settle. Settling sends the replies that
+ * gathered, in the order in which they began, but those of the connection whose requests were dealt
+ * with last: whoever was woken by a request hears of it before its sender gets the answer. Sending
+ * may close connections, which may wake others: so it goes on until nothing is left to send.
+ */
+#include "net/private.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Free chunks kept for the next one that replies. */
+#define CHUNKS_KEPT 32
+
+/* ---- lists of connections ---------------------------------------------------------------- */
+
+void worker_flush_later(struct worker *worker, struct conn *conn)
+{
+    if (conn->in_flush_list || conn->state == CONN_CLOSED)
+        return;
+    conn->in_flush_list = true;
+    conn->flush_next = NULL;
+    if (worker->flush.last)
+        worker->flush.last->flush_next = conn;
+    else
+        worker->flush.first = conn;
+    worker->flush.last = conn;
+}
+
+static struct conn *take_flush(struct worker *worker)
+{
+    struct conn *conn = worker->flush.first;
+    if (!conn)
+        return NULL;
+    worker->flush.first = conn->flush_next;
+    if (!worker->flush.first)
+        worker->flush.last = NULL;
+    conn->in_flush_list = false;
+    return conn;
+}
+
+void worker_again_later(struct worker *worker, struct conn *conn)
+{
+    if (conn->in_again_list || conn->state == CONN_CLOSED)
+        return;
+    conn->in_again_list = true;
+    conn->again_next = NULL;
+    if (worker->again.last)
+        worker->again.last->again_next = conn;
+    else
+        worker->again.first = conn;
+    worker->again.last = conn;
+    loop_soon(worker->loop);
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+struct chunk *worker_chunk_take(struct worker *worker)
+{
+    struct chunk *chunk = worker->chunks;
+    if (chunk) {
+        worker->chunks = chunk->next;
+        worker->chunk_count--;
+    } else {
+        chunk = malloc(sizeof(*chunk));
+        if (!chunk)
+            return NULL;
+    }
+    chunk->next = NULL;
+    chunk->begin = chunk->end = 0;
+    return chunk;
+}
+
+void worker_chunk_give(struct worker *worker, struct chunk *chunk)
+{
+    if (worker->chunk_count >= CHUNKS_KEPT) {
+        free(chunk);
+        return;
+    }
+    chunk->next = worker->chunks;
+    worker->chunks = chunk;
+    worker->chunk_count++;
+}
+
+void *worker_scratch(struct worker *worker)
+{
+    return worker->scratch;
+}
+
+/* ---- connections ------------------------------------------------------------------------- */
+
+/* A free slot's number; UINT32_MAX: none is to be had. */
+static uint32_t take_slot(struct worker *worker)
+{
+    if (worker->free_slot) {
+        uint32_t slot = worker->free_slot - 1;
+        worker->free_slot = worker->slots[slot].next_free;
+        return slot;
+    }
+    if (worker->slot_count == worker->slot_room) {
+        uint32_t room = worker->slot_room ? worker->slot_room * 2 : 64;
+        struct slot *slots =
+            room > SLOTS_MAX ? NULL : realloc(worker->slots, room * sizeof(*slots));
+        if (!slots)
+            return UINT32_MAX;
+        worker->slots = slots;
+        worker->slot_room = room;
+    }
+    worker->slots[worker->slot_count] = (struct slot){0};
+    return worker->slot_count++;
+}
+
+static void give_slot(struct worker *worker, uint32_t slot)
+{
+    worker->slots[slot].conn = NULL;
+    worker->slots[slot].next_free = worker->free_slot;
+    worker->free_slot = slot + 1;
+}
+
+bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream)
+{
+    struct conn *conn = NULL;
+    uint32_t slot = UINT32_MAX;
+    if (worker->stopping)
+        goto refuse;
+    conn = calloc(1, sizeof(*conn) + protocol->session_size);
+    if (!conn)
+        goto refuse;
+    slot = take_slot(worker);
+    if (slot == UINT32_MAX || !deadlines_reserve(&worker->deadlines, CONN_DEADLINES))
+        goto refuse;
+    conn->worker = worker;
+    conn->protocol = protocol;
+    conn->stream = stream;
+    conn->slot = slot;
+    conn->read_deadline.kind = DEADLINE_READ;
+    conn->write_deadline.kind = DEADLINE_WRITE;
+    conn->session_deadline.kind = DEADLINE_SESSION;
+    if (!conn_begin(conn)) {
+        deadlines_unreserve(&worker->deadlines, CONN_DEADLINES);
+        goto refuse;
+    }
+    conn->generation = ++worker->slots[slot].generation;
+    worker->slots[slot].conn = conn;
+    atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
+    protocol->open(conn);
+    return true;
+
+refuse:
+    if (slot != UINT32_MAX)
+        give_slot(worker, slot);
+    free(conn);
+    stream_close(&stream);
+    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->accept_errors, 1, memory_order_relaxed);
+    return false;
+}
+
+void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_reason reason)
+{
+    atomic_fetch_sub_explicit(&conn->protocol->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&conn->protocol->closed[reason], 1, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+    deadlines_unreserve(&worker->deadlines, CONN_DEADLINES);
+    give_slot(worker, conn->slot);
+    /* It may stand in the lists yet; it is freed when they have been gone through. */
+    if (!conn->in_flush_list && !conn->in_again_list) {
+        conn->flush_next = worker->dead;
+        worker->dead = conn;
+    }
+    if (worker->fd_freed) {
+        void (*freed)(void *) = worker->fd_freed;
+        worker->fd_freed = NULL;
+        freed(worker->fd_freed_arg);
+    }
+}
+
+void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
+{
+    worker->fd_freed = freed;
+    worker->fd_freed_arg = arg;
+}
+
+/* A connection has left a list: if it was closed meanwhile and stands in no other, it is dead. */
+static bool bury_if_closed(struct worker *worker, struct conn *conn)
+{
+    if (conn->state != CONN_CLOSED)
+        return false;
+    if (!conn->in_flush_list && !conn->in_again_list) {
+        conn->flush_next = worker->dead;
+        worker->dead = conn;
+    }
+    return true;
+}
+
+/* ---- wake-ups ---------------------------------------------------------------------------- */
+
+void worker_wake(struct worker *worker)
+{
+    worker->now = clock_now();
+}
+
+void worker_settle(struct worker *worker)
+{
+    struct conn *conn;
+    while ((conn = take_flush(worker)) != NULL) {
+        if (conn == worker->turn && worker->flush.first) {
+            worker->turn = NULL; /* once is enough */
+            worker_flush_later(worker, conn);
+            continue;
+        }
+        if (!bury_if_closed(worker, conn))
+            conn_flush(conn);
+    }
+    worker->turn = NULL;
+    while ((conn = worker->dead) != NULL) {
+        worker->dead = conn->flush_next;
+        conn_free(conn);
+    }
+    loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
+}
+
+static void deliver_mail(struct worker *worker)
+{
+    struct mail *mail = mailbox_take(&worker->box);
+    while (mail) {
+        struct mail *next = mail->next;
+        mail->deliver(mail, worker);
+        mail = next;
+    }
+}
+
+static void on_bell(void *arg)
+{
+    struct worker *worker = arg;
+    worker_wake(worker);
+    deliver_mail(worker);
+    worker_settle(worker);
+}
+
+static void pass_deadline(struct worker *worker, struct deadline *d)
+{
+    switch ((enum deadline_kind)d->kind) {
+    case DEADLINE_CHORE: {
+        struct chore *chore = container_of(d, struct chore, deadline);
+        deadline_set(&worker->deadlines, d, chore->run(chore, worker->now));
+        break;
+    }
+    case DEADLINE_READ:
+        conn_deadline_passed(container_of(d, struct conn, read_deadline), DEADLINE_READ);
+        break;
+    case DEADLINE_WRITE:
+        conn_deadline_passed(container_of(d, struct conn, write_deadline), DEADLINE_WRITE);
+        break;
+    case DEADLINE_SESSION:
+        conn_deadline_passed(container_of(d, struct conn, session_deadline), DEADLINE_SESSION);
+        break;
+    }
+}
+
+static void on_timer(void *arg)
+{
+    struct worker *worker = arg;
+    worker_wake(worker);
+    struct deadline *d;
+    while ((d = deadlines_take_due(&worker->deadlines, worker->now.mono_ns)) != NULL)
+        pass_deadline(worker, d);
+    worker_settle(worker);
+}
+
+/* Gives each connection that had work left one more turn. */
+static void on_soon(void *arg)
+{
+    struct worker *worker = arg;
+    worker_wake(worker);
+    struct conn *conn = worker->again.first;
+    worker->again = (struct conn_list){0};
+    while (conn) {
+        struct conn *next = conn->again_next;
+        conn->in_again_list = false;
+        if (!bury_if_closed(worker, conn))
+            conn_continue(conn);
+        conn = next;
+    }
+    worker_settle(worker);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+struct worker *worker_new(struct server *server, unsigned number)
+{
+    CHECK(number < WORKERS_MAX);
+    struct worker *worker = calloc(1, sizeof(*worker));
+    if (!worker)
+        return NULL;
+    worker->server = server;
+    worker->number = number;
+    mailbox_init(&worker->box);
+    deadlines_init(&worker->deadlines);
+    struct loop_handlers handlers = {
+        .bell = on_bell, .timer = on_timer, .soon = on_soon, .arg = worker};
+    worker->input = malloc(WORKER_INPUT);
+    worker->scratch = malloc(WORKER_SCRATCH);
+    worker->loop = loop_new(&handlers);
+    if (!worker->input || !worker->scratch || !worker->loop) {
+        int error = errno;
+        worker_free(&worker);
+        errno = error;
+        return NULL;
+    }
+    worker_wake(worker);
+    return worker;
+}
+
+void worker_free(struct worker **worker)
+{
+    struct worker *w = *worker;
+    if (!w)
+        return;
+    *worker = NULL;
+    CHECK(w->connections == 0 && !w->dead);
+    while (w->chunks) {
+        struct chunk *chunk = w->chunks;
+        w->chunks = chunk->next;
+        free(chunk);
+    }
+    deadlines_free(&w->deadlines);
+    loop_free(&w->loop);
+    free(w->slots);
+    free(w->input);
+    free(w->scratch);
+    free(w);
+}
+
+static void *run(void *arg)
+{
+    struct worker *worker = arg;
+    loop_run(worker->loop);
+    return NULL;
+}
+
+bool worker_start(struct worker *worker)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    int error = pthread_create(&worker->thread, NULL, run, worker);
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (error == 0) {
+        char name[16]; /* the kernel's limit */
+        snprintf(name, sizeof(name), "worker %u", worker->number);
+        pthread_setname_np(worker->thread, name);
+    }
+    errno = error;
+    return error == 0;
+}
+
+static void close_all(struct mail *mail, void *reader)
+{
+    (void)mail;
+    struct worker *worker = reader;
+    worker->stopping = true;
+    for (uint32_t i = 0; i < worker->slot_count; i++) {
+        if (worker->slots[i].conn)
+            conn_close(worker->slots[i].conn, CLOSE_SHUTDOWN);
+    }
+    loop_stop(worker->loop);
+}
+
+void worker_stop(struct worker *worker)
+{
+    worker->stop.deliver = close_all;
+    worker_post(worker, &worker->stop);
+}
+
+void worker_join(struct worker *worker)
+{
+    CHECK(pthread_join(worker->thread, NULL) == 0);
+}
+
+void worker_drain(struct worker *worker)
+{
+    worker_wake(worker);
+    deliver_mail(worker);
+    on_soon(worker); /* the lists may hold connections that were closed */
+}
+
+bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns)
+{
+    if (!deadlines_reserve(&worker->deadlines, 1))
+        return false;
+    chore->deadline = (struct deadline){.kind = DEADLINE_CHORE};
+    deadline_set(&worker->deadlines, &chore->deadline, at_ns);
+    loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
+    return true;
+}
+
+void worker_set_chore(struct worker *worker, struct chore *chore, int64_t at_ns)
+{
+    deadline_set(&worker->deadlines, &chore->deadline, at_ns);
+}
+
+void worker_remove_chore(struct worker *worker, struct chore *chore)
+{
+    deadline_clear(&worker->deadlines, &chore->deadline);
+    deadlines_unreserve(&worker->deadlines, 1);
+}
+
+void worker_post(struct worker *worker, struct mail *mail)
+{
+    if (mailbox_send(&worker->box, mail))
+        loop_ring(worker->loop);
+}
+
+unsigned worker_number(const struct worker *worker)
+{
+    return worker->number;
+}
+
+struct server *worker_server(const struct worker *worker)
+{
+    return worker->server;
+}
+
+struct loop *worker_loop(const struct worker *worker)
+{
+    return worker->loop;
+}
+
+struct moment worker_now(const struct worker *worker)
+{
+    return worker->now;
+}
+
+void worker_expect(struct worker *worker, int more)
+{
+    atomic_fetch_add_explicit(&worker->connections, (uint32_t)more, memory_order_relaxed);
+}
+
+uint32_t worker_connections(const struct worker *worker)
+{
+    return atomic_load_explicit(&worker->connections, memory_order_relaxed);
+}

@@ -1,0 +1,102 @@
+/*
+ * worker.h - a thread that serves connections: a loop, a mailbox, deadlines, connections by slot.
+ *
+ * Threads: a worker's connections, deadlines and buffers are its thread's alone. What comes from
+ * other threads comes as letters to its mailbox. Workers of one server know each other through
+ * struct server, which does not change while they run.
+ */
+#ifndef NET_WORKER_H
+#define NET_WORKER_H
+
+#include "net/conn.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+#include "base/deadlines.h"
+#include "base/mail.h"
+
+#define WORKERS_MAX 256
+
+struct worker;
+
+/* What holds for all connections. */
+struct server_limits {
+    size_t output_buffer;       /* bytes queued for one client, at most */
+    int64_t request_timeout_ns; /* from the first byte of a request to its last */
+    int64_t write_timeout_ns;   /* without the client taking a byte of what is queued */
+};
+
+/* The workers of one process. */
+struct server {
+    struct server_limits limits;
+    unsigned count;
+    struct worker *workers[WORKERS_MAX];
+};
+
+/* What a worker does now and then, in its thread: an aside of a service. */
+struct chore {
+    struct deadline deadline;
+    /* Does a bounded piece of work; returns when it wants to be called again: a monotonic time in
+     * nanoseconds, later than now, or DEADLINE_NONE. */
+    int64_t (*run)(struct chore *chore, struct moment now);
+};
+
+/* Makes worker `number` of `server`, not running yet. NULL: errno says why. */
+struct worker *worker_new(struct server *server, unsigned number) MUST_USE;
+/* Frees *worker, which does not run and has no connections, and nulls it. */
+void worker_free(struct worker **worker);
+
+/* Starts the thread, with all signals blocked. False: errno. */
+bool worker_start(struct worker *worker) MUST_USE;
+/* Tells the worker to close all its connections and end. Any thread. */
+void worker_stop(struct worker *worker);
+/* Waits until its thread has ended. */
+void worker_join(struct worker *worker);
+/* Delivers what is left in the mailbox. When all workers of the server have ended. */
+void worker_drain(struct worker *worker);
+
+/* Has `chore` run from now on, first at `at_ns`. Before the worker starts. False: no memory. */
+bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns) MUST_USE;
+/* Has it run next at `at_ns` instead. In the worker's thread. */
+void worker_set_chore(struct worker *worker, struct chore *chore, int64_t at_ns);
+/* Never again. When the worker does not run. */
+void worker_remove_chore(struct worker *worker, struct chore *chore);
+
+/* Sends a letter. Any thread. */
+void worker_post(struct worker *worker, struct mail *mail);
+
+/*
+ * Opens a connection on `stream`, which it takes over; in the worker's thread. False: no memory, or
+ * the worker is about to end; the stream is closed. `protocol->connections` counts it already: here
+ * it is counted out when it ends.
+ */
+bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream);
+
+unsigned worker_number(const struct worker *worker);
+struct server *worker_server(const struct worker *worker);
+struct loop *worker_loop(const struct worker *worker);
+/* The time of this wake-up, on both clocks. In the worker's thread. */
+struct moment worker_now(const struct worker *worker);
+/* How many connections it has, with those on their way to it. Any thread. */
+uint32_t worker_connections(const struct worker *worker);
+/* Counts a connection that is about to be sent to `worker` (1), or has arrived (-1). Any thread. */
+void worker_expect(struct worker *worker, int more);
+
+/* Bytes that whoever runs in the worker's thread may use until it returns. */
+#define WORKER_SCRATCH ((size_t)128 * 1024)
+void *worker_scratch(struct worker *worker);
+
+/*
+ * Every handler that a loop calls begins and ends with these: the first reads the clock, the second
+ * sends replies, frees what was closed and sets the timer.
+ */
+void worker_wake(struct worker *worker);
+void worker_settle(struct worker *worker);
+
+/*
+ * Calls `freed` once, when this worker next closes a connection and so frees a descriptor; one
+ * caller at a time. NULL: not any more. In the worker's thread.
+ */
+void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,552 @@
+/* listener_test.c - listening, accepting, and how connections are spread over workers. */
+#include "net/listener.h"
+
+#include "t/unit/net/toy.h"
+
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+
+/* ---- listening ----------------------------------------------------------------------------- */
+
+static bool open_v4(struct listener *l, struct protocol *protocol, in_port_t port)
+{
+    struct sockaddr_in in = loopback(port);
+    return listener_open(l, protocol, (struct sockaddr *)&in, sizeof(in));
+}
+
+static in_port_t port_of(const struct listener *l)
+{
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof(sa);
+    ck_assert(getsockname(l->fd, (struct sockaddr *)&sa, &len) == 0);
+    /* Both families have it at the same place. */
+    return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
+}
+
+static int connect_port(in_port_t port)
+{
+    struct sockaddr_in in = loopback(port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert(fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof(in)) == 0);
+    return fd;
+}
+
+TEST(port_0_is_any_port_and_told)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener a, b;
+    char where[64];
+    ck_assert(open_v4(&a, &protocol, 0));
+    ck_assert(open_v4(&b, &protocol, 0));
+    ck_assert_uint_ne(port_of(&a), 0);
+    ck_assert_uint_ne(port_of(&a), port_of(&b));
+    ck_assert_ptr_eq(a.protocol, &protocol);
+    snprintf(where, sizeof(where), "127.0.0.1:%u", port_of(&a));
+    ck_assert_str_eq(a.where, where);
+    close(connect_port(port_of(&a)));
+    listener_close(&a);
+    ck_assert_int_eq(a.fd, -1);
+    listener_close(&a);
+    listener_close(&b);
+}
+END_TEST
+
+TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener six, four;
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6))) {
+        ck_assert(errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL);
+        return; /* this machine has none */
+    }
+    char where[64];
+    snprintf(where, sizeof(where), "[::1]:%u", port_of(&six));
+    ck_assert_str_eq(six.where, where);
+    in6.sin6_port = htons(port_of(&six));
+    int client = socket(AF_INET6, SOCK_STREAM, 0);
+    ck_assert(client >= 0 && connect(client, (struct sockaddr *)&in6, sizeof(in6)) == 0);
+    close(client);
+    listener_close(&six);
+
+    /* Of all addresses of both families, one port can be had, unless others use it already. */
+    bool both = false;
+    for (int i = 0; i < 100 && !both; i++) {
+        in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+        ck_assert(listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6)));
+        struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(&six))};
+        both = listener_open(&four, &protocol, (struct sockaddr *)&in, sizeof(in));
+        if (!both)
+            listener_close(&six);
+    }
+    ck_assert(both);
+    snprintf(where, sizeof(where), "[::]:%u", port_of(&six));
+    ck_assert_str_eq(six.where, where);
+    snprintf(where, sizeof(where), "0.0.0.0:%u", port_of(&six));
+    ck_assert_str_eq(four.where, where);
+    listener_close(&six);
+    listener_close(&four);
+}
+END_TEST
+
+TEST(port_in_use_is_an_error_that_names_it)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener first, second;
+    ck_assert(open_v4(&first, &protocol, 0));
+    in_port_t port = port_of(&first);
+    ck_assert(!open_v4(&second, &protocol, port));
+    ck_assert_int_eq(errno, EADDRINUSE);
+    ck_assert_int_eq(second.fd, -1);
+    ck_assert_str_eq(second.where, first.where);
+    listener_close(&second);
+}
+END_TEST
+
+TEST(port_can_be_had_again_at_once)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener first, second;
+    bool again = false;
+    for (int i = 0; i < 10 && !again; i++) { /* others may take it in between */
+        ck_assert(open_v4(&first, &protocol, 0));
+        in_port_t port = port_of(&first);
+        int client = connect_port(port), fd = -1;
+        WAIT_UNTIL((fd = accept(first.fd, NULL, NULL)) >= 0);
+        close(fd); /* this side closes first, so that its address stays in use for a while */
+        expect_end(client);
+        close(client);
+        listener_close(&first);
+        again = open_v4(&second, &protocol, port);
+    }
+    ck_assert(again);
+    listener_close(&second);
+}
+END_TEST
+
+TEST(address_of_another_machine_is_an_error_that_names_it)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener l;
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7531)};
+    ck_assert(inet_pton(AF_INET, "192.0.2.1", &in.sin_addr) == 1);
+    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in)));
+    ck_assert_int_eq(errno, EADDRNOTAVAIL);
+    ck_assert_int_eq(l.fd, -1);
+    ck_assert_str_eq(l.where, "192.0.2.1:7531");
+}
+END_TEST
+
+TEST(address_of_an_unknown_family_is_an_error)
+{
+    struct protocol protocol = {.name = "toy"};
+    struct listener l;
+    struct sockaddr_in in = loopback(0);
+    in.sin_family = AF_MAX;
+    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in)));
+    ck_assert_int_eq(errno, EAFNOSUPPORT);
+    ck_assert_int_eq(l.fd, -1);
+}
+END_TEST
+
+/* ---- accepting ----------------------------------------------------------------------------- */
+
+/* A server that listens, whose workers do not run yet; its port. */
+static in_port_t make_listening(struct toy_server *s, unsigned count)
+{
+    toy_make(s, count, toy_limits());
+    ck_assert(open_v4(&s->listener, &s->protocol, 0));
+    for (unsigned i = 0; i < count; i++) {
+        s->acceptors[i] = acceptor_new(s->server.workers[i], &s->listener, 1);
+        ck_assert(s->acceptors[i] != NULL);
+    }
+    return port_of(&s->listener);
+}
+
+static in_port_t start_listening(struct toy_server *s, unsigned count)
+{
+    in_port_t port = make_listening(s, count);
+    toy_run(s);
+    return port;
+}
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+    CHECK(getsockopt(fd, level, name, &value, &len) == 0);
+    return value;
+}
+
+static void look_at_options(struct worker *worker, void *arg)
+{
+    const uint64_t *tag = arg;
+    const struct conn *conn = conn_by_tag(worker, *tag);
+    CHECK(conn);
+    int fd = conn->stream.fd;
+    CHECK(option(fd, IPPROTO_TCP, TCP_NODELAY) == 1);
+    CHECK(option(fd, SOL_SOCKET, SO_KEEPALIVE) == 1);
+    CHECK(option(fd, IPPROTO_TCP, TCP_KEEPIDLE) == 15);
+    CHECK(option(fd, IPPROTO_TCP, TCP_KEEPINTVL) == 5);
+    CHECK(option(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
+    CHECK(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) == 30000);
+    CHECK(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+
+TEST(accepted_socket_has_the_options_that_clients_rely_on)
+{
+    struct toy_server s;
+    in_port_t port = start_listening(&s, 1);
+    ck_assert(fcntl(s.listener.fd, F_GETFL) & O_NONBLOCK);
+    ck_assert(fcntl(s.listener.fd, F_GETFD) & FD_CLOEXEC);
+    int client = connect_port(port);
+    uint64_t tag = ask_names(client).tag;
+    in_worker(&s, 0, look_at_options, &tag);
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(connections_beyond_the_limit_are_closed_at_once_and_counted)
+{
+    enum { LIMIT = 5, MORE = 20 };
+    struct toy_server s;
+    in_port_t port = make_listening(&s, 2);
+    s.protocol.max_connections = LIMIT;
+    toy_run(&s);
+    int clients[LIMIT], refused[MORE];
+    for (int i = 0; i < LIMIT; i++) {
+        clients[i] = connect_port(port);
+        (void)ask_names(clients[i]);
+    }
+    for (unsigned i = 0; i < MORE; i++) {
+        refused[i] = connect_port(port);
+        expect_end(refused[i]);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_REFUSED) == i + 1);
+        close(refused[i]);
+    }
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), LIMIT);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), LIMIT);
+    ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 0);
+    for (int i = 0; i < LIMIT; i++) /* these are as before */
+        (void)ask_names(clients[i]);
+    close(clients[0]);
+    WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT - 1);
+    clients[0] = connect_port(port);
+    (void)ask_names(clients[0]);
+    for (int i = 0; i < LIMIT; i++)
+        close(clients[i]);
+    toy_stop(&s);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_REFUSED), MORE);
+}
+END_TEST
+
+TEST(each_listener_brings_its_own_protocol)
+{
+    struct toy_server s;
+    toy_make(&s, 2, toy_limits());
+    struct protocol other = s.protocol;
+    struct listener listeners[2];
+    ck_assert(open_v4(&listeners[0], &s.protocol, 0) && open_v4(&listeners[1], &other, 0));
+    for (unsigned i = 0; i < 2; i++) {
+        s.acceptors[i] = acceptor_new(s.server.workers[i], listeners, 2);
+        ck_assert(s.acceptors[i] != NULL);
+    }
+    toy_run(&s);
+    int clients[10];
+    for (int i = 0; i < 10; i++) {
+        clients[i] = connect_port(port_of(&listeners[i < 3]));
+        (void)ask_names(clients[i]);
+    }
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 7);
+    ck_assert_uint_eq(atomic_load(&other.connections), 3);
+    for (int i = 0; i < 10; i++)
+        close(clients[i]);
+    WAIT_UNTIL(atomic_load(&s.toy.ended) == 10);
+    toy_end(&s);
+    ck_assert_uint_eq(atomic_load(&other.closed[CLOSE_PEER]), 3);
+    ck_assert_uint_eq(atomic_load(&other.connections), 0);
+    atomic_fetch_sub(&s.toy.opened, 3);
+    atomic_fetch_sub(&s.toy.ended, 3);
+    toy_free(&s);
+    listener_close(&listeners[0]);
+    listener_close(&listeners[1]);
+}
+END_TEST
+
+/* ---- out of descriptors --------------------------------------------------------------------- */
+
+enum { DESCRIPTORS = 200, WAITING = 10, SPARE = 4 };
+#define RETRY_NS (100 * NS_PER_MS)
+
+/* Uses descriptors up until SPARE are left; which ones, -1 after the last. */
+static void use_up(int *fds)
+{
+    struct rlimit limit;
+    ck_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = DESCRIPTORS;
+    ck_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int count = 0;
+    while ((fds[count] = dup(0)) >= 0)
+        ck_assert_int_lt(++count, DESCRIPTORS);
+    ck_assert_int_eq(errno, EMFILE);
+    ck_assert_int_ge(count, SPARE + 1);
+    for (int i = 0; i < SPARE; i++) {
+        close(fds[--count]);
+        fds[count] = -1;
+    }
+}
+
+/* How much the worker's thread has worked. */
+static int64_t cpu_time_ns(const struct worker *worker)
+{
+    clockid_t id;
+    struct timespec used;
+    ck_assert(pthread_getcpuclockid(worker->thread, &id) == 0 && clock_gettime(id, &used) == 0);
+    return used.tv_sec * NS_PER_S + used.tv_nsec;
+}
+
+/* How many clients have an answer to read. */
+static unsigned served(const int *clients)
+{
+    unsigned count = 0;
+    for (int i = 0; i < WAITING; i++) {
+        char byte;
+        count += recv(clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
+    }
+    return count;
+}
+
+TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
+{
+    struct toy_server s;
+    int fds[DESCRIPTORS + 1], clients[WAITING];
+    in_port_t port = make_listening(&s, 1);
+    for (int i = 0; i < WAITING; i++) {
+        clients[i] = connect_port(port);
+        send_text(clients[i], "ehi\n");
+    }
+    use_up(fds);
+    int64_t began_ns = clock_mono_ns();
+    toy_run(&s);
+    WAIT_UNTIL(served(clients) == SPARE);
+
+    /* It looks again now and then, not all the time: each look but the first after its interval. */
+    for (uint64_t looks = 1; looks <= 5; looks++) {
+        WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= looks);
+        ck_assert_int_ge(clock_mono_ns() - began_ns, (int64_t)(looks - 1) * RETRY_NS);
+    }
+    ck_assert_uint_eq(served(clients), SPARE);
+    ck_assert_uint_eq(worker_connections(s.server.workers[0]), SPARE);
+    int64_t looks_ns = clock_mono_ns() - began_ns;
+    ck_assert_uint_le(atomic_load(&s.protocol.accept_errors), (uint64_t)(looks_ns / RETRY_NS) + 1);
+    ck_assert_int_lt(cpu_time_ns(s.server.workers[0]), looks_ns / 2);
+
+    /* Those it has are served meanwhile. */
+    for (int i = 0, found = 0; i < WAITING && !found; i++) {
+        char byte;
+        if (recv(clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1) {
+            expect(clients[i], "hi\n");
+            send_text(clients[i], "estill\nehi\n");
+            expect(clients[i], "still\n");
+            found = 1;
+        }
+    }
+
+    /* One more is accepted for each that ends, and for each that is freed elsewhere. */
+    WAIT_UNTIL(served(clients) == SPARE);
+    int gone = 0;
+    for (int i = 0; i < WAITING && !gone; i++) {
+        char byte;
+        if (recv(clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1) {
+            ck_assert(shutdown(clients[i], SHUT_WR) == 0); /* its own descriptor stays */
+            gone = 1;
+        }
+    }
+    WAIT_UNTIL(served(clients) == SPARE + 1);
+    close(fds[0]);
+    WAIT_UNTIL(served(clients) == SPARE + 2);
+    ck_assert_uint_eq(worker_connections(s.server.workers[0]), SPARE + 1);
+    for (int i = 1; fds[i] >= 0; i++)
+        close(fds[i]);
+    WAIT_UNTIL(served(clients) == WAITING);
+    int late = connect_port(port); /* and all is as before */
+    (void)ask_names(late);
+    close(late);
+    for (int i = 0; i < WAITING; i++)
+        close(clients[i]);
+    toy_stop(&s);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), WAITING + 1);
+}
+END_TEST
+
+/* What keeps it from accepting may end in the moment it stops: it must never stop for good. */
+TEST(without_descriptors_for_a_moment_nobody_is_forgotten)
+{
+    struct toy_server s;
+    int fds[DESCRIPTORS + 1], clients[WAITING];
+    in_port_t port = make_listening(&s, 2);
+    for (int i = 0; i < WAITING; i++)
+        clients[i] = connect_port(port);
+    use_up(fds);
+    toy_run(&s);
+    WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= 2);
+    /* One after the other ends, and the next comes in its place. */
+    for (int i = 0; i < WAITING; i++) {
+        (void)ask_names(clients[i]);
+        ck_assert(shutdown(clients[i], SHUT_WR) == 0);
+        expect_end(clients[i]);
+    }
+    for (int i = 0; fds[i] >= 0; i++)
+        close(fds[i]);
+    for (int i = 0; i < WAITING; i++)
+        close(clients[i]);
+    toy_stop(&s);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), WAITING);
+}
+END_TEST
+
+/* ---- spreading ------------------------------------------------------------------------------ */
+
+enum { LONG_LIVED = 100 };
+
+static void expect_spread(struct toy_server *s, uint32_t beyond)
+{
+    uint32_t least = UINT32_MAX, most = 0, all = 0;
+    for (unsigned i = 0; i < s->server.count; i++) {
+        uint32_t n = worker_connections(s->server.workers[i]);
+        least = n < least ? n : least;
+        most = n > most ? n : most;
+        all += n;
+    }
+    ck_assert_uint_eq(all, LONG_LIVED);
+    ck_assert_msg(most <= least + least / 8 + 3 + beyond, "from %u to %u", least, most);
+}
+
+/*
+ * A worker keeps what it accepts while it has at most 2 and an eighth more than the one with
+ * fewest; so none gets more than 3 and an eighth beyond the fewest.
+ */
+static void one_after_the_other(unsigned workers)
+{
+    struct toy_server s;
+    in_port_t port = start_listening(&s, workers);
+    int clients[LONG_LIVED];
+    for (int i = 0; i < LONG_LIVED; i++) {
+        clients[i] = connect_port(port);
+        (void)ask_names(clients[i]);
+    }
+    expect_spread(&s, 0);
+    for (int i = 0; i < LONG_LIVED; i++) { /* none is lost */
+        send_text(clients[i], "ehi\n");
+        expect(clients[i], "hi\n");
+        close(clients[i]);
+    }
+    toy_stop(&s);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), LONG_LIVED);
+    ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 0);
+}
+
+TEST(long_lived_connections_are_spread_evenly_over_two_workers)
+{
+    one_after_the_other(2);
+}
+END_TEST
+
+TEST(long_lived_connections_are_spread_evenly_over_four_workers)
+{
+    one_after_the_other(4);
+}
+END_TEST
+
+/* However unevenly they are accepted. */
+TEST(worker_that_accepts_all_keeps_its_share)
+{
+    for (unsigned workers = 1; workers <= TOY_WORKERS; workers++) {
+        struct toy_server s;
+        toy_make(&s, workers, toy_limits());
+        ck_assert(open_v4(&s.listener, &s.protocol, 0));
+        s.acceptors[0] = acceptor_new(s.server.workers[0], &s.listener, 1);
+        ck_assert(s.acceptors[0] != NULL);
+        toy_run(&s);
+        int clients[LONG_LIVED];
+        for (int i = 0; i < LONG_LIVED; i++) {
+            clients[i] = connect_port(port_of(&s.listener));
+            (void)ask_names(clients[i]);
+        }
+        expect_spread(&s, 0);
+        for (int i = 0; i < LONG_LIVED; i++)
+            close(clients[i]);
+        toy_stop(&s);
+    }
+}
+END_TEST
+
+/* All at once, as after a restart: workers that decide at one moment may be beyond by one each. */
+static void all_at_once(unsigned workers)
+{
+    struct toy_server s;
+    in_port_t port = make_listening(&s, workers);
+    int clients[LONG_LIVED];
+    for (int i = 0; i < LONG_LIVED; i++) {
+        clients[i] = connect_port(port);
+        send_text(clients[i], "ehi\n");
+    }
+    toy_run(&s);
+    for (int i = 0; i < LONG_LIVED; i++)
+        expect(clients[i], "hi\n");
+    expect_spread(&s, workers);
+    for (int i = 0; i < LONG_LIVED; i++)
+        close(clients[i]);
+    toy_stop(&s);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), LONG_LIVED);
+}
+
+TEST(connections_that_come_all_at_once_are_spread_evenly)
+{
+    all_at_once(2);
+    all_at_once(4);
+}
+END_TEST
+
+TEST(connections_on_their_way_to_a_worker_that_ends_are_closed)
+{
+    for (int round = 0; round < 20; round++) {
+        struct toy_server s;
+        in_port_t port = make_listening(&s, 4);
+        int clients[LONG_LIVED];
+        for (int i = 0; i < LONG_LIVED; i++)
+            clients[i] = connect_port(port);
+        toy_run(&s);
+        WAIT_UNTIL(atomic_load(&s.toy.opened) > (unsigned)round);
+        toy_stop(&s); /* whose books balance */
+        for (int i = 0; i < LONG_LIVED; i++) {
+            char byte;
+            ck_assert(receive(clients[i], &byte, 1) <= 0);
+            close(clients[i]);
+        }
+    }
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(port_0_is_any_port_and_told),
+    UNIT(v6_is_told_in_brackets_and_leaves_v4_alone),
+    UNIT(port_in_use_is_an_error_that_names_it),
+    UNIT(port_can_be_had_again_at_once),
+    UNIT(address_of_another_machine_is_an_error_that_names_it),
+    UNIT(address_of_an_unknown_family_is_an_error),
+    UNIT(accepted_socket_has_the_options_that_clients_rely_on),
+    UNIT(connections_beyond_the_limit_are_closed_at_once_and_counted),
+    UNIT(each_listener_brings_its_own_protocol),
+    UNIT(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free),
+    UNIT(without_descriptors_for_a_moment_nobody_is_forgotten),
+    UNIT(long_lived_connections_are_spread_evenly_over_two_workers),
+    UNIT(long_lived_connections_are_spread_evenly_over_four_workers),
+    UNIT(worker_that_accepts_all_keeps_its_share),
+    UNIT(connections_that_come_all_at_once_are_spread_evenly),
+    UNIT(connections_on_their_way_to_a_worker_that_ends_are_closed),
+};
+
+UNIT_MAIN("net/listener", tests)

@@ -1,0 +1,631 @@
+/* loop_test.c - the event loop: readiness, the timer, the bell, and "soon". */
+#include "net/loop.h"
+
+#include "t/unit/net/toy.h"
+
+/* What a test's handlers share. */
+struct bench {
+    struct loop *loop;
+    unsigned bells, timers, soons;
+    int64_t timer_ns; /* when the timer handler was last called */
+    void (*on_bell)(struct bench *bench);
+    void (*on_timer)(struct bench *bench);
+    void (*on_soon)(struct bench *bench);
+    void *arg;
+};
+
+static void bench_bell(void *arg)
+{
+    struct bench *bench = arg;
+    bench->bells++;
+    if (bench->on_bell)
+        bench->on_bell(bench);
+}
+
+static void bench_timer(void *arg)
+{
+    struct bench *bench = arg;
+    bench->timer_ns = clock_mono_ns();
+    bench->timers++;
+    if (bench->on_timer)
+        bench->on_timer(bench);
+}
+
+static void bench_soon(void *arg)
+{
+    struct bench *bench = arg;
+    bench->soons++;
+    if (bench->on_soon)
+        bench->on_soon(bench);
+}
+
+static void bench_make(struct bench *bench)
+{
+    *bench = (struct bench){0};
+    struct loop_handlers handlers = {
+        .bell = bench_bell, .timer = bench_timer, .soon = bench_soon, .arg = bench};
+    bench->loop = loop_new(&handlers);
+    ck_assert(bench->loop != NULL);
+}
+
+static void stop(struct bench *bench)
+{
+    loop_stop(bench->loop);
+}
+
+/* Five turns, and then it stops. */
+static void stop_after_five(struct bench *bench)
+{
+    if (bench->soons < 5)
+        loop_soon(bench->loop);
+    else
+        loop_stop(bench->loop);
+}
+
+static void run_five_turns(struct bench *bench)
+{
+    bench->soons = 0;
+    bench->on_soon = stop_after_five;
+    loop_soon(bench->loop);
+    loop_run(bench->loop);
+    bench->on_soon = NULL;
+}
+
+/* Turns until `until_ns` has passed, so that whatever is due by then was called. */
+static void turn_until(struct bench *bench, int64_t until_ns)
+{
+    do
+        run_five_turns(bench);
+    while (clock_mono_ns() <= until_ns);
+    run_five_turns(bench);
+}
+
+/* ---- descriptors -------------------------------------------------------------------------- */
+
+struct watched {
+    struct loop_io io;
+    int fd, peer;
+    unsigned calls, what;
+    unsigned bytes; /* how many it reads in a call */
+    void (*then)(struct watched *watched);
+    struct watched *other;
+    struct bench *bench;
+};
+
+static void on_watched(void *arg, unsigned what)
+{
+    struct watched *w = arg;
+    char bytes[16];
+    w->calls++;
+    w->what = what;
+    if (w->bytes)
+        ck_assert_int_eq(read(w->fd, bytes, w->bytes), w->bytes);
+    if (w->then)
+        w->then(w);
+}
+
+static void watch_new(struct bench *bench, struct watched *w, unsigned wanted)
+{
+    *w = (struct watched){.bench = bench};
+    w->fd = local_pair(SOCK_STREAM, &w->peer);
+    ck_assert(loop_io_add(bench->loop, &w->io, w->fd, wanted, on_watched, w));
+}
+
+static void watch_end(struct watched *w)
+{
+    loop_io_remove(&w->io);
+    close(w->fd);
+    close(w->peer);
+}
+
+static void fill(int fd)
+{
+    static const char zeros[4096];
+    while (send(fd, zeros, sizeof(zeros), MSG_DONTWAIT) > 0)
+        ;
+    ck_assert_int_eq(errno, EAGAIN);
+}
+
+static void empty(int fd)
+{
+    char bytes[4096];
+    while (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+        ;
+}
+
+TEST(descriptor_is_called_for_each_time_it_can_be_read)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ);
+    w.bytes = 1;
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 0);
+    send_text(w.peer, "abc");
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 3); /* a byte each: ready until all is read */
+    ck_assert_uint_eq(w.what, LOOP_READ);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 3);
+    watch_end(&w);
+    loop_free(&bench.loop);
+    ck_assert(bench.loop == NULL);
+}
+END_TEST
+
+TEST(descriptor_is_called_when_its_peer_has_gone)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ);
+    close(w.peer);
+    w.peer = -1;
+    run_five_turns(&bench);
+    ck_assert_uint_ge(w.calls, 1);
+    ck_assert(w.what & LOOP_READ);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(descriptor_is_called_when_it_can_be_written)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_WRITE);
+    fill(w.fd);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 0);
+    empty(w.peer);
+    run_five_turns(&bench);
+    ck_assert_uint_ge(w.calls, 1);
+    ck_assert_uint_eq(w.what, LOOP_WRITE);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(both_kinds_of_readiness_come_in_one_call)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ | LOOP_WRITE);
+    send_text(w.peer, "a");
+    run_five_turns(&bench);
+    ck_assert_uint_ge(w.calls, 1);
+    ck_assert_uint_eq(w.what, LOOP_READ | LOOP_WRITE);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(what_is_not_wanted_is_not_told)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, 0);
+    send_text(w.peer, "a");
+    for (int round = 0; round < 3; round++) {
+        run_five_turns(&bench);
+        ck_assert_uint_eq(w.calls, 0);
+        ck_assert(loop_io_want(&w.io, LOOP_READ));
+        run_five_turns(&bench);
+        ck_assert_uint_ge(w.calls, 1);
+        ck_assert_uint_eq(w.what, LOOP_READ);
+        ck_assert(loop_io_want(&w.io, LOOP_WRITE));
+        run_five_turns(&bench);
+        ck_assert_uint_eq(w.what, LOOP_WRITE);
+        ck_assert(loop_io_want(&w.io, 0));
+        ck_assert(loop_io_want(&w.io, 0));
+        w.calls = 0;
+    }
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static void want_nothing(struct watched *w)
+{
+    ck_assert(loop_io_want(&w->io, 0));
+}
+
+TEST(handler_may_want_nothing_more)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ);
+    w.then = want_nothing;
+    send_text(w.peer, "a");
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 1);
+    ck_assert(loop_io_want(&w.io, LOOP_READ));
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 2);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static void remove_self(struct watched *w)
+{
+    loop_io_remove(&w->io);
+    close(w->fd);
+    close(w->peer);
+    memset(&w->io, 0xee, sizeof(w->io)); /* as if it were freed */
+}
+
+TEST(handler_may_remove_its_own_descriptor)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    for (int round = 0; round < 3; round++) {
+        watch_new(&bench, &w, LOOP_READ | LOOP_WRITE); /* with the same number every time */
+        w.then = remove_self;
+        send_text(w.peer, "a");
+        run_five_turns(&bench);
+        ck_assert_uint_eq(w.calls, 1);
+    }
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static void remove_other(struct watched *w)
+{
+    if (w->other->io.loop)
+        remove_self(w->other);
+    w->then = NULL;
+    w->other->other = NULL;
+}
+
+/* Both are ready in one turn: whichever comes first takes the other out. */
+TEST(handler_may_remove_another_descriptor_that_is_ready)
+{
+    struct bench bench;
+    struct watched a, b;
+    bench_make(&bench);
+    watch_new(&bench, &a, LOOP_READ);
+    watch_new(&bench, &b, LOOP_READ);
+    a.other = &b;
+    b.other = &a;
+    a.then = b.then = remove_other;
+    a.bytes = b.bytes = 1;
+    send_text(a.peer, "a");
+    send_text(b.peer, "b");
+    run_five_turns(&bench);
+    ck_assert_uint_eq(a.calls + b.calls, 1);
+    watch_end(a.calls ? &a : &b);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(removing_what_is_in_no_loop_is_harmless)
+{
+    struct bench bench;
+    struct watched w;
+    struct loop_io never = {0};
+    bench_make(&bench);
+    loop_io_remove(&never);
+    watch_new(&bench, &w, LOOP_READ);
+    loop_io_remove(&w.io);
+    loop_io_remove(&w.io);
+    watch_end(&w);
+    loop_free(&bench.loop);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+/* ---- the timer ----------------------------------------------------------------------------- */
+
+TEST(timer_comes_in_its_time_and_never_before)
+{
+    static const int64_t waits_ns[] = {0,      1,       999,     1000,    1001,    50000,
+                                       999999, 1000000, 1000001, 2500000, 7000000, 30000000};
+    struct bench bench;
+    bench_make(&bench);
+    bench.on_timer = stop;
+    for (unsigned i = 0; i < ARRAY_SIZE(waits_ns) * 10; i++) {
+        bench.timers = 0;
+        int64_t at_ns = clock_mono_ns() + waits_ns[i % ARRAY_SIZE(waits_ns)];
+        loop_timer_at(bench.loop, at_ns);
+        loop_run(bench.loop);
+        ck_assert_uint_eq(bench.timers, 1);
+        ck_assert_int_ge(bench.timer_ns, at_ns);
+        ck_assert_int_lt(bench.timer_ns, at_ns + PATIENCE_NS);
+    }
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(timer_of_a_time_gone_by_comes_at_once)
+{
+    struct bench bench;
+    bench_make(&bench);
+    bench.on_timer = stop;
+    loop_timer_at(bench.loop, 0);
+    loop_run(bench.loop);
+    loop_timer_at(bench.loop, clock_mono_ns() - NS_PER_S);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.timers, 2);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(timer_comes_once)
+{
+    struct bench bench;
+    bench_make(&bench);
+    int64_t at_ns = clock_mono_ns() + NS_PER_MS;
+    loop_timer_at(bench.loop, at_ns);
+    loop_timer_at(bench.loop, at_ns);
+    turn_until(&bench, at_ns + 5 * NS_PER_MS);
+    ck_assert_uint_eq(bench.timers, 1);
+    loop_timer_at(bench.loop, at_ns); /* the same again, after it came */
+    run_five_turns(&bench);
+    ck_assert_uint_eq(bench.timers, 2);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(timer_changed_comes_at_the_new_time_only)
+{
+    struct bench bench;
+    bench_make(&bench);
+    int64_t now_ns = clock_mono_ns();
+    int64_t late_ns = now_ns + 30 * NS_PER_MS;
+    loop_timer_at(bench.loop, now_ns + 5 * NS_PER_MS);
+    loop_timer_at(bench.loop, late_ns);
+    turn_until(&bench, late_ns + 5 * NS_PER_MS);
+    ck_assert_uint_eq(bench.timers, 1);
+    ck_assert_int_ge(bench.timer_ns, late_ns);
+
+    bench.on_timer = stop;
+    loop_timer_at(bench.loop, clock_mono_ns() + 2 * PATIENCE_NS);
+    int64_t soon_ns = clock_mono_ns() + 5 * NS_PER_MS;
+    loop_timer_at(bench.loop, soon_ns);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.timers, 2);
+    ck_assert_int_ge(bench.timer_ns, soon_ns);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(timer_unset_does_not_come)
+{
+    struct bench bench;
+    bench_make(&bench);
+    int64_t at_ns = clock_mono_ns() + 5 * NS_PER_MS;
+    loop_timer_at(bench.loop, at_ns);
+    loop_timer_at(bench.loop, INT64_MAX);
+    turn_until(&bench, at_ns + 10 * NS_PER_MS);
+    ck_assert_uint_eq(bench.timers, 0);
+    loop_timer_at(bench.loop, at_ns);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(bench.timers, 1);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static void next_ms(struct bench *bench)
+{
+    int64_t *at_ns = bench->arg;
+    ck_assert_int_ge(bench->timer_ns, *at_ns);
+    *at_ns += NS_PER_MS;
+    if (bench->timers < 20)
+        loop_timer_at(bench->loop, *at_ns);
+    else
+        loop_stop(bench->loop);
+}
+
+TEST(handler_may_set_the_timer_again)
+{
+    struct bench bench;
+    bench_make(&bench);
+    int64_t at_ns = clock_mono_ns() + NS_PER_MS;
+    bench.arg = &at_ns;
+    bench.on_timer = next_ms;
+    loop_timer_at(bench.loop, at_ns);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.timers, 20);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+/* ---- the bell ------------------------------------------------------------------------------ */
+
+enum { RINGERS = 4, RINGS = 5000 };
+
+struct ringing {
+    struct loop *loop;
+    _Atomic unsigned rung;
+    unsigned heard;
+};
+
+static void *ring_often(void *arg)
+{
+    struct ringing *ringing = arg;
+    for (int i = 0; i < RINGS; i++) {
+        atomic_fetch_add(&ringing->rung, 1);
+        loop_ring(ringing->loop);
+    }
+    return NULL;
+}
+
+static void hear(struct bench *bench)
+{
+    struct ringing *ringing = bench->arg;
+    ringing->heard = atomic_load(&ringing->rung);
+    if (ringing->heard == RINGERS * RINGS)
+        loop_stop(bench->loop);
+}
+
+/* It ends only if no ring is lost after which nobody rings again. */
+TEST(bell_rung_from_other_threads_is_heard_after_the_last_ring)
+{
+    struct bench bench;
+    bench_make(&bench);
+    struct ringing ringing = {.loop = bench.loop};
+    bench.arg = &ringing;
+    bench.on_bell = hear;
+    pthread_t threads[RINGERS];
+    for (int i = 0; i < RINGERS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, ring_often, &ringing) == 0);
+    loop_run(bench.loop);
+    for (int i = 0; i < RINGERS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    ck_assert_uint_ge(bench.bells, 1);
+    ck_assert_uint_le(bench.bells, RINGERS * RINGS);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(bell_rung_before_the_loop_runs_is_heard_once)
+{
+    struct bench bench;
+    bench_make(&bench);
+    for (int i = 0; i < 10; i++)
+        loop_ring(bench.loop);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(bench.bells, 1);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(bench.bells, 1);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static void ring_again(struct bench *bench)
+{
+    if (bench->bells < 10)
+        loop_ring(bench->loop);
+    else
+        loop_stop(bench->loop);
+}
+
+TEST(bell_may_be_rung_by_its_own_handler)
+{
+    struct bench bench;
+    bench_make(&bench);
+    bench.on_bell = ring_again;
+    loop_ring(bench.loop);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.bells, 10);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+/* ---- soon ---------------------------------------------------------------------------------- */
+
+static void soon_twice(struct watched *w)
+{
+    ck_assert_uint_eq(w->bench->soons, 0);
+    loop_soon(w->bench->loop);
+    loop_soon(w->bench->loop);
+}
+
+TEST(soon_comes_once_after_what_was_ready_before)
+{
+    struct bench bench;
+    struct watched w[3];
+    bench_make(&bench);
+    for (int i = 0; i < 3; i++) {
+        watch_new(&bench, &w[i], LOOP_READ);
+        w[i].bytes = 1;
+        w[i].then = soon_twice; /* whichever comes first: the others are before soon */
+        send_text(w[i].peer, "a");
+    }
+    bench.on_soon = stop;
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.soons, 1);
+    ck_assert_uint_eq(w[0].calls + w[1].calls + w[2].calls, 3);
+    bench.soons = 0;
+    run_five_turns(&bench);
+    ck_assert_uint_eq(bench.soons, 5);
+    for (int i = 0; i < 3; i++)
+        watch_end(&w[i]);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+struct hunger {
+    struct watched watched;
+    unsigned fed_at;  /* the number of the `soon` in which it was sent something */
+    unsigned longest; /* how many of them it waited, at most */
+    bool fed;
+};
+
+static void eat(struct watched *w)
+{
+    struct hunger *hunger = w->bench->arg;
+    unsigned waited = w->bench->soons - hunger->fed_at;
+    hunger->longest = waited > hunger->longest ? waited : hunger->longest;
+    hunger->fed = false;
+}
+
+static void feed(struct bench *bench)
+{
+    struct hunger *hunger = bench->arg;
+    if (!hunger->fed) {
+        hunger->fed = true;
+        hunger->fed_at = bench->soons;
+        send_text(hunger->watched.peer, "a");
+        loop_ring(bench->loop);
+    }
+    if (bench->soons < 1000)
+        loop_soon(bench->loop);
+    else
+        loop_stop(bench->loop);
+}
+
+TEST(soon_again_and_again_keeps_nobody_else_waiting)
+{
+    struct bench bench;
+    struct hunger hunger = {0};
+    bench_make(&bench);
+    watch_new(&bench, &hunger.watched, LOOP_READ);
+    hunger.watched.bytes = 1;
+    hunger.watched.then = eat;
+    bench.arg = &hunger;
+    bench.on_soon = feed;
+    loop_timer_at(bench.loop, 1);
+    loop_soon(bench.loop);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.soons, 1000);
+    ck_assert_uint_le(hunger.longest, 1);
+    ck_assert_uint_ge(hunger.watched.calls, 400);
+    ck_assert_uint_ge(bench.bells, 400);
+    ck_assert_uint_eq(bench.timers, 1);
+    watch_end(&hunger.watched);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(descriptor_is_called_for_each_time_it_can_be_read),
+    UNIT(descriptor_is_called_when_its_peer_has_gone),
+    UNIT(descriptor_is_called_when_it_can_be_written),
+    UNIT(both_kinds_of_readiness_come_in_one_call),
+    UNIT(what_is_not_wanted_is_not_told),
+    UNIT(handler_may_want_nothing_more),
+    UNIT(handler_may_remove_its_own_descriptor),
+    UNIT(handler_may_remove_another_descriptor_that_is_ready),
+    UNIT(removing_what_is_in_no_loop_is_harmless),
+    UNIT(timer_comes_in_its_time_and_never_before),
+    UNIT(timer_of_a_time_gone_by_comes_at_once),
+    UNIT(timer_comes_once),
+    UNIT(timer_changed_comes_at_the_new_time_only),
+    UNIT(timer_unset_does_not_come),
+    UNIT(handler_may_set_the_timer_again),
+    UNIT(bell_rung_from_other_threads_is_heard_after_the_last_ring),
+    UNIT(bell_rung_before_the_loop_runs_is_heard_once),
+    UNIT(bell_may_be_rung_by_its_own_handler),
+    UNIT(soon_comes_once_after_what_was_ready_before),
+    UNIT(soon_again_and_again_keeps_nobody_else_waiting),
+};
+
+UNIT_MAIN("net/loop", tests)

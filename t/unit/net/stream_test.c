@@ -1,0 +1,222 @@
+/* stream_test.c - streams over TCP: what reading, writing, finishing and closing answer. */
+#include "net/stream.h"
+
+#include "t/unit/net/toy.h"
+
+static struct stream stream_new(int *client_r)
+{
+    return (struct stream){.fd = tcp_pair(client_r)};
+}
+
+/* Reads once there is something. */
+static ssize_t read_ready(struct stream *stream, void *to, size_t room)
+{
+    ck_assert(wait_ready(stream->fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
+    return stream_read(stream, to, room);
+}
+
+TEST(reading_gives_what_there_is)
+{
+    int client;
+    char got[16];
+    struct stream stream = stream_new(&client);
+    send_text(client, "hello");
+    ck_assert_int_eq(read_ready(&stream, got, 3), 3);
+    ck_assert_int_eq(read_ready(&stream, got + 3, sizeof(got) - 3), 2);
+    ck_assert_mem_eq(got, "hello", 5);
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+TEST(reading_nothing_is_again)
+{
+    int client;
+    char byte;
+    struct stream stream = stream_new(&client);
+    ck_assert_int_eq(stream_read(&stream, &byte, 1), STREAM_AGAIN);
+    ck_assert_int_eq(stream_read(&stream, &byte, 1), STREAM_AGAIN);
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+TEST(reading_after_the_peer_shut_down_is_the_rest_and_then_end)
+{
+    int client;
+    char got[16];
+    struct stream stream = stream_new(&client);
+    send_text(client, "rest");
+    ck_assert(shutdown(client, SHUT_WR) == 0);
+    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), 4);
+    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
+    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
+    /* The other way is open. */
+    struct iovec piece = {.iov_base = got, .iov_len = 4};
+    memcpy(got, "more", 4);
+    ck_assert_int_eq(stream_write(&stream, &piece, 1), 4);
+    expect(client, "more");
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+TEST(reading_after_the_peer_closed_is_end)
+{
+    int client;
+    char byte;
+    struct stream stream = stream_new(&client);
+    close(client);
+    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_END);
+    stream_close(&stream);
+}
+END_TEST
+
+TEST(reading_after_a_reset_is_error)
+{
+    int client;
+    char byte;
+    struct stream stream = stream_new(&client);
+    reset(client);
+    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_ERROR);
+    stream_close(&stream);
+}
+END_TEST
+
+TEST(writing_after_a_reset_is_error_and_no_signal)
+{
+    int client;
+    char bytes[2] = "ab";
+    struct stream stream = stream_new(&client);
+    reset(client);
+    ck_assert(wait_ready(stream.fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
+    struct iovec pieces[] = {{.iov_base = bytes, .iov_len = 1},
+                             {.iov_base = bytes + 1, .iov_len = 1}};
+    /* First the reset itself, then a broken pipe; in one piece and in two. */
+    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_ERROR);
+    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_ERROR);
+    ck_assert_int_eq(stream_write(&stream, pieces, 2), STREAM_ERROR);
+    stream_finish(&stream);
+    stream_close(&stream);
+}
+END_TEST
+
+TEST(several_pieces_leave_in_order_in_one_write)
+{
+    int client, fd = local_pair(SOCK_SEQPACKET, &client);
+    struct stream stream = {.fd = fd};
+    char one[] = "one ", two[] = "two ", three[] = "three";
+    struct iovec pieces[] = {{.iov_base = one, .iov_len = 4},
+                             {.iov_base = two, .iov_len = 4},
+                             {.iov_base = NULL, .iov_len = 0},
+                             {.iov_base = three, .iov_len = 5}};
+    struct iovec before[ARRAY_SIZE(pieces)];
+    memcpy(before, pieces, sizeof(pieces));
+    ck_assert_int_eq(stream_write(&stream, pieces, ARRAY_SIZE(pieces)), 13);
+    for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
+        ck_assert_ptr_eq(pieces[i].iov_base, before[i].iov_base);
+        ck_assert_uint_eq(pieces[i].iov_len, before[i].iov_len);
+    }
+    char got[32];
+    ck_assert_int_eq(receive(client, got, sizeof(got)), 13); /* one packet */
+    ck_assert_mem_eq(got, "one two three", 13);
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+/* One byte that tells where in the whole it stands. */
+static uint8_t byte_at(size_t at)
+{
+    return (uint8_t)(at * 31 + at / 251);
+}
+
+TEST(what_is_not_taken_is_told_and_nothing_is_lost)
+{
+    enum { PIECE = 10000, PIECES = 16, ALL = 1 << 20 };
+    int client;
+    struct stream stream = stream_new(&client);
+    set_buffer(stream.fd, SO_SNDBUF, 65536);
+    uint8_t *bytes = malloc(PIECE * PIECES), *got = malloc(65536);
+    ck_assert(bytes && got);
+    size_t sent = 0, received = 0;
+    unsigned full = 0;
+    while (received < ALL) {
+        ssize_t n = STREAM_AGAIN;
+        if (sent < ALL) {
+            struct iovec pieces[PIECES];
+            for (size_t i = 0; i < PIECE * PIECES; i++)
+                bytes[i] = byte_at(sent + i);
+            for (size_t i = 0; i < PIECES; i++)
+                pieces[i] = (struct iovec){.iov_base = bytes + i * PIECE, .iov_len = PIECE};
+            n = stream_write(&stream, pieces, PIECES);
+            ck_assert(n > 0 || n == STREAM_AGAIN);
+        }
+        if (n > 0) {
+            sent += (size_t)n;
+            continue;
+        }
+        full++;
+        n = receive(client, got, 65536);
+        ck_assert_int_gt(n, 0);
+        for (size_t i = 0; i < (size_t)n; i++)
+            ck_assert(got[i] == byte_at(received + i));
+        received += (size_t)n;
+    }
+    ck_assert_uint_gt(full, 0);
+    free(bytes);
+    free(got);
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+TEST(finishing_ends_one_way_only)
+{
+    int client;
+    char got[16] = "last";
+    struct stream stream = stream_new(&client);
+    struct iovec piece = {.iov_base = got, .iov_len = 4};
+    ck_assert_int_eq(stream_write(&stream, &piece, 1), 4);
+    stream_finish(&stream);
+    expect(client, "last");
+    expect_end(client);
+    send_text(client, "still here");
+    ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), 10);
+    stream_finish(&stream);
+    ck_assert_int_eq(stream_write(&stream, &piece, 1), STREAM_ERROR);
+    stream_close(&stream);
+    close(client);
+}
+END_TEST
+
+TEST(closing_twice_closes_nobody_elses_descriptor)
+{
+    int client;
+    struct stream stream = stream_new(&client);
+    int fd = stream.fd;
+    stream_close(&stream);
+    ck_assert_int_eq(stream.fd, -1);
+    expect_end(client);
+    ck_assert_int_eq(dup2(client, fd), fd); /* the number is used again */
+    stream_close(&stream);
+    ck_assert(fcntl(fd, F_GETFD) >= 0);
+    close(fd);
+    close(client);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(reading_gives_what_there_is),
+    UNIT(reading_nothing_is_again),
+    UNIT(reading_after_the_peer_shut_down_is_the_rest_and_then_end),
+    UNIT(reading_after_the_peer_closed_is_end),
+    UNIT(reading_after_a_reset_is_error),
+    UNIT(writing_after_a_reset_is_error_and_no_signal),
+    UNIT(several_pieces_leave_in_order_in_one_write),
+    UNIT(what_is_not_taken_is_told_and_nothing_is_lost),
+    UNIT(finishing_ends_one_way_only),
+    UNIT(closing_twice_closes_nobody_elses_descriptor),
+};
+
+UNIT_MAIN("net/stream", tests)

@@ -1,0 +1,586 @@
+/*
+ * toy.h - a server of real workers that speaks a small protocol of lines, and clients to talk to
+ * it.
+ *
+ * The requests, one a line unless said otherwise, and what they are answered:
+ *
+ *     eTEXT      TEXT
+ *     nDDDDTEXT  TEXT; DDDD is its length in digits, and no line end follows
+ *     bN         N bytes of toy_pattern
+ *     dN         the lines 0 to N-1 and "end", a few at a time, paused between them
+ *     tMS        nothing now; "expired" MS ms later. Another t replaces it, c takes it back
+ *     c          "cleared"
+ *     i          "ID TAG", in hexadecimal
+ *     oTAG TEXT  tells TEXT to the connection of that tag, then "told" or "nobody"
+ *     f          "bye", and finishes
+ *     anything   "?"
+ *
+ * A line that is too long is answered "too long", and finishes.
+ */
+#ifndef TOY_H
+#define TOY_H
+
+#include "net/listener.h"
+#include "net/private.h"
+#include "t/unit/unit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+/* How long anything may take before a test gives up: it only ends hangs. */
+#define PATIENCE_NS (60 * NS_PER_S)
+
+static inline void pause_ns(int64_t ns)
+{
+    struct timespec ts = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    (void)nanosleep(&ts, NULL);
+}
+
+/* Looks at `cond` again and again until it is true. */
+#define WAIT_UNTIL(cond)                                                                           \
+    do {                                                                                           \
+        int64_t give_up_ns_ = clock_mono_ns() + PATIENCE_NS;                                       \
+        while (!(cond)) {                                                                          \
+            ck_assert_msg(clock_mono_ns() < give_up_ns_, "never came true: %s", #cond);            \
+            pause_ns(NS_PER_MS / 4);                                                               \
+        }                                                                                          \
+    } while (0)
+
+/* ---- the protocol ------------------------------------------------------------------------ */
+
+#define TOY_WORKERS  4
+#define TOY_LINE_MAX 1024
+#define TOY_PATTERN  (1u << 20)
+
+static uint8_t toy_pattern[TOY_PATTERN];
+
+/* The service of the protocol. */
+struct toy {
+    _Atomic unsigned opened, ended, requests, expired;
+    _Atomic uint64_t last_tag;   /* of the connection opened last */
+    _Atomic uint32_t queued_max; /* the most that was queued for one connection */
+    _Atomic uint32_t kept_max;   /* the largest buffer that one had for its requests */
+    /* Called with each line before it is dealt with, unless NULL. */
+    void (*seen)(struct conn *conn, const char *line);
+};
+
+struct toy_session {
+    uint8_t zero[64];
+    bool open, deadline_set;
+    unsigned dump_at, dump_end;
+};
+
+static inline struct toy *toy_of(struct conn *conn)
+{
+    return conn_protocol(conn)->service;
+}
+
+static inline void toy_note_max(_Atomic uint32_t *max, uint32_t value)
+{
+    uint32_t old = atomic_load(max);
+    while (old < value && !atomic_compare_exchange_weak(max, &old, value))
+        ;
+}
+
+static inline void toy_note(struct conn *conn)
+{
+    size_t limit = worker_server(conn_worker(conn))->limits.output_buffer;
+    CHECK(conn_space(conn) == (conn->out_bytes < limit ? limit - conn->out_bytes : 0));
+    toy_note_max(&toy_of(conn)->queued_max, conn->out_bytes);
+    toy_note_max(&toy_of(conn)->kept_max, conn->in_room);
+}
+
+static inline void toy_open(struct conn *conn)
+{
+    struct toy_session *session = conn_session(conn);
+    static const struct toy_session zeroed;
+    CHECK(memcmp(session, &zeroed, sizeof(zeroed)) == 0);
+    session->open = true;
+    atomic_store(&toy_of(conn)->last_tag, conn_tag(conn));
+    atomic_fetch_add(&toy_of(conn)->opened, 1);
+}
+
+static inline void toy_close(struct conn *conn)
+{
+    struct toy_session *session = conn_session(conn);
+    CHECK(session->open); /* once, and after open */
+    session->open = false;
+    atomic_fetch_add(&toy_of(conn)->ended, 1);
+}
+
+static inline void toy_expire(struct conn *conn)
+{
+    struct toy_session *session = conn_session(conn);
+    CHECK(session->open && session->deadline_set);
+    session->deadline_set = false;
+    atomic_fetch_add(&toy_of(conn)->expired, 1);
+    conn_reply(conn, "expired\n", 8);
+}
+
+static inline bool toy_resume(struct conn *conn)
+{
+    struct toy_session *session = conn_session(conn);
+    CHECK(session->open);
+    for (int i = 0; i < 100 && session->dump_at < session->dump_end; i++) {
+        if (conn_is_full(conn))
+            break;
+        char *room = conn_reply_room(conn, 16);
+        int len = snprintf(room, 16, "%u\n", session->dump_at++);
+        conn_replied(conn, (size_t)len);
+    }
+    toy_note(conn);
+    if (session->dump_at < session->dump_end)
+        return false;
+    conn_reply(conn, "end\n", 4);
+    return true;
+}
+
+static inline enum consumed toy_finish(struct conn *conn, const char *text)
+{
+    conn_reply(conn, text, strlen(text));
+    conn_finish(conn, CLOSE_PROTOCOL);
+    return CONSUMED_LAST;
+}
+
+static inline void toy_reply_text(struct conn *conn, const char *text)
+{
+    conn_reply(conn, text, strlen(text));
+    conn_reply(conn, "\n", 1);
+}
+
+static inline void toy_tell_other(struct conn *conn, const char *args)
+{
+    char *text;
+    uint64_t tag = strtoull(args, &text, 16);
+    struct conn *other = conn_by_tag(conn_worker(conn), tag);
+    if (other)
+        toy_reply_text(other, text + 1);
+    toy_reply_text(conn, other ? "told" : "nobody");
+}
+
+/* Deals with one line; its first character says what is wanted. */
+static inline enum consumed toy_line(struct conn *conn, const char *line)
+{
+    struct toy_session *session = conn_session(conn);
+    char text[64];
+    switch (line[0]) {
+    case 'e':
+        toy_reply_text(conn, line + 1);
+        return CONSUMED_ONE;
+    case 'b':
+        conn_reply(conn, toy_pattern, strtoul(line + 1, NULL, 10));
+        return CONSUMED_ONE;
+    case 'd':
+        session->dump_at = 0;
+        session->dump_end = (unsigned)strtoul(line + 1, NULL, 10);
+        return CONSUMED_PAUSED;
+    case 't':
+        session->deadline_set = true;
+        conn_set_deadline(conn, worker_now(conn_worker(conn)).mono_ns +
+                                    (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
+        return CONSUMED_ONE;
+    case 'c':
+        session->deadline_set = false;
+        conn_clear_deadline(conn);
+        toy_reply_text(conn, "cleared");
+        return CONSUMED_ONE;
+    case 'i':
+        snprintf(text, sizeof(text), "%x %llx", conn_id(conn), (unsigned long long)conn_tag(conn));
+        toy_reply_text(conn, text);
+        return CONSUMED_ONE;
+    case 'o':
+        toy_tell_other(conn, line + 1);
+        return CONSUMED_ONE;
+    case 'f':
+        return toy_finish(conn, "bye\n");
+    default:
+        toy_reply_text(conn, "?");
+        return CONSUMED_ONE;
+    }
+}
+
+/* The request that begins with its length. */
+static inline enum consumed toy_counted(struct conn *conn, const uint8_t *data, size_t len,
+                                        size_t *used_r)
+{
+    *used_r = 5;
+    if (len < *used_r)
+        return CONSUMED_MORE;
+    char digits[5] = {0};
+    memcpy(digits, data + 1, 4);
+    size_t size = strtoul(digits, NULL, 10);
+    *used_r += size;
+    CHECK(*used_r <= TOY_LINE_MAX);
+    if (len < *used_r)
+        return CONSUMED_MORE;
+    conn_reply(conn, data + 5, size);
+    conn_reply(conn, "\n", 1);
+    return CONSUMED_ONE;
+}
+
+static inline enum consumed toy_consume(struct conn *conn, const uint8_t *data, size_t len,
+                                        size_t *used_r)
+{
+    struct toy *toy = toy_of(conn);
+    const struct toy_session *session = conn_session(conn);
+    CHECK(session->open && len > 0);
+    enum consumed consumed;
+    if (data[0] == 'n') {
+        consumed = toy_counted(conn, data, len, used_r);
+    } else {
+        const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
+        if (!end) {
+            toy_note(conn);
+            *used_r = 0;
+            return len < TOY_LINE_MAX ? CONSUMED_MORE : toy_finish(conn, "too long\n");
+        }
+        char line[TOY_LINE_MAX + 1];
+        size_t size = (size_t)(end - data);
+        memcpy(line, data, size);
+        line[size] = '\0';
+        if (toy->seen)
+            toy->seen(conn, line);
+        *used_r = size + 1;
+        consumed = toy_line(conn, line);
+    }
+    if (consumed != CONSUMED_MORE)
+        atomic_fetch_add(&toy->requests, 1);
+    toy_note(conn);
+    return consumed;
+}
+
+/* ---- the server -------------------------------------------------------------------------- */
+
+struct toy_server {
+    struct server server;
+    struct protocol protocol;
+    struct toy toy;
+    struct listener listener; /* when there are acceptors */
+    struct acceptor *acceptors[TOY_WORKERS];
+};
+
+/* Limits that no test runs into by itself. */
+static inline struct server_limits toy_limits(void)
+{
+    return (struct server_limits){.output_buffer = 256u * 1024,
+                                  .request_timeout_ns = 1000 * NS_PER_S,
+                                  .write_timeout_ns = 1000 * NS_PER_S};
+}
+
+/* Makes a server of `count` workers that do not run yet. */
+static inline void toy_make(struct toy_server *s, unsigned count, struct server_limits limits)
+{
+    for (unsigned i = 0; i < TOY_PATTERN; i++)
+        toy_pattern[i] = (uint8_t)('a' + (i * 7 + i / 1000) % 26);
+    *s = (struct toy_server){
+        .server = {.limits = limits, .count = count},
+        .protocol = {.name = "toy",
+                     .session_size = sizeof(struct toy_session),
+                     .open = toy_open,
+                     .consume = toy_consume,
+                     .resume = toy_resume,
+                     .expire = toy_expire,
+                     .close = toy_close,
+                     .request_max = TOY_LINE_MAX},
+        .listener.fd = -1,
+    };
+    s->protocol.service = &s->toy;
+    for (unsigned i = 0; i < count; i++) {
+        s->server.workers[i] = worker_new(&s->server, i);
+        ck_assert(s->server.workers[i] != NULL);
+    }
+}
+
+static inline void toy_run(struct toy_server *s)
+{
+    for (unsigned i = 0; i < s->server.count; i++)
+        ck_assert(worker_start(s->server.workers[i]));
+}
+
+static inline void toy_start(struct toy_server *s, unsigned count, struct server_limits limits)
+{
+    toy_make(s, count, limits);
+    toy_run(s);
+}
+
+static inline uint64_t toy_closed(struct toy_server *s, enum close_reason reason)
+{
+    return atomic_load(&s->protocol.closed[reason]);
+}
+
+/* Ends the server's threads, and delivers what is left. */
+static inline void toy_end(struct toy_server *s)
+{
+    for (unsigned i = 0; i < s->server.count; i++)
+        worker_stop(s->server.workers[i]);
+    for (unsigned i = 0; i < s->server.count; i++)
+        worker_join(s->server.workers[i]);
+    for (unsigned i = 0; i < s->server.count; i++)
+        worker_drain(s->server.workers[i]);
+}
+
+/* Frees the server, which has ended; whatever it did, its books must balance now. */
+static inline void toy_free(struct toy_server *s)
+{
+    uint64_t closed = 0;
+    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
+        closed += i == CLOSE_REFUSED ? 0 : toy_closed(s, i);
+    ck_assert_uint_eq(closed, atomic_load(&s->protocol.connections_made));
+    ck_assert_uint_eq(atomic_load(&s->protocol.connections), 0);
+    ck_assert_uint_eq(atomic_load(&s->toy.opened), closed);
+    ck_assert_uint_eq(atomic_load(&s->toy.ended), closed);
+    for (unsigned i = 0; i < s->server.count; i++) {
+        acceptor_free(&s->acceptors[i]);
+        ck_assert_uint_eq(worker_connections(s->server.workers[i]), 0);
+        worker_free(&s->server.workers[i]);
+        ck_assert(s->server.workers[i] == NULL);
+    }
+    listener_close(&s->listener);
+}
+
+static inline void toy_stop(struct toy_server *s)
+{
+    toy_end(s);
+    toy_free(s);
+}
+
+/* ---- errands: something done in a worker's thread, while the test waits -------------------- */
+
+struct errand {
+    struct mail mail;
+    void (*run)(struct worker *worker, void *arg);
+    void *arg;
+    sem_t done;
+};
+
+static inline void errand_deliver(struct mail *mail, void *reader)
+{
+    struct errand *errand = container_of(mail, struct errand, mail);
+    errand->run(reader, errand->arg);
+    CHECK(sem_post(&errand->done) == 0);
+}
+
+static inline void in_worker(struct toy_server *s, unsigned number,
+                             void (*run)(struct worker *worker, void *arg), void *arg)
+{
+    struct errand errand = {.mail.deliver = errand_deliver, .run = run, .arg = arg};
+    ck_assert(sem_init(&errand.done, 0, 0) == 0);
+    worker_post(s->server.workers[number], &errand.mail);
+    while (sem_wait(&errand.done) != 0)
+        ck_assert_int_eq(errno, EINTR);
+    sem_destroy(&errand.done);
+}
+
+struct toy_opening {
+    struct protocol *protocol;
+    int fd;
+    bool ok;
+};
+
+static inline void toy_open_there(struct worker *worker, void *arg)
+{
+    struct toy_opening *opening = arg;
+    atomic_fetch_add(&opening->protocol->connections, 1);
+    opening->ok = worker_open(worker, opening->protocol, (struct stream){.fd = opening->fd});
+}
+
+/* Gives the server's end of a connection to a worker that runs. */
+static inline void toy_give(struct toy_server *s, unsigned number, int fd)
+{
+    struct toy_opening opening = {.protocol = &s->protocol, .fd = fd};
+    in_worker(s, number, toy_open_there, &opening);
+    ck_assert(opening.ok);
+}
+
+/* ---- clients ----------------------------------------------------------------------------- */
+
+static inline void set_nonblocking(int fd)
+{
+    ck_assert(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+}
+
+/* A pair of local sockets: returns the server's end. */
+static inline int local_pair(int type, int *client_r)
+{
+    int fds[2];
+    ck_assert(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) == 0);
+    set_nonblocking(fds[0]);
+    *client_r = fds[1];
+    return fds[0];
+}
+
+static inline struct sockaddr_in loopback(in_port_t port)
+{
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* The same over TCP. */
+static inline int tcp_pair(int *client_r)
+{
+    struct sockaddr_in in = loopback(0);
+    socklen_t len = sizeof(in);
+    int listening = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(listening >= 0 && bind(listening, (struct sockaddr *)&in, len) == 0 &&
+              listen(listening, 1) == 0 &&
+              getsockname(listening, (struct sockaddr *)&in, &len) == 0);
+    *client_r = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(*client_r >= 0 && connect(*client_r, (struct sockaddr *)&in, len) == 0);
+    int fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK);
+    ck_assert(fd >= 0);
+    close(listening);
+    return fd;
+}
+
+/* A client of a worker that runs. */
+static inline int connect_local(struct toy_server *s, unsigned number)
+{
+    int client, fd = local_pair(SOCK_STREAM, &client);
+    toy_give(s, number, fd);
+    return client;
+}
+
+static inline int connect_tcp(struct toy_server *s, unsigned number)
+{
+    int client, fd = tcp_pair(&client);
+    toy_give(s, number, fd);
+    return client;
+}
+
+static inline void send_bytes(int fd, const void *data, size_t len)
+{
+    const uint8_t *at = data;
+    while (len > 0) {
+        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+        ck_assert_msg(n > 0, "send: %s", strerror(errno));
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+static inline void send_text(int fd, const char *text)
+{
+    send_bytes(fd, text, strlen(text));
+}
+
+/* Waits until the descriptor is ready for `events`, at most until `until_ns`. */
+static inline bool wait_ready(int fd, short events, int64_t until_ns)
+{
+    for (;;) {
+        int64_t left_ns = until_ns - clock_mono_ns();
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, left_ns > 0 ? (int)(left_ns / NS_PER_MS + 1) : 0);
+        ck_assert(n >= 0 || errno == EINTR);
+        if (n > 0 || left_ns <= 0)
+            return n > 0;
+    }
+}
+
+/* What recv answers once there is something; -1: errno says what. */
+static inline ssize_t receive(int fd, void *to, size_t room)
+{
+    ck_assert_msg(wait_ready(fd, POLLIN, clock_mono_ns() + PATIENCE_NS), "nothing arrived");
+    return recv(fd, to, room, 0);
+}
+
+static inline void receive_exactly(int fd, void *to, size_t len)
+{
+    uint8_t *at = to;
+    while (len > 0) {
+        ssize_t n = receive(fd, at, len);
+        ck_assert_msg(n > 0, "the connection ended: %s", n == 0 ? "end" : strerror(errno));
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+static inline void expect(int fd, const char *text)
+{
+    size_t len = strlen(text);
+    char *got = malloc(len + 1);
+    ck_assert(got != NULL);
+    receive_exactly(fd, got, len);
+    got[len] = '\0';
+    ck_assert_str_eq(got, text);
+    free(got);
+}
+
+static inline void expect_pattern(int fd, size_t len)
+{
+    uint8_t *got = malloc(len);
+    ck_assert(got != NULL);
+    receive_exactly(fd, got, len);
+    ck_assert(memcmp(got, toy_pattern, len) == 0);
+    free(got);
+}
+
+static inline void expect_end(int fd)
+{
+    char byte;
+    ssize_t n = receive(fd, &byte, 1);
+    ck_assert_msg(n == 0, "no end, but %s", n > 0 ? "more" : strerror(errno));
+}
+
+/* Nothing has arrived so far. */
+static inline void expect_quiet(int fd)
+{
+    char byte;
+    ck_assert(recv(fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN);
+}
+
+/* Waits until the peer has read everything that was sent. */
+static inline void wait_taken(int fd)
+{
+    int left = 1;
+    WAIT_UNTIL(ioctl(fd, TIOCOUTQ, &left) == 0 && left == 0);
+}
+
+/* SO_SNDBUF or SO_RCVBUF. */
+static inline void set_buffer(int fd, int which, int size)
+{
+    ck_assert(setsockopt(fd, SOL_SOCKET, which, &size, sizeof(size)) == 0);
+}
+
+/* Has the client vanish with a reset. */
+static inline void reset(int fd)
+{
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    ck_assert(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
+    ck_assert(close(fd) == 0);
+}
+
+/* What "i" answers. */
+struct toy_names {
+    unsigned id;
+    unsigned long long tag;
+};
+
+static inline struct toy_names ask_names(int fd)
+{
+    char text[64] = "";
+    send_text(fd, "i\n");
+    for (size_t i = 0; i < sizeof(text) - 1; i++) {
+        receive_exactly(fd, text + i, 1);
+        if (text[i] == '\n')
+            break;
+    }
+    char *end;
+    struct toy_names names = {.id = (unsigned)strtoul(text, &end, 16)};
+    names.tag = strtoull(end, &end, 16);
+    ck_assert(*end == '\n');
+    return names;
+}
+
+#endif

@@ -1,0 +1,422 @@
+/* worker_test.c - workers: letters, chores, the clock of a wake-up, stopping and what is left. */
+#include "net/worker.h"
+
+#include "t/unit/net/toy.h"
+
+#include <sched.h>
+
+/* ---- letters ------------------------------------------------------------------------------- */
+
+enum { SENDERS = 4, LETTERS = 5000 };
+
+struct numbered {
+    struct mail mail;
+    unsigned sender, number;
+    struct worker *to;
+};
+
+static unsigned next_number[SENDERS]; /* the reader's */
+static _Atomic unsigned delivered;
+
+static void read_numbered(struct mail *mail, void *reader)
+{
+    const struct numbered *letter = container_of(mail, struct numbered, mail);
+    CHECK(reader == letter->to);
+    CHECK(letter->number == next_number[letter->sender]);
+    next_number[letter->sender]++;
+    atomic_fetch_add(&delivered, 1);
+}
+
+static void *send_numbered(void *arg)
+{
+    struct numbered *letters = arg;
+    for (unsigned i = 0; i < LETTERS; i++) {
+        worker_post(letters[i].to, &letters[i].mail);
+        if (i % 64 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* The letters of all senders, to `to`. */
+static struct numbered *write_letters(struct worker *to)
+{
+    struct numbered *letters = calloc((size_t)SENDERS * LETTERS, sizeof(*letters));
+    ck_assert(letters != NULL);
+    for (unsigned i = 0; i < SENDERS * LETTERS; i++)
+        letters[i] = (struct numbered){
+            .mail.deliver = read_numbered, .sender = i / LETTERS, .number = i % LETTERS, .to = to};
+    return letters;
+}
+
+static void post_from_all(struct numbered *letters)
+{
+    pthread_t threads[SENDERS];
+    for (unsigned i = 0; i < SENDERS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, send_numbered, letters + i * LETTERS) == 0);
+    for (unsigned i = 0; i < SENDERS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+}
+
+TEST(letters_of_many_senders_all_arrive_each_ones_in_order)
+{
+    struct toy_server s;
+    toy_start(&s, 2, toy_limits());
+    struct numbered *letters = write_letters(s.server.workers[1]);
+    post_from_all(letters);
+    WAIT_UNTIL(atomic_load(&delivered) == SENDERS * LETTERS);
+    toy_stop(&s);
+    free(letters);
+}
+END_TEST
+
+/* Some arrive before it ends and the rest is drained: the order holds across both. */
+TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    struct numbered *letters = write_letters(s.server.workers[0]);
+    pthread_t threads[SENDERS];
+    for (unsigned i = 0; i < SENDERS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, send_numbered, letters + i * LETTERS) == 0);
+    WAIT_UNTIL(atomic_load(&delivered) > 0);
+    worker_stop(s.server.workers[0]);
+    for (unsigned i = 0; i < SENDERS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    worker_join(s.server.workers[0]);
+    worker_drain(s.server.workers[0]);
+    ck_assert_uint_eq(atomic_load(&delivered), SENDERS * LETTERS);
+    toy_free(&s);
+    free(letters);
+}
+END_TEST
+
+TEST(letters_sent_before_a_worker_starts_arrive)
+{
+    struct toy_server s;
+    toy_make(&s, 1, toy_limits());
+    struct numbered *letters = write_letters(s.server.workers[0]);
+    post_from_all(letters);
+    ck_assert_uint_eq(atomic_load(&delivered), 0);
+    toy_run(&s);
+    WAIT_UNTIL(atomic_load(&delivered) == SENDERS * LETTERS);
+    toy_stop(&s);
+    free(letters);
+}
+END_TEST
+
+TEST(letters_to_an_ended_worker_are_drained)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    worker_stop(s.server.workers[0]);
+    worker_join(s.server.workers[0]);
+    struct numbered *letters = write_letters(s.server.workers[0]);
+    post_from_all(letters);
+    ck_assert_uint_eq(atomic_load(&delivered), 0);
+    worker_drain(s.server.workers[0]);
+    ck_assert_uint_eq(atomic_load(&delivered), SENDERS * LETTERS);
+    toy_free(&s);
+    free(letters);
+}
+END_TEST
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+static void look_at_signals(struct worker *worker, void *arg)
+{
+    (void)worker;
+    sigset_t *blocked = arg;
+    CHECK(pthread_sigmask(SIG_BLOCK, NULL, blocked) == 0);
+}
+
+TEST(worker_has_all_signals_blocked_and_its_starter_not)
+{
+    struct toy_server s;
+    sigset_t before, after, blocked;
+    ck_assert(pthread_sigmask(SIG_BLOCK, NULL, &before) == 0);
+    toy_start(&s, 1, toy_limits());
+    ck_assert(pthread_sigmask(SIG_BLOCK, NULL, &after) == 0);
+    in_worker(&s, 0, look_at_signals, &blocked);
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGALRM};
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+        ck_assert(sigismember(&blocked, signals[i]) == 1);
+        ck_assert_int_eq(sigismember(&after, signals[i]), sigismember(&before, signals[i]));
+    }
+    toy_stop(&s);
+}
+END_TEST
+
+static void look_at_now(struct worker *worker, void *arg)
+{
+    struct moment *now = arg;
+    *now = worker_now(worker);
+}
+
+TEST(time_of_a_wakeup_is_taken_when_it_begins)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    for (int i = 0; i < 100; i++) {
+        struct moment now, before = clock_now();
+        in_worker(&s, 0, look_at_now, &now);
+        struct moment after = clock_now();
+        ck_assert_int_le(before.mono_ns, now.mono_ns);
+        ck_assert_int_le(now.mono_ns, after.mono_ns);
+        ck_assert_int_le(before.unix_s, now.unix_s);
+        ck_assert_int_le(now.unix_s, after.unix_s);
+    }
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(worker_knows_its_number_and_server)
+{
+    struct toy_server s;
+    toy_make(&s, 3, toy_limits());
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(worker_number(s.server.workers[i]), i);
+        ck_assert_ptr_eq(worker_server(s.server.workers[i]), &s.server);
+        ck_assert_uint_eq(worker_connections(s.server.workers[i]), 0);
+        memset(worker_scratch(s.server.workers[i]), 1, WORKER_SCRATCH);
+    }
+    for (unsigned i = 0; i < 3; i++) /* that never ran */
+        worker_free(&s.server.workers[i]);
+    worker_free(&s.server.workers[0]);
+}
+END_TEST
+
+/* ---- chores -------------------------------------------------------------------------------- */
+
+struct toll {
+    struct chore chore;
+    _Atomic unsigned runs;
+    unsigned times;      /* how often it wants to run */
+    int64_t interval_ns; /* and with what between */
+    int64_t due_ns;
+};
+
+static int64_t run_toll(struct chore *chore, struct moment now)
+{
+    struct toll *toll = container_of(chore, struct toll, chore);
+    CHECK(now.mono_ns >= toll->due_ns);
+    toll->due_ns = now.mono_ns + toll->interval_ns;
+    return atomic_fetch_add(&toll->runs, 1) + 1 < toll->times ? toll->due_ns : DEADLINE_NONE;
+}
+
+static void add_toll(struct toy_server *s, struct toll *toll, unsigned times, int64_t interval_ns,
+                     int64_t at_ns)
+{
+    *toll = (struct toll){
+        .chore.run = run_toll, .times = times, .interval_ns = interval_ns, .due_ns = at_ns};
+    ck_assert(worker_add_chore(s->server.workers[0], &toll->chore, at_ns));
+}
+
+static void end_tolls(struct toy_server *s, struct toll *tolls, size_t count)
+{
+    toy_end(s);
+    for (size_t i = 0; i < count; i++)
+        worker_remove_chore(s->server.workers[0], &tolls[i].chore);
+    toy_free(s);
+}
+
+TEST(chores_run_in_time_and_again_as_often_as_they_want)
+{
+    struct toy_server s;
+    struct toll tolls[4];
+    toy_make(&s, 1, toy_limits());
+    int64_t now_ns = clock_mono_ns();
+    add_toll(&s, &tolls[0], 50, NS_PER_MS, now_ns + 20 * NS_PER_MS);
+    add_toll(&s, &tolls[1], 5, 7 * NS_PER_MS, now_ns + 3 * NS_PER_MS);
+    add_toll(&s, &tolls[2], 1, 0, now_ns);
+    add_toll(&s, &tolls[3], 1, 0, DEADLINE_NONE);
+    toy_run(&s);
+    WAIT_UNTIL(atomic_load(&tolls[0].runs) == 50 && atomic_load(&tolls[1].runs) == 5);
+    ck_assert_int_ge(clock_mono_ns(), now_ns + 69 * NS_PER_MS);
+    end_tolls(&s, tolls, ARRAY_SIZE(tolls));
+    ck_assert_uint_eq(atomic_load(&tolls[0].runs), 50);
+    ck_assert_uint_eq(atomic_load(&tolls[1].runs), 5);
+    ck_assert_uint_eq(atomic_load(&tolls[2].runs), 1);
+    ck_assert_uint_eq(atomic_load(&tolls[3].runs), 0);
+}
+END_TEST
+
+static void set_toll(struct worker *worker, void *arg)
+{
+    struct toll *toll = arg;
+    worker_set_chore(worker, &toll->chore, toll->due_ns);
+}
+
+TEST(chore_set_to_another_time_runs_then)
+{
+    struct toy_server s;
+    struct toll tolls[2];
+    toy_make(&s, 1, toy_limits());
+    add_toll(&s, &tolls[0], 100, 2 * PATIENCE_NS, DEADLINE_NONE);
+    add_toll(&s, &tolls[1], 100, 2 * PATIENCE_NS, clock_mono_ns() + 2 * PATIENCE_NS);
+    toy_run(&s);
+    for (unsigned i = 0; i < 10; i++) {
+        struct toll *toll = &tolls[i % 2];
+        toll->due_ns = clock_mono_ns() + (int64_t)i * NS_PER_MS; /* it sleeps until then */
+        in_worker(&s, 0, set_toll, toll);
+        WAIT_UNTIL(atomic_load(&toll->runs) == i / 2 + 1);
+    }
+    end_tolls(&s, tolls, ARRAY_SIZE(tolls));
+}
+END_TEST
+
+TEST(chores_run_while_connections_are_busy)
+{
+    struct toy_server s;
+    struct toll toll;
+    toy_make(&s, 1, toy_limits());
+    add_toll(&s, &toll, 20, NS_PER_MS, clock_mono_ns());
+    toy_run(&s);
+    int client = connect_local(&s, 0);
+    send_text(client, "d100000000\n");
+    char bytes[4096];
+    while (atomic_load(&toll.runs) < 20)
+        ck_assert(receive(client, bytes, sizeof(bytes)) > 0);
+    close(client);
+    end_tolls(&s, &toll, 1);
+}
+END_TEST
+
+/* ---- stopping ------------------------------------------------------------------------------ */
+
+TEST(stopping_closes_every_connection_whatever_it_does)
+{
+    enum { EACH = 8 };
+    static const char *const doing[] = {"",           "eunfinished", "n0100",      "d100000000\n",
+                                        "b1000000\n", "t1\n",        "t1000000\n", "f\n"};
+    struct toy_server s;
+    toy_start(&s, 2, toy_limits());
+    int clients[ARRAY_SIZE(doing) * EACH];
+    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+        clients[i] = i % 3 ? connect_local(&s, i % 2) : connect_tcp(&s, i % 2);
+        send_text(clients[i], doing[i % ARRAY_SIZE(doing)]);
+    }
+    toy_end(&s);
+    ck_assert_uint_eq(atomic_load(&s.toy.ended), ARRAY_SIZE(clients));
+    ck_assert_uint_ge(toy_closed(&s, CLOSE_SHUTDOWN), ARRAY_SIZE(clients) - EACH);
+    for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+        char bytes[4096];
+        ssize_t n;
+        while ((n = receive(clients[i], bytes, sizeof(bytes))) > 0)
+            ;
+        ck_assert(n == 0 || errno == ECONNRESET);
+        close(clients[i]);
+    }
+    toy_free(&s);
+}
+END_TEST
+
+/* Whatever list a connection stands in when its worker stops, its memory is given back. */
+TEST(stopping_in_the_middle_of_thousands_of_requests)
+{
+    char *requests = malloc(60001);
+    ck_assert(requests != NULL);
+    for (int i = 0; i < 20000; i++)
+        memcpy(requests + (size_t)i * 3, "eg\n", 4);
+    for (int round = 0; round < 20; round++) {
+        struct toy_server s;
+        struct server_limits limits = toy_limits();
+        limits.output_buffer = 1u << 20;
+        toy_start(&s, 1, limits);
+        int clients[3];
+        for (int i = 0; i < 3; i++) {
+            clients[i] = connect_local(&s, 0);
+            send_text(clients[i], requests);
+        }
+        WAIT_UNTIL(atomic_load(&s.toy.requests) > (unsigned)round * 100);
+        toy_stop(&s);
+        for (int i = 0; i < 3; i++)
+            close(clients[i]);
+    }
+    free(requests);
+}
+END_TEST
+
+static void open_here(struct mail *mail, void *reader)
+{
+    struct errand *errand = container_of(mail, struct errand, mail);
+    toy_open_there(reader, errand->arg);
+}
+
+TEST(connection_given_to_a_worker_that_has_ended_is_closed)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    worker_stop(s.server.workers[0]);
+    worker_join(s.server.workers[0]);
+    int client;
+    struct toy_opening opening = {
+        .protocol = &s.protocol, .fd = local_pair(SOCK_STREAM, &client), .ok = true};
+    struct errand errand = {.mail.deliver = open_here, .arg = &opening};
+    worker_post(s.server.workers[0], &errand.mail);
+    expect_quiet(client);
+    worker_drain(s.server.workers[0]);
+    ck_assert(!opening.ok);
+    expect_end(client);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 0);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 0);
+    ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 1);
+    close(client);
+    toy_free(&s);
+}
+END_TEST
+
+/* ---- news of a free descriptor -------------------------------------------------------------- */
+
+static _Atomic unsigned freed;
+
+static void on_freed(void *arg)
+{
+    CHECK(arg == &freed);
+    atomic_fetch_add(&freed, 1);
+}
+
+static void await_fd(struct worker *worker, void *arg)
+{
+    worker_await_fd(worker, arg ? on_freed : NULL, arg);
+}
+
+TEST(close_of_a_connection_is_told_once_to_who_awaits_it)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    int clients[4];
+    for (int i = 0; i < 4; i++)
+        clients[i] = connect_local(&s, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        if (i != 1) /* asked for again only then */
+            in_worker(&s, 0, await_fd, &freed);
+        if (i == 3)
+            in_worker(&s, 0, await_fd, NULL);
+        close(clients[i]);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == i + 1);
+        WAIT_UNTIL(worker_connections(s.server.workers[0]) == 3 - i);
+    }
+    toy_stop(&s);
+    ck_assert_uint_eq(atomic_load(&freed), 2);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(letters_of_many_senders_all_arrive_each_ones_in_order),
+    UNIT(letters_that_come_while_a_worker_ends_arrive_or_are_drained),
+    UNIT(letters_sent_before_a_worker_starts_arrive),
+    UNIT(letters_to_an_ended_worker_are_drained),
+    UNIT(worker_has_all_signals_blocked_and_its_starter_not),
+    UNIT(time_of_a_wakeup_is_taken_when_it_begins),
+    UNIT(worker_knows_its_number_and_server),
+    UNIT(chores_run_in_time_and_again_as_often_as_they_want),
+    UNIT(chore_set_to_another_time_runs_then),
+    UNIT(chores_run_while_connections_are_busy),
+    UNIT(stopping_closes_every_connection_whatever_it_does),
+    UNIT(stopping_in_the_middle_of_thousands_of_requests),
+    UNIT(connection_given_to_a_worker_that_has_ended_is_closed),
+    UNIT(close_of_a_connection_is_told_once_to_who_awaits_it),
+};
+
+UNIT_MAIN("net/worker", tests)
