@@ -1,0 +1,353 @@
+/*
+ * counter.c - the binary counter protocol's service: units of a limit. (Protocol page: "Counter
+ * (binary)".)
+ *
+ * Every request but Dump is answered at once. A Dump goes on over many turns of its connection: it
+ * walks a few buckets, copies what it finds, sends it, and leaves the worker to others; the next
+ * request of the connection waits until it is over.
+ */
+#include "proto/counter.h"
+#include "service/service.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A turn of a Dump looks at so many buckets, of about six names each. */
+#define DUMP_BUCKETS 64
+
+/* The longest reply of Dump fits into the scratch. */
+_Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX, "a Dump gets on");
+
+struct ctr_dump {
+    struct table_walk walk;
+    uint8_t opaque[4];
+};
+
+struct ctr_session {
+    struct holder holder;
+    struct ctr_dump *dump; /* NULL: none is under way */
+};
+
+/* What one worker has counted. */
+struct ctr_tallies {
+#define ROW(name, number, word) tally name;
+    CTR_OPCODES(ROW)
+#undef ROW
+} __attribute__((aligned(64)));
+
+struct ctr_service {
+    struct service service;
+    struct ctr_tallies *tallies; /* one for each worker */
+};
+
+static struct ctr_service *ctr_service_of(const struct conn *conn)
+{
+    return container_of(service_of(conn), struct ctr_service, service);
+}
+
+static struct table_name name_of(const struct ctr_request *req)
+{
+    return (struct table_name){.data = req->name.data, .len = req->name.len};
+}
+
+static void reply_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
+{
+    uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
+    conn_replied(conn, ctr_compose_status(req->opcode, req->opaque, status, to));
+}
+
+static void reply_number(struct conn *conn, const struct ctr_request *req, uint32_t number)
+{
+    uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
+    conn_replied(conn, ctr_compose_number(req->opcode, req->opaque, number, to));
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static void do_noop(struct conn *conn, const struct ctr_request *req)
+{
+    reply_status(conn, req, CTR_STATUS_SUCCESS);
+}
+
+static void do_get(struct conn *conn, const struct ctr_request *req)
+{
+    uint32_t consumption = 0;
+    if (table_get(service_table(conn), name_of(req), service_now(conn), &consumption) == TABLE_OK)
+        reply_number(conn, req, consumption);
+    else
+        reply_status(conn, req, CTR_STATUS_NOT_FOUND);
+}
+
+static void do_acquire(struct conn *conn, const struct ctr_request *req)
+{
+    struct ctr_session *s = conn_session(conn);
+    struct acquire a = {
+        .name = name_of(req),
+        .units = req->units,
+        .limit = req->maximum,
+        .wait = WAIT_NO,
+        .keep = true,
+    };
+    switch (table_acquire(service_table(conn), &s->holder, &a, service_now(conn), NULL, NULL)) {
+    case TABLE_OK:
+        reply_number(conn, req, req->units);
+        break;
+    case TABLE_BUSY:
+        reply_status(conn, req, CTR_STATUS_NOT_AVAILABLE);
+        break;
+    case TABLE_NO_MEMORY:
+        reply_status(conn, req, CTR_STATUS_OUT_OF_MEMORY);
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+static void do_release(struct conn *conn, const struct ctr_request *req)
+{
+    struct ctr_session *s = conn_session(conn);
+    verdicts out;
+    mail_list_init(&out);
+    enum table_status status = table_release(service_table(conn), &s->holder, name_of(req),
+                                             req->units, service_now(conn), &out);
+    service_deliver(conn_worker(conn), &out);
+    switch (status) {
+    case TABLE_OK:
+        reply_status(conn, req, CTR_STATUS_SUCCESS);
+        break;
+    case TABLE_NOT_FOUND:
+        reply_status(conn, req, CTR_STATUS_NOT_FOUND);
+        break;
+    case TABLE_NOT_HELD:
+        reply_status(conn, req, CTR_STATUS_NOT_ACQUIRED);
+        break;
+    default:
+        CHECK(false);
+    }
+}
+
+/* ---- Stats ------------------------------------------------------------------------------- */
+
+/* A Stats body under construction. */
+struct stats_body {
+    uint8_t *data;
+    size_t len, room;
+};
+
+static void add_stat(struct stats_body *body, const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRIu64, value);
+    size_t len = ctr_compose_stat(name, text, body->data + body->len, body->room - body->len);
+    CHECK(len > 0); /* the names are ours, and the room is ample */
+    body->len += len;
+}
+
+static uint64_t sum(const struct ctr_service *service, size_t offset)
+{
+    uint64_t all = 0;
+    for (unsigned i = 0; i < service->service.services->server->count; i++) {
+        const char *tallies = (const char *)&service->tallies[i];
+        all += tally_get((const tally *)(const void *)(tallies + offset));
+    }
+    return all;
+}
+
+/* yrmcds's names in its order, then ours. */
+static void write_stats(const struct conn *conn, struct stats_body *body)
+{
+    const struct ctr_service *service = ctr_service_of(conn);
+    const struct services *services = service->service.services;
+    const struct protocol *protocol = &service->service.protocol;
+    struct table_stats table;
+    table_get_stats(services->table, &table);
+    add_stat(body, "objects", table.names);
+    add_stat(body, "total_objects", table.names_made);
+    add_stat(body, "used_memory", table.memory);
+    add_stat(body, "conflicts", table.overflowing);
+    add_stat(body, "gc_count", tally_get(&services->collections));
+    add_stat(body, "last_gc_elapsed", tally_get(&services->last_collection_us));
+    add_stat(body, "total_gc_elapsed", tally_get(&services->collections_us));
+    add_stat(body, "curr_connections", atomic_load(&protocol->connections));
+    add_stat(body, "total_connections", atomic_load(&protocol->connections_made));
+#define ROW(name, number, word)                                                                    \
+    add_stat(body, "command:" word, sum(service, offsetof(struct ctr_tallies, name)));
+    CTR_OPCODES(ROW)
+#undef ROW
+    add_stat(body, "uptime",
+             (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S));
+    add_stat(body, "threads", services->server->count);
+    add_stat(body, "memory_limit", services->config.table.memory_limit);
+    add_stat(body, "held_units", table.units);
+    add_stat(body, "holdings", table.holdings);
+    add_stat(body, "waiters", table.waiting);
+    add_stat(body, "gc_collected", tally_get(&services->collected));
+}
+
+static void do_stats(struct conn *conn, const struct ctr_request *req)
+{
+    uint8_t *to = conn_reply_room(conn, CONN_REPLY_MAX);
+    struct stats_body body = {.data = to + CTR_HEADER, .room = CONN_REPLY_MAX - CTR_HEADER};
+    write_stats(conn, &body);
+    ctr_compose_header(req->opcode, req->opaque, CTR_STATUS_SUCCESS, (uint32_t)body.len, to);
+    conn_replied(conn, CTR_HEADER + body.len);
+}
+
+/* ---- Dump -------------------------------------------------------------------------------- */
+
+/* Begins a Dump. False: it can't be, and that has been said. */
+static bool begin_dump(struct conn *conn, const struct ctr_request *req)
+{
+    struct ctr_session *s = conn_session(conn);
+    s->dump = calloc(1, sizeof(*s->dump));
+    if (!s->dump) {
+        reply_status(conn, req, CTR_STATUS_OUT_OF_MEMORY);
+        return false;
+    }
+    memcpy(s->dump->opaque, req->opaque, sizeof(s->dump->opaque));
+    return true;
+}
+
+/* Replies of Dump under construction, in the worker's scratch. */
+struct dump_page {
+    const uint8_t *opaque;
+    uint8_t *data;
+    size_t len, room;
+};
+
+static bool dump_one(void *arg, const struct table_entry *entry)
+{
+    struct dump_page *page = arg;
+    /* The first one fits into the scratch, whatever the client may have queued. */
+    if (page->len > 0 && page->len + CTR_DUMP_LEN(entry->name.len) > page->room)
+        return false;
+    struct bytes name = {.data = entry->name.data, .len = entry->name.len};
+    page->len += ctr_compose_dump(page->opaque, entry->consumption, entry->peak, name,
+                                  page->data + page->len);
+    return true;
+}
+
+static bool on_resume(struct conn *conn)
+{
+    struct ctr_session *s = conn_session(conn);
+    size_t space = conn_space(conn), scratch = WORKER_SCRATCH - CONN_REPLY_MAX;
+    struct dump_page page = {
+        .opaque = s->dump->opaque,
+        .data = worker_scratch(conn_worker(conn)),
+        .room = space < scratch ? space : scratch,
+    };
+    bool over = table_walk_on(service_table(conn), &s->dump->walk, service_now(conn), DUMP_BUCKETS,
+                              dump_one, &page);
+    conn_reply(conn, page.data, page.len);
+    if (!over)
+        return false;
+    struct ctr_request end = {.opcode = CTR_DUMP};
+    memcpy(end.opaque, s->dump->opaque, sizeof(end.opaque));
+    reply_status(conn, &end, CTR_STATUS_SUCCESS);
+    free(s->dump);
+    s->dump = NULL;
+    return true;
+}
+
+/* ---- the protocol ------------------------------------------------------------------------ */
+
+static enum consumed serve(struct conn *conn, const struct ctr_request *req)
+{
+    struct ctr_tallies *t = &ctr_service_of(conn)->tallies[worker_number(conn_worker(conn))];
+    switch ((enum ctr_opcode)req->opcode) {
+    case CTR_NOOP:
+        tally_add(&t->NOOP, 1);
+        do_noop(conn, req);
+        break;
+    case CTR_GET:
+        tally_add(&t->GET, 1);
+        do_get(conn, req);
+        break;
+    case CTR_ACQUIRE:
+        tally_add(&t->ACQUIRE, 1);
+        do_acquire(conn, req);
+        break;
+    case CTR_RELEASE:
+        tally_add(&t->RELEASE, 1);
+        do_release(conn, req);
+        break;
+    case CTR_STATS:
+        tally_add(&t->STATS, 1);
+        do_stats(conn, req);
+        break;
+    case CTR_DUMP:
+        tally_add(&t->DUMP, 1);
+        return begin_dump(conn, req) ? CONSUMED_PAUSED : CONSUMED_ONE;
+    }
+    return CONSUMED_ONE;
+}
+
+static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
+{
+    struct ctr_request req;
+    switch (ctr_parse_request(data, len, &req, used_r)) {
+    case CTR_OK:
+        return serve(conn, &req);
+    case CTR_MORE:
+        return CONSUMED_MORE;
+    case CTR_BAD_ARGS:
+        reply_status(conn, &req, CTR_STATUS_INVALID);
+        break;
+    case CTR_UNKNOWN:
+        reply_status(conn, &req, CTR_STATUS_UNKNOWN_COMMAND);
+        break;
+    case CTR_TOO_LONG:
+    case CTR_BAD_MAGIC:
+        reply_status(conn, &req, CTR_STATUS_INVALID);
+        conn_finish(conn, CLOSE_PROTOCOL);
+        return CONSUMED_LAST;
+    }
+    return CONSUMED_ONE;
+}
+
+static void on_open(struct conn *conn)
+{
+    struct ctr_session *s = conn_session(conn);
+    service_open_holder(conn, &s->holder);
+}
+
+static void on_close(struct conn *conn)
+{
+    struct ctr_session *s = conn_session(conn);
+    free(s->dump);
+    s->dump = NULL;
+    service_close_holder(conn, &s->holder);
+}
+
+static void service_free(struct service *service)
+{
+    struct ctr_service *s = container_of(service, struct ctr_service, service);
+    free(s->tallies);
+    free(s);
+}
+
+struct service *counter_service_new(struct services *services)
+{
+    struct ctr_service *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->tallies = service_tallies_new(services->server->count, sizeof(*s->tallies));
+    if (!s->tallies) {
+        free(s);
+        return NULL;
+    }
+    s->service.free = service_free;
+    s->service.protocol = (struct protocol){
+        .name = "counter",
+        .session_size = sizeof(struct ctr_session),
+        .open = on_open,
+        .consume = on_consume,
+        .resume = on_resume,
+        .close = on_close,
+        .max_connections = services->config.counter_max_connections,
+        .request_max = CTR_HEADER + CTR_BODY_MAX,
+    };
+    return &s->service;
+}

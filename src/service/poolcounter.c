@@ -1,0 +1,407 @@
+/*
+ * poolcounter.c - the PoolCounter protocol's service: locks with a bounded queue, on the table's
+ * counters. (Protocol page: "PoolCounter (text)".)
+ *
+ * A lock is one unit of its key. A connection keeps its locks in the order it got them, because a
+ * RELEASE that names no key means the newest; it may wait for one more, which then is the newest.
+ *
+ * The verdict on a wait may have been made by another thread and still be on its way when this
+ * connection's next request, its timeout or its end comes. Whoever meets it first takes note of it
+ * (take_note), and goes on as if it had arrived just before: so a client never gets an answer that
+ * the ledger does not know.
+ */
+#include "proto/poolcounter.h"
+#include "service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct pc_lock {
+    struct holding *held;
+    int64_t granted_ns;
+};
+
+struct pc_session {
+    struct holder holder;
+    struct waiter *waiter; /* what it waits for; NULL: nothing */
+    uint32_t lock_count;
+    struct pc_lock locks[]; /* max_locks of them, oldest first */
+};
+
+/* What one worker has counted; times in nanoseconds. */
+struct pc_tallies {
+    tally acquired, releases, processing, waiting;
+    tally full_queues, lock_mismatch, lock_while_waiting, release_mismatch, processed;
+    tally processing_ns, gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
+    tally waiting_for_good_ns, wasted_timeout_ns;
+} __attribute__((aligned(64)));
+
+struct pc_service {
+    struct service service;
+    struct pc_tallies *tallies; /* one for each worker */
+};
+
+static struct pc_service *pc_service_of(const struct conn *conn)
+{
+    return container_of(service_of(conn), struct pc_service, service);
+}
+
+static struct pc_tallies *tallies_of(const struct conn *conn)
+{
+    return &pc_service_of(conn)->tallies[worker_number(conn_worker(conn))];
+}
+
+/*
+ * Nanoseconds between two moments, of which another worker may have noted the earlier one: each
+ * notes the time once a wake-up, so it can seem to be the later.
+ */
+static uint64_t elapsed_ns(int64_t from_ns, int64_t to_ns)
+{
+    return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
+}
+
+static void reply(struct conn *conn, enum pc_reply word)
+{
+    struct bytes line = pc_reply_line(word);
+    memcpy(conn_reply_room(conn, line.len), line.data, line.len);
+    conn_replied(conn, line.len);
+}
+
+/* ---- locks ------------------------------------------------------------------------------- */
+
+static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
+{
+    struct pc_session *s = conn_session(conn);
+    CHECK(s->lock_count < service_of(conn)->services->config.poolcounter_max_locks);
+    s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
+    tally_add(&tallies_of(conn)->acquired, 1);
+    tally_add(&tallies_of(conn)->processing, 1);
+}
+
+/* Counts a lock that ends. */
+static void count_processed(struct conn *conn, const struct pc_lock *lock)
+{
+    struct pc_tallies *t = tallies_of(conn);
+    tally_sub(&t->processing, 1);
+    tally_add(&t->processed, 1);
+    tally_add(&t->processing_ns, elapsed_ns(lock->granted_ns, service_now(conn).mono_ns));
+}
+
+/* How many of the verdicts say DONE: so many were spared the work. */
+static uint64_t count_done(const verdicts *out)
+{
+    uint64_t done = 0;
+    for (struct mail *mail = out->first; mail; mail = mail->next)
+        done += waiter_of(mail)->state == WAITER_DONE;
+    return done;
+}
+
+/* Gives back lock number `i` and answers. */
+static void release_lock(struct conn *conn, uint32_t i)
+{
+    struct pc_session *s = conn_session(conn);
+    struct pc_tallies *t = tallies_of(conn);
+    struct pc_lock lock = s->locks[i];
+    s->lock_count--;
+    memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
+    count_processed(conn, &lock);
+    tally_add(&t->releases, 1);
+    verdicts out;
+    mail_list_init(&out);
+    table_release_held(service_table(conn), &s->holder, lock.held, 1, service_now(conn), &out);
+    tally_add(&t->gained_ns,
+              count_done(&out) * elapsed_ns(lock.granted_ns, service_now(conn).mono_ns));
+    service_deliver(conn_worker(conn), &out);
+    reply(conn, PC_REPLY_RELEASED);
+}
+
+/* ---- waits ------------------------------------------------------------------------------- */
+
+static void forget_wait(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    s->waiter = NULL;
+    conn_clear_deadline(conn);
+    tally_sub(&tallies_of(conn)->waiting, 1);
+}
+
+/* Takes note of the verdict on this connection's wait, and tells the client. */
+static void take_note(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    struct pc_tallies *t = tallies_of(conn);
+    struct waiter *w = s->waiter;
+    bool granted = table_settle(service_table(conn), w) == WAITER_GRANTED;
+    uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
+    forget_wait(conn);
+    if (granted) {
+        add_lock(conn, w->holding, w->ended_ns);
+        tally_add(w->kind == WAIT_ME ? &t->waiting_for_me_ns : &t->waiting_for_anyone_ns,
+                  waited_ns);
+        reply(conn, PC_REPLY_LOCKED);
+    } else {
+        tally_add(&t->waiting_for_good_ns, waited_ns);
+        reply(conn, PC_REPLY_DONE);
+    }
+}
+
+/*
+ * Ends this connection's wait. False: its verdict came first, and the client has been told that
+ * instead.
+ */
+static bool end_wait(struct conn *conn, enum waiter_state why)
+{
+    struct pc_session *s = conn_session(conn);
+    if (table_end_wait(service_table(conn), s->waiter, why, service_now(conn)) != why) {
+        take_note(conn);
+        return false;
+    }
+    forget_wait(conn);
+    return true;
+}
+
+static void on_verdict(struct conn *conn, struct waiter *waiter)
+{
+    struct pc_session *s = conn_session(conn);
+    CHECK(s->waiter == waiter);
+    take_note(conn);
+}
+
+static void on_expire(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    uint64_t waited_ns = elapsed_ns(s->waiter->since_ns, service_now(conn).mono_ns);
+    if (!end_wait(conn, WAITER_TIMED_OUT))
+        return;
+    tally_add(&tallies_of(conn)->wasted_timeout_ns, waited_ns);
+    reply(conn, PC_REPLY_TIMEOUT);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static void do_acquire(struct conn *conn, const struct pc_request *req)
+{
+    struct pc_session *s = conn_session(conn);
+    struct pc_tallies *t = tallies_of(conn);
+    if (s->lock_count >= service_of(conn)->services->config.poolcounter_max_locks) {
+        tally_add(&t->lock_mismatch, 1);
+        reply(conn, PC_REPLY_LOCK_HELD);
+        return;
+    }
+    if (s->waiter) {
+        tally_add(&t->lock_while_waiting, 1);
+        reply(conn, PC_REPLY_WAIT_FOR_RESPONSE);
+        return;
+    }
+    enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
+    struct acquire a = {
+        .name = {.data = req->key.data, .len = req->key.len},
+        .units = 1,
+        .limit = req->workers,
+        .queue_max = req->maxqueue,
+        .wait = req->timeout_ns > 0 ? kind : WAIT_NO,
+    };
+    struct moment now = service_now(conn);
+    struct holding *held = NULL;
+    switch (table_acquire(service_table(conn), &s->holder, &a, now, &held, &s->waiter)) {
+    case TABLE_OK:
+        add_lock(conn, held, now.mono_ns);
+        reply(conn, PC_REPLY_LOCKED);
+        break;
+    case TABLE_WAITING:
+        tally_add(&t->waiting, 1);
+        conn_set_deadline(conn, now.mono_ns + req->timeout_ns);
+        break;
+    case TABLE_FULL:
+        tally_add(&t->full_queues, 1);
+        reply(conn, PC_REPLY_QUEUE_FULL);
+        break;
+    case TABLE_BUSY:
+        reply(conn, PC_REPLY_TIMEOUT);
+        break;
+    case TABLE_NO_MEMORY:
+        s->waiter = NULL;
+        reply(conn, PC_REPLY_OUT_OF_MEMORY);
+        break;
+    case TABLE_NOT_FOUND:
+    case TABLE_NOT_HELD:
+        CHECK(false);
+    }
+}
+
+static bool is_key(const struct conn *conn, const struct holding *held, struct bytes key)
+{
+    struct table_name name = holding_name(service_table(conn), held);
+    return name.len == key.len && memcmp(name.data, key.data, key.len) == 0;
+}
+
+/* RELEASE: the newest of what it holds or waits for. */
+static bool release_newest(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    if (s->waiter && end_wait(conn, WAITER_CANCELLED))
+        reply(conn, PC_REPLY_RELEASED);
+    else if (s->lock_count > 0)
+        release_lock(conn, s->lock_count - 1);
+    else
+        return false;
+    return true;
+}
+
+/* RELEASE key: its newest lock on that key, or else its wait for it. */
+static bool release_key(struct conn *conn, struct bytes key)
+{
+    struct pc_session *s = conn_session(conn);
+    for (uint32_t i = s->lock_count; i > 0; i--) {
+        if (is_key(conn, s->locks[i - 1].held, key)) {
+            release_lock(conn, i - 1);
+            return true;
+        }
+    }
+    if (!s->waiter || !is_key(conn, s->waiter->holding, key))
+        return false;
+    if (end_wait(conn, WAITER_CANCELLED))
+        reply(conn, PC_REPLY_RELEASED);
+    else
+        return release_key(conn,
+                           key); /* it was granted just before, or done: now no wait is left */
+    return true;
+}
+
+static void do_release(struct conn *conn, const struct pc_request *req)
+{
+    bool released = req->key.len ? release_key(conn, req->key) : release_newest(conn);
+    if (!released) {
+        tally_add(&tallies_of(conn)->release_mismatch, 1);
+        reply(conn, PC_REPLY_NOT_LOCKED);
+    }
+}
+
+static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
+{
+    const struct pc_service *service = pc_service_of(conn);
+    const struct services *services = service->service.services;
+    const struct protocol *protocol = &service->service.protocol;
+    struct table_stats table;
+    table_get_stats(services->table, &table);
+    *stats_r = (struct pc_stats){
+        .uptime_s = (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S),
+        .hashtable_entries = table.names,
+        .connect_errors = atomic_load(&protocol->accept_errors),
+        .failed_sends = atomic_load(&protocol->send_errors),
+    };
+    for (unsigned i = 0; i < services->server->count; i++) {
+        const struct pc_tallies *t = &service->tallies[i];
+        stats_r->processing_ns += (int64_t)tally_get(&t->processing_ns);
+        stats_r->gained_ns += (int64_t)tally_get(&t->gained_ns);
+        stats_r->waiting_for_me_ns += (int64_t)tally_get(&t->waiting_for_me_ns);
+        stats_r->waiting_for_anyone_ns += (int64_t)tally_get(&t->waiting_for_anyone_ns);
+        stats_r->waiting_for_good_ns += (int64_t)tally_get(&t->waiting_for_good_ns);
+        stats_r->wasted_timeout_ns += (int64_t)tally_get(&t->wasted_timeout_ns);
+        stats_r->total_acquired += tally_get(&t->acquired);
+        stats_r->total_releases += tally_get(&t->releases);
+        stats_r->processing_workers += tally_get(&t->processing);
+        stats_r->waiting_workers += tally_get(&t->waiting);
+        stats_r->full_queues += tally_get(&t->full_queues);
+        stats_r->lock_mismatch += tally_get(&t->lock_mismatch);
+        stats_r->lock_while_waiting += tally_get(&t->lock_while_waiting);
+        stats_r->release_mismatch += tally_get(&t->release_mismatch);
+        stats_r->processed_count += tally_get(&t->processed);
+    }
+    stats_r->waiting_ns = stats_r->waiting_for_me_ns + stats_r->waiting_for_anyone_ns;
+}
+
+static void do_stats(struct conn *conn, const struct pc_request *req)
+{
+    struct pc_stats stats;
+    collect_stats(conn, &stats);
+    char *to = conn_reply_room(conn, PC_STATS_ROOM);
+    size_t len = pc_compose_stats(&stats, req->subject, to, PC_STATS_ROOM);
+    if (len)
+        conn_replied(conn, len);
+    else
+        reply(conn, PC_REPLY_WRONG_STAT);
+}
+
+static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
+{
+    static void (*const handlers[])(struct conn *, const struct pc_request *) = {
+        [PC_ACQ4ANY] = do_acquire,
+        [PC_ACQ4ME] = do_acquire,
+        [PC_RELEASE] = do_release,
+        [PC_STATS] = do_stats,
+    };
+    struct pc_request req;
+    size_t max_line = service_of(conn)->services->config.poolcounter_max_line;
+    switch (pc_parse_request(data, len, max_line, &req, used_r)) {
+    case PC_OK:
+        handlers[req.verb](conn, &req);
+        break;
+    case PC_MORE:
+        return CONSUMED_MORE;
+    case PC_BAD_COMMAND:
+        reply(conn, PC_REPLY_BAD_COMMAND);
+        break;
+    case PC_BAD_SYNTAX:
+        reply(conn, PC_REPLY_BAD_SYNTAX);
+        break;
+    case PC_LINE_TOO_LONG:
+        reply(conn, PC_REPLY_LINE_TOO_LONG);
+        conn_finish(conn, CLOSE_PROTOCOL);
+        return CONSUMED_LAST;
+    }
+    return CONSUMED_ONE;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void on_open(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    service_open_holder(conn, &s->holder);
+}
+
+static void on_close(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    for (uint32_t i = 0; i < s->lock_count; i++)
+        count_processed(conn, &s->locks[i]);
+    s->lock_count = 0;
+    if (s->waiter)
+        forget_wait(conn);
+    service_close_holder(conn, &s->holder);
+}
+
+static void service_free(struct service *service)
+{
+    struct pc_service *s = container_of(service, struct pc_service, service);
+    free(s->tallies);
+    free(s);
+}
+
+struct service *poolcounter_service_new(struct services *services)
+{
+    const struct services_config *config = &services->config;
+    struct pc_service *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->tallies = service_tallies_new(services->server->count, sizeof(*s->tallies));
+    if (!s->tallies) {
+        free(s);
+        return NULL;
+    }
+    s->service.verdict = on_verdict;
+    s->service.free = service_free;
+    s->service.protocol = (struct protocol){
+        .name = "poolcounter",
+        .session_size =
+            sizeof(struct pc_session) + config->poolcounter_max_locks * sizeof(struct pc_lock),
+        .open = on_open,
+        .consume = on_consume,
+        .expire = on_expire,
+        .close = on_close,
+        .max_connections = config->poolcounter_max_connections,
+        .request_max = config->poolcounter_max_line + 2, /* "\r" and one byte before "too long" */
+    };
+    return &s->service;
+}

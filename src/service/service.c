@@ -1,0 +1,159 @@
+/*
+ * service.c - the registry of protocols, the way of verdicts, and the collector.
+ *
+ * A verdict for a connection of this worker is told at once, one for another's travels there as a
+ * letter; both end in on_verdict, in the thread of the waiter's connection. A waiter whose holder
+ * is NULL has nobody any more to tell, and is only freed.
+ */
+#include "service/service.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct service *(*const registry[])(struct services *) = {
+    poolcounter_service_new,
+    counter_service_new,
+};
+
+_Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->protocols),
+               "each row has a protocol");
+
+/* The collector looks at so many buckets at a time, with a pause in between. */
+#define COLLECT_BUCKETS  128
+#define COLLECT_PAUSE_NS NS_PER_MS
+#define COLLECT_IDLE_NS  NS_PER_S
+
+void service_open_holder(struct conn *conn, struct holder *holder)
+{
+    holder_init(holder, conn_id(conn), conn_tag(conn));
+}
+
+static void on_verdict(struct mail *mail, void *reader)
+{
+    struct worker *worker = reader;
+    struct waiter *waiter = waiter_of(mail);
+    struct table *table = waiter->table;
+    if (waiter->holder) {
+        struct conn *conn = conn_by_tag(worker, waiter->tag);
+        CHECK(conn); /* closing it would have closed the holder */
+        service_of(conn)->verdict(conn, waiter);
+    }
+    table_waiter_free(table, waiter);
+}
+
+void service_deliver(struct worker *from, verdicts *out)
+{
+    struct mail *mail;
+    while ((mail = mail_list_take(out)) != NULL) {
+        unsigned to = conn_tag_worker(waiter_of(mail)->tag);
+        mail->deliver = on_verdict;
+        if (to == worker_number(from))
+            on_verdict(mail, from);
+        else
+            worker_post(worker_server(from)->workers[to], mail);
+    }
+}
+
+void service_close_holder(struct conn *conn, struct holder *holder)
+{
+    verdicts out;
+    mail_list_init(&out);
+    table_close(service_table(conn), holder, service_now(conn), &out);
+    service_deliver(conn_worker(conn), &out);
+}
+
+/* Runs a slice of a sweep, or waits for the next interval to begin. */
+static int64_t collect(struct chore *chore, struct moment now)
+{
+    struct services *s = container_of(chore, struct services, collector);
+    uint32_t interval = table_interval(s->table, now.unix_s);
+    if (!s->collecting) {
+        if (interval == s->collected_interval)
+            return now.mono_ns + COLLECT_IDLE_NS;
+        s->collected_interval = interval;
+        s->collector_walk = (struct table_walk){0};
+        s->collector_busy_ns = 0;
+        s->collecting = true;
+    }
+    uint64_t collected = 0;
+    int64_t begun_ns = clock_mono_ns();
+    bool over = table_collect(s->table, &s->collector_walk, now, COLLECT_BUCKETS, &collected);
+    s->collector_busy_ns += (uint64_t)(clock_mono_ns() - begun_ns);
+    tally_add(&s->collected, collected);
+    if (!over)
+        return now.mono_ns + COLLECT_PAUSE_NS;
+    s->collecting = false;
+    uint64_t us = s->collector_busy_ns / 1000;
+    tally_add(&s->collections, 1);
+    tally_add(&s->collections_us, us);
+    tally_sub(&s->last_collection_us, tally_get(&s->last_collection_us) - us);
+    return now.mono_ns + COLLECT_IDLE_NS;
+}
+
+void *service_tallies_new(size_t count, size_t size)
+{
+    CHECK(size % 64 == 0);
+    void *tallies = aligned_alloc(64, count * size);
+    if (tallies)
+        memset(tallies, 0, count * size);
+    return tallies;
+}
+
+struct services *services_new(const struct services_config *config, struct server *server,
+                              struct moment now)
+{
+    struct services *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->config = *config;
+    s->server = server;
+    s->started_ns = now.mono_ns;
+    s->table = table_new(&config->table);
+    if (!s->table)
+        goto no_memory;
+    for (size_t i = 0; i < ARRAY_SIZE(registry); i++) {
+        struct service *service = registry[i](s);
+        if (!service)
+            goto no_memory;
+        service->services = s;
+        service->protocol.service = service;
+        s->protocols[i] = &service->protocol;
+    }
+    s->collected_interval = table_interval(s->table, now.unix_s);
+    s->collector.run = collect;
+    if (!worker_add_chore(server->workers[0], &s->collector, now.mono_ns + COLLECT_IDLE_NS))
+        goto no_memory;
+    return s;
+
+no_memory:
+    s->collector.run = NULL;
+    services_free(&s);
+    return NULL;
+}
+
+void services_free(struct services **services)
+{
+    struct services *s = *services;
+    if (!s)
+        return;
+    *services = NULL;
+    if (s->collector.run)
+        worker_remove_chore(s->server->workers[0], &s->collector);
+    for (size_t i = 0; i < ARRAY_SIZE(s->protocols); i++) {
+        if (s->protocols[i]) {
+            struct service *service = s->protocols[i]->service;
+            service->free(service);
+        }
+    }
+    table_free(&s->table);
+    free(s);
+}
+
+struct protocol *services_protocol(struct services *services, const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(services->protocols); i++) {
+        if (strcmp(services->protocols[i]->name, name) == 0)
+            return services->protocols[i];
+    }
+    return NULL;
+}

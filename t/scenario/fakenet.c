@@ -1,0 +1,501 @@
+/*
+ * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
+ * a loop, streams and a clock that a script moves.
+ *
+ * It stands in for net/loop.c, net/stream.c and base/clock.c by defining their functions; the
+ * linker then leaves the real ones out. One worker, one thread, nothing happens but what a command
+ * says, so a run is the same each time. Commands come on standard input, one a line:
+ *
+ *     open NAME text|binary    a client connects
+ *     send NAME HEX            it sends bytes
+ *     eof NAME                 it shuts down its sending side
+ *     reset NAME               its connection breaks
+ *     window NAME N|all        it takes only N more bytes from now on
+ *     stubborn NAME            it will not close when the server has said its last
+ *     advance NANOSECONDS      both clocks go on; deadlines on the way fire in order
+ *     unix SECONDS             the wall clock jumps
+ *
+ * After each come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and `ok`, or
+ * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
+ */
+#include "net/listener.h"
+#include "service/service.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- clients ----------------------------------------------------------------------------- */
+
+struct client {
+    struct client *next;
+    char name[64];
+    struct protocol *protocol;
+    struct loop_io *io; /* set while the server watches it */
+    uint8_t *input;     /* sent, and not read yet */
+    size_t input_len, input_room;
+    size_t window;
+    bool ended, broken, stubborn, closed;
+};
+
+/* Streams find their client by its number, which serves as the descriptor. */
+static struct client **clients;
+static int client_count;
+static struct client *closing_order;
+
+static void append(uint8_t **data, size_t *len, size_t *room, const void *from, size_t add)
+{
+    if (*len + add > *room) {
+        *room = (*len + add) * 2;
+        *data = realloc(*data, *room);
+        CHECK(*data);
+    }
+    if (add)
+        memcpy(*data + *len, from, add);
+    *len += add;
+}
+
+/* ---- the clock --------------------------------------------------------------------------- */
+
+static struct moment now = {.mono_ns = 0, .unix_s = 1700000000};
+static int64_t unix_ns; /* what of a second has passed on the wall clock */
+
+struct moment clock_now(void)
+{
+    return now;
+}
+
+int64_t clock_mono_ns(void)
+{
+    return now.mono_ns;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
+
+struct loop {
+    struct loop_handlers handlers;
+    int64_t timer_at_ns;
+    bool soon, rung;
+};
+
+static struct loop *the_loop;
+
+struct loop *loop_new(const struct loop_handlers *handlers)
+{
+    the_loop = calloc(1, sizeof(*the_loop));
+    if (the_loop)
+        *the_loop = (struct loop){.handlers = *handlers, .timer_at_ns = INT64_MAX};
+    return the_loop;
+}
+
+void loop_free(struct loop **loop)
+{
+    free(*loop);
+    *loop = the_loop = NULL;
+}
+
+void loop_run(struct loop *loop)
+{
+    (void)loop;
+    CHECK(false); /* the script runs it */
+}
+
+void loop_stop(struct loop *loop)
+{
+    (void)loop;
+}
+
+void loop_ring(struct loop *loop)
+{
+    loop->rung = true;
+}
+
+void loop_timer_at(struct loop *loop, int64_t at_ns)
+{
+    loop->timer_at_ns = at_ns;
+}
+
+void loop_soon(struct loop *loop)
+{
+    loop->soon = true;
+}
+
+bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn,
+                 void *arg)
+{
+    *io = (struct loop_io){.loop = loop, .fn = fn, .arg = arg, .fd = fd, .wanted = wanted};
+    clients[fd]->io = io;
+    return true;
+}
+
+bool loop_io_want(struct loop_io *io, unsigned wanted)
+{
+    io->wanted = wanted;
+    return true;
+}
+
+void loop_io_remove(struct loop_io *io)
+{
+    if (io->loop)
+        clients[io->fd]->io = NULL;
+    io->loop = NULL;
+}
+
+/* What a client's descriptor is ready for, of what is wanted. */
+static unsigned readiness(const struct client *c)
+{
+    unsigned ready = 0;
+    if (!c->io)
+        return 0;
+    if (c->input_len || c->ended || c->broken)
+        ready |= LOOP_READ;
+    if (c->window || c->broken)
+        ready |= LOOP_WRITE;
+    return ready & c->io->wanted;
+}
+
+/* One turn: everything that is ready now, once. False: nothing was. */
+static bool turn(void)
+{
+    bool any = false;
+    for (int i = 0; i < client_count; i++) {
+        unsigned ready = readiness(clients[i]);
+        if (ready) {
+            clients[i]->io->fn(clients[i]->io->arg, ready);
+            any = true;
+        }
+    }
+    if (the_loop->rung) {
+        the_loop->rung = false;
+        the_loop->handlers.bell(the_loop->handlers.arg);
+        any = true;
+    }
+    if (the_loop->timer_at_ns <= now.mono_ns) {
+        the_loop->timer_at_ns = INT64_MAX;
+        the_loop->handlers.timer(the_loop->handlers.arg);
+        any = true;
+    }
+    if (the_loop->soon) {
+        the_loop->soon = false;
+        the_loop->handlers.soon(the_loop->handlers.arg);
+        any = true;
+    }
+    return any;
+}
+
+static void run_until_quiet(void)
+{
+    while (turn())
+        continue;
+}
+
+static void pass_time(int64_t ns)
+{
+    unix_ns += ns;
+    now.unix_s += unix_ns / NS_PER_S;
+    unix_ns %= NS_PER_S;
+    now.mono_ns += ns;
+}
+
+static void advance(int64_t ns)
+{
+    int64_t end_ns = now.mono_ns + ns;
+    run_until_quiet();
+    while (the_loop->timer_at_ns <= end_ns) {
+        pass_time(the_loop->timer_at_ns - now.mono_ns);
+        run_until_quiet();
+    }
+    pass_time(end_ns - now.mono_ns);
+    run_until_quiet();
+}
+
+/* ---- streams ----------------------------------------------------------------------------- */
+
+ssize_t stream_read(struct stream *stream, void *to, size_t room)
+{
+    struct client *c = clients[stream->fd];
+    if (c->broken)
+        return STREAM_ERROR;
+    if (!c->input_len)
+        return c->ended ? STREAM_END : STREAM_AGAIN;
+    size_t n = c->input_len < room ? c->input_len : room;
+    memcpy(to, c->input, n);
+    c->input_len -= n;
+    memmove(c->input, c->input + n, c->input_len);
+    return (ssize_t)n;
+}
+
+/* Tells what a client receives, at once: in the order in which the server writes. */
+static void tell_bytes(const char *name, const uint8_t *bytes, size_t len)
+{
+    if (name)
+        printf("recv %s ", name);
+    for (size_t i = 0; i < len; i++)
+        printf("%02x", bytes[i]);
+}
+
+ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
+{
+    struct client *c = clients[stream->fd];
+    if (c->broken)
+        return STREAM_ERROR;
+    size_t written = 0;
+    for (int i = 0; i < count && c->window > 0; i++) {
+        size_t n = pieces[i].iov_len < c->window ? pieces[i].iov_len : c->window;
+        tell_bytes(written ? NULL : c->name, pieces[i].iov_base, n);
+        if (c->window != SIZE_MAX)
+            c->window -= n;
+        written += n;
+    }
+    if (written)
+        printf("\n");
+    return written ? (ssize_t)written : STREAM_AGAIN;
+}
+
+/* A client that hears that nothing more will come closes, unless it is a stubborn one. */
+void stream_finish(struct stream *stream)
+{
+    struct client *c = clients[stream->fd];
+    c->ended = c->ended || !c->stubborn;
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->fd < 0)
+        return;
+    struct client *c = clients[stream->fd];
+    c->closed = true;
+    c->next = NULL;
+    struct client **end = &closing_order;
+    while (*end)
+        end = &(*end)->next;
+    *end = c;
+    stream->fd = -1;
+}
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+/* The reason counted since the last close was told. */
+static const char *reason_of(struct protocol *protocol)
+{
+    static uint64_t told[2][CLOSE_REASON_COUNT];
+    uint64_t *seen = told[strcmp(protocol->name, "counter") == 0];
+    for (int i = 0; i < CLOSE_REASON_COUNT; i++) {
+        if (seen[i] < atomic_load(&protocol->closed[i])) {
+            seen[i]++;
+            return close_reason_word((enum close_reason)i);
+        }
+    }
+    return "unopened";
+}
+
+static void tell_events(void)
+{
+    for (struct client *c = closing_order; c; c = c->next)
+        printf("closed %s %s\n", c->name, reason_of(c->protocol));
+    closing_order = NULL;
+}
+
+/* ---- commands ---------------------------------------------------------------------------- */
+
+static struct server server;
+static struct services *services;
+
+static struct client *find(const char *name)
+{
+    for (int i = client_count; name && i > 0; i--) {
+        if (strcmp(clients[i - 1]->name, name) == 0)
+            return clients[i - 1];
+    }
+    return NULL;
+}
+
+static const char *do_open(const char *name, const char *kind)
+{
+    if (!name || !kind || strlen(name) >= sizeof(clients[0]->name))
+        return "open NAME text|binary";
+    struct protocol *protocol =
+        services_protocol(services, strcmp(kind, "text") == 0 ? "poolcounter" : "counter");
+    struct client *c = calloc(1, sizeof(*c));
+    clients = realloc(clients, (size_t)(client_count + 1) * sizeof(struct client *));
+    CHECK(c && clients);
+    strcpy(c->name, name);
+    c->protocol = protocol;
+    c->window = SIZE_MAX;
+    clients[client_count++] = c;
+    struct stream stream = {.fd = client_count - 1};
+    worker_wake(server.workers[0]);
+    uint32_t open_now = atomic_fetch_add(&protocol->connections, 1) + 1;
+    if (protocol->max_connections && open_now > protocol->max_connections) {
+        atomic_fetch_sub(&protocol->connections, 1); /* as listener.c does */
+        atomic_fetch_add(&protocol->closed[CLOSE_REFUSED], 1);
+        stream_close(&stream);
+    } else {
+        (void)worker_open(server.workers[0], protocol, stream);
+    }
+    worker_settle(server.workers[0]);
+    return NULL;
+}
+
+static const char *do_send(struct client *c, const char *hex)
+{
+    if (!c || !hex || strlen(hex) % 2)
+        return "send NAME HEX";
+    for (; *hex; hex += 2) {
+        char digits[3] = {hex[0], hex[1], 0};
+        char *end;
+        uint8_t byte = (uint8_t)strtoul(digits, &end, 16);
+        if (*end)
+            return "not hexadecimal";
+        append(&c->input, &c->input_len, &c->input_room, &byte, 1);
+    }
+    return NULL;
+}
+
+/* Carries out a command; answers NULL, or what is wrong with it. */
+static const char *carry_out(char *line)
+{
+    char *save = NULL;
+    const char *verb = strtok_r(line, " \n", &save);
+    const char *first = strtok_r(NULL, " \n", &save);
+    const char *second = strtok_r(NULL, " \n", &save);
+    if (!verb || !first)
+        return "a command and its arguments";
+    if (strcmp(verb, "open") == 0)
+        return do_open(first, second);
+    if (strcmp(verb, "advance") == 0) {
+        advance(strtoll(first, NULL, 10));
+        return NULL;
+    }
+    if (strcmp(verb, "unix") == 0) {
+        now.unix_s = strtoll(first, NULL, 10);
+        unix_ns = 0;
+        return NULL;
+    }
+    struct client *c = find(first);
+    if (!c)
+        return "no such client";
+    if (strcmp(verb, "send") == 0)
+        return do_send(c, second);
+    if (strcmp(verb, "eof") == 0)
+        c->ended = true;
+    else if (strcmp(verb, "reset") == 0)
+        c->broken = true;
+    else if (strcmp(verb, "stubborn") == 0)
+        c->stubborn = true;
+    else if (strcmp(verb, "window") == 0 && second)
+        c->window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
+    else
+        return "no such command";
+    return NULL;
+}
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+struct argument {
+    const char *key;
+    uint64_t value;
+};
+
+static struct argument arguments[] = {
+    {"stats_interval", 86400},  {"buckets", 1000},
+    {"memory_limit", 64 << 20}, {"max_locks", 4},
+    {"max_line", 8192},         {"max_connections", 0},
+    {"output_buffer", 262144},  {"request_timeout", 30},
+    {"write_timeout", 30},      {"mono", 0},
+};
+
+static uint64_t value_of(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
+        if (strcmp(arguments[i].key, key) == 0)
+            return arguments[i].value;
+    }
+    CHECK(false);
+    return 0;
+}
+
+static bool take_argument(const char *text)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
+        size_t len = strlen(arguments[i].key);
+        if (strncmp(text, arguments[i].key, len) == 0 && text[len] == '=') {
+            arguments[i].value = strtoull(text + len + 1, NULL, 10);
+            return true;
+        }
+    }
+    fprintf(stderr, "fakenet: unknown argument %s\n", text);
+    return false;
+}
+
+static void start(void)
+{
+    now.mono_ns = (int64_t)value_of("mono");
+    server.limits = (struct server_limits){
+        .output_buffer = value_of("output_buffer"),
+        .request_timeout_ns = (int64_t)value_of("request_timeout") * NS_PER_S,
+        .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
+    };
+    server.count = 1;
+    server.workers[0] = worker_new(&server, 0);
+    CHECK(server.workers[0]);
+    struct services_config config = {
+        .table =
+            {
+                .buckets = value_of("buckets"),
+                .memory_limit = value_of("memory_limit"),
+                .stats_interval_s = (uint32_t)value_of("stats_interval"),
+                .hash_key = {.k0 = 1, .k1 = 2},
+            },
+        .counter_max_connections = (uint32_t)value_of("max_connections"),
+        .poolcounter_max_connections = (uint32_t)value_of("max_connections"),
+        .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
+        .poolcounter_max_line = value_of("max_line"),
+    };
+    services = services_new(&config, &server, now);
+    CHECK(services);
+}
+
+static void end(void)
+{
+    for (int i = 0; i < client_count; i++)
+        clients[i]->broken = true;
+    run_until_quiet();
+    for (int i = 0; i < client_count; i++)
+        CHECK(clients[i]->closed);
+    table_check(services->table);
+    services_free(&services);
+    worker_free(&server.workers[0]);
+    for (int i = 0; i < client_count; i++) {
+        free(clients[i]->input);
+        free(clients[i]);
+    }
+    free(clients);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        if (!take_argument(argv[i]))
+            return 2;
+    }
+    start();
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, stdin) > 0) {
+        const char *wrong = carry_out(line);
+        run_until_quiet();
+        table_check(services->table);
+        tell_events();
+        if (wrong)
+            printf("error %s\n", wrong);
+        else
+            printf("ok\n");
+        fflush(stdout);
+    }
+    free(line);
+    end();
+    return 0;
+}

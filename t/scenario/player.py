@@ -1,0 +1,747 @@
+"""Plays the stories of *.scn files (README.md has the format) against one server or another.
+
+A backend is what a story is played on: FakeBackend drives the program `fakenet`, which holds the
+daemon's services, engine and connections on a fake network with a clock that only moves when told;
+SocketBackend talks to a running server over TCP. The stories do not know which.
+"""
+
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
+import servers  # noqa: E402
+import wire  # noqa: E402
+
+SERVERS = ("fake", "ours", "poolcounterd", "yrmcds")
+DEFAULT_SERVERS = ("fake", "ours")
+MAX_EXPANDED = 1 << 24
+
+
+class BadScript(Exception):
+    """The script itself is wrong."""
+
+
+class Failed(AssertionError):
+    """The server did otherwise than the story says."""
+
+
+# --- reading scripts ---------------------------------------------------------------------------
+
+
+class Step:
+    """One line of a story; `tags` says how single servers differ from it."""
+
+    TAG = re.compile(r"\s+\[(only )?(%s)(?:: ([^\]]*))?\]$" % "|".join(SERVERS))
+
+    def __init__(self, path, number, line):
+        self.where = "%s:%d" % (os.path.basename(path), number)
+        self.tags = {}
+        self.only = set()
+        while True:
+            found = self.TAG.search(line)
+            if not found:
+                break
+            if found.group(1):
+                self.only.add(found.group(2))
+            else:
+                self.tags[found.group(2)] = (found.group(3) or "").strip()
+            line = line[: found.start()]
+        self.line = line.rstrip()
+
+    def for_server(self, server):
+        """The line as it is for `server`; None where it is left out."""
+        if self.only and server not in self.only:
+            return None
+        tag = self.tags.get(server)
+        if tag is None:
+            return self.line
+        if tag == "skip":
+            return None
+        if tag == "stop":
+            return "stop"
+        words = self.line.split(None, 2)
+        if len(words) < 2 or words[1] != "<":
+            raise BadScript("%s: only an answer can differ: %s" % (self.where, self.line))
+        if tag in ("quiet", "closed"):
+            return "%s %s" % (words[0], tag)
+        return "%s < %s" % (words[0], tag)
+
+
+class Story:
+    def __init__(self, path, title, headers):
+        self.path = path
+        self.title = title
+        self.steps = []
+        self.servers = DEFAULT_SERVERS
+        self.settings = {}
+        for key, value in headers:
+            self.header(key, value)
+
+    def header(self, key, value):
+        if key == "servers":
+            self.servers = tuple(value.split())
+            unknown = set(self.servers) - set(SERVERS)
+            if unknown:
+                raise BadScript("%s: unknown servers: %s" % (self.path, " ".join(unknown)))
+        else:
+            self.settings = dict(pair.split("=", 1) for pair in value.split())
+
+    @property
+    def name(self):
+        return "%s: %s" % (os.path.splitext(os.path.basename(self.path))[0], self.title)
+
+
+def read_stories(path):
+    """All stories of one file, in its order."""
+    stories, headers = [], []
+    with open(path, encoding="ascii") as f:
+        for number, raw in enumerate(f, 1):
+            line = raw.strip()
+            found = re.match(r"#\s*(servers|settings):\s*(.*)$", line)
+            if found:
+                if stories:
+                    stories[-1].header(*found.groups())
+                else:
+                    headers.append(found.groups())
+            elif line.startswith("story "):
+                stories.append(Story(path, line[len("story ") :].strip(), headers))
+            elif line and not line.startswith("#"):
+                if not stories:
+                    raise BadScript("%s:%d: a line before the first story" % (path, number))
+                stories[-1].steps.append(Step(path, number, raw.rstrip("\n").strip()))
+    titles = [story.title for story in stories]
+    if len(set(titles)) != len(titles):
+        raise BadScript("%s: two stories of one title" % path)
+    return stories
+
+
+def read_folder(folder):
+    stories = []
+    for file in sorted(os.listdir(folder)):
+        if file.endswith(".scn"):
+            stories += read_stories(os.path.join(folder, file))
+    return stories
+
+
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})|\\(.)|\{((?:[^{}*\\]|\\.)+)\*(\d+)\}", re.S)
+_LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"s": b" ", b"0": b"\0"}
+
+
+def decode(text):
+    r"""Bytes of a script's text: \xNN, \n \r \t \0, \s for a space, {ab*3} for ababab."""
+
+    def replace(found):
+        if found.group(1):
+            return bytes([int(found.group(1), 16)])
+        if found.group(2):
+            return _LETTERS.get(found.group(2), found.group(2))
+        count = int(found.group(4))
+        unit = _ESCAPE.sub(replace, found.group(3))
+        if len(unit) * count > MAX_EXPANDED:
+            raise BadScript("too long: %s" % text)
+        return unit * count
+
+    return _ESCAPE.sub(replace, text.encode("latin-1"))
+
+
+def parse_duration(text):
+    """Nanoseconds of 5s, 20ms, 3us, 999ns, 2m, 1h."""
+    found = re.fullmatch(r"(\d+)(ns|us|ms|s|m|h)", text)
+    if not found:
+        raise BadScript("no duration: %s" % text)
+    unit = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+    return int(found.group(1)) * unit[found.group(2)]
+
+
+# --- backends ----------------------------------------------------------------------------------
+
+
+class Connection:
+    """What the player knows of one connection: what came, and what binary answers are due."""
+
+    def __init__(self, name, kind):
+        self.name = name
+        self.kind = kind
+        self.buffer = bytearray()
+        self.closed = None  # None while open, else the reason ("" where the backend knows none)
+        self.ended = False  # the script ended it
+        self.due = []  # (opcode, opaque) of binary requests not yet answered
+        self.opaque = 0
+        self.held_back = b""  # bytes put aside with `|`
+        self.sent_at = 0  # clock at the last send
+
+
+class FakeBackend:
+    """The program `fakenet`, in lock-step over its standard input and output."""
+
+    server = "fake"
+    is_real = False
+
+    def __init__(self, program, settings):
+        argv = [program] if isinstance(program, str) else list(program)
+        self.child = subprocess.Popen(
+            argv + ["%s=%s" % pair for pair in settings.items()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        self.pending = b""
+        self.connections = {}
+        self.now = 0
+        self.journal = []  # (connection, piece) in the order in which pieces came
+
+    def _line(self):
+        until = time.monotonic() + wire.DEADLINE
+        fd = self.child.stdout.fileno()
+        while b"\n" not in self.pending:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([fd], [], [], left)[0]:
+                raise Failed("fakenet does not answer")
+            data = os.read(fd, 1 << 20)
+            if not data:
+                error = self.child.stderr.read().decode("utf-8", "replace")
+                raise Failed("fakenet ended (%s):\n%s" % (self.child.wait(), error[-6000:]))
+            self.pending += data
+        line, _, self.pending = self.pending.partition(b"\n")
+        return line.decode("latin-1")
+
+    def command(self, *words):
+        try:
+            self.child.stdin.write((" ".join(words) + "\n").encode("ascii"))
+            self.child.stdin.flush()
+        except BrokenPipeError:
+            pass  # its end is told by what it wrote
+        while True:
+            line = self._line()
+            verb, _, rest = line.partition(" ")
+            if verb == "ok":
+                return
+            if verb == "error":
+                raise Failed("fakenet: %s: %s" % (" ".join(words)[:80], rest))
+            name, _, value = rest.partition(" ")
+            conn = self.connections.get(name)
+            if verb == "recv" and conn:
+                conn.buffer += bytes.fromhex(value)
+                self.journal.append((conn, len(value) // 2))
+            elif verb == "closed" and conn:
+                conn.closed = value
+            elif verb not in ("stat", "info"):
+                raise Failed("fakenet says what nobody asked: %s" % line[:200])
+
+    def open(self, conn):
+        self.connections[conn.name] = conn
+        self.command("open", conn.name, conn.kind)
+
+    def send(self, conn, data):
+        # In pieces, as a line of any length is.
+        for at in range(0, len(data), 1 << 20):
+            self.command("send", conn.name, data[at : at + (1 << 20)].hex())
+
+    def end(self, conn, how):
+        self.command("reset" if how == "reset" else "eof", conn.name)
+
+    def window(self, conn, size):
+        self.command("window", conn.name, size)
+
+    def stubborn(self, conn):
+        self.command("stubborn", conn.name)
+
+    def advance(self, nanoseconds):
+        self.now += nanoseconds
+        self.command("advance", str(nanoseconds))
+
+    def unix(self, seconds):
+        self.command("unix", seconds)
+
+    def more(self, conn):
+        """Whether more has come; the fake has given all it has."""
+        return False
+
+    def settle(self):
+        pass
+
+    def finish(self):
+        """Ends it; it must end with 0 and without a word."""
+        try:
+            self.child.stdin.close()
+            error = self.child.stderr.read().decode("utf-8", "replace")
+            status = self.child.wait(wire.DEADLINE)
+        finally:
+            self.kill()
+        if status != 0 or "Sanitizer" in error or "runtime error" in error:
+            raise Failed("fakenet ended with %s:\n%s" % (status, error[-6000:]))
+
+    def kill(self):
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+        for stream in (self.child.stdin, self.child.stdout, self.child.stderr):
+            try:
+                stream.close()
+            except OSError:
+                pass
+
+
+class SocketBackend:
+    """A running server: `process` has its addresses, and its pid to see when it has settled."""
+
+    is_real = True
+
+    def __init__(self, process):
+        self.process = process
+        self.server = process.name
+        self.clients = {}
+        self.journal = None
+
+    @property
+    def now(self):
+        return time.monotonic_ns()
+
+    def open(self, conn):
+        address = self.process.text if conn.kind == "text" else self.process.binary
+        if address is None:
+            raise BadScript("%s does not speak %s" % (self.server, conn.kind))
+        self.clients[conn.name] = wire.Client(address)
+        self.settle()
+
+    def send(self, conn, data):
+        try:
+            self.clients[conn.name].send_reading(data)
+        except wire.Closed:
+            pass  # what it sent before it closed is what counts
+        except OSError:
+            pass
+
+    def end(self, conn, how):
+        client = self.clients[conn.name]
+        self._take(conn)
+        if how == "eof":
+            client.eof()
+        elif how == "reset":
+            client.reset()
+        else:
+            client.close()
+
+    def window(self, conn, size):
+        raise BadScript("a window can only be had on the fake")
+
+    def stubborn(self, conn):
+        pass  # a connection of this player's always is
+
+    def unix(self, seconds):
+        raise BadScript("unix time can only be set on the fake")
+
+    def advance(self, nanoseconds):
+        time.sleep(nanoseconds / 1e9)  # the clock of a real server moves by itself
+
+    def _take(self, conn):
+        client = self.clients[conn.name]
+        if client.sock.fileno() >= 0:
+            while not client.at_end and client.fill(0):
+                pass
+        conn.buffer += client.buffer
+        client.buffer.clear()
+        if client.at_end and conn.closed is None:
+            conn.closed = ""
+
+    def more(self, conn):
+        """Waits for more bytes or the end; false where neither came before the deadline."""
+        client = self.clients[conn.name]
+        had, was_closed = len(conn.buffer), conn.closed
+        self._take(conn)
+        if len(conn.buffer) > had or conn.closed != was_closed:
+            return True
+        if conn.closed is not None or client.sock.fileno() < 0:
+            return False
+        if not client.fill():
+            return False
+        self._take(conn)
+        return True
+
+    def settle(self):
+        servers.settle(self.process)
+
+    def look(self, conn):
+        """Takes what has come by now."""
+        self._take(conn)
+
+    def finish(self):
+        for client in self.clients.values():
+            client.close()
+
+    kill = finish
+
+
+# --- the player --------------------------------------------------------------------------------
+
+
+class Player:
+    """Plays one story on one backend."""
+
+    def __init__(self, story, backend):
+        self.story = story
+        self.backend = backend
+        self.connections = {}
+
+    def play(self):
+        server = self.backend.server
+        step = None
+        try:
+            for step in self.story.steps:
+                line = step.for_server(server)
+                if line is None:
+                    continue
+                if line == "stop":
+                    return
+                self.step(line)
+            step = None
+            self.check_nothing_left()
+        except (AssertionError, BadScript, OSError) as e:
+            if step is None:
+                raise Failed("%s [%s] at its end: %s" % (self.story.path, server, e)) from e
+            text = "%s [%s] %s\n  %s" % (step.where, server, step.line[:200], e)
+            raise Failed(text) from e
+
+    def check_nothing_left(self):
+        self.backend.settle()
+        for conn in self.connections.values():
+            if conn.ended:
+                continue
+            self.look(conn)
+            if conn.buffer:
+                raise Failed("%s has an answer more: %s" % (conn.name, show(conn.buffer)))
+
+    def look(self, conn):
+        if self.backend.is_real:
+            self.backend.look(conn)
+
+    def conn(self, name):
+        if name not in self.connections:
+            raise BadScript("no connection is named %s" % name)
+        return self.connections[name]
+
+    def step(self, line):
+        words = line.split()
+        if words[0] in ("text", "binary"):
+            for name in words[1:]:
+                self.open(name, words[0])
+        elif words[0] == "advance":
+            self.backend.advance(parse_duration(words[1]))
+        elif words[0] == "unix":
+            self.backend.unix(words[1])
+        elif words[0] == "in" and words[1] == "order:":
+            self.in_order(line.split(":", 1)[1])
+        elif words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn") and len(words) >= 2:
+            for name in words[:-1]:
+                getattr(self, "do_" + words[-1])(self.conn(name))
+        elif len(words) >= 2:
+            self.connection_step(words, line)
+        else:
+            raise BadScript("what is this?")
+
+    def connection_step(self, words, line):
+        conn, verb = self.conn(words[0]), words[1]
+        rest = line.split(None, 2)[2] if len(words) > 2 else ""
+        if verb == ">":
+            self.send(conn, self.request(conn, rest))
+        elif verb == ">>":
+            self.send(conn, decode(rest))
+        elif verb == "|":
+            conn.held_back += self.request(conn, rest)
+        elif verb == "split":
+            size, _, rest = rest.partition(" > ")
+            data = self.request(conn, rest.strip())
+            for at in range(0, len(data), int(size)):
+                self.send(conn, data[at : at + int(size)])
+        elif verb == "<":
+            self.expect(conn, rest)
+        elif verb == "closed":
+            self.do_closed(conn, rest)
+        elif verb == "window":
+            self.backend.window(conn, rest)
+        elif verb == "swallow":
+            self.swallow(conn, rest)
+        else:
+            raise BadScript("unknown verb %s" % verb)
+
+    # what the client does
+
+    def open(self, name, kind):
+        if name in self.connections:
+            raise BadScript("two connections of the name %s" % name)
+        conn = self.connections[name] = Connection(name, kind)
+        self.backend.open(conn)
+
+    def send(self, conn, data):
+        data, conn.held_back = conn.held_back + data, b""
+        conn.sent_at = self.backend.now
+        self.backend.send(conn, data)
+        self.backend.settle()
+
+    def request(self, conn, text):
+        if conn.kind == "text":
+            return decode(text) + b"\n"
+        return self.binary_request(conn, text)
+
+    def binary_request(self, conn, text):
+        words, fields = [], {}
+        for word in text.split():
+            key, sign, value = word.partition("=")
+            if sign and key in ("flags", "reserved", "body", "tail", "namelen", "bodylen"):
+                fields[key] = value
+            else:
+                words.append(word)
+        verb, args = words[0], words[1:]
+        if verb == "raw":
+            return bytes.fromhex("".join(args))
+        name_len = int(fields["namelen"]) if "namelen" in fields else None
+        name = decode(args[-1]) if args and verb in ("get", "acquire", "release") else b""
+        if "body" in fields:
+            body = bytes.fromhex(fields["body"])
+        elif verb == "get":
+            body = wire.get_body(name, name_len)
+        elif verb == "release":
+            body = wire.release_body(int(args[0], 0), name, name_len)
+        elif verb == "acquire":
+            body = wire.acquire_body(int(args[0], 0), int(args[1], 0), name, name_len)
+        else:
+            body = b""
+        opcode = int(args[0], 0) if verb == "opcode" else wire.OPCODES[verb]
+        body += bytes.fromhex(fields.get("tail", ""))
+        conn.opaque += 1
+        opaque = struct.pack(">HH", 0xBEEF, conn.opaque & 0xFFFF)
+        conn.due.append((opcode, opaque))
+        return wire.binary_request(
+            opcode,
+            body,
+            opaque,
+            flags=int(fields.get("flags", "0"), 0),
+            reserved=int(fields.get("reserved", "0"), 0),
+            body_len=int(fields["bodylen"], 0) if "bodylen" in fields else None,
+        )
+
+    def do_eof(self, conn):
+        self.end(conn, "eof")
+
+    def do_reset(self, conn):
+        self.end(conn, "reset")
+
+    def do_close(self, conn):
+        self.end(conn, "close")
+
+    def end(self, conn, how):
+        conn.ended = how != "eof"
+        self.backend.end(conn, how)
+        self.backend.settle()
+
+    def do_stubborn(self, conn):
+        self.backend.stubborn(conn)
+
+    # what the server does
+
+    def do_quiet(self, conn):
+        self.backend.settle()
+        self.look(conn)
+        if conn.buffer:
+            raise Failed("an answer came: %s" % show(conn.buffer))
+        if conn.closed is not None:
+            raise Failed("it was closed (%s)" % conn.closed)
+
+    def do_closed(self, conn, reason=""):
+        while conn.closed is None:
+            if not self.backend.more(conn):
+                raise Failed("still open")
+        if conn.buffer:
+            raise Failed("before it was closed there came %s" % show(conn.buffer))
+        if reason and not self.backend.is_real and conn.closed != reason:
+            raise Failed("closed for the reason %r" % conn.closed)
+
+    def swallow(self, conn, rest):
+        """Takes all complete answers so far without a look at them."""
+        self.backend.settle()
+        self.look(conn)
+        conn.buffer.clear()
+        conn.due.clear()
+
+    def expect(self, conn, text):
+        found = re.search(r"\s+after (\S+)$", text)
+        if found:
+            text = text[: found.start()]
+            delay = parse_duration(found.group(1))
+            self.wait_until(conn, delay)
+        if conn.kind == "text":
+            self.expect_line(conn, text)
+        else:
+            self.expect_binary(conn, text)
+        if found and self.backend.is_real and self.backend.server == "ours":
+            passed = self.backend.now - conn.sent_at
+            if passed < delay:
+                raise Failed("it came %.6f s early" % ((delay - passed) / 1e9))
+
+    def wait_until(self, conn, delay):
+        """On the fake: nothing may come a nanosecond before. A real server's time passes anyway."""
+        if self.backend.is_real:
+            return
+        ahead = conn.sent_at + delay - self.backend.now
+        if ahead < 1:
+            raise BadScript("that moment is over")
+        self.backend.advance(ahead - 1)
+        self.do_quiet(conn)
+        self.backend.advance(1)
+
+    def take_line(self, conn):
+        while b"\n" not in conn.buffer:
+            if not self.backend.more(conn):
+                raise Failed("no answer%s" % self.state(conn))
+            if conn.closed is not None and b"\n" not in conn.buffer:
+                raise Failed("no answer%s" % self.state(conn))
+        line, _, _ = bytes(conn.buffer).partition(b"\n")
+        del conn.buffer[: len(line) + 1]
+        return line
+
+    @staticmethod
+    def state(conn):
+        text = "; it was closed (%s)" % conn.closed if conn.closed is not None else ""
+        return text + ("; so far %s" % show(conn.buffer) if conn.buffer else "")
+
+    def expect_line(self, conn, text):
+        line = self.take_line(conn)
+        if text.startswith("~"):
+            if not re.fullmatch(text[1:].strip(), line.decode("latin-1")):
+                raise Failed("got %s" % show(line))
+        elif text == "(empty)":
+            if line != b"":
+                raise Failed("got %s" % show(line))
+        elif line != decode(text):
+            raise Failed("got %s" % show(line))
+
+    def take_reply(self, conn):
+        while True:
+            if len(conn.buffer) >= 12:
+                magic, opcode, status, reserved, length, opaque = wire.HEADER.unpack(
+                    bytes(conn.buffer[:12])
+                )
+                if magic != wire.MAGIC_REPLY or reserved != 0:
+                    raise Failed("no answer begins so: %s" % show(conn.buffer))
+                if len(conn.buffer) >= 12 + length:
+                    body = bytes(conn.buffer[12 : 12 + length])
+                    del conn.buffer[: 12 + length]
+                    return wire.Reply(opcode, status, opaque, body)
+            if not self.backend.more(conn):
+                raise Failed("no answer%s" % self.state(conn))
+
+    def expect_binary(self, conn, text):
+        words = text.split()
+        verb = words.pop(0)
+        opcode = int(words.pop(0), 0) if verb == "opcode" else wire.OPCODES.get(verb)
+        opaque = None
+        if words and words[-1].startswith("opaque="):
+            opaque = bytes.fromhex(words.pop()[len("opaque=") :])
+        if opcode is None:
+            raise BadScript("unknown answer %s" % verb)
+        if conn.due:
+            due_opcode, due_opaque = conn.due.pop(0)
+            if opaque is None:
+                opaque = due_opaque
+            if opcode != due_opcode and self.backend.server in ("fake", "ours"):
+                raise BadScript("the answer due is of opcode %#x" % due_opcode)
+        reply = self.take_reply(conn)
+        if reply.opcode != opcode or (opaque is not None and reply.opaque != opaque):
+            raise Failed("got %s, opaque %s awaited" % (show_reply(reply), opaque))
+        result = words.pop(0) if words else "ok"
+        if result == "error":
+            self.expect_error(reply, int(words[0], 0))
+        elif reply.status != wire.OK:
+            raise Failed("got %s" % show_reply(reply))
+        elif verb == "dump":
+            self.expect_dump(conn, reply, ([] if result == "ok" else [result]) + words)
+        elif verb == "stats":
+            self.expect_stats(reply, ([] if result == "ok" else [result]) + words)
+        elif words:
+            if wire.parse_number(reply) != int(words[0], 0):
+                raise Failed("got %s" % show_reply(reply))
+        elif reply.body:
+            raise Failed("got %s" % show_reply(reply))
+
+    @staticmethod
+    def expect_error(reply, status):
+        if reply.status != status or reply.body != wire.STATUS_TEXT[status]:
+            raise Failed("got %s" % show_reply(reply))
+
+    def expect_dump(self, conn, reply, words):
+        """`name=consumption/peak`, in any order, or `nothing`."""
+        found, first = [], reply
+        while True:
+            entry = wire.parse_dump(reply)
+            if entry is None:
+                break
+            found.append(entry)
+            reply = self.take_reply(conn)
+            if reply[:3] != first[:3]:
+                raise Failed("amid a Dump: %s" % show_reply(reply))
+        awaited = []
+        for word in words:
+            if word != "nothing":
+                name, _, numbers = word.rpartition("=")
+                consumption, _, peak = numbers.partition("/")
+                awaited.append((decode(name), int(consumption), int(peak)))
+        if sorted(found) != sorted(awaited):
+            raise Failed("got %s" % show(repr(sorted(found)).encode()))
+
+    @staticmethod
+    def expect_stats(reply, words):
+        """`name=value` or `name>value` of some; the published names must come first, in order."""
+        pairs = wire.parse_stats(reply)
+        names = [name for name, _ in pairs][: len(wire.STATS_NAMES)]
+        if names != wire.STATS_NAMES:
+            raise Failed("got the names %s" % names)
+        for word in words:
+            name, sign, value = re.fullmatch(r"([\w:]+)([=<>])(\d+)", word).groups()
+            got = int(dict(pairs)[name])
+            want = int(value)
+            if not {"=": got == want, "<": got < want, ">": got > want}[sign]:
+                raise Failed("got %s=%d" % (name, got))
+
+    def in_order(self, text):
+        """`a DONE; b LOCKED`: these answers, the next on each, came in this order."""
+        places = []
+        for part in text.split(";"):
+            name, _, answer = part.strip().partition(" ")
+            conn = self.conn(name)
+            if not self.backend.is_real:
+                places.append((self.place_of_next(conn), part.strip()))
+            self.expect(conn, answer.strip())
+        if places != sorted(places, key=lambda place: place[0]):
+            came = "; ".join(text for _, text in sorted(places, key=lambda place: place[0]))
+            raise Failed("they came in the order %s" % came)
+
+    def place_of_next(self, conn):
+        """Where in the journal the first byte not yet taken from `conn` stands."""
+        unread = len(conn.buffer)
+        for at in range(len(self.backend.journal) - 1, -1, -1):
+            owner, size = self.backend.journal[at]
+            if owner is conn:
+                unread -= size
+                if unread <= 0:
+                    # What is left of this piece may hold an answer taken before; then it counts.
+                    return at
+        raise Failed("no answer on %s" % conn.name)
+
+
+def show(data):
+    text = bytes(data[:300]).decode("latin-1").encode("unicode_escape").decode("ascii")
+    return text + ("... (%d bytes)" % len(data) if len(data) > 300 else "")
+
+
+def show_reply(reply):
+    return "opcode %#x, status %#x, opaque %s, body %s" % (
+        reply.opcode,
+        reply.status,
+        reply.opaque.hex(),
+        show(reply.body),
+    )

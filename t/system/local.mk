@@ -1,0 +1,21 @@
+# The real daemon over real sockets. -B: the source folder may be read-only.
+AM_PY_LOG_FLAGS = -B
+
+system_tests = \
+	t/system/test_process.py \
+	t/system/test_clients.py \
+	t/system/test_storm.py \
+	t/system/test_vanished.py \
+	t/system/test_sidebyside.py
+TESTS += $(system_tests)
+EXTRA_DIST += $(system_tests) \
+	t/system/conftest.py \
+	t/system/servers.py \
+	t/system/tap.py \
+	t/system/wire.py
+
+check_PROGRAMS += t/system/storm
+t_system_storm_SOURCES = t/system/storm.c
+# The storm itself is never built with a sanitizer: what it tests is another process.
+t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
+t_system_storm_LDFLAGS = -pthread

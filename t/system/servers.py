@@ -1,0 +1,382 @@
+"""Starts the daemon under test, and the two servers whose clients it takes over.
+
+Each server object knows its process, its addresses (`text` and `binary`, None where it has none)
+and its log, and ends with `stop`, which also judges how it went. Readiness is read from the log or
+found by connecting, never waited for by time.
+"""
+
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import wire
+
+COUNTERD = os.environ.get("COUNTERD", "")
+POOLCOUNTERD = "/usr/bin/poolcounterd"
+YRMCDSD = "/usr/sbin/yrmcdsd"
+TEXT_PORT = 7531  # what poolcounterd always binds, and counterd without arguments
+
+
+def have_counterd():
+    """
+    Whether there is a daemon to test: only where none is named are its tests skipped. One that is
+    named and not there must make them fail.
+    """
+    return bool(COUNTERD)
+
+
+def free_port(host="127.0.0.1"):
+    """
+    A port that was free a moment ago, for servers that cannot choose one themselves; below those
+    that the kernel gives to clients.
+    """
+    while True:
+        port = random.randrange(16000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind((host, port))
+                return port
+            except OSError:
+                pass
+
+
+def set_limit(name, soft, hard=None):
+    """A preexec function that sets a resource limit."""
+    return lambda: resource.setrlimit(name, (soft, soft if hard is None else hard))
+
+
+class Process:
+    """A child process whose stderr is collected by a thread."""
+
+    def __init__(self, argv, cwd=None, env=None, preexec=None, stdout=subprocess.DEVNULL):
+        self.argv = argv
+        self.lines = []
+        self.changed = threading.Condition()
+        full_env = dict(os.environ)
+        full_env.update(env or {})
+        self.child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=full_env,
+            preexec_fn=preexec,
+        )
+        self.pid = self.child.pid
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for raw in self.child.stderr:
+            with self.changed:
+                self.lines.append(raw.decode("utf-8", "replace").rstrip("\n"))
+                self.changed.notify_all()
+        with self.changed:
+            self.lines.append(None)
+            self.changed.notify_all()
+
+    @property
+    def log(self):
+        """What it has written so far."""
+        with self.changed:
+            return "\n".join(line for line in self.lines if line is not None)
+
+    def wait_log(self, pattern, deadline=None):
+        """Waits for a line of the log that matches; returns the match."""
+        until = time.monotonic() + (wire.DEADLINE if deadline is None else deadline)
+        seen = 0
+        with self.changed:
+            while True:
+                while seen < len(self.lines):
+                    line = self.lines[seen]
+                    seen += 1
+                    if line is None:
+                        log = "\n".join(x for x in self.lines if x is not None)
+                        raise AssertionError("ended before saying %r:\n%s" % (pattern, log))
+                    found = re.search(pattern, line)
+                    if found:
+                        return found
+                left = until - time.monotonic()
+                if left <= 0 or not self.changed.wait(left):
+                    if time.monotonic() >= until:
+                        log = "\n".join(x for x in self.lines if x is not None)
+                        raise wire.Timeout("no line %r in the log:\n%s" % (pattern, log))
+
+    def wait(self, deadline=None):
+        """Waits for its end; returns the exit status."""
+        try:
+            status = self.child.wait(wire.DEADLINE if deadline is None else deadline)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise wire.Timeout("still running: %s\n%s" % (self.argv, self.log)) from None
+        self.reader.join(wire.DEADLINE)
+        return status
+
+    def kill(self):
+        if self.child.poll() is None:
+            self.child.kill()
+            self.child.wait()
+
+    def is_running(self):
+        return self.child.poll() is None
+
+
+class Counterd(Process):
+    """The daemon under test, on ports of its own choice."""
+
+    name = "ours"
+
+    def __init__(self, *options, args=(), preexec=None, env=None, ready=True, prefix=()):
+        argv = list(prefix) + [COUNTERD]
+        chosen = {
+            "poolcounter.port": "0",
+            "counter.port": "0",
+            "counter.enable": "true",
+        }
+        for option in options:
+            key, _, value = option.partition("=")
+            chosen[key.strip()] = value
+        for key, value in chosen.items():
+            argv += ["-o", "%s=%s" % (key, value)]
+        super().__init__(argv + list(args), preexec=preexec, env=env)
+        self.is_expected_to_be_gone = False  # a test that ends it itself says so
+        self.text = self.text6 = self.binary = self.binary6 = None
+        if ready:
+            self.wait_ready()
+
+    def wait_ready(self):
+        try:
+            self.wait_log(r" info: ready\b")
+        except AssertionError:
+            self.kill()
+            raise
+        for service, host, port in re.findall(
+            r" info: (poolcounter|counter): listening on (\S+):(\d+)", self.log
+        ):
+            address = (host.strip("[]"), int(port))
+            kind = "text" if service == "poolcounter" else "binary"
+            which = kind + ("6" if ":" in address[0] else "")
+            if getattr(self, which) is None:
+                setattr(self, which, address)
+
+    def text_client(self, **kwargs):
+        return wire.TextClient(self.text or self.text6, **kwargs)
+
+    def binary_client(self, **kwargs):
+        return wire.BinaryClient(self.binary or self.binary6, **kwargs)
+
+    def check_log(self):
+        assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
+
+    def end_with(self, number):
+        """Sends a signal and returns the exit status."""
+        self.is_expected_to_be_gone = True
+        self.child.send_signal(number)
+        return self.wait()
+
+    def stop(self, status=0):
+        """SIGTERM; it must exit in order, and no sanitizer may have complained."""
+        if self.child.poll() is not None:
+            raise AssertionError(
+                "it had ended with %d:\n%s" % (self.child.returncode, self.log[-4000:])
+            )
+        self.child.send_signal(signal.SIGTERM)
+        got = self.wait()
+        self.check_log()
+        assert got == status, "exit status %d:\n%s" % (got, self.log[-4000:])
+
+    def cpu_seconds(self):
+        """Processor time it has used, user and system."""
+        with open("/proc/%d/stat" % self.pid) as f:
+            fields = f.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def status_field(self, field):
+        with open("/proc/%d/status" % self.pid) as f:
+            for line in f:
+                name, _, value = line.partition(":")
+                if name == field:
+                    return value.strip()
+        raise KeyError(field)
+
+    def resident_kib(self):
+        return int(self.status_field("VmRSS").split()[0])
+
+    def descriptors(self):
+        return len(os.listdir("/proc/%d/fd" % self.pid))
+
+
+class Poolcounterd(Process):
+    """Debian's poolcounterd. It always binds port 7531, so each gets a loopback address."""
+
+    name = "poolcounterd"
+    binary = None
+    _next_host = [os.getpid() % 200 * 250]
+
+    def __init__(self):
+        number = self._next_host[0] = self._next_host[0] + 1
+        host = "127.77.%d.%d" % (number // 250 % 250, number % 250 + 1)
+        super().__init__([POOLCOUNTERD, "-l", host])
+        self.text = (host, TEXT_PORT)
+        wait_listening(self, self.text)
+
+    @staticmethod
+    def is_installed():
+        return os.access(POOLCOUNTERD, os.X_OK)
+
+    def stop(self):
+        self.kill()
+
+
+class Yrmcdsd(Process):
+    """
+    Debian's yrmcdsd with its counter extension, on ports of its own. On a busy machine one of its
+    workers sometimes spins from the start and never sleeps; then another is started.
+    """
+
+    name = "yrmcds"
+    text = None
+
+    def __init__(self, stats_interval=86400, max_connections=0):
+        self.folder = tempfile.mkdtemp(prefix="yrmcds-")
+        port = free_port()
+        config = os.path.join(self.folder, "yrmcds.conf")
+        user = "root" if os.geteuid() == 0 else ""
+        with open(config, "w") as f:
+            if user:
+                f.write("user = root\ngroup = root\n")
+            f.write('virtual_ip = 127.0.0.1\ntemp_dir = "%s"\n' % self.folder)
+            f.write("port = %d\nrepl_port = %d\n" % (free_port(), free_port()))
+            f.write("buckets = 10000\nworkers = 2\ncounter.buckets = 10000\n")
+            f.write("counter.enable = true\ncounter.port = %d\n" % port)
+            f.write("counter.stat_interval = %d\n" % int(stats_interval))
+            f.write("counter.max_connections = %d\n" % int(max_connections))
+        self.binary = ("127.0.0.1", port)
+        for _ in range(10):
+            super().__init__([YRMCDSD, "-f", config])
+            wait_listening(self, self.binary)
+            try:
+                settle(self, 2)
+                return
+            except wire.Timeout:
+                super().kill()
+        raise AssertionError("yrmcdsd spins at every start")
+
+    @staticmethod
+    def is_installed():
+        return os.access(YRMCDSD, os.X_OK)
+
+    def kill(self):
+        super().kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def stop(self):
+        self.kill()
+
+
+def _hex_ipv4(host):
+    """An IPv4 address as /proc/net/tcp writes it."""
+    return "".join("%02X" % int(byte) for byte in reversed(host.split(".")))
+
+
+def wait_listening(process, address):
+    """
+    Waits until `address` is listened on, without connecting: yrmcdsd never sees the end of a
+    connection that is closed before it was accepted.
+    """
+    host, port = address
+    words = _hex_ipv4(host)
+    awaited = {"%s:%04X" % (words, port), "%s:%04X" % ("0" * 8, port), "%s:%04X" % ("0" * 32, port)}
+
+    def listens():
+        if not process.is_running():
+            raise AssertionError("%s ended at once:\n%s" % (process.argv, process.log))
+        return any(row[1] in awaited and row[3] == "0A" for row in _tcp_rows())
+
+    try:
+        wire.poll(listens, "%s listens" % process.argv[0])
+    except AssertionError:
+        process.kill()
+        raise
+
+
+def _tcp_rows():
+    """The kernel's TCP sockets: fields of /proc/net/tcp and tcp6."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table) as f:
+                rows = f.readlines()[1:]
+        except OSError:
+            continue
+        for row in rows:
+            yield row.split()
+
+
+# --- when a server has done all it was asked -----------------------------------------------------
+
+
+def _unread_by_server(addresses):
+    """Bytes that the kernel holds for the server, from clients to any of `addresses`."""
+    # The last eight digits are the address of IPv4 however the server listens.
+    wanted = {(_hex_ipv4(host), "%04X" % port) for host, port in addresses}
+    unread = 0
+    for fields in _tcp_rows():
+        host, _, port = fields[1].rpartition(":")
+        if (host[-8:], port) not in wanted:
+            continue
+        # A listener's queue are connections to accept; CLOSE_WAIT (08) is an end not yet seen.
+        unread += int(fields[4].rpartition(":")[2], 16)
+        if fields[3] == "08":
+            unread += 1
+    return unread
+
+
+def _thread_states(pid):
+    """Of the threads that serve: ours are named; a sanitizer's own thread wakes up now and then."""
+    states = []
+    folder = "/proc/%d/task" % pid
+    for task in os.listdir(folder):
+        with open("%s/%s/status" % (folder, task)) as f:
+            text = f.read()
+        name = re.search(r"^Name:\s+(.*)", text, re.M).group(1)
+        state = re.search(r"^State:\s+(\S)", text, re.M).group(1)
+        switches = re.findall(r"ctxt_switches:\s+(\d+)", text)
+        states.append((task, state, tuple(switches), name))
+    workers = [state for state in states if state[3].startswith("worker ")]
+    return sorted(workers or states)
+
+
+def settle(process, deadline=None):
+    """
+    Waits until the server has read everything sent to it and sleeps: all its threads idle in two
+    looks with no step between them. What it answers to what was sent is on its way back by then.
+    """
+    seen = {}
+
+    def is_idle():
+        addresses = [a for a in (process.text, process.binary) if a is not None]
+        try:
+            seen["before"] = _thread_states(process.pid)
+            if any(state[1] not in "S" for state in seen["before"]):
+                return not process.is_running() or seen["before"][0][1] == "Z"
+            seen["unread"] = _unread_by_server(addresses)
+            if seen["unread"]:
+                return False
+            seen["after"] = _thread_states(process.pid)
+            return seen["after"] == seen["before"]
+        except FileNotFoundError:
+            return True  # it is gone, or just going
+
+    try:
+        wire.poll(is_idle, "the server has done all it was asked", deadline)
+    except wire.Timeout as e:
+        raise wire.Timeout("%s; %s" % (e, seen)) from None

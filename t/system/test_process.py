@@ -1,0 +1,390 @@
+"""The daemon as a process: its command line, exit statuses, signals, listeners and privileges."""
+
+import os
+import pwd
+import re
+import resource
+import signal
+import socket
+import subprocess
+
+import tap
+import pytest
+
+import servers
+import wire
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+
+def run(*args, preexec=None):
+    """Runs the daemon to its end: (status, stdout, stderr)."""
+    done = subprocess.run(
+        [servers.COUNTERD, *args],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=wire.DEADLINE,
+        preexec_fn=preexec,
+        check=False,
+    )
+    out, err = done.stdout.decode(), done.stderr.decode()
+    assert "Sanitizer" not in err and "runtime error" not in err, err
+    return done.returncode, out, err
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text):
+        path = tmp_path / "counter.conf"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+# --- the command line ------------------------------------------------------------------------
+
+
+def test_h_prints_usage_and_every_option_key():
+    status, out, err = run("-h")
+    assert status == 0
+    assert "counterd" in out and err == ""
+    for key in (
+        "counter.enable",
+        "counter.port",
+        "counter.max_connections",
+        "counter.buckets",
+        "counter.stats_interval",
+        "counter.listen",
+        "counter.memory_limit",
+        "counter.threads",
+        "poolcounter.enable",
+        "poolcounter.port",
+        "poolcounter.listen",
+        "poolcounter.max_connections",
+        "poolcounter.max_locks",
+        "poolcounter.max_line",
+    ):
+        assert key in out, key
+
+
+def test_capital_v_prints_the_version():
+    status, out, err = run("-V")
+    assert status == 0
+    assert re.search(r"counterd\D* \d+\.\d+", out)
+    assert err == ""
+
+
+def test_t_accepts_a_good_configuration(config):
+    path = config("counter.enable = true\ncounter.port = 0 # any\n\npoolcounter.port = 0\n")
+    status, _, err = run("-t", "-f", path)
+    assert status == 0, err
+
+
+def test_t_names_file_line_and_nearest_key(config):
+    path = config("counter.enable = true\ncounter.prot = 11215\n")
+    status, out, err = run("-t", "-f", path)
+    assert status == 2
+    text = out + err
+    assert path in text and re.search(r"\b2\b", text)
+    assert "counter.prot" in text and "counter.port" in text
+
+
+def test_an_unknown_key_in_the_file_starts_nothing(config):
+    path = config("poolcounter.port = 0\npoolcounter.max_lock = 4\n")
+    status, _, err = run("-f", path)
+    assert status == 2
+    assert "poolcounter.max_lock" in err and "poolcounter.max_locks" in err
+    assert "info: ready" not in err
+
+
+def test_an_unknown_key_on_the_command_line_names_the_nearest():
+    status, _, err = run("-o", "counter.thread=3")
+    assert status == 2
+    assert "counter.threads" in err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "counter.port=65536",
+        "counter.port=-1",
+        "counter.port=http",
+        "counter.port=",
+        "counter.enable=maybe",
+        "counter.threads=x",
+        "poolcounter.max_locks=0",
+        "counter.stats_interval=0",
+        "counter.memory_limit=much",
+        "counter.listen=nowhere.invalid/",
+    ],
+)
+def test_a_bad_value_is_refused(option):
+    status, _, err = run("-o", option)
+    assert status == 2, err
+    assert option.split("=")[0] in err
+
+
+def test_an_option_without_a_value_is_refused():
+    status, _, err = run("-o", "counter.port")
+    assert status == 2
+    assert "counter.port" in err
+
+
+def test_an_option_given_twice_in_the_file_is_refused(config):
+    path = config("counter.port = 0\ncounter.port = 0\n")
+    status, _, err = run("-t", "-f", path)
+    assert status == 2
+    assert path in err and "counter.port" in err
+
+
+def test_an_unknown_flag_is_refused_with_a_hint():
+    status, _, err = run("-x")
+    assert status == 2
+    assert err
+
+
+def test_an_unreadable_file_is_refused(tmp_path):
+    path = str(tmp_path / "absent.conf")
+    status, _, err = run("-f", path)
+    assert status == 2
+    assert path in err
+
+
+def test_a_folder_is_no_configuration(tmp_path):
+    status, _, err = run("-f", str(tmp_path))
+    assert status == 2
+    assert str(tmp_path) in err
+
+
+@pytest.mark.parametrize("address", ["nonsense", "999.1.1.1", "::zz", ""])
+def test_a_bad_address_for_l_ends_with_1(address):
+    status, _, err = run("-l", address)
+    assert status == 1, err
+    assert err
+
+
+def test_a_yrmcds_file_is_taken_and_its_other_keys_named_once(start, config):
+    path = config(
+        'user = %s\nport = 11211\nvirtual_ip = 127.0.0.1\nlog.threshold = info\n'
+        'temp_dir = "/var/tmp"\nworkers = 10\ncounter.stat_interval = 3600\n'
+        % pwd.getpwuid(os.geteuid()).pw_name
+    )
+    daemon = start(args=["-f", path])
+    with daemon.binary_client() as client:
+        assert client.noop() == wire.OK
+    notices = [line for line in daemon.log.splitlines() if "virtual_ip" in line]
+    assert len(notices) == 1 and "repl" not in notices[0]
+
+
+def test_both_spellings_of_the_interval_are_one_option(config):
+    path = config("counter.stat_interval = 60\ncounter.stats_interval = 60\n")
+    status, _, err = run("-t", "-f", path)
+    assert status == 2, err
+
+
+# --- listening -------------------------------------------------------------------------------
+
+
+def test_a_port_in_use_ends_with_2_and_says_which():
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        status, _, err = run(
+            "-o", "poolcounter.port=%d" % port, "-o", "poolcounter.listen=127.0.0.1"
+        )
+    assert status == 2
+    assert str(port) in err and "in use" in err
+    assert "info: ready" not in err
+
+
+def test_two_daemons_cannot_share_a_port(start):
+    first = start()
+    status, _, err = run(
+        "-o", "counter.enable=true",
+        "-o", "poolcounter.port=0",
+        "-o", "counter.listen=127.0.0.1",
+        "-o", "counter.port=%d" % first.binary[1],
+    )  # fmt: skip
+    assert status == 2 and "in use" in err
+
+
+def test_both_protocols_are_served_on_both_families(start):
+    daemon = start()
+    assert daemon.text and daemon.binary
+    with wire.TextClient(daemon.text) as a, wire.BinaryClient(daemon.binary) as b:
+        assert a.ask("ACQ4ME k 1 2 0") == "LOCKED"
+        assert b.get(b"k") == 1
+    if daemon.text6 is None:
+        pytest.skip("no IPv6 here")
+    with wire.TextClient(daemon.text6) as a, wire.BinaryClient(daemon.binary6) as b:
+        assert a.ask("ACQ4ME k6 1 2 0") == "LOCKED"
+        assert b.get(b"k6") == 1
+
+
+def test_l_sets_the_address_of_every_listener(start):
+    daemon = start(args=["-l", "127.0.0.9"])
+    assert daemon.text[0] == daemon.binary[0] == "127.0.0.9"
+    assert daemon.text6 is None and daemon.binary6 is None
+    with wire.TextClient(daemon.text) as a:
+        assert a.ask("RELEASE") == "NOT_LOCKED"
+
+
+def test_a_protocol_that_is_not_enabled_is_not_served(start):
+    daemon = start("counter.enable=false")
+    assert daemon.binary is None and daemon.text
+    daemon = start("poolcounter.enable=false")
+    assert daemon.text is None and daemon.binary
+
+
+def test_without_arguments_it_is_poolcounterd():
+    for host in ("127.0.0.1", "0.0.0.0"):
+        with socket.socket() as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                s.bind((host, servers.TEXT_PORT))
+            except OSError:
+                pytest.skip("port %d is in use" % servers.TEXT_PORT)
+    # No file of the machine's may be read for this; the one there would change what is meant.
+    if os.path.exists("/etc/counter.conf"):
+        pytest.skip("/etc/counter.conf exists")
+    daemon = servers.Process([servers.COUNTERD])
+    try:
+        daemon.wait_log(r" info: ready\b")
+        with wire.TextClient(("127.0.0.1", servers.TEXT_PORT)) as client:
+            assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
+            assert client.ask("RELEASE k") == "RELEASED"
+        if "[::1]:%d" % servers.TEXT_PORT in daemon.log:
+            with wire.TextClient(("::1", servers.TEXT_PORT)) as client:
+                assert client.ask("RELEASE k") == "NOT_LOCKED"
+        assert "counter: listening" not in daemon.log.replace("poolcounter: listening", "")
+        daemon.child.send_signal(signal.SIGTERM)
+        assert daemon.wait() == 0
+    finally:
+        daemon.kill()
+
+
+def test_connections_are_kept_alive(start):
+    """Keepalive is on for what it accepts: a timer is seen on the server's side."""
+    daemon = start()
+    with daemon.text_client() as client, daemon.binary_client() as binary:
+        client.ask("RELEASE")
+        binary.noop()
+        for one in (client, binary):
+            port = one.sock.getpeername()[1]
+            out = subprocess.run(
+                ["ss", "-Htno", "sport = :%d" % port],
+                capture_output=True,
+                timeout=wire.DEADLINE,
+                check=False,
+            ).stdout.decode()
+            if not out:
+                pytest.skip("ss shows nothing")
+            assert "timer:(keepalive" in out, out
+
+
+# --- the process -----------------------------------------------------------------------------
+
+
+def busy_clients(daemon):
+    """A holder and a waiter of each sort, and one amid a request."""
+    holder, waiter, partial = (daemon.text_client() for _ in range(3))
+    binary = daemon.binary_client()
+    assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
+    waiter.say("ACQ4ME k 1 9 3600")
+    wire.poll(lambda: holder.stat("waiting_workers") == 1, "one waits")
+    partial.send(b"ACQ4ME k 1")
+    assert binary.acquire(3, 9, b"k") == wire.OK
+    return holder, waiter, partial, binary
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
+def test_a_signal_ends_it_in_order_whoever_holds_and_waits(start, number):
+    daemon = start("counter.threads=2")
+    clients = busy_clients(daemon)
+    assert daemon.end_with(number) == 0
+    for client in clients:
+        assert client.wait_closed() == b"", "an end is no answer"
+        client.close()
+
+
+def test_a_second_signal_ends_it_at_once(start):
+    """However long the orderly end takes; the second signal may also come too late for it."""
+    daemon = start()
+    clients = busy_clients(daemon)
+    daemon.is_expected_to_be_gone = True
+    daemon.child.send_signal(signal.SIGSTOP)
+    daemon.child.send_signal(signal.SIGTERM)
+    daemon.child.send_signal(signal.SIGINT)
+    daemon.child.send_signal(signal.SIGCONT)
+    status = daemon.wait()
+    assert status in (0, 1, 128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM,
+                      -signal.SIGINT), status  # fmt: skip
+    for client in clients:
+        client.wait_closed()
+        client.close()
+
+
+def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
+    path = tmp_path / "counterd.pid"
+    daemon = start("pid_file=%s" % path)
+    assert int(path.read_text()) == daemon.pid
+    assert daemon.end_with(signal.SIGTERM) == 0
+    assert not path.exists()
+
+
+def test_a_pid_file_that_cannot_be_written_stops_the_start(tmp_path):
+    path = str(tmp_path / "absent" / "counterd.pid")
+    status, _, err = run("-o", "poolcounter.port=0", "-o", "pid_file=%s" % path)
+    assert status == 2
+    assert path in err
+
+
+def test_as_root_it_becomes_the_user_it_is_told(start):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    try:
+        nobody = pwd.getpwnam("nobody")
+    except KeyError:
+        pytest.skip("there is no user nobody")
+    daemon = start("user=nobody")
+    assert daemon.status_field("Uid").split() == [str(nobody.pw_uid)] * 4
+    assert daemon.status_field("Gid").split() == [str(nobody.pw_gid)] * 4
+    groups = set(daemon.status_field("Groups").split())
+    assert "0" not in groups
+    assert int(daemon.status_field("CapEff"), 16) == 0
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
+
+
+def test_an_unknown_user_stops_the_start():
+    status, _, err = run("-o", "poolcounter.port=0", "-o", "user=no-such-user-here")
+    assert status == 2
+    assert "no-such-user-here" in err
+
+
+def test_the_descriptor_limit_is_raised_to_what_is_allowed(start):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard != resource.RLIM_INFINITY and hard < 512:
+        pytest.skip("the hard limit is low already")
+    daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, 256, hard))
+    with open("/proc/%d/limits" % daemon.pid) as f:
+        line = next(row for row in f if row.startswith("Max open files"))
+    soft_now, hard_now = line.split()[3:5]
+    assert soft_now == hard_now
+
+
+def test_a_closed_stdin_and_stdout_do_no_harm(start):
+    def close_both():
+        os.close(0)
+        os.close(1)
+
+    daemon = start(preexec=close_both)
+    with daemon.text_client() as client, daemon.binary_client() as binary:
+        assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
+        assert binary.get(b"k") == 1
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

@@ -1,0 +1,36 @@
+"""Many clients of both protocols on a few names, with an observer who counts (storm.c)."""
+
+import os
+import random
+import subprocess
+
+import tap
+import pytest
+
+import wire
+
+STORM = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "system", "storm")
+
+
+@pytest.mark.parametrize("threads", [4])
+def test_a_storm_of_clients_never_exceeds_a_limit_and_leaves_all_free(start, threads):
+    seconds = int(os.environ.get("T_STORM_SECONDS") or wire.scaled(20, 10))
+    seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
+    daemon = start("counter.threads=%d" % threads)
+    host, text_port = daemon.text
+    done = subprocess.run(
+        [STORM, host, str(text_port), str(daemon.binary[1]), str(seconds), str(seed)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=seconds + 120,
+        check=False,
+    )
+    print(done.stdout.decode())
+    assert done.returncode == 0, done.stdout.decode()
+    with daemon.binary_client() as client:
+        wire.poll(lambda: int(dict(client.stats())["curr_connections"]) == 1, "all others are gone")
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

@@ -1,0 +1,403 @@
+"""Both protocols as a client sees them, written from their specifications alone.
+
+Nothing here shares code with the daemon: bytes are composed and taken apart by this module, so a
+mistake in the daemon's codec cannot hide in the tests. The clients block, and every wait of theirs
+has a deadline.
+"""
+
+import errno
+import os
+import select
+import socket
+import struct
+import time
+from collections import namedtuple
+
+MAGIC_REQUEST = 0x90
+MAGIC_REPLY = 0x91
+HEADER = struct.Struct(">BBBBI4s")
+
+NOOP, GET, ACQUIRE, RELEASE, STATS, DUMP = 0x00, 0x01, 0x02, 0x03, 0x10, 0x11
+OPCODES = {
+    "noop": NOOP,
+    "get": GET,
+    "acquire": ACQUIRE,
+    "release": RELEASE,
+    "stats": STATS,
+    "dump": DUMP,
+}
+
+OK, NOT_FOUND, INVALID = 0x00, 0x01, 0x04
+NOT_AVAILABLE, NOT_ACQUIRED = 0x21, 0x22
+UNKNOWN_COMMAND, OUT_OF_MEMORY = 0x81, 0x82
+STATUS_TEXT = {
+    NOT_FOUND: b"Not found",
+    INVALID: b"Invalid arguments",
+    NOT_AVAILABLE: b"Resource not available",
+    NOT_ACQUIRED: b"Not acquired",
+    UNKNOWN_COMMAND: b"Unknown command",
+    OUT_OF_MEMORY: b"Out of memory",
+}
+
+# The names that the counter extension's Stats has, in its order.
+STATS_NAMES = [
+    "objects",
+    "total_objects",
+    "used_memory",
+    "conflicts",
+    "gc_count",
+    "last_gc_elapsed",
+    "total_gc_elapsed",
+    "curr_connections",
+    "total_connections",
+    "command:noop",
+    "command:get",
+    "command:acquire",
+    "command:release",
+    "command:stats",
+    "command:dump",
+]
+
+Reply = namedtuple("Reply", "opcode status opaque body")
+Counter = namedtuple("Counter", "consumption peak")
+
+
+def _is_slow():
+    """Whether the daemon under test runs under a sanitizer (or T_SLOW says to take time)."""
+    said = os.environ.get("T_SLOW", "")
+    if said:
+        return said != "0"
+    try:
+        with open(os.environ["COUNTERD"], "rb") as program:
+            content = program.read()
+    except (KeyError, OSError):
+        return False
+    return b"__tsan_init" in content or b"__asan_init" in content
+
+
+SLOW = _is_slow()
+DEADLINE = 40.0 if SLOW else 10.0
+
+
+def scaled(count, slow_count):
+    """How many of something: `count` plainly, `slow_count` under a sanitizer."""
+    return slow_count if SLOW else count
+
+
+class Timeout(AssertionError):
+    """The peer did not answer before the deadline."""
+
+
+class Closed(AssertionError):
+    """The peer closed the connection (or reset it) where an answer was due."""
+
+
+class Malformed(AssertionError):
+    """What came is no message of the protocol."""
+
+
+# --- the binary protocol ---------------------------------------------------------------------
+
+
+def binary_request(opcode, body=b"", opaque=b"\0\0\0\0", flags=0, reserved=0, body_len=None):
+    """A request; `body_len` announces another length than the body has."""
+    length = len(body) if body_len is None else body_len
+    return HEADER.pack(MAGIC_REQUEST, opcode, flags, reserved, length, opaque) + body
+
+
+def get_body(name, name_len=None):
+    return struct.pack(">H", len(name) if name_len is None else name_len) + name
+
+
+def release_body(units, name, name_len=None):
+    return struct.pack(">I", units) + get_body(name, name_len)
+
+
+def acquire_body(units, maximum, name, name_len=None):
+    return struct.pack(">II", units, maximum) + get_body(name, name_len)
+
+
+def parse_number(reply):
+    if len(reply.body) != 4:
+        raise Malformed("a number of %d bytes: %r" % (len(reply.body), reply))
+    return struct.unpack(">I", reply.body)[0]
+
+
+def parse_dump(reply):
+    """(name, consumption, peak) of one Dump reply; None for the one that ends it."""
+    if reply.body == b"":
+        return None
+    if len(reply.body) < 10:
+        raise Malformed("a Dump reply of %d bytes: %r" % (len(reply.body), reply))
+    consumption, peak, name_len = struct.unpack(">IIH", reply.body[:10])
+    name = reply.body[10:]
+    if len(name) != name_len or name_len == 0:
+        raise Malformed("a Dump name of %d bytes, %d announced" % (len(name), name_len))
+    return name, consumption, peak
+
+
+def parse_stats(reply):
+    """The (name, value) pairs of a Stats reply, in their order."""
+    pairs, body = [], reply.body
+    while body:
+        if len(body) < 4:
+            raise Malformed("bytes at the end of Stats: %r" % body)
+        name_len, value_len = struct.unpack(">HH", body[:4])
+        if len(body) < 4 + name_len + value_len:
+            raise Malformed("a Stats pair runs past the body: %r" % body)
+        name = body[4 : 4 + name_len].decode("ascii")
+        value = body[4 + name_len : 4 + name_len + value_len].decode("ascii")
+        pairs.append((name, value))
+        body = body[4 + name_len + value_len :]
+    return pairs
+
+
+# --- clients ---------------------------------------------------------------------------------
+
+
+class Client:
+    """One TCP connection with a buffer of what came and was not yet asked for."""
+
+    def __init__(self, address, deadline=None, rcvbuf=None, source=None):
+        self.deadline = DEADLINE if deadline is None else deadline
+        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.sock = socket.socket(family, socket.SOCK_STREAM)
+        if rcvbuf is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        self.sock.settimeout(self.deadline)
+        if source is not None:
+            self.sock.bind((source, 0))
+        self.sock.connect(address)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.buffer = bytearray()
+        self.at_end = False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def fileno(self):
+        return self.sock.fileno()
+
+    def send(self, data):
+        """Sends all of it, reading nothing meanwhile."""
+        self.sock.settimeout(self.deadline)
+        try:
+            self.sock.sendall(data)
+        except socket.timeout:
+            raise Timeout("the server took no more bytes") from None
+        except OSError as e:
+            if e.errno in (errno.EPIPE, errno.ECONNRESET):
+                raise Closed("the server had closed: %s" % e) from None
+            raise
+
+    def send_reading(self, data):
+        """Sends all of it, taking answers into the buffer meanwhile (for long pipelines)."""
+        view, until = memoryview(data), time.monotonic() + self.deadline
+        self.sock.setblocking(False)
+        while view:
+            left = until - time.monotonic()
+            readable, writable, _ = select.select([self.sock], [self.sock], [], max(left, 0))
+            if not readable and not writable:
+                raise Timeout("the server neither reads nor writes")
+            if readable:
+                self._fill_once()
+                if self.at_end:
+                    raise Closed("the server closed amid a pipeline")
+            if writable:
+                try:
+                    view = view[self.sock.send(view) :]
+                except BlockingIOError:
+                    pass
+            until = time.monotonic() + self.deadline
+
+    def _fill_once(self):
+        try:
+            data = self.sock.recv(262144)
+        except BlockingIOError:
+            return
+        except OSError as e:
+            if e.errno not in (errno.ECONNRESET, errno.EPIPE):
+                raise
+            data = b""
+        if data:
+            self.buffer += data
+        else:
+            self.at_end = True
+
+    def fill(self, seconds=None):
+        """Waits up to `seconds` for more bytes or the end; false where neither came."""
+        if self.at_end:
+            return True
+        wait = self.deadline if seconds is None else seconds
+        if not select.select([self.sock], [], [], wait)[0]:
+            return False
+        self.sock.setblocking(False)
+        self._fill_once()
+        return True
+
+    def take(self, count):
+        """The next `count` bytes."""
+        until = time.monotonic() + self.deadline
+        while len(self.buffer) < count:
+            if self.at_end:
+                raise Closed("closed after %r" % bytes(self.buffer[:200]))
+            if not self.fill(max(until - time.monotonic(), 0)):
+                raise Timeout("%d bytes awaited, got %r" % (count, bytes(self.buffer[:200])))
+        data = bytes(self.buffer[:count])
+        del self.buffer[:count]
+        return data
+
+    def is_silent(self):
+        """Whether nothing has come, neither bytes nor the end, as of now."""
+        self.fill(0)
+        return not self.buffer and not self.at_end
+
+    def wait_closed(self):
+        """Waits for the server's end of the connection; returns the bytes that came before it."""
+        until = time.monotonic() + self.deadline
+        while not self.at_end:
+            if not self.fill(max(until - time.monotonic(), 0)):
+                raise Timeout("still open; got %r" % bytes(self.buffer[:200]))
+        data = bytes(self.buffer)
+        self.buffer.clear()
+        return data
+
+    def eof(self):
+        """Shuts down the sending side."""
+        self.sock.shutdown(socket.SHUT_WR)
+
+    def reset(self):
+        """Ends with RST, whatever is under way."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.sock.close()
+
+    def close(self):
+        self.sock.close()
+
+
+class TextClient(Client):
+    """A client of the PoolCounter protocol."""
+
+    def line(self):
+        """The next answer line, without its line end."""
+        until = time.monotonic() + self.deadline
+        while b"\n" not in self.buffer:
+            if self.at_end:
+                raise Closed("closed after %r" % bytes(self.buffer[:200]))
+            if not self.fill(max(until - time.monotonic(), 0)):
+                raise Timeout("a line awaited, got %r" % bytes(self.buffer[:200]))
+        end = self.buffer.index(b"\n")
+        line = bytes(self.buffer[:end]).decode("latin-1")
+        del self.buffer[: end + 1]
+        return line
+
+    def say(self, line):
+        self.send(line.encode("latin-1") + b"\n")
+
+    def ask(self, line):
+        self.say(line)
+        return self.line()
+
+    def stat(self, name):
+        """STATS <name> of a count."""
+        answer = self.ask("STATS " + name)
+        label, _, value = answer.partition(": ")
+        assert label == name, answer
+        return int(value)
+
+    def stats(self):
+        """STATS FULL as a dictionary of strings."""
+        self.say("STATS FULL")
+        found = {}
+        while True:
+            line = self.line()
+            if line == "":
+                return found
+            label, _, value = line.partition(": ")
+            found[label] = value
+
+
+class BinaryClient(Client):
+    """A client of the counter protocol. Opaques are counted up and checked."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.next_opaque = 1
+
+    def opaque(self):
+        value = struct.pack(">I", self.next_opaque & 0xFFFFFFFF)
+        self.next_opaque += 1
+        return value
+
+    def reply(self):
+        magic, opcode, status, reserved, length, opaque = HEADER.unpack(self.take(HEADER.size))
+        if magic != MAGIC_REPLY or reserved != 0:
+            raise Malformed("magic %#x, reserved %#x" % (magic, reserved))
+        return Reply(opcode, status, opaque, self.take(length))
+
+    def ask(self, opcode, body=b"", **fields):
+        opaque = self.opaque()
+        self.send(binary_request(opcode, body, opaque, **fields))
+        reply = self.reply()
+        assert (reply.opcode, reply.opaque) == (opcode, opaque), reply
+        if reply.status in STATUS_TEXT:
+            assert reply.body == STATUS_TEXT[reply.status], reply
+        return reply
+
+    def noop(self):
+        return self.ask(NOOP).status
+
+    def get(self, name):
+        """The consumption of `name`, None where there is no such counter."""
+        reply = self.ask(GET, get_body(name))
+        if reply.status == NOT_FOUND:
+            return None
+        assert reply.status == OK, reply
+        return parse_number(reply)
+
+    def acquire(self, units, maximum, name):
+        """The status; success must answer the units asked for."""
+        reply = self.ask(ACQUIRE, acquire_body(units, maximum, name))
+        if reply.status == OK:
+            assert parse_number(reply) == units, reply
+        return reply.status
+
+    def release(self, units, name):
+        reply = self.ask(RELEASE, release_body(units, name))
+        if reply.status == OK:
+            assert reply.body == b"", reply
+        return reply.status
+
+    def stats(self):
+        reply = self.ask(STATS)
+        assert reply.status == OK, reply
+        return parse_stats(reply)
+
+    def dump(self):
+        """Every counter: a list of (name, consumption, peak)."""
+        opaque, found = self.opaque(), []
+        self.send(binary_request(DUMP, opaque=opaque))
+        while True:
+            reply = self.reply()
+            assert (reply.opcode, reply.status, reply.opaque) == (DUMP, OK, opaque), reply
+            entry = parse_dump(reply)
+            if entry is None:
+                return found
+            found.append(entry)
+
+
+def poll(condition, what, deadline=None):
+    """Asks `condition` again and again until it is true; fails with `what` at the deadline."""
+    until = time.monotonic() + (DEADLINE if deadline is None else deadline)
+    pause = 0.001
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > until:
+            raise Timeout("not within the deadline: " + what)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
