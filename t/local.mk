@@ -18,6 +18,7 @@ include t/unit/proto/local.mk
 include t/unit/base/local.mk
 include t/unit/engine/local.mk
 include t/unit/net/local.mk
+include t/unit/daemon/local.mk
 include t/scenario/local.mk
 include t/system/local.mk
 

@@ -1,0 +1,291 @@
+/*
+ * command_line.c - the flags of the daemon, what they set, and --help. Part of options.h.
+ *
+ * The command line is walked twice, since the file that one flag names comes before the values that
+ * other flags set.
+ */
+#include "daemon/config_file.h"
+#include "daemon/options.h"
+
+#include <getopt.h>
+#include <string.h>
+
+#ifndef SYSCONFDIR
+#define SYSCONFDIR "/etc"
+#endif
+
+#define DEFAULT_FILE SYSCONFDIR "/counter.conf"
+
+/* How much of a wrong argument a message shows. */
+#define SHOWN_MAX 100
+
+/* --- Flags ----------------------------------------------------------------------------------- */
+
+static const struct options_flag flags[] = {
+    {'f', NULL, "FILE", "read this file; without it, " DEFAULT_FILE " if there is one"},
+    {'o', NULL, "KEY=VALUE", "set an option, over what the file says; may be repeated"},
+    {'l', NULL, "ADDRESS", "listen here, with every protocol; may be repeated"},
+    {'t', NULL, NULL, "check the configuration and exit"},
+    {'V', "version", NULL, "print the version and exit"},
+    {'h', "help", NULL, "print this help and exit"},
+};
+
+const struct options_flag *options_flag_at(size_t index)
+{
+    return index < ARRAY_SIZE(flags) ? &flags[index] : NULL;
+}
+
+static const struct options_flag *find_flag(int letter)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+        if (flags[i].letter == letter)
+            return &flags[i];
+    return NULL;
+}
+
+const char *options_default_file(void)
+{
+    return DEFAULT_FILE;
+}
+
+/* The flags in the form that getopt_long wants. */
+struct getopt_tables {
+    char letters[2 + 2 * ARRAY_SIZE(flags) + 1];
+    struct option names[ARRAY_SIZE(flags) + 1];
+};
+
+/* Makes the tables, and has the next getopt_long begin with the first argument. */
+static void walk_from_start(struct getopt_tables *tables)
+{
+    memset(tables, 0, sizeof *tables);
+    char *letter = tables->letters;
+    struct option *name = tables->names;
+    *letter++ = '+'; /* end at the first argument that is no flag */
+    *letter++ = ':'; /* tell a missing argument from an unknown flag */
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+        *letter++ = flags[i].letter;
+        if (flags[i].argument)
+            *letter++ = ':';
+        if (flags[i].name) {
+            name->name = flags[i].name;
+            name->has_arg = flags[i].argument ? required_argument : no_argument;
+            name->val = (unsigned char)flags[i].letter;
+            name++;
+        }
+    }
+    opterr = 0;
+    optind = 0;
+}
+
+/* The next flag's letter, -1 at the end; getopt's own '?' and ':' for what is wrong. */
+static int next_flag(int argc, char **argv, const struct getopt_tables *tables,
+                     const char **argument_r)
+{
+    optarg = NULL;
+    /* Its state is shared by all threads, and there is only one yet. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
+    int flag = getopt_long(argc, argv, tables->letters, tables->names, NULL);
+    *argument_r = optarg ? optarg : "";
+    return flag;
+}
+
+/* After next_flag answered '?': the long form leaves its value there, or 0 if it is unknown. */
+static void complain_unknown_flag(char **argv, FILE *err)
+{
+    if (optopt == 0 || find_flag(optopt))
+        options_complain(err, "unknown flag %s; counterd --help lists them", argv[optind - 1]);
+    else
+        options_complain(err, "unknown flag -%c; counterd --help lists them", optopt);
+}
+
+static struct options_request failure(int exit_status)
+{
+    return (struct options_request){.action = OPTIONS_ERROR, .exit_status = exit_status};
+}
+
+/* The first walk: what to do and which file to read. Sets nothing. */
+static struct options_request read_flags(int argc, char **argv, FILE *err)
+{
+    struct options_request request = {.action = OPTIONS_RUN};
+    struct settings_addresses addresses = {.count = 0};
+    char reason[OPTIONS_REASON_SIZE];
+    const char *argument;
+    struct getopt_tables tables;
+    walk_from_start(&tables);
+    for (int flag; (flag = next_flag(argc, argv, &tables, &argument)) != -1;) {
+        switch (flag) {
+        case 'f':
+            if (request.file) {
+                options_complain(err, "-f is given twice");
+                return failure(2);
+            }
+            request.file = argument;
+            break;
+        case 'o':
+            break;
+        case 'l':
+            if (!options_add_address(&addresses, argument, strlen(argument), reason)) {
+                options_complain(err, "-l: %s", reason);
+                return failure(1);
+            }
+            break;
+        case 't':
+            request.action = OPTIONS_CHECK;
+            break;
+        case 'V':
+            return (struct options_request){.action = OPTIONS_VERSION};
+        case 'h':
+            return (struct options_request){.action = OPTIONS_HELP};
+        case ':':
+            options_complain(err, "the argument of -%c is missing", optopt);
+            return failure(2);
+        default:
+            complain_unknown_flag(argv, err);
+            return failure(2);
+        }
+    }
+    if (optind < argc) {
+        options_complain(err, "\"%s\" is no flag; counterd --help lists them", argv[optind]);
+        return failure(2);
+    }
+    return request;
+}
+
+/* Reads the file that was named, or else the default one, of which *file_r tells. */
+static bool read_file(const char **file_r, struct settings *settings, FILE *err)
+{
+    const char *path = *file_r ? *file_r : DEFAULT_FILE;
+    switch (config_file_load(settings, path, err)) {
+    case CONFIG_FILE_READ:
+        *file_r = path;
+        return true;
+    case CONFIG_FILE_MISSING:
+        if (!*file_r)
+            return true;
+        options_complain(err, "%s: no such file", path);
+        return false;
+    case CONFIG_FILE_BAD:
+        return false;
+    }
+    return false;
+}
+
+/* Sets an option to a value that may have quotes; changes `text`. */
+static bool assign_key(struct settings *settings, const char *key, char *text, char *reason_r)
+{
+    const struct options_row *row = options_find(key);
+    if (!row) {
+        options_unknown_key(key, reason_r);
+        return false;
+    }
+    char *value;
+    enum options_unquoted unquoted = options_unquote(text, false, &value);
+    if (unquoted != OPTIONS_UNQUOTED) {
+        snprintf(reason_r, OPTIONS_REASON_SIZE, "%s", options_unquote_reason(unquoted));
+        return false;
+    }
+    return options_assign(settings, row, value, reason_r);
+}
+
+/* Sets what `-o argument` says. */
+static bool set_option(struct settings *settings, const char *argument, FILE *err)
+{
+    char text[CONFIG_FILE_LINE_MAX + 1];
+    size_t len = strlen(argument);
+    if (len >= sizeof text) {
+        options_complain(err, "-o %.*s...: longer than %d bytes", SHOWN_MAX, argument,
+                         CONFIG_FILE_LINE_MAX);
+        return false;
+    }
+    memcpy(text, argument, len + 1);
+
+    char *equals = strchr(text, '=');
+    if (!equals) {
+        options_complain(err, "-o %s: not of the form KEY=VALUE", text);
+        return false;
+    }
+    char *key = text + strspn(text, " \t"), *end = equals;
+    while (end > key && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *end = '\0';
+
+    char reason[OPTIONS_REASON_SIZE];
+    if (!assign_key(settings, key, equals + 1, reason)) {
+        options_complain(err, "-o %.*s: %s", SHOWN_MAX, key, reason);
+        return false;
+    }
+    return true;
+}
+
+/*
+ * The second walk: what -o and -l set. Goes on after a mistake, so that all are said. Each -l sets
+ * every listener to what was given by -l so far, and takes back what a -o before it said.
+ */
+static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *err)
+{
+    bool good = true;
+    struct settings_addresses addresses = {.count = 0};
+    char reason[OPTIONS_REASON_SIZE];
+    const char *argument;
+    struct getopt_tables tables;
+    walk_from_start(&tables);
+    for (int flag; (flag = next_flag(argc, argv, &tables, &argument)) != -1;) {
+        if (flag == 'o') {
+            good &= set_option(settings, argument, err);
+        } else if (flag == 'l') {
+            /* The first walk went over the same addresses. */
+            CHECK(options_add_address(&addresses, argument, strlen(argument), reason));
+            options_listen(settings, &addresses);
+        }
+    }
+    return good;
+}
+
+struct options_request options_command_line(int argc, char **argv, struct settings *settings,
+                                            FILE *err)
+{
+    struct options_request request = read_flags(argc, argv, err);
+    if (request.action != OPTIONS_RUN && request.action != OPTIONS_CHECK)
+        return request;
+    bool file_good = read_file(&request.file, settings, err);
+    bool flags_good = apply_flags(argc, argv, settings, err);
+    return file_good && flags_good ? request : failure(2);
+}
+
+/* --- Help ------------------------------------------------------------------------------------ */
+
+static void print_flag(FILE *to, const struct options_flag *flag)
+{
+    char left[64];
+    snprintf(left, sizeof left, "-%c%s%s%s%s", flag->letter, flag->argument ? " " : "",
+             flag->argument ? flag->argument : "", flag->name ? ", --" : "",
+             flag->name ? flag->name : "");
+    fprintf(to, "  %-14s  %s\n", left, flag->help);
+}
+
+static void print_row(FILE *to, const struct options_row *row)
+{
+    char range[128];
+    options_range_text(row, range, sizeof range);
+    fprintf(to, "  %s = %s  (%s%s%s)\n      %s\n", row->key,
+            *row->default_text ? row->default_text : "\"\"", range, row->alias ? "; or " : "",
+            row->alias ? row->alias : "", row->help);
+}
+
+void options_print_help(FILE *to)
+{
+    fputs("Usage: counterd", to);
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+        const char *argument = flags[i].argument;
+        bool repeats = flags[i].letter == 'o' || flags[i].letter == 'l';
+        fprintf(to, " [-%c%s%s]%s", flags[i].letter, argument ? " " : "", argument ? argument : "",
+                repeats ? "..." : "");
+    }
+    fputs("\n\nKeeps count of who may do what: locks with bounded queues, and counters.\n\n", to);
+    for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+        print_flag(to, &flags[i]);
+    fputs("\nOptions of the file and of -o, with their defaults:\n\n", to);
+    const struct options_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++)
+        print_row(to, row);
+}

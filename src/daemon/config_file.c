@@ -1,0 +1,228 @@
+/*
+ * config_file.c - see config_file.h.
+ *
+ * A line goes: read_line (bytes) -> take_line (comment, key, value) -> take_value (row, duplicate,
+ * value). Whatever is wrong is said with its line, and the next line is looked at.
+ */
+#include "daemon/config_file.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+/*
+ * What yrmcds reads from its file beyond what is ours, too. Their values are not looked at. (Its
+ * `user` and `group` are options here, and so are all of its `counter.` keys.)
+ */
+static const char *const foreign_keys[] = {
+    "virtual_ip",
+    "bind_ip",
+    "port",
+    "repl_port",
+    "max_connections",
+    "temp_dir",
+    "log.threshold",
+    "log.file",
+    "buckets",
+    "max_data_size",
+    "heap_data_limit",
+    "repl_buffer_size",
+    "initial_repl_sleep_delay_usec",
+    "secure_erase",
+    "lock_memory",
+    "memory_limit",
+    "workers",
+    "gc_interval",
+    "slave_timeout",
+};
+
+/* One file being read. */
+struct reading {
+    struct settings *settings;
+    const char *path;
+    FILE *from;
+    FILE *err;
+    size_t bytes;
+    unsigned line;
+    unsigned errors;
+    bool foreign_seen[ARRAY_SIZE(foreign_keys)];
+
+    /* Which options were set, where and by which of their names. */
+    struct {
+        const struct options_row *row;
+        unsigned line;
+        bool by_alias;
+    } seen[OPTIONS_MAX];
+    size_t seen_count;
+};
+
+/* Says what is wrong with the line just read. */
+static void complain(struct reading *file, const char *format, ...) PRINTF_LIKE(2, 3);
+static void complain(struct reading *file, const char *format, ...)
+{
+    char text[512];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    options_complain(file->err, "%s:%u: %s", file->path, file->line, text);
+    file->errors++;
+}
+
+/* --- Keys ------------------------------------------------------------------------------------ */
+
+/* Whether `key` is one that only yrmcds knows; notes it for the operator. */
+static bool is_foreign(struct reading *file, const char *key)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(foreign_keys); i++) {
+        if (strcmp(key, foreign_keys[i]) != 0)
+            continue;
+        if (!file->foreign_seen[i]) {
+            char *to = file->settings->ignored_keys;
+            size_t size = sizeof file->settings->ignored_keys, used = strlen(to);
+            int len = snprintf(to + used, size - used, "%s%s", used ? ", " : "", key);
+            CHECK(len > 0 && (size_t)len < size - used);
+            file->foreign_seen[i] = true;
+        }
+        return true;
+    }
+    return false;
+}
+
+/* Notes that `row` is set here. False, and says where, when it has been set before. */
+static bool note_key(struct reading *file, const struct options_row *row, const char *key)
+{
+    bool by_alias = strcmp(key, row->key) != 0;
+    for (size_t i = 0; i < file->seen_count; i++) {
+        if (file->seen[i].row != row)
+            continue;
+        if (file->seen[i].by_alias == by_alias)
+            complain(file, "%s: set on line %u already", key, file->seen[i].line);
+        else
+            complain(file, "%s: set on line %u already, as %s, which is the same", key,
+                     file->seen[i].line, by_alias ? row->key : row->alias);
+        return false;
+    }
+    CHECK(file->seen_count < ARRAY_SIZE(file->seen));
+    file->seen[file->seen_count].row = row;
+    file->seen[file->seen_count].line = file->line;
+    file->seen[file->seen_count].by_alias = by_alias;
+    file->seen_count++;
+    return true;
+}
+
+/* --- Lines ----------------------------------------------------------------------------------- */
+
+/* Takes what stands left and right of a =. */
+static void take_value(struct reading *file, const char *key, char *text)
+{
+    char reason[OPTIONS_REASON_SIZE], *value;
+    if (is_foreign(file, key))
+        return;
+    const struct options_row *row = options_find(key);
+    if (!row) {
+        options_unknown_key(key, reason);
+        complain(file, "%s", reason);
+        return;
+    }
+    if (!note_key(file, row, key))
+        return;
+    enum options_unquoted unquoted = options_unquote(text, true, &value);
+    if (unquoted != OPTIONS_UNQUOTED)
+        complain(file, "%s: %s", key, options_unquote_reason(unquoted));
+    else if (!options_assign(file->settings, row, value, reason))
+        complain(file, "%s: %s", key, reason);
+}
+
+/* Takes a line without its end, as a text. */
+static void take_line(struct reading *file, char *line)
+{
+    char *key = line + strspn(line, " \t");
+    if (*key == '\0' || *key == '#')
+        return;
+    char *equals = key + strcspn(key, "=#");
+    if (*equals != '=' || equals == key) {
+        complain(file, "neither \"key = value\" nor a comment");
+        return;
+    }
+    char *end = equals;
+    while (end[-1] == ' ' || end[-1] == '\t')
+        end--;
+    *end = '\0';
+    take_value(file, key, equals + 1);
+}
+
+/* Room for the longest line, its CR or one byte too much, and the ending 0. */
+#define LINE_SIZE (CONFIG_FILE_LINE_MAX + 2)
+
+enum line_status { LINE_GOOD, LINE_TOO_LONG, LINE_HAS_NUL, LINE_NONE };
+
+/*
+ * Reads the next line into `line` (LINE_SIZE bytes) without its end. Reads to the end of a line
+ * that is no good, too. Ends early in a file of more than CONFIG_FILE_BYTES_MAX.
+ */
+static enum line_status read_line(struct reading *file, char *line)
+{
+    size_t len = 0;
+    bool has_nul = false;
+    int c;
+    while ((c = getc(file->from)) != EOF && ++file->bytes <= CONFIG_FILE_BYTES_MAX && c != '\n') {
+        if (c == '\0')
+            has_nul = true;
+        if (len < LINE_SIZE - 1)
+            line[len++] = (char)c;
+    }
+    if (c == EOF && len == 0)
+        return LINE_NONE;
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    line[len] = '\0';
+    return has_nul ? LINE_HAS_NUL : len > CONFIG_FILE_LINE_MAX ? LINE_TOO_LONG : LINE_GOOD;
+}
+
+/* Takes every line, until the end or too many mistakes. */
+static void take_lines(struct reading *file)
+{
+    char line[LINE_SIZE];
+    enum line_status status;
+    while ((status = read_line(file, line)) != LINE_NONE) {
+        file->line++;
+        if (file->bytes > CONFIG_FILE_BYTES_MAX) {
+            complain(file, "the file is larger than %d bytes", CONFIG_FILE_BYTES_MAX);
+            return;
+        }
+        if (status == LINE_TOO_LONG)
+            complain(file, "the line is longer than %d bytes", CONFIG_FILE_LINE_MAX);
+        else if (status == LINE_HAS_NUL)
+            complain(file, "the line holds a NUL byte");
+        else
+            take_line(file, line);
+        if (file->errors >= CONFIG_FILE_ERRORS_MAX) {
+            options_complain(file->err, "%s: too many mistakes; the rest was not looked at",
+                             file->path);
+            return;
+        }
+    }
+    if (ferror(file->from)) {
+        options_complain(file->err, "%s: cannot be read: %s", file->path, strerrordesc_np(errno));
+        file->errors++;
+    }
+}
+
+/* --- The file -------------------------------------------------------------------------------- */
+
+enum config_file_status config_file_load(struct settings *settings, const char *path, FILE *err)
+{
+    struct reading file = {.settings = settings, .path = path, .err = err};
+    file.from = fopen(path, "re"); /* of a directory, too, but then reading fails */
+    if (!file.from) {
+        if (errno == ENOENT)
+            return CONFIG_FILE_MISSING;
+        options_complain(err, "%s: cannot be read: %s", path, strerrordesc_np(errno));
+        return CONFIG_FILE_BAD;
+    }
+    settings->ignored_keys[0] = '\0';
+    take_lines(&file);
+    fclose(file.from);
+    return file.errors ? CONFIG_FILE_BAD : CONFIG_FILE_READ;
+}

@@ -1,0 +1,299 @@
+/*
+ * main.c - counterd's set-up and tear-down, in order.
+ *
+ * Whatever can fail for reasons of the operator's (options, addresses, user, pid file) is done
+ * before a thread starts or a client is let in, so that nothing is half started. Then workers run,
+ * and the main thread does nothing but wait for signals. The end is the start in reverse.
+ */
+#include "config.h"
+
+#include "base/log.h"
+#include "daemon/options.h"
+#include "daemon/process.h"
+#include "net/listener.h"
+#include "net/worker.h"
+#include "service/service.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <openssl/rand.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a wrong set-up ends with. */
+#define EXIT_SETUP 2
+
+#define LISTENERS_MAX (2 * SETTINGS_ADDRESSES_MAX)
+
+struct daemon {
+    struct settings settings;
+    struct server server;
+    struct services *services;
+    struct listener listeners[LISTENERS_MAX];
+    size_t listener_count;
+    struct acceptor *acceptors[WORKERS_MAX];
+    unsigned started; /* workers that run */
+    bool pid_file_written;
+};
+
+/* ---- workers and services ---------------------------------------------------------------- */
+
+static unsigned worker_count(const struct settings *settings)
+{
+    if (settings->counter_threads)
+        return settings->counter_threads;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (unsigned)cores;
+}
+
+static bool make_workers(struct daemon *d)
+{
+    const struct settings *settings = &d->settings;
+    d->server.limits = (struct server_limits){
+        .output_buffer = settings->limits_output_buffer,
+        .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
+        .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
+    };
+    for (unsigned i = worker_count(settings); i > 0; i--) {
+        d->server.workers[d->server.count] = worker_new(&d->server, d->server.count);
+        if (!d->server.workers[d->server.count]) {
+            log_error("can't make worker %u of %u: %s", d->server.count + 1, worker_count(settings),
+                      strerrordesc_np(errno));
+            return false;
+        }
+        d->server.count++;
+    }
+    return true;
+}
+
+static bool make_services(struct daemon *d)
+{
+    const struct settings *settings = &d->settings;
+    struct services_config config = {
+        .table =
+            {
+                .buckets = settings->counter_buckets,
+                .memory_limit = settings->counter_memory_limit,
+                .stats_interval_s = settings->counter_stats_interval,
+            },
+        .counter_max_connections = settings->counter_max_connections,
+        .poolcounter_max_connections = settings->poolcounter_max_connections,
+        .poolcounter_max_locks = settings->poolcounter_max_locks,
+        .poolcounter_max_line = settings->poolcounter_max_line,
+    };
+    if (RAND_bytes((unsigned char *)&config.table.hash_key, sizeof(config.table.hash_key)) != 1) {
+        log_error("no random bytes are to be had for the key of the table's hash");
+        return false;
+    }
+    d->services = services_new(&config, &d->server, clock_now());
+    if (!d->services)
+        log_error("no memory for the table: counter.memory_limit is %zu bytes, counter.buckets %u",
+                  config.table.memory_limit, settings->counter_buckets);
+    return d->services != NULL;
+}
+
+/* ---- listeners --------------------------------------------------------------------------- */
+
+/* Says where a listener is, and what to type to try it by hand. */
+static void say_where(const struct listener *l)
+{
+    bool text = strcmp(l->protocol->name, "poolcounter") == 0;
+    const char *send = text ? "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'"
+                            : "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0"
+                              "\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'";
+    bool v6 = l->where[0] == '[';
+    const char *host = l->where + v6;
+    const char *colon = strrchr(l->where, ':');
+    log_info("%s: listening on %s; try: %s | nc -q1 %.*s %s%s", l->protocol->name, l->where, send,
+             (int)(colon - host) - v6, host, colon + 1, text ? "" : " | od -An -tx1");
+}
+
+/* An address of a family that this machine has switched off. */
+static bool is_missing_family(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+static bool listen_all(struct daemon *d, const char *name, const struct settings_addresses *list,
+                       uint16_t port)
+{
+    struct protocol *protocol = services_protocol(d->services, name);
+    size_t before = d->listener_count;
+    for (size_t i = 0; i < list->count; i++) {
+        struct sockaddr_storage sa = list->at[i].sa;
+        if (sa.ss_family == AF_INET6)
+            ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
+        else
+            ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+        struct listener *l = &d->listeners[d->listener_count];
+        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len)) {
+            d->listener_count++;
+        } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
+            log_warning("%s: not listening on %s: %s", name, l->where, strerrordesc_np(errno));
+        } else {
+            log_error("%s: can't listen on %s: %s%s", name, l->where, strerrordesc_np(errno),
+                      errno == EADDRINUSE ? " (another server has this port; set another with "
+                                            "NAME.port, or end it)"
+                                          : "");
+            return false;
+        }
+    }
+    if (d->listener_count == before)
+        log_error("%s: none of its addresses is one of this machine's", name);
+    return d->listener_count > before;
+}
+
+static bool open_listeners(struct daemon *d)
+{
+    const struct settings *s = &d->settings;
+    if (!s->poolcounter_enable && !s->counter_enable) {
+        log_error("nothing to serve: set poolcounter.enable or counter.enable to true");
+        return false;
+    }
+    if (s->poolcounter_enable &&
+        !listen_all(d, "poolcounter", &s->poolcounter_listen, s->poolcounter_port))
+        return false;
+    return !s->counter_enable || listen_all(d, "counter", &s->counter_listen, s->counter_port);
+}
+
+static bool make_acceptors(struct daemon *d)
+{
+    for (unsigned i = 0; i < d->server.count; i++) {
+        d->acceptors[i] = acceptor_new(d->server.workers[i], d->listeners, d->listener_count);
+        if (!d->acceptors[i]) {
+            log_error("no memory to accept connections");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static bool start_workers(struct daemon *d)
+{
+    for (; d->started < d->server.count; d->started++) {
+        if (!worker_start(d->server.workers[d->started])) {
+            log_error("can't start thread %u: %s", d->started + 1, strerrordesc_np(errno));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool set_up(struct daemon *d)
+{
+    if (!make_workers(d) || !make_services(d) || !open_listeners(d))
+        return false;
+    if (d->settings.pid_file) {
+        d->pid_file_written = process_write_pid_file(d->settings.pid_file);
+        if (!d->pid_file_written)
+            return false;
+    }
+    return process_drop_root(d->settings.user, d->settings.group) && make_acceptors(d) &&
+           start_workers(d);
+}
+
+static void tear_down(struct daemon *d)
+{
+    for (unsigned i = 0; i < d->started; i++)
+        worker_stop(d->server.workers[i]);
+    for (unsigned i = 0; i < d->started; i++)
+        worker_join(d->server.workers[i]);
+    for (unsigned i = 0; i < d->started; i++)
+        worker_drain(d->server.workers[i]);
+    for (unsigned i = 0; i < d->server.count; i++)
+        acceptor_free(&d->acceptors[i]);
+    while (d->listener_count > 0)
+        listener_close(&d->listeners[--d->listener_count]);
+    services_free(&d->services);
+    while (d->server.count > 0)
+        worker_free(&d->server.workers[--d->server.count]);
+    if (d->pid_file_written)
+        process_remove_pid_file(d->settings.pid_file);
+}
+
+/* The signals that the main thread waits for. */
+static sigset_t awaited_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    return set;
+}
+
+/* Waits until the daemon is told to end; a second such signal then ends it at once. */
+static void wait_for_end(const sigset_t *awaited)
+{
+    int sig;
+    while ((sig = sigwaitinfo(awaited, NULL)) != SIGTERM && sig != SIGINT) {
+        if (sig == SIGHUP)
+            log_warning("SIGHUP: settings are read at the start only; restart to change them");
+    }
+    log_info("ending: SIG%s", sigabbrev_np(sig));
+    CHECK(pthread_sigmask(SIG_UNBLOCK, awaited, NULL) == 0);
+}
+
+static int run(struct daemon *d)
+{
+    log_open(d->settings.log_output, d->settings.log_level);
+    if (d->settings.ignored_keys[0])
+        log_info("options of yrmcds that mean nothing here are ignored: %s",
+                 d->settings.ignored_keys);
+    signal(SIGPIPE, SIG_IGN);
+    sigset_t awaited = awaited_signals();
+    CHECK(pthread_sigmask(SIG_BLOCK, &awaited, NULL) == 0);
+    uint64_t descriptors = process_raise_descriptors();
+
+    bool ready = set_up(d);
+    if (ready) {
+        for (size_t i = 0; i < d->listener_count; i++)
+            say_where(&d->listeners[i]);
+        log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors",
+                 d->server.count, (unsigned long long)descriptors);
+        wait_for_end(&awaited);
+    }
+    tear_down(d);
+    if (ready)
+        log_info("ended");
+    log_close();
+    return ready ? EXIT_SUCCESS : EXIT_SETUP;
+}
+
+int main(int argc, char **argv)
+{
+    static struct daemon daemon_;
+    struct daemon *d = &daemon_;
+    int status = EXIT_SUCCESS;
+    settings_init(&d->settings);
+    struct options_request request = options_command_line(argc, argv, &d->settings, stderr);
+    switch (request.action) {
+    case OPTIONS_RUN:
+        status = run(d);
+        break;
+    case OPTIONS_CHECK:
+        if (d->settings.ignored_keys[0])
+            printf("counterd: options of yrmcds that mean nothing here are ignored: %s\n",
+                   d->settings.ignored_keys);
+        printf("counterd: %s%s\n", request.file ? request.file : "the configuration",
+               request.file ? " is good" : " is good (no file is read)");
+        break;
+    case OPTIONS_HELP:
+        options_print_help(stdout);
+        break;
+    case OPTIONS_VERSION:
+        printf("counterd " PACKAGE_VERSION "\n");
+        break;
+    case OPTIONS_ERROR:
+        status = request.exit_status;
+        break;
+    }
+    settings_free(&d->settings);
+    return status;
+}

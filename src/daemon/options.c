@@ -1,0 +1,691 @@
+/*
+ * options.c - the table of options; reading, printing and suggesting its values.
+ *
+ * A value travels as text until options_assign, the one place that looks at the type of its row and
+ * writes the field. The command line is read in command_line.c, the file in config_file.c.
+ */
+#include "daemon/options.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <ctype.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How much of a wrong value a message shows. */
+#define SHOWN_MAX 100
+
+/* --- The table ------------------------------------------------------------------------------- */
+
+static const char *const log_levels[] = {
+    [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARNING] = "warning", [LOG_LEVEL_INFO] = "info",
+    [LOG_LEVEL_DEBUG] = "debug", [LOG_LEVEL_DEBUG + 1] = NULL,
+};
+static const char *const log_outputs[] = {
+    [LOG_OUTPUT_STDERR] = "stderr",
+    [LOG_OUTPUT_SYSLOG] = "syslog",
+    [LOG_OUTPUT_SYSLOG + 1] = NULL,
+};
+
+#define KIB 1024ULL
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+/* The place of a field, and a check by the compiler that the field is of the row's type. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
+#define FIELD(member, c_type)                                                                      \
+    (offsetof(struct settings, member) +                                                           \
+     0 * sizeof(char[_Generic(&((struct settings *)NULL)->member, c_type * : 1)]))
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+#define ROW_BOOL(member)   .type = OPTIONS_BOOL, .offset = FIELD(member, bool)
+#define ROW_PORT(member)   .type = OPTIONS_PORT, .max = UINT16_MAX, .offset = FIELD(member, uint16_t)
+#define ROW_NUMBER(member) .type = OPTIONS_NUMBER, .offset = FIELD(member, uint32_t)
+#define ROW_SIZE(member)   .type = OPTIONS_SIZE, .offset = FIELD(member, uint64_t)
+#define ROW_CHOICE(member) .type = OPTIONS_CHOICE, .offset = FIELD(member, unsigned)
+#define ROW_STRING(member) .type = OPTIONS_STRING, .offset = FIELD(member, char *)
+#define ROW_ADDRESSES(member)                                                                      \
+    .type = OPTIONS_ADDRESSES, .offset = FIELD(member, struct settings_addresses)
+
+/* Out of the formatter's hands, so that a row reads like a row. */
+/* clang-format off */
+static const struct options_row rows[] = {
+    { .key = "counter.enable", ROW_BOOL(counter_enable),
+      .default_text = "false", .unit = "",
+      .help = "serve the binary Counter protocol" },
+    { .key = "counter.port", ROW_PORT(counter_port),
+      .default_text = "11215", .unit = "",
+      .help = "TCP port of the Counter protocol; 0: any free one" },
+    { .key = "counter.listen", ROW_ADDRESSES(counter_listen),
+      .default_text = "127.0.0.1, ::1", .unit = "",
+      .help = "addresses on which the Counter protocol is served" },
+    { .key = "counter.max_connections", ROW_NUMBER(counter_max_connections), .max = UINT32_MAX,
+      .default_text = "0", .unit = "", .reloadable = true,
+      .help = "most Counter connections at once; 0: no limit" },
+    { .key = "counter.buckets", ROW_NUMBER(counter_buckets), .min = 1, .max = 1000000000,
+      .default_text = "1000000", .unit = "",
+      .help = "how many names the table is made for; it grows when there are more" },
+    { .key = "counter.stats_interval", .alias = "counter.stat_interval",
+      ROW_NUMBER(counter_stats_interval), .min = 1, .max = UINT32_MAX,
+      .default_text = "86400", .unit = "seconds",
+      .help = "interval over which the peak consumption of a counter is taken" },
+    { .key = "counter.memory_limit", ROW_SIZE(counter_memory_limit), .min = 16 * MIB,
+      .max = 32 * GIB, .default_text = "1G", .unit = "",
+      .help = "most memory for names, units and waiters of all protocols" },
+    { .key = "counter.threads", ROW_NUMBER(counter_threads), .max = 256,
+      .default_text = "0", .unit = "",
+      .help = "worker threads, for all protocols; 0: one per core" },
+
+    { .key = "poolcounter.enable", ROW_BOOL(poolcounter_enable),
+      .default_text = "true", .unit = "",
+      .help = "serve the PoolCounter text protocol" },
+    { .key = "poolcounter.port", ROW_PORT(poolcounter_port),
+      .default_text = "7531", .unit = "",
+      .help = "TCP port of the PoolCounter protocol; 0: any free one" },
+    { .key = "poolcounter.listen", ROW_ADDRESSES(poolcounter_listen),
+      .default_text = "127.0.0.1, ::1", .unit = "",
+      .help = "addresses on which the PoolCounter protocol is served" },
+    { .key = "poolcounter.max_connections", ROW_NUMBER(poolcounter_max_connections),
+      .max = UINT32_MAX, .default_text = "0", .unit = "", .reloadable = true,
+      .help = "most PoolCounter connections at once; 0: no limit" },
+    { .key = "poolcounter.max_locks", ROW_NUMBER(poolcounter_max_locks), .min = 1, .max = 64,
+      .default_text = "4", .unit = "", .reloadable = true,
+      .help = "most locks that one PoolCounter connection may hold at once" },
+    { .key = "poolcounter.max_line", ROW_NUMBER(poolcounter_max_line), .min = 64, .max = 1048576,
+      .default_text = "8192", .unit = "bytes", .reloadable = true,
+      .help = "longest PoolCounter request; a longer one closes its connection" },
+
+    { .key = "limits.request_timeout", ROW_NUMBER(limits_request_timeout), .min = 1, .max = 3600,
+      .default_text = "30", .unit = "seconds", .reloadable = true,
+      .help = "a request begun and not finished for so long closes its connection" },
+    { .key = "limits.write_timeout", ROW_NUMBER(limits_write_timeout), .min = 1, .max = 3600,
+      .default_text = "30", .unit = "seconds", .reloadable = true,
+      .help = "answers not taken for so long close their connection" },
+    { .key = "limits.output_buffer", ROW_SIZE(limits_output_buffer), .min = 16 * KIB,
+      .max = 16 * MIB, .default_text = "256K", .unit = "", .reloadable = true,
+      .help = "a client with so much output queued is not read from until it takes some" },
+
+    { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
+      .default_text = "info", .unit = "", .reloadable = true,
+      .help = "least important lines that are logged" },
+    { .key = "log.output", ROW_CHOICE(log_output), .choices = log_outputs,
+      .default_text = "stderr", .unit = "",
+      .help = "where lines are logged" },
+
+    { .key = "user", ROW_STRING(user),
+      .default_text = "", .unit = "",
+      .help = "user to become when started as root" },
+    { .key = "group", ROW_STRING(group),
+      .default_text = "", .unit = "",
+      .help = "group to become when started as root, if not the user's own" },
+    { .key = "pid_file", ROW_STRING(pid_file),
+      .default_text = "", .unit = "",
+      .help = "file to write the process id to" },
+};
+/* clang-format on */
+
+static_assert(ARRAY_SIZE(rows) <= OPTIONS_MAX, "what holds one entry per option is too small");
+
+const struct options_row *options_row_at(size_t index)
+{
+    return index < ARRAY_SIZE(rows) ? &rows[index] : NULL;
+}
+
+const struct options_row *options_find(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (strcmp(key, rows[i].key) == 0 || (rows[i].alias && strcmp(key, rows[i].alias) == 0))
+            return &rows[i];
+    return NULL;
+}
+
+/* --- The nearest key ------------------------------------------------------------------------- */
+
+/* Longer than any key that could be near to one of ours. */
+#define KEY_MAX 48
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool same_letter(char a, char b)
+{
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/*
+ * How many letters must be put in, left out, changed, or swapped with their neighbour to make `b`
+ * of `a`; `b` is at most KEY_MAX long. Case does not count. Row i holds the answers for the first i
+ * letters of `a`; only three rows are ever looked at.
+ */
+static size_t edit_distance(const char *a, const char *b)
+{
+    size_t a_len = strlen(a), b_len = strlen(b);
+    size_t space[3][KEY_MAX + 1];
+    size_t *older = space[0], *old = space[1], *now = space[2];
+    CHECK(b_len <= KEY_MAX);
+
+    for (size_t j = 0; j <= b_len; j++)
+        now[j] = older[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t *oldest = older;
+        older = old;
+        old = now;
+        now = oldest;
+        now[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            bool same = same_letter(a[i - 1], b[j - 1]);
+            now[j] = least(least(old[j], now[j - 1]) + 1, old[j - 1] + (same ? 0 : 1));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]))
+                now[j] = least(now[j], older[j - 2] + 1);
+        }
+    }
+    return now[b_len];
+}
+
+static const struct options_row *nearest_row(const char *key)
+{
+    size_t len = strlen(key);
+    if (len == 0 || len > KEY_MAX)
+        return NULL;
+
+    /* A short word is near to many. */
+    size_t nearest = len < 4 ? 1 : len < 10 ? 2 : 3;
+    const struct options_row *found = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        size_t distance = edit_distance(key, rows[i].key);
+        if (distance < nearest || (distance == nearest && !found)) {
+            nearest = distance;
+            found = &rows[i];
+        }
+    }
+    return found;
+}
+
+/* --- From text to values --------------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* Reads digits and, with `scaled`, one of K, M and G. False when it is none or overflows. */
+static bool read_number(const char *text, bool scaled, uint64_t *value_r)
+{
+    uint64_t n = 0;
+    if (!isdigit((unsigned char)*text))
+        return false;
+    for (; isdigit((unsigned char)*text); text++) {
+        unsigned digit = (unsigned)(*text - '0');
+        if (n > (UINT64_MAX - digit) / 10)
+            return false;
+        n = n * 10 + digit;
+    }
+
+    unsigned shift = 0;
+    if (scaled && *text) {
+        switch (*text++) {
+        case 'K':
+        case 'k':
+            shift = 10;
+            break;
+        case 'M':
+        case 'm':
+            shift = 20;
+            break;
+        case 'G':
+        case 'g':
+            shift = 30;
+            break;
+        default:
+            return false;
+        }
+    }
+    if (*text || n > UINT64_MAX >> shift)
+        return false;
+    *value_r = n << shift;
+    return true;
+}
+
+static bool read_bool(const char *text, bool *value_r)
+{
+    static const struct {
+        const char *text;
+        bool value;
+    } words[] = {
+        {"true", true},   {"yes", true}, {"on", true},   {"1", true},
+        {"false", false}, {"no", false}, {"off", false}, {"0", false},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        if (strcmp(text, words[i].text) == 0) {
+            *value_r = words[i].value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One address in `len` bytes of text; brackets may stand around IPv6. */
+static bool read_address(const char *text, size_t len, struct settings_address *address_r)
+{
+    char copy[INET6_ADDRSTRLEN];
+    bool brackets = len >= 2 && text[0] == '[' && text[len - 1] == ']';
+    if (brackets) {
+        text++;
+        len -= 2;
+    }
+    if (len >= sizeof copy)
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+
+    memset(address_r, 0, sizeof *address_r);
+    struct sockaddr_in *in4 = (struct sockaddr_in *)&address_r->sa;
+    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)&address_r->sa;
+    if (!brackets && inet_pton(AF_INET, copy, &in4->sin_addr) == 1) {
+        in4->sin_family = AF_INET;
+        address_r->len = sizeof *in4;
+        return true;
+    }
+    if (inet_pton(AF_INET6, copy, &in6->sin6_addr) == 1) {
+        in6->sin6_family = AF_INET6;
+        address_r->len = sizeof *in6;
+        return true;
+    }
+    return false;
+}
+
+static bool same_address(const struct settings_address *a, const struct settings_address *b)
+{
+    return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+/* --- Why a text is no value ------------------------------------------------------------------ */
+
+static void say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
+static void say(char *reason_r, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(reason_r, OPTIONS_REASON_SIZE, format, values);
+    va_end(values);
+}
+
+/* Says that `len` bytes of text are `what` is_not: "\"9x\" is not a number". */
+static void say_value(char *reason_r, const char *text, size_t len, const char *is_not)
+{
+    bool cut = len > SHOWN_MAX;
+    say(reason_r, "\"%.*s%s\" %s", (int)least(len, SHOWN_MAX), text, cut ? "..." : "", is_not);
+}
+
+void options_unknown_key(const char *key, char *reason_r)
+{
+    const struct options_row *near = nearest_row(key);
+    size_t len = strlen(key);
+    say(reason_r, "unknown key \"%.*s%s\"%s%s%s", (int)least(len, SHOWN_MAX), key,
+        len > SHOWN_MAX ? "..." : "",
+        near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near->key : "",
+        near ? "\"?" : "");
+}
+
+/* Says what the row takes instead of `text`. */
+static void say_range(char *reason_r, const struct options_row *row, const char *text)
+{
+    char range[128], is_not[192];
+    options_range_text(row, range, sizeof range);
+    switch (row->type) {
+    case OPTIONS_BOOL:
+        snprintf(is_not, sizeof is_not, "is neither true nor false");
+        break;
+    case OPTIONS_SIZE:
+        snprintf(is_not, sizeof is_not, "is not a size from %s (bytes, or with K, M or G)", range);
+        break;
+    case OPTIONS_CHOICE:
+        snprintf(is_not, sizeof is_not, "is not one of %s", range);
+        break;
+    default:
+        snprintf(is_not, sizeof is_not, "is not a number from %s", range);
+        break;
+    }
+    say_value(reason_r, text, strlen(text), is_not);
+}
+
+/* --- Assigning ------------------------------------------------------------------------------- */
+
+static void *field_of(struct settings *settings, const struct options_row *row)
+{
+    return (char *)settings + row->offset;
+}
+
+static const void *value_of(const struct settings *settings, const struct options_row *row)
+{
+    return (const char *)settings + row->offset;
+}
+
+static bool assign_bool(void *field, const struct options_row *row, const char *text,
+                        char *reason_r)
+{
+    bool value;
+    if (!read_bool(text, &value)) {
+        say_range(reason_r, row, text);
+        return false;
+    }
+    *(bool *)field = value;
+    return true;
+}
+
+static bool assign_number(void *field, const struct options_row *row, const char *text,
+                          char *reason_r)
+{
+    uint64_t value;
+    if (!read_number(text, row->type == OPTIONS_SIZE, &value) || value < row->min ||
+        value > row->max) {
+        say_range(reason_r, row, text);
+        return false;
+    }
+    if (row->type == OPTIONS_PORT)
+        *(uint16_t *)field = (uint16_t)value;
+    else if (row->type == OPTIONS_NUMBER)
+        *(uint32_t *)field = (uint32_t)value;
+    else
+        *(uint64_t *)field = value;
+    return true;
+}
+
+static bool assign_choice(void *field, const struct options_row *row, const char *text,
+                          char *reason_r)
+{
+    for (unsigned i = 0; row->choices[i]; i++) {
+        if (strcmp(text, row->choices[i]) == 0) {
+            *(unsigned *)field = i;
+            return true;
+        }
+    }
+    say_range(reason_r, row, text);
+    return false;
+}
+
+static bool assign_string(void *field, const char *text, char *reason_r)
+{
+    char *copy = NULL;
+    for (const char *c = text; *c; c++) {
+        if (iscntrl((unsigned char)*c) || *c == '"') {
+            say_value(reason_r, text, strlen(text), "holds a quote or a control character");
+            return false;
+        }
+    }
+    if (*text && !(copy = strdup(text))) {
+        say(reason_r, "out of memory");
+        return false;
+    }
+    char **string = field;
+    free(*string);
+    *string = copy;
+    return true;
+}
+
+bool options_add_address(struct settings_addresses *list, const char *text, size_t len,
+                         char *reason_r)
+{
+    struct settings_address one;
+    if (!read_address(text, len, &one)) {
+        say_value(reason_r, text, len,
+                  "is not a numeric IPv4 or IPv6 address, such as 127.0.0.1 or ::1");
+        return false;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        if (same_address(&list->at[i], &one))
+            return true;
+    if (list->count == ARRAY_SIZE(list->at)) {
+        say(reason_r, "more than %d addresses", SETTINGS_ADDRESSES_MAX);
+        return false;
+    }
+    list->at[list->count++] = one;
+    return true;
+}
+
+static bool assign_addresses(void *field, const char *text, char *reason_r)
+{
+    static const char between[] = ", \t";
+    struct settings_addresses list = {.count = 0};
+    for (text += strspn(text, between); *text; text += strspn(text, between)) {
+        size_t len = strcspn(text, between);
+        if (!options_add_address(&list, text, len, reason_r))
+            return false;
+        text += len;
+    }
+    if (list.count == 0) {
+        say(reason_r, "at least one address is needed, such as 127.0.0.1 or ::1");
+        return false;
+    }
+    *(struct settings_addresses *)field = list;
+    return true;
+}
+
+void options_listen(struct settings *settings, const struct settings_addresses *list)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].type == OPTIONS_ADDRESSES)
+            *(struct settings_addresses *)field_of(settings, &rows[i]) = *list;
+}
+
+bool options_assign(struct settings *settings, const struct options_row *row, const char *text,
+                    char *reason_r)
+{
+    void *field = field_of(settings, row);
+    switch (row->type) {
+    case OPTIONS_BOOL:
+        return assign_bool(field, row, text, reason_r);
+    case OPTIONS_PORT:
+    case OPTIONS_NUMBER:
+    case OPTIONS_SIZE:
+        return assign_number(field, row, text, reason_r);
+    case OPTIONS_CHOICE:
+        return assign_choice(field, row, text, reason_r);
+    case OPTIONS_STRING:
+        return assign_string(field, text, reason_r);
+    case OPTIONS_ADDRESSES:
+        return assign_addresses(field, text, reason_r);
+    }
+    CHECK(false); /* a row of no type */
+    return false;
+}
+
+void settings_init(struct settings *settings)
+{
+    char reason[OPTIONS_REASON_SIZE];
+    memset(settings, 0, sizeof *settings);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        CHECK(options_assign(settings, &rows[i], rows[i].default_text, reason));
+}
+
+void settings_free(struct settings *settings)
+{
+    if (!settings)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        if (rows[i].type == OPTIONS_STRING)
+            free(*(char **)field_of(settings, &rows[i]));
+    settings_init(settings);
+}
+
+/* --- From values to text --------------------------------------------------------------------- */
+
+/* Text that grows in a buffer of limited size; the length counts on beyond it. */
+struct text {
+    char *to;
+    size_t size;
+    size_t len;
+};
+
+static void add_text(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+static void add_text(struct text *text, const char *format, ...)
+{
+    size_t room = text->len < text->size ? text->size - text->len : 0;
+    va_list values;
+    va_start(values, format);
+    int len = vsnprintf(room ? text->to + text->len : NULL, room, format, values);
+    va_end(values);
+    CHECK(len >= 0);
+    text->len += (size_t)len;
+}
+
+/* A size with the greatest of the letters that keeps it whole. */
+static void add_size(struct text *text, uint64_t size)
+{
+    const char *letter = "";
+    for (const char *next = "KMG"; *next && size && size % 1024 == 0; next++) {
+        size /= 1024;
+        letter = next;
+    }
+    add_text(text, "%llu%.1s", (unsigned long long)size, letter);
+}
+
+static void add_addresses(struct text *text, const struct settings_addresses *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const struct sockaddr_storage *sa = &list->at[i].sa;
+        const void *address = sa->ss_family == AF_INET
+                                  ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
+                                  : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+        char digits[INET6_ADDRSTRLEN];
+        CHECK(inet_ntop(sa->ss_family, address, digits, sizeof digits));
+        add_text(text, "%s%s", i ? ", " : "", digits);
+    }
+}
+
+size_t options_to_text(const struct settings *settings, const struct options_row *row, char *to,
+                       size_t size)
+{
+    struct text text = {.to = to, .size = size};
+    const void *value = value_of(settings, row);
+    add_text(&text, "%s", "");
+    switch (row->type) {
+    case OPTIONS_BOOL:
+        add_text(&text, "%s", *(const bool *)value ? "true" : "false");
+        break;
+    case OPTIONS_PORT:
+        add_text(&text, "%u", (unsigned)*(const uint16_t *)value);
+        break;
+    case OPTIONS_NUMBER:
+        add_text(&text, "%lu", (unsigned long)*(const uint32_t *)value);
+        break;
+    case OPTIONS_SIZE:
+        add_size(&text, *(const uint64_t *)value);
+        break;
+    case OPTIONS_CHOICE:
+        add_text(&text, "%s", row->choices[*(const unsigned *)value]);
+        break;
+    case OPTIONS_STRING:
+        if (*(char *const *)value)
+            add_text(&text, "%s", *(char *const *)value);
+        break;
+    case OPTIONS_ADDRESSES:
+        add_addresses(&text, value);
+        break;
+    }
+    return text.len;
+}
+
+size_t options_range_text(const struct options_row *row, char *to, size_t size)
+{
+    struct text text = {.to = to, .size = size};
+    switch (row->type) {
+    case OPTIONS_BOOL:
+        add_text(&text, "true or false");
+        break;
+    case OPTIONS_PORT:
+    case OPTIONS_NUMBER:
+        add_text(&text, "%llu to %llu", (unsigned long long)row->min, (unsigned long long)row->max);
+        if (*row->unit)
+            add_text(&text, " %s", row->unit);
+        break;
+    case OPTIONS_SIZE:
+        add_size(&text, row->min);
+        add_text(&text, " to ");
+        add_size(&text, row->max);
+        break;
+    case OPTIONS_CHOICE:
+        for (size_t i = 0; row->choices[i]; i++) {
+            const char *between = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
+            add_text(&text, "%s%s", between, row->choices[i]);
+        }
+        break;
+    case OPTIONS_STRING:
+        add_text(&text, "text");
+        break;
+    case OPTIONS_ADDRESSES:
+        add_text(&text, "numeric IPv4 and IPv6 addresses");
+        break;
+    }
+    return text.len;
+}
+
+/* --- Quotes and comments --------------------------------------------------------------------- */
+
+enum options_unquoted options_unquote(char *text, bool comments, char **value_r)
+{
+    while (is_blank(*text))
+        text++;
+    if (*text != '"') {
+        char *end = comments ? text + strcspn(text, "#") : text + strlen(text);
+        while (end > text && is_blank(end[-1]))
+            end--;
+        *end = '\0';
+        if (strchr(text, '"'))
+            return OPTIONS_STRAY_QUOTE;
+        *value_r = text;
+        return OPTIONS_UNQUOTED;
+    }
+
+    char *end = strchr(++text, '"');
+    if (!end)
+        return OPTIONS_NOT_CLOSED;
+    *end++ = '\0';
+    while (is_blank(*end))
+        end++;
+    if (*end && !(comments && *end == '#'))
+        return OPTIONS_TRAILING;
+    *value_r = text;
+    return OPTIONS_UNQUOTED;
+}
+
+const char *options_unquote_reason(enum options_unquoted answer)
+{
+    switch (answer) {
+    case OPTIONS_UNQUOTED:
+        break;
+    case OPTIONS_NOT_CLOSED:
+        return "the closing quote is missing";
+    case OPTIONS_STRAY_QUOTE:
+        return "a quote inside the value; quotes go around all of it";
+    case OPTIONS_TRAILING:
+        return "something follows the closing quote; quotes go around all of the value";
+    }
+    CHECK(false); /* what is well-formed needs no reason */
+    return NULL;
+}
+
+/* --- Messages -------------------------------------------------------------------------------- */
+
+void options_complain(FILE *err, const char *format, ...)
+{
+    char text[1024];
+    va_list values;
+    va_start(values, format);
+    int len = vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+
+    fputs("counterd: ", err);
+    for (const char *c = text; len > 0 && *c; c++) {
+        if (*c >= 0x20 && *c < 0x7f)
+            fputc(*c, err);
+        else
+            fprintf(err, "\\x%02x", (unsigned)(unsigned char)*c);
+    }
+    fputs(len >= (int)sizeof text ? "...\n" : "\n", err);
+}

@@ -1,0 +1,30 @@
+/*
+ * process.h - what a daemon does to its own process: limits, user, pid file. Main thread only,
+ * before any other thread starts. Each says on the log what went wrong.
+ */
+#ifndef DAEMON_PROCESS_H
+#define DAEMON_PROCESS_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Raises the number of descriptors to the hard limit; returns what it is then. */
+uint64_t process_raise_descriptors(void);
+
+/*
+ * Becomes `user` (NULL: stays who it is) with `group` (NULL: the user's own) and no others. When it
+ * is that user already, it is done. False: no such user or group, or not allowed.
+ */
+bool process_drop_root(const char *user, const char *group) MUST_USE;
+
+/*
+ * Writes the process's number into a new file at `path`, or over one that was left there. False: it
+ * can't.
+ */
+bool process_write_pid_file(const char *path) MUST_USE;
+/* Removes it; where that is not allowed any more, empties nothing and says nothing. */
+void process_remove_pid_file(const char *path);
+
+#endif

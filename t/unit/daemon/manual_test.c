@@ -1,0 +1,314 @@
+/*
+ * manual_test.c - the sample file and the manual say what the tables of options and flags say.
+ *
+ * TOP_SRCDIR is where the sources are; without it, the working directory. The pages are compared as
+ * source: an option or flag is an ".It" of a list, and its text goes to the next one.
+ */
+#include "daemon/config_file.h"
+#include "daemon/options.h"
+#include "t/unit/unit.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- Files ----------------------------------------------------------------------------------- */
+
+/* The name of a file of the sources, which is not to be freed. */
+static const char *source_path(const char *name)
+{
+    static char path[4096];
+    const char *top = getenv("TOP_SRCDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    snprintf(path, sizeof path, "%s/%s", top ? top : ".", name);
+    return path;
+}
+
+/* A file of the sources as text, which the caller frees. */
+static char *read_source(const char *name)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *from = fopen(source_path(name), "r");
+    ck_assert_msg(from, "%s is missing", name);
+    ck_assert_int_gt(getdelim(&text, &size, '\0', from), 0);
+    fclose(from);
+    return text;
+}
+
+/* A copy of the line at `text`, without its end, which the caller frees. */
+static char *copy_line(const char *text)
+{
+    char *line = strndup(text, strcspn(text, "\n"));
+    ck_assert_ptr_nonnull(line);
+    return line;
+}
+
+static const char *next_line(const char *text)
+{
+    text += strcspn(text, "\n");
+    return *text ? text + 1 : text;
+}
+
+/* How often `part` is in `text`. */
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+/* --- The manual ------------------------------------------------------------------------------ */
+
+/*
+ * The text of the item that begins with the line `head`, up to the next item or the end of the
+ * list; the caller frees it.
+ */
+static char *item_text(const char *page, const char *head)
+{
+    char whole[160];
+    snprintf(whole, sizeof whole, "\n%s\n", head);
+    ck_assert_msg(count(page, whole) == 1, "not there once: %s", head);
+    const char *text = strstr(page, whole) + strlen(whole) - 1;
+    const char *item = strstr(text, "\n.It "), *end = strstr(text, "\n.El");
+    ck_assert_ptr_nonnull(end);
+    if (item && item < end)
+        end = item;
+    char *copy = strndup(text, (size_t)(end + 1 - text));
+    ck_assert_ptr_nonnull(copy);
+    return copy;
+}
+
+TEST(every_option_is_in_the_manual_with_its_range_and_default)
+{
+    char *page = read_source("man/counter.conf.5");
+    const struct options_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char line[256], range[128];
+        snprintf(line, sizeof line, ".It Ic %s", row->key);
+        char *text = item_text(page, line);
+
+        if (*row->default_text)
+            snprintf(line, sizeof line, "\nDefault: %s.\n", row->default_text);
+        else
+            snprintf(line, sizeof line, "\nDefault: none");
+        ck_assert_msg(count(text, line) == 1, "%s: not there once:%s", row->key, line);
+        ck_assert_uint_eq(count(text, "Default:"), 1);
+
+        options_range_text(row, range, sizeof range);
+        snprintf(line, sizeof line, "\nRange: %s.\n", range);
+        bool any = row->type == OPTIONS_STRING;
+        ck_assert_msg(count(text, line) == (any ? 0 : 1), "%s: not there once:%s", row->key, line);
+        ck_assert_uint_eq(count(text, "Range:"), any ? 0 : 1);
+
+        if (row->alias) {
+            snprintf(line, sizeof line, "\n.Ic %s\n", row->alias);
+            ck_assert_msg(count(text, line) == 1, "%s: not there once:%s", row->key, line);
+        }
+        free(text);
+    }
+    free(page);
+}
+END_TEST
+
+TEST(every_option_in_the_manual_exists)
+{
+    char *page = read_source("man/counter.conf.5");
+    for (const char *at = page; *at; at = next_line(at)) {
+        bool item = strncmp(at, ".It Ic ", 7) == 0;
+        if (!item && strncmp(at, ".Ic ", 4) != 0)
+            continue;
+        /* What follows the key may be punctuation. */
+        char *key = copy_line(at + (item ? 7 : 4));
+        if (!item)
+            key[strcspn(key, " ")] = '\0';
+        ck_assert_msg(options_find(key), "no such option: %s", key);
+        free(key);
+    }
+    free(page);
+}
+END_TEST
+
+/* The line that begins the item of a flag. */
+static void flag_head(const struct options_flag *flag, char *to, size_t size)
+{
+    const char *equals = flag->argument ? strchr(flag->argument, '=') : NULL;
+    if (equals)
+        snprintf(to, size, ".It Fl %c Ar %.*s Ns = Ns Ar %s", flag->letter,
+                 (int)(equals - flag->argument), flag->argument, equals + 1);
+    else if (flag->argument)
+        snprintf(to, size, ".It Fl %c Ar %s", flag->letter, flag->argument);
+    else if (flag->name)
+        snprintf(to, size, ".It Fl %c , Fl -%s", flag->letter, flag->name);
+    else
+        snprintf(to, size, ".It Fl %c", flag->letter);
+}
+
+TEST(every_flag_is_in_the_manual_and_no_other)
+{
+    char *page = read_source("man/counterd.8");
+    const struct options_flag *flag;
+    size_t flags = 0;
+    for (; (flag = options_flag_at(flags)); flags++) {
+        char head[128];
+        flag_head(flag, head, sizeof head);
+        free(item_text(page, head));
+        /* In the synopsis, too. */
+        snprintf(head, sizeof head, "\n.%s Fl %c",
+                 flag->argument && *flag->argument != 'F' ? "Oo" : "Op", flag->letter);
+        ck_assert_msg(count(page, head) == 1, "not in the synopsis: -%c", flag->letter);
+    }
+    ck_assert_uint_eq(count(page, "\n.It Fl "), flags);
+    ck_assert_uint_eq(count(page, "\n.Oo Fl ") + count(page, "\n.Op Fl "), flags);
+    free(page);
+}
+END_TEST
+
+TEST(every_option_that_the_daemon_page_names_exists)
+{
+    char *page = read_source("man/counterd.8");
+    for (const char *at = page; *at; at = next_line(at)) {
+        if (strncmp(at, ".Ic ", 4) != 0)
+            continue;
+        char *key = copy_line(at + 4);
+        ck_assert_msg(options_find(key), "no such option: %s", key);
+        free(key);
+    }
+    free(page);
+}
+END_TEST
+
+/* --- The sample ------------------------------------------------------------------------------ */
+
+/* Loads a file, of which nothing may be said. */
+static void assert_loads(struct settings *settings, const char *path)
+{
+    char *said;
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    ck_assert_ptr_nonnull(err);
+    enum config_file_status status = config_file_load(settings, path, err);
+    fclose(err);
+    ck_assert_str_eq(said, "");
+    ck_assert_int_eq(status, CONFIG_FILE_READ);
+    free(said);
+}
+
+/* Both settings have the same values, but for one option. */
+static void assert_same_but(const struct settings *a, const struct settings *b, const char *but)
+{
+    const struct options_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char a_text[256], b_text[256];
+        options_to_text(a, row, a_text, sizeof a_text);
+        options_to_text(b, row, b_text, sizeof b_text);
+        if (strcmp(row->key, but) != 0)
+            ck_assert_str_eq(a_text, b_text);
+    }
+}
+
+/* Whether the line is an option that is commented out. */
+static bool is_shown_default(const char *line)
+{
+    return line[0] == '#' && islower((unsigned char)line[1]) && strstr(line, " = ");
+}
+
+TEST(the_sample_turns_the_binary_listener_on_and_nothing_else)
+{
+    struct settings sample, defaults;
+    settings_init(&sample);
+    settings_init(&defaults);
+    assert_loads(&sample, source_path("conf/counter.conf"));
+    ck_assert(sample.counter_enable);
+    ck_assert_str_eq(sample.ignored_keys, "");
+    assert_same_but(&sample, &defaults, "counter.enable");
+    settings_free(&sample);
+}
+END_TEST
+
+TEST(the_sample_shows_every_option_once_with_its_default)
+{
+    char *sample = read_source("conf/counter.conf");
+    const struct options_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char line[256];
+        const char *value = *row->default_text ? row->default_text : "\"\"";
+        if (strcmp(row->key, "counter.enable") == 0)
+            snprintf(line, sizeof line, "\n%s = true\n", row->key);
+        else
+            snprintf(line, sizeof line, "\n#%s = %s\n", row->key, value);
+        ck_assert_msg(count(sample, line) == 1, "not there once: %s", line);
+        snprintf(line, sizeof line, "%s = ", row->key);
+        ck_assert_msg(count(sample, line) >= 1, "not there: %s", line);
+    }
+    for (const char *at = sample; *at; at = next_line(at)) {
+        char *line = copy_line(at);
+        if (is_shown_default(line)) {
+            line[1 + strcspn(line + 1, " ")] = '\0';
+            ck_assert_msg(options_find(line + 1), "no such option: %s", line + 1);
+        }
+        free(line);
+    }
+    free(sample);
+}
+END_TEST
+
+/* Writes `text` without the # of the shown default that is number `which`, or of all with -1. */
+static void write_without_mark(FILE *to, const char *text, int which)
+{
+    int number = 0;
+    for (; *text; text = next_line(text)) {
+        char *line = copy_line(text);
+        bool shown = is_shown_default(line);
+        bool unmark = shown && (which == -1 || number == which);
+        number += shown;
+        fprintf(to, "%s\n", line + unmark);
+        free(line);
+    }
+}
+
+TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
+{
+    char *sample = read_source("conf/counter.conf");
+    struct settings defaults;
+    settings_init(&defaults);
+    int options = 0;
+    while (options_row_at((size_t)options))
+        options++;
+
+    /* All but the one that is not commented out. */
+    for (int which = -1; which < options - 1; which++) {
+        char path[] = "/tmp/manual_test.XXXXXX";
+        int fd = mkstemp(path);
+        ck_assert_int_ne(fd, -1);
+        FILE *to = fdopen(fd, "w");
+        write_without_mark(to, sample, which);
+        long size = ftell(to);
+        fclose(to);
+        /* As many bytes less as lines lost their mark. */
+        ck_assert_int_eq(size, (long)strlen(sample) - (which == -1 ? options - 1 : 1));
+
+        struct settings settings;
+        settings_init(&settings);
+        assert_loads(&settings, path);
+        assert_same_but(&settings, &defaults, "counter.enable");
+        settings_free(&settings);
+        unlink(path);
+    }
+    free(sample);
+}
+END_TEST
+
+int main(void)
+{
+    const struct unit_test tests[] = {
+        UNIT(every_option_is_in_the_manual_with_its_range_and_default),
+        UNIT(every_option_in_the_manual_exists),
+        UNIT(every_flag_is_in_the_manual_and_no_other),
+        UNIT(every_option_that_the_daemon_page_names_exists),
+        UNIT(the_sample_turns_the_binary_listener_on_and_nothing_else),
+        UNIT(the_sample_shows_every_option_once_with_its_default),
+        UNIT(the_sample_can_be_uncommented_line_by_line_and_whole),
+    };
+    return unit_run("daemon/manual", tests, ARRAY_SIZE(tests));
+}
