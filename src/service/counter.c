@@ -37,16 +37,6 @@ struct ctr_tallies {
 #undef ROW
 } __attribute__((aligned(64)));
 
-struct ctr_service {
-    struct service service;
-    struct ctr_tallies *tallies; /* one for each worker */
-};
-
-static struct ctr_service *ctr_service_of(const struct conn *conn)
-{
-    return container_of(service_of(conn), struct ctr_service, service);
-}
-
 static struct table_name name_of(const struct ctr_request *req)
 {
     return (struct table_name){.data = req->name.data, .len = req->name.len};
@@ -145,11 +135,11 @@ static void add_stat(struct stats_body *body, const char *name, uint64_t value)
     body->len += len;
 }
 
-static uint64_t sum(const struct ctr_service *service, size_t offset)
+static uint64_t sum(const struct service *service, size_t offset)
 {
     uint64_t all = 0;
-    for (unsigned i = 0; i < service->service.services->server->count; i++) {
-        const char *tallies = (const char *)&service->tallies[i];
+    for (unsigned i = 0; i < service->services->server->count; i++) {
+        const char *tallies = (const char *)service->tallies + i * sizeof(struct ctr_tallies);
         all += tally_get((const tally *)(const void *)(tallies + offset));
     }
     return all;
@@ -158,9 +148,9 @@ static uint64_t sum(const struct ctr_service *service, size_t offset)
 /* yrmcds's names in its order, then ours. */
 static void write_stats(const struct conn *conn, struct stats_body *body)
 {
-    const struct ctr_service *service = ctr_service_of(conn);
-    const struct services *services = service->service.services;
-    const struct protocol *protocol = &service->service.protocol;
+    const struct service *service = service_of(conn);
+    const struct services *services = service->services;
+    const struct protocol *protocol = &service->protocol;
     struct table_stats table;
     table_get_stats(services->table, &table);
     add_stat(body, "objects", table.names);
@@ -255,7 +245,8 @@ static bool on_resume(struct conn *conn)
 
 static enum consumed serve(struct conn *conn, const struct ctr_request *req)
 {
-    struct ctr_tallies *t = &ctr_service_of(conn)->tallies[worker_number(conn_worker(conn))];
+    struct ctr_tallies *t =
+        &((struct ctr_tallies *)service_of(conn)->tallies)[worker_number(conn_worker(conn))];
     switch ((enum ctr_opcode)req->opcode) {
     case CTR_NOOP:
         tally_add(&t->NOOP, 1);
@@ -321,33 +312,21 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder);
 }
 
-static void service_free(struct service *service)
+static void init(struct service *service)
 {
-    struct ctr_service *s = container_of(service, struct ctr_service, service);
-    free(s->tallies);
-    free(s);
-}
-
-struct service *counter_service_new(struct services *services)
-{
-    struct ctr_service *s = calloc(1, sizeof(*s));
-    if (!s)
-        return NULL;
-    s->tallies = service_tallies_new(services->server->count, sizeof(*s->tallies));
-    if (!s->tallies) {
-        free(s);
-        return NULL;
-    }
-    s->service.free = service_free;
-    s->service.protocol = (struct protocol){
+    service->protocol = (struct protocol){
         .name = "counter",
         .session_size = sizeof(struct ctr_session),
         .open = on_open,
         .consume = on_consume,
         .resume = on_resume,
         .close = on_close,
-        .max_connections = services->config.counter_max_connections,
+        .max_connections = service->services->config.counter_max_connections,
         .request_max = CTR_HEADER + CTR_BODY_MAX,
     };
-    return &s->service;
 }
+
+const struct service_row counter_row = {
+    .tallies_size = sizeof(struct ctr_tallies),
+    .init = init,
+};

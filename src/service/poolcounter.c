@@ -13,7 +13,6 @@
 #include "proto/poolcounter.h"
 #include "service/service.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct pc_lock {
@@ -36,19 +35,9 @@ struct pc_tallies {
     tally waiting_for_good_ns, wasted_timeout_ns;
 } __attribute__((aligned(64)));
 
-struct pc_service {
-    struct service service;
-    struct pc_tallies *tallies; /* one for each worker */
-};
-
-static struct pc_service *pc_service_of(const struct conn *conn)
-{
-    return container_of(service_of(conn), struct pc_service, service);
-}
-
 static struct pc_tallies *tallies_of(const struct conn *conn)
 {
-    return &pc_service_of(conn)->tallies[worker_number(conn_worker(conn))];
+    return &((struct pc_tallies *)service_of(conn)->tallies)[worker_number(conn_worker(conn))];
 }
 
 /*
@@ -279,9 +268,9 @@ static void do_release(struct conn *conn, const struct pc_request *req)
 
 static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
 {
-    const struct pc_service *service = pc_service_of(conn);
-    const struct services *services = service->service.services;
-    const struct protocol *protocol = &service->service.protocol;
+    const struct service *service = service_of(conn);
+    const struct services *services = service->services;
+    const struct protocol *protocol = &service->protocol;
     struct table_stats table;
     table_get_stats(services->table, &table);
     *stats_r = (struct pc_stats){
@@ -291,7 +280,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
         .failed_sends = atomic_load(&protocol->send_errors),
     };
     for (unsigned i = 0; i < services->server->count; i++) {
-        const struct pc_tallies *t = &service->tallies[i];
+        const struct pc_tallies *t = (const struct pc_tallies *)service->tallies + i;
         stats_r->processing_ns += (int64_t)tally_get(&t->processing_ns);
         stats_r->gained_ns += (int64_t)tally_get(&t->gained_ns);
         stats_r->waiting_for_me_ns += (int64_t)tally_get(&t->waiting_for_me_ns);
@@ -372,27 +361,11 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder);
 }
 
-static void service_free(struct service *service)
+static void init(struct service *service)
 {
-    struct pc_service *s = container_of(service, struct pc_service, service);
-    free(s->tallies);
-    free(s);
-}
-
-struct service *poolcounter_service_new(struct services *services)
-{
-    const struct services_config *config = &services->config;
-    struct pc_service *s = calloc(1, sizeof(*s));
-    if (!s)
-        return NULL;
-    s->tallies = service_tallies_new(services->server->count, sizeof(*s->tallies));
-    if (!s->tallies) {
-        free(s);
-        return NULL;
-    }
-    s->service.verdict = on_verdict;
-    s->service.free = service_free;
-    s->service.protocol = (struct protocol){
+    const struct services_config *config = &service->services->config;
+    service->verdict = on_verdict;
+    service->protocol = (struct protocol){
         .name = "poolcounter",
         .session_size =
             sizeof(struct pc_session) + config->poolcounter_max_locks * sizeof(struct pc_lock),
@@ -403,5 +376,9 @@ struct service *poolcounter_service_new(struct services *services)
         .max_connections = config->poolcounter_max_connections,
         .request_max = config->poolcounter_max_line + 2, /* "\r" and one byte before "too long" */
     };
-    return &s->service;
 }
+
+const struct service_row poolcounter_row = {
+    .tallies_size = sizeof(struct pc_tallies),
+    .init = init,
+};

@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct service *(*const registry[])(struct services *) = {
-    poolcounter_service_new,
-    counter_service_new,
+static const struct service_row *const registry[] = {
+    &poolcounter_row,
+    &counter_row,
 };
 
-_Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->protocols),
-               "each row has a protocol");
+_Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->services),
+               "each row has a service");
 
 /* The collector looks at so many buckets at a time, with a pause in between. */
 #define COLLECT_BUCKETS  128
@@ -90,13 +90,31 @@ static int64_t collect(struct chore *chore, struct moment now)
     return now.mono_ns + COLLECT_IDLE_NS;
 }
 
-void *service_tallies_new(size_t count, size_t size)
+static void service_free(struct service *service)
 {
-    CHECK(size % 64 == 0);
-    void *tallies = aligned_alloc(64, count * size);
-    if (tallies)
-        memset(tallies, 0, count * size);
-    return tallies;
+    if (!service)
+        return;
+    free(service->tallies);
+    free(service);
+}
+
+static struct service *service_new(struct services *services, const struct service_row *row)
+{
+    CHECK(row->tallies_size % 64 == 0);
+    size_t tallies_size = services->server->count * row->tallies_size;
+    struct service *service = calloc(1, sizeof(*service));
+    if (!service)
+        return NULL;
+    service->services = services;
+    service->tallies = aligned_alloc(64, tallies_size);
+    if (!service->tallies) {
+        free(service);
+        return NULL;
+    }
+    memset(service->tallies, 0, tallies_size);
+    row->init(service);
+    service->protocol.service = service;
+    return service;
 }
 
 struct services *services_new(const struct services_config *config, struct server *server,
@@ -112,12 +130,9 @@ struct services *services_new(const struct services_config *config, struct serve
     if (!s->table)
         goto no_memory;
     for (size_t i = 0; i < ARRAY_SIZE(registry); i++) {
-        struct service *service = registry[i](s);
-        if (!service)
+        s->services[i] = service_new(s, registry[i]);
+        if (!s->services[i])
             goto no_memory;
-        service->services = s;
-        service->protocol.service = service;
-        s->protocols[i] = &service->protocol;
     }
     s->collected_interval = table_interval(s->table, now.unix_s);
     s->collector.run = collect;
@@ -139,21 +154,18 @@ void services_free(struct services **services)
     *services = NULL;
     if (s->collector.run)
         worker_remove_chore(s->server->workers[0], &s->collector);
-    for (size_t i = 0; i < ARRAY_SIZE(s->protocols); i++) {
-        if (s->protocols[i]) {
-            struct service *service = s->protocols[i]->service;
-            service->free(service);
-        }
-    }
+    for (size_t i = 0; i < ARRAY_SIZE(s->services); i++)
+        service_free(s->services[i]);
     table_free(&s->table);
     free(s);
 }
 
 struct protocol *services_protocol(struct services *services, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(services->protocols); i++) {
-        if (strcmp(services->protocols[i]->name, name) == 0)
-            return services->protocols[i];
+    for (size_t i = 0; i < ARRAY_SIZE(services->services); i++) {
+        struct protocol *protocol = &services->services[i]->protocol;
+        if (strcmp(protocol->name, name) == 0)
+            return protocol;
     }
     return NULL;
 }

@@ -25,6 +25,8 @@ struct services_config {
     size_t poolcounter_max_line;    /* bytes */
 };
 
+struct service;
+
 /* What all services share. */
 struct services {
     struct table *table;
@@ -40,7 +42,7 @@ struct services {
     uint64_t collector_busy_ns; /* of this sweep */
     tally collections, collected, last_collection_us, collections_us;
 
-    struct protocol *protocols[2];
+    struct service *services[2]; /* in the order of the registry */
 };
 
 /*
@@ -61,14 +63,19 @@ struct protocol *services_protocol(struct services *services, const char *name);
 struct service {
     struct protocol protocol;
     struct services *services;
+    void *tallies; /* an array with an element for each worker */
     /* A verdict has come for this connection's waiter. Not to be freed here. NULL: never waits. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
-    void (*free)(struct service *service);
 };
 
-/* Makes the service with its protocol; NULL: no memory. One for each row of the registry. */
-struct service *poolcounter_service_new(struct services *services);
-struct service *counter_service_new(struct services *services);
+/* A row of the registry. */
+struct service_row {
+    size_t tallies_size; /* of one worker's: a multiple of a cache line, so that none is shared */
+    /* Fills in the protocol and `verdict`; the rest is there. */
+    void (*init)(struct service *service);
+};
+
+extern const struct service_row poolcounter_row, counter_row;
 
 /* The service, the table, the clock of a connection. */
 static inline struct service *service_of(const struct conn *conn)
@@ -94,8 +101,5 @@ void service_close_holder(struct conn *conn, struct holder *holder);
 
 /* Sends verdicts to the connections they are for, in order. */
 void service_deliver(struct worker *from, verdicts *out);
-
-/* An array of `count` zeroed structs that no two threads share a cache line of; NULL: no memory. */
-void *service_tallies_new(size_t count, size_t size) MUST_USE;
 
 #endif

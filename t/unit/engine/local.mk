@@ -8,24 +8,24 @@ engine_unit_tests = \
 check_PROGRAMS += $(engine_unit_tests)
 EXTRA_DIST += t/unit/engine/faults.h
 # The functions that faults.h stands before.
-FAULT_LDFLAGS = $(AM_LDFLAGS) \
+fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
 	-Wl,--wrap=malloc,--wrap=realloc,--wrap=aligned_alloc \
 	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=madvise
 TESTS += $(engine_unit_tests)
 t_unit_engine_arena_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_arena_test_LDFLAGS = $(FAULT_LDFLAGS)
+t_unit_engine_arena_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_arena_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_index_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_index_test_LDFLAGS = $(FAULT_LDFLAGS)
+t_unit_engine_index_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_index_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_waitq_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_waitq_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_table_test_LDFLAGS = $(FAULT_LDFLAGS)
+t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_model_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_model_test_LDFLAGS = $(FAULT_LDFLAGS)
+t_unit_engine_model_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_model_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_threads_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
