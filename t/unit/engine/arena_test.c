@@ -71,7 +71,7 @@ TEST(no_addresses_no_arena)
     fail_mmap = true;
     errno = 0;
     ck_assert(!arena_init(&arena, PAGES(3)));
-    ck_assert_msg(errno == ENOMEM, "link with FAULT_LDFLAGS");
+    ck_assert_msg(errno == ENOMEM, "link with fault_wraps");
 }
 END_TEST
 
@@ -150,7 +150,7 @@ TEST(a_kernel_without_memory_is_a_limit_for_a_while)
 {
     start(PAGES(200));
     fail_mprotect = true;
-    ck_assert_msg(arena_page_take(&arena) == 0, "link with FAULT_LDFLAGS");
+    ck_assert_msg(arena_page_take(&arena) == 0, "link with fault_wraps");
     ck_assert(arena_used(&arena) == 0);
     fail_mprotect = false;
     for (uint32_t i = 1; i < 64; i++) /* page 0 is none */

@@ -1,7 +1,7 @@
 /*
  * faults.h - lack of memory on demand: stands between the engine and what it takes memory from.
  *
- * For a test program of one file, linked with --wrap for each function below (FAULT_LDFLAGS in
+ * For a test program of one file, linked with --wrap for each function below (fault_wraps in
  * local.mk). Without these flags it links as well, but nothing ever fails, and the tests say so.
  */
 #ifndef FAULTS_H

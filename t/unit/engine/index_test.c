@@ -294,7 +294,7 @@ TEST(no_memory_at_the_start_leaves_nothing)
         if (!made)
             ck_assert(arena_used(&arena) == 0);
     }
-    ck_assert_msg(n == 9, "link with FAULT_LDFLAGS"); /* 6 pages, the list of 4, then of 8 */
+    ck_assert_msg(n == 9, "link with fault_wraps"); /* 6 pages, the list of 4, then of 8 */
     ck_assert(arena_used(&arena) == (size_t)6 * ARENA_PAGE);
     finish();
     /* And by the limit. */

@@ -708,7 +708,7 @@ TEST(the_table_and_its_model_agree_when_memory_is_refused)
     rng = rng_start("the model without memory", random_seed());
     faulty = true;
     run(MOST_STEPS / 4);
-    ck_assert_msg(faults > 0, "link with FAULT_LDFLAGS");
+    ck_assert_msg(faults > 0, "link with fault_wraps");
 }
 END_TEST
 

@@ -1637,7 +1637,7 @@ TEST(without_memory_nothing_changes)
     static unsigned char bytes[TABLE_NAME_MAX];
     start();
     struct acquire a = {.name = name_of("k"), .units = 2, .limit = 4};
-    ck_assert_msg(refuse_each(&h[0], &a, TABLE_OK, NULL) == 1, "link with FAULT_LDFLAGS");
+    ck_assert_msg(refuse_each(&h[0], &a, TABLE_OK, NULL) == 1, "link with fault_wraps");
     ck_assert(refuse_each(&h[0], &a, TABLE_OK, NULL) == 0); /* more of the same costs nothing */
     struct acquire outside = {.name = {bytes, 3000}, .units = 1, .limit = 9};
     ck_assert(refuse_each(&h[0], &outside, TABLE_OK, NULL) == 3); /* charge, name, counter */
@@ -1796,7 +1796,7 @@ TEST(a_start_without_memory_leaves_nothing)
         ck_assert_int_eq(errno, ENOMEM);
     }
     /* The table, 64 shards of two indexes, each with a list of pages and pages. */
-    ck_assert_msg(n > 1 + 64 * 4, "link with FAULT_LDFLAGS");
+    ck_assert_msg(n > 1 + 64 * 4, "link with fault_wraps");
     table_free(&t);
     fail_mmap = true;
     ck_assert(table_new(&config) == NULL);
