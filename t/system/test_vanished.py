@@ -62,6 +62,8 @@ def cable():
             if not made:
                 pytest.skip("ip netns add does not work here")
             cleanup.callback(ip, "netns", "delete", name)
+            if not ip("netns", "exec", name, "ip", "link", "set", "lo", "up"):
+                pytest.skip("ip netns exec does not work here")
         ends = (tag + "a", tag + "b")
         if not ip("link", "add", ends[0], "netns", server, "type", "veth",
                   "peer", "name", ends[1], "netns", peer):  # fmt: skip
