@@ -187,6 +187,8 @@ static enum pc_parsed split_line(const uint8_t *data, size_t len, size_t max_lin
 /* Whether `key` may be a key. (A word of a line has neither space nor LF to begin with.) */
 static bool is_key(struct bytes key)
 {
+    if (key.len > PC_KEY_MAX)
+        return false;
     for (size_t i = 0; i < key.len; i++) {
         uint8_t c = key.data[i];
         if (c == ' ' || c == '\r' || c == '\n' || c == '\0')

@@ -9,6 +9,9 @@
 
 #include "proto/wire.h"
 
+/* The longest key, however long lines may be: names of the table end there. */
+#define PC_KEY_MAX 65535
+
 enum pc_verb {
     PC_ACQ4ANY,
     PC_ACQ4ME,
