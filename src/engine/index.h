@@ -120,8 +120,8 @@ struct index_walk {
 
 /*
  * The next entry of a walk, which is not moved on: call index_walk_past with it to do so. Looks at
- * no more than *budget buckets (at least 1), counting it down. 0: none found; the walk is over when
- * index_walk_done says so, else the budget is spent.
+ * no more than *budget buckets (at least 1), counting it down; each entry found counts as one. 0:
+ * none found; the walk is over when index_walk_done says so, else the budget is spent.
  */
 ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned *budget);
 /* Moves the walk past `entry`, of hash `hash`. */

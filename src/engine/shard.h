@@ -64,6 +64,9 @@ struct shard {
     struct index names;    /* of counters */
     struct index holdings; /* of holdings that lie outside their counter */
     uint64_t seq;          /* ages of waiters */
+    uint64_t idle;         /* names kept at 0, also those that have expired */
+    uint64_t idle_now;     /* of them, those last used in idle_interval */
+    uint32_t idle_interval;
     uint64_t names_made, waiting, holding_count, units;
 } __attribute__((aligned(64)));
 
@@ -85,7 +88,17 @@ static inline bool counter_name_is_outside(const struct counter *c)
 /* The name's bytes. Whoever keeps the counter in memory may look without the lock. */
 struct table_name counter_name(const struct counter *c);
 
-/* Whether it is at 0 and its interval has ended before `interval`: it exists no more. */
+/*
+ * Whether `interval`, in which somebody looks, is the counter's. Threads note the time once a
+ * wake-up, so one may still be in the interval before that of another that was here first: it
+ * counts as the same. A clock set back further begins another interval.
+ */
+static inline bool counter_is_in(const struct counter *c, uint32_t interval)
+{
+    return c->interval - interval <= 1;
+}
+
+/* Whether it is at 0 and its interval has ended: it exists no more. */
 bool counter_expired(const struct counter *c, uint32_t interval);
 
 /* Takes a counter without units and waiters out of the index, and frees it if none holds it. */

@@ -62,7 +62,7 @@ static bool dump_one(void *arg, struct shard *s, struct counter *c)
     struct table_entry entry = {
         .name = counter_name(c),
         .consumption = c->consumption,
-        .peak = c->interval == d->interval ? c->peak : c->consumption,
+        .peak = counter_is_in(c, d->interval) ? c->peak : c->consumption,
     };
     return d->visit(d->arg, &entry);
 }
@@ -103,13 +103,20 @@ bool table_collect(struct table *t, struct table_walk *walk, struct moment now, 
     return over;
 }
 
-void table_get_stats(struct table *t, struct table_stats *stats_r)
+/* How many of a shard's names have expired, in `interval`. */
+static uint64_t expired_names(const struct shard *s, uint32_t interval)
 {
+    return s->idle_interval - interval <= 1 ? s->idle - s->idle_now : s->idle;
+}
+
+void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r)
+{
+    uint32_t interval = table_interval(t, now.unix_s);
     *stats_r = (struct table_stats){.memory = arena_used(&t->arena)};
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
         lock_acquire(&s->lock);
-        stats_r->names += s->names.entries;
+        stats_r->names += s->names.entries - expired_names(s, interval);
         stats_r->names_made += s->names_made;
         stats_r->waiting += s->waiting;
         stats_r->holdings += s->holding_count;
@@ -119,11 +126,16 @@ void table_get_stats(struct table *t, struct table_stats *stats_r)
     }
 }
 
+bool table_is_tight(const struct table *t)
+{
+    return arena_used(&t->arena) > t->arena.limit / 2;
+}
+
 /* ---- the check --------------------------------------------------------------------------- */
 
 struct check_sums {
     struct table *table;
-    uint64_t names, waiting, units, further;
+    uint64_t names, idle, waiting, units;
 };
 
 /* Checks one lane tree: order, ages, places; returns how many wait in it. */
@@ -177,6 +189,7 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
     }
     CHECK(further == c->further && units == c->consumption);
     sums->names++;
+    sums->idle += c->consumption == 0;
     sums->units += units;
     return true;
 }
@@ -187,7 +200,13 @@ void table_check(struct table *t)
     struct table_walk walk = {0};
     while (!walk_on(t, &walk, UINT32_MAX, check_counter, &sums))
         continue;
-    struct table_stats stats;
-    table_get_stats(t, &stats);
-    CHECK(stats.names == sums.names && stats.units == sums.units && stats.waiting == sums.waiting);
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
+        const struct shard *s = &t->shards[i];
+        CHECK(s->idle_now <= s->idle);
+        sums.names -= s->names.entries;
+        sums.idle -= s->idle;
+        sums.units -= s->units;
+        sums.waiting -= s->waiting;
+    }
+    CHECK(sums.names == 0 && sums.idle == 0 && sums.units == 0 && sums.waiting == 0);
 }

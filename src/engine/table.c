@@ -75,7 +75,7 @@ static uint64_t hash_name(const struct table *t, struct table_name name)
 
 bool counter_expired(const struct counter *c, uint32_t interval)
 {
-    return c->consumption == 0 && !c->queue && c->interval < interval;
+    return c->consumption == 0 && !c->queue && !counter_is_in(c, interval);
 }
 
 /* The counter of that name, which exists in `interval`; NULL when there is none. */
@@ -158,26 +158,55 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
     slab_free(&s->slab, arena_ref(s->slab.arena, c));
 }
 
+/*
+ * Kept counters come to 0 and leave it: how many there are, and how many of the latest interval,
+ * says how many names have expired before anybody has collected them.
+ */
+static void idle_begins(struct shard *s, const struct counter *c)
+{
+    s->idle++;
+    if (c->interval == s->idle_interval) {
+        s->idle_now++;
+    } else if (c->interval != s->idle_interval - 1) { /* not just a thread that is late */
+        s->idle_interval = c->interval;
+        s->idle_now = 1;
+    }
+}
+
+static void idle_ends(struct shard *s, const struct counter *c)
+{
+    CHECK(s->idle > 0);
+    s->idle--;
+    if (c->interval == s->idle_interval && s->idle_now > 0)
+        s->idle_now--;
+}
+
 void counter_drop(struct shard *s, struct counter *c)
 {
     lock_assert_held(&s->lock);
     CHECK(c->consumption == 0 && !c->queue && !(c->flags & COUNTER_GONE));
+    if (c->flags & COUNTER_KEEP)
+        idle_ends(s, c);
     index_remove(&s->names, c->hash, arena_ref(s->slab.arena, c));
     c->flags |= COUNTER_GONE;
     counter_free_if_unheld(s, c);
 }
 
-/* Drops the counter if nothing keeps it any more; `c` may be gone afterwards. */
-static void counter_drop_if_idle(struct shard *s, struct counter *c)
+/* Units of it were given back: if that was all, it is dropped or kept; `c` may be gone then. */
+static void counter_came_down(struct shard *s, struct counter *c)
 {
-    if (c->consumption == 0 && !c->queue && !(c->flags & COUNTER_KEEP))
+    if (c->consumption > 0 || c->queue)
+        return;
+    if (c->flags & COUNTER_KEEP)
+        idle_begins(s, c);
+    else
         counter_drop(s, c);
 }
 
 /* Notes a use: in a new interval the peak starts from what is held then. */
 static void counter_touch(struct counter *c, uint32_t interval)
 {
-    if (c->interval != interval) {
+    if (!counter_is_in(c, interval)) {
         c->interval = interval;
         c->peak = c->consumption;
     }
@@ -489,6 +518,8 @@ static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint3
         CHECK(!made); /* a new counter has its first holding inside */
         return false;
     }
+    if (c->consumption == 0 && c->flags & COUNTER_KEEP)
+        idle_ends(s, c);
     add_units(s, c, h, a->units);
     if (a->keep)
         c->flags |= COUNTER_KEEP;
@@ -536,7 +567,7 @@ static void release_units(struct table *t, struct shard *s, struct counter *c,
     take_units(s, c, h, units);
     finish_any(s, c, now, out);
     grant_fitting(s, c, WAIT_ME, now, out);
-    counter_drop_if_idle(s, c);
+    counter_came_down(s, c);
     holding_reap(t, s, holder, h);
 }
 
@@ -649,7 +680,7 @@ static void close_holding(struct table *t, struct shard *s, struct holder *holde
         take_units(s, c, h, h->units);
         grant_fitting(s, c, WAIT_ME, now, out);
         grant_fitting(s, c, WAIT_ANY, now, out);
-        counter_drop_if_idle(s, c);
+        counter_came_down(s, c);
     }
     holding_reap(t, s, holder, h);
 }

@@ -208,22 +208,22 @@ struct table_walk {
 typedef bool table_visit_fn(void *arg, const struct table_entry *entry);
 
 /*
- * Walks on over the names, looking at no more than `budget` buckets. Every counter that exists
- * during the whole walk is visited exactly once; one made or gone meanwhile at most once. True:
- * the walk is over. False: call again, after making room if the visitor had none.
+ * Walks on over the names, looking at no more than `budget` of them and of empty buckets. Every
+ * counter that exists during the whole walk is visited exactly once; one made or gone meanwhile at
+ * most once. True: the walk is over. False: call again, after making room if the visitor had none.
  */
 bool table_walk_on(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    table_visit_fn *visit, void *arg) MUST_USE;
 
 /*
- * Collects counters that are at 0 and whose interval has ended, walking on over no more than
- * `budget` buckets. True: the walk is over. *collected is counted up.
+ * Collects counters that are at 0 and whose interval has ended, walking on as above. True: the walk
+ * is over. *collected is counted up.
  */
 bool table_collect(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    uint64_t *collected) MUST_USE;
 
 struct table_stats {
-    uint64_t names;       /* that exist */
+    uint64_t names;       /* that exist; without those that have expired and are not collected */
     uint64_t names_made;  /* since the start */
     uint64_t waiting;     /* waiters */
     uint64_t holdings;    /* pairs of holder and name with units or waits */
@@ -233,7 +233,10 @@ struct table_stats {
 };
 
 /* Adds up the shards, one after the other. Any thread. */
-void table_get_stats(struct table *t, struct table_stats *stats_r);
+void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r);
+
+/* Whether more than half of the memory limit is used: time to collect. Any thread. */
+bool table_is_tight(const struct table *t);
 
 /* The number of the interval that `unix_s` lies in. */
 uint32_t table_interval(const struct table *t, int64_t unix_s);

@@ -3,7 +3,7 @@
  * (binary)".)
  *
  * Every request but Dump is answered at once. A Dump goes on over many turns of its connection: it
- * walks a few buckets, copies what it finds, sends it, and leaves the worker to others; the next
+ * walks over a few names, copies them, sends it, and leaves the worker to others; the next
  * request of the connection waits until it is over.
  */
 #include "proto/counter.h"
@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A turn of a Dump looks at so many buckets, of about six names each. */
-#define DUMP_BUCKETS 64
+/* A turn of a Dump looks at so many names, or empty buckets. */
+#define DUMP_LOOKS 256
 
 /* The longest reply of Dump fits into the scratch. */
 _Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX, "a Dump gets on");
@@ -152,7 +152,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     const struct services *services = service->services;
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
-    table_get_stats(services->table, &table);
+    table_get_stats(services->table, service_now(conn), &table);
     add_stat(body, "objects", table.names);
     add_stat(body, "total_objects", table.names_made);
     add_stat(body, "used_memory", table.memory);
@@ -174,6 +174,10 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     add_stat(body, "holdings", table.holdings);
     add_stat(body, "waiters", table.waiting);
     add_stat(body, "gc_collected", tally_get(&services->collected));
+#define ROW(name, word)                                                                            \
+    add_stat(body, "closed:" word, atomic_load(&protocol->closed[CLOSE_##name]));
+    CLOSE_REASONS(ROW)
+#undef ROW
 }
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)
@@ -228,7 +232,7 @@ static bool on_resume(struct conn *conn)
         .data = worker_scratch(conn_worker(conn)),
         .room = space < scratch ? space : scratch,
     };
-    bool over = table_walk_on(service_table(conn), &s->dump->walk, service_now(conn), DUMP_BUCKETS,
+    bool over = table_walk_on(service_table(conn), &s->dump->walk, service_now(conn), DUMP_LOOKS,
                               dump_one, &page);
     conn_reply(conn, page.data, page.len);
     if (!over)

@@ -272,7 +272,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
     const struct services *services = service->services;
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
-    table_get_stats(services->table, &table);
+    table_get_stats(services->table, service_now(conn), &table);
     *stats_r = (struct pc_stats){
         .uptime_s = (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S),
         .hashtable_entries = table.names,

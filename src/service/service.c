@@ -18,10 +18,13 @@ static const struct service_row *const registry[] = {
 _Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->services),
                "each row has a service");
 
-/* The collector looks at so many buckets at a time, with a pause in between. */
-#define COLLECT_BUCKETS  128
-#define COLLECT_PAUSE_NS NS_PER_MS
+/*
+ * The collector looks at so many names at a time, and then leaves the worker to others for a while:
+ * four times as long as it took, or just as long where names stand in the way of memory.
+ */
+#define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
+#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* at least */
 
 void service_open_holder(struct conn *conn, struct holder *holder)
 {
@@ -77,11 +80,14 @@ static int64_t collect(struct chore *chore, struct moment now)
     }
     uint64_t collected = 0;
     int64_t begun_ns = clock_mono_ns();
-    bool over = table_collect(s->table, &s->collector_walk, now, COLLECT_BUCKETS, &collected);
-    s->collector_busy_ns += (uint64_t)(clock_mono_ns() - begun_ns);
+    bool over = table_collect(s->table, &s->collector_walk, now, COLLECT_LOOKS, &collected);
+    int64_t ended_ns = clock_mono_ns(), took_ns = ended_ns - begun_ns;
+    s->collector_busy_ns += (uint64_t)took_ns;
     tally_add(&s->collected, collected);
-    if (!over)
-        return now.mono_ns + COLLECT_PAUSE_NS;
+    if (!over) {
+        int64_t pause_ns = table_is_tight(s->table) ? took_ns : 4 * took_ns;
+        return ended_ns + (pause_ns > COLLECT_PAUSE_NS ? pause_ns : COLLECT_PAUSE_NS);
+    }
     s->collecting = false;
     uint64_t us = s->collector_busy_ns / 1000;
     tally_add(&s->collections, 1);

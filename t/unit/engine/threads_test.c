@@ -37,14 +37,14 @@ static void end_table(void)
 {
     table_check(t);
     struct table_stats s;
-    table_get_stats(t, &s);
+    table_get_stats(t, clock_now(), &s);
     ck_assert(s.units == 0 && s.waiting == 0 && s.holdings == 0);
     struct table_walk walk = {0};
     uint64_t collected = 0;
     struct moment late = {.mono_ns = INT64_MAX, .unix_s = INT32_MAX};
     while (!table_collect(t, &walk, late, 100, &collected))
         continue;
-    table_get_stats(t, &s);
+    table_get_stats(t, late, &s);
     ck_assert(s.names == 0);
     table_check(t);
     table_free(&t);
@@ -290,7 +290,7 @@ static void look_on(void)
         while (!table_collect(t, &collector, now, 30, &collected))
             continue;
         struct table_stats s;
-        table_get_stats(t, &s);
+        table_get_stats(t, clock_now(), &s);
         CHECK(s.names <= NAMES && s.units <= 1 + 2 + 5 + 9);
         for (unsigned n = 0; n < NAMES; n++) {
             uint32_t consumption = 0;
@@ -392,12 +392,12 @@ TEST(pages_go_from_shard_to_shard)
     }
     struct table_stats s;
     for (unsigned i = 0; i < 1000; i++) {
-        table_get_stats(t, &s);
+        table_get_stats(t, clock_now(), &s);
         CHECK(s.memory <= 12 * MIB && s.names <= (uint64_t)THREADS * OWN_NAMES);
     }
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_join(threads[i], NULL) == 0);
-    table_get_stats(t, &s);
+    table_get_stats(t, clock_now(), &s);
     ck_assert(s.names == 0);
     ck_assert(atomic_load(&refused) > 0); /* it was tight */
     end_table();
