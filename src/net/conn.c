@@ -70,6 +70,15 @@ struct conn *conn_by_tag(struct worker *worker, uint64_t tag)
                                                                                     : NULL;
 }
 
+/* Why a connection ends whose stream answered `n`. */
+static enum close_reason reason_of(ssize_t n)
+{
+    return n == STREAM_END        ? CLOSE_PEER
+           : n == STREAM_RESET    ? CLOSE_RESET
+           : n == STREAM_VANISHED ? CLOSE_VANISHED
+                                  : CLOSE_ERROR;
+}
+
 /* ---- replies ----------------------------------------------------------------------------- */
 
 static struct chunk *chunk_with_room(struct conn *conn, size_t size)
@@ -211,6 +220,8 @@ static void watch(struct conn *conn)
     if (conn->state == CONN_OPEN ? !conn->paused && !conn->stalled && !conn_is_full(conn)
                                  : conn->lingering)
         wanted |= LOOP_READ;
+    else if (conn->state == CONN_OPEN && conn->out_bytes > 0)
+        wanted |= LOOP_GONE; /* what it sent last is not read, so its end would not be either */
     if (conn->out_bytes > 0)
         wanted |= LOOP_WRITE;
     if (!loop_io_want(&conn->io, wanted))
@@ -252,13 +263,13 @@ static bool write_out(struct conn *conn)
             count++;
         }
         ssize_t n = stream_write(&conn->stream, pieces, count);
-        if (n == STREAM_ERROR) {
-            atomic_fetch_add_explicit(&conn->protocol->send_errors, 1, memory_order_relaxed);
-            conn_close(conn, conn->state == CONN_OPEN ? CLOSE_ERROR : conn->reason);
-            return false;
-        }
         if (n == STREAM_AGAIN)
             break;
+        if (n < 0) {
+            atomic_fetch_add_explicit(&conn->protocol->send_errors, 1, memory_order_relaxed);
+            conn_close(conn, conn->state == CONN_OPEN ? reason_of(n) : conn->reason);
+            return false;
+        }
         progress = true;
         sent(conn, (size_t)n);
         if ((size_t)n < all)
@@ -405,7 +416,7 @@ static void read_in(struct conn *conn)
     if (n == STREAM_AGAIN)
         return;
     if (n <= 0) {
-        conn_close(conn, n == STREAM_END ? CLOSE_PEER : CLOSE_ERROR);
+        conn_close(conn, reason_of(n));
     } else if (conn->in) {
         conn->in_end += (uint32_t)n;
         take_requests(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
@@ -446,6 +457,8 @@ static void on_io(void *arg, unsigned what)
     struct conn *conn = arg;
     struct worker *worker = conn->worker;
     worker_wake(worker);
+    if (what & LOOP_GONE)
+        conn_close(conn, CLOSE_PEER);
     if (what & LOOP_WRITE)
         conn_flush(conn);
     if (what & LOOP_READ && conn->state == CONN_OPEN && !conn->paused && !conn->stalled)

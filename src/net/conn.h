@@ -30,9 +30,11 @@ struct worker;
 
 /* Why a connection ended: name, the word for logs and statistics. One row each. */
 #define CLOSE_REASONS(ROW)                                                                         \
-    ROW(PEER, "peer")                       /* it closed, or shut down its sending side */         \
-    ROW(ERROR, "error")                     /* reset, keepalive or user timeout, broken pipe */    \
-    ROW(PROTOCOL, "protocol")               /* it sent what nothing can follow */                  \
+    ROW(PEER, "peer")         /* it closed, or shut down its sending side */                       \
+    ROW(RESET, "reset")       /* it broke the connection off */                                    \
+    ROW(VANISHED, "vanished") /* keepalive or user timeout: nothing is heard of it */              \
+    ROW(ERROR, "error")       /* the kernel reports any other error */                             \
+    ROW(PROTOCOL, "protocol") /* it sent what nothing can follow */                                \
     ROW(REQUEST_TIMEOUT, "request_timeout") /* a request was begun and not finished */             \
     ROW(WRITE_TIMEOUT, "write_timeout")     /* it did not take its answers */                      \
     ROW(MEMORY, "memory")                   /* none for its bytes */                               \

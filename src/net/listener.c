@@ -124,19 +124,27 @@ struct handover {
 static _Atomic unsigned workers_paused;
 static struct log_limit pauses, resumptions;
 
-static void watch_doors(struct acceptor *acceptor, unsigned wanted)
+/* False: there is no memory to watch some door. */
+static bool watch_doors(struct acceptor *acceptor, unsigned wanted)
 {
-    for (size_t i = 0; i < acceptor->count; i++) {
-        if (!loop_io_want(&acceptor->doors[i].io, wanted))
-            log_error("%s: no memory to watch for connections", acceptor->doors[i].listener->where);
-    }
+    bool all = true;
+    for (size_t i = 0; i < acceptor->count; i++)
+        all = loop_io_want(&acceptor->doors[i].io, wanted) && all;
+    return all;
 }
 
-static void go_on(void *arg)
+/* Watches the doors again. Returns when to try once more: DEADLINE_NONE, or soon if it failed. */
+static int64_t try_again(struct acceptor *acceptor)
+{
+    if (watch_doors(acceptor, LOOP_READ))
+        return DEADLINE_NONE;
+    return worker_now(acceptor->worker).mono_ns + RETRY_NS;
+}
+
+static void fd_freed(void *arg)
 {
     struct acceptor *acceptor = arg;
-    worker_set_chore(acceptor->worker, &acceptor->retry, DEADLINE_NONE);
-    watch_doors(acceptor, LOOP_READ);
+    worker_set_chore(acceptor->worker, &acceptor->retry, try_again(acceptor));
 }
 
 static void pause_accepting(struct acceptor *acceptor, int error)
@@ -148,8 +156,8 @@ static void pause_accepting(struct acceptor *acceptor, int error)
                                 "can't accept connections (%s): waiting until others have closed",
                                 strerrordesc_np(error));
     }
-    watch_doors(acceptor, 0);
-    worker_await_fd(acceptor->worker, go_on, acceptor);
+    (void)watch_doors(acceptor, 0); /* not watching needs no memory */
+    worker_await_fd(acceptor->worker, fd_freed, acceptor);
     worker_set_chore(acceptor->worker, &acceptor->retry,
                      worker_now(acceptor->worker).mono_ns + RETRY_NS);
 }
@@ -168,9 +176,7 @@ static void caught_up(struct acceptor *acceptor)
 static int64_t retry(struct chore *chore, struct moment now)
 {
     (void)now;
-    struct acceptor *acceptor = container_of(chore, struct acceptor, retry);
-    go_on(acceptor);
-    return DEADLINE_NONE;
+    return try_again(container_of(chore, struct acceptor, retry));
 }
 
 static void open_handed(struct mail *mail, void *reader)

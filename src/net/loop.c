@@ -5,6 +5,7 @@
 #include "net/loop.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -61,14 +62,27 @@ static struct event_base *new_base(void)
     /* Cached time would make timers late by as long as a turn takes. */
     if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0 &&
         event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) == 0 &&
-        event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME) == 0)
+        event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME) == 0 &&
+        event_config_require_features(config, EV_FEATURE_EARLY_CLOSE) == 0)
         base = event_base_new_with_config(config);
     event_config_free(config);
     return base;
 }
 
+/* What libevent has to say goes where everything goes. */
+static void log_event(int severity, const char *text)
+{
+    if (severity >= EVENT_LOG_ERR)
+        log_error("libevent: %s", text);
+    else if (severity == EVENT_LOG_WARN)
+        log_warning("libevent: %s", text);
+    else
+        log_debug("libevent: %s", text);
+}
+
 struct loop *loop_new(const struct loop_handlers *handlers)
 {
+    event_set_log_callback(log_event); /* the loops are made by one thread, before others run */
     struct loop *loop = calloc(1, sizeof(*loop));
     if (!loop)
         return NULL;
@@ -171,7 +185,8 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     struct loop_io *io = arg;
-    io->fn(io->arg, (what & EV_READ ? LOOP_READ : 0) | (what & EV_WRITE ? LOOP_WRITE : 0));
+    io->fn(io->arg, (what & EV_READ ? LOOP_READ : 0) | (what & EV_WRITE ? LOOP_WRITE : 0) |
+                        (what & EV_CLOSED ? LOOP_GONE : 0));
 }
 
 bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn,
@@ -203,6 +218,8 @@ bool loop_io_want(struct loop_io *io, unsigned wanted)
         what |= EV_READ;
     if (wanted & LOOP_WRITE)
         what |= EV_WRITE;
+    if (wanted & LOOP_GONE)
+        what |= EV_CLOSED;
     event_assign(event, io->loop->base, io->fd, what, on_io, io);
     if (event_add(event, NULL) != 0)
         return false;

@@ -41,8 +41,9 @@ void loop_soon(struct loop *loop);
 
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
+#define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
 
-/* `what`: LOOP_READ, LOOP_WRITE or both. */
+/* `what`: one or several of these. */
 typedef void loop_io_fn(void *arg, unsigned what);
 
 /* A descriptor in a loop; part of what it belongs to. */

@@ -7,9 +7,21 @@
 
 static ssize_t failed(void)
 {
-    return errno == EAGAIN || errno == EWOULDBLOCK || errno == ENOBUFS || errno == ENOMEM
-               ? STREAM_AGAIN
-               : STREAM_ERROR;
+    switch (errno) {
+    case EAGAIN:
+    case ENOBUFS:
+    case ENOMEM:
+        return STREAM_AGAIN;
+    case ECONNRESET:
+    case EPIPE:
+        return STREAM_RESET;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+        return STREAM_VANISHED;
+    default:
+        return STREAM_ERROR;
+    }
 }
 
 ssize_t stream_read(struct stream *stream, void *to, size_t room)

@@ -4,7 +4,8 @@
  * Every wake-up is: read the clock, do what it is about, settle. Settling sends the replies that
  * gathered, in the order in which they began, but those of the connection whose requests were dealt
  * with last: whoever was woken by a request hears of it before its sender gets the answer. Sending
- * may close connections, which may wake others: so it goes on until nothing is left to send.
+ * may close connections, which may wake others. Where one request woke very many, the rest is sent
+ * in the next turns of the loop, so that others are served and timeouts kept in between.
  */
 #include "net/private.h"
 
@@ -16,6 +17,10 @@
 
 /* Free chunks kept for the next one that replies. */
 #define CHUNKS_KEPT 32
+
+/* So many connections are sent to, and so many deadlines passed, before the loop looks again. */
+#define SETTLE_FLUSHES 256
+#define TIMER_PASSES   256
 
 /* ---- lists of connections ---------------------------------------------------------------- */
 
@@ -209,7 +214,7 @@ void worker_wake(struct worker *worker)
 void worker_settle(struct worker *worker)
 {
     struct conn *conn;
-    while ((conn = take_flush(worker)) != NULL) {
+    for (unsigned i = 0; i < SETTLE_FLUSHES && (conn = take_flush(worker)) != NULL; i++) {
         if (conn == worker->turn && worker->flush.first) {
             worker->turn = NULL; /* once is enough */
             worker_flush_later(worker, conn);
@@ -218,6 +223,8 @@ void worker_settle(struct worker *worker)
         if (!bury_if_closed(worker, conn))
             conn_flush(conn);
     }
+    if (worker->flush.first)
+        loop_soon(worker->loop);
     worker->turn = NULL;
     while ((conn = worker->dead) != NULL) {
         worker->dead = conn->flush_next;
@@ -269,9 +276,13 @@ static void on_timer(void *arg)
     struct worker *worker = arg;
     worker_wake(worker);
     struct deadline *d;
-    while ((d = deadlines_take_due(&worker->deadlines, worker->now.mono_ns)) != NULL)
+    for (unsigned i = 0; i < TIMER_PASSES; i++) {
+        d = deadlines_take_due(&worker->deadlines, worker->now.mono_ns);
+        if (!d)
+            break;
         pass_deadline(worker, d);
-    worker_settle(worker);
+    }
+    worker_settle(worker); /* what else is due lets the timer fire at once */
 }
 
 /* Gives each connection that had work left one more turn. */
@@ -386,9 +397,12 @@ void worker_join(struct worker *worker)
 
 void worker_drain(struct worker *worker)
 {
+    worker->stopping = true; /* also one that never ran: it takes no connection in */
     worker_wake(worker);
     deliver_mail(worker);
-    on_soon(worker); /* the lists may hold connections that were closed */
+    do
+        on_soon(worker); /* the lists may hold connections that were closed */
+    while (worker->flush.first || worker->again.first);
 }
 
 bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns)

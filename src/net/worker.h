@@ -52,7 +52,10 @@ bool worker_start(struct worker *worker) MUST_USE;
 void worker_stop(struct worker *worker);
 /* Waits until its thread has ended. */
 void worker_join(struct worker *worker);
-/* Delivers what is left in the mailbox. When all workers of the server have ended. */
+/*
+ * Delivers what is left in the mailbox, where no connection is opened any more. For each worker,
+ * also one that could not be started, when none of the server runs.
+ */
 void worker_drain(struct worker *worker);
 
 /* Has `chore` run from now on, first at `at_ns`. Before the worker starts. False: no memory. */

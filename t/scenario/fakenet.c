@@ -153,6 +153,8 @@ static unsigned readiness(const struct client *c)
         ready |= LOOP_READ;
     if (c->window || c->broken)
         ready |= LOOP_WRITE;
+    if (c->ended || c->broken)
+        ready |= LOOP_GONE;
     return ready & c->io->wanted;
 }
 
@@ -217,7 +219,7 @@ ssize_t stream_read(struct stream *stream, void *to, size_t room)
 {
     struct client *c = clients[stream->fd];
     if (c->broken)
-        return STREAM_ERROR;
+        return STREAM_RESET;
     if (!c->input_len)
         return c->ended ? STREAM_END : STREAM_AGAIN;
     size_t n = c->input_len < room ? c->input_len : room;
@@ -240,7 +242,7 @@ ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
 {
     struct client *c = clients[stream->fd];
     if (c->broken)
-        return STREAM_ERROR;
+        return STREAM_RESET;
     size_t written = 0;
     for (int i = 0; i < count && c->window > 0; i++) {
         size_t n = pieces[i].iov_len < c->window ? pieces[i].iov_len : c->window;

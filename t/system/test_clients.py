@@ -87,6 +87,22 @@ def test_a_thousand_clients_at_once_are_all_served(daemon):
         wire.poll(lambda: client.get(b"all") == 0, "all units are free")
 
 
+def test_a_release_that_wakes_very_many_tells_all_of_them(daemon):
+    count = 700  # more than a worker sends to in one turn of its loop
+    holder = wire.TextClient(daemon.text)
+    assert holder.ask("ACQ4ME herd 1 %d 60" % (count + 1)) == "LOCKED"
+    waiters = connect_many(daemon.text, count)
+    for s in waiters:
+        s.setblocking(True)
+        s.sendall(b"ACQ4ANY herd 1 %d 600\n" % (count + 1))
+    wire.poll(lambda: holder.stat("waiting_workers") == count, "all wait")
+    assert holder.ask("RELEASE herd") == "RELEASED"
+    assert read_all(waiters, 5) == [b"DONE\n"] * count
+    assert holder.stat("waiting_workers") == 0
+    for s in waiters:
+        s.close()
+
+
 def test_clients_that_connect_for_one_request_are_all_served(daemon):
     for i in range(wire.scaled(500, 150)):
         with daemon.text_client() as client:

@@ -685,7 +685,7 @@ TEST(client_that_goes_in_the_middle_of_a_paused_answer_is_noticed)
         atomic_store(&s.toy.queued_max, 0);
     }
     toy_stop(&s);
-    ck_assert_uint_eq(toy_closed(&s, CLOSE_ERROR), 4);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_RESET), 4);
     ck_assert_uint_eq(atomic_load(&s.protocol.send_errors), 4);
 }
 END_TEST
@@ -829,7 +829,7 @@ TEST(each_end_is_counted_by_its_reason)
     expect_end(half);
     WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 2);
     reset(connect_tcp(&s, 0));
-    WAIT_UNTIL(toy_closed(&s, CLOSE_ERROR) == 1);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_RESET) == 1);
     int wrong = connect_tcp(&s, 0);
     send_text(wrong, "f\n");
     expect(wrong, "bye\n");
@@ -849,7 +849,7 @@ TEST(each_end_is_counted_by_its_reason)
     toy_stop(&s);
     expect_end(stays);
     static const unsigned expected[CLOSE_REASON_COUNT] = {
-        [CLOSE_PEER] = 2,          [CLOSE_ERROR] = 1,
+        [CLOSE_PEER] = 2,          [CLOSE_RESET] = 1,
         [CLOSE_PROTOCOL] = 1,      [CLOSE_REQUEST_TIMEOUT] = 1,
         [CLOSE_WRITE_TIMEOUT] = 1, [CLOSE_SHUTDOWN] = 1};
     for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)

@@ -78,7 +78,7 @@ TEST(reading_after_a_reset_is_error)
     char byte;
     struct stream stream = stream_new(&client);
     reset(client);
-    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_ERROR);
+    ck_assert_int_eq(read_ready(&stream, &byte, 1), STREAM_RESET);
     stream_close(&stream);
 }
 END_TEST
@@ -93,9 +93,9 @@ TEST(writing_after_a_reset_is_error_and_no_signal)
     struct iovec pieces[] = {{.iov_base = bytes, .iov_len = 1},
                              {.iov_base = bytes + 1, .iov_len = 1}};
     /* First the reset itself, then a broken pipe; in one piece and in two. */
-    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_ERROR);
-    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_ERROR);
-    ck_assert_int_eq(stream_write(&stream, pieces, 2), STREAM_ERROR);
+    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_RESET);
+    ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_RESET);
+    ck_assert_int_eq(stream_write(&stream, pieces, 2), STREAM_RESET);
     stream_finish(&stream);
     stream_close(&stream);
 }
@@ -184,7 +184,7 @@ TEST(finishing_ends_one_way_only)
     send_text(client, "still here");
     ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), 10);
     stream_finish(&stream);
-    ck_assert_int_eq(stream_write(&stream, &piece, 1), STREAM_ERROR);
+    ck_assert_int_eq(stream_write(&stream, &piece, 1), STREAM_RESET);
     stream_close(&stream);
     close(client);
 }
