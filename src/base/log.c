@@ -38,6 +38,7 @@ static const struct {
 
 static _Atomic int sink = LOG_OUTPUT_STDERR;
 static _Atomic int threshold = LOG_LEVEL_INFO;
+static _Atomic bool started; /* nobody waits for the start any more: see log_ready */
 
 /* Since log_open: lines that a limit left out, and lines that could not be written. */
 static _Atomic unsigned long left_out_total;
@@ -115,20 +116,32 @@ static bool wait_for_room(void)
     return ready == 1 && (to.revents & POLLOUT);
 }
 
-/* One write, tried again only when a signal came before its first byte. */
-static void send_to_stderr(struct line *line)
+static void send_to_syslog(enum log_level level, const char *text, const char *tail)
 {
-    line->bytes[line->len++] = '\n';
+    struct line line = {.len = 0};
+    add_spelled(&line, text, strlen(tail));
+    add_spelled(&line, tail, 0);
+    syslog(levels[level].priority, "%.*s", (int)line.len, line.bytes);
+}
+
+/* One write, tried again only when a signal came before its first byte. */
+static void send_to_stderr(enum log_level level, const char *text, const char *tail)
+{
+    struct line line = {.len = 0};
+    add_head(&line, level);
+    add_spelled(&line, text, strlen(tail));
+    add_spelled(&line, tail, 0);
+    line.bytes[line.len++] = '\n';
     pthread_mutex_lock(&sending);
     stalled = !wait_for_room();
     ssize_t written = -1;
     if (!stalled) {
         do
-            written = write(STDERR_FILENO, line->bytes, line->len);
+            written = write(STDERR_FILENO, line.bytes, line.len);
         while (written == -1 && errno == EINTR);
     }
     pthread_mutex_unlock(&sending);
-    if (written != (ssize_t)line->len)
+    if (written != (ssize_t)line.len)
         atomic_fetch_add_explicit(&lost_total, 1, memory_order_relaxed);
 }
 
@@ -139,7 +152,6 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
 {
     int error = errno; /* a caller may log first and look afterwards */
     char text[LINE_MAX_BYTES + 2], tail[48] = "";
-    struct line line = {.len = 0};
 
     if (vsnprintf(text, sizeof text, format, values) < 0)
         snprintf(text, sizeof text, "(a message that could not be formatted: %s)", format);
@@ -147,14 +159,11 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
         snprintf(tail, sizeof tail, " (%u like it left out)", left_out);
 
     bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
-    if (!to_syslog)
-        add_head(&line, level);
-    add_spelled(&line, text, strlen(tail));
-    add_spelled(&line, tail, 0);
+    bool starting = !atomic_load_explicit(&started, memory_order_relaxed);
     if (to_syslog)
-        syslog(levels[level].priority, "%.*s", (int)line.len, line.bytes);
-    else
-        send_to_stderr(&line);
+        send_to_syslog(level, text, tail);
+    if (!to_syslog || (starting && level == LOG_LEVEL_ERROR))
+        send_to_stderr(level, text, tail);
     errno = error;
 }
 
@@ -163,11 +172,17 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
 void log_open(enum log_output output, enum log_level level)
 {
     atomic_store(&sink, (int)output);
+    atomic_store(&started, false);
     atomic_store(&left_out_total, 0);
     atomic_store(&lost_total, 0);
     log_set_level(level);
     if (output == LOG_OUTPUT_SYSLOG)
         openlog("counterd", LOG_PID | LOG_NDELAY, LOG_DAEMON);
+}
+
+void log_ready(void)
+{
+    atomic_store(&started, true);
 }
 
 void log_close(void)

@@ -18,8 +18,13 @@
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 enum log_output { LOG_OUTPUT_STDERR, LOG_OUTPUT_SYSLOG };
 
-/* Starts logging; before it, lines of level info and above go to standard error. */
+/*
+ * Starts logging; before it, lines of level info and above go to standard error. With syslog,
+ * errors go to standard error as well, for whoever starts the daemon, until log_ready.
+ */
 void log_open(enum log_output output, enum log_level level);
+/* The start is over: from now on, every line goes only where log_open said. */
+void log_ready(void);
 /* Ends it: says how many lines were left out or lost, if any, and closes syslog. */
 void log_close(void);
 void log_set_level(enum log_level level);

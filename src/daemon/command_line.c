@@ -249,7 +249,13 @@ struct options_request options_command_line(int argc, char **argv, struct settin
         return request;
     bool file_good = read_file(&request.file, settings, err);
     bool flags_good = apply_flags(argc, argv, settings, err);
-    return file_good && flags_good ? request : failure(2);
+    if (!file_good || !flags_good)
+        return failure(2);
+    if (!settings->poolcounter_enable && !settings->counter_enable) {
+        options_complain(err, "nothing to serve: set poolcounter.enable or counter.enable to true");
+        return failure(2);
+    }
+    return request;
 }
 
 /* --- Help ------------------------------------------------------------------------------------ */

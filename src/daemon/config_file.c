@@ -7,8 +7,11 @@
 #include "daemon/config_file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * What yrmcds reads from its file beyond what is ours, too. Their values are not looked at. (Its
@@ -180,6 +183,13 @@ static enum line_status read_line(struct reading *file, char *line)
     return has_nul ? LINE_HAS_NUL : len > CONFIG_FILE_LINE_MAX ? LINE_TOO_LONG : LINE_GOOD;
 }
 
+/* The first line without what some editors put before it to mark UTF-8. */
+static char *skip_mark(char *line)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : line;
+}
+
 /* Takes every line, until the end or too many mistakes. */
 static void take_lines(struct reading *file)
 {
@@ -196,7 +206,7 @@ static void take_lines(struct reading *file)
         else if (status == LINE_HAS_NUL)
             complain(file, "the line holds a NUL byte");
         else
-            take_line(file, line);
+            take_line(file, file->line == 1 ? skip_mark(line) : line);
         if (file->errors >= CONFIG_FILE_ERRORS_MAX) {
             options_complain(file->err, "%s: too many mistakes; the rest was not looked at",
                              file->path);
@@ -211,14 +221,37 @@ static void take_lines(struct reading *file)
 
 /* --- The file -------------------------------------------------------------------------------- */
 
+/* Opens a regular file. NULL with errno; 0 when it is something else. */
+static FILE *open_regular(const char *path)
+{
+    struct stat status;
+    FILE *from = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a pipe's writer */
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) == 0) {
+        if (S_ISREG(status.st_mode))
+            from = fdopen(fd, "r");
+        else
+            errno = S_ISDIR(status.st_mode) ? EISDIR : 0;
+    }
+    if (!from) {
+        int error = errno;
+        close(fd);
+        errno = error;
+    }
+    return from;
+}
+
 enum config_file_status config_file_load(struct settings *settings, const char *path, FILE *err)
 {
     struct reading file = {.settings = settings, .path = path, .err = err};
-    file.from = fopen(path, "re"); /* of a directory, too, but then reading fails */
+    file.from = open_regular(path);
     if (!file.from) {
         if (errno == ENOENT)
             return CONFIG_FILE_MISSING;
-        options_complain(err, "%s: cannot be read: %s", path, strerrordesc_np(errno));
+        options_complain(err, "%s: cannot be read: %s", path,
+                         errno ? strerrordesc_np(errno) : "Not a regular file");
         return CONFIG_FILE_BAD;
     }
     settings->ignored_keys[0] = '\0';

@@ -2,8 +2,9 @@
  * config_file.h - reading a configuration file into settings.
  *
  * A file is lines: `key = value`, nothing, or a comment from # on. Values may stand in double
- * quotes, in which # and blanks are themselves. Lines may end in CR LF. Each key is given once.
- * A yrmcds.conf is accepted: the keys that only yrmcds knows are collected and otherwise ignored.
+ * quotes, in which # and blanks are themselves. Lines may end in CR LF, and the first may begin
+ * with the byte order mark of UTF-8. Each key is given once. A yrmcds.conf is accepted: the keys
+ * that only yrmcds knows are collected and otherwise ignored.
  *
  * Threads: as with options.h.
  */
@@ -26,8 +27,8 @@ enum config_file_status {
 };
 
 /*
- * Sets what the file at `path` sets. Says every mistake as "counterd: PATH:LINE: ...". After
- * CONFIG_FILE_BAD some of the settings may have been set.
+ * Sets what the regular file at `path` sets. Says every mistake as "counterd: PATH:LINE: ...".
+ * After CONFIG_FILE_BAD some of the settings may have been set.
  */
 enum config_file_status config_file_load(struct settings *settings, const char *path,
                                          FILE *err) MUST_USE;

@@ -27,6 +27,9 @@
 /* What a wrong set-up ends with. */
 #define EXIT_SETUP 2
 
+/* Room for the notice of options_ignored_text; what is longer is cut. */
+#define NOTICE_SIZE 1024
+
 #define LISTENERS_MAX (2 * SETTINGS_ADDRESSES_MAX)
 
 struct daemon {
@@ -118,6 +121,17 @@ static bool is_missing_family(int error)
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
+/* Says why an address can't be listened on, and what to do. */
+static void say_not_listening(const struct listener *l, const char *name, int error)
+{
+    if (error == EADDRINUSE)
+        log_error("%s: can't listen on %s: %s (another server, or another protocol of this one, "
+                  "has this port; end it, or set another with %s.port)",
+                  name, l->where, strerrordesc_np(error), name);
+    else
+        log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
+}
+
 static bool listen_all(struct daemon *d, const char *name, const struct settings_addresses *list,
                        uint16_t port)
 {
@@ -135,10 +149,7 @@ static bool listen_all(struct daemon *d, const char *name, const struct settings
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
             log_warning("%s: not listening on %s: %s", name, l->where, strerrordesc_np(errno));
         } else {
-            log_error("%s: can't listen on %s: %s%s", name, l->where, strerrordesc_np(errno),
-                      errno == EADDRINUSE ? " (another server has this port; set another with "
-                                            "NAME.port, or end it)"
-                                          : "");
+            say_not_listening(l, name, errno);
             return false;
         }
     }
@@ -150,10 +161,6 @@ static bool listen_all(struct daemon *d, const char *name, const struct settings
 static bool open_listeners(struct daemon *d)
 {
     const struct settings *s = &d->settings;
-    if (!s->poolcounter_enable && !s->counter_enable) {
-        log_error("nothing to serve: set poolcounter.enable or counter.enable to true");
-        return false;
-    }
     if (s->poolcounter_enable &&
         !listen_all(d, "poolcounter", &s->poolcounter_listen, s->poolcounter_port))
         return false;
@@ -198,13 +205,20 @@ static bool set_up(struct daemon *d)
            start_workers(d);
 }
 
+static void remove_pid_file(struct daemon *d)
+{
+    if (d->pid_file_written)
+        process_remove_pid_file(d->settings.pid_file);
+    d->pid_file_written = false;
+}
+
 static void tear_down(struct daemon *d)
 {
     for (unsigned i = 0; i < d->started; i++)
         worker_stop(d->server.workers[i]);
     for (unsigned i = 0; i < d->started; i++)
         worker_join(d->server.workers[i]);
-    for (unsigned i = 0; i < d->started; i++)
+    for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)
         acceptor_free(&d->acceptors[i]);
@@ -213,8 +227,7 @@ static void tear_down(struct daemon *d)
     services_free(&d->services);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
-    if (d->pid_file_written)
-        process_remove_pid_file(d->settings.pid_file);
+    remove_pid_file(d);
 }
 
 /* The signals that the main thread waits for. */
@@ -228,7 +241,17 @@ static sigset_t awaited_signals(void)
     return set;
 }
 
-/* Waits until the daemon is told to end; a second such signal then ends it at once. */
+/* Lets the next SIGTERM or SIGINT end the daemon at once. SIGHUP stays blocked. */
+static void allow_abrupt_end(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+}
+
+/* Waits until the daemon is told to end. */
 static void wait_for_end(const sigset_t *awaited)
 {
     int sig;
@@ -237,15 +260,16 @@ static void wait_for_end(const sigset_t *awaited)
             log_warning("SIGHUP: settings are read at the start only; restart to change them");
     }
     log_info("ending: SIG%s", sigabbrev_np(sig));
-    CHECK(pthread_sigmask(SIG_UNBLOCK, awaited, NULL) == 0);
 }
 
 static int run(struct daemon *d)
 {
+    char notice[NOTICE_SIZE];
     log_open(d->settings.log_output, d->settings.log_level);
-    if (d->settings.ignored_keys[0])
-        log_info("options of yrmcds that mean nothing here are ignored: %s",
-                 d->settings.ignored_keys);
+    if (d->settings.ignored_keys[0]) {
+        options_ignored_text(&d->settings, notice, sizeof(notice));
+        log_info("%s", notice);
+    }
     signal(SIGPIPE, SIG_IGN);
     sigset_t awaited = awaited_signals();
     CHECK(pthread_sigmask(SIG_BLOCK, &awaited, NULL) == 0);
@@ -257,7 +281,10 @@ static int run(struct daemon *d)
             say_where(&d->listeners[i]);
         log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors",
                  d->server.count, (unsigned long long)descriptors);
+        log_ready();
         wait_for_end(&awaited);
+        remove_pid_file(d); /* an abrupt end would leave it */
+        allow_abrupt_end();
     }
     tear_down(d);
     if (ready)
@@ -266,11 +293,37 @@ static int run(struct daemon *d)
     return ready ? EXIT_SUCCESS : EXIT_SETUP;
 }
 
+/* Says whether what was configured can start, as far as that is known without trying. */
+static int check(const struct settings *settings, const char *file)
+{
+    char notice[NOTICE_SIZE];
+    if (!process_know_user(settings->user, settings->group))
+        return EXIT_SETUP;
+    if (settings->ignored_keys[0]) {
+        options_ignored_text(settings, notice, sizeof(notice));
+        printf("counterd: %s\n", notice);
+    }
+    printf("counterd: %s is good%s\n", file ? file : "the configuration",
+           file ? "" : " (no file is read)");
+    return EXIT_SUCCESS;
+}
+
+/* Whether all that was printed has been written. */
+static bool flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    options_complain(stderr, "can't write to standard output: %s", strerrordesc_np(errno));
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     static struct daemon daemon_;
     struct daemon *d = &daemon_;
     int status = EXIT_SUCCESS;
+    if (!process_open_standard())
+        return EXIT_SETUP;
     settings_init(&d->settings);
     struct options_request request = options_command_line(argc, argv, &d->settings, stderr);
     switch (request.action) {
@@ -278,11 +331,7 @@ int main(int argc, char **argv)
         status = run(d);
         break;
     case OPTIONS_CHECK:
-        if (d->settings.ignored_keys[0])
-            printf("counterd: options of yrmcds that mean nothing here are ignored: %s\n",
-                   d->settings.ignored_keys);
-        printf("counterd: %s%s\n", request.file ? request.file : "the configuration",
-               request.file ? " is good" : " is good (no file is read)");
+        status = check(&d->settings, request.file);
         break;
     case OPTIONS_HELP:
         options_print_help(stdout);
@@ -295,5 +344,7 @@ int main(int argc, char **argv)
         break;
     }
     settings_free(&d->settings);
+    if (!flush_output() && status == EXIT_SUCCESS)
+        status = EXIT_SETUP;
     return status;
 }

@@ -304,6 +304,27 @@ static bool same_address(const struct settings_address *a, const struct settings
     return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
 }
 
+/* --- Building text --------------------------------------------------------------------------- */
+
+/* Text that grows in a buffer of limited size; the length counts on beyond it. */
+struct text {
+    char *to;
+    size_t size;
+    size_t len;
+};
+
+static void add_text(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
+static void add_text(struct text *text, const char *format, ...)
+{
+    size_t room = text->len < text->size ? text->size - text->len : 0;
+    va_list values;
+    va_start(values, format);
+    int len = vsnprintf(room ? text->to + text->len : NULL, room, format, values);
+    va_end(values);
+    CHECK(len >= 0);
+    text->len += (size_t)len;
+}
+
 /* --- Why a text is no value ------------------------------------------------------------------ */
 
 static void say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -322,10 +343,33 @@ static void say_value(char *reason_r, const char *text, size_t len, const char *
     say(reason_r, "\"%.*s%s\" %s", (int)least(len, SHOWN_MAX), text, cut ? "..." : "", is_not);
 }
 
+/*
+ * When `key` is what some keys have after their dot, says that these may be meant. False when it is
+ * not.
+ */
+static bool say_keys_of_word(const char *key, char *reason_r)
+{
+    struct text reason = {.to = reason_r, .size = OPTIONS_REASON_SIZE};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        const char *dot = strchr(rows[i].key, '.');
+        if (!dot || strcmp(dot + 1, key) != 0)
+            continue;
+        if (reason.len == 0)
+            add_text(&reason, "unknown key \"%s\"; did you mean \"%s\"", key, rows[i].key);
+        else
+            add_text(&reason, " or \"%s\"", rows[i].key);
+    }
+    if (reason.len > 0)
+        add_text(&reason, "?");
+    return reason.len > 0;
+}
+
 void options_unknown_key(const char *key, char *reason_r)
 {
-    const struct options_row *near = nearest_row(key);
     size_t len = strlen(key);
+    if (say_keys_of_word(key, reason_r))
+        return;
+    const struct options_row *near = nearest_row(key);
     say(reason_r, "unknown key \"%.*s%s\"%s%s%s", (int)least(len, SHOWN_MAX), key,
         len > SHOWN_MAX ? "..." : "",
         near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near->key : "",
@@ -515,25 +559,6 @@ void settings_free(struct settings *settings)
 
 /* --- From values to text --------------------------------------------------------------------- */
 
-/* Text that grows in a buffer of limited size; the length counts on beyond it. */
-struct text {
-    char *to;
-    size_t size;
-    size_t len;
-};
-
-static void add_text(struct text *text, const char *format, ...) PRINTF_LIKE(2, 3);
-static void add_text(struct text *text, const char *format, ...)
-{
-    size_t room = text->len < text->size ? text->size - text->len : 0;
-    va_list values;
-    va_start(values, format);
-    int len = vsnprintf(room ? text->to + text->len : NULL, room, format, values);
-    va_end(values);
-    CHECK(len >= 0);
-    text->len += (size_t)len;
-}
-
 /* A size with the greatest of the letters that keeps it whole. */
 static void add_size(struct text *text, uint64_t size)
 {
@@ -621,6 +646,18 @@ size_t options_range_text(const struct options_row *row, char *to, size_t size)
     case OPTIONS_ADDRESSES:
         add_text(&text, "numeric IPv4 and IPv6 addresses");
         break;
+    }
+    return text.len;
+}
+
+size_t options_ignored_text(const struct settings *settings, char *to, size_t size)
+{
+    struct text text = {.to = to, .size = size};
+    add_text(&text, "options of yrmcds that mean nothing here are ignored: %s",
+             settings->ignored_keys);
+    if (settings->counter_enable) {
+        add_text(&text, "; unlike yrmcds, counterd listens only where counter.listen says: ");
+        add_addresses(&text, &settings->counter_listen);
     }
     return text.len;
 }

@@ -138,8 +138,8 @@ bool options_add_address(struct settings_addresses *list, const char *text, size
 void options_listen(struct settings *settings, const struct settings_addresses *list);
 
 /*
- * Says in reason_r (OPTIONS_REASON_SIZE bytes) that `key` is none, and the nearest that is one. As
- * with options_assign, it may hold bytes of `key`.
+ * Says in reason_r (OPTIONS_REASON_SIZE bytes) that `key` is none, and the nearest that is one, or
+ * all that have it after their dot. As with options_assign, it may hold bytes of `key`.
  */
 void options_unknown_key(const char *key, char *reason_r);
 
@@ -170,6 +170,12 @@ enum options_unquoted {
  * *value_r points. Not every value is well-formed: *value_r is set only with OPTIONS_UNQUOTED.
  */
 enum options_unquoted options_unquote(char *text, bool comments, char **value_r) MUST_USE;
+
+/*
+ * Writes the notice for an operator whose file has keys that are ignored. As snprintf does, like
+ * the above. Only where there are any.
+ */
+size_t options_ignored_text(const struct settings *settings, char *to, size_t size);
 
 /* What options_unquote's answer means, in half a sentence, for all but OPTIONS_UNQUOTED. */
 const char *options_unquote_reason(enum options_unquoted answer);
@@ -207,7 +213,8 @@ struct options_request {
 /*
  * Reads the command line, then the file it names (or the default one, if it exists), and sets
  * `settings`, which settings_init has filled, accordingly: the file over the defaults, -o and -l
- * over the file in the order given. Each mistake becomes a line on `err`. Whatever it answers, the
+ * over the file in the order given. Each mistake becomes a line on `err`, and so does it
+ * when nothing is left to serve. Whatever it answers, the
  * settings are to be freed; after OPTIONS_ERROR they are good for nothing else. Main thread only.
  */
 struct options_request options_command_line(int argc, char **argv, struct settings *settings,

@@ -8,9 +8,21 @@
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+bool process_open_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR); /* gets the least number that is free */
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
 
 uint64_t process_raise_descriptors(void)
 {
@@ -23,27 +35,45 @@ uint64_t process_raise_descriptors(void)
     return limit.rlim_cur;
 }
 
-bool process_drop_root(const char *user, const char *group)
+/* The numbers of the user and group, of our own where none is named. */
+static bool find_user(const char *user, const char *group, uid_t *uid_r, gid_t *gid_r)
 {
-    if (!user && !group)
-        return true;
     /* The main thread is the only one yet, so the static buffers of these two are its own. */
     const struct passwd *pw = user ? getpwnam(user) : NULL;  // NOLINT(concurrency-mt-unsafe)
     const struct group *gr = group ? getgrnam(group) : NULL; // NOLINT(concurrency-mt-unsafe)
-    if (user && !pw) {
+    if (user && !pw)
         log_error("user \"%s\": there is no such user", user);
-        return false;
-    }
-    if (group && !gr) {
+    if (group && !gr)
         log_error("group \"%s\": there is no such group", group);
+    *uid_r = pw ? pw->pw_uid : getuid();
+    *gid_r = gr ? gr->gr_gid : pw ? pw->pw_gid : getgid();
+    return (!user || pw) && (!group || gr);
+}
+
+bool process_know_user(const char *user, const char *group)
+{
+    uid_t uid;
+    gid_t gid;
+    return find_user(user, group, &uid, &gid);
+}
+
+bool process_drop_root(const char *user, const char *group)
+{
+    uid_t uid;
+    gid_t gid;
+    if (!user && !group)
+        return true;
+    if (!find_user(user, group, &uid, &gid))
         return false;
-    }
-    uid_t uid = pw ? pw->pw_uid : getuid();
-    gid_t gid = gr ? gr->gr_gid : pw ? pw->pw_gid : getgid();
     if (uid == getuid() && uid == geteuid() && gid == getgid() && gid == getegid())
         return true;
     if (setgroups(1, &gid) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) {
-        log_error("can't become user %u, group %u: %s", uid, gid, strerrordesc_np(errno));
+        if (user)
+            log_error("can't become user \"%s\", group %u: %s; start as root, or as that user",
+                      user, gid, strerrordesc_np(errno));
+        else
+            log_error("can't become group \"%s\": %s; start as root, or in that group", group,
+                      strerrordesc_np(errno));
         return false;
     }
     if (uid != 0 && setuid(0) == 0) {
@@ -60,13 +90,28 @@ bool process_write_pid_file(const char *path)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
     bool written = fd >= 0 && write(fd, text, (size_t)len) == len;
     if (!written)
-        log_error("pid_file %s: %s", path, strerrordesc_np(errno));
+        log_error("pid_file %s: %s", path,
+                  errno == ELOOP ? "is a symbolic link, and none is followed; name a file"
+                                 : strerrordesc_np(errno));
     if (fd >= 0)
         close(fd);
     return written;
 }
 
+/* Whether the file at `path` holds our number. */
+static bool is_our_pid_file(const char *path)
+{
+    char text[32] = "";
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool got = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0;
+    if (fd >= 0)
+        close(fd);
+    return got && strtol(text, NULL, 10) == (long)getpid();
+}
+
 void process_remove_pid_file(const char *path)
 {
+    if (!is_our_pid_file(path))
+        return;
     (void)unlink(path); /* the directory may be root's, and root given up: nothing is to be done */
 }

@@ -10,6 +10,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * Opens those of standard input, output and error that are closed on /dev/null, so that no socket
+ * gets their numbers. False: that can't be done, and nothing can be said.
+ */
+bool process_open_standard(void) MUST_USE;
+
 /* Raises the number of descriptors to the hard limit; returns what it is then. */
 uint64_t process_raise_descriptors(void);
 
@@ -18,13 +24,18 @@ uint64_t process_raise_descriptors(void);
  * is that user already, it is done. False: no such user or group, or not allowed.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
+/* Whether there are such a user and group (NULL: none is asked for). */
+bool process_know_user(const char *user, const char *group) MUST_USE;
 
 /*
- * Writes the process's number into a new file at `path`, or over one that was left there. False: it
- * can't.
+ * Writes the process's number into a new file at `path`, or over one that was left there, but not
+ * through a symbolic link. False: it can't.
  */
 bool process_write_pid_file(const char *path) MUST_USE;
-/* Removes it; where that is not allowed any more, empties nothing and says nothing. */
+/*
+ * Removes it, unless it holds another number by now. Where that is not allowed any more, empties
+ * nothing and says nothing.
+ */
 void process_remove_pid_file(const char *path);
 
 #endif

@@ -8,6 +8,8 @@
  */
 #include "net/private.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +184,9 @@ void conn_close(struct conn *conn, enum close_reason reason)
 {
     if (conn->state == CONN_CLOSED)
         return;
+    if (log_enabled(LOG_LEVEL_DEBUG))
+        log_debug("%s: connection %u closed: %s", conn->protocol->name, conn_id(conn),
+                  close_reason_word(reason));
     leave_open(conn, CONN_CLOSED);
     deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
     deadline_clear(&conn->worker->deadlines, &conn->write_deadline);

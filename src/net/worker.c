@@ -9,6 +9,8 @@
  */
 #include "net/private.h"
 
+#include "base/log.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -154,6 +156,9 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     worker->slots[slot].conn = conn;
     atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
+    if (log_enabled(LOG_LEVEL_DEBUG))
+        log_debug("%s: connection %u opened by worker %u", protocol->name, conn_id(conn),
+                  worker->number);
     protocol->open(conn);
     return true;
 

@@ -175,12 +175,44 @@ def test_a_yrmcds_file_is_taken_and_its_other_keys_named_once(start, config):
         assert client.noop() == wire.OK
     notices = [line for line in daemon.log.splitlines() if "virtual_ip" in line]
     assert len(notices) == 1 and "repl" not in notices[0]
+    assert "counter.listen says: 127.0.0.1, ::1" in notices[0]
 
 
 def test_both_spellings_of_the_interval_are_one_option(config):
     path = config("counter.stat_interval = 60\ncounter.stats_interval = 60\n")
     status, _, err = run("-t", "-f", path)
     assert status == 2, err
+
+
+def test_a_fifo_is_no_configuration(tmp_path):
+    path = str(tmp_path / "counter.conf")
+    os.mkfifo(path)
+    status, _, err = run("-f", path)
+    assert status == 2
+    assert path in err
+
+
+@pytest.mark.parametrize(
+    "option", ["user=no-such-user-here", "group=no-such-group-here", "poolcounter.enable=false"]
+)
+def test_t_finds_what_can_never_start(option):
+    status, out, err = run("-t", "-o", option)
+    assert status == 2 and out == ""
+    assert option.split("=")[1] in err or "nothing to serve" in err
+
+
+@pytest.mark.parametrize("flag", ["-h", "-V", "-t"])
+def test_output_that_cannot_be_written_is_an_error(flag):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [servers.COUNTERD, flag],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=wire.DEADLINE,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert b"No space left on device" in done.stderr
 
 
 # --- listening -------------------------------------------------------------------------------
@@ -195,8 +227,26 @@ def test_a_port_in_use_ends_with_2_and_says_which():
             "-o", "poolcounter.port=%d" % port, "-o", "poolcounter.listen=127.0.0.1"
         )
     assert status == 2
-    assert str(port) in err and "in use" in err
+    assert str(port) in err and "in use" in err and "poolcounter.port" in err
     assert "info: ready" not in err
+
+
+def test_a_start_that_fails_says_why_on_standard_error_too(tmp_path):
+    path = str(tmp_path / "absent" / "counterd.pid")
+    for option in ("pid_file=%s" % path, "poolcounter.listen=192.0.2.1", "group=no-such-group"):
+        status, _, err = run("-o", "log.output=syslog", "-o", "poolcounter.port=0", "-o", option)
+        assert status == 2
+        assert option.split("=")[1] in err
+
+
+def test_with_syslog_nothing_is_said_on_standard_error(start):
+    address = ("127.0.0.1", servers.free_port())
+    daemon = start("log.output=syslog", "poolcounter.port=%d" % address[1], ready=False)
+    servers.wait_listening(daemon, address)
+    with wire.TextClient(address) as client:
+        assert client.ask("RELEASE") == "NOT_LOCKED"
+    assert daemon.end_with(signal.SIGTERM) == 0
+    assert daemon.log == ""
 
 
 def test_two_daemons_cannot_share_a_port(start):
@@ -309,9 +359,24 @@ def test_a_signal_ends_it_in_order_whoever_holds_and_waits(start, number):
         client.close()
 
 
-def test_a_second_signal_ends_it_at_once(start):
+def test_a_hangup_does_not_disturb_the_end(start):
+    # Whoever runs the tests may have it ignored, which is inherited.
+    daemon = start("counter.threads=2", preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+    clients = busy_clients(daemon)
+    daemon.is_expected_to_be_gone = True
+    daemon.child.send_signal(signal.SIGTERM)
+    while daemon.child.poll() is None:
+        daemon.child.send_signal(signal.SIGHUP)
+    assert daemon.wait() == 0
+    for client in clients:
+        client.wait_closed()
+        client.close()
+
+
+def test_a_second_signal_ends_it_at_once(start, tmp_path):
     """However long the orderly end takes; the second signal may also come too late for it."""
-    daemon = start()
+    path = tmp_path / "counterd.pid"
+    daemon = start("pid_file=%s" % path)
     clients = busy_clients(daemon)
     daemon.is_expected_to_be_gone = True
     daemon.child.send_signal(signal.SIGSTOP)
@@ -321,9 +386,18 @@ def test_a_second_signal_ends_it_at_once(start):
     status = daemon.wait()
     assert status in (0, 1, 128 + signal.SIGTERM, 128 + signal.SIGINT, -signal.SIGTERM,
                       -signal.SIGINT), status  # fmt: skip
+    assert not path.exists()
     for client in clients:
         client.wait_closed()
         client.close()
+
+
+def test_debug_lines_say_how_connections_end(start):
+    daemon = start(args=["-o", "log.level=debug"])
+    with wire.TextClient(daemon.text) as client:
+        assert client.ask("ACQ4ME k 1 9 0") == "LOCKED"
+    wire.poll(lambda: re.search(r"debug: poolcounter: connection \d+ closed: peer", daemon.log),
+              "the end is logged")  # fmt: skip
 
 
 def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
@@ -332,6 +406,23 @@ def test_a_pid_file_is_there_while_it_runs(start, tmp_path):
     assert int(path.read_text()) == daemon.pid
     assert daemon.end_with(signal.SIGTERM) == 0
     assert not path.exists()
+
+
+def test_a_pid_file_of_another_process_is_left(start, tmp_path):
+    path = tmp_path / "counterd.pid"
+    daemon = start("pid_file=%s" % path)
+    path.write_text("%d\n" % os.getpid())
+    assert daemon.end_with(signal.SIGTERM) == 0
+    assert int(path.read_text()) == os.getpid()
+
+
+def test_a_pid_file_is_not_written_through_a_link(tmp_path):
+    path, target = tmp_path / "counterd.pid", tmp_path / "target"
+    path.symlink_to(target)
+    status, _, err = run("-o", "poolcounter.port=0", "-o", "pid_file=%s" % path)
+    assert status == 2
+    assert "%s: is a symbolic link" % path in err
+    assert not target.exists()
 
 
 def test_a_pid_file_that_cannot_be_written_stops_the_start(tmp_path):
@@ -364,6 +455,20 @@ def test_an_unknown_user_stops_the_start():
     assert "no-such-user-here" in err
 
 
+def test_another_user_than_one_may_become_is_named():
+    def become_nobody():
+        os.setgid(65534)
+        os.setuid(65534)
+
+    preexec = become_nobody if os.geteuid() == 0 else None
+    try:
+        status, _, err = run("-o", "poolcounter.port=0", "-o", "user=root", preexec=preexec)
+    except PermissionError:
+        pytest.skip("not everybody may run %s" % servers.COUNTERD)
+    assert status == 2
+    assert 'user "root"' in err and "start as root, or as that user" in err
+
+
 def test_the_descriptor_limit_is_raised_to_what_is_allowed(start):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard != resource.RLIM_INFINITY and hard < 512:
@@ -381,6 +486,8 @@ def test_a_closed_stdin_and_stdout_do_no_harm(start):
         os.close(1)
 
     daemon = start(preexec=close_both)
+    for fd in (0, 1):
+        assert os.readlink("/proc/%d/fd/%d" % (daemon.pid, fd)) == "/dev/null"
     with daemon.text_client() as client, daemon.binary_client() as binary:
         assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
         assert binary.get(b"k") == 1

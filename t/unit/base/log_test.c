@@ -354,9 +354,26 @@ TEST(syslog_gets_lines_instead_of_standard_error)
     capture();
     log_open(LOG_OUTPUT_SYSLOG, LOG_LEVEL_INFO);
     log_info("%%s %s", "%n");
+    log_ready();
+    log_error("%%s %s", "%n");
     log_close();
     log_info("here");
     ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
+}
+END_TEST
+
+TEST(errors_of_the_start_go_to_standard_error_and_syslog)
+{
+    for (int times = 0; times < 2; times++) {
+        capture();
+        log_open(LOG_OUTPUT_SYSLOG, LOG_LEVEL_DEBUG);
+        log_error("why");
+        log_warning("less");
+        log_ready();
+        log_error("late");
+        log_close();
+        ck_assert_str_eq(captured() + STAMP_LEN, "error: why\n");
+    }
 }
 END_TEST
 
@@ -570,6 +587,7 @@ int main(void)
         UNIT(a_reader_that_has_gone_loses_lines),
         UNIT(a_pipe_takes_lines),
         UNIT(syslog_gets_lines_instead_of_standard_error),
+        UNIT(errors_of_the_start_go_to_standard_error_and_syslog),
         UNIT(a_window_lets_a_burst_pass),
         UNIT(the_next_window_tells_what_was_left_out),
         UNIT(an_older_time_belongs_to_the_last_window),

@@ -575,6 +575,23 @@ TEST(an_unknown_key_is_told_the_nearest)
 }
 END_TEST
 
+TEST(a_word_of_several_keys_is_told_all_of_them)
+{
+    static const struct {
+        const char *key, *reason;
+    } words[] = {
+        {"port", "unknown key \"port\"; did you mean \"counter.port\" or \"poolcounter.port\"?"},
+        {"threads", "unknown key \"threads\"; did you mean \"counter.threads\"?"},
+        {"level", "unknown key \"level\"; did you mean \"log.level\"?"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        char reason[OPTIONS_REASON_SIZE];
+        options_unknown_key(words[i].key, reason);
+        ck_assert_str_eq(reason, words[i].reason);
+    }
+}
+END_TEST
+
 TEST(one_changed_letter_of_a_key_is_forgiven)
 {
     const struct options_row *row;
@@ -657,6 +674,22 @@ TEST(a_file_is_closed_again)
     ck_assert_int_eq(next_fd(), fd);
     assert_complains(&frame, "x", "counterd: c.conf:1: neither \"key = value\" nor a comment\n");
     ck_assert_int_eq(next_fd(), fd);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(a_byte_order_mark_before_the_first_line_is_skipped)
+{
+    struct frame frame = make_frame();
+    assert_loads(&frame, "\xef\xbb\xbf"
+                         "counter.port = 5\n");
+    ck_assert_uint_eq(frame.settings.counter_port, 5);
+    assert_loads(&frame, "\xef\xbb\xbf");
+    assert_complains(&frame,
+                     "\n\xef\xbb\xbf"
+                     "user = me\n",
+                     "counterd: c.conf:2: unknown key \"\\xef\\xbb\\xbfuser\"; counterd --help "
+                     "lists the keys\n");
     free_frame(&frame);
 }
 END_TEST
@@ -819,10 +852,11 @@ TEST(a_file_has_an_end)
                      "bytes\n");
     free(text);
 
-    ck_assert_int_eq(config_file_load(&frame.settings, "/dev/zero", listen_for_errors(&frame)),
+    ck_assert_int_eq(truncate(frame.path, 0), 0);
+    ck_assert_int_eq(truncate(frame.path, 1L << 40), 0);
+    ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
                      CONFIG_FILE_BAD);
-    ck_assert_str_eq(said(&frame),
-                     "counterd: /dev/zero:1: the file is larger than 1048576 bytes\n");
+    ck_assert_str_eq(said(&frame), "counterd: c.conf:1: the file is larger than 1048576 bytes\n");
     free_frame(&frame);
 }
 END_TEST
@@ -845,6 +879,12 @@ TEST(what_cannot_be_read_is_a_mistake)
                      CONFIG_FILE_BAD);
     ck_assert_str_eq(said(&frame),
                      "counterd: c.conf: cannot be read: Too many levels of symbolic links\n");
+    unlink(frame.path);
+
+    ck_assert_int_eq(mkfifo(frame.path, 0600), 0);
+    ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
+                     CONFIG_FILE_BAD);
+    ck_assert_str_eq(said(&frame), "counterd: c.conf: cannot be read: Not a regular file\n");
     unlink(frame.path);
 
     write_text(&frame, "");
@@ -898,6 +938,23 @@ TEST(a_yrmcds_conf_is_accepted)
     ck_assert_uint_eq(s->counter_buckets, 1000);
     ck_assert_uint_eq(s->counter_stats_interval, 3600);
     ck_assert_uint_eq(s->counter_memory_limit, 1073741824);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen)
+{
+    struct frame frame = make_frame();
+    char notice[256];
+    assert_loads(&frame, "workers = 10\nport = 11211\n");
+    options_ignored_text(&frame.settings, notice, sizeof notice);
+    ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers, port");
+    assert_loads(&frame, "workers = 10\ncounter.enable = true\n");
+    size_t len = options_ignored_text(&frame.settings, notice, sizeof notice);
+    ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers; "
+                             "unlike yrmcds, counterd listens only where counter.listen says: "
+                             "127.0.0.1, ::1");
+    ck_assert_uint_eq(len, strlen(notice));
     free_frame(&frame);
 }
 END_TEST
@@ -1139,6 +1196,19 @@ TEST(mistakes_of_file_and_flags_are_said_together)
 }
 END_TEST
 
+TEST(something_is_to_be_served)
+{
+    static const char message[] =
+        "counterd: nothing to serve: set poolcounter.enable or counter.enable to true\n";
+    struct frame frame = make_frame();
+    write_text(&frame, "poolcounter.enable = false\n");
+    ASSERT_FAILS(&frame, 2, message, "-f", frame.path);
+    ASSERT_FAILS(&frame, 2, message, "-t", "-f", frame.path);
+    ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path, "-o", "counter.enable=true");
+    free_frame(&frame);
+}
+END_TEST
+
 /* --- Help and messages ----------------------------------------------------------------------- */
 
 TEST(help_shows_every_flag_and_option)
@@ -1165,9 +1235,13 @@ TEST(help_shows_every_flag_and_option)
                  row->alias ? row->alias : "", row->help);
         ck_assert_msg(strstr(text, line), "not in --help: %s", line);
     }
+    /* The default file may lie anywhere; its path does not count. */
     char *rest;
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-        ck_assert_msg(strlen(line) <= 100, "%s", line);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool has_path = strstr(line, options_default_file()) != NULL;
+        size_t path_len = has_path ? strlen(options_default_file()) : 0;
+        ck_assert_msg(strlen(line) - path_len <= 100, "%s", line);
+    }
     free(text);
 }
 END_TEST
@@ -1210,10 +1284,12 @@ int main(void)
         UNIT(a_reason_shows_the_beginning_of_an_overlong_value),
         UNIT(printing_stops_at_the_end_of_the_buffer),
         UNIT(an_unknown_key_is_told_the_nearest),
+        UNIT(a_word_of_several_keys_is_told_all_of_them),
         UNIT(one_changed_letter_of_a_key_is_forgiven),
         UNIT(a_file_sets_what_it_says),
         UNIT(lines_may_end_in_cr_lf),
         UNIT(a_file_is_closed_again),
+        UNIT(a_byte_order_mark_before_the_first_line_is_skipped),
         UNIT(empty_files_are_good),
         UNIT(a_mistake_is_said_with_its_line),
         UNIT(all_mistakes_of_a_file_are_said),
@@ -1224,6 +1300,7 @@ int main(void)
         UNIT(what_cannot_be_read_is_a_mistake),
         UNIT(a_file_that_fails_while_it_is_read_is_a_mistake),
         UNIT(a_yrmcds_conf_is_accepted),
+        UNIT(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen),
         UNIT(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at),
         UNIT(flags_say_what_to_do),
         UNIT(the_request_names_the_file_that_was_read),
@@ -1235,6 +1312,7 @@ int main(void)
         UNIT(mistakes_of_o_are_said_with_their_key),
         UNIT(an_overlong_o_is_a_mistake),
         UNIT(mistakes_of_file_and_flags_are_said_together),
+        UNIT(something_is_to_be_served),
         UNIT(help_shows_every_flag_and_option),
         UNIT(messages_cannot_forge_lines),
     };
