@@ -263,6 +263,19 @@ def test_a_slow_reader_of_dump_gets_all_of_it(daemon):
         assert found == names
 
 
+def test_a_client_that_takes_no_answer_and_sends_no_more_has_gone(daemon):
+    big = [bytes([97 + i]) * 60000 for i in range(20)]
+    with daemon.binary_client() as holder, daemon.binary_client(rcvbuf=4096) as blocked:
+        for name in big:
+            assert holder.acquire(1, 2, name) == wire.OK
+        assert blocked.acquire(5, 9, b"mine") == wire.OK
+        blocked.send(wire.binary_request(wire.DUMP) * 20)  # far more than the kernel's buffers
+        assert holder.get(b"mine") == 5
+        blocked.eof()
+        wire.poll(lambda: holder.get(b"mine") == 0, "its units are free", 20)
+        # ... and did not wait for the 30 s of the write timeout.
+
+
 # --- huge ------------------------------------------------------------------------------------
 
 
