@@ -283,9 +283,21 @@ class Yrmcdsd(Process):
         self.kill()
 
 
-def _hex_ipv4(host):
-    """An IPv4 address as /proc/net/tcp writes it."""
-    return "".join("%02X" % int(byte) for byte in reversed(host.split(".")))
+def _sockets(address):
+    """
+    The kernel's TCP sockets of a server's address: state and bytes not read of each. Asked of ss,
+    which leaves the many that wait for their last segments to the kernel: /proc/net/tcp lists them
+    all, and is too slow to be looked at twice in one quiet moment.
+    """
+    host, port = address
+    states = ["state", "listening", "state", "established", "state", "close-wait"]
+    rows = subprocess.run(
+        ["ss", "-Htan", *states, "( sport = :%d )" % port], capture_output=True, check=True
+    ).stdout.decode()  # fmt: skip
+    for row in rows.splitlines():
+        state, unread, _, local = row.split()[:4]
+        if local.rpartition(":")[0].strip("[]").replace("::ffff:", "") in (host, "*", "0.0.0.0", "::"):
+            yield state, int(unread)
 
 
 def wait_listening(process, address):
@@ -293,14 +305,10 @@ def wait_listening(process, address):
     Waits until `address` is listened on, without connecting: yrmcdsd never sees the end of a
     connection that is closed before it was accepted.
     """
-    host, port = address
-    words = _hex_ipv4(host)
-    awaited = {"%s:%04X" % (words, port), "%s:%04X" % ("0" * 8, port), "%s:%04X" % ("0" * 32, port)}
-
     def listens():
         if not process.is_running():
             raise AssertionError("%s ended at once:\n%s" % (process.argv, process.log))
-        return any(row[1] in awaited and row[3] == "0A" for row in _tcp_rows())
+        return any(state == "LISTEN" for state, _ in _sockets(address))
 
     try:
         wire.poll(listens, "%s listens" % process.argv[0])
@@ -309,35 +317,15 @@ def wait_listening(process, address):
         raise
 
 
-def _tcp_rows():
-    """The kernel's TCP sockets: fields of /proc/net/tcp and tcp6."""
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table) as f:
-                rows = f.readlines()[1:]
-        except OSError:
-            continue
-        for row in rows:
-            yield row.split()
-
-
 # --- when a server has done all it was asked -----------------------------------------------------
 
 
 def _unread_by_server(addresses):
     """Bytes that the kernel holds for the server, from clients to any of `addresses`."""
-    # The last eight digits are the address of IPv4 however the server listens.
-    wanted = {(_hex_ipv4(host), "%04X" % port) for host, port in addresses}
-    unread = 0
-    for fields in _tcp_rows():
-        host, _, port = fields[1].rpartition(":")
-        if (host[-8:], port) not in wanted:
-            continue
-        # A listener's queue are connections to accept; CLOSE_WAIT (08) is an end not yet seen.
-        unread += int(fields[4].rpartition(":")[2], 16)
-        if fields[3] == "08":
-            unread += 1
-    return unread
+    # A listener's queue are connections to accept; CLOSE-WAIT is an end not yet seen.
+    return sum(
+        unread + (state == "CLOSE-WAIT") for address in addresses for state, unread in _sockets(address)
+    )  # fmt: skip
 
 
 def _thread_states(pid):
