@@ -30,7 +30,35 @@
 /* Room for the notice of options_ignored_text; what is longer is cut. */
 #define NOTICE_SIZE 1024
 
-#define LISTENERS_MAX (2 * SETTINGS_ADDRESSES_MAX)
+/* A protocol that can be served: where its settings are, and how to try it by hand. */
+struct served {
+    const char *name;
+    size_t enable, listen, port; /* offsets in struct settings */
+    const char *send;            /* a command that writes a request */
+    const char *show;            /* what makes its answer readable */
+};
+
+static const struct served all_served[] = {
+    {
+        .name = "poolcounter",
+        .enable = offsetof(struct settings, poolcounter_enable),
+        .listen = offsetof(struct settings, poolcounter_listen),
+        .port = offsetof(struct settings, poolcounter_port),
+        .send = "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'",
+        .show = "",
+    },
+    {
+        .name = "counter",
+        .enable = offsetof(struct settings, counter_enable),
+        .listen = offsetof(struct settings, counter_listen),
+        .port = offsetof(struct settings, counter_port),
+        .send = "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0"
+                "\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'",
+        .show = " | od -An -tx1",
+    },
+};
+
+#define LISTENERS_MAX (ARRAY_SIZE(all_served) * SETTINGS_ADDRESSES_MAX)
 
 struct daemon {
     struct settings settings;
@@ -101,18 +129,26 @@ static bool make_services(struct daemon *d)
 
 /* ---- listeners --------------------------------------------------------------------------- */
 
-/* Says where a listener is, and what to type to try it by hand. */
-static void say_where(const struct listener *l)
+/* The setting at `offset`. */
+static const void *setting(const struct daemon *d, size_t offset)
 {
-    bool text = strcmp(l->protocol->name, "poolcounter") == 0;
-    const char *send = text ? "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'"
-                            : "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0"
-                              "\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'";
-    bool v6 = l->where[0] == '[';
-    const char *host = l->where + v6;
-    const char *colon = strrchr(l->where, ':');
-    log_info("%s: listening on %s; try: %s | nc -q1 %.*s %s%s", l->protocol->name, l->where, send,
-             (int)(colon - host) - v6, host, colon + 1, text ? "" : " | od -An -tx1");
+    return (const char *)&d->settings + offset;
+}
+
+/* Says where each listener is, and what to type to try it by hand. */
+static void say_where(const struct daemon *d)
+{
+    for (size_t i = 0; i < d->listener_count; i++) {
+        const struct listener *l = &d->listeners[i];
+        const struct served *served = all_served;
+        while (strcmp(served->name, l->protocol->name) != 0)
+            served++;
+        bool v6 = l->where[0] == '[';
+        const char *host = l->where + v6;
+        const char *colon = strrchr(l->where, ':');
+        log_info("%s: listening on %s; try: %s | nc -q1 %.*s %s%s", served->name, l->where,
+                 served->send, (int)(colon - host) - v6, host, colon + 1, served->show);
+    }
 }
 
 /* An address of a family that this machine has switched off. */
@@ -132,39 +168,41 @@ static void say_not_listening(const struct listener *l, const char *name, int er
         log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
 }
 
-static bool listen_all(struct daemon *d, const char *name, const struct settings_addresses *list,
-                       uint16_t port)
+static bool listen_all(struct daemon *d, const struct served *served)
 {
-    struct protocol *protocol = services_protocol(d->services, name);
+    struct protocol *protocol = services_protocol(d->services, served->name);
+    const struct settings_addresses *list = setting(d, served->listen);
+    in_port_t port = htons(*(const uint16_t *)setting(d, served->port));
     size_t before = d->listener_count;
     for (size_t i = 0; i < list->count; i++) {
         struct sockaddr_storage sa = list->at[i].sa;
         if (sa.ss_family == AF_INET6)
-            ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
+            ((struct sockaddr_in6 *)&sa)->sin6_port = port;
         else
-            ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+            ((struct sockaddr_in *)&sa)->sin_port = port;
         struct listener *l = &d->listeners[d->listener_count];
         if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len)) {
             d->listener_count++;
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
-            log_warning("%s: not listening on %s: %s", name, l->where, strerrordesc_np(errno));
+            log_warning("%s: not listening on %s: %s", served->name, l->where,
+                        strerrordesc_np(errno));
         } else {
-            say_not_listening(l, name, errno);
+            say_not_listening(l, served->name, errno);
             return false;
         }
     }
     if (d->listener_count == before)
-        log_error("%s: none of its addresses is one of this machine's", name);
+        log_error("%s: none of its addresses is one of this machine's", served->name);
     return d->listener_count > before;
 }
 
 static bool open_listeners(struct daemon *d)
 {
-    const struct settings *s = &d->settings;
-    if (s->poolcounter_enable &&
-        !listen_all(d, "poolcounter", &s->poolcounter_listen, s->poolcounter_port))
-        return false;
-    return !s->counter_enable || listen_all(d, "counter", &s->counter_listen, s->counter_port);
+    for (size_t i = 0; i < ARRAY_SIZE(all_served); i++) {
+        if (*(const bool *)setting(d, all_served[i].enable) && !listen_all(d, &all_served[i]))
+            return false;
+    }
+    return true;
 }
 
 static bool make_acceptors(struct daemon *d)
@@ -277,8 +315,7 @@ static int run(struct daemon *d)
 
     bool ready = set_up(d);
     if (ready) {
-        for (size_t i = 0; i < d->listener_count; i++)
-            say_where(&d->listeners[i]);
+        say_where(d);
         log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors",
                  d->server.count, (unsigned long long)descriptors);
         log_ready();
