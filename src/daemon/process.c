@@ -15,13 +15,15 @@
 
 bool process_open_standard(void)
 {
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR); /* gets the least number that is free */
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-    return fd >= 0;
+    /* In rising order, so that each gets the number that is looked at. */
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
+            log_error("standard descriptor %d is closed, and /dev/null can't be opened: %s", fd,
+                      strerrordesc_np(errno));
+            return false;
+        }
+    }
+    return true;
 }
 
 uint64_t process_raise_descriptors(void)

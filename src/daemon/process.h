@@ -12,7 +12,7 @@
 
 /*
  * Opens those of standard input, output and error that are closed on /dev/null, so that no socket
- * gets their numbers. False: that can't be done, and nothing can be said.
+ * gets their numbers. False: that can't be done, which is said where it can be.
  */
 bool process_open_standard(void) MUST_USE;
 

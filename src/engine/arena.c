@@ -6,7 +6,7 @@
  * themselves, and slots never used lie behind `begun`. A page that has a free slot is in its size's
  * list; one whose slots are all free goes back to the arena, unless it is the last of its list and
  * at most half of the limit is used: that keeps a name that comes and goes from taking a page with
- * it each time, without empty pages ever standing in the way of names.
+ * it each time. What was kept so is given back by slab_trim, when memory is short.
  */
 #include "engine/arena.h"
 
@@ -253,6 +253,21 @@ void slab_free(struct slab *slab, ref_t ref)
     if (--page->live == 0 && !(only && arena_used(slab->arena) <= slab->arena->limit / 2)) {
         unlist_page(slab, page);
         arena_page_give(slab->arena, page_number(slab->arena, page));
+    }
+}
+
+void slab_trim(struct slab *slab)
+{
+    for (unsigned class_no = 0; class_no < SLAB_CLASSES; class_no++) {
+        for (uint32_t number = slab->partial[class_no]; number;) {
+            struct slab_page *page = arena_page_at(slab->arena, number);
+            uint32_t next = page->next;
+            if (page->live == 0) {
+                unlist_page(slab, page);
+                arena_page_give(slab->arena, number);
+            }
+            number = next;
+        }
     }
 }
 

@@ -87,6 +87,9 @@ ref_t slab_alloc(struct slab *slab, size_t size) MUST_USE;
 /* Gives a slot back. */
 void slab_free(struct slab *slab, ref_t ref);
 
+/* Gives back the pages that have been kept though all their slots are free. */
+void slab_trim(struct slab *slab);
+
 /* Which shard's slab the slot at `at` belongs to. */
 uint32_t slab_owner_of(const struct arena *arena, const void *at);
 

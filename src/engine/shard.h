@@ -66,6 +66,7 @@ struct shard {
     uint64_t seq;          /* ages of waiters */
     uint64_t idle;         /* names kept at 0, also those that have expired */
     uint64_t idle_now;     /* of them, those last used in idle_interval */
+    uint64_t idle_before;  /* of them, those last used in the interval before that */
     uint32_t idle_interval;
     uint64_t names_made, waiting, holding_count, units;
 } __attribute__((aligned(64)));

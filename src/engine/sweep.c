@@ -103,10 +103,19 @@ bool table_collect(struct table *t, struct table_walk *walk, struct moment now, 
     return over;
 }
 
-/* How many of a shard's names have expired, in `interval`. */
+/* How many of a shard's names have expired, in `interval` (see counter_is_in). */
 static uint64_t expired_names(const struct shard *s, uint32_t interval)
 {
-    return s->idle_interval - interval <= 1 ? s->idle - s->idle_now : s->idle;
+    switch (s->idle_interval - interval) {
+    case 0:
+        return s->idle - s->idle_now;
+    case 1:
+        return s->idle - s->idle_now - s->idle_before;
+    case 2:
+        return s->idle - s->idle_before;
+    default:
+        return s->idle;
+    }
 }
 
 void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r)
@@ -122,6 +131,16 @@ void table_get_stats(struct table *t, struct moment now, struct table_stats *sta
         stats_r->holdings += s->holding_count;
         stats_r->units += s->units;
         stats_r->overflowing += s->names.overflowing;
+        lock_release(&s->lock);
+    }
+}
+
+void table_trim(struct table *t)
+{
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
+        struct shard *s = &t->shards[i];
+        lock_acquire(&s->lock);
+        slab_trim(&s->slab);
         lock_release(&s->lock);
     }
 }
@@ -202,7 +221,7 @@ void table_check(struct table *t)
         continue;
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         const struct shard *s = &t->shards[i];
-        CHECK(s->idle_now <= s->idle);
+        CHECK(s->idle_now + s->idle_before <= s->idle);
         sums.names -= s->names.entries;
         sums.idle -= s->idle;
         sums.units -= s->units;

@@ -159,17 +159,22 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
 }
 
 /*
- * Kept counters come to 0 and leave it: how many there are, and how many of the latest interval,
- * says how many names have expired before anybody has collected them.
+ * Kept counters come to 0 and leave it: how many there are, and how many of the latest intervals,
+ * says how many names have expired before anybody has collected them. (Where the clock is set back
+ * by more than one interval, names it left behind count as expired, also if it comes back to them.)
  */
 static void idle_begins(struct shard *s, const struct counter *c)
 {
     s->idle++;
-    if (c->interval == s->idle_interval) {
+    uint32_t ahead = c->interval - s->idle_interval;
+    if (ahead == 0) {
         s->idle_now++;
-    } else if (c->interval != s->idle_interval - 1) { /* not just a thread that is late */
-        s->idle_interval = c->interval;
+    } else if (ahead == UINT32_MAX) { /* one behind */
+        s->idle_before++;
+    } else {
+        s->idle_before = ahead == 1 ? s->idle_now : 0;
         s->idle_now = 1;
+        s->idle_interval = c->interval;
     }
 }
 
@@ -179,6 +184,8 @@ static void idle_ends(struct shard *s, const struct counter *c)
     s->idle--;
     if (c->interval == s->idle_interval && s->idle_now > 0)
         s->idle_now--;
+    else if (c->interval == s->idle_interval - 1 && s->idle_before > 0)
+        s->idle_before--;
 }
 
 void counter_drop(struct shard *s, struct counter *c)

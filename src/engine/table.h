@@ -235,8 +235,11 @@ struct table_stats {
 /* Adds up the shards, one after the other. Any thread. */
 void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r);
 
-/* Whether more than half of the memory limit is used: time to collect. Any thread. */
+/* Whether more than half of the memory limit is used: time to collect, and to trim. Any thread. */
 bool table_is_tight(const struct table *t);
+
+/* Gives back the pages that shards keep though nothing is in them. Any thread. */
+void table_trim(struct table *t);
 
 /* The number of the interval that `unix_s` lies in. */
 uint32_t table_interval(const struct table *t, int64_t unix_s);

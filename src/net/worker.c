@@ -220,13 +220,14 @@ void worker_settle(struct worker *worker)
 {
     struct conn *conn;
     for (unsigned i = 0; i < SETTLE_FLUSHES && (conn = take_flush(worker)) != NULL; i++) {
+        if (bury_if_closed(worker, conn))
+            continue;
         if (conn == worker->turn && worker->flush.first) {
             worker->turn = NULL; /* once is enough */
             worker_flush_later(worker, conn);
             continue;
         }
-        if (!bury_if_closed(worker, conn))
-            conn_flush(conn);
+        conn_flush(conn);
     }
     if (worker->flush.first)
         loop_soon(worker->loop);

@@ -70,6 +70,8 @@ static int64_t collect(struct chore *chore, struct moment now)
 {
     struct services *s = container_of(chore, struct services, collector);
     uint32_t interval = table_interval(s->table, now.unix_s);
+    if (!s->collecting && table_is_tight(s->table))
+        table_trim(s->table);
     if (!s->collecting) {
         if (interval == s->collected_interval)
             return now.mono_ns + COLLECT_IDLE_NS;

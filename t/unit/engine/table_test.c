@@ -832,7 +832,9 @@ TEST(a_clock_set_back_loses_nothing)
     ck_assert_int_eq(count_of("held"), 1);
     ck_assert_int_eq(count_of("kept"), 0);
     ck_assert(peak_of("held") == 5);
-    ck_assert(collect_all(100) == 0 && stats().names == 2);
+    ck_assert_int_eq(take_keep(&h[0], "late", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "late", 1), TABLE_OK);
+    ck_assert(collect_all(100) == 0 && stats().names == 3);
     now.unix_s -= 10 * INTERVAL; /* this is another interval, and what was at 0 has expired */
     ck_assert_int_eq(count_of("held"), 1);
     ck_assert(peak_of("held") == 1 && stats().names == 1);
@@ -1593,6 +1595,36 @@ TEST(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time)
 }
 END_TEST
 
+static uint32_t names_until_full(uint32_t first)
+{
+    uint32_t made = 0;
+    for (uint32_t i = first; take_bytes(&h[0], &i, sizeof(i), 1, false) == TABLE_OK; i++) {
+        if (++made % 1000 == 0 && table_is_tight(t))
+            table_trim(t); /* as the collector does each second */
+    }
+    table_close(t, &h[0], now, &out);
+    return made;
+}
+
+/* Once pages kept empty while there was room took a third of it from names of other lengths. */
+TEST(pages_kept_empty_are_given_back_when_memory_is_tight)
+{
+    static unsigned char bytes[2000];
+    start_with(&(struct table_config){
+        .buckets = 1, .memory_limit = 16 * MIB, .stats_interval_s = INTERVAL});
+    uint32_t fresh = names_until_full(0);
+    table_trim(t);
+    for (uint32_t i = 0; i < 60000; i++) {
+        memcpy(bytes, &i, sizeof(i));
+        REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
+        table_close(t, &h[0], now, &out);
+    }
+    ck_assert(stats().memory > 4 * MIB);
+    ck_assert(names_until_full(1u << 30) >= fresh - fresh / 50);
+    finish();
+}
+END_TEST
+
 TEST(a_walk_over_nothing_ends)
 {
     start();
@@ -1924,6 +1956,7 @@ static const struct unit_test tests[] = {
     UNIT(walks_see_every_name_once_while_names_come_and_go),
     UNIT(a_name_made_again_where_a_walk_pauses_is_not_shown_again),
     UNIT(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time),
+    UNIT(pages_kept_empty_are_given_back_when_memory_is_tight),
     UNIT(a_walk_over_nothing_ends),
     UNIT(a_visitor_without_room_is_shown_the_same_again),
     UNIT(without_memory_nothing_changes),
