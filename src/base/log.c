@@ -9,6 +9,8 @@
  */
 #include "base/log.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -262,12 +264,8 @@ bool log_limit_pass(struct log_limit *limit, long long now_ns, unsigned *left_ou
 
 void log_warning_limited(struct log_limit *limit, const char *format, ...)
 {
-    struct timespec now;
     unsigned left_out;
-    if (!log_enabled(LOG_LEVEL_WARNING))
-        return;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (!log_limit_pass(limit, now.tv_sec * 1000000000LL + now.tv_nsec, &left_out))
+    if (!log_enabled(LOG_LEVEL_WARNING) || !log_limit_pass(limit, clock_mono_ns(), &left_out))
         return;
     va_list values;
     va_start(values, format);
