@@ -2,6 +2,7 @@ base_unit_tests = \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
 	t/unit/base/hash_test \
+	t/unit/base/histogram_test \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test
@@ -13,6 +14,8 @@ t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_hash_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_histogram_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_histogram_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
