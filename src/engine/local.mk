@@ -3,5 +3,8 @@ libengine_a_SOURCES = \
 	src/engine/arena.h src/engine/arena.c \
 	src/engine/index.h src/engine/index.c \
 	src/engine/waitq.h src/engine/waitq.c \
+	src/engine/sketch.h src/engine/sketch.c \
 	src/engine/table.h src/engine/table.c src/engine/shard.h \
+	src/engine/contention.h src/engine/contention.c \
+	src/engine/inspect.c \
 	src/engine/sweep.c

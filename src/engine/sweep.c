@@ -55,15 +55,11 @@ struct dump {
 
 static bool dump_one(void *arg, struct shard *s, struct counter *c)
 {
-    (void)s;
     const struct dump *d = arg;
     if (counter_expired(c, d->interval))
         return true;
-    struct table_entry entry = {
-        .name = counter_name(c),
-        .consumption = c->consumption,
-        .peak = counter_is_in(c, d->interval) ? c->peak : c->consumption,
-    };
+    struct table_entry entry;
+    counter_show(s, c, d->interval, &entry);
     return d->visit(d->arg, &entry);
 }
 
@@ -85,6 +81,8 @@ static bool collect_one(void *arg, struct shard *s, struct counter *c)
     if (counter_expired(c, collection->interval)) {
         counter_drop(s, c);
         ++*collection->collected;
+    } else if (c->consumption > 0) {
+        counter_touch(s, c, collection->interval);
     }
     return true;
 }
@@ -106,7 +104,7 @@ bool table_collect(struct table *t, struct table_walk *walk, struct moment now, 
 /* How many of a shard's names have expired, in `interval` (see counter_is_in). */
 static uint64_t expired_names(const struct shard *s, uint32_t interval)
 {
-    switch (s->idle_interval - interval) {
+    switch ((uint16_t)(s->idle_interval - interval)) {
     case 0:
         return s->idle - s->idle_now;
     case 1:
@@ -178,38 +176,59 @@ static uint32_t check_lanes(const struct wait_lane *lane, uint64_t low, uint64_t
     return count + check_lanes(lane->right, (uint64_t)lane->threshold + 1, high, consumption);
 }
 
+struct holding_sums {
+    uint64_t units;
+    uint32_t waits, empty, holders;
+};
+
+/* Checks a holding and adds it up. */
+static void check_holding(const struct holding *h, struct holding_sums *sums)
+{
+    CHECK(h->holder && (h->units || h->waits));
+    sums->units += h->units;
+    sums->waits += h->waits;
+    sums->empty += h->units == 0;
+    sums->holders += h->units > 0;
+}
+
 static bool check_counter(void *arg, struct shard *s, struct counter *c)
 {
     struct check_sums *sums = arg;
     struct arena *arena = s->slab.arena;
     CHECK(!(c->flags & COUNTER_GONE));
-    CHECK(c->first.counter == arena_ref(arena, c));
+    CHECK(c->first.outside == 0 && (c->first.holder || (!c->first.units && !c->first.waits)));
     CHECK(c->consumption > 0 || c->flags & COUNTER_KEEP);
     CHECK(c->peak >= c->consumption);
     CHECK(slab_owner_of(arena, c) == s->number);
-    if (c->queue) {
-        const struct queue *q = arena_at(arena, c->queue);
-        CHECK(q->waiting > 0);
+    const struct queue *q = c->queue ? queue_of(s, c) : NULL;
+    if (q) {
+        CHECK(q->counter == arena_ref(arena, c) && q->hash == counter_hash(s, c));
+        CHECK(q->waiting <= q->waits && q->waits > 0);
         CHECK(q->waiting == check_lanes(q->any.root, 0, UINT32_MAX, c->consumption) +
                                 check_lanes(q->me.root, 0, UINT32_MAX, c->consumption));
         sums->waiting += q->waiting;
     }
-    uint64_t units = c->first.holder ? c->first.units : 0;
+    struct holding_sums of = {0};
+    if (c->first.holder)
+        check_holding(&c->first, &of);
     uint32_t further = 0;
     struct index_walk walk = {0};
     unsigned budget = UINT32_MAX;
     for (ref_t r; c->further && (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
-        const struct holding *h = arena_at(arena, r);
+        const struct outside_holding *h = arena_at(arena, r);
         index_walk_past(&walk, s->holdings.hash_of(arena, r), r);
-        if (h->counter == c->first.counter) {
-            units += h->units;
+        CHECK(h->held.outside);
+        if (h->counter == arena_ref(arena, c)) {
+            check_holding(&h->held, &of);
             further++;
         }
     }
-    CHECK(further == c->further && units == c->consumption);
+    CHECK(further == c->further && of.units == c->consumption);
+    CHECK(of.waits == (q ? q->waits : 0) && of.empty == (q ? q->empty : 0));
+    CHECK(of.holders == counter_holders(s, c));
     sums->names++;
     sums->idle += c->consumption == 0;
-    sums->units += units;
+    sums->units += of.units;
     return true;
 }
 
@@ -220,7 +239,8 @@ void table_check(struct table *t)
     while (!walk_on(t, &walk, UINT32_MAX, check_counter, &sums))
         continue;
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
-        const struct shard *s = &t->shards[i];
+        struct shard *s = &t->shards[i];
+        contention_check(s);
         CHECK(s->idle_now + s->idle_before <= s->idle);
         sums.names -= s->names.entries;
         sums.idle -= s->idle;

@@ -12,7 +12,9 @@
 #include <string.h>
 
 _Static_assert(offsetof(struct counter, first) % ARENA_GRANULE == 0, "a holding has a ref");
-_Static_assert(offsetof(struct counter, name) == 52, "a name of 24 bytes makes a slot of 80");
+_Static_assert(offsetof(struct counter, name) == 56, "a name of 24 bytes makes a slot of 80");
+_Static_assert(sizeof(struct outside_holding) == 32, "`further` has bits for a full arena of them");
+_Static_assert(TABLE_WAITS_MAX == (1 << 15) - 1, "`waits` has 15 bits");
 
 /* ---- refs, names and lookups ------------------------------------------------------------- */
 
@@ -26,9 +28,17 @@ static struct holding *holding_at(const struct table *t, ref_t ref)
     return arena_at(&t->arena, ref);
 }
 
-static bool holding_is_inside(const struct shard *s, const struct holding *h)
+/* The counter of a holding. Its owner may ask without the lock. */
+static ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
 {
-    return &counter_at(s, h->counter)->first == h;
+    if (h->outside)
+        return ((const struct outside_holding *)h)->counter;
+    return arena_ref(arena, h) - (ref_t)(offsetof(struct counter, first) / ARENA_GRANULE);
+}
+
+static struct counter *counter_of(const struct arena *arena, const struct holding *h)
+{
+    return arena_at(arena, counter_ref_of(arena, h));
 }
 
 static uint32_t hash_of_counter(const struct arena *arena, ref_t ref)
@@ -38,50 +48,41 @@ static uint32_t hash_of_counter(const struct arena *arena, ref_t ref)
 
 static uint32_t hash_of_holding(const struct arena *arena, ref_t ref)
 {
-    const struct holding *h = arena_at(arena, ref);
-    return hash_pair(h->counter, h->holder);
+    const struct outside_holding *h = arena_at(arena, ref);
+    return hash_pair(h->counter, h->held.holder);
 }
 
-/* Where a name that lies outside is. */
-static unsigned char *outside_name(const struct counter *c)
+/* The name that lies outside. */
+static struct long_name *outside_name(const struct counter *c)
 {
-    unsigned char *outside;
+    void *outside;
     memcpy(&outside, c->name, sizeof(outside));
     return outside;
 }
 
 struct table_name counter_name(const struct counter *c)
 {
-    const void *data = counter_name_is_outside(c) ? outside_name(c) : c->name;
+    const void *data = counter_name_is_outside(c) ? outside_name(c)->bytes : c->name;
     return (struct table_name){.data = data, .len = c->name_len};
 }
 
-static struct shard *shard_of_hash(struct table *t, uint64_t hash)
-{
-    return &t->shards[hash >> 58];
-}
-
-/* The shard of a counter, a holding or a waiter. */
-static struct shard *shard_of(struct table *t, const void *slot)
-{
-    return &t->shards[slab_owner_of(&t->arena, slot)];
-}
-
-static uint64_t hash_name(const struct table *t, struct table_name name)
+uint64_t hash_name(const struct table *t, struct table_name name)
 {
     CHECK(name.len > 0 && name.len <= TABLE_NAME_MAX);
     return hash_bytes(&t->hash_key, name.data, name.len);
 }
 
-bool counter_expired(const struct counter *c, uint32_t interval)
+uint64_t counter_hash(const struct shard *s, const struct counter *c)
 {
-    return c->consumption == 0 && !c->queue && !counter_is_in(c, interval);
+    if (counter_name_is_outside(c))
+        return outside_name(c)->hash;
+    return hash_name(table_of(s), counter_name(c));
 }
 
-/* The counter of that name, which exists in `interval`; NULL when there is none. */
-static struct counter *find(struct shard *s, uint32_t hash, struct table_name name,
-                            uint32_t interval)
+struct counter *shard_find(struct shard *s, uint64_t hash64, struct table_name name,
+                           uint32_t interval)
 {
+    uint32_t hash = (uint32_t)hash64;
     struct index_probe probe;
     for (ref_t r = index_first(&s->names, hash, &probe); r; r = index_next(&s->names, &probe)) {
         struct counter *c = counter_at(s, r);
@@ -103,46 +104,48 @@ uint32_t table_interval(const struct table *t, int64_t unix_s)
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-static struct counter *counter_make(struct shard *s, uint32_t hash, struct table_name name,
+static struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name name,
                                     uint32_t interval)
 {
     bool inside = name.len <= NAME_INSIDE_MAX;
-    unsigned char *outside = NULL;
+    struct long_name *outside = NULL;
     if (!inside) {
-        if (!arena_charge(s->slab.arena, name.len))
+        if (!arena_charge(s->slab.arena, sizeof(*outside) + name.len))
             return NULL;
-        outside = malloc(name.len);
+        outside = malloc(sizeof(*outside) + name.len);
         if (!outside)
             goto no_name;
-        memcpy(outside, name.data, name.len);
+        outside->hash = hash;
+        memcpy(outside->bytes, name.data, name.len);
     }
-    ref_t ref = slab_alloc(&s->slab,
-                           offsetof(struct counter, name) + (inside ? name.len : sizeof(outside)));
+    ref_t ref =
+        slab_alloc(&s->slab, offsetof(struct counter, name) + (inside ? name.len : sizeof(void *)));
     if (!ref)
         goto no_slot;
     struct counter *c = counter_at(s, ref);
     *c = (struct counter){
-        .hash = hash,
-        .interval = interval,
+        .hash = (uint32_t)hash,
+        .interval = (uint16_t)interval,
         .name_len = (uint16_t)name.len,
-        .first.counter = ref,
     };
     if (inside)
         memcpy(c->name, name.data, name.len);
     else
-        memcpy(c->name, &outside, sizeof(outside));
-    if (!index_insert(&s->names, hash, ref)) {
+        memcpy(c->name, &(void *){outside}, sizeof(void *));
+    if (!index_insert(&s->names, c->hash, ref)) {
         slab_free(&s->slab, ref);
         goto no_slot;
     }
     s->names_made++;
+    if (unlikely(!contention_is_in(s, interval)))
+        contention_enter(s, interval);
     return c;
 
 no_slot:
     free(outside);
 no_name:
     if (!inside)
-        arena_uncharge(s->slab.arena, name.len);
+        arena_uncharge(s->slab.arena, sizeof(*outside) + name.len);
     return NULL;
 }
 
@@ -152,7 +155,7 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
     if (!(c->flags & COUNTER_GONE) || c->further || c->first.holder)
         return;
     if (counter_name_is_outside(c)) {
-        arena_uncharge(s->slab.arena, c->name_len);
+        arena_uncharge(s->slab.arena, sizeof(struct long_name) + c->name_len);
         free(outside_name(c));
     }
     slab_free(&s->slab, arena_ref(s->slab.arena, c));
@@ -166,10 +169,10 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
 static void idle_begins(struct shard *s, const struct counter *c)
 {
     s->idle++;
-    uint32_t ahead = c->interval - s->idle_interval;
+    uint16_t ahead = (uint16_t)(c->interval - s->idle_interval);
     if (ahead == 0) {
         s->idle_now++;
-    } else if (ahead == UINT32_MAX) { /* one behind */
+    } else if (ahead == UINT16_MAX) { /* one behind */
         s->idle_before++;
     } else {
         s->idle_before = ahead == 1 ? s->idle_now : 0;
@@ -184,14 +187,14 @@ static void idle_ends(struct shard *s, const struct counter *c)
     s->idle--;
     if (c->interval == s->idle_interval && s->idle_now > 0)
         s->idle_now--;
-    else if (c->interval == s->idle_interval - 1 && s->idle_before > 0)
+    else if (c->interval == (uint16_t)(s->idle_interval - 1) && s->idle_before > 0)
         s->idle_before--;
 }
 
 void counter_drop(struct shard *s, struct counter *c)
 {
     lock_assert_held(&s->lock);
-    CHECK(c->consumption == 0 && !c->queue && !(c->flags & COUNTER_GONE));
+    CHECK(c->consumption == 0 && counter_waiting(s, c) == 0 && !(c->flags & COUNTER_GONE));
     if (c->flags & COUNTER_KEEP)
         idle_ends(s, c);
     index_remove(&s->names, c->hash, arena_ref(s->slab.arena, c));
@@ -202,7 +205,7 @@ void counter_drop(struct shard *s, struct counter *c)
 /* Units of it were given back: if that was all, it is dropped or kept; `c` may be gone then. */
 static void counter_came_down(struct shard *s, struct counter *c)
 {
-    if (c->consumption > 0 || c->queue)
+    if (c->consumption > 0)
         return;
     if (c->flags & COUNTER_KEEP)
         idle_begins(s, c);
@@ -210,13 +213,14 @@ static void counter_came_down(struct shard *s, struct counter *c)
         counter_drop(s, c);
 }
 
-/* Notes a use: in a new interval the peak starts from what is held then. */
-static void counter_touch(struct counter *c, uint32_t interval)
+void counter_enter(struct shard *s, struct counter *c, uint32_t interval)
 {
-    if (!counter_is_in(c, interval)) {
-        c->interval = interval;
-        c->peak = c->consumption;
-    }
+    c->interval = (uint16_t)interval;
+    c->peak = c->consumption;
+    if (!contention_is_in(s, interval))
+        contention_enter(s, interval);
+    if (c->peak > s->peak_floor)
+        contention_peak(s, c, counter_hash(s, c));
 }
 
 /* Whether `units` more stay within `limit`, without wrapping. */
@@ -225,42 +229,105 @@ static bool fits(const struct counter *c, uint32_t units, uint32_t limit)
     return units <= limit && (!c || c->consumption <= limit - units);
 }
 
-static void add_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units)
+/* A holding that has waits for `c` gets its first units, or gives back its last. */
+static __attribute__((noinline)) void empty_changes(struct shard *s, struct counter *c, bool empty)
 {
+    struct queue *q = queue_of(s, c);
+    q->empty += empty ? 1 : UINT32_MAX;
+}
+
+/* `hash` is the name's. */
+static inline void add_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units,
+                             uint64_t hash, struct moment now)
+{
+    if (h->units == 0) {
+        holding_begins(h, now);
+        if (unlikely(h->waits))
+            empty_changes(s, c, false);
+    }
     h->units += units;
     c->consumption += units;
-    if (c->peak < c->consumption)
+    if (c->peak < c->consumption) {
         c->peak = c->consumption;
+        if (unlikely(c->peak > s->peak_floor))
+            contention_peak(s, c, hash);
+    }
     s->units += units;
 }
 
-static void take_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units)
+/* If that was all the holding had, `holds` is told how long it has lasted. */
+static inline void take_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units,
+                              struct moment now, struct histogram *holds)
 {
     CHECK(units <= h->units && units <= c->consumption);
     h->units -= units;
     c->consumption -= units;
     s->units -= units;
+    if (unlikely(h->units > 0))
+        return;
+    if (unlikely(h->waits))
+        empty_changes(s, c, true);
+    if (holds)
+        histogram_add(holds, holding_age_ns(h, now), 1);
+}
+
+uint32_t counter_holders(const struct shard *s, const struct counter *c)
+{
+    uint32_t further = c->further, first = c->first.holder != 0;
+    return further + first - (c->queue ? queue_of(s, c)->empty : 0);
+}
+
+void counter_show(const struct shard *s, const struct counter *c, uint32_t interval,
+                  struct table_entry *entry_r)
+{
+    *entry_r = (struct table_entry){
+        .name = counter_name(c),
+        .consumption = c->consumption,
+        .peak = counter_is_in(c, interval) ? c->peak : c->consumption,
+        .limit = c->limit,
+        .waiting = counter_waiting(s, c),
+        .holders = counter_holders(s, c),
+    };
 }
 
 /* ---- holdings ---------------------------------------------------------------------------- */
 
-static struct holding *holding_find(struct table *t, struct shard *s, struct counter *c,
-                                    uint32_t holder)
+struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder)
 {
     if (c->first.holder == holder)
         return &c->first;
     if (!c->further)
         return NULL;
-    ref_t cref = c->first.counter;
+    ref_t cref = arena_ref(s->slab.arena, c);
     uint32_t hash = hash_pair(cref, holder);
     struct index_probe probe;
     for (ref_t r = index_first(&s->holdings, hash, &probe); r;
          r = index_next(&s->holdings, &probe)) {
-        struct holding *h = holding_at(t, r);
-        if (h->counter == cref && h->holder == holder)
-            return h;
+        struct outside_holding *h = arena_at(s->slab.arena, r);
+        if (h->counter == cref && h->held.holder == holder)
+            return &h->held;
     }
     return NULL;
+}
+
+/* Makes a holding outside the counter and puts it into the index. NULL: no memory. */
+static struct holding *holding_make_outside(struct shard *s, struct counter *c, uint32_t holder)
+{
+    const struct arena *arena = s->slab.arena;
+    ref_t ref = slab_alloc(&s->slab, sizeof(struct outside_holding));
+    if (!ref)
+        return NULL;
+    struct outside_holding *h = arena_at(arena, ref);
+    *h = (struct outside_holding){
+        .held = {.holder = holder, .outside = 1},
+        .counter = arena_ref(arena, c),
+    };
+    if (!index_insert(&s->holdings, hash_of_holding(arena, ref), ref)) {
+        slab_free(&s->slab, ref);
+        return NULL;
+    }
+    c->further++;
+    return &h->held;
 }
 
 /* Makes the holder's holding of `c`, which it does not have yet. NULL: no memory. */
@@ -268,20 +335,10 @@ static struct holding *holding_make(struct table *t, struct shard *s, struct cou
                                     struct holder *holder)
 {
     struct holding *h = &c->first;
-    if (c->first.holder) {
-        ref_t ref = slab_alloc(&s->slab, sizeof(*h));
-        if (!ref)
-            return NULL;
-        h = holding_at(t, ref);
-        *h = (struct holding){.counter = c->first.counter, .holder = holder->id};
-        if (!index_insert(&s->holdings, hash_of_holding(&t->arena, ref), ref)) {
-            slab_free(&s->slab, ref);
-            return NULL;
-        }
-        c->further++;
-    } else {
-        *h = (struct holding){.counter = c->first.counter, .holder = holder->id};
-    }
+    if (!h->holder)
+        *h = (struct holding){.holder = holder->id};
+    else if (!(h = holding_make_outside(s, c, holder->id)))
+        return NULL;
     ref_t ref = arena_ref(&t->arena, h);
     h->next = holder->holdings;
     if (h->next)
@@ -304,9 +361,9 @@ static void holding_reap(struct table *t, struct shard *s, struct holder *holder
     else
         holder->holdings = h->next;
     s->holding_count--;
-    struct counter *c = counter_at(s, h->counter);
-    if (holding_is_inside(s, h)) {
-        *h = (struct holding){.counter = h->counter};
+    struct counter *c = counter_of(&t->arena, h);
+    if (!h->outside) {
+        *h = (struct holding){0};
     } else {
         ref_t ref = arena_ref(&t->arena, h);
         index_remove(&s->holdings, hash_of_holding(&t->arena, ref), ref);
@@ -314,6 +371,17 @@ static void holding_reap(struct table *t, struct shard *s, struct holder *holder
         c->further--;
     }
     counter_free_if_unheld(s, c);
+}
+
+void holding_show(const struct holding *h, struct moment now, struct table_hold *hold_r)
+{
+    int64_t now_ns = (int64_t)((uint64_t)now.mono_ns >> SINCE_STEP_BITS << SINCE_STEP_BITS);
+    *hold_r = (struct table_hold){
+        .holder = h->holder,
+        .units = h->units,
+        .limit = h->limit,
+        .since_ns = now_ns - holding_age_ns(h, now),
+    };
 }
 
 void holder_init(struct holder *holder, uint32_t id, uint64_t tag)
@@ -324,7 +392,7 @@ void holder_init(struct holder *holder, uint32_t id, uint64_t tag)
 
 struct table_name holding_name(const struct table *t, const struct holding *held)
 {
-    return counter_name(arena_at(&t->arena, held->counter));
+    return counter_name(counter_of(&t->arena, held));
 }
 
 uint32_t holding_units(const struct holding *held)
@@ -346,39 +414,31 @@ static void set_state(struct waiter *w, enum waiter_state to)
     w->state = to;
 }
 
-static struct queue *queue_of(const struct shard *s, const struct counter *c)
-{
-    return c->queue ? arena_at(s->slab.arena, c->queue) : NULL;
-}
-
 static struct waitq *line_of(struct queue *q, enum wait_kind kind)
 {
     return kind == WAIT_ANY ? &q->any : &q->me;
 }
 
-/* Takes a waiter out of the queue, in its new state; frees what the queue needs no more. */
-static void leave_queue(struct shard *s, struct counter *c, struct waiter *w,
-                        enum waiter_state state)
+/* Takes a waiter out of line, in its new state. */
+static void leave_queue(struct shard *s, struct queue *q, struct waiter *w, enum waiter_state state,
+                        struct moment now)
 {
-    struct queue *q = queue_of(s, c);
     set_state(w, state);
     struct wait_lane *lane = waitq_leave(line_of(q, w->kind), &w->place);
     if (lane)
         slab_free(&s->slab, arena_ref(s->slab.arena, lane));
+    contention_line_changes(s, q, -1, now);
     s->waiting--;
-    if (--q->waiting == 0) {
-        slab_free(&s->slab, c->queue);
-        c->queue = 0;
-    }
 }
 
 /* Makes a verdict of a waiter: GRANTED or DONE. */
 static void decide(struct shard *s, struct counter *c, struct waiter *w, enum waiter_state state,
                    struct moment now, verdicts *out)
 {
-    leave_queue(s, c, w, state);
+    struct queue *q = queue_of(s, c);
+    leave_queue(s, q, w, state, now);
     if (state == WAITER_GRANTED)
-        add_units(s, c, w->holding, w->units);
+        add_units(s, c, w->holding, w->units, q->hash, now);
     w->ended_ns = now.mono_ns;
     mail_list_add(out, &w->mail);
 }
@@ -413,11 +473,14 @@ static uint32_t lane_priority(const struct table *t, const struct shard *s)
 }
 
 /* Begins a wait on `c`, which is over its limit. NULL: no memory, and nothing has changed. */
-static struct waiter *begin_wait(struct table *t, struct shard *s, struct counter *c,
+static struct waiter *begin_wait(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
                                  struct holder *holder, const struct acquire *a, struct moment now)
 {
+    struct holding *h = holding_find(s, c, holder->id);
+    if (h && h->waits == TABLE_WAITS_MAX)
+        return NULL;
     ref_t queue_ref = 0, lane_ref = 0;
-    struct queue *q = queue_of(s, c);
+    struct queue *q = c->queue ? queue_of(s, c) : NULL;
     ref_t waiter_ref = slab_alloc(&s->slab, sizeof(struct waiter));
     if (!waiter_ref)
         return NULL;
@@ -426,7 +489,7 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
         if (!queue_ref)
             goto no_memory;
         q = arena_at(&t->arena, queue_ref);
-        *q = (struct queue){0};
+        *q = (struct queue){.counter = arena_ref(&t->arena, c), .hash = hash};
     }
     struct waitq *line = line_of(q, a->wait);
     uint32_t threshold = a->limit - a->units;
@@ -436,7 +499,6 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
         if (!lane_ref)
             goto no_memory;
     }
-    struct holding *h = holding_find(t, s, c, holder->id);
     if (!h)
         h = holding_make(t, s, c, holder);
     if (!h)
@@ -465,9 +527,14 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
         w->next->prev = w;
     holder->waiters = w;
     waitq_join(line, lane, &w->place, ++s->seq);
-    q->waiting++;
+    contention_line_changes(s, q, 1, now);
     s->waiting++;
+    if (h->units == 0 && h->waits == 0)
+        q->empty++;
+    q->waits++;
     h->waits++;
+    h->limit = a->limit;
+    c->limit = a->limit;
     return w;
 
 no_memory:
@@ -479,12 +546,22 @@ no_memory:
     return NULL;
 }
 
-/* The owner has done with a waiter: its holding need not stay for it any more. */
+/* The owner has done with a waiter: holding and queue need not stay for it any more. */
 static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
 {
-    CHECK(w->holding->waits > 0);
-    w->holding->waits--;
-    holding_reap(t, s, w->holder, w->holding);
+    struct holding *h = w->holding;
+    struct counter *c = counter_of(&t->arena, h);
+    struct queue *q = queue_of(s, c);
+    CHECK(h->waits > 0 && q->waits > 0);
+    h->waits--;
+    if (h->units == 0 && h->waits == 0)
+        q->empty--;
+    if (--q->waits == 0) {
+        CHECK(q->waiting == 0 && q->empty == 0);
+        slab_free(&s->slab, c->queue);
+        c->queue = 0;
+    }
+    holding_reap(t, s, w->holder, h);
 }
 
 /* Takes a waiter off its holder's list. */
@@ -508,17 +585,17 @@ static void free_waiter(struct shard *s, struct waiter *w)
 /* ---- requests ---------------------------------------------------------------------------- */
 
 /* Grants `a`, which fits, at once. False: no memory, and nothing has changed. */
-static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint32_t hash,
-                      struct holder *holder, const struct acquire *a, uint32_t interval,
+static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
+                      struct holder *holder, const struct acquire *a, struct moment now,
                       struct holding **held_r)
 {
     bool made = !c;
     if (made) {
-        c = counter_make(s, hash, a->name, interval);
+        c = counter_make(s, hash, a->name, table_interval(t, now.unix_s));
         if (!c)
             return false;
     }
-    struct holding *h = made ? NULL : holding_find(t, s, c, holder->id);
+    struct holding *h = made ? NULL : holding_find(s, c, holder->id);
     if (!h)
         h = holding_make(t, s, c, holder);
     if (!h) {
@@ -527,7 +604,9 @@ static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint3
     }
     if (c->consumption == 0 && c->flags & COUNTER_KEEP)
         idle_ends(s, c);
-    add_units(s, c, h, a->units);
+    add_units(s, c, h, a->units, hash, now);
+    h->limit = a->limit;
+    c->limit = a->limit;
     if (a->keep)
         c->flags |= COUNTER_KEEP;
     if (held_r)
@@ -535,30 +614,38 @@ static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint3
     return true;
 }
 
+/* Takes note of a refusal, and returns it. */
+static enum table_status refuse(struct shard *s, struct counter *c, uint64_t hash,
+                                const struct acquire *a, struct moment now, enum table_status why)
+{
+    c->limit = a->limit;
+    contention_refused(s, c, hash, now);
+    return why;
+}
+
 enum table_status table_acquire(struct table *t, struct holder *holder, const struct acquire *a,
                                 struct moment now, struct holding **held_r,
                                 struct waiter **waiter_r)
 {
     CHECK(a->units > 0 && a->units <= a->limit);
-    uint64_t hash64 = hash_name(t, a->name);
-    uint32_t hash = (uint32_t)hash64;
+    uint64_t hash = hash_name(t, a->name);
     uint32_t interval = table_interval(t, now.unix_s);
-    struct shard *s = shard_of_hash(t, hash64);
+    struct shard *s = shard_of_hash(t, hash);
     enum table_status status;
 
     lock_acquire(&s->lock);
-    struct counter *c = find(s, hash, a->name, interval);
+    struct counter *c = shard_find(s, hash, a->name, interval);
     if (c)
-        counter_touch(c, interval);
-    uint64_t load = c ? (uint64_t)c->consumption + (c->queue ? queue_of(s, c)->waiting : 0) : 0;
+        counter_touch(s, c, interval);
+    uint64_t load = c ? (uint64_t)c->consumption + counter_waiting(s, c) : 0;
     if (a->queue_max && load >= a->queue_max) {
-        status = TABLE_FULL;
+        status = refuse(s, c, hash, a, now, TABLE_FULL);
     } else if (fits(c, a->units, a->limit)) {
-        status = grant_now(t, s, c, hash, holder, a, interval, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+        status = grant_now(t, s, c, hash, holder, a, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
     } else if (a->wait == WAIT_NO) {
-        status = TABLE_BUSY;
+        status = refuse(s, c, hash, a, now, TABLE_BUSY);
     } else {
-        struct waiter *w = begin_wait(t, s, c, holder, a, now);
+        struct waiter *w = begin_wait(t, s, c, hash, holder, a, now);
         *waiter_r = w;
         status = w ? TABLE_WAITING : TABLE_NO_MEMORY;
     }
@@ -569,9 +656,9 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
 /* Gives back units of a holding that has them; `h` and `c` may be gone afterwards. */
 static void release_units(struct table *t, struct shard *s, struct counter *c,
                           struct holder *holder, struct holding *h, uint32_t units,
-                          struct moment now, verdicts *out)
+                          struct moment now, struct histogram *holds, verdicts *out)
 {
-    take_units(s, c, h, units);
+    take_units(s, c, h, units, now, holds);
     finish_any(s, c, now, out);
     grant_fitting(s, c, WAIT_ME, now, out);
     counter_came_down(s, c);
@@ -579,22 +666,23 @@ static void release_units(struct table *t, struct shard *s, struct counter *c,
 }
 
 enum table_status table_release(struct table *t, struct holder *holder, struct table_name name,
-                                uint32_t units, struct moment now, verdicts *out)
+                                uint32_t units, struct moment now, struct histogram *holds,
+                                verdicts *out)
 {
-    uint64_t hash64 = hash_name(t, name);
+    uint64_t hash = hash_name(t, name);
     uint32_t interval = table_interval(t, now.unix_s);
-    struct shard *s = shard_of_hash(t, hash64);
+    struct shard *s = shard_of_hash(t, hash);
     enum table_status status = TABLE_NOT_FOUND;
 
     lock_acquire(&s->lock);
-    struct counter *c = find(s, (uint32_t)hash64, name, interval);
+    struct counter *c = shard_find(s, hash, name, interval);
     if (c) {
-        struct holding *h = holding_find(t, s, c, holder->id);
+        struct holding *h = holding_find(s, c, holder->id);
         status = units <= (h ? h->units : 0) ? TABLE_OK : TABLE_NOT_HELD;
         if (status == TABLE_OK) {
-            counter_touch(c, interval);
+            counter_touch(s, c, interval);
             if (units > 0)
-                release_units(t, s, c, holder, h, units, now, out);
+                release_units(t, s, c, holder, h, units, now, holds, out);
         }
     }
     lock_release(&s->lock);
@@ -607,19 +695,19 @@ void table_release_held(struct table *t, struct holder *holder, struct holding *
     CHECK(units > 0);
     struct shard *s = shard_of(t, held);
     lock_acquire(&s->lock);
-    struct counter *c = counter_at(s, held->counter);
-    counter_touch(c, table_interval(t, now.unix_s));
-    release_units(t, s, c, holder, held, units, now, out);
+    struct counter *c = counter_of(&t->arena, held);
+    counter_touch(s, c, table_interval(t, now.unix_s));
+    release_units(t, s, c, holder, held, units, now, NULL, out);
     lock_release(&s->lock);
 }
 
 enum table_status table_get(struct table *t, struct table_name name, struct moment now,
                             uint32_t *consumption_r)
 {
-    uint64_t hash64 = hash_name(t, name);
-    struct shard *s = shard_of_hash(t, hash64);
+    uint64_t hash = hash_name(t, name);
+    struct shard *s = shard_of_hash(t, hash);
     lock_acquire(&s->lock);
-    struct counter *c = find(s, (uint32_t)hash64, name, table_interval(t, now.unix_s));
+    struct counter *c = shard_find(s, hash, name, table_interval(t, now.unix_s));
     if (c)
         *consumption_r = c->consumption;
     lock_release(&s->lock);
@@ -633,11 +721,11 @@ static enum waiter_state end_wait(struct table *t, struct shard *s, struct waite
     lock_assert_held(&s->lock);
     if (w->state != WAITER_WAITING)
         return w->state;
-    struct counter *c = counter_at(s, w->holding->counter);
-    leave_queue(s, c, w, why);
-    counter_touch(c, table_interval(t, now.unix_s));
+    struct counter *c = counter_of(&t->arena, w->holding);
+    leave_queue(s, queue_of(s, c), w, why, now);
+    counter_touch(s, c, table_interval(t, now.unix_s));
     /* It waited because there were units, and whoever released these would have granted. */
-    CHECK(c->consumption > 0 || c->queue);
+    CHECK(c->consumption > 0);
     leave_holding(t, s, w);
     forget_waiter(w);
     free_waiter(s, w);
@@ -678,13 +766,14 @@ void table_waiter_free(struct table *t, struct waiter *waiter)
 
 /* Gives back all units of a holding whose connection has ended. */
 static void close_holding(struct table *t, struct shard *s, struct holder *holder,
-                          struct holding *h, struct moment now, verdicts *out)
+                          struct holding *h, struct moment now, struct histogram *holds,
+                          verdicts *out)
 {
-    struct counter *c = counter_at(s, h->counter);
+    struct counter *c = counter_of(&t->arena, h);
     CHECK(h->waits == 0);
     if (h->units > 0) {
-        counter_touch(c, table_interval(t, now.unix_s));
-        take_units(s, c, h, h->units);
+        counter_touch(s, c, table_interval(t, now.unix_s));
+        take_units(s, c, h, h->units, now, holds);
         grant_fitting(s, c, WAIT_ME, now, out);
         grant_fitting(s, c, WAIT_ANY, now, out);
         counter_came_down(s, c);
@@ -692,7 +781,8 @@ static void close_holding(struct table *t, struct shard *s, struct holder *holde
     holding_reap(t, s, holder, h);
 }
 
-void table_close(struct table *t, struct holder *holder, struct moment now, verdicts *out)
+void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
+                 verdicts *out)
 {
     while (holder->waiters) {
         struct waiter *w = holder->waiters;
@@ -710,7 +800,7 @@ void table_close(struct table *t, struct holder *holder, struct moment now, verd
         struct holding *h = holding_at(t, holder->holdings);
         struct shard *s = shard_of(t, h);
         lock_acquire(&s->lock);
-        close_holding(t, s, holder, h, now, out);
+        close_holding(t, s, holder, h, now, holds, out);
         lock_release(&s->lock);
     }
 }
@@ -727,7 +817,9 @@ struct table *table_new(const struct table_config *config)
     t->hash_key = config->hash_key;
     t->stats_interval_s = config->stats_interval_s;
     size_t limit = config->memory_limit < ARENA_LIMIT_MAX ? config->memory_limit : ARENA_LIMIT_MAX;
-    if (!arena_init(&t->arena, limit)) {
+    t->contention = calloc(TABLE_SHARDS, sizeof(*t->contention));
+    if (!t->contention || !arena_init(&t->arena, limit)) {
+        free(t->contention);
         free(t);
         return NULL;
     }
@@ -737,6 +829,7 @@ struct table *table_new(const struct table_config *config)
         struct shard *s = &t->shards[i];
         lock_init(&s->lock, LOCK_RANK_SHARD);
         s->number = i;
+        s->contention = &t->contention[i];
         slab_init(&s->slab, &t->arena, i);
         if (!index_init(&s->names, &s->slab, hash_of_counter, names / TABLE_SHARDS) ||
             !index_init(&s->holdings, &s->slab, hash_of_holding, 1)) {
@@ -778,5 +871,6 @@ void table_free(struct table **table)
         lock_destroy(&s->lock);
     }
     arena_destroy(&t->arena);
+    free(t->contention);
     free(t);
 }

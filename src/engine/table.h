@@ -32,6 +32,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/histogram.h"
 #include "base/mail.h"
 #include "engine/arena.h"
 #include "engine/waitq.h"
@@ -42,6 +43,9 @@
 
 #define TABLE_NAME_MAX 65535
 #define TABLE_SHARDS   64
+
+/* So many waits for one name may one holder have, verdicts that are not settled included. */
+#define TABLE_WAITS_MAX 32767
 
 struct table;
 struct holding; /* the units of one name that one holder has; stays in its place while it has any */
@@ -123,7 +127,7 @@ enum table_status {
     TABLE_FULL,      /* units and waiters have reached queue_max */
     TABLE_NOT_FOUND, /* no such counter */
     TABLE_NOT_HELD,  /* the holder has fewer units of it than it would release */
-    TABLE_NO_MEMORY, /* the limit is reached; nothing has changed */
+    TABLE_NO_MEMORY, /* the limit is reached (or TABLE_WAITS_MAX); nothing has changed */
 };
 
 struct acquire {
@@ -145,14 +149,17 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
                                 struct waiter **waiter_r) MUST_USE;
 
 /*
- * Gives back `units` of `name`. More than 0: WAIT_ANY waiters of the name are DONE, oldest first,
- * then WAIT_ME waiters that fit are GRANTED, oldest first; all are added to *out. 0 units of an
- * existing counter: OK, and nothing else. NOT_FOUND, NOT_HELD: nothing has changed.
+ * Gives back `units` of `name`. If that is all the holder has of it, `holds` (may be NULL; the
+ * calling thread's) is told how long it lasted: from when it last had none. More than 0: WAIT_ANY
+ * waiters of the name are DONE, oldest first, then WAIT_ME waiters that fit are GRANTED, oldest
+ * first; all are added to *out. 0 units of an existing counter: OK, and nothing else. NOT_FOUND,
+ * NOT_HELD: nothing has changed.
  */
 enum table_status table_release(struct table *t, struct holder *holder, struct table_name name,
-                                uint32_t units, struct moment now, verdicts *out) MUST_USE;
+                                uint32_t units, struct moment now, struct histogram *holds,
+                                verdicts *out) MUST_USE;
 
-/* The same for a holding of this holder that has at least `units` (more than 0) units. */
+/* The same for a holding of this holder that has at least `units` (more than 0); tells nobody. */
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
                         uint32_t units, struct moment now, verdicts *out);
 
@@ -184,25 +191,84 @@ void table_waiter_free(struct table *t, struct waiter *waiter);
 
 /*
  * Closes a holder: it leaves every queue, then its units go back: WAIT_ME waiters that fit are
- * GRANTED, then WAIT_ANY waiters that fit, oldest first; nobody is DONE. Never allocates. Verdicts
- * to this holder that are on their way stay valid letters, with `holder` NULL. The holder may be
- * opened again with holder_init.
+ * GRANTED, then WAIT_ANY waiters that fit, oldest first; nobody is DONE. Never allocates. `holds`
+ * (may be NULL; the calling thread's) is told how long each holding has lasted. Verdicts to this
+ * holder that are on their way stay valid letters, with `holder` NULL. The holder may be opened
+ * again with holder_init.
  */
-void table_close(struct table *t, struct holder *holder, struct moment now, verdicts *out);
+void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
+                 verdicts *out);
 
-/* One counter as Dump shows it. */
+/* One name as it is now. */
 struct table_entry {
-    struct table_name name; /* valid during the visit only */
+    struct table_name name; /* from table_walk_on: valid during the visit only */
     uint32_t consumption;
-    uint32_t peak; /* of this interval */
+    uint32_t peak;    /* of this interval */
+    uint32_t limit;   /* of the last acquire, whatever its answer (but NO_MEMORY) */
+    uint32_t waiting; /* waiters */
+    uint32_t holders; /* that have units of it */
 };
 
-/* How far a walk over all names has come. Zero-initialised: at the start. */
+/* One holder's units of a name. */
+struct table_hold {
+    uint32_t holder;  /* its id */
+    uint32_t units;   /* at least 1 */
+    uint32_t limit;   /* of its last acquire that was granted or began to wait */
+    int64_t since_ns; /* from when it has had any, monotonic; in steps of 1,024 ns; right for
+                         holdings of up to four years */
+};
+
+/* A waiter as it is now. */
+struct table_wait {
+    uint64_t tag; /* its holder's */
+    uint32_t units, limit;
+    enum wait_kind kind;
+    int64_t since_ns; /* when it began, monotonic */
+};
+
+/*
+ * One name: fills *entry_r (whose name is `name`) and up to `room` of its waiters, oldest first;
+ * *count_r says how many. These are fewer than wait, though there is room, where they wait for more
+ * than WAITQ_SCAN_LANES different thresholds; those shown are the oldest also then. TABLE_OK or
+ * TABLE_NOT_FOUND (*count_r is 0). Any thread. Holds the shard's lock for about 0.03 microseconds a
+ * waiter: of a long queue ask for some thousands at most.
+ */
+enum table_status table_inspect(struct table *t, struct table_name name, struct moment now,
+                                struct table_entry *entry_r, struct table_wait *waits, size_t room,
+                                size_t *count_r) MUST_USE;
+
+/* How far a walk has come. Zero-initialised: at the start. */
 struct table_walk {
     uint32_t shard;
     uint32_t ref_from;
     uint64_t hash_from;
+    ref_t counter; /* in a walk over one name's holders; else 0 */
 };
+
+/*
+ * Walks on over the holders of one name, looking at no more than `budget` (at least 1) holdings of
+ * any name and empty buckets; copies up to `room` (at least 1) of them to `to`, *count_r says how
+ * many. True: the walk is over, also when the name is gone or has come again elsewhere. A holder
+ * that has units during the whole walk is shown exactly once; one that gives them all back and
+ * takes some again meanwhile may be shown again. Any thread. A whole walk looks at all holdings of
+ * the name's shard.
+ */
+bool table_holders_on(struct table *t, struct table_name name, struct table_walk *walk,
+                      struct moment now, unsigned budget, struct table_hold *to, size_t room,
+                      size_t *count_r) MUST_USE;
+
+/*
+ * Whether this holder has units of `name`: fills *hold_r. The holder's thread. The time does not
+ * depend on how many hold it or how much this holder has.
+ */
+bool table_holds(struct table *t, const struct holder *holder, struct table_name name,
+                 struct moment now, struct table_hold *hold_r) MUST_USE;
+
+/*
+ * How many names the holder has units of, waits for, or has a verdict on that is not settled;
+ * counted up to `max`. The holder's thread; takes no lock.
+ */
+uint32_t holder_count(const struct table *t, const struct holder *holder, uint32_t max);
 
 /* Called under a shard's lock: copies and returns true, or false: no room, show it again. */
 typedef bool table_visit_fn(void *arg, const struct table_entry *entry);
@@ -217,7 +283,8 @@ bool table_walk_on(struct table *t, struct table_walk *walk, struct moment now, 
 
 /*
  * Collects counters that are at 0 and whose interval has ended, walking on as above. True: the walk
- * is over. *collected is counted up.
+ * is over. *collected is counted up. It also notes the interval in names that are held: a table
+ * wants a whole walk in every interval, and needs one in 65,534 of them (see shard.h).
  */
 bool table_collect(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    uint64_t *collected) MUST_USE;
@@ -247,7 +314,9 @@ uint32_t table_interval(const struct table *t, int64_t unix_s);
 /*
  * Checks every invariant of the whole table and aborts where one does not hold: for tests, when no
  * other thread is in it. Of each counter: consumption is the sum of units held, no waiter that fits
- * waits, lines are in order; of each index: every entry is found.
+ * waits, lines are in order, its queue counts waits and empty holdings right; of each index: every
+ * entry is found; of each shard: its ring has the queues with somebody in line, and its sketches
+ * are whole.
  */
 void table_check(struct table *t);
 

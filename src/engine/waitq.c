@@ -171,3 +171,76 @@ struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption)
         where = oldest_of(where->left) == best ? where->left : where->right;
     return where ? where->first : NULL;
 }
+
+void waitq_scan_begin(struct waitq_scan *scan)
+{
+    scan->lanes = 0;
+    scan->count = 0;
+}
+
+/* Puts an element into the heap. */
+static void scan_put(struct waitq_scan *scan, struct waitq_next element)
+{
+    CHECK(scan->count < ARRAY_SIZE(scan->next));
+    unsigned at = scan->count++;
+    while (at > 0 && element.seq < scan->next[(at - 1) / 2].seq) {
+        scan->next[at] = scan->next[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    scan->next[at] = element;
+}
+
+/* Takes the first element off the heap, which is not empty. */
+static struct waitq_next scan_take(struct waitq_scan *scan)
+{
+    struct waitq_next first = scan->next[0];
+    struct waitq_next last = scan->next[--scan->count];
+    unsigned at = 0;
+    for (unsigned child; (child = 2 * at + 1) < scan->count; at = child) {
+        if (child + 1 < scan->count && scan->next[child + 1].seq < scan->next[child].seq)
+            child++;
+        if (last.seq <= scan->next[child].seq)
+            break;
+        scan->next[at] = scan->next[child];
+    }
+    scan->next[at] = last;
+    return first;
+}
+
+static void scan_put_tree(struct waitq_scan *scan, const struct wait_lane *tree)
+{
+    if (tree)
+        scan_put(scan, (struct waitq_next){.seq = tree->oldest, .tree = tree});
+}
+
+static void scan_put_place(struct waitq_scan *scan, struct wait_place *place)
+{
+    if (place)
+        scan_put(scan, (struct waitq_next){.seq = place->seq, .place = place});
+}
+
+void waitq_scan_add(struct waitq_scan *scan, const struct waitq *q)
+{
+    scan_put_tree(scan, q->root);
+}
+
+struct wait_place *waitq_scan_next(struct waitq_scan *scan)
+{
+    while (scan->count > 0) {
+        struct waitq_next next = scan->next[0];
+        if (next.tree && scan->lanes == WAITQ_SCAN_LANES)
+            return NULL;
+        (void)scan_take(scan);
+        if (!next.tree) {
+            CHECK(next.place);
+            scan_put_place(scan, next.place->next);
+            return next.place;
+        }
+        /* What is below a lane is no older than the oldest there, so it can wait in the heap. */
+        scan->lanes++;
+        scan_put_place(scan, next.tree->first);
+        scan_put_tree(scan, next.tree->left);
+        scan_put_tree(scan, next.tree->right);
+    }
+    return NULL;
+}

@@ -57,4 +57,28 @@ struct wait_lane *waitq_leave(struct waitq *q, struct wait_place *place);
 /* The oldest of those whose threshold is at least `consumption`; NULL when none is. */
 struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption);
 
+/*
+ * Goes over all that wait in several queues, oldest first. The queues must not change meanwhile.
+ * Each step costs the logarithm of the number of lanes. It looks at WAITQ_SCAN_LANES lanes at most,
+ * and ends early where it would have to look at more to know who is next.
+ */
+#define WAITQ_SCAN_LANES 512
+
+struct waitq_scan {
+    unsigned lanes; /* looked at */
+    unsigned count; /* a heap of what may come next, the oldest first: */
+    struct waitq_next {
+        uint64_t seq;
+        const struct wait_lane *tree; /* its oldest is of that age; or else: */
+        struct wait_place *place;     /* a place of that age */
+    } next[WAITQ_SCAN_LANES * 2 + 2];
+};
+
+/* Begins a scan of no queue (uninitialised memory). */
+void waitq_scan_begin(struct waitq_scan *scan);
+/* Adds a queue to a scan that has not taken a step; of two at most. */
+void waitq_scan_add(struct waitq_scan *scan, const struct waitq *q);
+/* The next oldest; NULL: that was all, or all that can be said. */
+struct wait_place *waitq_scan_next(struct waitq_scan *scan);
+
 #endif

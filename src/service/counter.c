@@ -101,7 +101,7 @@ static void do_release(struct conn *conn, const struct ctr_request *req)
     verdicts out;
     mail_list_init(&out);
     enum table_status status = table_release(service_table(conn), &s->holder, name_of(req),
-                                             req->units, service_now(conn), &out);
+                                             req->units, service_now(conn), NULL, &out);
     service_deliver(conn_worker(conn), &out);
     switch (status) {
     case TABLE_OK:

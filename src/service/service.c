@@ -61,7 +61,7 @@ void service_close_holder(struct conn *conn, struct holder *holder)
 {
     verdicts out;
     mail_list_init(&out);
-    table_close(service_table(conn), holder, service_now(conn), &out);
+    table_close(service_table(conn), holder, service_now(conn), NULL, &out);
     service_deliver(conn_worker(conn), &out);
 }
 

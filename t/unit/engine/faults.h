@@ -48,6 +48,8 @@ bool __real_arena_charge(struct arena *arena, size_t bytes) WEAK;
 bool __wrap_arena_charge(struct arena *arena, size_t bytes);
 void *__real_malloc(size_t size) WEAK;
 void *__wrap_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size) WEAK;
+void *__wrap_calloc(size_t count, size_t size);
 void *__real_realloc(void *at, size_t size) WEAK;
 void *__wrap_realloc(void *at, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size) WEAK;
@@ -77,6 +79,11 @@ bool __wrap_arena_charge(struct arena *arena, size_t bytes)
 void *__wrap_malloc(size_t size)
 {
     return fault_now() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return fault_now() ? NULL : __real_calloc(count, size);
 }
 
 void *__wrap_realloc(void *at, size_t size)

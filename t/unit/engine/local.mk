@@ -2,7 +2,10 @@ engine_unit_tests = \
 	t/unit/engine/arena_test \
 	t/unit/engine/index_test \
 	t/unit/engine/waitq_test \
+	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
+	t/unit/engine/inspect_test \
+	t/unit/engine/contention_test \
 	t/unit/engine/model_test \
 	t/unit/engine/threads_test
 check_PROGRAMS += $(engine_unit_tests)
@@ -10,7 +13,7 @@ EXTRA_DIST += t/unit/engine/faults.h
 # The functions that faults.h stands before.
 fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
-	-Wl,--wrap=malloc,--wrap=realloc,--wrap=aligned_alloc \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
 	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=madvise
 TESTS += $(engine_unit_tests)
 t_unit_engine_arena_test_CFLAGS = $(UNIT_CFLAGS)
@@ -21,6 +24,12 @@ t_unit_engine_index_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_index_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_waitq_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_waitq_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_sketch_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_sketch_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_inspect_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_inspect_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_contention_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)

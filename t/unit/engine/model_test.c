@@ -36,8 +36,11 @@ struct mname {
     bool keep;
     uint32_t consumption; /* what all have */
     uint32_t peak, interval;
-    uint32_t life; /* how often it was made: verdicts may outlive it */
+    uint32_t life;  /* how often it was made: verdicts may outlive it */
+    uint32_t limit; /* of the last acquire */
     uint32_t units[HOLDERS];
+    uint32_t limits[HOLDERS];  /* of each one's last acquire that was not refused */
+    int64_t since_ns[HOLDERS]; /* when its units came up from 0 */
 };
 
 /* A wait, from its beginning to the arrival of its letter. */
@@ -56,7 +59,8 @@ static struct mname names[NAMES];
 static struct mwaiter waiters[WAITERS];
 static uint64_t ages, decisions, made;
 static struct moment now;
-static bool clock_is_set_back; /* now and then; then the count of names is not exact */
+static uint64_t ended_count, ended_ns; /* holdings that have ended, and how long they lasted */
+static bool clock_is_set_back;         /* now and then; then the count of names is not exact */
 
 /* The verdicts that the model expects of this step, in order. */
 static unsigned expected[WAITERS], expected_count;
@@ -109,16 +113,30 @@ static void use(unsigned n)
 
 static void add(unsigned n, unsigned holder, uint32_t units)
 {
+    if (names[n].units[holder] == 0)
+        names[n].since_ns[holder] = now.mono_ns;
     names[n].units[holder] += units;
     names[n].consumption += units;
     if (names[n].consumption > names[n].peak)
         names[n].peak = names[n].consumption;
 }
 
-static void subtract(unsigned n, unsigned holder, uint32_t units)
+static void subtract(unsigned n, unsigned holder, uint32_t units, bool tell)
 {
     names[n].units[holder] -= units;
     names[n].consumption -= units;
+    if (names[n].units[holder] == 0 && tell) {
+        ended_count++;
+        ended_ns += (uint64_t)(now.mono_ns - names[n].since_ns[holder]);
+    }
+}
+
+static uint32_t holders_of(unsigned n)
+{
+    uint32_t count = 0;
+    for (unsigned holder = 0; holder < HOLDERS; holder++)
+        count += names[n].units[holder] > 0;
+    return count;
 }
 
 /* The oldest of that kind that waits for the name (and fits, if that is asked); or WAITERS. */
@@ -159,12 +177,12 @@ static void drop_if_idle(unsigned n)
         names[n].present = false;
 }
 
-static void model_release(unsigned n, unsigned holder, uint32_t units)
+static void model_release(unsigned n, unsigned holder, uint32_t units, bool tell)
 {
     use(n);
     if (units == 0)
         return;
-    subtract(n, holder, units);
+    subtract(n, holder, units, tell);
     for (unsigned i; (i = oldest(n, WAIT_ANY, false)) < WAITERS;)
         decide(i, WAITER_DONE);
     grant(n, WAIT_ME);
@@ -188,24 +206,22 @@ static void model_close(unsigned holder)
         if (names[n].units[holder] == 0)
             continue;
         use(n);
-        subtract(n, holder, names[n].units[holder]);
+        subtract(n, holder, names[n].units[holder], true);
         grant(n, WAIT_ME);
         grant(n, WAIT_ANY);
         drop_if_idle(n);
     }
 }
 
-/* Pairs of a holder and a name (of one life) with units or waits, or verdicts not noted. */
-static uint64_t model_holdings(void)
+/* Names (of one life) of which a holder has units or waits, or verdicts not noted. */
+static uint32_t model_holdings(unsigned holder)
 {
-    uint64_t count = 0;
-    for (unsigned n = 0; n < NAMES; n++) {
-        for (unsigned holder = 0; holder < HOLDERS; holder++)
-            count += names[n].units[holder] > 0;
-    }
+    uint32_t count = 0;
+    for (unsigned n = 0; n < NAMES; n++)
+        count += names[n].units[holder] > 0;
     for (unsigned i = 0; i < WAITERS; i++) {
         const struct mwaiter *w = &waiters[i];
-        if (!w->real || w->noted)
+        if (!w->real || w->noted || w->holder != holder)
             continue;
         bool counted = w->life == names[w->name].life && names[w->name].units[w->holder] > 0;
         for (unsigned k = 0; k < i && !counted; k++) {
@@ -224,6 +240,7 @@ static struct table *t;
 static struct holder holders[HOLDERS];
 static struct holding *held[HOLDERS][NAMES]; /* where the units are, while there are any */
 static verdicts out;
+static struct histogram lasted; /* how long holdings have lasted */
 static uint32_t next_id = 1;
 static struct rng rng;
 static uint64_t step;
@@ -351,6 +368,13 @@ static void compare_consumptions(void)
 
 static unsigned seen[NAMES];
 
+static void compare_with_name(const struct table_entry *entry, unsigned n)
+{
+    AGREE(entry->consumption == names[n].consumption && entry->limit == names[n].limit);
+    AGREE(entry->peak == (is_current(n) ? names[n].peak : names[n].consumption));
+    AGREE(entry->waiting == waiting_for(n) && entry->holders == holders_of(n));
+}
+
 static bool compare_entry(void *arg, const struct table_entry *entry)
 {
     (void)arg;
@@ -360,9 +384,101 @@ static bool compare_entry(void *arg, const struct table_entry *entry)
         n++;
     AGREE(n < NAMES);
     seen[n]++;
-    AGREE(exists(n) && entry->consumption == names[n].consumption);
-    AGREE(entry->peak == (is_current(n) ? names[n].peak : names[n].consumption));
+    AGREE(exists(n));
+    compare_with_name(entry, n);
     return true;
+}
+
+/* Whether `ns`, in steps of 1,024, is what is shown of a holding of that name and holder. */
+static bool is_since(int64_t ns, unsigned n, unsigned holder)
+{
+    return ns <= names[n].since_ns[holder] && ns > names[n].since_ns[holder] - 1024;
+}
+
+/* A name and its waiters, as one who looks at it closely sees them. */
+static void compare_closely(unsigned n, size_t room)
+{
+    static struct table_wait waits[WAITERS];
+    struct table_entry entry;
+    size_t count = 0;
+    if (expired(n))
+        return;
+    enum table_status status = table_inspect(t, table_name(n), now, &entry, waits, room, &count);
+    AGREE(status == (exists(n) ? TABLE_OK : TABLE_NOT_FOUND));
+    if (status != TABLE_OK)
+        return;
+    compare_with_name(&entry, n);
+    AGREE(count == (entry.waiting < room ? entry.waiting : room));
+    uint64_t age = 0;
+    for (size_t k = 0; k < count; k++) {
+        unsigned next = WAITERS;
+        for (unsigned i = 0; i < WAITERS; i++) {
+            const struct mwaiter *w = &waiters[i];
+            if (w->real && w->name == n && w->state == WAITER_WAITING && w->age > age &&
+                (next == WAITERS || w->age < waiters[next].age))
+                next = i;
+        }
+        AGREE(next < WAITERS);
+        const struct mwaiter *w = &waiters[next];
+        AGREE(waits[k].tag == w->holder && waits[k].kind == w->kind);
+        AGREE(waits[k].units == w->units && waits[k].limit == w->limit);
+        AGREE(waits[k].since_ns == w->since_ns);
+        age = w->age;
+    }
+}
+
+static void compare_hold(const struct table_hold *hold, unsigned n, unsigned holder)
+{
+    AGREE(hold->holder == holders[holder].id && hold->units == names[n].units[holder]);
+    AGREE(hold->limit == names[n].limits[holder] && is_since(hold->since_ns, n, holder));
+}
+
+/* What one holder has of a name. */
+static void compare_holds(unsigned n, unsigned holder)
+{
+    struct table_hold hold;
+    if (expired(n))
+        return;
+    bool holds = table_holds(t, &holders[holder], table_name(n), now, &hold);
+    AGREE(holds == (names[n].units[holder] > 0));
+    if (holds)
+        compare_hold(&hold, n, holder);
+}
+
+/* A walk over the holders of a name shows each of them once. */
+static void compare_holders(unsigned n)
+{
+    bool shown[HOLDERS] = {false};
+    struct table_walk walk = {0};
+    struct table_hold holds[HOLDERS];
+    size_t room = 1 + rng_below(&rng, HOLDERS), count;
+    uint32_t all = 0;
+    if (expired(n))
+        return;
+    bool over;
+    do {
+        over = table_holders_on(t, table_name(n), &walk, now, 1 + rng_below(&rng, 100), holds, room,
+                                &count);
+        AGREE(count <= room);
+        for (size_t i = 0; i < count; i++, all++) {
+            unsigned holder = 0;
+            while (holder < HOLDERS && holders[holder].id != holds[i].holder)
+                holder++;
+            AGREE(holder < HOLDERS && !shown[holder]);
+            shown[holder] = true;
+            compare_hold(&holds[i], n, holder);
+        }
+    } while (!over);
+    AGREE(all == holders_of(n));
+}
+
+static void compare_ended(void)
+{
+    struct histogram_sum sum = {0};
+    histogram_sum_up(&sum, &lasted);
+    AGREE(histogram_sum_count(&sum) == ended_count);
+    AGREE(sum.sum_ns + 1024 * ended_count >= ended_ns &&
+          sum.sum_ns <= ended_ns + 1024 * ended_count);
 }
 
 /* What takes longer. */
@@ -374,15 +490,27 @@ static void compare_all(void)
         continue;
     for (unsigned n = 0; n < NAMES; n++)
         AGREE(seen[n] == exists(n));
-    AGREE(compare_stats() == model_holdings());
+    uint32_t holdings = 0;
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        uint32_t has = model_holdings(holder);
+        AGREE(holder_count(t, &holders[holder], UINT32_MAX) == has);
+        AGREE(holder_count(t, &holders[holder], 2) == (has < 2 ? has : 2));
+        holdings += has;
+    }
+    AGREE(compare_stats() == holdings);
+    for (unsigned n = 0; n < NAMES; n++) {
+        compare_closely(n, WAITERS);
+        compare_holders(n);
+    }
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
         compare_waiters(holder);
         for (unsigned n = 0; n < NAMES; n++) {
+            compare_holds(n, holder);
             if (!exists(n) || names[n].units[holder] == UINT32_MAX)
                 continue;
             /* One more than it has: no use, so nothing changes. */
             AGREE(table_release(t, &holders[holder], table_name(n), names[n].units[holder] + 1, now,
-                                &out) == TABLE_NOT_HELD);
+                                NULL, &out) == TABLE_NOT_HELD);
             AGREE(names[n].units[holder] == 0 ||
                   (holding_units(held[holder][n]) == names[n].units[holder]));
         }
@@ -394,6 +522,7 @@ static void compare_all(void)
             continue;
         struct acquire a = {.name = table_name(n), .units = 1, .limit = 1};
         use(n);
+        names[n].limit = a.limit;
         a.queue_max = (uint32_t)load;
         AGREE(table_acquire(t, &holders[0], &a, now, NULL, NULL) == TABLE_FULL);
         a.queue_max = (uint32_t)load + 1;
@@ -474,6 +603,10 @@ static void step_acquire(void)
             .since_ns = now.mono_ns,
         };
     }
+    if (status != TABLE_NO_MEMORY)
+        names[n].limit = a.limit;
+    if (status == TABLE_OK || status == TABLE_WAITING)
+        names[n].limits[holder] = a.limit;
     compare_waiters(holder);
 }
 
@@ -488,17 +621,18 @@ static void step_release(void)
         units = has < UINT32_MAX ? has + 1 : has;
     if (units > 0 && units <= has && rng_one_in(&rng, 2)) {
         table_release_held(t, &holders[holder], held[holder][n], units, now, &out);
-        model_release(n, holder, units);
+        model_release(n, holder, units, false); /* who releases so measures for itself */
         return;
     }
-    enum table_status status = table_release(t, &holders[holder], table_name(n), units, now, &out);
+    enum table_status status =
+        table_release(t, &holders[holder], table_name(n), units, now, &lasted, &out);
     if (!look_for(n)) {
         AGREE(status == TABLE_NOT_FOUND);
     } else if (units > has) {
         AGREE(status == TABLE_NOT_HELD);
     } else {
         AGREE(status == TABLE_OK);
-        model_release(n, holder, units);
+        model_release(n, holder, units, true);
     }
 }
 
@@ -538,7 +672,7 @@ static void step_end_wait(void)
 static void step_close(void)
 {
     unsigned holder = rng_below(&rng, HOLDERS);
-    table_close(t, &holders[holder], now, &out);
+    table_close(t, &holders[holder], now, &lasted, &out);
     AGREE(holders[holder].waiters == NULL && holders[holder].holdings == 0);
     model_close(holder);
 }
@@ -587,6 +721,8 @@ static void step_collect(void)
         if (expired(n)) {
             names[n].present = false;
             due++;
+        } else if (names[n].consumption > 0) {
+            use(n);
         }
     }
     AGREE(collected == due);
@@ -614,6 +750,9 @@ static void one_step(void)
     compare_verdicts();
     compare_consumptions();
     (void)compare_stats();
+    compare_ended();
+    compare_closely(rng_below(&rng, NAMES), rng_below(&rng, 8));
+    compare_holds(rng_below(&rng, NAMES), rng_below(&rng, HOLDERS));
     if (step % 64 == 0)
         compare_all();
 }
@@ -642,7 +781,7 @@ static void make_names(const struct hash_key *key)
 static void end_all(size_t used_at_start)
 {
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
-        table_close(t, &holders[holder], now, &out);
+        table_close(t, &holders[holder], now, &lasted, &out);
         model_close(holder);
         compare_verdicts();
         open_holder(holder);
@@ -684,7 +823,8 @@ static void run(uint64_t steps)
     mail_list_init(&out);
     for (unsigned holder = 0; holder < HOLDERS; holder++)
         open_holder(holder);
-    now = (struct moment){.mono_ns = 1, .unix_s = 1000 * INTERVAL};
+    /* On the way the interval's low 16 bits come round. */
+    now = (struct moment){.mono_ns = 1, .unix_s = (65536 - (int64_t)steps / 300) * INTERVAL};
     /* In parts, each ending with nothing: what leaks a little in each would be seen in the last. */
     for (uint64_t part = 0; part < 10; part++) {
         for (uint64_t i = 0; i < steps / 10; i++, step++)

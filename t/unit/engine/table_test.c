@@ -68,7 +68,7 @@ static uint64_t collect_all(unsigned budget)
 static void finish(void)
 {
     for (int i = 0; i < HOLDERS; i++)
-        table_close(t, &h[i], now, &out);
+        table_close(t, &h[i], now, NULL, &out);
     for (struct mail *m; (m = mail_list_take(&out)) != NULL;) {
         struct waiter *w = waiter_of(m);
         ck_assert(w->holder == NULL);
@@ -126,7 +126,7 @@ static struct waiter *wait_for(struct holder *holder, enum wait_kind kind, const
 
 static enum table_status give(struct holder *holder, const char *name, uint32_t units)
 {
-    return table_release(t, holder, name_of(name), units, now, &out);
+    return table_release(t, holder, name_of(name), units, now, NULL, &out);
 }
 
 /* The consumption of a name, or -1. */
@@ -363,7 +363,7 @@ TEST(close_grants_me_then_any_and_tells_nobody_done)
     struct waiter *any2 = wait_for(&h[3], WAIT_ANY, "k", 1, 4);
     struct waiter *me2 = wait_for(&h[4], WAIT_ME, "k", 1, 4);
     struct waiter *any3 = wait_for(&h[5], WAIT_ANY, "k", 1, 4);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     expect(me1, WAITER_GRANTED);
     expect(me2, WAITER_GRANTED);
     expect(any1, WAITER_GRANTED);
@@ -384,7 +384,7 @@ TEST(a_waiters_end_changes_nothing_else)
     struct waiter *any1 = wait_for(&h[2], WAIT_ANY, "k", 1, 3);
     struct waiter *me2 = wait_for(&h[3], WAIT_ME, "k", 1, 3);
     (void)me1;
-    table_close(t, &h[1], now, &out);
+    table_close(t, &h[1], now, NULL, &out);
     expect_nobody();
     ck_assert(stats().waiting == 2 && stats().holdings == 3);
     ck_assert_int_eq(count_of("k"), 3);
@@ -406,11 +406,11 @@ TEST(one_that_waits_and_holds_is_never_granted_its_own_unit)
     (void)wait_for(&h[0], WAIT_ANY, "k", 1, 1);
     struct waiter *any = wait_for(&h[1], WAIT_ANY, "k", 1, 1);
     struct waiter *me = wait_for(&h[2], WAIT_ME, "k", 1, 1);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     expect(me, WAITER_GRANTED);
     expect_nobody();
     ck_assert(any->state == WAITER_WAITING && stats().waiting == 1);
-    table_close(t, &h[2], now, &out);
+    table_close(t, &h[2], now, NULL, &out);
     expect(any, WAITER_GRANTED);
     ck_assert_int_eq(count_of("k"), 1);
     finish();
@@ -430,7 +430,7 @@ TEST(close_ends_every_wait_and_frees_every_name)
         (void)wait_for(&h[2], WAIT_ANY, name, 1, 2);
     }
     table_check(t);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     struct table_stats s = stats();
     ck_assert(s.units == 100 && s.waiting == 50 && s.names == 50 && s.holdings == 100);
     /* Newest first, as they lie in the holder's list. */
@@ -447,8 +447,8 @@ END_TEST
 TEST(closing_what_has_nothing_is_harmless)
 {
     start();
-    table_close(t, &h[0], now, &out);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
+    table_close(t, &h[0], now, NULL, &out);
     expect_nobody();
     finish();
 }
@@ -683,7 +683,7 @@ TEST(text_names_go_at_once)
     ck_assert_int_eq(count_of("k"), -1);
     ck_assert(stats().names == 0 && walk_for("k").count == 0);
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), -1);
     ck_assert(stats().names == 0 && stats().names_made == 2);
     finish();
@@ -754,7 +754,7 @@ TEST(the_last_use_decides_which_interval_must_end)
     /* The end of a connection is a use as well. */
     ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
     next_interval();
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), 0);
     ck_assert(peak_of("k") == 1);
     next_interval();
@@ -799,7 +799,7 @@ TEST(peaks_are_of_their_interval)
     ck_assert(peak_of("k") == 9);
     next_interval();
     next_interval();
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), 0);
     ck_assert(peak_of("k") == 9);
     finish();
@@ -815,7 +815,7 @@ TEST(hand_overs_do_not_raise_peaks_above_what_was_held)
     expect(w, WAITER_GRANTED);
     ck_assert(peak_of("k") == 2);
     (void)wait_for(&h[0], WAIT_ANY, "k", 1, 1);
-    table_close(t, &h[1], now, &out);
+    table_close(t, &h[1], now, NULL, &out);
     ck_assert(out.first != NULL && peak_of("k") == 2);
     finish();
 }
@@ -859,7 +859,7 @@ TEST(a_thread_late_at_a_boundary_takes_nothing_away)
     ck_assert_int_eq(give(&h[0], "k", 7), TABLE_OK);
     struct acquire a = {.name = name_of("k"), .units = 1, .limit = 9, .keep = true};
     ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
-    ck_assert_int_eq(table_release(t, &h[1], a.name, 1, late, &out), TABLE_OK);
+    ck_assert_int_eq(table_release(t, &h[1], a.name, 1, late, NULL, &out), TABLE_OK);
     ck_assert_int_eq(count_of("k"), 0);
     ck_assert(peak_of("k") == 7 && stats().names == 1);
     now.unix_s += INTERVAL;
@@ -884,6 +884,80 @@ TEST(names_that_have_expired_are_not_counted)
     ck_assert_int_eq(give(&h[0], "again", 1), TABLE_OK);
     ck_assert(stats().names == 2);
     ck_assert(collect_all(100) == 1 && stats().names == 2);
+    finish();
+}
+END_TEST
+
+/* Counters note 16 bits of an interval's number. */
+#define ROUND (INT64_C(1) << 16)
+
+TEST(intervals_that_come_round_are_other_intervals)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "held", 7, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "held", 2), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+    ck_assert(peak_of("held") == 7 && peak_of("kept") == 3);
+    uint64_t collected = 0;
+    for (int64_t i = 1; i <= ROUND + 2; i++) {
+        next_interval();
+        if (i % 1000 == 1 || i > ROUND - 3) {
+            ck_assert(peak_of("held") == 5 && stats().names == 1);
+            ck_assert(walk_for("kept").times == 0);
+        }
+        collected += collect_all(1000);
+    }
+    ck_assert(collected == 1);
+    /* One walk in a round is enough. */
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(take_keep(&h[0], "held", 4, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+        ck_assert(peak_of("held") == 9 && peak_of("kept") == 3 && stats().names == 2);
+        now.unix_s += (ROUND - 2) * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert(collect_all(1000) == 1);
+        now.unix_s += 2 * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert_int_eq(count_of("kept"), -1);
+    }
+    finish();
+}
+END_TEST
+
+TEST(where_intervals_come_round_nothing_happens)
+{
+    start();
+    for (int64_t round = 1; round < 4; round++) {
+        now.unix_s = (round * ROUND - 1) * INTERVAL;
+        struct moment late = now;
+        ck_assert_int_eq(take_keep(&h[0], "old", 1, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "old", 1), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "again", 5, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "again", 5), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "held", 5, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+        ck_assert(stats().names == 3 && peak_of("held") == 5);
+        next_interval();
+        ck_assert(stats().names == 1 && peak_of("held") == 1);
+        ck_assert_int_eq(take_keep(&h[0], "again", 2, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "again", 2), TABLE_OK);
+        ck_assert(stats().names == 2 && peak_of("again") == 2);
+        /* A thread that is still in the old round takes nothing away. */
+        struct acquire a = {.name = name_of("again"), .units = 1, .limit = 9, .keep = true};
+        ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
+        ck_assert_int_eq(table_release(t, &h[1], a.name, 1, late, NULL, &out), TABLE_OK);
+        ck_assert(stats().names == 2 && peak_of("again") == 2);
+        ck_assert(collect_all(100) == 1);
+        next_interval();
+        ck_assert(stats().names == 1);
+        ck_assert(collect_all(100) == 1);
+        ck_assert_int_eq(give(&h[0], "held", 1), TABLE_OK);
+        next_interval();
+        ck_assert(collect_all(100) == 1 && stats().names == 0);
+    }
     finish();
 }
 END_TEST
@@ -973,7 +1047,7 @@ TEST(names_of_every_length)
     size_t used = stats().memory;
     for (uint32_t i = 0; i < count; i++) {
         struct table_name name = {bytes, lengths[i]};
-        ck_assert_int_eq(table_release(t, &h[0], name, i + 1, now, &out), TABLE_OK);
+        ck_assert_int_eq(table_release(t, &h[0], name, i + 1, now, NULL, &out), TABLE_OK);
         ck_assert(count_of_bytes(bytes, lengths[i]) == 0);
         if (i % 200 == 0)
             table_check(t);
@@ -1055,14 +1129,14 @@ TEST(long_names_are_charged_and_given_back)
     static unsigned char bytes[TABLE_NAME_MAX];
     start();
     ck_assert_int_eq(take_bytes(&h[0], bytes, 3000, 1, false), TABLE_OK);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     size_t before = stats().memory;
     for (uint32_t i = 0; i < 100; i++) {
         memcpy(bytes, &i, sizeof(i));
         ck_assert_int_eq(take_bytes(&h[0], bytes, TABLE_NAME_MAX, 1, i % 2 == 0), TABLE_OK);
     }
     ck_assert(stats().memory >= before + (size_t)100 * TABLE_NAME_MAX);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert(stats().names == 50);
     size_t kept = stats().memory;
     ck_assert(kept >= before + (size_t)50 * TABLE_NAME_MAX);
@@ -1082,7 +1156,7 @@ TEST(a_table_is_freed_with_the_names_it_keeps)
         memcpy(bytes, &i, sizeof(i));
         ck_assert_int_eq(take_bytes(&h[0], bytes, i % 2 ? sizeof(bytes) : 10, 1, true), TABLE_OK);
     }
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert(stats().names == 200);
     table_free(&t);
     ck_assert(t == NULL);
@@ -1126,7 +1200,7 @@ TEST(many_holders_of_one_name)
         if (many[i].holdings) {
             units -= 2 + i % 5;
             if (rng_one_in(&rng, 2))
-                table_close(t, &many[i], now, &out);
+                table_close(t, &many[i], now, NULL, &out);
             else
                 REQUIRE(give(&many[i], "k", 2 + i % 5) == TABLE_OK);
             REQUIRE(many[i].holdings == 0);
@@ -1139,7 +1213,7 @@ TEST(many_holders_of_one_name)
             table_check(t);
     }
     for (uint32_t i = 0; i < MANY; i++)
-        table_close(t, &many[i], now, &out);
+        table_close(t, &many[i], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), -1);
     finish();
 }
@@ -1170,7 +1244,7 @@ TEST(many_names_of_one_holder)
         REQUIRE(take(&h[1], name, 1, 1) == (held[i] ? TABLE_BUSY : TABLE_OK));
     }
     ck_assert(stats().names == MANY);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     ck_assert(stats().names == MANY - count);
     table_check(t);
     finish();
@@ -1192,7 +1266,7 @@ TEST(the_place_inside_a_counter_goes_from_holder_to_holder)
     ck_assert_int_eq(give(&h[0], "k", 6), TABLE_NOT_HELD);
     ck_assert_int_eq(give(&h[3], "k", 3), TABLE_NOT_HELD);
     ck_assert_int_eq(give(&h[3], "k", 2), TABLE_OK);
-    table_close(t, &h[6], now, &out);
+    table_close(t, &h[6], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), 9);
     ck_assert(stats().holdings == 5);
     finish();
@@ -1227,7 +1301,7 @@ TEST(a_million_names_leave_no_memory_behind)
     ck_assert(full.memory <= at_start + (size_t)MANY * 100 + kept_pages(2));
     ck_assert(full.overflowing < MANY / 20);
     for (int i = 0; i < 3; i++)
-        table_close(t, &h[i], now, &out);
+        table_close(t, &h[i], now, NULL, &out);
     struct table_stats empty = stats();
     ck_assert(empty.names == 0 && empty.overflowing == 0);
     ck_assert(empty.memory <= at_start + kept_pages(2)); /* counters, further buckets */
@@ -1244,7 +1318,7 @@ TEST(collected_names_leave_no_memory_behind)
     for (uint32_t i = 0; i < MANY; i++)
         REQUIRE(take_bytes(&h[0], &i, sizeof(i), 1, true) == TABLE_OK);
     size_t full = stats().memory;
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     next_interval();
     ck_assert(collect_all(1000) == MANY);
     ck_assert(full > at_start + (size_t)MANY * 48);
@@ -1376,9 +1450,9 @@ TEST(a_verdict_outlives_its_holder)
     uint64_t tag = h[2].tag;
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     /* Both close before their letters come: the grant goes on to the next. */
-    table_close(t, &h[1], now, &out);
+    table_close(t, &h[1], now, NULL, &out);
     ck_assert(any->holder == NULL && stats().holdings == 2);
-    table_close(t, &h[2], now, &out);
+    table_close(t, &h[2], now, NULL, &out);
     ck_assert(me->holder == NULL && me->tag == tag && stats().holdings == 1);
     open_holder(&h[1]);
     open_holder(&h[2]);
@@ -1399,8 +1473,8 @@ TEST(a_verdict_outlives_counter_and_holder)
     struct waiter *any2 = wait_for(&h[2], WAIT_ANY, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     ck_assert(stats().names == 0 && stats().holdings == 2);
-    table_close(t, &h[2], now, &out);
-    table_close(t, &h[1], now, &out);
+    table_close(t, &h[2], now, NULL, &out);
+    table_close(t, &h[1], now, NULL, &out);
     ck_assert(stats().holdings == 0);
     expect(any1, WAITER_DONE);
     expect(any2, WAITER_DONE);
@@ -1462,7 +1536,7 @@ TEST(a_kept_counter_expires_under_a_verdict)
     struct waiter *any = NULL;
     ck_assert_int_eq(ask(&h[0], &a, NULL), TABLE_OK);
     ck_assert_int_eq(ask(&h[1], &a, &any), TABLE_WAITING);
-    ck_assert_int_eq(table_release(t, &h[0], name, 1, now, &out), TABLE_OK);
+    ck_assert_int_eq(table_release(t, &h[0], name, 1, now, NULL, &out), TABLE_OK);
     ck_assert(stats().names == 1);
     next_interval();
     ck_assert(collect_all(10) == 1);
@@ -1500,7 +1574,7 @@ static void toggle(uint32_t number, bool on)
     if (on)
         REQUIRE(take_bytes(&h[0], &number, sizeof(number), 1, false) == TABLE_OK);
     else
-        REQUIRE(table_release(t, &h[0], (struct table_name){&number, sizeof(number)}, 1, now,
+        REQUIRE(table_release(t, &h[0], (struct table_name){&number, sizeof(number)}, 1, now, NULL,
                               &out) == TABLE_OK);
 }
 
@@ -1589,7 +1663,7 @@ TEST(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time)
     for (uint32_t i = 0; i < 60000; i++) {
         memcpy(bytes, &i, sizeof(i));
         REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
-        table_close(t, &h[0], now, &out);
+        table_close(t, &h[0], now, NULL, &out);
     }
     finish();
 }
@@ -1602,7 +1676,7 @@ static uint32_t names_until_full(uint32_t first)
         if (++made % 1000 == 0 && table_is_tight(t))
             table_trim(t); /* as the collector does each second */
     }
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     return made;
 }
 
@@ -1617,7 +1691,7 @@ TEST(pages_kept_empty_are_given_back_when_memory_is_tight)
     for (uint32_t i = 0; i < 60000; i++) {
         memcpy(bytes, &i, sizeof(i));
         REQUIRE(take_bytes(&h[0], bytes, 4 + i % 1900, 1, false) == TABLE_OK);
-        table_close(t, &h[0], now, &out);
+        table_close(t, &h[0], now, NULL, &out);
     }
     ck_assert(stats().memory > 4 * MIB);
     ck_assert(names_until_full(1u << 30) >= fresh - fresh / 50);
@@ -1730,7 +1804,7 @@ TEST(without_memory_nothing_changes)
     fault_countdown = 1;
     REQUIRE(table_end_wait(t, w[2], WAITER_CANCELLED, now) == WAITER_CANCELLED);
     REQUIRE(give(&h[0], "k", 1) == TABLE_OK);
-    table_close(t, &h[0], now, &out);
+    table_close(t, &h[0], now, NULL, &out);
     REQUIRE(fault_countdown == 1);
     fault_countdown = 0;
     expect(w[3], WAITER_DONE);
@@ -1767,7 +1841,7 @@ TEST(without_memory_many_names_and_holders_change_nothing)
     ck_assert(most_for_name >= 2 && most_for_holder >= 2);
     fault_countdown = 1;
     for (uint32_t i = 0; i < MANY; i++)
-        table_close(t, &many[i], now, &out);
+        table_close(t, &many[i], now, NULL, &out);
     REQUIRE(fault_countdown == 1);
     fault_countdown = 0;
     finish();
@@ -1802,11 +1876,11 @@ TEST(at_the_limit_what_exists_goes_on)
     ck_assert_int_eq(take(&h[1], "k", 1, 2), TABLE_BUSY);
     ck_assert_int_eq(give(&h[0], "k", 2), TABLE_OK);
     expect(w, WAITER_GRANTED);
-    table_close(t, &h[1], now, &out);
+    table_close(t, &h[1], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), -1);
     ck_assert_int_eq(take(&h[1], "k", 1, 1), TABLE_OK); /* its place is still there */
     ck_assert(stats().names == names);
-    table_close(t, &h[2], now, &out);
+    table_close(t, &h[2], now, NULL, &out);
     ck_assert(stats().names == 1);
     ck_assert_int_eq(take_bytes(&h[2], bytes, TABLE_NAME_MAX, 1, false), TABLE_OK);
     finish();
@@ -1927,6 +2001,8 @@ static const struct unit_test tests[] = {
     UNIT(a_clock_set_back_loses_nothing),
     UNIT(a_thread_late_at_a_boundary_takes_nothing_away),
     UNIT(names_that_have_expired_are_not_counted),
+    UNIT(intervals_that_come_round_are_other_intervals),
+    UNIT(where_intervals_come_round_nothing_happens),
     UNIT(the_collector_takes_what_has_expired_in_small_slices),
     UNIT(names_of_every_length),
     UNIT(names_that_differ_in_one_byte),

@@ -6,7 +6,7 @@
  * outside the table counts what holders know they have: raised after a grant became known, lowered
  * before the units go back, so at no moment may it be above the limit.
  */
-#include "engine/table.h"
+#include "engine/contention.h"
 
 #include "t/unit/random.h"
 
@@ -85,6 +85,7 @@ struct worker {
     verdicts out;
     struct client clients[HOLDERS];
     uint64_t bells, taken, grants, dones, too_late;
+    struct histogram holds;
 };
 
 static struct worker workers[THREADS];
@@ -171,7 +172,7 @@ static void close_client(struct worker *w, struct client *c)
 {
     for (unsigned n = 0; n < NAMES; n++)
         lower_known(c, n, c->units[n]);
-    table_close(t, &c->holder, w->now, &w->out);
+    table_close(t, &c->holder, w->now, &w->holds, &w->out);
     c->open = false;
 }
 
@@ -213,7 +214,7 @@ static void give_back(struct worker *w, struct client *c, unsigned n)
         table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
     } else {
         struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
-        CHECK(table_release(t, &c->holder, name, units, w->now, &w->out) == TABLE_OK);
+        CHECK(table_release(t, &c->holder, name, units, w->now, &w->holds, &w->out) == TABLE_OK);
     }
 }
 
@@ -271,9 +272,45 @@ static bool look_at(void *arg, const struct table_entry *entry)
 {
     unsigned n = name_at(&entry->name);
     CHECK(entry->consumption <= wanted[n].limit && entry->peak <= wanted[n].limit);
-    CHECK(entry->peak >= entry->consumption);
+    CHECK(entry->peak >= entry->consumption && entry->holders <= entry->consumption);
     ++*(unsigned *)arg;
     return true;
+}
+
+/* Somebody who looks closely: what is seen is never more than there can be. */
+static void look_closely(unsigned n, struct moment now)
+{
+    enum { MOST_WAITS = 50 };
+    struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+    struct table_entry entry;
+    struct table_wait waits[MOST_WAITS];
+    size_t count;
+    if (table_inspect(t, name, now, &entry, waits, MOST_WAITS, &count) == TABLE_OK) {
+        unsigned seen = 0;
+        (void)look_at(&seen, &entry);
+        CHECK(count == (entry.waiting < MOST_WAITS ? entry.waiting : MOST_WAITS));
+        for (size_t i = 0; i < count; i++)
+            CHECK(waits[i].tag < THREADS && waits[i].limit == wanted[n].limit);
+    }
+    struct table_walk walk = {0};
+    bool over;
+    do {
+        struct table_hold holds[3];
+        over = table_holders_on(t, name, &walk, now, 10, holds, 3, &count);
+        for (size_t i = 0; i < count; i++)
+            CHECK(holds[i].units <= wanted[n].limit && holds[i].limit == wanted[n].limit);
+    } while (!over);
+    for (int by = 0; by < CONTENDED_BY_COUNT; by++) {
+        struct contended top[NAMES];
+        count = table_contended(t, (enum contended_by)by, now, top, NAMES);
+        for (size_t i = 0; i < count; i++) {
+            struct table_name listed = {top[i].name, top[i].name_len};
+            CHECK(top[i].peak <= wanted[name_at(&listed)].limit);
+            CHECK(top[i].waiting_load >= 0 && top[i].waiting_load <= THREADS * HOLDERS * 1e6);
+            CHECK(top[i].waiting_error <= 0 && top[i].refused_error <= 0);
+        }
+        CHECK(table_contended_bound(t, (enum contended_by)by, now) >= 0);
+    }
 }
 
 /* Somebody who only looks, and collects. */
@@ -298,6 +335,7 @@ static void look_on(void)
             (void)!table_get(t, name, now, &consumption);
             CHECK(consumption <= wanted[n].limit);
         }
+        look_closely(i % NAMES, now);
         now.unix_s += i % 30 == 0;
     }
 }
@@ -360,7 +398,7 @@ static void *churn(void *arg)
         struct acquire a = {
             .name = {data, lengths[number % ARRAY_SIZE(lengths)]}, .units = 1, .limit = 1};
         if (has[number]) {
-            CHECK(table_release(t, &holder, a.name, 1, start_time, &none) == TABLE_OK);
+            CHECK(table_release(t, &holder, a.name, 1, start_time, NULL, &none) == TABLE_OK);
             has[number] = false;
         } else {
             enum table_status status = table_acquire(t, &holder, &a, start_time, NULL, NULL);
@@ -370,11 +408,11 @@ static void *churn(void *arg)
                 atomic_fetch_add(&refused, 1);
         }
         if (rng_one_in(&rng, 5000)) {
-            table_close(t, &holder, start_time, &none);
+            table_close(t, &holder, start_time, NULL, &none);
             memset(has, 0, OWN_NAMES * sizeof(*has));
         }
     }
-    table_close(t, &holder, start_time, &none);
+    table_close(t, &holder, start_time, NULL, &none);
     CHECK(none.first == NULL);
     free(has);
     free(data);

@@ -197,6 +197,33 @@ END_TEST
 
 enum { PEOPLE = 400 };
 
+/* A scan goes over all of them, oldest first; it may end early only if there are many lanes. */
+static void compare_scan(const struct person *people, size_t count)
+{
+    static struct waitq_scan scan;
+    const struct waitq none = {NULL};
+    uint64_t last = 0;
+    size_t seen = 0, waiting = 0;
+    waitq_scan_begin(&scan);
+    waitq_scan_add(&scan, &q);
+    waitq_scan_add(&scan, &none);
+    for (const struct wait_place *p; (p = waitq_scan_next(&scan)) != NULL; seen++) {
+        /* Nobody is left out: the next one is the oldest of those that are younger. */
+        const struct person *next = NULL;
+        for (size_t i = 0; i < count; i++) {
+            if (people[i].waits && people[i].place.seq > last &&
+                (!next || people[i].place.seq < next->place.seq))
+                next = &people[i];
+        }
+        REQUIRE(next && p == &next->place);
+        last = p->seq;
+    }
+    for (size_t i = 0; i < count; i++)
+        waiting += people[i].waits;
+    REQUIRE(seen == waiting || lanes > WAITQ_SCAN_LANES);
+    REQUIRE(waitq_scan_next(&scan) == NULL);
+}
+
 static void random_run(struct rng *rng, uint32_t thresholds, int steps)
 {
     static struct person people[PEOPLE];
@@ -225,6 +252,8 @@ static void random_run(struct rng *rng, uint32_t thresholds, int steps)
         compare(people, PEOPLE, UINT32_MAX - consumption);
         if (step % 16 == 0)
             check_queue(waiting);
+        if (step % 256 == 0)
+            compare_scan(people, PEOPLE);
     }
     for (size_t i = 0; i < PEOPLE; i++) {
         if (people[i].waits) {
@@ -290,6 +319,58 @@ TEST(sorted_thresholds_make_no_deep_tree)
 }
 END_TEST
 
+TEST(a_scan_takes_turns_between_queues)
+{
+    struct person p[40] = {0};
+    struct waitq other = {NULL};
+    static struct waitq_scan scan;
+    for (unsigned i = 0; i < 40; i++) {
+        if (i == 20) { /* the rest goes into another queue */
+            other = q;
+            q = (struct waitq){NULL};
+        }
+        last_seq = i < 20 ? 2 * i : 2 * (i - 20) + 1; /* they take turns by age */
+        join(&p[i], i % 7);
+    }
+    waitq_scan_begin(&scan);
+    ck_assert(waitq_scan_next(&scan) == NULL);
+    waitq_scan_begin(&scan);
+    waitq_scan_add(&scan, &q);
+    waitq_scan_add(&scan, &other);
+    uint64_t last = 0;
+    unsigned seen = 0;
+    for (const struct wait_place *place; (place = waitq_scan_next(&scan)) != NULL; seen++) {
+        ck_assert(place->seq > last);
+        last = place->seq;
+    }
+    ck_assert(seen == 40);
+    for (unsigned i = 0; i < 40; i++) {
+        if (i == 20)
+            q = other;
+        leave(&p[39 - i]);
+    }
+}
+END_TEST
+
+TEST(a_scan_of_very_many_lanes_ends_early_and_is_right_until_then)
+{
+    enum { COUNT = 3000 };
+    static struct person people[COUNT];
+    static struct waitq_scan scan;
+    struct rng rng = rng_start("very many lanes", random_seed());
+    for (unsigned i = 0; i < COUNT; i++)
+        join(&people[i], (i << 20) + rng_below(&rng, 1u << 20));
+    unsigned seen = 0;
+    waitq_scan_begin(&scan);
+    waitq_scan_add(&scan, &q);
+    for (const struct wait_place *p; (p = waitq_scan_next(&scan)) != NULL; seen++)
+        ck_assert(p == &people[seen].place);
+    ck_assert(seen > 20 && seen <= WAITQ_SCAN_LANES);
+    for (unsigned i = 0; i < COUNT; i++)
+        leave(&people[i]);
+}
+END_TEST
+
 TEST(leaving_twice_aborts)
 {
     struct person p = {0};
@@ -317,6 +398,8 @@ static const struct unit_test tests[] = {
     UNIT(random_with_all_thresholds_different),
     UNIT(bad_luck_costs_time_only),
     UNIT(sorted_thresholds_make_no_deep_tree),
+    UNIT(a_scan_takes_turns_between_queues),
+    UNIT(a_scan_of_very_many_lanes_ends_early_and_is_right_until_then),
     UNIT_ABORTS(leaving_twice_aborts),
     UNIT_ABORTS(joining_before_others_aborts),
 };

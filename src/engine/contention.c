@@ -1,0 +1,391 @@
+/*
+ * contention.c - the lists of what is contended (see contention.h and sketch.h), under each shard's
+ * lock.
+ *
+ * Decay goes forward: rather than all that is old getting lighter, what is new gets heavier. With
+ * the scale S(t) = 2^((t - landmark) / half-life), one refusal at t adds S(t); n waiters from t to
+ * u add n (S(u) - S(t)), the integral of n S without its constant. Divided by S(now), the former is
+ * the decayed number of refusals, and the latter already the mean number of waiters: n, if n have
+ * waited for ever. Before the scale outgrows a double, the landmark moves on by whole half-lives
+ * and all weights are divided by that power of two, which rounds nothing.
+ *
+ * Time is the caller's; threads note it once a wake-up, so it may seem to go back by as much. What
+ * is accounted up to a later time already is not accounted again.
+ */
+#include "engine/contention.h"
+
+#include "engine/shard.h"
+
+#include <math.h>
+#include <string.h>
+
+_Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h speaks of the sketch");
+_Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "what is kept is shown");
+
+#define HALF_LIFE_NS (CONTENDED_HALF_LIFE_S * NS_PER_S)
+/* So many half-lives after the landmark it moves on. A double has 1,023; weights are sums. */
+#define LANDMARK_HALF_LIVES 512
+/* A line that has not changed is brought up to date after so long, when another one changes. */
+#define SETTLE_AFTER_NS NS_PER_S
+
+/* Half-lives in `ns`. */
+static double half_lives(int64_t ns)
+{
+    return (double)ns / (double)HALF_LIFE_NS;
+}
+
+/* The scale of weights at `now`, at least 1. */
+static double scale_at(struct contention *k, struct moment now)
+{
+    if (k->scaled_ns == now.mono_ns && k->scale > 0)
+        return k->scale;
+    int64_t age_ns = now.mono_ns - k->landmark_ns;
+    if (age_ns > LANDMARK_HALF_LIVES * HALF_LIFE_NS) {
+        int64_t by = age_ns / HALF_LIFE_NS;
+        double factor = exp2(-(double)by);
+        sketch_scale(&k->waiting, factor);
+        sketch_scale(&k->refused, factor);
+        k->landmark_ns += by * HALF_LIFE_NS;
+        age_ns -= by * HALF_LIFE_NS;
+    }
+    k->scaled_ns = now.mono_ns;
+    k->scale = age_ns > 0 ? exp2(half_lives(age_ns)) : 1;
+    return k->scale;
+}
+
+/* The load that one waiter makes who has waited for `ns` until now: 0 to 1. */
+static double load_of(int64_t ns)
+{
+    return ns > 0 ? -expm1(-M_LN2 * half_lives(ns)) : 0;
+}
+
+/* Refusals a second, from their decayed number. */
+static double rate_of(double refusals)
+{
+    return refusals * M_LN2 / CONTENDED_HALF_LIFE_S;
+}
+
+static struct sketch_key key_of(const struct counter *c, uint64_t hash)
+{
+    struct table_name name = counter_name(c);
+    return (struct sketch_key){.hash = hash, .data = name.data, .len = name.len};
+}
+
+/* ---- the ring of lines --------------------------------------------------------------------- */
+
+static struct queue *queue_at(const struct shard *s, ref_t ref)
+{
+    return arena_at(s->slab.arena, ref);
+}
+
+static void ring_add(struct shard *s, struct queue *q)
+{
+    ref_t ref = arena_ref(s->slab.arena, q);
+    q->newer = 0;
+    q->older = s->newest;
+    if (s->newest)
+        queue_at(s, s->newest)->newer = ref;
+    else
+        s->oldest = ref;
+    s->newest = ref;
+}
+
+static void ring_remove(struct shard *s, struct queue *q)
+{
+    if (q->newer)
+        queue_at(s, q->newer)->older = q->older;
+    else
+        s->newest = q->older;
+    if (q->older)
+        queue_at(s, q->older)->newer = q->newer;
+    else
+        s->oldest = q->newer;
+}
+
+/* Accounts what those in line have waited since that was last done. */
+static void settle(struct shard *s, struct queue *q, struct moment now)
+{
+    int64_t elapsed_ns = now.mono_ns - q->since_ns;
+    if (elapsed_ns <= 0)
+        return;
+    const struct counter *c = arena_at(s->slab.arena, q->counter);
+    struct sketch_key key = key_of(c, q->hash);
+    double load = q->waiting * load_of(elapsed_ns);
+    double scale = scale_at(s->contention, now);
+    sketch_add(&s->contention->waiting, &key, load * scale);
+    q->since_ns = now.mono_ns;
+}
+
+/* The same for the line that has gone without for longest; it is the last in the ring then. */
+static void settle_oldest(struct shard *s, struct moment now)
+{
+    struct queue *q = queue_at(s, s->oldest);
+    settle(s, q, now);
+    if (q->newer) {
+        ring_remove(s, q);
+        ring_add(s, q);
+    }
+}
+
+void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now)
+{
+    if (q->waiting > 0) {
+        settle(s, q, now);
+        ring_remove(s, q);
+    } else {
+        q->since_ns = now.mono_ns;
+    }
+    q->waiting += (uint32_t)more;
+    if (q->waiting > 0)
+        ring_add(s, q);
+    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= SETTLE_AFTER_NS)
+        settle_oldest(s, now);
+}
+
+/* ---- refusals and peaks -------------------------------------------------------------------- */
+
+void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now)
+{
+    struct sketch_key key = key_of(c, hash);
+    sketch_add(&s->contention->refused, &key, scale_at(s->contention, now));
+}
+
+void contention_enter(struct shard *s, uint32_t interval)
+{
+    sketch_clear(&s->contention->peaks);
+    s->peak_floor = 0;
+    s->peak_interval = interval;
+}
+
+void contention_peak(struct shard *s, const struct counter *c, uint64_t hash)
+{
+    if (c->interval != (uint16_t)s->peak_interval)
+        return; /* a thread that is late; others are in the next interval already */
+    if (sketch_has(&s->contention->peaks, hash, c->name_len, c->peak))
+        return;
+    struct sketch_key key = key_of(c, hash);
+    sketch_raise(&s->contention->peaks, &key, c->peak);
+    s->peak_floor = (uint32_t)sketch_bound(&s->contention->peaks);
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* Accounts what some lines have waited; of most shards, all. */
+static void bring_up_to_date(struct shard *s, struct moment now)
+{
+    lock_assert_held(&s->lock);
+    for (unsigned i = 0; i < CONTENDED_SETTLED; i++) {
+        if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
+            break;
+        settle_oldest(s, now);
+    }
+}
+
+static const struct sketch *list_by(const struct shard *s, enum contended_by by)
+{
+    switch (by) {
+    case CONTENDED_WAITING:
+        return &s->contention->waiting;
+    case CONTENDED_REFUSED:
+        return &s->contention->refused;
+    default:
+        CHECK(by == CONTENDED_PEAK);
+        return &s->contention->peaks;
+    }
+}
+
+/* A weight of that list in the unit of `by`. */
+static double value_of(struct shard *s, enum contended_by by, double weight, struct moment now)
+{
+    switch (by) {
+    case CONTENDED_WAITING:
+        return weight / scale_at(s->contention, now);
+    case CONTENDED_REFUSED:
+        return rate_of(weight / scale_at(s->contention, now));
+    default:
+        return weight;
+    }
+}
+
+/* The counter of a listed name, of which only the first bytes are known; NULL: it is gone. */
+static const struct counter *find_listed(const struct shard *s, const struct sketch_key *key,
+                                         uint32_t interval)
+{
+    size_t kept = key->len < SKETCH_NAME_MAX ? key->len : SKETCH_NAME_MAX;
+    struct index_probe probe;
+    for (ref_t r = index_first(&s->names, (uint32_t)key->hash, &probe); r;
+         r = index_next(&s->names, &probe)) {
+        const struct counter *c = arena_at(s->slab.arena, r);
+        if (c->hash == (uint32_t)key->hash && c->name_len == key->len &&
+            memcmp(counter_name(c).data, key->data, kept) == 0 &&
+            (key->len == kept || counter_hash(s, c) == key->hash))
+            return counter_expired(c, interval) ? NULL : c;
+    }
+    return NULL;
+}
+
+/* What a list says of a name, or what it can have at most; *error_r is how much that may be off. */
+static double weigh(struct shard *s, enum contended_by by, const struct sketch_key *key,
+                    struct moment now, double *error_r)
+{
+    const struct sketch *list = list_by(s, by);
+    unsigned i = sketch_find(list, key);
+    bool listed = i < list->count;
+    double weight = listed ? list->weight[i] : sketch_bound(list);
+    *error_r = value_of(s, by, listed ? list->error[i] : weight, now);
+    return value_of(s, by, weight, now);
+}
+
+/* Fills in *to for entry `i` of a list. */
+static void show(struct shard *s, const struct sketch *list, unsigned i, struct moment now,
+                 uint32_t interval, struct contended *to)
+{
+    const struct sketch_name *name = &list->name[i];
+    struct sketch_key key = {.hash = list->hash[i], .data = name->kept, .len = name->len};
+    *to = (struct contended){.name_len = name->len};
+    to->name_kept = name->len < CONTENDED_NAME_MAX ? name->len : CONTENDED_NAME_MAX;
+    memcpy(to->name, name->kept, to->name_kept);
+    to->waiting_load = weigh(s, CONTENDED_WAITING, &key, now, &to->waiting_error);
+    to->refused_per_second = weigh(s, CONTENDED_REFUSED, &key, now, &to->refused_error);
+    const struct sketch *peaks = &s->contention->peaks;
+    unsigned peak = sketch_find(peaks, &key);
+    if (peak < peaks->count)
+        to->peak = (uint32_t)peaks->weight[peak];
+    const struct counter *c = find_listed(s, &key, interval);
+    if (!c)
+        return;
+    struct table_entry entry;
+    counter_show(s, c, interval, &entry);
+    to->exists = true;
+    to->consumption = entry.consumption;
+    to->limit = entry.limit;
+    to->waiting = entry.waiting;
+    to->holders = entry.holders;
+    if (to->peak < entry.peak)
+        to->peak = entry.peak;
+    if (c->queue && entry.waiting > 0)
+        to->waiting_load += entry.waiting * load_of(now.mono_ns - queue_of(s, c)->since_ns);
+}
+
+static double rank_of(enum contended_by by, const struct contended *c)
+{
+    switch (by) {
+    case CONTENDED_WAITING:
+        return c->waiting_load;
+    case CONTENDED_REFUSED:
+        return c->refused_per_second;
+    default:
+        return c->peak;
+    }
+}
+
+/* The top found so far: a heap whose first is the lowest. */
+struct top {
+    enum contended_by by;
+    struct contended *at;
+    size_t count, room;
+};
+
+/* Puts `c` where it belongs, from place `i`, which is free, down. */
+static void sink(struct top *top, size_t i, const struct contended *c)
+{
+    double rank = rank_of(top->by, c);
+    for (size_t child; (child = 2 * i + 1) < top->count; i = child) {
+        if (child + 1 < top->count &&
+            rank_of(top->by, &top->at[child + 1]) < rank_of(top->by, &top->at[child]))
+            child++;
+        if (rank <= rank_of(top->by, &top->at[child]))
+            break;
+        top->at[i] = top->at[child];
+    }
+    top->at[i] = *c;
+}
+
+static void add_to_top(struct top *top, const struct contended *c)
+{
+    double rank = rank_of(top->by, c);
+    if (rank < CONTENDED_LEAST)
+        return;
+    if (top->count == top->room) {
+        if (rank > rank_of(top->by, &top->at[0]))
+            sink(top, 0, c);
+        return;
+    }
+    size_t i = top->count++;
+    for (; i > 0 && rank < rank_of(top->by, &top->at[(i - 1) / 2]); i = (i - 1) / 2)
+        top->at[i] = top->at[(i - 1) / 2];
+    top->at[i] = *c;
+}
+
+/* The lowest goes to the end, again and again: then the first is the highest. */
+static void sort_top(struct top *top)
+{
+    while (top->count > 1) {
+        struct contended last = top->at[--top->count];
+        top->at[top->count] = top->at[0];
+        sink(top, 0, &last);
+    }
+}
+
+size_t table_contended(struct table *t, enum contended_by by, struct moment now,
+                       struct contended *to, size_t room)
+{
+    struct top top = {.by = by, .at = to, .room = room};
+    uint32_t interval = table_interval(t, now.unix_s);
+    for (uint32_t n = 0; n < TABLE_SHARDS && room > 0; n++) {
+        struct contended found[SKETCH_ENTRIES];
+        struct shard *s = &t->shards[n];
+        lock_acquire(&s->lock);
+        bring_up_to_date(s, now);
+        if (!contention_is_in(s, interval))
+            contention_enter(s, interval);
+        const struct sketch *list = list_by(s, by);
+        unsigned count = list->count;
+        for (unsigned i = 0; i < count; i++)
+            show(s, list, i, now, interval, &found[i]);
+        lock_release(&s->lock);
+        for (unsigned i = 0; i < count; i++)
+            add_to_top(&top, &found[i]);
+    }
+    size_t count = top.count;
+    sort_top(&top);
+    return count;
+}
+
+double table_contended_bound(struct table *t, enum contended_by by, struct moment now)
+{
+    uint32_t interval = table_interval(t, now.unix_s);
+    double most = 0;
+    for (uint32_t n = 0; n < TABLE_SHARDS; n++) {
+        struct shard *s = &t->shards[n];
+        lock_acquire(&s->lock);
+        if (!contention_is_in(s, interval))
+            contention_enter(s, interval);
+        double bound = value_of(s, by, sketch_bound(list_by(s, by)), now);
+        if (by == CONTENDED_WAITING && s->oldest)
+            bound += (double)s->waiting * load_of(now.mono_ns - queue_at(s, s->oldest)->since_ns);
+        lock_release(&s->lock);
+        if (most < bound)
+            most = bound;
+    }
+    return most;
+}
+
+void contention_check(struct shard *s)
+{
+    const struct contention *k = s->contention;
+    sketch_check(&k->waiting);
+    sketch_check(&k->refused);
+    sketch_check(&k->peaks);
+    CHECK(s->peak_floor == (uint32_t)sketch_bound(&k->peaks));
+    for (unsigned i = 0; i < k->peaks.count; i++)
+        CHECK(k->peaks.weight[i] >= 1 && k->peaks.error[i] <= 0);
+    uint64_t waiting = 0;
+    ref_t older = 0;
+    for (ref_t r = s->oldest; r; older = r, r = queue_at(s, r)->newer) {
+        const struct queue *q = queue_at(s, r);
+        CHECK(q->older == older && q->waiting > 0);
+        waiting += q->waiting;
+    }
+    CHECK(s->newest == older && waiting == s->waiting);
+}

@@ -1,0 +1,786 @@
+/*
+ * contention_test.c - what is contended, beside the exact loads, rates and peaks of all names: what
+ * is listed is right within its error, and what is not listed has no more than the bound.
+ */
+#include "engine/contention.h"
+
+#include "t/unit/random.h"
+
+#include <math.h>
+#include <string.h>
+
+#define INTERVAL    100L
+#define MIB         ((size_t)1 << 20)
+#define HALF_LIFE_S ((double)CONTENDED_HALF_LIFE_S)
+
+enum {
+    NAMES = 400,
+    HOLDERS = 1500,
+    ROOM = 2000,
+    NAME_LEN = 12,
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    FLOOD = 100000,
+    STEPS = 1500,
+#else
+    FLOOD = 1000000,
+    STEPS = 10000,
+#endif
+};
+
+static struct table *t;
+static const struct hash_key hash_key = {.k0 = 1, .k1 = 2};
+static struct moment now = {.mono_ns = 5000 * NS_PER_S, .unix_s = 1000 * INTERVAL};
+static verdicts out;
+static uint32_t next_id = 1;
+static struct holder blocker; /* holds a unit of each name that is waited for */
+static struct contended found[ROOM];
+static size_t found_count;
+
+/* A name beside what is exactly true of it. */
+struct name {
+    char text[NAME_LEN + 1];
+    double load, refused; /* decayed; a refusal counts 1 */
+    uint32_t waiting, peak;
+};
+
+static struct name names[NAMES];
+
+static void start(size_t memory)
+{
+    t = table_new(&(struct table_config){
+        .buckets = 100,
+        .memory_limit = memory,
+        .stats_interval_s = INTERVAL,
+        .hash_key = hash_key,
+    });
+    ck_assert(t != NULL);
+    mail_list_init(&out);
+    holder_init(&blocker, next_id++, 0);
+}
+
+static void free_letters(void)
+{
+    for (struct mail *m; (m = mail_list_take(&out)) != NULL;) {
+        struct waiter *w = waiter_of(m);
+        if (w->holder)
+            (void)table_settle(t, w);
+        table_waiter_free(t, w);
+    }
+}
+
+static void finish(void)
+{
+    table_close(t, &blocker, now, NULL, &out);
+    free_letters();
+    table_check(t);
+    table_free(&t);
+}
+
+/* Makes `count` names, all of shard `shard`, or of any where that is TABLE_SHARDS. */
+static void make_names(unsigned count, uint64_t shard)
+{
+    unsigned number = 0;
+    ck_assert(count <= NAMES);
+    for (unsigned n = 0; n < count; n++) {
+        names[n] = (struct name){0};
+        do {
+            (void)snprintf(names[n].text, sizeof(names[n].text), "name%08u", number++);
+        } while (shard < TABLE_SHARDS &&
+                 hash_bytes(&hash_key, names[n].text, NAME_LEN) >> 58 != shard);
+    }
+}
+
+static struct table_name name_at(unsigned n)
+{
+    return (struct table_name){.data = names[n].text, .len = NAME_LEN};
+}
+
+static enum table_status ask(struct holder *holder, unsigned n, uint32_t units, uint32_t limit,
+                             enum wait_kind kind, struct waiter **w)
+{
+    struct acquire a = {.name = name_at(n), .units = units, .limit = limit, .wait = kind};
+    return table_acquire(t, holder, &a, now, NULL, w);
+}
+
+/* The number of a listed name among `count`, or `count`. */
+static unsigned number_of(const struct contended *c, unsigned count)
+{
+    unsigned n = 0;
+    while (n < count && (c->name_len != NAME_LEN || memcmp(c->name, names[n].text, NAME_LEN) != 0))
+        n++;
+    return n;
+}
+
+static void pass(int64_t ns)
+{
+    double left = exp2(-(double)ns / (double)NS_PER_S / HALF_LIFE_S);
+    now.mono_ns += ns;
+    for (unsigned n = 0; n < NAMES; n++) {
+        names[n].load = names[n].load * left + names[n].waiting * (1 - left);
+        names[n].refused *= left;
+    }
+}
+
+static double rate_of(double refused)
+{
+    return refused * log(2) / HALF_LIFE_S;
+}
+
+static bool about(double a, double b)
+{
+    return fabs(a - b) <= 1e-9 + 1e-7 * fabs(b);
+}
+
+static void read_all(enum contended_by by)
+{
+    found_count = table_contended(t, by, now, found, ROOM);
+}
+
+/* What is listed of name `n`; NULL: it is not. */
+static const struct contended *listed(unsigned n)
+{
+    for (size_t i = 0; i < found_count; i++) {
+        if (number_of(&found[i], NAMES) == n)
+            return &found[i];
+    }
+    return NULL;
+}
+
+static double rank_of(enum contended_by by, const struct contended *c)
+{
+    return by == CONTENDED_WAITING   ? c->waiting_load
+           : by == CONTENDED_REFUSED ? c->refused_per_second
+                                     : c->peak;
+}
+
+/*
+ * Reads, and compares all with what is true: of `count` names, which are all of one shard. The
+ * bound is also at most a sixteenth of the shard, unless lines were not looked at.
+ */
+static void compare(enum contended_by by, unsigned count, bool all_settled)
+{
+    const double slack = 1e-8;
+    static bool is_listed[NAMES];
+    double total = 0;
+    read_all(by);
+    double bound = table_contended_bound(t, by, now);
+    memset(is_listed, 0, sizeof(is_listed));
+    for (size_t i = 0; i < found_count; i++) {
+        const struct contended *c = &found[i];
+        unsigned n = number_of(c, count);
+        REQUIRE(n < count && !is_listed[n]);
+        is_listed[n] = true;
+        REQUIRE(i == 0 || rank_of(by, c) <= rank_of(by, c - 1));
+        REQUIRE(c->name_kept == NAME_LEN);
+        REQUIRE(c->waiting_load >= names[n].load - slack);
+        REQUIRE(c->waiting_load - c->waiting_error <= names[n].load + slack);
+        REQUIRE(c->refused_per_second >= rate_of(names[n].refused) - slack);
+        REQUIRE(c->refused_per_second - c->refused_error <= rate_of(names[n].refused) + slack);
+        REQUIRE(c->waiting == names[n].waiting);
+    }
+    for (unsigned n = 0; n < count; n++) {
+        double value = by == CONTENDED_WAITING ? names[n].load : rate_of(names[n].refused);
+        total += value;
+        REQUIRE(is_listed[n] || value <= bound + CONTENDED_LEAST);
+    }
+    REQUIRE(!all_settled || bound <= total / CONTENDED_KEPT + slack);
+}
+
+/* ---- one name -------------------------------------------------------------------------------- */
+
+TEST(nothing_is_contended_at_the_start)
+{
+    start(16 * MIB);
+    for (int by = 0; by < CONTENDED_BY_COUNT; by++) {
+        read_all((enum contended_by)by);
+        ck_assert(found_count == 0);
+        ck_assert(table_contended_bound(t, (enum contended_by)by, now) <= 0);
+    }
+    finish();
+}
+END_TEST
+
+TEST(a_name_shows_while_its_first_waiters_wait)
+{
+    start(16 * MIB);
+    make_names(1, TABLE_SHARDS);
+    struct holder holders[5];
+    struct waiter *w[5];
+    ck_assert(ask(&blocker, 0, 2, 2, WAIT_NO, NULL) == TABLE_OK);
+    for (int i = 0; i < 5; i++) {
+        holder_init(&holders[i], next_id++, 0);
+        ck_assert(ask(&holders[i], 0, 1, 2, WAIT_ME, &w[i]) == TABLE_WAITING);
+    }
+    names[0].waiting = 5;
+    pass(NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1);
+    const struct contended *c = &found[0];
+    ck_assert(c->exists && c->name_len == NAME_LEN &&
+              memcmp(c->name, names[0].text, NAME_LEN) == 0);
+    ck_assert(c->consumption == 2 && c->peak == 2 && c->limit == 2 && c->waiting == 5);
+    ck_assert(c->holders == 1 && c->refused_per_second <= 0 && c->refused_error <= 0);
+    ck_assert(c->waiting_error <= 0 && about(c->waiting_load, 5 * (1 - exp2(-1 / HALF_LIFE_S))));
+    ck_assert(about(c->waiting_load, names[0].load));
+    ck_assert(table_contended_bound(t, CONTENDED_WAITING, now) <= 0);
+    /* After a half-life it is half of what it will be, and in the end so many wait. */
+    pass((CONTENDED_HALF_LIFE_S - 1) * NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(about(found[0].waiting_load, 2.5));
+    pass(100 * CONTENDED_HALF_LIFE_S * NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(about(found[0].waiting_load, 5));
+    /* When they are gone, and the name with them, it halves. */
+    for (int i = 0; i < 5; i++) {
+        ck_assert(table_end_wait(t, w[i], WAITER_TIMED_OUT, now) == WAITER_TIMED_OUT);
+        table_close(t, &holders[i], now, NULL, &out);
+    }
+    names[0].waiting = 0;
+    table_close(t, &blocker, now, NULL, &out);
+    pass(2 * CONTENDED_HALF_LIFE_S * NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && about(found[0].waiting_load, 1.25));
+    c = &found[0];
+    ck_assert(!c->exists && c->consumption == 0 && c->limit == 0 && c->waiting == 0);
+    ck_assert(c->holders == 0 && c->peak == 2); /* the highest of this interval */
+    now.unix_s += INTERVAL;
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && found[0].peak == 0);
+    /* What is too little is nothing. */
+    pass(20 * CONTENDED_HALF_LIFE_S * NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1);
+    pass(2 * CONTENDED_HALF_LIFE_S * NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 0);
+    finish();
+}
+END_TEST
+
+TEST(every_refusal_counts)
+{
+    start(16 * MIB);
+    make_names(2, TABLE_SHARDS);
+    struct holder other;
+    holder_init(&other, next_id++, 0);
+    struct waiter *w;
+    ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_OK);
+    ck_assert(ask(&other, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
+    struct acquire a = {
+        .name = name_at(0), .units = 1, .limit = 1, .queue_max = 1, .wait = WAIT_ME};
+    ck_assert(table_acquire(t, &other, &a, now, NULL, &w) == TABLE_FULL);
+    /* These are none. */
+    ck_assert(ask(&other, 0, 1, 1, WAIT_ME, &w) == TABLE_WAITING);
+    ck_assert(table_release(t, &other, name_at(0), 1, now, NULL, &out) == TABLE_NOT_HELD);
+    ck_assert(table_release(t, &other, name_at(1), 1, now, NULL, &out) == TABLE_NOT_FOUND);
+    read_all(CONTENDED_REFUSED);
+    ck_assert(found_count == 1 && about(found[0].refused_per_second, rate_of(2)));
+    ck_assert(found[0].refused_error <= 0 && found[0].exists && found[0].limit == 1);
+    pass(3 * CONTENDED_HALF_LIFE_S * NS_PER_S);
+    read_all(CONTENDED_REFUSED);
+    ck_assert(found_count == 1 && about(found[0].refused_per_second, rate_of(0.25)));
+    table_close(t, &other, now, NULL, &out);
+    finish();
+}
+END_TEST
+
+/* ---- many names of one shard, at random --------------------------------------------------------
+ */
+
+struct client {
+    struct holder holder;
+    struct waiter *waiter;
+    unsigned name;
+};
+
+static struct client clients[HOLDERS];
+
+static void open_clients(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        clients[i] = (struct client){0};
+        holder_init(&clients[i].holder, next_id++, i);
+    }
+}
+
+static void block_all(unsigned count)
+{
+    for (unsigned n = 0; n < count; n++)
+        ck_assert(ask(&blocker, n, 1, 1, WAIT_NO, NULL) == TABLE_OK);
+}
+
+static void begin_wait(struct client *c, unsigned n)
+{
+    REQUIRE(ask(&c->holder, n, 1, 1, WAIT_ME, &c->waiter) == TABLE_WAITING);
+    c->name = n;
+    names[n].waiting++;
+}
+
+static void end_wait(struct client *c)
+{
+    REQUIRE(table_end_wait(t, c->waiter, WAITER_CANCELLED, now) == WAITER_CANCELLED);
+    c->waiter = NULL;
+    names[c->name].waiting--;
+}
+
+static void close_clients(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        table_close(t, &clients[i].holder, now, NULL, &out);
+}
+
+/* A name, the first ones much more often. */
+static unsigned some_name(struct rng *rng, unsigned count)
+{
+    unsigned bits = rng_below(rng, 10);
+    return rng_below(rng, 1 + (count - 1) / (1u << bits));
+}
+
+static void random_run(struct rng *rng, unsigned count, unsigned steps, bool all_settled)
+{
+    unsigned many = all_settled ? 60 : HOLDERS;
+    start(64 * MIB);
+    make_names(count, 17);
+    block_all(count);
+    open_clients(many);
+    for (unsigned step = 0; step < steps; step++) {
+        struct client *c = &clients[rng_below(rng, many)];
+        uint32_t what = rng_below(rng, 10);
+        unsigned n = some_name(rng, count);
+        if (what < 5 && !c->waiter) {
+            begin_wait(c, n);
+        } else if (what < 6 && c->waiter) {
+            end_wait(c);
+        } else if (what < 9) {
+            struct waiter *w;
+            REQUIRE(ask(&blocker, n, 1, 1, WAIT_NO, &w) == TABLE_BUSY);
+            names[n].refused++;
+        }
+        if (rng_one_in(rng, 2))
+            pass(rng_below(rng, rng_one_in(rng, 20) ? 2000000000 : 20000000));
+        compare(CONTENDED_WAITING, count, all_settled);
+        compare(CONTENDED_REFUSED, count, true);
+        if (step % 64 == 0)
+            table_check(t);
+    }
+    close_clients(many);
+    finish();
+}
+
+TEST(few_names_are_exact)
+{
+    struct rng rng = rng_start("few names", random_seed());
+    random_run(&rng, CONTENDED_KEPT, STEPS, true);
+    for (size_t i = 0; i < found_count; i++)
+        ck_assert(found[i].waiting_error <= 0 && found[i].refused_error <= 0);
+}
+END_TEST
+
+TEST(bounds_hold_with_some_names)
+{
+    struct rng rng = rng_start("some names", random_seed());
+    random_run(&rng, 50, STEPS, true);
+}
+END_TEST
+
+TEST(bounds_hold_with_more_lines_than_are_settled)
+{
+    struct rng rng = rng_start("many lines", random_seed());
+    random_run(&rng, NAMES, STEPS / 2, false);
+}
+END_TEST
+
+/* Lines that stand still: the one that is long is found after some readings at most. */
+TEST(a_hot_line_among_many_is_found)
+{
+    start(64 * MIB);
+    make_names(NAMES, 5);
+    block_all(NAMES);
+    open_clients(HOLDERS);
+    enum { HOT = 777 % NAMES };
+    unsigned used = 0;
+    for (unsigned n = 0; n < NAMES; n++) {
+        for (unsigned k = 0; k < (n == HOT ? 500 : 2); k++)
+            begin_wait(&clients[used++], n);
+    }
+    pass(10 * NS_PER_S);
+    unsigned readings = 0;
+    do {
+        compare(CONTENDED_WAITING, NAMES, false);
+        REQUIRE(++readings <= NAMES / CONTENDED_SETTLED + 1);
+    } while (!listed(HOT));
+    ck_assert(listed(HOT) == &found[0]);
+    ck_assert(found[0].waiting_load >= names[HOT].load - 1e-9);
+    close_clients(HOLDERS);
+    finish();
+}
+END_TEST
+
+TEST(lines_that_change_bring_the_others_up_to_date)
+{
+    start(64 * MIB);
+    make_names(NAMES, 5);
+    block_all(NAMES);
+    open_clients(HOLDERS);
+    enum { HOT = NAMES - 5 };
+    unsigned used = 1;
+    for (unsigned n = 0; n < NAMES; n++) {
+        for (unsigned k = 0; k < (n == HOT ? 500 : 2); k++)
+            begin_wait(&clients[used++], n);
+    }
+    pass(2 * NS_PER_S);
+    for (unsigned i = 0; i < NAMES; i++) {
+        begin_wait(&clients[0], 3);
+        end_wait(&clients[0]);
+    }
+    /* One reading alone would look at the oldest 64. */
+    compare(CONTENDED_WAITING, NAMES, true);
+    ck_assert(listed(HOT) == &found[0]);
+    close_clients(HOLDERS);
+    finish();
+}
+END_TEST
+
+/* ---- a flood ------------------------------------------------------------------------------------
+ */
+
+TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
+{
+    struct rng rng = rng_start("flood", random_seed());
+    start(64 * MIB);
+    make_names(1, TABLE_SHARDS);
+    struct holder other;
+    holder_init(&other, next_id++, 0);
+    ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_OK);
+    /* Its shard has a 64th of the flood, and it a tenth of that. */
+    uint32_t hot = 0;
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        struct acquire a = {.name = {&i, sizeof(i)}, .units = 1, .limit = 1};
+        REQUIRE(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
+        REQUIRE(table_acquire(t, &other, &a, now, NULL, NULL) == TABLE_BUSY);
+        REQUIRE(table_release(t, &blocker, a.name, 1, now, NULL, &out) == TABLE_OK);
+        if (rng_one_in(&rng, 640)) {
+            REQUIRE(ask(&other, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
+            hot++;
+        }
+    }
+    read_all(CONTENDED_REFUSED);
+    double bound = table_contended_bound(t, CONTENDED_REFUSED, now);
+    ck_assert(found_count == TABLE_SHARDS * CONTENDED_KEPT);
+    ck_assert(listed(0) == &found[0]);
+    ck_assert(found[0].exists && found[0].refused_per_second >= rate_of(hot) - 1e-9);
+    ck_assert(found[0].refused_per_second - found[0].refused_error <= rate_of(hot) + 1e-9);
+    /* A shard has about so many; the bound is a sixteenth of the most that one has. */
+    double share = rate_of((double)FLOOD / TABLE_SHARDS);
+    ck_assert(bound > share / 32 && bound < 2 * share / CONTENDED_KEPT);
+    for (size_t i = 1; i < found_count; i++)
+        ck_assert(!found[i].exists && found[i].refused_per_second <= 2 * bound);
+    /* The first ones only. */
+    struct contended first[3];
+    ck_assert(table_contended(t, CONTENDED_REFUSED, now, first, 3) == 3);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(about(first[i].refused_per_second, found[i].refused_per_second));
+    ck_assert(number_of(&first[0], 1) == 0);
+    ck_assert(table_contended(t, CONTENDED_REFUSED, now, NULL, 0) == 0);
+    finish();
+}
+END_TEST
+
+/* ---- peaks --------------------------------------------------------------------------------------
+ */
+
+/* The list of peaks is that of the names whose exact peaks are the highest. */
+static void compare_peaks(unsigned count)
+{
+    read_all(CONTENDED_PEAK);
+    double bound = table_contended_bound(t, CONTENDED_PEAK, now);
+    unsigned used = 0;
+    for (unsigned n = 0; n < count; n++) {
+        const struct contended *c = listed(n);
+        used += names[n].peak > 0;
+        REQUIRE(c ? c->peak == names[n].peak : names[n].peak <= bound);
+    }
+    for (size_t i = 1; i < found_count; i++)
+        REQUIRE(found[i].peak <= found[i - 1].peak);
+    REQUIRE(found_count == (used < CONTENDED_KEPT ? used : CONTENDED_KEPT));
+    REQUIRE(used > CONTENDED_KEPT || bound <= (used < CONTENDED_KEPT ? 0 : found[15].peak));
+}
+
+TEST(peaks_are_exact)
+{
+    struct rng rng = rng_start("peaks", random_seed());
+    enum { COUNT = 40, WHO = 5 };
+    static uint32_t has[WHO][COUNT];
+    struct holder who[WHO];
+    start(16 * MIB);
+    make_names(COUNT, 9);
+    for (unsigned i = 0; i < WHO; i++)
+        holder_init(&who[i], next_id++, 0);
+    for (unsigned step = 0; step < 2 * STEPS; step++) {
+        unsigned n = some_name(&rng, COUNT), i = rng_below(&rng, WHO);
+        uint32_t before = 0;
+        for (unsigned k = 0; k < WHO; k++)
+            before += has[k][n];
+        if (has[i][n] && rng_one_in(&rng, 2)) {
+            uint32_t units = 1 + rng_below(&rng, has[i][n]);
+            REQUIRE(table_release(t, &who[i], name_at(n), units, now, NULL, &out) == TABLE_OK);
+            has[i][n] -= units;
+        } else {
+            uint32_t units = 1 + rng_below(&rng, n % 3 ? 3 : 30);
+            struct acquire a = {.name = name_at(n),
+                                .units = units,
+                                .limit = UINT32_MAX,
+                                .keep = rng_one_in(&rng, 5)};
+            REQUIRE(table_acquire(t, &who[i], &a, now, NULL, NULL) == TABLE_OK);
+            has[i][n] += units;
+            if (names[n].peak < before + units)
+                names[n].peak = before + units;
+        }
+        if (names[n].peak < before) /* used for the first time in this interval */
+            names[n].peak = before;
+        if (rng_one_in(&rng, 100)) {
+            now.unix_s += INTERVAL;
+            for (unsigned k = 0; k < COUNT; k++)
+                names[k].peak = 0;
+            if (rng_one_in(&rng, 2)) {
+                compare_peaks(COUNT);
+                ck_assert(found_count == 0);
+            }
+        }
+        if (rng_one_in(&rng, 70)) { /* the collector passes; what is held counts as used */
+            struct table_walk walk = {0};
+            uint64_t collected = 0;
+            while (!table_collect(t, &walk, now, 20, &collected))
+                continue;
+            for (unsigned k = 0; k < COUNT; k++) {
+                uint32_t sum = 0;
+                for (unsigned m = 0; m < WHO; m++)
+                    sum += has[m][k];
+                if (names[k].peak < sum)
+                    names[k].peak = sum;
+            }
+        }
+        compare_peaks(COUNT);
+        if (step % 64 == 0)
+            table_check(t);
+    }
+    for (unsigned i = 0; i < WHO; i++)
+        table_close(t, &who[i], now, NULL, &out);
+    finish();
+}
+END_TEST
+
+TEST(peaks_of_all_shards_are_put_in_order)
+{
+    start(16 * MIB);
+    make_names(NAMES, TABLE_SHARDS);
+    for (unsigned n = 0; n < NAMES; n++)
+        ck_assert(ask(&blocker, n, 1 + (n * 7919) % NAMES, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
+    struct contended top[30];
+    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 30);
+    for (uint32_t i = 0; i < 30; i++)
+        ck_assert(top[i].peak == NAMES - i && top[i].consumption == NAMES - i && top[i].exists);
+    read_all(CONTENDED_PEAK);
+    ck_assert(found_count == NAMES);
+    for (uint32_t i = 0; i < NAMES; i++)
+        ck_assert(found[i].peak == NAMES - i);
+    /* In the next interval the first to use the table begins a new list; others see none. */
+    now.unix_s += INTERVAL;
+    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 0);
+    ck_assert(ask(&blocker, 3, 1, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
+    ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 1);
+    ck_assert(top[0].peak == top[0].consumption && number_of(&top[0], NAMES) == 3);
+    finish();
+}
+END_TEST
+
+TEST(a_late_thread_does_not_spoil_the_peaks)
+{
+    start(16 * MIB);
+    make_names(4, 30);
+    struct moment late = now;
+    now.unix_s += INTERVAL;
+    ck_assert(ask(&blocker, 0, 5, 9, WAIT_NO, NULL) == TABLE_OK);
+    struct acquire a = {.name = name_at(1), .units = 8, .limit = 9};
+    /* Of the interval before: not this one's peak, */
+    ck_assert(table_acquire(t, &blocker, &a, late, NULL, NULL) == TABLE_OK);
+    read_all(CONTENDED_PEAK);
+    ck_assert(found_count == 1 && number_of(&found[0], 4) == 0 && found[0].peak == 5);
+    /* but it is when it is used in this one; and a late thread sees the list as it is. */
+    ck_assert(ask(&blocker, 1, 1, 9, WAIT_NO, NULL) == TABLE_OK);
+    struct contended top[4];
+    ck_assert(table_contended(t, CONTENDED_PEAK, late, top, 4) == 2);
+    ck_assert(top[0].peak == 9 && top[1].peak == 5);
+    a.name = name_at(0);
+    a.units = 4;
+    ck_assert(table_acquire(t, &blocker, &a, late, NULL, NULL) == TABLE_OK);
+    read_all(CONTENDED_PEAK);
+    ck_assert(found_count == 2 && found[0].peak == 9 && found[1].peak == 9);
+    finish();
+}
+END_TEST
+
+/* ---- time
+ * ---------------------------------------------------------------------------------------- */
+
+/* Over days, as the scale is brought down again and again. */
+TEST(decay_goes_on_for_ever)
+{
+    start(16 * MIB);
+    make_names(3, TABLE_SHARDS);
+    block_all(3);
+    open_clients(1);
+    begin_wait(&clients[0], 2);
+    for (unsigned i = 0; i < 30000; i++) { /* a month */
+        pass(87 * NS_PER_S);
+        ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
+        names[0].refused++;
+        if (i % 2000 == 0) {
+            ck_assert(ask(&blocker, 1, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
+            names[1].refused++;
+        }
+        if (i % 1000 < 3) {
+            read_all(CONTENDED_REFUSED);
+            ck_assert(listed(0) && about(listed(0)->refused_per_second, rate_of(names[0].refused)));
+            const struct contended *c = listed(1);
+            if (c)
+                ck_assert(about(c->refused_per_second, rate_of(names[1].refused)));
+            else
+                ck_assert(rate_of(names[1].refused) < CONTENDED_LEAST);
+            read_all(CONTENDED_WAITING);
+            ck_assert(found_count == 1 && about(found[0].waiting_load, names[2].load));
+        }
+    }
+    /* After years of quiet there is what waits still. */
+    pass(3 * 365 * 86400 * NS_PER_S);
+    read_all(CONTENDED_REFUSED);
+    ck_assert(found_count == 0);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && about(found[0].waiting_load, 1));
+    table_check(t);
+    close_clients(1);
+    finish();
+}
+END_TEST
+
+TEST(a_thread_that_is_late_changes_nothing_much)
+{
+    start(16 * MIB);
+    make_names(1, TABLE_SHARDS);
+    block_all(1);
+    open_clients(2);
+    begin_wait(&clients[0], 0);
+    pass(NS_PER_S);
+    begin_wait(&clients[1], 0);
+    now.mono_ns -= 5 * NS_PER_MS;
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && fabs(found[0].waiting_load - names[0].load) < 1e-4);
+    now.mono_ns += 5 * NS_PER_MS; /* no time has been waited twice */
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && about(found[0].waiting_load, names[0].load));
+    now.mono_ns -= 5 * NS_PER_MS;
+    ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
+    end_wait(&clients[0]);
+    now.mono_ns += 5 * NS_PER_MS;
+    ck_assert(fabs(found[0].refused_per_second - rate_of(0)) < 1e-5);
+    pass(NS_PER_S);
+    read_all(CONTENDED_WAITING);
+    ck_assert(found_count == 1 && about(found[0].waiting_load, names[0].load));
+    ck_assert(fabs(found[0].refused_per_second - rate_of(exp2(-1 / HALF_LIFE_S))) < 1e-5);
+    end_wait(&clients[1]);
+    ck_assert(table_contended(t, CONTENDED_WAITING, now, found, ROOM) == 1);
+    ck_assert(table_contended_bound(t, CONTENDED_WAITING, now) <= 0);
+    table_check(t);
+    close_clients(2);
+    finish();
+}
+END_TEST
+
+/* ---- long names
+ * ---------------------------------------------------------------------------------- */
+
+TEST(long_names_that_begin_alike_are_told_apart)
+{
+    static const size_t lens[] = {255, 256, 1900, 3000, TABLE_NAME_MAX};
+    static unsigned char bytes[TABLE_NAME_MAX];
+    start(16 * MIB);
+    memset(bytes, 'x', sizeof(bytes));
+    struct holder other;
+    holder_init(&other, next_id++, 0);
+    for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
+        for (uint32_t k = 0; k < 2; k++) { /* alike but for their last byte */
+            bytes[lens[i] - 1] = (unsigned char)('a' + k);
+            struct acquire a = {.name = {bytes, lens[i]}, .units = 2 * i + k + 1, .limit = 99};
+            ck_assert(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
+            a.units = 99;
+            for (uint32_t n = 0; n <= 2 * i + k; n++)
+                ck_assert(table_acquire(t, &other, &a, now, NULL, NULL) == TABLE_BUSY);
+        }
+        bytes[lens[i] - 1] = 'x';
+    }
+    static const enum contended_by bys[] = {CONTENDED_REFUSED, CONTENDED_PEAK};
+    for (unsigned b = 0; b < ARRAY_SIZE(bys); b++) {
+        read_all(bys[b]);
+        ck_assert(found_count == 2 * ARRAY_SIZE(lens));
+        for (uint32_t n = 0; n < found_count; n++) {
+            const struct contended *c = &found[found_count - 1 - n];
+            ck_assert(c->exists && c->consumption == n + 1 && c->peak == n + 1 && c->limit == 99);
+            ck_assert(c->name_len == lens[n / 2] && c->name_kept == CONTENDED_NAME_MAX);
+            ck_assert(memcmp(c->name, bytes, CONTENDED_NAME_MAX - 1) == 0);
+            ck_assert(about(c->refused_per_second, rate_of(n + 1)));
+        }
+    }
+    finish();
+}
+END_TEST
+
+/* Two of them that agree even in the bits of their hashes by which counters are found. */
+TEST(long_names_of_equal_short_hashes_are_told_apart)
+{
+    static unsigned char bytes[2][CONTENDED_NAME_MAX + 4];
+    static const uint32_t ends[2] = {562830, 830317}; /* found by trying, for hash_key */
+    uint64_t hashes[2];
+    start(16 * MIB);
+    for (unsigned i = 0; i < 2; i++) {
+        memset(bytes[i], 'x', CONTENDED_NAME_MAX);
+        for (unsigned k = 0; k < 4; k++)
+            bytes[i][CONTENDED_NAME_MAX + k] = (unsigned char)(ends[i] >> 8 * k);
+        hashes[i] = hash_bytes(&hash_key, bytes[i], sizeof(bytes[i]));
+        struct acquire a = {.name = {bytes[i], sizeof(bytes[i])}, .units = i + 1, .limit = 9};
+        ck_assert(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
+        a.units = 9;
+        for (unsigned n = 0; n <= i; n++)
+            ck_assert(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_BUSY);
+    }
+    ck_assert((uint32_t)hashes[0] == (uint32_t)hashes[1] && hashes[0] >> 58 == hashes[1] >> 58);
+    ck_assert(hashes[0] != hashes[1]);
+    read_all(CONTENDED_REFUSED);
+    ck_assert(found_count == 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        ck_assert(found[1 - i].consumption == i + 1 && found[1 - i].peak == i + 1);
+        ck_assert(about(found[1 - i].refused_per_second, rate_of(i + 1)));
+    }
+    finish();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(nothing_is_contended_at_the_start),
+    UNIT(a_name_shows_while_its_first_waiters_wait),
+    UNIT(every_refusal_counts),
+    UNIT(few_names_are_exact),
+    UNIT(bounds_hold_with_some_names),
+    UNIT(bounds_hold_with_more_lines_than_are_settled),
+    UNIT(a_hot_line_among_many_is_found),
+    UNIT(lines_that_change_bring_the_others_up_to_date),
+    UNIT(a_hot_name_is_found_under_a_flood_of_names_refused_once),
+    UNIT(peaks_are_exact),
+    UNIT(peaks_of_all_shards_are_put_in_order),
+    UNIT(a_late_thread_does_not_spoil_the_peaks),
+    UNIT(decay_goes_on_for_ever),
+    UNIT(a_thread_that_is_late_changes_nothing_much),
+    UNIT(long_names_that_begin_alike_are_told_apart),
+    UNIT(long_names_of_equal_short_hashes_are_told_apart),
+};
+
+UNIT_MAIN("engine/contention", tests)

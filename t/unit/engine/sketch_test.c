@@ -1,0 +1,295 @@
+/*
+ * sketch_test.c - the list of the heaviest names beside the exact weights of all of them: both
+ * bounds hold at every step, whatever comes in what order.
+ */
+#include "engine/sketch.h"
+
+#include "t/unit/random.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_NAMES = 6000 };
+
+static struct sketch sketch;
+static double exact[MOST_NAMES], total;
+static unsigned names; /* that have occurred: 0 to names - 1 */
+
+/* A number as a name. The hash is like one, but the same in each run. */
+static struct sketch_key key_of(const uint32_t *number)
+{
+    struct rng rng = {.state = *number};
+    return (struct sketch_key){.hash = rng_next(&rng), .data = number, .len = sizeof(*number)};
+}
+
+static uint32_t number_of(unsigned i)
+{
+    uint32_t number;
+    ck_assert(sketch.name[i].len == sizeof(number));
+    memcpy(&number, sketch.name[i].kept, sizeof(number));
+    return number;
+}
+
+static void add(uint32_t number, double amount)
+{
+    struct sketch_key key = key_of(&number);
+    REQUIRE(number < MOST_NAMES);
+    if (names <= number)
+        names = number + 1;
+    sketch_add(&sketch, &key, amount);
+    exact[number] += amount;
+    total += amount;
+}
+
+/* Both bounds, for every name; what rounding may do is a little of the total. */
+static void check_bounds(void)
+{
+    static bool listed[MOST_NAMES];
+    double slack = total * 1e-12, sum = 0, bound = sketch_bound(&sketch);
+    sketch_check(&sketch);
+    memset(listed, 0, sizeof(listed));
+    for (unsigned i = 0; i < sketch.count; i++) {
+        uint32_t number = number_of(i);
+        struct sketch_key key = key_of(&number);
+        REQUIRE(sketch_find(&sketch, &key) == i && !listed[number]);
+        listed[number] = true;
+        REQUIRE(sketch.weight[i] >= exact[number] - slack);
+        REQUIRE(sketch.weight[i] - sketch.error[i] <= exact[number] + slack);
+        REQUIRE(sketch.error[i] <= total / SKETCH_ENTRIES + slack);
+        sum += sketch.weight[i];
+    }
+    REQUIRE(fabs(sum - total) <= slack);
+    REQUIRE(bound <= total / SKETCH_ENTRIES + slack);
+    for (unsigned n = 0; n < names; n++)
+        REQUIRE(listed[n] || exact[n] <= bound + slack);
+}
+
+TEST(while_there_is_room_all_is_exact)
+{
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t n = 0; n < SKETCH_ENTRIES; n++) {
+            ck_assert(sketch_bound(&sketch) <= 0 || round > 0);
+            add(n, n + round);
+            check_bounds();
+        }
+    }
+    ck_assert(sketch.count == SKETCH_ENTRIES);
+    for (unsigned i = 0; i < SKETCH_ENTRIES; i++)
+        ck_assert(fabs(sketch.weight[i] - exact[number_of(i)]) <= 0 && sketch.error[i] <= 0);
+    ck_assert(fabs(sketch_bound(&sketch) - 3) <= 0); /* name 0: 0 + 1 + 2 */
+}
+END_TEST
+
+TEST(the_lightest_makes_room_and_leaves_its_weight)
+{
+    for (uint32_t n = 0; n < SKETCH_ENTRIES; n++)
+        add(n, 10 + n);
+    add(100, 1);
+    uint32_t gone = 0, come = 100;
+    struct sketch_key key = key_of(&gone);
+    ck_assert(sketch_find(&sketch, &key) == sketch.count);
+    key = key_of(&come);
+    unsigned i = sketch_find(&sketch, &key);
+    ck_assert(i < sketch.count);
+    ck_assert(fabs(sketch.weight[i] - 11) <= 0 && fabs(sketch.error[i] - 10) <= 0);
+    check_bounds();
+}
+END_TEST
+
+/* Name n comes in proportion to 1 / (n + 1). */
+static uint32_t zipf(struct rng *rng, const double *cumulative, unsigned count)
+{
+    double at = (double)(rng_next(rng) >> 11) / 9007199254740992.0 * cumulative[count - 1];
+    unsigned low = 0, high = count - 1;
+    while (low < high) {
+        unsigned middle = (low + high) / 2;
+        if (cumulative[middle] < at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+TEST(bounds_hold_over_zipf)
+{
+    enum { NAMES = 300 };
+    struct rng rng = rng_start("zipf", random_seed());
+    static double cumulative[NAMES];
+    for (unsigned n = 0; n < NAMES; n++)
+        cumulative[n] = (n ? cumulative[n - 1] : 0) + 1.0 / (n + 1);
+    for (unsigned step = 0; step < 30000; step++) {
+        add(zipf(&rng, cumulative, NAMES), rng_below(&rng, 5));
+        check_bounds();
+    }
+    /* Name 0 has a sixth of all, which is more than a sixteenth. */
+    uint32_t heaviest = 0;
+    struct sketch_key key = key_of(&heaviest);
+    ck_assert(sketch_find(&sketch, &key) < sketch.count);
+}
+END_TEST
+
+TEST(bounds_hold_over_a_flood_of_names_that_come_once)
+{
+    struct rng rng = rng_start("flood", random_seed());
+    for (uint32_t n = 1; n < MOST_NAMES; n++) {
+        add(n, 1);
+        if (n % 10 == 0)
+            add(0, 1 + rng_below(&rng, 2)); /* with one that has more than a sixteenth */
+        check_bounds();
+    }
+    uint32_t hot = 0;
+    struct sketch_key key = key_of(&hot);
+    unsigned i = sketch_find(&sketch, &key);
+    ck_assert(i < sketch.count);
+    for (unsigned k = 0; k < sketch.count; k++)
+        ck_assert(sketch.weight[k] <= sketch.weight[i]);
+}
+END_TEST
+
+TEST(bounds_hold_over_names_that_come_in_turn)
+{
+    /* The worst there is: each comes just after it has been forgotten. */
+    for (unsigned step = 0; step < 40000; step++) {
+        add(step % (SKETCH_ENTRIES + 1), 1);
+        check_bounds();
+    }
+    memset(&sketch, 0, sizeof(sketch));
+    memset(exact, 0, sizeof(exact));
+    total = 0;
+    for (unsigned step = 0; step < 40000; step++) {
+        add(step % (2 * SKETCH_ENTRIES), step % 7);
+        check_bounds();
+    }
+}
+END_TEST
+
+/* As the table does it: rather than what is old getting lighter, what is new gets heavier. */
+TEST(bounds_hold_while_weights_decay)
+{
+    struct rng rng = rng_start("decay", random_seed());
+    double scale = 1;
+    for (unsigned step = 0; step < 40000; step++) {
+        add(rng_below(&rng, rng_one_in(&rng, 3) ? 10 : 500), scale * rng_below(&rng, 4));
+        scale *= 1.01;
+        if (rng_one_in(&rng, 1000)) {
+            double factor = ldexp(1, -(int)rng_below(&rng, 30));
+            scale *= factor;
+            total *= factor;
+            sketch_scale(&sketch, factor);
+            for (unsigned n = 0; n < names; n++)
+                exact[n] *= factor;
+        }
+        check_bounds();
+    }
+}
+END_TEST
+
+TEST(what_decays_to_nothing_is_forgotten)
+{
+    for (uint32_t n = 0; n < SKETCH_ENTRIES; n++)
+        add(n, n % 2 ? 1 : 1e-200);
+    ck_assert(sketch.count == SKETCH_ENTRIES);
+    sketch_scale(&sketch, 1e-200);
+    ck_assert(sketch.count == SKETCH_ENTRIES / 2);
+    for (unsigned i = 0; i < sketch.count; i++)
+        ck_assert(number_of(i) % 2 == 1 && sketch.weight[i] > 0);
+    sketch_check(&sketch);
+    ck_assert(sketch_bound(&sketch) <= 0);
+    sketch_scale(&sketch, 0);
+    ck_assert(sketch.count == 0);
+    sketch_scale(&sketch, 1);
+    ck_assert(sketch.count == 0);
+}
+END_TEST
+
+static void raise_to(uint32_t number, double weight)
+{
+    struct sketch_key key = key_of(&number);
+    sketch_raise(&sketch, &key, weight);
+    if (exact[number] < weight)
+        exact[number] = weight;
+    if (names <= number)
+        names = number + 1;
+}
+
+/* The list has, with its highest weight, each name that is heavier than the lightest listed. */
+static void check_exact(void)
+{
+    sketch_check(&sketch);
+    unsigned occurred = 0, heavier = 0;
+    double bound = sketch_bound(&sketch);
+    for (unsigned n = 0; n < names; n++) {
+        occurred += exact[n] > 0;
+        heavier += exact[n] > bound;
+        uint32_t number = n;
+        struct sketch_key key = key_of(&number);
+        unsigned i = sketch_find(&sketch, &key);
+        REQUIRE(i < sketch.count || exact[n] <= bound);
+        REQUIRE(i == sketch.count ||
+                (fabs(sketch.weight[i] - exact[n]) <= 0 && sketch.error[i] <= 0));
+        bool has = exact[n] > 0 && sketch_has(&sketch, key.hash, key.len, exact[n]);
+        REQUIRE(has == (exact[n] > 0 && i < sketch.count));
+        REQUIRE(!sketch_has(&sketch, key.hash, key.len, exact[n] + 1));
+        REQUIRE(!sketch_has(&sketch, key.hash, key.len + 1, 0));
+    }
+    REQUIRE(sketch.count == (occurred < SKETCH_ENTRIES ? occurred : SKETCH_ENTRIES));
+    REQUIRE(heavier <= SKETCH_ENTRIES);
+}
+
+TEST(the_highest_are_exact)
+{
+    struct rng rng = rng_start("the highest", random_seed());
+    for (unsigned round = 0; round < 20; round++) {
+        unsigned most = 1 + rng_below(&rng, 60), step = 0;
+        for (; step < 1000; step++) {
+            raise_to(rng_below(&rng, most), 1 + rng_below(&rng, 1 + step));
+            check_exact();
+        }
+        sketch_clear(&sketch);
+        memset(exact, 0, sizeof(exact));
+        check_exact();
+    }
+}
+END_TEST
+
+TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
+{
+    static unsigned char bytes[2][70000];
+    memset(bytes, 'x', sizeof(bytes));
+    struct sketch_key a = {.hash = 5, .data = bytes[0], .len = 65535}, b = a;
+    sketch_add(&sketch, &a, 1);
+    b.data = bytes[1];
+    bytes[1][SKETCH_NAME_MAX] = 'y'; /* what is not kept does not count, but the hash does */
+    ck_assert(sketch_find(&sketch, &b) == 0);
+    b.hash = 6;
+    ck_assert(sketch_find(&sketch, &b) == 1);
+    sketch_add(&sketch, &b, 2);
+    b.len = 65534;
+    ck_assert(sketch_find(&sketch, &b) == 2);
+    sketch_add(&sketch, &b, 3);
+    bytes[1][SKETCH_NAME_MAX - 1] = 'y'; /* what is kept counts */
+    ck_assert(sketch_find(&sketch, &b) == 3);
+    b.len = 1; /* and of short names nothing behind their end */
+    sketch_add(&sketch, &b, 4);
+    b.data = bytes[0];
+    ck_assert(sketch_find(&sketch, &b) == 3);
+    b.data = "y";
+    ck_assert(sketch_find(&sketch, &b) == 4);
+    sketch_check(&sketch);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(while_there_is_room_all_is_exact),
+    UNIT(the_lightest_makes_room_and_leaves_its_weight),
+    UNIT(bounds_hold_over_zipf),
+    UNIT(bounds_hold_over_a_flood_of_names_that_come_once),
+    UNIT(bounds_hold_over_names_that_come_in_turn),
+    UNIT(bounds_hold_while_weights_decay),
+    UNIT(what_decays_to_nothing_is_forgotten),
+    UNIT(the_highest_are_exact),
+    UNIT(a_name_is_its_hash_its_length_and_its_first_bytes),
+};
+
+UNIT_MAIN("engine/sketch", tests)
