@@ -12,8 +12,9 @@
 
 /* In the order in which they may be taken. */
 enum lock_rank {
-    LOCK_RANK_SHARD, /* one shard of the table: its names, holdings, waiters */
-    LOCK_RANK_ARENA, /* the pages that all shards share */
+    LOCK_RANK_SHARD,   /* one shard of the table: its names, holdings, waiters */
+    LOCK_RANK_ARENA,   /* the pages that all shards share */
+    LOCK_RANK_SOURCES, /* how many connections come from where */
     LOCK_RANK_COUNT
 };
 

@@ -8,4 +8,4 @@ libdaemon_a_SOURCES = \
 sbin_PROGRAMS += counterd
 counterd_SOURCES = src/daemon/main.c
 counterd_LDADD = libdaemon.a libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_LIBS) $(LIBCRYPTO_LIBS)
+	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS)

@@ -84,11 +84,20 @@ static unsigned worker_count(const struct settings *settings)
 static bool make_workers(struct daemon *d)
 {
     const struct settings *settings = &d->settings;
-    d->server.limits = (struct server_limits){
-        .output_buffer = settings->limits_output_buffer,
-        .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
-        .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
+    struct rules_config config = {
+        .limits =
+            {
+                .output_buffer = settings->limits_output_buffer,
+                .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
+                .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
+            },
     };
+    struct rules *rules = rules_new(&config);
+    if (!rules) {
+        log_error("no memory for the limits");
+        return false;
+    }
+    server_set_rules(&d->server, rules);
     for (unsigned i = worker_count(settings); i > 0; i--) {
         d->server.workers[d->server.count] = worker_new(&d->server, d->server.count);
         if (!d->server.workers[d->server.count]) {
@@ -181,7 +190,7 @@ static bool listen_all(struct daemon *d, const struct served *served)
         else
             ((struct sockaddr_in *)&sa)->sin_port = port;
         struct listener *l = &d->listeners[d->listener_count];
-        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len)) {
+        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, false)) {
             d->listener_count++;
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
             log_warning("%s: not listening on %s: %s", served->name, l->where,
@@ -265,6 +274,7 @@ static void tear_down(struct daemon *d)
     services_free(&d->services);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
+    server_free_rules(&d->server);
     remove_pid_file(d);
 }
 

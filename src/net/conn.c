@@ -2,16 +2,21 @@
  * conn.c - one connection's life: reading, taking requests, replying, finishing (see conn.h).
  *
  * Fairness: a turn deals with at most TURN_REQUESTS requests; what is left waits in the worker's
- * list until the other connections had theirs. Back-pressure: while more than half of the output
+ * list until the other connections had theirs; so do bytes that a TLS stream holds already, which
+ * make no descriptor ready (`more`). Back-pressure: while more than half of the output
  * limit is queued no request is looked at and nothing is read, so what one client can queue is
  * bounded by that half and its last answer.
  */
 #include "net/private.h"
 
 #include "base/log.h"
+#include "net/address.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #define TURN_REQUESTS 128
 
@@ -30,6 +35,14 @@ const char *close_reason_word(enum close_reason reason)
     };
     CHECK(reason < CLOSE_REASON_COUNT);
     return words[reason];
+}
+
+const char *transport_word(enum transport transport)
+{
+    static const char *const words[] = {
+        [TRANSPORT_TCP] = "tcp", [TRANSPORT_TLS] = "tls", [TRANSPORT_UNIX] = "unix"};
+    CHECK(transport < ARRAY_SIZE(words));
+    return words[transport];
 }
 
 void *conn_session(struct conn *conn)
@@ -62,14 +75,131 @@ unsigned conn_tag_worker(uint64_t tag)
     return (unsigned)(tag >> 56);
 }
 
-struct conn *conn_by_tag(struct worker *worker, uint64_t tag)
+struct conn *conn_find(struct worker *worker, uint64_t tag)
 {
     uint32_t slot = (uint32_t)(tag >> 32) & 0xffffff;
     if (conn_tag_worker(tag) != worker->number || slot >= worker->slot_count)
         return NULL;
-    struct slot *s = &worker->slots[slot];
-    return s->generation == (uint32_t)tag && s->conn && s->conn->state == CONN_OPEN ? s->conn
-                                                                                    : NULL;
+    const struct slot *s = &worker->slots[slot];
+    return s->generation == (uint32_t)tag ? s->conn : NULL;
+}
+
+static struct conn *if_open(struct conn *conn)
+{
+    return conn && conn->state == CONN_OPEN ? conn : NULL;
+}
+
+struct conn *conn_by_tag(struct worker *worker, uint64_t tag)
+{
+    return if_open(conn_find(worker, tag));
+}
+
+unsigned conn_id_worker(uint32_t id)
+{
+    return (id - 1) >> 24;
+}
+
+struct conn *conn_by_id(struct worker *worker, uint32_t id)
+{
+    uint32_t slot = (id - 1) & 0xffffff;
+    if (id == 0 || conn_id_worker(id) != worker->number || slot >= worker->slot_count)
+        return NULL;
+    return if_open(worker->slots[slot].conn);
+}
+
+/* ---- what operators see ------------------------------------------------------------------- */
+
+void conn_tag_text(uint64_t tag, char *to)
+{
+    snprintf(to, CONN_TAG_TEXT, "%u.%" PRIu32 ".%" PRIu32, conn_tag_worker(tag),
+             (uint32_t)(tag >> 32) & 0xffffff, (uint32_t)tag);
+}
+
+/* Reads a number up to `max` as printf writes it, ended by `end`, over which *text goes on. */
+static bool parse_number(const char **text, uint32_t max, char end, uint64_t *number_r)
+{
+    const char *at = *text;
+    uint64_t number = 0;
+    while (*at >= '0' && *at <= '9') {
+        number = number * 10 + (uint64_t)(*at - '0');
+        at++;
+        if (number > max)
+            return false;
+    }
+    if (at == *text || *at != end || (**text == '0' && at > *text + 1))
+        return false;
+    *text = at + 1;
+    *number_r = number;
+    return true;
+}
+
+bool conn_tag_parse(const char *text, uint64_t *tag_r)
+{
+    uint64_t worker, slot, generation;
+    if (!parse_number(&text, WORKERS_MAX - 1, '.', &worker) ||
+        !parse_number(&text, 0xffffff, '.', &slot) ||
+        !parse_number(&text, UINT32_MAX, '\0', &generation))
+        return false;
+    *tag_r = worker << 56 | slot << 32 | generation;
+    return true;
+}
+
+/* Writes who the peer of a socket is, to `to` of CONN_PEER_TEXT bytes. */
+static void peer_text(int fd, char *to)
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(sa), size = sizeof(struct ucred);
+    struct ucred peer;
+    if (getpeername(fd, (struct sockaddr *)&sa, &len) == 0 && sa.ss_family != AF_UNIX)
+        address_text((struct sockaddr *)&sa, to, CONN_PEER_TEXT);
+    else if (sa.ss_family == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0)
+        snprintf(to, CONN_PEER_TEXT, "unix pid %ld uid %lu", (long)peer.pid,
+                 (unsigned long)peer.uid);
+    else
+        snprintf(to, CONN_PEER_TEXT, "?");
+}
+
+void conn_describe(struct conn *conn, struct conn_info *info_r)
+{
+    uint32_t now = (uint32_t)(conn->worker->now.mono_ns >> CONN_OPENED_SHIFT);
+    int64_t age = (uint32_t)(now - conn->opened);
+    *info_r = (struct conn_info){
+        .tag = conn_tag(conn),
+        .protocol = conn->protocol,
+        .transport = (enum transport)conn->stream.transport,
+        .opened_ns = ((conn->worker->now.mono_ns >> CONN_OPENED_SHIFT) - age) *
+                     (INT64_C(1) << CONN_OPENED_SHIFT),
+        .queued = conn->out_bytes,
+    };
+    peer_text(conn->stream.fd, info_r->peer);
+    if (conn->state == CONN_OPEN && conn->protocol->describe)
+        conn->protocol->describe(conn, info_r);
+}
+
+void conn_kill(struct conn *conn)
+{
+    conn_close(conn, CLOSE_KILLED);
+}
+
+/* What this worker measures of the connection's protocol; NULL: nothing. */
+static struct traffic *traffic_of(const struct conn *conn)
+{
+    struct traffic *all = conn->protocol->traffic;
+    return all ? &all[conn->worker->number] : NULL;
+}
+
+/* Counts requests that were dealt with; how long that took shows when the wake-up settles. */
+static void count_requests(struct conn *conn, unsigned count)
+{
+    struct traffic *traffic = traffic_of(conn);
+    if (!traffic || count == 0)
+        return;
+    tally_add(&traffic->requests, count);
+    if (!traffic->unanswered) {
+        traffic->unanswered_next = conn->worker->unanswered;
+        conn->worker->unanswered = traffic;
+    }
+    traffic->unanswered += count;
 }
 
 /* Why a connection ends whose stream answered `n`. */
@@ -135,14 +265,16 @@ void conn_reply(struct conn *conn, const void *data, size_t len)
 
 bool conn_is_full(const struct conn *conn)
 {
-    return conn->out_bytes >= conn->worker->server->limits.output_buffer / 2;
+    return conn->out_bytes >= conn->worker->rules->limits.output_buffer / 2;
 }
 
 size_t conn_space(const struct conn *conn)
 {
-    size_t limit = conn->worker->server->limits.output_buffer;
+    size_t limit = conn->worker->rules->limits.output_buffer;
     return conn->out_bytes < limit ? limit - conn->out_bytes : 0;
 }
+
+static void handshake_failed(struct conn *conn, const char *why, bool told);
 
 /* ---- deadlines --------------------------------------------------------------------------- */
 
@@ -162,15 +294,22 @@ void conn_deadline_passed(struct conn *conn, enum deadline_kind kind)
         conn->protocol->expire(conn);
     else if (conn->state == CONN_FINISHING)
         conn_close(conn, conn->reason);
+    else if (conn->state == CONN_HANDSHAKING)
+        handshake_failed(conn, "it took too long", false);
     else
         conn_close(conn, kind == DEADLINE_READ ? CLOSE_REQUEST_TIMEOUT : CLOSE_WRITE_TIMEOUT);
 }
 
 /* ---- ending ------------------------------------------------------------------------------ */
 
-/* The client is one no more: what it has goes back. */
-static void leave_open(struct conn *conn, enum conn_state to)
+/*
+ * Every change of state but the first: from HANDSHAKING to OPEN, or from any to a later one. Who
+ * leaves OPEN is a client no more: what it has goes back.
+ */
+static void move_to(struct conn *conn, enum conn_state to)
 {
+    if (conn->state == CONN_HANDSHAKING)
+        atomic_fetch_sub_explicit(&conn->worker->server->handshakes, 1, memory_order_relaxed);
     if (conn->state == CONN_OPEN) {
         conn->protocol->close(conn);
         conn_clear_deadline(conn);
@@ -187,7 +326,7 @@ void conn_close(struct conn *conn, enum close_reason reason)
     if (log_enabled(LOG_LEVEL_DEBUG))
         log_debug("%s: connection %u closed: %s", conn->protocol->name, conn_id(conn),
                   close_reason_word(reason));
-    leave_open(conn, CONN_CLOSED);
+    move_to(conn, CONN_CLOSED);
     deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
     deadline_clear(&conn->worker->deadlines, &conn->write_deadline);
     loop_io_remove(&conn->io);
@@ -199,7 +338,7 @@ void conn_finish(struct conn *conn, enum close_reason reason)
 {
     if (conn->state != CONN_OPEN)
         return;
-    leave_open(conn, CONN_FINISHING);
+    move_to(conn, CONN_FINISHING);
     conn->reason = (uint8_t)reason;
     worker_flush_later(conn->worker, conn);
 }
@@ -224,11 +363,11 @@ static void watch(struct conn *conn)
     unsigned wanted = 0;
     if (conn->state == CONN_OPEN ? !conn->paused && !conn->stalled && !conn_is_full(conn)
                                  : conn->lingering)
-        wanted |= LOOP_READ;
+        wanted |= conn->read_crossed ? LOOP_WRITE : LOOP_READ;
     else if (conn->state == CONN_OPEN && conn->out_bytes > 0)
         wanted |= LOOP_GONE; /* what it sent last is not read, so its end would not be either */
     if (conn->out_bytes > 0)
-        wanted |= LOOP_WRITE;
+        wanted |= conn->write_crossed ? LOOP_READ : LOOP_WRITE;
     if (!loop_io_want(&conn->io, wanted))
         conn_close(conn, CLOSE_MEMORY);
 }
@@ -257,6 +396,7 @@ static void sent(struct conn *conn, size_t len)
 static bool write_out(struct conn *conn)
 {
     bool progress = false;
+    struct traffic *traffic = traffic_of(conn);
     while (conn->out_bytes > 0) {
         struct iovec pieces[FLUSH_PIECES];
         int count = 0;
@@ -268,7 +408,8 @@ static bool write_out(struct conn *conn)
             count++;
         }
         ssize_t n = stream_write(&conn->stream, pieces, count);
-        if (n == STREAM_AGAIN)
+        conn->write_crossed = n == STREAM_CROSSED;
+        if (n == STREAM_AGAIN || n == STREAM_CROSSED)
             break;
         if (n < 0) {
             atomic_fetch_add_explicit(&conn->protocol->send_errors, 1, memory_order_relaxed);
@@ -276,6 +417,8 @@ static bool write_out(struct conn *conn)
             return false;
         }
         progress = true;
+        if (traffic)
+            tally_add(&traffic->sent, (uint64_t)n);
         sent(conn, (size_t)n);
         if ((size_t)n < all)
             break;
@@ -285,7 +428,7 @@ static bool write_out(struct conn *conn)
         deadline_clear(ds, &conn->write_deadline);
     else if (progress || !deadline_is_set(&conn->write_deadline))
         deadline_set(ds, &conn->write_deadline,
-                     conn->worker->now.mono_ns + conn->worker->server->limits.write_timeout_ns);
+                     conn->worker->now.mono_ns + conn->worker->rules->limits.write_timeout_ns);
     return true;
 }
 
@@ -313,9 +456,53 @@ void conn_flush(struct conn *conn)
         return;
     if (conn->state == CONN_FINISHING && conn->out_bytes == 0)
         linger(conn);
-    if ((conn->paused || conn->stalled) && !conn_is_full(conn))
+    if ((conn->paused || conn->stalled || conn->more) && !conn_is_full(conn))
         worker_again_later(conn->worker, conn);
     watch(conn);
+}
+
+/* ---- TLS handshakes ------------------------------------------------------------------------ */
+
+/*
+ * Ends a connection whose handshake failed. Where it was `told` why, it gets to read that, as with
+ * any last answer.
+ */
+static void handshake_failed(struct conn *conn, const char *why, bool told)
+{
+    if (log_enabled(LOG_LEVEL_DEBUG)) {
+        char peer[CONN_PEER_TEXT];
+        peer_text(conn->stream.fd, peer);
+        log_debug("%s: TLS handshake with %s failed: %s", conn->protocol->name, peer, why);
+    }
+    if (!told) {
+        conn_close(conn, CLOSE_HANDSHAKE);
+        return;
+    }
+    move_to(conn, CONN_FINISHING);
+    conn->reason = CLOSE_HANDSHAKE;
+    linger(conn);
+    watch(conn);
+}
+
+/* Goes on with the handshake; where it is over, the connection is open. */
+static void shake_hands(struct conn *conn)
+{
+    const char *why = NULL;
+    ssize_t n = stream_handshake(&conn->stream, &why);
+    if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
+        if (!loop_io_want(&conn->io, n == STREAM_AGAIN ? LOOP_READ : LOOP_WRITE))
+            conn_close(conn, CLOSE_MEMORY);
+        return;
+    }
+    if (n != 1) {
+        handshake_failed(conn, why, n == STREAM_ERROR);
+        return;
+    }
+    deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
+    move_to(conn, CONN_OPEN);
+    conn_open(conn);
+    conn->more = stream_has_more(&conn->stream); /* what came along with its last bytes */
+    worker_flush_later(conn->worker, conn);      /* watches, and reads that */
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -366,11 +553,13 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
     bool more = false;
     conn->stalled = false;
     conn->worker->turn = conn;
-    for (unsigned budget = TURN_REQUESTS; conn->state == CONN_OPEN && done < len && !more;) {
-        if (conn->paused || budget-- == 0 || conn_is_full(conn)) {
+    unsigned dealt = 0;
+    while (conn->state == CONN_OPEN && done < len && !more) {
+        if (conn->paused || dealt == TURN_REQUESTS || conn_is_full(conn)) {
             conn->stalled = true;
             break;
         }
+        dealt++;
         size_t used = 0;
         switch (conn->protocol->consume(conn, data + done, len - done, &used)) {
         case CONSUMED_PAUSED:
@@ -383,12 +572,14 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
         case CONSUMED_MORE:
             need = used;
             more = true;
+            dealt--;
             break;
         case CONSUMED_LAST:
             CHECK(conn->state != CONN_OPEN);
             break;
         }
     }
+    count_requests(conn, dealt);
     if (conn->state != CONN_OPEN)
         return;
     struct deadlines *ds = &conn->worker->deadlines;
@@ -401,12 +592,32 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
         deadline_clear(ds, &conn->read_deadline);
     else if (done > 0 || !deadline_is_set(&conn->read_deadline))
         deadline_set(ds, &conn->read_deadline,
-                     conn->worker->now.mono_ns + conn->worker->server->limits.request_timeout_ns);
+                     conn->worker->now.mono_ns + conn->worker->rules->limits.request_timeout_ns);
     /* Where the output is full, it is draining that goes on with the rest. */
     if ((conn->paused || conn->stalled) && !conn_is_full(conn))
         worker_again_later(conn->worker, conn);
     if (conn->paused || conn->stalled || conn_is_full(conn))
         worker_flush_later(conn->worker, conn);
+}
+
+/* Reads into `to`; notes how to go on. */
+static ssize_t read_stream(struct conn *conn, void *to, size_t room)
+{
+    ssize_t n = stream_read(&conn->stream, to, room);
+    if (conn->stream.tls) {
+        conn->read_crossed = n == STREAM_CROSSED;
+        conn->more = n > 0 && stream_has_more(&conn->stream);
+        if (conn->more)
+            worker_again_later(conn->worker, conn);
+        if (n == STREAM_CROSSED) {
+            worker_flush_later(conn->worker, conn); /* watches for the other */
+            return STREAM_AGAIN;
+        }
+    }
+    struct traffic *traffic = traffic_of(conn);
+    if (traffic && n > 0)
+        tally_add(&traffic->received, (uint64_t)n);
+    return n;
 }
 
 static void read_in(struct conn *conn)
@@ -417,7 +628,7 @@ static void read_in(struct conn *conn)
         to = conn->in + conn->in_end;
         room = conn->in_room - conn->in_end;
     }
-    ssize_t n = stream_read(&conn->stream, to, room);
+    ssize_t n = read_stream(conn, to, room);
     if (n == STREAM_AGAIN)
         return;
     if (n <= 0) {
@@ -433,7 +644,7 @@ static void read_in(struct conn *conn)
 /* Reads and throws away, until the peer has closed or said too much. */
 static void read_away(struct conn *conn)
 {
-    ssize_t n = stream_read(&conn->stream, conn->worker->input, WORKER_INPUT);
+    ssize_t n = read_stream(conn, conn->worker->input, WORKER_INPUT);
     if (n == STREAM_AGAIN)
         return;
     if (n > 0)
@@ -444,6 +655,8 @@ static void read_away(struct conn *conn)
 
 void conn_continue(struct conn *conn)
 {
+    if (conn->lingering && conn->more && conn->state == CONN_FINISHING)
+        read_away(conn);
     if (conn->state != CONN_OPEN || conn_is_full(conn))
         return;
     if (conn->paused) {
@@ -454,6 +667,8 @@ void conn_continue(struct conn *conn)
     }
     if (conn->stalled)
         take_requests(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
+    else if (conn->more)
+        read_in(conn);
     worker_flush_later(conn->worker, conn); /* where nothing is to be sent: watches again */
 }
 
@@ -462,6 +677,15 @@ static void on_io(void *arg, unsigned what)
     struct conn *conn = arg;
     struct worker *worker = conn->worker;
     worker_wake(worker);
+    if (conn->state == CONN_HANDSHAKING) {
+        shake_hands(conn);
+        worker_settle(worker);
+        return;
+    }
+    if (conn->read_crossed && what & LOOP_WRITE)
+        what |= LOOP_READ;
+    if (conn->write_crossed && what & LOOP_READ)
+        what |= LOOP_WRITE;
     if (what & LOOP_GONE)
         conn_close(conn, CLOSE_PEER);
     if (what & LOOP_WRITE)
@@ -476,4 +700,10 @@ static void on_io(void *arg, unsigned what)
 bool conn_begin(struct conn *conn)
 {
     return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, LOOP_READ, on_io, conn);
+}
+
+void conn_open(struct conn *conn)
+{
+    conn->state = CONN_OPEN;
+    conn->protocol->open(conn);
 }

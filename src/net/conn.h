@@ -9,7 +9,8 @@
  * States: OPEN -> FINISHING (answered for the last time; what is queued still goes out, then the
  * peer's bytes are thrown away for a while so that it gets to read the answer) -> CLOSED; or OPEN
  * -> CLOSED at once. The protocol's `close` is called when OPEN is left, so what the client held is
- * free from then on.
+ * free from then on. With TLS, HANDSHAKING comes before OPEN: the protocol knows nothing of the
+ * connection yet, and where the handshake fails it never does.
  *
  * Threads: a connection belongs to its worker; everything here is called in the worker's thread.
  */
@@ -18,7 +19,10 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/mail.h"
+#include "base/tally.h"
+#include "net/stream.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -33,13 +37,17 @@ struct worker;
     ROW(PEER, "peer")         /* it closed, or shut down its sending side */                       \
     ROW(RESET, "reset")       /* it broke the connection off */                                    \
     ROW(VANISHED, "vanished") /* keepalive or user timeout: nothing is heard of it */              \
-    ROW(ERROR, "error")       /* the kernel reports any other error */                             \
+    ROW(ERROR, "error")       /* the kernel or TLS reports any other error */                      \
     ROW(PROTOCOL, "protocol") /* it sent what nothing can follow */                                \
     ROW(REQUEST_TIMEOUT, "request_timeout") /* a request was begun and not finished */             \
     ROW(WRITE_TIMEOUT, "write_timeout")     /* it did not take its answers */                      \
     ROW(MEMORY, "memory")                   /* none for its bytes */                               \
     ROW(SHUTDOWN, "shutdown")               /* the daemon ends */                                  \
-    ROW(REFUSED, "refused")                 /* too many connections */
+    ROW(REFUSED, "refused")                 /* too many connections */                             \
+    ROW(KILLED, "killed")                   /* by the operator */                                  \
+    ROW(DENIED, "denied")                   /* its address is not an allowed one */                \
+    ROW(SOURCE, "per_source")               /* too many connections from its address */            \
+    ROW(HANDSHAKE, "handshake")             /* that of TLS failed or was too slow, or too many */
 
 enum close_reason {
 #define ROW(name, word) CLOSE_##name,
@@ -58,6 +66,35 @@ enum consumed {
                       */
     CONSUMED_LAST,   /* the connection was finished or closed */
 };
+
+/* The word of a transport: "tcp", "tls", "unix". */
+const char *transport_word(enum transport transport);
+
+#define CONN_PEER_TEXT 80
+
+/* A connection as an operator sees it. */
+struct conn_info {
+    uint64_t tag;
+    const struct protocol *protocol;
+    enum transport transport;
+    char peer[CONN_PEER_TEXT]; /* "192.0.2.1:4711", "[::1]:4711", "unix pid 12 uid 0"; "?": gone */
+    int64_t opened_ns;         /* monotonic, to 2^24 ns */
+    uint32_t queued;           /* bytes of output */
+    uint32_t holds, waits;     /* names; by the protocol's `describe` */
+};
+
+/*
+ * What one worker has moved for one protocol. Written by that worker alone; tallies and histogram
+ * are for any thread to read. The last two are the worker's own.
+ */
+struct traffic {
+    tally received, sent; /* bytes of the protocol, without what TLS adds */
+    tally requests;       /* dealt with */
+    /* From the wake-up in which a request was dealt with to the end of that wake-up's writes. */
+    struct histogram answers;
+    uint64_t unanswered; /* requests dealt with in this wake-up */
+    struct traffic *unanswered_next;
+} __attribute__((aligned(64)));
 
 /*
  * A protocol on this server, with its settings and its service: one row of the registry, alive as
@@ -83,15 +120,21 @@ struct protocol {
     /* The client has gone, or is told its last: gives back everything it has. */
     void (*close)(struct conn *conn);
 
-    uint32_t max_connections; /* 0: no limit */
-    size_t request_max;       /* no unfinished request takes more bytes than this */
+    /* Adds what it knows of an open connection: `holds` and `waits`. NULL: it knows nothing. */
+    void (*describe)(struct conn *conn, struct conn_info *info);
+    struct traffic *traffic; /* the service's, one for each worker; NULL: not measured */
+
+    _Atomic uint32_t max_connections; /* 0: no limit; may change at any time */
+    size_t request_max;               /* no unfinished request takes more bytes than this */
 
     /* Counted by the workers. */
-    _Atomic uint32_t connections;                /* open now */
-    _Atomic uint64_t connections_made;           /* since the start, without those refused */
-    _Atomic uint64_t accept_errors;              /* connections that could not be served */
-    _Atomic uint64_t send_errors;                /* writes that failed */
-    _Atomic uint64_t closed[CLOSE_REASON_COUNT]; /* REFUSED: because of max_connections */
+    _Atomic uint32_t connections; /* now, with those in their handshake or being refused */
+    /* Since the start, without those that were closed because of whence they came or how many. */
+    _Atomic uint64_t connections_made;
+    _Atomic uint64_t accept_errors; /* connections that could not be served */
+    _Atomic uint64_t send_errors;   /* writes that failed */
+    /* REFUSED (because of max_connections), DENIED and SOURCE were not made, all others were. */
+    _Atomic uint64_t closed[CLOSE_REASON_COUNT];
 };
 
 /* The protocol's own state of the connection, session_size bytes. */
@@ -107,6 +150,24 @@ uint64_t conn_tag(const struct conn *conn);
 unsigned conn_tag_worker(uint64_t tag);
 /* The connection that `tag` names, if it is still open and is `worker`'s; else NULL. */
 struct conn *conn_by_tag(struct worker *worker, uint64_t tag);
+/* The same in any state but closed: also in its handshake, or finishing. */
+struct conn *conn_find(struct worker *worker, uint64_t tag);
+/* The connection with this id, if it is open now and is `worker`'s; else NULL. */
+struct conn *conn_by_id(struct worker *worker, uint32_t id);
+/* The number of the worker that an id names. */
+unsigned conn_id_worker(uint32_t id);
+
+/* Tags for people and URLs: "WORKER.SLOT.GENERATION" in decimal. */
+#define CONN_TAG_TEXT 32
+/* Writes `tag` to `to` (CONN_TAG_TEXT bytes), with a null byte. Any thread. */
+void conn_tag_text(uint64_t tag, char *to);
+/* Reads what conn_tag_text writes, and nothing else; false: *tag_r is unchanged. Any thread. */
+bool conn_tag_parse(const char *text, uint64_t *tag_r) MUST_USE;
+
+/* What there is to know of a connection (of conn_find or worker_conn_at). */
+void conn_describe(struct conn *conn, struct conn_info *info_r);
+/* Closes it at once, whatever it does, with CLOSE_KILLED; called within worker_ask. */
+void conn_kill(struct conn *conn);
 
 /* How much conn_reply_room may be asked for. */
 #define CONN_REPLY_MAX 4096

@@ -8,15 +8,20 @@
  */
 #include "net/listener.h"
 
+#include "net/address.h"
+#include "net/private.h"
+
 #include "base/log.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define ACCEPTS_PER_TURN 16
@@ -33,32 +38,15 @@
 
 /* ---- listening --------------------------------------------------------------------------- */
 
-static void name_address(struct listener *l, const struct sockaddr_storage *sa)
-{
-    char host[INET6_ADDRSTRLEN] = "?";
-    if (sa->ss_family == AF_INET6) {
-        struct sockaddr_in6 in6;
-        memcpy(&in6, sa, sizeof(in6));
-        inet_ntop(AF_INET6, &in6.sin6_addr, host, sizeof(host));
-        snprintf(l->where, sizeof(l->where), "[%s]:%u", host, ntohs(in6.sin6_port));
-    } else {
-        struct sockaddr_in in;
-        memcpy(&in, sa, sizeof(in));
-        inet_ntop(AF_INET, &in.sin_addr, host, sizeof(host));
-        snprintf(l->where, sizeof(l->where), "%s:%u", host, ntohs(in.sin_port));
-    }
-}
-
 static bool set_option(int fd, int level, int name, int value)
 {
     return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
 }
 
-static bool set_options(int fd, int family)
+/* What clients rely on; accepted sockets inherit it. */
+static bool set_client_options(int fd)
 {
-    return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
-           (family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1)) &&
-           set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
+    return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
            set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1) &&
            set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S) &&
            set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S) &&
@@ -66,33 +54,200 @@ static bool set_options(int fd, int family)
            set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
 }
 
+/* What binding depends on. */
+static bool set_address_options(int fd, int family)
+{
+    return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
+           (family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1));
+}
+
+/* Closes what could not be used; errno stays. */
+static bool give_up(int fd)
+{
+    int error = errno;
+    close(fd);
+    errno = error;
+    return false;
+}
+
 bool listener_open(struct listener *listener_r, struct protocol *protocol,
-                   const struct sockaddr *address, socklen_t len)
+                   const struct sockaddr *address, socklen_t len, bool tls)
 {
     struct sockaddr_storage sa = {0};
     memcpy(&sa, address, len);
-    *listener_r = (struct listener){.fd = -1, .protocol = protocol};
-    name_address(listener_r, &sa);
+    *listener_r = (struct listener){.fd = -1, .protocol = protocol, .tls = tls};
+    address_text((struct sockaddr *)&sa, listener_r->where, sizeof(listener_r->where));
     int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
     socklen_t bound = sizeof(sa);
-    if (!set_options(fd, sa.ss_family) || bind(fd, address, len) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)&sa, &bound) != 0) {
+    if (!set_address_options(fd, sa.ss_family) || !set_client_options(fd) ||
+        bind(fd, address, len) != 0 || listen(fd, BACKLOG) != 0 ||
+        getsockname(fd, (struct sockaddr *)&sa, &bound) != 0)
+        return give_up(fd);
+    address_text((struct sockaddr *)&sa, listener_r->where, sizeof(listener_r->where));
+    listener_r->fd = fd;
+    return true;
+}
+
+/* ---- unix sockets --------------------------------------------------------------------------- */
+
+/* The address of a path, or of "@name". False: errno. */
+static bool unix_address(const char *path, struct sockaddr_un *sa_r, socklen_t *len_r)
+{
+    size_t len = strlen(path);
+    *sa_r = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (len == 0 || (path[0] == '@' && len == 1)) {
+        errno = EINVAL;
+        return false;
+    }
+    if (len >= sizeof(sa_r->sun_path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(sa_r->sun_path, path, len);
+    bool is_abstract = path[0] == '@';
+    if (is_abstract)
+        sa_r->sun_path[0] = '\0';
+    *len_r = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + !is_abstract);
+    return true;
+}
+
+/*
+ * Makes place for a socket file where something is already: unlinks it if it is a socket to which
+ * nobody listens. False: errno.
+ */
+static bool replace_stale(const struct sockaddr_un *sa, socklen_t len)
+{
+    struct stat st;
+    if (lstat(sa->sun_path, &st) != 0)
+        return errno == ENOENT; /* it has gone meanwhile */
+    if (!S_ISSOCK(st.st_mode)) {
+        errno = EEXIST;
+        return false;
+    }
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool stale = connect(fd, (const struct sockaddr *)sa, len) != 0 && errno == ECONNREFUSED;
+    close(fd);
+    if (!stale) {
+        errno = EADDRINUSE;
+        return false;
+    }
+    return unlink(sa->sun_path) == 0 || errno == ENOENT;
+}
+
+/* Unlinks the socket file of ours, if it is still that. */
+static void remove_file(const struct listener *l)
+{
+    struct stat st;
+    if (l->own_file && lstat(l->where, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode)
+        (void)unlink(l->where); /* where its folder has become another's, it stays */
+}
+
+/* Binds to l->where and gives the file its mode: as nothing listens yet, nobody can connect. */
+static bool bind_file(struct listener *l, int fd, const struct sockaddr_un *sa, socklen_t len,
+                      unsigned mode)
+{
+    const struct sockaddr *address = (const struct sockaddr *)sa;
+    struct stat st;
+    if (bind(fd, address, len) != 0 &&
+        (errno != EADDRINUSE || !replace_stale(sa, len) || bind(fd, address, len) != 0))
+        return false;
+    if (lstat(l->where, &st) != 0)
+        return false;
+    l->own_file = true;
+    l->device = st.st_dev;
+    l->inode = st.st_ino;
+    return chmod(l->where, mode) == 0;
+}
+
+bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, const char *path,
+                        unsigned mode)
+{
+    struct sockaddr_un sa;
+    socklen_t len;
+    *listener_r = (struct listener){.fd = -1, .protocol = protocol, .local = true};
+    snprintf(listener_r->where, sizeof(listener_r->where), "%s", path);
+    if (!unix_address(path, &sa, &len))
+        return false;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool bound = path[0] == '@' ? bind(fd, (struct sockaddr *)&sa, len) == 0
+                                : bind_file(listener_r, fd, &sa, len, mode);
+    if (!bound || listen(fd, BACKLOG) != 0) {
+        give_up(fd);
         int error = errno;
-        close(fd);
+        remove_file(listener_r);
         errno = error;
         return false;
     }
-    name_address(listener_r, &sa);
+    listener_r->fd = fd;
+    return true;
+}
+
+/* ---- listeners made by others --------------------------------------------------------------- */
+
+/* Whether `fd` is a stream socket that listens. False: errno. */
+static bool is_listening(int fd)
+{
+    int type = 0, listening = 0;
+    socklen_t size = sizeof(int);
+    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0)
+        return false;
+    errno = EINVAL;
+    return type == SOCK_STREAM && listening;
+}
+
+/* Writes where a unix socket listens: its path, or "@name". */
+static void name_unix(struct listener *l, const struct sockaddr_un *sa, socklen_t len)
+{
+    size_t room = sizeof(l->where) - 1;
+    size_t have = len - offsetof(struct sockaddr_un, sun_path);
+    size_t used = have < room ? have : room;
+    memcpy(l->where, sa->sun_path, used);
+    l->where[used] = '\0';
+    if (have > 0 && sa->sun_path[0] == '\0')
+        l->where[0] = '@';
+}
+
+bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd, bool tls)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_un local;
+        struct sockaddr_storage storage;
+    } sa = {0};
+    socklen_t len = sizeof(sa);
+    *listener_r = (struct listener){.fd = -1, .protocol = protocol, .tls = tls};
+    if (!is_listening(fd) || getsockname(fd, &sa.any, &len) != 0)
+        return false;
+    listener_r->local = sa.any.sa_family == AF_UNIX;
+    if (listener_r->local) {
+        name_unix(listener_r, &sa.local, len);
+    } else if (sa.any.sa_family == AF_INET || sa.any.sa_family == AF_INET6) {
+        address_text(&sa.any, listener_r->where, sizeof(listener_r->where));
+    } else {
+        errno = EINVAL;
+        return false;
+    }
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 ||
+        fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 || (!listener_r->local && !set_client_options(fd)))
+        return false;
     listener_r->fd = fd;
     return true;
 }
 
 void listener_close(struct listener *listener)
 {
-    if (listener->fd >= 0)
-        close(listener->fd);
+    if (listener->fd < 0)
+        return;
+    remove_file(listener);
+    close(listener->fd);
     listener->fd = -1;
 }
 
@@ -118,6 +273,7 @@ struct handover {
     struct mail mail;
     struct protocol *protocol;
     struct stream stream;
+    uint32_t source;
 };
 
 /* How many workers have stopped accepting: said when the first does, and when the last goes on. */
@@ -182,7 +338,8 @@ static int64_t retry(struct chore *chore, struct moment now)
 static void open_handed(struct mail *mail, void *reader)
 {
     struct handover *handover = container_of(mail, struct handover, mail);
-    (void)worker_open(reader, handover->protocol, handover->stream); /* it counts its failures */
+    (void)worker_open(reader, handover->protocol, handover->stream,
+                      handover->source); /* it counts its failures */
     worker_expect(reader, -1);
     free(handover);
 }
@@ -200,28 +357,96 @@ static struct worker *place(struct worker *self)
     return worker_connections(self) > least + 2 + least / 8 ? fewest : self;
 }
 
-static void take_in(struct acceptor *acceptor, struct protocol *protocol, int fd)
+/* Closes a connection before it was one, for `reason`. */
+static void turn_away(struct protocol *protocol, struct stream *stream, enum close_reason reason)
+{
+    atomic_fetch_add_explicit(&protocol->closed[reason], 1, memory_order_relaxed);
+    stream_close(stream);
+}
+
+/* Whether clients from `from` are allowed. If not, that is said. */
+static bool admit_address(const struct rules *rules, const struct protocol *protocol,
+                          const struct sockaddr *from)
+{
+    static struct log_limit denials;
+    char text[ADDRESS_TEXT];
+    if (access_allows(rules->allow, rules->allow_count, from))
+        return true;
+    address_text(from, text, sizeof(text));
+    log_warning_limited(&denials, "%s: connection from %s closed: this address is not allowed",
+                        protocol->name, text);
+    return false;
+}
+
+/* Whether there may be one more from `from`: then it is counted. If not, that is said. */
+static bool admit_source(struct acceptor *acceptor, const struct protocol *protocol,
+                         const struct sockaddr *from, uint32_t *source_r)
+{
+    static struct log_limit crowds, shortages;
+    char text[ADDRESS_TEXT];
+    uint32_t limit = acceptor->worker->rules->limits.per_source;
+    *source_r = source_enter(&acceptor->worker->server->sources, from, limit);
+    if (*source_r == SOURCE_NO_MEMORY) {
+        log_warning_limited(&shortages, "%s: connection closed: no memory to count its address",
+                            protocol->name);
+        return false;
+    }
+    if (*source_r != SOURCE_FULL)
+        return true;
+    address_text(from, text, sizeof(text));
+    log_warning_limited(&crowds,
+                        "%s: connection from %s closed: its address has %u, the most allowed",
+                        protocol->name, text, limit);
+    return false;
+}
+
+/* Whether there may be one more of this protocol: then it is counted. If not, that is said. */
+static bool admit_one_more(struct protocol *protocol)
 {
     static struct log_limit refusals;
-    struct stream stream = {.fd = fd};
     uint32_t now_open =
         atomic_fetch_add_explicit(&protocol->connections, 1, memory_order_relaxed) + 1;
-    if (protocol->max_connections && now_open > protocol->max_connections) {
-        atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&protocol->closed[CLOSE_REFUSED], 1, memory_order_relaxed);
-        stream_close(&stream);
-        log_warning_limited(&refusals, "%s: connection refused: %u are open, the most allowed",
-                            protocol->name, protocol->max_connections);
+    uint32_t limit = atomic_load_explicit(&protocol->max_connections, memory_order_relaxed);
+    if (!limit || now_open <= limit)
+        return true;
+    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
+    log_warning_limited(&refusals, "%s: connection refused: %u are open, the most allowed",
+                        protocol->name, limit);
+    return false;
+}
+
+/* Takes in what was accepted; `from`: who it is, NULL where nobody asks. */
+static void take_in(struct acceptor *acceptor, const struct listener *listener, int fd,
+                    const struct sockaddr *from)
+{
+    const struct rules *rules = acceptor->worker->rules;
+    struct protocol *protocol = listener->protocol;
+    struct stream stream = {.fd = fd,
+                            .transport = listener->tls     ? TRANSPORT_TLS
+                                         : listener->local ? TRANSPORT_UNIX
+                                                           : TRANSPORT_TCP};
+    uint32_t source = 0;
+    if (from && !admit_address(rules, protocol, from)) {
+        turn_away(protocol, &stream, CLOSE_DENIED);
+        return;
+    }
+    if (from && rules->limits.per_source && !admit_source(acceptor, protocol, from, &source)) {
+        turn_away(protocol, &stream, CLOSE_SOURCE);
+        return;
+    }
+    if (!admit_one_more(protocol)) {
+        source_leave(&acceptor->worker->server->sources, source);
+        turn_away(protocol, &stream, CLOSE_REFUSED);
         return;
     }
     struct worker *to = place(acceptor->worker);
     struct handover *handover = to == acceptor->worker ? NULL : malloc(sizeof(*handover));
     if (!handover) {
-        (void)worker_open(acceptor->worker, protocol, stream);
+        (void)worker_open(acceptor->worker, protocol, stream, source);
         return;
     }
-    *handover =
-        (struct handover){.mail.deliver = open_handed, .protocol = protocol, .stream = stream};
+    *handover = (struct handover){
+        .mail.deliver = open_handed, .protocol = protocol, .stream = stream, .source = source};
     worker_expect(to, 1); /* or a burst would all go to one that has not seen it yet */
     worker_post(to, &handover->mail);
 }
@@ -233,11 +458,16 @@ static void on_door(void *arg, unsigned what)
     static struct log_limit failures;
     struct door *door = arg;
     struct acceptor *acceptor = door->acceptor;
+    const struct rules *rules = acceptor->worker->rules;
+    bool ask = !door->listener->local && (rules->allow_count || rules->limits.per_source);
     worker_wake(acceptor->worker);
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-        int fd = accept4(door->listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage from;
+        struct sockaddr *sa = ask ? (struct sockaddr *)&from : NULL;
+        socklen_t len = sizeof(from);
+        int fd = accept4(door->listener->fd, sa, sa ? &len : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            take_in(acceptor, door->listener->protocol, fd);
+            take_in(acceptor, door->listener, fd, sa);
             continue;
         }
         if (errno == EAGAIN || errno == EWOULDBLOCK) {

@@ -14,9 +14,14 @@
 #include <sys/socket.h>
 
 struct listener {
-    int fd;
+    int fd; /* -1: closed */
     struct protocol *protocol;
-    char where[64]; /* "127.0.0.1:7531", "[::1]:7531" */
+    bool tls;      /* its clients begin with a TLS handshake */
+    bool local;    /* a unix socket: no addresses, always allowed */
+    bool own_file; /* `where` is a socket file of ours: this one, to be unlinked */
+    dev_t device;
+    ino_t inode;
+    char where[128]; /* "127.0.0.1:7531", "[::1]:7531", "/run/counterd/text.sock", "@name" */
 };
 
 /*
@@ -24,7 +29,24 @@ struct listener {
  * listener_r->where which address it was.
  */
 bool listener_open(struct listener *listener_r, struct protocol *protocol,
-                   const struct sockaddr *address, socklen_t len) MUST_USE;
+                   const struct sockaddr *address, socklen_t len, bool tls) MUST_USE;
+/*
+ * Listens on a unix socket at `path`; "@name": of that name in the abstract space, which has no
+ * file and no mode. Nobody can connect before the file has `mode`. A file that a server left behind
+ * is replaced. False: errno says why: EADDRINUSE: a server listens there; EEXIST: something else
+ * than a socket is there; ENAMETOOLONG; EINVAL: the path is empty; or as of bind and chmod.
+ * listener_r->where is the path, cut where it is too long.
+ */
+bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, const char *path,
+                        unsigned mode) MUST_USE;
+/*
+ * Takes over a socket that listens already, made by whoever started us, and sets what clients rely
+ * on. False: `fd` is still the caller's, and errno says why: ENOTSOCK, EBADF; EINVAL: it is no
+ * listening stream socket of IPv4, IPv6 or unix. A file it may have is not unlinked when it closes.
+ */
+bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd,
+                    bool tls) MUST_USE;
+/* Closes it, and unlinks the file that listener_open_unix made, unless another has its place. */
 void listener_close(struct listener *listener);
 
 /* What one worker has to do with the listeners of its server. */

@@ -1,9 +1,16 @@
 noinst_LIBRARIES += libnet.a
 libnet_a_SOURCES = \
+	src/net/access.h src/net/access.c \
+	src/net/address.h src/net/address.c \
+	src/net/rules.h src/net/rules.c \
+	src/net/sources.h src/net/sources.c \
+	src/net/tls.h src/net/tls.c \
+	src/net/tls_context.h \
+	src/net/tls_stream.h src/net/tls_stream.c \
 	src/net/loop.h src/net/loop.c \
 	src/net/stream.h src/net/stream.c \
 	src/net/conn.h src/net/conn.c \
 	src/net/private.h \
 	src/net/worker.h src/net/worker.c \
 	src/net/listener.h src/net/listener.c
-libnet_a_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS)
+libnet_a_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS) $(LIBSSL_CFLAGS)

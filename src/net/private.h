@@ -1,5 +1,6 @@
 /*
- * private.h - the inside of workers and connections, shared by worker.c and conn.c alone.
+ * private.h - the inside of workers, connections and rules, shared by worker.c, conn.c, listener.c
+ * and rules.c alone.
  */
 #ifndef NET_PRIVATE_H
 #define NET_PRIVATE_H
@@ -15,12 +16,28 @@ struct chunk {
     uint8_t data[16 * 1024 - 16];
 };
 
-enum conn_state { CONN_OPEN, CONN_FINISHING, CONN_CLOSED };
+/* Rules, which do not change; see rules.c for who frees them. */
+struct rules {
+    _Atomic uint32_t holders;
+    struct server_limits limits;
+    struct tls *tls; /* NULL: none */
+    struct mail letters[WORKERS_MAX];
+    size_t allow_count;
+    struct access_network allow[];
+};
+
+/* One more who has them, and will free them. */
+struct rules *rules_share(struct rules *rules);
+
+enum conn_state { CONN_HANDSHAKING, CONN_OPEN, CONN_FINISHING, CONN_CLOSED };
+
+/* When a connection was opened is known in steps of this many ns as a power of 2, for 2 years. */
+#define CONN_OPENED_SHIFT 24
 
 /* What `deadline.kind` says. */
 enum deadline_kind {
     DEADLINE_CHORE,
-    DEADLINE_READ,    /* a request is unfinished; or, when finishing, the peer lingers */
+    DEADLINE_READ,    /* a request or the handshake is unfinished; finishing: the peer lingers */
     DEADLINE_WRITE,   /* output is queued */
     DEADLINE_SESSION, /* the protocol's */
 };
@@ -31,13 +48,18 @@ struct conn {
     struct protocol *protocol;
     struct stream stream;
     uint32_t slot, generation;
+    uint32_t source; /* in the server's sources; 0: not counted */
+    uint32_t opened; /* monotonic ns >> CONN_OPENED_SHIFT */
 
     uint8_t state;  /* enum conn_state */
     uint8_t reason; /* enum close_reason: why it is finishing */
     bool paused;    /* an answer goes on in `resume` */
     bool stalled;   /* requests are here that were not looked at */
     bool doomed;    /* no memory for its replies: closes when the wake-up settles */
-    bool in_flush_list, in_again_list, lingering;
+    bool in_flush_list : 1, in_again_list : 1, lingering : 1;
+    bool more : 1;          /* the stream may have more to read, without being ready */
+    bool read_crossed : 1;  /* reading waits until it can be written */
+    bool write_crossed : 1; /* writing waits until it can be read */
 
     /* What was received and not dealt with: NULL for most of an idle connection's life. */
     uint8_t *in;
@@ -69,6 +91,10 @@ struct worker {
     struct mailbox box;
     struct mail stop;
     pthread_t thread;
+    bool started;                /* the main thread's: letters are read */
+    _Atomic clockid_t cpu_clock; /* its thread's; 0: it does not run */
+    struct rules *rules;
+    tally busy_ns;
     struct moment now;
     struct deadlines deadlines;
     bool stopping;
@@ -77,10 +103,11 @@ struct worker {
     uint32_t slot_count, slot_room, free_slot;
     _Atomic uint32_t connections; /* with those on their way */
 
-    struct conn_list flush; /* have replies to send when the wake-up settles */
-    struct conn_list again; /* have work to do in the loop's next turn */
-    struct conn *dead;      /* to be freed when the wake-up settles */
-    struct conn *turn;      /* whose requests are dealt with: flushed after all others */
+    struct conn_list flush;     /* have replies to send when the wake-up settles */
+    struct conn_list again;     /* have work to do in the loop's next turn */
+    struct conn *dead;          /* to be freed when the wake-up settles */
+    struct conn *turn;          /* whose requests are dealt with: flushed after all others */
+    struct traffic *unanswered; /* has requests whose time to answer is not known yet */
 
     struct chunk *chunks; /* the pool */
     unsigned chunk_count;
@@ -96,6 +123,7 @@ struct worker {
 
 /* conn.c, called by worker.c; in the worker's thread. */
 bool conn_begin(struct conn *conn) MUST_USE; /* watches the descriptor; false: no memory */
+void conn_open(struct conn *conn);           /* begins to serve it */
 void conn_close(struct conn *conn, enum close_reason reason);
 void conn_flush(struct conn *conn);
 void conn_continue(struct conn *conn); /* its turn in the list of those with work to do */

@@ -1,13 +1,15 @@
-/* stream.c - streams over TCP sockets (see stream.h). */
+/* stream.c - streams over sockets (see stream.h); what is in TLS goes on to tls_stream.c. */
 #include "net/stream.h"
+
+#include "net/tls_stream.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-static ssize_t failed(void)
+ssize_t stream_failure(int error)
 {
-    switch (errno) {
+    switch (error) {
     case EAGAIN:
     case ENOBUFS:
     case ENOMEM:
@@ -24,17 +26,37 @@ static ssize_t failed(void)
     }
 }
 
+bool stream_secure(struct stream *stream, struct tls *tls)
+{
+    stream->tls = tls_stream_new(tls, stream->fd);
+    return stream->tls != NULL;
+}
+
+ssize_t stream_handshake(struct stream *stream, const char **why_r)
+{
+    return tls_stream_handshake(stream->tls, why_r);
+}
+
 ssize_t stream_read(struct stream *stream, void *to, size_t room)
 {
+    if (stream->tls)
+        return tls_stream_read(stream->tls, to, room);
     ssize_t n;
     do {
         n = recv(stream->fd, to, room, 0);
     } while (n < 0 && errno == EINTR);
-    return n < 0 ? failed() : n;
+    return n < 0 ? stream_failure(errno) : n;
+}
+
+bool stream_has_more(const struct stream *stream)
+{
+    return stream->tls && tls_stream_has_more(stream->tls);
 }
 
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
 {
+    if (stream->tls)
+        return tls_stream_write(stream->tls, pieces, count);
     ssize_t n;
     do {
         if (count == 1) {
@@ -47,16 +69,19 @@ ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
             n = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
         }
     } while (n < 0 && errno == EINTR);
-    return n < 0 ? failed() : n;
+    return n < 0 ? stream_failure(errno) : n;
 }
 
 void stream_finish(struct stream *stream)
 {
+    if (stream->tls)
+        tls_stream_finish(stream->tls);
     (void)shutdown(stream->fd, SHUT_WR); /* a peer that has gone already is no error here */
 }
 
 void stream_close(struct stream *stream)
 {
+    tls_stream_free(&stream->tls);
     if (stream->fd >= 0)
         close(stream->fd);
     stream->fd = -1;

@@ -1,21 +1,24 @@
 /*
  * worker.c - the thread's frame: wake-ups, mail, deadlines, slots, pools (see worker.h).
  *
- * Every wake-up is: read the clock, do what it is about, settle. Settling sends the replies that
- * gathered, in the order in which they began, but those of the connection whose requests were dealt
- * with last: whoever was woken by a request hears of it before its sender gets the answer. Sending
- * may close connections, which may wake others. Where one request woke very many, the rest is sent
- * in the next turns of the loop, so that others are served and timeouts kept in between.
+ * Every wake-up is: read the clock, do what it is about, settle, read the clock again. Settling
+ * sends the replies that gathered, in the order in which they began, but those of the connection
+ * whose requests were dealt with last: whoever was woken by a request hears of it before its sender
+ * gets the answer. Sending may close connections, which may wake others. Where one request woke
+ * very many, the rest is sent in the next turns of the loop, so that others are served and timeouts
+ * kept in between.
  */
 #include "net/private.h"
 
 #include "base/log.h"
 
 #include <errno.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Free chunks kept for the next one that replies. */
 #define CHUNKS_KEPT 32
@@ -129,12 +132,56 @@ static void give_slot(struct worker *worker, uint32_t slot)
     worker->free_slot = slot + 1;
 }
 
-bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream)
+/* Whether one more TLS handshake may begin: then it is counted. */
+static bool admit_handshake(struct worker *worker, const struct protocol *protocol)
+{
+    static struct log_limit without_tls, too_many;
+    uint32_t limit = worker->rules->limits.handshakes;
+    _Atomic uint32_t *handshakes = &worker->server->handshakes;
+    if (!worker->rules->tls) {
+        log_warning_limited(&without_tls,
+                            "%s: TLS connection closed: there is no certificate to show",
+                            protocol->name);
+        return false;
+    }
+    uint32_t now = atomic_fetch_add_explicit(handshakes, 1, memory_order_relaxed) + 1;
+    if (limit == 0 || now <= limit)
+        return true;
+    atomic_fetch_sub_explicit(handshakes, 1, memory_order_relaxed);
+    log_warning_limited(&too_many,
+                        "%s: TLS connection closed: %u handshakes are under way, the most allowed",
+                        protocol->name, limit);
+    return false;
+}
+
+/* Closes a connection whose handshake may not begin. */
+static void turn_away(struct worker *worker, struct protocol *protocol, struct stream *stream,
+                      uint32_t source)
+{
+    source_leave(&worker->server->sources, source);
+    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->closed[CLOSE_HANDSHAKE], 1, memory_order_relaxed);
+    stream_close(stream);
+}
+
+bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream,
+                 uint32_t source)
 {
     struct conn *conn = NULL;
     uint32_t slot = UINT32_MAX;
+    bool secure = stream.transport == TRANSPORT_TLS, admitted = false;
     if (worker->stopping)
         goto refuse;
+    if (secure) {
+        admitted = admit_handshake(worker, protocol);
+        if (!admitted) {
+            turn_away(worker, protocol, &stream, source);
+            return false;
+        }
+        if (!stream_secure(&stream, worker->rules->tls))
+            goto refuse;
+    }
     conn = calloc(1, sizeof(*conn) + protocol->session_size);
     if (!conn)
         goto refuse;
@@ -145,6 +192,8 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     conn->protocol = protocol;
     conn->stream = stream;
     conn->slot = slot;
+    conn->source = source;
+    conn->opened = (uint32_t)(worker->now.mono_ns >> CONN_OPENED_SHIFT);
     conn->read_deadline.kind = DEADLINE_READ;
     conn->write_deadline.kind = DEADLINE_WRITE;
     conn->session_deadline.kind = DEADLINE_SESSION;
@@ -159,14 +208,21 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     if (log_enabled(LOG_LEVEL_DEBUG))
         log_debug("%s: connection %u opened by worker %u", protocol->name, conn_id(conn),
                   worker->number);
-    protocol->open(conn);
+    if (secure)
+        deadline_set(&worker->deadlines, &conn->read_deadline,
+                     worker->now.mono_ns + worker->rules->limits.handshake_timeout_ns);
+    else
+        conn_open(conn);
     return true;
 
 refuse:
     if (slot != UINT32_MAX)
         give_slot(worker, slot);
+    if (admitted)
+        atomic_fetch_sub_explicit(&worker->server->handshakes, 1, memory_order_relaxed);
     free(conn);
     stream_close(&stream);
+    source_leave(&worker->server->sources, source);
     atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&protocol->accept_errors, 1, memory_order_relaxed);
     return false;
@@ -177,6 +233,7 @@ void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_rea
     atomic_fetch_sub_explicit(&conn->protocol->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&conn->protocol->closed[reason], 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
+    source_leave(&worker->server->sources, conn->source);
     deadlines_unreserve(&worker->deadlines, CONN_DEADLINES);
     give_slot(worker, conn->slot);
     /* It may stand in the lists yet; it is freed when they have been gone through. */
@@ -216,6 +273,19 @@ void worker_wake(struct worker *worker)
     worker->now = clock_now();
 }
 
+/* Notes how long the requests of this wake-up took to be answered, and the worker to do it. */
+static void measure(struct worker *worker)
+{
+    int64_t took_ns = clock_mono_ns() - worker->now.mono_ns;
+    tally_add(&worker->busy_ns, (uint64_t)took_ns);
+    while (worker->unanswered) {
+        struct traffic *traffic = worker->unanswered;
+        histogram_add(&traffic->answers, took_ns, traffic->unanswered);
+        worker->unanswered = traffic->unanswered_next;
+        traffic->unanswered = 0;
+    }
+}
+
 void worker_settle(struct worker *worker)
 {
     struct conn *conn;
@@ -237,6 +307,7 @@ void worker_settle(struct worker *worker)
         conn_free(conn);
     }
     loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
+    measure(worker);
 }
 
 static void deliver_mail(struct worker *worker)
@@ -312,12 +383,13 @@ static void on_soon(void *arg)
 
 struct worker *worker_new(struct server *server, unsigned number)
 {
-    CHECK(number < WORKERS_MAX);
+    CHECK(number < WORKERS_MAX && server->rules);
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
         return NULL;
     worker->server = server;
     worker->number = number;
+    worker->rules = rules_share(server->rules);
     mailbox_init(&worker->box);
     deadlines_init(&worker->deadlines);
     struct loop_handlers handlers = {
@@ -347,6 +419,7 @@ void worker_free(struct worker **worker)
         w->chunks = chunk->next;
         free(chunk);
     }
+    rules_free(&w->rules);
     deadlines_free(&w->deadlines);
     loop_free(&w->loop);
     free(w->slots);
@@ -358,7 +431,11 @@ void worker_free(struct worker **worker)
 static void *run(void *arg)
 {
     struct worker *worker = arg;
+    clockid_t clock = 0;
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+        atomic_store_explicit(&worker->cpu_clock, clock, memory_order_relaxed);
     loop_run(worker->loop);
+    atomic_store_explicit(&worker->cpu_clock, 0, memory_order_relaxed);
     return NULL;
 }
 
@@ -370,6 +447,7 @@ bool worker_start(struct worker *worker)
     int error = pthread_create(&worker->thread, NULL, run, worker);
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (error == 0) {
+        worker->started = true;
         char name[16]; /* the kernel's limit */
         snprintf(name, sizeof(name), "worker %u", worker->number);
         pthread_setname_np(worker->thread, name);
@@ -436,6 +514,55 @@ void worker_post(struct worker *worker, struct mail *mail)
 {
     if (mailbox_send(&worker->box, mail))
         loop_ring(worker->loop);
+}
+
+/* What a thread wants done in a worker's, and waits for. */
+struct errand {
+    struct mail mail;
+    void (*fn)(struct worker *worker, void *arg);
+    void *arg;
+    sem_t done;
+};
+
+static void run_errand(struct mail *mail, void *reader)
+{
+    struct errand *errand = container_of(mail, struct errand, mail);
+    errand->fn(reader, errand->arg);
+    CHECK(sem_post(&errand->done) == 0);
+}
+
+void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg)
+{
+    struct errand errand = {.mail.deliver = run_errand, .fn = fn, .arg = arg};
+    CHECK(sem_init(&errand.done, 0, 0) == 0);
+    worker_post(worker, &errand.mail);
+    while (sem_wait(&errand.done) != 0)
+        CHECK(errno == EINTR);
+    CHECK(sem_destroy(&errand.done) == 0);
+}
+
+uint32_t worker_slots(const struct worker *worker)
+{
+    return worker->slot_count;
+}
+
+struct conn *worker_conn_at(struct worker *worker, uint32_t slot)
+{
+    return slot < worker->slot_count ? worker->slots[slot].conn : NULL;
+}
+
+uint64_t worker_busy_ns(const struct worker *worker)
+{
+    return tally_get(&worker->busy_ns);
+}
+
+uint64_t worker_cpu_ns(const struct worker *worker)
+{
+    clockid_t clock = atomic_load_explicit(&worker->cpu_clock, memory_order_relaxed);
+    struct timespec used;
+    if (clock == 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * (uint64_t)NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
 unsigned worker_number(const struct worker *worker)

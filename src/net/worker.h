@@ -3,13 +3,15 @@
  *
  * Threads: a worker's connections, deadlines and buffers are its thread's alone. What comes from
  * other threads comes as letters to its mailbox. Workers of one server know each other through
- * struct server, which does not change while they run.
+ * struct server, whose list of them does not change while they run.
  */
 #ifndef NET_WORKER_H
 #define NET_WORKER_H
 
 #include "net/conn.h"
 #include "net/loop.h"
+#include "net/rules.h"
+#include "net/sources.h"
 #include "net/stream.h"
 
 #include "base/deadlines.h"
@@ -19,16 +21,11 @@
 
 struct worker;
 
-/* What holds for all connections. */
-struct server_limits {
-    size_t output_buffer;       /* bytes queued for one client, at most */
-    int64_t request_timeout_ns; /* from the first byte of a request to its last */
-    int64_t write_timeout_ns;   /* without the client taking a byte of what is queued */
-};
-
-/* The workers of one process. */
+/* The workers of one process, and what they share. Zero-initialised; then server_set_rules. */
 struct server {
-    struct server_limits limits;
+    struct rules *rules;         /* the newest; the main thread's: workers have their own */
+    struct sources sources;      /* locked */
+    _Atomic uint32_t handshakes; /* under way, of all workers */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };
@@ -41,7 +38,7 @@ struct chore {
     int64_t (*run)(struct chore *chore, struct moment now);
 };
 
-/* Makes worker `number` of `server`, not running yet. NULL: errno says why. */
+/* Makes worker `number` of `server`, which has rules; not running yet. NULL: errno says why. */
 struct worker *worker_new(struct server *server, unsigned number) MUST_USE;
 /* Frees *worker, which does not run and has no connections, and nulls it. */
 void worker_free(struct worker **worker);
@@ -69,11 +66,24 @@ void worker_remove_chore(struct worker *worker, struct chore *chore);
 void worker_post(struct worker *worker, struct mail *mail);
 
 /*
- * Opens a connection on `stream`, which it takes over; in the worker's thread. False: no memory, or
- * the worker is about to end; the stream is closed. `protocol->connections` counts it already: here
- * it is counted out when it ends.
+ * Has `fn` run in the worker's thread, between other things, and waits until it has. The worker
+ * runs, and is not told to stop before this returns; never called from a worker.
  */
-bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream);
+void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg);
+
+/*
+ * Opens a connection on `stream`, which it takes over; in the worker's thread. With TLS it begins
+ * with the handshake. False: no memory, too many handshakes, or the worker is about to end; the
+ * stream is closed and that is counted. `protocol->connections` counts it already: here it is
+ * counted out when it ends. `source`: of source_enter, 0: not counted; left when it ends.
+ */
+bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream,
+                 uint32_t source);
+
+/* Slots are numbered from 0; there are so many by now. In the worker's thread. */
+uint32_t worker_slots(const struct worker *worker);
+/* The connection in a slot, in any state but closed; NULL: none. In the worker's thread. */
+struct conn *worker_conn_at(struct worker *worker, uint32_t slot);
 
 unsigned worker_number(const struct worker *worker);
 struct server *worker_server(const struct worker *worker);
@@ -84,6 +94,11 @@ struct moment worker_now(const struct worker *worker);
 uint32_t worker_connections(const struct worker *worker);
 /* Counts a connection that is about to be sent to `worker` (1), or has arrived (-1). Any thread. */
 void worker_expect(struct worker *worker, int more);
+
+/* How long it has been at work, in nanoseconds, not waiting for something to do. Any thread. */
+uint64_t worker_busy_ns(const struct worker *worker);
+/* What its thread has used of a CPU, in nanoseconds; 0 when it does not run. Any thread. */
+uint64_t worker_cpu_ns(const struct worker *worker);
 
 /* Bytes that whoever runs in the worker's thread may use until it returns. */
 #define WORKER_SCRATCH ((size_t)128 * 1024)

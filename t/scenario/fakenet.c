@@ -256,6 +256,27 @@ ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
     return written ? (ssize_t)written : STREAM_AGAIN;
 }
 
+/* Clients here speak plainly. */
+bool stream_secure(struct stream *stream, struct tls *tls)
+{
+    (void)stream;
+    (void)tls;
+    return false;
+}
+
+ssize_t stream_handshake(struct stream *stream, const char **why_r)
+{
+    (void)stream;
+    *why_r = "there is no TLS here";
+    return STREAM_ERROR;
+}
+
+bool stream_has_more(const struct stream *stream)
+{
+    (void)stream;
+    return false;
+}
+
 /* A client that hears that nothing more will come closes, unless it is a stubborn one. */
 void stream_finish(struct stream *stream)
 {
@@ -335,7 +356,7 @@ static const char *do_open(const char *name, const char *kind)
         atomic_fetch_add(&protocol->closed[CLOSE_REFUSED], 1);
         stream_close(&stream);
     } else {
-        (void)worker_open(server.workers[0], protocol, stream);
+        (void)worker_open(server.workers[0], protocol, stream, 0);
     }
     worker_settle(server.workers[0]);
     return NULL;
@@ -435,11 +456,17 @@ static bool take_argument(const char *text)
 static void start(void)
 {
     now.mono_ns = (int64_t)value_of("mono");
-    server.limits = (struct server_limits){
-        .output_buffer = value_of("output_buffer"),
-        .request_timeout_ns = (int64_t)value_of("request_timeout") * NS_PER_S,
-        .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
+    struct rules_config rules_config = {
+        .limits =
+            {
+                .output_buffer = value_of("output_buffer"),
+                .request_timeout_ns = (int64_t)value_of("request_timeout") * NS_PER_S,
+                .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
+            },
     };
+    struct rules *rules = rules_new(&rules_config);
+    CHECK(rules);
+    server_set_rules(&server, rules);
     server.count = 1;
     server.workers[0] = worker_new(&server, 0);
     CHECK(server.workers[0]);
@@ -470,6 +497,7 @@ static void end(void)
     table_check(services->table);
     services_free(&services);
     worker_free(&server.workers[0]);
+    server_free_rules(&server);
     for (int i = 0; i < client_count; i++) {
         free(clients[i]->input);
         free(clients[i]);

@@ -21,4 +21,5 @@ EXTRA_DIST += $(scenarios) \
 
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c
-t_scenario_fakenet_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a
+t_scenario_fakenet_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
+	$(LIBSSL_LIBS)

@@ -11,7 +11,7 @@
 static bool open_v4(struct listener *l, struct protocol *protocol, in_port_t port)
 {
     struct sockaddr_in in = loopback(port);
-    return listener_open(l, protocol, (struct sockaddr *)&in, sizeof(in));
+    return listener_open(l, protocol, (struct sockaddr *)&in, sizeof(in), false);
 }
 
 static in_port_t port_of(const struct listener *l)
@@ -56,7 +56,7 @@ TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
     struct protocol protocol = {.name = "toy"};
     struct listener six, four;
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6))) {
+    if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false)) {
         ck_assert(errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL);
         return; /* this machine has none */
     }
@@ -73,9 +73,9 @@ TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
     bool both = false;
     for (int i = 0; i < 100 && !both; i++) {
         in6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
-        ck_assert(listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6)));
+        ck_assert(listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false));
         struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port_of(&six))};
-        both = listener_open(&four, &protocol, (struct sockaddr *)&in, sizeof(in));
+        both = listener_open(&four, &protocol, (struct sockaddr *)&in, sizeof(in), false);
         if (!both)
             listener_close(&six);
     }
@@ -130,7 +130,7 @@ TEST(address_of_another_machine_is_an_error_that_names_it)
     struct listener l;
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7531)};
     ck_assert(inet_pton(AF_INET, "192.0.2.1", &in.sin_addr) == 1);
-    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in)));
+    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in), false));
     ck_assert_int_eq(errno, EADDRNOTAVAIL);
     ck_assert_int_eq(l.fd, -1);
     ck_assert_str_eq(l.where, "192.0.2.1:7531");
@@ -143,7 +143,7 @@ TEST(address_of_an_unknown_family_is_an_error)
     struct listener l;
     struct sockaddr_in in = loopback(0);
     in.sin_family = AF_MAX;
-    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in)));
+    ck_assert(!listener_open(&l, &protocol, (struct sockaddr *)&in, sizeof(in), false));
     ck_assert_int_eq(errno, EAFNOSUPPORT);
     ck_assert_int_eq(l.fd, -1);
 }

@@ -3,17 +3,29 @@ net_unit_tests = \
 	t/unit/net/stream_test \
 	t/unit/net/conn_test \
 	t/unit/net/worker_test \
-	t/unit/net/listener_test
+	t/unit/net/listener_test \
+	t/unit/net/access_test \
+	t/unit/net/unix_test \
+	t/unit/net/rules_test \
+	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
-EXTRA_DIST += t/unit/net/toy.h
+EXTRA_DIST += t/unit/net/toy.h t/unit/net/secure.h
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(CHECK_LIBS)
+t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_stream_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_stream_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(CHECK_LIBS)
+t_unit_net_stream_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(CHECK_LIBS)
+t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(CHECK_LIBS)
+t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_listener_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(CHECK_LIBS)
+t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_tls_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_access_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_access_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_unix_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_unix_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_rules_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_rules_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)

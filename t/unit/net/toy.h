@@ -29,7 +29,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -96,7 +95,7 @@ static inline void toy_note_max(_Atomic uint32_t *max, uint32_t value)
 
 static inline void toy_note(struct conn *conn)
 {
-    size_t limit = worker_server(conn_worker(conn))->limits.output_buffer;
+    size_t limit = conn_worker(conn)->rules->limits.output_buffer;
     CHECK(conn_space(conn) == (conn->out_bytes < limit ? limit - conn->out_bytes : 0));
     toy_note_max(&toy_of(conn)->queued_max, conn->out_bytes);
     toy_note_max(&toy_of(conn)->kept_max, conn->in_room);
@@ -267,6 +266,7 @@ struct toy_server {
     struct server server;
     struct protocol protocol;
     struct toy toy;
+    bool secure;              /* has TLS connections */
     struct listener listener; /* when there are acceptors */
     struct acceptor *acceptors[TOY_WORKERS];
 };
@@ -276,7 +276,8 @@ static inline struct server_limits toy_limits(void)
 {
     return (struct server_limits){.output_buffer = 256u * 1024,
                                   .request_timeout_ns = 1000 * NS_PER_S,
-                                  .write_timeout_ns = 1000 * NS_PER_S};
+                                  .write_timeout_ns = 1000 * NS_PER_S,
+                                  .handshake_timeout_ns = 1000 * NS_PER_S};
 }
 
 /* Makes a server of `count` workers that do not run yet. */
@@ -285,7 +286,7 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
     for (unsigned i = 0; i < TOY_PATTERN; i++)
         toy_pattern[i] = (uint8_t)('a' + (i * 7 + i / 1000) % 26);
     *s = (struct toy_server){
-        .server = {.limits = limits, .count = count},
+        .server = {.count = count},
         .protocol = {.name = "toy",
                      .session_size = sizeof(struct toy_session),
                      .open = toy_open,
@@ -297,6 +298,8 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
         .listener.fd = -1,
     };
     s->protocol.service = &s->toy;
+    struct rules_config config = {.limits = limits};
+    server_set_rules(&s->server, rules_new(&config));
     for (unsigned i = 0; i < count; i++) {
         s->server.workers[i] = worker_new(&s->server, i);
         ck_assert(s->server.workers[i] != NULL);
@@ -336,17 +339,24 @@ static inline void toy_free(struct toy_server *s)
 {
     uint64_t closed = 0;
     for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
-        closed += i == CLOSE_REFUSED ? 0 : toy_closed(s, i);
+        closed +=
+            i == CLOSE_REFUSED || i == CLOSE_DENIED || i == CLOSE_SOURCE ? 0 : toy_closed(s, i);
     ck_assert_uint_eq(closed, atomic_load(&s->protocol.connections_made));
     ck_assert_uint_eq(atomic_load(&s->protocol.connections), 0);
-    ck_assert_uint_eq(atomic_load(&s->toy.opened), closed);
-    ck_assert_uint_eq(atomic_load(&s->toy.ended), closed);
+    ck_assert_uint_eq(atomic_load(&s->toy.ended), atomic_load(&s->toy.opened));
+    if (s->secure) /* some may have ended before they were open */
+        ck_assert_uint_le(atomic_load(&s->toy.opened), closed);
+    else
+        ck_assert_uint_eq(atomic_load(&s->toy.opened), closed);
+    ck_assert_uint_eq(atomic_load(&s->server.handshakes), 0);
+    ck_assert_uint_eq(sources_count(&s->server.sources), 0);
     for (unsigned i = 0; i < s->server.count; i++) {
         acceptor_free(&s->acceptors[i]);
         ck_assert_uint_eq(worker_connections(s->server.workers[i]), 0);
         worker_free(&s->server.workers[i]);
         ck_assert(s->server.workers[i] == NULL);
     }
+    server_free_rules(&s->server);
     listener_close(&s->listener);
 }
 
@@ -356,36 +366,17 @@ static inline void toy_stop(struct toy_server *s)
     toy_free(s);
 }
 
-/* ---- errands: something done in a worker's thread, while the test waits -------------------- */
-
-struct errand {
-    struct mail mail;
-    void (*run)(struct worker *worker, void *arg);
-    void *arg;
-    sem_t done;
-};
-
-static inline void errand_deliver(struct mail *mail, void *reader)
-{
-    struct errand *errand = container_of(mail, struct errand, mail);
-    errand->run(reader, errand->arg);
-    CHECK(sem_post(&errand->done) == 0);
-}
-
+/* Something done in a worker's thread, while the test waits. */
 static inline void in_worker(struct toy_server *s, unsigned number,
                              void (*run)(struct worker *worker, void *arg), void *arg)
 {
-    struct errand errand = {.mail.deliver = errand_deliver, .run = run, .arg = arg};
-    ck_assert(sem_init(&errand.done, 0, 0) == 0);
-    worker_post(s->server.workers[number], &errand.mail);
-    while (sem_wait(&errand.done) != 0)
-        ck_assert_int_eq(errno, EINTR);
-    sem_destroy(&errand.done);
+    worker_ask(s->server.workers[number], run, arg);
 }
 
 struct toy_opening {
     struct protocol *protocol;
     int fd;
+    enum transport transport;
     bool ok;
 };
 
@@ -393,7 +384,9 @@ static inline void toy_open_there(struct worker *worker, void *arg)
 {
     struct toy_opening *opening = arg;
     atomic_fetch_add(&opening->protocol->connections, 1);
-    opening->ok = worker_open(worker, opening->protocol, (struct stream){.fd = opening->fd});
+    opening->ok = worker_open(
+        worker, opening->protocol,
+        (struct stream){.fd = opening->fd, .transport = (uint8_t)opening->transport}, 0);
 }
 
 /* Gives the server's end of a connection to a worker that runs. */
@@ -402,6 +395,14 @@ static inline void toy_give(struct toy_server *s, unsigned number, int fd)
     struct toy_opening opening = {.protocol = &s->protocol, .fd = fd};
     in_worker(s, number, toy_open_there, &opening);
     ck_assert(opening.ok);
+}
+
+/* The same of one that begins with a TLS handshake; whether it was taken in. */
+static inline bool toy_give_secure(struct toy_server *s, unsigned number, int fd)
+{
+    struct toy_opening opening = {.protocol = &s->protocol, .fd = fd, .transport = TRANSPORT_TLS};
+    in_worker(s, number, toy_open_there, &opening);
+    return opening.ok;
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */

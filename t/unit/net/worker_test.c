@@ -183,6 +183,7 @@ TEST(worker_knows_its_number_and_server)
     for (unsigned i = 0; i < 3; i++) /* that never ran */
         worker_free(&s.server.workers[i]);
     worker_free(&s.server.workers[0]);
+    server_free_rules(&s.server);
 }
 END_TEST
 
@@ -337,10 +338,14 @@ TEST(stopping_in_the_middle_of_thousands_of_requests)
 }
 END_TEST
 
+struct parcel {
+    struct mail mail;
+    struct toy_opening opening;
+};
+
 static void open_here(struct mail *mail, void *reader)
 {
-    struct errand *errand = container_of(mail, struct errand, mail);
-    toy_open_there(reader, errand->arg);
+    toy_open_there(reader, &container_of(mail, struct parcel, mail)->opening);
 }
 
 TEST(connection_given_to_a_worker_that_has_ended_is_closed)
@@ -350,13 +355,13 @@ TEST(connection_given_to_a_worker_that_has_ended_is_closed)
     worker_stop(s.server.workers[0]);
     worker_join(s.server.workers[0]);
     int client;
-    struct toy_opening opening = {
-        .protocol = &s.protocol, .fd = local_pair(SOCK_STREAM, &client), .ok = true};
-    struct errand errand = {.mail.deliver = open_here, .arg = &opening};
-    worker_post(s.server.workers[0], &errand.mail);
+    struct parcel parcel = {
+        .mail.deliver = open_here,
+        .opening = {.protocol = &s.protocol, .fd = local_pair(SOCK_STREAM, &client), .ok = true}};
+    worker_post(s.server.workers[0], &parcel.mail);
     expect_quiet(client);
     worker_drain(s.server.workers[0]);
-    ck_assert(!opening.ok);
+    ck_assert(!parcel.opening.ok);
     expect_end(client);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections), 0);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 0);

@@ -1,0 +1,118 @@
+/* access.c - see access.h. */
+#include "net/access.h"
+
+#include "net/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
+static unsigned bits_of(sa_family_t family)
+{
+    return family == AF_INET ? 32 : 128;
+}
+
+/* Parses decimal digits without a leading zero, up to `max`. */
+static bool parse_bits(const char *text, unsigned max, unsigned *bits_r)
+{
+    unsigned bits = 0;
+    if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9')
+            return false;
+        bits = bits * 10 + (unsigned)(*text - '0');
+        if (bits > max)
+            return false;
+    }
+    *bits_r = bits;
+    return true;
+}
+
+/* Whether the first `bits` bits of two addresses are the same. */
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+    unsigned bytes = bits / 8, rest = bits % 8;
+    if (memcmp(a, b, bytes) != 0)
+        return false;
+    return rest == 0 || (a[bytes] ^ b[bytes]) >> (8 - rest) == 0;
+}
+
+/* Whether nothing is set behind the first `bits` of `all` bits. */
+static bool rest_is_zero(const uint8_t *address, unsigned bits, unsigned all)
+{
+    for (unsigned i = bits; i < all; i++) {
+        if (address[i / 8] >> (7 - i % 8) & 1)
+            return false;
+    }
+    return true;
+}
+
+/* ::ffff:0:0/96 and what lies in it are networks of IPv4. */
+static void normalise(struct access_network *network)
+{
+    static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+    if (network->family != AF_INET6 || network->bits < 96 ||
+        memcmp(network->address, mapped, sizeof(mapped)) != 0)
+        return;
+    uint8_t v4[4];
+    memcpy(v4, network->address + 12, sizeof(v4));
+    memset(network->address, 0, sizeof(network->address));
+    memcpy(network->address, v4, sizeof(v4));
+    network->family = AF_INET;
+    network->bits = (uint8_t)(network->bits - 96);
+}
+
+bool access_parse(const char *text, size_t len, struct access_network *network_r)
+{
+    char copy[ACCESS_TEXT];
+    if (len >= sizeof(copy) || memchr(text, '\0', len))
+        return false;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    char *slash = strchr(copy, '/');
+    if (slash)
+        *slash = '\0';
+    struct access_network network = {.family = strchr(copy, ':') ? AF_INET6 : AF_INET};
+    unsigned all = bits_of(network.family), bits = all;
+    if (inet_pton(network.family, copy, network.address) != 1 ||
+        (slash && !parse_bits(slash + 1, all, &bits)) || !rest_is_zero(network.address, bits, all))
+        return false;
+    network.bits = (uint8_t)bits;
+    normalise(&network);
+    *network_r = network;
+    return true;
+}
+
+size_t access_text(const struct access_network *network, char *to, size_t size)
+{
+    char host[INET6_ADDRSTRLEN] = "?";
+    inet_ntop(network->family, network->address, host, sizeof(host));
+    return (size_t)snprintf(to, size, "%s/%u", host, network->bits);
+}
+
+bool access_allows(const struct access_network *list, size_t count, const struct sockaddr *from)
+{
+    if (count == 0)
+        return true;
+    struct sockaddr_storage sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    const uint8_t *address;
+    address_normal(from, &sa);
+    if (sa.ss_family == AF_INET) {
+        memcpy(&in, &sa, sizeof(in));
+        address = (const uint8_t *)&in.sin_addr;
+    } else if (sa.ss_family == AF_INET6) {
+        memcpy(&in6, &sa, sizeof(in6));
+        address = in6.sin6_addr.s6_addr;
+    } else {
+        return true;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].family == sa.ss_family && same_bits(list[i].address, address, list[i].bits))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,176 @@
+/*
+ * sources.c - a hash table of addresses with chains, its entries in one array (see sources.h). The
+ * array doubles when it is full, and is given back when the last entry is free.
+ */
+#include "net/sources.h"
+
+#include "net/address.h"
+
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define FIRST_ROOM 64
+#define ROOM_MAX   (1u << 28)
+
+struct source {
+    uint8_t address[16]; /* IPv4: mapped; IPv6: the rest is 0 */
+    uint32_t connections;
+    uint32_t next; /* of the chain, or of the free ones; 0: none */
+};
+
+void sources_init(struct sources *sources)
+{
+    *sources = (struct sources){0};
+    lock_init(&sources->lock, LOCK_RANK_SOURCES);
+    /* Without random bytes the table works as well, only its chains may be made long. */
+    if (getrandom(&sources->key, sizeof(sources->key), GRND_NONBLOCK) < 0)
+        sources->key = (struct hash_key){.k0 = (uintptr_t)sources, .k1 = (uintptr_t)&sources};
+}
+
+static void give_back(struct sources *sources)
+{
+    free(sources->all);
+    free(sources->buckets);
+    sources->all = NULL;
+    sources->buckets = NULL;
+    sources->room = sources->used = sources->first_free = 0;
+}
+
+void sources_free(struct sources *sources)
+{
+    CHECK(sources->count == 0);
+    give_back(sources);
+    lock_destroy(&sources->lock);
+}
+
+/* What is counted together of an address. */
+static void key_of(const struct sockaddr *from, uint8_t key_r[16])
+{
+    struct sockaddr_storage sa;
+    address_normal(from, &sa);
+    memset(key_r, 0, 16);
+    if (sa.ss_family == AF_INET6) {
+        struct sockaddr_in6 in6;
+        memcpy(&in6, &sa, sizeof(in6));
+        memcpy(key_r, in6.sin6_addr.s6_addr, 8);
+    } else {
+        struct sockaddr_in in;
+        memcpy(&in, &sa, sizeof(in));
+        key_r[10] = key_r[11] = 0xff;
+        memcpy(key_r + 12, &in.sin_addr, 4);
+    }
+}
+
+/* The head of the chain that has or would have `key`. */
+static uint32_t *chain_of(struct sources *sources, const uint8_t key[16])
+{
+    uint64_t hash = hash_bytes(&sources->key, key, 16);
+    return &sources->buckets[(uint32_t)hash & (sources->room - 1)];
+}
+
+/* Doubles the room. False: no memory, and all is as it was. */
+static bool grow(struct sources *sources)
+{
+    uint32_t room = sources->room ? sources->room * 2 : FIRST_ROOM;
+    if (room > ROOM_MAX)
+        return false;
+    uint32_t *buckets = calloc(room, sizeof(*buckets));
+    if (!buckets)
+        return false;
+    struct source *all = realloc(sources->all, (room + (size_t)1) * sizeof(*all));
+    if (!all) {
+        free(buckets);
+        return false;
+    }
+    free(sources->buckets);
+    sources->buckets = buckets;
+    sources->all = all;
+    sources->room = room;
+    for (uint32_t i = 1; i <= sources->used; i++) { /* none is free when it grows */
+        uint32_t *chain = chain_of(sources, all[i].address);
+        all[i].next = *chain;
+        *chain = i;
+    }
+    return true;
+}
+
+static uint32_t find(struct sources *sources, const uint8_t key[16])
+{
+    if (!sources->room)
+        return 0;
+    uint32_t i = *chain_of(sources, key);
+    while (i && memcmp(sources->all[i].address, key, 16) != 0)
+        i = sources->all[i].next;
+    return i;
+}
+
+/* A new entry without connections; 0: no memory. */
+static uint32_t add(struct sources *sources, const uint8_t key[16])
+{
+    uint32_t i = sources->first_free;
+    if (i) {
+        sources->first_free = sources->all[i].next;
+    } else {
+        if (sources->used == sources->room && !grow(sources))
+            return 0;
+        i = ++sources->used;
+    }
+    struct source *source = &sources->all[i];
+    uint32_t *chain = chain_of(sources, key);
+    memcpy(source->address, key, 16);
+    source->connections = 0;
+    source->next = *chain;
+    *chain = i;
+    sources->count++;
+    return i;
+}
+
+static void drop(struct sources *sources, uint32_t i)
+{
+    struct source *source = &sources->all[i];
+    uint32_t *link = chain_of(sources, source->address);
+    while (*link != i)
+        link = &sources->all[*link].next;
+    *link = source->next;
+    source->next = sources->first_free;
+    sources->first_free = i;
+    if (--sources->count == 0)
+        give_back(sources);
+}
+
+uint32_t source_enter(struct sources *sources, const struct sockaddr *from, uint32_t limit)
+{
+    uint8_t key[16];
+    key_of(from, key);
+    lock_acquire(&sources->lock);
+    uint32_t i = find(sources, key), answer = SOURCE_NO_MEMORY;
+    if (i && sources->all[i].connections >= limit) {
+        answer = SOURCE_FULL;
+    } else if (i || (i = add(sources, key)) != 0) {
+        sources->all[i].connections++;
+        answer = i;
+    }
+    lock_release(&sources->lock);
+    return answer;
+}
+
+void source_leave(struct sources *sources, uint32_t source)
+{
+    if (!source)
+        return;
+    lock_acquire(&sources->lock);
+    CHECK(source <= sources->used && sources->all[source].connections > 0);
+    if (--sources->all[source].connections == 0)
+        drop(sources, source);
+    lock_release(&sources->lock);
+}
+
+uint32_t sources_count(struct sources *sources)
+{
+    lock_acquire(&sources->lock);
+    uint32_t count = sources->count;
+    lock_release(&sources->lock);
+    return count;
+}

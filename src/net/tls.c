@@ -1,0 +1,207 @@
+/*
+ * tls.c - making a context from files, and saying what is wrong with them (see tls.h).
+ *
+ * The library's own words for what fails are mostly those of its parser, so what commonly goes
+ * wrong is looked for first and said plainly; its words follow where nothing better is known.
+ */
+#include "net/tls_context.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TICKET_LIFE_S 3600
+
+struct tls *tls_share(struct tls *tls)
+{
+    atomic_fetch_add_explicit(&tls->holders, 1, memory_order_relaxed);
+    return tls;
+}
+
+void tls_free(struct tls **tls)
+{
+    struct tls *t = *tls;
+    *tls = NULL;
+    if (!t || atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    SSL_CTX_free(t->context);
+    free(t);
+}
+
+/* Says what is wrong; false, for callers to return. */
+static bool PRINTF_LIKE(2, 3) wrong(char *reason_r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason_r, TLS_REASON_SIZE, format, args);
+    va_end(args);
+    ERR_clear_error();
+    return false;
+}
+
+/* The library's words for what failed first; what follows in its queue is who passed that on. */
+static const char *library_words(void)
+{
+    const char *words = ERR_reason_error_string(ERR_peek_error());
+    return words ? words : "unknown error";
+}
+
+/* Whether a file can be read at all. */
+static bool readable(const char *what, const char *path, char *reason_r)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int error = fd < 0 || fstat(fd, &st) != 0 ? errno : S_ISDIR(st.st_mode) ? EISDIR : 0;
+    if (fd >= 0)
+        close(fd);
+    return !error || wrong(reason_r, "%s %s: %s", what, path, strerrordesc_np(error));
+}
+
+/* Whether the first error says that a file has no PEM of the kind looked for. */
+static bool is_not_there(void)
+{
+    unsigned long code = ERR_peek_error();
+    return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+}
+
+static void warn_of_time(SSL_CTX *context, const char *path)
+{
+    const X509 *cert = SSL_CTX_get0_certificate(context);
+    if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
+        log_warning("certificate %s has expired: clients will refuse it", path);
+    else if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
+        log_warning("certificate %s is not valid yet: clients will refuse it", path);
+}
+
+static bool load_certificate(SSL_CTX *context, const char *path, char *reason_r)
+{
+    if (!readable("certificate", path, reason_r))
+        return false;
+    if (SSL_CTX_use_certificate_chain_file(context, path) == 1) {
+        warn_of_time(context, path);
+        return true;
+    }
+    if (is_not_there())
+        return wrong(reason_r, "certificate %s: there is no certificate in PEM in it", path);
+    return wrong(reason_r, "certificate %s: %s", path, library_words());
+}
+
+/* Instead of asking whoever sits at the terminal. */
+static int no_passphrase(char *to, int size, int writing, void *asked)
+{
+    (void)to;
+    (void)size;
+    (void)writing;
+    *(bool *)asked = true;
+    return -1;
+}
+
+static bool load_key(SSL_CTX *context, const char *path, const char *cert, char *reason_r)
+{
+    bool asked = false;
+    if (!readable("key", path, reason_r))
+        return false;
+    SSL_CTX_set_default_passwd_cb(context, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
+    bool loaded = SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1;
+    SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
+    if (asked)
+        return wrong(reason_r, "key %s: it is encrypted; a key without a passphrase is needed",
+                     path);
+    unsigned long code = ERR_peek_last_error();
+    if ((loaded && SSL_CTX_check_private_key(context) != 1) ||
+        (!loaded && ERR_GET_LIB(code) == ERR_LIB_X509 &&
+         (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
+          ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH)))
+        return wrong(reason_r, "key %s: it is not that of the certificate %s", path, cert);
+    if (loaded)
+        return true;
+    code = ERR_peek_error();
+    if (is_not_there() || ERR_GET_REASON(code) == ERR_R_UNSUPPORTED ||
+        ERR_GET_LIB(code) == ERR_LIB_OSSL_DECODER)
+        return wrong(reason_r, "key %s: there is no private key in PEM in it", path);
+    return wrong(reason_r, "key %s: %s", path, library_words());
+}
+
+static bool load_ca(SSL_CTX *context, const char *path, char *reason_r)
+{
+    if (!readable("CA certificates", path, reason_r))
+        return false;
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+    if (!names || sk_X509_NAME_num(names) == 0) {
+        bool none = !names && is_not_there();
+        wrong(reason_r, "CA certificates %s: %s", path,
+              none || !ERR_peek_error() ? "there is no certificate in PEM in it" : library_words());
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return false;
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    if (SSL_CTX_load_verify_file(context, path) == 1)
+        return true;
+    return wrong(reason_r, "CA certificates %s: %s", path, library_words());
+}
+
+static bool set_up(SSL_CTX *context, const struct tls_config *config, char *reason_r)
+{
+    static const unsigned char session_context[] = "counterd";
+    static const int modes[] = {
+        [TLS_VERIFY_OFF] = SSL_VERIFY_NONE,
+        [TLS_VERIFY_OPTIONAL] = SSL_VERIFY_PEER,
+        [TLS_VERIFY_REQUIRE] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+    };
+    /* A peer that closes without saying goodbye is as one on a plain connection. */
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                     SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                     SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(context, 1); /* half the calls of recv */
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_timeout(context, TICKET_LIFE_S);
+    SSL_CTX_set_verify(context, modes[config->verify_client], NULL);
+    if (SSL_CTX_set_num_tickets(context, 1) != 1 ||
+        SSL_CTX_set_session_id_context(context, session_context, sizeof(session_context) - 1) !=
+            1 ||
+        SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+        SSL_CTX_set_min_proto_version(
+            context, config->min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
+        return wrong(reason_r, "the TLS library refuses its settings: %s", library_words());
+    return true;
+}
+
+struct tls *tls_new(const struct tls_config *config, char *reason_r)
+{
+    if (!config->cert) {
+        wrong(reason_r, "there is no certificate");
+        return NULL;
+    }
+    if (config->verify_client != TLS_VERIFY_OFF && !config->ca) {
+        wrong(reason_r, "clients can't be verified without CA certificates");
+        return NULL;
+    }
+    struct tls *tls = calloc(1, sizeof(*tls));
+    SSL_CTX *context = tls ? SSL_CTX_new(TLS_server_method()) : NULL;
+    if (!context) {
+        wrong(reason_r, "can't make a TLS context: %s", tls ? library_words() : "no memory");
+        free(tls);
+        return NULL;
+    }
+    tls->context = context;
+    atomic_init(&tls->holders, 1);
+    if (!set_up(context, config, reason_r) || !load_certificate(context, config->cert, reason_r) ||
+        !load_key(context, config->key ? config->key : config->cert, config->cert, reason_r) ||
+        (config->ca && !load_ca(context, config->ca, reason_r)))
+        tls_free(&tls);
+    ERR_clear_error();
+    return tls;
+}

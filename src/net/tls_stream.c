@@ -1,0 +1,286 @@
+/*
+ * tls_stream.c - TLS on a socket (see tls_stream.h).
+ *
+ * The library reads and writes through a BIO of ours, which never raises SIGPIPE, keeps the errno,
+ * and bounds how often it receives in one call: a peer can send endlessly many records that bring
+ * no byte of the protocol (updates of keys), and each call must come to an end. What is left then
+ * makes the descriptor ready again.
+ *
+ * The library's queue of errors is the thread's and must be empty before a call whose failure is to
+ * be told; so it is emptied after every failure.
+ */
+#include "net/tls_stream.h"
+
+#include "net/tls_context.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* In one call. The library asks for what is left of its buffer of 16 KiB each time. */
+#define READ_RECEIVES      2
+#define HANDSHAKE_RECEIVES 4
+
+struct tls_stream {
+    SSL *ssl;
+    struct tls *tls;
+    int fd;
+    int error;         /* errno of what failed on the socket; 0: nothing did */
+    ssize_t read_over; /* what every further read answers; STREAM_AGAIN: it isn't over */
+    ssize_t broken;    /* why nothing can be done any more; 0: it isn't broken */
+    uint8_t receives;  /* how many more there may be in this call */
+    bool ended;        /* the socket's end was read */
+    bool shaken;       /* the handshake is done */
+    bool writing;      /* a write is unfinished: the library wants it again first */
+    bool said_goodbye;
+};
+
+/* ---- the socket as the library sees it ----------------------------------------------------- */
+
+static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
+{
+    struct tls_stream *s = BIO_get_data(bio);
+    ssize_t n;
+    BIO_clear_retry_flags(bio);
+    if (s->receives == 0) {
+        BIO_set_retry_read(bio);
+        return 0;
+    }
+    s->receives--;
+    do {
+        n = recv(s->fd, to, room, 0);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0) {
+        *got_r = (size_t)n;
+        return 1;
+    }
+    if (n == 0)
+        s->ended = true;
+    else if (stream_failure(errno) == STREAM_AGAIN)
+        BIO_set_retry_read(bio);
+    else
+        s->error = errno;
+    return 0;
+}
+
+static int transmit(BIO *bio, const char *from, size_t len, size_t *sent_r)
+{
+    struct tls_stream *s = BIO_get_data(bio);
+    ssize_t n;
+    BIO_clear_retry_flags(bio);
+    do {
+        n = send(s->fd, from, len, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0) {
+        *sent_r = (size_t)n;
+        return 1;
+    }
+    if (n == 0 || stream_failure(errno) == STREAM_AGAIN)
+        BIO_set_retry_write(bio);
+    else
+        s->error = errno;
+    return 0;
+}
+
+static long control(BIO *bio, int what, long number, void *pointer)
+{
+    (void)number;
+    (void)pointer;
+    const struct tls_stream *s = BIO_get_data(bio);
+    switch (what) {
+    case BIO_CTRL_FLUSH:
+        return 1;
+    case BIO_CTRL_EOF:
+        return s->ended;
+    default:
+        return 0;
+    }
+}
+
+static BIO_METHOD *method; /* the process's; NULL: no memory */
+
+static void make_method(void)
+{
+    method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "counterd socket");
+    if (method &&
+        (BIO_meth_set_read_ex(method, receive) != 1 ||
+         BIO_meth_set_write_ex(method, transmit) != 1 || BIO_meth_set_ctrl(method, control) != 1)) {
+        BIO_meth_free(method);
+        method = NULL;
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+struct tls_stream *tls_stream_new(struct tls *tls, int fd)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    CHECK(pthread_once(&once, make_method) == 0);
+    struct tls_stream *s = calloc(1, sizeof(*s));
+    SSL *ssl = s && method ? SSL_new(tls->context) : NULL;
+    BIO *bio = ssl ? BIO_new(method) : NULL;
+    if (!bio) {
+        SSL_free(ssl);
+        free(s);
+        ERR_clear_error();
+        return NULL;
+    }
+    *s =
+        (struct tls_stream){.ssl = ssl, .tls = tls_share(tls), .fd = fd, .read_over = STREAM_AGAIN};
+    BIO_set_data(bio, s);
+    SSL_set_bio(ssl, bio, bio);
+    SSL_set_accept_state(ssl);
+    return s;
+}
+
+/* After an unfinished write the library would mix the two up; after a failure nobody listens. */
+void tls_stream_finish(struct tls_stream *s)
+{
+    if (!s->shaken || s->broken || s->writing || s->said_goodbye)
+        return;
+    s->said_goodbye = true;
+    (void)SSL_shutdown(s->ssl);
+    ERR_clear_error();
+}
+
+void tls_stream_free(struct tls_stream **s)
+{
+    struct tls_stream *t = *s;
+    if (!t)
+        return;
+    *s = NULL;
+    tls_stream_finish(t);
+    SSL_free(t->ssl);
+    tls_free(&t->tls);
+    free(t);
+}
+
+/* ---- what failed --------------------------------------------------------------------------- */
+
+/* What a call that answered `ret` means, in a direction that waits as `reading` says. */
+static ssize_t failure(struct tls_stream *s, int ret, bool reading)
+{
+    ssize_t answer = STREAM_ERROR;
+    switch (SSL_get_error(s->ssl, ret)) {
+    case SSL_ERROR_WANT_READ:
+        return reading ? STREAM_AGAIN : STREAM_CROSSED;
+    case SSL_ERROR_WANT_WRITE:
+        return reading ? STREAM_CROSSED : STREAM_AGAIN;
+    case SSL_ERROR_ZERO_RETURN:
+        answer = reading ? STREAM_END : STREAM_RESET;
+        break;
+    case SSL_ERROR_SYSCALL:
+        if (s->error)
+            answer = stream_failure(s->error);
+        else if (s->ended)
+            answer = reading ? STREAM_END : STREAM_RESET;
+        break;
+    default:
+        break;
+    }
+    ERR_clear_error();
+    if (answer == STREAM_AGAIN)
+        answer = STREAM_ERROR;
+    if (answer != STREAM_END)
+        s->broken = answer;
+    return answer;
+}
+
+/* Why a handshake failed, in words. */
+static const char *words_for(const struct tls_stream *s)
+{
+    unsigned long code = ERR_peek_error();
+    long verdict = SSL_get_verify_result(s->ssl);
+    if (s->error)
+        return strerrordesc_np(s->error);
+    if (s->ended)
+        return "the client closed the connection";
+    if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
+        ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
+        return X509_verify_cert_error_string(verdict);
+    const char *words = ERR_reason_error_string(code);
+    return words ? words : "unknown error";
+}
+
+ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
+{
+    s->receives = HANDSHAKE_RECEIVES;
+    int ret = SSL_accept(s->ssl);
+    if (ret == 1) {
+        s->shaken = true;
+        return 1;
+    }
+    const char *why = words_for(s); /* the queue is emptied now */
+    ssize_t n = failure(s, ret, true);
+    if (n != STREAM_AGAIN && n != STREAM_CROSSED) {
+        if (!s->broken)
+            s->broken = STREAM_RESET;
+        *why_r = why;
+    }
+    return n;
+}
+
+/* ---- bytes --------------------------------------------------------------------------------- */
+
+/* What a peer still sends whose handshake failed, as it comes. */
+static ssize_t read_raw(const struct tls_stream *s, void *to, size_t room)
+{
+    ssize_t n;
+    do {
+        n = recv(s->fd, to, room, 0);
+    } while (n < 0 && errno == EINTR);
+    return n < 0 ? stream_failure(errno) : n;
+}
+
+ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
+{
+    if (s->read_over != STREAM_AGAIN)
+        return s->read_over;
+    if (s->broken)
+        return s->shaken ? s->broken : read_raw(s, to, room);
+    size_t total = 0;
+    s->receives = READ_RECEIVES;
+    do {
+        size_t n = 0;
+        int ret = SSL_read_ex(s->ssl, (char *)to + total, room - total, &n);
+        if (ret != 1) {
+            ssize_t why = failure(s, ret, true);
+            if (why != STREAM_AGAIN && why != STREAM_CROSSED)
+                s->read_over = why; /* said next time, if there is something to give first */
+            return total ? (ssize_t)total : why;
+        }
+        total += n;
+    } while (total < room && SSL_has_pending(s->ssl));
+    return (ssize_t)total;
+}
+
+bool tls_stream_has_more(const struct tls_stream *s)
+{
+    return s->read_over != STREAM_AGAIN || (!s->broken && SSL_has_pending(s->ssl));
+}
+
+ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count)
+{
+    if (s->broken)
+        return s->broken;
+    size_t total = 0;
+    s->receives = READ_RECEIVES;
+    for (int i = 0; i < count; i++) {
+        for (size_t done = 0; done < pieces[i].iov_len;) {
+            size_t n = 0;
+            int ret = SSL_write_ex(s->ssl, (const char *)pieces[i].iov_base + done,
+                                   pieces[i].iov_len - done, &n);
+            s->writing = ret != 1;
+            if (ret != 1) {
+                ssize_t why = failure(s, ret, false);
+                return total ? (ssize_t)total : why;
+            }
+            done += n;
+            total += n;
+        }
+    }
+    return (ssize_t)total;
+}

@@ -1,0 +1,23 @@
+/*
+ * tls_stream.h - TLS on a socket, for stream.c: its functions are stream.h's, which say more.
+ */
+#ifndef NET_TLS_STREAM_H
+#define NET_TLS_STREAM_H
+
+#include "net/stream.h"
+
+struct tls_stream;
+
+/* The server's side of TLS on `fd`, which stays the caller's. NULL: no memory. */
+struct tls_stream *tls_stream_new(struct tls *tls, int fd) MUST_USE;
+/* Says goodbye to the peer where that does not wait, frees *s and nulls it. NULL is harmless. */
+void tls_stream_free(struct tls_stream **s);
+
+ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r) MUST_USE;
+ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room) MUST_USE;
+bool tls_stream_has_more(const struct tls_stream *s);
+ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count) MUST_USE;
+/* Sends close_notify, unless a write is unfinished. */
+void tls_stream_finish(struct tls_stream *s);
+
+#endif

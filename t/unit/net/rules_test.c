@@ -1,0 +1,849 @@
+/*
+ * rules_test.c - rules that change while workers run, who is let in by them, and what operators see
+ * of connections.
+ */
+#include "net/rules.h"
+
+#include "t/unit/net/secure.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+/* ---- helpers ------------------------------------------------------------------------------- */
+
+static in_port_t port_of(const struct listener *l)
+{
+    struct sockaddr_in in;
+    socklen_t len = sizeof(in);
+    ck_assert(getsockname(l->fd, (struct sockaddr *)&in, &len) == 0);
+    return ntohs(in.sin_port);
+}
+
+/* Has a server that does not run yet listen on 127.0.0.1, or on all addresses of both families. */
+static void listen_there(struct toy_server *s, bool everywhere, bool tls)
+{
+    struct sockaddr_in in = loopback(0);
+    if (everywhere) {
+        /* What others make may take both families, which what we make does not. */
+        struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+        int off = 0, fd = socket(AF_INET6, SOCK_STREAM, 0);
+        ck_assert(fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
+                  bind(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0 && listen(fd, 100) == 0);
+        ck_assert(listener_adopt(&s->listener, &s->protocol, fd, tls));
+    } else {
+        ck_assert(
+            listener_open(&s->listener, &s->protocol, (struct sockaddr *)&in, sizeof(in), tls));
+    }
+    for (unsigned i = 0; i < s->server.count; i++) {
+        s->acceptors[i] = acceptor_new(s->server.workers[i], &s->listener, 1);
+        ck_assert(s->acceptors[i] != NULL);
+    }
+}
+
+/* A client that comes from an address of this machine (127.x.y.z). */
+static int connect_from(const struct toy_server *s, const char *from)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET}, to = loopback(port_of(&s->listener));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert(fd >= 0 && inet_pton(AF_INET, from, &in.sin_addr) == 1);
+    ck_assert(bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0 &&
+              connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    return fd;
+}
+
+/* One from ::1; -1: this machine has none. */
+static int connect_v6(const struct toy_server *s)
+{
+    struct sockaddr_in6 to = {.sin6_family = AF_INET6,
+                              .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+                              .sin6_port = htons(port_of(&s->listener))};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
+        return -1;
+    return fd;
+}
+
+static void expect_served(int fd)
+{
+    send_text(fd, "ein\n");
+    expect(fd, "in\n");
+}
+
+/* Closed without a word, and with a reset where it has sent something. */
+static void expect_turned_away(int fd)
+{
+    char byte;
+    ck_assert_int_le(receive(fd, &byte, 1), 0);
+    close(fd);
+}
+
+static void set_rules(struct toy_server *s, struct server_limits limits, const char *networks)
+{
+    struct access_network list[8];
+    size_t count = 0;
+    for (const char *at = networks; *at;) {
+        size_t len = strcspn(at, " ");
+        ck_assert(access_parse(at, len, &list[count++]));
+        at += len + (at[len] != '\0');
+    }
+    struct rules_config config = {.limits = limits, .allow = list, .allow_count = count};
+    struct rules *rules = rules_new(&config);
+    ck_assert(rules != NULL);
+    server_set_rules(&s->server, rules);
+}
+
+static void nothing(struct worker *worker, void *arg)
+{
+    (void)worker;
+    (void)arg;
+}
+
+/* Waits until all workers have the newest rules: letters arrive in order. */
+static void settle_rules(struct toy_server *s)
+{
+    for (unsigned i = 0; i < s->server.count; i++)
+        in_worker(s, i, nothing, NULL);
+}
+
+/* ---- who is let in --------------------------------------------------------------------------- */
+
+TEST(addresses_not_allowed_are_closed_at_once_and_counted)
+{
+    struct toy_server s;
+    toy_make(&s, 2, toy_limits());
+    listen_there(&s, false, false);
+    set_rules(&s, toy_limits(), "127.0.0.2 127.1.0.0/16");
+    toy_run(&s);
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    int second = connect_from(&s, "127.0.0.2"), network = connect_from(&s, "127.1.2.3");
+    expect_served(second);
+    expect_served(network);
+    expect_turned_away(connect_from(&s, "127.2.0.1"));
+    WAIT_UNTIL(toy_closed(&s, CLOSE_DENIED) == 2);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 2);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 2);
+    /* Those that are here stay when they would not be let in any more. */
+    set_rules(&s, toy_limits(), "10.0.0.0/8");
+    settle_rules(&s);
+    expect_served(second);
+    expect_turned_away(connect_from(&s, "127.0.0.2"));
+    set_rules(&s, toy_limits(), "");
+    settle_rules(&s);
+    int third = connect_from(&s, "127.0.0.3");
+    expect_served(third);
+    close(second);
+    close(network);
+    close(third);
+    toy_stop(&s);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_DENIED), 3);
+}
+END_TEST
+
+TEST(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4)
+{
+    struct toy_server s;
+    toy_make(&s, 1, toy_limits());
+    listen_there(&s, true, false);
+    set_rules(&s, toy_limits(), "127.0.0.2");
+    toy_run(&s);
+    int good = connect_from(&s, "127.0.0.2");
+    expect_served(good);
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    int six = connect_v6(&s);
+    if (six >= 0)
+        expect_turned_away(six);
+    set_rules(&s, toy_limits(), "::1");
+    settle_rules(&s);
+    expect_turned_away(connect_from(&s, "127.0.0.2"));
+    six = connect_v6(&s);
+    if (six >= 0) {
+        expect_served(six);
+        close(six);
+    }
+    close(good);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(clients_of_unix_sockets_are_always_let_in)
+{
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    char name[64];
+    limits.per_source = 1;
+    snprintf(name, sizeof(name), "@counterd-rules-%ld", (long)getpid());
+    toy_make(&s, 1, limits);
+    ck_assert(listener_open_unix(&s.listener, &s.protocol, name, 0600));
+    s.acceptors[0] = acceptor_new(s.server.workers[0], &s.listener, 1);
+    ck_assert(s.acceptors[0] != NULL);
+    set_rules(&s, limits, "10.0.0.0/8");
+    toy_run(&s);
+    int clients[5];
+    for (int i = 0; i < 5; i++) {
+        struct sockaddr_un sa = {.sun_family = AF_UNIX};
+        memcpy(sa.sun_path + 1, name + 1, strlen(name) - 1);
+        clients[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+        ck_assert(connect(clients[i], (struct sockaddr *)&sa,
+                          (socklen_t)(sizeof(sa_family_t) + strlen(name))) == 0);
+        expect_served(clients[i]);
+    }
+    for (int i = 0; i < 5; i++)
+        close(clients[i]);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(connections_of_one_address_are_limited_over_all_workers)
+{
+    enum { LIMIT = 6, OTHERS = 20 };
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.per_source = LIMIT;
+    toy_make(&s, 4, limits);
+    listen_there(&s, false, false);
+    toy_run(&s);
+    int clients[LIMIT], others[OTHERS];
+    for (int i = 0; i < LIMIT; i++) {
+        clients[i] = connect_from(&s, "127.0.0.1");
+        expect_served(clients[i]);
+    }
+    for (unsigned i = 0; i < 20; i++) {
+        expect_turned_away(connect_from(&s, "127.0.0.1"));
+        WAIT_UNTIL(toy_closed(&s, CLOSE_SOURCE) == i + 1);
+    }
+    for (int i = 0; i < OTHERS; i++) { /* each has its own number */
+        char from[32];
+        snprintf(from, sizeof(from), "127.0.1.%d", i / 2);
+        others[i] = connect_from(&s, from);
+        expect_served(others[i]);
+    }
+    ck_assert_uint_eq(sources_count(&s.server.sources), 1 + OTHERS / 2);
+    /* One goes, one comes. */
+    close(clients[0]);
+    WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT + OTHERS - 1);
+    clients[0] = connect_from(&s, "127.0.0.1");
+    expect_served(clients[0]);
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    for (int i = 0; i < OTHERS; i++)
+        close(others[i]);
+    WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT);
+    ck_assert_uint_eq(sources_count(&s.server.sources), 1);
+    /* Without a limit nobody is counted, and those from then are not counted later. */
+    limits.per_source = 0;
+    set_rules(&s, limits, "");
+    settle_rules(&s);
+    for (int i = 0; i < OTHERS; i++) {
+        others[i] = connect_from(&s, "127.0.0.1");
+        expect_served(others[i]);
+    }
+    limits.per_source = LIMIT + 1;
+    set_rules(&s, limits, "");
+    settle_rules(&s);
+    int one_more = connect_from(&s, "127.0.0.1");
+    expect_served(one_more);
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    for (int i = 0; i < LIMIT; i++)
+        close(clients[i]);
+    for (int i = 0; i < OTHERS; i++)
+        close(others[i]);
+    close(one_more);
+    toy_stop(&s); /* which looks that no address is left */
+}
+END_TEST
+
+/* A connection that is refused for another reason is not counted for its address. */
+TEST(refused_connections_do_not_count_for_their_address)
+{
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.per_source = 3;
+    toy_make(&s, 1, limits);
+    atomic_store(&s.protocol.max_connections, 2);
+    listen_there(&s, false, false);
+    toy_run(&s);
+    int first = connect_from(&s, "127.0.0.1"), second = connect_from(&s, "127.0.0.1");
+    expect_served(first);
+    expect_served(second);
+    for (int i = 0; i < 10; i++)
+        expect_turned_away(connect_from(&s, "127.0.0.1"));
+    WAIT_UNTIL(toy_closed(&s, CLOSE_REFUSED) == 10);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_SOURCE), 0);
+    atomic_store(&s.protocol.max_connections, 10); /* at any time */
+    int third = connect_from(&s, "127.0.0.1");
+    expect_served(third);
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    WAIT_UNTIL(toy_closed(&s, CLOSE_SOURCE) == 1);
+    close(first);
+    close(second);
+    close(third);
+    toy_stop(&s);
+}
+END_TEST
+
+/* Also one that is turned away because of its handshake. */
+TEST(source_is_free_again_after_a_failed_handshake)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.per_source = 1;
+    limits.handshakes = 1;
+    toy_make(&s, 1, limits);
+    s.secure = true;
+    listen_there(&s, false, true);
+    secure_rules(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    toy_run(&s);
+    int idle = connect_from(&s, "127.0.0.9");
+    WAIT_UNTIL(atomic_load(&s.server.handshakes) == 1);
+    for (unsigned i = 0; i < 10; i++) {
+        expect_turned_away(connect_from(&s, "127.0.0.1"));
+        WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == i + 1);
+    }
+    ck_assert_uint_eq(sources_count(&s.server.sources), 1);
+    close(idle);
+    WAIT_UNTIL(atomic_load(&s.server.handshakes) == 0);
+    struct secure_client c = client_new(connect_from(&s, "127.0.0.1"), TLS1_3_VERSION);
+    ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+    client_send(&c, "ein\n");
+    client_expect(&c, "in\n");
+    expect_turned_away(connect_from(&s, "127.0.0.1"));
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- rules that change ------------------------------------------------------------------------
+ */
+
+TEST(new_limits_hold_for_what_begins_then)
+{
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    toy_start(&s, 1, limits);
+    int slow = connect_local(&s, 0), later = connect_local(&s, 0);
+    send_text(slow, "ebegun");
+    wait_taken(slow);
+    in_worker(&s, 0, nothing, NULL);
+    limits.request_timeout_ns = 50 * NS_PER_MS;
+    set_rules(&s, limits, "");
+    settle_rules(&s);
+    send_text(later, "ebegun");
+    expect_end(later);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
+    send_text(slow, " and ended\n"); /* it has the time it had */
+    expect(slow, "begun and ended\n");
+    /* The output's limit counts at once. */
+    limits.output_buffer = 16 * 1024;
+    set_rules(&s, limits, "");
+    settle_rules(&s);
+    send_text(slow, "d1000000\n");
+    int other = connect_local(&s, 0);
+    send_text(other, "d1000000\n");
+    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 8 * 1024);
+    ck_assert_uint_lt(atomic_load(&s.toy.queued_max), 16 * 1024);
+    close(slow);
+    close(later);
+    close(other);
+    toy_stop(&s);
+}
+END_TEST
+
+struct talker {
+    struct toy_server *server;
+    pthread_t thread;
+    _Atomic bool over;
+    unsigned number;
+    unsigned rounds;
+};
+
+/* Connects, asks, gets big answers, and leaves, again and again. */
+static void *talk(void *arg)
+{
+    struct talker *t = arg;
+    while (!atomic_load(&t->over)) {
+        char from[32];
+        snprintf(from, sizeof(from), "127.0.0.%u", t->number + 1);
+        int fd = connect_from(t->server, from);
+        const char *requests = "ehi\nb40000\nd500\neunfinished";
+        (void)!send(fd, requests, strlen(requests), MSG_NOSIGNAL);
+        char bytes[4096];
+        size_t got = 0;
+        while (got < 40000) { /* it may be turned away, or cut off */
+            ssize_t n = receive(fd, bytes, sizeof(bytes));
+            if (n <= 0)
+                break;
+            got += (size_t)n;
+        }
+        close(fd);
+        t->rounds++;
+    }
+    return NULL;
+}
+
+TEST(rules_are_swapped_thousands_of_times_under_load)
+{
+    enum { TALKERS = 4, SWAPS = 3000 };
+    static const char *const networks[] = {"", "127.0.0.0/8", "127.0.0.2 127.0.0.3", "::1"};
+    struct toy_server s;
+    struct talker talkers[TALKERS];
+    toy_make(&s, 3, toy_limits());
+    listen_there(&s, false, false);
+    toy_run(&s);
+    for (unsigned i = 0; i < TALKERS; i++) {
+        talkers[i] = (struct talker){.server = &s, .number = i};
+        ck_assert(pthread_create(&talkers[i].thread, NULL, talk, &talkers[i]) == 0);
+    }
+    for (unsigned i = 0; i < SWAPS; i++) {
+        struct server_limits limits = toy_limits();
+        limits.output_buffer = i % 3 ? 16 * 1024 : 256 * 1024;
+        limits.per_source = i % 5;
+        limits.request_timeout_ns = i % 7 ? 1000 * NS_PER_S : NS_PER_MS;
+        set_rules(&s, limits, networks[i / 16 % 4]);
+        if (i % 16 == 0)
+            pause_ns(NS_PER_MS);
+    }
+    set_rules(&s, toy_limits(), "");
+    settle_rules(&s);
+    for (unsigned i = 0; i < TALKERS; i++) {
+        atomic_store(&talkers[i].over, true);
+        ck_assert(pthread_join(talkers[i].thread, NULL) == 0);
+        ck_assert_uint_gt(talkers[i].rounds, 0);
+    }
+    int client = connect_from(&s, "127.0.0.1");
+    expect_served(client);
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(rules_set_before_workers_start_or_after_they_are_told_to_stop)
+{
+    struct toy_server s;
+    toy_make(&s, 2, toy_limits());
+    for (int i = 0; i < 5; i++)
+        set_rules(&s, toy_limits(), "10.0.0.0/8");
+    toy_run(&s);
+    for (unsigned i = 0; i < 2; i++)
+        worker_stop(s.server.workers[i]);
+    for (int i = 0; i < 5; i++)
+        set_rules(&s, toy_limits(), "10.0.0.0/8"); /* read now, or when they are drained */
+    for (unsigned i = 0; i < 2; i++)
+        worker_join(s.server.workers[i]);
+    for (unsigned i = 0; i < 2; i++)
+        worker_drain(s.server.workers[i]);
+    toy_free(&s);
+}
+END_TEST
+
+TEST(rules_that_no_server_got_are_freed)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct rules_config config = {.limits = toy_limits(),
+                                  .tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2)};
+    struct rules *rules = rules_new(&config);
+    ck_assert(rules != NULL);
+    rules_free(&rules);
+    ck_assert(rules == NULL);
+    rules_free(&rules);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- inspection ------------------------------------------------------------------------------ */
+
+static void add_number(struct worker *worker, void *arg)
+{
+    *(unsigned *)arg += worker_number(worker) + 1;
+}
+
+static void *ask_often(void *arg)
+{
+    struct toy_server *s = arg;
+    unsigned sum = 0;
+    for (unsigned i = 0; i < 500; i++)
+        worker_ask(s->server.workers[i % s->server.count], add_number, &sum);
+    CHECK(sum == 750);
+    return NULL;
+}
+
+TEST(workers_are_asked_from_many_threads_while_they_serve)
+{
+    enum { ASKERS = 3 };
+    struct toy_server s;
+    pthread_t threads[ASKERS];
+    toy_start(&s, 2, toy_limits());
+    int client = connect_local(&s, 0);
+    for (int i = 0; i < ASKERS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, ask_often, &s) == 0);
+    for (int i = 0; i < 200; i++)
+        expect_served(client);
+    for (int i = 0; i < ASKERS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+struct look {
+    struct conn_info infos[16];
+    unsigned count;
+};
+
+static void look_at_any(struct worker *worker, void *arg)
+{
+    struct look *look = arg;
+    look->count = 0;
+    for (uint32_t i = 0; i < worker_slots(worker); i++) {
+        struct conn *conn = worker_conn_at(worker, i);
+        if (conn && look->count < ARRAY_SIZE(look->infos))
+            conn_describe(conn, &look->infos[look->count++]);
+    }
+}
+
+/* All are open, and found by each of their names; what names none is not found. */
+static void look_at_all(struct worker *worker, void *arg)
+{
+    look_at_any(worker, arg);
+    for (uint32_t i = 0; i < worker_slots(worker); i++) {
+        struct conn *conn = worker_conn_at(worker, i);
+        CHECK(!conn || conn_by_id(worker, conn_id(conn)) == conn);
+        CHECK(!conn || conn_by_tag(worker, conn_tag(conn)) == conn);
+        CHECK(!conn || conn_find(worker, conn_tag(conn)) == conn);
+        CHECK(!conn || !conn_find(worker, conn_tag(conn) + 1));
+        CHECK(!conn || conn_id_worker(conn_id(conn)) == worker_number(worker));
+    }
+    CHECK(!worker_conn_at(worker, worker_slots(worker)));
+    CHECK(!conn_by_id(worker, 0));
+    CHECK(!conn_by_id(worker, worker_slots(worker) + 1 + (worker_number(worker) << 24)));
+    CHECK(!conn_by_id(worker, 1 + ((worker_number(worker) + 1) << 24)));
+}
+
+static void describe_toy(struct conn *conn, struct conn_info *info)
+{
+    const struct toy_session *session = conn_session(conn);
+    CHECK(session->open);
+    info->holds = 3;
+    info->waits = 1;
+}
+
+TEST(connections_are_described)
+{
+    struct toy_server s;
+    struct look look;
+    toy_make(&s, 2, toy_limits());
+    s.protocol.describe = describe_toy;
+    listen_there(&s, true, false);
+    struct moment before = clock_now();
+    toy_run(&s);
+    int local, plain = connect_from(&s, "127.0.0.7"), six = connect_v6(&s);
+    expect_served(plain);
+    if (six >= 0)
+        expect_served(six);
+    int fd = local_pair(SOCK_STREAM, &local);
+    struct toy_opening opening = {.protocol = &s.protocol, .fd = fd, .transport = TRANSPORT_UNIX};
+    in_worker(&s, 1, toy_open_there, &opening);
+    send_text(local, "b1000000\n");
+    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 1000000);
+    char expected[3][CONN_PEER_TEXT];
+    struct sockaddr_storage sa;
+    socklen_t len = sizeof(sa);
+    ck_assert(getsockname(plain, (struct sockaddr *)&sa, &len) == 0);
+    snprintf(expected[0], CONN_PEER_TEXT, "127.0.0.7:%u",
+             ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port));
+    snprintf(expected[1], CONN_PEER_TEXT, "unix pid %ld uid %lu", (long)getpid(),
+             (unsigned long)getuid());
+    expected[2][0] = '\0';
+    if (six >= 0) {
+        len = sizeof(sa);
+        ck_assert(getsockname(six, (struct sockaddr *)&sa, &len) == 0);
+        snprintf(expected[2], CONN_PEER_TEXT, "[::1]:%u",
+                 ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port));
+    }
+    unsigned found = 0;
+    for (unsigned w = 0; w < 2; w++) {
+        in_worker(&s, w, look_at_all, &look);
+        for (unsigned i = 0; i < look.count; i++) {
+            const struct conn_info *info = &look.infos[i];
+            bool is_local = strcmp(info->peer, expected[1]) == 0;
+            ck_assert_msg(is_local || strcmp(info->peer, expected[0]) == 0 ||
+                              strcmp(info->peer, expected[2]) == 0,
+                          "%s", info->peer);
+            ck_assert_int_eq(info->transport, is_local ? TRANSPORT_UNIX : TRANSPORT_TCP);
+            ck_assert_ptr_eq(info->protocol, &s.protocol);
+            ck_assert_uint_eq(conn_tag_worker(info->tag), w);
+            ck_assert_int_ge(info->opened_ns, before.mono_ns - (INT64_C(1) << 24));
+            ck_assert_int_le(info->opened_ns, clock_mono_ns());
+            ck_assert((info->queued > 0) == is_local);
+            ck_assert_uint_eq(info->holds, 3);
+            ck_assert_uint_eq(info->waits, 1);
+            found++;
+        }
+    }
+    ck_assert_uint_eq(found, 2 + (six >= 0));
+    close(plain);
+    close(local);
+    if (six >= 0)
+        close(six);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(handshaking_connections_are_described_without_their_protocol)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct look look;
+    toy_make(&s, 1, toy_limits());
+    s.protocol.describe = describe_toy;
+    s.secure = true;
+    secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    toy_run(&s);
+    int silent;
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
+    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&c, "ein\n");
+    client_expect(&c, "in\n");
+    in_worker(&s, 0, look_at_any, &look);
+    ck_assert_uint_eq(look.count, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(look.infos[i].transport, TRANSPORT_TLS);
+        ck_assert_uint_eq(look.infos[i].holds, i == 0 ? 0 : 3);
+        ck_assert_int_eq(strncmp(look.infos[i].peer, "unix pid ", 9), 0);
+    }
+    client_free(&c);
+    close(silent);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(tags_as_text)
+{
+    static const char *const bad[] = {
+        "",
+        ".",
+        "0",
+        "0.1",
+        "0.1.",
+        "0.1.2.",
+        "0.1.2.3",
+        "00.1.2",
+        "0.01.2",
+        "0.1.02",
+        "256.1.2",
+        "0.16777216.2",
+        "0.1.4294967296",
+        "+0.1.2",
+        " 0.1.2",
+        "0.1.2 ",
+        "0.-1.2",
+        "0,1,2",
+        "a.b.c",
+        "0..2",
+        ".1.2",
+        "0.1.2\n",
+        "0x0.1.2",
+        "0.1.99999999999999999999999999",
+    };
+    static const struct {
+        uint64_t tag;
+        const char *text;
+    } good[] = {
+        {0, "0.0.0"},
+        {UINT64_C(0xff) << 56 | UINT64_C(0xffffff) << 32 | 0xffffffff, "255.16777215.4294967295"},
+        {UINT64_C(1) << 56 | UINT64_C(12) << 32 | 3, "1.12.3"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        char text[CONN_TAG_TEXT];
+        uint64_t tag = 77;
+        conn_tag_text(good[i].tag, text);
+        ck_assert_str_eq(text, good[i].text);
+        ck_assert(conn_tag_parse(text, &tag));
+        ck_assert_uint_eq(tag, good[i].tag);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        uint64_t tag = 77;
+        ck_assert_msg(!conn_tag_parse(bad[i], &tag), "%s", bad[i]);
+        ck_assert_uint_eq(tag, 77);
+    }
+}
+END_TEST
+
+TEST(words_of_transports_and_reasons)
+{
+    ck_assert_str_eq(transport_word(TRANSPORT_TCP), "tcp");
+    ck_assert_str_eq(transport_word(TRANSPORT_TLS), "tls");
+    ck_assert_str_eq(transport_word(TRANSPORT_UNIX), "unix");
+    ck_assert_str_eq(close_reason_word(CLOSE_KILLED), "killed");
+    ck_assert_str_eq(close_reason_word(CLOSE_DENIED), "denied");
+    ck_assert_str_eq(close_reason_word(CLOSE_SOURCE), "per_source");
+    ck_assert_str_eq(close_reason_word(CLOSE_HANDSHAKE), "handshake");
+}
+END_TEST
+
+TEST(traffic_is_measured_for_each_worker)
+{
+    enum { REQUESTS = 300 };
+    static struct traffic traffic[2];
+    struct toy_server s;
+    struct histogram_sum sum = {0};
+    toy_make(&s, 2, toy_limits());
+    s.protocol.traffic = traffic;
+    toy_run(&s);
+    int client = connect_local(&s, 1);
+    for (int i = 0; i < REQUESTS / 2; i++) {
+        send_text(client, "eab\necd\n"); /* 8 bytes, 6 bytes in return */
+        expect(client, "ab\ncd\n");
+    }
+    send_text(client, "eunfinished"); /* is read, and no request */
+    wait_taken(client);
+    in_worker(&s, 1, nothing, NULL);
+    ck_assert_uint_eq(tally_get(&traffic[1].requests), REQUESTS);
+    ck_assert_uint_eq(tally_get(&traffic[1].received), REQUESTS * 4 + 11);
+    ck_assert_uint_eq(tally_get(&traffic[1].sent), REQUESTS * 3);
+    histogram_sum_up(&sum, &traffic[1].answers);
+    ck_assert_uint_eq(histogram_sum_count(&sum), REQUESTS);
+    ck_assert_uint_gt(sum.sum_ns, 0);
+    ck_assert_uint_eq(traffic[1].unanswered, 0);
+    /* The last request of a connection, and one whose answer goes on, count as well. */
+    send_text(client, "\nd1000\n");
+    expect(client, "unfinished\n0\n1\n");
+    int last = connect_local(&s, 1);
+    send_text(last, "f\n");
+    expect(last, "bye\n");
+    expect_end(last);
+    in_worker(&s, 1, nothing, NULL);
+    ck_assert_uint_eq(tally_get(&traffic[1].requests), REQUESTS + 3);
+    ck_assert_uint_eq(tally_get(&traffic[0].requests), 0);
+    ck_assert_uint_eq(tally_get(&traffic[0].received), 0);
+    ck_assert_uint_eq(tally_get(&traffic[0].sent), 0);
+    close(client);
+    close(last);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(traffic_of_tls_is_that_of_its_protocol)
+{
+    static struct traffic traffic[1];
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    toy_make(&s, 1, toy_limits());
+    s.secure = true;
+    s.protocol.traffic = traffic;
+    secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    toy_run(&s);
+    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&c, "eab\n");
+    client_expect(&c, "ab\n");
+    in_worker(&s, 0, nothing, NULL);
+    ck_assert_uint_eq(tally_get(&traffic[0].received), 4);
+    ck_assert_uint_eq(tally_get(&traffic[0].sent), 3);
+    ck_assert_uint_eq(tally_get(&traffic[0].requests), 1);
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+static void work(struct worker *worker, void *arg)
+{
+    (void)worker;
+    int64_t until_ns = clock_mono_ns() + *(int64_t *)arg;
+    while (clock_mono_ns() < until_ns)
+        continue;
+}
+
+TEST(time_at_work_is_known_and_waiting_is_none)
+{
+    struct toy_server s;
+    toy_make(&s, 2, toy_limits());
+    ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
+    toy_run(&s);
+    int64_t work_ns = 50 * NS_PER_MS;
+    int64_t began_ns = clock_mono_ns();
+    in_worker(&s, 0, work, &work_ns);
+    in_worker(&s, 0, nothing, NULL); /* the wake-up before is over */
+    uint64_t busy_ns = worker_busy_ns(s.server.workers[0]);
+    ck_assert_uint_ge(busy_ns, (uint64_t)work_ns);
+    ck_assert_uint_le(busy_ns, (uint64_t)(clock_mono_ns() - began_ns));
+    ck_assert_uint_gt(worker_cpu_ns(s.server.workers[0]), 0);
+    pause_ns(20 * NS_PER_MS); /* in which nobody works */
+    in_worker(&s, 1, nothing, NULL);
+    ck_assert_uint_le(worker_busy_ns(s.server.workers[1]),
+                      (uint64_t)(clock_mono_ns() - began_ns) - (uint64_t)work_ns);
+    toy_end(&s);
+    ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
+    toy_free(&s);
+}
+END_TEST
+
+/* ---- out of descriptors, with TLS --------------------------------------------------------------
+ */
+
+TEST(without_descriptors_tls_clients_wait_and_are_served_later)
+{
+    enum { DESCRIPTORS = 120, WAITING = 8 };
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct rlimit limit;
+    toy_make(&s, 1, toy_limits());
+    s.secure = true;
+    listen_there(&s, false, true);
+    secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client clients[WAITING];
+    for (int i = 0; i < WAITING; i++)
+        clients[i] = client_new(connect_from(&s, "127.0.0.1"), TLS1_3_VERSION);
+    ck_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = DESCRIPTORS;
+    ck_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int fds[DESCRIPTORS + 1], count = 0;
+    while ((fds[count] = dup(0)) >= 0)
+        count++;
+    toy_run(&s);
+    WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= 2);
+    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
+    while (count > 0)
+        close(fds[--count]);
+    for (int i = 0; i < WAITING; i++) {
+        ck_assert_int_eq(SSL_do_handshake(clients[i].ssl), 1);
+        client_send(&clients[i], "ein\n");
+        client_expect(&clients[i], "in\n");
+        client_free(&clients[i]);
+    }
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(addresses_not_allowed_are_closed_at_once_and_counted),
+    UNIT(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4),
+    UNIT(clients_of_unix_sockets_are_always_let_in),
+    UNIT(connections_of_one_address_are_limited_over_all_workers),
+    UNIT(refused_connections_do_not_count_for_their_address),
+    UNIT(source_is_free_again_after_a_failed_handshake),
+    UNIT(new_limits_hold_for_what_begins_then),
+    UNIT(rules_are_swapped_thousands_of_times_under_load),
+    UNIT(rules_set_before_workers_start_or_after_they_are_told_to_stop),
+    UNIT(rules_that_no_server_got_are_freed),
+    UNIT(workers_are_asked_from_many_threads_while_they_serve),
+    UNIT(connections_are_described),
+    UNIT(handshaking_connections_are_described_without_their_protocol),
+    UNIT(tags_as_text),
+    UNIT(words_of_transports_and_reasons),
+    UNIT(traffic_is_measured_for_each_worker),
+    UNIT(traffic_of_tls_is_that_of_its_protocol),
+    UNIT(time_at_work_is_known_and_waiting_is_none),
+    UNIT(without_descriptors_tls_clients_wait_and_are_served_later),
+};
+
+UNIT_MAIN("net/rules", tests)

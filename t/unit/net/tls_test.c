@@ -1,0 +1,1101 @@
+/* tls_test.c - TLS over real sockets: handshakes, records, certificates, and how connections end.
+ */
+#include "net/stream.h"
+#include "net/tls.h"
+
+#include "t/unit/net/secure.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+
+static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+static void expect_reason(const struct tls_config *config, const char *first, const char *second)
+{
+    char reason[TLS_REASON_SIZE] = "";
+    struct tls *tls = tls_new(config, reason);
+    ck_assert_msg(tls == NULL, "taken; expected %s", second);
+    ck_assert_msg(strstr(reason, first) && strstr(reason, second), "%s", reason);
+    ck_assert_uint_eq(ERR_peek_error(), 0);
+}
+
+TEST(reasons_name_the_file_and_what_is_wrong)
+{
+    struct pki pki;
+    pki_make(&pki);
+    pki_write(&pki, "empty", "");
+    pki_write(&pki, "garbage",
+              "-----BEGIN CERTIFICATE-----\nnonsense!\n-----END CERTIFICATE-----\n");
+    pki_write(&pki, "badkey", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n");
+    const char *cert = pki_path(&pki, "server.crt"), *key = pki_path(&pki, "server.key");
+    const char *empty = pki_path(&pki, "empty"), *garbage = pki_path(&pki, "garbage");
+    const char *missing = pki_path(&pki, "missing"), *locked = pki_path(&pki, "locked.key");
+    const char *second = pki_path(&pki, "second.key"), *badkey = pki_path(&pki, "badkey");
+
+    expect_reason(&(struct tls_config){.key = key}, "no certificate", "");
+    expect_reason(&(struct tls_config){.cert = missing, .key = key}, missing, "No such file");
+    expect_reason(&(struct tls_config){.cert = pki.folder, .key = key}, pki.folder, "directory");
+    expect_reason(&(struct tls_config){.cert = empty, .key = key}, empty, "no certificate in PEM");
+    expect_reason(&(struct tls_config){.cert = key, .key = key}, key, "no certificate in PEM");
+    expect_reason(&(struct tls_config){.cert = garbage, .key = key}, garbage, "certificate");
+    expect_reason(&(struct tls_config){.cert = cert, .key = missing}, missing, "No such file");
+    expect_reason(&(struct tls_config){.cert = cert, .key = empty}, empty, "no private key in PEM");
+    expect_reason(&(struct tls_config){.cert = cert}, cert, "no private key in PEM");
+    expect_reason(&(struct tls_config){.cert = cert, .key = badkey}, badkey, "key");
+    expect_reason(&(struct tls_config){.cert = cert, .key = locked}, locked, "encrypted");
+    expect_reason(&(struct tls_config){.cert = cert, .key = second}, second, "is not that of");
+    expect_reason(&(struct tls_config){.cert = cert, .key = second}, cert, "is not that of");
+    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = missing}, missing,
+                  "No such file");
+    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = empty}, empty,
+                  "no certificate in PEM");
+    expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = garbage}, garbage, "CA");
+    expect_reason(
+        &(struct tls_config){.cert = cert, .key = key, .verify_client = TLS_VERIFY_OPTIONAL},
+        "CA certificates", "");
+
+    char reason[TLS_REASON_SIZE] = "";
+    struct tls *tls = tls_new(&(struct tls_config){.cert = pki_path(&pki, "both.pem")}, reason);
+    ck_assert_msg(tls != NULL, "%s", reason); /* the key is in it */
+    tls_free(&tls);
+    ck_assert(tls == NULL);
+    tls_free(&tls);
+    tls = pki_tls(&pki, "expired", TLS_VERIFY_OFF, TLS_VERSION_1_2); /* taken, with a warning */
+    tls_free(&tls);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- handshakes ---------------------------------------------------------------------------- */
+
+struct seen {
+    uint64_t tag;
+    struct conn_info info;
+    bool crossed;
+};
+
+static void describe_there(struct worker *worker, void *arg)
+{
+    struct seen *seen = arg;
+    struct conn *conn = conn_find(worker, seen->tag);
+    CHECK(conn);
+    conn_describe(conn, &seen->info);
+}
+
+TEST(requests_are_answered_in_both_versions)
+{
+    struct pki pki;
+    pki_make(&pki);
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+        struct toy_server s;
+        secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        struct secure_client c = client_connect(&s, 0, versions[i]);
+        ck_assert_int_eq(SSL_version(c.ssl), versions[i]);
+        client_send(&c, "ehello\n");
+        client_expect(&c, "hello\n");
+        client_send(&c, "eone\netwo\n");
+        client_expect(&c, "one\ntwo\n");
+        struct seen seen = {.tag = atomic_load(&s.toy.last_tag)};
+        in_worker(&s, 0, describe_there, &seen);
+        ck_assert_int_eq(seen.info.transport, TRANSPORT_TLS);
+        ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
+        client_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 1);
+        toy_stop(&s);
+    }
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Sends what the client's library has to say, so many bytes at a time. */
+static void drip(struct secure_client *c, BIO *out, size_t step)
+{
+    char bytes[4096];
+    int n;
+    while ((n = BIO_read(out, bytes, (int)step)) > 0) {
+        send_bytes(c->fd, bytes, (size_t)n);
+        wait_taken(c->fd);
+    }
+}
+
+/* Puts the client on memory, so that a test moves its bytes. */
+static BIO *detach(struct secure_client *c, BIO **in_r)
+{
+    BIO *out = BIO_new(BIO_s_mem());
+    *in_r = BIO_new(BIO_s_mem());
+    ck_assert(out && *in_r);
+    BIO_set_mem_eof_return(*in_r, -1);
+    BIO_set_mem_eof_return(out, -1);
+    SSL_set_bio(c->ssl, *in_r, out);
+    return out;
+}
+
+static void shake_dripping(struct secure_client *c, BIO *in, BIO *out, size_t step)
+{
+    int ret;
+    while ((ret = SSL_do_handshake(c->ssl)) != 1) {
+        ck_assert_int_eq(SSL_get_error(c->ssl, ret), SSL_ERROR_WANT_READ);
+        drip(c, out, step);
+        char bytes[4096];
+        ssize_t n = receive(c->fd, bytes, sizeof(bytes));
+        ck_assert_int_gt(n, 0);
+        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    }
+    drip(c, out, step);
+}
+
+TEST(handshake_and_requests_byte_by_byte)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+        int fd;
+        ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+        struct secure_client c = client_new(fd, versions[i]);
+        BIO *in, *out = detach(&c, &in);
+        ck_assert_uint_eq(atomic_load(&s.toy.opened), i);
+        shake_dripping(&c, in, out, 1);
+        client_send(&c, "ebyte by byte\n");
+        drip(&c, out, 1);
+        char got[64];
+        size_t len = 0;
+        while (SSL_read_ex(c.ssl, got, sizeof(got), &len) != 1) {
+            char bytes[4096];
+            ssize_t n = receive(fd, bytes, sizeof(bytes));
+            ck_assert_int_gt(n, 0);
+            ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+        }
+        ck_assert_uint_eq(len, 13);
+        ck_assert_mem_eq(got, "byte by byte\n", 13);
+        client_free(&c);
+    }
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(request_that_comes_along_with_the_handshakes_end_is_answered)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int fd;
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+    struct secure_client c = client_new(fd, TLS1_3_VERSION);
+    BIO *in, *out = detach(&c, &in);
+    int ret;
+    while ((ret = SSL_do_handshake(c.ssl)) != 1) {
+        char bytes[8192];
+        int len = BIO_read(out, bytes, sizeof(bytes));
+        if (len > 0)
+            send_bytes(fd, bytes, (size_t)len);
+        ssize_t n = receive(fd, bytes, sizeof(bytes));
+        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    }
+    client_send(&c, "eat once\n"); /* in the same packet as Finished */
+    char bytes[8192];
+    int len = BIO_read(out, bytes, sizeof(bytes));
+    send_bytes(fd, bytes, (size_t)len);
+    char got[64];
+    size_t n = 0;
+    while (SSL_read_ex(c.ssl, got, sizeof(got), &n) != 1) {
+        ssize_t more = receive(fd, bytes, sizeof(bytes));
+        ck_assert_int_gt(more, 0);
+        ck_assert_int_eq(BIO_write(in, bytes, (int)more), (int)more);
+    }
+    ck_assert_mem_eq(got, "at once\n", 8);
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(handshake_that_takes_too_long_is_closed)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.handshake_timeout_ns = 100 * NS_PER_MS;
+    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int silent, half;
+    int64_t began_ns = clock_mono_ns();
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
+    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 2);
+    send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the beginning of a good one */
+    expect_end(silent);
+    expect_end(half);
+    ck_assert_int_ge(clock_mono_ns() - began_ns, limits.handshake_timeout_ns);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 2);
+    ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
+    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
+    /* Who is done in time has no such limit any more. */
+    limits.handshake_timeout_ns = 20 * NS_PER_S;
+    secure_rules(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&c, "t150\n");
+    client_expect(&c, "expired\n");
+    client_free(&c);
+    close(silent);
+    close(half);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(handshakes_beyond_the_limit_of_all_workers_are_closed_at_once)
+{
+    enum { LIMIT = 3 };
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.handshakes = LIMIT;
+    secure_start(&s, 2, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int idle[LIMIT], more;
+    for (unsigned i = 0; i < LIMIT; i++)
+        ck_assert(toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &idle[i])));
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert(!toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &more)));
+        expect_end(more);
+        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), i + 1);
+        close(more);
+    }
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), LIMIT);
+    close(idle[0]);
+    WAIT_UNTIL(atomic_load(&s.server.handshakes) == LIMIT - 1);
+    struct secure_client clients[5]; /* those that are done do not count */
+    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
+        clients[i] = client_connect(&s, i % 2, TLS1_3_VERSION);
+        client_send(&clients[i], "ein\n");
+        client_expect(&clients[i], "in\n");
+    }
+    for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
+        client_free(&clients[i]);
+    for (unsigned i = 1; i < LIMIT; i++)
+        close(idle[i]);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(without_a_certificate_clients_of_tls_are_turned_away)
+{
+    struct toy_server s;
+    int client;
+    secure_start(&s, 1, toy_limits(), NULL);
+    ck_assert(!toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &client)));
+    expect_end(client);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), 1);
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(plain_text_to_a_tls_port_is_closed)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    static const char *const texts[] = {"ehello, is there anybody?\n", "GET / HTTP/1.0\r\n\r\n",
+                                        "\x90\x02\0\0\0\0\0\0"};
+    for (unsigned i = 0; i < ARRAY_SIZE(texts); i++) {
+        int client;
+        ck_assert(toy_give_secure(&s, 0, tcp_pair(&client)));
+        send_bytes(client, texts[i], i == 2 ? 8 : strlen(texts[i]));
+        expect_end(client);
+        close(client);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == i + 1);
+    }
+    ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(handshake_that_the_client_breaks_off_counts_as_one)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    for (unsigned i = 0; i < 4; i++) {
+        int client;
+        ck_assert(toy_give_secure(&s, 0, tcp_pair(&client)));
+        if (i % 2)
+            send_bytes(client, "\x16\x03\x01\x01\x00\x01", 6);
+        if (i < 2)
+            close(client);
+        else
+            reset(client);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == i + 1);
+    }
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(old_versions_are_refused)
+{
+    static const struct {
+        enum tls_version min;
+        int version;
+        bool good;
+    } rows[] = {
+        {TLS_VERSION_1_2, TLS1_VERSION, false},   {TLS_VERSION_1_2, TLS1_1_VERSION, false},
+        {TLS_VERSION_1_2, TLS1_2_VERSION, true},  {TLS_VERSION_1_2, TLS1_3_VERSION, true},
+        {TLS_VERSION_1_3, TLS1_2_VERSION, false}, {TLS_VERSION_1_3, TLS1_3_VERSION, true},
+    };
+    struct pki pki;
+    pki_make(&pki);
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct toy_server s;
+        secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, rows[i].min));
+        int fd;
+        ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+        struct secure_client c = client_new(fd, rows[i].version);
+        if (rows[i].version < TLS1_2_VERSION)
+            ck_assert(SSL_set_cipher_list(c.ssl, "ALL:@SECLEVEL=0") == 1);
+        if (rows[i].good) {
+            ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+            client_send(&c, "ein\n");
+            client_expect(&c, "in\n");
+        } else {
+            client_expect_refusal(&c);
+        }
+        client_free(&c);
+        WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
+        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !rows[i].good);
+        toy_stop(&s);
+    }
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(client_certificates)
+{
+    static const struct {
+        enum tls_verify verify;
+        const char *name; /* the client's; NULL: none */
+        bool good;
+    } rows[] = {
+        {TLS_VERIFY_OFF, NULL, true},
+        {TLS_VERIFY_OFF, "client", true},
+        {TLS_VERIFY_OFF, "stranger", true},
+        {TLS_VERIFY_OPTIONAL, NULL, true},
+        {TLS_VERIFY_OPTIONAL, "client", true},
+        {TLS_VERIFY_OPTIONAL, "stranger", false},
+        {TLS_VERIFY_OPTIONAL, "expired", false},
+        {TLS_VERIFY_REQUIRE, NULL, false},
+        {TLS_VERIFY_REQUIRE, "client", true},
+        {TLS_VERIFY_REQUIRE, "stranger", false},
+        {TLS_VERIFY_REQUIRE, "expired", false},
+    };
+    struct pki pki;
+    pki_make(&pki);
+    for (size_t i = 0; i < ARRAY_SIZE(rows) * 2; i++) {
+        struct toy_server s;
+        size_t row = i / 2;
+        secure_start(&s, 1, toy_limits(),
+                     pki_tls(&pki, "server", rows[row].verify, TLS_VERSION_1_2));
+        int fd;
+        ck_assert(toy_give_secure(&s, 0, tcp_pair(&fd)));
+        struct secure_client c = client_new(fd, versions[i % 2]);
+        if (rows[row].name) {
+            char path[160];
+            snprintf(path, sizeof(path), "%s/%s.crt", pki.folder, rows[row].name);
+            ck_assert(SSL_use_certificate_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
+            snprintf(path, sizeof(path), "%s/%s.key", pki.folder, rows[row].name);
+            ck_assert(SSL_use_PrivateKey_file(c.ssl, path, SSL_FILETYPE_PEM) == 1);
+        }
+        if (rows[row].good) {
+            ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+            client_send(&c, "ein\n");
+            client_expect(&c, "in\n");
+        } else {
+            /* It has sent a request already, and still gets to read why it is refused. */
+            if (SSL_do_handshake(c.ssl) == 1)
+                client_send(&c, "ein\n");
+            client_expect_refusal(&c);
+            unsigned long code = ERR_peek_last_error();
+            ck_assert_msg(ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET, "no alert but %s",
+                          ERR_reason_error_string(code));
+            expect_end(c.fd); /* no reset, which could destroy what was said before it */
+        }
+        client_free(&c);
+        WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
+        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), !rows[row].good);
+        ck_assert_uint_eq(atomic_load(&s.toy.opened), rows[row].good);
+        toy_stop(&s);
+    }
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(renegotiation_is_refused)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client c = client_connect(&s, 0, TLS1_2_VERSION);
+    struct secure_client other = client_connect(&s, 0, TLS1_2_VERSION);
+    client_send(&c, "ebefore\n");
+    client_expect(&c, "before\n");
+    ck_assert_int_eq(SSL_renegotiate(c.ssl), 1);
+    ck_assert_int_le(SSL_do_handshake(c.ssl), 0);
+    ck_assert_int_eq(ERR_GET_REASON(ERR_peek_error()), SSL_R_NO_RENEGOTIATION);
+    client_free(&c);
+    WAIT_UNTIL(atomic_load(&s.toy.ended) == 1);
+    client_send(&other, "efine\n");
+    client_expect(&other, "fine\n");
+    client_free(&other);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* In TLS 1.3 the ticket comes after the handshake, with the first answer at the latest. */
+TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 2, toy_limits(),
+                 pki_tls(&pki, "server", TLS_VERIFY_OPTIONAL, TLS_VERSION_1_2));
+    for (unsigned i = 0; i < 2 * ARRAY_SIZE(versions); i++) {
+        struct secure_client c = client_connect(&s, 0, versions[i / 2]);
+        client_send(&c, "efirst\n");
+        client_expect(&c, "first\n");
+        SSL_SESSION *session = SSL_get1_session(c.ssl);
+        ck_assert(session != NULL && SSL_SESSION_has_ticket(session));
+        SSL_shutdown(c.ssl);
+        client_free(&c);
+        if (i % 2)
+            secure_rules(&s, toy_limits(),
+                         pki_tls(&pki, "second", TLS_VERIFY_OPTIONAL, TLS_VERSION_1_2));
+        int fd;
+        ck_assert(toy_give_secure(&s, 1, local_pair(SOCK_STREAM, &fd)));
+        c = client_new(fd, versions[i / 2]);
+        ck_assert(SSL_set_session(c.ssl, session) == 1);
+        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+        ck_assert_int_eq(SSL_session_reused(c.ssl), i % 2 == 0);
+        client_send(&c, "esecond\n");
+        client_expect(&c, "second\n");
+        SSL_SESSION_free(session);
+        client_free(&c);
+    }
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+TEST(request_split_over_records_and_many_requests_in_one)
+{
+    enum { MANY = 2000 };
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    char *requests = malloc((size_t)MANY * 8 + 1), *answers = malloc((size_t)MANY * 8 + 1);
+    ck_assert(requests && answers);
+    size_t asked = 0, answered = 0;
+    for (int i = 0; i < MANY; i++) {
+        asked += (size_t)sprintf(requests + asked, "e%d\n", i);
+        answered += (size_t)sprintf(answers + answered, "%d\n", i);
+    }
+    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+        struct secure_client c = client_connect(&s, 0, versions[v]);
+        for (const char *at = "n0010over some "; *at; at++)
+            ck_assert_int_eq(SSL_write(c.ssl, at, 1), 1);
+        client_expect(&c, "over some \n");
+        for (size_t step = 16384; step > 0; step = step > 1000 ? step / 40 : 0) {
+            for (size_t at = 0; at < asked; at += step) {
+                size_t part = asked - at < step ? asked - at : step;
+                ck_assert_int_eq(SSL_write(c.ssl, requests + at, (int)part), (int)part);
+            }
+            client_expect(&c, answers);
+        }
+        client_free(&c);
+    }
+    free(requests);
+    free(answers);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Sends `len` of the bytes that the client's library has to say. */
+static void send_part(const struct secure_client *c, BIO *out, size_t len)
+{
+    char bytes[4096];
+    ck_assert_uint_le(len, sizeof(bytes));
+    ck_assert_int_eq(BIO_read(out, bytes, (int)len), (int)len);
+    send_bytes(c->fd, bytes, len);
+}
+
+/* Reads one answer through memory. */
+static void expect_through(struct secure_client *c, BIO *in, const char *text)
+{
+    char got[256];
+    size_t len = 0;
+    while (SSL_read_ex(c->ssl, got, sizeof(got), &len) != 1) {
+        char bytes[4096];
+        ssize_t n = receive(c->fd, bytes, sizeof(bytes));
+        ck_assert_int_gt(n, 0);
+        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    }
+    ck_assert_uint_eq(len, strlen(text));
+    ck_assert_mem_eq(got, text, len);
+}
+
+TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+        int fd;
+        ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+        struct secure_client c = client_new(fd, versions[v]);
+        BIO *in, *out = detach(&c, &in);
+        shake_dripping(&c, in, out, 4096);
+        for (size_t cut = 1; cut < 24; cut += 4) { /* in its head, and behind */
+            client_send(&c, "efirst\n");
+            size_t first = BIO_ctrl_pending(out);
+            client_send(&c, "esecond\n");
+            send_part(&c, out, first + cut); /* in one packet */
+            expect_through(&c, in, "first\n");
+            send_part(&c, out, BIO_ctrl_pending(out));
+            expect_through(&c, in, "second\n");
+        }
+        client_free(&c);
+    }
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* What the library holds already makes no descriptor ready. */
+TEST(bytes_that_the_library_holds_are_read_without_waiting)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
+    for (int round = 0; round < 20; round++) {
+        /* The beginning of a request leaves a buffer of 256 bytes, much smaller than the record. */
+        client_send(&c, "ebegun");
+        wait_taken(c.fd);
+        char record[16001], answers[16001];
+        size_t len = (size_t)sprintf(record, "!\n"), out = (size_t)sprintf(answers, "begun!\n");
+        while (len < 15900) {
+            len += (size_t)sprintf(record + len, "e%zu\n", len);
+            out += (size_t)sprintf(answers + out, "%zu\n", len - strlen(strrchr(record, 'e')));
+        }
+        client_send(&c, record);
+        client_expect(&c, answers);
+    }
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Reads `len` bytes of the pattern, slowly in small pieces. */
+static void expect_pattern_slowly(struct secure_client *c, size_t len)
+{
+    char got[700];
+    for (size_t at = 0; at < len;) {
+        size_t n = 0, part = len - at < sizeof(got) ? len - at : sizeof(got);
+        ck_assert_int_eq(SSL_read_ex(c->ssl, got, part, &n), 1);
+        ck_assert(memcmp(got, toy_pattern + at, n) == 0);
+        at += n;
+    }
+}
+
+TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
+{
+    enum { OUTPUT = 64 * 1024, ANSWER = 30000, TIMES = 60 };
+    struct pki pki;
+    pki_make(&pki);
+    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+        struct toy_server s;
+        struct server_limits limits = toy_limits();
+        limits.output_buffer = OUTPUT;
+        secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        int fd, server = local_pair(SOCK_STREAM, &fd);
+        set_buffer(server, SO_SNDBUF, 4096);
+        ck_assert(toy_give_secure(&s, 0, server));
+        struct secure_client c = client_new(fd, versions[v]);
+        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+        for (int i = 0; i < TIMES; i++)
+            client_send(&c, "b30000\n");
+        WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= OUTPUT / 2); /* full, nothing was read */
+        for (int i = 0; i < TIMES; i++)
+            expect_pattern_slowly(&c, ANSWER);
+        client_send(&c, "d5000\n");
+        for (int i = 0; i < 5000; i++) {
+            char line[16];
+            snprintf(line, sizeof(line), "%d\n", i);
+            client_expect(&c, line);
+        }
+        client_expect(&c, "end\n");
+        ck_assert_uint_le(atomic_load(&s.toy.queued_max), OUTPUT / 2 + ANSWER);
+        client_free(&c);
+        toy_stop(&s);
+    }
+    pki_remove(&pki);
+}
+END_TEST
+
+static void is_crossed(struct worker *worker, void *arg)
+{
+    struct seen *seen = arg;
+    const struct conn *conn = conn_find(worker, seen->tag);
+    CHECK(conn);
+    seen->crossed = conn->read_crossed && conn->io.wanted & LOOP_WRITE;
+}
+
+/*
+ * Each update of keys asks for one in return, which the server can't send when its answers were not
+ * read: then reading waits until it can be written.
+ */
+TEST(reading_that_waits_for_writing_goes_on)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int fd, server = local_pair(SOCK_STREAM, &fd);
+    set_buffer(server, SO_SNDBUF, 4096);
+    ck_assert(toy_give_secure(&s, 0, server));
+    struct secure_client c = client_new(fd, TLS1_3_VERSION);
+    ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+    client_send(&c, "ein\n");
+    client_expect(&c, "in\n"); /* the server's part of the handshake is over, too */
+    for (int i = 0; i < 60; i++) {
+        ck_assert(SSL_key_update(c.ssl, SSL_KEY_UPDATE_REQUESTED) == 1);
+        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+    }
+    client_send(&c, "eand on\n");
+    struct seen seen = {.tag = atomic_load(&s.toy.last_tag)};
+    WAIT_UNTIL((in_worker(&s, 0, is_crossed, &seen), seen.crossed));
+    client_expect(&c, "and on\n");
+    client_send(&c, "eand on\n");
+    client_expect(&c, "and on\n");
+    in_worker(&s, 0, is_crossed, &seen);
+    ck_assert(!seen.crossed);
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* A server's stream and its client on memory, shaken hands, without a worker. */
+static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, BIO **in_r,
+                                   BIO **out_r)
+{
+    struct tls *tls = pki_tls(pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2);
+    int fd;
+    struct stream stream = {.fd = local_pair(SOCK_STREAM, &fd), .transport = TRANSPORT_TLS};
+    ck_assert(stream_secure(&stream, tls));
+    tls_free(&tls); /* the stream has it */
+    *c_r = client_new(fd, TLS1_3_VERSION);
+    *out_r = detach(c_r, in_r);
+    ssize_t server = STREAM_AGAIN;
+    const char *why = NULL;
+    while (server != 1) {
+        char bytes[4096];
+        (void)SSL_do_handshake(c_r->ssl);
+        send_part(c_r, *out_r, BIO_ctrl_pending(*out_r));
+        server = stream_handshake(&stream, &why);
+        ck_assert_msg(server == 1 || server == STREAM_AGAIN, "%s", why);
+        ssize_t n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n > 0)
+            ck_assert_int_eq(BIO_write(*in_r, bytes, (int)n), (int)n);
+    }
+    return stream;
+}
+
+/* Each call comes to an end, whatever there is to read. */
+TEST(reading_of_records_of_no_bytes_is_bounded)
+{
+    enum { UPDATES = 4000 };
+    struct pki pki;
+    struct secure_client c;
+    BIO *in, *out;
+    pki_make(&pki);
+    struct stream stream = shaken_stream(&pki, &c, &in, &out);
+    for (int i = 0; i < UPDATES; i++) {
+        ck_assert(SSL_key_update(c.ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
+        ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
+    }
+    client_send(&c, "at last");
+    size_t len = BIO_ctrl_pending(out);
+    char *bytes = malloc(len), got[64];
+    ck_assert(bytes && BIO_read(out, bytes, (int)len) == (int)len);
+    set_buffer(c.fd, SO_SNDBUF, 1 << 20);
+    send_bytes(c.fd, bytes, len); /* all is in the socket */
+    int calls = 1, before = (int)len, left = 0;
+    ssize_t n;
+    while ((n = stream_read(&stream, got, sizeof(got))) == STREAM_AGAIN) {
+        ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
+        ck_assert_int_lt(left, before); /* it gets on */
+        ck_assert_int_ge(left, before - 64 * 1024);
+        before = left;
+        calls++;
+    }
+    ck_assert_int_ge(calls, 3);
+    ck_assert_int_eq(n, 7);
+    ck_assert_mem_eq(got, "at last", 7);
+    free(bytes);
+    stream_close(&stream);
+    client_free(&c);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* What was not written comes first next time, from wherever, with more behind it. */
+TEST(unfinished_write_goes_on_from_another_buffer)
+{
+    enum { SIZE = 16000 };
+    struct pki pki;
+    struct secure_client c;
+    BIO *in, *out;
+    pki_make(&pki);
+    for (unsigned i = 0; i < TOY_PATTERN; i++)
+        toy_pattern[i] = (uint8_t)(i * 31 + i / 256);
+    struct stream stream = shaken_stream(&pki, &c, &in, &out);
+    set_buffer(stream.fd, SO_SNDBUF, 4096);
+    uint8_t *got = malloc(TOY_PATTERN);
+    ck_assert(got != NULL);
+    size_t sent = 0, received = 0;
+    while (received < TOY_PATTERN / 2) {
+        size_t left = TOY_PATTERN / 2 - sent;
+        size_t part = left < SIZE ? left : SIZE + (left > SIZE + 100 ? sent % 100 : 0);
+        uint8_t *copy = malloc(part + 1);
+        ck_assert(copy != NULL);
+        memcpy(copy, toy_pattern + sent, part);
+        struct iovec pieces[2] = {{.iov_base = copy, .iov_len = part},
+                                  {.iov_base = toy_pattern + sent + part, .iov_len = 10}};
+        ssize_t n = part ? stream_write(&stream, pieces, left > part + 10 ? 2 : 1) : 0;
+        free(copy);
+        ck_assert(n >= 0 || n == STREAM_AGAIN);
+        sent += n > 0 ? (size_t)n : 0;
+        char bytes[8192];
+        ssize_t more = recv(c.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (more > 0)
+            ck_assert_int_eq(BIO_write(in, bytes, (int)more), (int)more);
+        size_t len = 0;
+        while (SSL_read_ex(c.ssl, got + received, TOY_PATTERN - received, &len) == 1)
+            received += len;
+        ERR_clear_error();
+    }
+    ck_assert_uint_eq(received, sent);
+    ck_assert(memcmp(got, toy_pattern, received) == 0);
+    free(got);
+    stream_close(&stream);
+    client_free(&c);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* An unfinished record on the wire, and then the end: nothing may be put in between. */
+TEST(no_goodbye_is_said_in_the_middle_of_a_record)
+{
+    struct pki pki;
+    struct secure_client c;
+    BIO *in, *out;
+    pki_make(&pki);
+    struct stream stream = shaken_stream(&pki, &c, &in, &out);
+    set_buffer(stream.fd, SO_SNDBUF, 4096);
+    struct iovec piece = {.iov_base = toy_pattern, .iov_len = 16000};
+    while (stream_write(&stream, &piece, 1) > 0)
+        continue;
+    stream_close(&stream);
+    ssize_t n;
+    char bytes[8192];
+    size_t len = 0;
+    while ((n = receive(c.fd, bytes, sizeof(bytes))) > 0)
+        ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
+    int ret;
+    while ((ret = SSL_read_ex(c.ssl, bytes, sizeof(bytes), &len)) == 1)
+        continue;
+    ck_assert_int_eq(SSL_get_error(c.ssl, ret), SSL_ERROR_WANT_READ); /* of the rest */
+    client_free(&c);
+    pki_remove(&pki);
+}
+END_TEST
+
+struct flood {
+    struct secure_client client;
+    _Atomic bool over;
+};
+
+static void *flood(void *arg)
+{
+    struct flood *f = arg;
+    while (!atomic_load(&f->over)) {
+        SSL_key_update(f->client.ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+        if (SSL_do_handshake(f->client.ssl) != 1)
+            break;
+    }
+    ERR_clear_error();
+    return NULL;
+}
+
+/* Whoever sends nothing but updates of keys gets turns like others. */
+TEST(others_are_served_while_one_floods_with_records_of_no_bytes)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct flood floods[2];
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        floods[i] = (struct flood){.client = client_connect(&s, 0, TLS1_3_VERSION)};
+        ck_assert(pthread_create(&threads[i], NULL, flood, &floods[i]) == 0);
+    }
+    struct secure_client other = client_connect(&s, 0, TLS1_3_VERSION);
+    for (int i = 0; i < 100; i++) {
+        client_send(&other, "eturn\n");
+        client_expect(&other, "turn\n");
+    }
+    for (int i = 0; i < 2; i++) {
+        atomic_store(&floods[i].over, true);
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+        client_free(&floods[i].client);
+    }
+    client_free(&other);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- certificates that change ---------------------------------------------------------------- */
+
+static void expect_certificate(const struct secure_client *c, const char *name)
+{
+    char got[64] = "";
+    X509 *cert = SSL_get1_peer_certificate(c->ssl);
+    ck_assert(cert != NULL);
+    X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, got, sizeof(got));
+    X509_free(cert);
+    ck_assert_str_eq(got, name);
+}
+
+TEST(certificates_are_swapped_while_connections_work)
+{
+    enum { CLIENTS = 50, SWAPS = 40 };
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 2, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client clients[CLIENTS];
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        clients[i] = client_connect(&s, i % 2, versions[i / 2 % 2]);
+        expect_certificate(&clients[i], "server");
+    }
+    for (unsigned swap = 1; swap <= SWAPS; swap++) {
+        const char *name = swap % 2 ? "second" : "server";
+        for (unsigned i = 0; i < CLIENTS; i += 2)
+            client_send(&clients[i], "eold\n");
+        secure_rules(&s, toy_limits(), pki_tls(&pki, name, TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        for (unsigned i = 1; i < CLIENTS; i += 2)
+            client_send(&clients[i], "eold\n");
+        for (unsigned i = 0; i < CLIENTS; i++)
+            client_expect(&clients[i], "old\n");
+        for (unsigned i = 0; i < 2; i++) {
+            struct secure_client c = client_connect(&s, i, versions[swap / 2 % 2]);
+            expect_certificate(&c, name);
+            client_free(&c);
+        }
+    }
+    for (unsigned i = 0; i < CLIENTS; i++)
+        client_free(&clients[i]);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+TEST(goodbyes_and_their_absence)
+{
+    struct pki pki;
+    pki_make(&pki);
+    for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
+        struct toy_server s;
+        secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        /* The client says goodbye, and is answered. */
+        struct secure_client c = client_connect(&s, 0, versions[v]);
+        client_send(&c, "ehi\n");
+        client_expect(&c, "hi\n");
+        ck_assert_int_eq(SSL_shutdown(c.ssl), 0);
+        client_expect_goodbye(&c);
+        client_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 1);
+        /* It goes without a word. */
+        c = client_connect(&s, 0, versions[v]);
+        client_send(&c, "ehi\n");
+        client_expect(&c, "hi\n");
+        client_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 2);
+        /* In the middle of a request and of a record. */
+        c = client_connect(&s, 0, versions[v]);
+        client_send(&c, "ehi\neunfinish");
+        client_expect(&c, "hi\n");
+        send_bytes(c.fd, "\x17\x03\x03\x00\x50zzz", 8);
+        client_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 3);
+        /* The server says goodbye after its last answer. */
+        c = client_connect(&s, 0, versions[v]);
+        client_send(&c, "f\nignored\n");
+        client_expect(&c, "bye\n");
+        client_expect_goodbye(&c);
+        client_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PROTOCOL) == 1);
+        /* And when it ends. */
+        c = client_connect(&s, 0, versions[v]);
+        client_send(&c, "ehi\n");
+        client_expect(&c, "hi\n");
+        toy_end(&s);
+        client_expect_goodbye(&c);
+        client_free(&c);
+        ck_assert_uint_eq(toy_closed(&s, CLOSE_SHUTDOWN), 1);
+        toy_free(&s);
+    }
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(garbage_between_records_closes_the_connection)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&c, "ebefore\n");
+    send_text(c.fd, "this is not a record of TLS at all");
+    char bytes[16];
+    size_t n;
+    while (SSL_read_ex(c.ssl, bytes, sizeof(bytes), &n) == 1)
+        continue;
+    WAIT_UNTIL(toy_closed(&s, CLOSE_ERROR) == 1);
+    client_free(&c);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Kills all connections of a worker, through its slots. */
+static void kill_all(struct worker *worker, void *arg)
+{
+    unsigned *killed = arg;
+    for (uint32_t i = 0; i < worker_slots(worker); i++) {
+        struct conn *conn = worker_conn_at(worker, i);
+        if (!conn)
+            continue;
+        struct conn_info info;
+        conn_describe(conn, &info);
+        CHECK(conn_find(worker, info.tag) == conn);
+        conn_kill(conn);
+        CHECK(!conn_find(worker, info.tag) && !worker_conn_at(worker, i));
+        ++*killed;
+    }
+}
+
+TEST(connections_in_any_state_are_killed)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.output_buffer = 32 * 1024;
+    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int silent, half, plain, waiting, full;
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
+    send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6);
+    wait_taken(half);
+    plain = connect_local(&s, 0);
+    waiting = connect_local(&s, 0);
+    send_text(waiting, "t1000000\neunfinished");
+    full = connect_local(&s, 0);
+    send_text(full, "d100000000\n");
+    struct secure_client idle = client_connect(&s, 0, TLS1_3_VERSION);
+    struct secure_client stuck = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&stuck, "b1000000\n");
+    struct secure_client finishing = client_connect(&s, 0, TLS1_3_VERSION);
+    client_send(&finishing, "f\n");
+    client_expect(&finishing, "bye\n");
+    WAIT_UNTIL(atomic_load(&s.toy.queued_max) > 100000 && atomic_load(&s.toy.requests) == 4);
+    unsigned killed = 0;
+    in_worker(&s, 0, kill_all, &killed);
+    ck_assert_uint_eq(killed, 8);
+    ck_assert_uint_eq(toy_closed(&s, CLOSE_KILLED), 8);
+    ck_assert_uint_eq(atomic_load(&s.toy.opened), 6);
+    ck_assert_uint_eq(atomic_load(&s.toy.ended), 6);
+    ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), 0);
+    expect_end(silent);
+    expect_end(plain);
+    in_worker(&s, 0, kill_all, &killed);
+    ck_assert_uint_eq(killed, 8);
+    close(silent);
+    close(half);
+    close(plain);
+    close(waiting);
+    close(full);
+    client_free(&idle);
+    client_free(&stuck);
+    client_free(&finishing);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(reasons_name_the_file_and_what_is_wrong),
+    UNIT(requests_are_answered_in_both_versions),
+    UNIT(handshake_and_requests_byte_by_byte),
+    UNIT(request_that_comes_along_with_the_handshakes_end_is_answered),
+    UNIT(handshake_that_takes_too_long_is_closed),
+    UNIT(handshakes_beyond_the_limit_of_all_workers_are_closed_at_once),
+    UNIT(without_a_certificate_clients_of_tls_are_turned_away),
+    UNIT(plain_text_to_a_tls_port_is_closed),
+    UNIT(handshake_that_the_client_breaks_off_counts_as_one),
+    UNIT(old_versions_are_refused),
+    UNIT(client_certificates),
+    UNIT(renegotiation_is_refused),
+    UNIT(sessions_are_resumed_by_ticket_and_not_with_another_context),
+    UNIT(request_split_over_records_and_many_requests_in_one),
+    UNIT(record_that_is_not_all_here_keeps_none_before_it_waiting),
+    UNIT(bytes_that_the_library_holds_are_read_without_waiting),
+    UNIT(big_answers_to_a_slow_reader_are_bounded_and_arrive),
+    UNIT(reading_that_waits_for_writing_goes_on),
+    UNIT(reading_of_records_of_no_bytes_is_bounded),
+    UNIT(unfinished_write_goes_on_from_another_buffer),
+    UNIT(no_goodbye_is_said_in_the_middle_of_a_record),
+    UNIT(others_are_served_while_one_floods_with_records_of_no_bytes),
+    UNIT(certificates_are_swapped_while_connections_work),
+    UNIT(goodbyes_and_their_absence),
+    UNIT(garbage_between_records_closes_the_connection),
+    UNIT(connections_in_any_state_are_killed),
+};
+
+UNIT_MAIN("net/tls", tests)

@@ -1,0 +1,405 @@
+/* unix_test.c - listening on unix sockets, and on sockets that somebody else made. */
+#include "net/listener.h"
+
+#include "t/unit/net/toy.h"
+
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* ---- helpers ------------------------------------------------------------------------------- */
+
+static char folder[64], path[96];
+
+/* A folder for the sockets of a test, and the path of one in it. */
+static void make_folder(void)
+{
+    const char *base = getenv("TMPDIR");
+    snprintf(folder, sizeof(folder), "%s/unix.XXXXXX", base ? base : "/tmp");
+    ck_assert(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof(path), "%s/text.sock", folder);
+}
+
+static void remove_folder(void)
+{
+    ck_assert_msg(rmdir(folder) == 0, "%s: %s", folder, strerror(errno));
+}
+
+static socklen_t unix_address(const char *name, struct sockaddr_un *sa)
+{
+    *sa = (struct sockaddr_un){.sun_family = AF_UNIX};
+    size_t len = strlen(name);
+    memcpy(sa->sun_path, name, len);
+    if (name[0] == '@')
+        sa->sun_path[0] = '\0';
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@'));
+}
+
+/* A client's socket; -1: errno. */
+static int connect_unix(const char *name)
+{
+    struct sockaddr_un sa;
+    socklen_t len = unix_address(name, &sa);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert(fd >= 0);
+    if (connect(fd, (struct sockaddr *)&sa, len) == 0)
+        return fd;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static mode_t mode_of(const char *name)
+{
+    struct stat st;
+    ck_assert_msg(lstat(name, &st) == 0, "%s: %s", name, strerror(errno));
+    return st.st_mode;
+}
+
+static bool exists(const char *name)
+{
+    struct stat st;
+    return lstat(name, &st) == 0;
+}
+
+static struct protocol protocol = {.name = "toy"};
+
+static void expect_failure(const char *name, int error)
+{
+    struct listener l;
+    errno = 0;
+    ck_assert_msg(!listener_open_unix(&l, &protocol, name, 0600), "%s", name);
+    ck_assert_msg(errno == error, "%s, not %s", strerror(errno), strerror(error));
+    ck_assert_int_eq(l.fd, -1);
+    listener_close(&l);
+}
+
+/* ---- unix sockets --------------------------------------------------------------------------- */
+
+TEST(file_has_the_mode_whatever_the_umask)
+{
+    static const struct {
+        mode_t mask;
+        unsigned mode;
+    } rows[] = {{0, 0600}, {0, 0666}, {077, 0666}, {0777, 0660}, {022, 0}, {022, 0777}};
+    make_folder();
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct listener l;
+        mode_t before = umask(rows[i].mask);
+        ck_assert(listener_open_unix(&l, &protocol, path, rows[i].mode));
+        ck_assert_uint_eq(umask(before), rows[i].mask); /* as it was */
+        ck_assert_uint_eq(mode_of(path), S_IFSOCK | rows[i].mode);
+        ck_assert_str_eq(l.where, path);
+        ck_assert(l.local && !l.tls);
+        ck_assert_ptr_eq(l.protocol, &protocol);
+        ck_assert(fcntl(l.fd, F_GETFL) & O_NONBLOCK);
+        ck_assert(fcntl(l.fd, F_GETFD) & FD_CLOEXEC);
+        listener_close(&l);
+        ck_assert_int_eq(l.fd, -1);
+        ck_assert(!exists(path));
+        listener_close(&l);
+    }
+    remove_folder();
+}
+END_TEST
+
+TEST(clients_of_a_unix_socket_are_served)
+{
+    struct toy_server s;
+    char where[96];
+    make_folder();
+    for (int i = 0; i < 2; i++) {
+        snprintf(where, sizeof(where), i ? "@%s" : "%s", path);
+        toy_make(&s, 2, toy_limits());
+        ck_assert(listener_open_unix(&s.listener, &s.protocol, where, 0600));
+        ck_assert_str_eq(s.listener.where, where);
+        for (unsigned w = 0; w < 2; w++) {
+            s.acceptors[w] = acceptor_new(s.server.workers[w], &s.listener, 1);
+            ck_assert(s.acceptors[w] != NULL);
+        }
+        toy_run(&s);
+        int clients[20];
+        for (size_t c = 0; c < ARRAY_SIZE(clients); c++) {
+            clients[c] = connect_unix(where);
+            ck_assert_int_ge(clients[c], 0);
+            send_text(clients[c], "ehello\nd1000\n");
+            expect(clients[c], "hello\n0\n1\n");
+        }
+        for (size_t c = 0; c < ARRAY_SIZE(clients); c++)
+            close(clients[c]);
+        toy_stop(&s);
+        ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), ARRAY_SIZE(clients));
+    }
+    remove_folder();
+}
+END_TEST
+
+TEST(abstract_name_has_no_file_and_is_in_use_once)
+{
+    struct listener l, other;
+    char name[64];
+    snprintf(name, sizeof(name), "@counterd-test-%ld", (long)getpid());
+    ck_assert(listener_open_unix(&l, &protocol, name, 0600));
+    ck_assert_str_eq(l.where, name);
+    ck_assert(!exists(name) && !exists(name + 1));
+    int client = connect_unix(name);
+    ck_assert_int_ge(client, 0);
+    close(client);
+    ck_assert(!listener_open_unix(&other, &protocol, name, 0600));
+    ck_assert_int_eq(errno, EADDRINUSE);
+    listener_close(&l);
+    ck_assert(listener_open_unix(&other, &protocol, name, 0600));
+    listener_close(&other);
+}
+END_TEST
+
+TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
+{
+    struct listener l, other;
+    struct sockaddr_un sa;
+    make_folder();
+    socklen_t len = unix_address(path, &sa);
+    for (int listened = 0; listened < 2; listened++) {
+        /* A server that ended without a chance to unlink it. */
+        int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        ck_assert(fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0);
+        ck_assert(!listened || listen(fd, 1) == 0);
+        close(fd);
+        ck_assert(exists(path));
+        ck_assert(listener_open_unix(&l, &protocol, path, 0640));
+        ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0640);
+        /* Now it is live. */
+        expect_failure(path, EADDRINUSE);
+        int client = connect_unix(path);
+        ck_assert_int_ge(client, 0); /* as before */
+        close(client);
+        listener_close(&l);
+        ck_assert(!exists(path));
+    }
+    /* One whose queue is full is live as well. */
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0), clients[64], count = 0;
+    ck_assert(fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, 1) == 0);
+    for (; count < 64; count++) {
+        clients[count] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        if (connect(clients[count], (struct sockaddr *)&sa, len) != 0)
+            break;
+    }
+    ck_assert_int_eq(errno, EAGAIN);
+    expect_failure(path, EADDRINUSE);
+    for (int i = 0; i <= count; i++)
+        close(clients[i]);
+    close(fd);
+    ck_assert(listener_open_unix(&other, &protocol, path, 0600));
+    listener_close(&other);
+    remove_folder();
+}
+END_TEST
+
+TEST(what_is_no_socket_stays_and_is_an_error)
+{
+    make_folder();
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    ck_assert(fd >= 0);
+    close(fd);
+    expect_failure(path, EEXIST);
+    ck_assert_uint_eq(mode_of(path), S_IFREG | 0600);
+    ck_assert(unlink(path) == 0);
+    ck_assert(mkdir(path, 0700) == 0);
+    expect_failure(path, EEXIST);
+    ck_assert(rmdir(path) == 0);
+    ck_assert(symlink("/nowhere/at/all", path) == 0); /* also one that leads nowhere */
+    expect_failure(path, EEXIST);
+    ck_assert(exists(path) && unlink(path) == 0);
+    remove_folder();
+}
+END_TEST
+
+TEST(paths_that_can_not_be_are_errors)
+{
+    char longest[200], name[128];
+    make_folder();
+    memset(longest, 'x', sizeof(longest));
+    memcpy(longest, folder, strlen(folder));
+    longest[strlen(folder)] = '/';
+    longest[108] = '\0';
+    expect_failure(longest, ENAMETOOLONG);
+    longest[0] = '@';
+    expect_failure(longest, ENAMETOOLONG);
+    longest[0] = folder[0];
+    longest[107] = '\0';
+    struct listener l;
+    ck_assert(listener_open_unix(&l, &protocol, longest, 0600)); /* as long as can be */
+    ck_assert_str_eq(l.where, longest);
+    int client = connect_unix(longest);
+    ck_assert_int_ge(client, 0);
+    close(client);
+    listener_close(&l);
+    ck_assert(!exists(longest));
+    expect_failure("", EINVAL);
+    expect_failure("@", EINVAL);
+    snprintf(name, sizeof(name), "%s/no/such/folder", folder);
+    expect_failure(name, ENOENT);
+    remove_folder();
+}
+END_TEST
+
+TEST(file_that_has_become_anothers_is_not_unlinked)
+{
+    struct listener first, second;
+    make_folder();
+    ck_assert(listener_open_unix(&first, &protocol, path, 0600));
+    ck_assert(unlink(path) == 0);
+    ck_assert(listener_open_unix(&second, &protocol, path, 0600));
+    listener_close(&first);
+    ck_assert(exists(path));
+    int client = connect_unix(path);
+    ck_assert_int_ge(client, 0);
+    close(client);
+    ck_assert(unlink(path) == 0);
+    listener_close(&second); /* nothing to unlink any more */
+    remove_folder();
+}
+END_TEST
+
+/* ---- sockets made by others ------------------------------------------------------------------ */
+
+static int option(int fd, int level, int name)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+    CHECK(getsockopt(fd, level, name, &value, &len) == 0);
+    return value;
+}
+
+static int listening(int family, const struct sockaddr *sa, socklen_t len)
+{
+    int fd = socket(family, SOCK_STREAM, 0);
+    ck_assert(fd >= 0 && bind(fd, sa, len) == 0 && listen(fd, 5) == 0);
+    return fd;
+}
+
+TEST(adopted_tcp_socket_gets_what_clients_rely_on)
+{
+    struct sockaddr_in in = loopback(0);
+    socklen_t len = sizeof(in);
+    for (int tls = 0; tls < 2; tls++) {
+        int fd = listening(AF_INET, (struct sockaddr *)&in, sizeof(in));
+        struct listener l;
+        struct sockaddr_in bound;
+        char where[64];
+        ck_assert(getsockname(fd, (struct sockaddr *)&bound, &len) == 0);
+        ck_assert(listener_adopt(&l, &protocol, fd, tls));
+        ck_assert_int_eq(l.fd, fd);
+        ck_assert(l.tls == tls && !l.local && !l.own_file);
+        snprintf(where, sizeof(where), "127.0.0.1:%u", ntohs(bound.sin_port));
+        ck_assert_str_eq(l.where, where);
+        ck_assert_int_eq(option(fd, IPPROTO_TCP, TCP_NODELAY), 1);
+        ck_assert_int_eq(option(fd, SOL_SOCKET, SO_KEEPALIVE), 1);
+        ck_assert_int_eq(option(fd, IPPROTO_TCP, TCP_KEEPIDLE), 15);
+        ck_assert_int_eq(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT), 30000);
+        ck_assert(fcntl(fd, F_GETFL) & O_NONBLOCK);
+        ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+        listener_close(&l);
+        ck_assert(fcntl(fd, F_GETFD) < 0);
+    }
+}
+END_TEST
+
+TEST(adopted_unix_socket_keeps_its_file)
+{
+    struct sockaddr_un sa;
+    struct listener l;
+    char name[64];
+    make_folder();
+    socklen_t len = unix_address(path, &sa);
+    int fd = listening(AF_UNIX, (struct sockaddr *)&sa, len);
+    ck_assert(listener_adopt(&l, &protocol, fd, false));
+    ck_assert_str_eq(l.where, path);
+    ck_assert(l.local);
+    ck_assert(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    listener_close(&l);
+    ck_assert(exists(path) && unlink(path) == 0);
+    remove_folder();
+    snprintf(name, sizeof(name), "@counterd-adopted-%ld", (long)getpid());
+    len = unix_address(name, &sa);
+    fd = listening(AF_UNIX, (struct sockaddr *)&sa, len);
+    ck_assert(listener_adopt(&l, &protocol, fd, false));
+    ck_assert_str_eq(l.where, name);
+    listener_close(&l);
+}
+END_TEST
+
+TEST(adopted_socket_serves)
+{
+    struct toy_server s;
+    struct sockaddr_in in = loopback(0);
+    socklen_t len = sizeof(in);
+    toy_make(&s, 1, toy_limits());
+    int fd = listening(AF_INET, (struct sockaddr *)&in, sizeof(in));
+    ck_assert(getsockname(fd, (struct sockaddr *)&in, &len) == 0);
+    ck_assert(listener_adopt(&s.listener, &s.protocol, fd, false));
+    s.acceptors[0] = acceptor_new(s.server.workers[0], &s.listener, 1);
+    ck_assert(s.acceptors[0] != NULL);
+    toy_run(&s);
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(client >= 0 && connect(client, (struct sockaddr *)&in, sizeof(in)) == 0);
+    send_text(client, "ehi\n");
+    expect(client, "hi\n");
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(what_does_not_listen_is_not_adopted)
+{
+    struct listener l;
+    int fds[4], pair[2];
+    ck_assert(pipe(fds) == 0);
+    ck_assert(socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0);
+    fds[2] = socket(AF_INET, SOCK_STREAM, 0);
+    fds[3] = socket(AF_INET, SOCK_DGRAM, 0);
+    const struct {
+        int fd, error;
+    } rows[] = {{fds[0], ENOTSOCK}, {pair[0], EINVAL}, {fds[2], EINVAL},
+                {fds[3], EINVAL},   {-1, EBADF},       {1000000, EBADF}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        errno = 0;
+        ck_assert(!listener_adopt(&l, &protocol, rows[i].fd, false));
+        ck_assert_msg(errno == rows[i].error, "row %zu: %s", i, strerror(errno));
+        ck_assert_int_eq(l.fd, -1);
+        listener_close(&l);
+        ck_assert(rows[i].error == EBADF || fcntl(rows[i].fd, F_GETFD) >= 0); /* the caller's */
+    }
+    struct sockaddr_un sa;
+    char name[64];
+    snprintf(name, sizeof(name), "@counterd-packets-%ld", (long)getpid());
+    socklen_t len = unix_address(name, &sa);
+    int packets = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    ck_assert(bind(packets, (struct sockaddr *)&sa, len) == 0 && listen(packets, 1) == 0);
+    ck_assert(!listener_adopt(&l, &protocol, packets, false));
+    ck_assert_int_eq(errno, EINVAL);
+    close(packets);
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
+    close(pair[0]);
+    close(pair[1]);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(file_has_the_mode_whatever_the_umask),
+    UNIT(clients_of_a_unix_socket_are_served),
+    UNIT(abstract_name_has_no_file_and_is_in_use_once),
+    UNIT(stale_file_is_replaced_and_a_live_one_is_in_use),
+    UNIT(what_is_no_socket_stays_and_is_an_error),
+    UNIT(paths_that_can_not_be_are_errors),
+    UNIT(file_that_has_become_anothers_is_not_unlinked),
+    UNIT(adopted_tcp_socket_gets_what_clients_rely_on),
+    UNIT(adopted_unix_socket_keeps_its_file),
+    UNIT(adopted_socket_serves),
+    UNIT(what_does_not_listen_is_not_adopted),
+};
+
+UNIT_MAIN("net/unix", tests)
