@@ -30,26 +30,71 @@ struct ctr_session {
     struct ctr_dump *dump; /* NULL: none is under way */
 };
 
-/* What one worker has counted. */
-struct ctr_tallies {
-#define ROW(name, number, word) tally name;
+_Static_assert(offsetof(struct ctr_session, holder) == 0, "as service_holder has it");
+
+/* Verbs and outcomes as metrics name them: the rows of the codec's tables, in their order. */
+enum ctr_verb {
+#define ROW(name, number, word) VERB_##name,
     CTR_OPCODES(ROW)
 #undef ROW
-} __attribute__((aligned(64)));
+        VERB_INVALID,
+    VERB_COUNT
+};
+
+enum ctr_outcome {
+#define ROW(name, number, text) OUTCOME_##name,
+    CTR_STATUSES(ROW)
+#undef ROW
+        OUTCOME_COUNT
+};
+
+_Static_assert(VERB_COUNT <= SERVICE_VERBS && OUTCOME_COUNT <= SERVICE_OUTCOMES, "there is room");
+
+static enum ctr_verb verb_of(const struct ctr_request *req)
+{
+    switch ((enum ctr_opcode)req->opcode) {
+#define ROW(name, number, word)                                                                    \
+    case CTR_##name:                                                                               \
+        return VERB_##name;
+        CTR_OPCODES(ROW)
+#undef ROW
+    }
+    return VERB_INVALID;
+}
+
+static enum ctr_outcome outcome_of(enum ctr_status status)
+{
+    switch (status) {
+#define ROW(name, number, text)                                                                    \
+    case CTR_STATUS_##name:                                                                        \
+        return OUTCOME_##name;
+        CTR_STATUSES(ROW)
+#undef ROW
+    }
+    CHECK(false);
+    return OUTCOME_COUNT;
+}
 
 static struct table_name name_of(const struct ctr_request *req)
 {
     return (struct table_name){.data = req->name.data, .len = req->name.len};
 }
 
-static void reply_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
+static void send_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
 {
     uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
     conn_replied(conn, ctr_compose_status(req->opcode, req->opaque, status, to));
 }
 
+static void reply_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
+{
+    service_count(conn, verb_of(req), outcome_of(status));
+    send_status(conn, req, status);
+}
+
 static void reply_number(struct conn *conn, const struct ctr_request *req, uint32_t number)
 {
+    service_count(conn, verb_of(req), OUTCOME_SUCCESS);
     uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
     conn_replied(conn, ctr_compose_number(req->opcode, req->opaque, number, to));
 }
@@ -100,8 +145,9 @@ static void do_release(struct conn *conn, const struct ctr_request *req)
     struct ctr_session *s = conn_session(conn);
     verdicts out;
     mail_list_init(&out);
-    enum table_status status = table_release(service_table(conn), &s->holder, name_of(req),
-                                             req->units, service_now(conn), NULL, &out);
+    enum table_status status =
+        table_release(service_table(conn), &s->holder, name_of(req), req->units, service_now(conn),
+                      &service_counts(conn)->holds, &out);
     service_deliver(conn_worker(conn), &out);
     switch (status) {
     case TABLE_OK:
@@ -135,13 +181,12 @@ static void add_stat(struct stats_body *body, const char *name, uint64_t value)
     body->len += len;
 }
 
-static uint64_t sum(const struct service *service, size_t offset)
+/* How many requests of a verb have been carried out: all but malformed ones. */
+static uint64_t carried_out(const struct service *service, enum ctr_verb verb)
 {
     uint64_t all = 0;
-    for (unsigned i = 0; i < service->services->server->count; i++) {
-        const char *tallies = (const char *)service->tallies + i * sizeof(struct ctr_tallies);
-        all += tally_get((const tally *)(const void *)(tallies + offset));
-    }
+    for (unsigned i = 0; i < OUTCOME_COUNT; i++)
+        all += i == OUTCOME_INVALID ? 0 : service_requests(service, verb, i);
     return all;
 }
 
@@ -162,8 +207,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     add_stat(body, "total_gc_elapsed", tally_get(&services->collections_us));
     add_stat(body, "curr_connections", atomic_load(&protocol->connections));
     add_stat(body, "total_connections", atomic_load(&protocol->connections_made));
-#define ROW(name, number, word)                                                                    \
-    add_stat(body, "command:" word, sum(service, offsetof(struct ctr_tallies, name)));
+#define ROW(name, number, word) add_stat(body, "command:" word, carried_out(service, VERB_##name));
     CTR_OPCODES(ROW)
 #undef ROW
     add_stat(body, "uptime",
@@ -182,6 +226,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)
 {
+    service_count(conn, VERB_STATS, OUTCOME_SUCCESS); /* before, so that it counts itself */
     uint8_t *to = conn_reply_room(conn, CONN_REPLY_MAX);
     struct stats_body body = {.data = to + CTR_HEADER, .room = CONN_REPLY_MAX - CTR_HEADER};
     write_stats(conn, &body);
@@ -249,31 +294,23 @@ static bool on_resume(struct conn *conn)
 
 static enum consumed serve(struct conn *conn, const struct ctr_request *req)
 {
-    struct ctr_tallies *t =
-        &((struct ctr_tallies *)service_of(conn)->tallies)[worker_number(conn_worker(conn))];
     switch ((enum ctr_opcode)req->opcode) {
     case CTR_NOOP:
-        tally_add(&t->NOOP, 1);
         do_noop(conn, req);
         break;
     case CTR_GET:
-        tally_add(&t->GET, 1);
         do_get(conn, req);
         break;
     case CTR_ACQUIRE:
-        tally_add(&t->ACQUIRE, 1);
         do_acquire(conn, req);
         break;
     case CTR_RELEASE:
-        tally_add(&t->RELEASE, 1);
         do_release(conn, req);
         break;
     case CTR_STATS:
-        tally_add(&t->STATS, 1);
         do_stats(conn, req);
         break;
     case CTR_DUMP:
-        tally_add(&t->DUMP, 1);
         return begin_dump(conn, req) ? CONSUMED_PAUSED : CONSUMED_ONE;
     }
     return CONSUMED_ONE;
@@ -295,7 +332,8 @@ static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t l
         break;
     case CTR_TOO_LONG:
     case CTR_BAD_MAGIC:
-        reply_status(conn, &req, CTR_STATUS_INVALID);
+        service_count(conn, VERB_INVALID, OUTCOME_INVALID);
+        send_status(conn, &req, CTR_STATUS_INVALID);
         conn_finish(conn, CLOSE_PROTOCOL);
         return CONSUMED_LAST;
     }
@@ -313,7 +351,7 @@ static void on_close(struct conn *conn)
     struct ctr_session *s = conn_session(conn);
     free(s->dump);
     s->dump = NULL;
-    service_close_holder(conn, &s->holder);
+    service_close_holder(conn, &s->holder, &service_counts(conn)->holds);
 }
 
 static void init(struct service *service)
@@ -331,6 +369,14 @@ static void init(struct service *service)
 }
 
 const struct service_row counter_row = {
-    .tallies_size = sizeof(struct ctr_tallies),
+    .verbs =
+        {
+#define ROW(name, number, word) word,
+            CTR_OPCODES(ROW)
+#undef ROW
+                "invalid",
+        },
+    .outcomes = {"success", "not_found", "invalid", "not_available", "not_acquired",
+                 "unknown_command", "out_of_memory"},
     .init = init,
 };

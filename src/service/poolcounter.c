@@ -27,12 +27,29 @@ struct pc_session {
     struct pc_lock locks[]; /* max_locks of them, oldest first */
 };
 
-/* What one worker has counted; times in nanoseconds. */
+_Static_assert(offsetof(struct pc_session, holder) == 0, "as service_holder has it");
+
+/* Verbs and outcomes as metrics name them. */
+enum pc_counted_verb { VERB_ACQ4ANY, VERB_ACQ4ME, VERB_RELEASE, VERB_STATS, VERB_INVALID };
+enum pc_outcome {
+    OUTCOME_LOCKED,
+    OUTCOME_DONE,
+    OUTCOME_QUEUE_FULL,
+    OUTCOME_TIMEOUT,
+    OUTCOME_LOCK_HELD,
+    OUTCOME_RELEASED,
+    OUTCOME_NOT_LOCKED,
+    OUTCOME_OK,
+    OUTCOME_ERROR,
+    OUTCOME_COUNT
+};
+
+_Static_assert(OUTCOME_COUNT <= SERVICE_OUTCOMES, "there is room");
+
+/* What one worker has counted beside service_counts; times in nanoseconds. */
 struct pc_tallies {
-    tally acquired, releases, processing, waiting;
-    tally full_queues, lock_mismatch, lock_while_waiting, release_mismatch, processed;
-    tally processing_ns, gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
-    tally waiting_for_good_ns, wasted_timeout_ns;
+    tally releases, lock_while_waiting;
+    tally gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
 } __attribute__((aligned(64)));
 
 static struct pc_tallies *tallies_of(const struct conn *conn)
@@ -49,8 +66,37 @@ static uint64_t elapsed_ns(int64_t from_ns, int64_t to_ns)
     return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
 }
 
-static void reply(struct conn *conn, enum pc_reply word)
+static enum pc_outcome outcome_of(enum pc_reply word)
 {
+    switch (word) {
+    case PC_REPLY_LOCKED:
+        return OUTCOME_LOCKED;
+    case PC_REPLY_DONE:
+        return OUTCOME_DONE;
+    case PC_REPLY_QUEUE_FULL:
+        return OUTCOME_QUEUE_FULL;
+    case PC_REPLY_TIMEOUT:
+        return OUTCOME_TIMEOUT;
+    case PC_REPLY_LOCK_HELD:
+        return OUTCOME_LOCK_HELD;
+    case PC_REPLY_RELEASED:
+        return OUTCOME_RELEASED;
+    case PC_REPLY_NOT_LOCKED:
+        return OUTCOME_NOT_LOCKED;
+    default:
+        return OUTCOME_ERROR;
+    }
+}
+
+static enum pc_counted_verb verb_of_wait(enum wait_kind kind)
+{
+    return kind == WAIT_ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
+}
+
+/* Answers a request of that verb. */
+static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+{
+    service_count(conn, verb, outcome_of(word));
     struct bytes line = pc_reply_line(word);
     memcpy(conn_reply_room(conn, line.len), line.data, line.len);
     conn_replied(conn, line.len);
@@ -63,17 +109,13 @@ static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns
     struct pc_session *s = conn_session(conn);
     CHECK(s->lock_count < service_of(conn)->services->config.poolcounter_max_locks);
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
-    tally_add(&tallies_of(conn)->acquired, 1);
-    tally_add(&tallies_of(conn)->processing, 1);
 }
 
 /* Counts a lock that ends. */
 static void count_processed(struct conn *conn, const struct pc_lock *lock)
 {
-    struct pc_tallies *t = tallies_of(conn);
-    tally_sub(&t->processing, 1);
-    tally_add(&t->processed, 1);
-    tally_add(&t->processing_ns, elapsed_ns(lock->granted_ns, service_now(conn).mono_ns));
+    int64_t held_ns = service_now(conn).mono_ns - lock->granted_ns;
+    histogram_add(&service_counts(conn)->holds, held_ns, 1);
 }
 
 /* How many of the verdicts say DONE: so many were spared the work. */
@@ -101,7 +143,7 @@ static void release_lock(struct conn *conn, uint32_t i)
     tally_add(&t->gained_ns,
               count_done(&out) * elapsed_ns(lock.granted_ns, service_now(conn).mono_ns));
     service_deliver(conn_worker(conn), &out);
-    reply(conn, PC_REPLY_RELEASED);
+    reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
 }
 
 /* ---- waits ------------------------------------------------------------------------------- */
@@ -111,7 +153,12 @@ static void forget_wait(struct conn *conn)
     struct pc_session *s = conn_session(conn);
     s->waiter = NULL;
     conn_clear_deadline(conn);
-    tally_sub(&tallies_of(conn)->waiting, 1);
+    tally_sub(&service_counts(conn)->waiting, 1);
+}
+
+static void count_wait(struct conn *conn, enum waited how, int64_t waited_ns)
+{
+    histogram_add(&service_counts(conn)->waits[how], waited_ns, 1);
 }
 
 /* Takes note of the verdict on this connection's wait, and tells the client. */
@@ -123,29 +170,29 @@ static void take_note(struct conn *conn)
     bool granted = table_settle(service_table(conn), w) == WAITER_GRANTED;
     uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
     forget_wait(conn);
+    count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
     if (granted) {
         add_lock(conn, w->holding, w->ended_ns);
         tally_add(w->kind == WAIT_ME ? &t->waiting_for_me_ns : &t->waiting_for_anyone_ns,
                   waited_ns);
-        reply(conn, PC_REPLY_LOCKED);
-    } else {
-        tally_add(&t->waiting_for_good_ns, waited_ns);
-        reply(conn, PC_REPLY_DONE);
     }
+    reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
 }
 
 /*
- * Ends this connection's wait. False: its verdict came first, and the client has been told that
- * instead.
+ * Ends this connection's wait, because it timed out or is given up. False: its verdict came first,
+ * and the client has been told that instead.
  */
 static bool end_wait(struct conn *conn, enum waiter_state why)
 {
     struct pc_session *s = conn_session(conn);
+    int64_t waited_ns = service_now(conn).mono_ns - s->waiter->since_ns;
     if (table_end_wait(service_table(conn), s->waiter, why, service_now(conn)) != why) {
         take_note(conn);
         return false;
     }
     forget_wait(conn);
+    count_wait(conn, why == WAITER_TIMED_OUT ? WAITED_TIMED_OUT : WAITED_CANCELLED, waited_ns);
     return true;
 }
 
@@ -159,11 +206,9 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
 static void on_expire(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
-    uint64_t waited_ns = elapsed_ns(s->waiter->since_ns, service_now(conn).mono_ns);
-    if (!end_wait(conn, WAITER_TIMED_OUT))
-        return;
-    tally_add(&tallies_of(conn)->wasted_timeout_ns, waited_ns);
-    reply(conn, PC_REPLY_TIMEOUT);
+    enum pc_counted_verb verb = verb_of_wait(s->waiter->kind);
+    if (end_wait(conn, WAITER_TIMED_OUT))
+        reply(conn, verb, PC_REPLY_TIMEOUT);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -171,18 +216,17 @@ static void on_expire(struct conn *conn)
 static void do_acquire(struct conn *conn, const struct pc_request *req)
 {
     struct pc_session *s = conn_session(conn);
-    struct pc_tallies *t = tallies_of(conn);
+    enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
+    enum pc_counted_verb verb = verb_of_wait(kind);
     if (s->lock_count >= service_of(conn)->services->config.poolcounter_max_locks) {
-        tally_add(&t->lock_mismatch, 1);
-        reply(conn, PC_REPLY_LOCK_HELD);
+        reply(conn, verb, PC_REPLY_LOCK_HELD);
         return;
     }
     if (s->waiter) {
-        tally_add(&t->lock_while_waiting, 1);
-        reply(conn, PC_REPLY_WAIT_FOR_RESPONSE);
+        tally_add(&tallies_of(conn)->lock_while_waiting, 1);
+        reply(conn, verb, PC_REPLY_WAIT_FOR_RESPONSE);
         return;
     }
-    enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
     struct acquire a = {
         .name = {.data = req->key.data, .len = req->key.len},
         .units = 1,
@@ -195,22 +239,21 @@ static void do_acquire(struct conn *conn, const struct pc_request *req)
     switch (table_acquire(service_table(conn), &s->holder, &a, now, &held, &s->waiter)) {
     case TABLE_OK:
         add_lock(conn, held, now.mono_ns);
-        reply(conn, PC_REPLY_LOCKED);
+        reply(conn, verb, PC_REPLY_LOCKED);
         break;
     case TABLE_WAITING:
-        tally_add(&t->waiting, 1);
+        tally_add(&service_counts(conn)->waiting, 1);
         conn_set_deadline(conn, now.mono_ns + req->timeout_ns);
         break;
     case TABLE_FULL:
-        tally_add(&t->full_queues, 1);
-        reply(conn, PC_REPLY_QUEUE_FULL);
+        reply(conn, verb, PC_REPLY_QUEUE_FULL);
         break;
     case TABLE_BUSY:
-        reply(conn, PC_REPLY_TIMEOUT);
+        reply(conn, verb, PC_REPLY_TIMEOUT);
         break;
     case TABLE_NO_MEMORY:
         s->waiter = NULL;
-        reply(conn, PC_REPLY_OUT_OF_MEMORY);
+        reply(conn, verb, PC_REPLY_OUT_OF_MEMORY);
         break;
     case TABLE_NOT_FOUND:
     case TABLE_NOT_HELD:
@@ -229,7 +272,7 @@ static bool release_newest(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
     if (s->waiter && end_wait(conn, WAITER_CANCELLED))
-        reply(conn, PC_REPLY_RELEASED);
+        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
     else if (s->lock_count > 0)
         release_lock(conn, s->lock_count - 1);
     else
@@ -250,7 +293,7 @@ static bool release_key(struct conn *conn, struct bytes key)
     if (!s->waiter || !is_key(conn, s->waiter->holding, key))
         return false;
     if (end_wait(conn, WAITER_CANCELLED))
-        reply(conn, PC_REPLY_RELEASED);
+        reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
     else
         return release_key(conn,
                            key); /* it was granted just before, or done: now no wait is left */
@@ -260,10 +303,15 @@ static bool release_key(struct conn *conn, struct bytes key)
 static void do_release(struct conn *conn, const struct pc_request *req)
 {
     bool released = req->key.len ? release_key(conn, req->key) : release_newest(conn);
-    if (!released) {
-        tally_add(&tallies_of(conn)->release_mismatch, 1);
-        reply(conn, PC_REPLY_NOT_LOCKED);
-    }
+    if (!released)
+        reply(conn, VERB_RELEASE, PC_REPLY_NOT_LOCKED);
+}
+
+/* How many requests to acquire had that outcome. */
+static uint64_t acquires(const struct service *service, enum pc_outcome outcome)
+{
+    return service_requests(service, VERB_ACQ4ANY, outcome) +
+           service_requests(service, VERB_ACQ4ME, outcome);
 }
 
 static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
@@ -272,30 +320,36 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
     const struct services *services = service->services;
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
+    struct histogram_sum holds, done, timed_out;
     table_get_stats(services->table, service_now(conn), &table);
+    service_holds(service, &holds);
+    service_waits(service, WAITED_DONE, &done);
+    service_waits(service, WAITED_TIMED_OUT, &timed_out);
     *stats_r = (struct pc_stats){
         .uptime_s = (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S),
+        .processing_ns = (int64_t)holds.sum_ns,
+        .waiting_for_good_ns = (int64_t)done.sum_ns,
+        .wasted_timeout_ns = (int64_t)timed_out.sum_ns,
+        .total_acquired = acquires(service, OUTCOME_LOCKED),
         .hashtable_entries = table.names,
+        .waiting_workers = service_waiting(service),
         .connect_errors = atomic_load(&protocol->accept_errors),
         .failed_sends = atomic_load(&protocol->send_errors),
+        .full_queues = acquires(service, OUTCOME_QUEUE_FULL),
+        .lock_mismatch = acquires(service, OUTCOME_LOCK_HELD),
+        .release_mismatch = service_requests(service, VERB_RELEASE, OUTCOME_NOT_LOCKED),
+        .processed_count = histogram_sum_count(&holds),
     };
+    /* Read one after the other while others count: never less than nothing. */
+    if (stats_r->total_acquired > stats_r->processed_count)
+        stats_r->processing_workers = stats_r->total_acquired - stats_r->processed_count;
     for (unsigned i = 0; i < services->server->count; i++) {
         const struct pc_tallies *t = (const struct pc_tallies *)service->tallies + i;
-        stats_r->processing_ns += (int64_t)tally_get(&t->processing_ns);
         stats_r->gained_ns += (int64_t)tally_get(&t->gained_ns);
         stats_r->waiting_for_me_ns += (int64_t)tally_get(&t->waiting_for_me_ns);
         stats_r->waiting_for_anyone_ns += (int64_t)tally_get(&t->waiting_for_anyone_ns);
-        stats_r->waiting_for_good_ns += (int64_t)tally_get(&t->waiting_for_good_ns);
-        stats_r->wasted_timeout_ns += (int64_t)tally_get(&t->wasted_timeout_ns);
-        stats_r->total_acquired += tally_get(&t->acquired);
         stats_r->total_releases += tally_get(&t->releases);
-        stats_r->processing_workers += tally_get(&t->processing);
-        stats_r->waiting_workers += tally_get(&t->waiting);
-        stats_r->full_queues += tally_get(&t->full_queues);
-        stats_r->lock_mismatch += tally_get(&t->lock_mismatch);
         stats_r->lock_while_waiting += tally_get(&t->lock_while_waiting);
-        stats_r->release_mismatch += tally_get(&t->release_mismatch);
-        stats_r->processed_count += tally_get(&t->processed);
     }
     stats_r->waiting_ns = stats_r->waiting_for_me_ns + stats_r->waiting_for_anyone_ns;
 }
@@ -306,10 +360,12 @@ static void do_stats(struct conn *conn, const struct pc_request *req)
     collect_stats(conn, &stats);
     char *to = conn_reply_room(conn, PC_STATS_ROOM);
     size_t len = pc_compose_stats(&stats, req->subject, to, PC_STATS_ROOM);
-    if (len)
-        conn_replied(conn, len);
-    else
-        reply(conn, PC_REPLY_WRONG_STAT);
+    if (len == 0) {
+        reply(conn, VERB_STATS, PC_REPLY_WRONG_STAT);
+        return;
+    }
+    service_count(conn, VERB_STATS, OUTCOME_OK);
+    conn_replied(conn, len);
 }
 
 static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
@@ -329,13 +385,13 @@ static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t l
     case PC_MORE:
         return CONSUMED_MORE;
     case PC_BAD_COMMAND:
-        reply(conn, PC_REPLY_BAD_COMMAND);
+        reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
         break;
     case PC_BAD_SYNTAX:
-        reply(conn, PC_REPLY_BAD_SYNTAX);
+        reply(conn, VERB_INVALID, PC_REPLY_BAD_SYNTAX);
         break;
     case PC_LINE_TOO_LONG:
-        reply(conn, PC_REPLY_LINE_TOO_LONG);
+        reply(conn, VERB_INVALID, PC_REPLY_LINE_TOO_LONG);
         conn_finish(conn, CLOSE_PROTOCOL);
         return CONSUMED_LAST;
     }
@@ -356,9 +412,11 @@ static void on_close(struct conn *conn)
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i]);
     s->lock_count = 0;
-    if (s->waiter)
+    if (s->waiter) {
+        count_wait(conn, WAITED_CANCELLED, service_now(conn).mono_ns - s->waiter->since_ns);
         forget_wait(conn);
-    service_close_holder(conn, &s->holder);
+    }
+    service_close_holder(conn, &s->holder, NULL);
 }
 
 static void init(struct service *service)
@@ -379,6 +437,9 @@ static void init(struct service *service)
 }
 
 const struct service_row poolcounter_row = {
+    .verbs = {"ACQ4ANY", "ACQ4ME", "RELEASE", "STATS", "invalid"},
+    .outcomes = {"LOCKED", "DONE", "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED",
+                 "ok", "error"},
     .tallies_size = sizeof(struct pc_tallies),
     .init = init,
 };

@@ -18,6 +18,9 @@ static const struct service_row *const registry[] = {
 _Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->services),
                "each row has a service");
 
+/* What a connection holds and waits for is counted so far, for whoever looks at it. */
+#define DESCRIBED_MAX 1000
+
 /*
  * The collector looks at so many names at a time, and then leaves the worker to others for a while:
  * four times as long as it took, or just as long where names stand in the way of memory.
@@ -25,6 +28,24 @@ _Static_assert(ARRAY_SIZE(registry) == ARRAY_SIZE(((struct services *)0)->servic
 #define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
 #define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* at least */
+
+const char *waited_word(enum waited how)
+{
+    static const char *const words[WAITED_COUNT] = {
+        [WAITED_GRANTED] = "granted",
+        [WAITED_DONE] = "done",
+        [WAITED_TIMED_OUT] = "timed_out",
+        [WAITED_CANCELLED] = "cancelled",
+    };
+    return words[how];
+}
+
+/* ---- holders and verdicts ---------------------------------------------------------------- */
+
+struct holder *service_holder(struct conn *conn)
+{
+    return conn_session(conn);
+}
 
 void service_open_holder(struct conn *conn, struct holder *holder)
 {
@@ -57,13 +78,25 @@ void service_deliver(struct worker *from, verdicts *out)
     }
 }
 
-void service_close_holder(struct conn *conn, struct holder *holder)
+void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds)
 {
     verdicts out;
     mail_list_init(&out);
-    table_close(service_table(conn), holder, service_now(conn), NULL, &out);
+    table_close(service_table(conn), holder, service_now(conn), holds, &out);
     service_deliver(conn_worker(conn), &out);
 }
+
+/* What is told of a connection to whoever looks at it. */
+static void describe(struct conn *conn, struct conn_info *info)
+{
+    const struct holder *holder = service_holder(conn);
+    info->holds = holder_count(service_table(conn), holder, DESCRIBED_MAX);
+    info->waits = 0;
+    for (const struct waiter *w = holder->waiters; w && info->waits < DESCRIBED_MAX; w = w->next)
+        info->waits++;
+}
+
+/* ---- the collector ----------------------------------------------------------------------- */
 
 /* Runs a slice of a sweep, or waits for the next interval to begin. */
 static int64_t collect(struct chore *chore, struct moment now)
@@ -98,30 +131,120 @@ static int64_t collect(struct chore *chore, struct moment now)
     return now.mono_ns + COLLECT_IDLE_NS;
 }
 
+/* ---- what has been counted --------------------------------------------------------------- */
+
+unsigned services_count(const struct services *services)
+{
+    return ARRAY_SIZE(services->services);
+}
+
+const struct service *services_at(const struct services *services, unsigned i)
+{
+    CHECK(i < services_count(services));
+    return services->services[i];
+}
+
+static unsigned workers_of(const struct service *service)
+{
+    return service->services->server->count;
+}
+
+uint64_t service_requests(const struct service *service, unsigned verb, unsigned outcome)
+{
+    CHECK(verb < SERVICE_VERBS && outcome < SERVICE_OUTCOMES);
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < workers_of(service); i++)
+        sum += tally_get(&service->counts[i].requests[verb][outcome]);
+    return sum;
+}
+
+uint64_t service_waiting(const struct service *service)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < workers_of(service); i++)
+        sum += tally_get(&service->counts[i].waiting);
+    return sum;
+}
+
+void service_waits(const struct service *service, enum waited how, struct histogram_sum *sum_r)
+{
+    *sum_r = (struct histogram_sum){0};
+    for (unsigned i = 0; i < workers_of(service); i++)
+        histogram_sum_up(sum_r, &service->counts[i].waits[how]);
+}
+
+void service_holds(const struct service *service, struct histogram_sum *sum_r)
+{
+    *sum_r = (struct histogram_sum){0};
+    for (unsigned i = 0; i < workers_of(service); i++)
+        histogram_sum_up(sum_r, &service->counts[i].holds);
+}
+
+void service_answers(const struct service *service, struct histogram_sum *sum_r)
+{
+    *sum_r = (struct histogram_sum){0};
+    for (unsigned i = 0; i < workers_of(service); i++)
+        histogram_sum_up(sum_r, &service->protocol.traffic[i].answers);
+}
+
+uint64_t service_received(const struct service *service)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < workers_of(service); i++)
+        sum += tally_get(&service->protocol.traffic[i].received);
+    return sum;
+}
+
+uint64_t service_sent(const struct service *service)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < workers_of(service); i++)
+        sum += tally_get(&service->protocol.traffic[i].sent);
+    return sum;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
 static void service_free(struct service *service)
 {
     if (!service)
         return;
+    free(service->protocol.traffic);
+    free(service->counts);
     free(service->tallies);
     free(service);
 }
 
+/* Zeroed memory for an element of `size` bytes, a multiple of a cache line, for each worker. */
+static void *for_each_worker(const struct services *services, size_t size)
+{
+    CHECK(size % 64 == 0);
+    size_t all = services->server->count * size;
+    void *elements = aligned_alloc(64, all);
+    if (elements)
+        memset(elements, 0, all);
+    return elements;
+}
+
 static struct service *service_new(struct services *services, const struct service_row *row)
 {
-    CHECK(row->tallies_size % 64 == 0);
-    size_t tallies_size = services->server->count * row->tallies_size;
     struct service *service = calloc(1, sizeof(*service));
     if (!service)
         return NULL;
     service->services = services;
-    service->tallies = aligned_alloc(64, tallies_size);
-    if (!service->tallies) {
-        free(service);
-        return NULL;
-    }
-    memset(service->tallies, 0, tallies_size);
+    service->row = row;
     row->init(service);
     service->protocol.service = service;
+    service->protocol.describe = describe;
+    service->protocol.traffic = for_each_worker(services, sizeof(struct traffic));
+    service->counts = for_each_worker(services, sizeof(struct service_counts));
+    if (row->tallies_size)
+        service->tallies = for_each_worker(services, row->tallies_size);
+    if (!service->protocol.traffic || !service->counts ||
+        (row->tallies_size && !service->tallies)) {
+        service_free(service);
+        return NULL;
+    }
     return service;
 }
 

@@ -11,6 +11,7 @@
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
 
+#include "base/histogram.h"
 #include "base/tally.h"
 #include "engine/table.h"
 #include "net/conn.h"
@@ -45,6 +46,24 @@ struct services {
     struct service *services[2]; /* in the order of the registry */
 };
 
+/* How a wait ended. */
+enum waited { WAITED_GRANTED, WAITED_DONE, WAITED_TIMED_OUT, WAITED_CANCELLED, WAITED_COUNT };
+
+/* Its word for metrics: "granted", "done", "timed_out", "cancelled". */
+const char *waited_word(enum waited how);
+
+/* No protocol has more verbs, or more ways to answer one, than these. */
+#define SERVICE_VERBS    8
+#define SERVICE_OUTCOMES 16
+
+/* What one worker has counted of one protocol. */
+struct service_counts {
+    tally requests[SERVICE_VERBS][SERVICE_OUTCOMES]; /* answered, by verb and outcome */
+    tally waiting;                                   /* clients that wait now */
+    struct histogram waits[WAITED_COUNT];            /* that ended */
+    struct histogram holds;                          /* of units, from their grant to their end */
+} __attribute__((aligned(64)));
+
 /*
  * Makes the table and a protocol for every row of the registry. The workers of `server` exist and
  * do not run yet. NULL: no memory.
@@ -57,19 +76,46 @@ void services_free(struct services **services);
 /* The protocol of that name: "poolcounter" or "counter". */
 struct protocol *services_protocol(struct services *services, const char *name);
 
+/* ---- what has been counted: sums over all workers; any thread ---- */
+
+struct service;
+
+/* The services in the order of the registry, `i` below their number. */
+unsigned services_count(const struct services *services);
+const struct service *services_at(const struct services *services, unsigned i);
+
+/* How many requests of verb number `verb` had outcome number `outcome` (see struct service_row). */
+uint64_t service_requests(const struct service *service, unsigned verb, unsigned outcome);
+/* How many clients wait now. */
+uint64_t service_waiting(const struct service *service);
+/* How long waits took that ended so, how long units were held, how long answers took. */
+void service_waits(const struct service *service, enum waited how, struct histogram_sum *sum_r);
+void service_holds(const struct service *service, struct histogram_sum *sum_r);
+void service_answers(const struct service *service, struct histogram_sum *sum_r);
+/* Bytes of requests received and of answers sent. */
+uint64_t service_received(const struct service *service);
+uint64_t service_sent(const struct service *service);
+
+/* The holder of a connection: the beginning of its session. In its worker's thread. */
+struct holder *service_holder(struct conn *conn);
+
 /* ---- what the services' own files share ---- */
 
 /* A protocol and what its service adds. */
 struct service {
     struct protocol protocol;
     struct services *services;
-    void *tallies; /* an array with an element for each worker */
+    const struct service_row *row;
+    struct service_counts *counts; /* an element for each worker */
+    void *tallies;                 /* the same, of what only this service counts; or NULL */
     /* A verdict has come for this connection's waiter. Not to be freed here. NULL: never waits. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
 };
 
-/* A row of the registry. */
+/* A row of the registry. The session of each of its connections begins with a struct holder. */
 struct service_row {
+    const char *verbs[SERVICE_VERBS];       /* their words for metrics; NULL after the last */
+    const char *outcomes[SERVICE_OUTCOMES]; /* the same */
     size_t tallies_size; /* of one worker's: a multiple of a cache line, so that none is shared */
     /* Fills in the protocol and `verdict`; the rest is there. */
     void (*init)(struct service *service);
@@ -93,11 +139,26 @@ static inline struct moment service_now(const struct conn *conn)
     return worker_now(conn_worker(conn));
 }
 
+/* What this connection's worker counts of its protocol. */
+static inline struct service_counts *service_counts(const struct conn *conn)
+{
+    return &service_of(conn)->counts[worker_number(conn_worker(conn))];
+}
+
+/* Counts a request that was answered: by the numbers of its verb and outcome in the row. */
+static inline void service_count(const struct conn *conn, unsigned verb, unsigned outcome)
+{
+    tally_add(&service_counts(conn)->requests[verb][outcome], 1);
+}
+
 /* Opens the holder of a connection. */
 void service_open_holder(struct conn *conn, struct holder *holder);
 
-/* Closes it: all that the connection has goes back, and whoever waited for it is told. */
-void service_close_holder(struct conn *conn, struct holder *holder);
+/*
+ * Closes it: all that the connection has goes back, and whoever waited for it is told. How long it
+ * held each name is added to `holds`; NULL: the service measures that itself.
+ */
+void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds);
 
 /* Sends verdicts to the connections they are for, in order. */
 void service_deliver(struct worker *from, verdicts *out);

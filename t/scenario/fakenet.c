@@ -14,6 +14,7 @@
  *     stubborn NAME            it will not close when the server has said its last
  *     advance NANOSECONDS      both clocks go on; deadlines on the way fire in order
  *     unix SECONDS             the wall clock jumps
+ *     counts PROTOCOL          tells what was counted of it, as lines `count ...`
  *
  * After each come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and `ok`, or
  * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
@@ -377,6 +378,41 @@ static const char *do_send(struct client *c, const char *hex)
     return NULL;
 }
 
+/* Sums of durations are told in milliseconds, rounded: the table keeps time in steps. */
+static void tell_histogram(const char *what, const char *how, const struct histogram_sum *sum)
+{
+    if (histogram_sum_count(sum))
+        printf("count %s%s%s %" PRIu64 " %" PRIu64 "ms\n", what, *how ? " " : "", how,
+               histogram_sum_count(sum),
+               (sum->sum_ns + (uint64_t)NS_PER_MS / 2) / (uint64_t)NS_PER_MS);
+}
+
+/* Tells what has been counted of a protocol: what is not 0. */
+static const char *tell_counts(const char *name)
+{
+    const struct protocol *protocol = services_protocol(services, name);
+    if (!protocol)
+        return "counts PROTOCOL";
+    const struct service *s = protocol->service;
+    for (unsigned v = 0; v < SERVICE_VERBS && s->row->verbs[v]; v++) {
+        for (unsigned o = 0; o < SERVICE_OUTCOMES && s->row->outcomes[o]; o++) {
+            if (service_requests(s, v, o))
+                printf("count %s %s %" PRIu64 "\n", s->row->verbs[v], s->row->outcomes[o],
+                       service_requests(s, v, o));
+        }
+    }
+    if (service_waiting(s))
+        printf("count waiting %" PRIu64 "\n", service_waiting(s));
+    struct histogram_sum sum;
+    for (unsigned i = 0; i < WAITED_COUNT; i++) {
+        service_waits(s, (enum waited)i, &sum);
+        tell_histogram("waits", waited_word((enum waited)i), &sum);
+    }
+    service_holds(s, &sum);
+    tell_histogram("holds", "", &sum);
+    return NULL;
+}
+
 /* Carries out a command; answers NULL, or what is wrong with it. */
 static const char *carry_out(char *line)
 {
@@ -397,6 +433,8 @@ static const char *carry_out(char *line)
         unix_ns = 0;
         return NULL;
     }
+    if (strcmp(verb, "counts") == 0)
+        return tell_counts(first);
     struct client *c = find(first);
     if (!c)
         return "no such client";

@@ -194,6 +194,7 @@ class FakeBackend:
         self.connections = {}
         self.now = 0
         self.journal = []  # (connection, piece) in the order in which pieces came
+        self.counts = []  # what the last command `counts` told
 
     def _line(self):
         until = time.monotonic() + wire.DEADLINE
@@ -230,6 +231,8 @@ class FakeBackend:
                 self.journal.append((conn, len(value) // 2))
             elif verb == "closed" and conn:
                 conn.closed = value
+            elif verb == "count":
+                self.counts.append(rest)
             elif verb not in ("stat", "info"):
                 raise Failed("fakenet says what nobody asked: %s" % line[:200])
 
@@ -257,6 +260,11 @@ class FakeBackend:
 
     def unix(self, seconds):
         self.command("unix", seconds)
+
+    def counted(self, protocol):
+        self.counts = []
+        self.command("counts", protocol)
+        return self.counts
 
     def more(self, conn):
         """Whether more has come; the fake has given all it has."""
@@ -434,6 +442,8 @@ class Player:
             self.backend.advance(parse_duration(words[1]))
         elif words[0] == "unix":
             self.backend.unix(words[1])
+        elif words[0] == "counted":
+            self.counted(words[1].rstrip(":"), line.partition(":")[2])
         elif words[0] == "in" and words[1] == "order:":
             self.in_order(line.split(":", 1)[1])
         elif words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn") and len(words) >= 2:
@@ -468,6 +478,13 @@ class Player:
             self.swallow(conn, rest)
         else:
             raise BadScript("unknown verb %s" % verb)
+
+    def counted(self, protocol, text):
+        """All that has been counted of a protocol, in any order."""
+        expected = sorted(" ".join(part.split()) for part in text.split(",") if part.strip())
+        told = sorted(self.backend.counted(protocol))
+        if told != expected:
+            raise Failed("counted %s" % ", ".join(told))
 
     # what the client does
 
