@@ -38,13 +38,17 @@ static const struct {
     [LOG_LEVEL_DEBUG] = {"debug", LOG_DEBUG},
 };
 
+_Static_assert(sizeof(levels) / sizeof(levels[0]) == LOG_LEVELS, "each level has its row");
+
 static _Atomic int sink = LOG_OUTPUT_STDERR;
+static _Atomic int line_format = LOG_FORMAT_TEXT;
 static _Atomic int threshold = LOG_LEVEL_INFO;
 static _Atomic bool started; /* nobody waits for the start any more: see log_ready */
 
-/* Since log_open: lines that a limit left out, and lines that could not be written. */
-static _Atomic unsigned long left_out_total;
-static _Atomic unsigned long lost_total;
+/* Since log_open: lines that went off, that a limit left out, and that could not be written. */
+static _Atomic uint64_t lines_total[LOG_LEVELS];
+static _Atomic uint64_t left_out_total;
+static _Atomic uint64_t lost_total;
 
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
 static bool stalled; /* the last line found no room; covered by `sending` */
@@ -56,29 +60,33 @@ struct line {
     size_t len;
 };
 
-/* The text of a byte: itself, or \xNN. Answers its length. */
-static size_t spell(unsigned char byte, char spelled_r[4])
+/* The text of a byte: itself, or \xNN; with `json`, escaped as in a string. Answers its length. */
+static size_t spell(unsigned char byte, bool json, char spelled_r[5])
 {
     static const char digits[] = "0123456789abcdef";
-    if (byte >= 0x20 && byte < 0x7f) {
-        spelled_r[0] = (char)byte;
-        return 1;
+    size_t len = 0;
+    bool printable = byte >= 0x20 && byte < 0x7f;
+    if (json && (!printable || byte == '\\' || byte == '"'))
+        spelled_r[len++] = '\\';
+    if (printable) {
+        spelled_r[len++] = (char)byte;
+        return len;
     }
-    spelled_r[0] = '\\';
-    spelled_r[1] = 'x';
-    spelled_r[2] = digits[byte >> 4];
-    spelled_r[3] = digits[byte & 0xf];
-    return 4;
+    spelled_r[len++] = '\\';
+    spelled_r[len++] = 'x';
+    spelled_r[len++] = digits[byte >> 4];
+    spelled_r[len++] = digits[byte & 0xf];
+    return len;
 }
 
 /* Adds text with its bytes spelled, leaving `reserved` bytes; what is too long ends in "...". */
-static void add_spelled(struct line *line, const char *text, size_t reserved)
+static void add_spelled(struct line *line, const char *text, bool json, size_t reserved)
 {
     size_t limit = LINE_MAX_BYTES - reserved;
     size_t cut = line->len; /* where the text can be cut so that the dots still fit */
     for (; *text; text++) {
-        char spelled[4];
-        size_t len = spell((unsigned char)*text, spelled);
+        char spelled[5];
+        size_t len = spell((unsigned char)*text, json, spelled);
         if (len > limit - line->len) {
             memcpy(line->bytes + cut, "...", 3);
             line->len = cut + 3;
@@ -91,18 +99,53 @@ static void add_spelled(struct line *line, const char *text, size_t reserved)
     }
 }
 
-/* Adds "2026-01-31T12:34:56.789Z warning: ". */
-static void add_head(struct line *line, enum log_level level)
+/* Adds what is ours and fits. */
+static void add(struct line *line, const char *text)
+{
+    size_t len = strlen(text);
+    memcpy(line->bytes + line->len, text, len);
+    line->len += len;
+}
+
+/* Adds "2026-01-31T12:34:56.789Z". */
+static void add_time(struct line *line)
 {
     struct timespec now;
     struct tm utc;
     clock_gettime(CLOCK_REALTIME, &now);
     if (!gmtime_r(&now.tv_sec, &utc))
         memset(&utc, 0, sizeof utc);
-    line->len = strftime(line->bytes, sizeof line->bytes, "%Y-%m-%dT%H:%M:%S", &utc);
-    int len = snprintf(line->bytes + line->len, sizeof line->bytes - line->len,
-                       ".%03dZ %s: ", (int)(now.tv_nsec / 1000000), levels[level].name);
+    line->len += strftime(line->bytes + line->len, sizeof line->bytes - line->len,
+                          "%Y-%m-%dT%H:%M:%S", &utc);
+    int len = snprintf(line->bytes + line->len, sizeof line->bytes - line->len, ".%03dZ",
+                       (int)(now.tv_nsec / 1000000));
     line->len += (size_t)len;
+}
+
+/* What was said, as a line without its newline; as plain text, with its head only if `headed`. */
+static void make_line(struct line *line, enum log_level level, bool headed, const char *text,
+                      const char *tail)
+{
+    static const char end[] = "\"}";
+    bool json = atomic_load_explicit(&line_format, memory_order_relaxed) == LOG_FORMAT_JSON;
+    line->len = 0;
+    if (json) {
+        add(line, "{\"time\":\"");
+        add_time(line);
+        add(line, "\",\"level\":\"");
+        add(line, levels[level].name);
+        add(line, "\",\"message\":\"");
+    } else if (headed) {
+        add_time(line);
+        add(line, " ");
+        add(line, levels[level].name);
+        add(line, ": ");
+    }
+    size_t after = json ? strlen(end) : 0;
+    add_spelled(line, text, json, strlen(tail) + after);
+    add_spelled(line, tail, json, after);
+    if (json)
+        add(line, end);
 }
 
 /* --- Sending it off -------------------------------------------------------------------------- */
@@ -120,19 +163,16 @@ static bool wait_for_room(void)
 
 static void send_to_syslog(enum log_level level, const char *text, const char *tail)
 {
-    struct line line = {.len = 0};
-    add_spelled(&line, text, strlen(tail));
-    add_spelled(&line, tail, 0);
+    struct line line;
+    make_line(&line, level, false, text, tail);
     syslog(levels[level].priority, "%.*s", (int)line.len, line.bytes);
 }
 
-/* One write, tried again only when a signal came before its first byte. */
-static void send_to_stderr(enum log_level level, const char *text, const char *tail)
+/* One write, tried again only when a signal came before its first byte. False: the line is lost. */
+static bool send_to_stderr(enum log_level level, const char *text, const char *tail)
 {
-    struct line line = {.len = 0};
-    add_head(&line, level);
-    add_spelled(&line, text, strlen(tail));
-    add_spelled(&line, tail, 0);
+    struct line line;
+    make_line(&line, level, true, text, tail);
     line.bytes[line.len++] = '\n';
     pthread_mutex_lock(&sending);
     stalled = !wait_for_room();
@@ -143,8 +183,12 @@ static void send_to_stderr(enum log_level level, const char *text, const char *t
         while (written == -1 && errno == EINTR);
     }
     pthread_mutex_unlock(&sending);
-    if (written != (ssize_t)line.len)
-        atomic_fetch_add_explicit(&lost_total, 1, memory_order_relaxed);
+    return written == (ssize_t)line.len;
+}
+
+static void count(_Atomic uint64_t *total)
+{
+    atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
 }
 
 /* Logs one line; with `left_out`, it says how many like it were not logged. */
@@ -162,19 +206,29 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
 
     bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
     bool starting = !atomic_load_explicit(&started, memory_order_relaxed);
+    bool gone = to_syslog;
     if (to_syslog)
         send_to_syslog(level, text, tail);
-    if (!to_syslog || (starting && level == LOG_LEVEL_ERROR))
-        send_to_stderr(level, text, tail);
+    if (!to_syslog || (starting && level == LOG_LEVEL_ERROR)) {
+        bool written = send_to_stderr(level, text, tail);
+        if (!written)
+            count(&lost_total);
+        gone = gone || written;
+    }
+    if (gone)
+        count(&lines_total[level]);
     errno = error;
 }
 
 /* --- The interface --------------------------------------------------------------------------- */
 
-void log_open(enum log_output output, enum log_level level)
+void log_open(enum log_output output, enum log_format format, enum log_level level)
 {
     atomic_store(&sink, (int)output);
+    atomic_store(&line_format, (int)format);
     atomic_store(&started, false);
+    for (unsigned i = 0; i < LOG_LEVELS; i++)
+        atomic_store(&lines_total[i], 0);
     atomic_store(&left_out_total, 0);
     atomic_store(&lost_total, 0);
     log_set_level(level);
@@ -195,6 +249,7 @@ void log_close(void)
     if (atomic_load(&sink) == LOG_OUTPUT_SYSLOG)
         closelog();
     atomic_store(&sink, LOG_OUTPUT_STDERR);
+    atomic_store(&line_format, LOG_FORMAT_TEXT);
     log_set_level(LOG_LEVEL_INFO);
 }
 
@@ -203,9 +258,38 @@ void log_set_level(enum log_level level)
     atomic_store_explicit(&threshold, (int)level, memory_order_relaxed);
 }
 
+enum log_level log_level_now(void)
+{
+    return (enum log_level)atomic_load_explicit(&threshold, memory_order_relaxed);
+}
+
 bool log_enabled(enum log_level level)
 {
-    return (int)level <= atomic_load_explicit(&threshold, memory_order_relaxed);
+    return level <= log_level_now();
+}
+
+const char *log_level_word(enum log_level level)
+{
+    return levels[level].name;
+}
+
+bool log_level_parse(const char *word, enum log_level *level_r)
+{
+    for (unsigned i = 0; i < LOG_LEVELS; i++) {
+        if (strcmp(word, levels[i].name) == 0) {
+            *level_r = (enum log_level)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+void log_get_counts(struct log_counts *counts_r)
+{
+    for (unsigned i = 0; i < LOG_LEVELS; i++)
+        counts_r->lines[i] = atomic_load_explicit(&lines_total[i], memory_order_relaxed);
+    counts_r->left_out = atomic_load_explicit(&left_out_total, memory_order_relaxed);
+    counts_r->lost = atomic_load_explicit(&lost_total, memory_order_relaxed);
 }
 
 /* The four functions that say a line, which differ in nothing else. */
@@ -258,7 +342,7 @@ bool log_limit_pass(struct log_limit *limit, long long now_ns, unsigned *left_ou
     *left_out_r = begins && count_of(old) > LOG_BURST ? count_of(old) - LOG_BURST : 0;
     if (begins || count_of(old) < LOG_BURST)
         return true;
-    atomic_fetch_add_explicit(&left_out_total, 1, memory_order_relaxed);
+    count(&left_out_total);
     return false;
 }
 

@@ -16,25 +16,48 @@
 #include <stdint.h>
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+#define LOG_LEVELS 4
 enum log_output { LOG_OUTPUT_STDERR, LOG_OUTPUT_SYSLOG };
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /*
- * Starts logging; before it, lines of level info and above go to standard error. With syslog,
- * errors go to standard error as well, for whoever starts the daemon, until log_ready.
+ * Starts logging; before it, lines of level info and above go to standard error as text. With
+ * syslog, errors go to standard error as well, for whoever starts the daemon, until log_ready.
  */
-void log_open(enum log_output output, enum log_level level);
+void log_open(enum log_output output, enum log_format format, enum log_level level);
 /* The start is over: from now on, every line goes only where log_open said. */
 void log_ready(void);
 /* Ends it: says how many lines were left out or lost, if any, and closes syslog. */
 void log_close(void);
+/* Sets the least important level that is written, from now on. Any thread. */
 void log_set_level(enum log_level level);
+/* That level. Any thread. */
+enum log_level log_level_now(void);
 /* Whether lines of `level` are written at all; cheap, for callers that prepare much. */
 bool log_enabled(enum log_level level);
+/* The word of a level: "error", "warning", "info" or "debug". */
+const char *log_level_word(enum log_level level);
+/* The level that has this word. False, and *level_r as it was: none has. */
+bool log_level_parse(const char *word, enum log_level *level_r) MUST_USE;
+
+/* What the log has done since log_open. */
+struct log_counts {
+    uint64_t lines[LOG_LEVELS]; /* of each level: lines that went off */
+    uint64_t left_out;          /* lines that a log_limit held back */
+    uint64_t lost;              /* lines that standard error did not take */
+};
+/* Takes the counts, each as it is at some moment of the call. Any thread. */
+void log_get_counts(struct log_counts *counts_r);
 
 /*
  * One line. To standard error: "2026-01-31T12:34:56.789Z warning: text" (UTC). Bytes below 0x20 and
  * from 0x7f on that got into the text are written as \xNN, so a peer cannot forge a line. Lines
  * longer than 1,000 bytes are cut and end in "...". To syslog: the text, spelled and cut the same.
+ *
+ * With LOG_FORMAT_JSON, a line is one object,
+ * {"time":"2026-01-31T12:34:56.789Z","level":"warning","message":"text"}, to syslog as well. Its
+ * message is spelled the same and then escaped as JSON wants, so it is ASCII whatever the text
+ * held; a line that would be longer than 1,000 bytes has its message cut, and is a whole object.
  */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);

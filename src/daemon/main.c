@@ -313,7 +313,7 @@ static void wait_for_end(const sigset_t *awaited)
 static int run(struct daemon *d)
 {
     char notice[NOTICE_SIZE];
-    log_open(d->settings.log_output, d->settings.log_level);
+    log_open(d->settings.log_output, LOG_FORMAT_TEXT, d->settings.log_level);
     if (d->settings.ignored_keys[0]) {
         options_ignored_text(&d->settings, notice, sizeof(notice));
         log_info("%s", notice);

@@ -115,7 +115,7 @@ END_TEST
 
 TEST(each_level_has_its_word)
 {
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_DEBUG);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_DEBUG);
     capture();
     log_error("e");
     log_warning("w");
@@ -154,7 +154,7 @@ TEST(lines_below_the_level_are_not_written)
 {
     ck_assert_uint_eq(say_all_levels(), 3); /* before log_open */
     for (unsigned level = LOG_LEVEL_ERROR; level <= LOG_LEVEL_DEBUG; level++) {
-        log_open(LOG_OUTPUT_STDERR, (enum log_level)level);
+        log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, (enum log_level)level);
         ck_assert_uint_eq(say_all_levels(), level + 1);
         for (unsigned asked = LOG_LEVEL_ERROR; asked <= LOG_LEVEL_DEBUG; asked++)
             ck_assert(log_enabled((enum log_level)asked) == (asked <= level));
@@ -227,6 +227,127 @@ TEST(errno_is_left_alone)
 }
 END_TEST
 
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+/* What comes before the message in an object, but for its time. */
+#define JSON_HEAD "{\"time\":\"2026-01-31T12:34:56.789Z\",\"level\":\"info\",\"message\":\""
+
+TEST(a_line_may_be_an_object)
+{
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_JSON, LOG_LEVEL_DEBUG);
+    capture();
+    log_warning("%s %d", "text", 5);
+    char *line = strdup(captured());
+    ck_assert_int_eq(strncmp(line, "{\"time\":\"2", 10), 0);
+    ck_assert_str_eq(line + strlen("{\"time\":\"") + STAMP_LEN - 1,
+                     "\",\"level\":\"warning\",\"message\":\"text 5\"}\n");
+    free(line);
+    log_close();
+    capture();
+    log_info("plain again");
+    ck_assert_str_eq(captured() + STAMP_LEN, "info: plain again\n");
+}
+END_TEST
+
+TEST(an_object_is_ascii_and_escaped_whatever_was_said)
+{
+    char all[256];
+    for (unsigned i = 0; i < 255; i++)
+        all[i] = (char)(i + 1);
+    all[255] = '\0';
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_JSON, LOG_LEVEL_INFO);
+    capture();
+    log_info("a\nb\"c\\d \x7f\xff %s", "\xc3\xa9");
+    ck_assert_str_eq(captured() + strlen(JSON_HEAD),
+                     "a\\\\x0ab\\\"c\\\\d \\\\x7f\\\\xff \\\\xc3\\\\xa9\"}\n");
+    capture();
+    log_info("%s", all);
+    const char *line = captured();
+    ck_assert_int_eq(line[strlen(line) - 1], '\n');
+    for (size_t i = 0; i + 1 < strlen(line); i++)
+        ck_assert(line[i] >= 0x20 && line[i] < 0x7f);
+    for (const char *c = line + strlen(JSON_HEAD); c[1] != '}'; c++) {
+        ck_assert_int_ne(*c, '"');
+        if (*c == '\\') {
+            c++;
+            ck_assert(*c == '\\' || *c == '"');
+        }
+    }
+}
+END_TEST
+
+TEST(a_cut_object_is_whole)
+{
+    /* What is cut: plain bytes, bytes of two in JSON, bytes of five; all places of the cut. */
+    for (size_t kind = 0; kind < 3; kind++) {
+        for (int shift = 0; shift < 5; shift++) {
+            char bytes[1100];
+            memset(bytes, "x\"\n"[kind], sizeof bytes - 1);
+            bytes[sizeof bytes - 1] = '\0';
+            memset(bytes, 'y', (size_t)shift);
+            log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_JSON, LOG_LEVEL_INFO);
+            capture();
+            log_info("%s", bytes);
+            const char *line = captured();
+            size_t len = strlen(line), width = kind == 0 ? 1 : kind == 1 ? 2 : 5;
+            ck_assert_uint_le(len, 1001);
+            ck_assert_uint_gt(len, 1001 - width);
+            ck_assert_str_eq(line + len - 6, "...\"}\n");
+            static const char *const whole[] = {"x", "\\\"", "\\\\x0a"};
+            ck_assert_int_eq(strncmp(line + len - 6 - width, whole[kind], width), 0);
+            ck_assert_uint_eq((len - 6 - strlen(JSON_HEAD) - (size_t)shift) % width, 0);
+        }
+    }
+}
+END_TEST
+
+/* --- Levels by word, and counts -------------------------------------------------------------- */
+
+TEST(levels_have_words)
+{
+    static const char *const no_words[] = {"", "err", "Info", "info ", "error, warning"};
+    for (unsigned i = 0; i < LOG_LEVELS; i++) {
+        enum log_level level = (enum log_level)((i + 1) % LOG_LEVELS);
+        ck_assert(log_level_parse(log_level_word((enum log_level)i), &level));
+        ck_assert_uint_eq(level, i);
+        log_set_level(level);
+        ck_assert_uint_eq(log_level_now(), i);
+    }
+    ck_assert_str_eq(log_level_word(LOG_LEVEL_WARNING), "warning");
+    for (size_t i = 0; i < ARRAY_SIZE(no_words); i++) {
+        enum log_level level = LOG_LEVEL_DEBUG;
+        ck_assert(!log_level_parse(no_words[i], &level));
+        ck_assert_uint_eq(level, LOG_LEVEL_DEBUG);
+    }
+}
+END_TEST
+
+TEST(lines_are_counted_by_level)
+{
+    struct log_limit limit = {0};
+    struct log_counts counts;
+    capture();
+    log_error("before, and not counted");
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
+    log_error("x");
+    log_info("x");
+    log_info("x");
+    log_debug("not written");
+    for (int i = 0; i < LOG_BURST + 3; i++)
+        log_warning_limited(&limit, "x");
+    close(STDERR_FILENO);
+    log_error("lost");
+    (void)captured();
+    log_get_counts(&counts);
+    ck_assert_uint_eq(counts.lines[LOG_LEVEL_ERROR], 1);
+    ck_assert_uint_eq(counts.lines[LOG_LEVEL_WARNING], LOG_BURST);
+    ck_assert_uint_eq(counts.lines[LOG_LEVEL_INFO], 2);
+    ck_assert_uint_eq(counts.lines[LOG_LEVEL_DEBUG], 0);
+    ck_assert_uint_eq(counts.left_out, 3);
+    ck_assert_uint_eq(counts.lost, 1);
+}
+END_TEST
+
 /* --- Threads --------------------------------------------------------------------------------- */
 
 #define THREADS          8L
@@ -281,7 +402,7 @@ static size_t fill(int flags)
 
 static void lose_lines(int flags)
 {
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     capture_in_pipe();
     size_t len = fill(flags);
     long long start = monotonic_ns();
@@ -322,7 +443,7 @@ END_TEST
 
 TEST(a_standard_error_that_is_closed_loses_lines)
 {
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     old_stderr = dup(STDERR_FILENO);
     close(STDERR_FILENO);
     log_error("lost");
@@ -366,7 +487,7 @@ END_TEST
 TEST(syslog_gets_lines_instead_of_standard_error)
 {
     capture();
-    log_open(LOG_OUTPUT_SYSLOG, LOG_LEVEL_INFO);
+    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     log_info("%%s %s", "%n");
     log_ready();
     log_error("%%s %s", "%n");
@@ -380,7 +501,7 @@ TEST(errors_of_the_start_go_to_standard_error_and_syslog)
 {
     for (int times = 0; times < 2; times++) {
         capture();
-        log_open(LOG_OUTPUT_SYSLOG, LOG_LEVEL_DEBUG);
+        log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_DEBUG);
         log_error("why");
         log_warning("less");
         log_ready();
@@ -486,7 +607,7 @@ END_TEST
 TEST(limited_warnings_are_counted_and_told_in_the_end)
 {
     static struct log_limit limit;
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     capture();
     for (int i = 0; i < LOG_BURST + 30; i++)
         log_warning_limited(&limit, "number %d", i);
@@ -526,7 +647,7 @@ END_TEST
 TEST(limited_warnings_below_the_level_are_not_counted)
 {
     static struct log_limit limit;
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_ERROR);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_ERROR);
     capture();
     for (int i = 0; i < LOG_BURST + 30; i++)
         log_warning_limited(&limit, "x");
@@ -539,7 +660,7 @@ END_TEST
 TEST(a_log_that_left_nothing_out_closes_silently)
 {
     capture();
-    log_open(LOG_OUTPUT_STDERR, LOG_LEVEL_INFO);
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     log_close();
     log_close();
     ck_assert_str_eq(captured(), "");
@@ -588,6 +709,11 @@ int main(void)
         UNIT(a_line_of_1000_bytes_is_whole_and_longer_ones_are_cut),
         UNIT(a_cut_is_not_made_inside_a_spelled_byte),
         UNIT(errno_is_left_alone),
+        UNIT(a_line_may_be_an_object),
+        UNIT(an_object_is_ascii_and_escaped_whatever_was_said),
+        UNIT(a_cut_object_is_whole),
+        UNIT(levels_have_words),
+        UNIT(lines_are_counted_by_level),
         UNIT(lines_of_many_threads_are_whole_and_in_order),
         UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
         UNIT(a_full_pipe_that_does_not_block_loses_lines_too),
