@@ -12,6 +12,13 @@ int64_t clock_mono_ns(void)
     return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+int64_t clock_unix_ns(void)
+{
+    struct timespec ts;
+    CHECK(clock_gettime(CLOCK_REALTIME, &ts) == 0);
+    return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
 struct moment clock_now(void)
 {
     /* Coarse is enough for intervals of whole seconds, and costs a fifth. */

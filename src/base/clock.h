@@ -19,6 +19,9 @@ struct moment {
 /* Now. Any thread. */
 struct moment clock_now(void);
 
+/* The wall clock alone, in nanoseconds since 1970: to say when something was. Any thread. */
+int64_t clock_unix_ns(void);
+
 /* The monotonic clock alone, in nanoseconds. Any thread. */
 int64_t clock_mono_ns(void);
 

@@ -9,6 +9,7 @@ system_tests = \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
+	t/system/confined.py \
 	t/system/conftest.py \
 	t/system/servers.py \
 	t/system/tap.py \

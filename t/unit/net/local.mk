@@ -7,6 +7,7 @@ net_unit_tests = \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
 	t/unit/net/rules_test \
+	t/unit/net/http_test \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
@@ -21,6 +22,8 @@ t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_listener_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_net_http_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_tls_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_access_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)

@@ -1,0 +1,231 @@
+/*
+ * admin.c - the admin's life, the way from a request to its handler, and who may change something.
+ *
+ * Whoever asks for a change shows the token, of which only a digest is kept; two digests are
+ * compared in constant time, so neither the token nor its length can be guessed bit by bit.
+ */
+#include "admin/admin.h"
+
+#include "admin/private.h"
+#include "base/log.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+_Static_assert(ADMIN_REASON_SIZE >= HTTP_REASON_SIZE, "the server's reason fits");
+
+/* ---- the token ----------------------------------------------------------------------------- */
+
+/* False: no memory. */
+static bool digest(const char *text, uint8_t *digest_r)
+{
+    unsigned size = 0;
+    return EVP_Digest(text, strlen(text), digest_r, &size, EVP_sha256(), NULL) == 1 &&
+           size == DIGEST_SIZE;
+}
+
+void admin_set_token(struct admin *admin, const char *token)
+{
+    uint8_t made[DIGEST_SIZE] = {0};
+    bool has = token && *token && digest(token, made);
+    CHECK(pthread_mutex_lock(&admin->lock) == 0);
+    admin->has_token = has;
+    memcpy(admin->token, made, sizeof(made));
+    CHECK(pthread_mutex_unlock(&admin->lock) == 0);
+}
+
+/* Whether `given` (NULL: nothing) is the token. *none_r: there is none, so nothing may be changed.
+ */
+static bool is_token(struct admin *admin, const char *given, bool *none_r)
+{
+    uint8_t made[DIGEST_SIZE] = {0};
+    bool made_it = digest(given ? given : "", made);
+    CHECK(pthread_mutex_lock(&admin->lock) == 0);
+    *none_r = !admin->has_token;
+    bool same = CRYPTO_memcmp(made, admin->token, sizeof(made)) == 0;
+    CHECK(pthread_mutex_unlock(&admin->lock) == 0);
+    return !*none_r && given && made_it && same;
+}
+
+/* The token of "Authorization: Bearer TOKEN"; NULL: there is none. */
+static const char *token_of(const struct http_request *request)
+{
+    static const char bearer[] = "Bearer ";
+    const char *value = http_asked(request, "Authorization");
+    if (!value || strncasecmp(value, bearer, sizeof(bearer) - 1) != 0)
+        return NULL;
+    value += sizeof(bearer) - 1;
+    return value + strspn(value, " ");
+}
+
+/* Whether the request may change something. False: it has been answered. */
+static bool may_change(struct admin *admin, struct http_request *request)
+{
+    static struct log_limit refusals;
+    const char *given = token_of(request);
+    bool none;
+    if (is_token(admin, given, &none))
+        return true;
+    if (none) {
+        http_error(request, 403,
+                   "nothing can be changed here: set admin.token or admin.token_file, and send "
+                   "\"Authorization: Bearer TOKEN\"");
+        return false;
+    }
+    log_warning_limited(&refusals, "admin: %s asked for a change with %s token (%s)",
+                        http_peer(request), given ? "a wrong" : "no", http_path(request));
+    http_set_header(request, "WWW-Authenticate", "Bearer");
+    http_error(request, 401,
+               given ? "this is not the token"
+                     : "this needs the token: send \"Authorization: Bearer TOKEN\"");
+    return false;
+}
+
+/* ---- routes -------------------------------------------------------------------------------- */
+
+/* Whether a path is one of a route's; *slug_r is what stands for its '*'. */
+static bool is_path(const char *route, const char *path, struct slug *slug_r)
+{
+    size_t len = strlen(path), head = strcspn(route, "*");
+    *slug_r = (struct slug){.text = path + len};
+    if (!route[head])
+        return strcmp(route, path) == 0;
+    const char *tail = route + head + 1;
+    size_t tail_len = strlen(tail);
+    if (len < head + tail_len || strncmp(path, route, head) != 0 ||
+        strcmp(path + len - tail_len, tail) != 0)
+        return false;
+    *slug_r = (struct slug){.text = path + head, .len = len - head - tail_len};
+    return !memchr(slug_r->text, '/', slug_r->len);
+}
+
+static bool is_method(enum http_method route, enum http_method method)
+{
+    return route == method || (route == HTTP_GET && method == HTTP_HEAD);
+}
+
+/* Says which methods this path has, if any: 405, else 404. */
+static void refuse(struct http_request *request)
+{
+    char allow[32] = "";
+    struct slug slug;
+    for (size_t i = 0; i < admin_route_count; i++) {
+        const struct admin_route *route = &admin_routes[i];
+        if (!is_path(route->path, http_path(request), &slug))
+            continue;
+        const char *methods = route->method == HTTP_GET ? "GET, HEAD" : "POST";
+        size_t len = strlen(allow);
+        snprintf(allow + len, sizeof(allow) - len, "%s%s", len ? ", " : "", methods);
+    }
+    if (!*allow) {
+        http_error(request, 404, "there is nothing here: counterd-admin(7) has the list");
+        return;
+    }
+    http_set_header(request, "Allow", allow);
+    http_error(request, 405, "this can't be done here: %s can", allow);
+}
+
+static void handle(void *arg, struct http_request *request)
+{
+    struct admin *admin = arg;
+    struct slug slug;
+    for (size_t i = 0; i < admin_route_count; i++) {
+        const struct admin_route *route = &admin_routes[i];
+        if (!is_method(route->method, http_method(request)) ||
+            !is_path(route->path, http_path(request), &slug))
+            continue;
+        if (!route->changes || may_change(admin, request))
+            route->handler(admin, request, slug);
+        return;
+    }
+    refuse(request);
+}
+
+static void sample(void *arg)
+{
+    struct admin *admin = arg;
+    struct totals totals;
+    totals_take(&totals, admin->config.services, clock_now());
+    history_add(admin->history, &totals);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* What is left to do when there is no memory for more. */
+static struct admin *no_memory(const struct admin_config *config, char *reason_r)
+{
+    snprintf(reason_r, ADMIN_REASON_SIZE, "no memory");
+    for (size_t i = 0; i < config->fd_count; i++)
+        close(config->fds[i]);
+    return NULL;
+}
+
+struct admin *admin_new(const struct admin_config *config, char *reason_r)
+{
+    struct admin *admin = calloc(1, sizeof(*admin));
+    if (!admin)
+        return no_memory(config, reason_r);
+    admin->history = history_new(config->server->count);
+    if (!admin->history) {
+        free(admin);
+        return no_memory(config, reason_r);
+    }
+    struct http_config http = {
+        .addresses = config->addresses,
+        .address_lens = config->address_lens,
+        .address_count = config->address_count,
+        .fds = config->fds,
+        .fd_count = config->fd_count,
+        .name = "admin",
+        .handle = handle,
+        .every_second = sample,
+        .arg = admin,
+    };
+    admin->http = http_new(&http, reason_r);
+    if (!admin->http) {
+        history_free(&admin->history);
+        free(admin);
+        return NULL;
+    }
+    admin->config = *config;
+    admin->config.addresses = NULL;
+    admin->config.address_lens = NULL;
+    admin->config.fds = NULL;
+    admin->config.token = NULL;
+    CHECK(pthread_mutex_init(&admin->lock, NULL) == 0);
+    admin_set_token(admin, config->token);
+    return admin;
+}
+
+size_t admin_listeners(const struct admin *admin)
+{
+    return http_listeners(admin->http);
+}
+
+const char *admin_where(const struct admin *admin, size_t i)
+{
+    return http_where(admin->http, i);
+}
+
+bool admin_start(struct admin *admin)
+{
+    sample(admin); /* so that the first second has something to be compared with */
+    return http_start(admin->http);
+}
+
+void admin_free(struct admin **admin)
+{
+    struct admin *a = *admin;
+    if (!a)
+        return;
+    *admin = NULL;
+    http_free(&a->http);
+    history_free(&a->history);
+    CHECK(pthread_mutex_destroy(&a->lock) == 0);
+    free(a);
+}

@@ -1,0 +1,89 @@
+/*
+ * admin.h - what operators look at and turn: health, metrics, an HTTP API in JSON, the status page.
+ *
+ * It is served by a thread of its own (net/http.h), so that whatever its clients do costs the
+ * workers nothing. What is in the table or counted is read as any thread may; what belongs to a
+ * worker (its connections) is asked of it in pieces that take it microseconds.
+ *
+ * Threads: admin_new, admin_start and admin_free in the main thread; admin_set_token in any. The
+ * hooks are called in the admin's thread.
+ */
+#ifndef ADMIN_ADMIN_H
+#define ADMIN_ADMIN_H
+
+#include "net/listener.h"
+#include "service/service.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* An option of the daemon, as text. All strings are copied by whoever is told of it. */
+struct admin_option {
+    const char *key;          /* "counter.port" */
+    const char *value;        /* in force; "(set)" in place of a secret */
+    const char *default_text; /* where nothing is said */
+    const char *unit;         /* "bytes", "seconds"; "" for none */
+    const char *help;         /* one line */
+    bool reloadable;          /* takes effect without a restart */
+    bool is_default;          /* its value is the default */
+};
+
+/* What the daemon does for the admin; called in the admin's thread. */
+struct admin_hooks {
+    void *arg;
+    /* Whether clients are served: not before the workers run, nor from the moment it is to end. */
+    bool (*ready)(void *arg);
+    /* Calls `emit` for every option, in order. */
+    void (*config)(void *arg, void (*emit)(void *to, const struct admin_option *option), void *to);
+    /*
+     * Has the configuration read again, and waits for it. True: what could be changed was. False:
+     * nothing was changed. *report_r: what there is to say of it, lines of text for people.
+     */
+    bool (*reload)(void *arg, char *report_r, size_t size);
+};
+
+/* All that is pointed to outlives the admin, but for addresses, fds and token, which are copied. */
+struct admin_config {
+    const struct sockaddr_storage *addresses; /* to listen on, ports included */
+    const socklen_t *address_lens;
+    size_t address_count;
+    const int *fds; /* inherited listening sockets, taken over; where there are any, no address is
+                       opened */
+    size_t fd_count;
+    const char *token; /* for what changes something; NULL or "": nothing may be changed */
+    struct services *services;
+    struct server *server;
+    const struct listener *listeners; /* of all protocols: shown by /api/v1/stats */
+    size_t listener_count;
+    struct admin_hooks hooks;
+    const char *version; /* "0.1.0" */
+};
+
+#define ADMIN_REASON_SIZE 320
+
+struct admin;
+
+/*
+ * Listens, and serves nobody yet: for when the daemon still has root's rights. NULL: *reason_r says
+ * what could not be done. `config->fds` are closed then, too.
+ */
+struct admin *admin_new(const struct admin_config *config, char *reason_r) MUST_USE;
+
+/* The number of addresses listened on, and the text of each: "127.0.0.1:7532". */
+size_t admin_listeners(const struct admin *admin);
+const char *admin_where(const struct admin *admin, size_t i);
+
+/* Starts its thread; the workers run. False: errno. */
+bool admin_start(struct admin *admin) MUST_USE;
+
+/* From now on changes need this token; NULL or "": nothing may be changed. Any thread. */
+void admin_set_token(struct admin *admin, const char *token);
+
+/*
+ * Ends the thread, closes all its connections and frees *admin; nulls it. Before the workers are
+ * stopped, because the thread may be waiting for one. Not while a hook waits for the caller.
+ */
+void admin_free(struct admin **admin);
+
+#endif

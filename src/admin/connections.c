@@ -1,0 +1,174 @@
+/* connections.c - the list of all connections, and the ending of one. */
+#include "admin/client.h"
+#include "admin/query.h"
+#include "admin/text.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT   100
+#define CONNECTIONS_MAX 1000
+#define SERVICES_MAX    ARRAY_SIZE(((struct services *)0)->services)
+
+void client_add(json_t **object, const struct conn_info *info)
+{
+    char tag[CONN_TAG_TEXT];
+    conn_tag_text(info->tag, tag);
+    json_put(object, "connection", json_string(tag));
+    json_put(object, "protocol", json_string(info->protocol->name));
+    json_put(object, "client", json_words(info->peer));
+    json_put(object, "transport", json_string(transport_word(info->transport)));
+}
+
+/* ---- the list ------------------------------------------------------------------------------ */
+
+struct connections_job {
+    struct admin *admin;
+    const struct protocol *protocol; /* NULL: of all */
+    unsigned worker;                 /* where to go on: the worker, */
+    uint32_t slot;                   /* and its slot */
+    size_t limit, count;
+    struct conn_info found[];
+};
+
+/* Looks at the next slots of a worker; in its thread. */
+static void look(struct worker *worker, void *arg)
+{
+    struct connections_job *job = arg;
+    uint32_t slots = worker_slots(worker);
+    for (unsigned i = 0; i < CLIENT_PIECE && job->slot < slots && job->count < job->limit; i++) {
+        struct conn *conn = worker_conn_at(worker, job->slot++);
+        if (conn && (!job->protocol || conn_protocol(conn) == job->protocol))
+            conn_describe(conn, &job->found[job->count++]);
+    }
+    if (job->slot >= slots) {
+        job->worker++;
+        job->slot = 0;
+    }
+}
+
+static json_t *one_connection(const struct conn_info *info, int64_t now_ns)
+{
+    json_t *object = json_object();
+    client_add(&object, info);
+    json_put(&object, "opened", json_real(unix_of(info->opened_ns)));
+    json_put(&object, "age_seconds",
+             json_real(now_ns > info->opened_ns ? seconds_of(now_ns - info->opened_ns) : 0));
+    json_put(&object, "queued_bytes", json_integer(info->queued));
+    json_put(&object, "holds", json_integer(info->holds));
+    json_put(&object, "waits", json_integer(info->waits));
+    return object;
+}
+
+static void take_piece(void *arg, struct http_request *request)
+{
+    struct connections_job *job = arg;
+    const struct server *server = job->admin->config.server;
+    if (job->worker < server->count)
+        worker_ask(server->workers[job->worker], look, job);
+    bool over = job->worker >= server->count;
+    if (!over && job->count < job->limit)
+        return;
+    json_t *array = json_array();
+    int64_t now_ns = clock_mono_ns();
+    for (size_t i = 0; i < job->count; i++)
+        json_add(&array, one_connection(&job->found[i], now_ns));
+    answer_json(request, 200,
+                json_pack("{s:o, s:o}", "connections", array, "cursor",
+                          over ? json_null() : json_sprintf("%u.%u", job->worker, job->slot)));
+}
+
+/* Reads where to go on. False: that is no cursor of ours. */
+static bool read_cursor(const char *text, size_t len, const struct server *server,
+                        struct connections_job *job)
+{
+    const char *end = text + len;
+    uint64_t worker, slot;
+    if (!text_number(&text, end, 10, server->count - 1, &worker) || text == end || *text++ != '.' ||
+        !text_number(&text, end, 10, UINT32_MAX, &slot) || text != end)
+        return false;
+    job->worker = (unsigned)worker;
+    job->slot = (uint32_t)slot;
+    return true;
+}
+
+void get_connections(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    enum { PROTOCOL, LIMIT, CURSOR };
+    static const char *const names[] = {"protocol", "limit", "cursor", NULL};
+    const struct services *services = admin->config.services;
+    const char *protocols[SERVICES_MAX + 1] = {NULL};
+    for (unsigned i = 0; i < services_count(services); i++)
+        protocols[i] = services_at(services, i)->protocol.name;
+    struct query query;
+    unsigned limit = LIMIT_DEFAULT, protocol = SERVICES_MAX;
+    if (!query_read(&query, request, names) ||
+        !query_word(&query, PROTOCOL, protocols, &protocol) ||
+        !query_number(&query, LIMIT, 1, CONNECTIONS_MAX, &limit))
+        return;
+    struct connections_job *job = malloc(sizeof(*job) + limit * sizeof(job->found[0]));
+    if (!job) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    *job = (struct connections_job){.admin = admin, .limit = limit};
+    if (protocol < SERVICES_MAX)
+        job->protocol = &services_at(services, protocol)->protocol;
+    const char *cursor = query.values[CURSOR].text;
+    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, admin->config.server, job)) {
+        free(job);
+        http_error(request, 400, "cursor: give back the one of the page before, as it was");
+        return;
+    }
+    http_later(request, take_piece, free, job);
+}
+
+/* ---- ending one ---------------------------------------------------------------------------- */
+
+struct killing {
+    uint64_t tag;
+    bool done;
+    struct conn_info info;
+};
+
+static void kill_there(struct worker *worker, void *arg)
+{
+    struct killing *killing = arg;
+    struct conn *conn = conn_find(worker, killing->tag);
+    if (!conn)
+        return;
+    conn_describe(conn, &killing->info);
+    conn_kill(conn);
+    killing->done = true;
+}
+
+void kill_connection(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    static const char *const none[] = {NULL};
+    const struct server *server = admin->config.server;
+    char text[CONN_TAG_TEXT];
+    struct query query;
+    struct killing killing = {0};
+    if (!query_read(&query, request, none))
+        return;
+    snprintf(text, sizeof(text), "%.*s", (int)slug.len, slug.text);
+    if (slug.len >= sizeof(text) || !conn_tag_parse(text, &killing.tag)) {
+        http_error(request, 400,
+                   "\"%.*s\" names no connection: \"0.12.3\" would (worker, place, generation), as "
+                   "/api/v1/connections shows it",
+                   slug.len < 40 ? (int)slug.len : 40, slug.text);
+        return;
+    }
+    if (conn_tag_worker(killing.tag) < server->count)
+        worker_ask(server->workers[conn_tag_worker(killing.tag)], kill_there, &killing);
+    if (!killing.done) {
+        http_error(request, 404, "there is no connection %s (any more)", text);
+        return;
+    }
+    log_info("admin: %s has ended connection %s of %s (%s)", http_peer(request), text,
+             killing.info.peer, killing.info.protocol->name);
+    answer_json(request, 200, json_pack("{s:s}", "killed", text));
+}

@@ -1,0 +1,286 @@
+/*
+ * holders.c - one name, and who has it or waits for it.
+ *
+ * The ledger knows holders by the ids of their connections, and waiters by their tags. Who these
+ * are is asked of the connections' workers, a piece at a time. An id may be another connection's by
+ * then, so a holder is shown only when its worker finds that it has units of the name now.
+ */
+#include "admin/client.h"
+#include "admin/query.h"
+#include "admin/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SHOWN_MAX 1000 /* holders, and waiters */
+#define LOOKS     512  /* at buckets of holders, in a slice */
+
+/* A holder or a waiter. */
+struct party {
+    bool asked, found;
+    uint32_t holder; /* its id; of a waiter 0 */
+    uint64_t tag;    /* of a waiter */
+    uint32_t units, limit;
+    enum wait_kind kind; /* of a waiter */
+    int64_t since_ns;
+    struct conn_info info; /* when found */
+};
+
+struct name_job {
+    struct admin *admin;
+    struct table_entry entry;
+    struct table_walk walk;
+    bool all_listed;
+
+    /* The oldest holders so far; as a heap whose root is the newest of them. */
+    struct table_hold holds[SHOWN_MAX];
+    size_t hold_count;
+
+    struct party *parties; /* holders, then waiters, each oldest first; NULL: not yet */
+    size_t party_count;
+    unsigned worker; /* whose are being asked */
+    size_t first;    /* no party before it is to be asked of that worker */
+    struct party *piece[CLIENT_PIECE];
+    size_t piece_count;
+
+    struct table_wait waits[SHOWN_MAX];
+    size_t wait_count;
+    uint8_t name[HTTP_HEADERS_MAX];
+};
+
+/* ---- the oldest holders -------------------------------------------------------------------- */
+
+static int compare_holds(const void *a, const void *b)
+{
+    const struct table_hold *x = a, *y = b;
+    if (x->since_ns != y->since_ns)
+        return x->since_ns < y->since_ns ? -1 : 1;
+    return (x->holder > y->holder) - (x->holder < y->holder);
+}
+
+static void sift_down(struct table_hold *heap, size_t count, size_t i)
+{
+    for (;;) {
+        size_t newest = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < count; child++) {
+            if (compare_holds(&heap[child], &heap[newest]) > 0)
+                newest = child;
+        }
+        if (newest == i)
+            return;
+        struct table_hold hold = heap[i];
+        heap[i] = heap[newest];
+        heap[newest] = hold;
+        i = newest;
+    }
+}
+
+static void consider(struct name_job *job, const struct table_hold *hold)
+{
+    if (job->hold_count < SHOWN_MAX) {
+        job->holds[job->hold_count++] = *hold;
+        if (job->hold_count == SHOWN_MAX) {
+            for (size_t i = SHOWN_MAX / 2; i-- > 0;)
+                sift_down(job->holds, SHOWN_MAX, i);
+        }
+    } else if (compare_holds(hold, &job->holds[0]) < 0) {
+        job->holds[0] = *hold;
+        sift_down(job->holds, SHOWN_MAX, 0);
+    }
+}
+
+static void list_some(struct name_job *job)
+{
+    struct table_hold found[LOOKS];
+    size_t count = 0;
+    job->all_listed = table_holders_on(job->admin->config.services->table, job->entry.name,
+                                       &job->walk, clock_now(), LOOKS, found, LOOKS, &count);
+    for (size_t i = 0; i < count; i++)
+        consider(job, &found[i]);
+}
+
+/* ---- who they are -------------------------------------------------------------------------- */
+
+static int compare_ids(const void *a, const void *b)
+{
+    const struct table_hold *x = a, *y = b;
+    return x->holder != y->holder ? (x->holder > y->holder) - (x->holder < y->holder)
+                                  : compare_holds(b, a);
+}
+
+/* Leaves each holder once, who may have been listed again with what it took later. */
+static void list_once(struct name_job *job)
+{
+    size_t kept = 0;
+    qsort(job->holds, job->hold_count, sizeof(job->holds[0]), compare_ids);
+    for (size_t i = 0; i < job->hold_count; i++) {
+        if (kept == 0 || job->holds[kept - 1].holder != job->holds[i].holder)
+            job->holds[kept++] = job->holds[i];
+    }
+    job->hold_count = kept;
+    qsort(job->holds, job->hold_count, sizeof(job->holds[0]), compare_holds);
+}
+
+/* Makes the parties of what was listed. False: no memory. */
+static bool make_parties(struct name_job *job)
+{
+    list_once(job);
+    job->party_count = job->hold_count + job->wait_count;
+    job->parties = calloc(job->party_count + 1, sizeof(*job->parties));
+    if (!job->parties)
+        return false;
+    struct party *party = job->parties;
+    for (size_t i = 0; i < job->hold_count; i++)
+        *party++ = (struct party){.holder = job->holds[i].holder};
+    for (size_t i = 0; i < job->wait_count; i++)
+        *party++ = (struct party){.tag = job->waits[i].tag,
+                                  .units = job->waits[i].units,
+                                  .limit = job->waits[i].limit,
+                                  .kind = job->waits[i].kind,
+                                  .since_ns = job->waits[i].since_ns};
+    return true;
+}
+
+static unsigned worker_of(const struct party *party)
+{
+    return party->holder ? conn_id_worker(party->holder) : conn_tag_worker(party->tag);
+}
+
+/* Whether a connection has units of the name; in its worker's thread. */
+static bool holds_now(struct name_job *job, struct conn *conn, struct party *party)
+{
+    struct table_hold hold;
+    if (!table_holds(job->admin->config.services->table, service_holder(conn), job->entry.name,
+                     clock_now(), &hold))
+        return false;
+    party->units = hold.units;
+    party->limit = hold.limit;
+    party->since_ns = hold.since_ns;
+    return true;
+}
+
+/* Finds out who a piece of the parties are; in their worker's thread. */
+static void resolve(struct worker *worker, void *arg)
+{
+    struct name_job *job = arg;
+    for (size_t i = 0; i < job->piece_count; i++) {
+        struct party *party = job->piece[i];
+        struct conn *conn =
+            party->holder ? conn_by_id(worker, party->holder) : conn_by_tag(worker, party->tag);
+        party->found = conn && (!party->holder || holds_now(job, conn, party));
+        if (party->found)
+            conn_describe(conn, &party->info);
+    }
+}
+
+/* Asks the next worker, or the same, for some more. False: all have been asked. */
+static bool ask_some(struct name_job *job)
+{
+    const struct server *server = job->admin->config.server;
+    for (; job->worker < server->count; job->worker++, job->first = 0) {
+        job->piece_count = 0;
+        for (; job->first < job->party_count && job->piece_count < CLIENT_PIECE; job->first++) {
+            if (worker_of(&job->parties[job->first]) == job->worker)
+                job->piece[job->piece_count++] = &job->parties[job->first];
+        }
+        if (job->piece_count > 0) {
+            worker_ask(server->workers[job->worker], resolve, job);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Oldest first: what a holder has may be newer than when it was listed. */
+static int compare_parties(const void *a, const void *b)
+{
+    const struct party *x = a, *y = b;
+    return (x->since_ns > y->since_ns) - (x->since_ns < y->since_ns);
+}
+
+/* ---- the answer ---------------------------------------------------------------------------- */
+
+static json_t *one_party(const struct party *party, int64_t now_ns)
+{
+    json_t *object = json_object();
+    client_add(&object, &party->info);
+    json_put(&object, "since", json_real(unix_of(party->since_ns)));
+    json_put(&object, party->holder ? "held_seconds" : "waited_seconds",
+             json_real(now_ns > party->since_ns ? seconds_of(now_ns - party->since_ns) : 0));
+    json_put(&object, "units", json_integer(party->units));
+    json_put(&object, "limit", json_integer(party->limit));
+    if (!party->holder)
+        json_put(&object, "kind", json_string(party->kind == WAIT_ANY ? "any" : "me"));
+    return object;
+}
+
+static json_t *parties_of(const struct name_job *job, size_t from, size_t to, int64_t now_ns)
+{
+    json_t *array = json_array();
+    for (size_t i = from; i < to; i++) {
+        if (job->parties[i].found)
+            json_add(&array, one_party(&job->parties[i], now_ns));
+    }
+    return array;
+}
+
+static void answer(struct name_job *job, struct http_request *request)
+{
+    const struct table_entry *e = &job->entry;
+    int64_t now_ns = clock_mono_ns();
+    qsort(job->parties, job->hold_count, sizeof(job->parties[0]), compare_parties);
+    answer_json(request, 200,
+                json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name",
+                          json_name(e->name.data, e->name.len), "id",
+                          json_id(e->name.data, e->name.len), "in_use", (json_int_t)e->consumption,
+                          "peak", (json_int_t)e->peak, "limit", (json_int_t)e->limit, "waiting",
+                          (json_int_t)e->waiting, "holders_total", (json_int_t)e->holders,
+                          "holders", parties_of(job, 0, job->hold_count, now_ns), "waiters",
+                          parties_of(job, job->hold_count, job->party_count, now_ns)));
+}
+
+static void take_step(void *arg, struct http_request *request)
+{
+    struct name_job *job = arg;
+    if (!job->all_listed)
+        list_some(job);
+    else if (!job->parties && !make_parties(job))
+        http_answer(request, 503, "application/json", NULL, 0);
+    else if (!ask_some(job))
+        answer(job, request);
+}
+
+static void end_job(void *arg)
+{
+    struct name_job *job = arg;
+    free(job->parties);
+    free(job);
+}
+
+void get_name(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    static const char *const none[] = {NULL};
+    struct query query;
+    if (!query_read(&query, request, none))
+        return;
+    struct name_job *job = calloc(1, sizeof(*job));
+    if (!job) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    job->admin = admin;
+    struct table_name name = {.data = job->name};
+    if (!text_unpercent(slug.text, slug.len, job->name, &name.len)) {
+        http_error(request, 400,
+                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
+    } else if (name.len == 0) {
+        http_error(request, 400, "which name? /api/v1/names/ID, with the name percent-encoded");
+    } else if (table_inspect(admin->config.services->table, name, clock_now(), &job->entry,
+                             job->waits, SHOWN_MAX, &job->wait_count) == TABLE_NOT_FOUND) {
+        http_error(request, 404, "there is no such name");
+    } else {
+        http_later(request, take_step, end_job, job);
+        return;
+    }
+    end_job(job);
+}

@@ -1,0 +1,21 @@
+noinst_LIBRARIES += libadmin.a
+libadmin_a_SOURCES = \
+	src/admin/admin.h src/admin/admin.c \
+	src/admin/private.h src/admin/routes.c \
+	src/admin/client.h \
+	src/admin/connections.c \
+	src/admin/contended.c \
+	src/admin/health.c \
+	src/admin/history.h src/admin/history.c \
+	src/admin/holders.c \
+	src/admin/json.c \
+	src/admin/metrics.h src/admin/metrics.c \
+	src/admin/names.c \
+	src/admin/process.h src/admin/process.c \
+	src/admin/query.h src/admin/query.c \
+	src/admin/settings.c \
+	src/admin/stats.c \
+	src/admin/status_page.c \
+	src/admin/text.h src/admin/text.c \
+	src/admin/totals.h src/admin/totals.c
+libadmin_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

@@ -1,0 +1,415 @@
+/*
+ * metrics.c - see metrics.h. The format is Prometheus's text format 0.0.4. Of requests, only those
+ * kinds are listed that there have been: most pairs of verb and outcome can never be.
+ */
+#include "admin/metrics.h"
+
+#include "admin/private.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- samples ------------------------------------------------------------------------------- */
+
+/* The values of a metric's labels, in the order of its row. */
+struct labels {
+    const char *values[3];
+};
+
+static const struct labels none;
+
+/*
+ * Writes the name of a sample, with its labels and, where there is one, the bound of a bucket.
+ */
+static void begin_sample(struct exposition *e, const char *suffix, const struct labels *labels,
+                         const char *bound)
+{
+    const char *name = e->metric->labels;
+    char separator = '{';
+    text_printf(e->text, "%s%s", e->metric->name, suffix);
+    for (size_t i = 0; *name; i++) {
+        size_t len = strcspn(name, " ");
+        CHECK(labels->values[i]);
+        text_printf(e->text, "%c%.*s=\"", separator, (int)len, name);
+        text_add_label(e->text, labels->values[i]);
+        text_add(e->text, "\"", 1);
+        name += len + (name[len] == ' ');
+        separator = ',';
+    }
+    if (bound) {
+        text_printf(e->text, "%cle=\"%s\"", separator, bound);
+        separator = ',';
+    }
+    text_printf(e->text, separator == ',' ? "} " : " ");
+}
+
+static void sample(struct exposition *e, struct labels labels, uint64_t value)
+{
+    begin_sample(e, "", &labels, NULL);
+    text_printf(e->text, "%llu\n", (unsigned long long)value);
+}
+
+/* Nanoseconds, as exact seconds in decimal without needless zeros. */
+static const char *seconds_text(uint64_t ns, char *to)
+{
+    uint64_t second = (uint64_t)NS_PER_S;
+    int len = sprintf(to, "%llu.%09llu", (unsigned long long)(ns / second),
+                      (unsigned long long)(ns % second));
+    while (to[len - 1] == '0')
+        len--;
+    if (to[len - 1] == '.')
+        len--;
+    to[len] = '\0';
+    return to;
+}
+#define SECONDS_TEXT 32
+
+static void sample_seconds(struct exposition *e, struct labels labels, uint64_t ns)
+{
+    char text[SECONDS_TEXT];
+    begin_sample(e, "", &labels, NULL);
+    text_printf(e->text, "%s\n", seconds_text(ns, text));
+}
+
+/* One that may be unknown: then nothing is said. */
+static void sample_known(struct exposition *e, double value)
+{
+    if (isnan(value))
+        return;
+    begin_sample(e, "", &none, NULL);
+    if (isinf(value))
+        text_add(e->text, "+Inf\n", 5);
+    else if (value == floor(value))
+        text_printf(e->text, "%.0f\n", value);
+    else
+        text_printf(e->text, "%.6f\n", value);
+}
+
+static void sample_histogram(struct exposition *e, struct labels labels,
+                             const struct histogram_sum *sum)
+{
+    char text[SECONDS_TEXT];
+    uint64_t count = 0;
+    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+        count += sum->counts[i];
+        begin_sample(e, "_bucket", &labels, seconds_text((uint64_t)histogram_bound_ns(i), text));
+        text_printf(e->text, "%llu\n", (unsigned long long)count);
+    }
+    count += sum->counts[HISTOGRAM_BOUNDS];
+    begin_sample(e, "_bucket", &labels, "+Inf");
+    text_printf(e->text, "%llu\n", (unsigned long long)count);
+    begin_sample(e, "_sum", &labels, NULL);
+    text_printf(e->text, "%s\n", seconds_text(sum->sum_ns, text));
+    begin_sample(e, "_count", &labels, NULL);
+    text_printf(e->text, "%llu\n", (unsigned long long)count);
+}
+
+/* ---- what they are collected from ---------------------------------------------------------- */
+
+static uint64_t load(const _Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void build_info(struct exposition *e)
+{
+    sample(e, (struct labels){{e->config->version}}, 1);
+}
+
+static void start_time(struct exposition *e)
+{
+    sample_known(e, unix_of(e->config->services->started_ns));
+}
+
+static void requests(struct exposition *e, const struct service *s)
+{
+    const struct service_row *row = s->row;
+    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
+        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++) {
+            uint64_t count = service_requests(s, v, o);
+            if (count > 0)
+                sample(e, (struct labels){{s->protocol.name, row->verbs[v], row->outcomes[o]}},
+                       count);
+        }
+    }
+}
+
+static void names(struct exposition *e)
+{
+    sample(e, none, e->table.names);
+}
+
+static void units(struct exposition *e)
+{
+    sample(e, none, e->table.units);
+}
+
+static void holdings(struct exposition *e)
+{
+    sample(e, none, e->table.holdings);
+}
+
+static void waiting(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, service_waiting(s));
+}
+
+static void wait_durations(struct exposition *e, const struct service *s)
+{
+    for (unsigned how = 0; how < WAITED_COUNT; how++) {
+        struct histogram_sum sum;
+        service_waits(s, how, &sum);
+        sample_histogram(e, (struct labels){{s->protocol.name, waited_word(how)}}, &sum);
+    }
+}
+
+static void hold_durations(struct exposition *e, const struct service *s)
+{
+    struct histogram_sum sum;
+    service_holds(s, &sum);
+    sample_histogram(e, (struct labels){{s->protocol.name}}, &sum);
+}
+
+static void answer_durations(struct exposition *e, const struct service *s)
+{
+    struct histogram_sum sum;
+    service_answers(s, &sum);
+    sample_histogram(e, (struct labels){{s->protocol.name}}, &sum);
+}
+
+static void connections(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, atomic_load(&s->protocol.connections));
+}
+
+static void connections_opened(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.connections_made));
+}
+
+static void connections_closed(struct exposition *e, const struct service *s)
+{
+    for (unsigned reason = 0; reason < CLOSE_REASON_COUNT; reason++)
+        sample(e, (struct labels){{s->protocol.name, close_reason_word(reason)}},
+               load(&s->protocol.closed[reason]));
+}
+
+static void accept_errors(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.accept_errors));
+}
+
+static void send_errors(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.send_errors));
+}
+
+static void received_bytes(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, service_received(s));
+}
+
+static void sent_bytes(struct exposition *e, const struct service *s)
+{
+    sample(e, (struct labels){{s->protocol.name}}, service_sent(s));
+}
+
+static void memory(struct exposition *e)
+{
+    sample(e, none, e->table.memory);
+}
+
+static void memory_limit(struct exposition *e)
+{
+    sample(e, none, e->config->services->config.table.memory_limit);
+}
+
+static void names_made(struct exposition *e)
+{
+    sample(e, none, e->table.names_made);
+}
+
+static void collections(struct exposition *e)
+{
+    sample(e, none, tally_get(&e->config->services->collections));
+}
+
+static void collected_names(struct exposition *e)
+{
+    sample(e, none, tally_get(&e->config->services->collected));
+}
+
+static void collection_time(struct exposition *e)
+{
+    sample_seconds(e, none, tally_get(&e->config->services->collections_us) * 1000);
+}
+
+static void worker_busy(struct exposition *e, const char *number, const struct worker *w)
+{
+    sample_seconds(e, (struct labels){{number}}, worker_busy_ns(w));
+}
+
+static void worker_has(struct exposition *e, const char *number, const struct worker *w)
+{
+    sample(e, (struct labels){{number}}, worker_connections(w));
+}
+
+static void worker_cpu(struct exposition *e, const char *number, const struct worker *w)
+{
+    sample_seconds(e, (struct labels){{number}}, worker_cpu_ns(w));
+}
+
+static void log_lines(struct exposition *e)
+{
+    for (unsigned level = 0; level < LOG_LEVELS; level++)
+        sample(e, (struct labels){{log_level_word(level)}}, e->log.lines[level]);
+}
+
+static void log_dropped(struct exposition *e)
+{
+    sample(e, (struct labels){{"rate"}}, e->log.left_out);
+    sample(e, (struct labels){{"lost"}}, e->log.lost);
+}
+
+static void process_cpu(struct exposition *e)
+{
+    sample_known(e, e->process.cpu_seconds);
+}
+
+static void process_resident(struct exposition *e)
+{
+    sample_known(e, e->process.resident_bytes);
+}
+
+static void process_virtual(struct exposition *e)
+{
+    sample_known(e, e->process.virtual_bytes);
+}
+
+static void process_open_fds(struct exposition *e)
+{
+    sample_known(e, e->process.open_fds);
+}
+
+static void process_max_fds(struct exposition *e)
+{
+    sample_known(e, e->process.max_fds);
+}
+
+static void process_start(struct exposition *e)
+{
+    sample_known(e, e->process.start_seconds);
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+#define COUNTER   "counter"
+#define GAUGE     "gauge"
+#define HISTOGRAM "histogram"
+
+/* clang-format off */
+const struct metric metrics[] = {
+    {"counterd_build_info", GAUGE, "Always 1; which version this is.", "version",
+     .whole = build_info},
+    {"counterd_start_time_seconds", GAUGE, "Unix time of the start.", "", .whole = start_time},
+    {"counterd_requests_total", COUNTER,
+     "Requests answered, by what was asked and what was answered.", "protocol verb outcome",
+     .service = requests},
+    {"counterd_names", GAUGE, "Names that exist.", "", .whole = names},
+    {"counterd_units", GAUGE, "Units held, over all names.", "", .whole = units},
+    {"counterd_holdings", GAUGE, "Pairs of a client and a name that it holds or waits for.", "",
+     .whole = holdings},
+    {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", .service = waiting},
+    {"counterd_wait_duration_seconds", HISTOGRAM, "How long waits took, by how they ended.",
+     "protocol outcome", .service = wait_durations},
+    {"counterd_hold_duration_seconds", HISTOGRAM, "How long units were held.", "protocol",
+     .service = hold_durations},
+    {"counterd_answer_duration_seconds", HISTOGRAM,
+     "From when a request was read to when what was answered had been written; without waits.",
+     "protocol", .service = answer_durations},
+    {"counterd_connections", GAUGE, "Connections open.", "protocol", .service = connections},
+    {"counterd_connections_opened_total", COUNTER, "Connections made.", "protocol",
+     .service = connections_opened},
+    {"counterd_connections_closed_total", COUNTER, "Connections ended, by why.", "protocol reason",
+     .service = connections_closed},
+    {"counterd_accept_errors_total", COUNTER,
+     "Connections that could not be served, for want of memory or descriptors.", "protocol",
+     .service = accept_errors},
+    {"counterd_send_errors_total", COUNTER, "Writes that failed.", "protocol",
+     .service = send_errors},
+    {"counterd_received_bytes_total", COUNTER, "Bytes received from clients.", "protocol",
+     .service = received_bytes},
+    {"counterd_sent_bytes_total", COUNTER, "Bytes sent to clients.", "protocol",
+     .service = sent_bytes},
+    {"counterd_table_memory_bytes", GAUGE, "What names, units and waiters take.", "",
+     .whole = memory},
+    {"counterd_table_memory_limit_bytes", GAUGE, "What they may take.", "", .whole = memory_limit},
+    {"counterd_table_names_made_total", COUNTER, "Names made.", "", .whole = names_made},
+    {"counterd_collections_total", COUNTER, "Sweeps over all names for those not in use any more.",
+     "", .whole = collections},
+    {"counterd_collected_names_total", COUNTER, "Names that sweeps have removed.", "",
+     .whole = collected_names},
+    {"counterd_collection_seconds_total", COUNTER, "Time that sweeps took.", "",
+     .whole = collection_time},
+    {"counterd_worker_busy_seconds_total", COUNTER,
+     "Time that a worker had something to do; its rate is the worker's load, 0 to 1.", "worker",
+     .worker = worker_busy},
+    {"counterd_worker_connections", GAUGE, "Connections that a worker has.", "worker",
+     .worker = worker_has},
+    {"counterd_worker_cpu_seconds_total", COUNTER, "CPU time that a worker has used.", "worker",
+     .worker = worker_cpu},
+    {"counterd_log_lines_total", COUNTER, "Lines written to the log.", "level", .whole = log_lines},
+    {"counterd_log_lines_dropped_total", COUNTER,
+     "Lines not written: too many like them (rate), or nobody took them (lost).", "reason",
+     .whole = log_dropped},
+    {"process_cpu_seconds_total", COUNTER, "CPU time of the process, user and system.", "",
+     .whole = process_cpu},
+    {"process_resident_memory_bytes", GAUGE, "Memory that is in RAM.", "",
+     .whole = process_resident},
+    {"process_virtual_memory_bytes", GAUGE, "Address space that is reserved.", "",
+     .whole = process_virtual},
+    {"process_open_fds", GAUGE, "Descriptors open.", "", .whole = process_open_fds},
+    {"process_max_fds", GAUGE, "Descriptors that may be open.", "", .whole = process_max_fds},
+    {"process_start_time_seconds", GAUGE, "Unix time of the start of the process.", "",
+     .whole = process_start},
+};
+/* clang-format on */
+const size_t metric_count = ARRAY_SIZE(metrics);
+
+static void collect(struct exposition *e, const struct metric *m)
+{
+    const struct admin_config *config = e->config;
+    if (m->whole)
+        m->whole(e);
+    for (unsigned i = 0; m->service && i < services_count(config->services); i++)
+        m->service(e, services_at(config->services, i));
+    for (unsigned i = 0; m->worker && i < config->server->count; i++) {
+        char number[12];
+        snprintf(number, sizeof(number), "%u", i);
+        m->worker(e, number, config->server->workers[i]);
+    }
+}
+
+void metrics_write(struct text *text, const struct admin_config *config)
+{
+    struct exposition e = {.text = text, .config = config};
+    table_get_stats(config->services->table, clock_now(), &e.table);
+    process_read(&e.process);
+    log_get_counts(&e.log);
+    for (size_t i = 0; i < metric_count; i++) {
+        const struct metric *m = &metrics[i];
+        text_printf(text, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
+        e.metric = m;
+        collect(&e, m);
+    }
+}
+
+void get_metrics(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    struct text text = {0};
+    metrics_write(&text, &admin->config);
+    size_t len;
+    char *body = text_take(&text, &len);
+    http_answer(request, 200, METRICS_TYPE, body, len);
+}

@@ -1,0 +1,308 @@
+/*
+ * names.c - the list of all names: page by page in the table's own order, or the first so many in
+ * another order.
+ *
+ * There may be millions, so they are looked at in slices, between which others are served; a
+ * visitor, under the lock of a shard, only copies what it may need. An answer holds NAMES_MAX names
+ * at most, and at most as many as have BYTES_MAX bytes together.
+ */
+#include "admin/private.h"
+#include "admin/query.h"
+#include "admin/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 100
+#define NAMES_MAX     1000
+#define BYTES_MAX     ((size_t)128 * 1024) /* more than any one name has */
+#define LOOKS         512                  /* at names and empty buckets, in a slice */
+
+/* "none": as they come. */
+enum order { ORDER_NONE, ORDER_NAME, ORDER_IN_USE, ORDER_PEAK, ORDER_WAITING };
+
+/* One of the best so far. */
+struct best {
+    struct table_entry entry;
+    uint8_t *name; /* its own, to which the entry points */
+};
+
+struct names_job {
+    struct admin *admin;
+    struct table_walk walk;
+    uint8_t prefix[HTTP_HEADERS_MAX];
+    size_t prefix_len;
+    enum order order;
+    size_t limit;
+    uint64_t examined;
+
+    /* What was visited: of the whole page where there is no order, else of this slice. */
+    struct table_entry *items;
+    size_t count, room;
+    uint8_t bytes[BYTES_MAX]; /* their names */
+    size_t used;
+    bool full; /* there was no room for one that is wanted */
+
+    /* With an order: the best so far, as a heap whose root is the worst of them. */
+    struct best *heap;
+    size_t heap_count, heap_bytes;
+    bool no_memory;
+};
+
+/* ---- the best so many ---------------------------------------------------------------------- */
+
+static int compare_names(struct table_name a, struct table_name b)
+{
+    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
+    return order ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static uint32_t key_of(const struct table_entry *e, enum order order)
+{
+    switch (order) {
+    case ORDER_IN_USE:
+        return e->consumption;
+    case ORDER_PEAK:
+        return e->peak;
+    case ORDER_WAITING:
+        return e->waiting;
+    case ORDER_NONE:
+    case ORDER_NAME:
+        break;
+    }
+    return 0;
+}
+
+/* Below 0: `a` is listed before `b`: what is higher, then what comes first by name. */
+static int compare(const struct table_entry *a, const struct table_entry *b, enum order order)
+{
+    uint32_t ka = key_of(a, order), kb = key_of(b, order);
+    return ka != kb ? (ka > kb ? -1 : 1) : compare_names(a->name, b->name);
+}
+
+static void swap(struct best *a, struct best *b)
+{
+    struct best best = *a;
+    *a = *b;
+    *b = best;
+}
+
+static void sift_up(struct names_job *job, size_t i)
+{
+    for (size_t up; i > 0; i = up) {
+        up = (i - 1) / 2;
+        if (compare(&job->heap[i].entry, &job->heap[up].entry, job->order) <= 0)
+            return;
+        swap(&job->heap[i], &job->heap[up]);
+    }
+}
+
+static void sift_down(struct names_job *job, size_t i)
+{
+    for (;;) {
+        size_t worst = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < job->heap_count; child++) {
+            if (compare(&job->heap[child].entry, &job->heap[worst].entry, job->order) > 0)
+                worst = child;
+        }
+        if (worst == i)
+            return;
+        swap(&job->heap[i], &job->heap[worst]);
+        i = worst;
+    }
+}
+
+/* Takes the worst away. */
+static void drop_worst(struct names_job *job)
+{
+    job->heap_bytes -= job->heap[0].entry.name.len;
+    free(job->heap[0].name);
+    job->heap[0] = job->heap[--job->heap_count];
+    sift_down(job, 0);
+}
+
+/* Whether it may be among the best so many. */
+static bool is_wanted(const struct names_job *job, const struct table_entry *entry)
+{
+    return job->heap_count < job->limit || compare(entry, &job->heap[0].entry, job->order) < 0;
+}
+
+/*
+ * Adds it to the best, if it is one of them. Where their names become too long together, the worst
+ * go, and fewer are wanted from then on: so what is listed is always the best so many.
+ */
+static void consider(struct names_job *job, const struct table_entry *entry)
+{
+    if (job->limit == 0 || !is_wanted(job, entry))
+        return;
+    uint8_t *name = malloc(entry->name.len);
+    if (!name) {
+        job->no_memory = true;
+        return;
+    }
+    memcpy(name, entry->name.data, entry->name.len);
+    if (job->heap_count == job->limit)
+        drop_worst(job);
+    struct best *best = &job->heap[job->heap_count++];
+    *best = (struct best){.entry = *entry, .name = name};
+    best->entry.name.data = name;
+    job->heap_bytes += entry->name.len;
+    sift_up(job, job->heap_count - 1);
+    while (job->heap_bytes > BYTES_MAX) {
+        drop_worst(job);
+        job->limit = job->heap_count;
+    }
+}
+
+static int compare_best(const void *a, const void *b, void *order)
+{
+    return compare(&((const struct best *)a)->entry, &((const struct best *)b)->entry,
+                   *(const enum order *)order);
+}
+
+/* ---- slices -------------------------------------------------------------------------------- */
+
+/* Under a shard's lock. */
+static bool visit(void *arg, const struct table_entry *entry)
+{
+    struct names_job *job = arg;
+    struct table_name name = entry->name;
+    if (name.len < job->prefix_len || memcmp(name.data, job->prefix, job->prefix_len) != 0 ||
+        (job->order != ORDER_NONE && !is_wanted(job, entry))) {
+        job->examined++;
+        return true;
+    }
+    job->full = job->count == job->room || name.len > BYTES_MAX - job->used;
+    if (job->full)
+        return false;
+    job->examined++;
+    struct table_entry *item = &job->items[job->count++];
+    *item = *entry;
+    item->name.data = memcpy(job->bytes + job->used, name.data, name.len);
+    job->used += name.len;
+    return true;
+}
+
+static json_t *one(const struct table_entry *e)
+{
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name",
+                     json_name(e->name.data, e->name.len), "id", json_id(e->name.data, e->name.len),
+                     "in_use", (json_int_t)e->consumption, "peak", (json_int_t)e->peak, "limit",
+                     (json_int_t)e->limit, "waiting", (json_int_t)e->waiting, "holders",
+                     (json_int_t)e->holders);
+}
+
+static void answer(struct names_job *job, struct http_request *request, bool over)
+{
+    json_t *array = job->no_memory ? NULL : json_array();
+    qsort_r(job->heap, job->heap_count, sizeof(job->heap[0]), compare_best, &job->order);
+    for (size_t i = 0; i < job->heap_count; i++)
+        json_add(&array, one(&job->heap[i].entry));
+    for (size_t i = 0; i < job->count; i++)
+        json_add(&array, one(&job->items[i]));
+    json_t *cursor = over ? json_null()
+                          : json_sprintf("%x.%x.%llx", job->walk.shard, job->walk.ref_from,
+                                         (unsigned long long)job->walk.hash_from);
+    answer_json(request, 200,
+                json_pack("{s:o, s:o, s:I}", "names", array, "cursor", cursor, "examined",
+                          (json_int_t)job->examined));
+}
+
+static void take_slice(void *arg, struct http_request *request)
+{
+    struct names_job *job = arg;
+    struct table *table = job->admin->config.services->table;
+    bool over = table_walk_on(table, &job->walk, clock_now(), LOOKS, visit, job);
+    if (job->order == ORDER_NONE) {
+        if (over || job->full || job->count == job->room)
+            answer(job, request, over);
+        return;
+    }
+    for (size_t i = 0; i < job->count; i++)
+        consider(job, &job->items[i]);
+    job->count = 0;
+    job->used = 0;
+    job->full = false;
+    if (over || job->no_memory)
+        answer(job, request, true);
+}
+
+static void end_job(void *arg)
+{
+    struct names_job *job = arg;
+    for (size_t i = 0; i < job->heap_count; i++)
+        free(job->heap[i].name);
+    free(job->heap);
+    free(job->items);
+    free(job);
+}
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+/* Reads where to go on. False: that is no cursor of ours. */
+static bool read_cursor(const char *text, size_t len, struct table_walk *walk_r)
+{
+    const char *end = text + len;
+    uint64_t shard, ref_from;
+    if (!text_number(&text, end, 16, TABLE_SHARDS - 1, &shard) || text == end || *text++ != '.' ||
+        !text_number(&text, end, 16, UINT32_MAX, &ref_from) || text == end || *text++ != '.' ||
+        !text_number(&text, end, 16, UINT32_MAX + UINT64_C(1), &walk_r->hash_from) || text != end)
+        return false;
+    walk_r->shard = (uint32_t)shard;
+    walk_r->ref_from = (uint32_t)ref_from;
+    return true;
+}
+
+/* NULL: no memory. */
+static struct names_job *new_job(enum order order, unsigned limit)
+{
+    struct names_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return NULL;
+    job->order = order;
+    job->limit = limit;
+    job->room = order == ORDER_NONE ? limit : LOOKS;
+    job->items = malloc(job->room * sizeof(*job->items));
+    job->heap = malloc(limit * sizeof(*job->heap));
+    if (!job->items || !job->heap) {
+        end_job(job);
+        return NULL;
+    }
+    return job;
+}
+
+void get_names(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    enum { PREFIX, SORT, LIMIT, CURSOR };
+    static const char *const names[] = {"prefix", "sort", "limit", "cursor", NULL};
+    static const char *const orders[] = {"none", "name", "in_use", "peak", "waiting", NULL};
+    struct query query;
+    unsigned order = ORDER_NONE, limit = LIMIT_DEFAULT;
+    uint8_t prefix[HTTP_HEADERS_MAX];
+    size_t prefix_len;
+    struct table_walk walk = {0};
+    if (!query_read(&query, request, names) || !query_word(&query, SORT, orders, &order) ||
+        !query_number(&query, LIMIT, 1, NAMES_MAX, &limit) ||
+        !query_bytes(&query, PREFIX, prefix, &prefix_len))
+        return;
+    const char *cursor = query.values[CURSOR].text;
+    if (cursor && order != ORDER_NONE) {
+        http_error(request, 400, "only with sort=none is there a cursor");
+        return;
+    }
+    if (cursor && !read_cursor(cursor, query.values[CURSOR].len, &walk)) {
+        http_error(request, 400, "cursor: give back the one of the page before, as it was");
+        return;
+    }
+    struct names_job *job = new_job(order, limit);
+    if (!job) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    job->admin = admin;
+    job->walk = walk;
+    memcpy(job->prefix, prefix, prefix_len);
+    job->prefix_len = prefix_len;
+    http_later(request, take_slice, end_job, job);
+}

@@ -1,0 +1,12 @@
+/*
+ * files.h - what embed.sh makes of the files in this folder.
+ */
+#ifndef ADMIN_PAGE_FILES_H
+#define ADMIN_PAGE_FILES_H
+
+#include "admin/page.h"
+
+extern const struct page_file page_files[];
+extern const size_t page_file_count;
+
+#endif

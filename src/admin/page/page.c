@@ -1,0 +1,16 @@
+/*
+ * page.c - finds a file of the status page. There are four, so a search through all is the fastest.
+ */
+#include "admin/page.h"
+
+#include "admin/page/files.h"
+
+#include <string.h>
+
+const struct page_file *page_find(const char *path)
+{
+    for (size_t i = 0; i < page_file_count; i++)
+        if (strcmp(page_files[i].path, path) == 0)
+            return &page_files[i];
+    return NULL;
+}

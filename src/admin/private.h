@@ -1,0 +1,90 @@
+/*
+ * private.h - the inside of the admin, shared by its files. All of it is the admin thread's, but
+ * for the token.
+ */
+#ifndef ADMIN_PRIVATE_H
+#define ADMIN_PRIVATE_H
+
+#include "admin/admin.h"
+#include "admin/history.h"
+#include "net/http.h"
+
+#include <jansson.h>
+#include <pthread.h>
+
+#define DIGEST_SIZE 32 /* SHA-256 */
+
+struct admin {
+    struct admin_config config; /* without addresses, fds and token */
+    struct http *http;
+    struct history *history;
+
+    pthread_mutex_t lock; /* of these two; nothing else is locked under it */
+    bool has_token;
+    uint8_t token[DIGEST_SIZE]; /* its digest */
+};
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+/* The part of a path that stands for the '*' of its route: as sent, not ended by a null byte. */
+struct slug {
+    const char *text;
+    size_t len;
+};
+
+/* Answers one kind of request. */
+typedef void admin_handler(struct admin *admin, struct http_request *request, struct slug slug);
+
+/* A row of the table of routes. */
+struct admin_route {
+    enum http_method method; /* HTTP_GET: HEAD as well */
+    const char *path;        /* with at most one '*', which stands for no or any bytes but '/' */
+    admin_handler *handler;
+    bool changes; /* something: needs the token */
+};
+
+extern const struct admin_route admin_routes[];
+extern const size_t admin_route_count;
+
+/* health.c, status_page.c */
+admin_handler get_health, get_readiness, get_page;
+/* metrics.c */
+admin_handler get_metrics;
+/* stats.c */
+admin_handler get_stats, get_history;
+/* names.c, holders.c, contended.c */
+admin_handler get_names, get_name, get_contended;
+/* connections.c */
+admin_handler get_connections, kill_connection;
+/* settings.c */
+admin_handler get_config, reload_config, get_log_level, set_log_level;
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+/*
+ * Answers with `root`, which is given up; NULL: there was no memory for it, which is answered. (The
+ * functions of jansson take a NULL for a part and return NULL for the whole, so this is the one
+ * place that looks.)
+ */
+void answer_json(struct http_request *request, int status, json_t *root);
+
+/* Adds `value` to the end of *array; where either is NULL, or there is no memory, *array becomes
+ * so. */
+void json_add(json_t **array, json_t *value);
+/* The same for `value` under `key` of *object. */
+void json_put(json_t **object, const char *key, json_t *value);
+
+/* The text and the id of a name (text.h), and a string that may be no UTF-8. NULL: no memory. */
+json_t *json_name(const uint8_t *name, size_t len) MUST_USE;
+json_t *json_id(const uint8_t *name, size_t len) MUST_USE;
+json_t *json_words(const char *text) MUST_USE;
+
+/* A number that may be NAN, which becomes null. */
+json_t *json_known(double value) MUST_USE;
+
+/* Nanoseconds as seconds. */
+double seconds_of(int64_t ns);
+/* The unix time, in seconds, at which the monotonic clock showed `mono_ns`. */
+double unix_of(int64_t mono_ns);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * routes.c - the table of what is served.
+ */
+#include "admin/private.h"
+
+const struct admin_route admin_routes[] = {
+    {HTTP_GET, "/", get_page, false},
+    {HTTP_GET, "/page.js", get_page, false},
+    {HTTP_GET, "/page.css", get_page, false},
+    {HTTP_GET, "/favicon.svg", get_page, false},
+    {HTTP_GET, "/healthz", get_health, false},
+    {HTTP_GET, "/readyz", get_readiness, false},
+    {HTTP_GET, "/metrics", get_metrics, false},
+    {HTTP_GET, "/api/v1/stats", get_stats, false},
+    {HTTP_GET, "/api/v1/history", get_history, false},
+    {HTTP_GET, "/api/v1/contended", get_contended, false},
+    {HTTP_GET, "/api/v1/names", get_names, false},
+    {HTTP_GET, "/api/v1/names/*", get_name, false},
+    {HTTP_GET, "/api/v1/connections", get_connections, false},
+    {HTTP_POST, "/api/v1/connections/*/kill", kill_connection, true},
+    {HTTP_GET, "/api/v1/config", get_config, false},
+    {HTTP_POST, "/api/v1/reload", reload_config, true},
+    {HTTP_GET, "/api/v1/loglevel", get_log_level, false},
+    {HTTP_POST, "/api/v1/loglevel", set_log_level, true},
+};
+const size_t admin_route_count = ARRAY_SIZE(admin_routes);

@@ -1,0 +1,190 @@
+/* stats.c - the numbers of the whole daemon: now, since the start, and of the last ten minutes. */
+#include "admin/private.h"
+#include "admin/process.h"
+#include "admin/query.h"
+
+#include <math.h>
+#include <string.h>
+
+static double quantile(const struct histogram_sum *sum, unsigned per_mille)
+{
+    return histogram_sum_count(sum) ? seconds_of(histogram_quantile_ns(sum, per_mille)) : NAN;
+}
+
+/* A histogram in short; `whole`: with the sum. */
+static json_t *summary(const struct histogram_sum *sum, bool whole)
+{
+    json_t *object =
+        json_pack("{s:I, s:o, s:o, s:o}", "count", (json_int_t)histogram_sum_count(sum),
+                  "p50_seconds", json_known(quantile(sum, 500)), "p90_seconds",
+                  json_known(quantile(sum, 900)), "p99_seconds", json_known(quantile(sum, 990)));
+    if (whole)
+        json_put(&object, "sum_seconds", json_real(seconds_of((int64_t)sum->sum_ns)));
+    return object;
+}
+
+static uint64_t count_of(const _Atomic uint64_t *count)
+{
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static json_t *connections_of(const struct protocol *protocol)
+{
+    json_t *closed = json_object();
+    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
+        json_put(&closed, close_reason_word(i),
+                 json_integer((json_int_t)count_of(&protocol->closed[i])));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "open",
+                     (json_int_t)atomic_load(&protocol->connections), "made",
+                     (json_int_t)count_of(&protocol->connections_made), "max",
+                     (json_int_t)atomic_load(&protocol->max_connections), "accept_errors",
+                     (json_int_t)count_of(&protocol->accept_errors), "send_errors",
+                     (json_int_t)count_of(&protocol->send_errors), "closed", closed);
+}
+
+static json_t *requests_of(const struct service *service)
+{
+    const struct service_row *row = service->row;
+    json_t *array = json_array();
+    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
+        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++) {
+            uint64_t count = service_requests(service, v, o);
+            if (count > 0)
+                json_add(&array, json_pack("{s:s, s:s, s:I}", "verb", row->verbs[v], "outcome",
+                                           row->outcomes[o], "count", (json_int_t)count));
+        }
+    }
+    return array;
+}
+
+static json_t *waits_of(const struct service *service)
+{
+    json_t *object = json_object();
+    for (unsigned how = 0; how < WAITED_COUNT; how++) {
+        struct histogram_sum sum;
+        service_waits(service, how, &sum);
+        json_put(&object, waited_word(how), summary(&sum, true));
+    }
+    return object;
+}
+
+/* The text of each listener of a protocol. */
+static json_t *listeners_of(const struct admin_config *config, const struct protocol *protocol)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < config->listener_count; i++) {
+        if (config->listeners[i].protocol == protocol)
+            json_add(&array, json_words(config->listeners[i].where));
+    }
+    return array;
+}
+
+static json_t *protocol_of(const struct admin_config *config, const struct service *service)
+{
+    const struct protocol *protocol = &service->protocol;
+    struct histogram_sum holds, answers;
+    service_holds(service, &holds);
+    service_answers(service, &answers);
+    json_t *listeners = listeners_of(config, protocol);
+    return json_pack("{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
+                     protocol->name, "enabled", json_array_size(listeners) > 0, "listeners",
+                     listeners, "connections", connections_of(protocol), "bytes", "received",
+                     (json_int_t)service_received(service), "sent",
+                     (json_int_t)service_sent(service), "requests", requests_of(service), "waiting",
+                     (json_int_t)service_waiting(service), "waits", waits_of(service), "holds",
+                     summary(&holds, true), "answers", summary(&answers, true));
+}
+
+static json_t *protocols_of(const struct admin_config *config)
+{
+    json_t *array = json_array();
+    for (unsigned i = 0; i < services_count(config->services); i++)
+        json_add(&array, protocol_of(config, services_at(config->services, i)));
+    return array;
+}
+
+static json_t *workers_of(const struct server *server)
+{
+    json_t *array = json_array();
+    for (unsigned i = 0; i < server->count; i++) {
+        const struct worker *worker = server->workers[i];
+        json_add(&array, json_pack("{s:i, s:I, s:f, s:f}", "worker", (int)i, "connections",
+                                   (json_int_t)worker_connections(worker), "busy_seconds",
+                                   seconds_of((int64_t)worker_busy_ns(worker)), "cpu_seconds",
+                                   seconds_of((int64_t)worker_cpu_ns(worker))));
+    }
+    return array;
+}
+
+static json_t *recent_of(const struct history *history)
+{
+    struct history_recent r;
+    history_get_recent(history, &r);
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "window_seconds", r.seconds,
+                     "requests_per_second", r.requests, "granted_per_second", r.granted,
+                     "refused_per_second", r.refused, "timed_out_per_second", r.timed_out, "waits",
+                     summary(&r.waits, false), "holds", summary(&r.holds, false), "answers",
+                     summary(&r.answers, false));
+}
+
+static json_t *memory_of(const struct services *services, const struct table_stats *table)
+{
+    struct process process;
+    process_read(&process);
+    return json_pack("{s:I, s:I, s:o}", "used_bytes", (json_int_t)table->memory, "limit_bytes",
+                     (json_int_t)services->config.table.memory_limit, "resident_bytes",
+                     isnan(process.resident_bytes)
+                         ? json_null()
+                         : json_integer((json_int_t)process.resident_bytes));
+}
+
+void get_stats(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    static const char *const none[] = {NULL};
+    struct query query;
+    if (!query_read(&query, request, none))
+        return;
+    const struct admin_config *config = &admin->config;
+    struct moment now = clock_now();
+    struct table_stats table;
+    table_get_stats(config->services->table, now, &table);
+    json_int_t waiting = 0;
+    for (unsigned i = 0; i < services_count(config->services); i++)
+        waiting += (json_int_t)service_waiting(services_at(config->services, i));
+    answer_json(request, 200,
+                json_pack("{s:s, s:f, s:f, s:f, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
+                          "version", config->version, "now", unix_of(now.mono_ns), "started",
+                          unix_of(config->services->started_ns), "uptime_seconds",
+                          seconds_of(now.mono_ns - config->services->started_ns), "threads",
+                          (json_int_t)config->server->count, "memory",
+                          memory_of(config->services, &table), "names", (json_int_t)table.names,
+                          "units", (json_int_t)table.units, "holdings", (json_int_t)table.holdings,
+                          "waiting", waiting, "protocols", protocols_of(config), "workers",
+                          workers_of(config->server), "recent", recent_of(admin->history)));
+}
+
+void get_history(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    static const char *const names[] = {"seconds", NULL};
+    struct query query;
+    unsigned seconds = HISTORY_SECONDS / 2;
+    if (!query_read(&query, request, names) ||
+        !query_number(&query, 0, 1, HISTORY_SECONDS, &seconds))
+        return;
+    json_t *all = json_object();
+    for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {
+        double values[HISTORY_SECONDS];
+        history_get(admin->history, series, seconds, values);
+        json_t *array = json_array();
+        for (unsigned i = 0; i < seconds; i++)
+            json_add(&array, json_known(values[i]));
+        json_put(&all, history_word(series), array);
+    }
+    int64_t end_ns = history_end_ns(admin->history);
+    answer_json(request, 200,
+                json_pack("{s:i, s:o, s:i, s:o}", "interval_seconds", 1, "end",
+                          json_known(end_ns < 0 ? NAN : unix_of(end_ns)), "seconds", (int)seconds,
+                          "series", all));
+}

@@ -1,0 +1,27 @@
+/*
+ * totals.h - what all services together have counted, at one moment.
+ */
+#ifndef ADMIN_TOTALS_H
+#define ADMIN_TOTALS_H
+
+#include "service/service.h"
+
+struct totals {
+    int64_t mono_ns; /* the moment */
+
+    /* Since the start: */
+    uint64_t requests;
+    uint64_t granted;   /* locks, and acquisitions of units */
+    uint64_t refused;   /* at once: no free unit, a full queue, too many locks */
+    uint64_t timed_out; /* waits */
+    uint64_t busy_ns;   /* of all workers */
+    struct histogram_sum waits, holds, answers;
+
+    /* Now: */
+    uint64_t waiting, units, names, connections;
+};
+
+/* Adds up. Any thread; takes the locks of the table's shards, one at a time. */
+void totals_take(struct totals *totals_r, const struct services *services, struct moment now);
+
+#endif

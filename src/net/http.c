@@ -1,0 +1,748 @@
+/*
+ * http.c - the HTTP server on libevent's evhttp (see http.h).
+ *
+ * evhttp owns a connection from the moment it accepts it, and tells nobody when it has closed one.
+ * So each connection's bufferevent, which it asks new_bufferevent for, is held with a reference of
+ * our own: evhttp's closing takes its callbacks away, and leaves the socket to us. After each turn
+ * of the loop all connections are looked at (64 at most): those that have ended are closed, those
+ * that are too slow are told an end of time, which evhttp answers by closing, and where evhttp has
+ * put an error page of its own into the output, which leaves in the next turn at the earliest, it
+ * is exchanged for one in JSON.
+ *
+ * A connection is in one of three phases:
+ *
+ *     READING -> HANDLING (on_request) -> WRITING (send) -> READING (on_sent)
+ *
+ * evhttp ends the process when bytes come while it waits for a handler's answer, so a connection is
+ * not read from while HANDLING; whether its client is still there is asked of the kernel instead.
+ */
+#include "net/http.h"
+
+#include "base/log.h"
+#include "net/listener.h"
+
+#include <errno.h>
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/keyvalq_struct.h>
+#include <event2/listener.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define LISTENERS_MAX 32
+
+/* How often it is looked whether there is room again for those who wait to be accepted. */
+static const struct timeval retry_interval = {.tv_usec = 100000L};
+static const struct timeval second = {.tv_sec = 1};
+
+/*
+ * What the kernel keeps of an answer: the rest waits here. It has only so much for all sockets, and
+ * clients who take nothing must not take it from those of the workers.
+ */
+#define SEND_BUFFER (64 * 1024)
+
+/* What is thrown away of a client's bytes before its connection is closed: see bury. */
+#define DRAIN_MAX ((size_t)64 * 1024)
+
+enum phase { READING, HANDLING, WRITING };
+
+/* A connection, and the request that it is about. */
+struct http_request {
+    struct http *http;
+    struct bufferevent *bev; /* NULL: none, this place is free */
+    enum phase phase;
+    int64_t since_ns;           /* when the phase began */
+    struct evhttp_request *req; /* while HANDLING */
+    char peer[80];
+
+    /* When it is answered in steps. */
+    void (*step)(void *job, struct http_request *request);
+    void (*end)(void *job);
+    void *job;
+};
+
+struct http {
+    struct http_config config;
+    struct event_base *base;
+    struct evhttp *server;
+    struct event *bell, *seconds, *retry;
+    int bell_fd;
+    pthread_t thread;
+    bool runs;
+    bool stopping; /* the thread's */
+    bool paused;   /* nobody is accepted: all places are taken, or there are no descriptors */
+    bool starved;  /* there were no descriptors; until the next retry */
+
+    struct listener listeners[LISTENERS_MAX];
+    struct evconnlistener *doors[LISTENERS_MAX];
+    size_t listener_count;
+
+    unsigned handling; /* requests that are answered in steps */
+    struct http_request clients[HTTP_CONNECTIONS_MAX];
+};
+
+/* The server whose thread this is: evhttp keeps the argument of a listener for itself. */
+static _Thread_local struct http *here;
+
+/* ---- accepting ----------------------------------------------------------------------------- */
+
+static void set_paused(struct http *http, bool paused)
+{
+    if (http->paused == paused)
+        return;
+    http->paused = paused;
+    for (size_t i = 0; i < http->listener_count; i++) {
+        if (paused)
+            evconnlistener_disable(http->doors[i]);
+        else
+            evconnlistener_enable(http->doors[i]);
+    }
+    if (paused)
+        event_add(http->retry, &retry_interval);
+}
+
+static struct http_request *free_place(struct http *http)
+{
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        if (!http->clients[i].bev)
+            return &http->clients[i];
+    }
+    return NULL;
+}
+
+/* evhttp has accepted a connection. NULL: no memory. */
+static struct bufferevent *new_bufferevent(struct event_base *base, void *arg)
+{
+    struct http *http = arg;
+    struct http_request *client = free_place(http);
+    CHECK(client); /* while there is none, nobody is accepted */
+    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
+    if (!bev)
+        return NULL;
+    bufferevent_incref(bev);
+    bufferevent_setwatermark(bev, EV_READ, 0, HTTP_INPUT_MAX);
+    *client = (struct http_request){.http = http, .bev = bev, .since_ns = clock_mono_ns()};
+    if (!free_place(http))
+        set_paused(http, true);
+    return bev;
+}
+
+static void on_accept_error(struct evconnlistener *door, void *arg)
+{
+    (void)door;
+    (void)arg;
+    static struct log_limit limit;
+    log_warning_limited(&limit, "%s: can't accept a connection: %s", here->config.name,
+                        strerrordesc_np(errno));
+    here->starved = true;
+    set_paused(here, true);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct http *http = arg;
+    http->starved = false;
+    if (http->paused)
+        event_add(http->retry, &retry_interval); /* look_at_clients decides */
+}
+
+/* ---- the ends of connections --------------------------------------------------------------- */
+
+/* Whether evhttp has closed it. */
+static bool has_ended(const struct http_request *client)
+{
+    bufferevent_event_cb on_event;
+    bufferevent_getcb(client->bev, NULL, NULL, &on_event, NULL);
+    return !on_event;
+}
+
+/* Frees the place of a connection that has ended, and closes its socket. */
+static void bury(struct http_request *client)
+{
+    int fd = bufferevent_getfd(client->bev);
+    if (fd < 0) {
+        bufferevent_free(client->bev); /* evhttp had no memory to take it */
+    } else {
+        /* Closing with bytes unread would break the connection off before the answer is read. */
+        char bytes[4096];
+        for (size_t drained = 0; drained < DRAIN_MAX; drained += sizeof(bytes)) {
+            if (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0)
+                break;
+        }
+    }
+    bufferevent_decref(client->bev);
+    *client = (struct http_request){0};
+}
+
+/* Ends the job of a request that is answered in steps. */
+static void end_job(struct http_request *client)
+{
+    if (!client->step)
+        return;
+    client->step = NULL;
+    client->http->handling--;
+    client->end(client->job);
+}
+
+/* Has evhttp close the connection of a client that is too slow. */
+static void give_up(struct http_request *client)
+{
+    bufferevent_trigger_event(client->bev, BEV_EVENT_READING | BEV_EVENT_TIMEOUT, 0);
+    CHECK(has_ended(client));
+    bury(client);
+}
+
+/* Whether the client of a request that is being handled has closed, or sends no more. */
+static bool has_left(const struct http_request *client)
+{
+    struct pollfd p = {.fd = bufferevent_getfd(client->bev), .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
+}
+
+static void drop(struct http_request *client)
+{
+    struct evhttp_connection *evcon = evhttp_request_get_connection(client->req);
+    end_job(client);
+    evhttp_connection_free(evcon);
+    bury(client);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/* The answer has been handed to the kernel. */
+static void on_sent(struct evhttp_request *req, void *arg)
+{
+    (void)req;
+    struct http_request *client = arg;
+    client->phase = READING;
+    client->since_ns = clock_mono_ns();
+}
+
+static void set_default(struct evkeyvalq *headers, const char *name, const char *value)
+{
+    if (!evhttp_find_header(headers, name))
+        evhttp_add_header(headers, name, value);
+}
+
+/* Sends the answer; *body is NULL where there was no memory. Frees it. */
+static void send_body(struct http_request *client, int status, const char *type,
+                      struct evbuffer *body)
+{
+    struct evhttp_request *req = client->req;
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
+    CHECK(client->phase == HANDLING);
+    client->phase = WRITING;
+    client->since_ns = clock_mono_ns();
+    client->req = NULL;
+    char len[24];
+    snprintf(len, sizeof(len), "%zu", body ? evbuffer_get_length(body) : 0);
+    if (status != 304) {
+        set_default(headers, "Content-Type", type);
+        set_default(headers, "Content-Length", len);
+    }
+    set_default(headers, "Cache-Control", "no-store");
+    set_default(headers, "X-Content-Type-Options", "nosniff");
+    if (!body)
+        set_default(headers, "Connection", "close");
+    if (body && (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD || status == 304))
+        evbuffer_drain(body, evbuffer_get_length(body));
+    evhttp_request_set_on_complete_cb(req, on_sent, client);
+    evhttp_send_reply(req, status, NULL, body);
+    if (body)
+        evbuffer_free(body);
+}
+
+static void free_body(const void *data, size_t len, void *arg)
+{
+    (void)data;
+    (void)len;
+    free(arg);
+}
+
+void http_answer(struct http_request *request, int status, const char *type, char *body, size_t len)
+{
+    static const char no_memory[] = "{\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n";
+    if (!body) {
+        http_answer_static(request, 503, "application/json", no_memory, sizeof(no_memory) - 1);
+        return;
+    }
+    struct evbuffer *buffer = evbuffer_new();
+    if (buffer && len > 0 && evbuffer_add_reference(buffer, body, len, free_body, body) != 0) {
+        evbuffer_free(buffer);
+        buffer = NULL;
+    }
+    if (!buffer || len == 0)
+        free(body);
+    send_body(request, buffer ? status : 503, type, buffer);
+}
+
+void http_answer_static(struct http_request *request, int status, const char *type,
+                        const void *body, size_t len)
+{
+    struct evbuffer *buffer = evbuffer_new();
+    if (buffer && len > 0 && evbuffer_add_reference(buffer, body, len, NULL, NULL) != 0) {
+        evbuffer_free(buffer);
+        buffer = NULL;
+    }
+    send_body(request, buffer ? status : 503, type, buffer);
+}
+
+/* What the body of an error needs at most: each byte of the reason may take five. */
+#define ERROR_SIZE (HTTP_REASON_SIZE * 5 + 64)
+
+/* Writes the body of an error; returns its length. */
+static size_t write_error(char *to, int status, const char *reason)
+{
+    size_t len = (size_t)snprintf(to, 64, "{\"error\":{\"status\":%d,\"reason\":\"", status);
+    for (const char *p = reason; *p; p++) {
+        unsigned char c = (unsigned char)*p;
+        if (c == '"' || c == '\\')
+            len += (size_t)sprintf(to + len, "\\%c", c);
+        else if (c < 0x20 || c > 0x7e)
+            len += (size_t)sprintf(to + len, "\\\\x%02x", c);
+        else
+            to[len++] = (char)c;
+    }
+    return len + (size_t)sprintf(to + len, "\"}}\n");
+}
+
+void http_error(struct http_request *request, int status, const char *format, ...)
+{
+    char reason[HTTP_REASON_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(reason, sizeof(reason), format, args);
+    va_end(args);
+    char *body = malloc(ERROR_SIZE);
+    size_t len = body ? write_error(body, status, reason) : 0;
+    http_answer(request, status, "application/json", body, len);
+}
+
+/* What to say of a request that evhttp itself has refused. */
+static const char *refusal(int status)
+{
+    switch (status) {
+    case 413:
+        return "the request is too large: its headers may take 8192 bytes, its body 4096";
+    case 417:
+        return "\"Expect: 100-continue\" is all that may be expected";
+    case 501:
+        return "there is no such method: GET, HEAD and POST are served";
+    default:
+        return "this is not an HTTP request, or its headers take more than 8192 bytes";
+    }
+}
+
+/* Where evhttp has answered a request itself, with a page: exchanges the page. */
+static void exchange_error_page(struct http_request *client)
+{
+    struct evbuffer *output = bufferevent_get_output(client->bev);
+    char line[16] = {0};
+    if (evbuffer_copyout(output, line, sizeof(line) - 1) < 12 || strncmp(line, "HTTP/1.", 7) != 0)
+        return;
+    int status = (int)strtol(line + 9, NULL, 10);
+    if (status < 400)
+        return;
+    client->phase = WRITING;
+    client->since_ns = clock_mono_ns();
+    char body[ERROR_SIZE];
+    size_t len = write_error(body, status, refusal(status));
+    const char *phrase = status == 413   ? "Request Entity Too Large"
+                         : status == 417 ? "Expectation Failed"
+                         : status == 501 ? "Not Implemented"
+                                         : "Bad Request";
+    /* evhttp freezes the end that is read from, so that only the socket takes from it. */
+    evbuffer_unfreeze(output, 1);
+    evbuffer_drain(output, evbuffer_get_length(output));
+    evbuffer_freeze(output, 1);
+    evbuffer_add_printf(output,
+                        "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\n"
+                        "Content-Length: %zu\r\nCache-Control: no-store\r\n"
+                        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+                        status, phrase, len);
+    evbuffer_add(output, body, len);
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+enum http_method http_method(const struct http_request *request)
+{
+    switch (evhttp_request_get_command(request->req)) {
+    case EVHTTP_REQ_GET:
+        return HTTP_GET;
+    case EVHTTP_REQ_HEAD:
+        return HTTP_HEAD;
+    case EVHTTP_REQ_POST:
+        return HTTP_POST;
+    default:
+        return HTTP_OTHER;
+    }
+}
+
+const char *http_path(const struct http_request *request)
+{
+    const char *path = evhttp_uri_get_path(evhttp_request_get_evhttp_uri(request->req));
+    return path ? path : "";
+}
+
+const char *http_query(const struct http_request *request)
+{
+    return evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request->req));
+}
+
+const char *http_asked(const struct http_request *request, const char *name)
+{
+    return evhttp_find_header(evhttp_request_get_input_headers(request->req), name);
+}
+
+const char *http_peer(struct http_request *request)
+{
+    char *address;
+    uint16_t port;
+    evhttp_connection_get_peer(evhttp_request_get_connection(request->req), &address, &port);
+    snprintf(request->peer, sizeof(request->peer), strchr(address, ':') ? "[%s]:%u" : "%s:%u",
+             address, port);
+    return request->peer;
+}
+
+void http_set_header(struct http_request *request, const char *name, const char *value)
+{
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request->req);
+    evhttp_remove_header(headers, name);
+    evhttp_add_header(headers, name, value);
+}
+
+void http_later(struct http_request *request, void (*step)(void *job, struct http_request *request),
+                void (*end)(void *job), void *job)
+{
+    CHECK(request->phase == HANDLING && !request->step);
+    request->step = step;
+    request->end = end;
+    request->job = job;
+    request->http->handling++;
+}
+
+/* evhttp has read a request. */
+static void on_request(struct evhttp_request *req, void *arg)
+{
+    struct http *http = arg;
+    struct bufferevent *bev = evhttp_connection_get_bufferevent(evhttp_request_get_connection(req));
+    struct http_request *client = http->clients;
+    while (client < http->clients + HTTP_CONNECTIONS_MAX && client->bev != bev)
+        client++;
+    if (client == http->clients + HTTP_CONNECTIONS_MAX) {
+        evhttp_send_error(req, 503, NULL); /* there was no memory to take note of it */
+        return;
+    }
+    bufferevent_disable(bev, EV_READ);
+    client->req = req;
+    client->phase = HANDLING;
+    client->since_ns = clock_mono_ns();
+    http->config.handle(http->config.arg, client);
+    CHECK(client->phase != HANDLING || client->step);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+static void take_steps(struct http *http)
+{
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->handling > 0; i++) {
+        struct http_request *client = &http->clients[i];
+        if (!client->step)
+            continue;
+        if (has_left(client)) {
+            drop(client);
+            continue;
+        }
+        client->step(client->job, client);
+        if (client->phase != HANDLING)
+            end_job(client);
+    }
+}
+
+/* The client that stands in the way longest, when all places are taken; NULL: none does. */
+static struct http_request *slowest(struct http *http, int64_t now_ns)
+{
+    struct http_request *oldest = NULL;
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        struct http_request *client = &http->clients[i];
+        if (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_CROWDED_NS &&
+            (!oldest || client->since_ns < oldest->since_ns))
+            oldest = client;
+    }
+    return oldest;
+}
+
+/* What is to be done between two turns of the loop. */
+static void look_at_clients(struct http *http)
+{
+    int64_t now_ns = clock_mono_ns();
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        struct http_request *client = &http->clients[i];
+        if (!client->bev)
+            continue;
+        if (has_ended(client)) {
+            bury(client);
+            continue;
+        }
+        if (client->phase == READING)
+            exchange_error_page(client);
+        if (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_PATIENCE_NS)
+            give_up(client);
+    }
+    if (!http->paused || http->starved)
+        return;
+    if (!free_place(http)) {
+        struct http_request *client = slowest(http, now_ns);
+        if (!client)
+            return;
+        give_up(client);
+    }
+    set_paused(http, false);
+}
+
+static void on_bell(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct http *http = arg;
+    http->stopping = true;
+}
+
+static void on_second(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct http *http = arg;
+    if (http->config.every_second)
+        http->config.every_second(http->config.arg);
+}
+
+static void *run(void *arg)
+{
+    struct http *http = arg;
+    here = http;
+    while (!http->stopping) {
+        event_base_loop(http->base, http->handling ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        take_steps(http);
+        look_at_clients(http);
+    }
+    return NULL;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* What libevent has to say: clients can provoke some of it. */
+static void log_event(int severity, const char *text)
+{
+    static struct log_limit limit;
+    if (severity >= EVENT_LOG_ERR)
+        log_error("libevent: %s", text);
+    else if (severity == EVENT_LOG_WARN)
+        log_warning_limited(&limit, "libevent: %s", text);
+    else
+        log_debug("libevent: %s", text);
+}
+
+static bool make_server(struct http *http)
+{
+    struct event_config *config = event_config_new();
+    if (!config)
+        return false;
+    if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0)
+        http->base = event_base_new_with_config(config);
+    event_config_free(config);
+    http->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (!http->base || http->bell_fd < 0)
+        return false;
+    http->server = evhttp_new(http->base);
+    http->bell = event_new(http->base, http->bell_fd, EV_READ, on_bell, http);
+    http->seconds = event_new(http->base, -1, EV_PERSIST, on_second, http);
+    http->retry = event_new(http->base, -1, 0, on_retry, http);
+    if (!http->server || !http->bell || !http->seconds || !http->retry ||
+        event_add(http->bell, NULL) != 0 || event_add(http->seconds, &second) != 0)
+        return false;
+    evhttp_set_max_headers_size(http->server, HTTP_HEADERS_MAX);
+    evhttp_set_max_body_size(http->server, HTTP_BODY_MAX);
+    evhttp_set_timeout(http->server, (int)(HTTP_PATIENCE_NS / NS_PER_S));
+    evhttp_set_allowed_methods(http->server, (1 << 9) - 1); /* all: those not served get a 405 */
+    evhttp_set_gencb(http->server, on_request, http);
+    evhttp_set_bevcb(http->server, new_bufferevent, http);
+    return true;
+}
+
+/* Has evhttp accept from the last listener, whose socket it takes over. False: no memory. */
+static bool open_door(struct http *http)
+{
+    struct listener *l = &http->listeners[http->listener_count - 1];
+    int size = SEND_BUFFER; /* accepted sockets inherit it */
+    (void)setsockopt(l->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    struct evconnlistener *door = evconnlistener_new(
+        http->base, NULL, NULL, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC, 0, l->fd);
+    if (!door)
+        return false;
+    l->fd = -1;
+    evconnlistener_set_error_cb(door, on_accept_error);
+    if (!evhttp_bind_listener(http->server, door)) {
+        evconnlistener_free(door);
+        return false;
+    }
+    http->doors[http->listener_count - 1] = door;
+    return true;
+}
+
+static bool is_missing_family(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+/* False: *reason_r says why. */
+static bool listen_on(struct http *http, const struct http_config *config, size_t i, char *reason_r)
+{
+    struct listener *l = &http->listeners[http->listener_count];
+    const struct sockaddr *address = (const struct sockaddr *)&config->addresses[i];
+    if (listener_open(l, NULL, address, config->address_lens[i], false)) {
+        http->listener_count++;
+    } else if (address->sa_family == AF_INET6 && config->address_count > 1 &&
+               is_missing_family(errno)) {
+        log_warning("%s: not listening on %s: %s", config->name, l->where, strerrordesc_np(errno));
+        return true;
+    } else {
+        snprintf(reason_r, HTTP_REASON_SIZE, "can't listen on %s: %s%s", l->where,
+                 strerrordesc_np(errno),
+                 errno == EADDRINUSE ? " (another server has this port)" : "");
+        return false;
+    }
+    snprintf(reason_r, HTTP_REASON_SIZE, "no memory to listen on %s", l->where);
+    return open_door(http);
+}
+
+/* False: *reason_r says why, and the socket is still the caller's. */
+static bool adopt(struct http *http, int fd, char *reason_r)
+{
+    struct listener *l = &http->listeners[http->listener_count];
+    if (!listener_adopt(l, NULL, fd, false)) {
+        snprintf(reason_r, HTTP_REASON_SIZE,
+                 "can't accept connections from inherited descriptor %d: it is no listening stream "
+                 "socket",
+                 fd);
+        return false;
+    }
+    http->listener_count++;
+    snprintf(reason_r, HTTP_REASON_SIZE, "no memory to listen on %s", l->where);
+    return open_door(http);
+}
+
+static bool listen_all(struct http *http, const struct http_config *config, char *reason_r)
+{
+    size_t count = config->fd_count ? config->fd_count : config->address_count;
+    if (count > LISTENERS_MAX) {
+        snprintf(reason_r, HTTP_REASON_SIZE, "%zu addresses are too many to listen on: at most %d",
+                 count, LISTENERS_MAX);
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (config->fd_count ? !adopt(http, config->fds[i], reason_r)
+                             : !listen_on(http, config, i, reason_r))
+            return false;
+    }
+    if (http->listener_count == 0)
+        snprintf(reason_r, HTTP_REASON_SIZE, "none of the addresses is one of this machine's");
+    return http->listener_count > 0;
+}
+
+struct http *http_new(const struct http_config *config, char *reason_r)
+{
+    event_set_log_callback(log_event); /* in place of the loops', which says all that comes */
+    struct http *http = calloc(1, sizeof(*http));
+    snprintf(reason_r, HTTP_REASON_SIZE, "no memory or descriptors for a server: %s",
+             strerrordesc_np(errno));
+    if (http) {
+        http->config = *config;
+        http->bell_fd = -1;
+        if (make_server(http) && listen_all(http, config, reason_r))
+            return http;
+    }
+    for (size_t i = http ? http->listener_count : 0; i < config->fd_count; i++)
+        close(config->fds[i]);
+    http_free(&http);
+    return NULL;
+}
+
+size_t http_listeners(const struct http *http)
+{
+    return http->listener_count;
+}
+
+const char *http_where(const struct http *http, size_t i)
+{
+    CHECK(i < http->listener_count);
+    return http->listeners[i].where;
+}
+
+bool http_start(struct http *http)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    int error = pthread_create(&http->thread, NULL, run, http);
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    http->runs = error == 0;
+    if (http->runs)
+        pthread_setname_np(http->thread, http->config.name);
+    errno = error;
+    return http->runs;
+}
+
+static void stop(struct http *http)
+{
+    uint64_t one = 1;
+    CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
+    CHECK(pthread_join(http->thread, NULL) == 0);
+}
+
+static void free_event(struct event *event)
+{
+    if (event)
+        event_free(event);
+}
+
+void http_free(struct http **http)
+{
+    struct http *h = *http;
+    if (!h)
+        return;
+    *http = NULL;
+    if (h->runs)
+        stop(h);
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        end_job(&h->clients[i]);
+    if (h->server)
+        evhttp_free(h->server); /* closes what listens, and all connections */
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        if (h->clients[i].bev)
+            bury(&h->clients[i]);
+    }
+    for (size_t i = 0; i < h->listener_count; i++)
+        listener_close(&h->listeners[i]); /* one that was not given to the server */
+    free_event(h->bell);
+    free_event(h->seconds);
+    free_event(h->retry);
+    if (h->base)
+        event_base_free(h->base);
+    if (h->bell_fd >= 0)
+        close(h->bell_fd);
+    free(h);
+}

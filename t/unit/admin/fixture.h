@@ -1,0 +1,274 @@
+/*
+ * fixture.h - a whole daemon without its main: workers, both services, listeners of them and of the
+ * admin on free ports, and hooks that tests can turn.
+ */
+#ifndef FIXTURE_H
+#define FIXTURE_H
+
+#include "admin/admin.h"
+#include "base/log.h"
+#include "net/listener.h"
+#include "net/rules.h"
+#include "service/service.h"
+#include "t/unit/http_client.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define TOKEN  "correct horse"
+#define BEARER "Authorization: Bearer " TOKEN "\r\n"
+
+static struct server server;
+static struct services *services;
+static struct listener listeners[2];
+static struct acceptor *acceptors[4];
+static struct admin *admin;
+static const char *where; /* of the admin */
+
+static _Atomic bool is_ready;
+static _Atomic bool reload_works;
+
+static inline bool hook_ready(void *arg)
+{
+    CHECK(arg == &server);
+    return atomic_load(&is_ready);
+}
+
+static inline void hook_config(void *arg, void (*emit)(void *to, const struct admin_option *option),
+                               void *to)
+{
+    CHECK(arg == &server);
+    emit(to, &(struct admin_option){"counter.port", "1", "11215", "", "Its port.", false, false});
+    emit(to, &(struct admin_option){"log.level", "info", "info", "", "Lea\xff\\st.", true, true});
+}
+
+static inline bool hook_reload(void *arg, char *report_r, size_t size)
+{
+    CHECK(arg == &server);
+    snprintf(report_r, size, "one line\n\ntwo \xff lines\n");
+    return atomic_load(&reload_works);
+}
+
+static inline void open_listener(struct listener *l, const char *name)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ck_assert(listener_open(l, services_protocol(services, name), (struct sockaddr *)&sa,
+                            sizeof(sa), false));
+}
+
+static inline void begin(unsigned workers, const char *token)
+{
+    struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
+                                            .request_timeout_ns = 100 * NS_PER_S,
+                                            .write_timeout_ns = 100 * NS_PER_S,
+                                            .handshake_timeout_ns = 10 * NS_PER_S}};
+    struct services_config config = {.table = {.buckets = 1000,
+                                               .memory_limit = (size_t)1 << 30,
+                                               .stats_interval_s = 86400,
+                                               .hash_key = {1, 2}},
+                                     .poolcounter_max_locks = 4,
+                                     .poolcounter_max_line = 8192};
+    server_set_rules(&server, rules_new(&rules));
+    for (; server.count < workers; server.count++) {
+        server.workers[server.count] = worker_new(&server, server.count);
+        ck_assert(server.workers[server.count] != NULL);
+    }
+    services = services_new(&config, &server, clock_now());
+    ck_assert(services != NULL);
+    open_listener(&listeners[0], "poolcounter");
+    open_listener(&listeners[1], "counter");
+    for (unsigned i = 0; i < workers; i++) {
+        acceptors[i] = acceptor_new(server.workers[i], listeners, 2);
+        ck_assert(acceptors[i] != NULL && worker_start(server.workers[i]));
+    }
+    struct sockaddr_storage sa = {.ss_family = AF_INET};
+    ((struct sockaddr_in *)&sa)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t len = sizeof(struct sockaddr_in);
+    struct admin_config admin_config = {
+        .addresses = &sa,
+        .address_lens = &len,
+        .address_count = 1,
+        .token = token,
+        .services = services,
+        .server = &server,
+        .listeners = listeners,
+        .listener_count = 2,
+        .hooks = {.arg = &server,
+                  .ready = hook_ready,
+                  .config = hook_config,
+                  .reload = hook_reload},
+        .version = "0.1.0",
+    };
+    char reason[ADMIN_REASON_SIZE];
+    atomic_store(&is_ready, true);
+    atomic_store(&reload_works, true);
+    admin = admin_new(&admin_config, reason);
+    ck_assert_msg(admin != NULL, "%s", reason);
+    ck_assert(admin_start(admin));
+    ck_assert_uint_eq(admin_listeners(admin), 1);
+    where = admin_where(admin, 0);
+}
+
+static inline void finish(void)
+{
+    admin_free(&admin);
+    ck_assert(admin == NULL);
+    for (unsigned i = 0; i < server.count; i++)
+        worker_stop(server.workers[i]);
+    for (unsigned i = 0; i < server.count; i++)
+        worker_join(server.workers[i]);
+    for (unsigned i = 0; i < server.count; i++)
+        worker_drain(server.workers[i]);
+    for (unsigned i = 0; i < server.count; i++)
+        acceptor_free(&acceptors[i]);
+    listener_close(&listeners[0]);
+    listener_close(&listeners[1]);
+    services_free(&services);
+    while (server.count > 0)
+        worker_free(&server.workers[--server.count]);
+    server_free_rules(&server);
+}
+
+/* ---- clients of the text protocol ---------------------------------------------------------- */
+
+static inline int text_connect(void)
+{
+    return http_connect(listeners[0].where);
+}
+
+/* Sends a line and expects one in return; NULL: none comes yet. */
+static inline void text_say(int fd, const char *line, const char *expected)
+{
+    http_send(fd, line);
+    http_send(fd, "\n");
+    char got[256] = {0};
+    for (size_t len = 0; expected && (len == 0 || got[len - 1] != '\n'); len++) {
+        ck_assert_uint_lt(len, sizeof(got) - 1);
+        ck_assert_msg(receive_some(fd, got + len, 1) == 1, "closed after %s", line);
+    }
+    if (expected) {
+        got[strcspn(got, "\n")] = '\0';
+        ck_assert_str_eq(got, expected);
+    }
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+/* What the answer to a request is, which has this status. */
+static inline json_t *ask_json(const char *method, const char *target, const char *headers,
+                               int status)
+{
+    struct http_reply r = http_ask(where, method, target, headers);
+    char type[64];
+    json_error_t error;
+    ck_assert_msg(r.status == status, "%s: %d %s", target, r.status, r.body);
+    ck_assert_str_eq(reply_header(&r, "Content-Type", type, sizeof(type)), "application/json");
+    ck_assert_str_eq(reply_header(&r, "Cache-Control", type, sizeof(type)), "no-store");
+    json_t *json = json_loadb(r.body, r.len, 0, &error);
+    ck_assert_msg(json != NULL, "%s: %s: %s", target, error.text, r.body);
+    ck_assert_msg(r.body[r.len - 1] == '\n', "%s", target);
+    reply_free(&r);
+    return json;
+}
+
+static inline json_t *get_json(const char *target)
+{
+    return ask_json("GET", target, "", 200);
+}
+
+/* That a request is refused so, with a reason that says this. */
+static inline void expect_error(const char *method, const char *target, const char *headers,
+                                int status, const char *says)
+{
+    json_t *json = ask_json(method, target, headers, status);
+    json_t *error = json_object_get(json, "error");
+    ck_assert_int_eq(json_integer_value(json_object_get(error, "status")), status);
+    const char *reason = json_string_value(json_object_get(error, "reason"));
+    ck_assert_msg(reason && strstr(reason, says), "%s: %s", target, reason);
+    json_decref(json);
+}
+
+/* What is at "a.b.0.c" in `json`. */
+static inline json_t *at(const json_t *json, const char *path)
+{
+    char copy[256];
+    snprintf(copy, sizeof(copy), "%s", path);
+    char *rest = copy, *key;
+    while ((key = strsep(&rest, ".")) != NULL) {
+        json = json_is_array(json) ? json_array_get(json, strtoul(key, NULL, 10))
+                                   : json_object_get(json, key);
+        ck_assert_msg(json != NULL, "no %s in %s", key, path);
+    }
+    return (json_t *)(uintptr_t)json;
+}
+
+static inline const char *text_at(const json_t *json, const char *path)
+{
+    const char *text = json_string_value(at(json, path));
+    ck_assert_msg(text != NULL, "%s", path);
+    return text;
+}
+
+static inline double number_at(const json_t *json, const char *path)
+{
+    ck_assert_msg(json_is_number(at(json, path)), "%s", path);
+    return json_number_value(at(json, path));
+}
+
+/*
+ * That `json` has the shape of `like`: the same keys, and values of the same type; every element of
+ * an array is as the first of that of `like`. A string "?" before a number there: that or null.
+ */
+static inline void expect_shape(const json_t *json, const json_t *like, const char *path)
+{
+    const char *key;
+    json_t *value;
+    size_t i;
+    bool optional = json_is_array(like) && json_array_size(like) == 2 &&
+                    json_is_string(json_array_get(like, 0)) &&
+                    strcmp(json_string_value(json_array_get(like, 0)), "?") == 0;
+    if (optional && json_is_null(json))
+        return;
+    if (optional)
+        like = json_array_get(like, 1);
+    ck_assert_msg(json_typeof(json) == json_typeof(like) ||
+                      (json_is_boolean(json) && json_is_boolean(like)),
+                  "%s has another type", path);
+    if (json_is_object(like)) {
+        json_object_foreach((json_t *)(uintptr_t)like, key, value)
+        {
+            char inner[256];
+            snprintf(inner, sizeof(inner), "%s.%s", path, key);
+            ck_assert_msg(json_object_get(json, key) != NULL, "%s is missing", inner);
+            expect_shape(json_object_get(json, key), value, inner);
+        }
+        json_object_foreach((json_t *)(uintptr_t)json, key, value) ck_assert_msg(
+            json_object_get(like, key) != NULL, "%s.%s is not in the contract", path, key);
+    } else if (json_is_array(like)) {
+        json_array_foreach(json, i, value)
+        {
+            char inner[256];
+            snprintf(inner, sizeof(inner), "%s.%zu", path, i);
+            expect_shape(value, json_array_get(like, 0), inner);
+        }
+    }
+}
+
+/* The same for the answer to GET; `like` is JSON with ' in place of ". */
+static inline json_t *get_shaped(const char *target, const char *like)
+{
+    char *text = strdup(like);
+    for (char *p = text; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    json_error_t error;
+    json_t *shape = json_loads(text, 0, &error);
+    ck_assert_msg(shape != NULL, "%s at %d: %s", error.text, error.position, text);
+    free(text);
+    json_t *json = get_json(target);
+    expect_shape(json, shape, target);
+    json_decref(shape);
+    return json;
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* history_test.c - seconds and minutes: rates, gaps, the ring's turn, percentiles. */
+#include "admin/history.h"
+
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+#define START (1234 * NS_PER_S + 567)
+
+static struct history *history;
+static struct totals totals;
+
+static void begin(unsigned workers)
+{
+    history = history_new(workers);
+    ck_assert(history != NULL);
+    totals = (struct totals){.mono_ns = START};
+    history_add(history, &totals);
+}
+
+static void after(double seconds)
+{
+    totals.mono_ns += (int64_t)(seconds * (double)NS_PER_S);
+    history_add(history, &totals);
+}
+
+/* The newest but `back` of a series. */
+static double value(enum history_series series, unsigned back)
+{
+    double all[HISTORY_SECONDS];
+    history_get(history, series, back + 1, all);
+    return all[0];
+}
+
+/* A duration that ended, in class `i`. */
+static void add_wait(size_t i, uint64_t times)
+{
+    totals.waits.counts[i] += times;
+    totals.waits.sum_ns += (uint64_t)histogram_bound_ns(i) * times;
+}
+
+TEST(nothing_is_known_at_first)
+{
+    history = history_new(2);
+    double all[HISTORY_SECONDS];
+    for (unsigned series = 0; series < HISTORY_SERIES_COUNT; series++) {
+        history_get(history, series, HISTORY_SECONDS, all);
+        for (int i = 0; i < HISTORY_SECONDS; i++)
+            ck_assert(isnan(all[i]));
+    }
+    struct history_recent r;
+    history_get_recent(history, &r);
+    ck_assert(r.seconds == 0 && r.requests == 0);
+    ck_assert_int_eq(history_end_ns(history), -1);
+    history_free(&history);
+    ck_assert_ptr_eq(history, NULL);
+    begin(2); /* one sample is no rate */
+    ck_assert(isnan(value(HISTORY_REQUESTS, 0)));
+    ck_assert(value(HISTORY_NAMES, 0) == 0);
+    history_get_recent(history, &r);
+    ck_assert(r.seconds == 0);
+    history_free(&history);
+}
+END_TEST
+
+TEST(seconds_have_what_was_added_in_them)
+{
+    begin(2);
+    totals.requests += 10;
+    totals.granted += 4;
+    totals.refused += 3;
+    totals.timed_out += 2;
+    totals.busy_ns += (uint64_t)NS_PER_S;
+    totals.waiting = 5;
+    totals.units = 6;
+    totals.names = 7;
+    totals.connections = 8;
+    after(1);
+    totals.requests += 30;
+    totals.waiting = 0;
+    after(1);
+    ck_assert_double_eq(value(HISTORY_REQUESTS, 1), 10);
+    ck_assert_double_eq(value(HISTORY_REQUESTS, 0), 30);
+    ck_assert_double_eq(value(HISTORY_GRANTED, 1), 4);
+    ck_assert_double_eq(value(HISTORY_GRANTED, 0), 0);
+    ck_assert_double_eq(value(HISTORY_REFUSED, 1), 3);
+    ck_assert_double_eq(value(HISTORY_TIMED_OUT, 1), 2);
+    ck_assert_double_eq(value(HISTORY_BUSY, 1), 0.5);
+    ck_assert_double_eq(value(HISTORY_BUSY, 0), 0);
+    ck_assert_double_eq(value(HISTORY_WAITING, 1), 5);
+    ck_assert_double_eq(value(HISTORY_WAITING, 0), 0);
+    ck_assert_double_eq(value(HISTORY_UNITS, 0), 6);
+    ck_assert_double_eq(value(HISTORY_NAMES, 0), 7);
+    ck_assert_double_eq(value(HISTORY_CONNECTIONS, 0), 8);
+    ck_assert(isnan(value(HISTORY_REQUESTS, 2)) && isnan(value(HISTORY_REQUESTS, 3)));
+    ck_assert_int_eq(history_end_ns(history), START + 2 * NS_PER_S);
+    history_free(&history);
+}
+END_TEST
+
+TEST(a_late_second_is_measured_by_its_length_and_missed_ones_are_unknown)
+{
+    begin(1);
+    totals.requests += 100;
+    after(1.25);
+    ck_assert_double_eq(value(HISTORY_REQUESTS, 0), 80);
+    totals.requests += 100;
+    after(3.75); /* second 5 */
+    ck_assert_double_eq_tol(value(HISTORY_REQUESTS, 0), 100 / 3.75, 1e-9);
+    for (unsigned back = 1; back <= 3; back++)
+        ck_assert(isnan(value(HISTORY_NAMES, back)));
+    ck_assert_double_eq(value(HISTORY_REQUESTS, 4), 80);
+    totals.requests += 5;
+    after(0.25); /* still the same */
+    ck_assert_double_eq_tol(value(HISTORY_REQUESTS, 0), 100 / 3.75, 1e-9);
+    after(0.75); /* and what was ignored counts in the next */
+    ck_assert_double_eq(value(HISTORY_REQUESTS, 0), 5);
+    history_free(&history);
+}
+END_TEST
+
+TEST(after_a_long_pause_the_old_is_forgotten)
+{
+    begin(1);
+    for (int i = 0; i < 700; i++)
+        after(1);
+    after(5000);
+    double all[HISTORY_SECONDS];
+    history_get(history, HISTORY_NAMES, HISTORY_SECONDS, all);
+    for (int i = 0; i < HISTORY_SECONDS - 1; i++)
+        ck_assert_msg(isnan(all[i]), "%d", i);
+    ck_assert(!isnan(all[HISTORY_SECONDS - 1]));
+    struct history_recent r;
+    history_get_recent(history, &r);
+    ck_assert(r.seconds == 0);
+    history_free(&history);
+}
+END_TEST
+
+TEST(ring_keeps_ten_minutes_in_order)
+{
+    begin(1);
+    for (unsigned i = 1; i <= 1500; i++) {
+        totals.names = i;
+        totals.requests += i;
+        after(i % 2 ? 0.9 : 1.1);
+    }
+    double names[HISTORY_SECONDS];
+    history_get(history, HISTORY_NAMES, HISTORY_SECONDS, names);
+    for (int i = 0; i < HISTORY_SECONDS; i++)
+        ck_assert_double_eq(names[i], 901 + i);
+    history_get(history, HISTORY_NAMES, 3, names);
+    ck_assert_double_eq(names[0], 1498);
+    ck_assert_double_eq(names[2], 1500);
+    history_free(&history);
+}
+END_TEST
+
+TEST(percentiles_are_those_of_the_second_and_of_the_last_minute)
+{
+    begin(1);
+    add_wait(27, 1000); /* before: 500 to 1000 s */
+    after(1);
+    for (int i = 0; i < 59; i++) {
+        add_wait(9, 1); /* 0.5 to 1 ms */
+        after(1);
+    }
+    ck_assert_double_eq_tol(value(HISTORY_WAIT_P50, 0), 0.00075, 1e-9);
+    ck_assert_double_gt(value(HISTORY_WAIT_P50, 59), 500);
+    struct history_recent r;
+    history_get_recent(history, &r); /* since the start: 60 seconds */
+    ck_assert_double_eq(r.seconds, 60);
+    ck_assert_uint_eq(histogram_sum_count(&r.waits), 1059);
+    after(1);
+    ck_assert(isnan(value(HISTORY_WAIT_P50, 0)) && isnan(value(HISTORY_WAIT_P99, 0)));
+    history_get_recent(history, &r); /* the first second is out of it */
+    ck_assert_double_eq(r.seconds, 60);
+    ck_assert_uint_eq(histogram_sum_count(&r.waits), 59);
+    ck_assert_int_lt(histogram_quantile_ns(&r.waits, 990), NS_PER_MS + 1);
+    for (int i = 0; i < 60; i++)
+        after(1);
+    history_get_recent(history, &r);
+    ck_assert_uint_eq(histogram_sum_count(&r.waits), 0);
+    history_free(&history);
+}
+END_TEST
+
+TEST(recent_rates_are_those_of_the_last_minute)
+{
+    begin(1);
+    totals.requests = 1000000;
+    after(1);
+    for (int i = 0; i < 60; i++) {
+        totals.requests += 6;
+        totals.granted += 3;
+        totals.refused += 2;
+        totals.timed_out += 1;
+        totals.holds.counts[0]++;
+        totals.answers.counts[1] += 2;
+        if (i != 30 && i != 59)
+            totals.mono_ns += NS_PER_S; /* not looked at each time */
+        else
+            after(1);
+    }
+    struct history_recent r;
+    history_get_recent(history, &r);
+    ck_assert_double_eq(r.seconds, 60);
+    ck_assert_double_eq(r.requests, 6);
+    ck_assert_double_eq(r.granted, 3);
+    ck_assert_double_eq(r.refused, 2);
+    ck_assert_double_eq(r.timed_out, 1);
+    ck_assert_uint_eq(histogram_sum_count(&r.holds), 60);
+    ck_assert_uint_eq(histogram_sum_count(&r.answers), 120);
+    history_free(&history);
+}
+END_TEST
+
+/* Two tallies read one after the other can make a sum of theirs shrink. */
+TEST(count_that_seems_to_shrink_is_no_negative_rate)
+{
+    begin(1);
+    totals.refused = 10;
+    after(1);
+    totals.refused = 9;
+    totals.busy_ns = 5 * (uint64_t)NS_PER_S; /* more than there was */
+    after(1);
+    ck_assert_double_eq(value(HISTORY_REFUSED, 0), 0);
+    ck_assert_double_eq(value(HISTORY_BUSY, 0), 1);
+    history_free(&history);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(nothing_is_known_at_first),
+    UNIT(seconds_have_what_was_added_in_them),
+    UNIT(a_late_second_is_measured_by_its_length_and_missed_ones_are_unknown),
+    UNIT(after_a_long_pause_the_old_is_forgotten),
+    UNIT(ring_keeps_ten_minutes_in_order),
+    UNIT(percentiles_are_those_of_the_second_and_of_the_last_minute),
+    UNIT(recent_rates_are_those_of_the_last_minute),
+    UNIT(count_that_seems_to_shrink_is_no_negative_rate),
+};
+
+UNIT_MAIN("history", tests)

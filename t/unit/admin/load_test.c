@@ -1,0 +1,208 @@
+/*
+ * load_test.c - the admin and the workers at the same time: what clients of one do to the other.
+ * Under TSan it shows that the threads keep to what is theirs.
+ */
+#include "t/unit/admin/fixture.h"
+
+static _Atomic bool over;
+static _Atomic unsigned cycles;
+
+/* Locks, waits and goes, again and again. */
+static void *work(void *arg)
+{
+    unsigned number = (unsigned)(uintptr_t)arg;
+    while (!atomic_load(&over)) {
+        int a = text_connect(), b = text_connect();
+        char line[64];
+        snprintf(line, sizeof(line), "ACQ4ME k%u 3 99 0.05", number % 3);
+        for (int i = 0; i < 10; i++) {
+            (void)try_send(a, line, strlen(line)); /* it may have been ended */
+            (void)try_send(a, "\nRELEASE\n", 9);
+            (void)try_send(b, line, strlen(line));
+            (void)try_send(b, "\nSTATS FULL\n", 12);
+            atomic_fetch_add(&cycles, 1);
+        }
+        close(a);
+        close(b);
+    }
+    return NULL;
+}
+
+/* Asks for everything that looks into the workers, and ends what it finds. */
+static void *look(void *arg)
+{
+    (void)arg;
+    static const char *const targets[] = {
+        "/metrics",
+        "/api/v1/stats",
+        "/api/v1/history",
+        "/api/v1/names",
+        "/api/v1/names?sort=waiting",
+        "/api/v1/names/k0",
+        "/api/v1/names/k1",
+        "/api/v1/connections?limit=1000",
+        "/api/v1/contended?by=waiting",
+        "/api/v1/contended?by=refused",
+    };
+    for (unsigned i = 0; !atomic_load(&over); i++) {
+        struct http_reply r = http_ask(where, "GET", targets[i % ARRAY_SIZE(targets)], "");
+        ck_assert_msg(r.status == 200 || r.status == 404, "%d", r.status);
+        const char *tag = strstr(r.body, "\"connection\":\"");
+        char target[128];
+        if (tag && i % 3 == 0) {
+            tag += 14;
+            snprintf(target, sizeof(target), "/api/v1/connections/%.*s/kill",
+                     (int)strcspn(tag, "\""), tag);
+            reply_free(&r);
+            r = http_ask(where, "POST", target, BEARER);
+            ck_assert(r.status == 200 || r.status == 404);
+        }
+        reply_free(&r);
+    }
+    return NULL;
+}
+
+TEST(everything_is_asked_for_while_the_workers_work)
+{
+    enum { WORKING = 4, LOOKING = 4 };
+    begin(2, TOKEN);
+    log_set_level(LOG_LEVEL_WARNING);
+    pthread_t threads[WORKING + LOOKING];
+    for (uintptr_t i = 0; i < WORKING; i++)
+        ck_assert(pthread_create(&threads[i], NULL, work, (void *)i) == 0);
+    for (int i = 0; i < LOOKING; i++)
+        ck_assert(pthread_create(&threads[WORKING + i], NULL, look, NULL) == 0);
+    COME_TRUE(atomic_load(&cycles) >= 2000);
+    for (int i = 0; i < 20; i++) {
+        admin_set_token(admin, i % 2 ? TOKEN : "other");
+        rest_ms(1);
+    }
+    atomic_store(&over, true);
+    for (int i = 0; i < WORKING + LOOKING; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    finish();
+}
+END_TEST
+
+/* The admin may be ended whatever its clients ask. */
+TEST(admin_ends_while_it_is_asked)
+{
+    begin(2, TOKEN);
+    log_set_level(LOG_LEVEL_WARNING);
+    int fds[40];
+    for (int i = 0; i < 40; i++) {
+        fds[i] = http_connect(where);
+        http_send(fds[i], "GET /api/v1/names?sort=name HTTP/1.1\r\n\r\n"
+                          "GET /api/v1/connections HTTP/1.1\r\n\r\nGET /api/v1/names/x HTTP/");
+    }
+    finish();
+    for (int i = 0; i < 40; i++)
+        close(fds[i]);
+}
+END_TEST
+
+/* ---- slow clients ---------------------------------------------------------------------------- */
+
+static void take(struct holder *holder, const void *name, size_t len)
+{
+    struct acquire a = {.name = {.data = name, .len = len}, .units = 1, .limit = 1};
+    struct holding *held;
+    struct waiter *waiter;
+    ck_assert(table_acquire(services->table, holder, &a, clock_now(), &held, &waiter) == TABLE_OK);
+}
+
+static void leave(struct holder *holder)
+{
+    verdicts out;
+    mail_list_init(&out);
+    table_close(services->table, holder, clock_now(), NULL, &out);
+}
+
+/* How often a worker has been woken is not to be had; what it did with its time is. */
+static uint64_t workers_busy_ns(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < server.count; i++)
+        sum += worker_busy_ns(server.workers[i]);
+    return sum;
+}
+
+TEST(slow_clients_cost_the_workers_nothing)
+{
+    enum { SLOW = 64, NAME = 1000, NAMES = 2000 };
+    begin(2, NULL);
+    struct holder holder;
+    char name[NAME];
+    holder_init(&holder, 0x00f00001, 0);
+    for (int i = 0; i < NAMES; i++) {
+        memset(name, 0xff, sizeof(name));
+        snprintf(name, sizeof(name), "%d", i);
+        take(&holder, name, sizeof(name));
+    }
+    int fds[SLOW];
+    for (int i = 0; i < SLOW; i++) { /* answers of half a megabyte, of which nothing is taken */
+        fds[i] = http_connect_buffer(where, 4096);
+        http_send(fds[i], i % 2 ? "GET /api/v1/names?limit=1000 HTTP/1.1\r\n\r\n"
+                                : "GET /api/v1/names?limit=1000&sort=in_use HTTP/1.1\r\n\r\n");
+    }
+    /* With no clients of its own, a worker has nothing to do while they sit there. */
+    rest_ms(200);
+    uint64_t before = workers_busy_ns();
+    rest_ms(500);
+    uint64_t busy = workers_busy_ns() - before;
+    ck_assert_msg(busy < 250 * (uint64_t)NS_PER_MS, "busy for %llu ns", (unsigned long long)busy);
+    /* And who comes is served. */
+    int a = text_connect();
+    for (int i = 0; i < 2000; i++) {
+        text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
+        text_say(a, "RELEASE k", "RELEASED");
+    }
+    expect_get(where, "/healthz", "ok\n");
+    close(a);
+    for (int i = 0; i < SLOW; i++)
+        close(fds[i]);
+    leave(&holder);
+    finish();
+}
+END_TEST
+
+/* ---- many names ------------------------------------------------------------------------------ */
+
+TEST(others_are_served_while_all_names_are_looked_at)
+{
+    enum { NAMES = 200000 };
+    begin(1, NULL);
+    struct holder holder;
+    holder_init(&holder, 0x00f00001, 0);
+    for (int i = 0; i < NAMES; i++)
+        take(&holder, &i, sizeof(i));
+    int slow = http_connect(where);
+    http_send(slow, "GET /api/v1/names?sort=name HTTP/1.1\r\n\r\n");
+    /* At least one answer comes before that of the other, which takes hundreds of steps. */
+    struct pollfd p = {.fd = slow, .events = POLLIN};
+    unsigned between = 0;
+    do {
+        expect_get(where, "/healthz", "ok\n");
+        between++;
+    } while (poll(&p, 1, 0) == 0);
+    ck_assert_uint_gt(between, 1);
+    struct http_reply r = read_reply(slow, false);
+    json_t *json = json_loadb(r.body, r.len, 0, NULL);
+    ck_assert_int_eq((int)number_at(json, "examined"), NAMES);
+    ck_assert_uint_eq(json_array_size(at(json, "names")), 100);
+    json_decref(json);
+    reply_free(&r);
+    close(slow);
+    leave(&holder);
+    finish();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(everything_is_asked_for_while_the_workers_work),
+    UNIT(admin_ends_while_it_is_asked),
+    UNIT(slow_clients_cost_the_workers_nothing),
+    UNIT(others_are_served_while_all_names_are_looked_at),
+};
+
+UNIT_MAIN("load", tests)

@@ -1,0 +1,21 @@
+admin_unit_tests = \
+	t/unit/admin/text_test \
+	t/unit/admin/history_test \
+	t/unit/admin/api_test \
+	t/unit/admin/metrics_test \
+	t/unit/admin/load_test
+check_PROGRAMS += $(admin_unit_tests)
+TESTS += $(admin_unit_tests)
+EXTRA_DIST += t/unit/admin/fixture.h
+admin_test_libs = libadmin.a libpage.a libservice.a libnet.a libengine.a libproto.a libbase.a \
+	$(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
+t_unit_admin_text_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_text_test_LDADD = $(admin_test_libs)
+t_unit_admin_history_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_history_test_LDADD = $(admin_test_libs) -lm
+t_unit_admin_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_api_test_LDADD = $(admin_test_libs) -lm
+t_unit_admin_metrics_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_metrics_test_LDADD = $(admin_test_libs) -lm
+t_unit_admin_load_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_load_test_LDADD = $(admin_test_libs) -lm

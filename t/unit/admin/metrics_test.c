@@ -1,0 +1,309 @@
+/* metrics_test.c - what Prometheus reads: its form, its numbers, and that the manual has it all. */
+#include "t/unit/admin/fixture.h"
+
+#include "admin/metrics.h"
+
+#include <ctype.h>
+#include <math.h>
+
+/* All metrics, as text; the caller frees it. */
+static char *read_metrics(void)
+{
+    struct http_reply r = http_ask(where, "GET", "/metrics", "");
+    char type[64];
+    ck_assert_int_eq(r.status, 200);
+    ck_assert_str_eq(reply_header(&r, "Content-Type", type, sizeof(type)), METRICS_TYPE);
+    char *body = r.body;
+    r.body = NULL;
+    reply_free(&r);
+    return body;
+}
+
+/* The value of the sample that is spelled so; NAN: there is none. */
+static double sample_in(const char *text, const char *sample)
+{
+    size_t len = strlen(sample);
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
+        if (strncmp(line, sample, len) == 0 && line[len] == ' ')
+            return strtod(line + len, NULL);
+    }
+    return NAN;
+}
+
+/* Some of everything: locks, waits that end in all ways, a killed client. */
+static void make_traffic(void)
+{
+    int a = text_connect(), b = text_connect(), c = text_connect();
+    text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
+    text_say(b, "ACQ4ME k 1 9 0.01", "TIMEOUT");
+    text_say(b, "ACQ4ME k 1 9 100", NULL);
+    text_say(c, "ACQ4ANY k 1 9 100", NULL);
+    text_say(c, "RELEASE k", "RELEASED");
+    text_say(a, "NONSENSE", "ERROR BAD_COMMAND");
+    close(a);
+    char bytes[8] = {0};
+    ck_assert_uint_eq(receive_some(b, bytes, 7), 7); /* LOCKED, of a connection that has ended */
+    close(b);
+    close(c);
+    const struct protocol *protocol = services_protocol(services, "poolcounter");
+    COME_TRUE(atomic_load(&protocol->connections) == 0);
+}
+
+TEST(promtool_has_nothing_to_say)
+{
+    if (access("/usr/bin/promtool", X_OK) != 0) {
+        printf("# promtool is not installed: not checked\n");
+        return;
+    }
+    begin(2, NULL);
+    make_traffic();
+    char *text = read_metrics(), said[4096] = {0}, path[64];
+    snprintf(path, sizeof(path), "/tmp/metrics_test.%d", getpid());
+    FILE *promtool, *file = fopen(path, "w+");
+    ck_assert(file && unlink(path) == 0 && fputs(text, file) >= 0 && fflush(file) == 0);
+    rewind(file);
+    int saved = dup(0);
+    ck_assert(dup2(fileno(file), 0) == 0);
+    promtool = popen("/usr/bin/promtool check metrics 2>&1", "r");
+    ck_assert(dup2(saved, 0) == 0);
+    size_t len = fread(said, 1, sizeof(said) - 1, promtool);
+    ck_assert_msg(pclose(promtool) == 0 && len == 0, "%s", said);
+    close(saved);
+    fclose(file);
+    free(text);
+    finish();
+}
+END_TEST
+
+TEST(numbers_are_those_of_what_happened)
+{
+    begin(2, NULL);
+    make_traffic();
+    char *text = read_metrics();
+    static const struct {
+        const char *sample;
+        double value;
+    } rows[] = {
+        {"counterd_build_info{version=\"0.1.0\"}", 1},
+        {"counterd_requests_total{protocol=\"poolcounter\",verb=\"ACQ4ME\",outcome=\"LOCKED\"}", 2},
+        {"counterd_requests_total{protocol=\"poolcounter\",verb=\"ACQ4ME\",outcome=\"TIMEOUT\"}",
+         1},
+        {"counterd_requests_total{protocol=\"poolcounter\",verb=\"invalid\",outcome=\"error\"}", 1},
+        {"counterd_names", 0},
+        {"counterd_units", 0},
+        {"counterd_holdings", 0},
+        {"counterd_waiting{protocol=\"poolcounter\"}", 0},
+        {"counterd_waiting{protocol=\"counter\"}", 0},
+        {"counterd_wait_duration_seconds_count{protocol=\"poolcounter\",outcome=\"granted\"}", 1},
+        {"counterd_wait_duration_seconds_count{protocol=\"poolcounter\",outcome=\"timed_out\"}", 1},
+        {"counterd_wait_duration_seconds_count{protocol=\"poolcounter\",outcome=\"cancelled\"}", 1},
+        {"counterd_wait_duration_seconds_count{protocol=\"poolcounter\",outcome=\"done\"}", 0},
+        {"counterd_wait_duration_seconds_bucket{protocol=\"poolcounter\",outcome=\"timed_out\","
+         "le=\"0.001\"}",
+         0},
+        {"counterd_wait_duration_seconds_bucket{protocol=\"poolcounter\",outcome=\"timed_out\","
+         "le=\"+Inf\"}",
+         1},
+        {"counterd_hold_duration_seconds_count{protocol=\"poolcounter\"}", 2},
+        {"counterd_connections{protocol=\"poolcounter\"}", 0},
+        {"counterd_connections_opened_total{protocol=\"poolcounter\"}", 3},
+        {"counterd_connections_closed_total{protocol=\"poolcounter\",reason=\"peer\"}", 3},
+        {"counterd_connections_closed_total{protocol=\"counter\",reason=\"killed\"}", 0},
+        {"counterd_accept_errors_total{protocol=\"counter\"}", 0},
+        {"counterd_send_errors_total{protocol=\"poolcounter\"}", 0},
+        {"counterd_received_bytes_total{protocol=\"counter\"}", 0},
+        {"counterd_table_memory_limit_bytes", 1 << 30},
+        {"counterd_table_names_made_total", 1},
+        {"counterd_collections_total", 0},
+        {"counterd_worker_connections{worker=\"0\"}", 0},
+        {"counterd_worker_connections{worker=\"1\"}", 0},
+        {"counterd_log_lines_total{level=\"error\"}", 0},
+        {"counterd_log_lines_dropped_total{reason=\"rate\"}", 0},
+        {"counterd_log_lines_dropped_total{reason=\"lost\"}", 0},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        ck_assert_msg(sample_in(text, rows[i].sample) == rows[i].value, "%s: %f", rows[i].sample,
+                      sample_in(text, rows[i].sample));
+    static const char *const above_zero[] = {
+        "counterd_received_bytes_total{protocol=\"poolcounter\"}",
+        "counterd_sent_bytes_total{protocol=\"poolcounter\"}",
+        "counterd_wait_duration_seconds_sum{protocol=\"poolcounter\",outcome=\"timed_out\"}",
+        "counterd_answer_duration_seconds_count{protocol=\"poolcounter\"}",
+        "counterd_table_memory_bytes",
+        "counterd_worker_cpu_seconds_total{worker=\"1\"}",
+        "process_resident_memory_bytes",
+        "process_virtual_memory_bytes",
+        "process_open_fds",
+        "process_max_fds",
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(above_zero); i++)
+        ck_assert_msg(sample_in(text, above_zero[i]) > 0, "%s", above_zero[i]);
+    ck_assert_double_gt(sample_in(text, "counterd_worker_busy_seconds_total{worker=\"0\"}") +
+                            sample_in(text, "counterd_worker_busy_seconds_total{worker=\"1\"}"),
+                        0);
+    double now = (double)time(NULL);
+    ck_assert_double_eq_tol(sample_in(text, "process_start_time_seconds"), now, 300);
+    ck_assert_double_eq_tol(sample_in(text, "counterd_start_time_seconds"), now, 300);
+    ck_assert_double_ge(sample_in(text, "process_cpu_seconds_total"), 0);
+    ck_assert_double_le(fabs(sample_in(text, "process_open_fds") - open_descriptors()), 2);
+    free(text);
+    finish();
+}
+END_TEST
+
+/* Each has the bounds of base/histogram.h, exactly, and counts that rise to the whole. */
+TEST(histograms_have_exact_bounds_and_rising_counts)
+{
+    static const char *const bounds[] = {
+        "0.000001", "0.0000025", "0.000005", "0.00001", "0.000025", "0.00005", "0.0001",
+        "0.00025",  "0.0005",    "0.001",    "0.0025",  "0.005",    "0.01",    "0.025",
+        "0.05",     "0.1",       "0.25",     "0.5",     "1",        "2.5",     "5",
+        "10",       "25",        "50",       "100",     "250",      "500",     "1000"};
+    begin(1, NULL);
+    make_traffic();
+    char *text = read_metrics();
+    ck_assert_uint_eq(ARRAY_SIZE(bounds), HISTOGRAM_BOUNDS);
+    double before = 0;
+    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++) {
+        char sample[200];
+        snprintf(sample, sizeof(sample),
+                 "counterd_answer_duration_seconds_bucket{protocol=\"poolcounter\",le=\"%s\"}",
+                 i < HISTOGRAM_BOUNDS ? bounds[i] : "+Inf");
+        double value = sample_in(text, sample);
+        ck_assert_msg(value >= before, "%s: %f", sample, value);
+        if (i < HISTOGRAM_BOUNDS)
+            ck_assert_double_eq_tol(strtod(bounds[i], NULL) * 1e9, (double)histogram_bound_ns(i),
+                                    1e-3);
+        before = value;
+    }
+    ck_assert_double_eq(before, sample_in(text, "counterd_answer_duration_seconds_count"
+                                                "{protocol=\"poolcounter\"}"));
+    free(text);
+    finish();
+}
+END_TEST
+
+/* A row's samples come under its own name, with the labels that it says and no others. */
+TEST(every_row_is_written_as_it_says)
+{
+    begin(1, NULL);
+    make_traffic();
+    char *text = read_metrics();
+    for (size_t i = 0; i < metric_count; i++) {
+        const struct metric *m = &metrics[i];
+        char line[600];
+        unsigned samples = 0;
+        snprintf(line, sizeof(line), "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name,
+                 m->type);
+        const char *p = strstr(text, line);
+        ck_assert_msg(p != NULL, "%s", line);
+        ck_assert_msg(strchr(m->help, '\n') == NULL && strchr(m->help, '\\') == NULL, "%s",
+                      m->name);
+        ck_assert_int_eq(strcmp(m->type, "counter") == 0, strstr(m->name, "_total") != NULL);
+        for (p += strlen(line); *p && *p != '#'; p += strcspn(p, "\n") + 1, samples++) {
+            char labels[200] = "", suffix[16] = "";
+            ck_assert_msg(strncmp(p, m->name, strlen(m->name)) == 0, "%s: %.80s", m->name, p);
+            size_t rest = strlen(m->name);
+            size_t suffix_len = strcspn(p + rest, "{ ");
+            snprintf(suffix, sizeof(suffix), "%.*s", (int)suffix_len, p + rest);
+            ck_assert_msg(!*suffix == (strcmp(m->type, "histogram") != 0), "%.80s", p);
+            /* Reads the names: {name="value",... */
+            const char *at_label = p + rest + suffix_len;
+            while (*at_label == '{' || *at_label == ',') {
+                size_t len = strcspn(++at_label, "=");
+                if (strncmp(at_label, "le=", 3) != 0)
+                    snprintf(labels + strlen(labels), sizeof(labels) - strlen(labels), "%s%.*s",
+                             *labels ? " " : "", (int)len, at_label);
+                at_label += len + 2;
+                at_label += strcspn(at_label, "\"") + 1;
+            }
+            ck_assert_msg(strcmp(labels, m->labels) == 0, "%s: %s", m->name, labels);
+        }
+        ck_assert_msg(samples > 0, "%s has no samples", m->name);
+    }
+    free(text);
+    finish();
+}
+END_TEST
+
+/* ---- the manual ------------------------------------------------------------------------------ */
+
+static char *read_manual(void)
+{
+    const char *top = getenv("TOP_SRCDIR"); // NOLINT(concurrency-mt-unsafe): nobody sets it
+    char path[4096];
+    snprintf(path, sizeof(path), "%s/man/counterd-admin.7", top ? top : ".");
+    FILE *file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s: %m", path);
+    char *text = calloc(1, 200000);
+    ck_assert(fread(text, 1, 199999, file) > 0);
+    fclose(file);
+    return text;
+}
+
+TEST(manual_has_every_metric_with_its_type_and_labels)
+{
+    char *manual = read_manual();
+    for (size_t i = 0; i < metric_count; i++) {
+        const struct metric *m = &metrics[i];
+        char item[200], about[300];
+        snprintf(item, sizeof(item), "\n.It Ic %s\n", m->name);
+        const char *p = strstr(manual, item);
+        ck_assert_msg(p != NULL, "%s is not in the manual", m->name);
+        const char *end = strstr(p + 5, "\n.It ");
+        ck_assert(end != NULL || (end = strstr(p, "\n.El")) != NULL);
+        char *passage = strndup(p, (size_t)(end - p));
+        snprintf(about, sizeof(about), "%c%s", toupper(m->type[0]), m->type + 1);
+        ck_assert_msg(strstr(passage, about) != NULL, "%s: not said to be a %s", m->name, m->type);
+        for (const char *label = m->labels; *label;) {
+            size_t len = strcspn(label, " ");
+            snprintf(about, sizeof(about), "\n.Cm %.*s", (int)len, label);
+            ck_assert_msg(strstr(passage, about) != NULL, "%s: label %s", m->name, label);
+            label += len + (label[len] == ' ');
+        }
+        free(passage);
+    }
+    free(manual);
+}
+END_TEST
+
+TEST(manual_has_every_route_and_no_other_metrics)
+{
+    char *manual = read_manual();
+    static const char *const routes[] = {"/healthz",
+                                         "/readyz",
+                                         "/metrics",
+                                         "/api/v1/stats",
+                                         "/api/v1/history",
+                                         "/api/v1/contended",
+                                         "/api/v1/names",
+                                         "/api/v1/names/ID",
+                                         "/api/v1/connections",
+                                         "/api/v1/connections/ID/kill",
+                                         "/api/v1/config",
+                                         "/api/v1/reload",
+                                         "/api/v1/loglevel"};
+    for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+        ck_assert_msg(strstr(manual, routes[i]) != NULL, "%s is not in the manual", routes[i]);
+    for (const char *p = manual; (p = strstr(p, "\n.It Ic counterd_")) != NULL; p++) {
+        char name[100];
+        size_t i = 0;
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(p + 8, "\n"), p + 8);
+        while (i < metric_count && strcmp(metrics[i].name, name) != 0)
+            i++;
+        ck_assert_msg(i < metric_count, "the manual has %s, which there is not", name);
+    }
+    free(manual);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(promtool_has_nothing_to_say),
+    UNIT(numbers_are_those_of_what_happened),
+    UNIT(histograms_have_exact_bounds_and_rising_counts),
+    UNIT(every_row_is_written_as_it_says),
+    UNIT(manual_has_every_metric_with_its_type_and_labels),
+    UNIT(manual_has_every_route_and_no_other_metrics),
+};
+
+UNIT_MAIN("metrics", tests)

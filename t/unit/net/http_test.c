@@ -1,0 +1,810 @@
+/*
+ * http_test.c - the HTTP server: requests whole and in pieces, answers at once and in steps, and
+ * what clients may not do to it: keep it, fill it, or end it.
+ */
+#include "net/http.h"
+
+#include "t/unit/http_client.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* ---- time: the server's can be moved on ------------------------------------------------------ */
+
+static _Atomic int64_t moved_ns;
+
+int64_t clock_mono_ns(void)
+{
+    return real_ms() * NS_PER_MS + atomic_load(&moved_ns);
+}
+
+struct moment clock_now(void)
+{
+    return (struct moment){.mono_ns = clock_mono_ns(), .unix_s = time(NULL)};
+}
+
+/* ---- a server -------------------------------------------------------------------------------- */
+
+static struct http *http;
+static _Atomic unsigned handled, steps, ended, seconds;
+static _Atomic bool let_go; /* what is "held" is answered */
+static sigset_t blocked;
+static char thread_name[16];
+
+struct job {
+    unsigned left; /* steps; UINT_MAX: until let_go */
+};
+
+static void step(void *arg, struct http_request *request)
+{
+    struct job *job = arg;
+    atomic_fetch_add(&steps, 1);
+    if (job->left == UINT_MAX ? !atomic_load(&let_go) : job->left-- > 0)
+        return;
+    http_answer(request, 200, "text/plain", strdup("later\n"), 6);
+}
+
+static void end(void *arg)
+{
+    free(arg);
+    atomic_fetch_add(&ended, 1);
+}
+
+static void handle(void *arg, struct http_request *request)
+{
+    (void)arg;
+    static const char *const methods[] = {"GET", "HEAD", "POST", "OTHER"};
+    const char *path = http_path(request), *query = http_query(request);
+    size_t number = query ? strtoul(query, NULL, 10) : 0;
+    atomic_fetch_add(&handled, 1);
+    if (strcmp(path, "/ok") == 0) {
+        http_answer_static(request, 200, "text/plain", "ok\n", 3);
+    } else if (strcmp(path, "/empty") == 0) {
+        http_answer(request, 200, "text/plain", malloc(1), 0);
+    } else if (strcmp(path, "/nothing") == 0) {
+        http_answer(request, 200, "text/plain", NULL, 0);
+    } else if (strcmp(path, "/same") == 0) {
+        http_set_header(request, "ETag", "\"1\"");
+        http_set_header(request, "Cache-Control", "no-cache");
+        http_answer_static(request, 304, "text/plain", "", 0);
+    } else if (strcmp(path, "/big") == 0) {
+        char *body = malloc(number);
+        memset(body, 'x', number);
+        http_answer(request, 200, "text/plain", body, number);
+    } else if (strcmp(path, "/later") == 0 || strcmp(path, "/held") == 0) {
+        struct job *job = malloc(sizeof(*job));
+        job->left = path[1] == 'h' ? UINT_MAX : (unsigned)number;
+        http_later(request, step, end, job);
+    } else if (strcmp(path, "/error") == 0) {
+        http_error(request, 418, "a \"tea\\pot\" of %s\x01\xff", "clay");
+    } else if (strcmp(path, "/thread") == 0) {
+        CHECK(pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0);
+        CHECK(pthread_getname_np(pthread_self(), thread_name, sizeof(thread_name)) == 0);
+        http_answer_static(request, 200, "text/plain", "ok\n", 3);
+    } else {
+        char *text = NULL;
+        const char *asked = http_asked(request, "x-asked"), *peer = http_peer(request);
+        int len = asprintf(&text, "%s %s %s %s %d", methods[http_method(request)], path,
+                           query ? query : "-", asked ? asked : "-",
+                           strncmp(peer, "127.0.0.1:", 10) == 0);
+        http_answer(request, 200, "text/plain", text, (size_t)len);
+    }
+}
+
+static void on_second(void *arg)
+{
+    (void)arg;
+    atomic_fetch_add(&seconds, 1);
+}
+
+static struct http_config config_of(const struct sockaddr_storage *sa, const socklen_t *len)
+{
+    return (struct http_config){.addresses = sa,
+                                .address_lens = len,
+                                .address_count = 1,
+                                .name = "admin",
+                                .handle = handle,
+                                .every_second = on_second};
+}
+
+static struct sockaddr_storage loopback(in_port_t port)
+{
+    struct sockaddr_storage sa = {0};
+    *(struct sockaddr_in *)&sa = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    return sa;
+}
+
+static const char *serve(void)
+{
+    struct sockaddr_storage sa = loopback(0);
+    socklen_t len = sizeof(struct sockaddr_in);
+    struct http_config config = config_of(&sa, &len);
+    char reason[HTTP_REASON_SIZE];
+    http = http_new(&config, reason);
+    ck_assert_msg(http != NULL, "%s", reason);
+    ck_assert(http_start(http));
+    ck_assert_uint_eq(http_listeners(http), 1);
+    return http_where(http, 0);
+}
+
+/* ---- requests and answers -------------------------------------------------------------------- */
+
+TEST(request_is_told_as_it_was_sent)
+{
+    const char *where = serve();
+    expect_get(where, "/a%2Fb%00?x=%41&y", "GET /a%2Fb%00 x=%41&y - 1");
+    expect_get(where, "/", "GET / - - 1");
+    expect_get(where, "/?", "GET /  - 1");
+    struct http_reply r = http_ask(where, "POST", "/p", "X-Asked: v w\r\nContent-Length: 0\r\n");
+    ck_assert_str_eq(r.body, "POST /p - v w 1");
+    reply_free(&r);
+    r = http_ask(where, "POST", "/p", ""); /* no length: no body */
+    ck_assert_str_eq(r.body, "POST /p - - 1");
+    reply_free(&r);
+    r = http_ask(where, "DELETE", "/p", "");
+    ck_assert_str_eq(r.body, "OTHER /p - - 1");
+    reply_free(&r);
+    http_free(&http);
+    ck_assert(http == NULL);
+    http_free(&http);
+}
+END_TEST
+
+TEST(answers_have_the_headers_they_need)
+{
+    const char *where = serve();
+    char value[64];
+    struct http_reply r = http_ask(where, "GET", "/ok", "");
+    ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)), "text/plain");
+    ck_assert_str_eq(reply_header(&r, "Content-Length", value, sizeof(value)), "3");
+    ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-store");
+    ck_assert_str_eq(reply_header(&r, "X-Content-Type-Options", value, sizeof(value)), "nosniff");
+    reply_free(&r);
+    r = http_ask(where, "GET", "/same", "");
+    ck_assert_int_eq(r.status, 304);
+    ck_assert_str_eq(reply_header(&r, "ETag", value, sizeof(value)), "\"1\"");
+    ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-cache");
+    reply_free(&r);
+    r = http_ask(where, "GET", "/empty", "");
+    ck_assert_int_eq(r.status, 200);
+    ck_assert_uint_eq(r.len, 0);
+    reply_free(&r);
+    r = http_ask(where, "GET", "/nothing", "");
+    ck_assert_int_eq(r.status, 503);
+    ck_assert_str_eq(r.body, "{\"error\":{\"status\":503,\"reason\":\"no memory\"}}\n");
+    reply_free(&r);
+    http_free(&http);
+}
+END_TEST
+
+TEST(head_tells_the_length_and_no_more)
+{
+    const char *where = serve();
+    int fd = http_connect(where);
+    http_send(fd, "HEAD /big?70000 HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n");
+    struct http_reply r = read_reply(fd, true);
+    ck_assert_int_eq(r.status, 200);
+    ck_assert_uint_eq(r.len, 70000);
+    reply_free(&r);
+    r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "ok\n");
+    reply_free(&r);
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+TEST(error_is_json_whatever_its_reason_holds)
+{
+    const char *where = serve();
+    char value[64];
+    struct http_reply r = http_ask(where, "GET", "/error", "");
+    ck_assert_int_eq(r.status, 418);
+    ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)), "application/json");
+    ck_assert_str_eq(r.body, "{\"error\":{\"status\":418,\"reason\":"
+                             "\"a \\\"tea\\\\pot\\\" of clay\\\\x01\\\\xff\"}}\n");
+    reply_free(&r);
+    http_free(&http);
+}
+END_TEST
+
+TEST(connection_is_kept_or_closed_as_the_client_says)
+{
+    const char *where = serve();
+    char byte;
+    int fd = http_connect(where);
+    for (int i = 0; i < 100; i++) {
+        http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
+        struct http_reply r = read_reply(fd, false);
+        ck_assert_int_eq(r.status, 200);
+        reply_free(&r);
+    }
+    http_send(fd, "GET /big?3000000 HTTP/1.1\r\nConnection: close\r\n\r\n");
+    struct http_reply r = read_reply(fd, false);
+    ck_assert_uint_eq(r.len, 3000000);
+    reply_free(&r);
+    ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
+    close(fd);
+    fd = http_connect(where);
+    http_send(fd, "GET /ok HTTP/1.0\r\n\r\n");
+    r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "ok\n");
+    reply_free(&r);
+    ck_assert_uint_eq(receive_some(fd, &byte, 1), 0);
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+TEST(request_may_come_a_byte_at_a_time)
+{
+    static const char request[] =
+        "POST /x HTTP/1.1\r\nX-Asked: 1\r\nContent-Length: 5\r\n\r\nhello";
+    const char *where = serve();
+    int fd = http_connect(where);
+    for (size_t i = 0; i + 1 < sizeof(request); i++) {
+        ck_assert(try_send(fd, request + i, 1));
+        rest_ms(1);
+    }
+    struct http_reply r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "POST /x - 1 1");
+    reply_free(&r);
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+TEST(requests_sent_behind_one_another_are_answered_in_order)
+{
+    const char *where = serve();
+    int fd = http_connect(where);
+    for (int i = 0; i < 200; i++) {
+        char request[128];
+        snprintf(request, sizeof(request), "GET /later?%d HTTP/1.1\r\n\r\nGET /%d HTTP/1.1\r\n\r\n",
+                 i % 3, i);
+        http_send(fd, request);
+    }
+    for (int i = 0; i < 200; i++) {
+        char expected[64];
+        struct http_reply r = read_reply(fd, false);
+        ck_assert_str_eq(r.body, "later\n");
+        reply_free(&r);
+        r = read_reply(fd, false);
+        snprintf(expected, sizeof(expected), "GET /%d - - 1", i);
+        ck_assert_str_eq(r.body, expected);
+        reply_free(&r);
+    }
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+TEST(others_are_served_between_the_steps_of_an_answer)
+{
+    const char *where = serve();
+    int held = http_connect(where);
+    http_send(held, "GET /held HTTP/1.1\r\n\r\n");
+    COME_TRUE(atomic_load(&steps) > 0);
+    for (int i = 0; i < 10; i++) {
+        unsigned before = atomic_load(&steps);
+        expect_get(where, "/ok", "ok\n");
+        COME_TRUE(atomic_load(&steps) > before);
+    }
+    ck_assert_uint_eq(atomic_load(&ended), 0);
+    /* What comes behind is not lost, and does no harm. */
+    http_send(held, "GET /ok HTTP/1.1\r\n\r\n");
+    rest_ms(20);
+    atomic_store(&let_go, true);
+    struct http_reply r = read_reply(held, false);
+    ck_assert_str_eq(r.body, "later\n");
+    reply_free(&r);
+    r = read_reply(held, false);
+    ck_assert_str_eq(r.body, "ok\n");
+    reply_free(&r);
+    ck_assert_uint_eq(atomic_load(&ended), 1);
+    close(held);
+    http_free(&http);
+}
+END_TEST
+
+TEST(steps_end_when_the_client_goes)
+{
+    const char *where = serve();
+    for (unsigned i = 0; i < 3; i++) {
+        int fd = http_connect(where);
+        http_send(fd, "GET /held HTTP/1.1\r\n\r\n");
+        COME_TRUE(atomic_load(&handled) == i + 1);
+        if (i == 1)
+            shutdown(fd, SHUT_WR);
+        if (i == 2) {
+            struct linger reset = {.l_onoff = 1};
+            ck_assert(setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) == 0);
+        }
+        if (i != 1)
+            close(fd);
+        COME_TRUE(atomic_load(&ended) == i + 1);
+        if (i == 1)
+            close(fd);
+    }
+    expect_get(where, "/ok", "ok\n");
+    http_free(&http);
+}
+END_TEST
+
+TEST(ending_ends_what_is_under_way)
+{
+    const char *where = serve();
+    int fds[6];
+    static const char *const sent[] = {"",
+                                       "GET /o",
+                                       "GET /held HTTP/1.1\r\n\r\n",
+                                       "GET /big?9000000 HTTP/1.1\r\n\r\n",
+                                       "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1",
+                                       "\r\n"};
+    for (int i = 0; i < 6; i++) {
+        fds[i] = http_connect(where);
+        http_send(fds[i], sent[i]);
+    }
+    COME_TRUE(atomic_load(&handled) == 2);
+    http_free(&http);
+    ck_assert_uint_eq(atomic_load(&ended), 1);
+    for (int i = 0; i < 6; i++)
+        close(fds[i]);
+}
+END_TEST
+
+/* ---- what is no request ---------------------------------------------------------------------- */
+
+TEST(what_is_no_request_is_told_so_in_json)
+{
+    static const struct {
+        const char *request;
+        int status;
+    } rows[] = {
+        {"hello\r\n\r\n", 400},
+        {"GET /ok\r\n\r\n", 400},
+        {"GET /ok HTTP/2.0\r\n\r\n", 400},
+        {"GET /ok HTTP/1.1 x\r\n\r\n", 400},
+        {"GET /ok HTTP/1.1\r\nno colon\r\n\r\n", 400},
+        {"GET http://[ HTTP/1.1\r\n\r\n", 400},
+        {"BREW /ok HTTP/1.1\r\n\r\n", 501},
+        {"get /ok HTTP/1.1\r\n\r\n", 501},
+        {"POST /ok HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
+        {"POST /ok HTTP/1.1\r\nContent-Length: x\r\n\r\n", 400},
+        {"POST /ok HTTP/1.1\r\nContent-Length: 4097\r\n\r\n", 413},
+        {"POST /ok HTTP/1.1\r\nContent-Length: 9223372036854775807\r\n\r\n", 413},
+        {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n", 413},
+        {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 413},
+        {"POST /ok HTTP/1.1\r\nExpect: tea\r\nContent-Length: 4\r\n\r\nabcd", 417},
+    };
+    const char *where = serve();
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        int fd = http_connect(where);
+        char value[64], start[64];
+        http_send(fd, rows[i].request);
+        struct http_reply r = read_reply(fd, false);
+        ck_assert_msg(r.status == rows[i].status, "%s: %d", rows[i].request, r.status);
+        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
+                         "application/json");
+        ck_assert_str_eq(reply_header(&r, "Cache-Control", value, sizeof(value)), "no-store");
+        snprintf(start, sizeof(start), "{\"error\":{\"status\":%d,\"reason\":\"", rows[i].status);
+        ck_assert_msg(strncmp(r.body, start, strlen(start)) == 0, "%s", r.body);
+        ck_assert_str_eq(r.body + r.len - 4, "\"}}\n");
+        ck_assert_uint_eq(receive_some(fd, value, 1), 0);
+        reply_free(&r);
+        close(fd);
+    }
+    expect_get(where, "/ok", "ok\n");
+    ck_assert_uint_eq(atomic_load(&handled), 1);
+    http_free(&http);
+}
+END_TEST
+
+TEST(null_bytes_in_a_request_do_no_harm)
+{
+    static const char request[] = "GET /a\0b HTTP/1.1\r\nX\0: 1\r\n\0\r\n\r\n";
+    const char *where = serve();
+    struct http_reply r = http_say(where, request, sizeof(request) - 1);
+    ck_assert_int_eq(r.status, 400);
+    reply_free(&r);
+    expect_get(where, "/ok", "ok\n");
+    http_free(&http);
+}
+END_TEST
+
+TEST(continue_is_said_to_who_waits_for_it)
+{
+    const char *where = serve();
+    int fd = http_connect(where);
+    http_send(fd, "POST /x HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    struct http_reply r = read_reply(fd, true);
+    ck_assert_int_eq(r.status, 100);
+    reply_free(&r);
+    http_send(fd, "abcd");
+    r = read_reply(fd, false);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+TEST(headers_may_take_so_much_and_no_more)
+{
+    static const char *const heads[] = {"GET /", "GET / HTTP/1.1\r\nX: "};
+    const char *where = serve();
+    size_t size = 1u << 20;
+    char *request = malloc(size);
+    for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
+        memset(request, 'a', size);
+        memcpy(request, heads[i], strlen(heads[i]));
+        struct http_reply r = http_say(where, request, size); /* and no end of line */
+        ck_assert_int_eq(r.status, 400);
+        reply_free(&r);
+        memcpy(request + HTTP_HEADERS_MAX - 200, " HTTP/1.1\r\n\r\n", 13);
+        if (i == 1)
+            memcpy(request + HTTP_HEADERS_MAX - 200, "\r\n\r\n", 4);
+        r = http_say(where, request, HTTP_HEADERS_MAX - 200 + (i ? 4 : 13));
+        ck_assert_int_eq(r.status, 200);
+        reply_free(&r);
+    }
+    /* Many small ones. */
+    size_t len = (size_t)snprintf(request, size, "GET / HTTP/1.1\r\n");
+    while (len < size - 16)
+        len += (size_t)snprintf(request + len, size - len, "a: b\r\n");
+    struct http_reply r = http_say(where, request, len);
+    ck_assert_int_eq(r.status, 400);
+    reply_free(&r);
+    free(request);
+    http_free(&http);
+}
+END_TEST
+
+/* ---- clients that are slow ------------------------------------------------------------------- */
+
+static void expect_end(int fd)
+{
+    char bytes[4096];
+    while (receive_some(fd, bytes, sizeof(bytes)) > 0)
+        ;
+    close(fd);
+}
+
+TEST(client_that_sends_no_whole_request_in_time_is_closed)
+{
+    static const char *const sent[] = {
+        "", "GET /ok HTTP/1.1\r\nX: ", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1",
+        "GET /ok HTTP/1.1\r\n\r\n"};
+    const char *where = serve();
+    int fds[ARRAY_SIZE(sent)];
+    for (size_t i = 0; i < ARRAY_SIZE(sent); i++) {
+        fds[i] = http_connect(where);
+        http_send(fds[i], sent[i]);
+    }
+    struct http_reply r = read_reply(fds[3], false);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS / 2);
+    for (int i = 0; i < 3; i++) { /* no byte more buys it time */
+        expect_get(where, "/ok", "ok\n");
+        if (i < 2)
+            http_send(fds[1], "x");
+    }
+    atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS / 2);
+    for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
+        expect_end(fds[i]);
+    expect_get(where, "/ok", "ok\n");
+    http_free(&http);
+}
+END_TEST
+
+TEST(client_that_does_not_take_its_answer_in_time_is_closed)
+{
+    const char *where = serve();
+    int fd = http_connect_buffer(where, 4096);
+    http_send(fd, "GET /big?9000000 HTTP/1.1\r\n\r\n");
+    COME_TRUE(atomic_load(&handled) == 1);
+    unsigned before = open_descriptors();
+    atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS);
+    COME_TRUE(open_descriptors() == before - 1);
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+/* evhttp goes on reading while it writes an answer. */
+TEST(client_that_takes_nothing_and_sends_much_is_not_read_from)
+{
+    const char *where = serve();
+    int fd = http_connect_buffer(where, 4096);
+    http_send(fd, "GET /big?9000000 HTTP/1.1\r\n\r\n");
+    COME_TRUE(atomic_load(&handled) == 1);
+    ck_assert(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    char bytes[65536] = {0};
+    size_t sent = 0;
+    for (int quiet = 0; quiet < 100;) {
+        ssize_t n = send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL);
+        if (n > 0)
+            sent += (size_t)n;
+        else
+            rest_ms(1);
+        quiet = n > 0 ? 0 : quiet + 1;
+        ck_assert_uint_lt(sent, 64u << 20); /* what the kernel keeps is a tenth of that */
+    }
+    close(fd);
+    http_free(&http);
+}
+END_TEST
+
+/* ---- clients that are many ------------------------------------------------------------------- */
+
+TEST(many_idle_connections_keep_nobody_out)
+{
+    enum { IDLE = 200 };
+    const char *where = serve();
+    int fds[IDLE];
+    unsigned before = open_descriptors();
+    for (int i = 0; i < IDLE; i++) {
+        fds[i] = http_connect(where);
+        if (i % 2)
+            http_send(fds[i], "GET /o");
+        ck_assert_uint_le(open_descriptors(), before + (unsigned)i + 1 + HTTP_CONNECTIONS_MAX);
+    }
+    for (int i = 0; i < 5; i++) {
+        int64_t start = real_ms();
+        expect_get(where, "/ok", "ok\n");
+        ck_assert_int_lt(real_ms() - start, HTTP_PATIENCE_NS / NS_PER_MS / 2);
+        ck_assert_uint_le(open_descriptors(), before + IDLE + HTTP_CONNECTIONS_MAX);
+    }
+    for (int i = 0; i < IDLE; i++)
+        close(fds[i]);
+    COME_TRUE(open_descriptors() == before);
+    http_free(&http);
+}
+END_TEST
+
+TEST(many_slow_readers_keep_nobody_out)
+{
+    const char *where = serve();
+    int fds[HTTP_CONNECTIONS_MAX];
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        fds[i] = http_connect_buffer(where, 4096);
+        http_send(fds[i], "GET /big?4000000 HTTP/1.1\r\n\r\n");
+    }
+    COME_TRUE(atomic_load(&handled) == HTTP_CONNECTIONS_MAX);
+    expect_get(where, "/ok", "ok\n");
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        close(fds[i]);
+    http_free(&http);
+}
+END_TEST
+
+/* All at once, as many again as there are places: none is broken off, all are answered. */
+static void *ask_often(void *arg)
+{
+    const char *where = arg;
+    for (int i = 0; i < 20; i++)
+        expect_get(where, i % 4 ? "/ok" : "/later?3", i % 4 ? "ok\n" : "later\n");
+    return NULL;
+}
+
+TEST(crowd_of_honest_clients_is_all_served)
+{
+    enum { CLIENTS = 100 };
+    const char *where = serve();
+    pthread_t threads[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, ask_often, (void *)(uintptr_t)where) == 0);
+    for (int i = 0; i < CLIENTS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    ck_assert_uint_eq(atomic_load(&handled), CLIENTS * 20);
+    http_free(&http);
+}
+END_TEST
+
+static int64_t cpu_ms(void)
+{
+    struct rusage usage;
+    ck_assert(getrusage(RUSAGE_SELF, &usage) == 0);
+    return (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+           (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000;
+}
+
+TEST(without_descriptors_it_waits_and_goes_on_later)
+{
+    const char *where = serve();
+    int fd = http_connect(where), spare = http_connect(where);
+    http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
+    struct http_reply r = read_reply(fd, false);
+    reply_free(&r);
+    struct rlimit limit, low;
+    ck_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    int waiting = http_connect(where);
+    COME_TRUE(open_descriptors() >= 8);
+    rest_ms(50); /* both ends of all three are open by now, or it does not matter */
+    low = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
+    int late = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(setrlimit(RLIMIT_NOFILE, &low) == 0);
+    struct sockaddr_storage sa = loopback((in_port_t)atoi(strrchr(where, ':') + 1));
+    ck_assert(connect(late, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
+    http_send(late, "GET /ok HTTP/1.1\r\n\r\n");
+    int64_t cpu = cpu_ms();
+    for (int i = 0; i < 50; i++) { /* who is in is served */
+        http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
+        r = read_reply(fd, false);
+        ck_assert_int_eq(r.status, 200);
+        reply_free(&r);
+        rest_ms(10);
+    }
+    ck_assert_int_lt(cpu_ms() - cpu, 400);
+    ck_assert(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    r = read_reply(late, false);
+    ck_assert_int_eq(r.status, 200);
+    reply_free(&r);
+    close(fd);
+    close(spare);
+    close(waiting);
+    close(late);
+    http_free(&http);
+}
+END_TEST
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+TEST(thread_has_its_name_and_all_signals_blocked)
+{
+    const char *where = serve();
+    expect_get(where, "/thread", "ok\n");
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};
+    for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+        ck_assert(sigismember(&blocked, signals[i]) == 1);
+    ck_assert_str_eq(thread_name, "admin");
+    COME_TRUE(atomic_load(&seconds) >= 2);
+    http_free(&http);
+}
+END_TEST
+
+TEST(address_that_cannot_be_had_is_named)
+{
+    const char *where = serve();
+    struct sockaddr_storage sa[2] = {loopback((in_port_t)atoi(strrchr(where, ':') + 1))};
+    socklen_t lens[2] = {sizeof(struct sockaddr_in), sizeof(struct sockaddr_in)};
+    struct http_config config = config_of(sa, lens);
+    char reason[HTTP_REASON_SIZE];
+    ck_assert(http_new(&config, reason) == NULL);
+    ck_assert_msg(strstr(reason, where) && strstr(reason, "in use"), "%s", reason);
+    sa[0] = loopback(0);
+    ((struct sockaddr_in *)&sa[1])->sin_family = AF_INET;
+    ((struct sockaddr_in *)&sa[1])->sin_addr.s_addr = inet_addr("192.0.2.1");
+    config.address_count = 2;
+    ck_assert(http_new(&config, reason) == NULL);
+    ck_assert_msg(strstr(reason, "192.0.2.1:0"), "%s", reason);
+    config.address_count = 0;
+    ck_assert(http_new(&config, reason) == NULL);
+    ck_assert_msg(strstr(reason, "none of the addresses"), "%s", reason);
+    config.address_count = 33;
+    ck_assert(http_new(&config, reason) == NULL);
+    ck_assert_msg(strstr(reason, "33"), "%s", reason);
+    http_free(&http);
+}
+END_TEST
+
+/* A listening socket of a path, as who starts us may hand it on. */
+static int unix_listener(char *path, size_t size)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    snprintf(path, size, "/tmp/http_test.%d.sock", getpid());
+    snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", path);
+    unlink(path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert(bind(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0 && listen(fd, 5) == 0);
+    return fd;
+}
+
+TEST(inherited_sockets_are_served)
+{
+    struct sockaddr_storage sa = loopback(0);
+    char path[64], reason[HTTP_REASON_SIZE];
+    int fds[2] = {socket(AF_INET, SOCK_STREAM, 0), unix_listener(path, sizeof(path))};
+    ck_assert(bind(fds[0], (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
+    ck_assert(listen(fds[0], 5) == 0);
+    unsigned before = open_descriptors();
+    struct http_config config = config_of(NULL, NULL);
+    config.address_count = 0;
+    config.fds = fds;
+    config.fd_count = 2;
+    http = http_new(&config, reason);
+    ck_assert_msg(http != NULL, "%s", reason);
+    ck_assert(http_start(http));
+    ck_assert_uint_eq(http_listeners(http), 2);
+    expect_get(http_where(http, 0), "/ok", "ok\n");
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
+    http_send(fd, "GET /later?2 HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\n\r\n");
+    struct http_reply r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "later\n");
+    reply_free(&r);
+    r = read_reply(fd, false);
+    ck_assert_str_eq(r.body, "GET /x - - 0");
+    reply_free(&r);
+    close(fd);
+    http_free(&http);
+    ck_assert_uint_eq(open_descriptors(), before - 2); /* they were ours */
+    unlink(path);
+}
+END_TEST
+
+TEST(what_is_no_listening_socket_is_not_taken_over)
+{
+    char reason[HTTP_REASON_SIZE];
+    unsigned before = open_descriptors();
+    int fds[3] = {socket(AF_INET, SOCK_STREAM, 0), open("/dev/null", O_RDONLY),
+                  socket(AF_INET, SOCK_STREAM, 0)};
+    ck_assert(listen(fds[0], 1) == 0);
+    struct http_config config = config_of(NULL, NULL);
+    config.address_count = 0;
+    config.fds = fds;
+    config.fd_count = 3;
+    ck_assert(http_new(&config, reason) == NULL);
+    char number[16];
+    snprintf(number, sizeof(number), "descriptor %d", fds[1]);
+    ck_assert_msg(strstr(reason, number), "%s", reason);
+    ck_assert_uint_eq(open_descriptors(), before);
+}
+END_TEST
+
+TEST(server_that_never_started_is_freed)
+{
+    struct sockaddr_storage sa = loopback(0);
+    socklen_t len = sizeof(struct sockaddr_in);
+    struct http_config config = config_of(&sa, &len);
+    char reason[HTTP_REASON_SIZE];
+    unsigned before = open_descriptors();
+    http = http_new(&config, reason);
+    ck_assert(http != NULL);
+    http_free(&http);
+    ck_assert_uint_eq(open_descriptors(), before);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(request_is_told_as_it_was_sent),
+    UNIT(answers_have_the_headers_they_need),
+    UNIT(head_tells_the_length_and_no_more),
+    UNIT(error_is_json_whatever_its_reason_holds),
+    UNIT(connection_is_kept_or_closed_as_the_client_says),
+    UNIT(request_may_come_a_byte_at_a_time),
+    UNIT(requests_sent_behind_one_another_are_answered_in_order),
+    UNIT(others_are_served_between_the_steps_of_an_answer),
+    UNIT(steps_end_when_the_client_goes),
+    UNIT(ending_ends_what_is_under_way),
+    UNIT(what_is_no_request_is_told_so_in_json),
+    UNIT(null_bytes_in_a_request_do_no_harm),
+    UNIT(continue_is_said_to_who_waits_for_it),
+    UNIT(headers_may_take_so_much_and_no_more),
+    UNIT(client_that_sends_no_whole_request_in_time_is_closed),
+    UNIT(client_that_does_not_take_its_answer_in_time_is_closed),
+    UNIT(client_that_takes_nothing_and_sends_much_is_not_read_from),
+    UNIT(many_idle_connections_keep_nobody_out),
+    UNIT(many_slow_readers_keep_nobody_out),
+    UNIT(crowd_of_honest_clients_is_all_served),
+    UNIT(without_descriptors_it_waits_and_goes_on_later),
+    UNIT(thread_has_its_name_and_all_signals_blocked),
+    UNIT(address_that_cannot_be_had_is_named),
+    UNIT(inherited_sockets_are_served),
+    UNIT(what_is_no_listening_socket_is_not_taken_over),
+    UNIT(server_that_never_started_is_freed),
+};
+
+UNIT_MAIN("http", tests)
