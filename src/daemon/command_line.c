@@ -6,6 +6,7 @@
  */
 #include "daemon/config_file.h"
 #include "daemon/options.h"
+#include "daemon/process.h"
 
 #include <getopt.h>
 #include <string.h>
@@ -24,7 +25,7 @@
 static const struct options_flag flags[] = {
     {'f', NULL, "FILE", "read this file; without it, " DEFAULT_FILE " if there is one"},
     {'o', NULL, "KEY=VALUE", "set an option, over what the file says; may be repeated"},
-    {'l', NULL, "ADDRESS", "listen here, with every protocol; may be repeated"},
+    {'l', NULL, "ADDRESS", "serve clients here, with every protocol; may be repeated"},
     {'t', NULL, NULL, "check the configuration and exit"},
     {'V', "version", NULL, "print the version and exit"},
     {'h', "help", NULL, "print this help and exit"},
@@ -82,7 +83,7 @@ static int next_flag(int argc, char **argv, const struct getopt_tables *tables,
                      const char **argument_r)
 {
     optarg = NULL;
-    /* Its state is shared by all threads, and there is only one yet. */
+    /* Its state is shared by all threads, and none but the main one parses arguments. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
     int flag = getopt_long(argc, argv, tables->letters, tables->names, NULL);
     *argument_r = optarg ? optarg : "";
@@ -117,7 +118,7 @@ static struct options_request read_flags(int argc, char **argv, FILE *err)
         case 'f':
             if (request.file) {
                 options_complain(err, "-f is given twice");
-                return failure(2);
+                return failure(PROCESS_EXIT_SETUP);
             }
             request.file = argument;
             break;
@@ -126,7 +127,7 @@ static struct options_request read_flags(int argc, char **argv, FILE *err)
         case 'l':
             if (!options_add_address(&addresses, argument, strlen(argument), reason)) {
                 options_complain(err, "-l: %s", reason);
-                return failure(1);
+                return failure(PROCESS_EXIT_ADDRESS);
             }
             break;
         case 't':
@@ -138,15 +139,15 @@ static struct options_request read_flags(int argc, char **argv, FILE *err)
             return (struct options_request){.action = OPTIONS_HELP};
         case ':':
             options_complain(err, "the argument of -%c is missing", optopt);
-            return failure(2);
+            return failure(PROCESS_EXIT_SETUP);
         default:
             complain_unknown_flag(argv, err);
-            return failure(2);
+            return failure(PROCESS_EXIT_SETUP);
         }
     }
     if (optind < argc) {
         options_complain(err, "\"%s\" is no flag; counterd --help lists them", argv[optind]);
-        return failure(2);
+        return failure(PROCESS_EXIT_SETUP);
     }
     return request;
 }
@@ -219,7 +220,8 @@ static bool set_option(struct settings *settings, const char *argument, FILE *er
 
 /*
  * The second walk: what -o and -l set. Goes on after a mistake, so that all are said. Each -l sets
- * every listener to what was given by -l so far, and takes back what a -o before it said.
+ * every protocol's listeners to what was given by -l so far, and takes back what a -o before it
+ * said.
  */
 static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *err)
 {
@@ -250,12 +252,8 @@ struct options_request options_command_line(int argc, char **argv, struct settin
     bool file_good = read_file(&request.file, settings, err);
     bool flags_good = apply_flags(argc, argv, settings, err);
     if (!file_good || !flags_good)
-        return failure(2);
-    if (!settings->poolcounter_enable && !settings->counter_enable) {
-        options_complain(err, "nothing to serve: set poolcounter.enable or counter.enable to true");
-        return failure(2);
-    }
-    return request;
+        return failure(PROCESS_EXIT_SETUP);
+    return options_fit(settings, err) ? request : failure(PROCESS_EXIT_SETUP);
 }
 
 /* --- Help ------------------------------------------------------------------------------------ */

@@ -1,11 +1,19 @@
 noinst_LIBRARIES += libdaemon.a
 libdaemon_a_SOURCES = \
+	src/daemon/activation.h src/daemon/activation.c \
 	src/daemon/command_line.c \
 	src/daemon/config_file.h src/daemon/config_file.c \
-	src/daemon/options.h src/daemon/options.c \
-	src/daemon/process.h src/daemon/process.c
+	src/daemon/control.h src/daemon/control.c \
+	src/daemon/credentials.h src/daemon/credentials.c \
+	src/daemon/listeners.h src/daemon/listeners.c \
+	src/daemon/notify.h src/daemon/notify.c \
+	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c \
+	src/daemon/process.h src/daemon/process.c \
+	src/daemon/reload.h src/daemon/reload.c
+libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 
 sbin_PROGRAMS += counterd
 counterd_SOURCES = src/daemon/main.c
-counterd_LDADD = libdaemon.a libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS)
+counterd_LDADD = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libengine.a libproto.a libbase.a \
+	$(SYSTEMD_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
+	$(LIBCRYPTO_LIBS)

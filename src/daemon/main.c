@@ -1,77 +1,86 @@
 /*
  * main.c - counterd's set-up and tear-down, in order.
  *
- * Whatever can fail for reasons of the operator's (options, addresses, user, pid file) is done
- * before a thread starts or a client is let in, so that nothing is half started. Then workers run,
- * and the main thread does nothing but wait for signals. The end is the start in reverse.
+ * Whatever can fail for reasons of the operator's (options, certificates, addresses, user, pid
+ * file) is done before a thread starts or a client is let in, so that nothing is half started. Then
+ * workers and the admin interface run, and the main thread does what it is told (control.h). The
+ * end is the start in reverse.
  */
 #include "config.h"
 
+#include "admin/admin.h"
 #include "base/log.h"
+#include "daemon/activation.h"
+#include "daemon/control.h"
+#include "daemon/credentials.h"
+#include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/process.h"
+#include "daemon/reload.h"
 #include "net/listener.h"
 #include "net/worker.h"
 #include "service/service.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <openssl/rand.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What a wrong set-up ends with. */
-#define EXIT_SETUP 2
-
 /* Room for the notice of options_ignored_text; what is longer is cut. */
 #define NOTICE_SIZE 1024
 
-/* A protocol that can be served: where its settings are, and how to try it by hand. */
-struct served {
-    const char *name;
-    size_t enable, listen, port; /* offsets in struct settings */
-    const char *send;            /* a command that writes a request */
-    const char *show;            /* what makes its answer readable */
-};
-
-static const struct served all_served[] = {
-    {
-        .name = "poolcounter",
-        .enable = offsetof(struct settings, poolcounter_enable),
-        .listen = offsetof(struct settings, poolcounter_listen),
-        .port = offsetof(struct settings, poolcounter_port),
-        .send = "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'",
-        .show = "",
-    },
-    {
-        .name = "counter",
-        .enable = offsetof(struct settings, counter_enable),
-        .listen = offsetof(struct settings, counter_listen),
-        .port = offsetof(struct settings, counter_port),
-        .send = "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0"
-                "\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'",
-        .show = " | od -An -tx1",
-    },
-};
-
-#define LISTENERS_MAX (ARRAY_SIZE(all_served) * SETTINGS_ADDRESSES_MAX)
-
 struct daemon {
-    struct settings settings;
+    struct control control; /* with the settings */
+    struct activation activation;
     struct server server;
     struct services *services;
-    struct listener listeners[LISTENERS_MAX];
-    size_t listener_count;
+    struct listeners listeners;
     struct acceptor *acceptors[WORKERS_MAX];
-    unsigned started; /* workers that run */
+    struct admin *admin; /* NULL: none */
+    unsigned started;    /* workers that run */
     bool pid_file_written;
+    bool admin_is_open; /* other machines may reach it */
 };
 
-/* ---- workers and services ---------------------------------------------------------------- */
+/* What nobody else changes while set-up and tear-down read it. */
+static const struct settings *settings_of(const struct daemon *d)
+{
+    return &d->control.reload.settings;
+}
+
+/* ---- what workers need --------------------------------------------------------------------- */
+
+/* Reads certificates and token, which are made the first rules. */
+static bool make_rules(struct daemon *d)
+{
+    struct credentials credentials;
+    char *said = NULL;
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    if (!err) {
+        log_error("no memory");
+        return false;
+    }
+    bool loaded = credentials_load(settings_of(d), &credentials, err);
+    fclose(err);
+    reload_log_complaints(said, "", NULL);
+    free(said);
+    if (!loaded)
+        return false;
+    struct rules *rules = reload_make_rules(settings_of(d), credentials.tls);
+    if (rules) {
+        credentials.tls = NULL; /* the rules have it */
+        server_set_rules(&d->server, rules);
+        memcpy(d->control.reload.token, credentials.token, sizeof(credentials.token));
+    } else {
+        log_error("no memory for the rules of connections");
+    }
+    credentials_free(&credentials);
+    return rules != NULL;
+}
 
 static unsigned worker_count(const struct settings *settings)
 {
@@ -83,25 +92,11 @@ static unsigned worker_count(const struct settings *settings)
 
 static bool make_workers(struct daemon *d)
 {
-    const struct settings *settings = &d->settings;
-    struct rules_config config = {
-        .limits =
-            {
-                .output_buffer = settings->limits_output_buffer,
-                .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
-                .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
-            },
-    };
-    struct rules *rules = rules_new(&config);
-    if (!rules) {
-        log_error("no memory for the limits");
-        return false;
-    }
-    server_set_rules(&d->server, rules);
-    for (unsigned i = worker_count(settings); i > 0; i--) {
+    unsigned wanted = worker_count(settings_of(d));
+    while (d->server.count < wanted) {
         d->server.workers[d->server.count] = worker_new(&d->server, d->server.count);
         if (!d->server.workers[d->server.count]) {
-            log_error("can't make worker %u of %u: %s", d->server.count + 1, worker_count(settings),
+            log_error("can't make worker %u of %u: %s", d->server.count + 1, wanted,
                       strerrordesc_np(errno));
             return false;
         }
@@ -112,7 +107,7 @@ static bool make_workers(struct daemon *d)
 
 static bool make_services(struct daemon *d)
 {
-    const struct settings *settings = &d->settings;
+    const struct settings *settings = settings_of(d);
     struct services_config config = {
         .table =
             {
@@ -120,8 +115,8 @@ static bool make_services(struct daemon *d)
                 .memory_limit = settings->counter_memory_limit,
                 .stats_interval_s = settings->counter_stats_interval,
             },
-        .counter_max_connections = settings->counter_max_connections,
-        .poolcounter_max_connections = settings->poolcounter_max_connections,
+        .counter_max_connections = settings->counter.max_connections,
+        .poolcounter_max_connections = settings->poolcounter.max_connections,
         .poolcounter_max_locks = settings->poolcounter_max_locks,
         .poolcounter_max_line = settings->poolcounter_max_line,
     };
@@ -136,88 +131,10 @@ static bool make_services(struct daemon *d)
     return d->services != NULL;
 }
 
-/* ---- listeners --------------------------------------------------------------------------- */
-
-/* The setting at `offset`. */
-static const void *setting(const struct daemon *d, size_t offset)
-{
-    return (const char *)&d->settings + offset;
-}
-
-/* Says where each listener is, and what to type to try it by hand. */
-static void say_where(const struct daemon *d)
-{
-    for (size_t i = 0; i < d->listener_count; i++) {
-        const struct listener *l = &d->listeners[i];
-        const struct served *served = all_served;
-        while (strcmp(served->name, l->protocol->name) != 0)
-            served++;
-        bool v6 = l->where[0] == '[';
-        const char *host = l->where + v6;
-        const char *colon = strrchr(l->where, ':');
-        log_info("%s: listening on %s; try: %s | nc -q1 %.*s %s%s", served->name, l->where,
-                 served->send, (int)(colon - host) - v6, host, colon + 1, served->show);
-    }
-}
-
-/* An address of a family that this machine has switched off. */
-static bool is_missing_family(int error)
-{
-    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-}
-
-/* Says why an address can't be listened on, and what to do. */
-static void say_not_listening(const struct listener *l, const char *name, int error)
-{
-    if (error == EADDRINUSE)
-        log_error("%s: can't listen on %s: %s (another server, or another protocol of this one, "
-                  "has this port; end it, or set another with %s.port)",
-                  name, l->where, strerrordesc_np(error), name);
-    else
-        log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
-}
-
-static bool listen_all(struct daemon *d, const struct served *served)
-{
-    struct protocol *protocol = services_protocol(d->services, served->name);
-    const struct settings_addresses *list = setting(d, served->listen);
-    in_port_t port = htons(*(const uint16_t *)setting(d, served->port));
-    size_t before = d->listener_count;
-    for (size_t i = 0; i < list->count; i++) {
-        struct sockaddr_storage sa = list->at[i].sa;
-        if (sa.ss_family == AF_INET6)
-            ((struct sockaddr_in6 *)&sa)->sin6_port = port;
-        else
-            ((struct sockaddr_in *)&sa)->sin_port = port;
-        struct listener *l = &d->listeners[d->listener_count];
-        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, false)) {
-            d->listener_count++;
-        } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
-            log_warning("%s: not listening on %s: %s", served->name, l->where,
-                        strerrordesc_np(errno));
-        } else {
-            say_not_listening(l, served->name, errno);
-            return false;
-        }
-    }
-    if (d->listener_count == before)
-        log_error("%s: none of its addresses is one of this machine's", served->name);
-    return d->listener_count > before;
-}
-
-static bool open_listeners(struct daemon *d)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(all_served); i++) {
-        if (*(const bool *)setting(d, all_served[i].enable) && !listen_all(d, &all_served[i]))
-            return false;
-    }
-    return true;
-}
-
 static bool make_acceptors(struct daemon *d)
 {
     for (unsigned i = 0; i < d->server.count; i++) {
-        d->acceptors[i] = acceptor_new(d->server.workers[i], d->listeners, d->listener_count);
+        d->acceptors[i] = acceptor_new(d->server.workers[i], d->listeners.at, d->listeners.count);
         if (!d->acceptors[i]) {
             log_error("no memory to accept connections");
             return false;
@@ -226,9 +143,74 @@ static bool make_acceptors(struct daemon *d)
     return true;
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- the admin interface ------------------------------------------------------------------- */
 
-static bool start_workers(struct daemon *d)
+/* Fills in where it listens. Answers whether it listens at all. */
+static bool place_admin(struct daemon *d, struct admin_config *config,
+                        struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX],
+                        socklen_t lens[SETTINGS_ADDRESSES_MAX])
+{
+    const struct settings_addresses *list = &settings_of(d)->admin_listen;
+    in_port_t port = htons(settings_of(d)->admin_port);
+    config->fds = d->listeners.admin;
+    config->fd_count = d->listeners.admin_count;
+    for (size_t i = 0; i < config->fd_count; i++)
+        d->admin_is_open = d->admin_is_open || listeners_fd_reach(config->fds[i]) != REACH_MACHINE;
+    if (config->fd_count > 0 || port == 0)
+        return config->fd_count > 0;
+    for (size_t i = 0; i < list->count; i++) {
+        addresses[i] = list->at[i].sa;
+        lens[i] = list->at[i].len;
+        if (addresses[i].ss_family == AF_INET6)
+            ((struct sockaddr_in6 *)&addresses[i])->sin6_port = port;
+        else
+            ((struct sockaddr_in *)&addresses[i])->sin_port = port;
+        if (listeners_reach((struct sockaddr *)&addresses[i]) != REACH_MACHINE)
+            d->admin_is_open = true;
+    }
+    config->addresses = addresses;
+    config->address_lens = lens;
+    config->address_count = list->count;
+    return true;
+}
+
+static bool make_admin(struct daemon *d)
+{
+    struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX];
+    socklen_t lens[SETTINGS_ADDRESSES_MAX];
+    char reason[ADMIN_REASON_SIZE];
+    struct admin_config config = {
+        .token = d->control.reload.token,
+        .services = d->services,
+        .server = &d->server,
+        .listeners = d->listeners.at,
+        .listener_count = d->listeners.count,
+        .hooks = control_hooks(&d->control),
+        .version = PACKAGE_VERSION,
+    };
+    if (!place_admin(d, &config, addresses, lens))
+        return true;
+    d->admin = admin_new(&config, reason);
+    d->listeners.admin_count = 0; /* it has taken or closed them */
+    if (!d->admin)
+        log_error("admin: %s; set another with admin.port, or none with admin.port = 0", reason);
+    return d->admin != NULL;
+}
+
+static void say_admin(const struct daemon *d)
+{
+    for (size_t i = 0; d->admin && i < admin_listeners(d->admin); i++)
+        log_info("admin: listening on %s; try: http://%s/", admin_where(d->admin, i),
+                 admin_where(d->admin, i));
+    if (d->admin_is_open)
+        log_warning("admin: other machines may reach it, and whoever does can read everything: "
+                    "what is counted, who has it, these settings; admin.token guards no more than "
+                    "changes");
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static bool start_threads(struct daemon *d)
 {
     for (; d->started < d->server.count; d->started++) {
         if (!worker_start(d->server.workers[d->started])) {
@@ -236,31 +218,48 @@ static bool start_workers(struct daemon *d)
             return false;
         }
     }
+    if (d->admin && !admin_start(d->admin)) {
+        log_error("can't start the thread of the admin interface: %s", strerrordesc_np(errno));
+        return false;
+    }
     return true;
+}
+
+static bool take_inherited(struct daemon *d)
+{
+    char reason[ACTIVATION_REASON_SIZE];
+    if (activation_take(&d->activation, reason))
+        return true;
+    log_error("inherited sockets: %s", reason);
+    return false;
 }
 
 static bool set_up(struct daemon *d)
 {
-    if (!make_workers(d) || !make_services(d) || !open_listeners(d))
+    const struct settings *settings = settings_of(d);
+    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+        !listeners_open(&d->listeners, d->services, settings, &d->activation) || !make_admin(d))
         return false;
-    if (d->settings.pid_file) {
-        d->pid_file_written = process_write_pid_file(d->settings.pid_file);
+    if (settings->pid_file) {
+        d->pid_file_written = process_write_pid_file(settings->pid_file);
         if (!d->pid_file_written)
             return false;
     }
-    return process_drop_root(d->settings.user, d->settings.group) && make_acceptors(d) &&
-           start_workers(d);
+    return process_drop_root(settings->user, settings->group) && make_acceptors(d) &&
+           start_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)
 {
     if (d->pid_file_written)
-        process_remove_pid_file(d->settings.pid_file);
+        process_remove_pid_file(settings_of(d)->pid_file);
     d->pid_file_written = false;
 }
 
 static void tear_down(struct daemon *d)
 {
+    control_end(&d->control);
+    admin_free(&d->admin);
     for (unsigned i = 0; i < d->started; i++)
         worker_stop(d->server.workers[i]);
     for (unsigned i = 0; i < d->started; i++)
@@ -269,8 +268,8 @@ static void tear_down(struct daemon *d)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)
         acceptor_free(&d->acceptors[i]);
-    while (d->listener_count > 0)
-        listener_close(&d->listeners[--d->listener_count]);
+    listeners_close(&d->listeners);
+    activation_close(&d->activation);
     services_free(&d->services);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
@@ -278,81 +277,74 @@ static void tear_down(struct daemon *d)
     remove_pid_file(d);
 }
 
-/* The signals that the main thread waits for. */
-static sigset_t awaited_signals(void)
+/* Says where it serves, and what an operator may not have meant. */
+static void say_start(const struct daemon *d, uint64_t descriptors)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    return set;
+    listeners_say(&d->listeners);
+    say_admin(d);
+    listeners_warn(&d->listeners, settings_of(d));
+    credentials_warn(settings_of(d));
+    log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors", d->server.count,
+             (unsigned long long)descriptors);
 }
 
-/* Lets the next SIGTERM or SIGINT end the daemon at once. SIGHUP stays blocked. */
-static void allow_abrupt_end(void)
+/* Serves until it is told to end. */
+static void serve(struct daemon *d, const sigset_t *awaited)
 {
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
-}
-
-/* Waits until the daemon is told to end. */
-static void wait_for_end(const sigset_t *awaited)
-{
-    int sig;
-    while ((sig = sigwaitinfo(awaited, NULL)) != SIGTERM && sig != SIGINT) {
-        if (sig == SIGHUP)
-            log_warning("SIGHUP: settings are read at the start only; restart to change them");
-    }
+    d->control.reload.services = d->services;
+    d->control.reload.server = &d->server;
+    d->control.reload.listeners = &d->listeners;
+    d->control.reload.admin = d->admin;
+    int sig = control_run(&d->control, awaited);
     log_info("ending: SIG%s", sigabbrev_np(sig));
+    remove_pid_file(d); /* an abrupt end would leave it */
+    process_allow_abrupt_end();
 }
 
-static int run(struct daemon *d)
+static enum process_exit run(struct daemon *d)
 {
+    const struct settings *settings = settings_of(d);
     char notice[NOTICE_SIZE];
-    log_open(d->settings.log_output, LOG_FORMAT_TEXT, d->settings.log_level);
-    if (d->settings.ignored_keys[0]) {
-        options_ignored_text(&d->settings, notice, sizeof(notice));
+    sigset_t awaited;
+    log_open(settings->log_output, settings->log_format, settings->log_level);
+    if (settings->ignored_keys[0]) {
+        options_ignored_text(settings, notice, sizeof(notice));
         log_info("%s", notice);
     }
-    signal(SIGPIPE, SIG_IGN);
-    sigset_t awaited = awaited_signals();
-    CHECK(pthread_sigmask(SIG_BLOCK, &awaited, NULL) == 0);
+    process_block_signals(&awaited);
     uint64_t descriptors = process_raise_descriptors();
 
+    control_init(&d->control);
     bool ready = set_up(d);
     if (ready) {
-        say_where(d);
-        log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors",
-                 d->server.count, (unsigned long long)descriptors);
+        say_start(d, descriptors);
         log_ready();
-        wait_for_end(&awaited);
-        remove_pid_file(d); /* an abrupt end would leave it */
-        allow_abrupt_end();
+        serve(d, &awaited);
     }
     tear_down(d);
+    control_destroy(&d->control);
     if (ready)
         log_info("ended");
     log_close();
-    return ready ? EXIT_SUCCESS : EXIT_SETUP;
+    return ready ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP;
 }
 
-/* Says whether what was configured can start, as far as that is known without trying. */
-static int check(const struct settings *settings, const char *file)
+/* Says whether what was configured can start, as far as that is known without listening. */
+static enum process_exit check(const struct settings *settings, const char *file)
 {
     char notice[NOTICE_SIZE];
-    if (!process_know_user(settings->user, settings->group))
-        return EXIT_SETUP;
+    struct credentials credentials;
+    bool known = process_know_user(settings->user, settings->group);
+    if (!credentials_load(settings, &credentials, stderr) || !known)
+        return PROCESS_EXIT_SETUP;
+    credentials_free(&credentials);
     if (settings->ignored_keys[0]) {
         options_ignored_text(settings, notice, sizeof(notice));
         printf("counterd: %s\n", notice);
     }
     printf("counterd: %s is good%s\n", file ? file : "the configuration",
            file ? "" : " (no file is read)");
-    return EXIT_SUCCESS;
+    return PROCESS_EXIT_GOOD;
 }
 
 /* Whether all that was printed has been written. */
@@ -368,17 +360,20 @@ int main(int argc, char **argv)
 {
     static struct daemon daemon_;
     struct daemon *d = &daemon_;
-    int status = EXIT_SUCCESS;
+    struct settings *settings = &d->control.reload.settings;
+    int status = PROCESS_EXIT_GOOD;
     if (!process_open_standard())
-        return EXIT_SETUP;
-    settings_init(&d->settings);
-    struct options_request request = options_command_line(argc, argv, &d->settings, stderr);
+        return PROCESS_EXIT_SETUP;
+    settings_init(settings);
+    d->control.reload.argc = argc;
+    d->control.reload.argv = argv;
+    struct options_request request = options_command_line(argc, argv, settings, stderr);
     switch (request.action) {
     case OPTIONS_RUN:
         status = run(d);
         break;
     case OPTIONS_CHECK:
-        status = check(&d->settings, request.file);
+        status = check(settings, request.file);
         break;
     case OPTIONS_HELP:
         options_print_help(stdout);
@@ -390,8 +385,8 @@ int main(int argc, char **argv)
         status = request.exit_status;
         break;
     }
-    settings_free(&d->settings);
-    if (!flush_output() && status == EXIT_SUCCESS)
-        status = EXIT_SETUP;
+    settings_free(settings);
+    if (!flush_output() && status == PROCESS_EXIT_GOOD)
+        status = PROCESS_EXIT_SETUP;
     return status;
 }

@@ -28,6 +28,22 @@ static const char *const log_outputs[] = {
     [LOG_OUTPUT_SYSLOG] = "syslog",
     [LOG_OUTPUT_SYSLOG + 1] = NULL,
 };
+static const char *const log_formats[] = {
+    [LOG_FORMAT_TEXT] = "text",
+    [LOG_FORMAT_JSON] = "json",
+    [LOG_FORMAT_JSON + 1] = NULL,
+};
+static const char *const tls_verifies[] = {
+    [TLS_VERIFY_OFF] = "off",
+    [TLS_VERIFY_OPTIONAL] = "optional",
+    [TLS_VERIFY_REQUIRE] = "require",
+    [TLS_VERIFY_REQUIRE + 1] = NULL,
+};
+static const char *const tls_versions[] = {
+    [TLS_VERSION_1_2] = "1.2",
+    [TLS_VERSION_1_3] = "1.3",
+    [TLS_VERSION_1_3 + 1] = NULL,
+};
 
 #define KIB 1024ULL
 #define MIB (1024 * KIB)
@@ -46,22 +62,38 @@ static const char *const log_outputs[] = {
 #define ROW_SIZE(member)   .type = OPTIONS_SIZE, .offset = FIELD(member, uint64_t)
 #define ROW_CHOICE(member) .type = OPTIONS_CHOICE, .offset = FIELD(member, unsigned)
 #define ROW_STRING(member) .type = OPTIONS_STRING, .offset = FIELD(member, char *)
+#define ROW_MODE(member)   .type = OPTIONS_MODE, .max = 0777, .offset = FIELD(member, uint32_t)
 #define ROW_ADDRESSES(member)                                                                      \
     .type = OPTIONS_ADDRESSES, .offset = FIELD(member, struct settings_addresses)
+
+#define ROW_NETWORKS(member)                                                                       \
+    .type = OPTIONS_NETWORKS, .offset = FIELD(member, struct settings_networks)
 
 /* Out of the formatter's hands, so that a row reads like a row. */
 /* clang-format off */
 static const struct options_row rows[] = {
-    { .key = "counter.enable", ROW_BOOL(counter_enable),
+    { .key = "counter.enable", ROW_BOOL(counter.enable),
       .default_text = "false", .unit = "",
       .help = "serve the binary Counter protocol" },
-    { .key = "counter.port", ROW_PORT(counter_port),
+    { .key = "counter.port", ROW_PORT(counter.port),
       .default_text = "11215", .unit = "",
       .help = "TCP port of the Counter protocol; 0: any free one" },
-    { .key = "counter.listen", ROW_ADDRESSES(counter_listen),
+    { .key = "counter.listen", ROW_ADDRESSES(counter.listen), .by_l = true,
       .default_text = "127.0.0.1, ::1", .unit = "",
       .help = "addresses on which the Counter protocol is served" },
-    { .key = "counter.max_connections", ROW_NUMBER(counter_max_connections), .max = UINT32_MAX,
+    { .key = "counter.plain", ROW_BOOL(counter.plain),
+      .default_text = "true", .unit = "",
+      .help = "serve Counter on that port; false: only with TLS and on its unix socket" },
+    { .key = "counter.tls_port", ROW_PORT(counter.tls_port),
+      .default_text = "0", .unit = "",
+      .help = "TCP port of the Counter protocol with TLS; 0: none" },
+    { .key = "counter.socket", ROW_STRING(counter.socket),
+      .default_text = "", .unit = "",
+      .help = "unix socket of the Counter protocol; @NAME: an abstract one" },
+    { .key = "counter.socket_mode", ROW_MODE(counter.socket_mode),
+      .default_text = "0660", .unit = "",
+      .help = "permissions of that socket" },
+    { .key = "counter.max_connections", ROW_NUMBER(counter.max_connections), .max = UINT32_MAX,
       .default_text = "0", .unit = "", .reloadable = true,
       .help = "most Counter connections at once; 0: no limit" },
     { .key = "counter.buckets", ROW_NUMBER(counter_buckets), .min = 1, .max = 1000000000,
@@ -78,24 +110,65 @@ static const struct options_row rows[] = {
       .default_text = "0", .unit = "",
       .help = "worker threads, for all protocols; 0: one per core" },
 
-    { .key = "poolcounter.enable", ROW_BOOL(poolcounter_enable),
+    { .key = "poolcounter.enable", ROW_BOOL(poolcounter.enable),
       .default_text = "true", .unit = "",
       .help = "serve the PoolCounter text protocol" },
-    { .key = "poolcounter.port", ROW_PORT(poolcounter_port),
+    { .key = "poolcounter.port", ROW_PORT(poolcounter.port),
       .default_text = "7531", .unit = "",
       .help = "TCP port of the PoolCounter protocol; 0: any free one" },
-    { .key = "poolcounter.listen", ROW_ADDRESSES(poolcounter_listen),
+    { .key = "poolcounter.listen", ROW_ADDRESSES(poolcounter.listen), .by_l = true,
       .default_text = "127.0.0.1, ::1", .unit = "",
       .help = "addresses on which the PoolCounter protocol is served" },
-    { .key = "poolcounter.max_connections", ROW_NUMBER(poolcounter_max_connections),
+    { .key = "poolcounter.plain", ROW_BOOL(poolcounter.plain),
+      .default_text = "true", .unit = "",
+      .help = "serve PoolCounter on that port; false: only with TLS and on its unix socket" },
+    { .key = "poolcounter.tls_port", ROW_PORT(poolcounter.tls_port),
+      .default_text = "0", .unit = "",
+      .help = "TCP port of the PoolCounter protocol with TLS; 0: none" },
+    { .key = "poolcounter.socket", ROW_STRING(poolcounter.socket),
+      .default_text = "", .unit = "",
+      .help = "unix socket of the PoolCounter protocol; @NAME: an abstract one" },
+    { .key = "poolcounter.socket_mode", ROW_MODE(poolcounter.socket_mode),
+      .default_text = "0660", .unit = "",
+      .help = "permissions of that socket" },
+    { .key = "poolcounter.max_connections", ROW_NUMBER(poolcounter.max_connections),
       .max = UINT32_MAX, .default_text = "0", .unit = "", .reloadable = true,
       .help = "most PoolCounter connections at once; 0: no limit" },
     { .key = "poolcounter.max_locks", ROW_NUMBER(poolcounter_max_locks), .min = 1, .max = 64,
-      .default_text = "4", .unit = "", .reloadable = true,
+      .default_text = "4", .unit = "",
       .help = "most locks that one PoolCounter connection may hold at once" },
     { .key = "poolcounter.max_line", ROW_NUMBER(poolcounter_max_line), .min = 64, .max = 1048576,
-      .default_text = "8192", .unit = "bytes", .reloadable = true,
+      .default_text = "8192", .unit = "bytes",
       .help = "longest PoolCounter request; a longer one closes its connection" },
+
+    { .key = "tls.cert", ROW_STRING(tls_cert),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "PEM file with the server's certificate and those between it and its CA" },
+    { .key = "tls.key", ROW_STRING(tls_key),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "PEM file with its private key; empty: the key is in tls.cert" },
+    { .key = "tls.ca", ROW_STRING(tls_ca),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "PEM file with the CAs whose certificates clients may show" },
+    { .key = "tls.verify_client", ROW_CHOICE(tls_verify_client), .choices = tls_verifies,
+      .default_text = "off", .unit = "", .reloadable = true,
+      .help = "whether TLS clients are asked for a certificate, and have to have one" },
+    { .key = "tls.min_version", ROW_CHOICE(tls_min_version), .choices = tls_versions,
+      .default_text = "1.2", .unit = "", .reloadable = true,
+      .help = "oldest version of TLS that is spoken" },
+    { .key = "tls.handshake_timeout", ROW_NUMBER(tls_handshake_timeout), .min = 1, .max = 3600,
+      .default_text = "10", .unit = "seconds", .reloadable = true,
+      .help = "a TLS handshake not finished after so long closes its connection" },
+    { .key = "tls.max_handshakes", ROW_NUMBER(tls_max_handshakes), .max = UINT32_MAX,
+      .default_text = "1000", .unit = "", .reloadable = true,
+      .help = "most TLS handshakes at once, others are closed; 0: no limit" },
+
+    { .key = "access.allow", ROW_NETWORKS(access_allow),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "addresses and networks whose clients are served; empty: all" },
+    { .key = "access.max_per_source", ROW_NUMBER(access_max_per_source), .max = UINT32_MAX,
+      .default_text = "0", .unit = "", .reloadable = true,
+      .help = "most connections from one address at once; 0: no limit" },
 
     { .key = "limits.request_timeout", ROW_NUMBER(limits_request_timeout), .min = 1, .max = 3600,
       .default_text = "30", .unit = "seconds", .reloadable = true,
@@ -107,12 +180,28 @@ static const struct options_row rows[] = {
       .max = 16 * MIB, .default_text = "256K", .unit = "", .reloadable = true,
       .help = "a client with so much output queued is not read from until it takes some" },
 
+    { .key = "admin.port", ROW_PORT(admin_port),
+      .default_text = "7532", .unit = "",
+      .help = "TCP port of metrics, status page and HTTP API; 0: none" },
+    { .key = "admin.listen", ROW_ADDRESSES(admin_listen),
+      .default_text = "127.0.0.1, ::1", .unit = "",
+      .help = "addresses of that port; whoever reaches them may read everything" },
+    { .key = "admin.token", ROW_STRING(admin_token), .secret = true,
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "what a request to the HTTP API must show to change something; empty: none may" },
+    { .key = "admin.token_file", ROW_STRING(admin_token_file),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "file whose first line is that token, instead of admin.token" },
+
     { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
       .default_text = "info", .unit = "", .reloadable = true,
       .help = "least important lines that are logged" },
     { .key = "log.output", ROW_CHOICE(log_output), .choices = log_outputs,
       .default_text = "stderr", .unit = "",
       .help = "where lines are logged" },
+    { .key = "log.format", ROW_CHOICE(log_format), .choices = log_formats,
+      .default_text = "text", .unit = "",
+      .help = "what a line is: text for people, or a JSON object" },
 
     { .key = "user", ROW_STRING(user),
       .default_text = "", .unit = "",
@@ -139,6 +228,25 @@ const struct options_row *options_find(const char *key)
         if (strcmp(key, rows[i].key) == 0 || (rows[i].alias && strcmp(key, rows[i].alias) == 0))
             return &rows[i];
     return NULL;
+}
+
+/* In the order in which they are started. */
+static const struct {
+    const char *name;
+    size_t offset;
+} protocols[SETTINGS_PROTOCOLS] = {
+    {"poolcounter", offsetof(struct settings, poolcounter)},
+    {"counter", offsetof(struct settings, counter)},
+};
+
+const char *settings_protocol_name(size_t i)
+{
+    return protocols[i].name;
+}
+
+const struct settings_protocol *settings_protocol(const struct settings *settings, size_t i)
+{
+    return (const void *)((const char *)settings + protocols[i].offset);
 }
 
 /* --- The nearest key ------------------------------------------------------------------------- */
@@ -251,6 +359,19 @@ static bool read_number(const char *text, bool scaled, uint64_t *value_r)
     return true;
 }
 
+/* Reads one to four octal digits. */
+static bool read_mode(const char *text, uint64_t *value_r)
+{
+    uint64_t n = 0;
+    size_t len = strspn(text, "01234567");
+    if (len < 1 || len > 4 || text[len])
+        return false;
+    for (; *text; text++)
+        n = n * 8 + (uint64_t)(*text - '0');
+    *value_r = n;
+    return true;
+}
+
 static bool read_bool(const char *text, bool *value_r)
 {
     static const struct {
@@ -302,6 +423,12 @@ static bool read_address(const char *text, size_t len, struct settings_address *
 static bool same_address(const struct settings_address *a, const struct settings_address *b)
 {
     return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+static bool same_network(const struct access_network *a, const struct access_network *b)
+{
+    return a->family == b->family && a->bits == b->bits &&
+           memcmp(a->address, b->address, sizeof a->address) == 0;
 }
 
 /* --- Building text --------------------------------------------------------------------------- */
@@ -391,6 +518,9 @@ static void say_range(char *reason_r, const struct options_row *row, const char 
     case OPTIONS_CHOICE:
         snprintf(is_not, sizeof is_not, "is not one of %s", range);
         break;
+    case OPTIONS_MODE:
+        snprintf(is_not, sizeof is_not, "is not a mode from %s, such as 0660", range);
+        break;
     default:
         snprintf(is_not, sizeof is_not, "is not a number from %s", range);
         break;
@@ -426,14 +556,15 @@ static bool assign_number(void *field, const struct options_row *row, const char
                           char *reason_r)
 {
     uint64_t value;
-    if (!read_number(text, row->type == OPTIONS_SIZE, &value) || value < row->min ||
-        value > row->max) {
+    bool is_one = row->type == OPTIONS_MODE ? read_mode(text, &value)
+                                            : read_number(text, row->type == OPTIONS_SIZE, &value);
+    if (!is_one || value < row->min || value > row->max) {
         say_range(reason_r, row, text);
         return false;
     }
     if (row->type == OPTIONS_PORT)
         *(uint16_t *)field = (uint16_t)value;
-    else if (row->type == OPTIONS_NUMBER)
+    else if (row->type == OPTIONS_NUMBER || row->type == OPTIONS_MODE)
         *(uint32_t *)field = (uint32_t)value;
     else
         *(uint64_t *)field = value;
@@ -492,9 +623,11 @@ bool options_add_address(struct settings_addresses *list, const char *text, size
     return true;
 }
 
+/* What stands between the elements of a list. */
+static const char between[] = ", \t";
+
 static bool assign_addresses(void *field, const char *text, char *reason_r)
 {
-    static const char between[] = ", \t";
     struct settings_addresses list = {.count = 0};
     for (text += strspn(text, between); *text; text += strspn(text, between)) {
         size_t len = strcspn(text, between);
@@ -510,10 +643,45 @@ static bool assign_addresses(void *field, const char *text, char *reason_r)
     return true;
 }
 
+/* Adds a network to a list, unless it has it. False with the reason. */
+static bool add_network(struct settings_networks *list, const char *text, size_t len,
+                        char *reason_r)
+{
+    struct access_network one;
+    if (!access_parse(text, len, &one)) {
+        say_value(reason_r, text, len,
+                  "is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or "
+                  "2001:db8::/32; the bits after the first so many must be 0");
+        return false;
+    }
+    for (size_t i = 0; i < list->count; i++)
+        if (same_network(&list->at[i], &one))
+            return true;
+    if (list->count == ARRAY_SIZE(list->at)) {
+        say(reason_r, "more than %d networks", SETTINGS_NETWORKS_MAX);
+        return false;
+    }
+    list->at[list->count++] = one;
+    return true;
+}
+
+static bool assign_networks(void *field, const char *text, char *reason_r)
+{
+    struct settings_networks list = {.count = 0};
+    for (text += strspn(text, between); *text; text += strspn(text, between)) {
+        size_t len = strcspn(text, between);
+        if (!add_network(&list, text, len, reason_r))
+            return false;
+        text += len;
+    }
+    *(struct settings_networks *)field = list;
+    return true;
+}
+
 void options_listen(struct settings *settings, const struct settings_addresses *list)
 {
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        if (rows[i].type == OPTIONS_ADDRESSES)
+        if (rows[i].by_l)
             *(struct settings_addresses *)field_of(settings, &rows[i]) = *list;
 }
 
@@ -527,6 +695,7 @@ bool options_assign(struct settings *settings, const struct options_row *row, co
     case OPTIONS_PORT:
     case OPTIONS_NUMBER:
     case OPTIONS_SIZE:
+    case OPTIONS_MODE:
         return assign_number(field, row, text, reason_r);
     case OPTIONS_CHOICE:
         return assign_choice(field, row, text, reason_r);
@@ -534,6 +703,8 @@ bool options_assign(struct settings *settings, const struct options_row *row, co
         return assign_string(field, text, reason_r);
     case OPTIONS_ADDRESSES:
         return assign_addresses(field, text, reason_r);
+    case OPTIONS_NETWORKS:
+        return assign_networks(field, text, reason_r);
     }
     CHECK(false); /* a row of no type */
     return false;
@@ -570,16 +741,30 @@ static void add_size(struct text *text, uint64_t size)
     add_text(text, "%llu%.1s", (unsigned long long)size, letter);
 }
 
+void options_address_text(const struct settings_address *address, char *to, size_t size)
+{
+    const struct sockaddr_storage *sa = &address->sa;
+    const void *bytes = sa->ss_family == AF_INET
+                            ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
+                            : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
+    CHECK(inet_ntop(sa->ss_family, bytes, to, (socklen_t)size));
+}
+
 static void add_addresses(struct text *text, const struct settings_addresses *list)
 {
     for (size_t i = 0; i < list->count; i++) {
-        const struct sockaddr_storage *sa = &list->at[i].sa;
-        const void *address = sa->ss_family == AF_INET
-                                  ? (const void *)&((const struct sockaddr_in *)sa)->sin_addr
-                                  : (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr;
-        char digits[INET6_ADDRSTRLEN];
-        CHECK(inet_ntop(sa->ss_family, address, digits, sizeof digits));
+        char digits[OPTIONS_ADDRESS_TEXT];
+        options_address_text(&list->at[i], digits, sizeof digits);
         add_text(text, "%s%s", i ? ", " : "", digits);
+    }
+}
+
+static void add_networks(struct text *text, const struct settings_networks *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        char network[ACCESS_TEXT];
+        (void)access_text(&list->at[i], network, sizeof network);
+        add_text(text, "%s%s", i ? ", " : "", network);
     }
 }
 
@@ -612,6 +797,12 @@ size_t options_to_text(const struct settings *settings, const struct options_row
     case OPTIONS_ADDRESSES:
         add_addresses(&text, value);
         break;
+    case OPTIONS_MODE:
+        add_text(&text, "%04o", (unsigned)*(const uint32_t *)value);
+        break;
+    case OPTIONS_NETWORKS:
+        add_networks(&text, value);
+        break;
     }
     return text.len;
 }
@@ -636,8 +827,8 @@ size_t options_range_text(const struct options_row *row, char *to, size_t size)
         break;
     case OPTIONS_CHOICE:
         for (size_t i = 0; row->choices[i]; i++) {
-            const char *between = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
-            add_text(&text, "%s%s", between, row->choices[i]);
+            const char *joint = i == 0 ? "" : row->choices[i + 1] ? ", " : " or ";
+            add_text(&text, "%s%s", joint, row->choices[i]);
         }
         break;
     case OPTIONS_STRING:
@@ -645,6 +836,12 @@ size_t options_range_text(const struct options_row *row, char *to, size_t size)
         break;
     case OPTIONS_ADDRESSES:
         add_text(&text, "numeric IPv4 and IPv6 addresses");
+        break;
+    case OPTIONS_MODE:
+        add_text(&text, "%04o to %04o", (unsigned)row->min, (unsigned)row->max);
+        break;
+    case OPTIONS_NETWORKS:
+        add_text(&text, "addresses, and networks as ADDRESS/BITS");
         break;
     }
     return text.len;
@@ -655,11 +852,91 @@ size_t options_ignored_text(const struct settings *settings, char *to, size_t si
     struct text text = {.to = to, .size = size};
     add_text(&text, "options of yrmcds that mean nothing here are ignored: %s",
              settings->ignored_keys);
-    if (settings->counter_enable) {
+    if (settings->counter.enable) {
         add_text(&text, "; unlike yrmcds, counterd listens only where counter.listen says: ");
-        add_addresses(&text, &settings->counter_listen);
+        add_addresses(&text, &settings->counter.listen);
     }
     return text.len;
+}
+
+/* --- Comparing and copying ------------------------------------------------------------------- */
+
+static bool equal_strings(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static bool equal_addresses(const struct settings_addresses *a, const struct settings_addresses *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = same_address(&a->at[i], &b->at[i]);
+    return same;
+}
+
+static bool equal_networks(const struct settings_networks *a, const struct settings_networks *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same = same_network(&a->at[i], &b->at[i]);
+    return same;
+}
+
+/* The bytes of a field that owns nothing; 0 for one that does. */
+static size_t plain_size(enum options_type type)
+{
+    switch (type) {
+    case OPTIONS_BOOL:
+        return sizeof(bool);
+    case OPTIONS_PORT:
+        return sizeof(uint16_t);
+    case OPTIONS_NUMBER:
+    case OPTIONS_MODE:
+        return sizeof(uint32_t);
+    case OPTIONS_SIZE:
+        return sizeof(uint64_t);
+    case OPTIONS_CHOICE:
+        return sizeof(unsigned);
+    case OPTIONS_ADDRESSES:
+        return sizeof(struct settings_addresses);
+    case OPTIONS_NETWORKS:
+        return sizeof(struct settings_networks);
+    case OPTIONS_STRING:
+        break;
+    }
+    return 0;
+}
+
+bool options_equal(const struct settings *a, const struct settings *b,
+                   const struct options_row *row)
+{
+    const void *a_value = value_of(a, row), *b_value = value_of(b, row);
+    switch (row->type) {
+    case OPTIONS_STRING:
+        return equal_strings(*(char *const *)a_value, *(char *const *)b_value);
+    case OPTIONS_ADDRESSES:
+        return equal_addresses(a_value, b_value);
+    case OPTIONS_NETWORKS:
+        return equal_networks(a_value, b_value);
+    default:
+        return memcmp(a_value, b_value, plain_size(row->type)) == 0;
+    }
+}
+
+bool options_copy(struct settings *to, const struct settings *from, const struct options_row *row)
+{
+    if (row->type != OPTIONS_STRING) {
+        memcpy(field_of(to, row), value_of(from, row), plain_size(row->type));
+        return true;
+    }
+    const char *text = *(char *const *)value_of(from, row);
+    char *copy = text ? strdup(text) : NULL;
+    if (text && !copy)
+        return false;
+    char **string = field_of(to, row);
+    free(*string);
+    *string = copy;
+    return true;
 }
 
 /* --- Quotes and comments --------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "net/access.h"
+#include "net/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,30 +39,62 @@ struct settings_addresses {
     struct settings_address at[SETTINGS_ADDRESSES_MAX];
 };
 
+/* Most networks one list may have. */
+#define SETTINGS_NETWORKS_MAX 256
+
+/* Networks, none twice; may be none. */
+struct settings_networks {
+    size_t count;
+    struct access_network at[SETTINGS_NETWORKS_MAX];
+};
+
+/* Where one protocol is served, and to how many. */
+struct settings_protocol {
+    bool enable;
+    bool plain;                       /* the address of `port` is served, without TLS */
+    uint16_t port;                    /* 0: any free port */
+    uint16_t tls_port;                /* 0: none */
+    struct settings_addresses listen; /* of both ports */
+    char *socket;                     /* path, or @name of an abstract one; NULL: none */
+    uint32_t socket_mode;             /* permission bits */
+    uint32_t max_connections;         /* 0: no limit */
+};
+
 /* The values in force. Strings are owned by the struct; NULL is the empty string. */
 struct settings {
-    bool counter_enable;
-    uint16_t counter_port; /* 0: any free port */
-    struct settings_addresses counter_listen;
-    uint32_t counter_max_connections; /* 0: no limit */
+    struct settings_protocol counter, poolcounter;
+
     uint32_t counter_buckets;
     uint32_t counter_stats_interval; /* s */
     uint64_t counter_memory_limit;   /* bytes */
     uint32_t counter_threads;        /* 0: one per core */
 
-    bool poolcounter_enable;
-    uint16_t poolcounter_port; /* 0: any free port */
-    struct settings_addresses poolcounter_listen;
-    uint32_t poolcounter_max_connections; /* 0: no limit */
     uint32_t poolcounter_max_locks;
     uint32_t poolcounter_max_line; /* bytes */
+
+    char *tls_cert; /* NULL: no TLS */
+    char *tls_key;  /* NULL: it is in tls_cert */
+    char *tls_ca;   /* NULL: none */
+    enum tls_verify tls_verify_client;
+    enum tls_version tls_min_version;
+    uint32_t tls_handshake_timeout; /* s */
+    uint32_t tls_max_handshakes;    /* at once */
+
+    struct settings_networks access_allow; /* none: everybody */
+    uint32_t access_max_per_source;        /* 0: no limit */
 
     uint32_t limits_request_timeout; /* s */
     uint32_t limits_write_timeout;   /* s */
     uint64_t limits_output_buffer;   /* bytes */
 
+    uint16_t admin_port; /* 0: no interface */
+    struct settings_addresses admin_listen;
+    char *admin_token;      /* NULL: nothing may be changed, if there is no file either */
+    char *admin_token_file; /* goes over admin_token */
+
     enum log_level log_level;
     enum log_output log_output;
+    enum log_format log_format;
 
     char *user;     /* NULL: stay who we are */
     char *group;    /* NULL: the user's own */
@@ -72,6 +106,12 @@ struct settings {
      */
     char ignored_keys[512];
 };
+
+/* How many protocols can be served. */
+#define SETTINGS_PROTOCOLS 2
+/* The name of protocol `i`, as in its keys; and its settings. */
+const char *settings_protocol_name(size_t i);
+const struct settings_protocol *settings_protocol(const struct settings *settings, size_t i);
 
 /* Fills in the defaults, whatever was there before. Cannot fail, and owns nothing yet. */
 void settings_init(struct settings *settings);
@@ -88,18 +128,22 @@ enum options_type {
     OPTIONS_SIZE,      /* uint64_t, bytes */
     OPTIONS_CHOICE,    /* an enum: the place among `choices` */
     OPTIONS_STRING,    /* char * */
+    OPTIONS_MODE,      /* uint32_t: permission bits, in octal digits */
     OPTIONS_ADDRESSES, /* struct settings_addresses */
+    OPTIONS_NETWORKS,  /* struct settings_networks */
 };
 
 struct options_row {
     const char *key;
     const char *alias; /* another name of the same option, or NULL */
     enum options_type type;
-    uint64_t min, max;          /* of PORT, NUMBER and SIZE, both allowed */
+    uint64_t min, max;          /* of PORT, NUMBER, SIZE and MODE, both allowed */
     const char *const *choices; /* of CHOICE, ends with NULL */
     const char *default_text;   /* what the file would say; "" for an empty string */
     const char *unit;           /* "seconds", "bytes", or "" */
     bool reloadable;            /* may change in a daemon that runs, without harm to its clients */
+    bool by_l;                  /* -l sets it: addresses at which clients are served */
+    bool secret;                /* is shown to nobody */
     const char *help;           /* one line for --help */
     size_t offset;              /* of the field in struct settings */
 };
@@ -134,7 +178,12 @@ bool options_assign(struct settings *settings, const struct options_row *row, co
 bool options_add_address(struct settings_addresses *list, const char *text, size_t len,
                          char *reason_r) MUST_USE;
 
-/* Has every listener listen on these addresses and no others. */
+/* Room for the text of any address. */
+#define OPTIONS_ADDRESS_TEXT 48
+/* Writes an address without its port, in digits, into `size` bytes. */
+void options_address_text(const struct settings_address *address, char *to, size_t size);
+
+/* Serves clients on these addresses and no others. The admin interface stays where it is. */
 void options_listen(struct settings *settings, const struct settings_addresses *list);
 
 /*
@@ -150,6 +199,25 @@ void options_unknown_key(const char *key, char *reason_r);
  */
 size_t options_to_text(const struct settings *settings, const struct options_row *row, char *to,
                        size_t size);
+
+/* Whether an option has the same value in both. */
+bool options_equal(const struct settings *a, const struct settings *b,
+                   const struct options_row *row);
+
+/* Gives an option in `to` the value it has in `from`. False: no memory, and `to` is as it was. */
+bool options_copy(struct settings *to, const struct settings *from,
+                  const struct options_row *row) MUST_USE;
+
+/* The longest token of the admin interface, in bytes. */
+#define OPTIONS_TOKEN_MAX 255
+/* Whether `len` bytes can be one: printable ASCII without blanks, and not empty. */
+bool options_is_token(const char *text, size_t len);
+
+/*
+ * Whether options fit together, as far as the settings alone tell: something is served, what needs
+ * another option has it, no two listeners want one port or path. Says every mistake on `err`.
+ */
+bool options_fit(const struct settings *settings, FILE *err) MUST_USE;
 
 /*
  * Writes what an option may be set to, for people: "true or false", "0 to 65535", "16M to 32G",
@@ -213,9 +281,9 @@ struct options_request {
 /*
  * Reads the command line, then the file it names (or the default one, if it exists), and sets
  * `settings`, which settings_init has filled, accordingly: the file over the defaults, -o and -l
- * over the file in the order given. Each mistake becomes a line on `err`, and so does it
- * when nothing is left to serve. Whatever it answers, the
- * settings are to be freed; after OPTIONS_ERROR they are good for nothing else. Main thread only.
+ * over the file in the order given. Each mistake becomes a line on `err`, and so does what
+ * options_fit finds. Whatever it answers, the settings are to be freed; after OPTIONS_ERROR they
+ * are good for nothing else. May be called again with the same arguments. Main thread only.
  */
 struct options_request options_command_line(int argc, char **argv, struct settings *settings,
                                             FILE *err) MUST_USE;

@@ -13,6 +13,26 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2, 0};
+
+void process_block_signals(sigset_t *set_r)
+{
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(set_r);
+    for (size_t i = 0; process_signals[i]; i++)
+        sigaddset(set_r, process_signals[i]);
+    CHECK(pthread_sigmask(SIG_BLOCK, set_r, NULL) == 0);
+}
+
+void process_allow_abrupt_end(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
+}
+
 bool process_open_standard(void)
 {
     /* In rising order, so that each gets the number that is looked at. */
@@ -57,6 +77,19 @@ bool process_know_user(const char *user, const char *group)
     uid_t uid;
     gid_t gid;
     return find_user(user, group, &uid, &gid);
+}
+
+bool process_give_file(const char *path, const char *user, const char *group)
+{
+    uid_t uid;
+    gid_t gid;
+    if ((!user && !group) || geteuid() != 0)
+        return true;
+    if (!find_user(user, group, &uid, &gid)) {
+        errno = ENOENT;
+        return false;
+    }
+    return lchown(path, uid, gid) == 0;
 }
 
 bool process_drop_root(const char *user, const char *group)

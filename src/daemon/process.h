@@ -1,14 +1,32 @@
 /*
- * process.h - what a daemon does to its own process: limits, user, pid file. Main thread only,
- * before any other thread starts. Each says on the log what went wrong.
+ * process.h - what a daemon does to its own process: signals, limits, user, pid file. Main thread
+ * only, before any other thread starts. Each says on the log what went wrong.
  */
 #ifndef DAEMON_PROCESS_H
 #define DAEMON_PROCESS_H
 
 #include "base/check.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+/* What the process ends with. Each stands in the manual. */
+enum process_exit {
+    PROCESS_EXIT_GOOD,    /* told to end; or what was asked for was printed */
+    PROCESS_EXIT_ADDRESS, /* a -l that is no good: as poolcounterd */
+    PROCESS_EXIT_SETUP,   /* anything else that keeps it from starting */
+    PROCESS_EXIT_COUNT
+};
+
+/* The signals that the main thread waits for, ended by 0. Each stands in the manual. */
+extern const int process_signals[];
+
+/* Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE is ignored. */
+void process_block_signals(sigset_t *set_r);
+/* Lets the next SIGTERM or SIGINT end the process at once; the others stay blocked. */
+void process_allow_abrupt_end(void);
 
 /*
  * Opens those of standard input, output and error that are closed on /dev/null, so that no socket
@@ -24,6 +42,8 @@ uint64_t process_raise_descriptors(void);
  * is that user already, it is done. False: no such user or group, or not allowed.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
+/* Gives a file to that user and group, as far as they are named. False: errno. */
+bool process_give_file(const char *path, const char *user, const char *group) MUST_USE;
 /* Whether there are such a user and group (NULL: none is asked for). */
 bool process_know_user(const char *user, const char *group) MUST_USE;
 

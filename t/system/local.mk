@@ -3,14 +3,21 @@ AM_PY_LOG_FLAGS = -B
 
 system_tests = \
 	t/system/test_process.py \
+	t/system/test_reload.py \
+	t/system/test_activation.py \
+	t/system/test_access.py \
+	t/system/test_tls.py \
 	t/system/test_clients.py \
+	t/system/test_admin.py \
 	t/system/test_storm.py \
 	t/system/test_vanished.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
+	t/system/certificates.py \
 	t/system/confined.py \
 	t/system/conftest.py \
+	t/system/http_client.py \
 	t/system/servers.py \
 	t/system/tap.py \
 	t/system/wire.py

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -23,6 +24,7 @@ COUNTERD = os.environ.get("COUNTERD", "")
 POOLCOUNTERD = "/usr/bin/poolcounterd"
 YRMCDSD = "/usr/sbin/yrmcdsd"
 TEXT_PORT = 7531  # what poolcounterd always binds, and counterd without arguments
+ADMIN_PORT = 7532  # of counterd's admin interface, unless told otherwise
 
 
 def have_counterd():
@@ -56,7 +58,16 @@ def set_limit(name, soft, hard=None):
 class Process:
     """A child process whose stderr is collected by a thread."""
 
-    def __init__(self, argv, cwd=None, env=None, preexec=None, stdout=subprocess.DEVNULL):
+    def __init__(
+        self,
+        argv,
+        cwd=None,
+        env=None,
+        preexec=None,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=(),
+    ):
         self.argv = argv
         self.lines = []
         self.changed = threading.Condition()
@@ -64,12 +75,13 @@ class Process:
         full_env.update(env or {})
         self.child = subprocess.Popen(
             argv,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=subprocess.PIPE,
             cwd=cwd,
             env=full_env,
             preexec_fn=preexec,
+            pass_fds=pass_fds,
         )
         self.pid = self.child.pid
         self.reader = threading.Thread(target=self._read, daemon=True)
@@ -130,43 +142,139 @@ class Process:
         return self.child.poll() is None
 
 
+def listening(address=("127.0.0.1", 0), backlog=512):
+    """A listening socket to be handed to a daemon: of an address, or of a path ("@" abstract)."""
+    if isinstance(address, str):
+        sock = socket.socket(socket.AF_UNIX)
+        sock.bind("\0" + address[1:] if address.startswith("@") else address)
+    else:
+        sock = socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    sock.listen(backlog)
+    return sock
+
+
+# Becomes the command in argv[3:], with the descriptors of argv[1] as 3, 4, ... and the names of
+# argv[2], as a service manager hands sockets over. "-": none are named.
+_HAND_OVER = """
+import fcntl, os, sys
+given = [int(fd) for fd in sys.argv[1].split(",")]
+high = [fcntl.fcntl(fd, fcntl.F_DUPFD, 100 + len(given)) for fd in given]
+os.closerange(3, 100 + len(given))
+for number, fd in enumerate(high):
+    os.dup2(fd, 3 + number)
+os.closerange(3 + len(given), 100 + 3 * len(given))
+os.environ["LISTEN_PID"] = str(os.getpid())
+os.environ["LISTEN_FDS"] = str(len(given))
+if sys.argv[2] != "-":
+    os.environ["LISTEN_FDNAMES"] = sys.argv[2]
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+def hand_over(sockets, names):
+    """
+    What stands before a command so that it inherits `sockets` by these names (None: they have
+    none); and the descriptors that Popen has to pass on for it.
+    """
+    fds = [sock.fileno() for sock in sockets]
+    named = "-" if names[0] is None else ":".join(names)
+    prefix = [sys.executable, "-I", "-c", _HAND_OVER, ",".join(map(str, fds)), named]
+    return prefix, fds
+
+
 class Counterd(Process):
-    """The daemon under test, on ports of its own choice."""
+    """
+    The daemon under test, on ports of its own choice.
+
+    It has no admin interface, unless with `admin`, which hands it a socket for that: `admin` is
+    then its address. `inherit` are further pairs of names and listening sockets to hand to it.
+    """
 
     name = "ours"
 
-    def __init__(self, *options, args=(), preexec=None, env=None, ready=True, prefix=()):
-        argv = list(prefix) + [COUNTERD]
+    def __init__(
+        self,
+        *options,
+        args=(),
+        preexec=None,
+        env=None,
+        ready=True,
+        prefix=(),
+        inherit=(),
+        admin=False,
+        stdin=subprocess.DEVNULL,
+    ):
+        argv = list(prefix)
+        inherit, fds, made = list(inherit), (), None
+        self.admin = None
+        if admin:
+            made = listening()
+            self.admin = made.getsockname()
+            inherit.append(("admin", made))
+        if inherit:
+            hand, fds = hand_over([sock for _, sock in inherit], [name for name, _ in inherit])
+            argv += hand
+        argv.append(COUNTERD)
         chosen = {
             "poolcounter.port": "0",
             "counter.port": "0",
             "counter.enable": "true",
+            "admin.port": "0",
         }
         for option in options:
             key, _, value = option.partition("=")
             chosen[key.strip()] = value
         for key, value in chosen.items():
-            argv += ["-o", "%s=%s" % (key, value)]
-        super().__init__(argv + list(args), preexec=preexec, env=env)
+            if value is not None:
+                argv += ["-o", "%s=%s" % (key, value)]
+        super().__init__(
+            argv + list(args), preexec=preexec, env=env, stdin=stdin, pass_fds=fds
+        )
+        if made:
+            made.close()
         self.is_expected_to_be_gone = False  # a test that ends it itself says so
         self.text = self.text6 = self.binary = self.binary6 = None
+        self.text_tls = self.binary_tls = self.text_unix = self.binary_unix = None
         if ready:
             self.wait_ready()
 
     def wait_ready(self):
         try:
-            self.wait_log(r" info: ready\b")
+            self.wait_log(r"(info: |\"message\":\")ready\b")
         except AssertionError:
             self.kill()
             raise
-        for service, host, port in re.findall(
-            r" info: (poolcounter|counter): listening on (\S+):(\d+)", self.log
+        for service, tls, path, host, port in re.findall(
+            r"(poolcounter|counter): listening( with TLS)? on "
+            r"(?:unix socket ([^\s;]+)|(\S+):(\d+))",
+            self.log,
         ):
-            address = (host.strip("[]"), int(port))
             kind = "text" if service == "poolcounter" else "binary"
-            which = kind + ("6" if ":" in address[0] else "")
+            if path:
+                setattr(self, kind + "_unix", path)
+                continue
+            address = (host.strip("[]"), int(port))
+            which = kind + ("_tls" if tls else "6" if ":" in address[0] else "")
             if getattr(self, which) is None:
                 setattr(self, which, address)
+
+    def reload(self, deadline=None):
+        """SIGHUP; waits until it is done with that, and returns what it said meanwhile."""
+        with self.changed:
+            seen = len(self.lines)
+        self.child.send_signal(signal.SIGHUP)
+        said = []
+
+        def is_done():
+            with self.changed:
+                said[:] = [line for line in self.lines[seen:] if line is not None]
+                assert None not in self.lines[seen:], "it ended:\n" + "\n".join(said)
+            return any(re.search(r"reload: (done|nothing was changed)", line) for line in said)
+
+        wire.poll(is_done, "the reload is done", deadline)
+        return "\n".join(said)
 
     def text_client(self, **kwargs):
         return wire.TextClient(self.text or self.text6, **kwargs)

@@ -1,5 +1,6 @@
 """The daemon as a process: its command line, exit statuses, signals, listeners and privileges."""
 
+import json
 import os
 import pwd
 import re
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 def run(*args, preexec=None):
     """Runs the daemon to its end: (status, stdout, stderr)."""
     done = subprocess.run(
-        [servers.COUNTERD, *args],
+        [servers.COUNTERD, "-o", "admin.port=0", *args],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=wire.DEADLINE,
@@ -64,6 +65,12 @@ def test_h_prints_usage_and_every_option_key():
         "poolcounter.max_connections",
         "poolcounter.max_locks",
         "poolcounter.max_line",
+        "poolcounter.tls_port",
+        "counter.socket",
+        "tls.cert",
+        "access.allow",
+        "admin.port",
+        "log.format",
     ):
         assert key in out, key
 
@@ -290,12 +297,13 @@ def test_a_protocol_that_is_not_enabled_is_not_served(start):
 
 def test_without_arguments_it_is_poolcounterd():
     for host in ("127.0.0.1", "0.0.0.0"):
-        with socket.socket() as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                s.bind((host, servers.TEXT_PORT))
-            except OSError:
-                pytest.skip("port %d is in use" % servers.TEXT_PORT)
+        for port in (servers.TEXT_PORT, servers.ADMIN_PORT):
+            with socket.socket() as s:
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                try:
+                    s.bind((host, port))
+                except OSError:
+                    pytest.skip("port %d is in use" % port)
     # No file of the machine's may be read for this; the one there would change what is meant.
     if os.path.exists("/etc/counter.conf"):
         pytest.skip("/etc/counter.conf exists")
@@ -398,6 +406,60 @@ def test_debug_lines_say_how_connections_end(start):
         assert client.ask("ACQ4ME k 1 9 0") == "LOCKED"
     wire.poll(lambda: re.search(r"debug: poolcounter: connection \d+ closed: peer", daemon.log),
               "the end is logged")  # fmt: skip
+
+
+def test_a_log_in_json_is_an_object_a_line(start, config):
+    path = config("log.format = json\nlog.level = debug\n")
+    daemon = start(args=["-f", path])
+    with daemon.text_client() as client:
+        assert client.ask('ACQ4ME \\x"\xe9 1 9 0') == "LOCKED"
+    with daemon.binary_client() as client:
+        client.send(b"nonsense that is no request")
+        client.wait_closed()
+    daemon.child.send_signal(signal.SIGUSR2)
+    daemon.wait_log("stats: ")
+    with open(path, "w") as f:
+        f.write('log.format = json\n"quoted\\" \xc3\xa9 nonsense')
+    daemon.reload()
+    assert daemon.end_with(signal.SIGTERM) == 0
+    lines = [json.loads(line) for line in daemon.log.splitlines()]
+    levels = {line["level"] for line in lines}
+    assert {"debug", "info", "error"} <= levels <= {"debug", "info", "warning", "error"}
+    stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    for line in lines:
+        assert list(line) == ["time", "level", "message"]
+        assert re.fullmatch(stamp, line["time"]) and line["message"].isascii()
+    assert lines[-1]["message"] == "ended"
+
+
+def test_a_start_that_fails_says_so_in_json_too():
+    status, _, err = run(
+        "-o", "log.format=json", "-o", "poolcounter.port=0", "-o", "pid_file=/no/such/folder/pid"
+    )  # fmt: skip
+    assert status == 2
+    assert [json.loads(line)["level"] for line in err.splitlines()] == ["error"]
+
+
+def test_a_signal_has_it_say_how_it_is(start):
+    daemon = start("counter.threads=2")
+    with daemon.text_client() as holder, daemon.text_client() as waiter:
+        with daemon.binary_client() as binary:
+            assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
+            assert binary.acquire(3, 9, b"b") == wire.OK
+            waiter.say("ACQ4ME k 1 9 60")
+            wire.poll(lambda: holder.stat("waiting_workers") == 1, "one waits")
+            daemon.child.send_signal(signal.SIGUSR2)
+            line = daemon.wait_log("info: stats: (.*)").group(1)
+            assert re.fullmatch(
+                r"2 poolcounter connections, 1 counter connections, 2 names, 4 units, 1 waiting, "
+                r"\d+ requests, \d+ of 1073741824 bytes of memory, up for \d+ s",
+                line,
+            ), line
+            assert int(re.search(r"(\d+) requests", line).group(1)) >= 3
+    for _ in range(20):
+        daemon.child.send_signal(signal.SIGUSR2)  # as often as one likes
+    with daemon.text_client() as client:
+        wire.poll(lambda: client.ask("ACQ4ME k 1 9 0") == "LOCKED", "it goes on")
 
 
 def test_a_pid_file_is_there_while_it_runs(start, tmp_path):

@@ -9,6 +9,7 @@ import errno
 import os
 import select
 import socket
+import ssl
 import struct
 import time
 from collections import namedtuple
@@ -156,21 +157,36 @@ def parse_stats(reply):
 
 
 class Client:
-    """One TCP connection with a buffer of what came and was not yet asked for."""
+    """
+    One connection with a buffer of what came and was not yet asked for: over TCP, or to a unix
+    socket where the address is a path ("@" abstract); with TLS where there is a context for it.
+    """
 
-    def __init__(self, address, deadline=None, rcvbuf=None, source=None):
+    def __init__(self, address, deadline=None, rcvbuf=None, source=None, tls=None):
         self.deadline = DEADLINE if deadline is None else deadline
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        is_unix = isinstance(address, str)
+        if is_unix:
+            family = socket.AF_UNIX
+            address = "\0" + address[1:] if address.startswith("@") else address
+        else:
+            family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.sock = socket.socket(family, socket.SOCK_STREAM)
         if rcvbuf is not None:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         self.sock.settimeout(self.deadline)
         if source is not None:
             self.sock.bind((source, 0))
-        self.sock.connect(address)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.at_end = False
+        try:
+            self.sock.connect(address)
+            if not is_unix:
+                self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if tls:
+                self.sock = tls.wrap_socket(self.sock, server_hostname="localhost")
+        except BaseException:
+            self.sock.close()
+            raise
 
     def __enter__(self):
         return self
@@ -189,7 +205,7 @@ class Client:
         except socket.timeout:
             raise Timeout("the server took no more bytes") from None
         except OSError as e:
-            if e.errno in (errno.EPIPE, errno.ECONNRESET):
+            if e.errno in (errno.EPIPE, errno.ECONNRESET) or isinstance(e, ssl.SSLError):
                 raise Closed("the server had closed: %s" % e) from None
             raise
 
@@ -216,8 +232,10 @@ class Client:
     def _fill_once(self):
         try:
             data = self.sock.recv(262144)
-        except BlockingIOError:
+        except (BlockingIOError, ssl.SSLWantReadError):
             return
+        except ssl.SSLError:
+            data = b""  # an alert, or an end that was not announced
         except OSError as e:
             if e.errno not in (errno.ECONNRESET, errno.EPIPE):
                 raise

@@ -1,7 +1,34 @@
-daemon_unit_tests = t/unit/daemon/options_test t/unit/daemon/manual_test
+daemon_unit_tests = \
+	t/unit/daemon/activation_test \
+	t/unit/daemon/control_test \
+	t/unit/daemon/credentials_test \
+	t/unit/daemon/fit_test \
+	t/unit/daemon/listeners_test \
+	t/unit/daemon/manual_test \
+	t/unit/daemon/notify_test \
+	t/unit/daemon/options_test \
+	t/unit/daemon/reload_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
-t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_options_test_LDADD = libdaemon.a libbase.a $(CHECK_LIBS)
+daemon_unit_libs = libdaemon.a libservice.a libnet.a libengine.a libproto.a libbase.a \
+	$(SYSTEMD_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
+t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_control_test_SOURCES = t/unit/daemon/control_test.c t/unit/daemon/running.h
+t_unit_daemon_control_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_control_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_credentials_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_credentials_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_fit_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_fit_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_listeners_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_listeners_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_manual_test_LDADD = libdaemon.a libbase.a $(CHECK_LIBS)
+t_unit_daemon_manual_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h
+t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)

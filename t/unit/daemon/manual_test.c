@@ -1,11 +1,15 @@
 /*
- * manual_test.c - the sample file and the manual say what the tables of options and flags say.
+ * manual_test.c - the sample file and the manuals say what the tables of options, flags, signals,
+ * exit statuses and environment variables say.
  *
  * TOP_SRCDIR is where the sources are; without it, the working directory. The pages are compared as
  * source: an option or flag is an ".It" of a list, and its text goes to the next one.
  */
+#include "daemon/activation.h"
 #include "daemon/config_file.h"
+#include "daemon/notify.h"
 #include "daemon/options.h"
+#include "daemon/process.h"
 #include "t/unit/unit.h"
 
 #include <ctype.h>
@@ -101,6 +105,8 @@ TEST(every_option_is_in_the_manual_with_its_range_and_default)
         ck_assert_msg(count(text, line) == (any ? 0 : 1), "%s: not there once:%s", row->key, line);
         ck_assert_uint_eq(count(text, "Range:"), any ? 0 : 1);
 
+        ck_assert_msg(count(text, "\nReloadable.\n") == row->reloadable, "%s: is%s reloadable",
+                      row->key, row->reloadable ? "" : " not");
         if (row->alias) {
             snprintf(line, sizeof line, "\n.Ic %s\n", row->alias);
             ck_assert_msg(count(text, line) == 1, "%s: not there once:%s", row->key, line);
@@ -171,9 +177,98 @@ TEST(every_option_that_the_daemon_page_names_exists)
         if (strncmp(at, ".Ic ", 4) != 0)
             continue;
         char *key = copy_line(at + 4);
+        key[strcspn(key, " ")] = '\0'; /* punctuation may follow */
         ck_assert_msg(options_find(key), "no such option: %s", key);
         free(key);
     }
+    free(page);
+}
+END_TEST
+
+/* The part of a page from the heading `head` to the next. */
+static char *section_text(const char *page, const char *head)
+{
+    char whole[64];
+    snprintf(whole, sizeof whole, "\n.Sh %s\n", head);
+    const char *text = strstr(page, whole);
+    ck_assert_msg(text, "no such section: %s", head);
+    text += strlen(whole) - 1;
+    const char *end = strstr(text, "\n.Sh ");
+    char *copy = strndup(text, end ? (size_t)(end + 1 - text) : strlen(text));
+    ck_assert_ptr_nonnull(copy);
+    return copy;
+}
+
+/* How often one of the items of a list names `word`: ".It Dv WORD , OTHER". */
+static unsigned items_naming(const char *text, const char *word)
+{
+    unsigned n = 0;
+    for (const char *at = text; *at; at = next_line(at)) {
+        if (strncmp(at, ".It ", 4) != 0)
+            continue;
+        char *rest, *line = copy_line(at + 4);
+        for (char *part = strtok_r(line, " ,", &rest); part; part = strtok_r(NULL, " ,", &rest))
+            n += strcmp(part, word) == 0;
+        free(line);
+    }
+    return n;
+}
+
+/* How many words all items of a list name, without the macro before them. */
+static unsigned words_of_items(const char *text, const char *macro)
+{
+    unsigned n = 0;
+    for (const char *at = text; *at; at = next_line(at)) {
+        if (strncmp(at, ".It ", 4) != 0)
+            continue;
+        char *rest, *line = copy_line(at + 4);
+        for (char *part = strtok_r(line, " ,", &rest); part; part = strtok_r(NULL, " ,", &rest))
+            n += strcmp(part, macro) != 0;
+        free(line);
+    }
+    return n;
+}
+
+TEST(every_signal_is_in_the_manual_and_no_other)
+{
+    char *page = read_source("man/counterd.8"), *text = section_text(page, "SIGNALS");
+    unsigned signals = 1; /* which is ignored, and so not awaited */
+    ck_assert_uint_eq(items_naming(text, "SIGPIPE"), 1);
+    for (; process_signals[signals - 1]; signals++) {
+        char name[32];
+        snprintf(name, sizeof name, "SIG%s", sigabbrev_np(process_signals[signals - 1]));
+        ck_assert_msg(items_naming(text, name) == 1, "not there once: %s", name);
+    }
+    ck_assert_uint_eq(words_of_items(text, "Dv"), signals);
+    free(text);
+    free(page);
+}
+END_TEST
+
+TEST(every_exit_status_is_in_the_manual_and_no_other)
+{
+    char *page = read_source("man/counterd.8"), *text = section_text(page, "EXIT STATUS");
+    for (unsigned status = 0; status < PROCESS_EXIT_COUNT; status++) {
+        char number[16];
+        snprintf(number, sizeof number, "%u", status);
+        ck_assert_msg(items_naming(text, number) == 1, "not there once: %s", number);
+    }
+    ck_assert_uint_eq(words_of_items(text, ""), PROCESS_EXIT_COUNT);
+    free(text);
+    free(page);
+}
+END_TEST
+
+TEST(every_environment_variable_is_in_the_manual_and_no_other)
+{
+    char *page = read_source("man/counterd.8"), *text = section_text(page, "ENVIRONMENT");
+    const char *const *lists[] = {activation_variables, notify_variables};
+    unsigned variables = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        for (size_t j = 0; lists[i][j]; j++, variables++)
+            ck_assert_msg(items_naming(text, lists[i][j]) == 1, "not there once: %s", lists[i][j]);
+    ck_assert_uint_eq(words_of_items(text, "Ev"), variables);
+    free(text);
     free(page);
 }
 END_TEST
@@ -219,7 +314,7 @@ TEST(the_sample_turns_the_binary_listener_on_and_nothing_else)
     settings_init(&sample);
     settings_init(&defaults);
     assert_loads(&sample, source_path("conf/counter.conf"));
-    ck_assert(sample.counter_enable);
+    ck_assert(sample.counter.enable);
     ck_assert_str_eq(sample.ignored_keys, "");
     assert_same_but(&sample, &defaults, "counter.enable");
     settings_free(&sample);
@@ -306,6 +401,9 @@ int main(void)
         UNIT(every_option_in_the_manual_exists),
         UNIT(every_flag_is_in_the_manual_and_no_other),
         UNIT(every_option_that_the_daemon_page_names_exists),
+        UNIT(every_signal_is_in_the_manual_and_no_other),
+        UNIT(every_exit_status_is_in_the_manual_and_no_other),
+        UNIT(every_environment_variable_is_in_the_manual_and_no_other),
         UNIT(the_sample_turns_the_binary_listener_on_and_nothing_else),
         UNIT(the_sample_shows_every_option_once_with_its_default),
         UNIT(the_sample_can_be_uncommented_line_by_line_and_whole),

@@ -160,16 +160,16 @@ TEST(the_defaults_are_those_that_were_published)
 {
     struct settings s;
     settings_init(&s);
-    ck_assert(!s.counter_enable);
-    ck_assert_uint_eq(s.counter_port, 11215);
-    ck_assert_uint_eq(s.counter_max_connections, 0);
+    ck_assert(!s.counter.enable);
+    ck_assert_uint_eq(s.counter.port, 11215);
+    ck_assert_uint_eq(s.counter.max_connections, 0);
     ck_assert_uint_eq(s.counter_buckets, 1000000);
     ck_assert_uint_eq(s.counter_stats_interval, 86400);
     ck_assert_uint_eq(s.counter_memory_limit, 1073741824);
     ck_assert_uint_eq(s.counter_threads, 0);
-    ck_assert(s.poolcounter_enable);
-    ck_assert_uint_eq(s.poolcounter_port, 7531);
-    ck_assert_uint_eq(s.poolcounter_max_connections, 0);
+    ck_assert(s.poolcounter.enable);
+    ck_assert_uint_eq(s.poolcounter.port, 7531);
+    ck_assert_uint_eq(s.poolcounter.max_connections, 0);
     ck_assert_uint_eq(s.poolcounter_max_locks, 4);
     ck_assert_uint_eq(s.poolcounter_max_line, 8192);
     ck_assert_uint_eq(s.limits_request_timeout, 30);
@@ -177,13 +177,30 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_uint_eq(s.limits_output_buffer, 262144);
     ck_assert_int_eq((int)s.log_level, LOG_LEVEL_INFO);
     ck_assert_int_eq((int)s.log_output, LOG_OUTPUT_STDERR);
+    ck_assert_int_eq((int)s.log_format, LOG_FORMAT_TEXT);
+    ck_assert(s.counter.plain && s.poolcounter.plain);
+    ck_assert_uint_eq(s.counter.tls_port, 0);
+    ck_assert_uint_eq(s.poolcounter.tls_port, 0);
+    ck_assert(!s.counter.socket && !s.poolcounter.socket);
+    ck_assert_uint_eq(s.counter.socket_mode, 0660);
+    ck_assert_uint_eq(s.poolcounter.socket_mode, 0660);
+    ck_assert(!s.tls_cert && !s.tls_key && !s.tls_ca);
+    ck_assert_int_eq((int)s.tls_verify_client, TLS_VERIFY_OFF);
+    ck_assert_int_eq((int)s.tls_min_version, TLS_VERSION_1_2);
+    ck_assert_uint_eq(s.tls_handshake_timeout, 10);
+    ck_assert_uint_eq(s.tls_max_handshakes, 1000);
+    ck_assert_uint_eq(s.access_allow.count, 0);
+    ck_assert_uint_eq(s.access_max_per_source, 0);
+    ck_assert_uint_eq(s.admin_port, 7532);
+    ck_assert(!s.admin_token && !s.admin_token_file);
     ck_assert_ptr_null(s.user);
     ck_assert_ptr_null(s.group);
     ck_assert_ptr_null(s.pid_file);
     ck_assert_str_eq(s.ignored_keys, "");
 
-    const struct settings_addresses *lists[] = {&s.counter_listen, &s.poolcounter_listen};
-    for (size_t i = 0; i < 2; i++) {
+    const struct settings_addresses *lists[] = {&s.counter.listen, &s.poolcounter.listen,
+                                                &s.admin_listen};
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
         ck_assert_uint_eq(lists[i]->count, 2);
         const struct sockaddr_in *in4 = (const struct sockaddr_in *)&lists[i]->at[0].sa;
         const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&lists[i]->at[1].sa;
@@ -211,10 +228,12 @@ TEST(every_row_is_complete_and_its_key_its_own)
         ck_assert_uint_lt(row->offset, sizeof(struct settings));
         ck_assert((row->type == OPTIONS_CHOICE) == (row->choices != NULL));
         ck_assert(!is_number(row) || row->min < row->max);
+        ck_assert(!row->by_l || row->type == OPTIONS_ADDRESSES);
+        ck_assert(!row->secret || row->type == OPTIONS_STRING);
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 22);
+    ck_assert_uint_eq(count, 44);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));
@@ -315,7 +334,7 @@ TEST(what_is_no_number_is_refused)
         ck_assert_msg(!assigns(&settings, "counter.port", texts[i]), "%s", texts[i]);
     }
     ck_assert(assigns(&settings, "counter.port", "0007"));
-    ck_assert_uint_eq(settings.counter_port, 7);
+    ck_assert_uint_eq(settings.counter.port, 7);
 }
 END_TEST
 
@@ -370,10 +389,10 @@ TEST(true_and_false_have_four_names_each)
     settings_init(&settings);
     for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
         ck_assert(assigns(&settings, "counter.enable", yes[i]));
-        ck_assert(settings.counter_enable);
+        ck_assert(settings.counter.enable);
         assert_value(&settings, "counter.enable", "true");
         ck_assert(assigns(&settings, "counter.enable", no[i]));
-        ck_assert(!settings.counter_enable);
+        ck_assert(!settings.counter.enable);
         assert_value(&settings, "counter.enable", "false");
     }
     for (size_t i = 0; i < ARRAY_SIZE(neither); i++)
@@ -477,6 +496,122 @@ TEST(addresses_are_numeric_and_each_once)
 }
 END_TEST
 
+TEST(modes_are_octal)
+{
+    static const char *const bad[] = {"",   "8",     "0668", "1000", "00660",
+                                      "rw", "0x1b0", " 660", "-1"};
+    struct settings settings;
+    settings_init(&settings);
+    ck_assert(assigns(&settings, "counter.socket_mode", "600"));
+    ck_assert_uint_eq(settings.counter.socket_mode, 0600);
+    assert_value(&settings, "counter.socket_mode", "0600");
+    ck_assert(assigns(&settings, "counter.socket_mode", "0"));
+    assert_value(&settings, "counter.socket_mode", "0000");
+    ck_assert(assigns(&settings, "counter.socket_mode", "0777"));
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        ck_assert_msg(!assigns(&settings, "counter.socket_mode", bad[i]), "%s", bad[i]);
+    assert_value(&settings, "counter.socket_mode", "0777");
+    assert_reason("counter.socket_mode", "999",
+                  "\"999\" is not a mode from 0000 to 0777, such as 0660");
+}
+END_TEST
+
+TEST(networks_may_be_none_and_are_each_once)
+{
+    static const struct {
+        const char *text, *printed;
+    } good[] = {
+        {"", ""},
+        {" , ", ""},
+        {"10.0.0.0/8", "10.0.0.0/8"},
+        {"192.0.2.7 2001:db8::/32,,10.0.0.0/8", "192.0.2.7/32, 2001:db8::/32, 10.0.0.0/8"},
+        {"10.0.0.0/8 10.0.0.0/8 10.0.0.0/9", "10.0.0.0/8, 10.0.0.0/9"},
+        {"0.0.0.0/0", "0.0.0.0/0"},
+    };
+    static const char *const bad[] = {"10.0.0.1/8", "10.0.0.0/33", "localhost",
+                                      "10.0.0.0/",  "/8",          "10.0.0.0/8;10.1.0.0/16"};
+    struct settings settings;
+    settings_init(&settings);
+    for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+        char again[256];
+        ck_assert_msg(assigns(&settings, "access.allow", good[i].text), "%s", good[i].text);
+        options_to_text(&settings, row_of("access.allow"), again, sizeof again);
+        ck_assert(assigns(&settings, "access.allow", again));
+        assert_value(&settings, "access.allow", again);
+        ck_assert_str_eq(again, good[i].printed);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+        ck_assert_msg(!assigns(&settings, "access.allow", bad[i]), "%s", bad[i]);
+    assert_value(&settings, "access.allow", "0.0.0.0/0");
+    assert_reason("access.allow", "::1 10.0.0.1/8",
+                  "\"10.0.0.1/8\" is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or "
+                  "2001:db8::/32; the bits after the first so many must be 0");
+}
+END_TEST
+
+TEST(networks_are_256_at_most)
+{
+    static char text[8192];
+    struct settings settings;
+    settings_init(&settings);
+    for (unsigned i = 0; i < 256; i++)
+        append(text, sizeof text, "10.0.%u.0/24 ", i);
+    ck_assert(assigns(&settings, "access.allow", text));
+    ck_assert_uint_eq(settings.access_allow.count, 256);
+    append(text, sizeof text, "10.0.0.0/24");
+    ck_assert(assigns(&settings, "access.allow", text));
+    append(text, sizeof text, " 10.1.0.0/24");
+    assert_reason("access.allow", text, "more than 256 networks");
+}
+END_TEST
+
+/* Another value than its default, for each option. */
+static const char *other_value(const struct options_row *row)
+{
+    switch (row->type) {
+    case OPTIONS_BOOL:
+        return strcmp(row->default_text, "true") == 0 ? "false" : "true";
+    case OPTIONS_SIZE:
+        return "16000K";
+    case OPTIONS_CHOICE:
+        return row->choices[strcmp(row->choices[0], row->default_text) == 0];
+    case OPTIONS_STRING:
+        return "other";
+    case OPTIONS_ADDRESSES:
+    case OPTIONS_NETWORKS:
+        return "192.0.2.1";
+    default:
+        return "64";
+    }
+}
+
+TEST(options_are_compared_and_copied_one_by_one)
+{
+    const struct options_row *row, *other;
+    struct settings a, b;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        const char *value =
+            row->type == OPTIONS_SIZE && row->min > 16000 * 1024 ? "17M" : other_value(row);
+        settings_init(&a);
+        settings_init(&b);
+        ck_assert(options_equal(&a, &b, row));
+        ck_assert_msg(assigns(&b, row->key, value), "%s = %s", row->key, value);
+        for (size_t j = 0; (other = options_row_at(j)); j++)
+            ck_assert_msg(options_equal(&a, &b, other) == (i != j), "%s, %s", row->key, other->key);
+        ck_assert(options_copy(&a, &b, row));
+        for (size_t j = 0; (other = options_row_at(j)); j++)
+            ck_assert(options_equal(&a, &b, other));
+        /* The copy is its own, and goes back. */
+        ck_assert(assigns(&b, row->key, row->default_text));
+        ck_assert(!options_equal(&a, &b, row));
+        ck_assert(options_copy(&a, &b, row));
+        ck_assert(options_equal(&a, &b, row));
+        settings_free(&a);
+        settings_free(&b);
+    }
+}
+END_TEST
+
 TEST(addresses_are_16_at_most)
 {
     char text[512] = "";
@@ -485,7 +620,7 @@ TEST(addresses_are_16_at_most)
     for (unsigned i = 1; i <= 16; i++)
         append(text, sizeof text, "10.0.0.%u ", i);
     ck_assert(assigns(&settings, "counter.listen", text));
-    ck_assert_uint_eq(settings.counter_listen.count, 16);
+    ck_assert_uint_eq(settings.counter.listen.count, 16);
     append(text, sizeof text, "10.0.0.1");
     ck_assert(assigns(&settings, "counter.listen", text));
     append(text, sizeof text, " 10.0.0.17");
@@ -580,7 +715,8 @@ TEST(a_word_of_several_keys_is_told_all_of_them)
     static const struct {
         const char *key, *reason;
     } words[] = {
-        {"port", "unknown key \"port\"; did you mean \"counter.port\" or \"poolcounter.port\"?"},
+        {"port", "unknown key \"port\"; did you mean \"counter.port\" or \"poolcounter.port\" or "
+                 "\"admin.port\"?"},
         {"threads", "unknown key \"threads\"; did you mean \"counter.threads\"?"},
         {"level", "unknown key \"level\"; did you mean \"log.level\"?"},
     };
@@ -627,18 +763,18 @@ TEST(a_file_sets_what_it_says)
                          "   # indented\n"
                          "limits.output_buffer = 1M");
     const struct settings *s = &frame.settings;
-    ck_assert(s->counter_enable);
-    ck_assert_uint_eq(s->counter_port, 1);
+    ck_assert(s->counter.enable);
+    ck_assert_uint_eq(s->counter.port, 1);
     ck_assert_uint_eq(s->counter_buckets, 5);
     ck_assert_uint_eq(s->counter_threads, 3);
-    ck_assert_uint_eq(s->counter_max_connections, 9);
+    ck_assert_uint_eq(s->counter.max_connections, 9);
     assert_value(s, "counter.listen", "10.0.0.1, ::2");
     ck_assert_str_eq(s->user, " a #b ");
     ck_assert_ptr_null(s->group);
     ck_assert_str_eq(s->pid_file, "/run/x y.pid");
     ck_assert_int_eq((int)s->log_level, LOG_LEVEL_DEBUG);
     ck_assert_uint_eq(s->limits_output_buffer, 1048576);
-    ck_assert_uint_eq(s->poolcounter_port, 7531);
+    ck_assert_uint_eq(s->poolcounter.port, 7531);
     free_frame(&frame);
 }
 END_TEST
@@ -647,7 +783,7 @@ TEST(lines_may_end_in_cr_lf)
 {
     struct frame frame = make_frame();
     assert_loads(&frame, "counter.port = 5\r\n\r\n# x\r\nuser = \"me\"\r\ngroup = us\r");
-    ck_assert_uint_eq(frame.settings.counter_port, 5);
+    ck_assert_uint_eq(frame.settings.counter.port, 5);
     ck_assert_str_eq(frame.settings.user, "me");
     ck_assert_str_eq(frame.settings.group, "us");
     assert_complains(&frame, "counter.port = 5\r\r\n",
@@ -683,7 +819,7 @@ TEST(a_byte_order_mark_before_the_first_line_is_skipped)
     struct frame frame = make_frame();
     assert_loads(&frame, "\xef\xbb\xbf"
                          "counter.port = 5\n");
-    ck_assert_uint_eq(frame.settings.counter_port, 5);
+    ck_assert_uint_eq(frame.settings.counter.port, 5);
     assert_loads(&frame, "\xef\xbb\xbf");
     assert_complains(&frame,
                      "\n\xef\xbb\xbf"
@@ -798,7 +934,7 @@ TEST(nul_bytes_are_mistakes)
     ck_assert_str_eq(said(&frame), "counterd: c.conf:1: the line holds a NUL byte\n"
                                    "counterd: c.conf:2: the line holds a NUL byte\n"
                                    "counterd: c.conf:3: the line holds a NUL byte\n");
-    ck_assert_uint_eq(frame.settings.counter_port, 11215);
+    ck_assert_uint_eq(frame.settings.counter.port, 11215);
     free_frame(&frame);
 }
 END_TEST
@@ -932,9 +1068,9 @@ TEST(a_yrmcds_conf_is_accepted)
                      "memory_limit, workers, gc_interval, slave_timeout");
     ck_assert_str_eq(s->user, "yrmcds");
     ck_assert_str_eq(s->group, "yrmcds");
-    ck_assert(s->counter_enable);
-    ck_assert_uint_eq(s->counter_port, 11216);
-    ck_assert_uint_eq(s->counter_max_connections, 7);
+    ck_assert(s->counter.enable);
+    ck_assert_uint_eq(s->counter.port, 11216);
+    ck_assert_uint_eq(s->counter.max_connections, 7);
     ck_assert_uint_eq(s->counter_buckets, 1000);
     ck_assert_uint_eq(s->counter_stats_interval, 3600);
     ck_assert_uint_eq(s->counter_memory_limit, 1073741824);
@@ -1022,14 +1158,14 @@ TEST(flags_say_what_to_do)
     struct frame frame = make_frame();
     write_text(&frame, "counter.port = 5\n");
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
-    ck_assert_uint_eq(frame.settings.counter_port, 5);
+    ck_assert_uint_eq(frame.settings.counter.port, 5);
     ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path);
     ASSERT_ACTION(&frame, OPTIONS_CHECK, "-tf", frame.path, "--");
     ASSERT_ACTION(&frame, OPTIONS_VERSION, "-V");
     ASSERT_ACTION(&frame, OPTIONS_VERSION, "--version");
     ASSERT_ACTION(&frame, OPTIONS_HELP, "-h");
     ASSERT_ACTION(&frame, OPTIONS_HELP, "--help", "-f", "/no/such/file");
-    ck_assert_uint_eq(frame.settings.counter_port, 11215);
+    ck_assert_uint_eq(frame.settings.counter.port, 11215);
     free_frame(&frame);
 }
 END_TEST
@@ -1085,12 +1221,12 @@ TEST(o_goes_over_the_file_and_the_last_holds)
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-o", "counter.port=6", "-f", frame.path, "-o",
                   " counter.port = 7 ", "-o", "user=\"a b\"", "-ocounter.stat_interval=9", "-o",
                   "pid_file=a#b");
-    ck_assert_uint_eq(frame.settings.counter_port, 7);
+    ck_assert_uint_eq(frame.settings.counter.port, 7);
     ck_assert_uint_eq(frame.settings.counter_threads, 5);
     ck_assert_str_eq(frame.settings.user, "a b");
     ck_assert_uint_eq(frame.settings.counter_stats_interval, 9);
     ck_assert_str_eq(frame.settings.pid_file, "a#b");
-    ck_assert_uint_eq(frame.settings.poolcounter_port, 7531);
+    ck_assert_uint_eq(frame.settings.poolcounter.port, 7531);
     free_frame(&frame);
 }
 END_TEST
@@ -1103,6 +1239,7 @@ TEST(l_sets_every_listener_and_may_be_repeated)
                   "::3");
     assert_value(&frame.settings, "counter.listen", "10.0.0.2, ::3");
     assert_value(&frame.settings, "poolcounter.listen", "10.0.0.2, ::3");
+    assert_value(&frame.settings, "admin.listen", "127.0.0.1, ::1"); /* serves no clients */
 
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-l", "10.0.0.2", "-o",
                   "counter.listen=10.0.0.4");
@@ -1279,6 +1416,10 @@ int main(void)
         UNIT(choices_are_the_enums_of_the_log),
         UNIT(strings_are_copied_and_may_be_empty),
         UNIT(addresses_are_numeric_and_each_once),
+        UNIT(modes_are_octal),
+        UNIT(networks_may_be_none_and_are_each_once),
+        UNIT(networks_are_256_at_most),
+        UNIT(options_are_compared_and_copied_one_by_one),
         UNIT(addresses_are_16_at_most),
         UNIT(reasons_say_what_would_be_right),
         UNIT(a_reason_shows_the_beginning_of_an_overlong_value),

@@ -1,0 +1,295 @@
+/* activation.c - see activation.h. */
+#include "daemon/activation.h"
+
+#include "net/address.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* The first descriptor that a service manager hands over. */
+#define FIRST_FD 3
+
+const char *const activation_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", NULL};
+
+/* Says why; always false. */
+static bool PRINTF_LIKE(2, 3) fail(char *reason_r, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(reason_r, ACTIVATION_REASON_SIZE, format, values);
+    va_end(values);
+    return false;
+}
+
+/* --- What the environment says --------------------------------------------------------------- */
+
+/* Reads a decimal number up to `max`. */
+static bool read_decimal(const char *text, long max, long *value_r)
+{
+    long value = 0;
+    if (!*text)
+        return false;
+    for (; *text; text++) {
+        if (*text < '0' || *text > '9' || value > max / 10)
+            return false;
+        value = value * 10 + (*text - '0');
+    }
+    *value_r = value;
+    return value <= max;
+}
+
+/* Gives the sockets the names in `names`, which are parted by colons. */
+static bool name_sockets(const char *names, struct activation *activation, char *reason_r)
+{
+    size_t count = 0;
+    for (const char *name = names;; name++) {
+        size_t len = strcspn(name, ":");
+        if (len > ACTIVATION_NAME_MAX)
+            return fail(reason_r, "LISTEN_FDNAMES: a name is longer than %d bytes",
+                        ACTIVATION_NAME_MAX);
+        if (count < activation->count) {
+            memcpy(activation->at[count].name, name, len);
+            activation->at[count].name[len] = '\0';
+        }
+        count++;
+        name += len;
+        if (!*name)
+            break;
+    }
+    if (count != activation->count)
+        return fail(reason_r, "LISTEN_FDNAMES has %zu names, and LISTEN_FDS says %zu sockets",
+                    count, activation->count);
+    return true;
+}
+
+bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
+                      struct activation *activation_r, char *reason_r)
+{
+    long number;
+    activation_r->count = 0;
+    if (!pid || !fds)
+        return true;
+    if (!read_decimal(pid, INT32_MAX, &number))
+        return fail(reason_r, "LISTEN_PID: \"%.40s\" is no process id", pid);
+    if (number != (long)self)
+        return true;
+    if (!read_decimal(fds, ACTIVATION_MAX, &number))
+        return fail(reason_r, "LISTEN_FDS: \"%.40s\" is not a number from 0 to %d", fds,
+                    ACTIVATION_MAX);
+    for (int i = 0; i < (int)number; i++)
+        activation_r->at[activation_r->count++] =
+            (struct activation_socket){.fd = FIRST_FD + i, .number = FIRST_FD + i};
+    return !names || number == 0 || name_sockets(names, activation_r, reason_r);
+}
+
+/* --- Taking it ------------------------------------------------------------------------------- */
+
+static bool is_listening(int fd)
+{
+    int value = 0;
+    socklen_t len = sizeof value;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value != 0;
+}
+
+/* Takes a listening socket that is standard input, as the text protocol's. */
+static bool take_standard_input(struct activation *activation, char *reason_r)
+{
+    if (!is_listening(STDIN_FILENO))
+        return true;
+    if (activation->count == ACTIVATION_MAX)
+        return fail(reason_r, "standard input is one listening socket more than %d",
+                    ACTIVATION_MAX);
+    int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FD);
+    int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    bool replaced = fd >= 0 && nowhere >= 0 && dup2(nowhere, STDIN_FILENO) >= 0;
+    int error = errno;
+    if (nowhere >= 0)
+        close(nowhere);
+    if (!replaced) {
+        if (fd >= 0)
+            close(fd);
+        return fail(reason_r, "standard input is a listening socket, and can't be taken: %s",
+                    strerrordesc_np(error));
+    }
+    activation->at[activation->count++] =
+        (struct activation_socket){.fd = fd, .number = STDIN_FILENO, .name = "poolcounter"};
+    return true;
+}
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): the main thread is the only one yet */
+bool activation_take(struct activation *activation_r, char *reason_r)
+{
+    if (!activation_parse(getenv("LISTEN_PID"), getenv("LISTEN_FDS"), getenv("LISTEN_FDNAMES"),
+                          getpid(), activation_r, reason_r)) {
+        activation_r->count = 0;
+        return false;
+    }
+    for (size_t i = 0; activation_variables[i]; i++)
+        unsetenv(activation_variables[i]);
+    for (size_t i = 0; i < activation_r->count; i++) {
+        if (fcntl(activation_r->at[i].fd, F_SETFD, FD_CLOEXEC) != 0)
+            return fail(reason_r, "descriptor %d, of %zu that LISTEN_FDS announces: %s",
+                        activation_r->at[i].number, activation_r->count, strerrordesc_np(errno));
+    }
+    return take_standard_input(activation_r, reason_r);
+}
+/* NOLINTEND(concurrency-mt-unsafe) */
+
+void activation_close(struct activation *activation)
+{
+    for (size_t i = 0; i < activation->count; i++)
+        if (activation->at[i].fd >= 0)
+            close(activation->at[i].fd);
+    activation->count = 0;
+}
+
+/* --- What a socket is for -------------------------------------------------------------------- */
+
+/* Where a socket listens. */
+struct place {
+    struct sockaddr_storage sa;
+    uint16_t port;        /* 0: it is a unix socket */
+    char path[128];       /* of one, as in the settings */
+    char where[128 + 16]; /* for people */
+};
+
+/* The path of a unix socket as the settings write it: an abstract name after an @. */
+static void find_path(const struct sockaddr_un *sa, size_t len, struct place *place_r)
+{
+    size_t path_len = len > offsetof(struct sockaddr_un, sun_path)
+                          ? len - offsetof(struct sockaddr_un, sun_path)
+                          : 0;
+    if (path_len > 0 && sa->sun_path[0] == '\0')
+        snprintf(place_r->path, sizeof place_r->path, "@%.*s", (int)path_len - 1, sa->sun_path + 1);
+    else
+        snprintf(place_r->path, sizeof place_r->path, "%.*s", (int)path_len, sa->sun_path);
+    snprintf(place_r->where, sizeof place_r->where, "unix socket %s", place_r->path);
+}
+
+/* Finds where a listening stream socket listens. False: it is none of a family of ours. */
+static bool find_place(int fd, struct place *place_r)
+{
+    int type = 0;
+    socklen_t len = sizeof type;
+    *place_r = (struct place){.port = 0};
+    if (!is_listening(fd) || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) != 0 ||
+        type != SOCK_STREAM)
+        return false;
+    len = sizeof place_r->sa;
+    if (getsockname(fd, (struct sockaddr *)&place_r->sa, &len) != 0)
+        return false;
+    switch (place_r->sa.ss_family) {
+    case AF_INET:
+        place_r->port = ntohs(((struct sockaddr_in *)&place_r->sa)->sin_port);
+        break;
+    case AF_INET6:
+        place_r->port = ntohs(((struct sockaddr_in6 *)&place_r->sa)->sin6_port);
+        break;
+    case AF_UNIX:
+        find_path((struct sockaddr_un *)&place_r->sa, len, place_r);
+        return true;
+    default:
+        return false;
+    }
+    (void)address_text((struct sockaddr *)&place_r->sa, place_r->where, sizeof place_r->where);
+    return true;
+}
+
+/* Finds the use by a name of ours. */
+static bool use_of_name(const char *name, struct activation_use *use_r)
+{
+    if (strcmp(name, "admin") == 0) {
+        use_r->protocol = ACTIVATION_ADMIN;
+        return true;
+    }
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const char *protocol = settings_protocol_name(i);
+        size_t len = strlen(protocol);
+        if (strncmp(name, protocol, len) != 0 ||
+            (name[len] != '\0' && strcmp(name + len, "-tls") != 0))
+            continue;
+        use_r->protocol = i;
+        use_r->tls = name[len] != '\0';
+        return true;
+    }
+    return false;
+}
+
+/* Finds the use by a port or path of the settings. */
+static bool use_of_place(const struct place *place, const struct settings *settings,
+                         struct activation_use *use_r)
+{
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const struct settings_protocol *p = settings_protocol(settings, i);
+        bool plain =
+            place->port ? place->port == p->port : p->socket && strcmp(place->path, p->socket) == 0;
+        if (!plain && (!place->port || place->port != p->tls_port))
+            continue;
+        use_r->protocol = i;
+        use_r->tls = !plain;
+        return true;
+    }
+    use_r->protocol = ACTIVATION_ADMIN;
+    return place->port && place->port == settings->admin_port;
+}
+
+/* "descriptor 3 ("web")" */
+static void describe(const struct activation_socket *sock, char *to, size_t size)
+{
+    if (*sock->name)
+        snprintf(to, size, "descriptor %d (\"%.60s\")", sock->number, sock->name);
+    else
+        snprintf(to, size, "descriptor %d", sock->number);
+}
+
+/* Whether the settings let a protocol be served so. */
+static bool is_allowed(const struct activation_use *use, const struct settings *settings,
+                       const char *what, char *reason_r)
+{
+    if (use->protocol == ACTIVATION_ADMIN)
+        return true;
+    const struct settings_protocol *p = settings_protocol(settings, use->protocol);
+    const char *name = settings_protocol_name(use->protocol);
+    if (!p->enable)
+        return fail(reason_r,
+                    "%s is for a protocol that is not served; set %s.enable to true, or "
+                    "leave the socket out",
+                    what, name);
+    if (use->tls && use->local)
+        return fail(reason_r, "%s is a unix socket, where TLS is not served; name it %s", what,
+                    name);
+    if (use->tls && !settings->tls_cert)
+        return fail(reason_r, "%s is for TLS, and there is no certificate; set tls.cert", what);
+    if (!use->tls && !use->local && !p->plain)
+        return fail(reason_r,
+                    "%s is not for TLS, and %s.plain is false; name it %s-tls, or leave "
+                    "the socket out",
+                    what, name, name);
+    return true;
+}
+
+bool activation_find_use(const struct activation_socket *sock, const struct settings *settings,
+                         struct activation_use *use_r, char *reason_r)
+{
+    struct place place;
+    char what[96];
+    describe(sock, what, sizeof what);
+    *use_r = (struct activation_use){.tls = false};
+    if (!find_place(sock->fd, &place))
+        return fail(reason_r, "%s is no listening stream socket", what);
+    use_r->local = place.sa.ss_family == AF_UNIX;
+    if (!use_of_name(sock->name, use_r) && !use_of_place(&place, settings, use_r))
+        return fail(reason_r,
+                    "%s listens on %s, which is nothing of the settings, and has no name of ours; "
+                    "name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
+                    what, place.where);
+    return is_allowed(use_r, settings, what, reason_r);
+}

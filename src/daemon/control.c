@@ -1,0 +1,265 @@
+/*
+ * control.c - see control.h.
+ *
+ * Locking: `lock` covers the few words that tell of a reload asked for, and is held by neither side
+ * while the reload is made. Under it nothing else is locked.
+ *
+ * The service manager's watchdog is fed by the main thread once every worker has answered. A worker
+ * that hangs keeps the main thread waiting, so it is not fed any more: that is its purpose.
+ */
+#include "daemon/control.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "daemon/notify.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void control_init(struct control *control)
+{
+    control->main_thread = pthread_self();
+    CHECK(pthread_mutex_init(&control->reload.lock, NULL) == 0);
+    CHECK(pthread_mutex_init(&control->lock, NULL) == 0);
+    CHECK(pthread_cond_init(&control->reloaded, NULL) == 0);
+}
+
+void control_destroy(struct control *control)
+{
+    pthread_cond_destroy(&control->reloaded);
+    pthread_mutex_destroy(&control->lock);
+    pthread_mutex_destroy(&control->reload.lock);
+}
+
+/* --- The admin's hooks ----------------------------------------------------------------------- */
+
+static bool is_ready(void *arg)
+{
+    struct control *control = arg;
+    return atomic_load(&control->ready);
+}
+
+/* The most bytes that a value takes as text: a list of networks. */
+#define VALUE_SIZE ((size_t)SETTINGS_NETWORKS_MAX * (ACCESS_TEXT + 2))
+
+/* Calls `emit` for each option; `value` is room for one. */
+static void emit_options(const struct settings *settings, char *value,
+                         void (*emit)(void *to, const struct admin_option *option), void *to)
+{
+    const struct options_row *row;
+    struct settings defaults;
+    settings_init(&defaults);
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        bool is_default = options_equal(settings, &defaults, row);
+        (void)options_to_text(settings, row, value, VALUE_SIZE);
+        emit(to, &(struct admin_option){
+                     .key = row->key,
+                     .value = row->secret && *value ? "(set)" : value,
+                     .default_text = row->default_text,
+                     .unit = row->unit,
+                     .help = row->help,
+                     .reloadable = row->reloadable,
+                     .is_default = is_default,
+                 });
+    }
+    settings_free(&defaults);
+}
+
+/* The level is the one in force, which the admin interface may have changed. */
+static void emit_config(void *arg, void (*emit)(void *to, const struct admin_option *option),
+                        void *to)
+{
+    struct control *control = arg;
+    char *value = malloc(VALUE_SIZE);
+    if (!value)
+        return;
+    pthread_mutex_lock(&control->reload.lock);
+    struct settings now = control->reload.settings; /* shares its strings, and is not freed */
+    now.log_level = log_level_now();
+    emit_options(&now, value, emit, to);
+    pthread_mutex_unlock(&control->reload.lock);
+    free(value);
+}
+
+static bool ask_reload(void *arg, char *report_r, size_t size)
+{
+    struct control *control = arg;
+    pthread_mutex_lock(&control->lock);
+    unsigned mine = ++control->asked;
+    if (!control->ended)
+        pthread_kill(control->main_thread, SIGHUP);
+    while (!control->ended && (int)(control->done - mine) < 0)
+        pthread_cond_wait(&control->reloaded, &control->lock);
+    bool made = (int)(control->done - mine) >= 0;
+    snprintf(report_r, size, "%s", made ? control->report : "counterd is ending");
+    bool good = made && control->good;
+    pthread_mutex_unlock(&control->lock);
+    return good;
+}
+
+struct admin_hooks control_hooks(struct control *control)
+{
+    return (struct admin_hooks){
+        .arg = control,
+        .ready = is_ready,
+        .config = emit_config,
+        .reload = ask_reload,
+    };
+}
+
+void control_end(struct control *control)
+{
+    atomic_store(&control->ready, false);
+    pthread_mutex_lock(&control->lock);
+    control->ended = true;
+    pthread_cond_broadcast(&control->reloaded);
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* --- Reload ---------------------------------------------------------------------------------- */
+
+/* Does a reload, and hands its result to whoever asked for it before it began. */
+static void do_reload(struct control *control)
+{
+    char *said = NULL;
+    size_t size;
+    pthread_mutex_lock(&control->lock);
+    unsigned serving = control->asked;
+    pthread_mutex_unlock(&control->lock);
+
+    bool good = false;
+    FILE *report = open_memstream(&said, &size);
+    if (report) {
+        good = reload_run(&control->reload, report);
+        fclose(report);
+    } else {
+        log_error("reload: no memory; nothing was changed");
+    }
+
+    pthread_mutex_lock(&control->lock);
+    control->done = serving;
+    control->good = good;
+    snprintf(control->report, sizeof control->report, "%s",
+             said ? said : "no memory; nothing was changed\n");
+    pthread_cond_broadcast(&control->reloaded);
+    pthread_mutex_unlock(&control->lock);
+    free(said);
+}
+
+/* --- How it is ------------------------------------------------------------------------------- */
+
+/* How many requests a service has answered. */
+static uint64_t requests_of(const struct service *service)
+{
+    uint64_t sum = 0;
+    for (unsigned verb = 0; verb < SERVICE_VERBS; verb++)
+        for (unsigned outcome = 0; outcome < SERVICE_OUTCOMES; outcome++)
+            sum += service_requests(service, verb, outcome);
+    return sum;
+}
+
+static uint32_t connections_of(const struct service *service)
+{
+    return atomic_load_explicit(&service->protocol.connections, memory_order_relaxed);
+}
+
+/* One line of the log for people who have nothing but a signal. */
+static void say_stats(const struct control *control)
+{
+    const struct services *services = control->reload.services;
+    struct table_stats stats;
+    struct moment now = clock_now();
+    char connections[256] = "";
+    size_t len = 0;
+    uint64_t requests = 0;
+    for (unsigned i = 0; i < services_count(services); i++) {
+        const struct service *service = services_at(services, i);
+        requests += requests_of(service);
+        len += (size_t)snprintf(connections + len, sizeof connections - len,
+                                "%s%" PRIu32 " %s connections", i ? ", " : "",
+                                connections_of(service), service->protocol.name);
+        CHECK(len < sizeof connections);
+    }
+    table_get_stats(services->table, now, &stats);
+    log_info("stats: %s, %" PRIu64 " names, %" PRIu64 " units, %" PRIu64 " waiting, %" PRIu64
+             " requests, %" PRIu64 " of %zu bytes of memory, up for %lld s",
+             connections, stats.names, stats.units, stats.waiting, requests, stats.memory,
+             services->config.table.memory_limit,
+             (long long)((now.mono_ns - services->started_ns) / NS_PER_S));
+}
+
+/* One line of the service manager's status. */
+static void tell_ready(const struct control *control)
+{
+    char status[256];
+    size_t len = 0;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++)
+        if (settings_protocol(&control->reload.settings, i)->enable)
+            len += (size_t)snprintf(status + len, sizeof status - len, "%s%s",
+                                    len ? ", " : "serving ", settings_protocol_name(i));
+    snprintf(status + len, sizeof status - len, " in %u threads", control->reload.server->count);
+    notify_ready(status);
+}
+
+/* --- Life ------------------------------------------------------------------------------------ */
+
+static void do_nothing(struct worker *worker, void *arg)
+{
+    (void)worker;
+    (void)arg;
+}
+
+/* Tells the service manager that we live, when every worker has shown that it does. */
+static void show_life(const struct control *control)
+{
+    struct server *server = control->reload.server;
+    for (unsigned i = 0; i < server->count; i++)
+        worker_ask(server->workers[i], do_nothing, NULL);
+    notify_alive();
+}
+
+/* Waits for the next signal; shows signs of life meanwhile, every `interval_ns` if that is not 0.
+ */
+static int next_signal(const struct control *control, const sigset_t *awaited, int64_t interval_ns)
+{
+    const struct timespec interval = {
+        .tv_sec = interval_ns / NS_PER_S,
+        .tv_nsec = interval_ns % NS_PER_S,
+    };
+    for (;;) {
+        int sig = interval_ns ? sigtimedwait(awaited, NULL, &interval) : sigwaitinfo(awaited, NULL);
+        if (sig > 0)
+            return sig;
+        if (errno == EAGAIN)
+            show_life(control);
+    }
+}
+
+int control_run(struct control *control, const sigset_t *awaited)
+{
+    int64_t interval_ns = notify_alive_interval_ns();
+    atomic_store(&control->ready, true);
+    tell_ready(control);
+    for (;;) {
+        int sig = next_signal(control, awaited, interval_ns);
+        switch (sig) {
+        case SIGHUP:
+            log_info("reload: reading the settings again");
+            notify_reloading();
+            do_reload(control);
+            tell_ready(control);
+            break;
+        case SIGUSR2:
+            say_stats(control);
+            break;
+        default:
+            notify_stopping();
+            return sig;
+        }
+        if (interval_ns)
+            show_life(control); /* signals that come often must not put it off */
+    }
+}

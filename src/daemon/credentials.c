@@ -1,0 +1,113 @@
+/* credentials.c - see credentials.h. */
+#include "daemon/credentials.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Reads the beginning of a regular file. Answers how many bytes; -1 with errno, 0: not regular. */
+static ssize_t read_beginning(const char *path, char *to, size_t size)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a pipe's writer */
+    if (fd < 0)
+        return -1;
+    ssize_t got = -1;
+    if (fstat(fd, &status) != 0 || S_ISREG(status.st_mode))
+        got = read(fd, to, size);
+    else
+        errno = S_ISDIR(status.st_mode) ? EISDIR : 0;
+    int error = errno;
+    close(fd);
+    errno = error;
+    return got;
+}
+
+/* Reads the token from the first line of a file, without the blanks at its end. */
+static bool read_token_file(const char *path, char *token_r, FILE *err)
+{
+    char text[OPTIONS_TOKEN_MAX + 8];
+    ssize_t got = read_beginning(path, text, sizeof text);
+    if (got < 0) {
+        options_complain(err, "admin.token_file: %s: can't be read: %s", path,
+                         errno ? strerrordesc_np(errno) : "Not a regular file");
+        return false;
+    }
+    size_t len = 0;
+    while (len < (size_t)got && text[len] != '\n' && text[len] != '\r')
+        len++;
+    while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        len--;
+    if (!options_is_token(text, len)) {
+        options_complain(err,
+                         "admin.token_file: %s: its first line is not 1 to %d printable characters "
+                         "of ASCII without blanks",
+                         path, OPTIONS_TOKEN_MAX);
+        return false;
+    }
+    memcpy(token_r, text, len);
+    token_r[len] = '\0';
+    return true;
+}
+
+static bool load_token(const struct settings *settings, char *token_r, FILE *err)
+{
+    if (settings->admin_token_file)
+        return read_token_file(settings->admin_token_file, token_r, err);
+    snprintf(token_r, OPTIONS_TOKEN_MAX + 1, "%s",
+             settings->admin_token ? settings->admin_token : "");
+    return true;
+}
+
+bool credentials_load(const struct settings *settings, struct credentials *credentials_r, FILE *err)
+{
+    char reason[TLS_REASON_SIZE];
+    *credentials_r = (struct credentials){.tls = NULL};
+    bool good = load_token(settings, credentials_r->token, err);
+    if (settings->tls_cert) {
+        const struct tls_config config = {
+            .cert = settings->tls_cert,
+            .key = settings->tls_key,
+            .ca = settings->tls_ca,
+            .verify_client = settings->tls_verify_client,
+            .min_version = settings->tls_min_version,
+        };
+        credentials_r->tls = tls_new(&config, reason);
+        if (!credentials_r->tls) {
+            options_complain(err, "tls: %s", reason);
+            good = false;
+        }
+    }
+    if (!good)
+        credentials_free(credentials_r);
+    return good;
+}
+
+void credentials_free(struct credentials *credentials)
+{
+    tls_free(&credentials->tls);
+    explicit_bzero(credentials->token, sizeof credentials->token);
+}
+
+/* --- Warnings -------------------------------------------------------------------------------- */
+
+static void warn_of_file(const char *key, const char *path)
+{
+    struct stat status;
+    if (path && stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)))
+        log_warning("%s: %s can be %s by every user of this machine; take that away with chmod o=",
+                    key, path, status.st_mode & S_IWOTH ? "written" : "read");
+}
+
+void credentials_warn(const struct settings *settings)
+{
+    if (settings->tls_key)
+        warn_of_file("tls.key", settings->tls_key);
+    else
+        warn_of_file("tls.cert, which has the key, too", settings->tls_cert);
+    warn_of_file("admin.token_file", settings->admin_token_file);
+}

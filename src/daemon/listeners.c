@@ -1,0 +1,279 @@
+/* listeners.c - see listeners.h. */
+#include "daemon/listeners.h"
+
+#include "base/log.h"
+#include "daemon/process.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How to try a protocol by hand: what writes a request, and what makes its answer readable. */
+static const struct {
+    const char *name, *send, *show;
+} trials[] = {
+    {"poolcounter", "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'", ""},
+    {"counter", "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'",
+     " | od -An -tx1"},
+};
+
+_Static_assert(ARRAY_SIZE(trials) == SETTINGS_PROTOCOLS, "each protocol can be tried");
+
+/* --- Opening --------------------------------------------------------------------------------- */
+
+/* What one protocol was handed; index: whether with TLS. */
+struct handed {
+    bool kind[2];
+};
+
+static bool adopt(struct listeners *listeners, struct services *services,
+                  struct activation_socket *sock, const struct activation_use *use)
+{
+    if (use->protocol == ACTIVATION_ADMIN) {
+        listeners->admin[listeners->admin_count++] = sock->fd;
+        sock->fd = -1;
+        return true;
+    }
+    const char *name = settings_protocol_name(use->protocol);
+    CHECK(listeners->count < ARRAY_SIZE(listeners->at));
+    if (!listener_adopt(&listeners->at[listeners->count], services_protocol(services, name),
+                        sock->fd, use->tls)) {
+        log_error("%s: descriptor %d can't be listened on: %s", name, sock->number,
+                  strerrordesc_np(errno));
+        return false;
+    }
+    sock->fd = -1;
+    listeners->inherited[listeners->count++] = true;
+    return true;
+}
+
+/* Takes over all that was handed to us; says what kinds each protocol got. */
+static bool adopt_all(struct listeners *listeners, struct services *services,
+                      const struct settings *settings, struct activation *activation,
+                      struct handed handed_r[SETTINGS_PROTOCOLS])
+{
+    char reason[ACTIVATION_REASON_SIZE];
+    struct activation_use use;
+    for (size_t i = 0; i < activation->count; i++) {
+        struct activation_socket *sock = &activation->at[i];
+        if (!activation_find_use(sock, settings, &use, reason)) {
+            log_error("%s", reason);
+            return false;
+        }
+        if (!adopt(listeners, services, sock, &use))
+            return false;
+        if (use.protocol != ACTIVATION_ADMIN)
+            handed_r[use.protocol].kind[use.tls] = true;
+    }
+    return true;
+}
+
+/* An address of a family that this machine has switched off. */
+static bool is_missing_family(int error)
+{
+    return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+/* Says why an address can't be listened on, and what to do. */
+static void say_not_listening(const struct listener *l, const char *name, int error)
+{
+    if (error == EADDRINUSE)
+        log_error("%s: can't listen on %s: %s (another server, or another protocol of this one, "
+                  "has this port; end it, or set another with %s.%s)",
+                  name, l->where, strerrordesc_np(error), name, l->tls ? "tls_port" : "port");
+    else
+        log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
+}
+
+/* Opens one port of a protocol, on each of its addresses. */
+static bool open_port(struct listeners *listeners, struct protocol *protocol,
+                      const struct settings_addresses *list, uint16_t port, bool tls)
+{
+    size_t before = listeners->count;
+    for (size_t i = 0; i < list->count; i++) {
+        struct sockaddr_storage sa = list->at[i].sa;
+        if (sa.ss_family == AF_INET6)
+            ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
+        else
+            ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+        CHECK(listeners->count < ARRAY_SIZE(listeners->at));
+        struct listener *l = &listeners->at[listeners->count];
+        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
+            listeners->count++;
+        } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
+            log_warning("%s: not listening on %s: %s", protocol->name, l->where,
+                        strerrordesc_np(errno));
+        } else {
+            say_not_listening(l, protocol->name, errno);
+            return false;
+        }
+    }
+    if (listeners->count == before)
+        log_error("%s: none of its addresses is one of this machine's", protocol->name);
+    return listeners->count > before;
+}
+
+/* Opens a protocol's unix socket, and gives it to the user that we shall be. */
+static bool open_socket(struct listeners *listeners, struct protocol *protocol,
+                        const struct settings *settings, const struct settings_protocol *p)
+{
+    CHECK(listeners->count < ARRAY_SIZE(listeners->at));
+    struct listener *l = &listeners->at[listeners->count];
+    if (!listener_open_unix(l, protocol, p->socket, p->socket_mode)) {
+        const char *hint = errno == EADDRINUSE ? "; another server listens there"
+                           : errno == EEXIST   ? "; it is no socket, and stays"
+                           : errno == ENOENT   ? "; its folder has to be there"
+                                               : "";
+        log_error("%s: can't listen on unix socket %s: %s%s", protocol->name, p->socket,
+                  strerrordesc_np(errno), hint);
+        return false;
+    }
+    listeners->count++;
+    if (*p->socket == '@' || process_give_file(p->socket, settings->user, settings->group))
+        return true;
+    log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->name,
+              p->socket, settings->user ? settings->user : "",
+              settings->group ? settings->group : "", strerrordesc_np(errno));
+    return false;
+}
+
+/* Opens what the settings say of one protocol, but for kinds that were handed to us. */
+static bool open_protocol(struct listeners *listeners, struct protocol *protocol,
+                          const struct settings *settings, const struct settings_protocol *p,
+                          const struct handed *handed)
+{
+    if (handed->kind[false]) {
+        if (p->socket)
+            log_info("%s: unix socket %s is not opened, as there is an inherited socket",
+                     protocol->name, p->socket);
+    } else {
+        if (p->plain && !open_port(listeners, protocol, &p->listen, p->port, false))
+            return false;
+        if (p->socket && !open_socket(listeners, protocol, settings, p))
+            return false;
+    }
+    return !p->tls_port || handed->kind[true] ||
+           open_port(listeners, protocol, &p->listen, p->tls_port, true);
+}
+
+bool listeners_open(struct listeners *listeners, struct services *services,
+                    const struct settings *settings, struct activation *activation)
+{
+    struct handed handed[SETTINGS_PROTOCOLS] = {0};
+    if (!adopt_all(listeners, services, settings, activation, handed))
+        return false;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const struct settings_protocol *p = settings_protocol(settings, i);
+        struct protocol *protocol = services_protocol(services, settings_protocol_name(i));
+        if (p->enable && !open_protocol(listeners, protocol, settings, p, &handed[i]))
+            return false;
+    }
+    return true;
+}
+
+void listeners_close(struct listeners *listeners)
+{
+    while (listeners->count > 0)
+        listener_close(&listeners->at[--listeners->count]);
+    while (listeners->admin_count > 0)
+        close(listeners->admin[--listeners->admin_count]);
+}
+
+bool listeners_use_tls(const struct listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->count; i++)
+        if (listeners->at[i].tls)
+            return true;
+    return false;
+}
+
+/* --- Telling --------------------------------------------------------------------------------- */
+
+static void say_listener(const struct listener *l, const char *note)
+{
+    size_t i = 0;
+    while (strcmp(trials[i].name, l->protocol->name) != 0)
+        i++;
+    const char *send = trials[i].send, *show = trials[i].show;
+    if (l->local) {
+        log_info("%s: listening on unix socket %s%s; try: %s | nc -q1 -U %s%s", l->protocol->name,
+                 l->where, note, send, l->where, show);
+    } else if (l->tls) {
+        log_info("%s: listening with TLS on %s%s; try: (%s; sleep 1) | openssl s_client -quiet "
+                 "-no_ign_eof -connect %s%s",
+                 l->protocol->name, l->where, note, send, l->where, show);
+    } else {
+        bool v6 = l->where[0] == '[';
+        const char *host = l->where + v6, *colon = strrchr(l->where, ':');
+        log_info("%s: listening on %s%s; try: %s | nc -q1 %.*s %s%s", l->protocol->name, l->where,
+                 note, send, (int)(colon - host) - v6, host, colon + 1, show);
+    }
+}
+
+void listeners_say(const struct listeners *listeners)
+{
+    for (size_t i = 0; i < listeners->count; i++)
+        say_listener(&listeners->at[i], listeners->inherited[i] ? " (inherited)" : "");
+}
+
+static enum reach reach_v4(uint32_t address)
+{
+    static const struct {
+        uint32_t network, mask;
+        enum reach reach;
+    } known[] = {
+        {0x7f000000, 0xff000000, REACH_MACHINE}, /* 127.0.0.0/8 */
+        {0x0a000000, 0xff000000, REACH_NETWORK}, /* 10.0.0.0/8 */
+        {0x64400000, 0xffc00000, REACH_NETWORK}, /* 100.64.0.0/10 */
+        {0xa9fe0000, 0xffff0000, REACH_NETWORK}, /* 169.254.0.0/16 */
+        {0xac100000, 0xfff00000, REACH_NETWORK}, /* 172.16.0.0/12 */
+        {0xc0a80000, 0xffff0000, REACH_NETWORK}, /* 192.168.0.0/16 */
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if ((address & known[i].mask) == known[i].network)
+            return known[i].reach;
+    return REACH_WORLD;
+}
+
+static enum reach reach_v6(const struct in6_addr *address)
+{
+    const uint8_t *bytes = address->s6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(address))
+        return reach_v4((uint32_t)bytes[12] << 24 | (uint32_t)bytes[13] << 16 |
+                        (uint32_t)bytes[14] << 8 | bytes[15]);
+    if (IN6_IS_ADDR_LOOPBACK(address))
+        return REACH_MACHINE;
+    bool unique_local = (bytes[0] & 0xfe) == 0xfc;
+    return unique_local || IN6_IS_ADDR_LINKLOCAL(address) ? REACH_NETWORK : REACH_WORLD;
+}
+
+enum reach listeners_reach(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return reach_v4(
+            ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr));
+    if (address->sa_family == AF_INET6)
+        return reach_v6(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return REACH_MACHINE;
+}
+
+enum reach listeners_fd_reach(int fd)
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof sa;
+    if (getsockname(fd, (struct sockaddr *)&sa, &len) != 0)
+        return REACH_MACHINE;
+    return listeners_reach((struct sockaddr *)&sa);
+}
+
+void listeners_warn(const struct listeners *listeners, const struct settings *settings)
+{
+    for (size_t i = 0; settings->access_allow.count == 0 && i < listeners->count; i++) {
+        const struct listener *l = &listeners->at[i];
+        if (!l->tls && listeners_fd_reach(l->fd) == REACH_WORLD)
+            log_warning("%s: whoever reaches %s can take every unit there is; say with "
+                        "access.allow who may, or listen on addresses of a network of your own",
+                        l->protocol->name, l->where);
+    }
+}

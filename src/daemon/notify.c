@@ -1,0 +1,78 @@
+/* notify.c - see notify.h. */
+#include "config.h"
+
+#include "daemon/notify.h"
+
+#include <stddef.h>
+
+const char *const notify_variables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", NULL};
+
+#ifdef HAVE_SYSTEMD
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <string.h>
+#include <systemd/sd-daemon.h>
+
+/* A manager that can't be reached is said, and no reason to end. */
+static void check_sent(int result)
+{
+    if (result < 0)
+        log_warning("the service manager can't be told: %s", strerrordesc_np(-result));
+}
+
+void notify_ready(const char *status)
+{
+    check_sent(sd_notifyf(0, "READY=1\nSTATUS=%s", status));
+}
+
+void notify_reloading(void)
+{
+    check_sent(sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+                          (long long)(clock_mono_ns() / 1000)));
+}
+
+void notify_stopping(void)
+{
+    check_sent(sd_notify(0, "STOPPING=1\nSTATUS=ending"));
+}
+
+int64_t notify_alive_interval_ns(void)
+{
+    uint64_t us;
+    if (sd_watchdog_enabled(0, &us) <= 0)
+        return 0;
+    return us < INT64_MAX / 1000 ? (int64_t)(us * 1000 / 3) : 0;
+}
+
+void notify_alive(void)
+{
+    (void)sd_notify(0, "WATCHDOG=1"); /* if it gets lost, the manager says so */
+}
+
+#else
+
+void notify_ready(const char *status)
+{
+    (void)status;
+}
+
+void notify_reloading(void)
+{
+}
+
+void notify_stopping(void)
+{
+}
+
+int64_t notify_alive_interval_ns(void)
+{
+    return 0;
+}
+
+void notify_alive(void)
+{
+}
+
+#endif

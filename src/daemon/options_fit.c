@@ -1,0 +1,222 @@
+/*
+ * options_fit.c - whether options fit together. Part of options.h.
+ *
+ * Each option by itself was checked when it was assigned. Here is what takes two of them to see:
+ * what one needs of another, and listeners that would be in each other's way. Nothing is tried and
+ * no file is read.
+ */
+#include "daemon/options.h"
+
+#include <ctype.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/un.h>
+
+bool options_is_token(const char *text, size_t len)
+{
+    bool good = len > 0 && len <= OPTIONS_TOKEN_MAX;
+    for (size_t i = 0; good && i < len; i++)
+        good = isgraph((unsigned char)text[i]);
+    return good;
+}
+
+/* --- Listeners in each other's way ----------------------------------------------------------- */
+
+/* A port and the addresses it is listened on. */
+struct port {
+    const char *of;   /* a protocol, or "admin" */
+    const char *word; /* of its key, after the dot */
+    uint16_t number;
+    const struct settings_addresses *listen;
+};
+
+/* Two of each protocol, and the admin's. */
+#define PORTS_MAX (2 * SETTINGS_PROTOCOLS + 1)
+
+/* Lists the ports that are asked for by number. */
+static size_t list_ports(const struct settings *settings, struct port ports_r[PORTS_MAX])
+{
+    size_t count = 0;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const struct settings_protocol *p = settings_protocol(settings, i);
+        const char *name = settings_protocol_name(i);
+        if (p->enable && p->plain && p->port)
+            ports_r[count++] = (struct port){name, "port", p->port, &p->listen};
+        if (p->enable && p->tls_port)
+            ports_r[count++] = (struct port){name, "tls_port", p->tls_port, &p->listen};
+    }
+    if (settings->admin_port)
+        ports_r[count++] =
+            (struct port){"admin", "port", settings->admin_port, &settings->admin_listen};
+    return count;
+}
+
+static bool is_everywhere(const struct settings_address *address)
+{
+    if (address->sa.ss_family == AF_INET6)
+        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)&address->sa)->sin6_addr);
+    return ((const struct sockaddr_in *)&address->sa)->sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+/* Whether what listens on one port of both gets what comes to some same address. */
+static bool overlap(const struct settings_address *a, const struct settings_address *b)
+{
+    if (a->sa.ss_family != b->sa.ss_family)
+        return false;
+    return is_everywhere(a) || is_everywhere(b) || memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+/* Whether two ports can be listened on; says where they can't. */
+static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
+{
+    char where[OPTIONS_ADDRESS_TEXT];
+    for (size_t i = 0; a->number == b->number && i < a->listen->count; i++) {
+        for (size_t j = 0; j < b->listen->count; j++) {
+            if (!overlap(&a->listen->at[i], &b->listen->at[j]))
+                continue;
+            options_address_text(&a->listen->at[i], where, sizeof where);
+            options_complain(err, "%s.%s and %s.%s are both %u, on %s; set another for one of them",
+                             a->of, a->word, b->of, b->word, a->number, where);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether one port can be listened on at all its addresses. */
+static bool addresses_fit(const struct port *port, FILE *err)
+{
+    const struct settings_addresses *list = port->listen;
+    char all[OPTIONS_ADDRESS_TEXT], one[OPTIONS_ADDRESS_TEXT];
+    for (size_t i = 0; i < list->count; i++) {
+        for (size_t j = 0; j < list->count; j++) {
+            if (i == j || !is_everywhere(&list->at[i]) || !overlap(&list->at[i], &list->at[j]))
+                continue;
+            options_address_text(&list->at[i], all, sizeof all);
+            options_address_text(&list->at[j], one, sizeof one);
+            options_complain(err, "%s.listen: %s is every address, %s among them; leave one out",
+                             port->of, all, one);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool all_ports_fit(const struct settings *settings, FILE *err)
+{
+    struct port ports[PORTS_MAX];
+    size_t count = list_ports(settings, ports);
+    bool good = true;
+    for (size_t i = 0; i < count; i++) {
+        /* The list of both ports of a protocol is one, and its mistake is said once. */
+        if (i == 0 || ports[i].listen != ports[i - 1].listen)
+            good = addresses_fit(&ports[i], err) && good;
+        for (size_t j = i + 1; j < count; j++)
+            good = ports_fit(&ports[i], &ports[j], err) && good;
+    }
+    return good;
+}
+
+static bool socket_fits(const char *name, const struct settings_protocol *protocol, FILE *err)
+{
+    size_t room = sizeof(((struct sockaddr_un *)NULL)->sun_path) - 1;
+    if (!protocol->enable || !protocol->socket)
+        return true;
+    if (strlen(protocol->socket) > room) {
+        options_complain(err, "%s.socket: a path of %zu bytes; a socket's has %zu at most", name,
+                         strlen(protocol->socket), room);
+        return false;
+    }
+    if (strcmp(protocol->socket, "@") == 0) {
+        options_complain(err, "%s.socket: a name is to follow the @ of an abstract socket", name);
+        return false;
+    }
+    return true;
+}
+
+static bool sockets_fit(const struct settings *settings, FILE *err)
+{
+    bool good = true;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const struct settings_protocol *a = settings_protocol(settings, i);
+        good = socket_fits(settings_protocol_name(i), a, err) && good;
+        for (size_t j = 0; j < i; j++) {
+            const struct settings_protocol *b = settings_protocol(settings, j);
+            if (!a->enable || !b->enable || !a->socket || !b->socket ||
+                strcmp(a->socket, b->socket) != 0)
+                continue;
+            options_complain(err,
+                             "%s.socket and %s.socket are both %s; set another for one of them",
+                             settings_protocol_name(j), settings_protocol_name(i), a->socket);
+            good = false;
+        }
+    }
+    return good;
+}
+
+/* --- What needs another option --------------------------------------------------------------- */
+
+static bool protocol_fits(const char *name, const struct settings *settings,
+                          const struct settings_protocol *protocol, FILE *err)
+{
+    bool good = true;
+    if (!protocol->enable)
+        return true;
+    if (protocol->tls_port && !settings->tls_cert) {
+        options_complain(err, "%s.tls_port is %u, and there is no certificate; set tls.cert", name,
+                         protocol->tls_port);
+        good = false;
+    }
+    if (!protocol->plain && !protocol->tls_port && !protocol->socket) {
+        options_complain(err,
+                         "%s.plain is false, and nothing else serves it; set %s.tls_port or "
+                         "%s.socket",
+                         name, name, name);
+        good = false;
+    }
+    return good;
+}
+
+static bool tls_fits(const struct settings *s, FILE *err)
+{
+    bool good = true;
+    if (s->tls_key && !s->tls_cert) {
+        options_complain(err, "tls.key is set, and its certificate is not; set tls.cert");
+        good = false;
+    }
+    if (s->tls_verify_client != TLS_VERIFY_OFF && !s->tls_ca) {
+        options_complain(err,
+                         "tls.verify_client is %s, and there is nothing to verify with; set "
+                         "tls.ca",
+                         s->tls_verify_client == TLS_VERIFY_REQUIRE ? "require" : "optional");
+        good = false;
+    }
+    return good;
+}
+
+static bool token_fits(const struct settings *s, FILE *err)
+{
+    if (!s->admin_token || options_is_token(s->admin_token, strlen(s->admin_token)))
+        return true;
+    options_complain(err, "admin.token: not 1 to %d printable characters of ASCII without blanks",
+                     OPTIONS_TOKEN_MAX);
+    return false;
+}
+
+bool options_fit(const struct settings *settings, FILE *err)
+{
+    bool good = true, served = false;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        const struct settings_protocol *protocol = settings_protocol(settings, i);
+        served = served || protocol->enable;
+        good = protocol_fits(settings_protocol_name(i), settings, protocol, err) && good;
+    }
+    if (!served) {
+        options_complain(err, "nothing to serve: set poolcounter.enable or counter.enable to true");
+        good = false;
+    }
+    good = tls_fits(settings, err) && good;
+    good = token_fits(settings, err) && good;
+    good = sockets_fit(settings, err) && good;
+    return all_ports_fit(settings, err) && good;
+}

@@ -1,0 +1,278 @@
+/*
+ * reload.c - see reload.h.
+ *
+ * Four steps: read fresh settings; merge what of them is reloadable into a copy of those in force;
+ * make all that the merged ones need (rules, certificates, token), which may fail; put it in place,
+ * which can't.
+ */
+#include "daemon/reload.h"
+
+#include "admin/admin.h"
+#include "base/log.h"
+#include "net/rules.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How much of a value a line shows. */
+#define SHOWN_MAX 120
+
+/* --- Comparing ------------------------------------------------------------------------------- */
+
+/* A value as a line shows it: what is long is cut, and empty text is "". */
+static void show_value(const struct settings *settings, const struct options_row *row, char *to,
+                       size_t size)
+{
+    size_t len = options_to_text(settings, row, to, size);
+    if (len == 0)
+        snprintf(to, size, "\"\"");
+    else if (len >= size)
+        memcpy(to + size - 4, "...", 4);
+}
+
+static void describe_change(const struct settings *in_force, const struct settings *fresh,
+                            const struct options_row *row, char *line, size_t size)
+{
+    char old[SHOWN_MAX], new[SHOWN_MAX];
+    show_value(in_force, row, old, sizeof old);
+    show_value(fresh, row, new, sizeof new);
+    if (row->secret)
+        snprintf(line, size, "%s has changed", row->key);
+    else if (row->reloadable)
+        snprintf(line, size, "%s is %s now; it was %s", row->key, new, old);
+    else
+        snprintf(line, size, "%s can't change from %s to %s while counterd runs: restart it",
+                 row->key, old, new);
+}
+
+size_t reload_compare(const struct settings *in_force, const struct settings *fresh,
+                      enum log_level level,
+                      void (*found)(void *arg, const struct reload_change *change), void *arg)
+{
+    const struct options_row *row;
+    struct settings now = *in_force; /* shares its strings, and is not freed */
+    now.log_level = level;
+    size_t count = 0;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char line[RELOAD_LINE_SIZE];
+        if (options_equal(&now, fresh, row))
+            continue;
+        describe_change(&now, fresh, row, line, sizeof line);
+        found(arg, &(struct reload_change){.row = row, .applies = row->reloadable, .line = line});
+        count++;
+    }
+    return count;
+}
+
+/* --- Saying ---------------------------------------------------------------------------------- */
+
+/* A line of the log and of the report. */
+static void say(FILE *report, enum log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+static void say(FILE *report, enum log_level level, const char *format, ...)
+{
+    char line[RELOAD_LINE_SIZE];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    if (level == LOG_LEVEL_ERROR)
+        log_error("reload: %s", line);
+    else if (level == LOG_LEVEL_WARNING)
+        log_warning("reload: %s", line);
+    else
+        log_info("reload: %s", line);
+    fprintf(report, "%s\n", line);
+}
+
+void reload_log_complaints(char *said, const char *prefix, FILE *also)
+{
+    static const char ours[] = "counterd: ";
+    char *rest = NULL;
+    for (char *line = strtok_r(said, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        if (strncmp(line, ours, strlen(ours)) == 0)
+            line += strlen(ours);
+        log_error("%s%s", prefix, line);
+        if (also)
+            fprintf(also, "%s\n", line);
+    }
+}
+
+/* --- Reading --------------------------------------------------------------------------------- */
+
+struct rules *reload_make_rules(const struct settings *settings, struct tls *tls)
+{
+    const struct rules_config config = {
+        .limits =
+            {
+                .output_buffer = settings->limits_output_buffer,
+                .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
+                .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
+                .handshake_timeout_ns = settings->tls_handshake_timeout * NS_PER_S,
+                .handshakes = settings->tls_max_handshakes,
+                .per_source = settings->access_max_per_source,
+            },
+        .allow = settings->access_allow.at,
+        .allow_count = settings->access_allow.count,
+        .tls = tls,
+    };
+    return rules_new(&config);
+}
+
+/* All that takes the place of what is in force. */
+struct fresh {
+    struct settings read;   /* as they were read */
+    struct settings merged; /* what is to be in force */
+    struct credentials credentials;
+    struct rules *rules;
+};
+
+static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *err)
+{
+    const struct options_row *row;
+    bool copied = true;
+    for (size_t i = 0; (row = options_row_at(i)); i++)
+        copied =
+            options_copy(&fresh->merged, row->reloadable ? &fresh->read : in_force, row) && copied;
+    if (!copied)
+        options_complain(err, "no memory for the settings");
+    return copied;
+}
+
+/* Whether what is to be in force can be: the new with the old that needs a restart to change. */
+static bool merged_fits(const struct reload *reload, const struct settings *merged, FILE *err)
+{
+    if (!options_fit(merged, err)) {
+        options_complain(err, "this does not fit what only a restart changes; restart counterd to "
+                              "have all of it");
+        return false;
+    }
+    if (listeners_use_tls(reload->listeners) && !merged->tls_cert) {
+        options_complain(err, "tls.cert: TLS is served, and has to have a certificate");
+        return false;
+    }
+    return true;
+}
+
+/* Reads and makes all that is new. False: it was said why not; what there is, is to be freed. */
+static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *err)
+{
+    struct options_request request =
+        options_command_line(reload->argc, reload->argv, &fresh->read, err);
+    if (request.action != OPTIONS_RUN || !merge(fresh, &reload->settings, err) ||
+        !merged_fits(reload, &fresh->merged, err) ||
+        !credentials_load(&fresh->merged, &fresh->credentials, err))
+        return false;
+    fresh->rules = reload_make_rules(&fresh->merged, fresh->credentials.tls);
+    if (!fresh->rules) {
+        options_complain(err, "no memory for the rules of connections");
+        return false;
+    }
+    fresh->credentials.tls = NULL; /* the rules have it */
+    return true;
+}
+
+static void free_fresh(struct fresh *fresh)
+{
+    settings_free(&fresh->read);
+    settings_free(&fresh->merged);
+    credentials_free(&fresh->credentials);
+    rules_free(&fresh->rules);
+}
+
+/* --- Putting in place ------------------------------------------------------------------------ */
+
+/* What one reload tells. */
+struct telling {
+    FILE *report;
+    unsigned applied, waiting;
+};
+
+static void tell_change(void *arg, const struct reload_change *change)
+{
+    struct telling *telling = arg;
+    unsigned *count = change->applies ? &telling->applied : &telling->waiting;
+    ++*count;
+    say(telling->report, change->applies ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s", change->line);
+}
+
+/* Tells how what is in force differs from `old`, and what else is new. */
+static void tell(const struct settings *old, const struct fresh *fresh, enum log_level level,
+                 bool token_changed, FILE *report)
+{
+    struct telling telling = {.report = report};
+    (void)reload_compare(old, &fresh->read, level, tell_change, &telling);
+    if (fresh->read.tls_cert)
+        say(report, LOG_LEVEL_INFO, "tls: the certificates were read again");
+    if (fresh->read.admin_token_file && token_changed)
+        say(report, LOG_LEVEL_INFO, "admin.token_file: the token has changed");
+    say(report, LOG_LEVEL_INFO, "done: %u changed, %u need a restart", telling.applied,
+        telling.waiting);
+}
+
+static void nothing(struct worker *worker, void *arg)
+{
+    (void)worker;
+    (void)arg;
+}
+
+/*
+ * Nothing here fails. Afterwards fresh->merged is what was in force, and every worker goes by the
+ * new: it got them before it could answer.
+ */
+static void put_in_place(struct reload *reload, struct fresh *fresh)
+{
+    server_set_rules(reload->server, fresh->rules);
+    fresh->rules = NULL;
+    for (unsigned i = 0; i < reload->server->count; i++)
+        worker_ask(reload->server->workers[i], nothing, NULL);
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+        struct protocol *protocol = services_protocol(reload->services, settings_protocol_name(i));
+        atomic_store_explicit(&protocol->max_connections,
+                              settings_protocol(&fresh->merged, i)->max_connections,
+                              memory_order_relaxed);
+    }
+    if (reload->admin)
+        admin_set_token(reload->admin, fresh->credentials.token);
+    memcpy(reload->token, fresh->credentials.token, sizeof reload->token);
+
+    pthread_mutex_lock(&reload->lock);
+    struct settings old = reload->settings;
+    reload->settings = fresh->merged;
+    pthread_mutex_unlock(&reload->lock);
+    fresh->merged = old;
+}
+
+bool reload_run(struct reload *reload, FILE *report)
+{
+    struct fresh *fresh = calloc(1, sizeof *fresh);
+    char *said = NULL;
+    size_t said_size;
+    FILE *err = fresh ? open_memstream(&said, &said_size) : NULL;
+    if (!err) {
+        free(fresh);
+        say(report, LOG_LEVEL_ERROR, "no memory; nothing was changed");
+        return false;
+    }
+    settings_init(&fresh->read);
+    settings_init(&fresh->merged);
+    bool good = make_fresh(reload, fresh, err);
+    fclose(err);
+    if (good) {
+        /* Until all is said, the one of the two levels holds that says more. */
+        enum log_level level = fresh->merged.log_level, before = log_level_now();
+        bool token_changed = strcmp(fresh->credentials.token, reload->token) != 0;
+        log_set_level(level > before ? level : before);
+        put_in_place(reload, fresh);
+        tell(&fresh->merged, fresh, before, token_changed, report);
+        credentials_warn(&reload->settings);
+        log_set_level(level);
+    } else {
+        reload_log_complaints(said, "reload: ", report);
+        say(report, LOG_LEVEL_ERROR, "nothing was changed; what held before holds");
+    }
+    free(said);
+    free_fresh(fresh);
+    free(fresh);
+    return good;
+}

@@ -1,0 +1,56 @@
+"""Certificates for tests of TLS, made with openssl as an operator would, and clients' contexts."""
+
+import os
+import ssl
+import subprocess
+
+
+def _openssl(*args):
+    subprocess.run(["openssl", *args], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+
+
+class Authority:
+    """A CA in a folder of its own, which issues certificates for "localhost"."""
+
+    def __init__(self, folder, name="ca"):
+        self.folder = str(folder)
+        self.name = name
+        self.cert = os.path.join(self.folder, name + ".pem")
+        self.key = os.path.join(self.folder, name + ".key")
+        _openssl(
+            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-days", "30", "-subj", "/CN=%s" % name, "-keyout", self.key, "-out", self.cert,
+        )  # fmt: skip
+
+    def issue(self, name):
+        """Paths of a certificate and its key."""
+        base = os.path.join(self.folder, "%s-%s" % (self.name, name))
+        _openssl(
+            "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+            "-subj", "/CN=%s" % name, "-keyout", base + ".key", "-out", base + ".csr",
+        )  # fmt: skip
+        with open(base + ".ext", "w") as f:
+            f.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        _openssl(
+            "x509", "-req", "-in", base + ".csr", "-CA", self.cert, "-CAkey", self.key,
+            "-CAcreateserial", "-days", "30", "-extfile", base + ".ext", "-out", base + ".pem",
+        )  # fmt: skip
+        return base + ".pem", base + ".key"
+
+
+def context(authority=None, shown=None, version=None):
+    """
+    A client's context: it trusts `authority` (None: everybody), shows the certificate `shown` (a
+    pair of paths) if there is one, and speaks just this version of TLS if one is named.
+    """
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if authority:
+        made.load_verify_locations(authority.cert)
+    else:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    if shown:
+        made.load_cert_chain(*shown)
+    if version:
+        made.minimum_version = made.maximum_version = version
+    return made

@@ -1,0 +1,25 @@
+"""A client of the admin interface."""
+
+import http.client
+import json
+
+import wire
+
+
+def ask(address, method, path, token=None):
+    """One request on a connection of its own: (status, body as text)."""
+    connection = http.client.HTTPConnection(*address, timeout=wire.DEADLINE)
+    try:
+        headers = {"Authorization": "Bearer " + token} if token else {}
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode("utf-8")
+    finally:
+        connection.close()
+
+
+def get(address, path):
+    """The object that is answered."""
+    status, body = ask(address, "GET", path)
+    assert status == 200, (path, status, body)
+    return json.loads(body)

@@ -1,0 +1,526 @@
+"""A reload: what changes takes effect, what is wrong changes nothing, and nobody is dropped."""
+
+import json
+import os
+import pwd
+import signal
+import ssl
+import threading
+
+import tap
+import pytest
+
+import certificates
+import http_client
+import servers
+import wire
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+
+class Running:
+    """A daemon whose file a test changes: the file holds nothing but what is passed here."""
+
+    def __init__(self, start, folder, *options, **kwargs):
+        self.path = str(folder / "counter.conf")
+        self.write("")
+        kwargs["args"] = ["-f", self.path, *kwargs.get("args", ())]
+        self.daemon = start("counter.threads=2", *options, **kwargs)
+
+    def write(self, text):
+        with open(self.path + ".new", "w") as f:
+            f.write(text)
+        os.replace(self.path + ".new", self.path)
+
+    def reload(self, text):
+        """Reloads with this file; returns what the log says of it."""
+        self.write(text)
+        return self.daemon.reload()
+
+    def apply(self, text):
+        said = self.reload(text)
+        assert "reload: done" in said, said
+        return said
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return certificates.Authority(tmp_path)
+
+
+def closed(client):
+    """Whether the server closes without a word."""
+    try:
+        return client.wait_closed() == b""
+    finally:
+        client.close()
+
+
+def is_served(address, **kwargs):
+    """Whether a client from there, or of that kind, gets an answer."""
+    try:
+        with wire.TextClient(address, **kwargs) as client:
+            return client.ask("RELEASE") == "NOT_LOCKED"
+    except (wire.Closed, ssl.SSLError, ConnectionError):
+        return False
+
+
+# --- every reloadable option ---------------------------------------------------------------------
+#
+# One function for each; they get a daemon with an admin interface and a TLS port of the text
+# protocol, with the certificate `pair` of `authority`. `base` is what its file says by then.
+
+
+@pytest.fixture
+def running(start, tmp_path, authority):
+    """With a TLS port, whose certificate stands in the file."""
+    pair = authority.issue("first")
+    path = tmp_path / "counter.conf"
+    path.write_text("tls.cert = %s\ntls.key = %s\n" % pair)
+    plain, tls = servers.listening(), servers.listening()
+    made = Running.__new__(Running)
+    made.path = str(path)
+    made.daemon = start(
+        "counter.threads=2",
+        inherit=[("poolcounter", plain), ("poolcounter-tls", tls)],
+        admin=True,
+        args=["-f", made.path],
+    )
+    plain.close()
+    tls.close()
+    made.base = path.read_text()
+    made.authority = authority
+    made.pair = pair
+    made.folder = tmp_path
+    return made
+
+
+def peer_certificate(address, **kwargs):
+    with wire.TextClient(address, tls=certificates.context(**kwargs)) as client:
+        assert client.ask("RELEASE") == "NOT_LOCKED"
+        return client.sock.getpeercert(binary_form=True)
+
+
+def file_certificate(path):
+    with open(path) as f:
+        text = f.read()
+    return ssl.PEM_cert_to_DER_cert(text)
+
+
+def effect_max_connections(running, key, address):
+    running.apply(running.base + "%s = 1\n" % key)
+    with wire.Client(address) as first:
+        wire.poll(lambda: first.is_silent(), "it is open")
+        assert closed(wire.Client(address))
+        running.apply(running.base)
+        with wire.Client(address) as second:
+            assert second.is_silent()
+
+
+def effect_counter_max_connections(running):
+    effect_max_connections(running, "counter.max_connections", running.daemon.binary)
+
+
+def effect_poolcounter_max_connections(running):
+    effect_max_connections(running, "poolcounter.max_connections", running.daemon.text)
+
+
+def effect_tls_cert(running):
+    cert, key = running.authority.issue("second")
+    running.apply("tls.cert = %s\ntls.key = %s\n" % (cert, key))
+    assert peer_certificate(running.daemon.text_tls) == file_certificate(cert)
+
+
+def effect_tls_key(running):
+    both = str(running.folder / "both.pem")
+    with open(both, "w") as f:
+        for path in running.pair:
+            with open(path) as part:
+                f.write(part.read())
+    running.apply("tls.cert = %s\n" % both)
+    assert peer_certificate(running.daemon.text_tls) == file_certificate(running.pair[0])
+    said = running.reload("tls.cert = %s\ntls.key = %s\n" % (both, running.authority.key))
+    assert "is not that of the certificate" in said
+
+
+def effect_tls_verify_client(running):
+    shown = running.authority.issue("client")
+    tls = running.daemon.text_tls
+    running.apply(
+        running.base + "tls.ca = %s\ntls.verify_client = require\n" % running.authority.cert
+    )
+    assert not is_served(tls, tls=certificates.context(running.authority))
+    assert is_served(tls, tls=certificates.context(running.authority, shown=shown))
+    running.apply(
+        running.base + "tls.ca = %s\ntls.verify_client = optional\n" % running.authority.cert
+    )
+    assert is_served(tls, tls=certificates.context(running.authority))
+
+
+def effect_tls_ca(running):
+    other = certificates.Authority(running.folder, "other")
+    shown = other.issue("client")
+    tls = running.daemon.text_tls
+    require = running.base + "tls.verify_client = require\ntls.ca = %s\n"
+    running.apply(require % running.authority.cert)
+    assert not is_served(tls, tls=certificates.context(running.authority, shown=shown))
+    running.apply(require % other.cert)
+    assert is_served(tls, tls=certificates.context(running.authority, shown=shown))
+
+
+def effect_tls_min_version(running):
+    tls = running.daemon.text_tls
+    old = certificates.context(running.authority, version=ssl.TLSVersion.TLSv1_2)
+    assert is_served(tls, tls=old)
+    running.apply(running.base + "tls.min_version = 1.3\n")
+    assert not is_served(tls, tls=old)
+    assert is_served(tls, tls=certificates.context(running.authority))
+
+
+def effect_tls_handshake_timeout(running):
+    running.apply(running.base + "tls.handshake_timeout = 1\n")
+    assert closed(wire.Client(running.daemon.text_tls))
+
+
+def effect_tls_max_handshakes(running):
+    running.apply(running.base + "tls.max_handshakes = 1\n")
+    with wire.Client(running.daemon.text_tls) as first:
+        wire.poll(
+            lambda: http_client.get(running.daemon.admin, "/api/v1/connections")["connections"],
+            "it begins a handshake",
+        )
+        assert closed(wire.Client(running.daemon.text_tls))
+        assert first.is_silent()
+
+
+def effect_access_allow(running):
+    text = running.daemon.text
+    running.apply(running.base + "access.allow = 127.0.0.2, ::1\n")
+    assert is_served(text, source="127.0.0.2")
+    assert not is_served(text, source="127.0.0.3")
+    running.apply(running.base)
+    assert is_served(text, source="127.0.0.3")
+
+
+def effect_access_max_per_source(running):
+    running.apply(running.base + "access.max_per_source = 1\n")
+    with wire.TextClient(running.daemon.text, source="127.0.0.2") as first:
+        assert first.ask("RELEASE") == "NOT_LOCKED"
+        assert not is_served(running.daemon.text, source="127.0.0.2")
+        assert is_served(running.daemon.text, source="127.0.0.3")
+        assert first.ask("RELEASE") == "NOT_LOCKED"
+
+
+def wait_closed_for(running, reason):
+    """Waits until one connection of the text protocol is known to have been closed for this."""
+
+    def closed_for_it():
+        stats = http_client.get(running.daemon.admin, "/api/v1/stats")
+        return stats["protocols"][0]["connections"]["closed"][reason] == 1
+
+    wire.poll(closed_for_it, "one is closed for %s" % reason)
+
+
+def effect_limits_request_timeout(running):
+    running.apply(running.base + "limits.request_timeout = 1\n")
+    client = running.daemon.text_client()
+    client.send(b"ACQ4ME ")
+    client.wait_closed()
+    client.close()
+    wait_closed_for(running, "request_timeout")
+
+
+def fill(client, requests=30000):
+    """Asks for much and takes nothing, as long as the server reads."""
+    data = b"STATS FULL\n" * requests
+    client.sock.setblocking(False)
+    sent = 0
+    while sent < len(data):
+        try:
+            sent += client.sock.send(data[sent : sent + 65536])
+        except BlockingIOError:
+            return
+
+
+def effect_limits_write_timeout(running):
+    running.apply(running.base + "limits.write_timeout = 1\n")
+    client = running.daemon.text_client(rcvbuf=4096)
+    fill(client)
+    wait_closed_for(running, "write_timeout")
+    client.close()
+
+
+def effect_limits_output_buffer(running):
+    def queued_now():
+        rows = http_client.get(running.daemon.admin, "/api/v1/connections")["connections"]
+        return max(row["queued_bytes"] for row in rows)
+
+    def queued():
+        """How much the server holds in the end for a client that takes nothing."""
+        with running.daemon.text_client(rcvbuf=4096) as client:
+            seen = [0]
+
+            def is_steady():
+                fill(client)
+                seen.append(queued_now())
+                return seen[-1] > 0 and len(seen) > 4 and len(set(seen[-4:])) == 1
+
+            wire.poll(is_steady, "the server reads no more")
+            return seen[-1]
+
+    running.apply(running.base + "limits.output_buffer = 16K\n")
+    assert 0 < queued() <= 32 * 1024
+    running.apply(running.base + "limits.output_buffer = 1M\n")
+    assert queued() > 128 * 1024
+
+
+def changes_level(running, token):
+    """The status of a change that shows this token."""
+    return http_client.ask(running.daemon.admin, "POST", "/api/v1/loglevel?level=info", token)[0]
+
+
+def effect_admin_token(running):
+    assert changes_level(running, "tok-eins") == 403
+    running.apply(running.base + "admin.token = tok-eins\n")
+    assert changes_level(running, "tok-eins") == 200
+    said = running.apply(running.base + "admin.token = tok-zwei\n")
+    assert "tok-" not in said
+    assert changes_level(running, "tok-eins") == 401
+    assert changes_level(running, "tok-zwei") == 200
+    running.apply(running.base)
+    assert changes_level(running, "tok-zwei") == 403
+
+
+def effect_admin_token_file(running):
+    path = running.folder / "token"
+    for token in ("one", "two"):
+        path.write_text(token + "\n")
+        running.apply(running.base + "admin.token = other\nadmin.token_file = %s\n" % path)
+        assert changes_level(running, token) == 200
+        assert changes_level(running, "other") == 401
+    path.unlink()
+    said = running.reload(running.base + "admin.token_file = %s\n" % path)
+    assert "nothing was changed" in said
+    assert changes_level(running, "two") == 200
+
+
+def effect_log_level(running):
+    running.apply(running.base + "log.level = debug\n")
+    with running.daemon.text_client() as client:
+        client.ask("RELEASE")
+    running.daemon.wait_log("debug: poolcounter: connection .* closed")
+    said = running.apply(running.base)
+    assert "log.level is info now; it was debug" in said
+
+
+EFFECTS = {
+    name[len("effect_") :]: function
+    for name, function in list(globals().items())
+    if name.startswith("effect_") and name != "effect_max_connections"
+}
+
+
+@pytest.mark.parametrize("key", sorted(EFFECTS))
+def test_a_reload_shows_its_effect(running, key):
+    EFFECTS[key](running)
+
+
+def test_every_reloadable_option_is_among_these(running):
+    options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
+    reloadable = {o["key"].replace(".", "_") for o in options if o["reloadable"]}
+    assert reloadable == set(EFFECTS)
+
+
+# --- what is told --------------------------------------------------------------------------------
+
+
+def test_a_change_and_what_needs_a_restart_are_a_line_each(start, tmp_path):
+    running = Running(start, tmp_path)
+    said = running.apply("limits.write_timeout = 7\npoolcounter.max_locks = 8\n")
+    assert "info: reload: limits.write_timeout is 7 now; it was 30" in said
+    assert (
+        "warning: reload: poolcounter.max_locks can't change from 4 to 8 while counterd runs: "
+        "restart it" in said
+    )
+    assert "info: reload: done: 1 changed, 1 need a restart" in said
+    said = running.apply("")
+    assert "limits.write_timeout is 30 now; it was 7" in said
+    assert "max_locks" not in said
+
+
+def test_the_command_line_goes_over_the_file_then_too(start, tmp_path):
+    running = Running(start, tmp_path, args=["-o", "limits.write_timeout=5"])
+    said = running.apply("limits.write_timeout = 7\n")
+    assert "limits.write_timeout" not in said
+
+
+def test_a_bad_file_keeps_what_was(start, tmp_path):
+    running = Running(start, tmp_path, admin=True)
+    running.apply("access.max_per_source = 1\n")
+    for bad, said_of_it in (
+        ("access.max_per_source = 0\nnonsense\n", ":2: neither"),
+        ("access.max_per_sauce = 0\n", ':1: unknown key "access.max_per_sauce"; did you mean'),
+        ("\n\naccess.allow = 10.0.0.1/8\n", ":3: access.allow: "),
+        ("tls.verify_client = require\n", "set tls.ca"),
+        ("tls.cert = /no/such/file\n", "/no/such/file: No such file"),
+        ("poolcounter.enable = false\ncounter.enable = false\n", None),
+    ):
+        said = running.reload(bad)
+        if said_of_it is None:
+            continue  # -o of the test goes over it
+        assert said_of_it in said, said
+        assert "error: reload: nothing was changed" in said, said
+        with wire.TextClient(running.daemon.text, source="127.0.0.2") as first:
+            assert first.ask("RELEASE") == "NOT_LOCKED"
+            assert not is_served(running.daemon.text, source="127.0.0.2")
+    os.unlink(running.path)
+    assert "no such file" in running.daemon.reload()
+    running.write("")
+    running.apply("")
+
+
+def test_a_reload_can_be_asked_for_over_http(start, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    running = Running(start, tmp_path, "admin.token_file=%s" % token, admin=True)
+    running.write("log.level = debug\ncounter.buckets = 5\n")
+    status, body = http_client.ask(running.daemon.admin, "POST", "/api/v1/reload", "secret")
+    assert status == 200
+    answer = json.loads(body)
+    assert answer["reloaded"] is True
+    assert "log.level is debug now; it was info" in answer["report"]
+    assert any(line.startswith("counter.buckets can't change") for line in answer["report"])
+    running.write("log.level = loud\n")
+    status, body = http_client.ask(running.daemon.admin, "POST", "/api/v1/reload", "secret")
+    assert status == 409
+    assert any(":1: log.level: " in line for line in json.loads(body)["report"])
+    options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
+    values = {option["key"]: option["value"] for option in options}
+    assert values["log.level"] == "debug" and values["admin.token"] == ""
+
+
+def test_the_interface_never_tells_the_token(start, tmp_path):
+    running = Running(start, tmp_path, "admin.token=very-secret", admin=True)
+    for path in ("/api/v1/config", "/api/v1/stats", "/metrics"):
+        assert "very-secret" not in http_client.ask(running.daemon.admin, "GET", path)[1]
+    options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
+    assert {o["value"] for o in options if o["key"] == "admin.token"} == {"(set)"}
+
+
+# --- nobody is dropped ---------------------------------------------------------------------------
+
+
+def test_open_connections_keep_their_certificate_and_new_ones_get_the_new(running):
+    tls = running.daemon.text_tls
+    trusting = certificates.context(running.authority)
+    first, second = file_certificate(running.pair[0]), None
+    with wire.TextClient(tls, tls=trusting) as old:
+        assert old.sock.getpeercert(binary_form=True) == first
+        assert old.ask("ACQ4ME k 1 2 0") == "LOCKED"
+        # A renewed certificate comes to the same path.
+        renewed = running.authority.issue("renewed")
+        for new, path in zip(renewed, running.pair):
+            os.replace(new, path)
+        second = file_certificate(running.pair[0])
+        assert second != first
+        assert peer_certificate(tls) == first, "before the reload"
+        said = running.apply(running.base)
+        assert "certificates were read again" in said
+        with wire.TextClient(tls, tls=trusting) as new:
+            assert new.sock.getpeercert(binary_form=True) == second
+            assert new.ask("ACQ4ME k 1 2 0") == "TIMEOUT"
+            assert old.ask("RELEASE k") == "RELEASED"
+            assert new.ask("ACQ4ME k 1 2 0") == "LOCKED"
+
+
+def test_a_certificate_that_went_bad_keeps_the_old(running):
+    with open(running.pair[0], "w") as f:
+        f.write("nothing\n")
+    said = running.daemon.reload()
+    assert running.pair[0] in said and "nothing was changed" in said
+    assert is_served(running.daemon.text_tls, tls=certificates.context(running.authority))
+
+
+def test_what_only_root_may_read_stays_as_it_was_read(start, tmp_path, authority):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    pwd.getpwnam("nobody")
+    cert, key = authority.issue("root")
+    os.chmod(key, 0o600)
+    sock = servers.listening()
+    daemon = start(
+        "tls.cert=%s" % cert,
+        "tls.key=%s" % key,
+        "user=nobody",
+        inherit=[("poolcounter-tls", sock)],
+    )
+    sock.close()
+    said = daemon.reload()
+    assert "nothing was changed" in said and "Permission denied" in said
+    assert is_served(daemon.text_tls, tls=certificates.context(authority))
+
+
+def test_100_reloads_drop_none_of_500_connections(running):
+    """Half of them with TLS; all work meanwhile, and the certificate is another one each time."""
+    reloads, count = wire.scaled(100, 25), wire.scaled(500, 120)
+    trusting = certificates.context(running.authority)
+    pairs = [running.authority.issue("a"), running.authority.issue("b")]
+    clients = []
+    for number in range(count):
+        if number % 2:
+            clients.append(wire.TextClient(running.daemon.text))
+        else:
+            clients.append(wire.TextClient(running.daemon.text_tls, tls=trusting))
+        assert clients[-1].ask("ACQ4ME held-%d 1 2 5" % number) == "LOCKED"
+    failures, over, rounds = [], threading.Event(), [0]
+
+    def work():
+        try:
+            while not over.is_set() or rounds[0] < 2:
+                for number, client in enumerate(clients):
+                    assert client.ask("ACQ4ME own-%d 1 2 5" % number) == "LOCKED"
+                for number, client in enumerate(clients):
+                    assert client.ask("RELEASE own-%d" % number) == "RELEASED"
+                rounds[0] += 1
+        except Exception as e:  # told in the main thread
+            failures.append(e)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        for number in range(reloads):
+            said = running.apply(
+                "tls.cert = %s\ntls.key = %s\nlimits.write_timeout = %d\n"
+                % (*pairs[number % 2], 20 + number % 2)
+            )
+            assert "limits.write_timeout is %d now" % (20 + number % 2) in said
+            assert not failures, failures
+            assert is_served(running.daemon.text_tls, tls=trusting), "new ones come, too"
+    finally:
+        over.set()
+        worker.join(wire.DEADLINE * 3)
+    assert not worker.is_alive() and not failures, failures
+    for number, client in enumerate(clients):
+        assert client.ask("RELEASE held-%d" % number) == "RELEASED"
+    stats = http_client.get(running.daemon.admin, "/api/v1/stats")
+    closed_for = stats["protocols"][0]["connections"]["closed"]
+    assert {reason for reason, n in closed_for.items() if n} <= {"peer"}, closed_for
+    for client in clients:
+        client.close()
+
+
+def test_hangups_that_come_in_a_rush_are_taken_together(running):
+    """However many come while one is at work, the last file is the one in force."""
+    for number in range(50):
+        running.write(running.base + "limits.write_timeout = %d\n" % (100 + number))
+        running.daemon.child.send_signal(signal.SIGHUP)
+
+    def has_the_last():
+        options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
+        return any(o["key"] == "limits.write_timeout" and o["value"] == "149" for o in options)
+
+    wire.poll(has_the_last, "the last file is in force")
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

@@ -1,0 +1,440 @@
+/*
+ * activation_test.c - sockets that are handed over: what the environment may say, what a socket is
+ * for, and that the process is left as it should be. Each test has a process of its own.
+ */
+#include "daemon/activation.h"
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* --- Frame ----------------------------------------------------------------------------------- */
+
+static char reason[ACTIVATION_REASON_SIZE];
+static struct activation activation;
+
+static void assert_parses(const char *fds, const char *names, size_t count)
+{
+    ck_assert_msg(activation_parse("42", fds, names, 42, &activation, reason), "%s", reason);
+    ck_assert_uint_eq(activation.count, count);
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_int_eq(activation.at[i].fd, (int)i + 3);
+        ck_assert_int_eq(activation.at[i].number, (int)i + 3);
+    }
+}
+
+static void assert_refuses(const char *pid, const char *fds, const char *names, const char *why)
+{
+    ck_assert(!activation_parse(pid, fds, names, 42, &activation, reason));
+    ck_assert_str_eq(reason, why);
+}
+
+/* A socket bound to a loopback port, which it tells; listening or not. */
+static int tcp_socket(int family, bool listening, uint16_t *port_r)
+{
+    struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr *sa = family == AF_INET ? (struct sockaddr *)&in4 : (struct sockaddr *)&in6;
+    socklen_t len = family == AF_INET ? sizeof in4 : sizeof in6;
+    int fd = socket(family, SOCK_STREAM, 0);
+    if (bind(fd, sa, len) != 0 || (listening && listen(fd, 1) != 0) ||
+        getsockname(fd, sa, &len) != 0) {
+        close(fd);
+        return -1;
+    }
+    *port_r = ntohs(family == AF_INET ? in4.sin_port : in6.sin6_port);
+    return fd;
+}
+
+/* A listening unix socket; "@name" is abstract. */
+static int unix_socket(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
+    memcpy(sa.sun_path, path, strlen(path));
+    if (*path == '@')
+        sa.sun_path[0] = '\0';
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa, len), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
+}
+
+static struct activation_socket named(int fd, const char *name)
+{
+    struct activation_socket sock = {.fd = fd, .number = 5};
+    snprintf(sock.name, sizeof sock.name, "%s", name);
+    return sock;
+}
+
+static void assign(struct settings *settings, const char *key, const char *value)
+{
+    char why[OPTIONS_REASON_SIZE];
+    ck_assert(options_assign(settings, options_find(key), value, why));
+}
+
+/* Both protocols, TLS for both, unix sockets; ports that no socket of a test has. */
+static void make_settings(struct settings *settings)
+{
+    settings_init(settings);
+    assign(settings, "counter.enable", "true");
+    assign(settings, "poolcounter.port", "1");
+    assign(settings, "poolcounter.tls_port", "2");
+    assign(settings, "counter.port", "3");
+    assign(settings, "counter.tls_port", "4");
+    assign(settings, "admin.port", "5");
+    assign(settings, "tls.cert", "/x");
+}
+
+static void assert_use(const struct settings *settings, int fd, const char *name, size_t protocol,
+                       bool tls, bool local)
+{
+    struct activation_socket sock = named(fd, name);
+    struct activation_use use;
+    ck_assert_msg(activation_find_use(&sock, settings, &use, reason), "%s", reason);
+    ck_assert_uint_eq(use.protocol, protocol);
+    ck_assert_int_eq(use.tls, tls);
+    ck_assert_int_eq(use.local, local);
+}
+
+static void assert_no_use(const struct settings *settings, int fd, const char *name,
+                          const char *why)
+{
+    struct activation_socket sock = named(fd, name);
+    struct activation_use use;
+    ck_assert(!activation_find_use(&sock, settings, &use, reason));
+    ck_assert_str_eq(reason, why);
+}
+
+/* Numbers of the protocols. */
+#define TEXT   0
+#define BINARY 1
+
+/* --- The environment ------------------------------------------------------------------------- */
+
+TEST(nothing_is_handed_over_without_both_variables)
+{
+    activation.count = 9;
+    ck_assert(activation_parse(NULL, NULL, NULL, 42, &activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+    ck_assert(activation_parse("42", NULL, "a:b", 42, &activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+    ck_assert(activation_parse(NULL, "2", NULL, 42, &activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+}
+END_TEST
+
+TEST(what_is_meant_for_another_process_is_left)
+{
+    ck_assert(activation_parse("41", "2", NULL, 42, &activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+    ck_assert(activation_parse("41", "nonsense", "x:y:z", 42, &activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+}
+END_TEST
+
+TEST(descriptors_are_those_from_3_on)
+{
+    assert_parses("0", NULL, 0);
+    assert_parses("0", "", 0);
+    assert_parses("1", NULL, 1);
+    ck_assert_str_eq(activation.at[0].name, "");
+    assert_parses("64", NULL, 64);
+}
+END_TEST
+
+TEST(names_are_given_in_order)
+{
+    assert_parses("3", "poolcounter::admin", 3);
+    ck_assert_str_eq(activation.at[0].name, "poolcounter");
+    ck_assert_str_eq(activation.at[1].name, "");
+    ck_assert_str_eq(activation.at[2].name, "admin");
+    assert_parses("1", "", 1);
+    assert_parses("2", ":", 2);
+}
+END_TEST
+
+TEST(what_the_environment_cannot_mean_is_told)
+{
+    char names[400];
+    assert_refuses("x", "1", NULL, "LISTEN_PID: \"x\" is no process id");
+    assert_refuses("", "1", NULL, "LISTEN_PID: \"\" is no process id");
+    assert_refuses("4294967338", "1", NULL, "LISTEN_PID: \"4294967338\" is no process id");
+    assert_refuses("42", "-1", NULL, "LISTEN_FDS: \"-1\" is not a number from 0 to 64");
+    assert_refuses("42", "65", NULL, "LISTEN_FDS: \"65\" is not a number from 0 to 64");
+    assert_refuses("42", "1x", NULL, "LISTEN_FDS: \"1x\" is not a number from 0 to 64");
+    assert_refuses("42", "2", "a", "LISTEN_FDNAMES has 1 names, and LISTEN_FDS says 2 sockets");
+    assert_refuses("42", "1", "a:", "LISTEN_FDNAMES has 2 names, and LISTEN_FDS says 1 sockets");
+    memset(names, 'x', sizeof names);
+    names[256] = '\0';
+    assert_refuses("42", "1", names, "LISTEN_FDNAMES: a name is longer than 255 bytes");
+    names[255] = '\0';
+    assert_parses("1", names, 1);
+    ck_assert_str_eq(activation.at[0].name, names);
+}
+END_TEST
+
+/* --- Taking ---------------------------------------------------------------------------------- */
+
+static int kept = -1; /* what number 3 was: Check's own */
+
+/*
+ * Puts a descriptor at number 3, and says so in the environment. Nothing can be asserted from here
+ * to take_back.
+ */
+static void hand_over(int fd, const char *fds)
+{
+    char pid[32];
+    kept = fcntl(3, F_DUPFD, 10);
+    dup2(fd, 3);
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", fds, 1);
+    setenv("LISTEN_FDNAMES", "admin", 1);
+    /* NOLINTEND(concurrency-mt-unsafe) */
+}
+
+/* Puts back what was there, before anything is reported. */
+static void take_back(void)
+{
+    if (kept >= 0)
+        dup2(kept, 3);
+}
+
+TEST(what_is_taken_is_left_to_nobody_else)
+{
+    uint16_t port;
+    hand_over(tcp_socket(AF_INET, true, &port), "1");
+    bool taken = activation_take(&activation, reason);
+    size_t count = activation.count;
+    int flags = fcntl(3, F_GETFD);
+    activation_close(&activation);
+    int closed = fcntl(3, F_GETFD);
+    take_back();
+    ck_assert_msg(taken, "%s", reason);
+    ck_assert_uint_eq(count, 1);
+    ck_assert_str_eq(activation.at[0].name, "admin");
+    ck_assert_int_eq(flags, FD_CLOEXEC);
+    ck_assert_int_eq(closed, -1);
+    for (size_t i = 0; activation_variables[i]; i++)
+        ck_assert_ptr_null(getenv(activation_variables[i])); /* NOLINT(concurrency-mt-unsafe) */
+    ck_assert_uint_eq(activation.count, 0);
+    ck_assert(activation_take(&activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+}
+END_TEST
+
+TEST(what_was_taken_over_is_not_closed)
+{
+    uint16_t port;
+    hand_over(tcp_socket(AF_INET, true, &port), "1");
+    bool taken = activation_take(&activation, reason);
+    activation.at[0].fd = -1;
+    activation_close(&activation);
+    int flags = fcntl(3, F_GETFD);
+    take_back();
+    ck_assert(taken);
+    ck_assert_int_ne(flags, -1);
+}
+END_TEST
+
+TEST(a_descriptor_that_is_not_open_is_told)
+{
+    char expected[128];
+    hand_over(STDERR_FILENO, "1");
+    close(3);
+    bool taken = activation_take(&activation, reason);
+    take_back();
+    ck_assert(!taken);
+    snprintf(expected, sizeof expected, "descriptor 3, of 1 that LISTEN_FDS announces: %s",
+             strerrordesc_np(EBADF));
+    ck_assert_str_eq(reason, expected);
+}
+END_TEST
+
+TEST(a_listening_standard_input_is_the_text_protocols)
+{
+    uint16_t port;
+    struct settings settings;
+    int fd = tcp_socket(AF_INET, true, &port);
+    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    ck_assert_msg(activation_take(&activation, reason), "%s", reason);
+    ck_assert_uint_eq(activation.count, 1);
+    ck_assert_int_ge(activation.at[0].fd, 3);
+    ck_assert_int_eq(activation.at[0].number, 0);
+    ck_assert_int_eq(fcntl(activation.at[0].fd, F_GETFD), FD_CLOEXEC);
+    make_settings(&settings);
+    assert_use(&settings, activation.at[0].fd, activation.at[0].name, TEXT, false, false);
+    char c;
+    ck_assert_int_eq(read(STDIN_FILENO, &c, 1), 0); /* /dev/null is there now */
+    settings_free(&settings);
+}
+END_TEST
+
+TEST(any_other_standard_input_is_left)
+{
+    uint16_t port;
+    int fd = tcp_socket(AF_INET, false, &port);
+    ck_assert_int_eq(dup2(fd, STDIN_FILENO), STDIN_FILENO);
+    ck_assert(activation_take(&activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+    close(STDIN_FILENO);
+    ck_assert(activation_take(&activation, reason));
+    ck_assert_uint_eq(activation.count, 0);
+}
+END_TEST
+
+/* --- What a socket is for -------------------------------------------------------------------- */
+
+TEST(a_name_says_what_a_socket_is_for)
+{
+    uint16_t port;
+    struct settings settings;
+    make_settings(&settings);
+    int fd = tcp_socket(AF_INET, true, &port);
+    assert_use(&settings, fd, "poolcounter", TEXT, false, false);
+    assert_use(&settings, fd, "poolcounter-tls", TEXT, true, false);
+    assert_use(&settings, fd, "counter", BINARY, false, false);
+    assert_use(&settings, fd, "counter-tls", BINARY, true, false);
+    assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, false);
+    /* Over its port, too. */
+    settings.counter.port = port;
+    assert_use(&settings, fd, "poolcounter", TEXT, false, false);
+    settings_free(&settings);
+}
+END_TEST
+
+TEST(without_a_name_of_ours_its_port_does)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    struct settings settings;
+    for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+        uint16_t port;
+        int fd = tcp_socket(families[i], true, &port);
+        if (fd < 0)
+            continue; /* this machine has no IPv6 */
+        make_settings(&settings);
+        settings.poolcounter.port = port;
+        assert_use(&settings, fd, "counterd.socket", TEXT, false, false);
+        assert_use(&settings, fd, "", TEXT, false, false);
+        settings.poolcounter.port = 1;
+        settings.poolcounter.tls_port = port;
+        assert_use(&settings, fd, "", TEXT, true, false);
+        settings.poolcounter.tls_port = 0;
+        settings.counter.port = port;
+        assert_use(&settings, fd, "counter-", BINARY, false, false);
+        settings.counter.port = 0;
+        settings.counter.tls_port = port;
+        assert_use(&settings, fd, "poolcounter2", BINARY, true, false);
+        settings.counter.tls_port = 0;
+        settings.admin_port = port;
+        assert_use(&settings, fd, "unknown", ACTIVATION_ADMIN, false, false);
+        close(fd);
+        settings_free(&settings);
+    }
+}
+END_TEST
+
+TEST(or_its_path)
+{
+    struct settings settings;
+    char path[] = "/tmp/activation_test.XXXXXX", abstract[64], socket_path[64];
+    ck_assert_ptr_nonnull(mkdtemp(path));
+    snprintf(socket_path, sizeof socket_path, "%s/s", path);
+    snprintf(abstract, sizeof abstract, "@activation_test %ld", (long)getpid());
+    int fd = unix_socket(socket_path), abstract_fd = unix_socket(abstract);
+    make_settings(&settings);
+    assign(&settings, "poolcounter.socket", socket_path);
+    assign(&settings, "counter.socket", abstract);
+    assert_use(&settings, fd, "", TEXT, false, true);
+    assert_use(&settings, abstract_fd, "", BINARY, false, true);
+    assert_use(&settings, fd, "counter", BINARY, false, true);
+    assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, true);
+    settings.counter.plain = false; /* which is about TCP */
+    assert_use(&settings, fd, "counter", BINARY, false, true);
+    assert_no_use(&settings, fd, "poolcounter-tls",
+                  "descriptor 5 (\"poolcounter-tls\") is a unix socket, where TLS is not served; "
+                  "name it poolcounter");
+    assign(&settings, "counter.socket", abstract + 1);
+    char expected[ACTIVATION_REASON_SIZE];
+    snprintf(expected, sizeof expected,
+             "descriptor 5 listens on unix socket %s, which is nothing of the settings, and has no "
+             "name of ours; name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
+             abstract);
+    assert_no_use(&settings, abstract_fd, "", expected);
+    unlink(socket_path);
+    rmdir(path);
+    settings_free(&settings);
+}
+END_TEST
+
+TEST(what_has_no_use_is_told)
+{
+    uint16_t port;
+    struct settings settings;
+    char expected[ACTIVATION_REASON_SIZE];
+    make_settings(&settings);
+    int fd = tcp_socket(AF_INET, true, &port);
+    snprintf(
+        expected, sizeof expected,
+        "descriptor 5 (\"web\") listens on 127.0.0.1:%u, which is nothing of the settings, and "
+        "has no name of ours; name it poolcounter, poolcounter-tls, counter, counter-tls or "
+        "admin",
+        port);
+    assert_no_use(&settings, fd, "web", expected);
+    assert_no_use(&settings, tcp_socket(AF_INET, false, &port), "counter",
+                  "descriptor 5 (\"counter\") is no listening stream socket");
+    assert_no_use(&settings, open("/dev/null", O_RDONLY), "",
+                  "descriptor 5 is no listening stream socket");
+    assert_no_use(&settings, socket(AF_INET, SOCK_DGRAM, 0), "",
+                  "descriptor 5 is no listening stream socket");
+    settings_free(&settings);
+}
+END_TEST
+
+TEST(what_the_settings_exclude_is_told)
+{
+    uint16_t port;
+    struct settings settings;
+    settings_init(&settings);
+    int fd = tcp_socket(AF_INET, true, &port);
+    assert_no_use(&settings, fd, "counter",
+                  "descriptor 5 (\"counter\") is for a protocol that is not served; set "
+                  "counter.enable to true, or leave the socket out");
+    assert_no_use(&settings, fd, "poolcounter-tls",
+                  "descriptor 5 (\"poolcounter-tls\") is for TLS, and there is no certificate; set "
+                  "tls.cert");
+    settings.poolcounter.plain = false;
+    assert_no_use(&settings, fd, "poolcounter",
+                  "descriptor 5 (\"poolcounter\") is not for TLS, and poolcounter.plain is false; "
+                  "name it poolcounter-tls, or leave the socket out");
+}
+END_TEST
+
+int main(void)
+{
+    const struct unit_test tests[] = {
+        UNIT(nothing_is_handed_over_without_both_variables),
+        UNIT(what_is_meant_for_another_process_is_left),
+        UNIT(descriptors_are_those_from_3_on),
+        UNIT(names_are_given_in_order),
+        UNIT(what_the_environment_cannot_mean_is_told),
+        UNIT(what_is_taken_is_left_to_nobody_else),
+        UNIT(what_was_taken_over_is_not_closed),
+        UNIT(a_descriptor_that_is_not_open_is_told),
+        UNIT(a_listening_standard_input_is_the_text_protocols),
+        UNIT(any_other_standard_input_is_left),
+        UNIT(a_name_says_what_a_socket_is_for),
+        UNIT(without_a_name_of_ours_its_port_does),
+        UNIT(or_its_path),
+        UNIT(what_has_no_use_is_told),
+        UNIT(what_the_settings_exclude_is_told),
+    };
+    return unit_run("daemon/activation", tests, ARRAY_SIZE(tests));
+}

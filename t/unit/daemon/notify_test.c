@@ -1,0 +1,156 @@
+/*
+ * notify_test.c - what a service manager hears: the test is the manager, with a datagram socket.
+ * Each test has a process of its own, and so an environment.
+ */
+#include "config.h"
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "daemon/notify.h"
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
+
+/* Makes a manager and says where it is. */
+static int make_manager(void)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    char name[64];
+    int len = snprintf(name, sizeof name, "@notify_test %ld", (long)getpid());
+    memcpy(sa.sun_path + 1, name + 1, (size_t)len - 1);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&sa,
+                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len)),
+                     0);
+    setenv("NOTIFY_SOCKET", name, 1);
+    return fd;
+}
+
+/* What it has been told, or "" if nothing: a datagram is there when it was sent. */
+static const char *heard(int manager)
+{
+    static char text[4096];
+    ssize_t got = recv(manager, text, sizeof text - 1, 0);
+    ck_assert(got >= 0 || errno == EAGAIN);
+    text[got < 0 ? 0 : got] = '\0';
+    return text;
+}
+
+TEST(without_a_manager_nothing_happens)
+{
+    unsetenv("NOTIFY_SOCKET");
+    unsetenv("WATCHDOG_USEC");
+    notify_ready("x");
+    notify_reloading();
+    notify_stopping();
+    notify_alive();
+    ck_assert_int_eq(notify_alive_interval_ns(), 0);
+}
+END_TEST
+
+TEST(the_variables_are_listed)
+{
+    ck_assert_str_eq(notify_variables[0], "NOTIFY_SOCKET");
+    ck_assert_str_eq(notify_variables[1], "WATCHDOG_USEC");
+    ck_assert_str_eq(notify_variables[2], "WATCHDOG_PID");
+    ck_assert_ptr_null(notify_variables[3]);
+}
+END_TEST
+
+#ifdef HAVE_SYSTEMD
+
+TEST(a_manager_hears_how_we_are)
+{
+    int manager = make_manager();
+    notify_ready("serving all, in 2 threads");
+    ck_assert_str_eq(heard(manager), "READY=1\nSTATUS=serving all, in 2 threads");
+    notify_stopping();
+    ck_assert_str_eq(heard(manager), "STOPPING=1\nSTATUS=ending");
+    notify_alive();
+    ck_assert_str_eq(heard(manager), "WATCHDOG=1");
+    ck_assert_str_eq(heard(manager), "");
+}
+END_TEST
+
+TEST(a_reload_has_its_time)
+{
+    int manager = make_manager();
+    long long us, before = clock_mono_ns() / 1000;
+    notify_reloading();
+    long long after = clock_mono_ns() / 1000;
+    ck_assert_int_eq(
+        sscanf(heard(manager), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading", &us), 1);
+    ck_assert(before <= us && us <= after);
+}
+END_TEST
+
+TEST(a_manager_that_has_gone_is_no_reason_to_end)
+{
+    close(make_manager());
+    notify_ready("x");
+    notify_alive();
+}
+END_TEST
+
+TEST(life_is_shown_three_times_as_often_as_needed)
+{
+    char pid[32];
+    setenv("WATCHDOG_USEC", "30000000", 1);
+    ck_assert_int_eq(notify_alive_interval_ns(), 10 * NS_PER_S);
+    snprintf(pid, sizeof pid, "%ld", (long)getpid());
+    setenv("WATCHDOG_PID", pid, 1);
+    ck_assert_int_eq(notify_alive_interval_ns(), 10 * NS_PER_S);
+    setenv("WATCHDOG_PID", "1", 1); /* it watches another */
+    ck_assert_int_eq(notify_alive_interval_ns(), 0);
+    unsetenv("WATCHDOG_PID");
+    static const char *const wrong[] = {"", "0", "-5", "soon"};
+    for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+        setenv("WATCHDOG_USEC", wrong[i], 1);
+        ck_assert_int_eq(notify_alive_interval_ns(), 0);
+    }
+}
+END_TEST
+
+#else
+
+TEST(built_without_it_no_manager_hears_a_thing)
+{
+    int manager = make_manager();
+    setenv("WATCHDOG_USEC", "30000000", 1);
+    notify_ready("x");
+    notify_reloading();
+    notify_stopping();
+    notify_alive();
+    ck_assert_str_eq(heard(manager), "");
+    ck_assert_int_eq(notify_alive_interval_ns(), 0);
+}
+END_TEST
+
+#endif
+
+/* NOLINTEND(concurrency-mt-unsafe) */
+
+int main(void)
+{
+    const struct unit_test tests[] = {
+        UNIT(without_a_manager_nothing_happens),
+        UNIT(the_variables_are_listed),
+#ifdef HAVE_SYSTEMD
+        UNIT(a_manager_hears_how_we_are),
+        UNIT(a_reload_has_its_time),
+        UNIT(a_manager_that_has_gone_is_no_reason_to_end),
+        UNIT(life_is_shown_three_times_as_often_as_needed),
+#else
+        UNIT(built_without_it_no_manager_hears_a_thing),
+#endif
+    };
+    return unit_run("daemon/notify", tests, ARRAY_SIZE(tests));
+}
