@@ -15,3 +15,16 @@ install-data-hook:
 
 uninstall-hook:
 	@if cmp -s "$(sample_conf)" "$(machine_conf)"; then rm -f "$(machine_conf)"; fi
+
+# The units name the daemon where this build installs it.
+EXTRA_DIST += conf/systemd/counterd.service conf/systemd/counterd.socket conf/sysusers/counterd.conf
+if INSTALL_UNITS
+nodist_systemdsystemunit_DATA = counterd.service conf/systemd/counterd.socket
+CLEANFILES += counterd.service
+counterd.service: conf/systemd/counterd.service Makefile
+	$(AM_V_GEN)sed 's|/usr/sbin/counterd|$(sbindir)/counterd|' \
+	    $(srcdir)/conf/systemd/counterd.service >$@
+endif
+if INSTALL_SYSUSERS
+nodist_sysusers_DATA = conf/sysusers/counterd.conf
+endif

@@ -10,6 +10,7 @@ system_tests = \
 	t/system/test_clients.py \
 	t/system/test_admin.py \
 	t/system/test_storm.py \
+	t/system/test_units.py \
 	t/system/test_vanished.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
