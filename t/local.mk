@@ -22,8 +22,10 @@ include t/unit/net/local.mk
 include t/unit/admin/local.mk
 include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
+include t/unit/cli/local.mk
 include t/scenario/local.mk
 include t/system/local.mk
+include t/system/cli.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
 # package.

@@ -1,0 +1,348 @@
+/*
+ * batch.c - `counterctl batch`: commands of the binary protocol from standard input, over one
+ * connection, which holds what they acquire. Each line is answered by one line at once.
+ *
+ * Lines are split at blanks. A name's own blanks, controls and backslashes are written as names are
+ * printed (text.h). The connection is watched while we wait for input: when it is lost, so is all
+ * that was held.
+ */
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "cli/print.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The longest line: a name of which every byte is escaped, and the rest. */
+#define LINE_MAX_LEN ((size_t)4 * CTR_NAME_MAX + 256)
+#define READ_SIZE    65536
+#define WORDS_MAX    4
+
+struct batch {
+    const struct options *options;
+    struct client client;
+    struct text input; /* what was read and not yet executed */
+    size_t number;     /* of the line */
+    bool is_skipping;  /* the rest of a line that is too long */
+    bool any_no, any_error;
+};
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+/* Answers that the line is wrong, as printf. */
+static void answer_error(struct batch *batch, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void answer_error(struct batch *batch, const char *format, ...)
+{
+    struct text why = {0};
+    char *text;
+    va_list values;
+    va_start(values, format);
+    int len = vasprintf(&text, format, values);
+    va_end(values);
+    if (len < 0)
+        out_of_memory();
+    text_add_shown(&why, text);
+    free(text);
+    batch->any_error = true;
+    if (batch->options->json) {
+        json_t *object = json_new();
+        json_put(object, "ok", json_false());
+        json_put(object, "status", json_string("error"));
+        json_put(object, "line", json_integer((json_int_t)batch->number));
+        json_put(object, "message", json_string(text_str(&why)));
+        json_line(object, stdout);
+    } else {
+        printf("error line %zu: %s\n", batch->number, text_str(&why));
+    }
+    text_free(&why);
+}
+
+/* The statistics of a reply: into an object, or without one as NAME=VALUE. */
+static void answer_stats(json_t *object, struct bytes body)
+{
+    struct bytes name, value;
+    json_t *stats = object ? json_new() : NULL;
+    while (ctr_reply_stat(&body, &name, &value)) {
+        struct text key = {0}, text = {0};
+        text_add_name(&key, name);
+        text_add_name(&text, value);
+        if (stats)
+            json_put(stats, text_str(&key), json_string(text_str(&text)));
+        else
+            printf(" %s=%s", text_str(&key), text_str(&text));
+        text_free(&key);
+        text_free(&text);
+    }
+    if (stats)
+        json_put(object, "stats", stats);
+}
+
+/* Answers in JSON with what the server answered. */
+static void answer_json(const char *word, const struct ctr_request *request,
+                        const struct ctr_reply *reply)
+{
+    uint32_t units;
+    bool is_ok = reply->status == CTR_STATUS_SUCCESS;
+    json_t *object = json_new();
+    json_put(object, "ok", json_boolean(is_ok));
+    json_put(object, "command", json_string(word));
+    json_put(object, "status", json_string(ask_status_word(reply->status)));
+    if (request->name.len > 0)
+        json_set_name(object, request->name);
+    if (ctr_reply_number(reply, &units))
+        json_put(object, "units", json_integer(units));
+    if (is_ok && request->opcode == CTR_STATS)
+        answer_stats(object, reply->body);
+    json_line(object, stdout);
+}
+
+/* Answers with what the server answered. */
+static void answer(struct batch *batch, const char *word, const struct ctr_request *request,
+                   const struct ctr_reply *reply)
+{
+    uint32_t units;
+    bool is_ok = reply->status == CTR_STATUS_SUCCESS;
+    const char *why = ctr_status_text(reply->status);
+    batch->any_no |= !is_ok;
+    if (batch->options->json) {
+        answer_json(word, request, reply);
+        return;
+    }
+    fputs(is_ok ? "ok" : "no ", stdout);
+    if (!is_ok)
+        fputs(*why ? why : "unknown status", stdout);
+    else if (ctr_reply_number(reply, &units))
+        printf(" %u", units);
+    else if (request->opcode == CTR_STATS)
+        answer_stats(NULL, reply->body);
+    putchar('\n');
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+/* A command of a batch, and which of its words are what. */
+struct batch_command {
+    const char *word;
+    uint8_t opcode;
+    size_t arguments;
+    const char *usage;
+};
+
+static const struct batch_command batch_commands[] = {
+    {"acquire", CTR_ACQUIRE, 3, "acquire NAME UNITS MAX"},
+    {"release", CTR_RELEASE, 2, "release NAME UNITS"},
+    {"get", CTR_GET, 1, "get NAME"},
+    {"stats", CTR_STATS, 0, "stats"},
+    {"noop", CTR_NOOP, 0, "noop"},
+};
+
+static const struct batch_command *find_command(struct bytes word)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(batch_commands); i++)
+        if (strlen(batch_commands[i].word) == word.len &&
+            memcmp(batch_commands[i].word, word.data, word.len) == 0)
+            return &batch_commands[i];
+    return NULL;
+}
+
+/* Splits a line at blanks. Returns how many words it has; only WORDS_MAX + 1 are kept. */
+static size_t split(struct bytes line, struct bytes *words)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < line.len;) {
+        if (line.data[i] == ' ' || line.data[i] == '\t') {
+            i++;
+            continue;
+        }
+        size_t start = i;
+        while (i < line.len && line.data[i] != ' ' && line.data[i] != '\t')
+            i++;
+        if (count <= WORDS_MAX)
+            words[count] = (struct bytes){.data = line.data + start, .len = i - start};
+        count++;
+    }
+    return count;
+}
+
+static bool word_number(struct bytes word, uint32_t least, uint32_t *number_r)
+{
+    char text[16];
+    if (word.len >= sizeof text)
+        return false;
+    memcpy(text, word.data, word.len);
+    text[word.len] = '\0';
+    return parse_number(text, least, UINT32_MAX, number_r);
+}
+
+/* Makes the request of a line's words. False: it is wrong, and that is answered. */
+static bool make_request(struct batch *batch, const struct batch_command *command,
+                         const struct bytes *words, struct text *name, struct ctr_request *request)
+{
+    struct text reason = {0};
+    *request = (struct ctr_request){.opcode = command->opcode};
+    if (command->arguments > 0 &&
+        !parse_name((const char *)words[1].data, words[1].len, true, name, &reason)) {
+        answer_error(batch, "the name is wrong: %s", text_str(&reason));
+        text_free(&reason);
+        return false;
+    }
+    request->name = command->arguments > 0 ? text_bytes(name) : (struct bytes){0};
+    uint32_t least = command->opcode == CTR_ACQUIRE ? 1 : 0;
+    if (command->arguments > 1 && !word_number(words[2], least, &request->units)) {
+        answer_error(batch, "UNITS is not a whole number from %u to %u", least, UINT32_MAX);
+        return false;
+    }
+    if (command->arguments > 2 && !word_number(words[3], request->units, &request->maximum)) {
+        answer_error(batch, "MAX is not a whole number from UNITS to %u", UINT32_MAX);
+        return false;
+    }
+    return true;
+}
+
+static enum status ask(struct batch *batch, const struct batch_command *command,
+                       const struct ctr_request *request)
+{
+    struct ctr_reply reply;
+    enum status status = ask_binary(&batch->client, request, &reply);
+    if (status == STATUS_OK)
+        answer(batch, command->word, request, &reply);
+    return status;
+}
+
+/* Executes one line. Anything but STATUS_OK ends the batch. */
+static enum status execute(struct batch *batch, struct bytes line)
+{
+    struct bytes words[WORDS_MAX + 1];
+    batch->number++;
+    if (line.len > 0 && line.data[line.len - 1] == '\r')
+        line.len--;
+    size_t count = split(line, words);
+    if (count == 0 || words[0].data[0] == '#')
+        return STATUS_OK;
+    const struct batch_command *command = find_command(words[0]);
+    enum status status = STATUS_OK;
+    if (!command) {
+        struct text shown = {0};
+        text_add_name(&shown, (struct bytes){.data = words[0].data,
+                                             .len = words[0].len < 100 ? words[0].len : 100});
+        answer_error(batch,
+                     "there is no command \"%s\" here; acquire, release, get, stats and "
+                     "noop are",
+                     text_str(&shown));
+        text_free(&shown);
+    } else if (count != command->arguments + 1) {
+        answer_error(batch, "not of the form \"%s\"", command->usage);
+    } else {
+        struct text name = {0};
+        struct ctr_request request;
+        if (make_request(batch, command, words, &name, &request))
+            status = ask(batch, command, &request);
+        text_free(&name);
+    }
+    return print_end(status);
+}
+
+/* Executes the whole lines that were read; at the end of the input, what is left, too. */
+static enum status execute_lines(struct batch *batch, bool is_end)
+{
+    size_t at = 0;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && at < batch->input.len) {
+        const uint8_t *line = (const uint8_t *)batch->input.data + at;
+        const uint8_t *end = memchr(line, '\n', batch->input.len - at);
+        size_t len = end ? (size_t)(end - line) : batch->input.len - at;
+        if (!end && !is_end && len <= LINE_MAX_LEN && !batch->is_skipping)
+            break;
+        at += len + (end ? 1 : 0);
+        if (!batch->is_skipping && len > LINE_MAX_LEN) {
+            batch->number++;
+            answer_error(batch, "it is longer than %zu bytes", LINE_MAX_LEN);
+            status = print_end(STATUS_OK);
+        } else if (!batch->is_skipping) {
+            status = execute(batch, (struct bytes){.data = line, .len = len});
+        }
+        /* Without its end, what follows is still of the same line. */
+        batch->is_skipping = !end && (batch->is_skipping || len > LINE_MAX_LEN);
+    }
+    memmove(batch->input.data, batch->input.data + at, batch->input.len - at);
+    batch->input.len -= at;
+    return status;
+}
+
+/* ---- input ------------------------------------------------------------------------------- */
+
+/* Reads once. STATUS_OK: *is_end_r says whether there is no more. */
+static enum status read_input(struct batch *batch, bool *is_end_r)
+{
+    static char data[READ_SIZE];
+    ssize_t n = read(STDIN_FILENO, data, sizeof data);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return STATUS_OK;
+    if (n < 0) {
+        complain("can't read standard input: %s", strerrordesc_np(errno));
+        return STATUS_OUTPUT;
+    }
+    *is_end_r = n == 0;
+    text_add(&batch->input, data, (size_t)n);
+    return STATUS_OK;
+}
+
+/* What has come from the server unasked: the end of the connection, mostly (said). */
+static enum status look_at_server(struct batch *batch)
+{
+    enum client_end end = client_fill(&batch->client, 0);
+    if (end == CLIENT_CLOSED) {
+        complain("%s: %s: what it held is free", batch->client.where, batch->client.reason);
+        return STATUS_LOST;
+    }
+    if (end == CLIENT_OK) {
+        complain("%s: an answer has come that was not asked for", batch->client.where);
+        return STATUS_PROTOCOL;
+    }
+    return STATUS_OK; /* something of TLS's own */
+}
+
+/* Waits for input; meanwhile the connection may be lost. */
+static enum status wait_input(struct batch *batch)
+{
+    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = batch->client.fd, .events = POLLIN}};
+    enum status status = STATUS_OK;
+    do {
+        while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+            CHECK(errno == EINTR);
+        if (fds[1].revents)
+            status = look_at_server(batch);
+    } while (status == STATUS_OK && !fds[0].revents);
+    return status;
+}
+
+static enum status execute_input(struct batch *batch)
+{
+    bool is_end = false;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && !is_end) {
+        status = wait_input(batch);
+        if (status == STATUS_OK)
+            status = read_input(batch, &is_end);
+        if (status == STATUS_OK)
+            status = execute_lines(batch, is_end);
+    }
+    return status;
+}
+
+int do_batch(struct invocation *invocation)
+{
+    struct batch batch = {.options = &invocation->options};
+    enum status status = ask_open(&batch.client, &invocation->options, PORT_BINARY, -1);
+    if (status == STATUS_OK)
+        status = execute_input(&batch);
+    client_finish(&batch.client);
+    text_free(&batch.input);
+    if (status != STATUS_OK)
+        return (int)status;
+    return batch.any_error ? STATUS_USAGE : batch.any_no ? STATUS_NO : STATUS_OK;
+}

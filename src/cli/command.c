@@ -1,0 +1,234 @@
+/*
+ * command.c - the table of commands, help and suggestions (command.h).
+ */
+#include "cli/command.h"
+
+#include "cli/print.h"
+
+#include <string.h>
+
+/* --- The table ------------------------------------------------------------------------------- */
+
+#define HELP OPTION_BIT(OPTION_HELP)
+#define TIMEOUTS                                                                                   \
+    (OPTION_BIT(OPTION_SERVER) | OPTION_BIT(OPTION_CONNECT_TIMEOUT) |                              \
+     OPTION_BIT(OPTION_IO_TIMEOUT) | HELP)
+#define TO_SERVER                                                                                  \
+    (TIMEOUTS | OPTION_BIT(OPTION_TLS) | OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) |         \
+     OPTION_BIT(OPTION_KEY) | OPTION_BIT(OPTION_TLS_NAME) | OPTION_BIT(OPTION_INSECURE))
+#define TO_ADMIN  (TIMEOUTS | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_JSON))
+#define WITH_NAME OPTION_BIT(OPTION_ESCAPES)
+#define WITH_EXECUTE                                                                               \
+    (OPTION_BIT(OPTION_STRICT) | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_QUIET))
+
+static const struct command commands[] = {
+    {"run", "KEY -- COMMAND...", 1, 1, EXECUTE_MUST,
+     TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
+         OPTION_BIT(OPTION_TIMEOUT) | OPTION_BIT(OPTION_ANY),
+     do_run, "execute a command while holding a lock",
+     "Waits for a lock of the text protocol, executes COMMAND, gives the lock back, and\n"
+     "exits as COMMAND did. The lock is given back as work done when COMMAND exited with\n"
+     "0; else the connection is just closed, so that who waits with --any does the work.\n"
+     "A space in KEY is sent as %20, as MediaWiki does; controls are refused.\n"},
+    {"acquire", "NAME UNITS MAX [-- COMMAND...]", 3, 3, EXECUTE_MAY,
+     TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_FOR) | OPTION_BIT(OPTION_JSON),
+     do_acquire, "hold units of a name, of which at most MAX may be in use",
+     "Holds the units while COMMAND runs; without one, until standard input ends, a\n"
+     "signal comes, or --for is over (then standard input is not looked at). Nothing\n"
+     "waits: units that are not available now are an exit with 75.\n"},
+    {"release", "NAME UNITS", 2, 2, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON),
+     do_release, "give units of a name back",
+     "Units belong to the connection that acquired them, and this is a new one: it has\n"
+     "none to give back. Use batch to acquire and release over one connection.\n"},
+    {"get", "NAME", 1, 1, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON), do_get,
+     "print how many units of a name are in use", ""},
+    {"dump", "", 0, 0, EXECUTE_NEVER,
+     TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_SORT) |
+         OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_MIN) | OPTION_BIT(OPTION_LIMIT),
+     do_dump, "list all names with their units in use and their peak",
+     "Names are printed as they come, unless --sort wants to see all of them first.\n"},
+    {"stats", "", 0, 0, EXECUTE_NEVER,
+     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_TEXT), do_stats,
+     "print the statistics of both protocols",
+     "Asks both ports for theirs. An address with a port of its own, or unix:, is that\n"
+     "of the binary protocol, or with --text that of the text protocol.\n"},
+    {"noop", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_noop,
+     "ask for nothing: see whether the server answers, and how fast", ""},
+    {"batch", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_batch,
+     "execute commands of standard input over one connection",
+     "Each line is one of\n"
+     "    acquire NAME UNITS MAX\n"
+     "    release NAME UNITS\n"
+     "    get NAME\n"
+     "    stats\n"
+     "    noop\n"
+     "and answered by one: \"ok\" with a number where there is one, \"no\" with the\n"
+     "server's reason, or \"error\" with what is wrong with the line. In names \\xNN is a\n"
+     "byte, \\x20 a space, and \\\\ a backslash. Empty lines and those that begin with #\n"
+     "are ignored. All units go back at the end of the input.\n"},
+    {"top", "", 0, 0, EXECUTE_NEVER,
+     TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
+         OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),
+     do_top, "watch the server: rates, waits, and the most contended names",
+     "In full screen; the key h shows the others. --json needs --once.\n"},
+    {"contended", "", 0, 0, EXECUTE_NEVER,
+     TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT), do_contended,
+     "list the most contended names", ""},
+    {"holders", "NAME", 1, 1, EXECUTE_NEVER, TO_ADMIN | WITH_NAME, do_holders,
+     "list who holds units of a name, and who waits for one", ""},
+    {"connections", "", 0, 0, EXECUTE_NEVER,
+     TO_ADMIN | OPTION_BIT(OPTION_PROTOCOL) | OPTION_BIT(OPTION_LIMIT), do_connections,
+     "list connections", ""},
+    {"kill", "CONNECTION", 1, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_kill,
+     "close a connection, which frees what it holds",
+     "CONNECTION is such as holders and connections print it: 0.12.3.\n"},
+    {"config", "", 0, 0, EXECUTE_NEVER, TO_ADMIN, do_config, "print the server's options", ""},
+    {"reload", "", 0, 0, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_reload,
+     "have the server read its configuration again", ""},
+    {"loglevel", "[LEVEL]", 0, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE),
+     do_loglevel, "print what the server logs, or set it",
+     "LEVEL is error, warning, info or debug.\n"},
+    {"help", "[COMMAND]", 0, 1, EXECUTE_NEVER, HELP, do_help, "explain a command", ""},
+};
+
+const struct command *command_at(size_t index)
+{
+    return index < ARRAY_SIZE(commands) ? &commands[index] : NULL;
+}
+
+const struct command *command_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+/* --- The nearest word ------------------------------------------------------------------------ */
+
+/* Longer words are not compared: no name of ours is so long. */
+#define WORD_MAX 31
+
+static size_t least_of(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* How many letters must be put in, left out, changed, or swapped with the next. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t rows[3][WORD_MAX + 1];
+    size_t a_len = strlen(a), b_len = strlen(b);
+    CHECK(a_len <= WORD_MAX && b_len <= WORD_MAX);
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= b_len; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            now[j] = least_of(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = least_of(now[j], before[j - 2] + 1, now[j]);
+        }
+        size_t *free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[b_len];
+}
+
+const char *nearest_word(const char *word, const char *(*next)(size_t index))
+{
+    size_t len = strlen(word);
+    if (len == 0 || len > WORD_MAX)
+        return NULL;
+    const char *nearest = NULL, *at;
+    size_t best = len > 4 ? 3 : 2;
+    for (size_t i = 0; (at = next(i)); i++) {
+        size_t n = distance(word, at);
+        if (n < best) {
+            best = n;
+            nearest = at;
+        }
+    }
+    /* What is only begun, too. */
+    for (size_t i = 0; len >= 2 && !nearest && (at = next(i)); i++)
+        if (strncmp(at, word, len) == 0)
+            nearest = at;
+    return nearest;
+}
+
+static const char *command_name(size_t index)
+{
+    return index < ARRAY_SIZE(commands) ? commands[index].name : NULL;
+}
+
+const char *nearest_command(const char *word)
+{
+    return nearest_word(word, command_name);
+}
+
+/* --- Help ------------------------------------------------------------------------------------ */
+
+static void print_option(const struct option_row *row, FILE *to)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s", row->letter ? '-' : ' ',
+             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+             row->argument ? "=" : "", row->argument ? row->argument : "");
+    fprintf(to, "  %-26s  %s", left, row->help);
+    if (row->default_text)
+        fprintf(to, " (default: %s)", row->default_text);
+    fputc('\n', to);
+}
+
+static void print_options(uint64_t options, FILE *to)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (options & OPTION_BIT(i))
+            print_option(option_at(i), to);
+}
+
+static void print_command_help(const struct command *command, FILE *to)
+{
+    fprintf(to, "Usage: counterctl %s [OPTION]... %s\n\n", command->name, command->arguments);
+    fprintf(to, "To %s.\n", command->help);
+    if (*command->more)
+        fprintf(to, "\n%s", command->more);
+    fputs("\nOptions:\n", to);
+    print_options(command->options, to);
+}
+
+void print_help(const struct command *command, FILE *to)
+{
+    if (command) {
+        print_command_help(command, to);
+        return;
+    }
+    fputs("Usage: counterctl [OPTION]... COMMAND [OPTION]... [ARGUMENT]...\n\n"
+          "Locks, counters and administration of counterd.\n\nCommands:\n",
+          to);
+    for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+        fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
+    fputs("\nOptions of all that talk to a server:\n", to);
+    print_options(TO_SERVER | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_VERSION), to);
+    fputs("\n\"counterctl help COMMAND\" has the others, counterctl(1) all of it.\n", to);
+}
+
+int do_help(struct invocation *invocation)
+{
+    const struct command *command = NULL;
+    if (invocation->count > 0) {
+        command = command_named(invocation->arguments[0]);
+        if (!command) {
+            const char *nearest = nearest_command(invocation->arguments[0]);
+            complain("help: there is no such command; \"counterctl help\" lists them%s%s",
+                     nearest ? "; is this meant: " : "", nearest ? nearest : "");
+            return STATUS_USAGE;
+        }
+    }
+    print_help(command, stdout);
+    return STATUS_OK;
+}

@@ -1,0 +1,258 @@
+/*
+ * command_line.c - understanding the command line. Part of command.h.
+ *
+ * Options are taken wherever they stand, and looked at with the command in mind when all are read.
+ * "--" ends them; behind the command's arguments it begins the command that is to be executed.
+ */
+#include "cli/command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How much of a wrong argument a message shows. */
+#define SHOWN_MAX 100
+
+struct parser {
+    struct invocation *invocation;
+    char **words;  /* what is left of argv; ended by NULL */
+    uint64_t seen; /* options that were given */
+    FILE *err;
+};
+
+/* At most `max` bytes for a message: what a terminal would take for itself is escaped. */
+static const char *shown_up_to(const char *argument, size_t max)
+{
+    static struct text text;
+    struct text cut = {0};
+    text_add(&cut, argument, strnlen(argument, max));
+    text_clear(&text);
+    text_add_shown(&text, text_str(&cut));
+    text_free(&cut);
+    return text_str(&text);
+}
+
+static const char *shown(const char *argument)
+{
+    return shown_up_to(argument, SHOWN_MAX);
+}
+
+static const char *option_name(size_t index)
+{
+    return index < OPTION_COUNT ? option_at(index)->name : NULL;
+}
+
+/* --- Options --------------------------------------------------------------------------------- */
+
+static bool complain_unknown_option(const struct parser *p, const char *name, size_t len)
+{
+    char word[64];
+    snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), name);
+    if (strcmp(word, "token") == 0) {
+        fputs("counterctl: there is no --token: everybody on this machine could read it in the "
+              "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
+              p->err);
+        return false;
+    }
+    const char *nearest = nearest_word(word, option_name);
+    fprintf(p->err, "counterctl: there is no option --%s", shown(word));
+    if (nearest)
+        fprintf(p->err, "; is --%s meant?\n", nearest);
+    else
+        fputs("; \"counterctl help COMMAND\" lists those of a command\n", p->err);
+    return false;
+}
+
+/* Sets an option; `as_given` is how the user wrote it. */
+static bool set(struct parser *p, const struct option_row *row, const char *as_given,
+                const char *value)
+{
+    char reason[OPTION_REASON_SIZE];
+    p->seen |= OPTION_BIT(option_index(row));
+    if (option_set(&p->invocation->options, row, value, reason))
+        return true;
+    fprintf(p->err, "counterctl: %s: %s\n", as_given, shown_up_to(reason, sizeof reason));
+    return false;
+}
+
+/* The value that follows an option as the next word; NULL (and said so) where none does. */
+static const char *next_value(struct parser *p, const struct option_row *row, const char *as_given)
+{
+    const char *value = *p->words;
+    if (!value) {
+        fprintf(p->err, "counterctl: %s needs a value: %s\n", as_given, row->argument);
+        return NULL;
+    }
+    p->words++;
+    return value;
+}
+
+/* --name, --name=value, --name value */
+static bool long_option(struct parser *p, const char *word)
+{
+    size_t len = strcspn(word, "=");
+    const struct option_row *row = option_named(word, len);
+    if (!row)
+        return complain_unknown_option(p, word, len);
+    char as_given[32];
+    snprintf(as_given, sizeof as_given, "--%s", row->name);
+    const char *value = word[len] == '=' ? word + len + 1 : NULL;
+    if (!row->argument && value) {
+        fprintf(p->err, "counterctl: %s takes no value\n", as_given);
+        return false;
+    }
+    if (row->argument && !value && !(value = next_value(p, row, as_given)))
+        return false;
+    return set(p, row, as_given, value);
+}
+
+/* -x, -xyz, -x value, -xvalue */
+static bool short_options(struct parser *p, const char *letters)
+{
+    for (; *letters; letters++) {
+        const struct option_row *row = option_lettered(*letters);
+        char as_given[] = {'-', *letters, '\0'};
+        if (!row) {
+            fprintf(p->err,
+                    "counterctl: there is no option %s; \"counterctl help COMMAND\" lists "
+                    "those of a command\n",
+                    shown(as_given));
+            return false;
+        }
+        if (!row->argument) {
+            if (!set(p, row, as_given, NULL))
+                return false;
+            continue;
+        }
+        const char *value = letters[1] ? letters + 1 : next_value(p, row, as_given);
+        return value && set(p, row, as_given, value);
+    }
+    return true;
+}
+
+/* --- Words ----------------------------------------------------------------------------------- */
+
+/* The first word that is no option is the command, the others are its arguments. */
+static bool take_word(struct parser *p, char *word)
+{
+    struct invocation *invocation = p->invocation;
+    if (invocation->command) {
+        invocation->arguments[invocation->count++] = word;
+        return true;
+    }
+    invocation->command = command_named(word);
+    if (invocation->command)
+        return true;
+    const char *nearest = nearest_command(word);
+    fprintf(p->err, "counterctl: there is no command \"%s\"", shown(word));
+    if (nearest)
+        fprintf(p->err, "; is %s meant?\n", nearest);
+    else
+        fputs("; \"counterctl help\" lists them\n", p->err);
+    return false;
+}
+
+/* After "--": what is to be executed, or arguments that may begin with a dash. */
+static bool take_rest(struct parser *p)
+{
+    struct invocation *invocation = p->invocation;
+    if (invocation->command && invocation->command->execute != EXECUTE_NEVER) {
+        invocation->execute = p->words;
+        return true;
+    }
+    while (*p->words)
+        if (!take_word(p, *p->words++))
+            return false;
+    return true;
+}
+
+static bool read_words(struct parser *p)
+{
+    while (*p->words) {
+        char *word = *p->words++;
+        if (strcmp(word, "--") == 0)
+            return take_rest(p);
+        bool good;
+        if (strncmp(word, "--", 2) == 0)
+            good = long_option(p, word + 2);
+        else if (word[0] == '-' && word[1])
+            good = short_options(p, word + 1);
+        else
+            good = take_word(p, word);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+/* --- All together ---------------------------------------------------------------------------- */
+
+static bool check_arguments(const struct parser *p)
+{
+    const struct invocation *invocation = p->invocation;
+    const struct command *command = invocation->command;
+    const char *wrong = NULL;
+    if (invocation->count < command->least)
+        wrong = "an argument is missing";
+    else if (invocation->count > command->most)
+        wrong = command->execute == EXECUTE_NEVER
+                    ? "there are too many arguments"
+                    : "there are too many arguments before \"--\", behind which COMMAND stands";
+    else if (command->execute == EXECUTE_MUST && !invocation->execute)
+        wrong = "\"--\" and COMMAND are missing";
+    else if (invocation->execute && !invocation->execute[0])
+        wrong = "no COMMAND follows \"--\"";
+    if (!wrong)
+        return true;
+    fprintf(p->err, "counterctl: %s: %s: counterctl %s [OPTION]...%s%s\n", command->name, wrong,
+            command->name, *command->arguments ? " " : "", command->arguments);
+    return false;
+}
+
+static bool check_options(const struct parser *p)
+{
+    const struct command *command = p->invocation->command;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        if (p->seen & OPTION_BIT(i) & ~command->options) {
+            fprintf(p->err, "counterctl: %s takes no --%s\n", command->name, option_at(i)->name);
+            return false;
+        }
+    }
+    const struct options *options = &p->invocation->options;
+    uint64_t of_tls = OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) | OPTION_BIT(OPTION_KEY) |
+                      OPTION_BIT(OPTION_TLS_NAME) | OPTION_BIT(OPTION_INSECURE);
+    const char *wrong = NULL;
+    if ((p->seen & of_tls) && !options->tls)
+        wrong = "--ca, --cert, --key, --tls-name and --insecure need --tls";
+    else if (options->key && !options->cert)
+        wrong = "--key needs --cert";
+    else if (options->insecure && (options->ca || options->tls_name))
+        wrong = "--insecure verifies nothing: leave it out, or --ca and --tls-name";
+    if (wrong)
+        fprintf(p->err, "counterctl: %s\n", wrong);
+    return !wrong;
+}
+
+bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, FILE *err)
+{
+    *invocation_r = (struct invocation){0};
+    options_init(&invocation_r->options);
+    invocation_r->arguments = calloc((size_t)argc + 1, sizeof *invocation_r->arguments);
+    if (!invocation_r->arguments)
+        out_of_memory();
+    struct parser p = {.invocation = invocation_r, .words = argv + (argc > 0), .err = err};
+    if (!read_words(&p))
+        return false;
+    if (invocation_r->options.version || invocation_r->options.help)
+        return true;
+    if (!invocation_r->command) {
+        fputs("counterctl: no command is named; \"counterctl help\" lists them\n", err);
+        return false;
+    }
+    return check_options(&p) && check_arguments(&p);
+}
+
+void invocation_free(struct invocation *invocation)
+{
+    free(invocation->arguments);
+    *invocation = (struct invocation){0};
+}

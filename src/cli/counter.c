@@ -1,0 +1,338 @@
+/*
+ * counter.c - the single commands of the binary protocol: noop, get, acquire, release; and stats.
+ */
+#include "base/clock.h"
+#include "cli/ask.h"
+#include "cli/child.h"
+#include "cli/command.h"
+#include "cli/print.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- arguments --------------------------------------------------------------------------- */
+
+static bool read_units(const struct invocation *invocation, size_t which, uint32_t least,
+                       const char *what, uint32_t *units_r)
+{
+    const char *given = invocation->arguments[which];
+    if (parse_number(given, least, UINT32_MAX, units_r))
+        return true;
+    struct text shown = {0};
+    text_add_shown(&shown, given);
+    complain("%s: %s is \"%.*s\", and has to be a whole number from %u to %u",
+             invocation->command->name, what, 100, text_str(&shown), least, UINT32_MAX);
+    text_free(&shown);
+    return false;
+}
+
+/* Asks one thing over a connection of its own. STATUS_OK: the reply is valid until client_close. */
+static enum status ask_once(const struct invocation *invocation, struct client *client,
+                            const struct ctr_request *request, struct ctr_reply *reply_r)
+{
+    enum status status = ask_open(client, &invocation->options, PORT_BINARY, -1);
+    if (status == STATUS_OK)
+        status = ask_binary(client, request, reply_r);
+    return status;
+}
+
+static enum status complain_no_number(const struct client *client)
+{
+    complain("%s: the answer lacks its number", client->where);
+    return STATUS_PROTOCOL;
+}
+
+/* An object with the name, for an answer in JSON. */
+static json_t *name_object(const struct text *name)
+{
+    json_t *object = json_new();
+    json_set_name(object, text_bytes(name));
+    return object;
+}
+
+/* ---- noop, get, release ------------------------------------------------------------------ */
+
+int do_noop(struct invocation *invocation)
+{
+    struct ctr_request request = {.opcode = CTR_NOOP};
+    struct ctr_reply reply;
+    struct client client;
+    enum status status = ask_open(&client, &invocation->options, PORT_BINARY, -1);
+    int64_t asked_ns = clock_mono_ns();
+    if (status == STATUS_OK)
+        status = ask_binary(&client, &request, &reply);
+    double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
+    char text[NUMBER_TEXT];
+    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS) {
+        status = ask_refused(&client, "noop", &reply);
+    } else if (status == STATUS_OK && invocation->options.json) {
+        json_t *object = json_new();
+        json_put(object, "ok", json_true());
+        json_put(object, "seconds", json_real(seconds));
+        json_line(object, stdout);
+    } else if (status == STATUS_OK) {
+        printf("ok, %s\n", seconds_text(seconds, text));
+    }
+    client_close(&client);
+    return (int)status;
+}
+
+static enum status print_get(const struct invocation *invocation, const struct client *client,
+                             const struct text *name, const struct ctr_reply *reply)
+{
+    uint32_t in_use = 0;
+    bool is_found = reply->status == CTR_STATUS_SUCCESS;
+    if (is_found && !ctr_reply_number(reply, &in_use))
+        return complain_no_number(client);
+    if (invocation->options.json && (is_found || reply->status == CTR_STATUS_NOT_FOUND)) {
+        json_t *object = name_object(name);
+        json_put(object, "exists", json_boolean(is_found));
+        json_put(object, "in_use", json_integer(in_use));
+        json_line(object, stdout);
+        return is_found ? STATUS_OK : STATUS_NO;
+    }
+    if (!is_found)
+        return ask_refused(client, "get", reply);
+    printf("%u\n", in_use);
+    return STATUS_OK;
+}
+
+int do_get(struct invocation *invocation)
+{
+    struct text name = {0};
+    struct client client;
+    struct ctr_reply reply;
+    enum status status = STATUS_USAGE;
+    if (read_name(invocation, invocation->arguments[0], &name)) {
+        struct ctr_request request = {.opcode = CTR_GET, .name = text_bytes(&name)};
+        status = ask_once(invocation, &client, &request, &reply);
+        if (status == STATUS_OK)
+            status = print_get(invocation, &client, &name, &reply);
+        client_close(&client);
+    }
+    text_free(&name);
+    return (int)status;
+}
+
+static enum status print_release(const struct invocation *invocation, const struct client *client,
+                                 const struct text *name, const struct ctr_reply *reply)
+{
+    bool is_released = reply->status == CTR_STATUS_SUCCESS;
+    if (!is_released && !invocation->options.json)
+        return ask_refused(client, "release", reply);
+    if (invocation->options.json) {
+        json_t *object = name_object(name);
+        json_put(object, "ok", json_boolean(is_released));
+        json_put(object, "status", json_string(ask_status_word(reply->status)));
+        json_line(object, stdout);
+    } else {
+        puts("ok");
+    }
+    return ask_status_of(reply->status);
+}
+
+int do_release(struct invocation *invocation)
+{
+    struct text name = {0};
+    struct client client;
+    struct ctr_reply reply;
+    uint32_t units;
+    enum status status = STATUS_USAGE;
+    if (read_name(invocation, invocation->arguments[0], &name) &&
+        read_units(invocation, 1, 0, "UNITS", &units)) {
+        struct ctr_request request = {
+            .opcode = CTR_RELEASE, .units = units, .name = text_bytes(&name)};
+        status = ask_once(invocation, &client, &request, &reply);
+        if (status == STATUS_OK)
+            status = print_release(invocation, &client, &name, &reply);
+        client_close(&client);
+    }
+    text_free(&name);
+    return (int)status;
+}
+
+/* ---- acquire ----------------------------------------------------------------------------- */
+
+/* Units that are held, and what for. */
+struct holding {
+    struct invocation *invocation;
+    struct client *client;
+    struct signals *signals;
+    const struct text *name;
+    uint32_t units;
+};
+
+/* Gives them back as work done. That the connection is lost by now is worth a word only. */
+static void give_back(const struct holding *holding)
+{
+    struct ctr_request request = {
+        .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
+    struct ctr_reply reply;
+    holding->client->interrupt = -1;
+    if (ask_binary(holding->client, &request, &reply) == STATUS_OK &&
+        reply.status != CTR_STATUS_SUCCESS)
+        (void)ask_refused(holding->client, "the units were not held to their end", &reply);
+}
+
+/* Whether standard input has ended; what it has is read and of no use. */
+static bool has_input_ended(void)
+{
+    char nowhere[4096];
+    ssize_t n = read(STDIN_FILENO, nowhere, sizeof nowhere);
+    return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+}
+
+/* Takes and forgets what the server says unasked. False: the connection is lost (said). */
+static bool is_still_connected(struct client *client)
+{
+    enum client_end end;
+    do {
+        client_take(client, client->len);
+        end = client_fill(client, 0);
+    } while (end == CLIENT_OK);
+    if (end == CLIENT_CLOSED)
+        complain("%s: %s: what it held is free", client->where, client->reason);
+    return end != CLIENT_CLOSED;
+}
+
+/* Waits until the time is over, standard input ends, a signal comes or the connection is lost. */
+static int hold(const struct holding *holding)
+{
+    int64_t for_ns = holding->invocation->options.for_ns;
+    int64_t until_ns = for_ns == SECONDS_NONE ? SECONDS_NONE : clock_mono_ns() + for_ns;
+    struct pollfd fds[] = {{.fd = holding->signals->fd, .events = POLLIN},
+                           {.fd = holding->client->fd, .events = POLLIN},
+                           {.fd = for_ns == SECONDS_NONE ? STDIN_FILENO : -1, .events = POLLIN}};
+    holding->client->interrupt = -1;
+    if (!is_still_connected(holding->client))
+        return STATUS_LOST;
+    for (;;) {
+        int64_t left_ns = until_ns - clock_mono_ns();
+        if (for_ns != SECONDS_NONE && left_ns <= 0)
+            return STATUS_OK;
+        int ms = for_ns == SECONDS_NONE      ? -1
+                 : left_ns > 3600 * NS_PER_S ? 3600000
+                                             : (int)(left_ns / NS_PER_MS) + 1;
+        int ready = poll(fds, ARRAY_SIZE(fds), ms);
+        CHECK(ready >= 0 || errno == EINTR);
+        if (ready <= 0)
+            continue;
+        int number = fds[0].revents ? signals_end_of_wait(holding->signals) : 0;
+        if (number)
+            return STATUS_SIGNAL + number;
+        if (fds[1].revents && !is_still_connected(holding->client))
+            return STATUS_LOST;
+        if (fds[2].revents && has_input_ended())
+            return STATUS_OK;
+    }
+}
+
+static int hold_and_say(const struct holding *holding)
+{
+    if (holding->invocation->options.json) {
+        json_t *object = name_object(holding->name);
+        json_put(object, "acquired", json_integer(holding->units));
+        json_line(object, stdout);
+    } else {
+        printf("acquired %u\n", holding->units);
+    }
+    int status = print_end(STATUS_OK);
+    if (status != STATUS_OK)
+        return status;
+    status = hold(holding);
+    if (status != STATUS_LOST)
+        give_back(holding);
+    client_finish(holding->client);
+    return status;
+}
+
+static int hold_and_execute(const struct holding *holding)
+{
+    struct child_result result = child_run(holding->invocation->execute, holding->client,
+                                           holding->signals, &holding->invocation->options);
+    if (!result.is_lost && result.status == STATUS_OK)
+        give_back(holding);
+    client_finish(holding->client);
+    return result.status;
+}
+
+/* The server's answer to Acquire: holds what it gave. */
+static int acquired(const struct holding *holding, const struct ctr_reply *reply)
+{
+    const struct options *options = &holding->invocation->options;
+    uint32_t number;
+    if (reply->status == CTR_STATUS_SUCCESS) {
+        if (!ctr_reply_number(reply, &number) || number != holding->units)
+            return (int)complain_no_number(holding->client);
+        return holding->invocation->execute ? hold_and_execute(holding) : hold_and_say(holding);
+    }
+    if (options->json && !holding->invocation->execute) {
+        json_t *object = name_object(holding->name);
+        json_put(object, "acquired", json_integer(0));
+        json_put(object, "status", json_string(ask_status_word(reply->status)));
+        json_line(object, stdout);
+        return (int)ask_status_of(reply->status);
+    }
+    if (options->quiet && reply->status == CTR_STATUS_NOT_AVAILABLE)
+        return STATUS_TEMPORARY;
+    return (int)ask_refused(holding->client, "acquire", reply);
+}
+
+static int acquire(struct holding *holding, uint32_t maximum)
+{
+    struct ctr_request request = {.opcode = CTR_ACQUIRE,
+                                  .units = holding->units,
+                                  .maximum = maximum,
+                                  .name = text_bytes(holding->name)};
+    struct ctr_reply reply;
+    struct client client;
+    holding->client = &client;
+    enum status status =
+        ask_open_until(&client, &holding->invocation->options, PORT_BINARY, holding->signals);
+    if (status == STATUS_OK)
+        status = ask_send(&client, &request);
+    if (status == STATUS_OK) {
+        do
+            status = ask_reply(&client, &request, &reply);
+        while (ask_again(holding->signals, &status));
+    }
+    int exit_status = status == STATUS_OK ? acquired(holding, &reply) : (int)status;
+    client_close(&client);
+    holding->client = NULL;
+    return exit_status;
+}
+
+/* What is said of --for and a command together. */
+static bool check_acquire(const struct invocation *invocation, uint32_t units, uint32_t maximum)
+{
+    if (units > maximum)
+        complain("acquire: %u units can't be had of at most %u", units, maximum);
+    else if (invocation->execute && invocation->options.for_ns != SECONDS_NONE)
+        complain("acquire: --for and a COMMAND exclude each other: the command's end is the end");
+    else
+        return true;
+    return false;
+}
+
+int do_acquire(struct invocation *invocation)
+{
+    struct text name = {0};
+    struct signals signals;
+    struct holding holding = {.invocation = invocation, .signals = &signals, .name = &name};
+    uint32_t maximum;
+    int status = STATUS_USAGE;
+    if (read_name(invocation, invocation->arguments[0], &name) &&
+        read_units(invocation, 1, 1, "UNITS", &holding.units) &&
+        read_units(invocation, 2, 1, "MAX", &maximum) &&
+        check_acquire(invocation, holding.units, maximum)) {
+        status = signals_begin(&signals);
+        if (status == STATUS_OK) {
+            status = acquire(&holding, maximum);
+            signals_close(&signals);
+        }
+    }
+    text_free(&name);
+    return status;
+}

@@ -1,0 +1,307 @@
+/*
+ * dump.c - `counterctl dump`: all names, as they come or sorted.
+ *
+ * What is printed as it comes needs no memory. Sorted with a limit, only the best so far are kept,
+ * in a heap whose root is the worst of them; without one, all of them, up to a bound.
+ */
+#include "base/clock.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "cli/print.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What sorting may take of our memory. */
+#define SORT_MEMORY_MAX ((size_t)2 << 30)
+
+struct entry {
+    uint32_t in_use, peak;
+    uint32_t len;
+    uint8_t name[];
+};
+
+struct dump {
+    const struct options *options;
+    struct text prefix; /* unescaped */
+    struct entry **kept;
+    size_t count, room, memory;
+    uint64_t printed, seen, total; /* total: names in all, as the server told; 0: it did not */
+    bool has_head;
+    int64_t drawn_ns; /* the progress bar, last */
+};
+
+/* ---- progress ---------------------------------------------------------------------------- */
+
+#define BAR_WIDTH       30
+#define BAR_INTERVAL_NS (NS_PER_S / 10)
+
+/* A bar is for people who see nothing else yet. */
+static bool has_bar(const struct dump *dump)
+{
+    return isatty(STDERR_FILENO) && (!isatty(STDOUT_FILENO) || dump->options->sort != SORT_NONE);
+}
+
+static void draw_bar(struct dump *dump)
+{
+    int64_t now = clock_mono_ns();
+    if (dump->drawn_ns && now - dump->drawn_ns < BAR_INTERVAL_NS)
+        return;
+    dump->drawn_ns = now;
+    if (dump->total == 0) {
+        fprintf(stderr, "\r%" PRIu64 " names ", dump->seen);
+        return;
+    }
+    double share = (double)dump->seen / (double)dump->total;
+    share = share > 1 ? 1 : share; /* names are made meanwhile */
+    int full = (int)(share * BAR_WIDTH);
+    fprintf(stderr, "\r[%.*s%*s] %3.0f%%  %" PRIu64 " of %" PRIu64 " names ", full,
+            "##############################", BAR_WIDTH - full, "", share * 100, dump->seen,
+            dump->total);
+}
+
+static void clear_bar(const struct dump *dump)
+{
+    if (dump->drawn_ns)
+        fputs("\r\033[K", stderr);
+}
+
+/* ---- printing ---------------------------------------------------------------------------- */
+
+static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struct bytes name)
+{
+    dump->printed++;
+    if (dump->options->json) {
+        json_t *object = json_new();
+        json_set_name(object, name);
+        json_put(object, "in_use", json_integer(in_use));
+        json_put(object, "peak", json_integer(peak));
+        json_line(object, stdout);
+        return;
+    }
+    if (!dump->has_head)
+        printf("%10s  %10s  %s\n", "IN USE", "PEAK", "NAME");
+    dump->has_head = true;
+    struct text text = {0};
+    text_add_name(&text, name);
+    printf("%10u  %10u  %s\n", in_use, peak, text_str(&text));
+    text_free(&text);
+}
+
+/* ---- sorting ----------------------------------------------------------------------------- */
+
+static int compare_names(const struct entry *a, const struct entry *b)
+{
+    int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
+    return order ? order : (a->len > b->len) - (a->len < b->len);
+}
+
+/* Below 0 where `a` is printed before `b`: the higher number, then the name. */
+static int compare(const struct entry *a, const struct entry *b, enum sort sort)
+{
+    if (sort == SORT_IN_USE && a->in_use != b->in_use)
+        return a->in_use > b->in_use ? -1 : 1;
+    if (sort == SORT_PEAK && a->peak != b->peak)
+        return a->peak > b->peak ? -1 : 1;
+    return compare_names(a, b);
+}
+
+static int compare_for_qsort(const void *a, const void *b, void *sort)
+{
+    return compare(*(struct entry *const *)a, *(struct entry *const *)b, *(const enum sort *)sort);
+}
+
+static bool is_before(const struct dump *dump, size_t a, size_t b)
+{
+    return compare(dump->kept[a], dump->kept[b], (enum sort)dump->options->sort) < 0;
+}
+
+static void swap(struct dump *dump, size_t a, size_t b)
+{
+    struct entry *entry = dump->kept[a];
+    dump->kept[a] = dump->kept[b];
+    dump->kept[b] = entry;
+}
+
+/* Lets the entry at `i` sink below those that are printed after it. */
+static void sink(struct dump *dump, size_t i)
+{
+    for (;;) {
+        size_t last = i;
+        for (size_t child = 2 * i + 1; child <= 2 * i + 2; child++)
+            if (child < dump->count && is_before(dump, last, child))
+                last = child;
+        if (last == i)
+            return;
+        swap(dump, i, last);
+        i = last;
+    }
+}
+
+/* Lets the entry at `i` rise above those that are printed before it. */
+static void rise(struct dump *dump, size_t i)
+{
+    for (size_t parent; i > 0 && is_before(dump, parent = (i - 1) / 2, i); i = parent)
+        swap(dump, i, parent);
+}
+
+static size_t entry_size(const struct entry *entry)
+{
+    /* With what the allocator and the list take. */
+    return sizeof *entry + entry->len + 4 * sizeof(void *);
+}
+
+static bool keep(struct dump *dump, struct entry *entry)
+{
+    if (dump->count == dump->room) {
+        size_t room = dump->room ? 2 * dump->room : 1024;
+        struct entry **kept = reallocarray(dump->kept, room, sizeof(struct entry *));
+        if (!kept)
+            out_of_memory();
+        dump->kept = kept;
+        dump->room = room;
+    }
+    dump->memory += entry_size(entry);
+    dump->kept[dump->count++] = entry;
+    if (dump->options->limit)
+        rise(dump, dump->count - 1);
+    if (dump->memory <= SORT_MEMORY_MAX)
+        return true;
+    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort what "
+             "comes unsorted",
+             SORT_MEMORY_MAX >> 20);
+    return false;
+}
+
+/* Keeps an entry, or only the better of it and the worst that is kept where these are enough. */
+static bool sort_in(struct dump *dump, struct entry *entry)
+{
+    if (!dump->options->limit || dump->count < dump->options->limit)
+        return keep(dump, entry);
+    if (compare(entry, dump->kept[0], (enum sort)dump->options->sort) >= 0) {
+        free(entry);
+        return true;
+    }
+    dump->memory = dump->memory + entry_size(entry) - entry_size(dump->kept[0]);
+    free(dump->kept[0]);
+    dump->kept[0] = entry;
+    sink(dump, 0);
+    return true;
+}
+
+static struct entry *make_entry(uint32_t in_use, uint32_t peak, struct bytes name)
+{
+    struct entry *entry = malloc(sizeof *entry + name.len);
+    if (!entry)
+        out_of_memory();
+    *entry = (struct entry){.in_use = in_use, .peak = peak, .len = (uint32_t)name.len};
+    memcpy(entry->name, name.data, name.len);
+    return entry;
+}
+
+static void print_sorted(struct dump *dump)
+{
+    enum sort sort = (enum sort)dump->options->sort;
+    if (dump->count > 1)
+        qsort_r(dump->kept, dump->count, sizeof(struct entry *), compare_for_qsort, &sort);
+    for (size_t i = 0; i < dump->count; i++) {
+        const struct entry *entry = dump->kept[i];
+        print_entry(dump, entry->in_use, entry->peak,
+                    (struct bytes){.data = entry->name, .len = entry->len});
+    }
+}
+
+/* ---- the conversation -------------------------------------------------------------------- */
+
+static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes name)
+{
+    return in_use >= dump->options->min && name.len >= dump->prefix.len &&
+           memcmp(name.data, text_str(&dump->prefix), dump->prefix.len) == 0;
+}
+
+/* Asks how many names there are, for the bar; a server that does not say is as good. */
+static enum status ask_total(struct client *client, struct dump *dump)
+{
+    struct ctr_request request = {.opcode = CTR_STATS};
+    struct ctr_reply reply;
+    struct bytes name, value;
+    enum status status = ask_binary(client, &request, &reply);
+    if (status != STATUS_OK || reply.status != CTR_STATUS_SUCCESS)
+        return status;
+    while (ctr_reply_stat(&reply.body, &name, &value)) {
+        if (name.len != strlen("objects") || memcmp(name.data, "objects", name.len) != 0)
+            continue;
+        for (size_t i = 0; i < value.len && i < 18 && value.data[i] >= '0' && value.data[i] <= '9';
+             i++)
+            dump->total = dump->total * 10 + (uint64_t)(value.data[i] - '0');
+    }
+    return STATUS_OK;
+}
+
+/* Takes one reply. STATUS_OK: go on, unless *is_over_r. */
+static enum status take_entry(struct client *client, struct dump *dump,
+                              const struct ctr_reply *reply, bool *is_over_r)
+{
+    uint32_t in_use, peak;
+    struct bytes name;
+    if (reply->status != CTR_STATUS_SUCCESS)
+        return ask_refused(client, "dump", reply);
+    *is_over_r = reply->body.len == 0;
+    if (*is_over_r)
+        return STATUS_OK;
+    if (!ctr_reply_dump(reply, &in_use, &peak, &name)) {
+        complain("%s: a row of the answer is malformed", client->where);
+        return STATUS_PROTOCOL;
+    }
+    dump->seen++;
+    if (!is_wanted(dump, in_use, name))
+        return STATUS_OK;
+    if (dump->options->sort != SORT_NONE)
+        return sort_in(dump, make_entry(in_use, peak, name)) ? STATUS_OK : STATUS_INTERNAL;
+    print_entry(dump, in_use, peak, name);
+    *is_over_r = (dump->options->limit && dump->printed >= dump->options->limit) || ferror(stdout);
+    return STATUS_OK;
+}
+
+static enum status take_all(struct client *client, struct dump *dump)
+{
+    struct ctr_request request = {.opcode = CTR_DUMP};
+    struct ctr_reply reply;
+    bool with_bar = has_bar(dump), is_over = false;
+    enum status status = with_bar ? ask_total(client, dump) : STATUS_OK;
+    if (status == STATUS_OK)
+        status = ask_send(client, &request);
+    while (status == STATUS_OK && !is_over) {
+        status = ask_reply(client, &request, &reply);
+        if (status == STATUS_OK)
+            status = take_entry(client, dump, &reply, &is_over);
+        if (with_bar)
+            draw_bar(dump);
+    }
+    clear_bar(dump);
+    return status;
+}
+
+int do_dump(struct invocation *invocation)
+{
+    struct dump dump = {.options = &invocation->options};
+    struct client client;
+    const char *prefix = invocation->options.prefix;
+    if (prefix && *prefix && !read_name(invocation, prefix, &dump.prefix)) {
+        text_free(&dump.prefix);
+        return STATUS_USAGE;
+    }
+    enum status status = ask_open(&client, &invocation->options, PORT_BINARY, -1);
+    if (status == STATUS_OK)
+        status = take_all(&client, &dump);
+    client_close(&client);
+    if (status == STATUS_OK)
+        print_sorted(&dump);
+    for (size_t i = 0; i < dump.count; i++)
+        free(dump.kept[i]);
+    free(dump.kept);
+    text_free(&dump.prefix);
+    return (int)status;
+}

@@ -1,0 +1,323 @@
+/*
+ * http.c - calls of the admin interface (http.h).
+ */
+#include "cli/http.h"
+
+#include "base/clock.h"
+#include "cli/client.h"
+#include "cli/print.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct http {
+    CURLM *multi;
+    struct address address;
+    char where[ADDRESS_TEXT];
+    char token[HTTP_TOKEN_MAX + 1]; /* "": none */
+    long connect_ms, whole_ms;
+};
+
+/* ---- where ------------------------------------------------------------------------------- */
+
+/* The server's host, at the admin port. */
+static bool address_of_server(const struct options *options, struct address *address)
+{
+    if (!client_address(options, address))
+        return false;
+    if (address->is_unix) {
+        *address = (struct address){0};
+        snprintf(address->host, sizeof address->host, "127.0.0.1");
+    }
+    address->port = 0;
+    return true;
+}
+
+static bool find_address(const struct options *options, struct address *address)
+{
+    char reason[ADDRESS_REASON_SIZE];
+    const char *from = "--admin", *text = options->admin;
+    if (!text) {
+        from = "$COUNTER_ADMIN";
+        text = getenv("COUNTER_ADMIN"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    }
+    if (!text || !*text)
+        return address_of_server(options, address);
+    if (address_parse(text, address, reason))
+        return true;
+    complain("%s: %s", from, reason);
+    return false;
+}
+
+static long whole_ms(int64_t ns)
+{
+    int64_t ms = (ns + NS_PER_MS - 1) / NS_PER_MS;
+    return ms > INT32_MAX / 4 ? INT32_MAX / 4 : (long)ms;
+}
+
+struct http *http_new(const struct options *options)
+{
+    struct address address;
+    if (!find_address(options, &address))
+        return NULL;
+    struct http *http = calloc(1, sizeof *http);
+    if (!http || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        out_of_memory();
+    http->multi = curl_multi_init();
+    if (!http->multi)
+        out_of_memory();
+    http->address = address;
+    address_text(&address, PORT_ADMIN, http->where);
+    http->connect_ms = whole_ms(options->connect_timeout_ns);
+    http->whole_ms = http->connect_ms + whole_ms(options->io_timeout_ns);
+    return http;
+}
+
+void http_free(struct http **http)
+{
+    if (!*http)
+        return;
+    curl_multi_cleanup((*http)->multi);
+    curl_global_cleanup();
+    explicit_bzero((*http)->token, sizeof(*http)->token);
+    free(*http);
+    *http = NULL;
+}
+
+const char *http_where(const struct http *http)
+{
+    return http->where;
+}
+
+/* ---- the token --------------------------------------------------------------------------- */
+
+/* Takes a token from a text without its line end. False: it can't be one. */
+static bool set_token(struct http *http, const char *text, const char *from)
+{
+    size_t len = strcspn(text, "\r\n");
+    bool good = len > 0 && len <= HTTP_TOKEN_MAX;
+    for (size_t i = 0; i < len; i++)
+        good &= text[i] > ' ' && text[i] < 0x7f;
+    if (!good) {
+        complain("%s: a token is 1 to %d visible ASCII characters in one line", from,
+                 HTTP_TOKEN_MAX);
+        return false;
+    }
+    memcpy(http->token, text, len);
+    http->token[len] = '\0';
+    return true;
+}
+
+static enum status read_token_file(struct http *http, const char *path)
+{
+    char text[HTTP_TOKEN_MAX + 2];
+    struct stat about;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (n < 0) {
+        complain("--token-file %s: %s", path, strerrordesc_np(errno));
+        if (fd >= 0)
+            close(fd);
+        return STATUS_NO_INPUT;
+    }
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (about.st_mode & S_IROTH))
+        complain("--token-file %s: everybody on this machine can read it; chmod o-r it", path);
+    close(fd);
+    text[n] = '\0';
+    bool good = set_token(http, text, path);
+    explicit_bzero(text, sizeof text);
+    return good ? STATUS_OK : STATUS_USAGE;
+}
+
+enum status http_read_token(struct http *http, const struct options *options)
+{
+    if (options->token_file)
+        return read_token_file(http, options->token_file);
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+    const char *token = getenv("COUNTER_ADMIN_TOKEN");
+    if (!token || !*token)
+        return STATUS_OK;
+    return set_token(http, token, "$COUNTER_ADMIN_TOKEN") ? STATUS_OK : STATUS_USAGE;
+}
+
+/* ---- calls ------------------------------------------------------------------------------- */
+
+static size_t take_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct http_call *call = arg;
+    size_t len = size * count;
+    if (len > HTTP_ANSWER_MAX - call->body.len)
+        return 0; /* ends the call */
+    text_add(&call->body, data, len);
+    return len;
+}
+
+static void set_url(const struct http *http, CURL *easy, const char *path)
+{
+    struct text url = {0};
+    const struct address *address = &http->address;
+    bool is_v6 = strchr(address->host, ':');
+    text_addf(&url, "http://%s%s%s:%u%s", is_v6 ? "[" : "",
+              address->is_unix ? "localhost" : address->host, is_v6 ? "]" : "",
+              address->port ? address->port : PORT_ADMIN, path);
+    curl_easy_setopt(easy, CURLOPT_URL, text_str(&url));
+    if (address->is_unix)
+        curl_easy_setopt(
+            easy, address->is_abstract ? CURLOPT_ABSTRACT_UNIX_SOCKET : CURLOPT_UNIX_SOCKET_PATH,
+            address->path);
+    text_free(&url);
+}
+
+/* Only what changes something carries the token. */
+static void set_post(const struct http *http, struct http_call *call)
+{
+    struct curl_slist *headers = NULL;
+    if (*http->token) {
+        struct text header = {0};
+        text_addf(&header, "Authorization: Bearer %s", http->token);
+        headers = curl_slist_append(NULL, text_str(&header));
+        if (!headers)
+            out_of_memory();
+        explicit_bzero(header.data, header.len);
+        text_free(&header);
+    }
+    call->headers = headers;
+    curl_easy_setopt(call->easy, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(call->easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, "");
+}
+
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post)
+{
+    *call = (struct http_call){.easy = curl_easy_init()};
+    CURL *easy = call->easy;
+    if (!easy)
+        out_of_memory();
+    set_url(http, easy, path);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_USERAGENT, "counterctl");
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, http->connect_ms);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, http->whole_ms);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, call);
+    if (is_post)
+        set_post(http, call);
+    if (curl_multi_add_handle(http->multi, easy) != CURLM_OK)
+        out_of_memory();
+}
+
+/* Writes why there is no answer, or what the server says in an answer of an error. */
+static void explain(struct http_call *call, CURLcode result)
+{
+    if (result == CURLE_WRITE_ERROR) {
+        text_addf(&call->failure, "its answer is longer than %zu MiB", HTTP_ANSWER_MAX >> 20);
+    } else if (result != CURLE_OK) {
+        text_add_shown(&call->failure, curl_easy_strerror(result));
+    } else if (!call->answer) {
+        text_addf(&call->failure, "it answers %ld, and with no JSON (is this the admin port?)",
+                  call->code);
+    } else if (call->code >= 300) {
+        text_add_shown(&call->failure, json_text_at(call->answer, "error.reason", "no reason"));
+        text_addf(&call->failure, " (%ld)", call->code);
+    }
+}
+
+static void finish(struct http_call *call, CURLcode result)
+{
+    call->is_done = true;
+    if (result == CURLE_OK) {
+        curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &call->code);
+        call->answer = json_loadb(text_str(&call->body), call->body.len,
+                                  JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+        if (!json_is_object(call->answer)) {
+            json_decref(call->answer);
+            call->answer = NULL;
+        }
+    }
+    explain(call, result);
+}
+
+void http_wait(struct http *http, struct pollfd *also, unsigned count, int timeout_ms)
+{
+    int running = 0, in_queue;
+    struct curl_waitfd fds[4] = {0};
+    CHECK(count <= ARRAY_SIZE(fds));
+    for (unsigned i = 0; i < count; i++)
+        fds[i] = (struct curl_waitfd){.fd = also[i].fd, .events = CURL_WAIT_POLLIN};
+    curl_multi_perform(http->multi, &running);
+    bool is_done = false;
+    for (CURLMsg *message; (message = curl_multi_info_read(http->multi, &in_queue));) {
+        struct http_call *call = NULL;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        finish(call, message->data.result);
+        is_done = true;
+    }
+    curl_multi_poll(http->multi, fds, count, is_done ? 0 : timeout_ms, NULL);
+    /* libcurl does not tell of ends and errors. */
+    if (count > 0)
+        poll(also, count, 0);
+}
+
+void http_call_free(struct http *http, struct http_call *call)
+{
+    if (call->easy) {
+        curl_multi_remove_handle(http->multi, call->easy);
+        curl_easy_cleanup(call->easy);
+    }
+    curl_slist_free_all(call->headers);
+    json_decref(call->answer);
+    text_free(&call->failure);
+    text_free(&call->body);
+    *call = (struct http_call){0};
+}
+
+/* The exit status that goes with a code of HTTP. */
+static enum status status_of_code(long code)
+{
+    switch (code) {
+    case 400:
+        return STATUS_USAGE;
+    case 401:
+    case 403:
+        return STATUS_DENIED;
+    case 404:
+        return STATUS_NO;
+    case 409:
+        return STATUS_CONFIG;
+    default:
+        return code >= 500 ? STATUS_UNAVAILABLE : STATUS_PROTOCOL;
+    }
+}
+
+enum status http_status(const struct http *http, const struct http_call *call, bool complains)
+{
+    if (call->answer && call->code < 300)
+        return STATUS_OK;
+    if (complains)
+        complain("admin interface at %s: %s", http->where, text_str(&call->failure));
+    if (call->code == 401 && complains && !*http->token)
+        complain("the admin token is given with --token-file or $COUNTER_ADMIN_TOKEN");
+    if (call->code == 0)
+        return STATUS_UNAVAILABLE;
+    return call->answer ? status_of_code(call->code) : STATUS_PROTOCOL;
+}
+
+enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r)
+{
+    struct http_call call = {0};
+    http_begin(http, &call, path, is_post);
+    while (!call.is_done)
+        http_wait(http, NULL, 0, 1000);
+    enum status status = http_status(http, &call, true);
+    *answer_r = json_incref(call.answer);
+    http_call_free(http, &call);
+    return status;
+}

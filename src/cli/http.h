@@ -1,0 +1,75 @@
+/*
+ * http.h - calls of the admin interface: HTTP with answers in JSON, on libcurl.
+ *
+ * A call is begun, goes on while http_wait runs, and is over when `is_done`. No proxy is used,
+ * whatever the environment says, no redirection is followed, and answers are bounded. One thread.
+ */
+#ifndef CLI_HTTP_H
+#define CLI_HTTP_H
+
+#include "cli/options.h"
+#include "cli/status.h"
+#include "cli/text.h"
+
+#include <jansson.h>
+#include <poll.h>
+
+/* The longest answer that is taken. */
+#define HTTP_ANSWER_MAX ((size_t)64 << 20)
+
+#define HTTP_TOKEN_MAX 4096
+
+struct http;
+
+struct http_call {
+    bool is_done;
+    long code;           /* of HTTP, when an answer came; 0: none did */
+    json_t *answer;      /* NULL: there is none, or it is no JSON */
+    struct text failure; /* why there is none; or what the server says where the code is an error */
+    /* http.c's own */
+    void *easy;
+    void *headers;
+    struct text body;
+};
+
+/*
+ * Finds out where the admin interface is: --admin, $COUNTER_ADMIN, or the server's host. NULL: it
+ * said what is wrong with that; exit with STATUS_USAGE.
+ */
+struct http *http_new(const struct options *options) MUST_USE;
+
+/* NULL is fine. All calls are to be freed before. */
+void http_free(struct http **http);
+
+/* "host:port" of the interface, for messages. */
+const char *http_where(const struct http *http);
+
+/*
+ * Has the calls to come carry the admin token of --token-file or $COUNTER_ADMIN_TOKEN, if there is
+ * one. STATUS_OK also where there is none; STATUS_NO_INPUT, STATUS_USAGE: it said why.
+ */
+enum status http_read_token(struct http *http, const struct options *options) MUST_USE;
+
+/* Begins a call of `path` ("/api/v1/stats"); `is_post`: with an empty body, else it is a GET.
+   `call` is zero-initialised, or freed. */
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post);
+
+/*
+ * Lets calls go on, and waits for one of them or for `also` (`count` descriptors, their revents are
+ * set), up to `timeout_ms`. Returns when anything has happened, or nothing could.
+ */
+void http_wait(struct http *http, struct pollfd *also, unsigned count, int timeout_ms);
+
+/* Ends a call, whatever its state, and frees what it has. */
+void http_call_free(struct http *http, struct http_call *call);
+
+/*
+ * One call from begin to end. STATUS_OK: *answer_r is the JSON, which the caller gives up. Else it
+ * said why; *answer_r is then NULL, or the answer of a refusal.
+ */
+enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r) MUST_USE;
+
+/* The exit status of a call that is done; and says why where `complains`. */
+enum status http_status(const struct http *http, const struct http_call *call, bool complains);
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * options.c - the table of options, and reading their values (options.h).
+ */
+#include "cli/options.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* How much of a wrong value a message shows. */
+#define SHOWN_MAX 100
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const char *const sort_words[] = {"none", "name", "in-use", "peak", NULL};
+const char *const by_words[] = {"waiting", "refused", "peak", NULL};
+
+static const struct option_row rows[OPTION_COUNT] = {
+    [OPTION_SERVER] = {"server", 's', "ADDRESS", OPTION_IS_TEXT, FIELD(server), 0, 0, NULL, NULL,
+                       "the server: HOST[:PORT], [V6]:PORT, unix:PATH or unix:@NAME"},
+    [OPTION_TLS] = {"tls", 0, NULL, OPTION_IS_FLAG, FIELD(tls), 0, 0, NULL, NULL,
+                    "speak TLS with the server"},
+    [OPTION_CA] = {"ca", 0, "FILE", OPTION_IS_TEXT, FIELD(ca), 0, 0, NULL, NULL,
+                   "whom to trust: certificates in PEM, instead of this machine's"},
+    [OPTION_CERT] = {"cert", 0, "FILE", OPTION_IS_TEXT, FIELD(cert), 0, 0, NULL, NULL,
+                     "our certificate and those between it and its root, in PEM"},
+    [OPTION_KEY] = {"key", 0, "FILE", OPTION_IS_TEXT, FIELD(key), 0, 0, NULL, NULL,
+                    "the key of our certificate, where that file has it not"},
+    [OPTION_TLS_NAME] = {"tls-name", 0, "NAME", OPTION_IS_TEXT, FIELD(tls_name), 0, 0, NULL, NULL,
+                         "whose certificate the server shows, where not its host's"},
+    [OPTION_INSECURE] = {"insecure", 0, NULL, OPTION_IS_FLAG, FIELD(insecure), 0, 0, NULL, NULL,
+                         "believe any certificate: whoever is in between can read and change all"},
+    [OPTION_CONNECT_TIMEOUT] = {"connect-timeout", 0, "S", OPTION_IS_SECONDS,
+                                FIELD(connect_timeout_ns), 0, 0, NULL, "5",
+                                "seconds that finding and connecting may take"},
+    [OPTION_IO_TIMEOUT] = {"io-timeout", 0, "S", OPTION_IS_SECONDS, FIELD(io_timeout_ns), 0, 0,
+                           NULL, "30", "seconds the server may let us wait for an answer"},
+    [OPTION_ADMIN] = {"admin", 0, "ADDRESS", OPTION_IS_TEXT, FIELD(admin), 0, 0, NULL, NULL,
+                      "the admin interface, where it is not port 7532 of the server's host"},
+    [OPTION_TOKEN_FILE] = {"token-file", 0, "FILE", OPTION_IS_TEXT, FIELD(token_file), 0, 0, NULL,
+                           NULL, "the admin token is the first line of this file"},
+    [OPTION_JSON] = {"json", 'j', NULL, OPTION_IS_FLAG, FIELD(json), 0, 0, NULL, NULL,
+                     "print JSON: one line, or one a row"},
+    [OPTION_ESCAPES] = {"escapes", 'e', NULL, OPTION_IS_FLAG, FIELD(escapes), 0, 0, NULL, NULL,
+                        "names are given as they are printed: \\xNN is a byte, \\\\ a backslash"},
+    [OPTION_WORKERS] = {"workers", 'w', "N", OPTION_IS_NUMBER, FIELD(workers), 1, UINT32_MAX, NULL,
+                        "1", "how many may hold the lock at once"},
+    [OPTION_QUEUE] = {"queue", 'Q', "N", OPTION_IS_NUMBER, FIELD(queue), 1, UINT32_MAX, NULL, "100",
+                      "how many may hold it or wait for it"},
+    [OPTION_TIMEOUT] = {"timeout", 't', "S", OPTION_IS_SECONDS, FIELD(timeout_ns), 0, 0, NULL,
+                        "none", "seconds to wait for the lock; 0: do not wait"},
+    [OPTION_ANY] = {"any", 'a', NULL, OPTION_IS_FLAG, FIELD(any), 0, 0, NULL, NULL,
+                    "the work of another will do: exit with 0 when one has done it meanwhile"},
+    [OPTION_STRICT] = {"strict", 0, NULL, OPTION_IS_FLAG, FIELD(strict), 0, 0, NULL, NULL,
+                       "end the command when the connection is lost"},
+    [OPTION_GRACE] = {"grace", 0, "S", OPTION_IS_SECONDS, FIELD(grace_ns), 0, 0, NULL, "5",
+                      "seconds between TERM and KILL of --strict"},
+    [OPTION_FOR] = {"for", 0, "S", OPTION_IS_SECONDS, FIELD(for_ns), 0, 0, NULL, "none",
+                    "hold the units for so many seconds"},
+    [OPTION_QUIET] = {"quiet", 'q', NULL, OPTION_IS_FLAG, FIELD(quiet), 0, 0, NULL, NULL,
+                      "do not say why there is no lock; the exit status does"},
+    [OPTION_SORT] = {"sort", 'S', "ORDER", OPTION_IS_WORD, FIELD(sort), 0, 0, sort_words, "none",
+                     "name, in-use or peak (highest first); none: as they come"},
+    [OPTION_PREFIX] = {"prefix", 'p', "TEXT", OPTION_IS_TEXT, FIELD(prefix), 0, 0, NULL, NULL,
+                       "only names that begin so"},
+    [OPTION_MIN] = {"min", 'm', "N", OPTION_IS_NUMBER, FIELD(min), 0, UINT32_MAX, NULL, "0",
+                    "only names with at least N units in use"},
+    [OPTION_LIMIT] = {"limit", 'n', "N", OPTION_IS_NUMBER, FIELD(limit), 1, UINT32_MAX, NULL, NULL,
+                      "at most so many rows"},
+    [OPTION_BY] = {"by", 'b', "ORDER", OPTION_IS_WORD, FIELD(by), 0, 0, by_words, "waiting",
+                   "what is contended: waiting, refused or peak"},
+    [OPTION_PROTOCOL] = {"protocol", 'P', "NAME", OPTION_IS_TEXT, FIELD(protocol), 0, 0, NULL, NULL,
+                         "only connections of this protocol: poolcounter or counter"},
+    [OPTION_TEXT] = {"text", 0, NULL, OPTION_IS_FLAG, FIELD(text), 0, 0, NULL, NULL,
+                     "only what the text protocol tells (STATS FULL)"},
+    [OPTION_INTERVAL] = {"interval", 'i', "S", OPTION_IS_SECONDS, FIELD(interval_ns), 0, 0, NULL,
+                         "2", "seconds between two looks"},
+    [OPTION_ONCE] = {"once", '1', NULL, OPTION_IS_FLAG, FIELD(once), 0, 0, NULL, NULL,
+                     "print one frame as text, and exit"},
+    [OPTION_FILTER] = {"filter", 'f', "TEXT", OPTION_IS_TEXT, FIELD(filter), 0, 0, NULL, NULL,
+                       "only names that hold this text"},
+    [OPTION_HELP] = {"help", 'h', NULL, OPTION_IS_FLAG, FIELD(help), 0, 0, NULL, NULL,
+                     "print help, of the command if one is named, and exit"},
+    [OPTION_VERSION] = {"version", 'V', NULL, OPTION_IS_FLAG, FIELD(version), 0, 0, NULL, NULL,
+                        "print the version and exit"},
+};
+
+const struct option_row *option_at(size_t index)
+{
+    CHECK(index < OPTION_COUNT);
+    return &rows[index];
+}
+
+size_t option_index(const struct option_row *row)
+{
+    return (size_t)(row - rows);
+}
+
+const struct option_row *option_named(const char *name, size_t len)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (strlen(rows[i].name) == len && memcmp(rows[i].name, name, len) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+const struct option_row *option_lettered(char letter)
+{
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (rows[i].letter && rows[i].letter == letter)
+            return &rows[i];
+    return NULL;
+}
+
+/* --- Values ---------------------------------------------------------------------------------- */
+
+bool parse_number(const char *text, uint32_t min, uint32_t max, uint32_t *number_r)
+{
+    uint64_t number = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9' && number <= UINT32_MAX; at++)
+        number = number * 10 + (uint64_t)(*at - '0');
+    if (at == text || *at || number < min || number > max)
+        return false;
+    *number_r = (uint32_t)number;
+    return true;
+}
+
+bool parse_seconds(const char *text, int64_t *ns_r)
+{
+    int64_t whole = 0, part = 0, unit = NS_PER_S;
+    const char *at = text;
+    size_t digits = 0;
+    for (; *at >= '0' && *at <= '9' && whole <= SECONDS_MAX; at++, digits++)
+        whole = whole * 10 + (*at - '0');
+    if (*at == '.')
+        for (at++; *at >= '0' && *at <= '9'; at++, digits++) {
+            unit /= 10;
+            part += (*at - '0') * unit;
+        }
+    if (*at || digits == 0 || whole > SECONDS_MAX)
+        return false;
+    *ns_r = whole == SECONDS_MAX ? whole * NS_PER_S : whole * NS_PER_S + part;
+    return true;
+}
+
+static void *field(struct options *options, const struct option_row *row)
+{
+    return (char *)options + row->offset;
+}
+
+static bool set_number(struct options *options, const struct option_row *row, const char *value,
+                       char *reason_r)
+{
+    if (parse_number(value, row->min, row->max, field(options, row)))
+        return true;
+    snprintf(reason_r, OPTION_REASON_SIZE, "\"%.*s\" is not a whole number from %u to %u",
+             SHOWN_MAX, value, row->min, row->max);
+    return false;
+}
+
+/* What takes no "none" takes no 0 either, unless it is a grace: no time at all is no use there. */
+static bool set_seconds(struct options *options, const struct option_row *row, const char *value,
+                        char *reason_r)
+{
+    bool or_none = row->default_text && strcmp(row->default_text, "none") == 0;
+    bool or_zero = or_none || option_index(row) == OPTION_GRACE;
+    int64_t ns = SECONDS_NONE;
+    if (!(or_none && strcmp(value, "none") == 0) &&
+        (!parse_seconds(value, &ns) || (ns == 0 && !or_zero))) {
+        snprintf(reason_r, OPTION_REASON_SIZE,
+                 "\"%.*s\" is not a number of seconds, such as 2 or 0.5, %s%u%s", SHOWN_MAX, value,
+                 or_zero ? "up to " : "above 0 and up to ", SECONDS_MAX,
+                 or_none ? ", and not \"none\"" : "");
+        return false;
+    }
+    *(int64_t *)field(options, row) = ns;
+    return true;
+}
+
+static bool set_word(struct options *options, const struct option_row *row, const char *value,
+                     char *reason_r)
+{
+    for (uint32_t i = 0; row->words[i]; i++) {
+        if (strcmp(row->words[i], value) == 0) {
+            *(uint32_t *)field(options, row) = i;
+            return true;
+        }
+    }
+    int len = snprintf(reason_r, OPTION_REASON_SIZE, "\"%.*s\" is none of", SHOWN_MAX, value);
+    for (size_t i = 0; row->words[i]; i++)
+        len += snprintf(reason_r + len, OPTION_REASON_SIZE - (size_t)len, "%s %s", i ? "," : "",
+                        row->words[i]);
+    return false;
+}
+
+bool option_set(struct options *options, const struct option_row *row, const char *value,
+                char *reason_r)
+{
+    switch (row->type) {
+    case OPTION_IS_FLAG:
+        *(bool *)field(options, row) = true;
+        return true;
+    case OPTION_IS_TEXT:
+        *(const char **)field(options, row) = value;
+        return true;
+    case OPTION_IS_NUMBER:
+        return set_number(options, row, value, reason_r);
+    case OPTION_IS_SECONDS:
+        return set_seconds(options, row, value, reason_r);
+    case OPTION_IS_WORD:
+        return set_word(options, row, value, reason_r);
+    }
+    return false;
+}
+
+void options_init(struct options *options)
+{
+    char reason[OPTION_REASON_SIZE];
+    *options = (struct options){0};
+    for (size_t i = 0; i < OPTION_COUNT; i++)
+        if (rows[i].default_text)
+            CHECK(option_set(options, &rows[i], rows[i].default_text, reason));
+}

@@ -1,0 +1,150 @@
+/*
+ * options.h - the options of counterctl: one table, which drives parsing, help, and the tests of
+ * the manual and of the completions.
+ *
+ * Each command takes some of them (command.h). An option may stand before or behind the command's
+ * name, and between its arguments.
+ */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* "none" of an option in seconds. */
+#define SECONDS_NONE INT64_C(-1)
+
+/* The most seconds an option takes: about 136 years, as the text protocol. */
+#define SECONDS_MAX UINT32_MAX
+
+enum sort { SORT_NONE, SORT_NAME, SORT_IN_USE, SORT_PEAK };
+enum by { BY_WAITING, BY_REFUSED, BY_PEAK, BY_COUNT };
+
+/* The words of enum by. */
+extern const char *const by_words[];
+
+/* What the options say; strings are the command line's. */
+struct options {
+    /* the server */
+    const char *server;
+    bool tls;
+    const char *ca, *cert, *key, *tls_name;
+    bool insecure;
+    int64_t connect_timeout_ns, io_timeout_ns;
+    /* its admin interface */
+    const char *admin, *token_file;
+    /* output and names */
+    bool json, escapes, quiet;
+    /* run, acquire */
+    uint32_t workers, queue;
+    int64_t timeout_ns; /* SECONDS_NONE: no limit */
+    bool any, strict;
+    int64_t grace_ns;
+    int64_t for_ns; /* SECONDS_NONE: until something else ends it */
+    /* lists */
+    uint32_t sort; /* enum sort */
+    const char *prefix;
+    uint32_t min;
+    uint32_t limit; /* 0: the command's own */
+    uint32_t by;    /* enum by */
+    const char *protocol;
+    bool text;
+    /* top */
+    int64_t interval_ns;
+    bool once;
+    const char *filter;
+    /* not a command's */
+    bool help, version;
+};
+
+/* The options, in the order of help. A command's set of them has the bit 1 << index of each. */
+enum option_index {
+    OPTION_SERVER,
+    OPTION_TLS,
+    OPTION_CA,
+    OPTION_CERT,
+    OPTION_KEY,
+    OPTION_TLS_NAME,
+    OPTION_INSECURE,
+    OPTION_CONNECT_TIMEOUT,
+    OPTION_IO_TIMEOUT,
+    OPTION_ADMIN,
+    OPTION_TOKEN_FILE,
+    OPTION_JSON,
+    OPTION_ESCAPES,
+    OPTION_WORKERS,
+    OPTION_QUEUE,
+    OPTION_TIMEOUT,
+    OPTION_ANY,
+    OPTION_STRICT,
+    OPTION_GRACE,
+    OPTION_FOR,
+    OPTION_QUIET,
+    OPTION_SORT,
+    OPTION_PREFIX,
+    OPTION_MIN,
+    OPTION_LIMIT,
+    OPTION_BY,
+    OPTION_PROTOCOL,
+    OPTION_TEXT,
+    OPTION_INTERVAL,
+    OPTION_ONCE,
+    OPTION_FILTER,
+    OPTION_HELP,
+    OPTION_VERSION,
+    OPTION_COUNT
+};
+
+#define OPTION_BIT(index) (UINT64_C(1) << (index))
+
+enum option_type {
+    OPTION_IS_FLAG,
+    OPTION_IS_TEXT,
+    OPTION_IS_NUMBER,  /* uint32_t from min to max */
+    OPTION_IS_SECONDS, /* int64_t of nanoseconds, from min seconds on; "none" where default is so */
+    OPTION_IS_WORD     /* uint32_t: the index in words */
+};
+
+struct option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
+    const char *argument;
+    enum option_type type;
+    size_t offset; /* in struct options */
+    uint32_t min, max;
+    const char *const *words;
+    const char *default_text; /* as one would give it; NULL: none */
+    const char *help;
+};
+
+/* The row at an index below OPTION_COUNT. */
+const struct option_row *option_at(size_t index);
+
+/* The option of that long name (`len` bytes) or letter; NULL: there is none. */
+const struct option_row *option_named(const char *name, size_t len);
+const struct option_row *option_lettered(char letter);
+
+/* The index of a row. */
+size_t option_index(const struct option_row *row);
+
+/* Sets every option to its default. */
+void options_init(struct options *options);
+
+#define OPTION_REASON_SIZE 320
+
+/* Sets an option to a value (ignored for a flag). False: *reason_r (OPTION_REASON_SIZE) says what
+   would be right. */
+bool option_set(struct options *options, const struct option_row *row, const char *value,
+                char *reason_r) MUST_USE;
+
+/* Reads a whole number from `min` to `max`; false: it is none. */
+bool parse_number(const char *text, uint32_t min, uint32_t max, uint32_t *number_r) MUST_USE;
+
+/* Reads seconds with or without a fraction, up to SECONDS_MAX, as nanoseconds; false: it is none.
+ */
+bool parse_seconds(const char *text, int64_t *ns_r) MUST_USE;
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * print.c - what counterctl writes (print.h).
+ */
+#include "cli/print.h"
+
+#include "cli/status.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void complain(const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fputs("counterctl: ", stderr);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+    va_end(values);
+}
+
+int print_end(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    if (errno == EPIPE)
+        return STATUS_SIGNAL + SIGPIPE;
+    complain("can't write to standard output: %s", strerrordesc_np(errno));
+    return STATUS_OUTPUT;
+}
+
+/* --- Numbers --------------------------------------------------------------------------------- */
+
+/* A duration of a minute and more, in two units. */
+static void long_duration(double seconds, char *to)
+{
+    unsigned long s = seconds < 1e12 ? (unsigned long)seconds : 1000000000000;
+    if (s < 3600)
+        snprintf(to, NUMBER_TEXT, "%lum %lus", s / 60, s % 60);
+    else if (s < 86400)
+        snprintf(to, NUMBER_TEXT, "%luh %lum", s / 3600, s / 60 % 60);
+    else if (s < 8640000)
+        snprintf(to, NUMBER_TEXT, "%lud %luh", s / 86400, s / 3600 % 24);
+    else
+        snprintf(to, NUMBER_TEXT, "%lud", s / 86400);
+}
+
+const char *seconds_text(double seconds, char to[NUMBER_TEXT])
+{
+    if (!(seconds >= 0)) /* no number at all, too */
+        snprintf(to, NUMBER_TEXT, "-");
+    else if (seconds < 5e-7)
+        snprintf(to, NUMBER_TEXT, "0");
+    else if (seconds < 9.995e-4)
+        snprintf(to, NUMBER_TEXT, "%.0f us", seconds * 1e6);
+    else if (seconds < 0.09995)
+        snprintf(to, NUMBER_TEXT, "%.1f ms", seconds * 1e3);
+    else if (seconds < 0.9995)
+        snprintf(to, NUMBER_TEXT, "%.0f ms", seconds * 1e3);
+    else if (seconds < 59.95)
+        snprintf(to, NUMBER_TEXT, "%.1f s", seconds);
+    else
+        long_duration(seconds + 0.05, to);
+    return to;
+}
+
+/* A number of three digits with the letter of its power of `step`. */
+static const char *scaled(double value, double step, const char *letters, const char *gap, char *to)
+{
+    size_t power = 0;
+    while (letters[power] && value >= 999.5) {
+        value /= step;
+        power++;
+    }
+    int decimals = power > 0 && value < 99.95 ? 1 : 0;
+    const char *letter = power > 0 ? letters + power - 1 : "";
+    snprintf(to, NUMBER_TEXT, "%.*f%s%.1s", decimals, value, power > 0 ? gap : "", letter);
+    return to;
+}
+
+/* Of small numbers: whether ".0" would follow. */
+static bool is_nearly_whole(double number)
+{
+    double off = number - (int)(number + 0.5);
+    return off > -0.05 && off < 0.05;
+}
+
+const char *count_text(double count, char to[NUMBER_TEXT])
+{
+    if (!(count >= 0))
+        snprintf(to, NUMBER_TEXT, "-");
+    else if (count < 9.95 && !is_nearly_whole(count))
+        snprintf(to, NUMBER_TEXT, "%.1f", count);
+    else
+        scaled(count, 1000, "kMGTPE", "", to);
+    return to;
+}
+
+const char *size_text(double bytes, char to[NUMBER_TEXT])
+{
+    if (!(bytes >= 0))
+        snprintf(to, NUMBER_TEXT, "-");
+    else if (bytes < 999.5)
+        snprintf(to, NUMBER_TEXT, "%.0f B", bytes);
+    else
+        scaled(bytes, 1024, "KMGTPE", " ", to);
+    return to;
+}
+
+/* --- Columns --------------------------------------------------------------------------------- */
+
+void columns_add_text(struct columns *columns, const char *cell)
+{
+    text_add(&columns->cells, cell, strlen(cell) + 1);
+    columns->count++;
+}
+
+void columns_add(struct columns *columns, const char *format, ...)
+{
+    char *cell;
+    va_list values;
+    va_start(values, format);
+    int len = vasprintf(&cell, format, values);
+    va_end(values);
+    if (len < 0)
+        out_of_memory();
+    text_add_shown(&columns->cells, cell);
+    text_add(&columns->cells, "", 1);
+    columns->count++;
+    free(cell);
+}
+
+/* How many characters a text has. */
+static size_t characters(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+static size_t columns_width(const struct columns *columns)
+{
+    size_t n = 0;
+    while (n < COLUMNS_MAX && columns->heads[n])
+        n++;
+    return n;
+}
+
+static void print_cell(const char *cell, char align, size_t width, bool is_last, FILE *to)
+{
+    size_t len = characters(cell);
+    int pad = len < width ? (int)(width - len) : 0;
+    if (align == 'r')
+        fprintf(to, "%*s%s", pad, "", cell);
+    else
+        fprintf(to, "%s%*s", cell, is_last ? 0 : pad, "");
+    fputs(is_last ? "\n" : "  ", to);
+}
+
+void columns_print(const struct columns *columns, const char *indent, FILE *to)
+{
+    size_t width = columns_width(columns), widths[COLUMNS_MAX];
+    CHECK(width > 0 && strlen(columns->align) == width && columns->count % width == 0);
+    if (columns->count == 0)
+        return;
+    for (size_t i = 0; i < width; i++)
+        widths[i] = characters(columns->heads[i]);
+    const char *cell = text_str(&columns->cells);
+    for (size_t i = 0; i < columns->count; i++, cell += strlen(cell) + 1) {
+        size_t len = characters(cell);
+        if (len > widths[i % width])
+            widths[i % width] = len;
+    }
+    cell = text_str(&columns->cells);
+    for (size_t i = 0; i < columns->count + width; i++) {
+        size_t column = i % width;
+        if (column == 0)
+            fputs(indent, to);
+        print_cell(i < width ? columns->heads[i] : cell, columns->align[column], widths[column],
+                   column + 1 == width, to);
+        if (i >= width)
+            cell += strlen(cell) + 1;
+    }
+}
+
+void columns_free(struct columns *columns)
+{
+    text_free(&columns->cells);
+    columns->count = 0;
+}
+
+/* --- JSON ------------------------------------------------------------------------------------ */
+
+json_t *json_new(void)
+{
+    json_t *object = json_object();
+    if (!object)
+        out_of_memory();
+    return object;
+}
+
+void json_put(json_t *object, const char *key, json_t *value)
+{
+    if (!value || json_object_set_new(object, key, value) != 0)
+        out_of_memory();
+}
+
+void json_line(json_t *value, FILE *to)
+{
+    char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    if (!line)
+        out_of_memory();
+    fputs(line, to);
+    fputc('\n', to);
+    free(line);
+    json_decref(value);
+}
+
+void json_set_name(json_t *object, struct bytes name)
+{
+    struct text text = {0};
+    text_add_name(&text, name);
+    json_put(object, "name", json_string(text_str(&text)));
+    text_clear(&text);
+    text_add_percent(&text, name);
+    json_put(object, "id", json_string(text_str(&text)));
+    text_free(&text);
+}
+
+json_t *json_at(const json_t *object, const char *path)
+{
+    char key[64];
+    const char *dot;
+    while ((dot = strchr(path, '.'))) {
+        snprintf(key, sizeof key, "%.*s", (int)(dot - path), path);
+        object = json_object_get(object, key);
+        path = dot + 1;
+    }
+    return json_object_get(object, path);
+}
+
+double json_number_at(const json_t *object, const char *path, double none)
+{
+    const json_t *value = json_at(object, path);
+    return json_is_number(value) ? json_number_value(value) : none;
+}
+
+const char *json_text_at(const json_t *object, const char *path, const char *none)
+{
+    const char *value = json_string_value(json_at(object, path));
+    return value ? value : none;
+}
+
+bool json_is_true_at(const json_t *object, const char *path)
+{
+    return json_is_true(json_at(object, path));
+}

@@ -1,0 +1,167 @@
+/*
+ * stats.c - `counterctl stats`: what both protocols tell of themselves.
+ *
+ * Each is asked at its own port. Where an address names a port (or a unix socket), only that is
+ * asked: it speaks one of the two.
+ */
+#include "base/clock.h"
+#include "cli/ask.h"
+#include "cli/command.h"
+#include "cli/print.h"
+
+#include <string.h>
+
+/* The lines of an answer, at most; a server that sends more speaks another protocol. */
+#define LINES_MAX 1000
+
+struct stats {
+    json_t *json; /* NULL: rows are printed */
+    struct columns columns;
+};
+
+/* Adds a pair: of JSON's sake numbers are numbers. */
+static void add(struct stats *stats, struct bytes name, struct bytes value)
+{
+    struct text key = {0}, text = {0};
+    text_add_name(&key, name);
+    text_add_name(&text, value);
+    if (!stats->json) {
+        columns_add_text(&stats->columns, text_str(&key));
+        columns_add_text(&stats->columns, text_str(&text));
+    } else {
+        bool is_number =
+            text.len > 0 && text.len <= 18 && strspn(text_str(&text), "0123456789") == text.len;
+        json_int_t number = 0;
+        for (size_t i = 0; is_number && i < text.len; i++)
+            number = number * 10 + (text_str(&text)[i] - '0');
+        json_put(stats->json, text_str(&key),
+                 is_number ? json_integer(number) : json_string(text_str(&text)));
+    }
+    text_free(&key);
+    text_free(&text);
+}
+
+/* ---- binary ------------------------------------------------------------------------------ */
+
+static enum status ask_binary_stats(const struct options *options, struct stats *stats)
+{
+    struct ctr_request request = {.opcode = CTR_STATS};
+    struct ctr_reply reply;
+    struct client client;
+    enum status status = ask_open(&client, options, PORT_BINARY, -1);
+    if (status == STATUS_OK)
+        status = ask_binary(&client, &request, &reply);
+    if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS)
+        status = ask_refused(&client, "stats", &reply);
+    if (status == STATUS_OK) {
+        struct bytes name, value;
+        while (ctr_reply_stat(&reply.body, &name, &value))
+            add(stats, name, value);
+        if (reply.body.len > 0) {
+            complain("%s: the statistics are malformed", client.where);
+            status = STATUS_PROTOCOL;
+        }
+    }
+    client_close(&client);
+    return status;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* Takes the lines of an answer up to the empty one that ends it. */
+static enum status take_lines(struct client *client, struct stats *stats)
+{
+    int64_t deadline = clock_mono_ns() + client->io_timeout_ns;
+    for (int i = 0; i < LINES_MAX; i++) {
+        enum pc_reply reply;
+        struct bytes line;
+        enum status status = ask_line(client, deadline, &reply, &line);
+        if (status != STATUS_OK || line.len == 0)
+            return status;
+        const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
+        if (reply != PC_REPLY_OTHER || !colon)
+            break;
+        size_t len = (size_t)(colon - line.data);
+        add(stats, (struct bytes){.data = line.data, .len = len},
+            (struct bytes){.data = colon + 2, .len = line.len - len - 2});
+    }
+    complain("%s: the answer is not one to STATS FULL of the text protocol", client->where);
+    return STATUS_PROTOCOL;
+}
+
+static enum status ask_text_stats(const struct options *options, struct stats *stats)
+{
+    struct pc_request request = {.verb = PC_STATS, .subject = bytes_of("FULL")};
+    struct client client;
+    enum status status = ask_open(&client, options, PORT_TEXT, -1);
+    if (status == STATUS_OK)
+        status = ask_send_line(&client, &request);
+    if (status == STATUS_OK)
+        status = take_lines(&client, stats);
+    client_close(&client);
+    return status;
+}
+
+/* ---- both -------------------------------------------------------------------------------- */
+
+struct protocol_stats {
+    const char *name;
+    enum status (*ask)(const struct options *options, struct stats *stats);
+};
+
+static const struct protocol_stats protocols[] = {
+    {"counter", ask_binary_stats},
+    {"poolcounter", ask_text_stats},
+};
+
+static void print_rows(const char *name, const struct columns *columns, bool *is_first)
+{
+    if (columns->count == 0)
+        return;
+    if (!*is_first)
+        putchar('\n');
+    *is_first = false;
+    printf("%s\n", name);
+    columns_print(columns, "  ", stdout);
+}
+
+/* Asks one protocol and adds to the JSON `all`, or prints where there is none. */
+static enum status tell(const struct protocol_stats *protocol, const struct options *options,
+                        json_t *all, bool *is_first)
+{
+    struct stats stats = {.json = all ? json_new() : NULL,
+                          .columns = {.heads = {"NAME", "VALUE"}, .align = "ll"}};
+    enum status status = protocol->ask(options, &stats);
+    if (!all)
+        print_rows(protocol->name, &stats.columns, is_first);
+    else if (status == STATUS_OK)
+        json_put(all, protocol->name, json_incref(stats.json));
+    json_decref(stats.json);
+    columns_free(&stats.columns);
+    return status;
+}
+
+int do_stats(struct invocation *invocation)
+{
+    const struct options *options = &invocation->options;
+    struct address address;
+    if (!client_address(options, &address))
+        return STATUS_USAGE;
+    bool is_one = options->text || address.is_unix || address.port;
+    json_t *all = options->json ? json_new() : NULL;
+    bool is_first = true, any = false;
+    enum status worst = STATUS_OK;
+    for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {
+        if (is_one && i != (options->text ? 1 : 0))
+            continue;
+        enum status status = tell(&protocols[i], options, all, &is_first);
+        any |= status == STATUS_OK;
+        /* That a protocol is not served is no failure, if the other one answers. */
+        if (status != STATUS_OK && worst != STATUS_PROTOCOL)
+            worst = status;
+    }
+    if (all && any)
+        json_line(json_incref(all), stdout);
+    json_decref(all);
+    return any && worst == STATUS_UNAVAILABLE ? STATUS_OK : (int)worst;
+}

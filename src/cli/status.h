@@ -1,0 +1,35 @@
+/*
+ * status.h - what counterctl exits with. Where sysexits.h has a number for it, that is taken.
+ *
+ * A command that is run under a lock passes its own status on, so these are numbers that commands
+ * seldom use. The manual lists them all, and a test compares the two.
+ */
+#ifndef CLI_STATUS_H
+#define CLI_STATUS_H
+
+/* Statuses: name, number, what it means (for people). One row each. */
+#define STATUSES(ROW)                                                                              \
+    ROW(OK, 0, "done")                                                                             \
+    ROW(NO, 1, "the server answered no: there is no such name or connection, or no such units")    \
+    ROW(USAGE, 64, "the command line, or a line of a batch, is wrong")                             \
+    ROW(NO_INPUT, 66, "a file that was named can't be read")                                       \
+    ROW(UNAVAILABLE, 69, "no server answers, it can't be trusted, or the queue is full")           \
+    ROW(INTERNAL, 70, "no memory, or a bug of counterctl")                                         \
+    ROW(SYSTEM, 71, "the system refused something, such as another process")                       \
+    ROW(OUTPUT, 74, "standard output or input failed")                                             \
+    ROW(TEMPORARY, 75, "timed out, or not available now: try again later")                         \
+    ROW(PROTOCOL, 76, "the server answered what its protocol does not have")                       \
+    ROW(DENIED, 77, "the admin token is missing or wrong")                                         \
+    ROW(CONFIG, 78, "the server's configuration is wrong, and was not loaded")                     \
+    ROW(LOST, 79, "the connection was lost while it held units")                                   \
+    ROW(NOT_EXECUTABLE, 126, "the command can't be executed")                                      \
+    ROW(NOT_FOUND, 127, "the command was not found")                                               \
+    ROW(SIGNAL, 128, "plus N: a signal N ended the command, or the wait for a lock")
+
+enum status {
+#define ROW(name, number, meaning) STATUS_##name = (number),
+    STATUSES(ROW)
+#undef ROW
+};
+
+#endif

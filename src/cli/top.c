@@ -1,0 +1,469 @@
+/*
+ * top.c - `counterctl top`: asks the admin interface again and again, and shows what view.c draws
+ * with ncurses, or prints it once.
+ *
+ * The terminal is restored whatever happens: at every exit, on signals that end us, and, as far as
+ * that can be done there, in a crash.
+ */
+#include "base/clock.h"
+#include "cli/command.h"
+#include "cli/http.h"
+#include "cli/print.h"
+#include "cli/signals.h"
+#include "cli/view.h"
+
+#include <curses.h>
+#include <errno.h>
+#include <langinfo.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+/* How many names are asked for where --limit does not say. */
+#define NAMES_ONCE  20
+#define NAMES_WATCH 100
+
+/* How much history is asked for: what the widest screen shows. */
+#define HISTORY_SECONDS 600
+
+/* The width of a frame that is printed where nothing tells one. */
+#define ONCE_WIDTH 80
+
+/* The longest sleep: signs of life of the clock, and a resize that came between two looks. */
+#define SLEEP_MAX_MS 1000
+
+enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_DETAIL, CALL_COUNT };
+
+struct top {
+    const struct options *options;
+    struct http *http;
+    struct view view;
+    struct frame frame;
+    struct http_call calls[CALL_COUNT];
+    bool is_asking;   /* calls are under way */
+    bool is_wished;   /* ask again at once when they are over */
+    int64_t next_ns;  /* when to ask again */
+    int64_t good_ns;  /* when all was answered last; 0: never */
+    enum by asked_by; /* the order that was asked for */
+};
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static void begin_calls(struct top *top)
+{
+    struct text path = {0};
+    uint32_t names = top->options->limit        ? top->options->limit
+                     : top->view.is_interactive ? NAMES_WATCH
+                                                : NAMES_ONCE;
+    top->asked_by = top->view.by;
+    http_begin(top->http, &top->calls[CALL_STATS], "/api/v1/stats", false);
+    text_addf(&path, "/api/v1/history?seconds=%d", HISTORY_SECONDS);
+    http_begin(top->http, &top->calls[CALL_HISTORY], text_str(&path), false);
+    text_clear(&path);
+    text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[top->view.by], names);
+    http_begin(top->http, &top->calls[CALL_CONTENDED], text_str(&path), false);
+    if (top->view.screen == VIEW_DETAIL) {
+        text_clear(&path);
+        text_addf(&path, "/api/v1/names/%s", text_str(&top->view.selected_id));
+        http_begin(top->http, &top->calls[CALL_DETAIL], text_str(&path), false);
+    }
+    text_free(&path);
+    top->is_asking = true;
+    top->is_wished = false;
+}
+
+static bool are_calls_done(const struct top *top)
+{
+    for (size_t i = 0; i < CALL_COUNT; i++)
+        if (top->calls[i].easy && !top->calls[i].is_done)
+            return false;
+    return true;
+}
+
+static json_t *answer_of(struct http_call *call)
+{
+    return json_incref(call->answer);
+}
+
+/* That a name has gone is an answer, too. */
+static bool is_good(const struct top *top, size_t which)
+{
+    const struct http_call *call = &top->calls[which];
+    if (!call->easy || (which == CALL_DETAIL && call->code == 404 && call->answer))
+        return true;
+    return http_status(top->http, call, false) == STATUS_OK;
+}
+
+/* Takes the answers, if all are good; else notes why not. Returns the exit status of that. */
+static enum status take_answers(struct top *top)
+{
+    struct view *view = &top->view;
+    text_clear(&view->trouble);
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        if (is_good(top, i))
+            continue;
+        text_addf(&view->trouble, "%s", text_str(&top->calls[i].failure));
+        return http_status(top->http, &top->calls[i], false);
+    }
+    view_take(&view->stats, answer_of(&top->calls[CALL_STATS]));
+    view_take(&view->history, answer_of(&top->calls[CALL_HISTORY]));
+    view_take_names(view, answer_of(&top->calls[CALL_CONTENDED]));
+    if (view->screen == VIEW_DETAIL && top->calls[CALL_DETAIL].easy)
+        view_take(&view->detail,
+                  top->calls[CALL_DETAIL].code == 404 ? NULL : answer_of(&top->calls[CALL_DETAIL]));
+    top->good_ns = clock_mono_ns();
+    return STATUS_OK;
+}
+
+static void end_calls(struct top *top)
+{
+    for (size_t i = 0; i < CALL_COUNT; i++)
+        if (top->calls[i].easy)
+            http_call_free(top->http, &top->calls[i]);
+    top->is_asking = false;
+}
+
+/* ---- once -------------------------------------------------------------------------------- */
+
+static bool is_utf8(void)
+{
+    return strcmp(nl_langinfo(CODESET), "UTF-8") == 0; /* NOLINT(concurrency-mt-unsafe) */
+}
+
+/* How wide a frame that is printed may be: the terminal's, $COLUMNS, or as usual. */
+static int once_width(void)
+{
+    struct winsize size;
+    uint32_t columns;
+    const char *text = getenv("COLUMNS"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    if (text && parse_number(text, 20, FRAME_WIDTH_MAX, &columns))
+        return (int)columns;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    return ONCE_WIDTH;
+}
+
+static void print_once_json(struct top *top)
+{
+    json_t *all = json_new();
+    json_put(all, "stats", answer_of(&top->calls[CALL_STATS]));
+    json_put(all, "history", answer_of(&top->calls[CALL_HISTORY]));
+    json_put(all, "contended", answer_of(&top->calls[CALL_CONTENDED]));
+    json_line(all, stdout);
+}
+
+static enum status show_once(struct top *top)
+{
+    begin_calls(top);
+    while (!are_calls_done(top))
+        http_wait(top->http, NULL, 0, SLEEP_MAX_MS);
+    enum status status = take_answers(top);
+    if (status != STATUS_OK) {
+        complain("admin interface at %s: %s", http_where(top->http), text_str(&top->view.trouble));
+    } else if (top->options->json) {
+        print_once_json(top);
+    } else {
+        size_t names = json_array_size(json_at(top->view.contended, "names"));
+        frame_make(&top->frame, once_width(), view_rows(&top->view, names), is_utf8());
+        view_draw(&top->view, &top->frame);
+        frame_print(&top->frame, stdout);
+    }
+    return status;
+}
+
+/* ---- the terminal ------------------------------------------------------------------------ */
+
+#define PAIR_ALERT 1
+#define PAIR_BAR   2
+
+static struct {
+    bool is_ours; /* in full screen now */
+    struct termios before;
+    char restore[128]; /* what to write in a crash */
+    size_t restore_len;
+} terminal;
+
+static void leave_screen(void)
+{
+    if (terminal.is_ours)
+        endwin();
+    terminal.is_ours = false;
+}
+
+/* Only what is safe in a handler: the modes as they were, and the sequences made before. */
+static void crash(int number)
+{
+    if (terminal.is_ours) {
+        (void)!write(STDOUT_FILENO, terminal.restore, terminal.restore_len);
+        tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
+    }
+    raise(number); /* its disposition is the default one again */
+}
+
+/* Keeps one of the terminal's strings for a crash. */
+static void keep_sequence(const char *name)
+{
+    char copy[8];
+    snprintf(copy, sizeof copy, "%s", name);
+    const char *sequence = tigetstr(copy);
+    if (!sequence || (intptr_t)sequence == -1)
+        return;
+    size_t len = strlen(sequence);
+    if (len > sizeof terminal.restore - terminal.restore_len)
+        return;
+    memcpy(terminal.restore + terminal.restore_len, sequence, len);
+    terminal.restore_len += len;
+}
+
+static void prepare_crash(void)
+{
+    static const int crashes[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL};
+    keep_sequence("sgr0");
+    keep_sequence("cnorm");
+    keep_sequence("rmkx");
+    keep_sequence("rmcup");
+    for (size_t i = 0; i < ARRAY_SIZE(crashes); i++) {
+        struct sigaction before, ours = {.sa_handler = crash, .sa_flags = (int)SA_RESETHAND};
+        sigaction(crashes[i], NULL, &before);
+        if (before.sa_handler == SIG_DFL) /* else a sanitizer watches it */
+            sigaction(crashes[i], &ours, NULL);
+    }
+}
+
+/* Takes the screen. STATUS_OK, or it said why not. */
+static enum status enter_screen(void)
+{
+    tcgetattr(STDIN_FILENO, &terminal.before);
+    if (!newterm(NULL, stdout, stdin)) {
+        const char *type = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe): one thread */
+        complain("top: this machine does not know the terminal type \"%s\" ($TERM); --once needs "
+                 "none",
+                 type ? type : "");
+        return STATUS_UNAVAILABLE;
+    }
+    terminal.is_ours = true;
+    atexit(leave_screen);
+    prepare_crash();
+    signal(SIGTSTP, SIG_DFL); /* ncurses has a handler of its own, which take_signals replaces */
+    cbreak();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    /* What some terminals send for cursor keys, whatever their description says. */
+    define_key("\033[A", KEY_UP);
+    define_key("\033[B", KEY_DOWN);
+    nodelay(stdscr, TRUE);
+    set_escdelay(25);
+    curs_set(0);
+    if (has_colors() && start_color() == OK && use_default_colors() == OK) {
+        init_pair(PAIR_ALERT, COLOR_RED, -1);
+        init_pair(PAIR_BAR, COLOR_CYAN, -1);
+    }
+    return STATUS_OK;
+}
+
+static attr_t attributes_of(unsigned look, short *pair_r)
+{
+    attr_t attributes = A_NORMAL;
+    if (look & (LOOK_BOLD | LOOK_ALERT))
+        attributes |= A_BOLD;
+    if (look & LOOK_DIM)
+        attributes |= A_DIM;
+    if (look & LOOK_REVERSE)
+        attributes |= A_REVERSE;
+    *pair_r = 0;
+    if (has_colors() && (look & LOOK_ALERT))
+        *pair_r = PAIR_ALERT;
+    else if (has_colors() && (look & LOOK_BAR))
+        *pair_r = PAIR_BAR;
+    return attributes;
+}
+
+static void show_frame(const struct frame *frame)
+{
+    for (int row = 0; row < frame->height; row++) {
+        for (int column = 0; column < frame->width; column++) {
+            const struct cell *cell =
+                &frame->cells[(size_t)row * (size_t)frame->width + (size_t)column];
+            if (!cell->character)
+                continue;
+            short pair;
+            wchar_t text[] = {cell->character, L'\0'};
+            cchar_t shown;
+            attr_t attributes = attributes_of(cell->look, &pair);
+            setcchar(&shown, text, attributes, pair, NULL);
+            mvadd_wch(row, column, &shown);
+        }
+    }
+    refresh();
+}
+
+static void draw(struct top *top)
+{
+    struct view *view = &top->view;
+    view->age_seconds = (double)(clock_mono_ns() - top->good_ns) / (double)NS_PER_S;
+    frame_make(&top->frame, COLS, LINES, is_utf8());
+    view_draw(view, &top->frame);
+    show_frame(&top->frame);
+}
+
+/* ---- watching ---------------------------------------------------------------------------- */
+
+/* A key of ncurses as one of view.h. */
+static uint32_t key_of(int kind, wint_t key)
+{
+    if (kind != KEY_CODE_YES)
+        return key == '\r' || key == '\n' ? KEY_OF_ENTER
+               : key == 27                ? KEY_OF_ESCAPE
+               : key == 127 || key == 8   ? KEY_OF_BACKSPACE
+                                          : (uint32_t)key;
+    switch (key) {
+    case KEY_UP:
+        return KEY_OF_UP;
+    case KEY_DOWN:
+        return KEY_OF_DOWN;
+    case KEY_PPAGE:
+        return KEY_OF_PAGE_UP;
+    case KEY_NPAGE:
+        return KEY_OF_PAGE_DOWN;
+    case KEY_HOME:
+        return KEY_OF_HOME;
+    case KEY_END:
+        return KEY_OF_END;
+    case KEY_ENTER:
+        return KEY_OF_ENTER;
+    case KEY_BACKSPACE:
+        return KEY_OF_BACKSPACE;
+    default:
+        return 0;
+    }
+}
+
+/* Takes the keys that were pressed. False: quit. */
+static bool take_keys(struct top *top)
+{
+    wint_t key;
+    int kind;
+    while ((kind = get_wch(&key)) != ERR) {
+        if (kind == KEY_CODE_YES && key == KEY_RESIZE) {
+            clear(); /* what the terminal has made of the old screen is of no use */
+            continue;
+        }
+        uint32_t code = key_of(kind, key);
+        enum view_wish wish = code ? view_key(&top->view, code, LINES) : WISH_NOTHING;
+        if (wish == WISH_QUIT)
+            return false;
+        if (wish == WISH_FETCH)
+            top->is_wished = true;
+    }
+    return true;
+}
+
+/* Gives the terminal back while we are stopped. Returns a signal that ends us; 0: none. */
+static int take_signals(struct signals *signals)
+{
+    struct signalfd_siginfo taken;
+    while (signals_take(signals, &taken)) {
+        int number = (int)taken.ssi_signo;
+        if (number == SIGTSTP) {
+            endwin();
+            signals_stop();
+            refresh(); /* takes the screen again */
+        } else if (number != SIGCONT && number != SIGCHLD) {
+            return number;
+        }
+    }
+    return 0;
+}
+
+/* Asks again where it is time to, and takes what has come. */
+static void go_on_asking(struct top *top)
+{
+    int64_t now = clock_mono_ns();
+    if (top->is_asking && are_calls_done(top)) {
+        bool is_stale = top->asked_by != top->view.by;
+        take_answers(top);
+        end_calls(top);
+        top->next_ns = now + (int64_t)(top->view.interval_seconds * (double)NS_PER_S);
+        top->is_wished |= is_stale;
+    }
+    bool is_due = !top->view.is_paused && now >= top->next_ns;
+    if (!top->is_asking && (is_due || top->is_wished))
+        begin_calls(top);
+}
+
+static int sleep_ms(const struct top *top)
+{
+    if (top->is_asking || top->view.is_paused)
+        return SLEEP_MAX_MS;
+    int64_t left = (top->next_ns - clock_mono_ns()) / NS_PER_MS + 1;
+    return left < 0 ? 0 : left > SLEEP_MAX_MS ? SLEEP_MAX_MS : (int)left;
+}
+
+/* Returns the exit status. */
+static int watch(struct top *top, struct signals *signals)
+{
+    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                           {.fd = signals->fd, .events = POLLIN}};
+    for (;;) {
+        go_on_asking(top);
+        draw(top);
+        fds[0].revents = fds[1].revents = 0;
+        http_wait(top->http, fds, ARRAY_SIZE(fds), sleep_ms(top));
+        int number = take_signals(signals);
+        if (!number && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+            number = SIGHUP; /* the terminal has gone */
+        if (number)
+            return STATUS_SIGNAL + number;
+        if (!take_keys(top))
+            return STATUS_OK;
+    }
+}
+
+static int show_screen(struct top *top)
+{
+    struct signals signals;
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
+        complain("top: standard input and output are to be a terminal; --once prints one frame");
+        return STATUS_USAGE;
+    }
+    int status = signals_begin(&signals);
+    if (status != STATUS_OK)
+        return status;
+    status = (int)enter_screen();
+    if (status == STATUS_OK) {
+        status = watch(top, &signals);
+        leave_screen();
+    }
+    signals_close(&signals);
+    return status;
+}
+
+int do_top(struct invocation *invocation)
+{
+    const struct options *options = &invocation->options;
+    struct top top = {.options = options};
+    if (options->json && !options->once) {
+        complain("top: --json needs --once");
+        return STATUS_USAGE;
+    }
+    if (options->filter && strlen(options->filter) > VIEW_FILTER_MAX) {
+        complain("top: --filter is longer than %d bytes", VIEW_FILTER_MAX);
+        return STATUS_USAGE;
+    }
+    top.http = http_new(options);
+    if (!top.http)
+        return STATUS_USAGE;
+    top.view.where = http_where(top.http);
+    top.view.interval_seconds = (double)options->interval_ns / (double)NS_PER_S;
+    top.view.by = (enum by)options->by;
+    top.view.is_interactive = !options->once;
+    snprintf(top.view.filter, sizeof top.view.filter, "%s", options->filter ? options->filter : "");
+    int status = options->once ? (int)show_once(&top) : show_screen(&top);
+    end_calls(&top);
+    http_free(&top.http);
+    view_free(&top.view);
+    frame_free(&top.frame);
+    return status;
+}

@@ -1,0 +1,746 @@
+/*
+ * view.c - what `counterctl top` shows (view.h).
+ *
+ * From top to bottom: a title, some rows of numbers, rows of recent history, then a list, and the
+ * keys in the last row. What does not fit in height goes in this order: history, numbers; the list
+ * keeps what is left.
+ */
+#include "cli/view.h"
+
+#include "cli/print.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HISTORY_MAX 600
+#define LABEL_WIDTH 10
+
+/* From which heights on the parts above the list are shown. */
+#define HEIGHT_WITH_NUMBERS 12
+#define HEIGHT_WITH_HISTORY 18
+
+void view_take(json_t **place, json_t *answer)
+{
+    json_decref(*place);
+    *place = answer;
+}
+
+void view_free(struct view *view)
+{
+    view_take(&view->stats, NULL);
+    view_take(&view->history, NULL);
+    view_take(&view->contended, NULL);
+    view_take(&view->detail, NULL);
+    text_free(&view->trouble);
+    text_free(&view->selected_id);
+}
+
+/* ---- the list of names ------------------------------------------------------------------- */
+
+static bool is_wanted(const struct view *view, const json_t *row)
+{
+    return !*view->filter || strstr(json_text_at(row, "name", ""), view->filter);
+}
+
+/* The name that is number `index` of those that pass the filter; NULL: there are fewer. */
+static json_t *name_at(const struct view *view, size_t index)
+{
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_at(view->contended, "names"), i,
+                       row) if (is_wanted(view, row) && index-- == 0) return row;
+    return NULL;
+}
+
+/* The index of the row with that name; -1: none has it. */
+static long index_of(const struct view *view, const char *name)
+{
+    const json_t *row;
+    for (size_t i = 0; (row = name_at(view, i)); i++)
+        if (strcmp(json_text_at(row, "name", ""), name) == 0)
+            return (long)i;
+    return -1;
+}
+
+void view_take_names(struct view *view, json_t *answer)
+{
+    struct text name = {0};
+    text_addf(&name, "%s", json_text_at(name_at(view, view->selected), "name", ""));
+    view_take(&view->contended, answer);
+    long index = view->screen == VIEW_DETAIL ? -1 : index_of(view, text_str(&name));
+    /* The first row stays the first: who has selected nothing looks at the worst. */
+    if (index >= 0 && view->selected > 0)
+        view->selected = (size_t)index;
+    text_free(&name);
+}
+
+static size_t name_count(const struct view *view)
+{
+    size_t count = 0;
+    while (name_at(view, count))
+        count++;
+    return count;
+}
+
+static size_t detail_count(const struct view *view)
+{
+    return json_array_size(json_at(view->detail, "holders")) +
+           json_array_size(json_at(view->detail, "waiters"));
+}
+
+static size_t list_count(const struct view *view)
+{
+    return view->screen == VIEW_DETAIL ? detail_count(view) : name_count(view);
+}
+
+/* ---- the upper part ---------------------------------------------------------------------- */
+
+/* A sum over the protocols of a number of theirs. */
+static double sum_of_protocols(const struct view *view, const char *path)
+{
+    json_t *protocol;
+    size_t i;
+    double sum = 0;
+    json_array_foreach(json_at(view->stats, "protocols"), i, protocol) sum +=
+        json_number_at(protocol, path, 0);
+    return sum;
+}
+
+static void draw_title(const struct view *view, struct frame *frame)
+{
+    char uptime[NUMBER_TEXT], interval[NUMBER_TEXT];
+    struct text version = {0};
+    text_add_shown(&version, json_text_at(view->stats, "version", ""));
+    int column = frame_text(frame, 0, 0, frame->width, LOOK_BOLD, "counterctl top");
+    column = frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, " - %s", view->where);
+    if (view->stats)
+        frame_text(frame, 0, column, frame->width - column, LOOK_PLAIN, "  counterd %s  up %s",
+                   text_str(&version),
+                   seconds_text(json_number_at(view->stats, "uptime_seconds", -1), uptime));
+    if (view->is_paused)
+        frame_right(frame, 0, 0, frame->width, LOOK_REVERSE, " PAUSED ");
+    else if (view->is_interactive)
+        frame_right(frame, 0, 0, frame->width, LOOK_DIM, "  every %s",
+                    seconds_text(view->interval_seconds, interval));
+    text_free(&version);
+}
+
+static void draw_trouble(const struct view *view, struct frame *frame, int row)
+{
+    char age[NUMBER_TEXT];
+    if (view->stats)
+        frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer for %s, trying again: %s",
+                   seconds_text(view->age_seconds, age), text_str(&view->trouble));
+    else
+        frame_text(frame, row, 0, frame->width, LOOK_ALERT, "No answer, trying again: %s",
+                   text_str(&view->trouble));
+}
+
+/* A number with its label before it. Returns the column after both. */
+static int draw_number(struct frame *frame, int row, int column, const char *label,
+                       const char *number, unsigned look)
+{
+    column = frame_text(frame, row, column, frame->width - column, LOOK_DIM, "%s ", label);
+    column = frame_text(frame, row, column, frame->width - column, look, "%s", number);
+    return column + 2;
+}
+
+static int draw_rate(const struct view *view, struct frame *frame, int row, int column,
+                     const char *label, const char *path, bool is_bad)
+{
+    char text[NUMBER_TEXT], number[NUMBER_TEXT + 2];
+    double rate = json_number_at(view->stats, path, -1);
+    snprintf(number, sizeof number, "%s/s", count_text(rate, text));
+    return draw_number(frame, row, column, label, rate >= 0 ? number : "-",
+                       is_bad && rate > 0 ? LOOK_ALERT : LOOK_BOLD);
+}
+
+/* The rates of the last minute. */
+static void draw_rates(const struct view *view, struct frame *frame, int row)
+{
+    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "last 60 s");
+    int column = LABEL_WIDTH;
+    column = draw_rate(view, frame, row, column, "requests", "recent.requests_per_second", false);
+    column = draw_rate(view, frame, row, column, "granted", "recent.granted_per_second", false);
+    column = draw_rate(view, frame, row, column, "refused", "recent.refused_per_second", true);
+    draw_rate(view, frame, row, column, "timed out", "recent.timed_out_per_second", true);
+}
+
+/* Median and 99th percentile of waits, holds or answers. */
+static int draw_times(const struct view *view, struct frame *frame, int row, int column,
+                      const char *which)
+{
+    char path[64], texts[2][NUMBER_TEXT], both[2 * NUMBER_TEXT + 4];
+    snprintf(path, sizeof path, "recent.%s.count", which);
+    bool any = json_number_at(view->stats, path, 0) > 0;
+    snprintf(path, sizeof path, "recent.%s.p50_seconds", which);
+    seconds_text(any ? json_number_at(view->stats, path, -1) : -1, texts[0]);
+    snprintf(path, sizeof path, "recent.%s.p99_seconds", which);
+    seconds_text(any ? json_number_at(view->stats, path, -1) : -1, texts[1]);
+    snprintf(both, sizeof both, "%s/%s", texts[0], texts[1]);
+    return draw_number(frame, row, column, which, any ? both : "-", LOOK_BOLD);
+}
+
+static void draw_all_times(const struct view *view, struct frame *frame, int row)
+{
+    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "p50/p99");
+    int column = draw_times(view, frame, row, LABEL_WIDTH, "waits");
+    column = draw_times(view, frame, row, column, "holds");
+    draw_times(view, frame, row, column, "answers");
+}
+
+/* What there is now. */
+static void draw_now(const struct view *view, struct frame *frame, int row)
+{
+    char text[NUMBER_TEXT], other[NUMBER_TEXT], memory[2 * NUMBER_TEXT];
+    double waiting = json_number_at(view->stats, "waiting", 0);
+    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "now");
+    int column = LABEL_WIDTH;
+    column = draw_number(frame, row, column, "names",
+                         count_text(json_number_at(view->stats, "names", -1), text), LOOK_BOLD);
+    column = draw_number(frame, row, column, "units",
+                         count_text(json_number_at(view->stats, "units", -1), text), LOOK_BOLD);
+    column = draw_number(frame, row, column, "waiting", count_text(waiting, text), LOOK_BOLD);
+    column = draw_number(frame, row, column, "conns",
+                         count_text(sum_of_protocols(view, "connections.open"), text), LOOK_BOLD);
+    snprintf(memory, sizeof memory, "%s/%s",
+             size_text(json_number_at(view->stats, "memory.used_bytes", -1), text),
+             size_text(json_number_at(view->stats, "memory.limit_bytes", -1), other));
+    draw_number(frame, row, column, "memory", memory, LOOK_BOLD);
+}
+
+/* The values of a series; unknown ones are -1. Returns how many. */
+static size_t series_of(const struct view *view, const char *name, double *values)
+{
+    char path[64];
+    json_t *value;
+    size_t i, count = 0;
+    snprintf(path, sizeof path, "series.%s", name);
+    json_array_foreach(json_at(view->history, path), i, value) if (count < HISTORY_MAX)
+        values[count++] = json_is_number(value) ? json_number_value(value) : -1;
+    return count;
+}
+
+/* A row of history. */
+struct diagram {
+    const char *label, *series;
+    double least_most; /* what fills a bar at least, so that little is shown as little */
+    const char *(*text)(double number, char *to);
+};
+
+static const char *rate_text(double rate, char *to)
+{
+    char text[NUMBER_TEXT];
+    snprintf(to, NUMBER_TEXT, "%s/s", count_text(rate, text));
+    return to;
+}
+
+static const char *number_text(double number, char *to)
+{
+    return count_text(number, to);
+}
+
+static const char *time_text(double seconds, char *to)
+{
+    return seconds_text(seconds, to);
+}
+
+static const char *share_text(double share, char *to)
+{
+    snprintf(to, NUMBER_TEXT, "%.0f%%", share * 100);
+    return to;
+}
+
+static const struct diagram diagrams[] = {
+    {"requests", "requests", 1, rate_text},
+    {"waiting", "waiting", 1, number_text},
+    {"wait p99", "wait_p99_seconds", 0.001, time_text},
+    {"busy", "busy", 1, share_text},
+};
+
+/* A diagram: label, bars, what it is now and at most in what is seen. */
+static void draw_diagram(const struct view *view, struct frame *frame, int row,
+                         const struct diagram *diagram)
+{
+    static double values[HISTORY_MAX];
+    char now[NUMBER_TEXT], most_text[NUMBER_TEXT];
+    const int numbers = 24;
+    int room = frame->width - LABEL_WIDTH - numbers;
+    if (room < 1)
+        return;
+    size_t count = series_of(view, diagram->series, values);
+    double most = -1, last = -1;
+    size_t seen = count < (size_t)room ? count : (size_t)room;
+    for (size_t i = count - seen; i < count; i++) {
+        most = values[i] > most ? values[i] : most;
+        last = values[i];
+    }
+    frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "%s", diagram->label);
+    frame_spark(frame, row, LABEL_WIDTH, room, values, count,
+                most > diagram->least_most ? most : diagram->least_most);
+    frame_right(frame, row, LABEL_WIDTH + room, 9, LOOK_BOLD, "%s",
+                last >= 0 ? diagram->text(last, now) : "-");
+    if (most >= 0)
+        frame_right(frame, row, LABEL_WIDTH + room + 9, numbers - 9, LOOK_DIM, "most %s",
+                    diagram->text(most, most_text));
+}
+
+/* The upper part. Returns the row after it. */
+static int draw_upper(const struct view *view, struct frame *frame)
+{
+    int row = 1;
+    draw_title(view, frame);
+    if (view->trouble.len > 0)
+        draw_trouble(view, frame, row);
+    row++;
+    if (frame->height >= HEIGHT_WITH_NUMBERS) {
+        draw_rates(view, frame, row++);
+        draw_all_times(view, frame, row++);
+        draw_now(view, frame, row++);
+    }
+    if (frame->height >= HEIGHT_WITH_HISTORY) {
+        row++;
+        for (size_t i = 0; i < ARRAY_SIZE(diagrams); i++)
+            draw_diagram(view, frame, row++, &diagrams[i]);
+    }
+    return row + (frame->height >= HEIGHT_WITH_NUMBERS);
+}
+
+/* ---- lists ------------------------------------------------------------------------------- */
+
+/* How many rows of a list there is room for, below the row of its heads. */
+static int list_room(const struct frame *frame, int heads_row, const struct view *view)
+{
+    int room = frame->height - heads_row - 1 - view->is_interactive;
+    return room < 0 ? 0 : room;
+}
+
+/* Keeps the selection in the list, and the list's part that is seen around the selection. */
+static void settle_selection(struct view *view, int room)
+{
+    size_t count = list_count(view), seen = room > 0 ? (size_t)room : 1;
+    if (view->selected >= count)
+        view->selected = count > 0 ? count - 1 : 0;
+    if (view->scrolled > view->selected)
+        view->scrolled = view->selected;
+    if (view->selected >= view->scrolled + seen)
+        view->scrolled = view->selected - seen + 1;
+    if (view->scrolled + seen > count)
+        view->scrolled = count > seen ? count - seen : 0;
+}
+
+#define COLUMN 8
+
+/* A column of numbers of the list of names. */
+struct number_column {
+    const char *head, *key;
+    bool is_rate;
+    int by; /* the order that it is of; -1: none */
+};
+
+static const struct number_column name_columns[] = {
+    {"IN USE", "in_use", false, -1},
+    {"PEAK", "peak", false, BY_PEAK},
+    {"LIMIT", "limit", false, -1},
+    {"WAITING", "waiting", false, -1},
+    {"LOAD", "waiting_load", true, BY_WAITING},
+    {"REFUSED", "refused_per_second", true, BY_REFUSED},
+};
+
+static void draw_name_heads(const struct view *view, struct frame *frame, int row)
+{
+    int column = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(name_columns); i++, column += COLUMN) {
+        bool is_order = (int)view->by == name_columns[i].by;
+        frame_right(frame, row, column, COLUMN, LOOK_BOLD, "%s%s", is_order ? "*" : "",
+                    name_columns[i].head);
+    }
+    column = frame_text(frame, row, column + 1, frame->width, LOOK_BOLD, "NAME");
+    if (*view->filter || view->is_typing)
+        frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  with \"%s\"",
+                   view->filter);
+    frame_row_look(frame, row, LOOK_REVERSE);
+}
+
+static void draw_name(struct frame *frame, int row, const json_t *name)
+{
+    char text[NUMBER_TEXT];
+    struct text shown = {0};
+    int column = 0;
+    bool exists = json_is_true_at(name, "exists");
+    for (size_t i = 0; i < ARRAY_SIZE(name_columns); i++, column += COLUMN) {
+        double number = json_number_at(name, name_columns[i].key, -1);
+        if (name_columns[i].is_rate && number >= 0 && number < 9.995)
+            snprintf(text, sizeof text, "%.2f", number);
+        else
+            count_text(number, text);
+        bool is_refused = name_columns[i].by == BY_REFUSED && number >= 0.005;
+        frame_right(frame, row, column, COLUMN, is_refused ? LOOK_ALERT : LOOK_PLAIN, "%s", text);
+    }
+    text_add_shown(&shown, json_text_at(name, "name", ""));
+    frame_text(frame, row, column + 1, frame->width, exists ? LOOK_PLAIN : LOOK_DIM, "%s%s%s",
+               text_str(&shown), json_is_true_at(name, "truncated") ? "..." : "",
+               exists ? "" : "  (gone)");
+    text_free(&shown);
+}
+
+static void draw_names(struct view *view, struct frame *frame, int row)
+{
+    draw_name_heads(view, frame, row);
+    int room = list_room(frame, row, view);
+    settle_selection(view, room);
+    if (!name_at(view, 0)) {
+        frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s",
+                   *view->filter     ? "none of the contended names has this text in it"
+                   : view->contended ? "nobody has waited or been refused lately"
+                                     : "");
+        return;
+    }
+    for (int i = 0; i < room; i++) {
+        const json_t *name = name_at(view, view->scrolled + (size_t)i);
+        if (!name)
+            break;
+        draw_name(frame, row + 1 + i, name);
+        if (view->is_interactive && view->scrolled + (size_t)i == view->selected)
+            frame_row_look(frame, row + 1 + i, LOOK_REVERSE);
+    }
+}
+
+/* ---- one name ---------------------------------------------------------------------------- */
+
+static void draw_detail_heads(struct frame *frame, int row)
+{
+    frame_text(frame, row, 0, 8, LOOK_BOLD, "STATE");
+    frame_right(frame, row, 8, 8, LOOK_BOLD, "FOR");
+    frame_right(frame, row, 16, 8, LOOK_BOLD, "UNITS");
+    frame_right(frame, row, 24, 8, LOOK_BOLD, "LIMIT");
+    frame_text(frame, row, 34, 14, LOOK_BOLD, "CONNECTION");
+    frame_text(frame, row, 48, 12, LOOK_BOLD, "PROTOCOL");
+    frame_text(frame, row, 61, frame->width, LOOK_BOLD, "CLIENT");
+    frame_row_look(frame, row, LOOK_REVERSE);
+}
+
+static void draw_client(struct frame *frame, int row, const json_t *client, bool is_holder)
+{
+    char text[NUMBER_TEXT];
+    struct text shown = {0};
+    const char *seconds = is_holder ? "held_seconds" : "waited_seconds";
+    frame_text(frame, row, 0, 8, is_holder ? LOOK_BOLD : LOOK_PLAIN, "%s",
+               is_holder                                              ? "holds"
+               : strcmp(json_text_at(client, "kind", ""), "any") == 0 ? "any"
+                                                                      : "waits");
+    frame_right(frame, row, 8, 8, LOOK_PLAIN, "%s",
+                seconds_text(json_number_at(client, seconds, -1), text));
+    frame_right(frame, row, 16, 8, LOOK_PLAIN, "%s",
+                count_text(json_number_at(client, "units", -1), text));
+    frame_right(frame, row, 24, 8, LOOK_PLAIN, "%s",
+                count_text(json_number_at(client, "limit", -1), text));
+    text_add_shown(&shown, json_text_at(client, "connection", "-"));
+    frame_text(frame, row, 34, 13, LOOK_PLAIN, "%s", text_str(&shown));
+    text_clear(&shown);
+    text_add_shown(&shown, json_text_at(client, "protocol", "-"));
+    frame_text(frame, row, 48, 12, LOOK_PLAIN, "%s", text_str(&shown));
+    text_clear(&shown);
+    text_add_shown(&shown, json_text_at(client, "client", "-"));
+    frame_text(frame, row, 61, frame->width, LOOK_PLAIN, "%s", text_str(&shown));
+    text_free(&shown);
+}
+
+static void draw_detail(struct view *view, struct frame *frame)
+{
+    char texts[4][NUMBER_TEXT];
+    struct text shown = {0};
+    const json_t *detail = view->detail;
+    text_add_shown(&shown, json_text_at(detail, "name", text_str(&view->selected_id)));
+    draw_title(view, frame);
+    if (view->trouble.len > 0)
+        draw_trouble(view, frame, 1);
+    frame_text(frame, 2, 0, frame->width, LOOK_BOLD, "%s", text_str(&shown));
+    text_free(&shown);
+    if (!detail) {
+        frame_text(frame, 4, 2, frame->width, LOOK_DIM, "nobody holds it or waits for it now");
+        return;
+    }
+    int column = draw_number(frame, 3, 0, "in use",
+                             count_text(json_number_at(detail, "in_use", -1), texts[0]), LOOK_BOLD);
+    column = draw_number(frame, 3, column, "peak",
+                         count_text(json_number_at(detail, "peak", -1), texts[1]), LOOK_BOLD);
+    column = draw_number(frame, 3, column, "limit",
+                         count_text(json_number_at(detail, "limit", -1), texts[2]), LOOK_BOLD);
+    column =
+        draw_number(frame, 3, column, "holders",
+                    count_text(json_number_at(detail, "holders_total", -1), texts[3]), LOOK_BOLD);
+    draw_number(frame, 3, column, "waiting",
+                count_text(json_number_at(detail, "waiting", -1), texts[0]), LOOK_BOLD);
+    draw_detail_heads(frame, 5);
+    int room = list_room(frame, 5, view);
+    settle_selection(view, room);
+    size_t holders = json_array_size(json_at(detail, "holders"));
+    for (int i = 0; i < room; i++) {
+        size_t index = view->scrolled + (size_t)i;
+        if (index >= detail_count(view))
+            break;
+        bool is_holder = index < holders;
+        const json_t *client = is_holder
+                                   ? json_array_get(json_at(detail, "holders"), index)
+                                   : json_array_get(json_at(detail, "waiters"), index - holders);
+        draw_client(frame, 6 + i, client, is_holder);
+        if (index == view->selected)
+            frame_row_look(frame, 6 + i, LOOK_REVERSE);
+    }
+}
+
+/* ---- help and keys ----------------------------------------------------------------------- */
+
+static const char *const help_lines[] = {
+    "Keys",
+    "  q            quit",
+    "  space, p     pause, and go on",
+    "  up, down     select a name; also j and k, page up and down, home and end",
+    "  enter        show who holds that name and who waits for it; again: back",
+    "  s            next order: by waiting, by refused, by peak; W, R, P: that one",
+    "  /            show only names with some text in them; escape takes it back",
+    "  + -          look more or less often",
+    "  r            look now",
+    "  h, ?         this help; any key leaves it",
+    "",
+    "Columns",
+    "  LIMIT        that of the last request for the name",
+    "  LOAD         how many wait, on average over the last minutes",
+    "  REFUSED      requests turned away per second, likewise",
+    "  *            what the list is ordered by",
+};
+
+static void draw_help(const struct view *view, struct frame *frame)
+{
+    draw_title(view, frame);
+    for (size_t i = 0; i < ARRAY_SIZE(help_lines); i++)
+        frame_text(frame, 2 + (int)i, 1, frame->width, help_lines[i][0] == ' ' ? 0 : LOOK_BOLD,
+                   "%s", help_lines[i]);
+}
+
+static void draw_keys(const struct view *view, struct frame *frame)
+{
+    int row = frame->height - 1;
+    if (view->is_typing) {
+        frame_text(frame, row, 0, frame->width, LOOK_BOLD, "names with: %s_   (enter, escape)",
+                   view->filter);
+        return;
+    }
+    static const char *const keys[] = {
+        [VIEW_NAMES] = "q quit  h help  space pause  enter who  s order  / filter  + - interval",
+        [VIEW_DETAIL] = "q quit  h help  space pause  enter, escape back",
+        [VIEW_HELP] = "any key: back",
+    };
+    frame_text(frame, row, 0, frame->width, LOOK_DIM, "%s", keys[view->screen]);
+}
+
+void view_draw(struct view *view, struct frame *frame)
+{
+    switch (view->screen) {
+    case VIEW_NAMES:
+        draw_names(view, frame, draw_upper(view, frame));
+        break;
+    case VIEW_DETAIL:
+        draw_detail(view, frame);
+        break;
+    case VIEW_HELP:
+        draw_help(view, frame);
+        break;
+    }
+    if (view->is_interactive)
+        draw_keys(view, frame);
+}
+
+int view_rows(const struct view *view, size_t names)
+{
+    /* The upper part of a high frame, the heads, and a row where there are no names. */
+    size_t rows = 12 + (names > 0 ? names : 1) + view->is_interactive;
+    rows = rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
+    return rows > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : (int)rows;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static void move_selection(struct view *view, long by)
+{
+    size_t count = list_count(view);
+    long to = (long)view->selected + by;
+    if (to >= (long)count)
+        to = (long)count - 1;
+    view->selected = to < 0 ? 0 : (size_t)to;
+}
+
+static enum view_wish set_order(struct view *view, enum by by)
+{
+    view->by = by;
+    view->selected = view->scrolled = 0;
+    return WISH_FETCH;
+}
+
+static enum view_wish set_interval(struct view *view, bool is_longer)
+{
+    static const double steps[] = {0.5, 1, 2, 5, 10, 30, 60};
+    if (is_longer) {
+        for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+            if (steps[i] > view->interval_seconds) {
+                view->interval_seconds = steps[i];
+                break;
+            }
+    } else {
+        for (size_t i = ARRAY_SIZE(steps); i > 0; i--)
+            if (steps[i - 1] < view->interval_seconds) {
+                view->interval_seconds = steps[i - 1];
+                break;
+            }
+    }
+    return WISH_NOTHING;
+}
+
+/* Appends a character to the filter, as UTF-8; what would not fit is left out. */
+static void type_character(struct view *view, uint32_t code)
+{
+    char bytes[5] = {0};
+    size_t len = strlen(view->filter);
+    if (code < 0x80) {
+        bytes[0] = (char)code;
+    } else if (code < 0x800) {
+        bytes[0] = (char)(0xc0 | code >> 6);
+        bytes[1] = (char)(0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+        bytes[0] = (char)(0xe0 | code >> 12);
+        bytes[1] = (char)(0x80 | (code >> 6 & 0x3f));
+        bytes[2] = (char)(0x80 | (code & 0x3f));
+    } else {
+        bytes[0] = (char)(0xf0 | code >> 18);
+        bytes[1] = (char)(0x80 | (code >> 12 & 0x3f));
+        bytes[2] = (char)(0x80 | (code >> 6 & 0x3f));
+        bytes[3] = (char)(0x80 | (code & 0x3f));
+    }
+    if (is_showable(code) && len + strlen(bytes) <= VIEW_FILTER_MAX)
+        memcpy(view->filter + len, bytes, strlen(bytes) + 1);
+}
+
+static void erase_character(struct view *view)
+{
+    size_t len = strlen(view->filter);
+    while (len > 0 && ((unsigned char)view->filter[--len] & 0xc0) == 0x80)
+        ;
+    view->filter[len] = '\0';
+}
+
+static enum view_wish type_filter(struct view *view, uint32_t key)
+{
+    if (key == KEY_OF_ENTER) {
+        view->is_typing = false;
+    } else if (key == KEY_OF_ESCAPE) {
+        view->is_typing = false;
+        view->filter[0] = '\0';
+    } else if (key == KEY_OF_BACKSPACE) {
+        erase_character(view);
+    } else if (key < KEY_OF_UP) {
+        type_character(view, key);
+    }
+    view->selected = view->scrolled = 0;
+    return WISH_NOTHING;
+}
+
+/* Shows the selected name, if more than its beginning is known. */
+static enum view_wish show_detail(struct view *view)
+{
+    const json_t *name = name_at(view, view->selected);
+    const char *id = json_text_at(name, "id", "");
+    if (!*id)
+        return WISH_NOTHING;
+    text_clear(&view->selected_id);
+    text_add(&view->selected_id, id, strlen(id));
+    view_take(&view->detail, NULL);
+    view->screen = VIEW_DETAIL;
+    view->selected = view->scrolled = 0;
+    return WISH_FETCH;
+}
+
+static enum view_wish leave_detail(struct view *view)
+{
+    view->screen = VIEW_NAMES;
+    view->selected = view->scrolled = 0;
+    return WISH_NOTHING;
+}
+
+/* Keys that move the selection. False: it is none of them. */
+static bool move_key(struct view *view, uint32_t key, int height)
+{
+    long page = height > 20 ? height - 14 : height > 8 ? height - 7 : 1;
+    long by = key == KEY_OF_UP || key == 'k'     ? -1
+              : key == KEY_OF_DOWN || key == 'j' ? 1
+              : key == KEY_OF_PAGE_UP            ? -page
+              : key == KEY_OF_PAGE_DOWN          ? page
+              : key == KEY_OF_HOME || key == 'g' ? -1000000
+              : key == KEY_OF_END || key == 'G'  ? 1000000
+                                                 : 0;
+    if (by)
+        move_selection(view, by);
+    return by != 0;
+}
+
+/* Keys of the list of names alone. */
+static enum view_wish names_key(struct view *view, uint32_t key)
+{
+    switch (key) {
+    case KEY_OF_ENTER:
+        return show_detail(view);
+    case 's':
+        return set_order(view, (view->by + 1) % BY_COUNT);
+    case 'W':
+        return set_order(view, BY_WAITING);
+    case 'R':
+        return set_order(view, BY_REFUSED);
+    case 'P':
+        return set_order(view, BY_PEAK);
+    case '/':
+    case 'f':
+        view->is_typing = true;
+        return WISH_NOTHING;
+    case KEY_OF_ESCAPE:
+        view->filter[0] = '\0';
+        return WISH_NOTHING;
+    default:
+        return WISH_NOTHING;
+    }
+}
+
+enum view_wish view_key(struct view *view, uint32_t key, int height)
+{
+    if (view->is_typing)
+        return type_filter(view, key);
+    if (key == 'q')
+        return WISH_QUIT;
+    if (view->screen == VIEW_HELP) {
+        view->screen = VIEW_NAMES;
+        return WISH_NOTHING;
+    }
+    if (move_key(view, key, height))
+        return WISH_NOTHING;
+    switch (key) {
+    case ' ':
+    case 'p':
+        view->is_paused = !view->is_paused;
+        return view->is_paused ? WISH_NOTHING : WISH_FETCH;
+    case 'r':
+        return WISH_FETCH;
+    case '+':
+    case '=':
+        return set_interval(view, false);
+    case '-':
+        return set_interval(view, true);
+    case 'h':
+    case '?':
+        view->screen = VIEW_HELP;
+        return WISH_NOTHING;
+    }
+    if (view->screen == VIEW_NAMES)
+        return names_key(view, key);
+    if (key == KEY_OF_ENTER || key == KEY_OF_ESCAPE || key == KEY_OF_BACKSPACE)
+        return leave_detail(view);
+    return WISH_NOTHING;
+}

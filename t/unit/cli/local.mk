@@ -1,0 +1,25 @@
+if CLIENT
+cli_unit_tests = \
+	t/unit/cli/address_test \
+	t/unit/cli/command_test \
+	t/unit/cli/manual_test \
+	t/unit/cli/print_test \
+	t/unit/cli/text_test \
+	t/unit/cli/view_test
+check_PROGRAMS += $(cli_unit_tests)
+TESTS += $(cli_unit_tests)
+cli_unit_cflags = $(UNIT_CFLAGS) $(CLIENT_CFLAGS)
+cli_unit_ldadd = libcli.a libproto.a libbase.a $(CHECK_LIBS) $(CLIENT_LIBS)
+t_unit_cli_address_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_address_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_command_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_command_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_manual_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_manual_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_print_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_print_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_text_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_text_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_view_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_view_test_LDADD = $(cli_unit_ldadd)
+endif

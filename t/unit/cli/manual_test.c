@@ -1,0 +1,276 @@
+/*
+ * manual_test.c - the manual and the completions say what the tables of commands, options and exit
+ * statuses say.
+ *
+ * TOP_SRCDIR is where the sources are; without it, the working directory. The page is compared as
+ * source: a command, an option or a status is an ".It" of a list, and its text goes to the next
+ * one.
+ */
+#include "cli/command.h"
+#include "t/unit/unit.h"
+
+#include <ctype.h>
+#include <string.h>
+
+/* --- Files ----------------------------------------------------------------------------------- */
+
+/* A file of the sources as text, which the caller frees. */
+static char *read_source(const char *name)
+{
+    char path[4096], *text = NULL;
+    size_t size = 0;
+    const char *top = getenv("TOP_SRCDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
+    snprintf(path, sizeof path, "%s/%s", top ? top : ".", name);
+    FILE *from = fopen(path, "r");
+    ck_assert_msg(from, "%s is missing", path);
+    ck_assert_int_gt(getdelim(&text, &size, '\0', from), 0);
+    fclose(from);
+    return text;
+}
+
+/* How often `part` is in `text`. */
+static unsigned count(const char *text, const char *part)
+{
+    unsigned n = 0;
+    for (; (text = strstr(text, part)); text += strlen(part))
+        n++;
+    return n;
+}
+
+/* Whether `word` is in `text` with nothing of a word around it. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at += len) {
+        char before = at == text ? ' ' : at[-1], after = at[len];
+        if (!isalnum((unsigned char)before) && before != '-' && !isalnum((unsigned char)after) &&
+            after != '-')
+            return true;
+    }
+    return false;
+}
+
+/* The part of the page from a line that begins with `from` up to the next section. */
+static char *section(const char *page, const char *from)
+{
+    const char *start = strstr(page, from);
+    ck_assert_msg(start, "no %s", from);
+    const char *end = strstr(start + 1, "\n.Sh ");
+    char *copy = end ? strndup(start, (size_t)(end - start)) : strdup(start);
+    ck_assert_ptr_nonnull(copy);
+    return copy;
+}
+
+/*
+ * The text of the one item whose head is the line `head`, or begins with it and a space; up to the
+ * next item or the end of the list. The caller frees it.
+ */
+static char *item_text(const char *text, const char *head)
+{
+    char whole[200];
+    const char *start = NULL;
+    unsigned found = 0;
+    snprintf(whole, sizeof whole, "\n%s", head);
+    for (const char *at = text; (at = strstr(at, whole)); at++) {
+        char after = at[strlen(whole)];
+        if (after == '\n' || after == ' ') {
+            start = at + strlen(whole);
+            found++;
+        }
+    }
+    ck_assert_msg(found == 1, "%u times there: %s", found, head);
+    const char *item = strstr(start, "\n.It "), *end = strstr(start, "\n.El");
+    ck_assert_ptr_nonnull(end);
+    char *copy = strndup(start, (size_t)((item && item < end ? item : end) + 1 - start));
+    ck_assert_ptr_nonnull(copy);
+    return copy;
+}
+
+/* --- The manual ------------------------------------------------------------------------------ */
+
+/* Options that are explained once for all commands that have them. */
+static bool is_common(size_t option)
+{
+    return option <= OPTION_ADMIN || option >= OPTION_HELP;
+}
+
+TEST(every_command_is_in_the_manual_with_its_options_and_no_other)
+{
+    char *page = read_source("man/counterctl.1"), *text = section(page, ".Sh COMMANDS");
+    const struct command *command;
+    unsigned commands = 0;
+    for (; (command = command_at(commands)); commands++) {
+        char head[100];
+        snprintf(head, sizeof head, ".It Ic %s", command->name);
+        char *item = item_text(text, head);
+        const char *takes = strstr(item, "\nTakes\n");
+        for (size_t i = 0; i < OPTION_COUNT; i++) {
+            char flag[64];
+            snprintf(flag, sizeof flag, "Fl -%s", option_at(i)->name);
+            bool has = command->options & OPTION_BIT(i);
+            if (!is_common(i))
+                ck_assert_msg((takes && has_word(takes, flag)) == has, "%s: %s%s", command->name,
+                              flag, has ? " is missing" : " is none of its options");
+        }
+        free(item);
+    }
+    ck_assert_uint_eq(count(text, "\n.It Ic "), commands);
+    free(text);
+    free(page);
+}
+END_TEST
+
+TEST(every_option_is_in_the_manual_with_its_default_and_no_other)
+{
+    char *page = read_source("man/counterctl.1"), *text = section(page, ".Sh OPTIONS");
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = option_at(i);
+        char head[128], line[128];
+        int len = snprintf(head, sizeof head, ".It ");
+        if (row->letter)
+            len += snprintf(head + len, sizeof head - (size_t)len, "Fl %c , ", row->letter);
+        len += snprintf(head + len, sizeof head - (size_t)len, "Fl -%s", row->name);
+        if (row->argument)
+            snprintf(head + len, sizeof head - (size_t)len, " Ar %s", row->argument);
+        char *item = item_text(text, head);
+        if (row->default_text) {
+            snprintf(line, sizeof line, "\nDefault: %s.\n", row->default_text);
+            ck_assert_msg(count(item, line) == 1, "%s: not there once:%s", row->name, line);
+        }
+        for (size_t j = 0; row->words && row->words[j]; j++) {
+            snprintf(line, sizeof line, "\n.Cm %s", row->words[j]);
+            ck_assert_msg(count(item, line) >= 1, "%s: not there: %s", row->name, row->words[j]);
+        }
+        free(item);
+    }
+    ck_assert_uint_eq(count(text, "\n.It Fl "), OPTION_COUNT);
+    free(text);
+    free(page);
+}
+END_TEST
+
+TEST(every_exit_status_is_in_the_manual_and_no_other)
+{
+    static const struct {
+        int number;
+        const char *name;
+    } statuses[] = {
+#define ROW(name, number, meaning) {number, #name},
+        STATUSES(ROW)
+#undef ROW
+    };
+    char *page = read_source("man/counterctl.1"), *text = section(page, ".Sh EXIT STATUS");
+    for (size_t i = 0; i < ARRAY_SIZE(statuses); i++) {
+        char head[32];
+        snprintf(head, sizeof head, ".It %d%s", statuses[i].number,
+                 statuses[i].number == STATUS_SIGNAL ? "+N" : "");
+        free(item_text(text, head));
+    }
+    ck_assert_uint_eq(count(text, "\n.It "), ARRAY_SIZE(statuses));
+    free(text);
+    free(page);
+}
+END_TEST
+
+/* --- Completions ----------------------------------------------------------------------------- */
+
+/* Compares the options that a completion has for a command with the table's. */
+static void assert_options(const char *text, const char *name, uint64_t options)
+{
+    char head[64];
+    snprintf(head, sizeof head, "\n    %s)\n        options='", name);
+    ck_assert_msg(count(text, head) == 1, "not there once: %s", head);
+    const char *start = strstr(text, head) + strlen(head);
+    char *words = strndup(start, strcspn(start, "'"));
+    unsigned expected = 0;
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        char flag[64];
+        snprintf(flag, sizeof flag, "--%s", option_at(i)->name);
+        bool has = options & OPTION_BIT(i);
+        expected += has;
+        ck_assert_msg(has_word(words, flag) == has, "%s: %s%s", name, flag,
+                      has ? " is missing" : " is none of its options");
+    }
+    ck_assert_uint_eq(count(words, "--"), expected);
+    free(words);
+}
+
+static void assert_completion(const char *file)
+{
+    char *text = read_source(file);
+    const struct command *command;
+    unsigned commands = 0;
+    for (; (command = command_at(commands)); commands++)
+        assert_options(text, command->name, command->options);
+    /* And one for what stands before a command. */
+    ck_assert_uint_eq(count(text, ")\n        options='"), commands + 1);
+    free(text);
+}
+
+TEST(the_completion_of_bash_has_every_command_and_option)
+{
+    assert_completion("conf/completion/counterctl");
+    char *text = read_source("conf/completion/counterctl");
+    const char *start = strstr(text, "local commands='");
+    ck_assert_ptr_nonnull(start);
+    start += strlen("local commands='");
+    char *words = strndup(start, strcspn(start, "'"));
+    const char *values = strstr(text, "_counterctl_has_value()");
+    char *with_value = strndup(values, (size_t)(strstr(values, "return 0") - values));
+    const struct command *command;
+    unsigned commands = 0, spaces = 0;
+    for (; (command = command_at(commands)); commands++)
+        ck_assert_msg(has_word(words, command->name), "%s is missing", command->name);
+    for (const char *at = words; (at = strpbrk(at, " \n")); at += strspn(at, " \n"))
+        spaces++;
+    ck_assert_uint_eq(spaces + 1, commands);
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = option_at(i);
+        char flag[64];
+        snprintf(flag, sizeof flag, "--%s", row->name);
+        ck_assert_msg(has_word(with_value, flag) == (row->argument != NULL), "%s", flag);
+        snprintf(flag, sizeof flag, "-%c", row->letter ? row->letter : ' ');
+        if (row->letter)
+            ck_assert_msg(has_word(with_value, flag) == (row->argument != NULL), "%s", flag);
+    }
+    free(words);
+    free(with_value);
+    free(text);
+}
+END_TEST
+
+TEST(the_completion_of_zsh_has_every_command_and_option)
+{
+    assert_completion("conf/completion/_counterctl");
+    char *text = read_source("conf/completion/_counterctl");
+    const struct command *command;
+    unsigned commands = 0;
+    for (; (command = command_at(commands)); commands++) {
+        char row[64];
+        snprintf(row, sizeof row, "\n        '%s:", command->name);
+        ck_assert_msg(count(text, row) == 1, "not there once: %s", row);
+    }
+    for (size_t i = 0; i < OPTION_COUNT; i++) {
+        const struct option_row *row = option_at(i);
+        char spec[128];
+        snprintf(spec, sizeof spec, "\n    --%s) _counterctl_spec '%.1s' %s '", row->name,
+                 row->letter ? &row->letter : "", row->name);
+        ck_assert_msg(count(text, spec) == 1, "not there once: %s", spec);
+        const char *line = strstr(text, spec) + 1;
+        bool has_value = memmem(line, strcspn(line, "\n"), " '' ;;", 6) == NULL;
+        ck_assert_msg(has_value == (row->argument != NULL), "%s", spec);
+    }
+    ck_assert_uint_eq(count(text, ") _counterctl_spec "), OPTION_COUNT);
+    free(text);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(every_command_is_in_the_manual_with_its_options_and_no_other),
+    UNIT(every_option_is_in_the_manual_with_its_default_and_no_other),
+    UNIT(every_exit_status_is_in_the_manual_and_no_other),
+    UNIT(the_completion_of_bash_has_every_command_and_option),
+    UNIT(the_completion_of_zsh_has_every_command_and_option),
+};
+
+UNIT_MAIN("cli/manual", tests)
