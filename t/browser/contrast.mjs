@@ -1,0 +1,137 @@
+/*
+ * contrast.mjs - computes in the browser what WCAG 2 asks of colours: 4.5 for text (3 where it is
+ * large), 3 for graphics that mean something. Runs inside the page; returns what falls short.
+ */
+export function lowContrast() {
+    const numbers = (text) => {
+        const found = /rgba?\(([^)]+)\)/.exec(text);
+        if (!found) return null;
+        const parts = found[1].split(/[\s,/]+/).map(Number);
+        return {rgb: parts.slice(0, 3), alpha: parts.length > 3 ? parts[3] : 1};
+    };
+    const luminance = (rgb) => {
+        const [r, g, b] = rgb.map((c) => {
+            const x = c / 255;
+            return x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4;
+        });
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const ratio = (a, b) => {
+        const [low, high] = [luminance(a), luminance(b)].sort((x, y) => x - y);
+        return (high + 0.05) / (low + 0.05);
+    };
+    const over = (top, below) => top.rgb.map((c, i) => c * top.alpha + below[i] * (1 - top.alpha));
+    const backOf = (node) => {
+        const stack = [];
+        for (let n = node; n; n = n.parentElement) {
+            const back = numbers(getComputedStyle(n).backgroundColor);
+            if (back && back.alpha > 0) stack.push(back);
+            if (back && back.alpha === 1) break;
+        }
+        return stack.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+    };
+    const short = [];
+    let texts = 0,
+        graphics = 0;
+    let isGrey = false; // what is stale is drawn without colour
+    const grey = (rgb) => {
+        const luma = 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
+        return isGrey ? [luma, luma, luma] : rgb;
+    };
+    const judge = (what, color, back, least) => {
+        const got = ratio(grey(over(color, back)), grey(back));
+        if (got < least - 0.005)
+            short.push(
+                `${what}: ${got.toFixed(2)} < ${least} (${color.rgb} on ${back.map(Math.round)})`,
+            );
+    };
+    const seen = (node) => {
+        isGrey = Boolean(node.closest('.stale #overview, .stale #detail'));
+        return (
+            node.checkVisibility({opacityProperty: true, visibilityProperty: true}) &&
+            !node.closest('.hide, :disabled, noscript')
+        );
+    };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let t = walker.nextNode(); t; t = walker.nextNode()) {
+        const node = t.parentElement;
+        if (!t.data.trim() || !seen(node)) continue;
+        texts++;
+        const style = getComputedStyle(node),
+            isSvg = node instanceof SVGElement;
+        const size = parseFloat(style.fontSize),
+            isLarge = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+        const color = numbers(isSvg ? style.fill : style.color);
+        for (let n = node; n; n = n.parentElement)
+            if (parseFloat(getComputedStyle(n).opacity) < 1)
+                short.push('text under opacity: ' + t.data);
+        const label = `"${t.data.slice(0, 30)}" in ${node.tagName} ${node.getAttribute('class')}`;
+        judge(label, color, backOf(node), isLarge ? 3 : 4.5);
+        if (node.classList.contains('over'))
+            judge(
+                label + ' on its bar',
+                color,
+                numbers(getComputedStyle(node.parentElement.querySelector('.weight rect')).fill)
+                    .rgb,
+                4.5,
+            );
+    }
+    for (const input of document.querySelectorAll('input[type=text]')) {
+        isGrey = false;
+        const back = backOf(input);
+        judge('placeholder', numbers(getComputedStyle(input, '::placeholder').color), back, 4.5);
+    }
+    const stroke = (selector) => {
+        for (const node of document.querySelectorAll(selector))
+            if (seen(node)) {
+                graphics++;
+                judge(
+                    selector,
+                    numbers(getComputedStyle(node).stroke),
+                    backOf(node.closest('div, p, a, button, li, span')),
+                    3,
+                );
+            }
+    };
+    const fill = (selector) => {
+        for (const node of document.querySelectorAll(selector))
+            if (seen(node)) {
+                graphics++;
+                judge(
+                    selector,
+                    numbers(getComputedStyle(node).fill),
+                    backOf(node.closest('div, td')),
+                    3,
+                );
+            }
+    };
+    stroke('.lines .line');
+    stroke('.legend .line');
+    stroke('.spark-line');
+    stroke('button svg path');
+    stroke('.glass path');
+    fill('.meter .fill');
+    for (const node of document.querySelectorAll('.level-mark, .link .dot'))
+        if (seen(node)) {
+            graphics++;
+            judge(
+                'mark',
+                numbers(getComputedStyle(node).backgroundColor) || {rgb: [0, 0, 0], alpha: 1},
+                backOf(node.parentElement),
+                3,
+            );
+        }
+    for (const node of document.querySelectorAll(
+        'button.tool, button.button, input[type=text], select',
+    ))
+        if (seen(node)) {
+            graphics++;
+            judge(
+                'edge of ' + (node.id || node.tagName),
+                numbers(getComputedStyle(node).borderTopColor),
+                backOf(node.parentElement),
+                3,
+            );
+        }
+    return {short: [...new Set(short)], texts, graphics};
+}

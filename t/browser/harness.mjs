@@ -1,0 +1,387 @@
+/*
+ * harness.mjs - what the tests of the status page stand on: TAP, the daemon as a child, clients of
+ * both protocols, and Chromium. Every wait is a poll with a deadline.
+ */
+import {spawn} from 'node:child_process';
+import fs from 'node:fs';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import {createRequire} from 'node:module';
+
+export const FOLDER = process.env.T_BROWSER;
+export const SHOTS = path.join(FOLDER, 'shots');
+const DEADLINE_MS = 15000;
+const TEST_MS = 120000 + 1000 * Number(process.env.T_SHOTS_SECONDS || 0);
+
+/* --- TAP ---------------------------------------------------------------------------------- */
+
+let number = 0,
+    failed = 0;
+const tests = [];
+let tidy = null;
+
+/* A test; they run in order, each goes on where the one before it ended. */
+export function test(name, fn) {
+    tests.push({name, fn});
+}
+
+/* What brings things in order for the next test after one that failed. */
+export function afterFailure(fn) {
+    tidy = fn;
+}
+
+export function note(text) {
+    console.log(
+        text
+            .split('\n')
+            .map((line) => '# ' + line)
+            .join('\n'),
+    );
+}
+
+/* Runs all tests, or those whose names contain one of `chosen`; whether they passed. */
+export async function run(chosen) {
+    for (const {name, fn} of tests) {
+        if (chosen.length && !chosen.some((part) => name.includes(part))) continue;
+        number++;
+        const before = failed;
+        let timer;
+        const late = new Promise((_, reject) => {
+            timer = setTimeout(() => reject(new Error('the test did not end')), TEST_MS);
+        });
+        try {
+            await Promise.race([fn(), late]);
+            console.log(`ok ${number} - page: ${name}`);
+        } catch (e) {
+            failed++;
+            console.log(`not ok ${number} - page: ${name}`);
+            note(String((e && e.stack) || e));
+        }
+        clearTimeout(timer);
+        if (failed > before)
+            await tidy().catch((e) => note('no order could be made: ' + e.message));
+    }
+    console.log(`1..${number}`);
+    return failed === 0;
+}
+
+export function check(is, what) {
+    if (!is) throw new Error(what);
+}
+
+export function same(got, wanted, what) {
+    check(
+        Object.is(got, wanted),
+        `${what}: ${JSON.stringify(got)} instead of ${JSON.stringify(wanted)}`,
+    );
+}
+
+/* Asks `condition` until it is true and returns its value; fails with `what` at the deadline. */
+export async function poll(condition, what, deadline = DEADLINE_MS) {
+    const until = Date.now() + deadline;
+    let last;
+    for (;;) {
+        try {
+            const value = await condition();
+            if (value) return value;
+            last = undefined;
+        } catch (e) {
+            last = e;
+        }
+        if (Date.now() > until)
+            throw new Error('not within the deadline: ' + what + (last ? '\n' + last.stack : ''));
+        await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+}
+
+/* --- the daemon ----------------------------------------------------------------------------- */
+
+/* A port that was free a moment ago, below those that the kernel gives to clients. */
+async function freePort() {
+    for (;;) {
+        const port = 16000 + Math.floor(Math.random() * 16000),
+            server = net.createServer();
+        const isFree = await new Promise((resolve) => {
+            server.once('error', () => resolve(false));
+            server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+        });
+        if (isFree) return port;
+    }
+}
+
+export class Daemon {
+    /* `ports`: those of an earlier one, to take its place. 0 has the daemon choose, but for the
+     * admin interface, where it means none. */
+    static async start(ports = {}) {
+        const d = new Daemon();
+        const admin = ports.admin || (await freePort());
+        const options = {
+            'poolcounter.port': ports.text || 0,
+            'counter.port': ports.binary || 0,
+            'admin.port': admin,
+            'counter.enable': 'true',
+            'counter.threads': 2,
+            'poolcounter.listen': '127.0.0.1',
+            'counter.listen': '127.0.0.1',
+            'admin.listen': '127.0.0.1',
+        };
+        const argv = Object.entries(options).flatMap(([key, value]) => ['-o', `${key}=${value}`]);
+        d.log = '';
+        d.child = spawn(process.env.COUNTERD, argv, {stdio: ['ignore', 'ignore', 'pipe']});
+        d.child.stderr.on('data', (bytes) => {
+            d.log += bytes;
+        });
+        d.ended = new Promise((resolve) =>
+            d.child.on('exit', (code, signal) => {
+                d.status = signal || code;
+                resolve(d.status);
+            }),
+        );
+        await poll(() => {
+            check(d.status === undefined, 'the daemon ended:\n' + d.log);
+            return / info: ready\b/.test(d.log);
+        }, 'the daemon is ready');
+        const port = (name) =>
+            Number(new RegExp(` info: ${name}: listening on \\S*?:(\\d+)`).exec(d.log)[1]);
+        d.ports = {text: port('poolcounter'), binary: port('counter'), admin: port('admin')};
+        d.url = `http://127.0.0.1:${d.ports.admin}`;
+        return d;
+    }
+
+    async api(what) {
+        const answer = await fetch(this.url + '/api/v1/' + what);
+        check(answer.ok, `${what}: ${answer.status}`);
+        return answer.json();
+    }
+
+    /* SIGTERM; it must end in order. */
+    async stop() {
+        this.child.kill('SIGTERM');
+        same(await this.ended, 0, 'exit status');
+    }
+
+    kill() {
+        if (this.status === undefined) this.child.kill('SIGKILL');
+    }
+}
+
+/* --- clients -------------------------------------------------------------------------------- */
+
+/* A client of the text protocol; names are latin-1 strings, a character for each byte. */
+export class TextClient {
+    constructor(port) {
+        this.answers = [];
+        this.waiting = [];
+        this.rest = '';
+        this.socket = net.connect(port, '127.0.0.1');
+        this.socket.setNoDelay(true);
+        this.socket.setEncoding('latin1');
+        this.socket.on('data', (text) => this.take(text));
+        this.socket.on('error', () => {});
+        this.socket.on('close', () => {
+            this.isClosed = true;
+            for (const resolve of this.waiting.splice(0)) resolve(null);
+        });
+    }
+
+    take(text) {
+        const lines = (this.rest + text).split('\n');
+        this.rest = lines.pop();
+        for (const line of lines) {
+            const resolve = this.waiting.shift();
+            if (resolve) resolve(line);
+            else this.answers.push(line);
+        }
+    }
+
+    say(line) {
+        this.socket.write(line + '\n', 'latin1');
+    }
+
+    /* The next answer; null when the connection has ended. */
+    answer() {
+        if (this.answers.length) return Promise.resolve(this.answers.shift());
+        if (this.isClosed) return Promise.resolve(null);
+        return new Promise((resolve) => this.waiting.push(resolve));
+    }
+
+    async ask(line, wanted) {
+        this.say(line);
+        const answer = await this.answer();
+        check(wanted === undefined || answer === wanted, `${line.slice(0, 60)}: ${answer}`);
+        return answer;
+    }
+
+    get address() {
+        return `127.0.0.1:${this.socket.localPort}`;
+    }
+
+    close() {
+        this.socket.destroy();
+    }
+}
+
+/* A client of the binary protocol that takes units; `name` is a Buffer. */
+export class BinaryClient {
+    constructor(port) {
+        this.socket = net.connect(port, '127.0.0.1');
+        this.socket.on('error', () => {});
+    }
+
+    acquire(units, limit, name) {
+        const body = Buffer.alloc(10 + name.length),
+            header = Buffer.alloc(12);
+        body.writeUInt32BE(units, 0);
+        body.writeUInt32BE(limit, 4);
+        body.writeUInt16BE(name.length, 8);
+        name.copy(body, 10);
+        header.writeUInt8(0x90, 0);
+        header.writeUInt8(0x02, 1);
+        header.writeUInt32BE(body.length, 4);
+        return new Promise((resolve, reject) => {
+            this.socket.once('data', (bytes) =>
+                bytes[2] === 0 ? resolve() : reject(new Error('status ' + bytes[2])),
+            );
+            this.socket.write(Buffer.concat([header, body]));
+        });
+    }
+
+    close() {
+        this.socket.destroy();
+    }
+}
+
+/*
+ * Clients that go on taking and giving back a lock of a name of their own, at about `perSecond`
+ * each; `answered` has the times (ms) of the answers of the last ten seconds.
+ */
+export class Load {
+    constructor(port, clients, perSecond) {
+        this.answered = [];
+        this.clients = Array.from({length: clients}, () => new TextClient(port));
+        this.timers = this.clients.map((client, i) => {
+            const act = async () => {
+                if (this.isOver) return;
+                for (const line of [`ACQ4ME load:${i} 4 8 5`, `RELEASE load:${i}`]) {
+                    if ((await client.ask(line)) === null) return;
+                    this.answered.push(Date.now());
+                }
+                while (this.answered.length && this.answered[0] < Date.now() - 10000)
+                    this.answered.shift();
+            };
+            return setInterval(act, 1000 / perSecond);
+        });
+    }
+
+    /* Requests answered per second, over the last `seconds`. */
+    rate(seconds) {
+        const from = Date.now() - seconds * 1000;
+        return this.answered.filter((t) => t >= from).length / seconds;
+    }
+
+    stop() {
+        this.isOver = true;
+        this.timers.forEach(clearInterval);
+        this.clients.forEach((client) => client.close());
+    }
+}
+
+/*
+ * Clients that want more of a few names than there is: of each, `workers` may work and some wait,
+ * for a second at most; the others are turned away. What a busy site does on a bad day.
+ */
+export class Rush {
+    constructor(port, names) {
+        this.clients = [];
+        for (const {name, clients, workers, queue, ms} of names)
+            for (let i = 0; i < clients; i++)
+                this.work(port, `ACQ4ME ${name} ${workers} ${queue} 1`, `RELEASE ${name}`, ms);
+    }
+
+    async work(port, take, give, ms) {
+        const client = new TextClient(port);
+        const pause = (time) =>
+            new Promise((resolve) => setTimeout(resolve, time * (0.5 + Math.random())));
+        this.clients.push(client);
+        while (!this.isOver) {
+            const answer = await client.ask(take);
+            if (answer === null) return;
+            await pause(ms);
+            if (answer === 'LOCKED') await client.ask(give);
+            else await pause(4 * ms);
+        }
+    }
+
+    stop() {
+        this.isOver = true;
+        this.clients.forEach((client) => client.close());
+    }
+}
+
+/* --- the browser ---------------------------------------------------------------------------- */
+
+/*
+ * Chromium with an empty profile. `complaints` collects what must not be: errors on the console,
+ * exceptions, violations of the Content-Security-Policy, requests to anybody else. What the network
+ * says while the daemon is away on purpose (`isAway`) is none, nor is a name that has gone.
+ */
+export async function openBrowser(origin) {
+    const {chromium} = createRequire(path.join(FOLDER, 'package.json'))('playwright-core');
+    const profile = fs.mkdtempSync(path.join(os.tmpdir(), 'counterd-page-'));
+    const context = await chromium.launchPersistentContext(profile, {
+        executablePath: process.env.T_CHROMIUM,
+        headless: true,
+        chromiumSandbox: false,
+        viewport: {width: 1440, height: 900},
+        colorScheme: 'light',
+        args: [
+            '--disable-gpu',
+            '--disable-quic',
+            '--no-first-run',
+            '--disable-background-networking',
+            '--disable-component-update',
+            '--disable-sync',
+        ],
+    });
+    const browser = {context, complaints: [], requests: [], isAway: false, page: null};
+    await context.exposeFunction('violated', (text) => browser.complaints.push('CSP: ' + text));
+    await context.addInitScript(() => {
+        document.addEventListener('securitypolicyviolation', (e) => {
+            window.violated(
+                e.violatedDirective + ' ' + e.blockedURI + ' ' + e.sourceFile + ':' + e.lineNumber,
+            );
+        });
+    });
+    const page = (browser.page = context.pages()[0] || (await context.newPage()));
+    page.setDefaultTimeout(DEADLINE_MS);
+    page.on('pageerror', (e) => browser.complaints.push('exception: ' + e.stack));
+    page.on('console', (message) => {
+        const where = message.location().url || '';
+        const isNetwork = message.text().startsWith('Failed to load resource');
+        if (
+            isNetwork &&
+            (browser.isAway || (/\/api\/v1\/names\//.test(where) && /404/.test(message.text())))
+        )
+            return;
+        if (['error', 'warning', 'assert'].includes(message.type()))
+            browser.complaints.push(`console: ${message.text()} (${where})`);
+    });
+    page.on('request', (request) => {
+        browser.requests.push(request.url());
+        if (!request.url().startsWith(origin + '/'))
+            browser.complaints.push('a request to ' + request.url());
+        if (request.method() !== 'GET')
+            browser.complaints.push(request.method() + ' ' + request.url());
+    });
+    page.on('dialog', (dialog) => {
+        browser.complaints.push('a dialog: ' + dialog.message());
+        dialog.dismiss();
+    });
+    browser.close = async () => {
+        await context.close();
+        fs.rmSync(profile, {recursive: true, force: true, maxRetries: 5});
+    };
+    fs.mkdirSync(SHOTS, {recursive: true});
+    return browser;
+}

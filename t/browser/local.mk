@@ -1,0 +1,9 @@
+# The status page in Chromium. The runner is Python, as with the system tests; what it runs is not.
+TESTS += t/browser/test_page.py
+EXTRA_DIST += \
+	t/browser/test_page.py \
+	t/browser/page_test.mjs \
+	t/browser/harness.mjs \
+	t/browser/contrast.mjs \
+	t/browser/package.json \
+	t/browser/package-lock.json

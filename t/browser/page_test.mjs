@@ -1,0 +1,808 @@
+/*
+ * page_test.mjs - the status page as a person uses it: Chromium shows the page of a real daemon
+ * that real clients load. The tests run in order in one browser, each goes on from the last.
+ */
+import path from 'node:path';
+import {
+    afterFailure,
+    BinaryClient,
+    Daemon,
+    Load,
+    Rush,
+    SHOTS,
+    TextClient,
+    check,
+    note,
+    openBrowser,
+    poll,
+    run,
+    same,
+    test,
+} from './harness.mjs';
+import {lowContrast} from './contrast.mjs';
+
+let daemon = await Daemon.start();
+const browser = await openBrowser(daemon.url);
+const page = browser.page;
+let load = null;
+const clients = []; // of the tests, open until the end of the test that made them
+
+function client() {
+    const c = new TextClient(daemon.ports.text);
+    clients.push(c);
+    return c;
+}
+
+function closeClients() {
+    for (const c of clients.splice(0)) c.close();
+}
+
+const text = (selector) => page.locator(selector).first().textContent();
+const isShown = (selector) => page.locator(selector).first().isVisible();
+
+/* Colours change over a moment; half-way they are none of ours. */
+const settled = () =>
+    poll(
+        () =>
+            page.evaluate(() => !document.getAnimations().some((a) => a instanceof CSSTransition)),
+        'colours have changed',
+    );
+
+async function shot(name) {
+    await settled();
+    await page.screenshot({path: path.join(SHOTS, name + '.png')});
+}
+
+async function fullShot(name) {
+    await settled();
+    await page.evaluate(() => scrollTo(0, 0));
+    await page.screenshot({path: path.join(SHOTS, name + '.png'), fullPage: true});
+}
+
+async function view(width, height, scheme) {
+    await page.setViewportSize({width, height});
+    await page.emulateMedia({colorScheme: scheme});
+    await poll(
+        () =>
+            page.evaluate(
+                (dark) => document.documentElement.dataset.theme === (dark ? 'dark' : 'light'),
+                scheme === 'dark',
+            ),
+        'the theme follows the system',
+    );
+}
+
+/* How many times the page has asked for the figures. */
+const cycles = () => browser.requests.filter((url) => url.endsWith('/api/v1/stats')).length;
+
+async function nextCycles(n) {
+    const from = cycles();
+    await poll(() => cycles() > from + n, n + ' cycles');
+}
+
+async function rowOf(name) {
+    return page.locator('#names tbody tr', {has: page.locator('.name', {hasText: name})}).first();
+}
+
+/* Holds `name` by one client, and has `waiters` others wait for it. */
+async function contend(name, waiters) {
+    const holder = client();
+    await holder.ask(`ACQ4ME ${name} 1 100 100`, 'LOCKED');
+    const all = Array.from({length: waiters}, () => client());
+    for (const c of all) c.say(`ACQ4ME ${name} 1 100 100`);
+    return {holder, waiters: all};
+}
+
+async function checkWidth(what) {
+    const widths = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+    check(widths[0] <= widths[1], `${what} scrolls sideways: ${widths[0]} of ${widths[1]}`);
+}
+
+async function checkContrast(what) {
+    await settled();
+    const found = await page.evaluate(lowContrast);
+    check(
+        found.texts > 30 && found.graphics > 5,
+        `${what}: too little was looked at: ${JSON.stringify(found)}`,
+    );
+    same(found.short.join('\n'), '', what);
+    return found.texts;
+}
+
+afterFailure(async () => {
+    closeClients();
+    await page.emulateMedia({colorScheme: 'light', reducedMotion: 'no-preference'});
+    await page.setViewportSize({width: 1440, height: 900});
+    await page.goto('about:blank');
+    if (daemon.status !== undefined) daemon = await Daemon.start({admin: daemon.ports.admin});
+    await page.goto(daemon.url + '/');
+});
+
+/* The accessibility tree as [{role, name}], what is ignored left out. */
+async function accessible() {
+    const session = await browser.context.newCDPSession(page);
+    const {nodes} = await session.send('Accessibility.getFullAXTree');
+    await session.detach();
+    return nodes
+        .filter((n) => !n.ignored && n.role)
+        .map((n) => ({role: n.role.value, name: n.name ? n.name.value : ''}));
+}
+
+test('with no client it says that nothing waits', async () => {
+    await page.goto(daemon.url + '/');
+    await poll(async () => (await text('#link-text')) === 'Live', 'it is live');
+    same(await text('#verdict-head'), 'Nothing waits. No name is contended.', 'verdict');
+    same(await text('#names-empty'), 'Nothing waits. No name is contended.', 'names');
+    check(
+        (await isShown('#names-empty')) && !(await isShown('#names')),
+        'the empty table is not shown',
+    );
+    check(
+        (await isShown('#conns-empty')) &&
+            (await isShown('#requests-empty')) &&
+            (await isShown('#closes-empty')),
+        'empty states',
+    );
+    const version = (await daemon.api('stats')).version;
+    same(await text('#version'), version, 'version');
+    await nextCycles(2);
+    await shot('empty-light');
+    await view(1440, 900, 'dark');
+    await shot('empty-dark');
+    await view(1440, 900, 'light');
+});
+
+test('with load on, charts move and rates are about right', async () => {
+    load = new Load(daemon.ports.text, 10, 8);
+    const shown = async (i) =>
+        Number((await text(`.figure:nth-child(${i}) .value`)).replace(/,/g, ''));
+    await poll(() => load.rate(5) > 40, 'the load has begun');
+    await poll(
+        async () => Math.abs((await shown(1)) - load.rate(5)) <= 0.25 * load.rate(5),
+        'the rate shown is that of the load',
+    );
+    await poll(
+        async () => Math.abs((await shown(2)) * 2 - (await shown(1))) <= 0.25 * (await shown(1)),
+        'half of them are grants',
+    );
+    same(await shown(8), 10, 'connections');
+    const line = () =>
+        page.locator('#charts .plot').nth(3).locator('path.line').first().getAttribute('d');
+    const before = await line();
+    check(before.length > 20, 'no line: ' + before);
+    await poll(async () => (await line()) !== before, 'the line moves');
+    const rates = (await text('#requests')).replace(/\s+/g, ' ');
+    check(
+        /ACQ4ME\s*LOCKED/.test(rates) && /RELEASE\s*RELEASED/.test(rates),
+        'requests by outcome: ' + rates,
+    );
+});
+
+test('the axis of a chart stays while its values do', async () => {
+    const axis = () =>
+        page
+            .locator('#charts .plot')
+            .nth(3)
+            .locator('.grid text[text-anchor=end]')
+            .allTextContents();
+    await poll(async () => (await axis()).pop() === '200', 'the axis reaches the load');
+    const before = (await axis()).join();
+    for (let i = 0; i < 3; i++) {
+        await nextCycles(1);
+        same((await axis()).join(), before, 'axis');
+    }
+});
+
+test('a hot name is there with the second look, and its waiters in its detail', async () => {
+    const from = cycles(),
+        started = Date.now();
+    const {holder, waiters} = await contend('hot:page', 3);
+    await poll(async () => (await text('#names')).includes('hot:page'), 'the name is listed');
+    const looks = cycles() - from,
+        ms = Date.now() - started;
+    note(`listed after ${ms} ms, ${looks} looks`);
+    // One look may have been under way as the wait began, and the next must show it: 2 seconds.
+    check(looks <= 3, `it took ${looks} looks, ${ms} ms`);
+    await poll(
+        async () =>
+            (await text('#verdict-head')) === 'hot:page' && (await text('#v-waiting')) === '3',
+        'the verdict names it',
+    );
+    same(await page.locator('#verdict').getAttribute('data-level'), 'warn', 'level');
+    check(
+        (await isShown('#verdict-facts')) && (await isShown('#verdict-who')),
+        'who and how badly',
+    );
+    same(await text('#v-use'), '1 of 1', 'in use');
+    await poll(async () => /127\.0\.0\.1×3/.test(await text('#v-waiters')), 'who waits');
+    await (await rowOf('hot:page')).locator('a').click();
+    await poll(async () => (await text('#detail-head')) === 'hot:page', 'the detail');
+    await poll(
+        async () => (await page.locator('#waiters tbody tr').count()) === 3,
+        'three waiters',
+    );
+    const shown = await page.locator('#waiters tbody th span').allTextContents();
+    same(
+        shown.sort().join(),
+        waiters
+            .map((w) => w.address)
+            .sort()
+            .join(),
+        'waiters',
+    );
+    same(await text('#holders tbody th span'), holder.address, 'holder');
+    same(await text('#detail-level'), '3 clients wait', 'level');
+    await holder.ask('RELEASE hot:page', 'RELEASED');
+    same(await waiters[0].answer(), 'LOCKED', 'the oldest waiter');
+    await poll(
+        async () => (await text('#holders tbody th span')) === waiters[0].address,
+        'the next holder',
+    );
+    closeClients();
+    await poll(
+        async () => (await text('#detail-level')).startsWith('There is no such name now'),
+        'it has gone',
+    );
+    check(
+        (await isShown('#holders-empty')) && (await isShown('#waiters-empty')),
+        'empty tables of people',
+    );
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+});
+
+test('names of any bytes do no harm and are shown spelled out', async () => {
+    const names = [
+        {bytes: '<img/src=x/onerror=pwned=1>', shown: '<img/src=x/onerror=pwned=1>'},
+        {bytes: '"><script>pwned=1</script>', shown: '"><script>pwned=1</script>'},
+        {bytes: 'bad\xff\xfe\xc3(', shown: 'bad\\xff\\xfe\\xc3('},
+        {
+            bytes: Buffer.from('safe\u202egnp.exe\u2066', 'utf8').toString('latin1'),
+            shown: 'safeU+202Egnp.exeU+2066',
+        },
+        {bytes: 'back\\slash\\x41', shown: 'back\\\\slash\\\\x41'},
+        {bytes: Buffer.from('Straße:日本', 'utf8').toString('latin1'), shown: 'Straße:日本'},
+        {bytes: 'L' + 'm'.repeat(253) + 'N', shown: null},
+        {bytes: 'M'.repeat(2000) + 'END', shown: null},
+    ];
+    for (const name of names) await contend(name.bytes, 2);
+    await poll(
+        async () => (await page.locator('#names tbody tr').count()) >= names.length,
+        'all are listed',
+    );
+    const listed = await page.locator('#names tbody .name').allTextContents();
+    for (const name of names)
+        check(
+            name.shown === null || listed.includes(name.shown),
+            `${name.shown} is not among ${JSON.stringify(listed)}`,
+        );
+    check(
+        listed.some((t) => /^Lm+…m+N$/.test(t)),
+        'the name of 255 bytes is cut in its middle',
+    );
+    check(
+        listed.some((t) => /^M{84}…$/.test(t)),
+        'the longer name is cut',
+    );
+    same((await page.locator('#names tbody .unseen').count()) >= 7, true, 'spelled out');
+    same(await page.evaluate(() => typeof window.pwned), 'undefined', 'scripts ran');
+    same(await page.locator('img, main script').count(), 0, 'elements made of names');
+    for (const name of names.filter((n) => n.shown !== null)) {
+        await page.locator('#names tbody a.name').filter({hasText: name.shown}).first().click();
+        await poll(
+            async () =>
+                (await text('#detail-head')) === name.shown &&
+                (await page.locator('#waiters tbody tr').count()) === 2,
+            'detail of ' + name.shown,
+        );
+        await page.keyboard.press('Escape');
+        await poll(() => isShown('#overview'), 'the overview');
+    }
+    await view(360, 800, 'light');
+    await nextCycles(1);
+    await checkWidth('the overview');
+    await fullShot('names-phone');
+    await view(1440, 900, 'light');
+    const table = page.locator('#names');
+    await table.scrollIntoViewIfNeeded();
+    await shot('names');
+});
+
+test('a long name is found by its beginning', async () => {
+    await page.locator('#names .name', {hasText: /^M+…$/}).click();
+    same(
+        await page.locator('#find').inputValue(),
+        'M'.repeat(255),
+        'what is known of it is looked for',
+    );
+    await poll(
+        async () => (await page.locator('#found [role=option]').count()) === 1,
+        'it is found',
+    );
+    await page.locator('#find').fill('MMMM');
+    await poll(
+        async () => (await page.locator('#found [role=option]').count()) === 1,
+        'one is found',
+    );
+    await page.keyboard.press('ArrowDown');
+    same(
+        await page.locator('#find').getAttribute('aria-activedescendant'),
+        'found-0',
+        'active option',
+    );
+    await page.keyboard.press('Enter');
+    await poll(async () => (await text('#detail-head')).endsWith('MEND'), 'its detail');
+    same(await text('#detail-size'), '2,003 bytes', 'size');
+    await poll(async () => (await page.locator('#waiters tbody tr').count()) === 2, 'its waiters');
+    await view(360, 800, 'light');
+    await checkWidth('the detail of a long name');
+    await view(1440, 900, 'light');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    closeClients();
+});
+
+test('names with blanks and without waiters are found, too', async () => {
+    const holder = new BinaryClient(daemon.ports.binary);
+    await holder.acquire(3, 10, Buffer.from('two words <b>'));
+    await page.keyboard.press('/');
+    await page.keyboard.type('two w');
+    await poll(
+        async () => (await page.locator('#found [role=option]').count()) === 1,
+        'it is found',
+    );
+    check((await text('#found')).includes('3 of 10 in use'), 'units: ' + (await text('#found')));
+    await page.keyboard.press('Escape');
+    check(!(await isShown('#found-box')), 'the list is closed');
+    await page.keyboard.type('two words <b>');
+    await page.keyboard.press('Enter');
+    await poll(
+        async () =>
+            (await text('#detail-head')) === 'two words <b>' &&
+            (await page.locator('#holders tbody tr').count()) === 1,
+        'its detail',
+    );
+    same(await text('#holders tbody td:nth-child(4)'), '3', 'units held');
+    await page.goBack();
+    await poll(() => isShown('#overview'), 'the overview');
+    await page.locator('#find').fill('there is none such');
+    await poll(async () => (await text('#found-note')) === 'No name begins so now.', 'it says so');
+    await page.keyboard.press('Escape');
+    holder.close();
+});
+
+test('by keyboard alone: to a name and back, tabs, ranges, charts', async () => {
+    await contend('keys:page', 1);
+    await poll(async () => (await text('#names')).includes('keys:page'), 'it is listed');
+    await page.locator('.brand').focus();
+    const focus = () =>
+        page.evaluate(() => {
+            const e = document.activeElement;
+            return e.id || e.className || e.tagName;
+        });
+    const tabTo = async (is, what) => {
+        for (let i = 0; i < 60; i++) {
+            await page.keyboard.press('Tab');
+            if (await is()) return;
+        }
+        throw new Error('Tab does not reach ' + what);
+    };
+    await tabTo(
+        async () => await page.evaluate(() => document.activeElement.name === 'range'),
+        'the ranges',
+    );
+    await page.keyboard.press('ArrowLeft');
+    same(await text('#charts-head'), 'Last 60 seconds', 'range');
+    await tabTo(async () => (await focus()).includes('plot'), 'a chart');
+    await page.keyboard.press('ArrowLeft');
+    await page.keyboard.press('ArrowLeft');
+    check(await isShown('.plot .tip'), 'the read-out is shown');
+    await poll(async () => /^\d\d:\d\d:\d\d: waiting \d/.test(await text('#say')), 'it is said');
+    const ring = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    same(ring, 'solid', 'the focus can be seen');
+    await page.keyboard.press('Escape');
+    check(!(await isShown('.plot .tip')), 'the read-out is closed');
+    await tabTo(async () => (await focus()) === 'tab-waiting', 'the tabs');
+    for (const [key, tab] of [
+        ['ArrowRight', 'tab-refused'],
+        ['End', 'tab-peak'],
+        ['ArrowRight', 'tab-waiting'],
+        ['ArrowLeft', 'tab-peak'],
+        ['Home', 'tab-waiting'],
+    ]) {
+        await page.keyboard.press(key);
+        same(await focus(), tab, key);
+        same(await page.locator('#' + tab).getAttribute('aria-selected'), 'true', key);
+        same(await page.locator('[role=tab][aria-selected=true]').count(), 1, 'one tab');
+    }
+    const isLink = () =>
+        page.evaluate(
+            () =>
+                document.activeElement.matches('#names a') &&
+                document.activeElement.textContent === 'keys:page',
+        );
+    await tabTo(isLink, 'the name');
+    await nextCycles(2);
+    check(await isLink(), 'updates take the focus away');
+    await page.keyboard.press('Enter');
+    await poll(async () => (await focus()) === 'detail-head', 'the heading has the focus');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    check(await isLink(), 'the focus is back at the name: ' + (await focus()));
+    closeClients();
+    await page.locator('#ranges label').nth(1).click();
+});
+
+test('tabs list by refusals and by peak', async () => {
+    const holder = client(),
+        other = client();
+    await holder.ask('ACQ4ME busy:page 1 1 0', 'LOCKED');
+    for (let i = 0; i < 20; i++) await other.ask('ACQ4ME busy:page 1 1 0', 'QUEUE_FULL');
+    await page.locator('#tab-refused').click();
+    await poll(async () => (await text('#names')).includes('busy:page'), 'refused');
+    await poll(
+        async () => Number(await text('.figure:nth-child(3) .value')) > 0,
+        'refusals in the figures',
+    );
+    await poll(
+        async () => (await text('#verdict-level')) === 'Clients are turned away',
+        'the verdict',
+    );
+    await page.locator('#tab-peak').click();
+    await poll(async () => (await page.locator('#names tbody tr').count()) >= 1, 'peak');
+    await page.locator('#tab-waiting').click();
+    closeClients();
+});
+
+test('connections by page and protocol', async () => {
+    const extra = Array.from({length: 15}, () => client());
+    for (const c of extra) await c.ask('RELEASE none', 'NOT_LOCKED');
+    await poll(
+        async () =>
+            (await page.locator('#conns tbody tr').count()) === 20 &&
+            (await page.locator('#conns-next').isEnabled()),
+        'a full page',
+    );
+    const all = (await daemon.api('connections?limit=1000')).connections.length;
+    check(all > 20 && all <= 40, all + ' connections');
+    await page.locator('#conns-next').click();
+    await poll(
+        async () =>
+            (await text('#conns-where')) === 'Page 2' &&
+            (await page.locator('#conns tbody tr').count()) === all - 20,
+        'the rest',
+    );
+    await page.locator('#conns-back').click();
+    await poll(
+        async () =>
+            (await text('#conns-where')) === 'Page 1' &&
+            (await page.locator('#conns tbody tr').count()) === 20,
+        'back',
+    );
+    await page.locator('#conns-of').selectOption('counter');
+    await poll(() => isShown('#conns-empty'), 'none of the other protocol');
+    await page.locator('#conns-of').selectOption('');
+    await poll(async () => (await page.locator('#conns tbody tr').count()) === 20, 'all again');
+    closeClients();
+});
+
+test('the tree for screen readers has its landmarks, headings, tables and charts', async () => {
+    await contend('tree:page', 2);
+    await poll(async () => (await text('#names')).includes('tree:page'), 'it is listed');
+    await nextCycles(1);
+    const tree = await accessible();
+    const has = (role, name) =>
+        tree.some(
+            (n) =>
+                n.role === role &&
+                (name === undefined || (name.test ? name.test(n.name) : n.name === name)),
+        );
+    for (const role of [
+        'banner',
+        'main',
+        'contentinfo',
+        'search',
+        'tablist',
+        'tabpanel',
+        'combobox',
+        'status',
+    ])
+        check(has(role), 'no ' + role);
+    for (const name of [
+        'Key figures',
+        'Contended names',
+        'Connections',
+        'Memory',
+        'Protocols',
+        'Durations',
+    ])
+        check(has('region', name), 'no region ' + name);
+    same(tree.filter((n) => n.role === 'heading').length >= 10, true, 'headings');
+    for (const name of [
+        /^Names by how many clients wait/,
+        /^Open connections$/,
+        /^Requests since the start/,
+    ])
+        check(has('table', name), 'no table ' + name);
+    check(
+        has('columnheader', 'Waiting load') && has('rowheader', 'tree:page'),
+        'headers of tables',
+    );
+    const charts = tree.filter(
+        (n) =>
+            (n.role === 'image' || n.role === 'img') &&
+            /, last 5\smin: .* now .*highest/.test(n.name),
+    );
+    same(charts.length, 6, 'charts with a summary');
+    const unnamed = tree.filter(
+        (n) => ['button', 'link', 'combobox', 'radio', 'tab'].includes(n.role) && !n.name,
+    );
+    same(unnamed.length, 0, 'controls without a name');
+    closeClients();
+});
+
+test('summaries of charts do not change every second', async () => {
+    await page.evaluate(() => {
+        window.changes = 0;
+        new MutationObserver((list) => {
+            window.changes += list.length;
+        }).observe(document.querySelector('#charts .plot'), {
+            attributes: true,
+            attributeFilter: ['aria-label'],
+        });
+    });
+    await nextCycles(5);
+    check(
+        (await page.evaluate(() => window.changes)) <= 1,
+        'they changed more than once in five seconds',
+    );
+});
+
+test('a second look at a chart with the pointer', async () => {
+    await page
+        .locator('#charts .plot')
+        .nth(1)
+        .hover({position: {x: 200, y: 80}});
+    check(await page.locator('#charts .plot').nth(1).locator('.tip').isVisible(), 'the read-out');
+    same(await page.locator('#charts .cross.on').count(), 6, 'charts that show the same moment');
+    await nextCycles(1);
+    check(
+        await page.locator('#charts .plot').nth(1).locator('.tip').isVisible(),
+        'it stays over updates',
+    );
+    await page.mouse.move(5, 300);
+    same(await page.locator('#charts .cross.on').count(), 0, 'after leaving');
+});
+
+const BUSY = [
+    {
+        name: 'ArticleView:enwiki:pcache:idhash:15580374-0!canonical',
+        clients: 14,
+        workers: 2,
+        queue: 12,
+        ms: 110,
+    },
+    {
+        name: 'FileRender:Sunflower_from_Silesia2.jpg:1280px',
+        clients: 7,
+        workers: 2,
+        queue: 9,
+        ms: 160,
+    },
+    {name: 'crawl:www.example.org', clients: 5, workers: 4, queue: 8, ms: 90},
+    {name: 'licence:simulator', clients: 3, workers: 3, queue: 5, ms: 300},
+];
+
+/* T_SHOTS_SECONDS lets the rush go on for longer, for screenshots with more to see. */
+test('contrast in both themes, while there is a rush', async () => {
+    const rush = new Rush(daemon.ports.text, BUSY);
+    try {
+        await poll(
+            async () =>
+                (await page.locator('#verdict').getAttribute('data-level')) === 'bad' &&
+                /Article/.test(await text('#verdict-head')),
+            'the worst level',
+        );
+        const until = Date.now() + 1000 * Number(process.env.T_SHOTS_SECONDS || 0);
+        await poll(() => Date.now() >= until, 'the rush', 1000 + until - Date.now());
+        for (const scheme of ['light', 'dark']) {
+            await view(1440, 900, scheme);
+            note(`${scheme}: ${await checkContrast(scheme)} texts`);
+            await shot('desktop-' + scheme);
+            await fullShot('desktop-whole-' + scheme);
+        }
+        for (const scheme of ['light', 'dark']) {
+            await view(360, 800, scheme);
+            await nextCycles(1);
+            await checkWidth('the overview');
+            await shot('phone-' + scheme);
+            await fullShot('phone-whole-' + scheme);
+        }
+        await page.locator('.names a').first().click();
+        await poll(async () => (await page.locator('#waiters tbody tr').count()) >= 1, 'detail');
+        await nextCycles(Number(process.env.T_SHOTS_SECONDS) ? 40 : 3);
+        await checkWidth('the detail');
+        await fullShot('detail-phone-dark');
+        for (const scheme of ['light', 'dark']) {
+            await view(1440, 900, scheme);
+            await checkContrast('detail, ' + scheme);
+            await shot('detail-' + scheme);
+        }
+    } finally {
+        rush.stop();
+    }
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    await page.locator('#pause').click();
+    await checkContrast('paused, dark');
+    await view(1440, 900, 'light');
+    await checkContrast('paused, light');
+    await page.locator('#pause').click();
+});
+
+test('nothing scrolls sideways at any width', async () => {
+    for (const [width, height] of [
+        [320, 640],
+        [412, 915],
+        [768, 1024],
+        [1024, 768],
+        [1920, 1080],
+        [3440, 1440],
+    ]) {
+        await view(width, height, 'light');
+        await checkWidth(width + ' pixels');
+    }
+    await view(1440, 900, 'light');
+});
+
+test('the theme is changed by its button and remembered', async () => {
+    const theme = () =>
+        page.evaluate(() =>
+            [
+                document.documentElement.dataset.theme,
+                getComputedStyle(document.body).backgroundColor,
+            ].join(),
+        );
+    const light = await theme();
+    check(light.startsWith('light'), light);
+    await page.locator('#theme').click();
+    const dark = await theme();
+    check(
+        dark.startsWith('dark') &&
+            dark.split(',').slice(1).join() !== light.split(',').slice(1).join(),
+        dark,
+    );
+    await page.reload();
+    await poll(async () => (await theme()) === dark, 'dark after loading again');
+    same(await page.locator('#theme').getAttribute('aria-label'), 'Use light colours', 'label');
+    await page.locator('#theme').click();
+    same(await theme(), light, 'light again');
+    await page.emulateMedia({colorScheme: 'dark'});
+    await poll(async () => (await theme()).startsWith('dark'), 'it follows the system again');
+    await page.emulateMedia({colorScheme: 'light'});
+});
+
+test('pause and a hidden tab stop the questions', async () => {
+    const goOn = async (seconds) => {
+        const end = (await daemon.api('history?seconds=1')).end;
+        await poll(
+            async () => (await daemon.api('history?seconds=1')).end >= end + seconds,
+            'the daemon goes on',
+        );
+    };
+    const still = async () => {
+        await goOn(2); // what was under way comes to its end
+        const before = browser.requests.length;
+        await goOn(3);
+        return browser.requests.length - before;
+    };
+    await poll(async () => (await text('#link-text')) === 'Live', 'it is live');
+    await page.locator('#pause').click();
+    await poll(async () => (await text('#link-text')) === 'Paused', 'it says so');
+    same(await still(), 0, 'requests while paused');
+    await page.locator('#pause').click();
+    await nextCycles(1);
+    same(await text('#link-text'), 'Live', 'again');
+    const hide = (is) =>
+        page.evaluate((hidden) => {
+            Object.defineProperty(document, 'hidden', {value: hidden, configurable: true});
+            document.dispatchEvent(new Event('visibilitychange'));
+        }, is);
+    await hide(true);
+    same(await still(), 0, 'requests while hidden');
+    await hide(false);
+    await nextCycles(1);
+});
+
+test('who wants no motion sees none', async () => {
+    await page.emulateMedia({reducedMotion: 'reduce'});
+    same(await page.evaluate(() => document.getAnimations().length), 0, 'animations');
+    await page.emulateMedia({reducedMotion: 'no-preference'});
+});
+
+test('the server gone and back', async () => {
+    await contend('gone:page', 2);
+    await poll(async () => (await text('#verdict-head')) === 'gone:page', 'the verdict');
+    browser.isAway = true;
+    const admin = daemon.ports.admin,
+        started = (await daemon.api('stats')).started;
+    closeClients();
+    load.stop();
+    await daemon.stop();
+    await poll(() => isShown('#outage'), 'it says that the daemon is gone');
+    same(await text('#link-text'), 'Unreachable', 'link');
+    same(await text('#outage-what'), 'The daemon can’t be reached.', 'what is wrong');
+    check(
+        /^What is shown is of \d\d:\d\d:\d\d, not of now\.$/.test(await text('#outage-data')),
+        await text('#outage-data'),
+    );
+    check(/^Next try in|^Trying/.test(await text('#outage-next')), await text('#outage-next'));
+    check(await page.evaluate(() => document.body.classList.contains('stale')), 'marked as stale');
+    await poll(
+        async () =>
+            /Next try in \d+\u202fs/.test(await text('#outage-next')) &&
+            Number(/\d+/.exec(await text('#outage-next'))[0]) >= 3,
+        'it tries less often',
+    );
+    for (const scheme of ['light', 'dark']) {
+        await view(1440, 900, scheme);
+        await checkContrast('unreachable, ' + scheme);
+        await shot('unreachable-' + scheme);
+    }
+    await view(360, 800, 'light');
+    await checkWidth('unreachable');
+    await shot('unreachable-phone');
+    await view(1440, 900, 'light');
+    daemon = await Daemon.start({admin});
+    check((await daemon.api('stats')).started >= started, 'another daemon');
+    await page.locator('#retry').click();
+    await poll(
+        async () => (await text('#link-text')) === 'Live' && !(await isShown('#outage')),
+        'it is live again',
+    );
+    check(
+        !(await page.evaluate(() => document.body.classList.contains('stale'))),
+        'still marked as stale',
+    );
+    await poll(
+        async () => (await text('#verdict-head')) === 'Nothing waits. No name is contended.',
+        'figures of the new daemon',
+    );
+    browser.isAway = false;
+    await nextCycles(2);
+});
+
+test('in all this no error, no violation of the policy, no request elsewhere', async () => {
+    same(browser.complaints.join('\n'), '', 'complaints');
+    const answer = await fetch(daemon.url + '/');
+    check(
+        /script-src 'self'/.test(answer.headers.get('content-security-policy') || ''),
+        'the page has its policy',
+    );
+    await page.evaluate(() => {
+        const s = document.createElement('script');
+        s.textContent = 'window.pwned = 2';
+        document.body.append(s);
+    });
+    await poll(
+        () => browser.complaints.some((c) => c.startsWith('CSP:')),
+        'a violation would have been seen',
+    );
+    same(await page.evaluate(() => typeof window.pwned), 'undefined', 'the policy is in force');
+});
+
+let isGood = false;
+try {
+    isGood = await run(process.argv.slice(2));
+} finally {
+    if (load) load.stop();
+    closeClients();
+    await browser.close();
+    if (daemon.status === undefined)
+        await daemon.stop().catch((e) => {
+            note('the daemon did not end in order: ' + e.message + '\n' + daemon.log);
+            isGood = false;
+        });
+    daemon.kill();
+}
+process.exit(isGood ? 0 : 1);

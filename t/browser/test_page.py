@@ -1,0 +1,70 @@
+"""The status page in a real browser, against the real daemon.
+
+This only prepares: it looks for Chromium, Node.js and npm, has npm install playwright-core (the
+version in package-lock.json) below the build folder, and becomes page_test.mjs, which reports in
+TAP. Screenshots are left in t/browser/shots below the build folder.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHROMIUM = "/usr/bin/chromium"
+
+
+def skip(why):
+    print("1..0 # SKIP " + why)
+    sys.exit(0)
+
+
+def install(folder):
+    """Has playwright-core in `folder`, in the version that is locked."""
+    os.makedirs(folder, exist_ok=True)
+    lock = os.path.join(HERE, "package-lock.json")
+    done = os.path.join(folder, "node_modules", "installed-of.json")
+    with open(lock, "rb") as f:
+        wanted = f.read()
+    if os.path.exists(done):
+        with open(done, "rb") as f:
+            if f.read() == wanted:
+                return
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(os.path.join(HERE, name), os.path.join(folder, name))
+    npm = subprocess.run(
+        ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if npm.returncode != 0:
+        for line in npm.stdout.splitlines():
+            print("# " + line)
+        skip("npm can't install playwright-core (its words are above)")
+    shutil.copyfile(lock, done)
+
+
+def main():
+    if not os.environ.get("COUNTERD"):
+        skip("COUNTERD names no daemon")
+    if os.environ.get("T_SLOW", "0") not in ("", "0"):
+        skip("the page is tested with the plain build only")
+    if not os.access(CHROMIUM, os.X_OK):
+        skip("chromium is not installed")
+    for program in ("node", "npm"):
+        if not shutil.which(program):
+            skip(program + " is not installed")
+    folder = os.path.join(os.environ.get("TOP_BUILDDIR", os.getcwd()), "t", "browser")
+    install(folder)
+    sys.stdout.flush()
+    os.environ["T_BROWSER"] = folder
+    os.environ["T_CHROMIUM"] = CHROMIUM
+    os.execvp("node", ["node", os.path.join(HERE, "page_test.mjs")] + sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()
