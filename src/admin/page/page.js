@@ -1020,6 +1020,7 @@ function weighed(cell, text, part) {
             'aria-hidden': 'true',
         });
         bar.append(svg('rect', {x: 100, width: 0, height: 1}));
+        cell.classList.add('weighed');
         cell.append(bar, el('span', 'over'));
     }
     setText(cell.lastChild, text);
@@ -1546,10 +1547,19 @@ class Sections {
     }
 }
 
+/* Less than that, in a second and on average, is what is left of a rush long over. */
+const FAINT = 0.02;
+
+const isWorthTelling = {
+    waiting: (n) => n.waiting > 0 || n.waiting_load >= FAINT,
+    refused: (n) => n.refused_per_second >= FAINT,
+    peak: () => true,
+};
+
 function drawNames() {
     const answer = contended[by];
     if (!answer) return;
-    const names = answer.names;
+    const names = answer.names.filter(isWorthTelling[by]);
     const most = (key) => Math.max(1e-9, ...names.map((n) => n[key]));
     tops = {
         waiting: most('waiting'),
@@ -1576,7 +1586,8 @@ function drawNames() {
         }[by],
     );
     let note = '';
-    if (names.length >= answer.names_limit) note = 'The first ' + answer.names_limit + '.';
+    if (names.length && answer.names.length >= answer.names_limit)
+        note = 'The first ' + names.length + '.';
     if (answer.bound > 0 && names.length)
         note +=
             ' A name not listed has at most ' +
