@@ -7,3 +7,9 @@ EXTRA_DIST += \
 	t/browser/contrast.mjs \
 	t/browser/package.json \
 	t/browser/package-lock.json
+
+# What the runner installs and the screenshots.
+clean-local: clean-browser
+.PHONY: clean-browser
+clean-browser:
+	rm -rf t/browser/out

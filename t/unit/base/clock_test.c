@@ -45,6 +45,16 @@ TEST(now_is_on_both_clocks)
 }
 END_TEST
 
+TEST(wall_clock_counts_nanoseconds_since_1970)
+{
+    for (int i = 0; i < 1000; i++) {
+        time_t before = time(NULL);
+        int64_t now_ns = clock_unix_ns();
+        ck_assert(now_ns >= (before - 1) * NS_PER_S && now_ns <= (time(NULL) + 1) * NS_PER_S);
+    }
+}
+END_TEST
+
 TEST(units_agree)
 {
     ck_assert(NS_PER_S == 1000 * NS_PER_MS);
@@ -55,6 +65,7 @@ static const struct unit_test tests[] = {
     UNIT(monotonic_clock_never_goes_back),
     UNIT(monotonic_clock_counts_nanoseconds),
     UNIT(now_is_on_both_clocks),
+    UNIT(wall_clock_counts_nanoseconds_since_1970),
     UNIT(units_agree),
 };
 
