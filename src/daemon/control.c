@@ -238,10 +238,15 @@ static int next_signal(const struct control *control, const sigset_t *awaited, i
     }
 }
 
+void control_ready(struct control *control)
+{
+    atomic_store(&control->ready, true);
+}
+
 int control_run(struct control *control, const sigset_t *awaited)
 {
     int64_t interval_ns = notify_alive_interval_ns();
-    atomic_store(&control->ready, true);
+    control_ready(control);
     tell_ready(control);
     for (;;) {
         int sig = next_signal(control, awaited, interval_ns);

@@ -40,6 +40,9 @@ void control_destroy(struct control *control);
 /* The hooks of the admin interface. Their functions are called in its thread. */
 struct admin_hooks control_hooks(struct control *control);
 
+/* The daemon serves: /readyz says so from now on, until control_end. Main thread. */
+void control_ready(struct control *control);
+
 /*
  * Waits for signals and does what they say, until one of them (returned) ends the daemon. Tells the
  * service manager how it is. `awaited` is blocked. Main thread; workers run.

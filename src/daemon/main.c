@@ -260,6 +260,7 @@ static void tear_down(struct daemon *d)
 {
     control_end(&d->control);
     admin_free(&d->admin);
+    server_end(&d->server);
     for (unsigned i = 0; i < d->started; i++)
         worker_stop(d->server.workers[i]);
     for (unsigned i = 0; i < d->started; i++)
@@ -317,6 +318,7 @@ static enum process_exit run(struct daemon *d)
     control_init(&d->control);
     bool ready = set_up(d);
     if (ready) {
+        control_ready(&d->control); /* before it is said */
         say_start(d, descriptors);
         log_ready();
         serve(d, &awaited);

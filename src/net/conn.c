@@ -448,6 +448,9 @@ void conn_flush(struct conn *conn)
 {
     if (conn->state == CONN_CLOSED)
         return;
+    if (conn->state == CONN_OPEN &&
+        atomic_load_explicit(&conn->worker->server->ending, memory_order_relaxed))
+        return; /* it is about to be closed */
     if (conn->doomed) {
         conn_close(conn, CLOSE_MEMORY);
         return;

@@ -468,6 +468,11 @@ static void close_all(struct mail *mail, void *reader)
     loop_stop(worker->loop);
 }
 
+void server_end(struct server *server)
+{
+    atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
+}
+
 void worker_stop(struct worker *worker)
 {
     worker->stop.deliver = close_all;

@@ -26,6 +26,7 @@ struct server {
     struct rules *rules;         /* the newest; the main thread's: workers have their own */
     struct sources sources;      /* locked */
     _Atomic uint32_t handshakes; /* under way, of all workers */
+    _Atomic bool ending;         /* server_end was called */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };
@@ -45,6 +46,11 @@ void worker_free(struct worker **worker);
 
 /* Starts the thread, with all signals blocked. False: errno. */
 bool worker_start(struct worker *worker) MUST_USE;
+/*
+ * To be called before the workers are stopped: from now on open connections are sent nothing more,
+ * as what the ends of others would give them is theirs for a moment only. Any thread.
+ */
+void server_end(struct server *server);
 /* Tells the worker to close all its connections and end. Any thread. */
 void worker_stop(struct worker *worker);
 /* Waits until its thread has ended. */
