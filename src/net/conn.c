@@ -278,9 +278,9 @@ static void handshake_failed(struct conn *conn, const char *why, bool told);
 
 /* ---- deadlines --------------------------------------------------------------------------- */
 
-void conn_set_deadline(struct conn *conn, int64_t at_ns)
+void conn_expire_in(struct conn *conn, int64_t wait_ns)
 {
-    deadline_set(&conn->worker->deadlines, &conn->session_deadline, at_ns);
+    deadline_set(&conn->worker->deadlines, &conn->session_deadline, clock_mono_ns() + wait_ns);
 }
 
 void conn_clear_deadline(struct conn *conn)
@@ -329,7 +329,7 @@ void conn_close(struct conn *conn, enum close_reason reason)
     move_to(conn, CONN_CLOSED);
     deadline_clear(&conn->worker->deadlines, &conn->read_deadline);
     deadline_clear(&conn->worker->deadlines, &conn->write_deadline);
-    loop_io_remove(&conn->io);
+    loop_io_remove(conn->worker->loop, &conn->io);
     stream_close(&conn->stream);
     worker_conn_closed(conn->worker, conn, reason);
 }
@@ -368,7 +368,7 @@ static void watch(struct conn *conn)
         wanted |= LOOP_GONE; /* what it sent last is not read, so its end would not be either */
     if (conn->out_bytes > 0)
         wanted |= conn->write_crossed ? LOOP_READ : LOOP_WRITE;
-    if (!loop_io_want(&conn->io, wanted))
+    if (!loop_io_want(conn->worker->loop, &conn->io, wanted))
         conn_close(conn, CLOSE_MEMORY);
 }
 
@@ -493,7 +493,8 @@ static void shake_hands(struct conn *conn)
     const char *why = NULL;
     ssize_t n = stream_handshake(&conn->stream, &why);
     if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
-        if (!loop_io_want(&conn->io, n == STREAM_AGAIN ? LOOP_READ : LOOP_WRITE))
+        if (!loop_io_want(conn->worker->loop, &conn->io,
+                          n == STREAM_AGAIN ? LOOP_READ : LOOP_WRITE))
             conn_close(conn, CLOSE_MEMORY);
         return;
     }
@@ -675,14 +676,13 @@ void conn_continue(struct conn *conn)
     worker_flush_later(conn->worker, conn); /* where nothing is to be sent: watches again */
 }
 
-static void on_io(void *arg, unsigned what)
+static void on_io(struct loop_io *io, unsigned what)
 {
-    struct conn *conn = arg;
+    struct conn *conn = container_of(io, struct conn, io);
     struct worker *worker = conn->worker;
-    worker_wake(worker);
     if (conn->state == CONN_HANDSHAKING) {
         shake_hands(conn);
-        worker_settle(worker);
+        worker_flush(worker);
         return;
     }
     if (conn->read_crossed && what & LOOP_WRITE)
@@ -697,12 +697,12 @@ static void on_io(void *arg, unsigned what)
         read_in(conn);
     else if (what & LOOP_READ && conn->lingering && conn->state == CONN_FINISHING)
         read_away(conn);
-    worker_settle(worker);
+    worker_flush(worker);
 }
 
 bool conn_begin(struct conn *conn)
 {
-    return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, LOOP_READ, on_io, conn);
+    return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, LOOP_READ, on_io);
 }
 
 void conn_open(struct conn *conn)

@@ -115,7 +115,7 @@ struct protocol {
     enum consumed (*consume)(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r);
     /* Goes on with the answer that `consume` paused in. True: it is over. */
     bool (*resume)(struct conn *conn);
-    /* The deadline set with conn_set_deadline has come. */
+    /* The deadline set with conn_expire_in has come. */
     void (*expire)(struct conn *conn);
     /* The client has gone, or is told its last: gives back everything it has. */
     void (*close)(struct conn *conn);
@@ -188,8 +188,11 @@ bool conn_is_full(const struct conn *conn);
 /* How many bytes may be queued yet. An answer that can't be parted may go beyond it. */
 size_t conn_space(const struct conn *conn);
 
-/* Calls the protocol's `expire` at `at_ns`, instead of before. */
-void conn_set_deadline(struct conn *conn, int64_t at_ns);
+/*
+ * Calls the protocol's `expire` in `wait_ns`, instead of before. The clock is read anew: a request
+ * may have come in the middle of a turn, and nobody's time is up early.
+ */
+void conn_expire_in(struct conn *conn, int64_t wait_ns);
 void conn_clear_deadline(struct conn *conn);
 
 /* Sends what is queued, then closes for `reason`; no further request is looked at. */

@@ -283,9 +283,10 @@ static struct log_limit pauses, resumptions;
 /* False: there is no memory to watch some door. */
 static bool watch_doors(struct acceptor *acceptor, unsigned wanted)
 {
+    struct loop *loop = worker_loop(acceptor->worker);
     bool all = true;
     for (size_t i = 0; i < acceptor->count; i++)
-        all = loop_io_want(&acceptor->doors[i].io, wanted) && all;
+        all = loop_io_want(loop, &acceptor->doors[i].io, wanted) && all;
     return all;
 }
 
@@ -452,15 +453,14 @@ static void take_in(struct acceptor *acceptor, const struct listener *listener, 
 }
 
 /* Accepts some of what waits at a door. */
-static void on_door(void *arg, unsigned what)
+static void on_door(struct loop_io *io, unsigned what)
 {
     (void)what;
     static struct log_limit failures;
-    struct door *door = arg;
+    struct door *door = container_of(io, struct door, io);
     struct acceptor *acceptor = door->acceptor;
     const struct rules *rules = acceptor->worker->rules;
     bool ask = !door->listener->local && (rules->allow_count || rules->limits.per_source);
-    worker_wake(acceptor->worker);
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         struct sockaddr_storage from;
         struct sockaddr *sa = ask ? (struct sockaddr *)&from : NULL;
@@ -485,7 +485,6 @@ static void on_door(void *arg, unsigned what)
             log_warning_limited(&failures, "%s: accepting failed: %s", door->listener->where,
                                 strerrordesc_np(errno));
     }
-    worker_settle(acceptor->worker);
 }
 
 struct acceptor *acceptor_new(struct worker *worker, const struct listener *listeners, size_t count)
@@ -503,8 +502,7 @@ struct acceptor *acceptor_new(struct worker *worker, const struct listener *list
         struct door *door = &acceptor->doors[acceptor->count];
         door->acceptor = acceptor;
         door->listener = &listeners[acceptor->count];
-        if (!loop_io_add(worker_loop(worker), &door->io, door->listener->fd, LOOP_READ, on_door,
-                         door)) {
+        if (!loop_io_add(worker_loop(worker), &door->io, door->listener->fd, LOOP_READ, on_door)) {
             acceptor_free(&acceptor);
             return NULL;
         }
@@ -519,7 +517,7 @@ void acceptor_free(struct acceptor **acceptor)
         return;
     *acceptor = NULL;
     for (size_t i = 0; i < a->count; i++)
-        loop_io_remove(&a->doors[i].io);
+        loop_io_remove(worker_loop(a->worker), &a->doors[i].io);
     worker_remove_chore(a->worker, &a->retry);
     if (a->paused)
         atomic_fetch_sub(&workers_paused, 1);

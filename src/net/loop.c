@@ -1,117 +1,147 @@
 /*
- * loop.c - the loop on libevent, used without its locks: each base belongs to one thread. The bell
- * is an eventfd, the one thing other threads touch. This is the only file that includes libevent.
+ * loop.c - the loop on epoll, level-triggered. The bell is an eventfd, the one thing other threads
+ * touch.
+ *
+ * epoll's answers of one turn name descriptors by pointer. A handler may remove any of them, so
+ * removing one strikes it from the answers that were not looked at yet: what it points to may be
+ * freed at once.
+ *
+ * Why not a library: one that keeps a record and a map entry for each descriptor costs about 200
+ * bytes a connection and 300 instructions an event, and this is all we would use of it.
  */
 #include "net/loop.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 
 #include <errno.h>
-#include <event2/event.h>
-#include <event2/event_struct.h>
+#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* So many descriptors at most are dealt with in a turn; the kernel goes round among the others. */
+#define TURN_EVENTS 256
+
 struct loop {
     struct loop_handlers handlers;
-    struct event_base *base;
-    struct event bell, timer, soon;
-    int bell_fd;
-    int64_t timer_at_ns;
+    int epoll_fd;
+    struct loop_io bell;
+    int64_t timer_at_ns; /* INT64_MAX: unset */
+    bool rung, soon, stopped;
+    bool coarse;   /* the kernel waits for whole milliseconds only */
+    int at, ready; /* of `events`: those from `at` on were not looked at yet */
+    struct epoll_event events[TURN_EVENTS];
 };
 
-_Static_assert(sizeof(struct event) <= sizeof(((struct loop_io *)0)->event), "an event fits");
-_Static_assert(_Alignof(struct event) <= 8, "an event fits");
+/* ---- descriptors -------------------------------------------------------------------------- */
 
-static void on_bell(evutil_socket_t fd, short what, void *arg)
+static uint32_t epoll_events(unsigned wanted)
+{
+    return (wanted & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
+           (wanted & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
+           (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0);
+}
+
+/* What an answer of epoll means to who wants that. */
+static unsigned readiness(uint32_t events, unsigned wanted)
+{
+    unsigned what = (events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
+                    (events & EPOLLRDHUP ? LOOP_GONE : 0);
+    if (unlikely(events & (EPOLLERR | EPOLLHUP))) {
+        /* Reading or writing says what it is; who does neither is told that it is over. */
+        what = (LOOP_READ | LOOP_WRITE) & wanted;
+        return what ? what : LOOP_GONE & wanted;
+    }
+    return what & wanted;
+}
+
+/* Strikes a descriptor from the answers of this turn. */
+static void strike(struct loop *loop, const struct loop_io *io)
+{
+    for (int i = loop->at; i < loop->ready; i++) {
+        if (loop->events[i].data.ptr == io)
+            loop->events[i].data.ptr = NULL;
+    }
+}
+
+bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn)
+{
+    *io = (struct loop_io){.fn = fn, .fd = fd};
+    if (loop_io_want(loop, io, wanted))
+        return true;
+    io->fn = NULL;
+    return false;
+}
+
+bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
+{
+    if (wanted == io->wanted)
+        return true;
+    /* Taken out when nothing is wanted: errors would be reported even so. */
+    int what = !io->wanted ? EPOLL_CTL_ADD : wanted ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+    struct epoll_event event = {.events = epoll_events(wanted), .data.ptr = io};
+    if (epoll_ctl(loop->epoll_fd, what, io->fd, &event) == 0) {
+        io->wanted = wanted;
+        return true;
+    }
+    CHECK(errno == ENOMEM || errno == ENOSPC);
+    io->wanted = 0; /* only ADD needs memory */
+    return false;
+}
+
+void loop_io_remove(struct loop *loop, struct loop_io *io)
+{
+    if (!io->fn)
+        return;
+    CHECK(loop_io_want(loop, io, 0));
+    strike(loop, io);
+    io->fn = NULL;
+}
+
+/* ---- the bell ----------------------------------------------------------------------------- */
+
+static void on_bell(struct loop_io *io, unsigned what)
 {
     (void)what;
-    struct loop *loop = arg;
     uint64_t rings;
-    ssize_t n = read(fd, &rings, sizeof(rings));
+    ssize_t n = read(io->fd, &rings, sizeof(rings));
     CHECK(n == (ssize_t)sizeof(rings) || (n < 0 && (errno == EAGAIN || errno == EINTR)));
-    loop->handlers.bell(loop->handlers.arg);
+    container_of(io, struct loop, bell)->rung = true;
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+void loop_ring(struct loop *loop)
 {
-    (void)fd;
-    (void)what;
-    struct loop *loop = arg;
-    loop->timer_at_ns = INT64_MAX;
-    loop->handlers.timer(loop->handlers.arg);
+    uint64_t one = 1;
+    ssize_t n;
+    do {
+        n = write(loop->bell.fd, &one, sizeof(one));
+    } while (n < 0 && errno == EINTR);
+    /* EAGAIN: it has been rung 2^64 times already; it will be heard. */
+    CHECK(n == (ssize_t)sizeof(one) || errno == EAGAIN);
 }
 
-static void on_soon(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    struct loop *loop = arg;
-    loop->handlers.soon(loop->handlers.arg);
-}
-
-static struct event_base *new_base(void)
-{
-    struct event_config *config = event_config_new();
-    if (!config)
-        return NULL;
-    struct event_base *base = NULL;
-    /* Cached time would make timers late by as long as a turn takes. */
-    if (event_config_set_flag(config, EVENT_BASE_FLAG_NOLOCK) == 0 &&
-        event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER) == 0 &&
-        event_config_set_flag(config, EVENT_BASE_FLAG_NO_CACHE_TIME) == 0 &&
-        event_config_require_features(config, EV_FEATURE_EARLY_CLOSE) == 0)
-        base = event_base_new_with_config(config);
-    event_config_free(config);
-    return base;
-}
-
-/* What libevent has to say goes where everything goes. */
-static void log_event(int severity, const char *text)
-{
-    if (severity >= EVENT_LOG_ERR)
-        log_error("libevent: %s", text);
-    else if (severity == EVENT_LOG_WARN)
-        log_warning("libevent: %s", text);
-    else
-        log_debug("libevent: %s", text);
-}
+/* ---- life --------------------------------------------------------------------------------- */
 
 struct loop *loop_new(const struct loop_handlers *handlers)
 {
-    event_set_log_callback(log_event); /* the loops are made by one thread, before others run */
     struct loop *loop = calloc(1, sizeof(*loop));
     if (!loop)
         return NULL;
     loop->handlers = *handlers;
     loop->timer_at_ns = INT64_MAX;
-    loop->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->bell_fd < 0)
-        goto no_bell;
-    loop->base = new_base();
-    if (!loop->base)
-        goto no_base;
-    event_assign(&loop->bell, loop->base, loop->bell_fd, EV_READ | EV_PERSIST, on_bell, loop);
-    event_assign(&loop->timer, loop->base, -1, 0, on_timer, loop);
-    event_assign(&loop->soon, loop->base, -1, 0, on_soon, loop);
-    /* Once both timers have been added, there is room for them: later it can't fail. */
-    struct timeval now = {0};
-    if (event_add(&loop->bell, NULL) != 0 || event_add(&loop->timer, &now) != 0 ||
-        event_add(&loop->soon, &now) != 0)
-        goto no_event;
-    event_del(&loop->timer);
-    event_del(&loop->soon);
-    return loop;
-
-no_event:
-    event_base_free(loop->base);
-no_base:
-    close(loop->bell_fd);
-no_bell:
+    loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    int bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (loop->epoll_fd >= 0 && bell_fd >= 0 &&
+        loop_io_add(loop, &loop->bell, bell_fd, LOOP_READ, on_bell))
+        return loop;
+    int error = errno;
+    if (loop->epoll_fd >= 0)
+        close(loop->epoll_fd);
+    if (bell_fd >= 0)
+        close(bell_fd);
     free(loop);
+    errno = error;
     return NULL;
 }
 
@@ -121,118 +151,89 @@ void loop_free(struct loop **loop)
     if (!l)
         return;
     *loop = NULL;
-    event_del(&l->bell);
-    event_del(&l->timer);
-    event_del(&l->soon);
-    event_base_free(l->base);
-    close(l->bell_fd);
+    close(l->bell.fd);
+    close(l->epoll_fd);
     free(l);
-}
-
-void loop_run(struct loop *loop)
-{
-    CHECK(event_base_loop(loop->base, EVLOOP_NO_EXIT_ON_EMPTY) == 0);
 }
 
 void loop_stop(struct loop *loop)
 {
-    event_base_loopbreak(loop->base);
-}
-
-void loop_ring(struct loop *loop)
-{
-    uint64_t one = 1;
-    ssize_t n;
-    do {
-        n = write(loop->bell_fd, &one, sizeof(one));
-    } while (n < 0 && errno == EINTR);
-    /* EAGAIN: it has been rung 2^64 times already; it will be heard. */
-    CHECK(n == (ssize_t)sizeof(one) || errno == EAGAIN);
+    loop->stopped = true;
 }
 
 void loop_timer_at(struct loop *loop, int64_t at_ns)
 {
-    if (at_ns == loop->timer_at_ns)
-        return;
     loop->timer_at_ns = at_ns;
-    if (at_ns == INT64_MAX) {
-        event_del(&loop->timer);
-        return;
-    }
-    int64_t wait_ns = at_ns - clock_mono_ns();
-    if (wait_ns < 0)
-        wait_ns = 0;
-    /* Rounded up, and one more, as the library cuts what it adds this to: a timer that fires early
-     * is looked at for nothing. */
-    int64_t wait_us = wait_ns / 1000 + 2;
-    struct timeval tv = {.tv_sec = wait_us / 1000000, .tv_usec = wait_us % 1000000};
-    CHECK(event_add(&loop->timer, &tv) == 0);
 }
 
 void loop_soon(struct loop *loop)
 {
-    struct timeval now = {0};
-    if (!event_pending(&loop->soon, EV_TIMEOUT, NULL))
-        CHECK(event_add(&loop->soon, &now) == 0);
+    loop->soon = true;
 }
 
-static struct event *event_of(struct loop_io *io)
+/* ---- turns -------------------------------------------------------------------------------- */
+
+/* Waits for events, until the timer is due, or not at all; `now_ns` is the time. */
+static int await(struct loop *loop, int64_t now_ns)
 {
-    return (struct event *)(void *)io->event;
+    int64_t wait_ns = INT64_MAX; /* for ever */
+    if (loop->soon || loop->rung || loop->timer_at_ns <= now_ns)
+        wait_ns = 0;
+    else if (loop->timer_at_ns != INT64_MAX)
+        wait_ns = loop->timer_at_ns - now_ns;
+    if (!loop->coarse) {
+        struct timespec ts = {.tv_sec = wait_ns / NS_PER_S, .tv_nsec = wait_ns % NS_PER_S};
+        int n = epoll_pwait2(loop->epoll_fd, loop->events, TURN_EVENTS,
+                             wait_ns == INT64_MAX ? NULL : &ts, NULL);
+        if (n >= 0 || (errno != ENOSYS && errno != EPERM))
+            return n;
+        loop->coarse = true; /* a kernel before 5.11, or one that is told not to */
+    }
+    /* Rounded up: a timer that comes early would be looked at for nothing. */
+    int64_t wait_ms = wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0);
+    int ms = wait_ns == INT64_MAX ? -1 : wait_ms < INT_MAX ? (int)wait_ms : INT_MAX;
+    return epoll_wait(loop->epoll_fd, loop->events, TURN_EVENTS, ms);
 }
 
-static void on_io(evutil_socket_t fd, short what, void *arg)
+static void tell_descriptors(struct loop *loop)
 {
-    (void)fd;
-    struct loop_io *io = arg;
-    io->fn(io->arg, (what & EV_READ ? LOOP_READ : 0) | (what & EV_WRITE ? LOOP_WRITE : 0) |
-                        (what & EV_CLOSED ? LOOP_GONE : 0));
+    while (loop->at < loop->ready && !loop->stopped) {
+        const struct epoll_event *event = &loop->events[loop->at++];
+        struct loop_io *io = event->data.ptr;
+        if (!io)
+            continue;
+        unsigned what = readiness(event->events, io->wanted);
+        if (what)
+            io->fn(io, what);
+    }
+    loop->at = loop->ready = 0;
 }
 
-bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn,
-                 void *arg)
+void loop_run(struct loop *loop)
 {
-    io->loop = loop;
-    io->fn = fn;
-    io->arg = arg;
-    io->fd = fd;
-    io->wanted = 0;
-    if (loop_io_want(io, wanted))
-        return true;
-    io->loop = NULL;
-    return false;
-}
-
-bool loop_io_want(struct loop_io *io, unsigned wanted)
-{
-    if (wanted == io->wanted)
-        return true;
-    struct event *event = event_of(io);
-    if (io->wanted)
-        event_del(event);
-    io->wanted = 0;
-    if (!wanted)
-        return true;
-    short what = EV_PERSIST;
-    if (wanted & LOOP_READ)
-        what |= EV_READ;
-    if (wanted & LOOP_WRITE)
-        what |= EV_WRITE;
-    if (wanted & LOOP_GONE)
-        what |= EV_CLOSED;
-    event_assign(event, io->loop->base, io->fd, what, on_io, io);
-    if (event_add(event, NULL) != 0)
-        return false;
-    io->wanted = wanted;
-    return true;
-}
-
-void loop_io_remove(struct loop_io *io)
-{
-    if (!io->loop)
-        return;
-    if (io->wanted)
-        event_del(event_of(io));
-    io->wanted = 0;
-    io->loop = NULL;
+    const struct loop_handlers *h = &loop->handlers;
+    int64_t now_ns = h->begin(h->arg);
+    loop->stopped = false;
+    while (!loop->stopped) {
+        int ready = await(loop, now_ns);
+        CHECK(ready >= 0 || errno == EINTR);
+        bool soon = loop->soon;
+        loop->soon = false;
+        now_ns = h->begin(h->arg);
+        loop->ready = ready > 0 ? ready : 0;
+        tell_descriptors(loop);
+        if (loop->rung && !loop->stopped) {
+            loop->rung = false;
+            h->bell(h->arg);
+        }
+        if (loop->timer_at_ns <= now_ns && !loop->stopped) {
+            loop->timer_at_ns = INT64_MAX;
+            h->timer(h->arg);
+        }
+        if (soon && !loop->stopped)
+            h->soon(h->arg);
+        else if (soon)
+            loop->soon = true;
+        now_ns = h->end(h->arg);
+    }
 }

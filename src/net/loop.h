@@ -1,6 +1,10 @@
 /*
  * loop.h - one thread's event loop: descriptors, one timer, one bell, and "soon". The only header
- * that stands for libevent; tests put another loop behind it.
+ * that stands for epoll; tests put another loop behind it.
+ *
+ * It goes in turns: it waits until something is ready, calls `begin`, tells each descriptor what it
+ * is ready for, then the bell, the timer and "soon" where they are due, and calls `end`. So what a
+ * thread does once for many events (reading the clock, freeing what was closed) it does there.
  *
  * Threads: a loop is used by the thread that runs it, alone; only loop_ring may be called from
  * others.
@@ -15,11 +19,13 @@
 
 struct loop;
 
-/* What a loop calls; `arg` is the same for all three. */
+/* What a loop calls; `arg` is the same for all. */
 struct loop_handlers {
-    void (*bell)(void *arg);  /* somebody rang, once or more often */
-    void (*timer)(void *arg); /* the time set by loop_timer_at has come, or is near: look */
-    void (*soon)(void *arg);  /* loop_soon was called; after the events that were ready before */
+    int64_t (*begin)(void *arg); /* a turn begins; returns the monotonic time, in nanoseconds */
+    int64_t (*end)(void *arg);   /* it is over; the same */
+    void (*bell)(void *arg);     /* somebody rang, once or more often */
+    void (*timer)(void *arg);    /* the time set by loop_timer_at has come */
+    void (*soon)(void *arg);     /* loop_soon was called in the turn before, or in none */
     void *arg;
 };
 
@@ -30,38 +36,38 @@ void loop_free(struct loop **loop);
 
 /* Runs until loop_stop. */
 void loop_run(struct loop *loop);
-/* Lets loop_run return after the handler that calls it. */
+/* Ends the turn after the handler that calls it, and lets loop_run return. */
 void loop_stop(struct loop *loop);
 /* Calls the bell handler in the loop's thread. Any thread; costs a system call. */
 void loop_ring(struct loop *loop);
-/* Calls the timer handler at `at_ns` (monotonic; INT64_MAX: never), instead of before. */
+/* Calls the timer handler, once, in the first turn that begins at `at_ns` (monotonic; INT64_MAX:
+ * never) or later, instead of before. */
 void loop_timer_at(struct loop *loop, int64_t at_ns);
-/* Calls the soon handler in the loop's next turn. */
+/* Calls the soon handler in the loop's next turn, which comes at once. */
 void loop_soon(struct loop *loop);
 
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 #define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
 
-/* `what`: one or several of these. */
-typedef void loop_io_fn(void *arg, unsigned what);
+struct loop_io;
 
-/* A descriptor in a loop; part of what it belongs to. */
+/* `what`: one or several of these. `io` is part of what the descriptor belongs to. */
+typedef void loop_io_fn(struct loop_io *io, unsigned what);
+
+/* A descriptor in a loop. Zero-initialised: in none. */
 struct loop_io {
-    struct loop *loop; /* NULL: not in one */
-    loop_io_fn *fn;
-    void *arg;
+    loop_io_fn *fn; /* NULL: it is in none */
     int fd;
     unsigned wanted;
-    _Alignas(8) unsigned char event[128]; /* the library's */
 };
 
 /* Watches `fd` for `wanted` (may be 0 for now). False: no memory. */
-bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn,
-                 void *arg) MUST_USE;
+bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted,
+                 loop_io_fn *fn) MUST_USE;
 /* Changes what is watched for. False: no memory, and nothing is watched for any more. */
-bool loop_io_want(struct loop_io *io, unsigned wanted) MUST_USE;
+bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted) MUST_USE;
 /* Stops watching; the descriptor stays open. Harmless when it is in no loop. */
-void loop_io_remove(struct loop_io *io);
+void loop_io_remove(struct loop *loop, struct loop_io *io);
 
 #endif

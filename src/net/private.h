@@ -103,9 +103,10 @@ struct worker {
     uint32_t slot_count, slot_room, free_slot;
     _Atomic uint32_t connections; /* with those on their way */
 
-    struct conn_list flush;     /* have replies to send when the wake-up settles */
+    struct conn_list flush;     /* have replies to send when the event is dealt with */
+    unsigned flushes_left;      /* in this turn of the loop */
     struct conn_list again;     /* have work to do in the loop's next turn */
-    struct conn *dead;          /* to be freed when the wake-up settles */
+    struct conn *dead;          /* to be freed when the turn is over */
     struct conn *turn;          /* whose requests are dealt with: flushed after all others */
     struct traffic *unanswered; /* has requests whose time to answer is not known yet */
 
@@ -135,6 +136,7 @@ struct chunk *worker_chunk_take(struct worker *worker) MUST_USE; /* NULL: no mem
 void worker_chunk_give(struct worker *worker, struct chunk *chunk);
 void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_reason reason);
 void worker_flush_later(struct worker *worker, struct conn *conn);
+void worker_flush(struct worker *worker); /* sends the replies that gathered */
 void worker_again_later(struct worker *worker, struct conn *conn);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * worker.c - the thread's frame: wake-ups, mail, deadlines, slots, pools (see worker.h).
  *
- * Every wake-up is: read the clock, do what it is about, settle, read the clock again. Settling
- * sends the replies that gathered, in the order in which they began, but those of the connection
- * whose requests were dealt with last: whoever was woken by a request hears of it before its sender
- * gets the answer. Sending may close connections, which may wake others. Where one request woke
- * very many, the rest is sent in the next turns of the loop, so that others are served and timeouts
- * kept in between.
+ * Every turn of the loop is: read the clock, do what it is about, settle, read the clock again.
+ * After each event the replies that gathered are sent (worker_flush), in the order in which they
+ * began, but those of the connection whose requests were dealt with last: whoever was woken by a
+ * request hears of it before its sender gets the answer. Sending may close connections, which may
+ * wake others. Where one request woke very many, the rest is sent in the next turns, so that others
+ * are served and timeouts kept in between.
  */
 #include "net/private.h"
 
@@ -23,9 +23,10 @@
 /* Free chunks kept for the next one that replies. */
 #define CHUNKS_KEPT 32
 
-/* So many connections are sent to, and so many deadlines passed, before the loop looks again. */
-#define SETTLE_FLUSHES 256
-#define TIMER_PASSES   256
+/* So many connections are sent to, and so many deadlines passed, before the loop looks again. (The
+ * loop tells 256 descriptors at most in a turn: those whose requests it brought are among them.) */
+#define TURN_FLUSHES 512
+#define TIMER_PASSES 256
 
 /* ---- lists of connections ---------------------------------------------------------------- */
 
@@ -271,12 +272,13 @@ static bool bury_if_closed(struct worker *worker, struct conn *conn)
 void worker_wake(struct worker *worker)
 {
     worker->now = clock_now();
+    worker->flushes_left = TURN_FLUSHES;
 }
 
-/* Notes how long the requests of this wake-up took to be answered, and the worker to do it. */
-static void measure(struct worker *worker)
+/* Notes how long the requests of this turn took to be answered, and the worker to do it. */
+static int64_t measure(struct worker *worker)
 {
-    int64_t took_ns = clock_mono_ns() - worker->now.mono_ns;
+    int64_t now_ns = clock_mono_ns(), took_ns = now_ns - worker->now.mono_ns;
     tally_add(&worker->busy_ns, (uint64_t)took_ns);
     while (worker->unanswered) {
         struct traffic *traffic = worker->unanswered;
@@ -284,12 +286,14 @@ static void measure(struct worker *worker)
         worker->unanswered = traffic->unanswered_next;
         traffic->unanswered = 0;
     }
+    return now_ns;
 }
 
-void worker_settle(struct worker *worker)
+void worker_flush(struct worker *worker)
 {
     struct conn *conn;
-    for (unsigned i = 0; i < SETTLE_FLUSHES && (conn = take_flush(worker)) != NULL; i++) {
+    while (worker->flushes_left > 0 && (conn = take_flush(worker)) != NULL) {
+        worker->flushes_left--;
         if (bury_if_closed(worker, conn))
             continue;
         if (conn == worker->turn && worker->flush.first) {
@@ -299,15 +303,21 @@ void worker_settle(struct worker *worker)
         }
         conn_flush(conn);
     }
+    worker->turn = NULL;
+}
+
+int64_t worker_settle(struct worker *worker)
+{
+    worker_flush(worker);
     if (worker->flush.first)
         loop_soon(worker->loop);
-    worker->turn = NULL;
+    struct conn *conn;
     while ((conn = worker->dead) != NULL) {
         worker->dead = conn->flush_next;
         conn_free(conn);
     }
     loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
-    measure(worker);
+    return measure(worker);
 }
 
 static void deliver_mail(struct worker *worker)
@@ -323,9 +333,8 @@ static void deliver_mail(struct worker *worker)
 static void on_bell(void *arg)
 {
     struct worker *worker = arg;
-    worker_wake(worker);
     deliver_mail(worker);
-    worker_settle(worker);
+    worker_flush(worker);
 }
 
 static void pass_deadline(struct worker *worker, struct deadline *d)
@@ -351,7 +360,6 @@ static void pass_deadline(struct worker *worker, struct deadline *d)
 static void on_timer(void *arg)
 {
     struct worker *worker = arg;
-    worker_wake(worker);
     struct deadline *d;
     for (unsigned i = 0; i < TIMER_PASSES; i++) {
         d = deadlines_take_due(&worker->deadlines, worker->now.mono_ns);
@@ -359,14 +367,13 @@ static void on_timer(void *arg)
             break;
         pass_deadline(worker, d);
     }
-    worker_settle(worker); /* what else is due lets the timer fire at once */
+    worker_flush(worker); /* what else is due lets the timer come at once */
 }
 
 /* Gives each connection that had work left one more turn. */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
-    worker_wake(worker);
     struct conn *conn = worker->again.first;
     worker->again = (struct conn_list){0};
     while (conn) {
@@ -376,7 +383,19 @@ static void on_soon(void *arg)
             conn_continue(conn);
         conn = next;
     }
-    worker_settle(worker);
+    worker_flush(worker);
+}
+
+static int64_t on_begin(void *arg)
+{
+    struct worker *worker = arg;
+    worker_wake(worker);
+    return worker->now.mono_ns;
+}
+
+static int64_t on_end(void *arg)
+{
+    return worker_settle(arg);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -393,7 +412,13 @@ struct worker *worker_new(struct server *server, unsigned number)
     mailbox_init(&worker->box);
     deadlines_init(&worker->deadlines);
     struct loop_handlers handlers = {
-        .bell = on_bell, .timer = on_timer, .soon = on_soon, .arg = worker};
+        .begin = on_begin,
+        .end = on_end,
+        .bell = on_bell,
+        .timer = on_timer,
+        .soon = on_soon,
+        .arg = worker,
+    };
     worker->input = malloc(WORKER_INPUT);
     worker->scratch = malloc(WORKER_SCRATCH);
     worker->loop = loop_new(&handlers);
@@ -489,9 +514,11 @@ void worker_drain(struct worker *worker)
     worker->stopping = true; /* also one that never ran: it takes no connection in */
     worker_wake(worker);
     deliver_mail(worker);
-    do
+    do {
+        worker_wake(worker);
         on_soon(worker); /* the lists may hold connections that were closed */
-    while (worker->flush.first || worker->again.first);
+        (void)worker_settle(worker);
+    } while (worker->flush.first || worker->again.first);
 }
 
 bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns)

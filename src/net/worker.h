@@ -94,7 +94,7 @@ struct conn *worker_conn_at(struct worker *worker, uint32_t slot);
 unsigned worker_number(const struct worker *worker);
 struct server *worker_server(const struct worker *worker);
 struct loop *worker_loop(const struct worker *worker);
-/* The time of this wake-up, on both clocks. In the worker's thread. */
+/* The time at which this turn of its loop began, on both clocks. In the worker's thread. */
 struct moment worker_now(const struct worker *worker);
 /* How many connections it has, with those on their way to it. Any thread. */
 uint32_t worker_connections(const struct worker *worker);
@@ -111,11 +111,11 @@ uint64_t worker_cpu_ns(const struct worker *worker);
 void *worker_scratch(struct worker *worker);
 
 /*
- * Every handler that a loop calls begins and ends with these: the first reads the clock, the second
- * sends replies, frees what was closed and sets the timer.
+ * Every turn of the loop begins and ends with these: the first reads the clock, the second sends
+ * replies, frees what was closed, sets the timer, and returns the monotonic time.
  */
 void worker_wake(struct worker *worker);
-void worker_settle(struct worker *worker);
+int64_t worker_settle(struct worker *worker);
 
 /*
  * Calls `freed` once, when this worker next closes a connection and so frees a descriptor; one

@@ -243,7 +243,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req)
         break;
     case TABLE_WAITING:
         tally_add(&service_counts(conn)->waiting, 1);
-        conn_set_deadline(conn, now.mono_ns + req->timeout_ns);
+        conn_expire_in(conn, req->timeout_ns);
         break;
     case TABLE_FULL:
         reply(conn, verb, PC_REPLY_QUEUE_FULL);

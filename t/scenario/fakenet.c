@@ -123,25 +123,27 @@ void loop_soon(struct loop *loop)
     loop->soon = true;
 }
 
-bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn,
-                 void *arg)
+bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn)
 {
-    *io = (struct loop_io){.loop = loop, .fn = fn, .arg = arg, .fd = fd, .wanted = wanted};
+    (void)loop;
+    *io = (struct loop_io){.fn = fn, .fd = fd, .wanted = wanted};
     clients[fd]->io = io;
     return true;
 }
 
-bool loop_io_want(struct loop_io *io, unsigned wanted)
+bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
 {
+    (void)loop;
     io->wanted = wanted;
     return true;
 }
 
-void loop_io_remove(struct loop_io *io)
+void loop_io_remove(struct loop *loop, struct loop_io *io)
 {
-    if (io->loop)
+    (void)loop;
+    if (io->fn)
         clients[io->fd]->io = NULL;
-    io->loop = NULL;
+    io->fn = NULL;
 }
 
 /* What a client's descriptor is ready for, of what is wanted. */
@@ -162,30 +164,33 @@ static unsigned readiness(const struct client *c)
 /* One turn: everything that is ready now, once. False: nothing was. */
 static bool turn(void)
 {
-    bool any = false;
+    const struct loop_handlers *h = &the_loop->handlers;
+    bool any = false, soon = the_loop->soon;
+    the_loop->soon = false;
+    (void)h->begin(h->arg);
     for (int i = 0; i < client_count; i++) {
         unsigned ready = readiness(clients[i]);
         if (ready) {
-            clients[i]->io->fn(clients[i]->io->arg, ready);
+            clients[i]->io->fn(clients[i]->io, ready);
             any = true;
         }
     }
     if (the_loop->rung) {
         the_loop->rung = false;
-        the_loop->handlers.bell(the_loop->handlers.arg);
+        h->bell(h->arg);
         any = true;
     }
     if (the_loop->timer_at_ns <= now.mono_ns) {
         the_loop->timer_at_ns = INT64_MAX;
-        the_loop->handlers.timer(the_loop->handlers.arg);
+        h->timer(h->arg);
         any = true;
     }
-    if (the_loop->soon) {
-        the_loop->soon = false;
-        the_loop->handlers.soon(the_loop->handlers.arg);
+    if (soon) {
+        h->soon(h->arg);
         any = true;
     }
-    return any;
+    (void)h->end(h->arg);
+    return any || the_loop->soon;
 }
 
 static void run_until_quiet(void)
@@ -359,7 +364,7 @@ static const char *do_open(const char *name, const char *kind)
     } else {
         (void)worker_open(server.workers[0], protocol, stream, 0);
     }
-    worker_settle(server.workers[0]);
+    (void)worker_settle(server.workers[0]);
     return NULL;
 }
 

@@ -14,6 +14,12 @@ struct bench {
     void *arg;
 };
 
+static int64_t bench_turn(void *arg)
+{
+    (void)arg;
+    return clock_mono_ns();
+}
+
 static void bench_bell(void *arg)
 {
     struct bench *bench = arg;
@@ -43,7 +49,13 @@ static void bench_make(struct bench *bench)
 {
     *bench = (struct bench){0};
     struct loop_handlers handlers = {
-        .bell = bench_bell, .timer = bench_timer, .soon = bench_soon, .arg = bench};
+        .begin = bench_turn,
+        .end = bench_turn,
+        .bell = bench_bell,
+        .timer = bench_timer,
+        .soon = bench_soon,
+        .arg = bench,
+    };
     bench->loop = loop_new(&handlers);
     ck_assert(bench->loop != NULL);
 }
@@ -92,9 +104,9 @@ struct watched {
     struct bench *bench;
 };
 
-static void on_watched(void *arg, unsigned what)
+static void on_watched(struct loop_io *io, unsigned what)
 {
-    struct watched *w = arg;
+    struct watched *w = container_of(io, struct watched, io);
     char bytes[16];
     w->calls++;
     w->what = what;
@@ -108,12 +120,12 @@ static void watch_new(struct bench *bench, struct watched *w, unsigned wanted)
 {
     *w = (struct watched){.bench = bench};
     w->fd = local_pair(SOCK_STREAM, &w->peer);
-    ck_assert(loop_io_add(bench->loop, &w->io, w->fd, wanted, on_watched, w));
+    ck_assert(loop_io_add(bench->loop, &w->io, w->fd, wanted, on_watched));
 }
 
 static void watch_end(struct watched *w)
 {
-    loop_io_remove(&w->io);
+    loop_io_remove(w->bench->loop, &w->io);
     close(w->fd);
     close(w->peer);
 }
@@ -213,15 +225,15 @@ TEST(what_is_not_wanted_is_not_told)
     for (int round = 0; round < 3; round++) {
         run_five_turns(&bench);
         ck_assert_uint_eq(w.calls, 0);
-        ck_assert(loop_io_want(&w.io, LOOP_READ));
+        ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ));
         run_five_turns(&bench);
         ck_assert_uint_ge(w.calls, 1);
         ck_assert_uint_eq(w.what, LOOP_READ);
-        ck_assert(loop_io_want(&w.io, LOOP_WRITE));
+        ck_assert(loop_io_want(bench.loop, &w.io, LOOP_WRITE));
         run_five_turns(&bench);
         ck_assert_uint_eq(w.what, LOOP_WRITE);
-        ck_assert(loop_io_want(&w.io, 0));
-        ck_assert(loop_io_want(&w.io, 0));
+        ck_assert(loop_io_want(bench.loop, &w.io, 0));
+        ck_assert(loop_io_want(bench.loop, &w.io, 0));
         w.calls = 0;
     }
     watch_end(&w);
@@ -231,7 +243,7 @@ END_TEST
 
 static void want_nothing(struct watched *w)
 {
-    ck_assert(loop_io_want(&w->io, 0));
+    ck_assert(loop_io_want(w->bench->loop, &w->io, 0));
 }
 
 TEST(handler_may_want_nothing_more)
@@ -244,7 +256,7 @@ TEST(handler_may_want_nothing_more)
     send_text(w.peer, "a");
     run_five_turns(&bench);
     ck_assert_uint_eq(w.calls, 1);
-    ck_assert(loop_io_want(&w.io, LOOP_READ));
+    ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ));
     run_five_turns(&bench);
     ck_assert_uint_eq(w.calls, 2);
     watch_end(&w);
@@ -254,7 +266,7 @@ END_TEST
 
 static void remove_self(struct watched *w)
 {
-    loop_io_remove(&w->io);
+    loop_io_remove(w->bench->loop, &w->io);
     close(w->fd);
     close(w->peer);
     memset(&w->io, 0xee, sizeof(w->io)); /* as if it were freed */
@@ -278,7 +290,7 @@ END_TEST
 
 static void remove_other(struct watched *w)
 {
-    if (w->other->io.loop)
+    if (w->other->io.fn)
         remove_self(w->other);
     w->then = NULL;
     w->other->other = NULL;
@@ -311,10 +323,10 @@ TEST(removing_what_is_in_no_loop_is_harmless)
     struct watched w;
     struct loop_io never = {0};
     bench_make(&bench);
-    loop_io_remove(&never);
+    loop_io_remove(bench.loop, &never);
     watch_new(&bench, &w, LOOP_READ);
-    loop_io_remove(&w.io);
-    loop_io_remove(&w.io);
+    loop_io_remove(bench.loop, &w.io);
+    loop_io_remove(bench.loop, &w.io);
     watch_end(&w);
     loop_free(&bench.loop);
     loop_free(&bench.loop);

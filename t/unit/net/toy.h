@@ -187,8 +187,7 @@ static inline enum consumed toy_line(struct conn *conn, const char *line)
         return CONSUMED_PAUSED;
     case 't':
         session->deadline_set = true;
-        conn_set_deadline(conn, worker_now(conn_worker(conn)).mono_ns +
-                                    (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
+        conn_expire_in(conn, (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
         return CONSUMED_ONE;
     case 'c':
         session->deadline_set = false;
