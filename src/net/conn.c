@@ -216,9 +216,11 @@ static enum close_reason reason_of(ssize_t n)
 static struct chunk *chunk_with_room(struct conn *conn, size_t size)
 {
     struct chunk *last = conn->out_last;
-    if (last && sizeof(last->data) - last->end >= size)
+    if (last && last->room - last->end >= size)
         return last;
-    struct chunk *chunk = worker_chunk_take(conn->worker);
+    /* Whose requests are dealt with may get many answers more in this turn. */
+    bool may_grow = last || conn == conn->worker->turn;
+    struct chunk *chunk = worker_chunk_take(conn->worker, may_grow ? CHUNK_LARGE_ROOM : size);
     if (!chunk)
         return NULL;
     if (last)
@@ -245,7 +247,7 @@ void conn_replied(struct conn *conn, size_t len)
     if (conn->doomed)
         return;
     struct chunk *chunk = conn->out_last;
-    CHECK(len <= sizeof(chunk->data) - chunk->end);
+    CHECK(len <= chunk->room - chunk->end);
     chunk->end += (uint32_t)len;
     conn->out_bytes += (uint32_t)len;
     worker_flush_later(conn->worker, conn);

@@ -9,11 +9,23 @@
 
 #include <pthread.h>
 
-/* A piece of output. Taken from the worker's pool while it is needed. */
+/*
+ * A piece of output, taken from the worker's pools while it is needed. Small ones are for the word
+ * or two that a client is told who did not ask just now: one request may wake thousands, and as
+ * many large ones would cost a page fault each.
+ */
 struct chunk {
     struct chunk *next;
     uint32_t begin, end; /* what is still to be sent */
-    uint8_t data[16 * 1024 - 16];
+    uint32_t room;       /* of `data` */
+    uint8_t data[];
+};
+#define CHUNK_SMALL_ROOM (128u - (uint32_t)sizeof(struct chunk))
+#define CHUNK_LARGE_ROOM (16u * 1024 - (uint32_t)sizeof(struct chunk))
+
+struct chunk_pool {
+    struct chunk *first; /* free ones */
+    unsigned count;
 };
 
 /* Rules, which do not change; see rules.c for who frees them. */
@@ -110,8 +122,7 @@ struct worker {
     struct conn *turn;          /* whose requests are dealt with: flushed after all others */
     struct traffic *unanswered; /* has requests whose time to answer is not known yet */
 
-    struct chunk *chunks; /* the pool */
-    unsigned chunk_count;
+    struct chunk_pool small_chunks, large_chunks;
     uint8_t *input;
     uint8_t *scratch;
 
@@ -132,7 +143,8 @@ void conn_deadline_passed(struct conn *conn, enum deadline_kind kind);
 void conn_free(struct conn *conn); /* closed, and in no list */
 
 /* worker.c, called by conn.c. */
-struct chunk *worker_chunk_take(struct worker *worker) MUST_USE; /* NULL: no memory */
+/* One that has room for `size` bytes, CONN_REPLY_MAX at most. NULL: no memory. */
+struct chunk *worker_chunk_take(struct worker *worker, size_t size) MUST_USE;
 void worker_chunk_give(struct worker *worker, struct chunk *chunk);
 void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_reason reason);
 void worker_flush_later(struct worker *worker, struct conn *conn);

@@ -20,8 +20,9 @@
 #include <string.h>
 #include <time.h>
 
-/* Free chunks kept for the next one that replies. */
-#define CHUNKS_KEPT 32
+/* Free chunks kept for those that reply next: half a megabyte of each kind. */
+#define SMALL_KEPT 4096
+#define LARGE_KEPT 32
 
 /* So many connections are sent to, and so many deadlines passed, before the loop looks again. (The
  * loop tells 256 descriptors at most in a turn: those whose requests it brought are among them.) */
@@ -71,31 +72,46 @@ void worker_again_later(struct worker *worker, struct conn *conn)
 
 /* ---- pools ------------------------------------------------------------------------------- */
 
-struct chunk *worker_chunk_take(struct worker *worker)
+struct chunk *worker_chunk_take(struct worker *worker, size_t size)
 {
-    struct chunk *chunk = worker->chunks;
+    bool small = size <= CHUNK_SMALL_ROOM;
+    struct chunk_pool *pool = small ? &worker->small_chunks : &worker->large_chunks;
+    uint32_t room = small ? CHUNK_SMALL_ROOM : CHUNK_LARGE_ROOM;
+    struct chunk *chunk = pool->first;
     if (chunk) {
-        worker->chunks = chunk->next;
-        worker->chunk_count--;
+        pool->first = chunk->next;
+        pool->count--;
     } else {
-        chunk = malloc(sizeof(*chunk));
+        chunk = malloc(sizeof(*chunk) + room);
         if (!chunk)
             return NULL;
     }
     chunk->next = NULL;
     chunk->begin = chunk->end = 0;
+    chunk->room = room;
     return chunk;
 }
 
 void worker_chunk_give(struct worker *worker, struct chunk *chunk)
 {
-    if (worker->chunk_count >= CHUNKS_KEPT) {
+    bool small = chunk->room == CHUNK_SMALL_ROOM;
+    struct chunk_pool *pool = small ? &worker->small_chunks : &worker->large_chunks;
+    if (pool->count >= (small ? SMALL_KEPT : LARGE_KEPT)) {
         free(chunk);
         return;
     }
-    chunk->next = worker->chunks;
-    worker->chunks = chunk;
-    worker->chunk_count++;
+    chunk->next = pool->first;
+    pool->first = chunk;
+    pool->count++;
+}
+
+static void free_pool(struct chunk_pool *pool)
+{
+    while (pool->first) {
+        struct chunk *chunk = pool->first;
+        pool->first = chunk->next;
+        free(chunk);
+    }
 }
 
 void *worker_scratch(struct worker *worker)
@@ -439,11 +455,8 @@ void worker_free(struct worker **worker)
         return;
     *worker = NULL;
     CHECK(w->connections == 0 && !w->dead);
-    while (w->chunks) {
-        struct chunk *chunk = w->chunks;
-        w->chunks = chunk->next;
-        free(chunk);
-    }
+    free_pool(&w->small_chunks);
+    free_pool(&w->large_chunks);
     rules_free(&w->rules);
     deadlines_free(&w->deadlines);
     loop_free(&w->loop);
