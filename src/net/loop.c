@@ -40,7 +40,8 @@ static uint32_t epoll_events(unsigned wanted)
 {
     return (wanted & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
            (wanted & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
-           (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0);
+           (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0) |
+           (wanted & LOOP_SHARED ? (uint32_t)EPOLLEXCLUSIVE : 0);
 }
 
 /* What an answer of epoll means to who wants that. */

@@ -49,10 +49,12 @@ void loop_soon(struct loop *loop);
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 #define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
+/* With LOOP_READ only: other loops watch it too, and it is enough to wake one that sleeps. */
+#define LOOP_SHARED 8u
 
 struct loop_io;
 
-/* `what`: one or several of these. `io` is part of what the descriptor belongs to. */
+/* `what`: one or several of the first three. `io` is part of what the descriptor belongs to. */
 typedef void loop_io_fn(struct loop_io *io, unsigned what);
 
 /* A descriptor in a loop. Zero-initialised: in none. */
@@ -65,7 +67,8 @@ struct loop_io {
 /* Watches `fd` for `wanted` (may be 0 for now). False: no memory. */
 bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted,
                  loop_io_fn *fn) MUST_USE;
-/* Changes what is watched for. False: no memory, and nothing is watched for any more. */
+/* Changes what is watched for; to and from LOOP_SHARED only by way of 0. False: no memory, and
+ * nothing is watched for any more. */
 bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted) MUST_USE;
 /* Stops watching; the descriptor stays open. Harmless when it is in no loop. */
 void loop_io_remove(struct loop *loop, struct loop_io *io);
