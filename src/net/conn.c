@@ -231,6 +231,28 @@ static struct chunk *chunk_with_room(struct conn *conn, size_t size)
     return chunk;
 }
 
+/*
+ * Its replies are to be sent. Whose requests are dealt with comes last, when that is over
+ * (end_turn): whoever was woken by them hears of it first.
+ */
+static inline void send_later(struct conn *conn)
+{
+    if (conn != conn->worker->turn)
+        worker_flush_later(conn->worker, conn);
+}
+
+static void begin_turn(struct conn *conn)
+{
+    conn->worker->turn = conn;
+}
+
+static void end_turn(struct conn *conn)
+{
+    conn->worker->turn = NULL;
+    if (conn->out_bytes > 0 || conn->doomed)
+        worker_flush_later(conn->worker, conn);
+}
+
 void *conn_reply_room(struct conn *conn, size_t size)
 {
     CHECK(size <= CONN_REPLY_MAX);
@@ -238,7 +260,7 @@ void *conn_reply_room(struct conn *conn, size_t size)
     if (chunk)
         return chunk->data + chunk->end;
     conn->doomed = true;
-    worker_flush_later(conn->worker, conn);
+    send_later(conn);
     return conn->worker->scratch + WORKER_SCRATCH - CONN_REPLY_MAX;
 }
 
@@ -250,7 +272,7 @@ void conn_replied(struct conn *conn, size_t len)
     CHECK(len <= chunk->room - chunk->end);
     chunk->end += (uint32_t)len;
     conn->out_bytes += (uint32_t)len;
-    worker_flush_later(conn->worker, conn);
+    send_later(conn);
 }
 
 void conn_reply(struct conn *conn, const void *data, size_t len)
@@ -558,8 +580,8 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
     size_t done = 0, need = 0;
     bool more = false;
     conn->stalled = false;
-    conn->worker->turn = conn;
     unsigned dealt = 0;
+    begin_turn(conn);
     while (conn->state == CONN_OPEN && done < len && !more) {
         if (conn->paused || dealt == TURN_REQUESTS || conn_is_full(conn)) {
             conn->stalled = true;
@@ -585,6 +607,7 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
             break;
         }
     }
+    end_turn(conn);
     count_requests(conn, dealt);
     if (conn->state != CONN_OPEN)
         return;
@@ -659,14 +682,30 @@ static void read_away(struct conn *conn)
         conn_close(conn, conn->reason);
 }
 
+/*
+ * Whether it is to be told something yet, because so many were woken that not all could be told in
+ * one turn. Then its requests wait: else it could get their answers before those hear whom they
+ * wake.
+ */
+static bool waits_to_be_told(const struct conn *conn)
+{
+    return conn->in_flush_list;
+}
+
 void conn_continue(struct conn *conn)
 {
+    if (waits_to_be_told(conn)) {
+        worker_again_later(conn->worker, conn);
+        return;
+    }
     if (conn->lingering && conn->more && conn->state == CONN_FINISHING)
         read_away(conn);
     if (conn->state != CONN_OPEN || conn_is_full(conn))
         return;
     if (conn->paused) {
+        begin_turn(conn);
         conn->paused = !conn->protocol->resume(conn);
+        end_turn(conn);
         worker_flush_later(conn->worker, conn);
         if (conn->paused || conn->state != CONN_OPEN)
             return;
@@ -682,6 +721,8 @@ static void on_io(struct loop_io *io, unsigned what)
 {
     struct conn *conn = container_of(io, struct conn, io);
     struct worker *worker = conn->worker;
+    if (waits_to_be_told(conn))
+        return; /* what it is ready for it will be in the next turn */
     if (conn->state == CONN_HANDSHAKING) {
         shake_hands(conn);
         worker_flush(worker);

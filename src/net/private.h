@@ -119,7 +119,7 @@ struct worker {
     unsigned flushes_left;      /* in this turn of the loop */
     struct conn_list again;     /* have work to do in the loop's next turn */
     struct conn *dead;          /* to be freed when the turn is over */
-    struct conn *turn;          /* whose requests are dealt with: flushed after all others */
+    struct conn *turn;          /* whose requests are dealt with now; NULL: nobody's */
     struct traffic *unanswered; /* has requests whose time to answer is not known yet */
 
     struct chunk_pool small_chunks, large_chunks;

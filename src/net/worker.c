@@ -3,10 +3,10 @@
  *
  * Every turn of the loop is: read the clock, do what it is about, settle, read the clock again.
  * After each event the replies that gathered are sent (worker_flush), in the order in which they
- * began, but those of the connection whose requests were dealt with last: whoever was woken by a
- * request hears of it before its sender gets the answer. Sending may close connections, which may
- * wake others. Where one request woke very many, the rest is sent in the next turns, so that others
- * are served and timeouts kept in between.
+ * began; those of the connection whose requests are dealt with begin when that is over: whoever was
+ * woken by a request hears of it before its sender gets the answer. Sending may close connections,
+ * which may wake others. Where one request woke very many, the rest is sent in the next turns, so
+ * that others are served and timeouts kept in between.
  */
 #include "net/private.h"
 
@@ -312,14 +312,8 @@ void worker_flush(struct worker *worker)
         worker->flushes_left--;
         if (bury_if_closed(worker, conn))
             continue;
-        if (conn == worker->turn && worker->flush.first) {
-            worker->turn = NULL; /* once is enough */
-            worker_flush_later(worker, conn);
-            continue;
-        }
         conn_flush(conn);
     }
-    worker->turn = NULL;
 }
 
 int64_t worker_settle(struct worker *worker)
