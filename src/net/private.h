@@ -56,6 +56,7 @@ enum deadline_kind {
 #define CONN_DEADLINES 3
 
 struct conn {
+    struct loop_io io; /* first: the loop fetches what comes after it */
     struct worker *worker;
     struct protocol *protocol;
     struct stream stream;
@@ -82,7 +83,6 @@ struct conn {
 
     struct deadline read_deadline, write_deadline, session_deadline;
     struct conn *flush_next, *again_next; /* also the list of the dead */
-    struct loop_io io;
     _Alignas(8) unsigned char session[];
 };
 
