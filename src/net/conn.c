@@ -2,10 +2,10 @@
  * conn.c - one connection's life: reading, taking requests, replying, finishing (see conn.h).
  *
  * Fairness: a turn deals with at most TURN_REQUESTS requests; what is left waits in the worker's
- * list until the other connections had theirs; so do bytes that a TLS stream holds already, which
- * make no descriptor ready (`more`). Back-pressure: while more than half of the output
- * limit is queued no request is looked at and nothing is read, so what one client can queue is
- * bounded by that half and its last answer.
+ * list until the other connections had theirs; so do bytes of which nothing more will be told
+ * (`more`): because a TLS stream holds them already, or because the loop tells once only.
+ * Back-pressure: while more than half of the output limit is queued no request is looked at and
+ * nothing is read, so what one client can queue is bounded by that half and its last answer.
  */
 #include "net/private.h"
 
@@ -381,15 +381,28 @@ void conn_free(struct conn *conn)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
+/*
+ * How it watches for bytes to read. A plain TCP stream is told only once of what came, and whether
+ * it was the last: asking the kernel for each of them a second time, to hear that all has been
+ * read, costs 4 % of a request. With TLS, which reads as it likes, and from a unix socket, whose
+ * reads may end early where descriptors were sent, it is told until all has been read.
+ */
+static unsigned reading(const struct conn *conn)
+{
+    if (conn->stream.transport == TRANSPORT_TCP)
+        return LOOP_READ | LOOP_GONE | LOOP_ONCE;
+    return conn->read_crossed ? LOOP_WRITE : LOOP_READ;
+}
+
 /* Watches for what the connection can use now. */
 static void watch(struct conn *conn)
 {
     unsigned wanted = 0;
     if (conn->state == CONN_OPEN ? !conn->paused && !conn->stalled && !conn_is_full(conn)
                                  : conn->lingering)
-        wanted |= conn->read_crossed ? LOOP_WRITE : LOOP_READ;
+        wanted |= reading(conn);
     else if (conn->state == CONN_OPEN && conn->out_bytes > 0)
-        wanted |= LOOP_GONE; /* what it sent last is not read, so its end would not be either */
+        wanted |= LOOP_GONE;
     if (conn->out_bytes > 0)
         wanted |= conn->write_crossed ? LOOP_READ : LOOP_WRITE;
     if (!loop_io_want(conn->worker->loop, &conn->io, wanted))
@@ -642,6 +655,10 @@ static ssize_t read_stream(struct conn *conn, void *to, size_t room)
             worker_flush_later(conn->worker, conn); /* watches for the other */
             return STREAM_AGAIN;
         }
+    } else {
+        conn->more = n == (ssize_t)room;
+        if (conn->more)
+            worker_again_later(conn->worker, conn);
     }
     struct traffic *traffic = traffic_of(conn);
     if (traffic && n > 0)
@@ -721,8 +738,10 @@ static void on_io(struct loop_io *io, unsigned what)
 {
     struct conn *conn = container_of(io, struct conn, io);
     struct worker *worker = conn->worker;
-    if (waits_to_be_told(conn))
-        return; /* what it is ready for it will be in the next turn */
+    if (waits_to_be_told(conn)) {
+        conn->more = true; /* looked at when it has been told */
+        return;
+    }
     if (conn->state == CONN_HANDSHAKING) {
         shake_hands(conn);
         worker_flush(worker);
@@ -732,20 +751,26 @@ static void on_io(struct loop_io *io, unsigned what)
         what |= LOOP_READ;
     if (conn->write_crossed && what & LOOP_READ)
         what |= LOOP_WRITE;
-    if (what & LOOP_GONE)
-        conn_close(conn, CLOSE_PEER);
     if (what & LOOP_WRITE)
         conn_flush(conn);
+    if (what & LOOP_GONE && !(what & LOOP_READ))
+        conn_close(conn, CLOSE_PEER); /* it is not read from, so its end would not be either */
     if (what & LOOP_READ && conn->state == CONN_OPEN && !conn->paused && !conn->stalled)
         read_in(conn);
     else if (what & LOOP_READ && conn->lingering && conn->state == CONN_FINISHING)
         read_away(conn);
+    else if (what & LOOP_READ)
+        conn->more = true; /* read when it can be */
+    if (what & LOOP_GONE && !conn->more) {
+        conn->more = true; /* the end itself */
+        worker_again_later(worker, conn);
+    }
     worker_flush(worker);
 }
 
 bool conn_begin(struct conn *conn)
 {
-    return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, LOOP_READ, on_io);
+    return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, reading(conn), on_io);
 }
 
 void conn_open(struct conn *conn)

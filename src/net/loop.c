@@ -1,6 +1,6 @@
 /*
- * loop.c - the loop on epoll, level-triggered. The bell is an eventfd, the one thing other threads
- * touch.
+ * loop.c - the loop on epoll. The bell is an eventfd, the one thing other threads touch; nobody
+ * reads it, as each ring is told once.
  *
  * epoll's answers of one turn name descriptors by pointer. A handler may remove any of them, so
  * removing one strikes it from the answers that were not looked at yet: what it points to may be
@@ -41,20 +41,18 @@ static uint32_t epoll_events(unsigned wanted)
     return (wanted & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
            (wanted & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
            (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0) |
+           (wanted & LOOP_ONCE ? (uint32_t)EPOLLET : 0) |
            (wanted & LOOP_SHARED ? (uint32_t)EPOLLEXCLUSIVE : 0);
 }
 
 /* What an answer of epoll means to who wants that. */
 static unsigned readiness(uint32_t events, unsigned wanted)
 {
-    unsigned what = (events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
-                    (events & EPOLLRDHUP ? LOOP_GONE : 0);
-    if (unlikely(events & (EPOLLERR | EPOLLHUP))) {
-        /* Reading or writing says what it is; who does neither is told that it is over. */
-        what = (LOOP_READ | LOOP_WRITE) & wanted;
-        return what ? what : LOOP_GONE & wanted;
-    }
-    return what & wanted;
+    /* Reading or writing says what is wrong; who does neither is told that it is over. */
+    if (unlikely(events & (EPOLLERR | EPOLLHUP)))
+        events |= EPOLLIN | EPOLLOUT | EPOLLRDHUP;
+    return wanted & ((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
+                     (events & EPOLLRDHUP ? LOOP_GONE : 0));
 }
 
 /* Strikes a descriptor from the answers of this turn. */
@@ -105,9 +103,6 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
 static void on_bell(struct loop_io *io, unsigned what)
 {
     (void)what;
-    uint64_t rings;
-    ssize_t n = read(io->fd, &rings, sizeof(rings));
-    CHECK(n == (ssize_t)sizeof(rings) || (n < 0 && (errno == EAGAIN || errno == EINTR)));
     container_of(io, struct loop, bell)->rung = true;
 }
 
@@ -118,8 +113,7 @@ void loop_ring(struct loop *loop)
     do {
         n = write(loop->bell.fd, &one, sizeof(one));
     } while (n < 0 && errno == EINTR);
-    /* EAGAIN: it has been rung 2^64 times already; it will be heard. */
-    CHECK(n == (ssize_t)sizeof(one) || errno == EAGAIN);
+    CHECK(n == (ssize_t)sizeof(one)); /* it is full after 2^64 rings */
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -134,7 +128,7 @@ struct loop *loop_new(const struct loop_handlers *handlers)
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (loop->epoll_fd >= 0 && bell_fd >= 0 &&
-        loop_io_add(loop, &loop->bell, bell_fd, LOOP_READ, on_bell))
+        loop_io_add(loop, &loop->bell, bell_fd, LOOP_READ | LOOP_ONCE, on_bell))
         return loop;
     int error = errno;
     if (loop->epoll_fd >= 0)

@@ -49,6 +49,12 @@ void loop_soon(struct loop *loop);
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 #define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
+/*
+ * Tell only once: not again before there is more to read or to write, or something else is wanted.
+ * Whoever wants this reads until it gets less than it asked for, and where it was told LOOP_GONE
+ * too, on to the end; or it remembers that it has not.
+ */
+#define LOOP_ONCE 16u
 /* With LOOP_READ only: other loops watch it too, and it is enough to wake one that sleeps. */
 #define LOOP_SHARED 8u
 

@@ -70,7 +70,7 @@ struct conn {
     bool stalled;   /* requests are here that were not looked at */
     bool doomed;    /* no memory for its replies: closes when the wake-up settles */
     bool in_flush_list : 1, in_again_list : 1, lingering : 1;
-    bool more : 1;          /* the stream may have more to read, without being ready */
+    bool more : 1;          /* there may be more to read, which nobody will tell of */
     bool read_crossed : 1;  /* reading waits until it can be written */
     bool write_crossed : 1; /* writing waits until it can be read */
 

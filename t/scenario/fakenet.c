@@ -39,6 +39,7 @@ struct client {
     size_t input_len, input_room;
     size_t window;
     bool ended, broken, stubborn, closed;
+    bool news; /* something happened since the server was last told what it is ready for */
 };
 
 /* Streams find their client by its number, which serves as the descriptor. */
@@ -128,12 +129,15 @@ bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted,
     (void)loop;
     *io = (struct loop_io){.fn = fn, .fd = fd, .wanted = wanted};
     clients[fd]->io = io;
+    clients[fd]->news = true;
     return true;
 }
 
 bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
 {
     (void)loop;
+    if (io->wanted != wanted)
+        clients[io->fd]->news = true;
     io->wanted = wanted;
     return true;
 }
@@ -150,7 +154,7 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
 static unsigned readiness(const struct client *c)
 {
     unsigned ready = 0;
-    if (!c->io)
+    if (!c->io || (c->io->wanted & LOOP_ONCE && !c->news))
         return 0;
     if (c->input_len || c->ended || c->broken)
         ready |= LOOP_READ;
@@ -171,6 +175,7 @@ static bool turn(void)
     for (int i = 0; i < client_count; i++) {
         unsigned ready = readiness(clients[i]);
         if (ready) {
+            clients[i]->news = false;
             clients[i]->io->fn(clients[i]->io, ready);
             any = true;
         }
@@ -288,6 +293,7 @@ void stream_finish(struct stream *stream)
 {
     struct client *c = clients[stream->fd];
     c->ended = c->ended || !c->stubborn;
+    c->news = true;
 }
 
 void stream_close(struct stream *stream)
@@ -380,6 +386,7 @@ static const char *do_send(struct client *c, const char *hex)
             return "not hexadecimal";
         append(&c->input, &c->input_len, &c->input_room, &byte, 1);
     }
+    c->news = true;
     return NULL;
 }
 
@@ -443,6 +450,7 @@ static const char *carry_out(char *line)
     struct client *c = find(first);
     if (!c)
         return "no such client";
+    c->news = true;
     if (strcmp(verb, "send") == 0)
         return do_send(c, second);
     if (strcmp(verb, "eof") == 0)
@@ -533,7 +541,7 @@ static void start(void)
 static void end(void)
 {
     for (int i = 0; i < client_count; i++)
-        clients[i]->broken = true;
+        clients[i]->broken = clients[i]->news = true;
     run_until_quiet();
     for (int i = 0; i < client_count; i++)
         CHECK(clients[i]->closed);
