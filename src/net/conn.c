@@ -403,8 +403,10 @@ static void watch(struct conn *conn)
         wanted |= reading(conn);
     else if (conn->state == CONN_OPEN && conn->out_bytes > 0)
         wanted |= LOOP_GONE;
+    /* Told again and again: a write may also have failed for want of memory, and nobody would tell
+     * of that once it is there. */
     if (conn->out_bytes > 0)
-        wanted |= conn->write_crossed ? LOOP_READ : LOOP_WRITE;
+        wanted = (wanted & ~LOOP_ONCE) | (conn->write_crossed ? LOOP_READ : LOOP_WRITE);
     if (!loop_io_want(conn->worker->loop, &conn->io, wanted))
         conn_close(conn, CLOSE_MEMORY);
 }
@@ -656,7 +658,7 @@ static ssize_t read_stream(struct conn *conn, void *to, size_t room)
             return STREAM_AGAIN;
         }
     } else {
-        conn->more = n == (ssize_t)room;
+        conn->more = n == (ssize_t)room || (conn->gone && n > 0);
         if (conn->more)
             worker_again_later(conn->worker, conn);
     }
@@ -738,6 +740,8 @@ static void on_io(struct loop_io *io, unsigned what)
 {
     struct conn *conn = container_of(io, struct conn, io);
     struct worker *worker = conn->worker;
+    if (what & LOOP_GONE)
+        conn->gone = true;
     if (waits_to_be_told(conn)) {
         conn->more = true; /* looked at when it has been told */
         return;
@@ -761,10 +765,6 @@ static void on_io(struct loop_io *io, unsigned what)
         read_away(conn);
     else if (what & LOOP_READ)
         conn->more = true; /* read when it can be */
-    if (what & LOOP_GONE && !conn->more) {
-        conn->more = true; /* the end itself */
-        worker_again_later(worker, conn);
-    }
     worker_flush(worker);
 }
 

@@ -4,6 +4,7 @@
 #include "t/unit/net/toy.h"
 
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 /* ---- requests and replies ------------------------------------------------------------------ */
 
@@ -880,6 +881,98 @@ TEST(requests_sent_before_a_half_close_are_answered)
 }
 END_TEST
 
+/* Gives a worker a client that has sent `len` bytes, the answers to which nobody reads, and no more:
+ * all is there before the worker sees any of it. */
+static int connect_ended(struct toy_server *s, const char *bytes, size_t len)
+{
+    int client, fd = local_pair(SOCK_STREAM, &client), room = 1 << 20;
+    ck_assert(setsockopt(client, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0);
+    send_bytes(client, bytes, len);
+    ck_assert(shutdown(client, SHUT_WR) == 0);
+    toy_give(s, 0, fd);
+    return client;
+}
+
+TEST(end_is_noticed_however_much_came_before_it)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    enum { LONG_LINE = 1000, MOST = 3 * (int)WORKER_INPUT };
+    char *bytes = malloc(MOST);
+    ck_assert(bytes != NULL);
+    for (int i = 0; i < MOST; i++)
+        bytes[i] = i % LONG_LINE ? 'x' : '\n';
+    unsigned ended = 0;
+    for (size_t whole = 0; whole <= 2; whole++) {
+        for (int more = -3; more <= 3; more++) {
+            if (whole == 0 && more < 0)
+                continue;
+            int client = connect_ended(&s, bytes, whole * WORKER_INPUT + (size_t)(more * more * more));
+            ended++;
+            WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == ended);
+            close(client);
+        }
+    }
+    free(bytes);
+    toy_stop(&s);
+}
+END_TEST
+
+/* ---- more that are woken than can be told in one turn --------------------------------------- */
+
+enum { TELLERS = 6, TOLD_BY_EACH = 100, TOLD = TELLERS * TOLD_BY_EACH };
+
+struct crowd {
+    int tellers[TELLERS], told[TOLD];
+    char requests[TELLERS][TOLD_BY_EACH * 32];
+};
+
+/* Sends all at once, as far as the worker can see: it is it that runs this. */
+static void crowd_speaks(struct worker *worker, void *arg)
+{
+    const struct crowd *crowd = arg;
+    (void)worker;
+    for (int i = 0; i < TELLERS; i++)
+        send_text(crowd->tellers[i], crowd->requests[i]);
+    for (int i = 0; i < TOLD; i++) {
+        send_text(crowd->told[i], "emine\n");
+        CHECK(shutdown(crowd->told[i], SHUT_WR) == 0);
+    }
+}
+
+TEST(everybody_hears_what_was_told_before_the_answer_to_what_it_said_itself)
+{
+    struct rlimit files;
+    ck_assert(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    files.rlim_cur = files.rlim_max;
+    ck_assert(setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max > 2 * (TOLD + TELLERS) + 64);
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    static struct crowd crowd;
+    for (int i = 0; i < TELLERS; i++)
+        crowd.tellers[i] = connect_local(&s, 0);
+    for (int i = 0; i < TOLD; i++) {
+        crowd.told[i] = connect_local(&s, 0);
+        char *requests = crowd.requests[i % TELLERS];
+        size_t used = strlen(requests);
+        snprintf(requests + used, sizeof(crowd.requests[0]) - used, "o%llx news\n",
+                 (unsigned long long)atomic_load(&s.toy.last_tag));
+    }
+    in_worker(&s, 0, crowd_speaks, &crowd);
+    for (int i = 0; i < TOLD; i++) {
+        expect(crowd.told[i], "news\nmine\n");
+        expect_end(crowd.told[i]);
+        close(crowd.told[i]);
+    }
+    for (int i = 0; i < TELLERS; i++) {
+        for (int k = 0; k < TOLD_BY_EACH; k++)
+            expect(crowd.tellers[i], "told\n");
+        close(crowd.tellers[i]);
+    }
+    toy_stop(&s);
+}
+END_TEST
+
 TEST(each_reason_has_its_word)
 {
     for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++) {
@@ -1110,6 +1203,8 @@ static const struct unit_test tests[] = {
     UNIT(lingering_ends_by_time),
     UNIT(each_end_is_counted_by_its_reason),
     UNIT(requests_sent_before_a_half_close_are_answered),
+    UNIT(end_is_noticed_however_much_came_before_it),
+    UNIT(everybody_hears_what_was_told_before_the_answer_to_what_it_said_itself),
     UNIT(each_reason_has_its_word),
     UNIT(tag_finds_its_connection_and_no_later_one_in_its_slot),
     UNIT(tag_of_a_finished_connection_finds_nothing),
