@@ -241,6 +241,124 @@ TEST(what_is_not_wanted_is_not_told)
 }
 END_TEST
 
+TEST(what_is_told_once_is_told_again_when_there_is_more)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ | LOOP_GONE | LOOP_ONCE);
+    for (unsigned round = 1; round <= 3; round++) {
+        send_text(w.peer, "abc"); /* which nobody reads */
+        run_five_turns(&bench);
+        ck_assert_uint_eq(w.calls, round);
+        ck_assert_uint_eq(w.what, LOOP_READ);
+    }
+    /* Something else being wanted, it is told anew. */
+    ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ | LOOP_WRITE | LOOP_ONCE));
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 4);
+    ck_assert_uint_eq(w.what, LOOP_READ | LOOP_WRITE);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(end_is_told_together_with_what_came_before_it)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    watch_new(&bench, &w, LOOP_READ | LOOP_GONE | LOOP_ONCE);
+    send_text(w.peer, "abc");
+    ck_assert(shutdown(w.peer, SHUT_WR) == 0);
+    run_five_turns(&bench);
+    ck_assert_uint_eq(w.calls, 1);
+    ck_assert_uint_eq(w.what, LOOP_READ | LOOP_GONE);
+    watch_end(&w);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(end_is_told_to_who_does_not_read)
+{
+    struct bench bench;
+    struct watched half, whole;
+    bench_make(&bench);
+    watch_new(&bench, &half, LOOP_GONE);
+    watch_new(&bench, &whole, LOOP_GONE | LOOP_ONCE);
+    send_text(half.peer, "abc");
+    run_five_turns(&bench);
+    ck_assert_uint_eq(half.calls, 0);
+    ck_assert(shutdown(half.peer, SHUT_WR) == 0);
+    close(whole.peer);
+    whole.peer = -1;
+    run_five_turns(&bench);
+    ck_assert_uint_ge(half.calls, 2); /* again and again */
+    ck_assert_uint_eq(half.what, LOOP_GONE);
+    ck_assert_uint_eq(whole.calls, 1);
+    ck_assert_uint_eq(whole.what, LOOP_GONE);
+    watch_end(&half);
+    watch_end(&whole);
+    loop_free(&bench.loop);
+}
+END_TEST
+
+/* A loop in a thread of its own, which watches a descriptor that another watches too. */
+struct sleeper {
+    struct bench bench;
+    struct watched watched;
+    pthread_t thread;
+    _Atomic bool sleeps;
+};
+
+static void *sleep_until_rung(void *arg)
+{
+    struct sleeper *sleeper = arg;
+    atomic_store(&sleeper->sleeps, true);
+    loop_run(sleeper->bench.loop);
+    return NULL;
+}
+
+static void take_one(struct watched *w)
+{
+    char byte;
+    w->calls -= recv(w->fd, &byte, 1, MSG_DONTWAIT) != 1; /* came too late */
+}
+
+TEST(what_is_shared_wakes_who_sleeps)
+{
+    enum { LOOPS = 3, ROUNDS = 200 };
+    static struct sleeper sleepers[LOOPS];
+    int peer, fd = local_pair(SOCK_STREAM, &peer);
+    for (int i = 0; i < LOOPS; i++) {
+        struct sleeper *s = &sleepers[i];
+        bench_make(&s->bench);
+        s->bench.on_bell = stop;
+        s->watched = (struct watched){.bench = &s->bench, .fd = fd, .then = take_one};
+        ck_assert(loop_io_add(s->bench.loop, &s->watched.io, fd, LOOP_READ | LOOP_SHARED,
+                              on_watched));
+        ck_assert(pthread_create(&s->thread, NULL, sleep_until_rung, s) == 0);
+        WAIT_UNTIL(atomic_load(&s->sleeps));
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        int left;
+        send_text(peer, "a");
+        WAIT_UNTIL(ioctl(fd, FIONREAD, &left) == 0 && left == 0);
+    }
+    unsigned calls = 0;
+    for (int i = 0; i < LOOPS; i++) {
+        loop_ring(sleepers[i].bench.loop);
+        ck_assert(pthread_join(sleepers[i].thread, NULL) == 0);
+        calls += sleepers[i].watched.calls;
+        loop_io_remove(sleepers[i].bench.loop, &sleepers[i].watched.io);
+        loop_free(&sleepers[i].bench.loop);
+    }
+    ck_assert_uint_eq(calls, ROUNDS); /* each byte came to one of them, and none was left lying */
+    close(fd);
+    close(peer);
+}
+END_TEST
+
 static void want_nothing(struct watched *w)
 {
     ck_assert(loop_io_want(w->bench->loop, &w->io, 0));
@@ -622,6 +740,10 @@ static const struct unit_test tests[] = {
     UNIT(descriptor_is_called_when_its_peer_has_gone),
     UNIT(descriptor_is_called_when_it_can_be_written),
     UNIT(both_kinds_of_readiness_come_in_one_call),
+    UNIT(what_is_told_once_is_told_again_when_there_is_more),
+    UNIT(end_is_told_together_with_what_came_before_it),
+    UNIT(end_is_told_to_who_does_not_read),
+    UNIT(what_is_shared_wakes_who_sleeps),
     UNIT(what_is_not_wanted_is_not_told),
     UNIT(handler_may_want_nothing_more),
     UNIT(handler_may_remove_its_own_descriptor),
