@@ -188,7 +188,7 @@ static struct traffic *traffic_of(const struct conn *conn)
     return all ? &all[conn->worker->number] : NULL;
 }
 
-/* Counts requests that were dealt with; how long that took shows when the wake-up settles. */
+/* Counts requests that were dealt with; how long that took shows when the turn ends. */
 static void count_requests(struct conn *conn, unsigned count)
 {
     struct traffic *traffic = traffic_of(conn);

@@ -4,7 +4,7 @@
  * A connection reads bytes, gives them to its protocol one request at a time, and sends what the
  * protocol replies. It owns no buffers while it is idle: bytes are read into its worker's buffer
  * and parsed there; only the rest of an unfinished request is kept. Replies gather in chunks from
- * the worker's pool and leave in one write at the end of the wake-up.
+ * the worker's pool and leave in one write when the event that brought them is dealt with.
  *
  * States: OPEN -> FINISHING (answered for the last time; what is queued still goes out, then the
  * peer's bytes are thrown away for a while so that it gets to read the answer) -> CLOSED; or OPEN
@@ -90,9 +90,9 @@ struct conn_info {
 struct traffic {
     tally received, sent; /* bytes of the protocol, without what TLS adds */
     tally requests;       /* dealt with */
-    /* From the wake-up in which a request was dealt with to the end of that wake-up's writes. */
+    /* From the turn in which a request was dealt with to the end of that turn's writes. */
     struct histogram answers;
-    uint64_t unanswered; /* requests dealt with in this wake-up */
+    uint64_t unanswered; /* requests dealt with in this turn */
     struct traffic *unanswered_next;
 } __attribute__((aligned(64)));
 
@@ -175,7 +175,7 @@ void conn_kill(struct conn *conn);
 /*
  * Room for `size` (at most CONN_REPLY_MAX) bytes at the end of the replies, to be written to and
  * then, all or in part, counted in with conn_replied. Never NULL: where there is no memory it is
- * room that is thrown away, and the connection closes at the end of the wake-up.
+ * room that is thrown away, and the connection closes when it would be sent to.
  */
 void *conn_reply_room(struct conn *conn, size_t size);
 void conn_replied(struct conn *conn, size_t len);

@@ -68,7 +68,7 @@ struct conn {
     uint8_t reason; /* enum close_reason: why it is finishing */
     bool paused;    /* an answer goes on in `resume` */
     bool stalled;   /* requests are here that were not looked at */
-    bool doomed;    /* no memory for its replies: closes when the wake-up settles */
+    bool doomed;    /* no memory for its replies: closes when it is flushed */
     bool in_flush_list : 1, in_again_list : 1, lingering : 1;
     bool more : 1;          /* there may be more to read, which nobody will tell of */
     bool gone : 1;          /* the loop told of the end, which it does once: read on to it */

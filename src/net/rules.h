@@ -3,7 +3,7 @@
  * allowed, TLS.
  *
  * Rules are a snapshot that never changes. Every worker has one; new rules come to it as a letter,
- * which is part of them, and take effect for it between two wake-ups: for what begins from then on.
+ * which is part of them, and take effect for it between two turns of its loop: for what begins from then on.
  * Deadlines that run keep their time, handshakes and connections that began under another TLS
  * context keep that.
  *

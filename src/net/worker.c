@@ -1,5 +1,5 @@
 /*
- * worker.c - the thread's frame: wake-ups, mail, deadlines, slots, pools (see worker.h).
+ * worker.c - the thread's frame: turns, mail, deadlines, slots, pools (see worker.h).
  *
  * Every turn of the loop is: read the clock, do what it is about, settle, read the clock again.
  * After each event the replies that gathered are sent (worker_flush), in the order in which they
@@ -283,7 +283,7 @@ static bool bury_if_closed(struct worker *worker, struct conn *conn)
     return true;
 }
 
-/* ---- wake-ups ---------------------------------------------------------------------------- */
+/* ---- turns -------------------------------------------------------------------------------- */
 
 void worker_wake(struct worker *worker)
 {

@@ -59,7 +59,7 @@ static struct pc_tallies *tallies_of(const struct conn *conn)
 
 /*
  * Nanoseconds between two moments, of which another worker may have noted the earlier one: each
- * notes the time once a wake-up, so it can seem to be the later.
+ * notes the time once a turn of the loop, so it can seem to be the later.
  */
 static uint64_t elapsed_ns(int64_t from_ns, int64_t to_ns)
 {

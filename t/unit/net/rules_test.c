@@ -770,7 +770,7 @@ TEST(time_at_work_is_known_and_waiting_is_none)
     int64_t work_ns = 50 * NS_PER_MS;
     int64_t began_ns = clock_mono_ns();
     in_worker(&s, 0, work, &work_ns);
-    in_worker(&s, 0, nothing, NULL); /* the wake-up before is over */
+    in_worker(&s, 0, nothing, NULL); /* the turn before is over */
     uint64_t busy_ns = worker_busy_ns(s.server.workers[0]);
     ck_assert_uint_ge(busy_ns, (uint64_t)work_ns);
     ck_assert_uint_le(busy_ns, (uint64_t)(clock_mono_ns() - began_ns));

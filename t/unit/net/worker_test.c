@@ -1,4 +1,4 @@
-/* worker_test.c - workers: letters, chores, the clock of a wake-up, stopping and what is left. */
+/* worker_test.c - workers: letters, chores, the clock of a turn, stopping and what is left. */
 #include "net/worker.h"
 
 #include "t/unit/net/toy.h"
@@ -153,7 +153,7 @@ static void look_at_now(struct worker *worker, void *arg)
     *now = worker_now(worker);
 }
 
-TEST(time_of_a_wakeup_is_taken_when_it_begins)
+TEST(time_of_a_turn_is_taken_when_it_begins)
 {
     struct toy_server s;
     toy_start(&s, 1, toy_limits());
@@ -413,7 +413,7 @@ static const struct unit_test tests[] = {
     UNIT(letters_sent_before_a_worker_starts_arrive),
     UNIT(letters_to_an_ended_worker_are_drained),
     UNIT(worker_has_all_signals_blocked_and_its_starter_not),
-    UNIT(time_of_a_wakeup_is_taken_when_it_begins),
+    UNIT(time_of_a_turn_is_taken_when_it_begins),
     UNIT(worker_knows_its_number_and_server),
     UNIT(chores_run_in_time_and_again_as_often_as_they_want),
     UNIT(chore_set_to_another_time_runs_then),
