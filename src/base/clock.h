@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #define NS_PER_S  INT64_C(1000000000)
+#define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 
 /* A point in time on both clocks: durations and deadlines use one, intervals the other. */

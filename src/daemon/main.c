@@ -93,6 +93,7 @@ static unsigned worker_count(const struct settings *settings)
 static bool make_workers(struct daemon *d)
 {
     unsigned wanted = worker_count(settings_of(d));
+    d->server.busy_poll_ns = settings_of(d)->counter_busy_poll * NS_PER_US;
     while (d->server.count < wanted) {
         d->server.workers[d->server.count] = worker_new(&d->server, d->server.count);
         if (!d->server.workers[d->server.count]) {

@@ -109,6 +109,9 @@ static const struct options_row rows[] = {
     { .key = "counter.threads", ROW_NUMBER(counter_threads), .max = 256,
       .default_text = "0", .unit = "",
       .help = "worker threads, for all protocols; 0: one per core" },
+    { .key = "counter.busy_poll", ROW_NUMBER(counter_busy_poll), .max = 1000000,
+      .default_text = "0", .unit = "microseconds",
+      .help = "how long a worker looks for requests before it sleeps; 0: not at all" },
 
     { .key = "poolcounter.enable", ROW_BOOL(poolcounter.enable),
       .default_text = "true", .unit = "",

@@ -68,6 +68,7 @@ struct settings {
     uint32_t counter_stats_interval; /* s */
     uint64_t counter_memory_limit;   /* bytes */
     uint32_t counter_threads;        /* 0: one per core */
+    uint32_t counter_busy_poll;      /* µs */
 
     uint32_t poolcounter_max_locks;
     uint32_t poolcounter_max_line; /* bytes */

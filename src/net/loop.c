@@ -28,6 +28,7 @@ struct loop {
     int epoll_fd;
     struct loop_io bell;
     int64_t timer_at_ns; /* INT64_MAX: unset */
+    int64_t busy_ns;     /* see loop_busy_poll */
     bool rung, soon, stopped;
     bool coarse;   /* the kernel waits for whole milliseconds only */
     int at, ready; /* of `events`: those from `at` on were not looked at yet */
@@ -161,12 +162,29 @@ void loop_timer_at(struct loop *loop, int64_t at_ns)
     loop->timer_at_ns = at_ns;
 }
 
+void loop_busy_poll(struct loop *loop, int64_t busy_ns)
+{
+    loop->busy_ns = busy_ns;
+}
+
 void loop_soon(struct loop *loop)
 {
     loop->soon = true;
 }
 
 /* ---- turns -------------------------------------------------------------------------------- */
+
+/* Looks for events without sleeping, until `until_ns` or the timer is due. */
+static int poll_busily(struct loop *loop, int64_t until_ns)
+{
+    if (until_ns > loop->timer_at_ns)
+        until_ns = loop->timer_at_ns;
+    int n;
+    do {
+        n = epoll_wait(loop->epoll_fd, loop->events, TURN_EVENTS, 0);
+    } while (n == 0 && clock_mono_ns() < until_ns);
+    return n;
+}
 
 /* Waits for events, until the timer is due, or not at all; `now_ns` is the time. */
 static int await(struct loop *loop, int64_t now_ns)
@@ -176,6 +194,13 @@ static int await(struct loop *loop, int64_t now_ns)
         wait_ns = 0;
     else if (loop->timer_at_ns != INT64_MAX)
         wait_ns = loop->timer_at_ns - now_ns;
+    if (unlikely(loop->busy_ns > 0) && wait_ns > 0) {
+        int n = poll_busily(loop, now_ns + loop->busy_ns);
+        if (n != 0 || loop->timer_at_ns <= now_ns + loop->busy_ns)
+            return n;
+        if (loop->timer_at_ns != INT64_MAX)
+            wait_ns -= loop->busy_ns;
+    }
     if (!loop->coarse) {
         struct timespec ts = {.tv_sec = wait_ns / NS_PER_S, .tv_nsec = wait_ns % NS_PER_S};
         int n = epoll_pwait2(loop->epoll_fd, loop->events, TURN_EVENTS,

@@ -34,6 +34,9 @@ struct loop *loop_new(const struct loop_handlers *handlers) MUST_USE;
 /* Frees *loop, whose descriptors are all removed, and nulls it. NULL is harmless. */
 void loop_free(struct loop **loop);
 
+/* From now on looks for events for so long, in nanoseconds, before it sleeps for them; 0: not at
+ * all. Who need not be woken answers sooner, and takes a core as long as it looks. */
+void loop_busy_poll(struct loop *loop, int64_t busy_ns);
 /* Runs until loop_stop. */
 void loop_run(struct loop *loop);
 /* Ends the turn after the handler that calls it, and lets loop_run return. */

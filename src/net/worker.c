@@ -438,6 +438,7 @@ struct worker *worker_new(struct server *server, unsigned number)
         errno = error;
         return NULL;
     }
+    loop_busy_poll(worker->loop, server->busy_poll_ns);
     worker_wake(worker);
     return worker;
 }

@@ -27,6 +27,7 @@ struct server {
     struct sources sources;      /* locked */
     _Atomic uint32_t handshakes; /* under way, of all workers */
     _Atomic bool ending;         /* server_end was called */
+    int64_t busy_poll_ns;        /* of all workers' loops; set before they are made */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };

@@ -119,6 +119,12 @@ void loop_timer_at(struct loop *loop, int64_t at_ns)
     loop->timer_at_ns = at_ns;
 }
 
+void loop_busy_poll(struct loop *loop, int64_t busy_ns)
+{
+    (void)loop;
+    (void)busy_ns;
+}
+
 void loop_soon(struct loop *loop)
 {
     loop->soon = true;

@@ -59,6 +59,7 @@ def test_h_prints_usage_and_every_option_key():
         "counter.listen",
         "counter.memory_limit",
         "counter.threads",
+        "counter.busy_poll",
         "poolcounter.enable",
         "poolcounter.port",
         "poolcounter.listen",

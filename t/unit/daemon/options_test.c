@@ -167,6 +167,7 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_uint_eq(s.counter_stats_interval, 86400);
     ck_assert_uint_eq(s.counter_memory_limit, 1073741824);
     ck_assert_uint_eq(s.counter_threads, 0);
+    ck_assert_uint_eq(s.counter_busy_poll, 0);
     ck_assert(s.poolcounter.enable);
     ck_assert_uint_eq(s.poolcounter.port, 7531);
     ck_assert_uint_eq(s.poolcounter.max_connections, 0);
@@ -233,7 +234,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 44);
+    ck_assert_uint_eq(count, 45);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));

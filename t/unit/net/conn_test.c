@@ -881,8 +881,8 @@ TEST(requests_sent_before_a_half_close_are_answered)
 }
 END_TEST
 
-/* Gives a worker a client that has sent `len` bytes, the answers to which nobody reads, and no more:
- * all is there before the worker sees any of it. */
+/* Gives a worker a client that has sent `len` bytes, the answers to which nobody reads, and no
+ * more: all is there before the worker sees any of it. */
 static int connect_ended(struct toy_server *s, const char *bytes, size_t len)
 {
     int client, fd = local_pair(SOCK_STREAM, &client), room = 1 << 20;
@@ -907,7 +907,8 @@ TEST(end_is_noticed_however_much_came_before_it)
         for (int more = -3; more <= 3; more++) {
             if (whole == 0 && more < 0)
                 continue;
-            int client = connect_ended(&s, bytes, whole * WORKER_INPUT + (size_t)(more * more * more));
+            int client =
+                connect_ended(&s, bytes, whole * WORKER_INPUT + (size_t)(more * more * more));
             ended++;
             WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == ended);
             close(client);

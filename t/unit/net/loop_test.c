@@ -335,8 +335,8 @@ TEST(what_is_shared_wakes_who_sleeps)
         bench_make(&s->bench);
         s->bench.on_bell = stop;
         s->watched = (struct watched){.bench = &s->bench, .fd = fd, .then = take_one};
-        ck_assert(loop_io_add(s->bench.loop, &s->watched.io, fd, LOOP_READ | LOOP_SHARED,
-                              on_watched));
+        ck_assert(
+            loop_io_add(s->bench.loop, &s->watched.io, fd, LOOP_READ | LOOP_SHARED, on_watched));
         ck_assert(pthread_create(&s->thread, NULL, sleep_until_rung, s) == 0);
         WAIT_UNTIL(atomic_load(&s->sleeps));
     }
@@ -469,6 +469,57 @@ TEST(timer_comes_in_its_time_and_never_before)
         ck_assert_int_ge(bench.timer_ns, at_ns);
         ck_assert_int_lt(bench.timer_ns, at_ns + PATIENCE_NS);
     }
+    loop_free(&bench.loop);
+}
+END_TEST
+
+/* How long this thread has used a processor. */
+static int64_t processor_ns(void)
+{
+    struct timespec ts;
+    ck_assert(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts) == 0);
+    return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+TEST(busy_loop_looks_for_so_long_and_keeps_its_times)
+{
+    struct bench bench;
+    bench_make(&bench);
+    bench.on_timer = stop;
+    for (int64_t busy_ns = 0; busy_ns <= 100 * NS_PER_MS; busy_ns += 50 * NS_PER_MS) {
+        loop_busy_poll(bench.loop, busy_ns);
+        for (int64_t wait_ns = 0; wait_ns <= 75 * NS_PER_MS; wait_ns += 25 * NS_PER_MS) {
+            int64_t before_ns = processor_ns(), at_ns = clock_mono_ns() + wait_ns;
+            bench.timers = 0;
+            loop_timer_at(bench.loop, at_ns);
+            loop_run(bench.loop);
+            ck_assert_uint_eq(bench.timers, 1);
+            ck_assert_int_ge(bench.timer_ns, at_ns);
+            if (busy_ns && wait_ns) /* however little of a processor there was for it */
+                ck_assert_int_gt(processor_ns() - before_ns, NS_PER_MS);
+        }
+    }
+    loop_free(&bench.loop);
+}
+END_TEST
+
+TEST(busy_loop_hears_the_bell_and_tells_of_descriptors)
+{
+    struct bench bench;
+    struct watched w;
+    bench_make(&bench);
+    loop_busy_poll(bench.loop, PATIENCE_NS);
+    bench.on_bell = stop;
+    loop_ring(bench.loop);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(bench.bells, 1);
+    watch_new(&bench, &w, LOOP_READ);
+    w.bytes = 3;
+    send_text(w.peer, "abc");
+    loop_ring(bench.loop);
+    loop_run(bench.loop);
+    ck_assert_uint_eq(w.calls, 1);
+    watch_end(&w);
     loop_free(&bench.loop);
 }
 END_TEST
@@ -750,6 +801,8 @@ static const struct unit_test tests[] = {
     UNIT(handler_may_remove_another_descriptor_that_is_ready),
     UNIT(removing_what_is_in_no_loop_is_harmless),
     UNIT(timer_comes_in_its_time_and_never_before),
+    UNIT(busy_loop_looks_for_so_long_and_keeps_its_times),
+    UNIT(busy_loop_hears_the_bell_and_tells_of_descriptors),
     UNIT(timer_of_a_time_gone_by_comes_at_once),
     UNIT(timer_comes_once),
     UNIT(timer_changed_comes_at_the_new_time_only),
