@@ -219,8 +219,8 @@ static int await(struct loop *loop, int64_t now_ns)
 static inline void fetch_next(const struct loop *loop)
 {
     const char *next = loop->events[loop->at].data.ptr;
-    for (int line = 0; line < 4; line++)
-        __builtin_prefetch(next + 64 * line, 1);
+    for (size_t at = 0; at < 256; at += 64)
+        __builtin_prefetch(next + at, 1);
 }
 
 static void tell_descriptors(struct loop *loop)

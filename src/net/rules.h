@@ -3,9 +3,9 @@
  * allowed, TLS.
  *
  * Rules are a snapshot that never changes. Every worker has one; new rules come to it as a letter,
- * which is part of them, and take effect for it between two turns of its loop: for what begins from then on.
- * Deadlines that run keep their time, handshakes and connections that began under another TLS
- * context keep that.
+ * which is part of them, and take effect for it between two turns of its loop: for what begins from
+ * then on. Deadlines that run keep their time, handshakes and connections that began under another
+ * TLS context keep that.
  *
  * Threads: rules_new in any thread. A snapshot is freed by whoever lets go of it last.
  */
