@@ -1,0 +1,369 @@
+/* driver.c - one thread of load (driver.h). */
+#include "bench/counterbench/driver.h"
+
+#include "base/clock.h"
+#include "bench/counterbench/run.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EVENTS 512
+
+/* How many links of all threads connect at once: fewer than any server's backlog. */
+#define CONNECTING_AT_ONCE 16
+
+/* How long no answer may come while one is awaited. */
+#define PATIENCE_NS (30 * NS_PER_S)
+
+/* How long at the end what is under way is waited for. */
+#define DRAIN_NS (10 * NS_PER_S)
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static void make_link(struct driver *driver, size_t index)
+{
+    struct run *run = driver->run;
+    struct link *link = &driver->links[index];
+    uint32_t number = (uint32_t)(index * run->driver_count + driver->number);
+    size_t language = number % run->language_count;
+    *link = (struct link){
+        .driver = driver,
+        .role = run->workload->role(run, number),
+        .language = &run->languages[language],
+        .target = &run->targets[language],
+        .flights = driver->flights + index * run->plan.flights,
+        .random = ((uint64_t)run->options->seed << 32) + number,
+        .number = number,
+        .fd = -1,
+    };
+    /* Two links' sequences must not be the same but for a shift. */
+    uint64_t high = link_random(link, UINT32_MAX);
+    link->random = high << 32 | link_random(link, UINT32_MAX);
+}
+
+static bool make_buffers(struct driver *driver)
+{
+    const struct plan *plan = &driver->run->plan;
+    driver->idle.room = driver->link_count * plan->slots;
+    driver->links = calloc(driver->link_count + 1, sizeof *driver->links);
+    driver->flights = calloc(driver->link_count * plan->flights + 1, sizeof *driver->flights);
+    driver->idle.links = calloc(driver->idle.room + 1, sizeof(struct link *));
+    driver->latency = calloc(1, sizeof *driver->latency);
+    driver->in = malloc(DRIVER_IN);
+    driver->out = malloc(DRIVER_OUT);
+    return driver->links && driver->flights && driver->idle.links && driver->latency &&
+           driver->in && driver->out;
+}
+
+bool driver_make(struct driver *driver, struct run *run, unsigned number, char *reason_r)
+{
+    uint32_t links = run->plan.links;
+    *driver = (struct driver){
+        .run = run,
+        .number = number,
+        .epoll = epoll_create1(EPOLL_CLOEXEC),
+        .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .link_count = links / run->driver_count + (number < links % run->driver_count),
+    };
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (!make_buffers(driver) || driver->epoll < 0 || driver->wake < 0 ||
+        epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->wake, &event) != 0) {
+        snprintf(reason_r, RUN_REASON_MAX, "no thread of load: %s", strerrordesc_np(errno));
+        return false;
+    }
+    for (size_t i = 0; i < driver->link_count; i++)
+        make_link(driver, i);
+    return true;
+}
+
+void driver_free(struct driver *driver)
+{
+    for (size_t i = 0; driver->links && i < driver->link_count; i++) {
+        link_close(&driver->links[i]);
+        free(driver->links[i].in);
+        free(driver->links[i].out);
+    }
+    free(driver->links);
+    free(driver->flights);
+    free(driver->idle.links);
+    free(driver->latency);
+    free(driver->in);
+    free(driver->out);
+    if (driver->epoll >= 0)
+        close(driver->epoll);
+    if (driver->wake >= 0)
+        close(driver->wake);
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static void idle_push(struct idle *idle, struct link *link)
+{
+    CHECK(idle->count < idle->room);
+    size_t at = idle->first + idle->count++;
+    idle->links[at < idle->room ? at : at - idle->room] = link;
+}
+
+static struct link *idle_pop(struct idle *idle)
+{
+    struct link *link = idle->links[idle->first++];
+    if (idle->first == idle->room)
+        idle->first = 0;
+    idle->count--;
+    return link;
+}
+
+static bool counts_now(const struct driver *driver)
+{
+    return driver->now_ns >= driver->run->from_ns && driver->now_ns < driver->run->until_ns;
+}
+
+bool driver_is_over(const struct driver *driver)
+{
+    const struct run *run = driver->run;
+    return driver->now_ns >= run->until_ns || (run->share > 0 && driver->asked >= run->share) ||
+           atomic_load_explicit(&run->is_stopped, memory_order_relaxed) ||
+           driver->lost == driver->link_count;
+}
+
+static void operate(struct driver *driver, struct link *link, int64_t start_ns)
+{
+    driver->busy++;
+    link->operations++;
+    if (driver->now_ns >= driver->run->from_ns)
+        driver->asked++;
+    link->role->operate(link, start_ns);
+}
+
+/* Has the operations begin that may. */
+static void dispatch(struct driver *driver)
+{
+    struct idle *idle = &driver->idle;
+    bool is_open = driver->schedule.rate > 0;
+    /* Not those that end at once, such as connections that are refused: these wait their turn. */
+    for (size_t left = idle->count; left > 0 && !driver_is_over(driver); left--) {
+        int64_t start_ns = driver->now_ns;
+        if (is_open) {
+            start_ns = schedule_next_ns(&driver->schedule);
+            if (start_ns > driver->now_ns)
+                return;
+        }
+        struct link *link = idle_pop(idle);
+        if (link->is_dead)
+            continue;
+        if (is_open)
+            schedule_advance(&driver->schedule);
+        operate(driver, link, start_ns);
+    }
+}
+
+void driver_time(struct driver *driver, int64_t start_ns)
+{
+    const struct run *run = driver->run;
+    if (start_ns >= run->from_ns && start_ns < run->until_ns)
+        latency_add(driver->latency, driver->now_ns - start_ns);
+}
+
+void driver_done(struct link *link, bool good)
+{
+    struct driver *driver = link->driver;
+    CHECK(link->operations > 0);
+    link->operations--;
+    driver->busy--;
+    if (good && counts_now(driver))
+        driver->counts.operations++;
+    idle_push(&driver->idle, link);
+}
+
+/* ---- what links tell ------------------------------------------------------------------------- */
+
+/* Counts an error, and keeps the text of the first one. */
+static void complain(struct driver *driver, const char *format, va_list values)
+{
+    if (driver->counts.errors++ == 0)
+        vsnprintf(driver->reason, sizeof driver->reason, format, values);
+}
+
+static void complain_of(struct driver *driver, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void complain_of(struct driver *driver, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    complain(driver, format, values);
+    va_end(values);
+}
+
+void driver_heard(struct link *link, const struct flight *flight, enum heard heard,
+                  const char *said)
+{
+    struct driver *driver = link->driver;
+    driver->any_heard_ns = driver->now_ns;
+    if (link->is_greeting) {
+        link->is_greeting = false; /* whatever it was, it was an answer */
+        driver->greeted++;
+        return;
+    }
+    if (counts_now(driver)) {
+        driver->counts.requests++;
+        driver->counts.refused += heard == HEARD_NO;
+        driver->heard_ns = driver->now_ns;
+    }
+    if (heard == HEARD_WRONG)
+        complain_of(driver, "%s answers: %s", link->target->text, said);
+    if (link->role->times_requests)
+        driver_time(driver, flight->start_ns);
+    link->role->heard(link, flight, heard);
+}
+
+void driver_lost(struct link *link, const char *format, ...)
+{
+    struct driver *driver = link->driver;
+    va_list values;
+    va_start(values, format);
+    complain(driver, format, values);
+    va_end(values);
+    link_close(link);
+    if (link->role->lost && !link->is_greeting) {
+        link->role->lost(link);
+        return;
+    }
+    link->is_dead = true;
+    driver->lost++;
+    driver->busy -= link->operations;
+    link->operations = 0;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+/* How long nothing is to be done unless something comes. */
+static struct timespec pause_of(const struct driver *driver)
+{
+    int64_t longest = 100 * NS_PER_MS, pause = longest;
+    if (driver->idle.count > 0 && !driver_is_over(driver))
+        pause =
+            driver->schedule.rate > 0 ? schedule_next_ns(&driver->schedule) - driver->now_ns : 0;
+    if (driver->run->until_ns > driver->now_ns && driver->run->until_ns - driver->now_ns < pause)
+        pause = driver->run->until_ns - driver->now_ns;
+    if (pause < 0)
+        pause = 0;
+    if (pause > longest)
+        pause = longest;
+    return (struct timespec){.tv_sec = pause / NS_PER_S, .tv_nsec = pause % NS_PER_S};
+}
+
+/* Waits for something to come, and does what it is about. */
+static void turn(struct driver *driver)
+{
+    struct epoll_event events[EVENTS];
+    struct timespec pause = pause_of(driver);
+    int count = epoll_pwait2(driver->epoll, events, EVENTS, &pause, NULL);
+    driver->now_ns = clock_mono_ns();
+    for (int i = 0; i < count; i++) {
+        struct link *link = events[i].data.ptr;
+        if (link) {
+            link_handle(link, events[i].events);
+            dispatch(driver);
+            link_flush(driver);
+        } else {
+            uint64_t times;
+            (void)!read(driver->wake, &times, sizeof times);
+        }
+    }
+    dispatch(driver);
+    link_flush(driver);
+    atomic_store_explicit(&driver->shown, driver->counts.requests, memory_order_relaxed);
+}
+
+/* Connects all links. False: one could not be; the reason is kept. */
+static bool connect_all(struct driver *driver)
+{
+    struct run *run = driver->run;
+    size_t at_once = CONNECTING_AT_ONCE / run->driver_count, next = 0;
+    driver->any_heard_ns = driver->now_ns = clock_mono_ns();
+    if (at_once == 0)
+        at_once = 1;
+    while (driver->greeted < driver->link_count) {
+        for (; next < driver->link_count && next < driver->greeted + at_once; next++) {
+            struct link *link = &driver->links[next];
+            bool has_hello = link->language->protocol->asks & ASK_BIT(ASK_HELLO);
+            link->is_greeting = true;
+            if (link_open(link))
+                link_ask(link, has_hello ? ASK_HELLO : ASK_RELEASE, 0, driver->now_ns);
+        }
+        turn(driver);
+        if (driver->now_ns - driver->any_heard_ns > PATIENCE_NS)
+            complain_of(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
+        if (driver->counts.errors > 0 || atomic_load(&run->is_stopped))
+            return false;
+    }
+    return true;
+}
+
+static void begin(struct driver *driver)
+{
+    struct run *run = driver->run;
+    const struct timespec start = {.tv_sec = run->begin_ns / NS_PER_S,
+                                   .tv_nsec = run->begin_ns % NS_PER_S};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
+    driver->any_heard_ns = driver->now_ns = clock_mono_ns();
+    for (uint32_t slot = 0; slot < run->plan.slots; slot++)
+        for (size_t i = 0; i < driver->link_count; i++)
+            if (driver->links[i].role->operate)
+                idle_push(&driver->idle, &driver->links[i]);
+    dispatch(driver);
+    link_flush(driver);
+}
+
+/* Until nothing more is to begin, and then until nothing is under way. */
+static void work(struct driver *driver)
+{
+    bool leaves_open = driver->run->plan.leaves_open;
+    while (!driver_is_over(driver)) {
+        turn(driver);
+        if (driver->busy > 0 && driver->now_ns - driver->any_heard_ns > PATIENCE_NS) {
+            complain_of(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
+            return;
+        }
+    }
+    int64_t until = driver->now_ns + DRAIN_NS;
+    while (driver->busy > 0 && !leaves_open && driver->now_ns < until)
+        turn(driver);
+    if (driver->busy > 0 && !leaves_open)
+        complain_of(driver, "%llu operations were not answered", (unsigned long long)driver->busy);
+}
+
+/* Those that were meant to begin and could not: they took at least until now. */
+static void count_missed(struct driver *driver)
+{
+    struct run *run = driver->run;
+    if (driver->schedule.rate == 0 || run->share > 0)
+        return;
+    for (;; driver->counts.missed++) {
+        int64_t start_ns = schedule_next_ns(&driver->schedule);
+        if (start_ns >= driver->now_ns || start_ns >= run->until_ns)
+            return;
+        driver_time(driver, start_ns);
+        schedule_advance(&driver->schedule);
+    }
+}
+
+void driver_work(struct driver *driver)
+{
+    struct run *run = driver->run;
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* an open loop begins in time */
+    if (connect_all(driver) && run_meet(run)) {
+        schedule_start(&driver->schedule, run->options->rate, run->plan.requests, driver->number,
+                       run->driver_count, run->begin_ns);
+        begin(driver);
+        work(driver);
+        count_missed(driver);
+    }
+    run_leave(run);
+}

@@ -1,0 +1,99 @@
+/*
+ * driver.h - one thread of load: an epoll loop over its links.
+ *
+ * It connects its links, some at a time, waits until all threads have done so, and then has
+ * operations begin: in a closed loop as soon as a link has room for one, in an open loop when the
+ * schedule says. What is answered from run->from_ns until run->until_ns counts. At the end it waits
+ * for what is under way, and leaves its links open.
+ *
+ * Only its thread touches a driver while that runs, but for `shown`.
+ */
+#ifndef COUNTERBENCH_DRIVER_H
+#define COUNTERBENCH_DRIVER_H
+
+#include "bench/counterbench/latency.h"
+#include "bench/counterbench/link.h"
+#include "bench/counterbench/schedule.h"
+#include "bench/counterbench/workload.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define DRIVER_REASON_SIZE 512
+
+/* Links that have room for an operation, the longest first. */
+struct idle {
+    struct link **links;
+    size_t room, first, count;
+};
+
+/* What is counted, from run->from_ns on. */
+struct counts {
+    uint64_t requests; /* answered */
+    uint64_t operations;
+    uint64_t refused; /* answered with no, in order */
+    uint64_t errors;
+    uint64_t missed; /* open loop: operations that could not even begin */
+};
+
+struct driver {
+    struct run *run;
+    unsigned number;
+    pthread_t thread;
+    int epoll;
+    int wake; /* eventfd: look at what the run wants */
+    int64_t now_ns;
+    struct link *links;
+    size_t link_count;
+    struct flight *flights; /* of all links */
+    uint8_t *in, *out;
+    size_t out_len;
+    struct link *out_link; /* whose requests are in `out` */
+    struct idle idle;
+    struct schedule schedule;
+    uint64_t busy;        /* operations under way */
+    size_t lost;          /* links that are dead */
+    size_t greeted;       /* links that were connected, and answered */
+    uint64_t asked;       /* operations begun since run->from_ns */
+    int64_t heard_ns;     /* the last answer that counts */
+    int64_t any_heard_ns; /* the last one at all */
+    struct counts counts;
+    struct latency *latency;
+    char reason[DRIVER_REASON_SIZE]; /* the first thing that went wrong */
+    _Atomic uint64_t shown;          /* requests so far, for the progress bar */
+};
+
+/* Makes a driver for every run->threads-th link from `number` on. False: *reason says why not. */
+bool driver_make(struct driver *driver, struct run *run, unsigned number, char *reason_r) MUST_USE;
+
+/* Closes its links and frees all. */
+void driver_free(struct driver *driver);
+
+/* What the thread does, from connecting to the end. */
+void driver_work(struct driver *driver);
+
+/* ---- for roles ------------------------------------------------------------------------------- */
+
+/* An operation of the link is over. `good`: it counts. */
+void driver_done(struct link *link, bool good);
+
+/* Notes that something took from `start_ns` until now. */
+void driver_time(struct driver *driver, int64_t start_ns);
+
+/* Whether no further operation is to begin. */
+bool driver_is_over(const struct driver *driver);
+
+/* ---- for links ------------------------------------------------------------------------------- */
+
+/* Bytes of `in` and `out`. */
+#define DRIVER_IN  ((size_t)256 << 10)
+#define DRIVER_OUT ((size_t)256 << 10)
+
+/* An answer has come. */
+void driver_heard(struct link *link, const struct flight *flight, enum heard heard,
+                  const char *said);
+
+/* The link can't go on; it is closed. */
+void driver_lost(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
+
+#endif

@@ -1,0 +1,75 @@
+/* latency.c - a histogram of durations (latency.h). */
+#include "bench/counterbench/latency.h"
+
+#include "base/check.h"
+
+#include <math.h>
+
+#define LONGEST_NS ((INT64_C(1) << LATENCY_MAX_LOG) - 1)
+
+size_t latency_class(int64_t ns)
+{
+    if (ns < 0)
+        ns = 0;
+    if (ns > LONGEST_NS)
+        ns = LONGEST_NS;
+    uint64_t value = (uint64_t)ns;
+    if (value < (UINT64_C(2) << LATENCY_BITS))
+        return (size_t)value;
+    unsigned log = 63 - (unsigned)__builtin_clzll(value);
+    unsigned shift = log - LATENCY_BITS;
+    /* The leading bit is part of what is left: it counts the powers of two. */
+    return ((size_t)shift << LATENCY_BITS) + (size_t)(value >> shift);
+}
+
+int64_t latency_upper_ns(size_t class_index)
+{
+    CHECK(class_index < LATENCY_CLASSES);
+    if (class_index < (size_t)2 << LATENCY_BITS)
+        return (int64_t)class_index;
+    size_t shift = (class_index >> LATENCY_BITS) - 1;
+    uint64_t leading = class_index - (shift << LATENCY_BITS);
+    return (int64_t)(((leading + 1) << shift) - 1);
+}
+
+void latency_add(struct latency *l, int64_t ns)
+{
+    if (ns < 0)
+        ns = 0;
+    l->counts[latency_class(ns)]++;
+    l->count++;
+    l->sum_ns += (uint64_t)ns;
+    if (ns > l->max_ns)
+        l->max_ns = ns;
+}
+
+void latency_sum_up(struct latency *l, const struct latency *from)
+{
+    for (size_t i = 0; i < LATENCY_CLASSES; i++)
+        l->counts[i] += from->counts[i];
+    l->count += from->count;
+    l->sum_ns += from->sum_ns;
+    if (from->max_ns > l->max_ns)
+        l->max_ns = from->max_ns;
+}
+
+int64_t latency_quantile_ns(const struct latency *l, double share)
+{
+    uint64_t rank = (uint64_t)ceil((double)l->count * share);
+    uint64_t seen = 0;
+    if (rank == 0)
+        rank = 1;
+    for (size_t i = 0; i < LATENCY_CLASSES; i++) {
+        seen += l->counts[i];
+        if (seen < rank)
+            continue;
+        int64_t upper = latency_upper_ns(i);
+        return upper < l->max_ns ? upper : l->max_ns;
+    }
+    return l->max_ns;
+}
+
+double latency_mean_ns(const struct latency *l)
+{
+    return l->count ? (double)l->sum_ns / (double)l->count : 0;
+}

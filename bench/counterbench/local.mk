@@ -1,0 +1,34 @@
+# The tool that puts load on a server and measures it. It is installed: what it finds is about the
+# machine and the network it runs on.
+if CLIENT
+noinst_LIBRARIES += libcounterbench.a
+libcounterbench_a_SOURCES = \
+	bench/counterbench/driver.h bench/counterbench/driver.c \
+	bench/counterbench/latency.h bench/counterbench/latency.c \
+	bench/counterbench/link.h bench/counterbench/link.c \
+	bench/counterbench/names.h bench/counterbench/names.c \
+	bench/counterbench/options.h bench/counterbench/options.c \
+	bench/counterbench/progress.h bench/counterbench/progress.c \
+	bench/counterbench/protocol.h bench/counterbench/protocol.c \
+	bench/counterbench/protocol_binary.c \
+	bench/counterbench/protocol_codecs.h \
+	bench/counterbench/protocol_echo.c \
+	bench/counterbench/protocol_memcached.c \
+	bench/counterbench/protocol_redis.c \
+	bench/counterbench/protocol_text.c \
+	bench/counterbench/report.h bench/counterbench/report.c \
+	bench/counterbench/resp.h bench/counterbench/resp.c \
+	bench/counterbench/run.h bench/counterbench/run.c \
+	bench/counterbench/schedule.h bench/counterbench/schedule.c \
+	bench/counterbench/secure.h bench/counterbench/secure.c \
+	bench/counterbench/server.h bench/counterbench/server.c \
+	bench/counterbench/target.h bench/counterbench/target.c \
+	bench/counterbench/workload.h bench/counterbench/workload.c \
+	bench/counterbench/workload_pairs.c
+libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
+
+bin_PROGRAMS += counterbench
+counterbench_SOURCES = bench/counterbench/main.c
+counterbench_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
+counterbench_LDADD = libcounterbench.a libcli.a libproto.a libbase.a $(CLIENT_LIBS)
+endif

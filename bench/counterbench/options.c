@@ -1,0 +1,380 @@
+/* options.c - the table of options, and the command line (options.h). */
+#include "bench/counterbench/options.h"
+
+#include "base/clock.h"
+#include "bench/counterbench/protocol.h"
+#include "bench/counterbench/workload.h"
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <string.h>
+
+/* How much of a wrong argument a message shows. */
+#define SHOWN_MAX 100
+
+#define FIELD(name) offsetof(struct bench_options, name)
+
+static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
+    [BENCH_TARGET] = {"target", 't', "ADDRESS", BENCH_IS_TARGET, 0, 0, 0, NULL,
+                      "the server: HOST[:PORT], [V6]:PORT, a path or unix:@NAME (default: "
+                      "127.0.0.1 and the protocol's port)"},
+    [BENCH_PROTOCOL] = {"protocol", 'p', "NAME", BENCH_IS_TEXT, FIELD(protocol_name), 0, 0, NULL,
+                        "what it speaks (below)"},
+    [BENCH_CONNECTIONS] = {"connections", 'c', "N", BENCH_IS_NUMBER, FIELD(connections), 1, 1000000,
+                           NULL, "connections; churn: how many at once"},
+    [BENCH_DEPTH] = {"depth", 'd', "N", BENCH_IS_NUMBER, FIELD(depth), 1, 65536, NULL,
+                     "requests in flight on each connection"},
+    [BENCH_THREADS] = {"threads", 'T', "N", BENCH_IS_NUMBER, FIELD(threads), 1, 256, "1",
+                       "threads that the connections are shared out to"},
+    [BENCH_SECONDS] = {"seconds", 's', "S", BENCH_IS_SECONDS, FIELD(seconds_ns), 0, 0, "5",
+                       "how long to measure"},
+    [BENCH_REQUESTS] = {"requests", 'n', "N", BENCH_IS_NUMBER, FIELD(requests), 1, UINT32_MAX, NULL,
+                        "end after so many requests, if that comes first"},
+    [BENCH_WARMUP] = {"warmup", 'w', "S", BENCH_IS_SECONDS, FIELD(warmup_ns), 0, 0, "1",
+                      "seconds of the same work before, which count for nothing"},
+    [BENCH_RATE] = {"rate", 'r', "R", BENCH_IS_NUMBER, FIELD(rate), 1, 100000000, NULL,
+                    "an open loop: so many requests a second in all, whatever the answers"},
+    [BENCH_NAMES] = {"names", 'k', "N", BENCH_IS_NUMBER, FIELD(names), 1, UINT32_MAX, NULL,
+                     "how many names there are"},
+    [BENCH_NAME_LENGTH] = {"name-length", 'l', "N", BENCH_IS_NUMBER, FIELD(name_length), 1,
+                           NAMES_LONGEST, "24", "bytes of a name"},
+    [BENCH_WAITERS] = {"waiters", 0, "N", BENCH_IS_NUMBER, FIELD(waiters), 1, 1000000, NULL,
+                       "connections that wait for one name"},
+    [BENCH_LIMIT] = {"limit", 0, "N", BENCH_IS_NUMBER, FIELD(limit), 1, 1000000000, NULL,
+                     "units of a name that may be in use"},
+    [BENCH_BESIDE] = {"beside", 0, "N", BENCH_IS_NUMBER, FIELD(beside), 0, 100000, NULL,
+                      "connections that work meanwhile"},
+    [BENCH_PID] = {"pid", 0, "PID", BENCH_IS_NUMBER, FIELD(pid), 1, 1 << 22, NULL,
+                   "the server's process: measure its CPU time and memory, too"},
+    [BENCH_CPU] = {"cpu", 0, "LIST", BENCH_IS_TEXT, FIELD(cpu), 0, 0, NULL,
+                   "run our threads on these processors, such as 0,2-3"},
+    [BENCH_TLS] = {"tls", 0, NULL, BENCH_IS_FLAG, FIELD(tls), 0, 0, NULL, "speak TLS"},
+    [BENCH_TLS_CA] = {"tls-ca", 0, "FILE", BENCH_IS_TEXT, FIELD(tls_ca), 0, 0, NULL,
+                      "certificates to verify the server's by; without, any will do"},
+    [BENCH_SEED] = {"seed", 0, "N", BENCH_IS_NUMBER, FIELD(seed), 0, UINT32_MAX, "1",
+                    "another sequence of names"},
+    [BENCH_JSON] = {"json", 0, "FILE", BENCH_IS_JSON, FIELD(json_file), 0, 0, NULL,
+                    "write JSON, to standard output without FILE or with -"},
+    [BENCH_QUIET] = {"quiet", 'q', NULL, BENCH_IS_FLAG, FIELD(quiet), 0, 0, NULL,
+                     "no progress bar, even on a terminal"},
+    [BENCH_HELP] = {"help", 'h', NULL, BENCH_IS_FLAG, FIELD(help), 0, 0, NULL,
+                    "print this help and exit"},
+    [BENCH_VERSION] = {"version", 'V', NULL, BENCH_IS_FLAG, FIELD(version), 0, 0, NULL,
+                       "print the version and exit"},
+};
+
+const struct bench_option_row *bench_option_at(size_t index)
+{
+    CHECK(index < BENCH_OPTION_COUNT);
+    return &rows[index];
+}
+
+/* Says what is wrong as a line; always false. */
+static bool complain(FILE *err, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static bool complain(FILE *err, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    fputs("counterbench: ", err);
+    vfprintf(err, format, values);
+    fputc('\n', err);
+    va_end(values);
+    return false;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static void *field(struct bench_options *options, const struct bench_option_row *row)
+{
+    return (char *)options + row->offset;
+}
+
+bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r)
+{
+    size_t count = 0;
+    while (*text) {
+        char part[32];
+        size_t len = strcspn(text, ",");
+        if (len == 0 || len >= sizeof part)
+            return false;
+        memcpy(part, text, len);
+        part[len] = '\0';
+        char *dash = strchr(part, '-');
+        uint32_t from = 0, to = 0;
+        if (dash)
+            *dash = '\0';
+        if (!parse_number(part, 0, 4095, &from) ||
+            !parse_number(dash ? dash + 1 : part, from, 4095, &to))
+            return false;
+        for (; from <= to; from++) {
+            if (count == BENCH_CPUS)
+                return false;
+            cpus[count++] = from;
+        }
+        text += len;
+        if (*text && !*++text)
+            return false;
+    }
+    *count_r = count;
+    return count > 0;
+}
+
+static bool set(struct bench_options *options, const struct bench_option_row *row,
+                const char *value, FILE *err)
+{
+    switch (row->type) {
+    case BENCH_IS_FLAG:
+        *(bool *)field(options, row) = true;
+        return true;
+    case BENCH_IS_JSON:
+        options->json = true;
+        options->json_file = value ? value : "-";
+        return true;
+    case BENCH_IS_TEXT:
+        *(const char **)field(options, row) = value;
+        return true;
+    case BENCH_IS_TARGET:
+        if (options->target_count == BENCH_TARGETS)
+            return complain(err, "--target is given more than %d times", BENCH_TARGETS);
+        options->targets[options->target_count++] = value;
+        return true;
+    case BENCH_IS_NUMBER:
+        return parse_number(value, row->min, row->max, field(options, row)) ||
+               complain(err, "--%s: \"%.*s\" is not a whole number from %" PRIu32 " to %" PRIu32,
+                        row->name, SHOWN_MAX, value, row->min, row->max);
+    case BENCH_IS_SECONDS:
+        return parse_seconds(value, field(options, row)) ||
+               complain(err, "--%s: \"%.*s\" is not a number of seconds, such as 2 or 0.5",
+                        row->name, SHOWN_MAX, value);
+    }
+    return false;
+}
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+/* The options in the form that getopt_long wants; the value of each is its index and BASE. */
+#define BASE 256
+
+struct getopt_tables {
+    char letters[1 + 3 * BENCH_OPTION_COUNT + 1];
+    struct option names[BENCH_OPTION_COUNT + 1];
+};
+
+static void make_tables(struct getopt_tables *tables)
+{
+    *tables = (struct getopt_tables){0};
+    char *letter = tables->letters;
+    *letter++ = ':'; /* tell a missing argument from an unknown option */
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
+        const struct bench_option_row *row = &rows[i];
+        int has = row->type == BENCH_IS_JSON ? optional_argument
+                  : row->argument            ? required_argument
+                                             : no_argument;
+        tables->names[i] = (struct option){.name = row->name, .has_arg = has, .val = BASE + (int)i};
+        if (row->letter) {
+            *letter++ = row->letter;
+            if (row->argument)
+                *letter++ = ':';
+        }
+    }
+}
+
+/* The row that getopt_long's answer stands for; NULL: none. */
+static const struct bench_option_row *row_of(int option)
+{
+    if (option >= BASE && option < BASE + BENCH_OPTION_COUNT)
+        return &rows[option - BASE];
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
+        if (rows[i].letter && rows[i].letter == option)
+            return &rows[i];
+    return NULL;
+}
+
+/* The file that may follow --json as a word of its own: any but a workload or an option. */
+static const char *file_behind_json(char **argv)
+{
+    const char *next = argv[optind];
+    if (!next || (next[0] == '-' && next[1]) || workload_named(next))
+        return NULL;
+    optind++;
+    return next;
+}
+
+static bool complain_unknown(int option, int argc, char **argv, FILE *err)
+{
+    const struct bench_option_row *row = row_of(optopt);
+    if (option == ':')
+        return complain(err, "--%s needs a value: %s", row ? row->name : "?",
+                        row ? row->argument : "?");
+    if (row)
+        return complain(err, "--%s takes no value", row->name);
+    if (optopt)
+        return complain(err, "there is no option -%c; counterbench -h lists them", optopt);
+    return complain(err, "there is no option %.*s; counterbench -h lists them", SHOWN_MAX,
+                    optind > 0 && optind <= argc ? argv[optind - 1] : "");
+}
+
+static bool read_options(int argc, char **argv, struct bench_options *options, FILE *err)
+{
+    struct getopt_tables tables;
+    make_tables(&tables);
+    opterr = 0;
+    optind = 0;
+    for (;;) {
+        /* NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
+        int option = getopt_long(argc, argv, tables.letters, tables.names, NULL);
+        if (option == -1)
+            return true;
+        const struct bench_option_row *row = option == '?' || option == ':' ? NULL : row_of(option);
+        if (!row)
+            return complain_unknown(option, argc, argv, err);
+        const char *value = optarg;
+        if (row->type == BENCH_IS_JSON && !value)
+            value = file_behind_json(argv);
+        options->given |= BENCH_BIT(row - rows);
+        if (!set(options, row, value, err))
+            return false;
+    }
+}
+
+static bool complain_workload(const char *word, FILE *err)
+{
+    fputs("counterbench: ", err);
+    if (word)
+        fprintf(err, "there is no workload \"%.*s\"; it is one of", SHOWN_MAX, word);
+    else
+        fputs("no workload is named; it is one of", err);
+    for (size_t i = 0; workload_at(i); i++)
+        fprintf(err, " %s", workload_at(i)->name);
+    fputc('\n', err);
+    return false;
+}
+
+static bool find_workload(int argc, char **argv, struct bench_options *options, FILE *err)
+{
+    const char *word = optind < argc ? argv[optind] : NULL;
+    options->workload = word ? workload_named(word) : NULL;
+    if (!options->workload)
+        return complain_workload(word, err);
+    if (optind + 1 < argc)
+        return complain(err, "\"%.*s\" is one word too many: one workload at a time", SHOWN_MAX,
+                        argv[optind + 1]);
+    return true;
+}
+
+static bool find_protocol(struct bench_options *options, FILE *err)
+{
+    if (!options->protocol_name)
+        return true;
+    options->protocol = protocol_named(options->protocol_name);
+    if (options->protocol)
+        return true;
+    fprintf(err, "counterbench: --protocol: \"%.*s\" is none of", SHOWN_MAX,
+            options->protocol_name);
+    for (size_t i = 0; protocol_at(i); i++)
+        fprintf(err, " %s", protocol_at(i)->name);
+    fputc('\n', err);
+    return false;
+}
+
+/* Sets what was not given to the workload's own. */
+static void take_defaults(struct bench_options *options)
+{
+    const struct workload *workload = options->workload;
+    if (!options->protocol)
+        options->protocol = workload->protocol;
+    if (!options->connections)
+        options->connections = workload->connections;
+    if (!options->depth)
+        options->depth = workload->depth ? workload->depth : 1;
+    if (!options->names)
+        options->names = workload->names ? workload->names : 1;
+    if (!options->waiters)
+        options->waiters = workload->waiters;
+    if (!options->limit)
+        options->limit = workload->limit ? workload->limit : 1;
+    if (!(options->given & BENCH_BIT(BENCH_BESIDE)))
+        options->beside = workload->beside;
+}
+
+/* Whether what was given fits together. */
+static bool check(struct bench_options *options, FILE *err)
+{
+    const struct workload *workload = options->workload;
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
+        if (options->given & BENCH_BIT(i) & ~(workload->options | WORKLOAD_OPTIONS_OF_ALL))
+            return complain(err, "%s takes no --%s", workload->name, rows[i].name);
+    const char *why_not = workload->refuses ? workload->refuses(options) : NULL;
+    if (why_not)
+        return complain(err, "%s: %s", workload->name, why_not);
+    if (options->protocol && (workload->asks & ~options->protocol->asks))
+        return complain(err, "%s can't be done with %s", workload->name, options->protocol->name);
+    if (options->target_count > 1 && options->protocol)
+        return complain(err, "only mixed without --protocol takes two targets");
+    if (names_most(options->name_length) < options->names)
+        return complain(err,
+                        "--name-length: names of %" PRIu32 " bytes are at most %" PRIu64
+                        ", and %" PRIu32 " are wanted (--names)",
+                        options->name_length, names_most(options->name_length), options->names);
+    if (options->tls_ca && !options->tls)
+        return complain(err, "--tls-ca needs --tls");
+    if (options->cpu && !bench_parse_cpus(options->cpu, options->cpus, &options->cpu_count))
+        return complain(err, "--cpu: \"%.*s\" is not a list of processors such as 0,2-3", SHOWN_MAX,
+                        options->cpu);
+    if (options->seconds_ns == 0 && !options->requests)
+        return complain(err, "--seconds 0 measures nothing; give more, or --requests");
+    return true;
+}
+
+bool bench_options_parse(int argc, char **argv, struct bench_options *options_r, FILE *err)
+{
+    *options_r = (struct bench_options){0};
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
+        if (rows[i].default_text)
+            CHECK(set(options_r, &rows[i], rows[i].default_text, err));
+    if (!read_options(argc, argv, options_r, err))
+        return false;
+    if (options_r->help || options_r->version)
+        return true;
+    if (!find_workload(argc, argv, options_r, err) || !find_protocol(options_r, err))
+        return false;
+    take_defaults(options_r);
+    return check(options_r, err);
+}
+
+/* ---- help ------------------------------------------------------------------------------------ */
+
+static void print_option(const struct bench_option_row *row, FILE *to)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%c%c%s --%s%s%s%s", row->letter ? '-' : ' ',
+             row->letter ? row->letter : ' ', row->letter ? "," : " ", row->name,
+             row->argument ? (row->type == BENCH_IS_JSON ? "[=" : "=") : "",
+             row->argument ? row->argument : "", row->type == BENCH_IS_JSON ? "]" : "");
+    fprintf(to, "  %-26s  %s", left, row->help);
+    if (row->default_text)
+        fprintf(to, " (default: %s)", row->default_text);
+    fputc('\n', to);
+}
+
+void bench_print_help(FILE *to)
+{
+    fputs("usage: counterbench [OPTION]... WORKLOAD\n\n"
+          "Puts load on a server of counterd's protocols, or on one to compare with, and measures\n"
+          "how it answers.\n\nWorkloads:\n",
+          to);
+    for (size_t i = 0; workload_at(i); i++)
+        fprintf(to, "  %-14s  %s\n", workload_at(i)->name, workload_at(i)->help);
+    fputs("\nProtocols:\n", to);
+    for (size_t i = 0; protocol_at(i); i++)
+        fprintf(to, "  %-14s  %s\n", protocol_at(i)->name, protocol_at(i)->help);
+    fputs("\nOptions:\n", to);
+    for (size_t i = 0; i < BENCH_OPTION_COUNT; i++)
+        print_option(&rows[i], to);
+    fputs("\nExit status: 0; 1 where the target failed; 2 where the command line is wrong.\n"
+          "counterbench(1) says what each workload does, and what is measured.\n",
+          to);
+}

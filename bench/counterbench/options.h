@@ -1,0 +1,111 @@
+/*
+ * options.h - the options of counterbench: one table, which drives parsing, help, and the test of
+ * the manual.
+ */
+#ifndef COUNTERBENCH_OPTIONS_H
+#define COUNTERBENCH_OPTIONS_H
+
+#include "base/check.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define BENCH_TARGETS 2
+#define BENCH_CPUS    64
+
+/* What we exit with. */
+enum bench_status { BENCH_OK, BENCH_FAILED, BENCH_USAGE };
+
+/* The options, in the order of help. A set of them has the bit 1 << index of each. */
+enum bench_option {
+    BENCH_TARGET,
+    BENCH_PROTOCOL,
+    BENCH_CONNECTIONS,
+    BENCH_DEPTH,
+    BENCH_THREADS,
+    BENCH_SECONDS,
+    BENCH_REQUESTS,
+    BENCH_WARMUP,
+    BENCH_RATE,
+    BENCH_NAMES,
+    BENCH_NAME_LENGTH,
+    BENCH_WAITERS,
+    BENCH_LIMIT,
+    BENCH_BESIDE,
+    BENCH_PID,
+    BENCH_CPU,
+    BENCH_TLS,
+    BENCH_TLS_CA,
+    BENCH_SEED,
+    BENCH_JSON,
+    BENCH_QUIET,
+    BENCH_HELP,
+    BENCH_VERSION,
+    BENCH_OPTION_COUNT
+};
+
+#define BENCH_BIT(option) (UINT64_C(1) << (option))
+
+/* What the options say; strings are the command line's. 0 and NULL: not given. */
+struct bench_options {
+    const struct workload *workload;
+    const char *targets[BENCH_TARGETS];
+    size_t target_count;
+    const char *protocol_name;
+    const struct protocol *protocol; /* NULL: the workload's own */
+    uint32_t connections, depth, threads;
+    int64_t seconds_ns, warmup_ns;
+    uint32_t requests, rate;
+    uint32_t names, name_length;
+    uint32_t waiters, limit, beside;
+    uint32_t pid;
+    const char *cpu;
+    uint32_t cpus[BENCH_CPUS];
+    size_t cpu_count;
+    bool tls;
+    const char *tls_ca;
+    uint32_t seed;
+    bool json;
+    const char *json_file; /* "-": standard output */
+    bool quiet, help, version;
+    uint64_t given; /* BENCH_BIT of each that was */
+};
+
+enum bench_option_type {
+    BENCH_IS_FLAG,
+    BENCH_IS_TEXT,
+    BENCH_IS_TARGET,  /* may be given twice */
+    BENCH_IS_NUMBER,  /* uint32_t from min to max */
+    BENCH_IS_SECONDS, /* int64_t of nanoseconds */
+    BENCH_IS_JSON     /* a file may follow */
+};
+
+struct bench_option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
+    const char *argument;
+    enum bench_option_type type;
+    size_t offset; /* in struct bench_options */
+    uint32_t min, max;
+    const char *default_text; /* as one would give it; NULL: none, or the workload's */
+    const char *help;
+};
+
+/* The row at an index below BENCH_OPTION_COUNT. */
+const struct bench_option_row *bench_option_at(size_t index);
+
+/*
+ * Understands the command line. False: it said to `err` what is wrong; exit with BENCH_USAGE. The
+ * arguments are not copied; what was not given has the workload's default. One thread.
+ */
+bool bench_options_parse(int argc, char **argv, struct bench_options *options_r,
+                         FILE *err) MUST_USE;
+
+/* Reads a list of processors, such as 0,2-3. False: it is none. */
+bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r) MUST_USE;
+
+void bench_print_help(FILE *to);
+
+#endif

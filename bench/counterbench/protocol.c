@@ -1,0 +1,84 @@
+/* protocol.c - the rows of protocols, and the requests of a run (protocol.h). */
+#include "bench/counterbench/protocol.h"
+
+#include <stdlib.h>
+
+/* What a request may need beside its name. */
+#define REQUEST_ROOM 1024
+
+static const struct protocol *const protocols[] = {
+    &protocol_text,       &protocol_binary,    &protocol_echo_text, &protocol_echo_binary,
+    &protocol_redis_incr, &protocol_redis_lua, &protocol_memcached,
+};
+
+const struct protocol *protocol_at(size_t index)
+{
+    return index < ARRAY_SIZE(protocols) ? protocols[index] : NULL;
+}
+
+const struct protocol *protocol_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(protocols); i++)
+        if (strcmp(protocols[i]->name, name) == 0)
+            return protocols[i];
+    return NULL;
+}
+
+void protocol_say(char *said, const void *data, size_t len)
+{
+    const uint8_t *from = data;
+    size_t used = 0;
+    for (; used < len && used < SAID_ROOM - 1; used++)
+        said[used] = from[used] >= ' ' && from[used] < 0x7f ? (char)from[used] : '.';
+    said[used] = '\0';
+}
+
+/* Where a name of the request ends: behind the last byte that differs between two names. */
+static size_t find_name_end(const uint8_t *a, const uint8_t *b, size_t len)
+{
+    while (len > 0 && a[len - 1] == b[len - 1])
+        len--;
+    return len;
+}
+
+static bool make_form(struct form *form, const struct protocol *protocol, enum ask ask,
+                      size_t name_length, const struct terms *terms)
+{
+    size_t room = name_length + REQUEST_ROOM;
+    uint8_t *name = malloc(name_length), *other = malloc(room);
+    form->bytes = malloc(room);
+    if (name && other && form->bytes) {
+        struct request request = {
+            .ask = ask, .name = {.data = name, .len = name_length}, .terms = *terms};
+        names_write(UINT32_MAX, name, name_length);
+        size_t len = protocol->compose(&request, other, room);
+        names_write(0, name, name_length);
+        form->len = protocol->compose(&request, form->bytes, room);
+        CHECK(form->len > 0 && form->len == len);
+        form->name_end = find_name_end(form->bytes, other, len);
+        form->hope_len =
+            protocol->hope ? protocol->hope(ask, terms->units, form->hope, sizeof form->hope) : 0;
+    }
+    bool done = name && other && form->bytes;
+    free(name);
+    free(other);
+    return done;
+}
+
+bool language_make(struct language *language, const struct protocol *protocol, size_t name_length,
+                   const struct terms terms[ASK_COUNT])
+{
+    *language = (struct language){.protocol = protocol, .name_length = name_length};
+    for (unsigned ask = 0; ask < ASK_COUNT; ask++)
+        if ((protocol->asks & ASK_BIT(ask)) &&
+            !make_form(&language->forms[ask], protocol, (enum ask)ask, name_length, &terms[ask]))
+            return false;
+    return true;
+}
+
+void language_free(struct language *language)
+{
+    for (size_t i = 0; i < ASK_COUNT; i++)
+        free(language->forms[i].bytes);
+    *language = (struct language){0};
+}

@@ -1,0 +1,135 @@
+/* report.c - what a run found (report.h). */
+#include "bench/counterbench/report.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static const struct {
+    const char *name;
+    double share;
+} quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
+
+/* A number with no more digits than it is worth: to a thousandth. */
+static json_t *real(double value)
+{
+    return json_real(round(value * 1000) / 1000);
+}
+
+static json_t *in_us(double ns)
+{
+    return real(ns / 1000);
+}
+
+static void set(json_t *object, const char *name, json_t *value)
+{
+    CHECK(json_object_set_new(object, name, value) == 0);
+}
+
+static void set_count(json_t *object, const char *name, uint64_t count)
+{
+    set(object, name, json_integer((json_int_t)count));
+}
+
+json_t *report_latency(const struct latency *latency)
+{
+    json_t *object = json_object();
+    set(object, "mean", in_us(latency_mean_ns(latency)));
+    for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++)
+        set(object, quantiles[i].name,
+            in_us((double)latency_quantile_ns(latency, quantiles[i].share)));
+    set(object, "max", in_us((double)latency->max_ns));
+    return object;
+}
+
+static json_t *histogram(const struct latency *latency)
+{
+    json_t *array = json_array();
+    for (size_t i = 0; i < LATENCY_CLASSES; i++) {
+        if (latency->counts[i] == 0)
+            continue;
+        json_t *pair = json_array();
+        json_array_append_new(pair, in_us((double)latency_upper_ns(i)));
+        json_array_append_new(pair, json_integer((json_int_t)latency->counts[i]));
+        json_array_append_new(array, pair);
+    }
+    return array;
+}
+
+static json_t *server(const struct run *run)
+{
+    const struct server_state *before = &run->before, *after = &run->after;
+    double used_us = (double)(after->cpu_ns - before->cpu_ns) / 1000;
+    json_t *object = json_object();
+    if (run->counts.operations > 0)
+        set(object, "cpu_us_per_operation", real(used_us / (double)run->counts.operations));
+    if (run->counts.requests > 0)
+        set(object, "cpu_us_per_request", real(used_us / (double)run->counts.requests));
+    set(object, "cpu_us", real(used_us));
+    set(object, "user_us", json_integer(after->user_us - before->user_us));
+    set(object, "system_us", json_integer(after->system_us - before->system_us));
+    set(object, "rss_before", json_integer(run->at_rest.rss));
+    set(object, "rss_after", json_integer(after->rss));
+    return object;
+}
+
+json_t *report_make(const struct run *run)
+{
+    const struct bench_options *options = run->options;
+    double seconds = (double)run->elapsed_ns / (double)NS_PER_S;
+    json_t *object = json_object();
+    if (!object)
+        return NULL;
+    set(object, "workload", json_string(run->workload->name));
+    set(object, "protocol", json_string(options->protocol ? options->protocol->name : "both"));
+    set_count(object, "connections", run->plan.links);
+    set_count(object, "depth", options->depth);
+    set_count(object, "threads", options->threads);
+    set_count(object, "seed", options->seed);
+    set(object, "seconds", json_real(seconds));
+    set_count(object, "operations", run->counts.operations);
+    set_count(object, "requests", run->counts.requests);
+    set_count(object, "refused", run->counts.refused);
+    set_count(object, "errors", run->counts.errors);
+    if (options->rate) {
+        set_count(object, "rate", options->rate);
+        set_count(object, "missed", run->counts.missed);
+    }
+    if (seconds > 0)
+        set(object, "per_second", real((double)run->counts.operations / seconds));
+    if (run->latency.count > 0) {
+        set(object, "latency_us", report_latency(&run->latency));
+        set(object, "histogram", histogram(&run->latency));
+    }
+    if (options->pid)
+        set(object, "server", server(run));
+    if (run->workload->describe)
+        run->workload->describe(run, object);
+    return object;
+}
+
+void report_print(const struct run *run, const json_t *report, FILE *to)
+{
+    fprintf(to,
+            "%s, %s: %" PRIu64 " operations (%" PRIu64 " requests, %" PRIu64 " refused, %" PRIu64
+            " errors) in %.2f s: %.0f a second\n",
+            run->workload->name, json_string_value(json_object_get(report, "protocol")),
+            run->counts.operations, run->counts.requests, run->counts.refused, run->counts.errors,
+            json_real_value(json_object_get(report, "seconds")),
+            json_real_value(json_object_get(report, "per_second")));
+    const json_t *latency = json_object_get(report, "latency_us");
+    if (latency) {
+        fprintf(to, "latency in us: mean %.1f", json_real_value(json_object_get(latency, "mean")));
+        for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++)
+            fprintf(to, ", %g %% %.1f", quantiles[i].share * 100,
+                    json_real_value(json_object_get(latency, quantiles[i].name)));
+        fprintf(to, ", worst %.1f\n", json_real_value(json_object_get(latency, "max")));
+    }
+    const json_t *of_server = json_object_get(report, "server");
+    if (of_server)
+        fprintf(to, "server: %.3f us of CPU each operation, %.3f us each request, %.1f MiB\n",
+                json_real_value(json_object_get(of_server, "cpu_us_per_operation")),
+                json_real_value(json_object_get(of_server, "cpu_us_per_request")),
+                (double)run->after.rss / 1048576);
+}

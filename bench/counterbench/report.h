@@ -1,0 +1,20 @@
+/*
+ * report.h - what a run found, as JSON and as text.
+ */
+#ifndef COUNTERBENCH_REPORT_H
+#define COUNTERBENCH_REPORT_H
+
+#include "bench/counterbench/run.h"
+
+#include <stdio.h>
+
+/* All of it as JSON; the caller gives it back with json_decref. NULL: no memory. */
+json_t *report_make(const struct run *run) MUST_USE;
+
+/* The latencies of a histogram as an object: mean, percentiles, worst, in microseconds. */
+json_t *report_latency(const struct latency *latency) MUST_USE;
+
+/* What people want to know of it, as a few lines. */
+void report_print(const struct run *run, const json_t *report, FILE *to);
+
+#endif

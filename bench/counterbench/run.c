@@ -1,0 +1,392 @@
+/* run.c - one run of a workload (run.h). */
+#include "bench/counterbench/run.h"
+
+#include "base/clock.h"
+#include "bench/counterbench/progress.h"
+#include "bench/counterbench/secure.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Between two looks at how far it is. */
+#define TICK_NS (100 * NS_PER_MS)
+
+/* Between the word to begin and the beginning: for threads to wake up. */
+#define HEADSTART_NS (5 * NS_PER_MS)
+
+/* Descriptors beside those of the links. */
+#define OTHER_DESCRIPTORS 64
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static bool raise_descriptors(uint32_t links, char *reason_r)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)links + OTHER_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        limit = (struct rlimit){0};
+    if (limit.rlim_cur >= needed)
+        return true;
+    limit.rlim_cur = needed;
+    if (limit.rlim_max < needed)
+        limit.rlim_max = needed; /* what root may */
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+        return true;
+    snprintf(reason_r, RUN_REASON_MAX,
+             "%" PRIu32 " connections need more open files than are allowed (ulimit -n)", links);
+    return false;
+}
+
+/* The languages that are spoken, and where to: two for a workload without a protocol. */
+static bool make_languages(struct run *run, char *reason_r)
+{
+    const struct bench_options *options = run->options;
+    const struct protocol *spoken[RUN_LANGUAGES] = {options->protocol};
+    run->language_count = 1;
+    if (!options->protocol) {
+        spoken[0] = &protocol_text;
+        spoken[1] = &protocol_binary;
+        run->language_count = 2;
+    }
+    for (size_t i = 0; i < run->language_count; i++) {
+        const char *target = i < options->target_count ? options->targets[i] : "127.0.0.1";
+        char why[TARGET_REASON_SIZE];
+        if (!target_find(&run->targets[i], target, spoken[i]->port, why)) {
+            snprintf(reason_r, RUN_REASON_MAX, "--target: %s", why);
+            return false;
+        }
+        if (!language_make(&run->languages[i], spoken[i], options->name_length, run->plan.terms)) {
+            snprintf(reason_r, RUN_REASON_MAX, "no memory");
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What most workloads want: units that are always there. */
+static void make_plan(struct run *run)
+{
+    const struct bench_options *options = run->options;
+    struct terms terms = {.units = 1, .limit = options->limit, .queue = UINT32_MAX};
+    run->plan = (struct plan){
+        .links = options->connections, .flights = 1, .slots = 1, .requests = 2, .is_timed = true};
+    for (size_t i = 0; i < ASK_COUNT; i++)
+        run->plan.terms[i] = terms;
+    run->workload->plan(options, &run->plan);
+}
+
+static bool make_drivers(struct run *run, char *reason_r)
+{
+    run->drivers = calloc(run->options->threads, sizeof *run->drivers);
+    if (!run->drivers) {
+        snprintf(reason_r, RUN_REASON_MAX, "no memory");
+        return false;
+    }
+    run->driver_count = run->options->threads;
+    for (unsigned i = 0; i < run->driver_count; i++) {
+        run->drivers[i].epoll = run->drivers[i].wake = -1;
+    }
+    for (unsigned i = 0; i < run->driver_count; i++)
+        if (!driver_make(&run->drivers[i], run, i, reason_r))
+            return false;
+    return true;
+}
+
+bool run_make(struct run *run, const struct bench_options *options, char *reason_r)
+{
+    *run = (struct run){
+        .options = options,
+        .workload = options->workload,
+        .news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .from_ns = RUN_NO_LIMIT,
+        .until_ns = RUN_NO_LIMIT,
+        .lock = PTHREAD_MUTEX_INITIALIZER,
+        .changed = PTHREAD_COND_INITIALIZER,
+    };
+    make_plan(run);
+    if (options->tls) {
+        const char *why = NULL;
+        run->tls = secure_settings(options->tls_ca, &why);
+        if (!run->tls) {
+            snprintf(reason_r, RUN_REASON_MAX, "TLS: %s%s%s",
+                     options->tls_ca ? options->tls_ca : "", options->tls_ca ? ": " : "", why);
+            return false;
+        }
+    }
+    return raise_descriptors(run->plan.links, reason_r) && make_languages(run, reason_r) &&
+           make_drivers(run, reason_r);
+}
+
+void run_free(struct run *run)
+{
+    for (unsigned i = 0; i < run->driver_count; i++)
+        driver_free(&run->drivers[i]);
+    free(run->drivers);
+    for (size_t i = 0; i < RUN_LANGUAGES; i++)
+        language_free(&run->languages[i]);
+    secure_settings_free(run->tls);
+    if (run->news >= 0)
+        close(run->news);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void tell(struct run *run)
+{
+    uint64_t one = 1;
+    (void)!write(run->news, &one, sizeof one);
+}
+
+bool run_meet(struct run *run)
+{
+    pthread_mutex_lock(&run->lock);
+    run->ready++;
+    tell(run);
+    while (!run->has_begun && !atomic_load(&run->is_stopped))
+        pthread_cond_wait(&run->changed, &run->lock);
+    bool has_begun = run->has_begun;
+    pthread_mutex_unlock(&run->lock);
+    return has_begun;
+}
+
+void run_leave(struct run *run)
+{
+    pthread_mutex_lock(&run->lock);
+    run->ended++;
+    tell(run);
+    pthread_mutex_unlock(&run->lock);
+}
+
+static void stop(struct run *run)
+{
+    pthread_mutex_lock(&run->lock);
+    atomic_store(&run->is_stopped, true);
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+    for (unsigned i = 0; i < run->driver_count; i++) {
+        uint64_t one = 1;
+        (void)!write(run->drivers[i].wake, &one, sizeof one);
+    }
+}
+
+static void *thread_main(void *driver)
+{
+    driver_work(driver);
+    return NULL;
+}
+
+/* Runs a thread, or this one, on the processor of its turn. */
+static void pin(const struct run *run, pthread_t thread, unsigned number)
+{
+    const struct bench_options *options = run->options;
+    cpu_set_t cpus;
+    if (options->cpu_count == 0)
+        return;
+    CPU_ZERO(&cpus);
+    CPU_SET(options->cpus[number % options->cpu_count], &cpus);
+    (void)pthread_setaffinity_np(thread, sizeof cpus, &cpus);
+}
+
+static bool start_threads(struct run *run, unsigned *started_r, char *reason_r)
+{
+    pin(run, pthread_self(), 0);
+    for (*started_r = 0; *started_r < run->driver_count; ++*started_r) {
+        struct driver *driver = &run->drivers[*started_r];
+        int error = pthread_create(&driver->thread, NULL, thread_main, driver);
+        if (error) {
+            snprintf(reason_r, RUN_REASON_MAX, "no thread: %s", strerrordesc_np(error));
+            return false;
+        }
+        pin(run, driver->thread, *started_r);
+    }
+    return true;
+}
+
+/* ---- the main thread ------------------------------------------------------------------------- */
+
+/* Signals that end a run; whoever waits for threads reads them here. */
+struct watch {
+    int signals;
+    sigset_t before;
+};
+
+static void watch_start(struct watch *watch)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, &watch->before);
+    watch->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* They stay blocked: a signal that comes now would only lose the result. */
+static void watch_end(struct watch *watch)
+{
+    if (watch->signals >= 0)
+        close(watch->signals);
+}
+
+/* Waits for news, a signal (which stops the run), or until a time. */
+static void wait_for_news(struct run *run, const struct watch *watch, int64_t until_ns)
+{
+    struct pollfd fds[] = {{.fd = run->news, .events = POLLIN},
+                           {.fd = watch->signals, .events = POLLIN}};
+    int64_t pause = until_ns - clock_mono_ns();
+    if (pause > TICK_NS)
+        pause = TICK_NS;
+    if (pause < 0)
+        pause = 0;
+    struct timespec limit = {.tv_sec = pause / NS_PER_S, .tv_nsec = pause % NS_PER_S};
+    if (ppoll(fds, ARRAY_SIZE(fds), &limit, NULL) > 0) {
+        uint64_t times;
+        struct signalfd_siginfo signal;
+        (void)!read(run->news, &times, sizeof times);
+        if (read(watch->signals, &signal, sizeof signal) == (ssize_t)sizeof signal) {
+            run->was_interrupted = true;
+            stop(run);
+        }
+    }
+}
+
+static unsigned count_of(struct run *run, const unsigned *field)
+{
+    pthread_mutex_lock(&run->lock);
+    unsigned count = *field;
+    pthread_mutex_unlock(&run->lock);
+    return count;
+}
+
+/* Until all links are connected. False: some thread could not, or a signal came. */
+static bool await_connected(struct run *run, const struct watch *watch, struct progress *progress)
+{
+    while (count_of(run, &run->ready) < run->driver_count) {
+        if (count_of(run, &run->ended) > 0 || atomic_load(&run->is_stopped))
+            return false;
+        wait_for_news(run, watch, RUN_NO_LIMIT);
+        progress_show(progress, run, "connecting");
+    }
+    return true;
+}
+
+static bool look(struct run *run, struct server_state *state_r, char *reason_r)
+{
+    uint32_t pid = run->options->pid;
+    if (!pid || server_look((pid_t)pid, state_r))
+        return true;
+    snprintf(reason_r, RUN_REASON_MAX, "--pid: process %" PRIu32 " can't be looked at", pid);
+    return false;
+}
+
+static void set_times(struct run *run)
+{
+    const struct bench_options *options = run->options;
+    pthread_mutex_lock(&run->lock);
+    run->begin_ns = clock_mono_ns() + HEADSTART_NS;
+    run->from_ns = run->begin_ns;
+    if (run->plan.is_timed) {
+        uint64_t each = (uint64_t)run->plan.requests * run->driver_count;
+        run->from_ns += options->warmup_ns;
+        run->until_ns = options->seconds_ns > 0 ? run->from_ns + options->seconds_ns : RUN_NO_LIMIT;
+        run->share = (options->requests + each - 1) / each;
+    }
+    run->has_begun = true;
+    pthread_cond_broadcast(&run->changed);
+    pthread_mutex_unlock(&run->lock);
+}
+
+/* From connected links to the end, with a look at the server at both ends of what counts. */
+static bool measure(struct run *run, const struct watch *watch, struct progress *progress,
+                    char *reason_r)
+{
+    bool seen = true, looked_before = false, looked_after = false;
+    set_times(run);
+    while (count_of(run, &run->ended) < run->driver_count) {
+        int64_t now = clock_mono_ns();
+        if (!looked_before && now >= run->from_ns) {
+            seen = look(run, &run->before, reason_r);
+            looked_before = true;
+        } else if (looked_before && !looked_after && now >= run->until_ns) {
+            seen = seen && look(run, &run->after, reason_r);
+            looked_after = true;
+        }
+        progress_show(progress, run, now < run->from_ns ? "warming up" : "measuring");
+        wait_for_news(run, watch,
+                      !looked_before  ? run->from_ns
+                      : !looked_after ? run->until_ns
+                                      : RUN_NO_LIMIT);
+    }
+    if (!looked_before)
+        run->before = run->at_rest;
+    if (!looked_after)
+        seen = seen && look(run, &run->after, reason_r);
+    return seen;
+}
+
+static void sum_up(struct run *run)
+{
+    int64_t heard_ns = 0;
+    for (unsigned i = 0; i < run->driver_count; i++) {
+        const struct driver *driver = &run->drivers[i];
+        run->counts.requests += driver->counts.requests;
+        run->counts.operations += driver->counts.operations;
+        run->counts.refused += driver->counts.refused;
+        run->counts.errors += driver->counts.errors;
+        run->counts.missed += driver->counts.missed;
+        latency_sum_up(&run->latency, driver->latency);
+        if (driver->heard_ns > heard_ns)
+            heard_ns = driver->heard_ns;
+    }
+    run->elapsed_ns =
+        (run->share > 0 || run->until_ns == RUN_NO_LIMIT || run->was_interrupted ? heard_ns
+                                                                                 : run->until_ns) -
+        run->from_ns;
+    if (run->elapsed_ns < 0)
+        run->elapsed_ns = 0;
+}
+
+const char *run_complaint(const struct run *run)
+{
+    for (unsigned i = 0; i < run->driver_count; i++)
+        if (run->drivers[i].counts.errors > 0)
+            return run->drivers[i].reason;
+    return NULL;
+}
+
+bool run_execute(struct run *run, char *reason_r)
+{
+    struct watch watch;
+    struct progress progress;
+    unsigned started = 0;
+    watch_start(&watch);
+    progress_start(&progress, run->options->quiet);
+    bool good = look(run, &run->at_rest, reason_r) && start_threads(run, &started, reason_r);
+    if (good && !await_connected(run, &watch, &progress)) {
+        good = false;
+        reason_r[0] = '\0';
+    }
+    if (good)
+        good = measure(run, &watch, &progress, reason_r);
+    else
+        stop(run);
+    for (unsigned i = 0; i < started; i++)
+        pthread_join(run->drivers[i].thread, NULL);
+    progress_end(&progress);
+    watch_end(&watch);
+    if (!good && reason_r[0] == '\0') {
+        const char *why = run_complaint(run);
+        snprintf(reason_r, RUN_REASON_MAX, "%s", why ? why : "interrupted");
+    }
+    sum_up(run);
+    return good;
+}

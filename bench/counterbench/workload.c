@@ -1,0 +1,19 @@
+/* workload.c - the table of workloads (workload.h). */
+#include "bench/counterbench/workload.h"
+
+static const struct workload *const workloads[] = {
+    &workload_pairs,
+};
+
+const struct workload *workload_at(size_t index)
+{
+    return index < ARRAY_SIZE(workloads) ? workloads[index] : NULL;
+}
+
+const struct workload *workload_named(const char *name)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(workloads); i++)
+        if (strcmp(workloads[i]->name, name) == 0)
+            return workloads[i];
+    return NULL;
+}
