@@ -55,10 +55,11 @@ static bool make_buffers(struct driver *driver)
     driver->flights = calloc(driver->link_count * plan->flights + 1, sizeof *driver->flights);
     driver->idle.links = calloc(driver->idle.room + 1, sizeof(struct link *));
     driver->latency = calloc(1, sizeof *driver->latency);
+    driver->quiet = calloc(1, sizeof *driver->quiet);
     driver->in = malloc(DRIVER_IN);
     driver->out = malloc(DRIVER_OUT);
     return driver->links && driver->flights && driver->idle.links && driver->latency &&
-           driver->in && driver->out;
+           driver->quiet && driver->in && driver->out;
 }
 
 bool driver_make(struct driver *driver, struct run *run, unsigned number, char *reason_r)
@@ -93,6 +94,7 @@ void driver_free(struct driver *driver)
     free(driver->flights);
     free(driver->idle.links);
     free(driver->latency);
+    free(driver->quiet);
     free(driver->in);
     free(driver->out);
     if (driver->epoll >= 0)
@@ -121,14 +123,13 @@ static struct link *idle_pop(struct idle *idle)
 
 static bool counts_now(const struct driver *driver)
 {
-    return driver->now_ns >= driver->run->from_ns && driver->now_ns < driver->run->until_ns;
+    return driver->now_ns >= driver->run->from_ns && driver->now_ns < run_until(driver->run);
 }
 
 bool driver_is_over(const struct driver *driver)
 {
     const struct run *run = driver->run;
-    return driver->now_ns >= run->until_ns || (run->share > 0 && driver->asked >= run->share) ||
-           atomic_load_explicit(&run->is_stopped, memory_order_relaxed) ||
+    return driver->now_ns >= run_until(run) || (run->share > 0 && driver->asked >= run->share) ||
            driver->lost == driver->link_count;
 }
 
@@ -166,8 +167,15 @@ static void dispatch(struct driver *driver)
 void driver_time(struct driver *driver, int64_t start_ns)
 {
     const struct run *run = driver->run;
-    if (start_ns >= run->from_ns && start_ns < run->until_ns)
+    if (start_ns >= run->from_ns && start_ns < run_until(run))
         latency_add(driver->latency, driver->now_ns - start_ns);
+    else if (start_ns >= run->quiet_ns && start_ns < run->from_ns)
+        latency_add(driver->quiet, driver->now_ns - start_ns);
+}
+
+void driver_count(struct driver *driver)
+{
+    driver->counts.operations += counts_now(driver);
 }
 
 void driver_done(struct link *link, bool good)
@@ -176,9 +184,21 @@ void driver_done(struct link *link, bool good)
     CHECK(link->operations > 0);
     link->operations--;
     driver->busy--;
-    if (good && counts_now(driver))
-        driver->counts.operations++;
+    if (good)
+        driver_count(driver);
     idle_push(&driver->idle, link);
+}
+
+void driver_prepared(struct link *link)
+{
+    CHECK(link->driver->unprepared > 0);
+    link->driver->unprepared--;
+}
+
+void driver_alarm(struct link *link, int64_t at_ns)
+{
+    link->driver->alarmed = link;
+    link->driver->alarm_ns = at_ns;
 }
 
 /* ---- what links tell ------------------------------------------------------------------------- */
@@ -190,9 +210,7 @@ static void complain(struct driver *driver, const char *format, va_list values)
         vsnprintf(driver->reason, sizeof driver->reason, format, values);
 }
 
-static void complain_of(struct driver *driver, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static void complain_of(struct driver *driver, const char *format, ...)
+void driver_complain(struct driver *driver, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -210,13 +228,17 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
         driver->greeted++;
         return;
     }
+    if (heard == HEARD_PART) {
+        link->role->heard(link, flight, heard);
+        return;
+    }
     if (counts_now(driver)) {
         driver->counts.requests++;
         driver->counts.refused += heard == HEARD_NO;
         driver->heard_ns = driver->now_ns;
     }
     if (heard == HEARD_WRONG)
-        complain_of(driver, "%s answers: %s", link->target->text, said);
+        driver_complain(driver, "%s answers: %s", link->target->text, said);
     if (link->role->times_requests)
         driver_time(driver, flight->start_ns);
     link->role->heard(link, flight, heard);
@@ -238,6 +260,8 @@ void driver_lost(struct link *link, const char *format, ...)
     driver->lost++;
     driver->busy -= link->operations;
     link->operations = 0;
+    if (!link->role->operate)
+        run_end(driver->run, driver->now_ns);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -249,13 +273,34 @@ static struct timespec pause_of(const struct driver *driver)
     if (driver->idle.count > 0 && !driver_is_over(driver))
         pause =
             driver->schedule.rate > 0 ? schedule_next_ns(&driver->schedule) - driver->now_ns : 0;
-    if (driver->run->until_ns > driver->now_ns && driver->run->until_ns - driver->now_ns < pause)
-        pause = driver->run->until_ns - driver->now_ns;
+    if (driver->alarmed && driver->alarm_ns - driver->now_ns < pause)
+        pause = driver->alarm_ns - driver->now_ns;
+    int64_t until_ns = run_until(driver->run);
+    if (until_ns > driver->now_ns && until_ns - driver->now_ns < pause)
+        pause = until_ns - driver->now_ns;
     if (pause < 0)
         pause = 0;
     if (pause > longest)
         pause = longest;
     return (struct timespec){.tv_sec = pause / NS_PER_S, .tv_nsec = pause % NS_PER_S};
+}
+
+/* Another thread wants something. */
+static void wake_up(struct driver *driver)
+{
+    uint64_t times;
+    (void)!read(driver->wake, &times, sizeof times);
+    for (size_t i = 0; i < driver->link_count; i++)
+        if (driver->links[i].role->woken)
+            driver->links[i].role->woken(&driver->links[i]);
+}
+
+static void ring(struct driver *driver)
+{
+    struct link *link = driver->alarmed;
+    driver->alarmed = NULL;
+    if (link->state == LINK_UP)
+        link->role->alarm(link);
 }
 
 /* Waits for something to come, and does what it is about. */
@@ -272,13 +317,21 @@ static void turn(struct driver *driver)
             dispatch(driver);
             link_flush(driver);
         } else {
-            uint64_t times;
-            (void)!read(driver->wake, &times, sizeof times);
+            wake_up(driver);
         }
     }
+    if (driver->alarmed && driver->now_ns >= driver->alarm_ns)
+        ring(driver);
     dispatch(driver);
     link_flush(driver);
     atomic_store_explicit(&driver->shown, driver->counts.requests, memory_order_relaxed);
+}
+
+static bool has_failed(struct driver *driver)
+{
+    if (driver->now_ns - driver->any_heard_ns > PATIENCE_NS)
+        driver_complain(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
+    return driver->counts.errors > 0 || run_until(driver->run) != RUN_NO_LIMIT;
 }
 
 /* Connects all links. False: one could not be; the reason is kept. */
@@ -298,9 +351,24 @@ static bool connect_all(struct driver *driver)
                 link_ask(link, has_hello ? ASK_HELLO : ASK_RELEASE, 0, driver->now_ns);
         }
         turn(driver);
-        if (driver->now_ns - driver->any_heard_ns > PATIENCE_NS)
-            complain_of(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
-        if (driver->counts.errors > 0 || atomic_load(&run->is_stopped))
+        if (has_failed(driver))
+            return false;
+    }
+    return true;
+}
+
+/* Has the roles prepare. False: one could not; the reason is kept. */
+static bool prepare_all(struct driver *driver)
+{
+    for (size_t i = 0; i < driver->link_count; i++) {
+        struct link *link = &driver->links[i];
+        if (link->role->prepare && link->role->prepare(link))
+            driver->unprepared++;
+    }
+    link_flush(driver);
+    while (driver->unprepared > 0) {
+        turn(driver);
+        if (has_failed(driver))
             return false;
     }
     return true;
@@ -313,6 +381,9 @@ static void begin(struct driver *driver)
                                    .tv_nsec = run->begin_ns % NS_PER_S};
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &start, NULL);
     driver->any_heard_ns = driver->now_ns = clock_mono_ns();
+    for (size_t i = 0; i < driver->link_count; i++)
+        if (driver->links[i].role->begin)
+            driver->links[i].role->begin(&driver->links[i]);
     for (uint32_t slot = 0; slot < run->plan.slots; slot++)
         for (size_t i = 0; i < driver->link_count; i++)
             if (driver->links[i].role->operate)
@@ -324,19 +395,19 @@ static void begin(struct driver *driver)
 /* Until nothing more is to begin, and then until nothing is under way. */
 static void work(struct driver *driver)
 {
-    bool leaves_open = driver->run->plan.leaves_open;
     while (!driver_is_over(driver)) {
         turn(driver);
         if (driver->busy > 0 && driver->now_ns - driver->any_heard_ns > PATIENCE_NS) {
-            complain_of(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
+            driver_complain(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
             return;
         }
     }
     int64_t until = driver->now_ns + DRAIN_NS;
-    while (driver->busy > 0 && !leaves_open && driver->now_ns < until)
+    while (driver->busy > 0 && driver->now_ns < until)
         turn(driver);
-    if (driver->busy > 0 && !leaves_open)
-        complain_of(driver, "%llu operations were not answered", (unsigned long long)driver->busy);
+    if (driver->busy > 0)
+        driver_complain(driver, "%llu operations were not answered",
+                        (unsigned long long)driver->busy);
 }
 
 /* Those that were meant to begin and could not: they took at least until now. */
@@ -347,7 +418,7 @@ static void count_missed(struct driver *driver)
         return;
     for (;; driver->counts.missed++) {
         int64_t start_ns = schedule_next_ns(&driver->schedule);
-        if (start_ns >= driver->now_ns || start_ns >= run->until_ns)
+        if (start_ns >= driver->now_ns || start_ns >= run_until(run))
             return;
         driver_time(driver, start_ns);
         schedule_advance(&driver->schedule);
@@ -358,7 +429,7 @@ void driver_work(struct driver *driver)
 {
     struct run *run = driver->run;
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* an open loop begins in time */
-    if (connect_all(driver) && run_meet(run)) {
+    if (connect_all(driver) && prepare_all(driver) && run_meet(run)) {
         schedule_start(&driver->schedule, run->options->rate, run->plan.requests, driver->number,
                        run->driver_count, run->begin_ns);
         begin(driver);

@@ -6,7 +6,7 @@
  * schedule says. What is answered from run->from_ns until run->until_ns counts. At the end it waits
  * for what is under way, and leaves its links open.
  *
- * Only its thread touches a driver while that runs, but for `shown`.
+ * Only its thread touches a driver while that runs, but for `shown` and `wake`.
  */
 #ifndef COUNTERBENCH_DRIVER_H
 #define COUNTERBENCH_DRIVER_H
@@ -54,11 +54,14 @@ struct driver {
     uint64_t busy;        /* operations under way */
     size_t lost;          /* links that are dead */
     size_t greeted;       /* links that were connected, and answered */
+    size_t unprepared;    /* links whose preparation goes on */
     uint64_t asked;       /* operations begun since run->from_ns */
+    struct link *alarmed; /* whose role is called at alarm_ns; NULL: none */
+    int64_t alarm_ns;
     int64_t heard_ns;     /* the last answer that counts */
     int64_t any_heard_ns; /* the last one at all */
     struct counts counts;
-    struct latency *latency;
+    struct latency *latency, *quiet; /* of what began from run->from_ns, run->quiet_ns on */
     char reason[DRIVER_REASON_SIZE]; /* the first thing that went wrong */
     _Atomic uint64_t shown;          /* requests so far, for the progress bar */
 };
@@ -77,11 +80,23 @@ void driver_work(struct driver *driver);
 /* An operation of the link is over. `good`: it counts. */
 void driver_done(struct link *link, bool good);
 
+/* Counts an operation of a role that goes on by itself. */
+void driver_count(struct driver *driver);
+
+/* What `prepare` began is done. */
+void driver_prepared(struct link *link);
+
+/* Has the role's `alarm` called at a time. There is one alarm for each driver. */
+void driver_alarm(struct link *link, int64_t at_ns);
+
 /* Notes that something took from `start_ns` until now. */
 void driver_time(struct driver *driver, int64_t start_ns);
 
 /* Whether no further operation is to begin. */
 bool driver_is_over(const struct driver *driver);
+
+/* Counts an error, and keeps the text of the first one. */
+void driver_complain(struct driver *driver, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* ---- for links ------------------------------------------------------------------------------- */
 

@@ -38,10 +38,23 @@ static void watch_as_needed(struct link *link)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
+/*
+ * Links that stay fill one source after the other. Those that are opened again take all sources in
+ * turn: where many ports of one are in TIME_WAIT, the kernel searches long for a free one (70 ms
+ * were seen), and that would be measured.
+ */
+static uint64_t source_of(const struct link *link)
+{
+    uint64_t links = link->driver->run->plan.links;
+    if (link->generation == 0)
+        return link->number / TARGET_PER_SOURCE;
+    return 1 + link->generation * links + link->number;
+}
+
 bool link_open(struct link *link)
 {
     CHECK(link->state == LINK_CLOSED);
-    link->fd = target_connect(link->target, link->number / TARGET_PER_SOURCE);
+    link->fd = target_connect(link->target, source_of(link));
     if (link->fd < 0) {
         driver_lost(link, "connecting to %s: %s", link->target->text, strerrordesc_np(errno));
         return false;
@@ -175,6 +188,10 @@ static size_t hear_all(struct link *link, const uint8_t *data, size_t len)
             return used;
         }
         used += took;
+        if (heard == HEARD_PART) {
+            driver_heard(link, &flight, heard, said);
+            continue;
+        }
         link->first = link->first + 1 < room ? link->first + 1 : 0;
         link->count--;
         driver_heard(link, &flight, heard, said);

@@ -36,7 +36,8 @@ struct link {
     SSL *tls;
     struct flight *flights; /* a ring of driver->run->plan.flights */
     uint64_t random;        /* state of its own sequence */
-    int64_t begun_ns;       /* of the operation, where there is but one at a time */
+    int64_t begun_ns;       /* of the operation, where its role wants to know */
+    uint32_t name;          /* of the operation, likewise */
     uint32_t number;        /* among all links of the run */
     uint32_t first, count;  /* of the flights */
     uint32_t operations;    /* under way */

@@ -24,6 +24,9 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/server.h bench/counterbench/server.c \
 	bench/counterbench/target.h bench/counterbench/target.c \
 	bench/counterbench/workload.h bench/counterbench/workload.c \
+	bench/counterbench/workload_churn.c \
+	bench/counterbench/workload_hot.c \
+	bench/counterbench/workload_idle.c \
 	bench/counterbench/workload_pairs.c
 libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
 

@@ -32,7 +32,8 @@ void progress_show(struct progress *progress, struct run *run, const char *doing
     uint64_t requests = 0;
     for (unsigned i = 0; i < run->driver_count; i++)
         requests += atomic_load_explicit(&run->drivers[i].shown, memory_order_relaxed);
-    double share = run->until_ns == RUN_NO_LIMIT ? 0 : share_of(run->begin_ns, run->until_ns, now);
+    int64_t until_ns = run_until(run);
+    double share = until_ns == RUN_NO_LIMIT ? 0 : share_of(run->begin_ns, until_ns, now);
     double passed = (double)(now - progress->shown_ns) / (double)NS_PER_S;
     char bar[WIDTH + 1];
     for (int i = 0; i < WIDTH; i++)

@@ -31,6 +31,7 @@ enum ask {
 /* How an answer turned out. */
 enum heard {
     HEARD_MORE,  /* it is not whole yet */
+    HEARD_PART,  /* one of several parts; more follow */
     HEARD_YES,   /* what one hopes for: the unit, the unit given back, a number */
     HEARD_DONE,  /* another has done the work */
     HEARD_NO,    /* refused in order: no unit now, the queue is full, timed out */

@@ -35,8 +35,11 @@ static enum heard redis_hear(enum ask ask, const uint8_t *data, size_t len, size
 
 static size_t incr_compose(const struct request *request, uint8_t *to, size_t room)
 {
-    struct bytes words[] = {string(request->ask == ASK_ACQUIRE ? "INCR" : "DECR"), request->name};
-    return resp_compose(words, ARRAY_SIZE(words), to, room);
+    struct bytes words[] = {string(request->ask == ASK_HELLO     ? "PING"
+                                   : request->ask == ASK_ACQUIRE ? "INCR"
+                                                                 : "DECR"),
+                            request->name};
+    return resp_compose(words, request->ask == ASK_HELLO ? 1 : 2, to, room);
 }
 
 /* ---- a semaphore ----------------------------------------------------------------------------- */
@@ -89,7 +92,7 @@ static size_t lua_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
 const struct protocol protocol_redis_incr = {
     .name = "redis-incr",
     .port = 6379,
-    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_HELLO),
     .help = "Redis: INCR and DECR",
     .compose = incr_compose,
     .hear = redis_hear,

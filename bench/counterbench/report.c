@@ -71,6 +71,9 @@ static json_t *server(const struct run *run)
     set(object, "system_us", json_integer(after->system_us - before->system_us));
     set(object, "rss_before", json_integer(run->at_rest.rss));
     set(object, "rss_after", json_integer(after->rss));
+    if (run->plan.things > 0)
+        set(object, "bytes_each",
+            real((double)(after->rss - run->at_rest.rss) / (double)run->plan.things));
     return object;
 }
 

@@ -23,6 +23,9 @@
 /* Between the word to begin and the beginning: for threads to wake up. */
 #define HEADSTART_NS (5 * NS_PER_MS)
 
+/* How long to wait for a server to have done what it does at leisure. */
+#define SETTLE_NS NS_PER_S
+
 /* Descriptors beside those of the links. */
 #define OTHER_DESCRIPTORS 64
 
@@ -77,11 +80,12 @@ static void make_plan(struct run *run)
 {
     const struct bench_options *options = run->options;
     struct terms terms = {.units = 1, .limit = options->limit, .queue = UINT32_MAX};
-    run->plan = (struct plan){
-        .links = options->connections, .flights = 1, .slots = 1, .requests = 2, .is_timed = true};
+    run->plan =
+        (struct plan){.links = options->connections, .flights = 1, .slots = 1, .requests = 2};
     for (size_t i = 0; i < ASK_COUNT; i++)
         run->plan.terms[i] = terms;
-    run->workload->plan(options, &run->plan);
+    if (run->workload->plan)
+        run->workload->plan(options, &run->plan);
 }
 
 static bool make_drivers(struct run *run, char *reason_r)
@@ -98,7 +102,8 @@ static bool make_drivers(struct run *run, char *reason_r)
     for (unsigned i = 0; i < run->driver_count; i++)
         if (!driver_make(&run->drivers[i], run, i, reason_r))
             return false;
-    return true;
+    run->shared = calloc(1, run->plan.shared_size + 1);
+    return run->shared;
 }
 
 bool run_make(struct run *run, const struct bench_options *options, char *reason_r)
@@ -107,6 +112,7 @@ bool run_make(struct run *run, const struct bench_options *options, char *reason
         .options = options,
         .workload = options->workload,
         .news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+        .quiet_ns = RUN_NO_LIMIT,
         .from_ns = RUN_NO_LIMIT,
         .until_ns = RUN_NO_LIMIT,
         .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -131,6 +137,7 @@ void run_free(struct run *run)
     for (unsigned i = 0; i < run->driver_count; i++)
         driver_free(&run->drivers[i]);
     free(run->drivers);
+    free(run->shared);
     for (size_t i = 0; i < RUN_LANGUAGES; i++)
         language_free(&run->languages[i]);
     secure_settings_free(run->tls);
@@ -151,7 +158,7 @@ bool run_meet(struct run *run)
     pthread_mutex_lock(&run->lock);
     run->ready++;
     tell(run);
-    while (!run->has_begun && !atomic_load(&run->is_stopped))
+    while (!run->has_begun && run_until(run) == RUN_NO_LIMIT)
         pthread_cond_wait(&run->changed, &run->lock);
     bool has_begun = run->has_begun;
     pthread_mutex_unlock(&run->lock);
@@ -166,16 +173,23 @@ void run_leave(struct run *run)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void stop(struct run *run)
+void run_wake(struct run *run)
 {
-    pthread_mutex_lock(&run->lock);
-    atomic_store(&run->is_stopped, true);
-    pthread_cond_broadcast(&run->changed);
-    pthread_mutex_unlock(&run->lock);
     for (unsigned i = 0; i < run->driver_count; i++) {
         uint64_t one = 1;
         (void)!write(run->drivers[i].wake, &one, sizeof one);
     }
+}
+
+void run_end(struct run *run, int64_t until_ns)
+{
+    pthread_mutex_lock(&run->lock);
+    if (until_ns < run_until(run))
+        atomic_store(&run->until_ns, until_ns);
+    pthread_cond_broadcast(&run->changed);
+    tell(run);
+    pthread_mutex_unlock(&run->lock);
+    run_wake(run);
 }
 
 static void *thread_main(void *driver)
@@ -254,7 +268,7 @@ static void wait_for_news(struct run *run, const struct watch *watch, int64_t un
         (void)!read(run->news, &times, sizeof times);
         if (read(watch->signals, &signal, sizeof signal) == (ssize_t)sizeof signal) {
             run->was_interrupted = true;
-            stop(run);
+            run_end(run, clock_mono_ns());
         }
     }
 }
@@ -271,7 +285,7 @@ static unsigned count_of(struct run *run, const unsigned *field)
 static bool await_connected(struct run *run, const struct watch *watch, struct progress *progress)
 {
     while (count_of(run, &run->ready) < run->driver_count) {
-        if (count_of(run, &run->ended) > 0 || atomic_load(&run->is_stopped))
+        if (count_of(run, &run->ended) > 0 || run_until(run) != RUN_NO_LIMIT)
             return false;
         wait_for_news(run, watch, RUN_NO_LIMIT);
         progress_show(progress, run, "connecting");
@@ -294,12 +308,24 @@ static void set_times(struct run *run)
     pthread_mutex_lock(&run->lock);
     run->begin_ns = clock_mono_ns() + HEADSTART_NS;
     run->from_ns = run->begin_ns;
-    if (run->plan.is_timed) {
-        uint64_t each = (uint64_t)run->plan.requests * run->driver_count;
+    int64_t until_ns = RUN_NO_LIMIT;
+    if (run->plan.end == ENDS_AT_ONCE)
+        until_ns = run->begin_ns;
+    if (run->workload->options & BENCH_BIT(BENCH_WARMUP))
         run->from_ns += options->warmup_ns;
-        run->until_ns = options->seconds_ns > 0 ? run->from_ns + options->seconds_ns : RUN_NO_LIMIT;
+    if (run->plan.has_quiet) {
+        run->quiet_ns = run->from_ns;
+        run->from_ns += options->seconds_ns;
+    }
+    if (run->plan.end == ENDS_BY_TIME) {
+        uint64_t each = (uint64_t)run->plan.requests * run->driver_count;
+        if (options->seconds_ns > 0)
+            until_ns = run->from_ns + options->seconds_ns;
         run->share = (options->requests + each - 1) / each;
     }
+    /* Unless a signal has already ended it. */
+    if (until_ns < run_until(run))
+        atomic_store(&run->until_ns, until_ns);
     run->has_begun = true;
     pthread_cond_broadcast(&run->changed);
     pthread_mutex_unlock(&run->lock);
@@ -316,18 +342,20 @@ static bool measure(struct run *run, const struct watch *watch, struct progress 
         if (!looked_before && now >= run->from_ns) {
             seen = look(run, &run->before, reason_r);
             looked_before = true;
-        } else if (looked_before && !looked_after && now >= run->until_ns) {
+        } else if (looked_before && !looked_after && now >= run_until(run)) {
             seen = seen && look(run, &run->after, reason_r);
             looked_after = true;
         }
         progress_show(progress, run, now < run->from_ns ? "warming up" : "measuring");
         wait_for_news(run, watch,
                       !looked_before  ? run->from_ns
-                      : !looked_after ? run->until_ns
+                      : !looked_after ? run_until(run)
                                       : RUN_NO_LIMIT);
     }
     if (!looked_before)
         run->before = run->at_rest;
+    if (!looked_after && run->options->pid)
+        server_settle((pid_t)run->options->pid, SETTLE_NS);
     if (!looked_after)
         seen = seen && look(run, &run->after, reason_r);
     return seen;
@@ -344,13 +372,14 @@ static void sum_up(struct run *run)
         run->counts.errors += driver->counts.errors;
         run->counts.missed += driver->counts.missed;
         latency_sum_up(&run->latency, driver->latency);
+        latency_sum_up(&run->quiet, driver->quiet);
         if (driver->heard_ns > heard_ns)
             heard_ns = driver->heard_ns;
     }
-    run->elapsed_ns =
-        (run->share > 0 || run->until_ns == RUN_NO_LIMIT || run->was_interrupted ? heard_ns
-                                                                                 : run->until_ns) -
-        run->from_ns;
+    if (run->plan.counts_requests)
+        run->counts.operations = run->counts.requests;
+    bool by_time = run->plan.end == ENDS_BY_TIME && run->share == 0 && !run->was_interrupted;
+    run->elapsed_ns = (by_time ? run_until(run) : heard_ns) - run->from_ns;
     if (run->elapsed_ns < 0)
         run->elapsed_ns = 0;
 }
@@ -370,15 +399,17 @@ bool run_execute(struct run *run, char *reason_r)
     unsigned started = 0;
     watch_start(&watch);
     progress_start(&progress, run->options->quiet);
+    int64_t start_ns = clock_mono_ns();
     bool good = look(run, &run->at_rest, reason_r) && start_threads(run, &started, reason_r);
     if (good && !await_connected(run, &watch, &progress)) {
         good = false;
         reason_r[0] = '\0';
     }
+    run->connecting_ns = clock_mono_ns() - start_ns;
     if (good)
         good = measure(run, &watch, &progress, reason_r);
     else
-        stop(run);
+        run_end(run, 0);
     for (unsigned i = 0; i < started; i++)
         pthread_join(run->drivers[i].thread, NULL);
     progress_end(&progress);

@@ -2,8 +2,8 @@
  * run.h - one run of a workload: the threads, the times, and what came out.
  *
  * Threads meet at one point: each says that its links are connected, and waits until the main
- * thread has set from_ns and until_ns; from then on these do not change. The main thread looks at
- * the server at both times, and at signals, which end the run before its time.
+ * thread has set the times. What is begun from from_ns until until_ns counts; the main thread looks
+ * at the server at both times, and at signals, which end the run before its time.
  */
 #ifndef COUNTERBENCH_RUN_H
 #define COUNTERBENCH_RUN_H
@@ -34,18 +34,18 @@ struct run {
     unsigned ready, ended; /* threads */
     bool has_begun;
 
-    /* Set before has_begun. What was begun before from_ns does not count, nor is anything begun
-       from until_ns on. */
-    int64_t begin_ns, from_ns, until_ns;
+    /* Set before has_begun, RUN_NO_LIMIT until then; threads read them without the lock. */
+    int64_t begin_ns, quiet_ns, from_ns;
     uint64_t share; /* operations that each thread begins; 0: as many as there is time for */
 
-    atomic_bool is_stopped; /* nothing more is to begin */
+    _Atomic int64_t until_ns; /* nothing begins from then on; any thread may bring it forward */
+    void *shared;             /* plan.shared_size bytes for the workload, at first 0 */
 
     /* What came out. */
     struct server_state at_rest, before, after;
-    int64_t elapsed_ns;
+    int64_t elapsed_ns, connecting_ns;
     struct counts counts;
-    struct latency latency;
+    struct latency latency, quiet;
     bool was_interrupted;
 };
 
@@ -69,5 +69,17 @@ bool run_meet(struct run *run) MUST_USE;
 
 /* The thread has ended. */
 void run_leave(struct run *run);
+
+/* When nothing more is to begin; RUN_NO_LIMIT: that is not known yet. */
+static inline int64_t run_until(const struct run *run)
+{
+    return atomic_load_explicit(&run->until_ns, memory_order_relaxed);
+}
+
+/* Ends the run at a time, unless it ends before. */
+void run_end(struct run *run, int64_t until_ns);
+
+/* Has the `woken` of all roles called, in their threads. */
+void run_wake(struct run *run);
 
 #endif

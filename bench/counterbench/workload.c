@@ -3,6 +3,9 @@
 
 static const struct workload *const workloads[] = {
     &workload_pairs,
+    &workload_churn,
+    &workload_hot,
+    &workload_idle,
 };
 
 const struct workload *workload_at(size_t index)

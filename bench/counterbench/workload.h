@@ -29,16 +29,32 @@ struct run;
 #define WORKLOAD_TIMED                                                                             \
     (BENCH_BIT(BENCH_SECONDS) | BENCH_BIT(BENCH_REQUESTS) | BENCH_BIT(BENCH_WARMUP))
 
-/* What a connection does. The link is the connection (link.h). */
+/*
+ * What a connection does. The link is the connection (link.h). Either the driver has it operate,
+ * again and again, or it goes on by itself from `begin`.
+ */
 struct role {
     bool times_requests; /* latency is each request's; else what the role records */
     /* Begins an operation that was meant to begin at `start_ns`. NULL: it has none. */
     void (*operate)(struct link *link, int64_t start_ns);
+    /* The links of all threads are connected, nothing is counted yet; true: `heard` will call
+       driver_prepared, and the run waits for that. NULL: nothing is to be done. */
+    bool (*prepare)(struct link *link);
+    /* The run begins. NULL: nothing is to be done. */
+    void (*begin)(struct link *link);
+    /* What driver_alarm was asked for. */
+    void (*alarm)(struct link *link);
+    /* Another thread has called run_wake. NULL: that is not for this role. */
+    void (*woken)(struct link *link);
     /* An answer has come. `flight` is its request, no longer in flight. */
     void (*heard)(struct link *link, const struct flight *flight, enum heard heard);
-    /* The connection was lost; its operations are over. NULL: nothing is to be done. */
+    /* The connection was lost, which was counted as an error. NULL: it is not opened again; one
+       that goes on by itself then ends the run. */
     void (*lost)(struct link *link);
 };
+
+/* What ends a run. */
+enum plan_end { ENDS_BY_TIME, ENDS_BY_ROLE /* run_end */, ENDS_AT_ONCE };
 
 /* How a run is made up. */
 struct plan {
@@ -46,8 +62,11 @@ struct plan {
     uint32_t flights;  /* requests in flight on each, at most */
     uint32_t slots;    /* operations under way on each, at most */
     unsigned requests; /* of an operation */
-    bool is_timed;     /* it ends by itself when not */
-    bool leaves_open;  /* operations under way at the end are not waited for */
+    enum plan_end end;
+    bool counts_requests; /* each is an operation */
+    bool has_quiet;       /* as long as it measures, it measures before, too: run->quiet */
+    uint64_t things;      /* what the server has in memory at the end and had not before */
+    size_t shared_size;   /* of run->shared */
     struct terms terms[ASK_COUNT];
 };
 
@@ -60,7 +79,8 @@ struct workload {
     uint64_t options; /* BENCH_BIT of those it takes beside WORKLOAD_OPTIONS_OF_ALL */
     /* Why options do not fit together; NULL: they do. NULL: any do. */
     const char *(*refuses)(const struct bench_options *options);
-    /* Plans a run; what *plan_r has before is that of a timed one of `connections` links. */
+    /* Plans a run; what *plan_r has before is that of a timed one of
+       --connections links, one request in flight on each. NULL: that is it. */
     void (*plan)(const struct bench_options *options, struct plan *plan_r);
     /* What link `number` (of all threads) does. */
     const struct role *(*role)(const struct run *run, uint32_t number);
@@ -72,6 +92,6 @@ struct workload {
 const struct workload *workload_at(size_t index);
 const struct workload *workload_named(const char *name);
 
-extern const struct workload workload_pairs;
+extern const struct workload workload_pairs, workload_churn, workload_hot, workload_idle;
 
 #endif

@@ -1,0 +1,74 @@
+/*
+ * workload_hot.c - hot: all queue on one name with one unit. Whoever gets it gives it back at once
+ * and queues again, so what is measured is how fast a server hands over.
+ *
+ * Latency is from a release to when the next one hears that it has the unit; with more units than
+ * one (--limit), from the last release.
+ */
+#include "base/clock.h"
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/run.h"
+
+/* Longer than any run. */
+#define TIMEOUT_NS (86400 * NS_PER_S)
+
+/* When the unit of each name was given back last. */
+static _Atomic int64_t *released(const struct link *link)
+{
+    _Atomic int64_t *times = link->driver->run->shared;
+    return &times[link->name];
+}
+
+static void operate(struct link *link, int64_t start_ns)
+{
+    link->name = link->number % link->driver->run->options->names;
+    link_ask(link, ASK_WAIT, link->name, start_ns);
+}
+
+static void heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    struct driver *driver = link->driver;
+    if (flight->ask == ASK_RELEASE || heard != HEARD_YES) {
+        driver_done(link, heard == HEARD_YES);
+        return;
+    }
+    driver_time(driver, atomic_load_explicit(released(link), memory_order_relaxed));
+    atomic_store_explicit(released(link), driver->now_ns, memory_order_relaxed);
+    link_ask(link, ASK_RELEASE, link->name, driver->now_ns);
+}
+
+static const struct role role = {.operate = operate, .heard = heard};
+
+static const struct role *role_of(const struct run *run, uint32_t number)
+{
+    (void)run;
+    (void)number;
+    return &role;
+}
+
+static const char *refuses(const struct bench_options *options)
+{
+    return options->names > options->waiters ? "--names: more names than --waiters" : NULL;
+}
+
+static void plan(const struct bench_options *options, struct plan *plan_r)
+{
+    plan_r->links = options->waiters;
+    plan_r->shared_size = options->names * sizeof(_Atomic int64_t);
+    plan_r->terms[ASK_WAIT].timeout_ns = TIMEOUT_NS;
+}
+
+const struct workload workload_hot = {
+    .name = "hot",
+    .help = "all queue on one name: hand-overs",
+    .protocol = &protocol_text,
+    .names = 1,
+    .waiters = 100,
+    .limit = 1,
+    .asks = ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_RELEASE),
+    .options =
+        WORKLOAD_TIMED | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_WAITERS) | BENCH_BIT(BENCH_LIMIT),
+    .refuses = refuses,
+    .plan = plan,
+    .role = role_of,
+};

@@ -1,0 +1,40 @@
+/*
+ * workload_idle.c - idle: connections that have been served once and then do nothing, to see what
+ * memory each takes.
+ */
+#include "base/clock.h"
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/run.h"
+
+static const struct role role;
+
+static const struct role *role_of(const struct run *run, uint32_t number)
+{
+    (void)run;
+    (void)number;
+    return &role;
+}
+
+static void plan(const struct bench_options *options, struct plan *plan_r)
+{
+    plan_r->slots = 0;
+    plan_r->end = ENDS_AT_ONCE;
+    plan_r->things = options->connections;
+}
+
+static void describe(const struct run *run, json_t *to)
+{
+    json_object_set_new(to, "operations", json_integer(run->plan.links));
+    json_object_set_new(to, "seconds", json_real((double)run->connecting_ns / (double)NS_PER_S));
+}
+
+const struct workload workload_idle = {
+    .name = "idle",
+    .help = "connections that do nothing: bytes of each",
+    .protocol = &protocol_text,
+    .connections = 1000,
+    .options = BENCH_BIT(BENCH_CONNECTIONS),
+    .plan = plan,
+    .role = role_of,
+    .describe = describe,
+};
