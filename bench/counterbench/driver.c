@@ -241,6 +241,8 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
         driver_complain(driver, "%s answers: %s", link->target->text, said);
     if (link->role->times_requests)
         driver_time(driver, flight->start_ns);
+    if (flight->ask == ASK_WAITING)
+        driver->number_heard = strtoull(said, NULL, 10);
     link->role->heard(link, flight, heard);
 }
 
@@ -399,6 +401,7 @@ static void work(struct driver *driver)
         turn(driver);
         if (driver->busy > 0 && driver->now_ns - driver->any_heard_ns > PATIENCE_NS) {
             driver_complain(driver, "no answer for %d seconds", (int)(PATIENCE_NS / NS_PER_S));
+            run_end(driver->run, driver->now_ns);
             return;
         }
     }

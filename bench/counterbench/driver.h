@@ -58,8 +58,9 @@ struct driver {
     uint64_t asked;       /* operations begun since run->from_ns */
     struct link *alarmed; /* whose role is called at alarm_ns; NULL: none */
     int64_t alarm_ns;
-    int64_t heard_ns;     /* the last answer that counts */
-    int64_t any_heard_ns; /* the last one at all */
+    uint64_t number_heard; /* by the answer that is being heard, where it is a number */
+    int64_t heard_ns;      /* the last answer that counts */
+    int64_t any_heard_ns;  /* the last one at all */
     struct counts counts;
     struct latency *latency, *quiet; /* of what began from run->from_ns, run->quiet_ns on */
     char reason[DRIVER_REASON_SIZE]; /* the first thing that went wrong */

@@ -11,6 +11,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+/* What is received at once: more would have the other links wait. */
+#define RECEIVE_MAX ((size_t)64 << 10)
+
 /* ---- watching -------------------------------------------------------------------------------- */
 
 /* Has epoll watch it for what it waits for. */
@@ -224,8 +227,9 @@ static bool read_once(struct link *link)
         driver_lost(link, "an answer of more than %zu bytes", DRIVER_IN);
         return false;
     }
-    ssize_t got = link->tls ? secure_read(link->tls, driver->in + begun, DRIVER_IN - begun)
-                            : recv(link->fd, driver->in + begun, DRIVER_IN - begun, 0);
+    size_t room = DRIVER_IN - begun < RECEIVE_MAX ? DRIVER_IN - begun : RECEIVE_MAX;
+    ssize_t got = link->tls ? secure_read(link->tls, driver->in + begun, room)
+                            : recv(link->fd, driver->in + begun, room, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     driver->now_ns = clock_mono_ns();

@@ -3,7 +3,9 @@
 if CLIENT
 noinst_LIBRARIES += libcounterbench.a
 libcounterbench_a_SOURCES = \
+		bench/counterbench/beside.h bench/counterbench/beside.c \
 	bench/counterbench/driver.h bench/counterbench/driver.c \
+		bench/counterbench/fill.h bench/counterbench/fill.c \
 	bench/counterbench/latency.h bench/counterbench/latency.c \
 	bench/counterbench/link.h bench/counterbench/link.c \
 	bench/counterbench/names.h bench/counterbench/names.c \
@@ -25,8 +27,12 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/target.h bench/counterbench/target.c \
 	bench/counterbench/workload.h bench/counterbench/workload.c \
 	bench/counterbench/workload_churn.c \
+		bench/counterbench/workload_dump.c \
+	bench/counterbench/workload_herd.c \
 	bench/counterbench/workload_hot.c \
-	bench/counterbench/workload_idle.c \
+		bench/counterbench/workload_idle.c \
+	bench/counterbench/workload_mixed.c \
+	bench/counterbench/workload_names.c \
 	bench/counterbench/workload_pairs.c
 libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
 

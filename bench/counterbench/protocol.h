@@ -22,6 +22,8 @@ enum ask {
     ASK_WAIT,    /* a unit, and wait for it (ACQ4ME) */
     ASK_SHARE,   /* a unit, or to hear that another has done the work (ACQ4ANY) */
     ASK_GET,     /* how many units are in use */
+    ASK_DUMP,    /* all names; the answer comes in parts */
+    ASK_WAITING, /* how many wait; the answer is that number */
     ASK_HELLO,   /* whether it is there; what a connection begins with, where it has one */
     ASK_COUNT
 };
@@ -64,7 +66,7 @@ struct protocol {
     size_t (*compose)(const struct request *request, uint8_t *to, size_t room);
     /*
      * Judges the answer at the start of `data`. *used_r is its length, 0 for MORE and BROKEN. Of
-     * WRONG and BROKEN `said` (SAID_ROOM bytes) tells what came.
+     * WRONG and BROKEN `said` (SAID_ROOM bytes) tells what came, of WAITING the number.
      */
     enum heard (*hear)(enum ask ask, const uint8_t *data, size_t len, size_t *used_r, char *said);
     /* Writes the one answer that is hoped for, where there is just one; 0: there are several. */

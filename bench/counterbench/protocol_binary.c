@@ -16,6 +16,8 @@ static uint8_t opcode_of(enum ask ask)
         return CTR_RELEASE;
     case ASK_GET:
         return CTR_GET;
+    case ASK_DUMP:
+        return CTR_DUMP;
     default:
         return CTR_NOOP;
     }
@@ -63,7 +65,7 @@ static enum heard binary_hear(enum ask ask, const uint8_t *data, size_t len, siz
         return HEARD_WRONG;
     }
     if (reply.status == CTR_STATUS_SUCCESS)
-        return HEARD_YES;
+        return ask == ASK_DUMP && reply.body.len > 0 ? HEARD_PART : HEARD_YES;
     if ((ask == ASK_ACQUIRE && reply.status == CTR_STATUS_NOT_AVAILABLE) ||
         (ask == ASK_GET && reply.status == CTR_STATUS_NOT_FOUND))
         return HEARD_NO;
@@ -74,8 +76,8 @@ static enum heard binary_hear(enum ask ask, const uint8_t *data, size_t len, siz
 const struct protocol protocol_binary = {
     .name = "binary",
     .port = 11215,
-    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_GET),
-    .help = "the counter protocol: Acquire and Release",
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_GET) | ASK_BIT(ASK_DUMP),
+    .help = "the counter protocol of counterd and yrmcds",
     .compose = binary_compose,
     .hear = binary_hear,
     .hope = binary_hope,

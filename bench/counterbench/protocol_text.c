@@ -9,16 +9,18 @@
 /* No answer of ours is longer. */
 #define LINE_MAX_BYTES 8192
 
+static const struct bytes waiting_stat = {.data = (const uint8_t *)"waiting_workers", .len = 15};
+
 size_t text_compose(const struct request *request, uint8_t *to, size_t room)
 {
     static const enum pc_verb verbs[ASK_COUNT] = {
-        [ASK_ACQUIRE] = PC_ACQ4ME,
-        [ASK_RELEASE] = PC_RELEASE,
-        [ASK_WAIT] = PC_ACQ4ME,
-        [ASK_SHARE] = PC_ACQ4ANY,
+        [ASK_ACQUIRE] = PC_ACQ4ME, [ASK_RELEASE] = PC_RELEASE, [ASK_WAIT] = PC_ACQ4ME,
+        [ASK_SHARE] = PC_ACQ4ANY,  [ASK_WAITING] = PC_STATS,
     };
     struct pc_request line = {.verb = verbs[request->ask], .key = request->name};
-    if (line.verb != PC_RELEASE) {
+    if (request->ask == ASK_WAITING)
+        line.subject = waiting_stat;
+    else if (request->ask != ASK_RELEASE) {
         line.workers = request->terms.limit;
         line.maxqueue = request->terms.queue;
         line.timeout_ns = request->terms.timeout_ns;
@@ -29,13 +31,24 @@ size_t text_compose(const struct request *request, uint8_t *to, size_t room)
 static size_t text_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
 {
     (void)units;
-    if (ask == ASK_SHARE)
-        return 0; /* both LOCKED and DONE will do */
+    if (ask == ASK_SHARE || ask == ASK_WAITING)
+        return 0; /* there are several that will do */
     struct bytes line = pc_reply_line(ask == ASK_RELEASE ? PC_REPLY_RELEASED : PC_REPLY_LOCKED);
     if (line.len > room)
         return 0;
     memcpy(to, line.data, line.len);
     return line.len;
+}
+
+/* Has `said` be the number of a line of STATS. */
+static bool hear_number(struct bytes line, char *said)
+{
+    const uint8_t *colon = memchr(line.data, ':', line.len);
+    if (!colon)
+        return false;
+    size_t label = (size_t)(colon - line.data) + 1;
+    protocol_say(said, line.data + label, line.len - label);
+    return true;
 }
 
 static enum heard text_hear(enum ask ask, const uint8_t *data, size_t len, size_t *used_r,
@@ -50,6 +63,8 @@ static enum heard text_hear(enum ask ask, const uint8_t *data, size_t len, size_
         protocol_say(said, data, len);
         return HEARD_BROKEN;
     }
+    if (ask == ASK_WAITING && hear_number(line, said))
+        return HEARD_YES;
     if (ask == ASK_RELEASE ? reply == PC_REPLY_RELEASED : reply == PC_REPLY_LOCKED)
         return HEARD_YES;
     if (ask == ASK_SHARE && reply == PC_REPLY_DONE)
@@ -63,7 +78,8 @@ static enum heard text_hear(enum ask ask, const uint8_t *data, size_t len, size_
 const struct protocol protocol_text = {
     .name = "text",
     .port = 7531,
-    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE),
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE) |
+            ASK_BIT(ASK_WAITING),
     .help = "PoolCounter: ACQ4ME and RELEASE",
     .compose = text_compose,
     .hear = text_hear,

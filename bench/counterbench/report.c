@@ -32,6 +32,11 @@ static void set_count(json_t *object, const char *name, uint64_t count)
     set(object, name, json_integer((json_int_t)count));
 }
 
+void report_set_us(json_t *object, const char *name, double ns)
+{
+    set(object, name, in_us(ns));
+}
+
 json_t *report_latency(const struct latency *latency)
 {
     json_t *object = json_object();
@@ -105,6 +110,8 @@ json_t *report_make(const struct run *run)
         set(object, "latency_us", report_latency(&run->latency));
         set(object, "histogram", histogram(&run->latency));
     }
+    if (run->quiet.count > 0)
+        set(object, "before_us", report_latency(&run->quiet));
     if (options->pid)
         set(object, "server", server(run));
     if (run->workload->describe)

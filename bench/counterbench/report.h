@@ -14,6 +14,9 @@ json_t *report_make(const struct run *run) MUST_USE;
 /* The latencies of a histogram as an object: mean, percentiles, worst, in microseconds. */
 json_t *report_latency(const struct latency *latency) MUST_USE;
 
+/* Sets a member to a time in microseconds. */
+void report_set_us(json_t *object, const char *name, double ns);
+
 /* What people want to know of it, as a few lines. */
 void report_print(const struct run *run, const json_t *report, FILE *to);
 

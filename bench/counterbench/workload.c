@@ -2,10 +2,8 @@
 #include "bench/counterbench/workload.h"
 
 static const struct workload *const workloads[] = {
-    &workload_pairs,
-    &workload_churn,
-    &workload_hot,
-    &workload_idle,
+    &workload_pairs, &workload_churn, &workload_hot,  &workload_herd,
+    &workload_mixed, &workload_dump,  &workload_idle, &workload_names,
 };
 
 const struct workload *workload_at(size_t index)

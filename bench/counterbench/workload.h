@@ -92,6 +92,7 @@ struct workload {
 const struct workload *workload_at(size_t index);
 const struct workload *workload_named(const char *name);
 
-extern const struct workload workload_pairs, workload_churn, workload_hot, workload_idle;
+extern const struct workload workload_pairs, workload_churn, workload_hot, workload_herd,
+    workload_mixed, workload_dump, workload_idle, workload_names;
 
 #endif

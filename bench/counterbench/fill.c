@@ -1,0 +1,35 @@
+/* fill.c - a connection that acquires names (fill.h). */
+#include "bench/counterbench/fill.h"
+
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/run.h"
+
+/* link->name is the next one; beyond the last there is none. */
+static bool ask_next(struct link *link, uint32_t step)
+{
+    struct driver *driver = link->driver;
+    uint32_t names = driver->run->options->names;
+    if (link->name >= names)
+        return false;
+    link_ask(link, ASK_ACQUIRE, link->name, driver->now_ns);
+    link->name = names - link->name > step ? link->name + step : names;
+    return true;
+}
+
+bool fill_begin(struct link *link, uint32_t first, uint32_t step)
+{
+    link->name = first;
+    while (link->count < link->driver->run->options->depth && ask_next(link, step)) {
+    }
+    link->driver->busy += link->count > 0;
+    return link->count > 0;
+}
+
+bool fill_goes_on(struct link *link, uint32_t step)
+{
+    (void)ask_next(link, step);
+    if (link->count > 0)
+        return true;
+    link->driver->busy--;
+    return false;
+}

@@ -1,0 +1,256 @@
+/*
+ * workload_herd.c - herd: one connection has the unit of a name, many wait for it or for its work
+ * to be done (ACQ4ANY), and its release wakes them all. Round after round: how long until the last
+ * one knows, and what that costs the server.
+ *
+ * The release comes when the server says (STATS waiting_workers) that all are in its queue, and
+ * the round is over when all have heard. The server's CPU time is looked at when it has come to
+ * rest, before the release and after, so queueing up and asking are not part of it.
+ */
+#include "base/clock.h"
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/report.h"
+#include "bench/counterbench/run.h"
+
+#include <stdlib.h>
+
+/* Longer than any run. */
+#define TIMEOUT_NS (86400 * NS_PER_S)
+
+/* Between two questions whether all wait, and how many there may be. */
+#define POLL_NS   NS_PER_MS
+#define POLLS_MAX 30000
+
+/* How long a server may need to come to rest. */
+#define SETTLE_NS NS_PER_S
+
+#define ROUNDS_MAX 4096
+
+/* The link that takes the unit and gives it back; all others wait. */
+#define LEADER 0
+
+struct round {
+    int64_t to_last_ns, cpu_ns;
+};
+
+/* The leader's alone, but for what is atomic. */
+struct herd {
+    _Atomic uint32_t round;     /* the one to wait in; 0: none yet */
+    _Atomic int64_t release_ns; /* when the unit was given back */
+    _Atomic uint32_t woken;     /* waiters that have heard */
+    _Atomic int64_t last_ns;    /* when the last of them did */
+    bool is_filling;            /* waiters were called */
+    bool is_released;           /* and the server has said so */
+    uint64_t others;            /* that wait at the server and are not ours */
+    unsigned polls;
+    int64_t cpu_ns; /* of the server before the release */
+    size_t count;   /* of rounds */
+    struct round rounds[ROUNDS_MAX];
+};
+
+static struct herd *herd_of(const struct link *link)
+{
+    return link->driver->run->shared;
+}
+
+static int64_t settled_cpu_ns(const struct run *run)
+{
+    return run->options->pid ? server_settle((pid_t)run->options->pid, SETTLE_NS) : 0;
+}
+
+static void give_up(struct link *link, const char *why)
+{
+    driver_complain(link->driver, "%s", why);
+    run_end(link->driver->run, link->driver->now_ns);
+}
+
+/* ---- waiters --------------------------------------------------------------------------------- */
+
+/* link->name is the round in which it waited last. */
+static void waiter_woken(struct link *link)
+{
+    uint32_t round = atomic_load(&herd_of(link)->round);
+    if (link->name == round || link->state != LINK_UP)
+        return;
+    link->name = round;
+    link->driver->busy++;
+    link_ask(link, ASK_SHARE, 0, link->driver->now_ns);
+}
+
+static void waiter_heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    struct driver *driver = link->driver;
+    struct run *run = driver->run;
+    struct herd *herd = herd_of(link);
+    int64_t release_ns = atomic_load(&herd->release_ns), last_ns = atomic_load(&herd->last_ns);
+    (void)flight;
+    driver->busy--;
+    if (heard != HEARD_DONE)
+        give_up(link, "a waiter was not told that the work is done");
+    driver_time(driver, release_ns);
+    if (release_ns >= run->from_ns)
+        driver_count(driver);
+    while (last_ns < driver->now_ns &&
+           !atomic_compare_exchange_weak(&herd->last_ns, &last_ns, driver->now_ns)) {
+    }
+    if (atomic_fetch_add(&herd->woken, 1) + 1 == run->options->waiters)
+        run_wake(run); /* the leader */
+}
+
+static const struct role waiter = {.woken = waiter_woken, .heard = waiter_heard};
+
+/* ---- the leader ------------------------------------------------------------------------------ */
+
+static void begin_round(struct link *link)
+{
+    struct herd *herd = herd_of(link);
+    herd->is_filling = herd->is_released = false;
+    herd->polls = 0;
+    atomic_store(&herd->woken, 0);
+    link->driver->busy++;
+    link_ask(link, ASK_WAIT, 0, link->driver->now_ns);
+}
+
+static void poll_waiting(struct link *link)
+{
+    link_ask(link, ASK_WAITING, 0, link->driver->now_ns);
+}
+
+static void release(struct link *link)
+{
+    struct driver *driver = link->driver;
+    struct herd *herd = herd_of(link);
+    herd->cpu_ns = settled_cpu_ns(driver->run);
+    driver->now_ns = clock_mono_ns();
+    atomic_store(&herd->release_ns, driver->now_ns);
+    link_ask(link, ASK_RELEASE, 0, driver->now_ns);
+}
+
+/* So many wait at the server: at first those of others, then ours, too. */
+static void hear_waiting(struct link *link, uint64_t waiting)
+{
+    struct driver *driver = link->driver;
+    struct run *run = driver->run;
+    struct herd *herd = herd_of(link);
+    if (!herd->is_filling) {
+        herd->is_filling = true;
+        herd->others = waiting;
+        atomic_fetch_add(&herd->round, 1);
+        run_wake(run);
+    } else if (waiting >= herd->others + run->options->waiters || driver_is_over(driver)) {
+        release(link);
+        return;
+    } else if (++herd->polls == POLLS_MAX) {
+        give_up(link, "the server does not say that all wait");
+    }
+    driver_alarm(link, driver->now_ns + POLL_NS);
+}
+
+static void end_round_when_over(struct link *link)
+{
+    struct driver *driver = link->driver;
+    struct run *run = driver->run;
+    const struct bench_options *options = run->options;
+    struct herd *herd = herd_of(link);
+    bool all_heard = atomic_load(&herd->woken) == options->waiters;
+    if (!herd->is_released || (!all_heard && !driver_is_over(driver)))
+        return;
+    herd->is_released = false;
+    driver->busy--;
+    int64_t release_ns = atomic_load(&herd->release_ns);
+    if (all_heard && release_ns >= run->from_ns && herd->count < ROUNDS_MAX)
+        herd->rounds[herd->count++] =
+            (struct round){.to_last_ns = atomic_load(&herd->last_ns) - release_ns,
+                           .cpu_ns = settled_cpu_ns(run) - herd->cpu_ns};
+    driver->now_ns = clock_mono_ns();
+    bool is_enough =
+        herd->count == ROUNDS_MAX ||
+        (options->requests > 0 && (uint64_t)herd->count * options->waiters >= options->requests);
+    if (herd->count > 0 && (is_enough || driver->now_ns >= run->from_ns + options->seconds_ns))
+        run_end(run, driver->now_ns);
+    if (!driver_is_over(driver))
+        begin_round(link);
+}
+
+static void leader_heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    if (heard != HEARD_YES) {
+        give_up(link, "the first connection can't get the unit, or not give it back");
+        link->driver->busy--;
+    } else if (flight->ask == ASK_WAIT) {
+        poll_waiting(link);
+    } else if (flight->ask == ASK_WAITING) {
+        hear_waiting(link, link->driver->number_heard);
+    } else {
+        herd_of(link)->is_released = true;
+        end_round_when_over(link);
+    }
+}
+
+static const struct role leader = {.begin = begin_round,
+                                   .alarm = poll_waiting,
+                                   .woken = end_round_when_over,
+                                   .heard = leader_heard};
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static const struct role *role_of(const struct run *run, uint32_t number)
+{
+    (void)run;
+    return number == LEADER ? &leader : &waiter;
+}
+
+static void plan(const struct bench_options *options, struct plan *plan_r)
+{
+    plan_r->links = 1 + options->waiters;
+    plan_r->end = ENDS_BY_ROLE;
+    plan_r->shared_size = sizeof(struct herd);
+    plan_r->terms[ASK_WAIT].timeout_ns = plan_r->terms[ASK_SHARE].timeout_ns = TIMEOUT_NS;
+}
+
+static int compare_rounds(const void *a, const void *b)
+{
+    const struct round *one = a, *other = b;
+    return (one->to_last_ns > other->to_last_ns) - (one->to_last_ns < other->to_last_ns);
+}
+
+static void describe(const struct run *run, json_t *to)
+{
+    struct herd *herd = run->shared;
+    double waiters = run->options->waiters, cpu_ns = 0;
+    json_t *rounds = json_array(), *server = json_object_get(to, "server");
+    for (size_t i = 0; i < herd->count; i++) {
+        json_t *round = json_object();
+        report_set_us(round, "time_to_last_us", (double)herd->rounds[i].to_last_ns);
+        if (server)
+            report_set_us(round, "cpu_us_per_operation", (double)herd->rounds[i].cpu_ns / waiters);
+        json_array_append_new(rounds, round);
+        cpu_ns += (double)herd->rounds[i].cpu_ns;
+    }
+    json_object_set_new(to, "rounds", rounds);
+    json_object_del(to, "per_second"); /* most of the time is spent on getting ready */
+    if (server) {
+        json_object_del(server, "cpu_us_per_request");
+        json_object_del(server, "cpu_us_per_operation");
+    }
+    if (herd->count == 0)
+        return;
+    if (server)
+        report_set_us(server, "cpu_us_per_operation", cpu_ns / ((double)herd->count * waiters));
+    qsort(herd->rounds, herd->count, sizeof *herd->rounds, compare_rounds);
+    report_set_us(to, "time_to_last_us", (double)herd->rounds[herd->count / 2].to_last_ns);
+}
+
+const struct workload workload_herd = {
+    .name = "herd",
+    .help = "one release wakes all that wait (ACQ4ANY)",
+    .protocol = &protocol_text,
+    .waiters = 1000,
+    .limit = 1,
+    .names = 1,
+    .asks = ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE) | ASK_BIT(ASK_WAITING) | ASK_BIT(ASK_RELEASE),
+    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_WAITERS),
+    .plan = plan,
+    .role = role_of,
+    .describe = describe,
+};

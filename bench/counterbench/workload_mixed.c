@@ -1,0 +1,92 @@
+/*
+ * workload_mixed.c - mixed: what clients of all kinds do at once, on the same names. Without a
+ * protocol named, every other connection speaks text and the others binary.
+ *
+ * Each operation is drawn at random, in parts of 16: of a text connection 8 ACQ4ME that do not
+ * wait, 4 that do, and 4 ACQ4ANY, of a binary one 13 Acquire and 3 Get; of both, 2 come on a new
+ * connection. What is got is given back at once. Few names, few units and short queues have them
+ * get into each other's way: an answer that refuses is as good as one that grants.
+ */
+#include "base/clock.h"
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/run.h"
+
+/* How long those wait that do, and how many of them beside those that have a unit. */
+#define TIMEOUT_NS (NS_PER_S / 2)
+#define QUEUE      4
+
+#define PARTS 16
+
+/* What of an operation's parts falls to what. */
+enum { UP_TO_WAIT = 4, UP_TO_SHARE = 8, UP_TO_GET = 11, UP_TO_RECONNECT = 13 };
+
+/* One of `asks` that the protocol has, or else a plain acquire. */
+static enum ask choose(const struct link *link, uint32_t part)
+{
+    unsigned asks = link->language->protocol->asks;
+    enum ask wanted = part < UP_TO_WAIT    ? ASK_WAIT
+                      : part < UP_TO_SHARE ? ASK_SHARE
+                      : part < UP_TO_GET   ? ASK_GET
+                                           : ASK_ACQUIRE;
+    return asks & ASK_BIT(wanted) ? wanted : ASK_ACQUIRE;
+}
+
+static void operate(struct link *link, int64_t start_ns)
+{
+    uint32_t part = link_random(link, PARTS);
+    uint32_t name = link_random(link, link->driver->run->options->names);
+    if (link->state == LINK_CLOSED || (part >= UP_TO_GET && part < UP_TO_RECONNECT)) {
+        link_close(link);
+        if (!link_open(link))
+            return;
+    }
+    link_ask(link, choose(link, part), name, start_ns);
+}
+
+static void heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    bool has_unit = heard == HEARD_YES && flight->ask != ASK_RELEASE && flight->ask != ASK_GET;
+    if (has_unit)
+        link_ask(link, ASK_RELEASE, flight->name, link->driver->now_ns);
+    else
+        driver_done(link, heard != HEARD_WRONG);
+}
+
+/* The next operation is on another connection. */
+static void lost(struct link *link)
+{
+    if (link->operations > 0)
+        driver_done(link, false);
+}
+
+static const struct role role = {
+    .times_requests = true, .operate = operate, .heard = heard, .lost = lost};
+
+static const struct role *role_of(const struct run *run, uint32_t number)
+{
+    (void)run;
+    (void)number;
+    return &role;
+}
+
+static void plan(const struct bench_options *options, struct plan *plan_r)
+{
+    struct terms terms = {.units = 1,
+                          .limit = options->limit,
+                          .queue = options->limit + QUEUE,
+                          .timeout_ns = TIMEOUT_NS};
+    plan_r->terms[ASK_WAIT] = plan_r->terms[ASK_SHARE] = terms;
+}
+
+const struct workload workload_mixed = {
+    .name = "mixed",
+    .help = "requests of all kinds, of both protocols",
+    .connections = 50,
+    .names = 100,
+    .limit = 2,
+    .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
+    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_RATE) |
+               BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_LIMIT),
+    .plan = plan,
+    .role = role_of,
+};
