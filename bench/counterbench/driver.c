@@ -310,6 +310,12 @@ static void turn(struct driver *driver)
 {
     struct epoll_event events[EVENTS];
     struct timespec pause = pause_of(driver);
+    if (driver->run->plan.is_awake) {
+        const struct timespec nap = {.tv_nsec = driver->run->plan.nap_ns};
+        if (nap.tv_nsec > 0)
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        pause = (struct timespec){0};
+    }
     int count = epoll_pwait2(driver->epoll, events, EVENTS, &pause, NULL);
     driver->now_ns = clock_mono_ns();
     for (int i = 0; i < count; i++) {

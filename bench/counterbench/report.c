@@ -119,27 +119,53 @@ json_t *report_make(const struct run *run)
     return object;
 }
 
+/* A member, which may be within another; NULL: there is none. */
+static const json_t *find(const json_t *report, const char *within, const char *name)
+{
+    return json_object_get(within ? json_object_get(report, within) : report, name);
+}
+
+/* Prints a number with what stands around it, where the report has it. */
+static void print(FILE *to, const json_t *number, const char *before, int digits, const char *after)
+{
+    if (number)
+        fprintf(to, "%s%.*f%s", before, digits, json_number_value(number), after);
+}
+
+static void print_latency(const json_t *latency, const char *title, FILE *to)
+{
+    if (!latency)
+        return;
+    fputs(title, to);
+    print(to, find(latency, NULL, "mean"), " mean ", 1, "");
+    for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++) {
+        fprintf(to, ", %g %%", quantiles[i].share * 100);
+        print(to, find(latency, NULL, quantiles[i].name), " ", 1, "");
+    }
+    print(to, find(latency, NULL, "max"), ", worst ", 1, " us\n");
+}
+
 void report_print(const struct run *run, const json_t *report, FILE *to)
 {
-    fprintf(to,
-            "%s, %s: %" PRIu64 " operations (%" PRIu64 " requests, %" PRIu64 " refused, %" PRIu64
-            " errors) in %.2f s: %.0f a second\n",
-            run->workload->name, json_string_value(json_object_get(report, "protocol")),
-            run->counts.operations, run->counts.requests, run->counts.refused, run->counts.errors,
-            json_real_value(json_object_get(report, "seconds")),
-            json_real_value(json_object_get(report, "per_second")));
-    const json_t *latency = json_object_get(report, "latency_us");
-    if (latency) {
-        fprintf(to, "latency in us: mean %.1f", json_real_value(json_object_get(latency, "mean")));
-        for (size_t i = 0; i < ARRAY_SIZE(quantiles); i++)
-            fprintf(to, ", %g %% %.1f", quantiles[i].share * 100,
-                    json_real_value(json_object_get(latency, quantiles[i].name)));
-        fprintf(to, ", worst %.1f\n", json_real_value(json_object_get(latency, "max")));
-    }
-    const json_t *of_server = json_object_get(report, "server");
-    if (of_server)
-        fprintf(to, "server: %.3f us of CPU each operation, %.3f us each request, %.1f MiB\n",
-                json_real_value(json_object_get(of_server, "cpu_us_per_operation")),
-                json_real_value(json_object_get(of_server, "cpu_us_per_request")),
-                (double)run->after.rss / 1048576);
+    fprintf(to, "%s, %s", run->workload->name, json_string_value(find(report, NULL, "protocol")));
+    print(to, find(report, NULL, "operations"), ": ", 0, " operations");
+    print(to, find(report, NULL, "seconds"), " in ", 3, " s");
+    print(to, find(report, NULL, "per_second"), ", ", 0, " a second");
+    print(to, find(report, NULL, "requests"), "\nanswers: ", 0, "");
+    print(to, find(report, NULL, "refused"), ", refusals among them: ", 0, "");
+    print(to, find(report, NULL, "errors"), ", errors: ", 0, "\n");
+    print(to, find(report, NULL, "missed"), "begun too late to be answered: ", 0, " operations\n");
+    print_latency(find(report, NULL, "latency_us"), "latency:", to);
+    print_latency(find(report, NULL, "before_us"), "before: ", to);
+    print(to, find(report, NULL, "time_to_last_us"), "until the last has heard: ", 1, " us\n");
+    print(to, find(report, "dump", "seconds"), "a dump: ", 3, " s");
+    print(to, find(report, "dump", "names"), ", ", 0, " names\n");
+    if (!find(report, NULL, "server"))
+        return;
+    print(to, find(report, "server", "cpu_us"), "server: ", 0, " us of CPU");
+    print(to, find(report, "server", "cpu_us_per_operation"), ", ", 3, " us for an operation");
+    print(to, find(report, "server", "cpu_us_per_request"), ", ", 3, " us for an answer");
+    print(to, find(report, "server", "rss_after"), "; ", 0, " bytes resident");
+    print(to, find(report, "server", "bytes_each"), ", ", 1, " for each that was made");
+    fputc('\n', to);
 }

@@ -65,8 +65,10 @@ struct plan {
     enum plan_end end;
     bool counts_requests; /* each is an operation */
     bool has_quiet;       /* as long as it measures, it measures before, too: run->quiet */
-    uint64_t things;      /* what the server has in memory at the end and had not before */
-    size_t shared_size;   /* of run->shared */
+    bool is_awake;        /* threads do not sleep until something comes, but look every nap_ns */
+    long nap_ns;
+    uint64_t things;    /* what the server has in memory at the end and had not before */
+    size_t shared_size; /* of run->shared */
     struct terms terms[ASK_COUNT];
 };
 

@@ -5,7 +5,8 @@
  *
  * The release comes when the server says (STATS waiting_workers) that all are in its queue, and
  * the round is over when all have heard. The server's CPU time is looked at when it has come to
- * rest, before the release and after, so queueing up and asking are not part of it.
+ * rest, before the release and after, so queueing up and asking are not part of it. Our threads
+ * look at short intervals: else the server would have to wake them for each of its answers.
  */
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
@@ -20,6 +21,9 @@
 /* Between two questions whether all wait, and how many there may be. */
 #define POLL_NS   NS_PER_MS
 #define POLLS_MAX 30000
+
+/* Between two looks at what has come. */
+#define NAP_NS 20000L
 
 /* How long a server may need to come to rest. */
 #define SETTLE_NS NS_PER_S
@@ -203,6 +207,8 @@ static const struct role *role_of(const struct run *run, uint32_t number)
 static void plan(const struct bench_options *options, struct plan *plan_r)
 {
     plan_r->links = 1 + options->waiters;
+    plan_r->is_awake = true;
+    plan_r->nap_ns = NAP_NS;
     plan_r->end = ENDS_BY_ROLE;
     plan_r->shared_size = sizeof(struct herd);
     plan_r->terms[ASK_WAIT].timeout_ns = plan_r->terms[ASK_SHARE].timeout_ns = TIMEOUT_NS;
