@@ -1,6 +1,6 @@
 /*
  * shard.h - the inside of the table, shared by table.c (what is asked of one name) and sweep.c
- * (what walks over all names). Nobody else includes it.
+ * (what walks over all names). Nobody else includes it, but for the benchmark.
  *
  * Locking: a shard's lock covers its indexes, its slab, its counters, the queues, waiters' states
  * and places, and of a holding all but `next` and `prev`. These two make the holder's list and

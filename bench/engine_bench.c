@@ -1,0 +1,479 @@
+/*
+ * engine_bench.c - what the table costs, without sockets: nanoseconds per acquire and release, the
+ * worst single one while the table grows, bytes resident per name.
+ *
+ * A pair is an acquire and a release of one name, drawn at random. As over the wire the requests
+ * come in batches: of one, or of 32 (16 pairs: acquire, release, acquire, ...), of which all are
+ * known before the first is carried out. Names are written before the time is taken, as a socket
+ * would have brought them. A name is either kept (it exists at 0 before and after, as the binary
+ * protocol has it), or fresh (made by the acquire and gone with the release, as the text protocol
+ * has it) among as many others that exist.
+ *
+ * Nanoseconds are those that pass, divided by the pairs of all threads: what two threads do at once
+ * counts double.
+ */
+#include "base/hash.h"
+#include "engine/shard.h" /* to tell what lies where */
+#include "engine/table.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MIB ((size_t)1 << 20)
+
+enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_MAX = 32, BLOCK = 1024 };
+
+static struct {
+    bool json;
+    int64_t run_ns; /* how long one figure is measured */
+    uint64_t names_max;
+    uint64_t pairs; /* instead of for a time: so many */
+    /* Only these: */
+    uint64_t names;
+    unsigned threads, depth;
+    const char *kind;
+} options;
+
+static struct table *t;
+
+static struct moment moment_now(void)
+{
+    return (struct moment){.mono_ns = clock_mono_ns(), .unix_s = 1000000};
+}
+
+static void fail(const char *what)
+{
+    perror(what);
+    exit(EXIT_FAILURE);
+}
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Sixteen bits as four letters, one to a byte. */
+static uint32_t letters(uint64_t bits)
+{
+    uint32_t x = (uint32_t)bits & 0xffff;
+    x = (x | x << 8) & 0x00ff00ff;
+    x = (x | x << 4) & 0x0f0f0f0f;
+    return x + 0x61616161;
+}
+
+/* Name number `number`: 24 letters, of which the first 8 are the same in all. */
+static void write_name(uint64_t number, unsigned char *to)
+{
+    uint64_t bits = mix(number); /* one to one */
+    memcpy(to, "enwiki:a", 8);
+    for (int i = 0; i < 4; i++)
+        memcpy(to + 8 + 4 * i, &(uint32_t){letters(bits >> 16 * i)}, 4);
+}
+
+/* ---- threads ----------------------------------------------------------------------------- */
+
+enum kind { KEPT, FRESH, HOT, KINDS };
+
+static const char *const kind_words[KINDS] = {"kept", "fresh", "hot"};
+
+/* What is measured. */
+struct run {
+    unsigned threads, depth;
+    uint64_t names;
+    enum kind kind;
+};
+
+struct runner {
+    const struct run *run;
+    unsigned number;
+    struct holder holder;
+    pthread_t thread;
+    uint64_t random;
+    uint64_t pairs;
+    int64_t busy_ns; /* within the table */
+    unsigned char names[BLOCK][NAME_LEN];
+} __attribute__((aligned(64)));
+
+static struct runner runners[THREADS_MAX];
+static pthread_barrier_t start_line;
+static _Atomic bool over;
+
+static void pin(unsigned cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    /* Where there are fewer, the figures say so themselves. */
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* The names of the next block of pairs. */
+static void draw_names(struct runner *r)
+{
+    const struct run *run = r->run;
+    for (unsigned i = 0; i < BLOCK; i++) {
+        r->random += UINT64_C(0x9e3779b97f4a7c15);
+        uint64_t number = (uint64_t)((mix(r->random) >> 32) * run->names >> 32);
+        number = run->kind == HOT ? 0 : number / run->threads * run->threads + r->number;
+        write_name(run->kind == FRESH ? number + ((uint64_t)1 << 40) : number, r->names[i]);
+    }
+}
+
+static void acquire(struct runner *r, unsigned i, struct moment now)
+{
+    struct acquire a = {
+        .name = {r->names[i], NAME_LEN}, .units = 1, .limit = 1000, .keep = r->run->kind != FRESH};
+    CHECK(table_acquire(t, &r->holder, &a, now, NULL, NULL) == TABLE_OK);
+}
+
+static struct histogram holds[THREADS_MAX] __attribute__((aligned(64)));
+
+static void release(struct runner *r, unsigned i, struct moment now)
+{
+    struct table_name name = {r->names[i], NAME_LEN};
+    verdicts out;
+    mail_list_init(&out);
+    CHECK(table_release(t, &r->holder, name, 1, now, &holds[r->number], &out) == TABLE_OK);
+    CHECK(!out.first);
+}
+
+/* The pairs of one block, in batches. */
+static void do_block(struct runner *r)
+{
+    unsigned pairs = r->run->depth > 1 ? r->run->depth / 2 : 1;
+    for (unsigned from = 0; from < BLOCK; from += pairs) {
+        struct moment now = {.mono_ns = (int64_t)from, .unix_s = 1000000};
+        for (unsigned i = from; i < from + pairs; i++) {
+            acquire(r, i, now);
+            release(r, i, now);
+        }
+    }
+    r->pairs += BLOCK;
+}
+
+static void *run_pairs(void *arg)
+{
+    struct runner *r = arg;
+    pin(r->number);
+    /* A tenth of the time is for getting warm. */
+    for (int64_t warm_ns = options.run_ns / 10, begun = clock_mono_ns();
+         options.pairs == 0 && clock_mono_ns() - begun < warm_ns;) {
+        draw_names(r);
+        do_block(r);
+    }
+    r->pairs = 0;
+    (void)pthread_barrier_wait(&start_line);
+    int64_t begun = clock_mono_ns();
+    while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+        draw_names(r);
+        int64_t from = clock_mono_ns();
+        do_block(r);
+        int64_t to = clock_mono_ns();
+        r->busy_ns += to - from;
+        if (options.pairs ? r->pairs >= options.pairs : to - begun >= options.run_ns)
+            break;
+    }
+    atomic_store(&over, true);
+    return NULL;
+}
+
+/* Nanoseconds for a pair. */
+static double measure_pairs(const struct run *run)
+{
+    double pairs_per_ns = 0;
+    over = false;
+    if (pthread_barrier_init(&start_line, NULL, run->threads) != 0)
+        fail("pthread_barrier_init");
+    for (unsigned i = 0; i < run->threads; i++) {
+        struct runner *r = &runners[i];
+        *r = (struct runner){.run = run, .number = i, .random = i + 1};
+        holder_init(&r->holder, i + 1, i);
+        if (pthread_create(&r->thread, NULL, run_pairs, r) != 0)
+            fail("pthread_create");
+    }
+    for (unsigned i = 0; i < run->threads; i++) {
+        CHECK(pthread_join(runners[i].thread, NULL) == 0);
+        pairs_per_ns += (double)runners[i].pairs / (double)runners[i].busy_ns;
+        CHECK(runners[i].holder.holdings == 0);
+    }
+    CHECK(pthread_barrier_destroy(&start_line) == 0);
+    return 1 / pairs_per_ns;
+}
+
+/* ---- tables ------------------------------------------------------------------------------ */
+
+static void new_table(uint64_t buckets)
+{
+    t = table_new(&(struct table_config){
+        .buckets = buckets,
+        .memory_limit = 4096 * MIB,
+        .stats_interval_s = 86400,
+        .hash_key = {.k0 = 0x0706050403020100, .k1 = 0x0f0e0d0c0b0a0908},
+    });
+    if (!t)
+        fail("table_new");
+}
+
+/* Makes names from `from` to `to`. */
+static void make_names(struct holder *holder, uint64_t from, uint64_t to, bool kept)
+{
+    struct moment now = moment_now();
+    verdicts out;
+    mail_list_init(&out);
+    for (uint64_t n = from; n < to; n++) {
+        unsigned char name[NAME_LEN];
+        write_name(n, name);
+        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000, .keep = kept};
+        CHECK(table_acquire(t, holder, &a, now, NULL, NULL) == TABLE_OK);
+        if (kept)
+            CHECK(table_release(t, holder, a.name, 1, now, NULL, &out) == TABLE_OK);
+    }
+}
+
+static void show_pair(const struct run *run, double ns)
+{
+    const char *yes = "true", *no = "false";
+    if (options.json)
+        printf("{\"what\":\"pair\",\"names\":%" PRIu64 ",\"threads\":%u,\"depth\":%u,\"hot\":%s,"
+               "\"kept\":%s,\"ns_per_operation\":%.2f}\n",
+               run->names, run->threads, run->depth, run->kind == HOT ? yes : no,
+               run->kind == FRESH ? no : yes, ns);
+    else
+        printf("%10" PRIu64 " %-5s  %u thread%s depth %2u %10.1f ns a pair\n", run->names,
+               kind_words[run->kind], run->threads, run->threads > 1 ? "s" : " ", run->depth, ns);
+    (void)fflush(stdout);
+}
+
+static bool is_wanted(const struct run *run)
+{
+    return (!options.threads || run->threads == options.threads) &&
+           (!options.depth || run->depth == options.depth) &&
+           (!options.kind || strcmp(options.kind, kind_words[run->kind]) == 0) &&
+           /* To the hot name the others do not matter. */
+           (run->kind != HOT || run->names == 1000 || options.names);
+}
+
+static void bench_pairs(void)
+{
+    struct holder maker;
+    for (uint64_t names = 1000; names <= options.names_max; names *= 10) {
+        if (options.names && names != options.names)
+            continue;
+        new_table(1000000);
+        holder_init(&maker, 100, 0);
+        make_names(&maker, 0, names, true);
+        struct run run = {.names = names};
+        for (run.kind = KEPT; run.kind < KINDS; run.kind++) {
+            for (run.threads = 1; run.threads <= THREADS_MAX; run.threads++) {
+                for (run.depth = 1; run.depth <= BATCH_MAX; run.depth *= BATCH_MAX) {
+                    if (is_wanted(&run))
+                        show_pair(&run, measure_pairs(&run));
+                }
+            }
+        }
+        table_free(&t);
+    }
+}
+
+/* ---- growth ------------------------------------------------------------------------------ */
+
+/* How often something took so many nanoseconds, in classes of 1/16 of a power of two. */
+enum { CLASSES = 64 * 16 };
+
+static unsigned class_of(uint64_t ns)
+{
+    unsigned bits = 63 - (unsigned)__builtin_clzll(ns | 16);
+    return bits * 16 + (unsigned)(ns >> (bits - 4)) % 16;
+}
+
+static uint64_t class_end(unsigned class_no)
+{
+    unsigned bits = class_no / 16;
+    return (UINT64_C(17) + class_no % 16) << (bits - 4);
+}
+
+/* One name more, again and again; each is timed by itself. */
+static void bench_growth(void)
+{
+    enum { FROM = 100000 };
+    static uint64_t counts[CLASSES];
+    struct holder maker;
+    uint64_t to = options.names_max, worst_ns = 0, seen = 0, wanted;
+    pin(0);
+    new_table(FROM);
+    holder_init(&maker, 1, 0);
+    make_names(&maker, 0, FROM, false);
+    struct moment now = moment_now();
+    int64_t begun = clock_mono_ns(), before = begun;
+    for (uint64_t n = FROM; n < to; n++) {
+        unsigned char name[NAME_LEN];
+        write_name(n, name);
+        struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000};
+        int64_t from = clock_mono_ns();
+        CHECK(table_acquire(t, &maker, &a, now, NULL, NULL) == TABLE_OK);
+        before = clock_mono_ns();
+        uint64_t ns = (uint64_t)(before - from);
+        counts[class_of(ns)]++;
+        worst_ns = ns > worst_ns ? ns : worst_ns;
+    }
+    double mean_ns = (double)(before - begun) / (double)(to - FROM);
+    wanted = (uint64_t)((double)(to - FROM) * 0.99999);
+    unsigned class_no = 0;
+    while ((seen += counts[class_no]) < wanted)
+        class_no++;
+    uint64_t p99999_ns = class_end(class_no);
+    if (options.json)
+        printf("{\"what\":\"growth\",\"from\":%d,\"to\":%" PRIu64 ",\"mean_ns\":%.1f,"
+               "\"p99999_ns\":%" PRIu64 ",\"worst_ns\":%" PRIu64 "}\n",
+               FROM, to, mean_ns, p99999_ns, worst_ns);
+    else
+        printf("growth from %d to %" PRIu64 " names: mean %.0f ns, 99.999th percentile %.1f us, "
+               "worst %.1f us\n",
+               FROM, to, mean_ns, (double)p99999_ns / 1e3, (double)worst_ns / 1e3);
+    begun = clock_mono_ns();
+    verdicts out;
+    mail_list_init(&out);
+    table_close(t, &maker, now, NULL, &out);
+    if (!options.json)
+        printf("closing their holder: %.0f ns a name\n",
+               (double)(clock_mono_ns() - begun) / (double)to);
+    table_free(&t);
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static size_t resident(void)
+{
+    unsigned long size, pages;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f || fscanf(f, "%lu %lu", &size, &pages) != 2) // NOLINT(cert-err34-c): the kernel's
+        fail("/proc/self/statm");
+    (void)fclose(f);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What the index of names takes of the arena, without further buckets. */
+static size_t index_bytes(void)
+{
+    size_t buckets = 0;
+    for (unsigned i = 0; i < TABLE_SHARDS; i++)
+        buckets += t->shards[i].names.buckets;
+    return buckets * sizeof(struct index_bucket);
+}
+
+static void bench_memory(void)
+{
+    struct holder maker;
+    for (uint64_t names = 1000000; names <= options.names_max; names *= 10) {
+        size_t before = resident();
+        new_table(1000000);
+        holder_init(&maker, 1, 0);
+        make_names(&maker, 0, names, false);
+        struct table_stats s;
+        table_get_stats(t, moment_now(), &s);
+        double each = (double)(resident() - before) / (double)names;
+        double arena = (double)s.memory / (double)names;
+        double index = (double)index_bytes() / (double)names;
+        if (options.json)
+            printf("{\"what\":\"memory\",\"names\":%" PRIu64 ",\"resident\":%.2f,\"arena\":%.2f,"
+                   "\"index\":%.2f}\n",
+                   names, each, arena, index);
+        else
+            printf("%10" PRIu64 " names of %d bytes held by one: %.1f bytes resident each; of the "
+                   "arena %.1f, of which index %.1f\n",
+                   names, NAME_LEN, each, arena, index);
+        verdicts out;
+        mail_list_init(&out);
+        table_close(t, &maker, moment_now(), NULL, &out);
+        table_free(&t);
+    }
+}
+
+/* ---- command line ------------------------------------------------------------------------ */
+
+static void usage(FILE *to)
+{
+    (void)fputs("engine_bench [OPTION]... [pairs | growth | memory]...\n"
+                "  -q, --quick      less of everything: up to 10^6 names\n"
+                "  -j, --json       a JSON object to a line\n"
+                "  -n, --pairs N    pairs: so many in each thread, instead of for a time\n"
+                "Of pairs only those\n"
+                "  -k, --names N    among so many names, a power of ten from 1,000\n"
+                "  -t, --threads N  in so many threads, 1 or 2\n"
+                "  -d, --depth N    in batches of so many requests, 1 or 32\n"
+                "  -w, --what KIND  kept, fresh or hot\n"
+                "  -h, --help       this\n",
+                to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option longs[] = {
+        {"quick", no_argument, NULL, 'q'},
+        {"json", no_argument, NULL, 'j'},
+        {"names", required_argument, NULL, 'k'},
+        {"pairs", required_argument, NULL, 'n'},
+        {"threads", required_argument, NULL, 't'},
+        {"depth", required_argument, NULL, 'd'},
+        {"what", required_argument, NULL, 'w'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    static const struct {
+        const char *word;
+        void (*run)(void);
+    } benches[] = {{"memory", bench_memory}, {"growth", bench_growth}, {"pairs", bench_pairs}};
+    options.run_ns = 400 * NS_PER_MS;
+    options.names_max = 10000000;
+    for (int c; (c = getopt_long(argc, argv, "qjn:k:t:d:w:h", longs, NULL)) != -1;) {
+        switch (c) {
+        case 'q':
+            options.run_ns = 50 * NS_PER_MS;
+            options.names_max = 1000000;
+            break;
+        case 'j':
+            options.json = true;
+            break;
+        case 'k':
+            options.names = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            options.threads = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'd':
+            options.depth = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'w':
+            options.kind = optarg;
+            break;
+        case 'n':
+            options.pairs = strtoull(optarg, NULL, 10);
+            break;
+        case 'h':
+            usage(stdout);
+            return EXIT_SUCCESS;
+        default:
+            usage(stderr);
+            return 2;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(benches); i++) {
+        bool wanted = optind == argc;
+        for (int k = optind; k < argc; k++)
+            wanted |= strcmp(argv[k], benches[i].word) == 0;
+        if (wanted)
+            benches[i].run();
+    }
+    return EXIT_SUCCESS;
+}
