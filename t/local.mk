@@ -26,6 +26,7 @@ include t/unit/cli/local.mk
 include t/scenario/local.mk
 include t/system/local.mk
 include t/system/cli.mk
+include t/bench/local.mk
 include t/browser/local.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a

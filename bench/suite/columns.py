@@ -1,0 +1,28 @@
+"""The columns that tables have: where in a result a number is, and how it is shown."""
+
+from collections import namedtuple
+
+# path: dotted, in a result; scale: what it is multiplied by; compared: the number is that of the
+# subject divided by that of ours in the same round; spread: least and greatest are shown, too.
+Column = namedtuple("Column", "title path scale compared spread")
+
+
+def _column(title, path, scale=1.0, compared=False, spread=False):
+    return Column(title, path, scale, compared, spread)
+
+
+CPU_REQUEST = _column("CPU, µs per request", "server.cpu_us_per_request", spread=True)
+CPU_OPERATION = _column("CPU, µs each", "server.cpu_us_per_operation", spread=True)
+COMPARED_REQUEST = _column("÷ counterd's", CPU_REQUEST.path, compared=True)
+COMPARED_OPERATION = _column("÷ counterd's", CPU_OPERATION.path, compared=True)
+REQUESTS = _column("thousand requests/s", "requests_per_second", 1e-3)
+OPERATIONS = _column("thousand/s", "per_second", 1e-3)
+P50 = _column("50 %, µs", "latency_us.p50")
+P99 = _column("99 %, µs", "latency_us.p99")
+P999 = _column("99.9 %, µs", "latency_us.p999")
+WORST = _column("worst, µs", "latency_us.max", spread=True)
+BYTES = _column("resident bytes each", "server.bytes_each", spread=True)
+TO_LAST = _column("to the last, ms", "time_to_last_us", 1e-3, spread=True)
+DUMP = _column("the dump, s", "dump.seconds")
+NS = _column("ns per pair", "ns_per_operation", spread=True)
+COMPARED_NS = _column("÷ one thread's", NS.path, compared=True)

@@ -1,0 +1,180 @@
+"""What must be reached: one table of goals, each with the formula of what is measured for it.
+
+A formula gives a number for each round; the goal is judged by their median, or, where it is about
+the worst that ever happens, by the greatest.
+"""
+
+from collections import namedtuple
+
+import figures
+
+CPU_REQUEST = "server.cpu_us_per_request"
+CPU_OPERATION = "server.cpu_us_per_operation"
+BYTES = "server.bytes_each"
+P999 = "latency_us.p999"
+WORST = "latency_us.max"
+TO_LAST = "time_to_last_us"
+NS = "ns_per_operation"
+
+
+class Value:
+    """What was measured of one subject, by the path of a number in its results."""
+
+    def __init__(self, row, subject, path, choose=figures.median):
+        self.row = row
+        self.subject = subject
+        self.path = path
+        self.choose = choose
+
+    @property
+    def needs(self):
+        """Pairs of a row and a subject."""
+        return [(self.row, self.subject)]
+
+    def by_round(self, store):
+        return [figures.lookup(result, self.path) for result in store.results(self.row, self.subject)]
+
+    def figure(self, store):
+        return figures.summary(self.by_round(store), self.choose)
+
+
+class Ratio:
+    """What was measured of one subject by the same of another one of its row, within each round."""
+
+    choose = staticmethod(figures.median)
+
+    def __init__(self, row, over, under, path):
+        self.over = Value(row, over, path)
+        self.under = Value(row, under, path)
+
+    @property
+    def needs(self):
+        return self.over.needs + self.under.needs
+
+    def by_round(self, store):
+        return figures.ratios(self.over.by_round(store), self.under.by_round(store))
+
+    def figure(self, store):
+        return figures.summary(self.by_round(store))
+
+
+# at_most, at_least: one of them is None.
+Goal = namedtuple("Goal", "workload measure formula at_most at_least unit")
+
+
+def at_most(limit, workload, measure, formula, unit=""):
+    return Goal(workload, measure, formula, limit, None, unit)
+
+
+def at_least(limit, workload, measure, formula, unit=""):
+    return Goal(workload, measure, formula, None, limit, unit)
+
+
+def _beside_echo():
+    for limit, row, depth, connections in (
+        (1.12, "pairs-50", 1, "50"), (1.12, "pairs-2000", 1, "2,000"),
+    ):  # fmt: skip
+        for protocol in "text", "binary":
+            yield at_most(
+                limit, "pairs, %s connections, depth %d, %s" % (connections, depth, protocol),
+                "CPU per request ÷ echo's",
+                Ratio(row, "counterd, " + protocol, "echo, " + protocol, CPU_REQUEST),
+            )  # fmt: skip
+    for limit, protocol in (2.5, "binary"), (3.0, "text"):
+        yield at_most(
+            limit, "pairs, 50 connections, depth 32, " + protocol, "CPU per request ÷ echo's",
+            Ratio("pairs-50-d32", "counterd, " + protocol, "echo, " + protocol, CPU_REQUEST),
+        )  # fmt: skip
+
+
+def _beside_yrmcds():
+    for limit, depth in (0.3, 1), (0.12, 32):
+        yield at_most(
+            limit, "pairs, 50 connections, binary, depth %d, two workers on both cores" % depth,
+            "CPU per request ÷ yrmcds's with 10 workers",
+            Ratio("two-workers", "counterd, binary, depth %d" % depth,
+                  "yrmcds, 10 workers, depth %d" % depth, CPU_REQUEST),
+        )  # fmt: skip
+
+
+def _beside_redis():
+    for limit, depth, peer in (
+        (0.75, 1, "Redis INCR"), (0.6, 32, "Redis INCR"),
+        (0.6, 1, "Redis Lua"), (0.15, 32, "Redis Lua"),
+    ):  # fmt: skip
+        for protocol in "text", "binary":
+            yield at_most(
+                limit, "pairs, 50 connections, depth %d, %s" % (depth, protocol),
+                "CPU per request ÷ " + ("Redis INCR's" if "INCR" in peer else "the Lua semaphore's"),
+                Ratio("pairs-50" if depth == 1 else "pairs-50-d32", "counterd, " + protocol, peer,
+                      CPU_REQUEST),
+            )  # fmt: skip
+
+
+def _live_names():
+    for power in "10^6", "10^7":
+        for protocol in "text", "binary":
+            yield at_most(
+                96, "%s live names of 24 bytes, held by one connection, %s" % (power, protocol),
+                "resident bytes each",
+                Value("names", "counterd, %s, %s names" % (protocol, power), BYTES), "bytes",
+            )  # fmt: skip
+
+
+GOALS = [
+    *_beside_echo(),
+    *_beside_yrmcds(),
+    *_beside_redis(),
+    at_most(0.90, "churn, 16 connections at once", "CPU per cycle ÷ poolcounterd's",
+            Ratio("churn-16", "counterd, text", "poolcounterd", CPU_OPERATION)),
+    at_most(1.02, "churn, 16 connections at once", "CPU per cycle ÷ the floor's (fixed words)",
+            Ratio("churn-16", "counterd, text", "fixed words", CPU_OPERATION)),
+    at_most(20, "churn, 200 connections at once", "99.9th percentile",
+            Value("churn-200", "counterd, text", P999), "ms"),
+    at_most(0.95, "hot, 100 waiters", "CPU per hand-over ÷ poolcounterd's",
+            Ratio("hot", "counterd, text, 100 waiters", "poolcounterd, 100 waiters",
+                  CPU_OPERATION)),
+    at_most(1.2, "hot, 10,000 waiters", "CPU per hand-over ÷ with 100 waiters",
+            Ratio("hot", "counterd, text, 10,000 waiters", "counterd, text, 100 waiters",
+                  CPU_OPERATION)),
+    at_most(0.82, "herd, 5,000 waiters", "CPU per waiter ÷ poolcounterd's",
+            Ratio("herd", "counterd, text", "poolcounterd", CPU_OPERATION)),
+    at_most(0.6, "herd, 5,000 waiters, two workers", "time to the last ÷ poolcounterd's",
+            Ratio("herd-two-workers", "counterd, text", "poolcounterd", TO_LAST)),
+    at_most(400, "idle connection, text", "resident bytes each",
+            Value("idle", "counterd, text", BYTES), "bytes"),
+    at_most(400, "idle connection, binary", "resident bytes each",
+            Value("idle", "counterd, binary", BYTES), "bytes"),
+    *_live_names(),
+    at_most(5, "dump of 10^6 names while 50 connections work", "their worst answer",
+            Value("dump", "counterd, binary, dump", WORST, max), "ms"),
+    at_most(1.5, "dump of 10^6 names while 50 connections work",
+            "their 99.9th percentile ÷ without dump",
+            Ratio("dump", "counterd, binary, dump", "counterd, binary, no dump", P999)),
+    at_most(5, "table growth from 10^5 to 10^7 names under load", "worst answer",
+            Value("growth", "counterd, binary", WORST, max), "ms"),
+    at_most(2, "engine alone, batches of 32", "cost at 10^7 names ÷ at 10^4",
+            Ratio("engine", "10^7 names, depth 32", "10^4 names, depth 32", NS)),
+    at_least(1.85, "engine alone, two threads on distinct names", "throughput ÷ one thread's",
+             Ratio("engine", "10^4 names, depth 32", "10^4 names, depth 32, two threads", NS)),
+    at_most(1.6, "TLS, 50 connections, depth 1, text", "CPU per request ÷ plain",
+            Ratio("tls", "counterd, text, TLS", "counterd, text", CPU_REQUEST)),
+    at_most(1.6, "TLS, 50 connections, depth 1, binary", "CPU per request ÷ plain",
+            Ratio("tls", "counterd, binary, TLS", "counterd, binary", CPU_REQUEST)),
+]  # fmt: skip
+
+# Results have microseconds.
+SCALES = {"ms": 1e-3}
+
+
+def judged(goal, store):
+    """A Figure in the goal's unit, and whether the goal is met; None, None where it is not measured."""
+    figure = goal.formula.figure(store)
+    if figure is None:
+        return None, None
+    scale = SCALES.get(goal.unit, 1)
+    value, low, high, count = figure
+    figure = figures.Figure(value * scale, low * scale, high * scale, count)
+    if goal.at_most is not None:
+        return figure, figure.value <= goal.at_most
+    return figure, figure.value >= goal.at_least

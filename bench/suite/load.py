@@ -1,0 +1,113 @@
+"""Runs the two programs that measure: counterbench against a server, engine_bench without one.
+
+What they print as JSON is a result, kept as it is but for the two numbers that are added here. A
+run that failed gives a result with "failed", a text that says why.
+"""
+
+import json
+import os
+import subprocess
+
+from child import bound
+
+# Beyond the time that a run was given: to connect, to fill a server with names, to end.
+SPARE = 90.0
+
+# The share of requests that may fail in a run that counts; the report tells of them.
+ERRORS_MAX = 0.01
+
+
+class Load:
+    """A workload of counterbench with its options: Load("pairs", "text", c=50, d=1)."""
+
+    def __init__(self, workload, protocol, tls=False, seconds=None, timed=True, **options):
+        self.workload = workload
+        self.protocol = protocol
+        self.tls = tls
+        self.seconds = seconds  # None: what the row has
+        self.timed = timed  # False: it ends by itself
+        self.options = options
+
+    @property
+    def family(self):
+        """Which of a server's addresses it goes to."""
+        family = self.protocol.rpartition("echo-")[2]
+        return family + "+tls" if self.tls else family
+
+    def arguments(self):
+        """As one would type them, without address, threads and times."""
+        argv = [self.workload, "-p", self.protocol]
+        for name, value in self.options.items():
+            argv += ["-" + name if len(name) == 1 else "--" + name.replace("_", "-"), str(value)]
+        return argv + (["--tls"] if self.tls else [])
+
+
+def objects_in(text):
+    """The JSON objects of a text, one after the other; what stands between them is passed over."""
+    decoder = json.JSONDecoder()
+    found, at = [], text.find("{")
+    while at >= 0:
+        one, at = decoder.raw_decode(text, at)
+        found.append(one)
+        at = text.find("{", at)
+    return found
+
+
+def _result(argv, seconds, cpus=None):
+    """The result of a program that prints one, or an object with "failed"."""
+    child = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **bound(cpus),
+    )
+    try:
+        out, err = child.communicate(timeout=seconds + SPARE)
+    except subprocess.TimeoutExpired:
+        return {"failed": "it did not end within %g s" % (seconds + SPARE)}
+    finally:
+        if child.poll() is None:
+            child.kill()
+            child.communicate()
+    try:
+        objects = objects_in(out)
+    except ValueError as e:
+        return {"failed": "its JSON is broken: %s" % e}
+    result = objects[-1] if objects else {}
+    return judged(result, child.returncode, err.strip()[-500:])
+
+
+def judged(result, status, said):
+    """The result, with "failed" where it is no result."""
+    requests = result.get("requests", 0)
+    if result.get("seconds") and requests:
+        result["requests_per_second"] = requests / result["seconds"]
+    if status == 0 and result:
+        return result
+    if status == 1 and 0 < result.get("errors", 0) <= requests * ERRORS_MAX:
+        result["said"] = said
+        return result
+    if status == 0:
+        return {"failed": "it printed no JSON"}
+    return dict(result, failed="exit status %d: %s" % (status, said))
+
+
+def run(build, load, server, seconds, warmup):
+    """Result of one run of counterbench against a server that is up."""
+    layout = server.layout
+    argv = [os.path.join(build, "counterbench"), *load.arguments()]
+    argv += ["--target", server.target(load.family), "--pid", str(server.pid)]
+    argv += ["--threads", str(layout.load_threads), "--quiet", "--json"]
+    if load.timed:
+        seconds = load.seconds or seconds
+        argv += ["--seconds", "%g" % seconds, "--warmup", "%g" % warmup]
+    return _result(argv, seconds + warmup, layout.load_cpus)
+
+
+def run_engine(build, names, threads, depth, kind):
+    """Result of one figure of engine_bench."""
+    argv = [os.path.join(build, "bench", "engine_bench"), "--json", "pairs"]
+    argv += ["--names", str(names), "--threads", str(threads), "--depth", str(depth)]
+    return _result(argv + ["--what", kind], 0)

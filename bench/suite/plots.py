@@ -1,0 +1,215 @@
+"""Draws what has been measured: gnuplot, SVG.
+
+The pictures have a ground of their own, light or dark as the reader's browser prefers: gnuplot
+draws the light one, and a style sheet put into the file says what its colours are in the dark.
+"""
+
+import os
+import re
+import subprocess
+from collections import namedtuple
+
+import figures
+import goals
+import rows
+from columns import CPU_REQUEST, NS, REQUESTS
+
+INK, FAINT, GROUND = "#24303c", "#d5dbe1", "#ffffff"
+# By series: colour on light and on dark ground, type of point, dashes.
+LOOKS = {
+    "counterd, text": ("#1257b8", "#6fb1ff", 7, 1),
+    "counterd, binary": ("#0f8a9d", "#4fd6e8", 5, 1),
+    "echo, text": ("#6b7680", "#a9b4be", 6, 2),
+    "echo, binary": ("#8b959d", "#7f8a94", 4, 3),
+    "fixed words": ("#6b7680", "#a9b4be", 6, 2),
+    "poolcounterd": ("#c2410c", "#ff9a5c", 9, 1),
+    "yrmcds": ("#2f7d32", "#7fd483", 11, 1),
+    "Redis INCR": ("#a3298e", "#f08fdd", 13, 1),
+    "Redis Lua": ("#8a6a00", "#e6c34d", 15, 1),
+}
+# Series that are none of these take them one after the other.
+OTHERS = ("counterd, text", "counterd, binary", "yrmcds", "Redis Lua")
+GROUND_DARK = {INK: "#dfe6ee", FAINT: "#39434e", GROUND: "#161b22"}
+
+# What each series of a plot is: its name, how it looks (of LOOKS), its points.
+Series = namedtuple("Series", "name look points")
+# row: whose part of the report it stands in; draw: makes the series of a store; axes: further
+# commands of gnuplot.
+Plot = namedtuple("Plot", "row file title x_label y_label draw axes")
+
+FROM_ZERO = "set yrange [0:*]"
+
+
+def log_axis(axis, ticks, whole=True):
+    """
+    Logarithmic, with these ticks (position -> label), and where it is `whole` from the first to the
+    last of them.
+    """
+    labels = ", ".join("'%s' %g" % (label, at) for at, label in ticks.items())
+    bounds = "%g:%g" % (min(ticks), max(ticks)) if whole else "*:*"
+    return "set logscale %s; set %srange [%s]; set %stics (%s)" % (axis, axis, bounds, axis, labels)
+
+
+def plain_ticks(*values):
+    return {value: format(value, ",") for value in values}
+
+
+def power_ticks(low, high):
+    return {10**exponent: "10^%d" % exponent for exponent in range(low, high + 1)}
+
+
+def curve(row_name, path, scale=1.0):
+    """Medians over rounds, against the x of each subject."""
+
+    def draw(store):
+        subjects = [s for s in rows.named(row_name).subjects if s.x is not None]
+        names = list(dict.fromkeys(s.series for s in subjects))
+        others = iter(OTHERS)
+        for name in names:
+            points = []
+            for subject in subjects:
+                values = goals.Value(row_name, subject.name, path).by_round(store)
+                figure = figures.summary(values) if subject.series == name else None
+                if figure:
+                    points.append((subject.x, figure.value * scale))
+            look = name if name in LOOKS else next(others)
+            if points:
+                yield Series(name, look, points)
+
+    return draw
+
+
+def distribution(row_name, looks=None):
+    """How many take longer than what, all rounds together. `looks`: of subjects, else all by name."""
+
+    def draw(store):
+        for name, look in (looks or {s.name: s.name for s in rows.named(row_name).subjects}).items():
+            there = [r["histogram"] for r in store.results(row_name, name) if r and "histogram" in r]
+            if there:
+                points = figures.tail(figures.merged(there))
+                yield Series(name, look, [(x, y) for x, y in points if y > 0])
+
+    return draw
+
+
+def script(plot, series, path):
+    """What gnuplot is told."""
+    lines = [
+        'set terminal svg size 860,480 dynamic enhanced font "sans-serif,14" background "%s"' % GROUND,
+        'set output "%s"' % path,
+        'set border 3 linecolor rgb "%s"' % INK,
+        'set tics nomirror out scale 0.5 textcolor rgb "%s"' % INK,
+        'set grid linecolor rgb "%s" linetype 1' % FAINT,
+        'set title "%s" textcolor rgb "%s"' % (plot.title, INK),
+        'set xlabel "%s" textcolor rgb "%s"' % (plot.x_label, INK),
+        'set ylabel "%s" textcolor rgb "%s"' % (plot.y_label, INK),
+        'set key outside right top Left reverse samplen 2 spacing 1.3 textcolor rgb "%s"' % INK,
+        plot.axes,
+    ]
+    parts, ours = [], []
+    for number, one in enumerate(series):
+        lines.append("$data%d << END" % number)
+        lines += ["%.9g %.9g" % point for point in one.points]
+        lines.append("END")
+        colour, _, point, dashes = LOOKS[one.look]
+        is_ours = one.look.startswith("counterd")
+        # A distribution has too many points to mark them all.
+        few = len(one.points) < 20
+        part = "$data%d using 1:2 with %s linewidth %s dashtype %d linecolor rgb '%s' title" % (
+            number, "linespoints pointtype %d pointsize 0.7" % point if few else "lines",
+            "2.5" if is_ours else "1.5", dashes, colour,
+        )  # fmt: skip
+        parts.append('%s "%s"' % (part, one.name))
+        if is_ours:  # first among the names, but above the other lines
+            ours.append(part + ' ""')
+    lines.append("plot " + ", ".join(parts + ours))
+    return "\n".join(lines) + "\n"
+
+
+def with_dark(svg):
+    """The picture with a style sheet for readers who prefer it dark."""
+    svg = re.sub(
+        r"rgb\(\s*(\d+),\s*(\d+),\s*(\d+)\)",
+        lambda m: "#%02x%02x%02x" % tuple(map(int, m.groups())),
+        svg,
+    )
+    colours = dict(GROUND_DARK)
+    colours.update((light, dark) for light, dark, _, _ in LOOKS.values())
+    rules = "\n".join(
+        "[%s='%s'] { %s: %s }" % (what, light, what, dark)
+        for light, dark in colours.items()
+        for what in ("fill", "stroke", "color")
+        if "%s='%s'" % (what, light) in svg or '%s="%s"' % (what, light) in svg
+    )
+    style = "<style>@media (prefers-color-scheme: dark) {\n%s\n}</style>\n" % rules
+    return svg.replace("<defs>", style + "<defs>", 1)
+
+
+def draw(plots, store, folder):
+    """Draws all for which there is something; returns those."""
+    os.makedirs(folder, exist_ok=True)
+    drawn = []
+    for plot in plots:
+        path = os.path.join(folder, plot.file)
+        series = list(plot.draw(store))
+        if not series:
+            continue
+        subprocess.run(
+            ["gnuplot"], input=script(plot, series, path), text=True, check=True, timeout=60,
+            capture_output=True,
+        )  # fmt: skip
+        with open(path) as f:
+            svg = with_dark(f.read())
+        with open(path, "w") as f:
+            f.write(svg)
+        drawn.append(plot)
+    return drawn
+
+
+def _throughput(row_name, title, x_label, axes):
+    return Plot(row_name, row_name + "-throughput.svg", "Requests per second, " + title, x_label,
+                "thousand requests/s", curve(row_name, REQUESTS.path, REQUESTS.scale), axes)  # fmt: skip
+
+
+def _cpu(row_name, title, x_label, axes):
+    return Plot(row_name, row_name + "-cpu.svg", "Processor time per request, " + title, x_label,
+                "µs of the server's CPU", curve(row_name, CPU_REQUEST.path), axes)  # fmt: skip
+
+
+def _latency(row_name, title, looks=None):
+    return Plot(row_name, "latency-%s.svg" % row_name, title, "percentile", "",
+                distribution(row_name, looks), PERCENTILES + "; " + TIMES)  # fmt: skip
+
+
+PERCENTILES = log_axis("x", {
+    1: "0", 2: "50", 10: "90", 100: "99", 1e3: "99.9", 1e4: "99.99", 1e5: "99.999", 1e6: "99.9999",
+}, whole=False)  # fmt: skip
+TIMES = log_axis("y", {
+    1: "1 µs", 10: "10 µs", 100: "100 µs", 1e3: "1 ms", 1e4: "10 ms", 1e5: "100 ms", 1e6: "1 s",
+    1e7: "10 s",
+}, whole=False)  # fmt: skip
+CONNECTIONS = log_axis("x", plain_ticks(1, 10, 50, 200, 1000, 5000))
+DEPTHS = log_axis("x", plain_ticks(1, 2, 4, 8, 16, 32, 64, 128))
+RATES = log_axis("y", plain_ticks(20, 50, 100, 200, 500, 1000, 2000, 5000, 10000), whole=False)
+COSTS = log_axis("y", plain_ticks(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50), whole=False)
+COUNTS = log_axis("x", power_ticks(3, 7))
+
+PLOTS = [
+    _latency("open-loop", "Time of an answer, 30,000 requests a second over 50 connections"),
+    _latency("churn-200", "Time of connect, lock, release and close, 200 at once"),
+    _latency("dump", "Time of an answer while a million names are dumped", {
+        "counterd, binary, dump": "counterd, binary",
+        "counterd, binary, no dump": "echo, binary",
+        "yrmcds, dump": "yrmcds",
+        "yrmcds, no dump": "fixed words",
+    }),
+    Plot("engine", "engine-names.svg", "An acquire and its release in the engine alone", "names",
+         "nanoseconds", curve("engine", NS.path), COUNTS + "; " + FROM_ZERO),
+    _throughput("connections", "at depth 1", "connections", CONNECTIONS + "; " + FROM_ZERO),
+    _cpu("connections", "at depth 1", "connections", CONNECTIONS + "; " + FROM_ZERO),
+    _throughput("depth", "50 connections", "requests in flight on each connection",
+                DEPTHS + "; " + RATES),
+    _cpu("depth", "50 connections", "requests in flight on each connection",
+         DEPTHS + "; " + COSTS),
+    _cpu("among-names", "50 connections, depth 32", "names that exist", COUNTS + "; " + FROM_ZERO),
+]  # fmt: skip

@@ -1,0 +1,191 @@
+"""RESULTS.md: the goals and whether they are met, a part with its table for each row, the machine."""
+
+import os
+
+import figures
+import goals
+import machine
+import plots
+import rows
+
+NONE = "–"
+
+
+def number(value):
+    """Three digits that mean something, and commas in what is large."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1000:
+        # Digits beyond the fourth are noise.
+        step = 10 ** max(0, len("%d" % size) - 4)
+        return format(int(round(value / step) * step), ",")
+    return "%.0f" % value if size >= 100 else "%.1f" % value if size >= 10 else "%.2f" % value
+
+
+def with_unit(text, unit):
+    return text + (" " + unit if unit else "")
+
+
+def spread(figure):
+    """The least and the greatest; nothing where there was one round."""
+    return "%s–%s" % (number(figure.low), number(figure.high)) if figure.rounds > 1 else ""
+
+
+def table(head, lines, left=1):
+    """Of Markdown; the first `left` columns are text, the others numbers."""
+    yield "| " + " | ".join(head) + " |"
+    yield "| " + " | ".join("---" if n < left else "---:" for n in range(len(head))) + " |"
+    for line in lines:
+        yield "| " + " | ".join(line) + " |"
+
+
+# ---- goals ---------------------------------------------------------------------------------------
+
+
+def goal_line(goal, store):
+    limit = "≤ %g" % goal.at_most if goal.at_most is not None else "≥ %g" % goal.at_least
+    figure, is_met = goals.judged(goal, store)
+    said = {True: "yes", False: "**no**", None: "not measured"}[is_met]
+    seen = with_unit(number(figure.value), goal.unit) if figure else NONE
+    between = (spread(figure) if figure else "") or NONE
+    return [goal.workload, goal.measure, with_unit(limit, goal.unit), seen, between, said]
+
+
+def goals_part(store):
+    verdicts = [goals.judged(goal, store)[1] for goal in goals.GOALS]
+    measured = [one for one in verdicts if one is not None]
+    yield "## Goals"
+    yield ""
+    yield "%d of %d are met%s. What is seen is the median over rounds (of a worst answer the worst " \
+        "of all rounds), and a ratio is one of two runs of the same round; the spread goes from the " \
+        "least to the greatest." % (
+            sum(measured), len(verdicts),
+            "" if len(measured) == len(verdicts)
+            else ", %d have not been measured" % (len(verdicts) - len(measured)))  # fmt: skip
+    yield ""
+    lines = [goal_line(goal, store) for goal in goals.GOALS]
+    yield from table(["workload", "measure", "goal", "seen", "spread", "met"], lines, 2)
+    yield ""
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def values(row, subject, column, store):
+    """What a column has of a subject, round by round."""
+    mine = goals.Value(row.name, subject.name, column.path).by_round(store)
+    if column.compared:
+        if not subject.ours:
+            return []
+        mine = figures.ratios(mine, goals.Value(row.name, subject.ours, column.path).by_round(store))
+    return [None if value is None else value * column.scale for value in mine]
+
+
+def cell(figure, column):
+    if figure is None:
+        return NONE
+    text = number(figure.value)
+    between = spread(figure) if column.spread else ""
+    return "%s (%s)" % (text, between) if between else text
+
+
+def line_for_each(row, store):
+    """A line for each subject, or nothing where nothing has been measured."""
+    lines = []
+    for subject in row.subjects:
+        there = [figures.summary(values(row, subject, one, store)) for one in row.columns]
+        if any(there):
+            lines.append([subject.name, *map(cell, there, row.columns)])
+    yield from table(["", *(column.title for column in row.columns)], lines)
+
+
+def line_for_each_x(row, store):
+    """Of a curve: a line for each x, a column for each series."""
+    found = {}
+    for subject in row.subjects:
+        figure = figures.summary(values(row, subject, row.columns[0], store))
+        if figure:
+            found[subject.x, subject.series] = figure
+    names = list(dict.fromkeys(s.series for s in row.subjects))
+    lines = [
+        [format(x, ","), *(cell(found.get((x, name)), row.columns[0]._replace(spread=False))
+                           for name in names)]
+        for x in dict.fromkeys(s.x for s in row.subjects)
+    ]  # fmt: skip
+    yield from table([row.x_title, *names], lines)
+
+
+def remarks(row, kept, store, tree):
+    """What there is to say of how a row was measured."""
+    rounds = len(kept["rounds"])
+    yield "%d round%s%s" % (rounds, "" if rounds == 1 else "s",
+                           " of %d asked for" % kept["asked"] if rounds < kept["asked"] else "")  # fmt: skip
+    if any(s.load and s.load.timed for s in row.subjects):
+        yield "%g s for each run" % kept["seconds"]
+    if kept["tree"] != tree:
+        yield "measured on %s with counterd %s" % (kept["date"], kept["tree"])
+
+
+def troubles(row, store):
+    """Runs that failed and answers that were wrong."""
+    for name, why in dict(store.failures(row.name)).items():
+        yield "- %s failed at least once: `%s`" % (name, why.replace("\n", " ").replace("`", "'"))
+    for subject in row.subjects:
+        errors = goals.Value(row.name, subject.name, "errors").by_round(store)
+        total = sum(filter(None, errors))
+        if total:
+            yield "- %s: %d requests went wrong, in all rounds together" % (subject.name, total)
+
+
+def row_part(row, store, drawn, tree):
+    kept = store.read(row.name)
+    if kept is None:
+        return
+    yield "### %s" % row.title
+    yield ""
+    yield "%s (`%s`: %s.)" % (row.about, row.name, ", ".join(remarks(row, kept, store, tree)))
+    yield ""
+    yield from line_for_each_x(row, store) if row.x_title else line_for_each(row, store)
+    yield ""
+    said = list(troubles(row, store))
+    if said:
+        yield from said
+        yield ""
+    for plot in drawn:
+        if plot.row == row.name:
+            yield "![%s](plots/%s)" % (plot.title, plot.file)
+            yield ""
+
+
+# ---- the whole -----------------------------------------------------------------------------------
+
+
+def machine_part(build):
+    yield "## Machine"
+    yield ""
+    yield from table(["what", "which"], machine.facts(build), 2)
+
+
+def whole(build, store, tree, drawn, note):
+    """Lines of the file."""
+    yield "# Results"
+    yield ""
+    yield "Made by `./dev bench` on %s with counterd %s%s; do not edit. How to run and read it: " \
+        "[README.md](README.md)." % (machine.today(), tree, note)  # fmt: skip
+    yield ""
+    yield from goals_part(store)
+    yield "## Measurements"
+    yield ""
+    for row in rows.ROWS:
+        yield from row_part(row, store, drawn, tree)
+    yield from machine_part(build)
+
+
+def write(build, store, tree, out, note=""):
+    """RESULTS.md and plots/ in the folder `out`; returns the path of the first."""
+    drawn = plots.draw(plots.PLOTS, store, os.path.join(out, "plots"))
+    path = os.path.join(out, "RESULTS.md")
+    with open(path, "w") as f:
+        f.write("\n".join(whole(build, store, tree, drawn, note)) + "\n")
+    return path

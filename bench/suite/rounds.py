@@ -1,0 +1,102 @@
+"""Measures rows, interleaved: a round runs every subject of a row once, one after the other.
+
+Every run has a server of its own, started for it, so where its memory happens to lie is drawn anew
+each time, and no server that is not measured is there to disturb. Every second round goes through
+the subjects backwards.
+"""
+
+import sys
+import time
+
+import load
+import machine
+import servers
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Measuring:
+    """`seconds` and `warmup` of each run; no round is begun that would not end before `until`."""
+
+    def __init__(self, build, store, tree, seconds, warmup, until, clock=time.monotonic):
+        self.build = build
+        self.store = store
+        self.tree = tree
+        self.seconds = seconds
+        self.warmup = warmup
+        self.until = until
+        self.clock = clock
+
+    def _options(self, subject):
+        if subject.options.get("tls"):
+            return dict(subject.options, tls=servers.certificate(self.store.folder))
+        return subject.options
+
+    def run(self, row, subject):
+        """Result of one subject."""
+        seconds = self.seconds * row.seconds
+        if subject.engine:
+            return load.run_engine(self.build, **subject.engine)
+        layout = machine.LAYOUTS[subject.layout]()
+        kind = servers.KINDS[subject.server]
+        try:
+            with kind(self.build, layout, **self._options(subject)) as server:
+                for before in subject.before:
+                    made = load.run(self.build, before, server, seconds, self.warmup)
+                    if "failed" in made:
+                        return made
+                return load.run(self.build, subject.load, server, seconds, self.warmup)
+        except servers.Trouble as e:
+            return {"failed": str(e)[-500:]}
+
+    def _round(self, row, subjects, title):
+        results = {}
+        for subject in subjects:
+            begun = self.clock()
+            result = self.run(row, subject)
+            results[subject.name] = result
+            say("%s  %-36s %5.1f s  %s" % (
+                title, subject.name, self.clock() - begun, in_short(result)))  # fmt: skip
+        return results
+
+    def row(self, row, rounds):
+        """Measures a row in so many rounds, or as many as there is time for, and keeps them."""
+        kept = {"row": row.name, "tree": self.tree, "date": machine.today(), "rounds": []}
+        kept.update(seconds=self.seconds * row.seconds, asked=rounds)
+        took = 0.0
+        for number in range(rounds):
+            begun = self.clock()
+            if begun + took > self.until:
+                say("%s: no time is left for %d of %d rounds" % (row.name, rounds - number, rounds))
+                return
+            subjects = row.subjects[::-1] if number % 2 else row.subjects
+            title = "%s %d/%d" % (row.name, number + 1, rounds)
+            kept["rounds"].append(self._round(row, subjects, title))
+            self.store.write(row.name, kept)
+            took = self.clock() - begun
+
+
+def in_short(result):
+    """One line of a result, for whoever looks on."""
+    if "failed" in result:
+        return "failed: " + result["failed"].replace("\n", " ")[:160]
+    parts = []
+    server = result.get("server", {})
+    if "cpu_us_per_operation" in server and result.get("workload") != "idle":
+        parts.append("%.2f µs of CPU each" % server["cpu_us_per_operation"])
+    if "bytes_each" in server and result.get("workload") in ("idle", "names"):
+        parts.append("%.0f bytes each" % server["bytes_each"])
+    if result.get("per_second"):
+        parts.append("%.0f/s" % result["per_second"])
+    if "latency_us" in result:
+        parts.append("99.9 %% %.0f µs, worst %.0f µs" % (
+            result["latency_us"]["p999"], result["latency_us"]["max"]))  # fmt: skip
+    if "time_to_last_us" in result:
+        parts.append("the last after %.1f ms" % (result["time_to_last_us"] / 1e3))
+    if "ns_per_operation" in result:
+        parts.append("%.0f ns" % result["ns_per_operation"])
+    if result.get("errors"):
+        parts.append("%d errors" % result["errors"])
+    return ", ".join(parts)

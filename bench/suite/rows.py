@@ -1,0 +1,250 @@
+"""What is measured: rows of subjects, each a server under a load.
+
+Within a round the subjects of a row are run one after the other. RESULTS.md has a part for each
+row; the goals (goals.py) and the plots (plots.py) name rows and subjects by what they are called
+here.
+"""
+
+from collections import namedtuple
+
+import columns as c
+from load import Load
+
+# name: of the server's kind, as in a table; server, options: for servers.KINDS; load; layout: of
+# machine.LAYOUTS; before: loads to be run first on the same server; engine: instead of all that,
+# arguments for load.run_engine; ours: the subject of the row that it is compared with; series, x:
+# where a curve has it.
+Subject = namedtuple("Subject", "name server options load layout before engine ours series x")
+
+# about: what is done, a sentence or two, with what there is to say of single subjects; columns: of
+# its table; rounds, seconds: parts of what is asked for; x_title: of a curve, whose table has a line
+# for each x and, of its first column, one for each series.
+Row = namedtuple("Row", "name title about subjects columns rounds seconds x_title")
+
+# Who can be run beside whom: the kind of server, its options, the protocol, and to whom of ours it
+# is compared.
+CONTENDERS = {
+    "counterd, text": ("counterd", {}, "text", None),
+    "counterd, binary": ("counterd", {}, "binary", None),
+    "echo, text": ("floor", {"mode": "echo"}, "echo-text", "counterd, text"),
+    "echo, binary": ("floor", {"mode": "echo"}, "echo-binary", "counterd, binary"),
+    "fixed words": ("floor", {"mode": "words-text"}, "text", "counterd, text"),
+    "poolcounterd": ("poolcounterd", {}, "text", "counterd, text"),
+    "yrmcds": ("yrmcds", {}, "binary", "counterd, binary"),
+    "yrmcds, 10 workers": ("yrmcds", {"workers": 10}, "binary", "counterd, binary"),
+    "Redis": ("redis", {}, "redis-incr", "counterd, text"),
+    "Redis INCR": ("redis", {}, "redis-incr", "counterd, text"),
+    "Redis Lua": ("redis", {}, "redis-lua", "counterd, text"),
+    "memcached": ("memcached", {}, "memcached", "counterd, text"),
+}
+ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
+       "Redis INCR", "Redis Lua")  # fmt: skip
+PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # which loses all but the first
+
+NAMES = 10000  # drawn from at random, where a row says nothing else
+
+
+def row(name, title, about, subjects, shown, rounds=1.0, seconds=1.0, x_title=None):
+    return Row(name, title, about, tuple(subjects), shown, rounds, seconds, x_title)
+
+
+def subject(contender, workload, suffix="", layout="pinned", before=(), ours="", x=None,
+            server_options=None, seconds=None, timed=True, **options):  # fmt: skip
+    """
+    One of CONTENDERS under a load; `options` are the load's, or tls. `before`: workloads with
+    their options.
+    """
+    kind, made_with, protocol, compared = CONTENDERS[contender]
+    load = Load(workload, protocol, seconds=seconds, timed=timed, **options)
+    made_with = dict(made_with, **(server_options or {}))
+    if options.get("tls"):
+        made_with["tls"] = True
+    first = tuple(Load(what, protocol, timed=False, **more) for what, more in before)
+    ours = ours or (compared + suffix if compared else None)
+    return Subject(
+        contender + suffix, kind, made_with, load, layout, first, None, ours, contender, x
+    )
+
+
+def pairs(contenders, connections, depth, suffix="", layout="pinned", **options):
+    options.setdefault("k", NAMES)
+    return [
+        subject(name, "pairs", suffix, layout, c=connections, d=depth, **options)
+        for name in contenders
+    ]
+
+
+def engine(name, series=None, x=None, ours=None, **arguments):
+    """A figure of the engine without a server."""
+    return Subject(name, None, {}, None, None, (), arguments, ours, series, x)
+
+
+def power(exponent):
+    return "10^%d" % exponent
+
+
+def at(x, one, several):
+    """What is put behind a name on a curve."""
+    return ", %s %s" % (format(x, ","), one if x == 1 else several)
+
+
+PAIR_COLUMNS = (c.CPU_REQUEST, c.COMPARED_REQUEST, c.REQUESTS, c.P50, c.P999, c.WORST)
+CYCLE_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.P50, c.P999, c.WORST)
+
+
+def two_workers():
+    for depth in 1, 32:
+        suffix = ", depth %d" % depth
+        names = ("counterd, text", "counterd, binary", "echo, text", "echo, binary",
+                 "yrmcds, 10 workers")  # fmt: skip
+        yield from pairs(names, 50, depth, suffix, "free")
+        if depth == 1:
+            yield from pairs(("poolcounterd",), 50, depth, suffix, "free")
+
+
+def idle():
+    for name in ("counterd, text", "counterd, binary", "poolcounterd", "yrmcds", "memcached",
+                 "Redis"):  # fmt: skip
+        yield subject(name, "idle", c=10000, timed=False)
+    yield subject("counterd, text", "idle", ", TLS", ours="counterd, text", c=5000, timed=False,
+                  tls=True)  # fmt: skip
+
+
+def names_held():
+    for exponent in 6, 7:
+        suffix = ", %s names" % power(exponent)
+        yield subject("counterd, text", "names", suffix, c=1, k=10**exponent, timed=False)
+        yield subject("counterd, binary", "names", suffix, c=1, k=10**exponent, timed=False)
+    for name in "poolcounterd", "yrmcds":
+        yield subject(name, "names", ", 10^6 names", c=1, k=10**6, timed=False)
+
+
+def dump():
+    for name in "counterd, binary", "yrmcds":
+        fill = [("names", {"c": 1, "k": 10**6})]
+        yield subject(name, "dump", ", dump", c=1, beside=50, k=10**6)
+        yield subject(name, "pairs", ", no dump", before=fill, c=50, d=1, k=10**6)
+
+
+def tls():
+    for name in "counterd, text", "counterd, binary":
+        yield from pairs((name,), 50, 1)
+        yield from pairs((name,), 50, 1, ", TLS", tls=True, ours=name)
+
+
+def engine_figures():
+    for exponent in range(3, 8):
+        for depth in 1, 32:
+            of = "%s names, depth %d" % (power(exponent), depth)
+            yield engine(of, "depth %d" % depth, 10**exponent, names=10**exponent, threads=1,
+                         depth=depth, kind="kept")  # fmt: skip
+    base = "10^4 names, depth 32"
+    yield engine(base + ", two threads", ours=base, names=10**4, threads=2, depth=32, kind="kept")
+    yield engine("one name", names=10**3, threads=1, depth=1, kind="hot")
+    yield engine("one name, two threads", ours="one name", names=10**3, threads=2, depth=1,
+                 kind="hot")  # fmt: skip
+
+
+def over_connections():
+    for connections in 1, 10, 50, 200, 1000, 5000:
+        suffix = at(connections, "connection", "connections")
+        yield from pairs(ALL, connections, 1, suffix, x=connections)
+
+
+def over_depth():
+    for depth in 1, 2, 4, 8, 16, 32, 64, 128:
+        suffix = ", depth %d" % depth
+        yield from pairs(PIPELINED, 50, depth, suffix, x=depth)
+
+
+def over_names():
+    for exponent in range(3, 8):
+        names = 10**exponent
+        for name in "counterd, binary", "yrmcds", "Redis INCR":
+            suffix = ", %s names" % power(exponent)
+            fill = [("names", {"c": 1, "k": names})]
+            yield from pairs((name,), 50, 32, suffix, k=names, before=fill, x=names)
+
+
+ROWS = [
+    row("pairs-50", "Pairs, 50 connections, depth 1",
+        "Each connection acquires a unit of a random name and releases it, one request at a time.",
+        pairs(ALL, 50, 1), PAIR_COLUMNS),
+    row("pairs-2000", "Pairs, 2,000 connections, depth 1",
+        "The same with many connections.",
+        pairs(ALL, 2000, 1), PAIR_COLUMNS),
+    row("pairs-50-d32", "Pairs, 50 connections, depth 32",
+        "The same with 32 requests in flight on each connection. poolcounterd is not there: it "
+        "takes one request at a time and drops what comes behind it.",
+        pairs(PIPELINED, 50, 32), PAIR_COLUMNS),
+    row("two-workers", "Pairs, 50 connections, two workers and the load on both cores",
+        "Server and load share two cores. yrmcds has its ten workers, poolcounterd its one thread.",
+        two_workers(), PAIR_COLUMNS),
+    row("open-loop", "Pairs at a fixed rate",
+        "30,000 requests a second in all, over 50 connections, whatever the answers do. The time of "
+        "an answer counts from when its request was due, so a stall is not hidden.",
+        [subject(name, "pairs", c=50, d=1, k=NAMES, rate=30000) for name in ALL],
+        (c.P50, c.P99, c.P999, c.WORST, c.CPU_REQUEST)),
+    row("churn-16", "Churn, 16 connections at once",
+        "Connect, lock, release, close, as PHP does for each page.",
+        [subject(name, "churn", c=16, k=NAMES)
+         for name in ("counterd, text", "counterd, binary", "poolcounterd", "fixed words")],
+        CYCLE_COLUMNS),
+    row("churn-200", "Churn, 200 connections at once",
+        "The same, more of it than a short backlog has room for.",
+        [subject(name, "churn", c=200, k=NAMES)
+         for name in ("counterd, text", "poolcounterd", "fixed words")],
+        CYCLE_COLUMNS),
+    row("hot", "Hot: all queue on one name",
+        "One unit goes from hand to hand: each release gives it to the one that waits longest.",
+        [subject(name, "hot", ", %s waiters" % format(waiters, ","), waiters=waiters)
+         for waiters in (100, 10000) for name in ("counterd, text", "poolcounterd")],
+        CYCLE_COLUMNS),
+    row("herd", "Herd: one release wakes 5,000",
+        "5,000 clients wait by ACQ4ANY for work that another one does; its release wakes them all.",
+        [subject(name, "herd", waiters=5000) for name in ("counterd, text", "poolcounterd")],
+        (c.CPU_OPERATION, c.COMPARED_OPERATION, c.TO_LAST)),
+    row("herd-two-workers", "Herd, two workers and the load on both cores",
+        "The same; poolcounterd has one thread.",
+        [subject(name, "herd", layout="free", waiters=5000)
+         for name in ("counterd, text", "poolcounterd")],
+        (c.CPU_OPERATION, c.COMPARED_OPERATION, c.TO_LAST)),
+    row("idle", "Idle connections",
+        "10,000 connections that have said something once (5,000 with TLS), and what they take of "
+        "the server's memory.",
+        idle(), (c.BYTES,), rounds=0.6),
+    row("names", "Live names",
+        "Names of 24 bytes, each held by the same one connection.",
+        names_held(), (c.BYTES, c.CPU_OPERATION, c.WORST), rounds=0.4),
+    row("dump", "Dump of 10^6 names while 50 connections work",
+        "The figures are those of the 50. Without a dump they work among the same names.",
+        dump(), (c.P50, c.P999, c.WORST, c.DUMP), rounds=0.6),
+    row("growth", "Growth under load",
+        "A server made for 10^5 names is given 10^7, as fast as it takes them; the figures are those "
+        "of its answers.",
+        [subject("counterd, binary", "names", c=8, k=10**7, timed=False,
+                 server_options={"set": {"counter.buckets": 100000}})],
+        (c.CPU_OPERATION, c.P50, c.P999, c.WORST), rounds=0.4),
+    row("tls", "TLS, 50 connections, depth 1",
+        "Pairs as above, plain and with TLS.",
+        tls(), PAIR_COLUMNS),
+    row("engine", "The engine alone",
+        "No sockets: nanoseconds for an acquire and its release in one thread; what two threads do "
+        "at once counts double. Of a batch of 32 all is known before the first is carried out.",
+        engine_figures(), (c.NS, c.COMPARED_NS)),
+    row("connections", "Against the number of connections",
+        "Pairs at depth 1; CPU microseconds per request.",
+        over_connections(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="connections"),
+    row("depth", "Against the depth",
+        "Pairs of 50 connections; CPU microseconds per request.",
+        over_depth(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="depth"),
+    row("among-names", "Against the number of names",
+        "Pairs of 50 connections at depth 32, over names that all exist; CPU microseconds per "
+        "request.",
+        over_names(), (c.CPU_REQUEST, c.REQUESTS), rounds=0.4, seconds=0.6, x_title="names"),
+]  # fmt: skip
+
+
+def named(name):
+    """The row of that name; None where there is none."""
+    return next((one for one in ROWS if one.name == name), None)

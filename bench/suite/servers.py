@@ -1,0 +1,341 @@
+"""Starts what is measured, and sees to its end.
+
+A server is a context manager: inside it listens, is pinned where its layout says so, and has come
+to rest; afterwards it is gone, by its process id, whatever happened. Each gets a port or an address
+of its own and a folder of its own, so any number may run beside others of the machine's. Readiness
+is found by looking, never waited for by time.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from child import bound
+
+DEADLINE = 15.0  # seconds for a server to start or to end
+POLL = 0.002
+HOST = "127.0.0.1"
+LISTENS = "0A"  # a socket's state in /proc/net/tcp
+
+
+class Trouble(Exception):
+    """A server or a tool did not do what it should; the message says what."""
+
+
+def _poll(condition, what, deadline=DEADLINE):
+    until = time.monotonic() + deadline
+    while True:
+        got = condition()
+        if got:
+            return got
+        if time.monotonic() > until:
+            raise Trouble("not within %g s: %s" % (deadline, what))
+        time.sleep(POLL)
+
+
+def _free_port(host=HOST):
+    """One that was free a moment ago, below those that the kernel gives to clients."""
+    while True:
+        port = random.randrange(16000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind((host, port))
+                return port
+            except OSError:
+                pass
+
+
+def _is_listened_on(host, port):
+    """
+    Whether some process does, at this address or at any. Looked up, not tried: yrmcdsd never sees
+    the end of a connection it has not yet accepted.
+    """
+    packed = "%08X" % int.from_bytes(socket.inet_aton(host), "little")
+    wanted = {"%s:%04X" % (address, port) for address in (packed, "0" * 8, "0" * 32)}
+    for path in "/proc/net/tcp", "/proc/net/tcp6":
+        with open(path) as table:
+            next(table)
+            for line in table:
+                fields = line.split()
+                if fields[3] != LISTENS:  # those that listen come first
+                    break
+                if fields[1] in wanted:
+                    return True
+    return False
+
+
+def cpu_ns(pid):
+    """Processor time that all threads of a process have used."""
+    used = 0
+    folder = "/proc/%d/task" % pid
+    for task in os.listdir(folder):
+        try:
+            with open("%s/%s/schedstat" % (folder, task)) as f:
+                used += int(f.read().split()[0])
+        except FileNotFoundError:
+            pass
+    return used
+
+
+class Server:
+    """What all have in common. A subclass says its `argv`, and when it `is_ready`."""
+
+    program = None  # path of the executable
+    end_signal = signal.SIGKILL
+
+    def __init__(self, build, layout, **options):
+        self.build = build
+        self.layout = layout
+        self.options = options
+        self.folder = None
+        self.child = None
+        self.targets = {}  # family of protocols ("text", "binary", "any", ...) -> address
+
+    @classmethod
+    def where(cls, build):
+        """Path of its executable."""
+        return cls.program
+
+    @classmethod
+    def is_there(cls, build):
+        return os.access(cls.where(build), os.X_OK)
+
+    def target(self, family):
+        return self.targets.get(family) or self.targets["any"]
+
+    @property
+    def pid(self):
+        return self.child.pid
+
+    @property
+    def log(self):
+        with open(os.path.join(self.folder, "log"), errors="replace") as f:
+            return f.read()
+
+    def _launch(self):
+        argv = self.argv()
+        with open(os.path.join(self.folder, "log"), "w") as log:
+            self.child = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                **bound(self.layout.server_cpus),
+            )
+        _poll(self._has_come_up, "%s is ready\n%s" % (os.path.basename(argv[0]), self.log))
+
+    def _has_come_up(self):
+        if self.child.poll() is not None:
+            raise Trouble("%s ended at once:\n%s" % (self.where(self.build), self.log))
+        return self.is_ready()
+
+    def is_ready(self):
+        host, port = self.address
+        return _is_listened_on(host, port)
+
+    def _settle(self, patience=2.0):
+        """Waits until it uses no processor any more; False where it never comes to rest."""
+        until = time.monotonic() + patience
+        while time.monotonic() < until:
+            before = cpu_ns(self.pid)
+            time.sleep(0.02)
+            if cpu_ns(self.pid) - before < 1000000:
+                return True
+        return False
+
+    def __enter__(self):
+        if not self.is_there(self.build):
+            raise Trouble("not installed: %s" % self.where(self.build))
+        self.folder = tempfile.mkdtemp(prefix="counterd-bench-")
+        try:
+            # One of yrmcdsd's workers sometimes spins from the start: then another one is started.
+            for _ in range(10):
+                self._launch()
+                if self._settle():
+                    return self
+                self._end()
+            raise Trouble("%s spins at every start" % self.where(self.build))
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+
+    def _end(self):
+        if self.child is None or self.child.poll() is not None:
+            return
+        self.child.send_signal(self.end_signal)
+        try:
+            self.child.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+
+    def __exit__(self, *exception):
+        try:
+            self._end()
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Counterd(Server):
+    """Ours, on ports that it chooses. Options: tls (paths of certificate and key); set: options of
+    the daemon's own."""
+
+    end_signal = signal.SIGTERM
+
+    @classmethod
+    def where(cls, build):
+        return os.path.join(build, "counterd")
+
+    def argv(self):
+        said = {
+            "poolcounter.port": 0,
+            "poolcounter.listen": HOST,
+            "counter.enable": "true",
+            "counter.port": 0,
+            "counter.listen": HOST,
+            "counter.threads": self.layout.workers,
+            "counter.memory_limit": "4G",
+            "admin.port": 0,
+        }
+        if "tls" in self.options:
+            cert, key = self.options["tls"]
+            said.update({"tls.cert": cert, "tls.key": key})
+            # Their plain ports stay beside these.
+            said["poolcounter.tls_port"] = _free_port()
+            said["counter.tls_port"] = _free_port()
+        said.update(self.options.get("set", {}))
+        argv = [self.where(self.build)]
+        for key, value in said.items():
+            argv += ["-o", "%s=%s" % (key, value)]
+        return argv
+
+    def is_ready(self):
+        log = self.log
+        if not re.search(r"\bready\b", log):
+            return False
+        families = {"poolcounter": "text", "counter": "binary"}
+        for service, tls, address in re.findall(
+            r"(poolcounter|counter): listening( with TLS)? on ([0-9.]+:\d+)", log
+        ):
+            self.targets[families[service] + ("+tls" if tls else "")] = address
+        return True
+
+
+class Floor(Server):
+    """The bare server. Options: mode."""
+
+    @classmethod
+    def where(cls, build):
+        return os.path.join(build, "bench", "floor")
+
+    def argv(self):
+        mode = self.options.get("mode", "echo")
+        return [self.where(self.build), "-m", mode, "-w", str(self.layout.workers)]
+
+    def is_ready(self):
+        found = re.search(r"listening on (\S+)\n", self.log)
+        if found:
+            self.targets["any"] = found.group(1)
+        return bool(found)
+
+
+class Peer(Server):
+    """One that binds the address it is told."""
+
+    address = None
+
+    def at(self, host, port):
+        self.address = (host, port)
+        self.targets["any"] = "%s:%d" % (host, port)
+
+
+class Poolcounterd(Peer):
+    """It always binds port 7531, so each gets a loopback address of its own."""
+
+    program = "/usr/bin/poolcounterd"
+
+    def argv(self):
+        while True:
+            host = "127.77.%d.%d" % (random.randrange(256), random.randrange(1, 255))
+            if not _is_listened_on(host, 7531):
+                break
+        self.at(host, 7531)
+        return [self.program, "-l", host]
+
+
+class Yrmcds(Peer):
+    """Options: workers (else the layout's)."""
+
+    program = "/usr/sbin/yrmcdsd"
+
+    def argv(self):
+        self.at(HOST, _free_port())
+        user = "user = root\ngroup = root\n" if os.geteuid() == 0 else ""
+        path = os.path.join(self.folder, "yrmcds.conf")
+        with open(path, "w") as f:
+            f.write(user)
+            f.write('virtual_ip = %s\ntemp_dir = "%s"\n' % (HOST, self.folder))
+            f.write("port = %d\nrepl_port = %d\n" % (_free_port(), _free_port()))
+            f.write("workers = %d\n" % self.options.get("workers", self.layout.workers))
+            f.write("buckets = 10000\nlog.threshold = warning\n")
+            f.write("counter.enable = true\ncounter.port = %d\n" % self.address[1])
+        return [self.program, "-f", path]
+
+
+class Redis(Peer):
+    """Without persistence."""
+
+    program = "/usr/bin/redis-server"
+
+    def argv(self):
+        self.at(HOST, _free_port())
+        return [
+            self.program, "--port", str(self.address[1]), "--bind", HOST, "--save", "",
+            "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
+            "--tcp-backlog", "4096", "--dir", self.folder,
+        ]  # fmt: skip
+
+
+class Memcached(Peer):
+    """With as many threads as the layout has workers."""
+
+    program = "/usr/bin/memcached"
+
+    def argv(self):
+        self.at(HOST, _free_port())
+        argv = [
+            self.program, "-l", HOST, "-p", str(self.address[1]), "-U", "0", "-c", "15000",
+            "-t", str(self.layout.workers),
+        ]  # fmt: skip
+        return argv + (["-u", "root"] if os.geteuid() == 0 else [])
+
+
+KINDS = {
+    "counterd": Counterd,
+    "floor": Floor,
+    "poolcounterd": Poolcounterd,
+    "yrmcds": Yrmcds,
+    "redis": Redis,
+    "memcached": Memcached,
+}
+
+
+def certificate(folder):
+    """Paths of a certificate for localhost and its key, made with openssl where they are not there."""
+    cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+    if not os.path.exists(cert):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+             "-nodes", "-days", "3650", "-subj", "/CN=localhost",
+             "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+             "-keyout", key, "-out", cert],
+            check=True, stdin=subprocess.DEVNULL, capture_output=True,
+        )  # fmt: skip
+    return cert, key
