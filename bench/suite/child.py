@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -20,3 +21,22 @@ def bound(cpus=None):
             os.sched_setaffinity(0, cpus)
 
     return {"start_new_session": True, "preexec_fn": in_child}
+
+
+def cpu_ns(pid):
+    """Processor time that all threads of a process have used."""
+    used = 0
+    folder = "/proc/%d/task" % pid
+    for task in os.listdir(folder):
+        try:
+            with open("%s/%s/schedstat" % (folder, task)) as f:
+                used += int(f.read().split()[0])
+        except FileNotFoundError:
+            pass
+    return used
+
+
+def cpu_of_ended():
+    """Processor seconds of all children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime

@@ -1,6 +1,7 @@
 """Runs the two programs that measure: counterbench against a server, engine_bench without one.
 
-What they print as JSON is a result, kept as it is but for the two numbers that are added here. A
+What they print as JSON is a result, kept as it is but for what is added here: "others", the share of
+the processors that went to processes that had nothing to do with it, and "requests_per_second". A
 run that failed gives a result with "failed", a text that says why.
 """
 
@@ -8,7 +9,8 @@ import json
 import os
 import subprocess
 
-from child import bound
+import machine
+from child import bound, cpu_ns, cpu_of_ended
 
 # Beyond the time that a run was given: to connect, to fill a server with names, to end.
 SPARE = 90.0
@@ -103,11 +105,17 @@ def run(build, load, server, seconds, warmup):
     if load.timed:
         seconds = load.seconds or seconds
         argv += ["--seconds", "%g" % seconds, "--warmup", "%g" % warmup]
-    return _result(argv, seconds + warmup, layout.load_cpus)
+    with machine.Others(
+        layout.server_cpus | layout.load_cpus, lambda: cpu_ns(server.pid) / 1e9 + cpu_of_ended()
+    ) as others:
+        result = _result(argv, seconds + warmup, layout.load_cpus)
+    return dict(result, others=others.share)
 
 
 def run_engine(build, names, threads, depth, kind):
     """Result of one figure of engine_bench."""
     argv = [os.path.join(build, "bench", "engine_bench"), "--json", "pairs"]
     argv += ["--names", str(names), "--threads", str(threads), "--depth", str(depth)]
-    return _result(argv + ["--what", kind], 0)
+    with machine.Others(machine.two_cpus(), cpu_of_ended) as others:
+        result = _result(argv + ["--what", kind], 0)
+    return dict(result, others=others.share)

@@ -6,6 +6,7 @@ import platform
 import re
 import resource
 import subprocess
+import time
 from collections import namedtuple
 
 # Where the server and the load run, and with how many workers and threads.
@@ -16,7 +17,7 @@ class Unfit(Exception):
     """This machine can't run the suite; the message says why."""
 
 
-def _two_cpus():
+def two_cpus():
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         raise Unfit("two cores are needed: one for the server, one for the load")
@@ -25,17 +26,56 @@ def _two_cpus():
 
 def pinned():
     """One worker on a core of its own, the load on another one."""
-    first, second = _two_cpus()
+    first, second = two_cpus()
     return Layout("pinned", 1, {first}, {second}, 1)
 
 
 def free():
     """Two workers and two threads of load on the same two cores, as the kernel has it."""
-    both = set(_two_cpus())
+    both = set(two_cpus())
     return Layout("free", 2, both, both, 2)
 
 
 LAYOUTS = {"pinned": pinned, "free": free}
+
+# The share of the cores that other processes may take before it is told of.
+OTHERS_MAX = 0.05
+
+
+def _busy_seconds(cpus):
+    """How long these processors have not been idle, or have been kept from us, since the start."""
+    wanted = {"cpu%d" % cpu for cpu in cpus}
+    ticks = 0
+    with open("/proc/stat") as f:
+        for line in f:
+            name, *spent = line.split()
+            if name in wanted:
+                user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, spent[:8])
+                ticks += user + nice + system + irq + softirq + steal
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Others:
+    """
+    Tells how much processes that have nothing to do with a measurement used of its processors
+    meanwhile: `share`, 0 to 1. `used`: says the seconds that those that belong to it have used.
+    """
+
+    def __init__(self, cpus, used):
+        self._cpus = cpus
+        self._used = used
+        self.share = 0.0
+
+    def __enter__(self):
+        self._begun = time.monotonic()
+        self._busy, self._ours = _busy_seconds(self._cpus), self._used()
+        return self
+
+    def __exit__(self, *exception):
+        available = (time.monotonic() - self._begun) * len(self._cpus)
+        others = _busy_seconds(self._cpus) - self._busy - (self._used() - self._ours)
+        self.share = min(1.0, max(0.0, others / available))
+
 
 # What is compared, by Debian's names.
 PACKAGES = ("poolcounter", "yrmcds", "redis-server", "memcached", "libevent-2.1-7", "libssl3", "gcc")

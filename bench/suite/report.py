@@ -123,6 +123,10 @@ def remarks(row, kept, store, tree):
                            " of %d asked for" % kept["asked"] if rounds < kept["asked"] else "")  # fmt: skip
     if any(s.load and s.load.timed for s in row.subjects):
         yield "%g s for each run" % kept["seconds"]
+    shares = [figures.lookup(one, "others") or 0 for results in kept["rounds"] for one in results.values()]
+    if max(shares) > machine.OTHERS_MAX:
+        yield "other processes took up to %.0f %% of the cores during a run, %.0f %% on average" % (
+            100 * max(shares), 100 * sum(shares) / len(shares))  # fmt: skip
     if kept["tree"] != tree:
         yield "measured on %s with counterd %s" % (kept["date"], kept["tree"])
 

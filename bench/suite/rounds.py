@@ -99,4 +99,6 @@ def in_short(result):
         parts.append("%.0f ns" % result["ns_per_operation"])
     if result.get("errors"):
         parts.append("%d errors" % result["errors"])
+    if result.get("others", 0) > machine.OTHERS_MAX:
+        parts.append("others took %.0f %% of the cores" % (100 * result["others"]))
     return ", ".join(parts)

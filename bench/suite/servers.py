@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 
-from child import bound
+from child import bound, cpu_ns
 
 DEADLINE = 15.0  # seconds for a server to start or to end
 POLL = 0.002
@@ -68,19 +68,6 @@ def _is_listened_on(host, port):
                 if fields[1] in wanted:
                     return True
     return False
-
-
-def cpu_ns(pid):
-    """Processor time that all threads of a process have used."""
-    used = 0
-    folder = "/proc/%d/task" % pid
-    for task in os.listdir(folder):
-        try:
-            with open("%s/%s/schedstat" % (folder, task)) as f:
-                used += int(f.read().split()[0])
-        except FileNotFoundError:
-            pass
-    return used
 
 
 class Server:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 SOURCE = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(__file__), "..", "..")
 SUITE = os.path.join(os.path.abspath(SOURCE), "bench", "suite")
@@ -19,6 +20,7 @@ import pytest  # noqa: E402
 import figures  # noqa: E402
 import goals  # noqa: E402
 import load  # noqa: E402
+import machine  # noqa: E402
 import plots  # noqa: E402
 import report  # noqa: E402
 import rounds  # noqa: E402
@@ -201,6 +203,24 @@ def test_rounds_are_interleaved_and_every_second_one_goes_backwards(store):
 def test_no_round_is_begun_that_would_not_end_in_time(store):
     assert measured(store, 60, 3) == "abccba"
     assert len(store.read("r")["rounds"]) == 2
+
+
+def test_what_others_use_is_told_apart():
+    cpu = min(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {cpu})
+    try:
+        # What is measured takes no time of its own; so we are the others.
+        with machine.Others({cpu}, lambda: 0) as others, machine.Others({cpu}, time.process_time) as ours:
+            begun, until = time.monotonic(), time.process_time() + 0.5
+            while time.process_time() < until:
+                pass
+        elapsed = time.monotonic() - begun
+    finally:
+        os.sched_setaffinity(0, before)
+    # Time is told in hundredths of a second.
+    assert others.share * elapsed > 0.4
+    assert (others.share - ours.share) * elapsed > 0.4
 
 
 # ---- the whole, with the programs that measure ---------------------------------------------------
