@@ -66,7 +66,7 @@ def percentile(histogram, fraction):
 
 
 def tail(histogram):
-    """Points for a curve of percentiles: one in how many takes longer than what."""
+    """Points for a curve of percentiles: one in how many takes longer than what, up to the worst."""
     total = sum(count for _, count in histogram)
     seen, points = 0, []
     for upper, count in histogram:
@@ -74,4 +74,6 @@ def tail(histogram):
             # The class's own share lies at or above its beginning.
             points.append((total / (total - seen), upper))
             seen += count
+    if points and points[-1][0] < total:
+        points.append((total, points[-1][1]))
     return points

@@ -31,23 +31,30 @@ LOOKS = {
 OTHERS = ("counterd, text", "counterd, binary", "yrmcds", "Redis Lua")
 GROUND_DARK = {INK: "#dfe6ee", FAINT: "#39434e", GROUND: "#161b22"}
 
-# What each series of a plot is: its name, how it looks (of LOOKS), its points.
-Series = namedtuple("Series", "name look points")
-# row: whose part of the report it stands in; draw: makes the series of a store; axes: further
-# commands of gnuplot.
-Plot = namedtuple("Plot", "row file title x_label y_label draw axes")
+# What each series of a plot is: its name, how it looks (of LOOKS), its points, and whether a value
+# holds from its point to the next.
+Series = namedtuple("Series", "name look points is_steps")
+# Ticks: position -> label, on a logarithmic scale; None: gnuplot's own, on a linear one from 0.
+# whole: from the first of the ticks to the last, whatever the points.
+Axis = namedtuple("Axis", "label ticks whole", defaults=(None, False))
+# row: whose part of the report it stands in; draw: makes the series of a store.
+Plot = namedtuple("Plot", "row file title x y draw")
 
-FROM_ZERO = "set yrange [0:*]"
-
-
-def log_axis(axis, ticks, whole=True):
-    """
-    Logarithmic, with these ticks (position -> label), and where it is `whole` from the first to the
-    last of them.
-    """
-    labels = ", ".join("'%s' %g" % (label, at) for at, label in ticks.items())
-    bounds = "%g:%g" % (min(ticks), max(ticks)) if whole else "*:*"
-    return "set logscale %s; set %srange [%s]; set %stics (%s)" % (axis, axis, bounds, axis, labels)
+def axis_commands(letter, axis, values):
+    """What gnuplot is told of an axis that has to show these values."""
+    yield 'set %slabel "%s" textcolor rgb "%s"' % (letter, axis.label, INK)
+    if not axis.ticks:
+        yield "set %srange [0:*]" % letter
+        return
+    # Ticks have room for all points, and no more than that.
+    low = min(axis.ticks if axis.whole else values)
+    high = max(axis.ticks if axis.whole else values)
+    first = max((at for at in axis.ticks if at <= low), default=low)
+    last = min((at for at in axis.ticks if at >= high), default=high)
+    labels = ", ".join("'%s' %g" % (label, at) for at, label in axis.ticks.items())
+    # A little more: gnuplot sometimes leaves out the label of a tick at the very end.
+    yield "set logscale %s; set %srange [%g*0.9999:%g*1.0001]; set %stics (%s)" % (
+        letter, letter, first, last, letter, labels)  # fmt: skip
 
 
 def plain_ticks(*values):
@@ -74,7 +81,7 @@ def curve(row_name, path, scale=1.0):
                     points.append((subject.x, figure.value * scale))
             look = name if name in LOOKS else next(others)
             if points:
-                yield Series(name, look, points)
+                yield Series(name, look, points, False)
 
     return draw
 
@@ -87,7 +94,7 @@ def distribution(row_name, looks=None):
             there = [r["histogram"] for r in store.results(row_name, name) if r and "histogram" in r]
             if there:
                 points = figures.tail(figures.merged(there))
-                yield Series(name, look, [(x, y) for x, y in points if y > 0])
+                yield Series(name, look, [(x, y) for x, y in points if y > 0], True)
 
     return draw
 
@@ -101,10 +108,9 @@ def script(plot, series, path):
         'set tics nomirror out scale 0.5 textcolor rgb "%s"' % INK,
         'set grid linecolor rgb "%s" linetype 1' % FAINT,
         'set title "%s" textcolor rgb "%s"' % (plot.title, INK),
-        'set xlabel "%s" textcolor rgb "%s"' % (plot.x_label, INK),
-        'set ylabel "%s" textcolor rgb "%s"' % (plot.y_label, INK),
         'set key outside right top Left reverse samplen 2 spacing 1.3 textcolor rgb "%s"' % INK,
-        plot.axes,
+        *axis_commands("x", plot.x, [x for one in series for x, _ in one.points]),
+        *axis_commands("y", plot.y, [y for one in series for _, y in one.points]),
     ]
     parts, ours = [], []
     for number, one in enumerate(series):
@@ -113,10 +119,8 @@ def script(plot, series, path):
         lines.append("END")
         colour, _, point, dashes = LOOKS[one.look]
         is_ours = one.look.startswith("counterd")
-        # A distribution has too many points to mark them all.
-        few = len(one.points) < 20
         part = "$data%d using 1:2 with %s linewidth %s dashtype %d linecolor rgb '%s' title" % (
-            number, "linespoints pointtype %d pointsize 0.7" % point if few else "lines",
+            number, "steps" if one.is_steps else "linespoints pointtype %d pointsize 0.7" % point,
             "2.5" if is_ours else "1.5", dashes, colour,
         )  # fmt: skip
         parts.append('%s "%s"' % (part, one.name))
@@ -166,33 +170,37 @@ def draw(plots, store, folder):
     return drawn
 
 
-def _throughput(row_name, title, x_label, axes):
-    return Plot(row_name, row_name + "-throughput.svg", "Requests per second, " + title, x_label,
-                "thousand requests/s", curve(row_name, REQUESTS.path, REQUESTS.scale), axes)  # fmt: skip
+PERCENTILES = Axis("percentile", {
+    1: "0", 2: "50", 10: "90", 100: "99", 1e3: "99.9", 1e4: "99.99", 1e5: "99.999", 1e6: "99.9999",
+    1e7: "99.99999",
+})  # fmt: skip
+TIMES = Axis("", {
+    1: "1 µs", 3: "3 µs", 10: "10 µs", 30: "30 µs", 100: "100 µs", 300: "300 µs", 1e3: "1 ms",
+    3e3: "3 ms", 1e4: "10 ms", 3e4: "30 ms", 1e5: "100 ms", 3e5: "300 ms", 1e6: "1 s", 3e6: "3 s",
+    1e7: "10 s",
+})  # fmt: skip
+CONNECTIONS = Axis("connections", plain_ticks(1, 10, 50, 200, 1000, 5000), True)
+DEPTHS = Axis("requests in flight on each connection", plain_ticks(1, 2, 4, 8, 16, 32, 64, 128), True)
+COUNTS = Axis("names that exist", power_ticks(3, 7), True)
+RATES = Axis("thousand requests/s",
+             plain_ticks(2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000))  # fmt: skip
+COSTS = Axis("µs of the server's CPU", plain_ticks(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100))
 
 
-def _cpu(row_name, title, x_label, axes):
-    return Plot(row_name, row_name + "-cpu.svg", "Processor time per request, " + title, x_label,
-                "µs of the server's CPU", curve(row_name, CPU_REQUEST.path), axes)  # fmt: skip
+def _throughput(row_name, title, x):
+    return Plot(row_name, row_name + "-throughput.svg", "Requests per second, " + title, x, RATES,
+                curve(row_name, REQUESTS.path, REQUESTS.scale))  # fmt: skip
+
+
+def _cpu(row_name, title, x):
+    return Plot(row_name, row_name + "-cpu.svg", "Processor time per request, " + title, x, COSTS,
+                curve(row_name, CPU_REQUEST.path))  # fmt: skip
 
 
 def _latency(row_name, title, looks=None):
-    return Plot(row_name, "latency-%s.svg" % row_name, title, "percentile", "",
-                distribution(row_name, looks), PERCENTILES + "; " + TIMES)  # fmt: skip
+    return Plot(row_name, "latency-%s.svg" % row_name, title, PERCENTILES, TIMES,
+                distribution(row_name, looks))  # fmt: skip
 
-
-PERCENTILES = log_axis("x", {
-    1: "0", 2: "50", 10: "90", 100: "99", 1e3: "99.9", 1e4: "99.99", 1e5: "99.999", 1e6: "99.9999",
-}, whole=False)  # fmt: skip
-TIMES = log_axis("y", {
-    1: "1 µs", 10: "10 µs", 100: "100 µs", 1e3: "1 ms", 1e4: "10 ms", 1e5: "100 ms", 1e6: "1 s",
-    1e7: "10 s",
-}, whole=False)  # fmt: skip
-CONNECTIONS = log_axis("x", plain_ticks(1, 10, 50, 200, 1000, 5000))
-DEPTHS = log_axis("x", plain_ticks(1, 2, 4, 8, 16, 32, 64, 128))
-RATES = log_axis("y", plain_ticks(20, 50, 100, 200, 500, 1000, 2000, 5000, 10000), whole=False)
-COSTS = log_axis("y", plain_ticks(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50), whole=False)
-COUNTS = log_axis("x", power_ticks(3, 7))
 
 PLOTS = [
     _latency("open-loop", "Time of an answer, 30,000 requests a second over 50 connections"),
@@ -203,13 +211,11 @@ PLOTS = [
         "yrmcds, dump": "yrmcds",
         "yrmcds, no dump": "fixed words",
     }),
-    Plot("engine", "engine-names.svg", "An acquire and its release in the engine alone", "names",
-         "nanoseconds", curve("engine", NS.path), COUNTS + "; " + FROM_ZERO),
-    _throughput("connections", "at depth 1", "connections", CONNECTIONS + "; " + FROM_ZERO),
-    _cpu("connections", "at depth 1", "connections", CONNECTIONS + "; " + FROM_ZERO),
-    _throughput("depth", "50 connections", "requests in flight on each connection",
-                DEPTHS + "; " + RATES),
-    _cpu("depth", "50 connections", "requests in flight on each connection",
-         DEPTHS + "; " + COSTS),
-    _cpu("among-names", "50 connections, depth 32", "names that exist", COUNTS + "; " + FROM_ZERO),
+    Plot("engine", "engine-names.svg", "An acquire and its release in the engine alone", COUNTS,
+         Axis("nanoseconds"), curve("engine", NS.path)),
+    _throughput("connections", "one in flight on each connection", CONNECTIONS),
+    _cpu("connections", "one in flight on each connection", CONNECTIONS),
+    _throughput("depth", "50 connections", DEPTHS),
+    _cpu("depth", "50 connections", DEPTHS),
+    _cpu("among-names", "50 connections with 32 in flight on each", COUNTS),
 ]  # fmt: skip

@@ -76,6 +76,8 @@ def test_tail_ends_with_the_rarest():
     assert figures.tail([(10, 900), (20, 99), (30, 0), (300, 1)]) == [
         (1, 10), (10, 20), (pytest.approx(1000), 300),
     ]  # fmt: skip
+    assert figures.tail([(10, 6), (20, 4)]) == [(1, 10), (2.5, 20), (10, 20)]
+    assert figures.tail([]) == []
 
 
 # ---- verdicts ------------------------------------------------------------------------------------
