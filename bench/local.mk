@@ -26,4 +26,5 @@ EXTRA_DIST += bench/README.md \
 	bench/suite/rows.py \
 	bench/suite/servers.py \
 	bench/suite/store.py \
-	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/plots/*.svg)
+	$(wildcard $(srcdir)/bench/RESULTS.md $(srcdir)/bench/FINDINGS.md \
+	$(srcdir)/bench/plots/*.svg)

@@ -23,6 +23,12 @@ def number(value):
     return "%.0f" % value if size >= 100 else "%.1f" % value if size >= 10 else "%.2f" % value
 
 
+def beside(value, limit):
+    """A number that does not look like its limit unless it is."""
+    text = number(value)
+    return "%.4g" % value if text == number(limit) else text
+
+
 def with_unit(text, unit):
     return text + (" " + unit if unit else "")
 
@@ -44,10 +50,11 @@ def table(head, lines, left=1):
 
 
 def goal_line(goal, store):
-    limit = "≤ %g" % goal.at_most if goal.at_most is not None else "≥ %g" % goal.at_least
+    bound = goal.at_least if goal.at_most is None else goal.at_most
+    limit = "%s %g" % ("≥" if goal.at_most is None else "≤", bound)
     figure, is_met = goals.judged(goal, store)
     said = {True: "yes", False: "**no**", None: "not measured"}[is_met]
-    seen = with_unit(number(figure.value), goal.unit) if figure else NONE
+    seen = with_unit(beside(figure.value, bound), goal.unit) if figure else NONE
     between = (spread(figure) if figure else "") or NONE
     return [goal.workload, goal.measure, with_unit(limit, goal.unit), seen, between, said]
 
@@ -67,6 +74,29 @@ def goals_part(store):
     lines = [goal_line(goal, store) for goal in goals.GOALS]
     yield from table(["workload", "measure", "goal", "seen", "spread", "met"], lines, 2)
     yield ""
+
+
+# ---- at a glance ---------------------------------------------------------------------------------
+
+
+def overview(store):
+    """A line for each server, with the processor time or the memory that everything takes."""
+    lines = []
+    for name in rows.CONTENDERS:
+        figures_of = [
+            goals.Value(row, name + behind, column.path).figure(store)
+            for _, row, column, behind in rows.OVERVIEW
+        ]
+        if any(figures_of):
+            lines.append([name, *(number(one.value) if one else NONE for one in figures_of)])
+    if lines:
+        yield "## At a glance"
+        yield ""
+        yield "What each server needs: microseconds of processor time, bytes of memory. The echo and " \
+            "the fixed words are the floor: what the kernel's work alone takes."  # fmt: skip
+        yield ""
+        yield from table(["", *(title for title, *_ in rows.OVERVIEW)], lines)
+        yield ""
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -171,14 +201,27 @@ def machine_part(build):
     yield from table(["what", "which"], machine.facts(build), 2)
 
 
-def whole(build, store, tree, drawn, note):
-    """Lines of the file."""
+def prevailing(store, default):
+    """The tree that most of the rows were measured of, and when."""
+    kept = [one for one in (store.read(row.name) for row in rows.ROWS) if one]
+    return max(
+        [(one["tree"], one["date"]) for one in kept] or [(default, machine.today())],
+        key=lambda which: (sum((one["tree"], one["date"]) == which for one in kept), which[1]),
+    )
+
+
+def whole(build, store, tree, drawn, note, findings=False):
+    """Lines of the file. `tree`: the present one; `findings`: there are some."""
+    tree, date = prevailing(store, tree)
     yield "# Results"
     yield ""
-    yield "Made by `./dev bench` on %s with counterd %s%s; do not edit. How to run and read it: " \
-        "[README.md](README.md)." % (machine.today(), tree, note)  # fmt: skip
+    yield "Measured by `./dev bench` on %s with counterd %s%s; do not edit. How to run and read it: " \
+        "[README.md](README.md).%s" % (
+            date, tree, note,
+            " What is behind the figures: [FINDINGS.md](FINDINGS.md)." if findings else "")  # fmt: skip
     yield ""
     yield from goals_part(store)
+    yield from overview(store)
     yield "## Measurements"
     yield ""
     for row in rows.ROWS:
@@ -190,6 +233,7 @@ def write(build, store, tree, out, note=""):
     """RESULTS.md and plots/ in the folder `out`; returns the path of the first."""
     drawn = plots.draw(plots.PLOTS, store, os.path.join(out, "plots"))
     path = os.path.join(out, "RESULTS.md")
+    findings = os.path.exists(os.path.join(out, "FINDINGS.md"))
     with open(path, "w") as f:
-        f.write("\n".join(whole(build, store, tree, drawn, note)) + "\n")
+        f.write("\n".join(whole(build, store, tree, drawn, note, findings)) + "\n")
     return path

@@ -32,7 +32,6 @@ CONTENDERS = {
     "poolcounterd": ("poolcounterd", {}, "text", "counterd, text"),
     "yrmcds": ("yrmcds", {}, "binary", "counterd, binary"),
     "yrmcds, 10 workers": ("yrmcds", {"workers": 10}, "binary", "counterd, binary"),
-    "Redis": ("redis", {}, "redis-incr", "counterd, text"),
     "Redis INCR": ("redis", {}, "redis-incr", "counterd, text"),
     "Redis Lua": ("redis", {}, "redis-lua", "counterd, text"),
     "memcached": ("memcached", {}, "memcached", "counterd, text"),
@@ -103,8 +102,8 @@ def two_workers():
 
 
 def idle():
-    for name in ("counterd, text", "counterd, binary", "poolcounterd", "yrmcds", "memcached",
-                 "Redis"):  # fmt: skip
+    for name in ("counterd, text", "counterd, binary", "poolcounterd", "yrmcds", "Redis INCR",
+                 "memcached"):  # fmt: skip
         yield subject(name, "idle", c=10000, timed=False)
     yield subject("counterd, text", "idle", ", TLS", ours="counterd, text", c=5000, timed=False,
                   tls=True)  # fmt: skip
@@ -248,3 +247,16 @@ ROWS = [
 def named(name):
     """The row of that name; None where there is none."""
     return next((one for one in ROWS if one.name == name), None)
+
+
+# What is shown at a glance of each of CONTENDERS: title, row, column, what is behind its name.
+OVERVIEW = [
+    ("request, 50 connections, µs", "pairs-50", c.CPU_REQUEST, ""),
+    ("2,000 connections, µs", "pairs-2000", c.CPU_REQUEST, ""),
+    ("32 in flight, µs", "pairs-50-d32", c.CPU_REQUEST, ""),
+    ("cycle of churn, µs", "churn-16", c.CPU_OPERATION, ""),
+    ("hand-over, µs", "hot", c.CPU_OPERATION, ", 100 waiters"),
+    ("one of a herd, µs", "herd", c.CPU_OPERATION, ""),
+    ("idle connection, bytes", "idle", c.BYTES, ""),
+    ("name, bytes", "names", c.BYTES, ", 10^6 names"),
+]

@@ -135,6 +135,8 @@ def test_whatever_is_named_is_there():
     for row in rows.ROWS:
         for subject in row.subjects if any(one.compared for one in row.columns) else ():
             assert subject.ours is None or (row.name, subject.ours) in subjects, subject.name
+    for title, row, _, behind in rows.OVERVIEW:
+        assert (row, "counterd, text" + behind) in subjects, title
     for plot in plots.PLOTS:
         assert rows.named(plot.row), plot.file
     assert len({plot.file for plot in plots.PLOTS}) == len(plots.PLOTS)
@@ -147,6 +149,12 @@ def test_whatever_is_named_is_there():
 )  # fmt: skip
 def test_numbers_have_no_digits_that_mean_nothing(value, text):
     assert report.number(value) == text
+
+
+def test_what_misses_its_limit_by_little_does_not_look_like_it():
+    assert report.beside(1.124, 1.12) == "1.124"
+    assert report.beside(1.12, 1.12) == "1.12"
+    assert report.beside(1.126, 1.12) == "1.13"
 
 
 def test_report(store):
