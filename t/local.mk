@@ -24,6 +24,7 @@ include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
 include t/unit/cli/local.mk
 include t/scenario/local.mk
+include t/counts/local.mk
 include t/system/local.mk
 include t/system/cli.mk
 include t/bench/local.mk

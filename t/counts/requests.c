@@ -1,0 +1,558 @@
+/*
+ * requests.c - a fixed script of requests to the real services, engine, connections, worker and
+ * loop over real sockets, in which counts.py has callgrind count instructions.
+ *
+ * One thread, and nothing is left to chance: the clients act when the worker has nothing more to
+ * do, so every run makes the same wake-ups for the same requests. For that the program stands in
+ * for the kernel in two things: waiting (epoll_wait and epoll_pwait2 let the clients act first) and
+ * time (clock_gettime goes on by a microsecond at each look). Hash key and names are fixed.
+ *
+ * callgrind goes by names of functions, which therefore begin with `counts_`: it counts in
+ * counts_serve and counts_use_engine, not in counts_let_clients_act that is called from there; each
+ * count begins with counts_begin and ends with counts_end. What it is of is said on standard
+ * output.
+ */
+#include "net/listener.h"
+#include "proto/counter.h"
+#include "proto/poolcounter.h"
+#include "service/service.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the server -------------------------------------------------------------------------- */
+
+static struct server server;
+static struct services *services;
+static struct listener listeners[2];
+static struct acceptor *acceptor;
+
+enum language { TEXT, BINARY };
+
+static void set_up(void)
+{
+    static const char *const names[] = {[TEXT] = "poolcounter", [BINARY] = "counter"};
+    const struct rules_config rules_config = {
+        .limits = {.output_buffer = 262144,
+                   .request_timeout_ns = 30 * NS_PER_S,
+                   .write_timeout_ns = 30 * NS_PER_S},
+    };
+    const struct services_config config = {
+        .table = {.buckets = 100000,
+                  .memory_limit = (size_t)64 << 20,
+                  .stats_interval_s = 86400,
+                  .hash_key = {.k0 = 1, .k1 = 2}},
+        .poolcounter_max_locks = 4,
+        .poolcounter_max_line = 8192,
+    };
+    struct sockaddr_in any_port = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct rules *rules = rules_new(&rules_config);
+    CHECK(rules);
+    server_set_rules(&server, rules);
+    server.count = 1;
+    server.workers[0] = worker_new(&server, 0);
+    CHECK(server.workers[0]);
+    services = services_new(&config, &server, worker_now(server.workers[0]));
+    CHECK(services);
+    for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
+        CHECK(listener_open(&listeners[i], services_protocol(services, names[i]),
+                            (struct sockaddr *)&any_port, sizeof(any_port), false));
+    acceptor = acceptor_new(server.workers[0], listeners, ARRAY_SIZE(listeners));
+    CHECK(acceptor);
+}
+
+static void tear_down(void)
+{
+    acceptor_free(&acceptor);
+    for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
+        listener_close(&listeners[i]);
+    services_free(&services);
+    worker_free(&server.workers[0]);
+    server_free_rules(&server);
+}
+
+/* ---- clients ----------------------------------------------------------------------------- */
+
+#define CLIENTS     100
+#define CLIENT_ROOM 4096
+
+/* A client, what it is about to send and what it must be answered: these very bytes. */
+struct client {
+    int fd;
+    uint8_t out[CLIENT_ROOM], answer[CLIENT_ROOM];
+    size_t out_len, answer_len, answered;
+};
+
+static struct client clients[CLIENTS];
+
+/* Descriptors of the server that have something to read and that it was not told of yet. */
+static int due;
+
+static void client_open(struct client *c, enum language language)
+{
+    struct sockaddr_in to;
+    socklen_t len = sizeof(to);
+    CHECK(getsockname(listeners[language].fd, (struct sockaddr *)&to, &len) == 0);
+    *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    CHECK(c->fd >= 0 && connect(c->fd, (struct sockaddr *)&to, len) == 0);
+    due = 1;
+}
+
+static void client_close(struct client *c)
+{
+    close(c->fd);
+    due++;
+}
+
+static void client_send(struct client *c)
+{
+    CHECK(send(c->fd, c->out, c->out_len, MSG_NOSIGNAL) == (ssize_t)c->out_len);
+    c->out_len = 0;
+    due++;
+}
+
+/* Takes what has come. True: all that must. */
+static bool client_is_answered(struct client *c)
+{
+    while (c->answered < c->answer_len) {
+        uint8_t in[CLIENT_ROOM];
+        ssize_t n = recv(c->fd, in, sizeof(in), MSG_DONTWAIT);
+        if (n < 0 && errno == EAGAIN)
+            return false;
+        CHECK(n > 0 && c->answered + (size_t)n <= c->answer_len &&
+              memcmp(c->answer + c->answered, in, (size_t)n) == 0);
+        c->answered += (size_t)n;
+    }
+    c->answered = c->answer_len = 0;
+    return true;
+}
+
+/* ---- requests and their answers ---------------------------------------------------------- */
+
+#define NAMES    1000
+#define NAME_LEN 24
+
+static char names[NAMES][NAME_LEN + 1];
+
+static void make_names(void)
+{
+    for (unsigned i = 0; i < NAMES; i++)
+        snprintf(names[i], sizeof(names[i]), "a_name_of_24_bytes,_%04u", i % 10000);
+}
+
+static struct bytes name_of(unsigned i)
+{
+    return (struct bytes){.data = (uint8_t *)names[i % NAMES], .len = NAME_LEN};
+}
+
+static void await_text(struct client *c, enum pc_reply word)
+{
+    struct bytes line = pc_reply_line(word);
+    memcpy(c->answer + c->answer_len, line.data, line.len);
+    c->answer_len += line.len;
+}
+
+static void put_text(struct client *c, const struct pc_request *req)
+{
+    size_t len = pc_compose_request(req, c->out + c->out_len, CLIENT_ROOM - c->out_len);
+    CHECK(len > 0);
+    c->out_len += len;
+}
+
+/* ACQ4*, with numbers as MediaWiki has them. */
+static void put_lock(struct client *c, enum pc_verb verb, unsigned name, uint32_t workers,
+                     int64_t timeout_ns)
+{
+    const struct pc_request req = {.verb = verb,
+                                   .key = name_of(name),
+                                   .workers = workers,
+                                   .maxqueue = 1000,
+                                   .timeout_ns = timeout_ns};
+    put_text(c, &req);
+}
+
+static void put_unlock(struct client *c, unsigned name)
+{
+    const struct pc_request req = {.verb = PC_RELEASE, .key = name_of(name)};
+    put_text(c, &req);
+    await_text(c, PC_REPLY_RELEASED);
+}
+
+static void put_binary(struct client *c, enum ctr_opcode opcode, unsigned name)
+{
+    struct ctr_request req = {
+        .opcode = (uint8_t)opcode, .opaque = {1, 2, 3, 4}, .name = name_of(name)};
+    req.units = opcode == CTR_GET ? 0 : 1;
+    req.maximum = opcode == CTR_ACQUIRE ? 10 : 0;
+    size_t len = ctr_compose_request(&req, c->out + c->out_len, CLIENT_ROOM - c->out_len);
+    CHECK(len > 0);
+    c->out_len += len;
+    uint8_t *to = c->answer + c->answer_len;
+    c->answer_len += opcode == CTR_RELEASE
+                         ? ctr_compose_status(req.opcode, req.opaque, CTR_STATUS_SUCCESS, to)
+                         : ctr_compose_number(req.opcode, req.opaque, 1, to);
+}
+
+/* Takes one unit of a name that nobody contends for. */
+static void put_acquire(struct client *c, enum language language, unsigned name)
+{
+    if (language == BINARY) {
+        put_binary(c, CTR_ACQUIRE, name);
+    } else {
+        put_lock(c, PC_ACQ4ME, name, 10, 15 * NS_PER_S);
+        await_text(c, PC_REPLY_LOCKED);
+    }
+}
+
+static void put_release(struct client *c, enum language language, unsigned name)
+{
+    if (language == BINARY)
+        put_binary(c, CTR_RELEASE, name);
+    else
+        put_unlock(c, name);
+}
+
+/* ---- the script -------------------------------------------------------------------------- */
+
+/*
+ * What is counted, one row each: name, language, how many clients are connected, how often the
+ * steps are taken to warm up and then again while it counts, and of how many units that is the
+ * cost. A step is what clients do before the server does something.
+ */
+struct count {
+    const char *name;
+    enum language language;
+    unsigned clients, rounds, units;
+    const char *unit;
+    unsigned depth; /* requests in flight per connection */
+    void (*prepare)(const struct count *count);
+    void (*steps[3])(const struct count *count, unsigned round);
+};
+
+static void acquire_each(const struct count *count, unsigned round)
+{
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_acquire(&clients[i], count->language, round * count->clients + i);
+        client_send(&clients[i]);
+    }
+}
+
+static void release_each(const struct count *count, unsigned round)
+{
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_release(&clients[i], count->language, round * count->clients + i);
+        client_send(&clients[i]);
+    }
+}
+
+static void pipeline_pairs(const struct count *count, unsigned round)
+{
+    for (unsigned i = 0; i < count->depth / 2; i++) {
+        unsigned name = round * count->depth / 2 + i;
+        put_acquire(&clients[0], count->language, name);
+        put_release(&clients[0], count->language, name);
+    }
+    client_send(&clients[0]);
+}
+
+/* Client 0 holds what the others ask for. */
+static void hold(const struct count *count)
+{
+    put_acquire(&clients[0], count->language, 0);
+    client_send(&clients[0]);
+}
+
+static void get(const struct count *count, unsigned round)
+{
+    (void)count;
+    (void)round;
+    put_binary(&clients[1], CTR_GET, 0);
+    client_send(&clients[1]);
+}
+
+static void be_refused(const struct count *count, unsigned round)
+{
+    (void)count;
+    (void)round;
+    put_lock(&clients[1], PC_ACQ4ME, 0, 1, 0);
+    await_text(&clients[1], PC_REPLY_TIMEOUT);
+    client_send(&clients[1]);
+}
+
+/* All queue for one lock, and the first has it. */
+static void queue_up(const struct count *count)
+{
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_lock(&clients[i], PC_ACQ4ME, 0, 1, 60 * NS_PER_S);
+        client_send(&clients[i]);
+    }
+    await_text(&clients[0], PC_REPLY_LOCKED);
+}
+
+static void hand_over(const struct count *count, unsigned round)
+{
+    struct client *c = &clients[round % count->clients];
+    put_unlock(c, 0);
+    await_text(&clients[(round + 1) % count->clients], PC_REPLY_LOCKED);
+    client_send(c);
+}
+
+static void queue_again(const struct count *count, unsigned round)
+{
+    struct client *c = &clients[round % count->clients];
+    put_lock(c, PC_ACQ4ME, 0, 1, 60 * NS_PER_S);
+    client_send(c);
+}
+
+static void begin_work(const struct count *count, unsigned round)
+{
+    (void)round;
+    hold(count);
+}
+
+static void await_work(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 1; i < count->clients; i++) {
+        put_lock(&clients[i], PC_ACQ4ANY, 0, 1, 60 * NS_PER_S);
+        client_send(&clients[i]);
+    }
+}
+
+static void end_work(const struct count *count, unsigned round)
+{
+    (void)round;
+    put_unlock(&clients[0], 0);
+    for (unsigned i = 1; i < count->clients; i++)
+        await_text(&clients[i], PC_REPLY_DONE);
+    client_send(&clients[0]);
+}
+
+/* A client that connects for every lock. Its first request is on its way when it is accepted. */
+static void come(const struct count *count, unsigned round)
+{
+    client_open(&clients[0], count->language);
+    put_acquire(&clients[0], count->language, round);
+    client_send(&clients[0]);
+    due = 1; /* the door; the connection itself is not known yet */
+}
+
+static void work(const struct count *count, unsigned round)
+{
+    put_release(&clients[0], count->language, round);
+    client_send(&clients[0]);
+}
+
+static void go(const struct count *count, unsigned round)
+{
+    (void)count;
+    (void)round;
+    client_close(&clients[0]);
+}
+
+static const struct count counts[] = {
+    {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
+    {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
+    {"text-pair-deep", TEXT, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
+    {"text-refusal", TEXT, 2, 1000, 1000, "request", 1, hold, {be_refused}},
+    {"text-handover", TEXT, 100, 1000, 1000, "hand-over", 1, queue_up, {hand_over, queue_again}},
+    {"text-herd", TEXT, 100, 20, 20 * 99, "waiter", 1, NULL, {begin_work, await_work, end_work}},
+    {"text-churn", TEXT, 0, 250, 250, "cycle", 1, NULL, {come, work, go}},
+    {"binary-pair", BINARY, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
+    {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
+    {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
+    {"binary-get", BINARY, 2, 1000, 1000, "request", 1, hold, {get}},
+};
+
+/* How far the script has come. */
+static const struct count *playing;
+static unsigned round_now, step_now;
+static enum { CONNECTING, PREPARING, PLAYING, ENDING } phase;
+
+/* Called for callgrind's sake; unlike, or the compiler would make one of them. */
+static volatile bool counting;
+
+__attribute__((noinline)) static void counts_begin(void)
+{
+    counting = true;
+}
+
+__attribute__((noinline)) static void counts_end(void)
+{
+    counting = false;
+}
+
+static void take_step(void)
+{
+    if (step_now == 0 && round_now == playing->rounds)
+        counts_begin();
+    playing->steps[step_now](playing, round_now);
+    step_now++;
+    if (step_now == ARRAY_SIZE(playing->steps) || !playing->steps[step_now]) {
+        step_now = 0;
+        round_now++;
+    }
+}
+
+/* The next thing that clients do. False: there is none. */
+static bool act(void)
+{
+    if (phase == CONNECTING) {
+        phase = PREPARING;
+        for (unsigned i = 0; i < playing->clients; i++)
+            client_open(&clients[i], playing->language);
+    } else if (phase == PREPARING) {
+        phase = PLAYING;
+        if (playing->prepare)
+            playing->prepare(playing);
+    } else if (phase == PLAYING && round_now < 2 * playing->rounds) {
+        take_step();
+    } else if (phase == PLAYING) {
+        counts_end();
+        phase = ENDING;
+        for (unsigned i = 0; i < playing->clients; i++)
+            client_close(&clients[i]);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/* ---- what the kernel does otherwise ------------------------------------------------------ */
+
+#define PATIENCE_MS 10000 /* for the loopback network to bring what was sent */
+
+int clock_gettime(clockid_t clock, struct timespec *now_r)
+{
+    static struct timespec now = {.tv_sec = 1000};
+    now.tv_nsec += 1000;
+    if (now.tv_nsec >= NS_PER_S)
+        now = (struct timespec){.tv_sec = now.tv_sec + 1};
+    *now_r = now;
+    if (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)
+        now_r->tv_sec += 1700000000;
+    return 0;
+}
+
+static bool all_are_answered(void)
+{
+    bool all = true;
+    for (unsigned i = 0; i < CLIENTS; i++)
+        all = client_is_answered(&clients[i]) && all;
+    return all;
+}
+
+/* Returns when there is something for the server to do, and all that clients did is there at once;
+ * or when the script is over. */
+__attribute__((noinline)) static void counts_let_clients_act(int epoll_fd)
+{
+    struct epoll_event events[2 * CLIENTS];
+    for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms++) {
+        int ready = epoll_pwait(epoll_fd, events, ARRAY_SIZE(events), waited_ms ? 1 : 0, NULL);
+        if (ready > 0 && ready >= due) {
+            due = 0;
+            return;
+        }
+        if (due > 0 || !all_are_answered())
+            continue;
+        waited_ms = -1;
+        if (!act()) {
+            loop_stop(worker_loop(server.workers[0]));
+            return;
+        }
+    }
+    CHECK(false); /* something has got lost */
+}
+
+int epoll_wait(int epoll_fd, struct epoll_event *events, int room, int timeout_ms)
+{
+    (void)timeout_ms;
+    counts_let_clients_act(epoll_fd);
+    return epoll_pwait(epoll_fd, events, room, 0, NULL);
+}
+
+int epoll_pwait2(int epoll_fd, struct epoll_event *events, int room, const struct timespec *timeout,
+                 const sigset_t *mask)
+{
+    (void)timeout;
+    counts_let_clients_act(epoll_fd);
+    return epoll_pwait(epoll_fd, events, room, 0, mask);
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+__attribute__((noinline)) static void counts_serve(void)
+{
+    loop_run(worker_loop(server.workers[0]));
+}
+
+static void say(const char *name, unsigned units, const char *unit)
+{
+    printf("count %s %u %s\n", name, units, unit);
+}
+
+static void play(const struct count *count)
+{
+    say(count->name, count->units, count->unit);
+    playing = count;
+    round_now = step_now = 0;
+    phase = CONNECTING;
+    counts_serve();
+}
+
+__attribute__((noinline)) static void counts_use_engine(struct holder *holder, unsigned pairs)
+{
+    verdicts out;
+    struct histogram holds;
+    const struct moment now = {.mono_ns = NS_PER_S, .unix_s = 1700000000};
+    memset(&holds, 0, sizeof(holds));
+    mail_list_init(&out);
+    for (unsigned i = 0; i < pairs; i++) {
+        struct bytes name = name_of(i);
+        struct acquire a = {.name = {.data = name.data, .len = name.len},
+                            .units = 1,
+                            .limit = 10,
+                            .wait = WAIT_NO,
+                            .keep = true};
+        CHECK(table_acquire(services->table, holder, &a, now, NULL, NULL) == TABLE_OK);
+        CHECK(table_release(services->table, holder, a.name, 1, now, &holds, &out) == TABLE_OK);
+    }
+}
+
+static void count_engine(void)
+{
+    struct holder holder;
+    holder_init(&holder, 1, 1);
+    counts_use_engine(&holder, NAMES);
+    say("engine-pair", NAMES, "pair");
+    counts_begin();
+    counts_use_engine(&holder, NAMES);
+    counts_end();
+}
+
+int main(void)
+{
+#ifdef __clang__
+    printf("compiler %s\n", __VERSION__);
+#else
+    printf("compiler gcc %s\n", __VERSION__);
+#endif
+    printf("flags %s\nlibc %s\n", BUILT_WITH, gnu_get_libc_version());
+    make_names();
+    set_up();
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+        play(&counts[i]);
+    count_engine();
+    tear_down();
+    return 0;
+}
