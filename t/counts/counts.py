@@ -43,7 +43,7 @@ COLUMNS = [*LAYERS, *LIBRARIES, REST]
 
 # How callgrind is told what to count: the functions of requests.c.
 COUNTED = ("counts_serve*", "counts_use_engine*")
-NOT_COUNTED = "counts_let_clients_act"
+NOT_COUNTED = "counts_await"
 BEGIN, END = "counts_begin", "counts_end"
 
 
