@@ -6,6 +6,10 @@ How many instructions requests cost: counts them, shows them beside the record, 
 fails when a count has grown. The program `requests` plays the script, callgrind counts (user space
 only), and what it found is split by layer: by source file for what is ours, inline functions where
 they are written; by library for what is not. System calls are counted beside it.
+
+What is the same on any machine is judged: our own code where compiler and flags are the record's,
+with that of libraries where the C library is the record's too, and system calls always. The C
+library has functions for each kind of CPU; it is told to take the plainest.
 """
 
 import datetime
@@ -46,6 +50,18 @@ COUNTED = ("counts_serve*", "counts_use_engine*")
 NOT_COUNTED = "counts_await"
 BEGIN, END = "counts_begin", "counts_end"
 
+# What no CPU has as far as the C library is concerned, so that it copies and compares alike on all.
+BETTER_CPUS = "AVX AVX2 AVX_Fast_Unaligned_Load AVX512VL AVX512BW BMI2 ERMS FSRM LZCNT MOVBE SSSE3 "
+BETTER_CPUS += "SSE4_1 SSE4_2"
+ENVIRONMENT = {
+    "LD_BIND_NOW": "1",  # what the linker does at the first call is not the request's
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=" + ",".join("-" + f for f in BETTER_CPUS.split()),
+}
+
+# What the program was built with, and what decides over our own code.
+BUILT = ("machine", "compiler", "flags", "libc")
+BUILT_OURS = BUILT[:3]
+
 
 class Count:
     """What one thing costs: instructions by layer, and system calls, each per unit."""
@@ -53,10 +69,15 @@ class Count:
     def __init__(self, unit, total, calls, layers):
         self.unit, self.total, self.calls, self.layers = unit, total, calls, layers
 
-    def has_grown(self, recorded):
-        """Whether it costs too much more than was recorded."""
-        calls_allowed = recorded.calls * (1 + GROWTH / 100) + 0.01
-        return change(recorded.total, self.total) > GROWTH or self.calls > calls_allowed
+    @property
+    def own(self):
+        """The instructions of our own code."""
+        return sum(self.layers.get(layer, 0) for layer in LAYERS)
+
+    def grown(self, recorded, judged=("calls", "own", "total")):
+        """Which of the things that are judged have become too much more than was recorded."""
+        growth = {what: change(getattr(recorded, what), getattr(self, what)) for what in judged}
+        return [what for what in judged if round(growth[what], 3) > GROWTH]
 
     def has_shrunk(self, recorded):
         """Whether it costs so much less that the record should say so."""
@@ -64,8 +85,8 @@ class Count:
 
 
 def change(old, new):
-    """By how many per cent."""
-    return 100 * (new - old) / old
+    """By how many per cent; 100 where there was nothing."""
+    return 100 * (new - old) / old if old else 100 * (new > old)
 
 
 # ---- counting --------------------------------------------------------------------------------
@@ -174,10 +195,9 @@ def measure():
         command += ["--collect-atstart=no", "--collect-systime=yes"]
         command += ["--toggle-collect=" + function for function in (*COUNTED, NOT_COUNTED)]
         command += ["--dump-before=" + function for function in (BEGIN, END)]
-        # Bound at once: what the linker does at the first call is not the request's.
         said = subprocess.run(
             command + [REQUESTS],
-            env={**os.environ, "LD_BIND_NOW": "1"},
+            env={**os.environ, **ENVIRONMENT},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -222,7 +242,7 @@ class Record:
             words = line.split()
             if not words or line.startswith("#"):
                 continue
-            if words[0] in ("machine", "compiler", "flags", "libc"):
+            if words[0] in BUILT:
                 self.built[words[0]] = line.partition(" ")[2].strip()
             elif words[0] == "count":
                 columns = words[4:]
@@ -236,6 +256,17 @@ class Record:
             return cls()
         with open(RECORD, encoding="utf-8") as f:
             return cls(f.read())
+
+    def judged(self, built):
+        """What can be judged of a program that was built so, and why nothing else can."""
+        other = [key for key in BUILT if built.get(key) != self.built.get(key)]
+        why = ["%s %s, not %s" % (key, built.get(key), self.built.get(key)) for key in other]
+        judged = ["calls"]
+        if not set(other) & set(BUILT_OURS):
+            judged.append("own")
+        if not other:
+            judged.append("total")
+        return judged, "; ".join(why)
 
     def changes(self, counts):
         """Lines for the history: what differs from the record by enough to be noted."""
@@ -295,9 +326,9 @@ def main(arguments):
     built, counts = measure()
     record = Record.read()
     print("\n".join(table(counts)) + "\n\nbeside the record:")
-    for key, value in built.items():
-        if record.built.get(key) != value:
-            print("%s %s instead of %s" % (key, value, record.built.get(key, "none")))
+    judged, why = record.judged(built)
+    if why:
+        print("only %s are judged: %s" % (" and ".join(judged), why))
     for name in {**counts, **record.counts}:
         if name not in record.counts:
             print(name, "is not on it")

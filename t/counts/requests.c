@@ -576,6 +576,29 @@ static void count_engine(void)
     counts_end();
 }
 
+/* What some distributions' compilers do without being told. */
+#ifdef __PIE__
+#define ADDS_PIE " -fpie"
+#else
+#define ADDS_PIE ""
+#endif
+#ifdef __SSP_STRONG__
+#define ADDS_SSP " -fstack-protector-strong"
+#else
+#define ADDS_SSP ""
+#endif
+#ifdef __CET__
+#define ADDS_CET " -fcf-protection"
+#else
+#define ADDS_CET ""
+#endif
+#ifdef _FORTIFY_SOURCE
+#define ADDS_FORTIFY " -D_FORTIFY_SOURCE"
+#else
+#define ADDS_FORTIFY ""
+#endif
+#define COMPILER_ADDS ADDS_PIE ADDS_SSP ADDS_CET ADDS_FORTIFY
+
 int main(void)
 {
 #ifdef __clang__
@@ -583,7 +606,7 @@ int main(void)
 #else
     printf("compiler gcc %s\n", __VERSION__);
 #endif
-    printf("flags %s\nlibc %s\n", BUILT_WITH, gnu_get_libc_version());
+    printf("flags %s\nlibc %s\n", BUILT_WITH COMPILER_ADDS, gnu_get_libc_version());
     make_names();
     set_up();
     for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
