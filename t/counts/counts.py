@@ -325,7 +325,9 @@ def main(arguments):
         sys.exit("counts: " + why)
     built, counts = measure()
     record = Record.read()
-    print("\n".join(table(counts)) + "\n\nbeside the record:")
+    if accept:
+        record.write(built, counts, arguments[1].strip())
+    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % (" so far" if accept else ""))
     judged, why = record.judged(built)
     if why:
         print("only %s are judged: %s" % (" and ".join(judged), why))
@@ -336,8 +338,6 @@ def main(arguments):
             print(name, "is not counted any more")
         else:
             print(compare(name, record.counts[name], counts[name]))
-    if accept:
-        record.write(built, counts, arguments[1].strip())
 
 
 if __name__ == "__main__":
