@@ -259,6 +259,40 @@ TEST(a_key_is_any_bytes_but_four)
     check_refused("RELEASE \r\r\n", PC_BAD_SYNTAX);
 }
 
+/* Keys are read in steps of several bytes: what ends them may stand anywhere in a step. */
+TEST(a_key_is_cut_at_the_same_byte_wherever_it_stands)
+{
+    static const uint8_t others[] = {'!', 'a', '\t', 0x01, 0x1f, 0x7f, 0x80, 0xa1, 0xff};
+    static const uint8_t specials[] = {'\0', '\t', '\r', 0x1f, ' ', '!', 0x80, 0xa0};
+    for (size_t len = 1; len <= 34; len++) {
+        uint8_t *line = exact_room(8 + len + 1);
+        for (size_t i = 0; i < COUNT_OF(others) * COUNT_OF(specials) * len; i++) {
+            uint8_t special = specials[i % COUNT_OF(specials)];
+            size_t at = i / COUNT_OF(specials) % len;
+            memcpy(line, "RELEASE ", 8);
+            memset(line + 8, others[i / COUNT_OF(specials) / len], len);
+            line[8 + at] = special;
+            line[8 + len] = '\n';
+            bool in_line_end = special == '\r' && at == len - 1;
+            struct pc_request req;
+            size_t used = 0;
+            enum pc_parsed parsed = pc_parse_request(line, 8 + len + 1, MAX_LINE, &req, &used);
+            REQUIRE(used == 8 + len + 1);
+            if (special == '\0' || (special == '\r' && !in_line_end)) {
+                REQUIRE(parsed == PC_BAD_SYNTAX);
+                continue;
+            }
+            REQUIRE(parsed == PC_OK);
+            /* A space in front is one more before the key; another ends it. */
+            bool in_front = special == ' ' && at == 0;
+            bool cut = (special == ' ' && at > 0) || in_line_end;
+            REQUIRE(req.key.len == (cut ? at : len - in_front));
+            REQUIRE(req.key.len == 0 || req.key.data == line + 8 + in_front);
+        }
+        free(line);
+    }
+}
+
 TEST(a_line_of_no_verb_is_a_bad_command)
 {
     static const char *const lines[] = {"\n",
@@ -1241,6 +1275,7 @@ int main(void)
         UNIT(further_arguments_are_ignored),
         UNIT(a_tab_is_an_ordinary_byte),
         UNIT(a_key_is_any_bytes_but_four),
+        UNIT(a_key_is_cut_at_the_same_byte_wherever_it_stands),
         UNIT(a_line_of_no_verb_is_a_bad_command),
         UNIT(a_limit_missing_or_not_a_positive_number_of_32_bits_is_bad_syntax),
         UNIT(limits_reach_the_edge_of_32_bits),
