@@ -27,24 +27,31 @@ struct frame {
     struct bytes body;
 };
 
-/* CTR_OK, MORE, TOO_LONG or BAD_MAGIC, and *frame_r and *used_r as the parsers promise them. */
-static enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8_t magic,
-                                   uint32_t body_max, struct frame *frame_r, size_t *used_r)
+/* The same for less than a header: what of it has arrived, the rest 0. */
+static enum ctr_parsed parse_begun_frame(const uint8_t *data, size_t len, uint8_t magic,
+                                         struct frame *frame_r, size_t *used_r)
 {
-    *frame_r = (struct frame){0};
+    uint8_t header[CTR_HEADER] = {0};
+    if (len > 0)
+        memcpy(header, data, len);
+    *frame_r = (struct frame){.opcode = header[AT_OPCODE], .status = header[AT_STATUS]};
+    memcpy(frame_r->opaque, header + AT_OPAQUE, sizeof(frame_r->opaque));
+    bool good = len == 0 || header[0] == magic;
+    *used_r = good ? CTR_HEADER : 0;
+    return good ? CTR_MORE : CTR_BAD_MAGIC;
+}
+
+/* CTR_OK, MORE, TOO_LONG or BAD_MAGIC, and *frame_r and *used_r as the parsers promise them. */
+static inline enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8_t magic,
+                                          uint32_t body_max, struct frame *frame_r, size_t *used_r)
+{
+    if (len < CTR_HEADER)
+        return parse_begun_frame(data, len, magic, frame_r, used_r);
+    *frame_r = (struct frame){.opcode = data[AT_OPCODE], .status = data[AT_STATUS]};
+    memcpy(frame_r->opaque, data + AT_OPAQUE, sizeof(frame_r->opaque));
     *used_r = 0;
-    if (len > AT_OPCODE)
-        frame_r->opcode = data[AT_OPCODE];
-    if (len > AT_STATUS)
-        frame_r->status = data[AT_STATUS];
-    for (size_t i = 0; i < sizeof(frame_r->opaque) && AT_OPAQUE + i < len; i++)
-        frame_r->opaque[i] = data[AT_OPAQUE + i];
-    if (len > 0 && data[0] != magic)
+    if (data[0] != magic)
         return CTR_BAD_MAGIC;
-    if (len < CTR_HEADER) {
-        *used_r = CTR_HEADER;
-        return CTR_MORE;
-    }
     uint32_t body_len = wire_load_u32(data + AT_BODY_LEN);
     if (body_len > body_max)
         return CTR_TOO_LONG;
@@ -76,42 +83,58 @@ static uint8_t *store_bytes(uint8_t *to, const void *data, size_t len)
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The body of each opcode's request: the fields it has, which stand in this order. */
+/* The body of each opcode's request: the fields it has, which stand in this order, and their
+ * length without that of the name's bytes. */
 static const struct shape {
-    uint8_t opcode;
+    bool known;
     bool units;
     bool maximum;
     bool name;
+    uint8_t fixed;
 } shapes[] = {
-    {CTR_NOOP, false, false, false},  {CTR_GET, false, false, true},
-    {CTR_ACQUIRE, true, true, true},  {CTR_RELEASE, true, false, true},
-    {CTR_STATS, false, false, false}, {CTR_DUMP, false, false, false},
+#define SHAPE(units, maximum, name)                                                                \
+    {                                                                                              \
+        true, units, maximum, name, (units)*4 + (maximum)*4 + (name)*2                             \
+    }
+    [CTR_NOOP] = SHAPE(0, 0, 0),    [CTR_GET] = SHAPE(0, 0, 1),   [CTR_ACQUIRE] = SHAPE(1, 1, 1),
+    [CTR_RELEASE] = SHAPE(1, 0, 1), [CTR_STATS] = SHAPE(0, 0, 0), [CTR_DUMP] = SHAPE(0, 0, 0),
+#undef SHAPE
 };
 
 static const struct shape *shape_of(uint8_t opcode)
 {
-    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
-        if (shapes[i].opcode == opcode)
-            return &shapes[i];
-    }
-    return NULL;
+    return opcode < COUNT_OF(shapes) && shapes[opcode].known ? &shapes[opcode] : NULL;
 }
 
-/* Reads the fields of `shape` into *req; false where they are wrong (*req is then half filled). */
-static bool read_fields(const struct shape *shape, struct bytes body, struct ctr_request *req)
+/* Reads the fields of `shape` into *req; false where they are wrong, and *req is as it was. */
+static inline bool read_fields(const struct shape *shape, struct bytes body,
+                               struct ctr_request *req)
 {
-    struct wire_reader r = wire_reader_of(body.data, body.len);
-    if (shape->units)
-        req->units = wire_take_u32(&r);
-    if (shape->maximum)
-        req->maximum = wire_take_u32(&r);
-    if (shape->name) {
-        req->name.len = wire_take_u16(&r);
-        req->name.data = wire_take(&r, req->name.len);
-    }
-    if (r.failed || (shape->name && req->name.len == 0))
+    if (body.len < shape->fixed)
         return false;
-    return !shape->maximum || (req->units > 0 && req->units <= req->maximum);
+    const uint8_t *at = body.data;
+    uint32_t units = 0;
+    uint32_t maximum = 0;
+    struct bytes name = {0};
+    if (shape->units) {
+        units = wire_load_u32(at);
+        at += 4;
+    }
+    if (shape->maximum) {
+        maximum = wire_load_u32(at);
+        at += 4;
+        if (units == 0 || units > maximum)
+            return false;
+    }
+    if (shape->name) {
+        name = (struct bytes){.data = at + 2, .len = wire_load_u16(at)};
+        if (name.len == 0 || name.len > body.len - shape->fixed)
+            return false;
+    }
+    req->units = units;
+    req->maximum = maximum;
+    req->name = name;
+    return true;
 }
 
 enum ctr_parsed ctr_parse_request(const uint8_t *data, size_t len, struct ctr_request *req_r,
@@ -120,18 +143,14 @@ enum ctr_parsed ctr_parse_request(const uint8_t *data, size_t len, struct ctr_re
     struct frame frame;
     enum ctr_parsed framed =
         parse_frame(data, len, CTR_MAGIC_REQUEST, CTR_BODY_MAX, &frame, used_r);
-    struct ctr_request req = {.opcode = frame.opcode};
-    memcpy(req.opaque, frame.opaque, sizeof(req.opaque));
-    *req_r = req;
+    *req_r = (struct ctr_request){.opcode = frame.opcode};
+    memcpy(req_r->opaque, frame.opaque, sizeof(req_r->opaque));
     if (framed != CTR_OK)
         return framed;
     const struct shape *shape = shape_of(frame.opcode);
     if (!shape)
         return CTR_UNKNOWN;
-    if (!read_fields(shape, frame.body, &req))
-        return CTR_BAD_ARGS;
-    *req_r = req;
-    return CTR_OK;
+    return read_fields(shape, frame.body, req_r) ? CTR_OK : CTR_BAD_ARGS;
 }
 
 size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t room)
@@ -139,8 +158,7 @@ size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t ro
     const struct shape *shape = shape_of(req->opcode);
     if (!shape || (shape->name && req->name.len > CTR_NAME_MAX))
         return 0;
-    size_t body_len = (shape->units ? 4u : 0u) + (shape->maximum ? 4u : 0u) +
-                      (shape->name ? 2 + req->name.len : 0);
+    size_t body_len = shape->fixed + (shape->name ? req->name.len : 0);
     if (room < CTR_HEADER + body_len)
         return 0;
     to = store_header(CTR_MAGIC_REQUEST, req->opcode, 0, req->opaque, (uint32_t)body_len, to);
@@ -157,21 +175,22 @@ size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t ro
 
 /* ---- Replies, as the server writes them ----------------------------------------------------- */
 
-const char *ctr_status_text(uint8_t status)
+static struct bytes status_text(uint8_t status)
 {
-    static const struct {
-        uint8_t status;
-        const char *text;
-    } texts[] = {
-#define ROW(name, number, text) {number, text},
+    switch (status) {
+#define ROW(name, number, text)                                                                    \
+    case CTR_STATUS_##name:                                                                        \
+        return (struct bytes)WIRE_TEXT(text);
         CTR_STATUSES(ROW)
 #undef ROW
-    };
-    for (size_t i = 0; i < COUNT_OF(texts); i++) {
-        if (texts[i].status == status)
-            return texts[i].text;
+    default:
+        return (struct bytes)WIRE_TEXT("");
     }
-    return "";
+}
+
+const char *ctr_status_text(uint8_t status)
+{
+    return (const char *)status_text(status).data;
 }
 
 size_t ctr_compose_header(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
@@ -184,11 +203,10 @@ size_t ctr_compose_header(uint8_t opcode, const uint8_t opaque[4], enum ctr_stat
 size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
                           uint8_t *to)
 {
-    const char *text = ctr_status_text((uint8_t)status);
-    size_t len = strlen(text);
-    to += ctr_compose_header(opcode, opaque, status, (uint32_t)len, to);
-    (void)store_bytes(to, text, len);
-    return CTR_HEADER + len;
+    struct bytes text = status_text((uint8_t)status);
+    to += ctr_compose_header(opcode, opaque, status, (uint32_t)text.len, to);
+    (void)store_bytes(to, text.data, text.len);
+    return CTR_HEADER + text.len;
 }
 
 size_t ctr_compose_number(uint8_t opcode, const uint8_t opaque[4], uint32_t number, uint8_t *to)

@@ -34,12 +34,6 @@ static uint8_t lower(uint8_t c)
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
 }
 
-/* The bytes of a literal, their number found by the compiler. */
-#define TEXT(literal)                                                                              \
-    {                                                                                              \
-        .data = (const uint8_t *)(literal), .len = sizeof(literal) - 1                             \
-    }
-
 static struct bytes bytes_of(const char *text)
 {
     return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
@@ -362,7 +356,7 @@ static const struct verb {
     bool (*read)(struct args args, struct pc_request *req_r);
     bool (*write)(struct out *out, const struct pc_request *req);
 } verbs[] = {
-#define ROW(verb, word, bare, read, write) [verb] = {TEXT(word), bare, read, write},
+#define ROW(verb, word, bare, read, write) [verb] = {WIRE_TEXT(word), bare, read, write},
     VERBS(ROW)
 #undef ROW
 };
@@ -417,10 +411,10 @@ size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room
 /* ---- Replies -------------------------------------------------------------------------------- */
 
 static const struct bytes reply_lines[PC_REPLY_COUNT + 1] = {
-#define ROW(name, word) [PC_REPLY_##name] = TEXT(word "\n"),
+#define ROW(name, word) [PC_REPLY_##name] = WIRE_TEXT(word "\n"),
     PC_REPLIES(ROW)
 #undef ROW
-        [PC_REPLY_OTHER] = TEXT(""),
+        [PC_REPLY_OTHER] = WIRE_TEXT(""),
 };
 
 struct bytes pc_reply_line(enum pc_reply reply)

@@ -22,6 +22,12 @@ struct bytes {
     size_t len;
 };
 
+/* The bytes of a literal, their number found by the compiler. */
+#define WIRE_TEXT(literal)                                                                         \
+    {                                                                                              \
+        .data = (const uint8_t *)(literal), .len = sizeof(literal) - 1                             \
+    }
+
 /*
  * A reader that never runs past its end: the first read that would sets `failed`, and from then on
  * every read answers zero. Parse straight through and look at `failed` once.
