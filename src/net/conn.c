@@ -390,7 +390,7 @@ void conn_free(struct conn *conn)
 static unsigned reading(const struct conn *conn)
 {
     if (conn->stream.transport == TRANSPORT_TCP)
-        return LOOP_READ | LOOP_GONE | LOOP_ONCE;
+        return LOOP_READ | LOOP_GONE | LOOP_MARK | LOOP_ONCE;
     return conn->read_crossed ? LOOP_WRITE : LOOP_READ;
 }
 
@@ -658,7 +658,9 @@ static ssize_t read_stream(struct conn *conn, void *to, size_t room)
             return STREAM_AGAIN;
         }
     } else {
-        conn->more = n == (ssize_t)room || (conn->gone && n > 0);
+        conn->more = n == (ssize_t)room || (conn->read_on && n > 0);
+        if (n == STREAM_AGAIN)
+            conn->read_on = false;
         if (conn->more)
             worker_again_later(conn->worker, conn);
     }
@@ -740,8 +742,8 @@ static void on_io(struct loop_io *io, unsigned what)
 {
     struct conn *conn = container_of(io, struct conn, io);
     struct worker *worker = conn->worker;
-    if (what & LOOP_GONE)
-        conn->gone = true;
+    if (what & (LOOP_GONE | LOOP_MARK))
+        conn->read_on = true;
     if (waits_to_be_told(conn)) {
         conn->more = true; /* looked at when it has been told */
         return;

@@ -481,6 +481,7 @@ static void on_door(struct loop_io *io, unsigned what)
             caught_up(acceptor);
             door->burst = i > 0 ? i : 1;
             door->full_turns = 0;
+            i = 0; /* not all that were expected came */
             break;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {

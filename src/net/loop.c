@@ -42,6 +42,7 @@ static uint32_t epoll_events(unsigned wanted)
     return (wanted & LOOP_READ ? (uint32_t)EPOLLIN : 0) |
            (wanted & LOOP_WRITE ? (uint32_t)EPOLLOUT : 0) |
            (wanted & LOOP_GONE ? (uint32_t)EPOLLRDHUP : 0) |
+           (wanted & LOOP_MARK ? (uint32_t)EPOLLPRI : 0) |
            (wanted & LOOP_ONCE ? (uint32_t)EPOLLET : 0) |
            (wanted & LOOP_SHARED ? (uint32_t)EPOLLEXCLUSIVE : 0);
 }
@@ -53,7 +54,7 @@ static unsigned readiness(uint32_t events, unsigned wanted)
     if (unlikely(events & (EPOLLERR | EPOLLHUP)))
         events |= EPOLLIN | EPOLLOUT | EPOLLRDHUP;
     return wanted & ((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
-                     (events & EPOLLRDHUP ? LOOP_GONE : 0));
+                     (events & EPOLLRDHUP ? LOOP_GONE : 0) | (events & EPOLLPRI ? LOOP_MARK : 0));
 }
 
 /* Strikes a descriptor from the answers of this turn. */

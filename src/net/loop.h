@@ -52,18 +52,19 @@ void loop_soon(struct loop *loop);
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
 #define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
+#define LOOP_MARK  8u /* TCP's urgent mark lies in what can be read: a read ends before it */
 /*
  * Tell only once: not again before there is more to read or to write, or something else is wanted.
- * Whoever wants this reads until it gets less than it asked for, and where it was told LOOP_GONE
- * too, on to the end; or it remembers that it has not.
+ * Whoever wants this reads until it gets less than it asked for; where it was told LOOP_GONE too,
+ * on to the end, and where LOOP_MARK, until there is nothing; or it remembers that it has not.
  */
 #define LOOP_ONCE 16u
 /* With LOOP_READ only: other loops watch it too, and it is enough to wake one that sleeps. */
-#define LOOP_SHARED 8u
+#define LOOP_SHARED 32u
 
 struct loop_io;
 
-/* `what`: one or several of the first three. `io` is part of what the descriptor belongs to. */
+/* `what`: one or several of the first four. `io` is part of what the descriptor belongs to. */
 typedef void loop_io_fn(struct loop_io *io, unsigned what);
 
 /* A descriptor in a loop. Zero-initialised: in none. */

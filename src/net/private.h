@@ -71,7 +71,8 @@ struct conn {
     bool doomed;    /* no memory for its replies: closes when it is flushed */
     bool in_flush_list : 1, in_again_list : 1, lingering : 1;
     bool more : 1;          /* there may be more to read, which nobody will tell of */
-    bool gone : 1;          /* the loop told of the end, which it does once: read on to it */
+    bool read_on : 1;       /* a read that was not full is not the last: after it comes the end,
+                             * which is told once, or what TCP's urgent mark had it stop at */
     bool read_crossed : 1;  /* reading waits until it can be written */
     bool write_crossed : 1; /* writing waits until it can be read */
 

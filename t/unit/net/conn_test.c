@@ -919,6 +919,36 @@ TEST(end_is_noticed_however_much_came_before_it)
 }
 END_TEST
 
+TEST(urgent_data_hides_nothing_behind_it)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    for (int end = 0; end < 2; end++) {
+        int client, fd = tcp_pair(&client);
+        send_text(client, "ea\n");
+        ck_assert(send(client, "!", 1, MSG_OOB) == 1); /* nobody asks for it */
+        send_text(client, "eb\n");
+        if (end)
+            ck_assert(shutdown(client, SHUT_WR) == 0);
+        /* All is there before the worker sees any of it. */
+        int there;
+        WAIT_UNTIL(ioctl(fd, FIONREAD, &there) == 0 && there >= 3);
+        toy_give(&s, 0, fd);
+        expect(client, "a\nb\n");
+        if (end)
+            expect_end(client);
+        for (int i = 0; !end && i < 20; i++) { /* now, the worker is there at once */
+            send_text(client, "ec\n");
+            ck_assert(send(client, "!", 1, MSG_OOB) == 1);
+            send_text(client, "ed\n");
+            expect(client, "c\nd\n");
+        }
+        close(client);
+    }
+    toy_stop(&s);
+}
+END_TEST
+
 /* ---- more that are woken than can be told in one turn --------------------------------------- */
 
 enum { TELLERS = 6, TOLD_BY_EACH = 100, TOLD = TELLERS * TOLD_BY_EACH };
@@ -1205,6 +1235,7 @@ static const struct unit_test tests[] = {
     UNIT(each_end_is_counted_by_its_reason),
     UNIT(requests_sent_before_a_half_close_are_answered),
     UNIT(end_is_noticed_however_much_came_before_it),
+    UNIT(urgent_data_hides_nothing_behind_it),
     UNIT(everybody_hears_what_was_told_before_the_answer_to_what_it_said_itself),
     UNIT(each_reason_has_its_word),
     UNIT(tag_finds_its_connection_and_no_later_one_in_its_slot),
