@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -67,6 +69,36 @@ static const char *captured(void)
     close(reading_end);
     text[len] = '\0';
     return text;
+}
+
+/* Stands in place of the C library's syslog: what came last, and how important it was. */
+static char sent_text[2048];
+static int sent_priority, sent_count;
+
+static void take_syslog(int priority, const char *format, va_list values)
+{
+    sent_priority = priority;
+    sent_count++;
+    vsnprintf(sent_text, sizeof sent_text, format, values);
+}
+
+void syslog(int priority, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    take_syslog(priority, format, values);
+    va_end(values);
+}
+
+/* What the compiler calls instead where it fortifies the source. */
+void __syslog_chk(int priority, int flag, const char *format, ...);
+void __syslog_chk(int priority, int flag, const char *format, ...)
+{
+    (void)flag;
+    va_list values;
+    va_start(values, format);
+    take_syslog(priority, format, values);
+    va_end(values);
 }
 
 static long long monotonic_ns(void)
@@ -489,11 +521,38 @@ TEST(syslog_gets_lines_instead_of_standard_error)
     capture();
     log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     log_info("%%s %s", "%n");
+    ck_assert_str_eq(sent_text, "%s %n"); /* it has time and level of its own */
+    ck_assert_int_eq(sent_priority, LOG_INFO);
     log_ready();
     log_error("%%s %s", "%n");
+    ck_assert_int_eq(sent_priority, LOG_ERR);
+    ck_assert_int_eq(sent_count, 2);
     log_close();
     log_info("here");
+    ck_assert_int_eq(sent_count, 2);
     ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
+}
+END_TEST
+
+TEST(syslog_gets_objects_too)
+{
+    capture();
+    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_JSON, LOG_LEVEL_INFO);
+    log_ready();
+    log_warning("a\nb\"c %s", "%n\xff");
+    ck_assert_int_eq(sent_priority, LOG_WARNING);
+    ck_assert_int_eq(strncmp(sent_text, "{\"time\":\"2", 10), 0);
+    ck_assert_str_eq(sent_text + strlen("{\"time\":\"") + STAMP_LEN - 1,
+                     "\",\"level\":\"warning\",\"message\":\"a\\\\x0ab\\\"c %n\\\\xff\"}");
+    char bytes[1100];
+    memset(bytes, '"', sizeof bytes - 1);
+    bytes[sizeof bytes - 1] = '\0';
+    log_error("%s", bytes);
+    size_t len = strlen(sent_text);
+    ck_assert_uint_le(len, 1000);
+    ck_assert_str_eq(sent_text + len - 7, "\\\"...\"}"); /* whole, though it was cut */
+    log_close();
+    ck_assert_str_eq(captured(), "");
 }
 END_TEST
 
@@ -721,6 +780,7 @@ int main(void)
         UNIT(a_reader_that_has_gone_loses_lines),
         UNIT(a_pipe_takes_lines),
         UNIT(syslog_gets_lines_instead_of_standard_error),
+        UNIT(syslog_gets_objects_too),
         UNIT(errors_of_the_start_go_to_standard_error_and_syslog),
         UNIT(a_window_lets_a_burst_pass),
         UNIT(the_next_window_tells_what_was_left_out),
