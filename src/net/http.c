@@ -350,7 +350,12 @@ static void exchange_error_page(struct http_request *client)
 {
     struct evbuffer *output = bufferevent_get_output(client->bev);
     char line[16] = {0};
-    if (evbuffer_copyout(output, line, sizeof(line) - 1) < 12 || strncmp(line, "HTTP/1.", 7) != 0)
+    /* From a first answer on, the end that is read from is frozen: only the socket takes from it.
+     */
+    evbuffer_unfreeze(output, 1);
+    ev_ssize_t copied = evbuffer_copyout(output, line, sizeof(line) - 1);
+    evbuffer_freeze(output, 1);
+    if (copied < 12 || strncmp(line, "HTTP/1.", 7) != 0)
         return;
     int status = (int)strtol(line + 9, NULL, 10);
     if (status < 400)
@@ -363,7 +368,6 @@ static void exchange_error_page(struct http_request *client)
                          : status == 417 ? "Expectation Failed"
                          : status == 501 ? "Not Implemented"
                                          : "Bad Request";
-    /* evhttp freezes the end that is read from, so that only the socket takes from it. */
     evbuffer_unfreeze(output, 1);
     evbuffer_drain(output, evbuffer_get_length(output));
     evbuffer_freeze(output, 1);
@@ -535,7 +539,7 @@ static void *run(void *arg)
     struct http *http = arg;
     here = http;
     while (!http->stopping) {
-        event_base_loop(http->base, http->handling ? EVLOOP_NONBLOCK : EVLOOP_ONCE);
+        event_base_loop(http->base, http->handling ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         take_steps(http);
         look_at_clients(http);
     }

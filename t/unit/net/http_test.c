@@ -409,6 +409,57 @@ TEST(what_is_no_request_is_told_so_in_json)
 }
 END_TEST
 
+TEST(what_is_no_request_behind_one_is_told_so_in_json_too)
+{
+    static const char *const firsts[] = {"GET /ok", "GET /later?0", "GET /later?3",
+                                         "GET /big?200000"};
+    static const char start[] = "{\"error\":{\"status\":400,";
+    const char *where = serve();
+    for (size_t i = 0; i < ARRAY_SIZE(firsts); i++) {
+        int fd = http_connect(where);
+        char request[128], value[64];
+        snprintf(request, sizeof(request), "%s HTTP/1.1\r\n\r\nhello\r\n\r\n", firsts[i]);
+        http_send(fd, request);
+        struct http_reply r = read_reply(fd, false);
+        ck_assert_int_eq(r.status, 200);
+        reply_free(&r);
+        r = read_reply(fd, false);
+        ck_assert_int_eq(r.status, 400);
+        ck_assert_msg(strncmp(r.body, start, sizeof(start) - 1) == 0, "%s: %s", firsts[i], r.body);
+        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
+                         "application/json");
+        ck_assert_uint_eq(receive_some(fd, value, 1), 0);
+        reply_free(&r);
+        close(fd);
+    }
+    http_free(&http);
+}
+END_TEST
+
+TEST(what_is_no_request_is_told_so_in_json_while_others_are_answered_in_steps)
+{
+    const char *where = serve();
+    int held = http_connect(where);
+    atomic_store(&let_go, false);
+    http_send(held, "GET /held HTTP/1.1\r\n\r\n");
+    COME_TRUE(atomic_load(&steps) > 0);
+    for (int i = 0; i < 20; i++) {
+        char value[64];
+        struct http_reply r = http_say(where, "hello\r\n\r\n", 9);
+        ck_assert_int_eq(r.status, 400);
+        ck_assert_str_eq(reply_header(&r, "Content-Type", value, sizeof(value)),
+                         "application/json");
+        reply_free(&r);
+    }
+    atomic_store(&let_go, true);
+    struct http_reply r = read_reply(held, false);
+    ck_assert_str_eq(r.body, "later\n");
+    reply_free(&r);
+    close(held);
+    http_free(&http);
+}
+END_TEST
+
 TEST(null_bytes_in_a_request_do_no_harm)
 {
     static const char request[] = "GET /a\0b HTTP/1.1\r\nX\0: 1\r\n\0\r\n\r\n";
@@ -790,6 +841,8 @@ static const struct unit_test tests[] = {
     UNIT(steps_end_when_the_client_goes),
     UNIT(ending_ends_what_is_under_way),
     UNIT(what_is_no_request_is_told_so_in_json),
+    UNIT(what_is_no_request_behind_one_is_told_so_in_json_too),
+    UNIT(what_is_no_request_is_told_so_in_json_while_others_are_answered_in_steps),
     UNIT(null_bytes_in_a_request_do_no_harm),
     UNIT(continue_is_said_to_who_waits_for_it),
     UNIT(headers_may_take_so_much_and_no_more),
