@@ -1,5 +1,6 @@
 /*
- * admin.c - the admin's life, the way from a request to its handler, and who may change something.
+ * admin.c - the admin's life, the way from a request to its handler, by which names it may be
+ * asked for, and who may change something.
  *
  * Whoever asks for a change shows the token, of which only a digest is kept; two digests are
  * compared in constant time, so neither the token nor its length can be guessed bit by bit.
@@ -86,6 +87,39 @@ static bool may_change(struct admin *admin, struct http_request *request)
     return false;
 }
 
+/* ---- names --------------------------------------------------------------------------------- */
+
+void admin_set_hosts(struct admin *admin, const char *hosts)
+{
+    CHECK(!hosts || strlen(hosts) <= HOSTS_MAX);
+    CHECK(pthread_mutex_lock(&admin->lock) == 0);
+    snprintf(admin->hosts, sizeof(admin->hosts), "%s", hosts ? hosts : "");
+    CHECK(pthread_mutex_unlock(&admin->lock) == 0);
+}
+
+/* Whether the request asks for this server by one of its names. False: it has been answered. */
+static bool is_for_us(struct admin *admin, struct http_request *request)
+{
+    static struct log_limit refusals;
+    char machine[256] = "";
+    const char *asked = http_asked(request, "Host");
+    if (gethostname(machine, sizeof(machine) - 1) != 0)
+        *machine = '\0';
+    CHECK(pthread_mutex_lock(&admin->lock) == 0);
+    bool allowed = hosts_allow(admin->hosts, machine, asked);
+    CHECK(pthread_mutex_unlock(&admin->lock) == 0);
+    if (allowed || http_is_local(request))
+        return true;
+    log_warning_limited(&refusals,
+                        "admin: %s asked for \"%.100s\", which admin.hosts does not have",
+                        http_peer(request), asked);
+    http_error(request, 421,
+               "this server is not known as \"%.100s\": ask by its address or as localhost, or add "
+               "that name to admin.hosts",
+               asked);
+    return false;
+}
+
 /* ---- routes -------------------------------------------------------------------------------- */
 
 /* Whether a path is one of a route's; *slug_r is what stands for its '*'. */
@@ -134,6 +168,8 @@ static void handle(void *arg, struct http_request *request)
 {
     struct admin *admin = arg;
     struct slug slug;
+    if (!is_for_us(admin, request))
+        return;
     for (size_t i = 0; i < admin_route_count; i++) {
         const struct admin_route *route = &admin_routes[i];
         if (!is_method(route->method, http_method(request)) ||
@@ -197,8 +233,10 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
     admin->config.address_lens = NULL;
     admin->config.fds = NULL;
     admin->config.token = NULL;
+    admin->config.hosts = NULL;
     CHECK(pthread_mutex_init(&admin->lock, NULL) == 0);
     admin_set_token(admin, config->token);
+    admin_set_hosts(admin, config->hosts);
     return admin;
 }
 

@@ -5,8 +5,8 @@
  * workers nothing. What is in the table or counted is read as any thread may; what belongs to a
  * worker (its connections) is asked of it in pieces that take it microseconds.
  *
- * Threads: admin_new, admin_start and admin_free in the main thread; admin_set_token in any. The
- * hooks are called in the admin's thread.
+ * Threads: admin_new, admin_start and admin_free in the main thread; admin_set_token and
+ * admin_set_hosts in any. The hooks are called in the admin's thread.
  */
 #ifndef ADMIN_ADMIN_H
 #define ADMIN_ADMIN_H
@@ -43,7 +43,10 @@ struct admin_hooks {
     bool (*reload)(void *arg, char *report_r, size_t size);
 };
 
-/* All that is pointed to outlives the admin, but for addresses, fds and token, which are copied. */
+/*
+ * All that is pointed to outlives the admin, but for addresses, fds, token and hosts, which are
+ * copied.
+ */
 struct admin_config {
     const struct sockaddr_storage *addresses; /* to listen on, ports included */
     const socklen_t *address_lens;
@@ -52,6 +55,7 @@ struct admin_config {
                        opened */
     size_t fd_count;
     const char *token; /* for what changes something; NULL or "": nothing may be changed */
+    const char *hosts; /* by which names it may be asked for, see hosts.h; NULL: no more */
     struct services *services;
     struct server *server;
     const struct listener *listeners; /* of all protocols: shown by /api/v1/stats */
@@ -79,6 +83,9 @@ bool admin_start(struct admin *admin) MUST_USE;
 
 /* From now on changes need this token; NULL or "": nothing may be changed. Any thread. */
 void admin_set_token(struct admin *admin, const char *token);
+
+/* From now on it may be asked for by these names: a list of hosts.h; NULL: no more. Any thread. */
+void admin_set_hosts(struct admin *admin, const char *hosts);
 
 /*
  * Ends the thread, closes all its connections and frees *admin; nulls it. Before the workers are

@@ -8,6 +8,7 @@ libadmin_a_SOURCES = \
 	src/admin/health.c \
 	src/admin/history.h src/admin/history.c \
 	src/admin/holders.c \
+	src/admin/hosts.h src/admin/hosts.c \
 	src/admin/json.c \
 	src/admin/metrics.h src/admin/metrics.c \
 	src/admin/names.c \

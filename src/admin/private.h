@@ -1,12 +1,13 @@
 /*
  * private.h - the inside of the admin, shared by its files. All of it is the admin thread's, but
- * for the token.
+ * for the token and the hosts.
  */
 #ifndef ADMIN_PRIVATE_H
 #define ADMIN_PRIVATE_H
 
 #include "admin/admin.h"
 #include "admin/history.h"
+#include "admin/hosts.h"
 #include "net/http.h"
 
 #include <jansson.h>
@@ -19,9 +20,10 @@ struct admin {
     struct http *http;
     struct history *history;
 
-    pthread_mutex_t lock; /* of these two; nothing else is locked under it */
+    pthread_mutex_t lock; /* of these three; nothing else is locked under it */
     bool has_token;
     uint8_t token[DIGEST_SIZE]; /* its digest */
+    char hosts[HOSTS_MAX + 1];
 };
 
 /* ---- requests ------------------------------------------------------------------------------ */

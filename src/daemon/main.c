@@ -182,6 +182,7 @@ static bool make_admin(struct daemon *d)
     char reason[ADMIN_REASON_SIZE];
     struct admin_config config = {
         .token = d->control.reload.token,
+        .hosts = settings_of(d)->admin_hosts,
         .services = d->services,
         .server = &d->server,
         .listeners = d->listeners.at,

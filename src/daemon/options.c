@@ -195,6 +195,9 @@ static const struct options_row rows[] = {
     { .key = "admin.token_file", ROW_STRING(admin_token_file),
       .default_text = "", .unit = "", .reloadable = true,
       .help = "file whose first line is that token, instead of admin.token" },
+    { .key = "admin.hosts", ROW_STRING(admin_hosts),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "names by which it may be asked for, besides addresses and the machine's; *: any" },
 
     { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
       .default_text = "info", .unit = "", .reloadable = true,

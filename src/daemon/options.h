@@ -92,6 +92,7 @@ struct settings {
     struct settings_addresses admin_listen;
     char *admin_token;      /* NULL: nothing may be changed, if there is no file either */
     char *admin_token_file; /* goes over admin_token */
+    char *admin_hosts;      /* NULL: no names but those that always hold */
 
     enum log_level log_level;
     enum log_output log_output;

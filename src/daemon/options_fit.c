@@ -5,6 +5,7 @@
  * what one needs of another, and listeners that would be in each other's way. Nothing is tried and
  * no file is read.
  */
+#include "admin/hosts.h"
 #include "daemon/options.h"
 
 #include <ctype.h>
@@ -203,6 +204,17 @@ static bool token_fits(const struct settings *s, FILE *err)
     return false;
 }
 
+static bool hosts_fit(const struct settings *s, FILE *err)
+{
+    if (!s->admin_hosts || hosts_are_names(s->admin_hosts))
+        return true;
+    options_complain(err,
+                     "admin.hosts: not names of hosts without ports, with commas between them, or "
+                     "*; %d bytes at most",
+                     HOSTS_MAX);
+    return false;
+}
+
 bool options_fit(const struct settings *settings, FILE *err)
 {
     bool good = true, served = false;
@@ -217,6 +229,7 @@ bool options_fit(const struct settings *settings, FILE *err)
     }
     good = tls_fits(settings, err) && good;
     good = token_fits(settings, err) && good;
+    good = hosts_fit(settings, err) && good;
     good = sockets_fit(settings, err) && good;
     return all_ports_fit(settings, err) && good;
 }

@@ -232,8 +232,10 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
                               settings_protocol(&fresh->merged, i)->max_connections,
                               memory_order_relaxed);
     }
-    if (reload->admin)
+    if (reload->admin) {
         admin_set_token(reload->admin, fresh->credentials.token);
+        admin_set_hosts(reload->admin, fresh->merged.admin_hosts);
+    }
     memcpy(reload->token, fresh->credentials.token, sizeof reload->token);
 
     pthread_mutex_lock(&reload->lock);

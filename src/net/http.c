@@ -411,6 +411,13 @@ const char *http_asked(const struct http_request *request, const char *name)
     return evhttp_find_header(evhttp_request_get_input_headers(request->req), name);
 }
 
+bool http_is_local(const struct http_request *request)
+{
+    struct sockaddr sa = {0};
+    socklen_t len = sizeof(sa);
+    return getsockname(bufferevent_getfd(request->bev), &sa, &len) == 0 && sa.sa_family == AF_UNIX;
+}
+
 const char *http_peer(struct http_request *request)
 {
     char *address;

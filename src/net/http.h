@@ -86,6 +86,9 @@ const char *http_query(const struct http_request *request);
 /* A header of the request; NULL: it has none of that name. */
 const char *http_asked(const struct http_request *request, const char *name);
 
+/* Whether it came over a unix socket. */
+bool http_is_local(const struct http_request *request);
+
 /* The client's address, for the log: "127.0.0.1:4711". Valid until the request is answered. */
 const char *http_peer(struct http_request *request);
 

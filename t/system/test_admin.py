@@ -146,6 +146,30 @@ def test_options_are_shown_without_secrets(watched):
     assert options["log.level"]["reloadable"] and options["log.level"]["is_default"]
 
 
+# --- by which names it may be asked for ----------------------------------------------------------
+
+
+def test_a_page_elsewhere_cant_have_its_name_lead_here(start):
+    daemon = start("admin.hosts=counter.example, locks", admin=True)
+    for host in ("%s:%d" % daemon.admin[:2], "localhost", "[::1]:7532", socket.gethostname(), "locks:1"):
+        assert ask(daemon, "GET", "/api/v1/stats", {"Host": host})[0] == 200
+    for path in ("/", "/metrics", "/api/v1/stats"):
+        status, reason = error(daemon, "GET", path, {"Host": "evil.example:7532"})
+        assert status == 421 and "evil.example" in reason and "admin.hosts" in reason
+    daemon.wait_log("warning: admin: .* asked for .*evil.example:7532")
+
+
+def test_over_a_unix_socket_any_name_will_do(start, tmp_path):
+    path = str(tmp_path / "admin.sock")
+    with servers.listening(path) as listening:
+        start(inherit=[("admin", listening)])
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(wire.DEADLINE)
+        client.connect(path)
+        client.sendall(b"GET /healthz HTTP/1.0\r\nHost: evil.example\r\n\r\n")
+        assert client.makefile("rb").readline().split()[1] == b"200"
+
+
 # --- what it changes ---------------------------------------------------------------------------
 
 

@@ -1,5 +1,7 @@
 """A reload: what changes takes effect, what is wrong changes nothing, and nobody is dropped."""
 
+import contextlib
+import http.client
 import json
 import os
 import pwd
@@ -302,6 +304,20 @@ def effect_admin_token_file(running):
     said = running.reload(running.base + "admin.token_file = %s\n" % path)
     assert "nothing was changed" in said
     assert changes_level(running, "two") == 200
+
+
+def effect_admin_hosts(running):
+    def status():
+        connection = http.client.HTTPConnection(*running.daemon.admin[:2], timeout=wire.DEADLINE)
+        with contextlib.closing(connection):
+            connection.request("GET", "/healthz", headers={"Host": "counter.example"})
+            return connection.getresponse().status
+
+    assert status() == 421
+    running.apply(running.base + "admin.hosts = counter.example\n")
+    assert status() == 200
+    running.apply(running.base)
+    assert status() == 421
 
 
 def effect_log_level(running):

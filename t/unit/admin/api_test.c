@@ -288,6 +288,46 @@ TEST(without_a_token_nothing_can_be_changed)
 }
 END_TEST
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* The status of a GET that asks for this host; NULL: for none. Not 200: that it says what to set.
+ */
+static int status_for(const char *target, const char *host)
+{
+    char request[256];
+    int len = snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\n%s%s%s\r\n", target,
+                       host ? "Host: " : "", host ? host : "", host ? "\r\n" : "");
+    struct http_reply r = http_say(where, request, (size_t)len);
+    ck_assert_msg(r.status == 200 || strstr(r.body, "admin.hosts"), "%s", r.body);
+    int status = r.status;
+    reply_free(&r);
+    return status;
+}
+
+TEST(other_names_than_this_servers_are_refused)
+{
+    char machine[256] = "";
+    ck_assert(gethostname(machine, sizeof(machine) - 1) == 0);
+    begin(1, NULL);
+    ck_assert_int_eq(status_for("/metrics", NULL), 200);
+    ck_assert_int_eq(status_for("/metrics", where), 200);
+    ck_assert_int_eq(status_for("/metrics", "[::1]:7532"), 200);
+    ck_assert_int_eq(status_for("/metrics", machine), 200);
+    for (size_t i = 0; i < admin_route_count; i++)
+        ck_assert_int_eq(status_for(admin_routes[i].path, "evil.example:7532"), 421);
+    ck_assert_int_eq(status_for("/nothing", "evil.example"), 421);
+    ck_assert_int_eq(status_for("/metrics", ""), 421);
+    admin_set_hosts(admin, "a.example, b.example");
+    ck_assert_int_eq(status_for("/metrics", "b.example:7532"), 200);
+    ck_assert_int_eq(status_for("/metrics", "evil.example"), 421);
+    admin_set_hosts(admin, "*");
+    ck_assert_int_eq(status_for("/metrics", "evil.example"), 200);
+    admin_set_hosts(admin, NULL);
+    ck_assert_int_eq(status_for("/metrics", "b.example"), 421);
+    finish();
+}
+END_TEST
+
 /* ---- settings -------------------------------------------------------------------------------- */
 
 TEST(options_are_listed)
@@ -1078,6 +1118,7 @@ static const struct unit_test tests[] = {
     UNIT(wrong_parameters_are_named_with_what_would_be_right),
     UNIT(changes_need_the_token),
     UNIT(without_a_token_nothing_can_be_changed),
+    UNIT(other_names_than_this_servers_are_refused),
     UNIT(options_are_listed),
     UNIT(reload_tells_what_came_of_it),
     UNIT(log_level_is_told_and_set),

@@ -1,5 +1,6 @@
 admin_unit_tests = \
 	t/unit/admin/text_test \
+	t/unit/admin/hosts_test \
 	t/unit/admin/history_test \
 	t/unit/admin/api_test \
 	t/unit/admin/metrics_test \
@@ -11,6 +12,8 @@ admin_test_libs = libadmin.a libpage.a libservice.a libnet.a libengine.a libprot
 	$(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
 t_unit_admin_text_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_text_test_LDADD = $(admin_test_libs)
+t_unit_admin_hosts_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_admin_hosts_test_LDADD = libadmin.a $(CHECK_LIBS)
 t_unit_admin_history_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_history_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_api_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)

@@ -72,7 +72,7 @@ TEST(what_is_not_plain_is_served_otherwise)
 }
 END_TEST
 
-/* --- TLS and the token ----------------------------------------------------------------------- */
+/* --- TLS, the token and names ---------------------------------------------------------------- */
 
 TEST(tls_needs_its_files)
 {
@@ -106,6 +106,18 @@ TEST(a_token_is_printable)
     ck_assert(!options_is_token("", 0));
     ck_assert(!options_is_token("a\0b", 3));
     ck_assert(options_is_token("a b", 1));
+}
+END_TEST
+
+TEST(names_of_hosts_are_names)
+{
+    static const char wrong[] =
+        LINE("admin.hosts: not names of hosts without ports, with commas between them, or *; 1023 "
+             "bytes at most");
+    FITS("admin.hosts=counter.example.org, locks");
+    FITS("admin.hosts=*");
+    SAYS(wrong, "admin.hosts=counter.example.org:7532");
+    SAYS(wrong, "admin.hosts=*.example.org");
 }
 END_TEST
 
@@ -196,6 +208,7 @@ int main(void)
         UNIT(what_is_not_plain_is_served_otherwise),
         UNIT(tls_needs_its_files),
         UNIT(a_token_is_printable),
+        UNIT(names_of_hosts_are_names),
         UNIT(two_ports_on_one_address_are_told),
         UNIT(ports_that_do_not_meet_fit),
         UNIT(everywhere_and_somewhere_are_told),

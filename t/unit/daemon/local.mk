@@ -10,7 +10,7 @@ daemon_unit_tests = \
 	t/unit/daemon/reload_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
-daemon_unit_libs = libdaemon.a libservice.a libnet.a libengine.a libproto.a libbase.a \
+daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(SYSTEMD_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
 t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)

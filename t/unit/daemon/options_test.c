@@ -193,7 +193,7 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_uint_eq(s.access_allow.count, 0);
     ck_assert_uint_eq(s.access_max_per_source, 0);
     ck_assert_uint_eq(s.admin_port, 7532);
-    ck_assert(!s.admin_token && !s.admin_token_file);
+    ck_assert(!s.admin_token && !s.admin_token_file && !s.admin_hosts);
     ck_assert_ptr_null(s.user);
     ck_assert_ptr_null(s.group);
     ck_assert_ptr_null(s.pid_file);
@@ -234,7 +234,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 45);
+    ck_assert_uint_eq(count, 46);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));

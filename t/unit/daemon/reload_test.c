@@ -152,17 +152,20 @@ TEST(what_is_reloadable_takes_effect)
     ck_assert_str_eq(reload("counter.max_connections = 5\n"
                             "access.max_per_source = 9\n"
                             "log.level = warning\n"
-                            "admin.token = hush\n",
+                            "admin.token = hush\n"
+                            "admin.hosts = a.example, b\n",
                             true),
                      "counter.max_connections is 5 now; it was 0\n"
                      "poolcounter.max_connections is 0 now; it was 3\n"
                      "access.max_per_source is 9 now; it was 0\n"
                      "admin.token has changed\n"
+                     "admin.hosts is a.example, b now; it was \"\"\n"
                      "log.level is warning now; it was info\n"
-                     "done: 5 changed, 0 need a restart\n");
+                     "done: 6 changed, 0 need a restart\n");
     ck_assert_uint_eq(services_protocol(running.services, "counter")->max_connections, 5);
     ck_assert_uint_eq(services_protocol(running.services, "poolcounter")->max_connections, 0);
     ck_assert_str_eq(running.admin.token, "hush");
+    ck_assert_str_eq(running.admin.hosts, "a.example, b");
     ck_assert_int_eq((int)log_level_now(), LOG_LEVEL_WARNING);
     assert_value("access.max_per_source", "9");
     tear_down();

@@ -1,6 +1,6 @@
 /*
  * running.h - a daemon as a reload finds it, without its listeners: services and one worker, which
- * runs, and an admin interface of which nothing is there but its token.
+ * runs, and an admin interface of which nothing is there but what it is told.
  */
 #ifndef RUNNING_H
 #define RUNNING_H
@@ -15,11 +15,17 @@
 
 struct admin {
     char token[OPTIONS_TOKEN_MAX + 1];
+    char hosts[64];
 };
 
 void admin_set_token(struct admin *admin, const char *token)
 {
     snprintf(admin->token, sizeof admin->token, "%s", token);
+}
+
+void admin_set_hosts(struct admin *admin, const char *hosts)
+{
+    snprintf(admin->hosts, sizeof admin->hosts, "%s", hosts ? hosts : "");
 }
 
 struct running {
