@@ -1,0 +1,119 @@
+"""The completions of counterctl, each in its own shell. (Whether they know every command and option
+is t/unit/cli/manual_test's.)"""
+
+import os
+import pty
+import shlex
+import shutil
+import subprocess
+import time
+
+import tap
+import pytest
+
+import wire
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf/completion")
+
+# What stands on the line (the last word is being typed), and what it may become.
+CASES = {
+    "log": ["loglevel"],
+    "re": ["release", "reload"],
+    "--ver": ["--version"],
+    "loglevel ": ["debug", "error", "info", "warning"],
+    "help no": ["noop"],
+    "-s h:1 top --by ": ["peak", "refused", "waiting"],
+    "dump --sort=p": ["peak"],
+    "run --str": ["--strict"],
+    "kill --str": [],
+    "run --workers 2 k --an": ["--any"],
+    "-s h:1 run --any k --workers 2 --str": ["--strict"],
+}
+# The command that is run completes as it does elsewhere.
+COMMAND = "run --workers 2 --any k -- /usr/bin/en"
+
+
+def by_bash(line):
+    """What bash offers, as it splits a line into words: an = is one of its own."""
+    words = ["counterctl"]
+    for word in line.split(" "):
+        name, equals, value = word.partition("=")
+        words += [name, "=", value] if equals else [word]
+    script = "source %s; COMP_WORDS=(%s) COMP_CWORD=%d; _counterctl; printf '%%s\\n' \"${COMPREPLY[@]}\"" % (
+        shlex.quote(FOLDER + "/counterctl"), " ".join(map(shlex.quote, words)), len(words) - 1,
+    )  # fmt: skip
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=wire.DEADLINE,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return sorted(set(done.stdout.split()))
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_bash_offers_what_can_follow(line):
+    assert by_bash(line) == CASES[line]
+
+
+def test_bash_completes_the_command_that_is_run():
+    assert "/usr/bin/env" in by_bash(COMMAND)
+
+
+def by_zsh(line, tmp_path):
+    """What a zsh that somebody sits at lists when the line is completed."""
+    out = tmp_path / "offered"
+    # Each match goes through compadd, which here writes down what it would add.
+    setup = """
+        fpath=(%s $fpath); autoload -Uz compinit; compinit -u -D
+        compadd() {
+            local -a found; builtin compadd -O found "$@" 2>/dev/null
+            print -l -- $found >>%s
+            builtin compadd "$@"
+        }
+        finished() { print -r -- . >>%s; }
+        zle -C offer complete-word _main_complete
+        offer-all() { zle offer; finished; exit; }
+        zle -N offer-all; bindkey '^X' offer-all
+    """ % (shlex.quote(FOLDER), shlex.quote(str(out)), shlex.quote(str(out)))  # fmt: skip
+    rc = tmp_path / ".zshrc"
+    rc.write_text(setup + "PS1='ready> '\n")
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update(ZDOTDIR=str(tmp_path), TERM="dumb")
+        os.execvp("zsh", ["zsh", "-d", "-i"])
+    try:
+        os.set_blocking(fd, False)
+        shown, until = b"", time.monotonic() + wire.DEADLINE
+        typed = False
+        while not (out.exists() and out.read_text().split()[-1:] == ["."]):
+            assert time.monotonic() < until, shown
+            try:
+                shown += os.read(fd, 65536)
+            except OSError:
+                time.sleep(0.01)
+            if not typed and b"ready> " in shown:
+                os.write(fd, b"counterctl %s\x18" % line.encode())
+                typed = True
+        return sorted(set(out.read_text().split()) - {"."})
+    finally:
+        os.close(fd)
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+needs_zsh = pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh")
+
+
+@needs_zsh
+@pytest.mark.parametrize("line", CASES)
+def test_zsh_offers_what_can_follow(line, tmp_path):
+    assert by_zsh(line, tmp_path) == CASES[line]
+
+
+@needs_zsh
+def test_zsh_completes_the_command_that_is_run(tmp_path):
+    assert "env" in by_zsh(COMMAND, tmp_path)
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
