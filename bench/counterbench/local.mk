@@ -34,10 +34,10 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/workload_mixed.c \
 	bench/counterbench/workload_names.c \
 	bench/counterbench/workload_pairs.c
-libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
+libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(LIBSSL_CFLAGS) -pthread
 
 bin_PROGRAMS += counterbench
 counterbench_SOURCES = bench/counterbench/main.c
-counterbench_CFLAGS = $(AM_CFLAGS) $(CLIENT_CFLAGS) -pthread
-counterbench_LDADD = libcounterbench.a libcli.a libproto.a libbase.a $(CLIENT_LIBS)
+counterbench_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(LIBSSL_CFLAGS) -pthread
+counterbench_LDADD = libcounterbench.a libcli.a libproto.a libbase.a $(JANSSON_LIBS) $(LIBSSL_LIBS)
 endif

@@ -38,6 +38,10 @@ static enum bench_status tell(const struct run *run)
                 run_complaint(run));
         good = false;
     }
+    if (run->was_interrupted) {
+        fputs("counterbench: ended by a signal before its time\n", stderr);
+        good = false;
+    }
     return good ? BENCH_OK : BENCH_FAILED;
 }
 

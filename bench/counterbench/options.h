@@ -85,8 +85,8 @@ enum bench_option_type {
 struct bench_option_row {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
-    const char *argument;
     enum bench_option_type type;
+    const char *argument;
     size_t offset; /* in struct bench_options */
     uint32_t min, max;
     const char *default_text; /* as one would give it; NULL: none, or the workload's */

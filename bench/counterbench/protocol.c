@@ -29,7 +29,7 @@ void protocol_say(char *said, const void *data, size_t len)
     const uint8_t *from = data;
     size_t used = 0;
     for (; used < len && used < SAID_ROOM - 1; used++)
-        said[used] = from[used] >= ' ' && from[used] < 0x7f ? (char)from[used] : '.';
+        said[used] = (char)(from[used] >= ' ' && from[used] < 0x7f ? from[used] : '.');
     said[used] = '\0';
 }
 

@@ -82,11 +82,12 @@ static enum heard lua_hear(enum ask ask, const uint8_t *data, size_t len, size_t
 
 static size_t lua_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
 {
+    static const char one[] = {':', '1', '\r', '\n'};
     (void)units;
-    if (ask == ASK_HELLO || room < 4)
+    if (ask == ASK_HELLO || room < sizeof one)
         return 0;
-    memcpy(to, ":1\r\n", 4);
-    return 4;
+    memcpy(to, one, sizeof one);
+    return sizeof one;
 }
 
 const struct protocol protocol_redis_incr = {

@@ -154,7 +154,9 @@ void report_print(const struct run *run, const json_t *report, FILE *to)
     print(to, find(report, NULL, "requests"), "\nanswers: ", 0, "");
     print(to, find(report, NULL, "refused"), ", refusals among them: ", 0, "");
     print(to, find(report, NULL, "errors"), ", errors: ", 0, "\n");
-    print(to, find(report, NULL, "missed"), "begun too late to be answered: ", 0, " operations\n");
+    if (run->counts.missed > 0)
+        print(to, find(report, NULL, "missed"), "never begun, for lack of time: ", 0,
+              " operations\n");
     print_latency(find(report, NULL, "latency_us"), "latency:", to);
     print_latency(find(report, NULL, "before_us"), "before: ", to);
     print(to, find(report, NULL, "time_to_last_us"), "until the last has heard: ", 1, " us\n");

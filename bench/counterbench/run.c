@@ -53,12 +53,11 @@ static bool raise_descriptors(uint32_t links, char *reason_r)
 static bool make_languages(struct run *run, char *reason_r)
 {
     const struct bench_options *options = run->options;
-    const struct protocol *spoken[RUN_LANGUAGES] = {options->protocol};
-    run->language_count = 1;
-    if (!options->protocol) {
-        spoken[0] = &protocol_text;
-        spoken[1] = &protocol_binary;
-        run->language_count = 2;
+    const struct protocol *spoken[RUN_LANGUAGES] = {&protocol_text, &protocol_binary};
+    run->language_count = 2;
+    if (options->protocol) {
+        spoken[0] = options->protocol;
+        run->language_count = 1;
     }
     for (size_t i = 0; i < run->language_count; i++) {
         const char *target = i < options->target_count ? options->targets[i] : "127.0.0.1";

@@ -244,7 +244,8 @@ static void describe(const struct run *run, json_t *to)
     if (server)
         report_set_us(server, "cpu_us_per_operation", cpu_ns / ((double)herd->count * waiters));
     qsort(herd->rounds, herd->count, sizeof *herd->rounds, compare_rounds);
-    report_set_us(to, "time_to_last_us", (double)herd->rounds[herd->count / 2].to_last_ns);
+    const struct round *middle = &herd->rounds[herd->count / 2];
+    report_set_us(to, "time_to_last_us", (double)middle->to_last_ns);
 }
 
 const struct workload workload_herd = {
