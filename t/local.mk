@@ -6,13 +6,14 @@ PY_LOG_COMPILER = $(PYTHON)
 AM_TESTS_ENVIRONMENT = \
 	COUNTERD='$(abs_top_builddir)/counterd'; export COUNTERD; \
 	COUNTERCTL='$(abs_top_builddir)/counterctl'; export COUNTERCTL; \
+	COUNTERBENCH='$(abs_top_builddir)/counterbench'; export COUNTERBENCH; \
 	TOP_SRCDIR='$(abs_top_srcdir)'; export TOP_SRCDIR; \
 	TOP_BUILDDIR='$(abs_top_builddir)'; export TOP_BUILDDIR; \
 	ASAN_OPTIONS=abort_on_error=0:detect_leaks=1:strict_string_checks=1; export ASAN_OPTIONS; \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/unit/unit.h t/unit/random.h t/unit/http_client.h
+EXTRA_DIST += t/README.md t/unit/manual.h t/unit/unit.h t/unit/random.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk
@@ -23,6 +24,7 @@ include t/unit/admin/local.mk
 include t/unit/admin/page.mk
 include t/unit/daemon/local.mk
 include t/unit/cli/local.mk
+include t/unit/bench/local.mk
 include t/scenario/local.mk
 include t/counts/local.mk
 include t/system/local.mk

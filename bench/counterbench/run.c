@@ -49,29 +49,30 @@ static bool raise_descriptors(uint32_t links, char *reason_r)
     return false;
 }
 
+static bool make_language(struct run *run, size_t number, const struct protocol *protocol,
+                          char *reason_r)
+{
+    const struct bench_options *options = run->options;
+    const char *target = number < options->target_count ? options->targets[number] : "127.0.0.1";
+    char why[TARGET_REASON_SIZE];
+    if (!target_find(&run->targets[number], target, protocol->port, why)) {
+        snprintf(reason_r, RUN_REASON_MAX, "--target: %s", why);
+        return false;
+    }
+    if (language_make(&run->languages[number], protocol, options->name_length, run->plan.terms))
+        return true;
+    snprintf(reason_r, RUN_REASON_MAX, "no memory");
+    return false;
+}
+
 /* The languages that are spoken, and where to: two for a workload without a protocol. */
 static bool make_languages(struct run *run, char *reason_r)
 {
-    const struct bench_options *options = run->options;
-    const struct protocol *spoken[RUN_LANGUAGES] = {&protocol_text, &protocol_binary};
-    run->language_count = 2;
-    if (options->protocol) {
-        spoken[0] = options->protocol;
-        run->language_count = 1;
-    }
-    for (size_t i = 0; i < run->language_count; i++) {
-        const char *target = i < options->target_count ? options->targets[i] : "127.0.0.1";
-        char why[TARGET_REASON_SIZE];
-        if (!target_find(&run->targets[i], target, spoken[i]->port, why)) {
-            snprintf(reason_r, RUN_REASON_MAX, "--target: %s", why);
-            return false;
-        }
-        if (!language_make(&run->languages[i], spoken[i], options->name_length, run->plan.terms)) {
-            snprintf(reason_r, RUN_REASON_MAX, "no memory");
-            return false;
-        }
-    }
-    return true;
+    run->language_count = run->options->protocol ? 1 : 2;
+    if (run->options->protocol)
+        return make_language(run, 0, run->options->protocol, reason_r);
+    return make_language(run, 0, &protocol_text, reason_r) &&
+           make_language(run, 1, &protocol_binary, reason_r);
 }
 
 /* What most workloads want: units that are always there. */

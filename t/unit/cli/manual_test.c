@@ -2,89 +2,10 @@
  * manual_test.c - the manual and the completions say what the tables of commands, options and exit
  * statuses say.
  *
- * TOP_SRCDIR is where the sources are; without it, the working directory. The page is compared as
- * source: a command, an option or a status is an ".It" of a list, and its text goes to the next
- * one.
+ * A command, an option or a status is an ".It" of a list, and its text goes to the next one.
  */
 #include "cli/command.h"
-#include "t/unit/unit.h"
-
-#include <ctype.h>
-#include <string.h>
-
-/* --- Files ----------------------------------------------------------------------------------- */
-
-/* A file of the sources as text, which the caller frees. */
-static char *read_source(const char *name)
-{
-    char path[4096], *text = NULL;
-    size_t size = 0;
-    const char *top = getenv("TOP_SRCDIR"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    snprintf(path, sizeof path, "%s/%s", top ? top : ".", name);
-    FILE *from = fopen(path, "r");
-    ck_assert_msg(from, "%s is missing", path);
-    ck_assert_int_gt(getdelim(&text, &size, '\0', from), 0);
-    fclose(from);
-    return text;
-}
-
-/* How often `part` is in `text`. */
-static unsigned count(const char *text, const char *part)
-{
-    unsigned n = 0;
-    for (; (text = strstr(text, part)); text += strlen(part))
-        n++;
-    return n;
-}
-
-/* Whether `word` is in `text` with nothing of a word around it. */
-static bool has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *at = text; (at = strstr(at, word)); at += len) {
-        char before = at == text ? ' ' : at[-1], after = at[len];
-        if (!isalnum((unsigned char)before) && before != '-' && !isalnum((unsigned char)after) &&
-            after != '-')
-            return true;
-    }
-    return false;
-}
-
-/* The part of the page from a line that begins with `from` up to the next section. */
-static char *section(const char *page, const char *from)
-{
-    const char *start = strstr(page, from);
-    ck_assert_msg(start, "no %s", from);
-    const char *end = strstr(start + 1, "\n.Sh ");
-    char *copy = end ? strndup(start, (size_t)(end - start)) : strdup(start);
-    ck_assert_ptr_nonnull(copy);
-    return copy;
-}
-
-/*
- * The text of the one item whose head is the line `head`, or begins with it and a space; up to the
- * next item or the end of the list. The caller frees it.
- */
-static char *item_text(const char *text, const char *head)
-{
-    char whole[200];
-    const char *start = NULL;
-    unsigned found = 0;
-    snprintf(whole, sizeof whole, "\n%s", head);
-    for (const char *at = text; (at = strstr(at, whole)); at++) {
-        char after = at[strlen(whole)];
-        if (after == '\n' || after == ' ') {
-            start = at + strlen(whole);
-            found++;
-        }
-    }
-    ck_assert_msg(found == 1, "%u times there: %s", found, head);
-    const char *item = strstr(start, "\n.It "), *end = strstr(start, "\n.El");
-    ck_assert_ptr_nonnull(end);
-    char *copy = strndup(start, (size_t)((item && item < end ? item : end) + 1 - start));
-    ck_assert_ptr_nonnull(copy);
-    return copy;
-}
+#include "t/unit/manual.h"
 
 /* --- The manual ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,270 @@
+/*
+ * protocol_test.c - the languages: what is asked, and how answers are judged, whole and cut in two.
+ */
+#include "bench/counterbench/protocol.h"
+#include "bench/counterbench/resp.h"
+#include "proto/counter.h"
+#include "proto/poolcounter.h"
+#include "t/unit/unit.h"
+
+#define NAME_LENGTH 24
+
+/* A language with the same terms for all that is asked. */
+static struct language make(const struct protocol *protocol, size_t name_length)
+{
+    struct language language;
+    struct terms terms[ASK_COUNT];
+    for (size_t i = 0; i < ASK_COUNT; i++)
+        terms[i] = (struct terms){.units = 1, .limit = 5, .queue = 9, .timeout_ns = 1500000000};
+    ck_assert(language_make(&language, protocol, name_length, terms));
+    return language;
+}
+
+/* What is sent for a request; valid until the next call. */
+static struct bytes asked(const struct language *language, enum ask ask, uint32_t number)
+{
+    static uint8_t sent[100000];
+    size_t len = language_ask(language, ask, number, sent);
+    ck_assert_uint_eq(len, language->forms[ask].len);
+    return (struct bytes){.data = sent, .len = len};
+}
+
+/* Judges an answer, having seen that its beginnings are not taken for the whole. */
+static enum heard hear_bytes(const struct language *language, enum ask ask, const void *answer,
+                             size_t len, char *said)
+{
+    size_t used = 0;
+    for (size_t part = 0; part < len; part++) {
+        used = 77;
+        enum heard heard = language_hear(language, ask, answer, part, &used, said);
+        ck_assert_msg(heard == HEARD_MORE, "%zu of %zu bytes: %d", part, len, heard);
+    }
+    said[0] = '\0';
+    enum heard heard = language_hear(language, ask, answer, len, &used, said);
+    ck_assert_uint_eq(used, heard == HEARD_BROKEN ? 0 : len);
+    return heard;
+}
+
+static enum heard hear(const struct language *language, enum ask ask, const char *answer)
+{
+    char said[SAID_ROOM];
+    return hear_bytes(language, ask, answer, strlen(answer), said);
+}
+
+TEST(rows_are_found_by_name)
+{
+    for (size_t i = 0; protocol_at(i); i++) {
+        ck_assert_ptr_eq(protocol_named(protocol_at(i)->name), protocol_at(i));
+        ck_assert_uint_ne(protocol_at(i)->port, 0);
+    }
+    ck_assert_ptr_null(protocol_named("no such"));
+}
+END_TEST
+
+/* However long names are, a request is what the codec makes of that name. */
+TEST(requests_are_the_codecs_with_another_name)
+{
+    static const size_t lengths[] = {1, 7, 8, 24, 300, NAMES_LONGEST};
+    static uint8_t name[NAMES_LONGEST], expected[100000];
+    for (size_t p = 0; protocol_at(p); p++) {
+        const struct protocol *protocol = protocol_at(p);
+        for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
+            struct language language = make(protocol, lengths[l]);
+            for (unsigned ask = 0; ask < ASK_COUNT; ask++) {
+                if (!(protocol->asks & ASK_BIT(ask)))
+                    continue;
+                names_write(0xdecade05, name, lengths[l]);
+                struct request request = {.ask = (enum ask)ask,
+                                          .name = {.data = name, .len = lengths[l]},
+                                          .terms = {1, 5, 9, 1500000000}};
+                size_t len = protocol->compose(&request, expected, sizeof expected);
+                struct bytes got = asked(&language, (enum ask)ask, 0xdecade05);
+                ck_assert_uint_eq(got.len, len);
+                ck_assert_mem_eq(got.data, expected, len);
+            }
+            language_free(&language);
+        }
+    }
+}
+END_TEST
+
+TEST(text)
+{
+    struct language language = make(&protocol_text, NAME_LENGTH);
+    struct pc_request request;
+    size_t used;
+    struct bytes sent = asked(&language, ASK_WAIT, 3);
+    ck_assert_int_eq(pc_parse_request(sent.data, sent.len, 8192, &request, &used), PC_OK);
+    ck_assert_int_eq(request.verb, PC_ACQ4ME);
+    ck_assert_uint_eq(request.workers, 5);
+    ck_assert_uint_eq(request.maxqueue, 9);
+    ck_assert_int_eq(request.timeout_ns, 1500000000);
+    sent = asked(&language, ASK_SHARE, 3);
+    ck_assert_mem_eq(sent.data, "ACQ4ANY ", 8);
+    sent = asked(&language, ASK_RELEASE, 3);
+    ck_assert_mem_eq(sent.data, "RELEASE ", 8);
+    ck_assert_uint_eq(sent.len, 8 + NAME_LENGTH + 1);
+    sent = asked(&language, ASK_WAITING, 3);
+    ck_assert_mem_eq(sent.data, "STATS waiting_workers\n", 22);
+    static const struct {
+        enum ask ask;
+        const char *answer;
+        enum heard heard;
+    } rows[] = {
+        {ASK_ACQUIRE, "LOCKED\n", HEARD_YES},
+        {ASK_ACQUIRE, "TIMEOUT\n", HEARD_NO},
+        {ASK_ACQUIRE, "QUEUE_FULL\n", HEARD_NO},
+        {ASK_ACQUIRE, "DONE\n", HEARD_WRONG},
+        {ASK_ACQUIRE, "LOCK_HELD\n", HEARD_WRONG},
+        {ASK_ACQUIRE, "RELEASED\n", HEARD_WRONG},
+        {ASK_WAIT, "LOCKED\n", HEARD_YES},
+        {ASK_WAIT, "TIMEOUT\n", HEARD_NO},
+        {ASK_SHARE, "LOCKED\n", HEARD_YES},
+        {ASK_SHARE, "DONE\n", HEARD_DONE},
+        {ASK_SHARE, "ERROR BAD_SYNTAX\n", HEARD_WRONG},
+        {ASK_RELEASE, "RELEASED\n", HEARD_YES},
+        {ASK_RELEASE, "NOT_LOCKED\n", HEARD_WRONG},
+        {ASK_RELEASE, "LOCKED\n", HEARD_WRONG},
+        {ASK_WAITING, "waiting_workers: 17\n", HEARD_YES},
+        {ASK_WAITING, "ERROR WRONG_STAT\n", HEARD_WRONG},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+        ck_assert_msg(hear(&language, rows[i].ask, rows[i].answer) == rows[i].heard, "%s",
+                      rows[i].answer);
+    char said[SAID_ROOM];
+    hear_bytes(&language, ASK_WAITING, "waiting_workers: 17\n", 20, said);
+    ck_assert_int_eq(strtol(said, NULL, 10), 17);
+    hear_bytes(&language, ASK_RELEASE, "\x1b[31mred\n", 9, said);
+    ck_assert_str_eq(said, ".[31mred");
+    language_free(&language);
+}
+END_TEST
+
+TEST(binary)
+{
+    static const uint8_t opaque[4];
+    struct language language = make(&protocol_binary, NAME_LENGTH);
+    uint8_t reply[CTR_DUMP_LEN(3) + CTR_REPLY_ROOM];
+    char said[SAID_ROOM];
+    static const struct {
+        enum ask ask;
+        uint8_t opcode;
+        enum ctr_status status;
+        enum heard heard;
+    } rows[] = {
+        {ASK_RELEASE, CTR_RELEASE, CTR_STATUS_SUCCESS, HEARD_YES},
+        {ASK_RELEASE, CTR_RELEASE, CTR_STATUS_NOT_ACQUIRED, HEARD_WRONG},
+        {ASK_RELEASE, CTR_ACQUIRE, CTR_STATUS_SUCCESS, HEARD_WRONG},
+        {ASK_ACQUIRE, CTR_ACQUIRE, CTR_STATUS_NOT_AVAILABLE, HEARD_NO},
+        {ASK_ACQUIRE, CTR_ACQUIRE, CTR_STATUS_INVALID, HEARD_WRONG},
+        {ASK_GET, CTR_GET, CTR_STATUS_NOT_FOUND, HEARD_NO},
+        {ASK_DUMP, CTR_DUMP, CTR_STATUS_SUCCESS, HEARD_YES},
+        {ASK_DUMP, CTR_DUMP, CTR_STATUS_UNKNOWN_COMMAND, HEARD_WRONG},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        size_t len = ctr_compose_status(rows[i].opcode, opaque, rows[i].status, reply);
+        ck_assert_msg(hear_bytes(&language, rows[i].ask, reply, len, said) == rows[i].heard,
+                      "row %zu", i);
+        ck_assert((rows[i].heard == HEARD_WRONG) == (said[0] != '\0'));
+    }
+    size_t len = ctr_compose_number(CTR_ACQUIRE, opaque, 1, reply);
+    ck_assert_int_eq(hear_bytes(&language, ASK_ACQUIRE, reply, len, said), HEARD_YES);
+    len = ctr_compose_number(CTR_GET, opaque, 12, reply);
+    ck_assert_int_eq(hear_bytes(&language, ASK_GET, reply, len, said), HEARD_YES);
+    struct bytes name = {.data = (const uint8_t *)"abc", .len = 3};
+    len = ctr_compose_dump(opaque, 1, 2, name, reply);
+    ck_assert_int_eq(hear_bytes(&language, ASK_DUMP, reply, len, said), HEARD_PART);
+    size_t used;
+    ck_assert_int_eq(
+        language_hear(&language, ASK_ACQUIRE, (const uint8_t *)"LOCKED\n", 7, &used, said),
+        HEARD_BROKEN);
+    language_free(&language);
+}
+END_TEST
+
+TEST(an_echo_is_as_long_as_the_request)
+{
+    struct language language = make(&protocol_echo_binary, NAME_LENGTH);
+    struct bytes sent = asked(&language, ASK_ACQUIRE, 3);
+    char said[SAID_ROOM];
+    ck_assert_int_eq(hear_bytes(&language, ASK_ACQUIRE, sent.data, sent.len, said), HEARD_YES);
+    language_free(&language);
+}
+END_TEST
+
+TEST(redis)
+{
+    struct language incr = make(&protocol_redis_incr, NAME_LENGTH);
+    struct bytes sent = asked(&incr, ASK_ACQUIRE, 0x1f);
+    ck_assert_uint_eq(sent.len, 14 + 5 + NAME_LENGTH + 2);
+    ck_assert_mem_eq(sent.data, "*2\r\n$4\r\nINCR\r\n$24\r\n", 19);
+    ck_assert_mem_eq(sent.data + sent.len - 10, "0000001f\r\n", 10);
+    ck_assert_mem_eq(asked(&incr, ASK_RELEASE, 1).data + 8, "DECR", 4);
+    ck_assert_mem_eq(asked(&incr, ASK_HELLO, 1).data, "*1\r\n$4\r\nPING\r\n", 14);
+    ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, ":1\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, ":123\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&incr, ASK_RELEASE, ":0\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&incr, ASK_HELLO, "+PONG\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, "-ERR no\r\n"), HEARD_WRONG);
+    language_free(&incr);
+    struct language lua = make(&protocol_redis_lua, NAME_LENGTH);
+    ck_assert_mem_eq(asked(&lua, ASK_ACQUIRE, 1).data, "*5\r\n$7\r\nEVALSHA\r\n$40\r\n", 22);
+    ck_assert_mem_eq(asked(&lua, ASK_RELEASE, 1).data, "*4\r\n", 4);
+    ck_assert_int_eq(hear(&lua, ASK_ACQUIRE, ":1\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&lua, ASK_ACQUIRE, ":0\r\n"), HEARD_NO);
+    ck_assert_int_eq(hear(&lua, ASK_RELEASE, ":1\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&lua, ASK_RELEASE, ":0\r\n"), HEARD_WRONG);
+    ck_assert_int_eq(hear(&lua, ASK_HELLO, "$3\r\nabc\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&lua, ASK_ACQUIRE, "-NOSCRIPT\r\n"), HEARD_WRONG);
+    language_free(&lua);
+}
+END_TEST
+
+TEST(what_is_no_answer_of_redis)
+{
+    static const char *const broken[] = {"LOCKED\n", "\n", ":1\n", "hello\r\n", "$-1\r\n"};
+    char said[SAID_ROOM], long_line[4096];
+    size_t used = 77;
+    for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
+        const uint8_t *data = (const uint8_t *)broken[i];
+        ck_assert_msg(resp_hear(1, data, strlen(broken[i]), &used, said) == HEARD_BROKEN, "%s",
+                      broken[i]);
+        ck_assert_uint_eq(used, 0);
+    }
+    memset(long_line, 'x', sizeof long_line);
+    ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, sizeof long_line, &used, said),
+                     HEARD_BROKEN);
+    ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, 100, &used, said), HEARD_MORE);
+    uint8_t small[20];
+    struct bytes word = {.data = (const uint8_t *)"0123456789", .len = 10};
+    ck_assert_uint_eq(resp_compose(&word, 1, small, sizeof small), 0);
+}
+END_TEST
+
+TEST(memcached)
+{
+    struct language language = make(&protocol_memcached, NAME_LENGTH);
+    ck_assert_mem_eq(asked(&language, ASK_HELLO, 1).data, "version\r\n", 9);
+    ck_assert_int_eq(hear(&language, ASK_HELLO, "VERSION 1.6.18\r\n"), HEARD_YES);
+    char said[SAID_ROOM];
+    size_t used;
+    ck_assert_int_eq(
+        language_hear(&language, ASK_HELLO, (const uint8_t *)"ERROR\r\n", 7, &used, said),
+        HEARD_BROKEN);
+    ck_assert_str_eq(said, "ERROR..");
+    language_free(&language);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(rows_are_found_by_name),
+    UNIT(requests_are_the_codecs_with_another_name),
+    UNIT(text),
+    UNIT(binary),
+    UNIT(an_echo_is_as_long_as_the_request),
+    UNIT(redis),
+    UNIT(what_is_no_answer_of_redis),
+    UNIT(memcached),
+};
+
+UNIT_MAIN("bench/protocol", tests)
