@@ -29,6 +29,7 @@ include t/scenario/local.mk
 include t/counts/local.mk
 include t/system/local.mk
 include t/system/cli.mk
+include t/system/bench.mk
 include t/bench/local.mk
 include t/browser/local.mk
 

@@ -1,0 +1,477 @@
+"""counterbench against the real daemon, and against servers that answer otherwise: short runs."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import tap
+import pytest
+
+import certificates
+import ctl
+import servers
+import wire
+
+COUNTERBENCH = os.environ.get("COUNTERBENCH", "")
+
+pytestmark = pytest.mark.skipif(
+    not servers.have_counterd() or not COUNTERBENCH,
+    reason="COUNTERD and COUNTERBENCH name no programs",
+)
+
+FAILED, USAGE = 1, 2
+
+
+def start_bench(*args):
+    return subprocess.Popen(
+        [COUNTERBENCH, *map(str, args)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(child):
+    out, err = child.communicate(timeout=wire.DEADLINE * 3)
+    ctl.check_sane(err)
+    return ctl.Done(child.returncode, out, err)
+
+
+def run(*args):
+    """Runs it to its end."""
+    return finish(start_bench(*args))
+
+
+def measure(*args):
+    """What a run that has to go well prints as JSON."""
+    done = run(*args, "--json")
+    assert done.status == 0 and done.err == "", done
+    found = json.loads(done.out)
+    assert found["errors"] == 0
+    return found
+
+
+def check_latency(found, at_least=1):
+    """Of a result: the percentiles rise, and the histogram is that of so many."""
+    latency = found["latency_us"]
+    rising = [latency[name] for name in ("p50", "p90", "p99", "p999", "max")]
+    assert rising == sorted(rising) and rising[0] > 0 and latency["mean"] <= latency["max"]
+    uppers = [upper for upper, _ in found["histogram"]]
+    assert uppers == sorted(set(uppers))
+    assert sum(count for _, count in found["histogram"]) >= at_least
+
+
+# --- each workload -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", ["text", "binary"])
+@pytest.mark.parametrize("depth", [1, 8])
+def test_pairs(daemon, protocol, depth):
+    target = ctl.at(getattr(daemon, protocol))
+    found = measure("pairs", "-t", target, "-p", protocol, "-c", 10, "-d", depth, "-T", 2,
+                    "-n", 4000, "-w", 0, "--pid", daemon.pid)  # fmt: skip
+    assert (found["workload"], found["protocol"]) == ("pairs", protocol)
+    assert (found["connections"], found["depth"], found["threads"]) == (10, depth, 2)
+    assert found["operations"] == 2000 and found["requests"] == 4000
+    check_latency(found, 4000)
+    server = found["server"]
+    assert server["cpu_us"] > 0 and server["rss_before"] > 0 and server["rss_after"] > 0
+    assert server["cpu_us_per_operation"] == pytest.approx(server["cpu_us"] / 2000, abs=0.01)
+    assert server["cpu_us_per_request"] == pytest.approx(server["cpu_us"] / 4000, abs=0.01)
+    if protocol == "binary":
+        with daemon.binary_client() as client:
+            assert dict(client.stats())["command:acquire"] == "2000"
+
+
+def test_pairs_that_are_refused(daemon):
+    found = measure("pairs", "-t", ctl.at(daemon.text), "-c", 20, "-k", 1, "--limit", 1, "-T", 2,
+                    "-n", 4000, "-w", 0)  # fmt: skip
+    # Each operation is answered, with one or with two requests.
+    assert found["operations"] + found["refused"] == 2000
+    assert found["requests"] == 2 * found["operations"] + found["refused"]
+
+
+def test_for_a_time_after_a_warm_up(daemon):
+    found = measure("pairs", "-t", ctl.at(daemon.text), "-s", "0.3", "-w", "0.1", "-c", 3)
+    assert found["seconds"] == pytest.approx(0.3) and found["operations"] > 0
+    assert found["per_second"] == pytest.approx(found["operations"] / 0.3, rel=0.01)
+
+
+@pytest.mark.parametrize("protocol", ["text", "binary"])
+def test_churn(daemon, protocol):
+    target = ctl.at(getattr(daemon, protocol))
+    found = measure("churn", "-t", target, "-p", protocol, "-c", 16, "-T", 2, "-n", 1000, "-w", 0)
+    assert found["operations"] == 500 and found["requests"] == 1000
+    check_latency(found, 500)
+
+
+def test_hot(daemon):
+    found = measure("hot", "-t", ctl.at(daemon.text), "--waiters", 50, "-T", 2, "-n", 1000, "-w", 0)
+    assert found["operations"] == 500 and found["refused"] == 0
+    check_latency(found, 400)
+    found = measure("hot", "-t", ctl.at(daemon.text), "--waiters", 50, "-k", 5, "--limit", 2,
+                    "-n", 1000, "-w", 0)  # fmt: skip
+    assert found["operations"] == 500
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_herd(daemon, threads):
+    found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 200, "-T", threads, "-n", 600,
+                    "-w", 0, "--pid", daemon.pid)  # fmt: skip
+    assert found["operations"] == 600 and len(found["rounds"]) == 3
+    times = sorted(one["time_to_last_us"] for one in found["rounds"])
+    assert times[1] == found["time_to_last_us"] and times[0] > 0
+    assert found["latency_us"]["max"] == pytest.approx(times[-1], abs=1)
+    assert found["server"]["cpu_us_per_operation"] > 0
+    assert all(one["cpu_us_per_operation"] >= 0 for one in found["rounds"])
+
+
+def test_herd_waits_for_its_own_waiters_only(daemon):
+    with daemon.text_client() as holder, daemon.text_client() as waiter:
+        holder.ask("ACQ4ME other 1 5 60")
+        waiter.send(b"ACQ4ANY other 1 5 60\n")
+        wire.poll(lambda: "waiting_workers: 1" in holder.ask("STATS waiting_workers"), "it waits")
+        found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-n", 40, "-w", 0)
+        assert found["operations"] == 40
+
+
+def test_mixed(daemon):
+    found = measure("mixed", "-t", ctl.at(daemon.text), "-t", ctl.at(daemon.binary), "-c", 30,
+                    "-T", 2, "-n", 4000, "-w", 0)  # fmt: skip
+    assert found["protocol"] == "both" and found["operations"] == 2000
+    found = measure("mixed", "-t", ctl.at(daemon.text), "-p", "text", "-k", 2, "--limit", 1,
+                    "-c", 30, "-n", 4000, "-w", 0)  # fmt: skip
+    assert found["operations"] == 2000 and found["refused"] > 0
+
+
+def test_dump(daemon):
+    found = measure("dump", "-t", ctl.at(daemon.binary), "-k", 3000, "--beside", 5, "-T", 2,
+                    "-s", "0.2", "-w", "0.05")  # fmt: skip
+    assert found["dump"]["names"] == 3000 and found["dump"]["dumps"] >= 1
+    assert 0 < found["dump"]["seconds"] <= found["dump"]["longest"]
+    assert found["operations"] == found["requests"] > 0
+    check_latency(found)
+    assert found["before_us"]["max"] > 0
+
+
+def test_idle(daemon):
+    for protocol in "text", "binary":
+        target = ctl.at(getattr(daemon, protocol))
+        found = measure("idle", "-t", target, "-p", protocol, "-c", 300, "-T", 2, "--pid",
+                        daemon.pid)  # fmt: skip
+        assert found["operations"] == found["connections"] == 300
+        server = found["server"]
+        assert server["bytes_each"] == pytest.approx(
+            (server["rss_after"] - server["rss_before"]) / 300, abs=0.01
+        )
+
+
+def test_names(daemon):
+    found = measure("names", "-t", ctl.at(daemon.binary), "-k", 20000, "-c", 3, "-T", 2, "--pid",
+                    daemon.pid)  # fmt: skip
+    assert found["operations"] == found["requests"] == 20000
+    check_latency(found, 20000)
+    with daemon.binary_client() as client:
+        assert dict(client.stats())["command:acquire"] == "20000"
+    found = measure("names", "-t", ctl.at(daemon.binary), "-k", 20000, "--beside", 5, "-T", 2)
+    assert found["operations"] == 20000 < found["requests"]
+    check_latency(found)
+
+
+def test_names_of_all_lengths(daemon):
+    for protocol in "text", "binary":
+        for length, names in (1, 16), (300, 100), (8000, 100):
+            target = ctl.at(getattr(daemon, protocol))
+            found = measure("pairs", "-t", target, "-p", protocol, "-l", length, "-k", names,
+                            "-n", 400, "-w", 0, "-d", 4)  # fmt: skip
+            assert found["operations"] == 200
+
+
+# --- open loop -----------------------------------------------------------------------------------
+
+
+class Toy:
+    """A server of the text protocol in a thread, which does `respond` for each connection."""
+
+    def __init__(self, respond):
+        self.respond = respond
+        self.listener = servers.listening()
+        self.target = ctl.at(self.listener.getsockname())
+        self.received = b""
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        while True:
+            try:
+                sock = self.listener.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self._one, args=(sock,), daemon=True).start()
+
+    def _one(self, sock):
+        with sock:
+            try:
+                self.respond(self, sock)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.listener.close()
+
+
+def answer(toy, sock, stall=None, pause=0):
+    """
+    LOCKED and RELEASED, after a pause; before request number `stall` it does nothing for half a
+    second.
+    """
+    requests = 0
+    while data := sock.recv(65536):
+        toy.received += data
+        for line in data.decode().splitlines():
+            requests += 1
+            time.sleep(0.5 if requests == stall else pause)
+            sock.sendall(b"RELEASED\n" if line.startswith("R") else b"LOCKED\n")
+
+
+def test_an_open_loop_does_not_hide_a_stall():
+    def stall(toy, sock):
+        answer(toy, sock, stall=40)
+
+    with Toy(stall) as toy:
+        found = measure("pairs", "-t", toy.target, "-c", 1, "-r", 200, "-n", 200, "-w", 0)
+        assert found["operations"] == 100 and found["rate"] == 200 and found["missed"] == 0
+        # 50 operations were meant to begin meanwhile; half of them more than 0.2 s before its end.
+        late = sum(count for upper, count in found["histogram"] if upper > 200000)
+        assert found["latency_us"]["max"] >= 490000 and late >= 25
+    with Toy(stall) as toy:
+        found = measure("pairs", "-t", toy.target, "-c", 1, "-n", 200, "-w", 0)
+        assert sum(count for upper, count in found["histogram"] if upper > 450000) >= 1
+
+
+def test_an_open_loop_keeps_its_rate(daemon):
+    found = measure("pairs", "-t", ctl.at(daemon.text), "-c", 10, "-T", 2, "-r", 1000, "-n", 300,
+                    "-w", 0)  # fmt: skip
+    assert found["operations"] == 150 and found["seconds"] >= 0.29
+
+
+def test_what_could_not_begin_is_counted():
+    def slow(toy, sock):
+        answer(toy, sock, pause=0.01)
+
+    with Toy(slow) as toy:
+        found = measure("pairs", "-t", toy.target, "-c", 1, "-r", 2000, "-s", "0.5", "-w", 0)
+        assert found["missed"] > 100
+        assert sum(count for _, count in found["histogram"]) >= found["missed"]
+
+
+# --- other servers -------------------------------------------------------------------------------
+
+
+def echo(_, sock):
+    while data := sock.recv(65536):
+        sock.sendall(data)
+
+
+@pytest.mark.parametrize("protocol", ["echo-text", "echo-binary"])
+@pytest.mark.parametrize("depth", [1, 32])
+def test_echo(protocol, depth):
+    with Toy(echo) as toy:
+        found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 3, "-d", depth, "-n",
+                        1000, "-w", 0)  # fmt: skip
+        # Whole rounds of each connection are begun at once.
+        assert found["requests"] == 1000
+
+
+def words(count):
+    """A server that knows the numbers and nothing else of Redis."""
+
+    def respond(_, sock):
+        while data := sock.recv(65536):
+            if b"SCRIPT" in data:
+                sock.sendall(b"$3\r\nabc\r\n")
+            elif b"PING" in data:
+                sock.sendall(b"+PONG\r\n")
+            elif data == b"version\r\n":
+                sock.sendall(b"VERSION 1.6\r\n")
+            else:
+                sock.sendall(b":%d\r\n" % count)
+
+    return respond
+
+
+def test_redis_and_memcached():
+    with Toy(words(1)) as toy:
+        for protocol in "redis-incr", "redis-lua":
+            found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 2, "-n", 100, "-w", 0)
+            assert found["operations"] == 50
+        assert measure("idle", "-t", toy.target, "-p", "memcached", "-c", 5)["operations"] == 5
+    with Toy(words(0)) as toy:
+        found = measure("pairs", "-t", toy.target, "-p", "redis-lua", "-c", 2, "-n", 100, "-w", 0)
+        assert found["operations"] == 0 and found["refused"] == 50
+
+
+def test_unix_sockets(start, tmp_path):
+    path = str(tmp_path / "text")
+    start("poolcounter.socket=" + path)
+    for target in path, "unix:" + path:
+        assert measure("pairs", "-t", target, "-n", 100, "-w", 0)["operations"] == 50
+        assert measure("churn", "-t", target, "-n", 100, "-w", 0, "-c", 4)["operations"] == 50
+
+
+# --- TLS -----------------------------------------------------------------------------------------
+
+
+def test_tls(start, tmp_path):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("server")
+    sockets = [(name, servers.listening()) for name in ("poolcounter-tls", "counter-tls")]
+    daemon = start("tls.cert=" + cert, "tls.key=" + key, inherit=sockets)
+    text, binary = ctl.at(daemon.text_tls), ctl.at(daemon.binary_tls)
+    ca = ("--tls", "--tls-ca", authority.cert)
+    assert measure("pairs", "-t", text, *ca, "-n", 400, "-w", 0)["operations"] == 200
+    assert measure("pairs", "-t", binary, "-p", "binary", "--tls", "-d", 8, "-n", 800, "-w", 0,
+                   "-T", 2)["operations"] == 400  # fmt: skip
+    assert measure("churn", "-t", text, "--tls", "-n", 40, "-w", 0, "-c", 4)["operations"] == 20
+    assert measure("hot", "-t", text, "--tls", "--waiters", 9, "-n", 80, "-w", 0)["operations"] == 40
+    assert measure("names", "-t", binary, "--tls", "-k", 3000)["operations"] == 3000
+    other = certificates.Authority(tmp_path, "other")
+    done = run("pairs", "-t", text, "--tls", "--tls-ca", other.cert, "-n", 10, "-w", 0)
+    assert done.status == FAILED and "handshake failed" in done.err
+    done = run("pairs", "-t", ctl.at(daemon.text), "--tls", "-n", 10, "-w", 0)
+    assert done.status == FAILED and "handshake failed" in done.err
+    done = run("pairs", "-t", text, "--tls", "--tls-ca", str(tmp_path / "none"), "-n", 10)
+    assert done.status == FAILED and "none" in done.err
+
+
+# --- what is printed, and when it goes wrong -----------------------------------------------------
+
+
+def test_the_same_seed_asks_the_same():
+    received = {}
+    for name, seed in ("first", 5), ("again", 5), ("other", 6):
+        with Toy(answer) as toy:
+            measure("pairs", "-t", toy.target, "-c", 1, "-n", 100, "-w", 0, "--seed", seed)
+            received[name] = toy.received
+    assert received["first"] == received["again"] != received["other"]
+
+
+def test_as_text_and_to_a_file(daemon, tmp_path):
+    path = tmp_path / "found.json"
+    args = ("pairs", "-t", ctl.at(daemon.text), "-n", 100, "-w", 0, "--pid", daemon.pid)
+    done = run(*args)
+    assert done.status == 0 and done.err == ""
+    assert re.match(r"pairs, text: 50 operations in \d", done.out)
+    assert "\nserver: " in done.out and "\nlatency: mean " in done.out
+    done = run(*args, "--json", path)
+    assert done.status == 0 and "50 operations" in done.out
+    assert json.loads(path.read_text())["operations"] == 50
+    done = run(*args, "--json", tmp_path / "no" / "such")
+    assert done.status == FAILED and "No such file" in done.err
+
+
+def test_help_version_and_usage():
+    assert re.fullmatch(r"counterbench \d+\.\d+\S*\n", run("--version").out)
+    done = run("--help")
+    assert done.status == 0 and "\n  pairs " in done.out and done.err == ""
+    for args in ([], ["xyzzy"], ["pairs", "--no-such"], ["pairs", "-c", "0"], ["idle", "-n", "1"]):
+        done = run(*args)
+        assert done.status == USAGE and done.out == "" and done.err.startswith("counterbench: ")
+
+
+def test_nobody_is_there():
+    done = run("pairs", "-t", "127.0.0.1:%d" % servers.free_port(), "-n", 10)
+    assert done.status == FAILED and "Connection refused" in done.err and done.out == ""
+    done = run("pairs", "-t", "no-such-host.invalid", "-n", 10)
+    assert done.status == FAILED and "no-such-host.invalid" in done.err
+
+
+def test_a_process_that_is_not_there(daemon):
+    done = run("pairs", "-t", ctl.at(daemon.text), "-n", 10, "--pid", 4194303)
+    assert done.status == FAILED and "4194303" in done.err
+
+
+def test_wrong_answers_are_counted():
+    def wrong(_, sock):
+        sock.recv(65536)
+        sock.sendall(b"NOT_LOCKED\n")  # the first answer may be any
+        while sock.recv(65536):
+            sock.sendall(b"ERROR \x1b[31mBAD\n")
+
+    with Toy(wrong) as toy:
+        done = run("pairs", "-t", toy.target, "-c", 2, "-n", 20, "-w", 0, "--json")
+        assert done.status == FAILED and json.loads(done.out)["errors"] == 10
+        assert "10 errors" in done.err and "ERROR .[31mBAD" in done.err
+
+
+@pytest.mark.parametrize(
+    "last_words, errors",
+    [(b"", 3), (b"LOCKED\nLOCKED\n", 6), (b"x" * 9000, 3)],
+    ids=["silently", "wrong", "broken"],
+)
+def test_a_server_that_goes_away(last_words, errors):
+    def leave(_, sock):
+        sock.recv(65536)
+        sock.sendall(b"NOT_LOCKED\n")
+        sock.recv(65536)
+        sock.sendall(last_words)
+
+    with Toy(leave) as toy:
+        done = run("pairs", "-t", toy.target, "-c", 3, "-w", 0, "--json")
+        assert done.status == FAILED and "%d errors" % errors in done.err, done
+        assert json.loads(done.out)["errors"] == errors
+
+
+def test_a_signal_ends_it_with_what_it_has(daemon):
+    for workload in ("pairs",), ("hot",), ("herd", "--waiters", 20), ("churn",):
+        child = start_bench(*workload, "-t", ctl.at(daemon.text), "-s", 60, "-w", 0, "--json")
+        before = daemon.cpu_seconds()
+        wire.poll(lambda before=before: daemon.cpu_seconds() > before + 0.05, "it works")
+        child.send_signal(signal.SIGINT)
+        done = finish(child)
+        assert done.status == FAILED and "signal" in done.err, done
+        assert json.loads(done.out)["operations"] > 0
+
+
+def test_a_signal_while_it_connects():
+    asked = threading.Event()
+
+    def silent(_, sock):
+        while sock.recv(65536):
+            asked.set()
+
+    with Toy(silent) as toy:
+        child = start_bench("pairs", "-t", toy.target)
+        assert asked.wait(wire.DEADLINE)
+        child.send_signal(signal.SIGTERM)
+        done = finish(child)
+        assert done.status == FAILED and "interrupted" in done.err
+
+
+def test_a_bar_on_a_terminal_only(daemon):
+    args = ("pairs", "-t", ctl.at(daemon.text), "-s", "0.5", "-w", 0)
+    with ctl.Terminal(*map(str, args), program=COUNTERBENCH) as terminal:
+        assert terminal.wait() == 0
+        assert b"measuring [" in terminal.output and b"operations in" in terminal.output
+        assert b"\r\x1b[K" in terminal.output
+    with ctl.Terminal(*map(str, args), "-q", program=COUNTERBENCH) as terminal:
+        assert terminal.wait() == 0 and b"measuring" not in terminal.output
+
+
+def test_processors(daemon):
+    allowed = sorted(os.sched_getaffinity(0))
+    found = measure("pairs", "-t", ctl.at(daemon.text), "-n", 100, "-w", 0, "-T", 3, "--cpu",
+                    ",".join(map(str, allowed[:2])))  # fmt: skip
+    assert found["operations"] >= 50
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
