@@ -86,15 +86,15 @@ def curve(row_name, path, scale=1.0):
     return draw
 
 
-def distribution(row_name, looks=None):
-    """How many take longer than what, all rounds together. `looks`: of subjects, else all by name."""
+def distribution(row_name):
+    """How many take longer than what, all rounds together."""
 
     def draw(store):
-        for name, look in (looks or {s.name: s.name for s in rows.named(row_name).subjects}).items():
+        for name in (subject.name for subject in rows.named(row_name).subjects):
             there = [r["histogram"] for r in store.results(row_name, name) if r and "histogram" in r]
             if there:
                 points = figures.tail(figures.merged(there))
-                yield Series(name, look, [(x, y) for x, y in points if y > 0], True)
+                yield Series(name, name, [(x, y) for x, y in points if y > 0], True)
 
     return draw
 
@@ -197,20 +197,15 @@ def _cpu(row_name, title, x):
                 curve(row_name, CPU_REQUEST.path))  # fmt: skip
 
 
-def _latency(row_name, title, looks=None):
+def _latency(row_name, title):
     return Plot(row_name, "latency-%s.svg" % row_name, title, PERCENTILES, TIMES,
-                distribution(row_name, looks))  # fmt: skip
+                distribution(row_name))  # fmt: skip
 
 
 PLOTS = [
     _latency("open-loop", "Time of an answer, 30,000 requests a second over 50 connections"),
     _latency("churn-200", "Time of connect, lock, release and close, 200 at once"),
-    _latency("dump", "Time of an answer while a million names are dumped", {
-        "counterd, binary, dump": "counterd, binary",
-        "counterd, binary, no dump": "echo, binary",
-        "yrmcds, dump": "yrmcds",
-        "yrmcds, no dump": "fixed words",
-    }),
+    _latency("dump", "Time of an answer to 50 connections while a million names are dumped"),
     Plot("engine", "engine-names.svg", "An acquire and its release in the engine alone", COUNTS,
          Axis("nanoseconds"), curve("engine", NS.path)),
     _throughput("connections", "one in flight on each connection", CONNECTIONS),

@@ -118,13 +118,6 @@ def names_held():
         yield subject(name, "names", ", 10^6 names", c=1, k=10**6, timed=False)
 
 
-def dump():
-    for name in "counterd, binary", "yrmcds":
-        fill = [("names", {"c": 1, "k": 10**6})]
-        yield subject(name, "dump", ", dump", c=1, beside=50, k=10**6)
-        yield subject(name, "pairs", ", no dump", before=fill, c=50, d=1, k=10**6)
-
-
 def tls():
     for name in "counterd, text", "counterd, binary":
         yield from pairs((name,), 50, 1)
@@ -160,6 +153,8 @@ def over_names():
     for exponent in range(3, 8):
         names = 10**exponent
         for name in "counterd, binary", "yrmcds", "Redis INCR":
+            if name == "yrmcds" and exponent > 6:
+                continue  # to give it so many takes minutes
             suffix = ", %s names" % power(exponent)
             fill = [("names", {"c": 1, "k": names})]
             yield from pairs((name,), 50, 32, suffix, k=names, before=fill, x=names)
@@ -216,14 +211,16 @@ ROWS = [
         "Names of 24 bytes, each held by the same one connection.",
         names_held(), (c.BYTES, c.CPU_OPERATION, c.WORST), rounds=0.4),
     row("dump", "Dump of 10^6 names while 50 connections work",
-        "The figures are those of the 50. Without a dump they work among the same names.",
-        dump(), (c.P50, c.P999, c.WORST, c.DUMP), rounds=0.6),
+        "One connection holds the names, one dumps them again and again, 50 work among them: the "
+        "figures are those of the 50, during dumps and as long before.",
+        [subject(name, "dump", k=10**6, beside=50) for name in ("counterd, binary", "yrmcds")],
+        (c.P50, c.P999, c.WORST, c.BEFORE_P50, c.BEFORE_P999, c.BEFORE_WORST, c.DUMP), rounds=0.6),
     row("growth", "Growth under load",
-        "A server made for 10^5 names is given 10^7, as fast as it takes them; the figures are those "
-        "of its answers.",
-        [subject("counterd, binary", "names", c=8, k=10**7, timed=False,
+        "A server made for 10^5 names is given 10^7, as fast as it takes them, by four connections; "
+        "the figures are those of 50 others that work meanwhile.",
+        [subject("counterd, binary", "names", c=4, d=256, k=10**7, beside=50, timed=False,
                  server_options={"set": {"counter.buckets": 100000}})],
-        (c.CPU_OPERATION, c.P50, c.P999, c.WORST), rounds=0.4),
+        (c.P50, c.P999, c.WORST), rounds=0.4),
     row("tls", "TLS, 50 connections, depth 1",
         "Pairs as above, plain and with TLS.",
         tls(), PAIR_COLUMNS),
