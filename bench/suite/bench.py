@@ -53,7 +53,9 @@ def end_in_order(*_):
 def measure(chosen, scale, build, store, tree):
     machine.raise_limits()
     until = time.monotonic() + scale["minutes"] * 60
-    measuring = rounds.Measuring(build, store, tree, scale["seconds"], scale["warmup"], until)
+    measuring = rounds.Measuring(
+        build, store, tree, scale["seconds"], scale["warmup"], until, chosen.quick
+    )
     asked = chosen.rounds or scale["rounds"]
     for row in rows.ROWS:
         if not chosen.only or row.name in chosen.only:

@@ -22,11 +22,10 @@ ERRORS_MAX = 0.01
 class Load:
     """A workload of counterbench with its options: Load("pairs", "text", c=50, d=1)."""
 
-    def __init__(self, workload, protocol, tls=False, seconds=None, timed=True, **options):
+    def __init__(self, workload, protocol, tls=False, timed=True, **options):
         self.workload = workload
         self.protocol = protocol
         self.tls = tls
-        self.seconds = seconds  # None: what the row has
         self.timed = timed  # False: it ends by itself
         self.options = options
 
@@ -103,7 +102,6 @@ def run(build, load, server, seconds, warmup):
     argv += ["--target", server.target(load.family), "--pid", str(server.pid)]
     argv += ["--threads", str(layout.load_threads), "--quiet", "--json"]
     if load.timed:
-        seconds = load.seconds or seconds
         argv += ["--seconds", "%g" % seconds, "--warmup", "%g" % warmup]
     with machine.Others(
         layout.server_cpus | layout.load_cpus, lambda: cpu_ns(server.pid) / 1e9 + cpu_of_ended()

@@ -18,15 +18,20 @@ def say(text):
 
 
 class Measuring:
-    """`seconds` and `warmup` of each run; no round is begun that would not end before `until`."""
+    """
+    `seconds` and `warmup` of each run; no round is begun that would not end before `until`; what is
+    slow is left out when in a hurry.
+    """
 
-    def __init__(self, build, store, tree, seconds, warmup, until, clock=time.monotonic):
+    def __init__(self, build, store, tree, seconds, warmup, until, hurries=False,
+                 clock=time.monotonic):  # fmt: skip
         self.build = build
         self.store = store
         self.tree = tree
         self.seconds = seconds
         self.warmup = warmup
         self.until = until
+        self.hurries = hurries
         self.clock = clock
 
     def _options(self, subject):
@@ -71,7 +76,9 @@ class Measuring:
             if begun + took > self.until:
                 say("%s: no time is left for %d of %d rounds" % (row.name, rounds - number, rounds))
                 return
-            subjects = row.subjects[::-1] if number % 2 else row.subjects
+            subjects = [one for one in row.subjects if not (self.hurries and one.slow)]
+            if number % 2:
+                subjects.reverse()
             title = "%s %d/%d" % (row.name, number + 1, rounds)
             kept["rounds"].append(self._round(row, subjects, title))
             self.store.write(row.name, kept)
