@@ -205,7 +205,8 @@ ROWS = [
         (c.CPU_OPERATION, c.COMPARED_OPERATION, c.TO_LAST)),
     row("idle", "Idle connections",
         "10,000 connections that have said something once (5,000 with TLS), and what they take of "
-        "the server's memory.",
+        "the server's memory as soon as the last is there. Redis, which begins with large buffers, "
+        "gives most of that back within half a minute.",
         idle(), (c.BYTES,), rounds=0.6),
     row("names", "Live names",
         "Names of 24 bytes, all held by one connection, which asks for 64 at a time.",
