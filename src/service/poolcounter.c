@@ -111,11 +111,10 @@ static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
 }
 
-/* Counts a lock that ends. */
-static void count_processed(struct conn *conn, const struct pc_lock *lock)
+/* Counts a lock that ends now. */
+static void count_processed(struct conn *conn, const struct pc_lock *lock, int64_t now_ns)
 {
-    int64_t held_ns = service_now(conn).mono_ns - lock->granted_ns;
-    histogram_add(&service_counts(conn)->holds, held_ns, 1);
+    histogram_add(&service_counts(conn)->holds, now_ns - lock->granted_ns, 1);
 }
 
 /* How many of the verdicts say DONE: so many were spared the work. */
@@ -133,16 +132,19 @@ static void release_lock(struct conn *conn, uint32_t i)
     struct pc_session *s = conn_session(conn);
     struct pc_tallies *t = tallies_of(conn);
     struct pc_lock lock = s->locks[i];
+    struct moment now = service_now(conn);
     s->lock_count--;
-    memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
-    count_processed(conn, &lock);
+    if (i < s->lock_count) /* else it was the newest, as most are */
+        memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
+    count_processed(conn, &lock, now.mono_ns);
     tally_add(&t->releases, 1);
     verdicts out;
     mail_list_init(&out);
-    table_release_held(service_table(conn), &s->holder, lock.held, 1, service_now(conn), &out);
-    tally_add(&t->gained_ns,
-              count_done(&out) * elapsed_ns(lock.granted_ns, service_now(conn).mono_ns));
-    service_deliver(conn_worker(conn), &out);
+    table_release_held(service_table(conn), &s->holder, lock.held, 1, now, &out);
+    if (out.first) {
+        tally_add(&t->gained_ns, count_done(&out) * elapsed_ns(lock.granted_ns, now.mono_ns));
+        service_deliver(conn_worker(conn), &out);
+    }
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
 }
 
@@ -410,7 +412,7 @@ static void on_close(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
     for (uint32_t i = 0; i < s->lock_count; i++)
-        count_processed(conn, &s->locks[i]);
+        count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
     if (s->waiter) {
         count_wait(conn, WAITED_CANCELLED, service_now(conn).mono_ns - s->waiter->since_ns);
