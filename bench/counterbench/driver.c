@@ -29,12 +29,13 @@
 static void make_link(struct driver *driver, size_t index)
 {
     struct run *run = driver->run;
+    const struct workload *workload = run->workload;
     struct link *link = &driver->links[index];
     uint32_t number = (uint32_t)(index * run->driver_count + driver->number);
     size_t language = number % run->language_count;
     *link = (struct link){
         .driver = driver,
-        .role = run->workload->role(run, number),
+        .role = workload->role ? workload->role : workload->role_of(run, number),
         .language = &run->languages[language],
         .target = &run->targets[language],
         .flights = driver->flights + index * run->plan.flights,

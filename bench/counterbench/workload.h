@@ -84,8 +84,9 @@ struct workload {
     /* Plans a run; what *plan_r has before is that of a timed one of
        --connections links, one request in flight on each. NULL: that is it. */
     void (*plan)(const struct bench_options *options, struct plan *plan_r);
-    /* What link `number` (of all threads) does. */
-    const struct role *(*role)(const struct run *run, uint32_t number);
+    /* What all links do or, where that is NULL, what link `number` (of all threads) does. */
+    const struct role *role;
+    const struct role *(*role_of)(const struct run *run, uint32_t number);
     /* Adds to the JSON. NULL: nothing. */
     void (*describe)(const struct run *run, json_t *to);
 };

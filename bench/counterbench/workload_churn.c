@@ -38,13 +38,6 @@ static void lost(struct link *link)
 
 static const struct role role = {.operate = operate, .heard = heard, .lost = lost};
 
-static const struct role *role_of(const struct run *run, uint32_t number)
-{
-    (void)run;
-    (void)number;
-    return &role;
-}
-
 const struct workload workload_churn = {
     .name = "churn",
     .help = "connect, acquire, release, close",
@@ -55,5 +48,5 @@ const struct workload workload_churn = {
     .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE),
     .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_RATE) |
                BENCH_BIT(BENCH_NAMES),
-    .role = role_of,
+    .role = &role,
 };

@@ -117,6 +117,6 @@ const struct workload workload_dump = {
     .options = BENCH_BIT(BENCH_SECONDS) | BENCH_BIT(BENCH_WARMUP) | BENCH_BIT(BENCH_DEPTH) |
                BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_BESIDE) | BENCH_BIT(BENCH_RATE),
     .plan = plan,
-    .role = role_of,
+    .role_of = role_of,
     .describe = describe,
 };

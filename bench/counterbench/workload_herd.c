@@ -258,6 +258,6 @@ const struct workload workload_herd = {
     .asks = ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE) | ASK_BIT(ASK_WAITING) | ASK_BIT(ASK_RELEASE),
     .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_WAITERS),
     .plan = plan,
-    .role = role_of,
+    .role_of = role_of,
     .describe = describe,
 };

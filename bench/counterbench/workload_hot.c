@@ -42,13 +42,6 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
 
 static const struct role role = {.operate = operate, .heard = heard};
 
-static const struct role *role_of(const struct run *run, uint32_t number)
-{
-    (void)run;
-    (void)number;
-    return &role;
-}
-
 static const char *refuses(const struct bench_options *options)
 {
     return options->names > options->waiters ? "--names: more names than --waiters" : NULL;
@@ -74,5 +67,5 @@ const struct workload workload_hot = {
         WORKLOAD_TIMED | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_WAITERS) | BENCH_BIT(BENCH_LIMIT),
     .refuses = refuses,
     .plan = plan,
-    .role = role_of,
+    .role = &role,
 };

@@ -8,13 +8,6 @@
 
 static const struct role role;
 
-static const struct role *role_of(const struct run *run, uint32_t number)
-{
-    (void)run;
-    (void)number;
-    return &role;
-}
-
 static void plan(const struct bench_options *options, struct plan *plan_r)
 {
     plan_r->slots = 0;
@@ -35,6 +28,6 @@ const struct workload workload_idle = {
     .connections = 1000,
     .options = BENCH_BIT(BENCH_CONNECTIONS),
     .plan = plan,
-    .role = role_of,
+    .role = &role,
     .describe = describe,
 };

@@ -62,13 +62,6 @@ static void lost(struct link *link)
 static const struct role role = {
     .times_requests = true, .operate = operate, .heard = heard, .lost = lost};
 
-static const struct role *role_of(const struct run *run, uint32_t number)
-{
-    (void)run;
-    (void)number;
-    return &role;
-}
-
 static void plan(const struct bench_options *options, struct plan *plan_r)
 {
     struct terms terms = {.units = 1,
@@ -88,5 +81,5 @@ const struct workload workload_mixed = {
     .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_RATE) |
                BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_LIMIT),
     .plan = plan,
-    .role = role_of,
+    .role = &role,
 };

@@ -69,5 +69,5 @@ const struct workload workload_names = {
                BENCH_BIT(BENCH_BESIDE) | BENCH_BIT(BENCH_RATE),
     .refuses = refuses,
     .plan = plan,
-    .role = role_of,
+    .role_of = role_of,
 };

@@ -30,13 +30,6 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
 
 static const struct role role = {.times_requests = true, .operate = operate, .heard = heard};
 
-static const struct role *role_of(const struct run *run, uint32_t number)
-{
-    (void)run;
-    (void)number;
-    return &role;
-}
-
 static const char *refuses(const struct bench_options *options)
 {
     if (options->depth > 1 && options->depth % 2 == 1)
@@ -65,5 +58,5 @@ const struct workload workload_pairs = {
                BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_NAMES) | BENCH_BIT(BENCH_LIMIT),
     .refuses = refuses,
     .plan = plan,
-    .role = role_of,
+    .role = &role,
 };

@@ -85,4 +85,15 @@ static inline char *item_text(const char *text, const char *head)
     return copy;
 }
 
+/* The head of an option's item; `letter` 0 and `argument` NULL: it has none. */
+static inline void write_option_head(char head[128], char letter, const char *name,
+                                     const char *argument)
+{
+    char with_letter[16] = "";
+    if (letter)
+        snprintf(with_letter, sizeof with_letter, "Fl %c , ", letter);
+    snprintf(head, 128, ".It %sFl -%s%s%s", with_letter, name, argument ? " " : "",
+             argument ? argument : "");
+}
+
 #endif

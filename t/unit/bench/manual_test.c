@@ -107,14 +107,11 @@ TEST(every_option_is_there_with_its_default_and_no_other)
     char *text = page_section(".Sh OPTIONS");
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
         const struct bench_option_row *row = bench_option_at(i);
-        char head[128], line[128];
-        int len = snprintf(head, sizeof head, ".It ");
-        if (row->letter)
-            len += snprintf(head + len, sizeof head - (size_t)len, "Fl %c , ", row->letter);
-        len += snprintf(head + len, sizeof head - (size_t)len, "Fl -%s", row->name);
+        char head[128], line[128], argument[64];
         if (row->argument)
-            snprintf(head + len, sizeof head - (size_t)len, " %sAr %s",
-                     row->type == BENCH_IS_JSON ? "Op " : "", row->argument);
+            snprintf(argument, sizeof argument, "%sAr %s", row->type == BENCH_IS_JSON ? "Op " : "",
+                     row->argument);
+        write_option_head(head, row->letter, row->name, row->argument ? argument : NULL);
         char *item = item_text(text, head);
         if (row->default_text) {
             snprintf(line, sizeof line, "\nDefault: %s.\n", row->default_text);

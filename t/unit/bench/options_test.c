@@ -5,31 +5,18 @@
 #include "base/clock.h"
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/workload.h"
-#include "t/unit/unit.h"
+#include "t/unit/words.h"
 
 #include <string.h>
-
-#define WORDS_MAX  32
-#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Parses words. What was said goes to *said_r, which the caller frees. */
 static bool parse(struct bench_options *options, char **said_r, const char *const *words)
 {
-    static char copies[WORDS_MAX][400];
-    static char *argv[WORDS_MAX + 2];
-    static char program[] = "counterbench";
-    int argc = 1;
+    struct command_line *line = command_line_of("counterbench", words);
     size_t size;
-    argv[0] = program;
-    for (; words[argc - 1]; argc++) {
-        ck_assert_int_le(argc, WORDS_MAX);
-        snprintf(copies[argc - 1], sizeof copies[0], "%s", words[argc - 1]);
-        argv[argc] = copies[argc - 1];
-    }
-    argv[argc] = NULL;
     FILE *err = open_memstream(said_r, &size);
     ck_assert_ptr_nonnull(err);
-    bool good = bench_options_parse(argc, argv, options, err);
+    bool good = bench_options_parse(line->argc, line->argv, options, err);
     fclose(err);
     return good;
 }

@@ -4,35 +4,21 @@
  */
 #include "base/clock.h"
 #include "cli/command.h"
-#include "t/unit/unit.h"
+#include "t/unit/words.h"
 
 #include <string.h>
-
-#define WORDS_MAX 16
 
 /* Parses words ended by NULL. What was said goes to *said_r, which the caller frees. */
 static bool parse(struct invocation *invocation, char **said_r, const char *const *words)
 {
-    static char copies[WORDS_MAX][300];
-    static char *argv[WORDS_MAX + 2];
-    static char program[] = "counterctl";
-    int argc = 1;
+    struct command_line *line = command_line_of("counterctl", words);
     size_t size;
-    argv[0] = program;
-    for (; words[argc - 1]; argc++) {
-        ck_assert_int_le(argc, WORDS_MAX);
-        snprintf(copies[argc - 1], sizeof copies[0], "%s", words[argc - 1]);
-        argv[argc] = copies[argc - 1];
-    }
-    argv[argc] = NULL;
     FILE *err = open_memstream(said_r, &size);
     ck_assert_ptr_nonnull(err);
-    bool good = command_line_parse(argc, argv, invocation, err);
+    bool good = command_line_parse(line->argc, line->argv, invocation, err);
     fclose(err);
     return good;
 }
-
-#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* A command line that is right; the caller frees it. */
 static struct invocation right(const char *const *words)

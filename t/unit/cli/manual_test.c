@@ -46,13 +46,10 @@ TEST(every_option_is_in_the_manual_with_its_default_and_no_other)
     char *page = read_source("man/counterctl.1"), *text = section(page, ".Sh OPTIONS");
     for (size_t i = 0; i < OPTION_COUNT; i++) {
         const struct option_row *row = option_at(i);
-        char head[128], line[128];
-        int len = snprintf(head, sizeof head, ".It ");
-        if (row->letter)
-            len += snprintf(head + len, sizeof head - (size_t)len, "Fl %c , ", row->letter);
-        len += snprintf(head + len, sizeof head - (size_t)len, "Fl -%s", row->name);
+        char head[128], line[128], argument[64];
         if (row->argument)
-            snprintf(head + len, sizeof head - (size_t)len, " Ar %s", row->argument);
+            snprintf(argument, sizeof argument, "Ar %s", row->argument);
+        write_option_head(head, row->letter, row->name, row->argument ? argument : NULL);
         char *item = item_text(text, head);
         if (row->default_text) {
             snprintf(line, sizeof line, "\nDefault: %s.\n", row->default_text);
