@@ -95,6 +95,7 @@ json_t *report_make(const struct run *run)
     set_count(object, "depth", options->depth);
     set_count(object, "threads", options->threads);
     set_count(object, "seed", options->seed);
+    set(object, "connecting", real((double)run->connecting_ns / (double)NS_PER_S));
     set(object, "seconds", json_real(seconds));
     set_count(object, "operations", run->counts.operations);
     set_count(object, "requests", run->counts.requests);

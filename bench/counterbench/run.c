@@ -309,8 +309,6 @@ static void set_times(struct run *run)
     run->begin_ns = clock_mono_ns() + HEADSTART_NS;
     run->from_ns = run->begin_ns;
     int64_t until_ns = RUN_NO_LIMIT;
-    if (run->plan.end == ENDS_AT_ONCE)
-        until_ns = run->begin_ns;
     if (run->workload->options & BENCH_BIT(BENCH_WARMUP))
         run->from_ns += options->warmup_ns;
     if (run->plan.has_quiet) {

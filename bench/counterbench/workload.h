@@ -54,7 +54,7 @@ struct role {
 };
 
 /* What ends a run. */
-enum plan_end { ENDS_BY_TIME, ENDS_BY_ROLE /* run_end */, ENDS_AT_ONCE };
+enum plan_end { ENDS_BY_TIME, ENDS_BY_ROLE /* run_end */ };
 
 /* How a run is made up. */
 struct plan {

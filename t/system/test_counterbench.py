@@ -163,8 +163,8 @@ def test_dump(daemon):
 def test_idle(daemon):
     for protocol in "text", "binary":
         target = ctl.at(getattr(daemon, protocol))
-        found = measure("idle", "-t", target, "-p", protocol, "-c", 300, "-T", 2, "--pid",
-                        daemon.pid)  # fmt: skip
+        found = measure("idle", "-t", target, "-p", protocol, "-c", 300, "-T", 2, "-s", "0.1",
+                        "--pid", daemon.pid)  # fmt: skip
         assert found["operations"] == found["connections"] == 300
         server = found["server"]
         assert server["bytes_each"] == pytest.approx(
@@ -313,7 +313,8 @@ def test_redis_and_memcached():
         for protocol in "redis-incr", "redis-lua":
             found = measure("pairs", "-t", toy.target, "-p", protocol, "-c", 2, "-n", 100, "-w", 0)
             assert found["operations"] == 50
-        assert measure("idle", "-t", toy.target, "-p", "memcached", "-c", 5)["operations"] == 5
+        found = measure("idle", "-t", toy.target, "-p", "memcached", "-c", 5, "-s", "0.1")
+        assert found["operations"] == 5
     with Toy(words(0)) as toy:
         found = measure("pairs", "-t", toy.target, "-p", "redis-lua", "-c", 2, "-n", 100, "-w", 0)
         assert found["operations"] == 0 and found["refused"] == 50
