@@ -28,8 +28,8 @@ include t/unit/bench/local.mk
 include t/scenario/local.mk
 include t/counts/local.mk
 include t/system/local.mk
-include t/system/cli.mk
 include t/system/bench.mk
+include t/system/cli.mk
 include t/bench/local.mk
 include t/browser/local.mk
 
