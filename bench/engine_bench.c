@@ -103,6 +103,7 @@ struct runner {
     uint64_t pairs;
     int64_t busy_ns; /* within the table */
     unsigned char names[BLOCK][NAME_LEN];
+    uint64_t hashes[BLOCK]; /* 0: not foreseen */
 } __attribute__((aligned(64)));
 
 static struct runner runners[THREADS_MAX];
@@ -132,8 +133,11 @@ static void draw_names(struct runner *r)
 
 static void acquire(struct runner *r, unsigned i, struct moment now)
 {
-    struct acquire a = {
-        .name = {r->names[i], NAME_LEN}, .units = 1, .limit = 1000, .keep = r->run->kind != FRESH};
+    struct acquire a = {.name = {r->names[i], NAME_LEN},
+                        .hash = r->hashes[i],
+                        .units = 1,
+                        .limit = 1000,
+                        .keep = r->run->kind != FRESH};
     CHECK(table_acquire(t, &r->holder, &a, now, NULL, NULL) == TABLE_OK);
 }
 
@@ -141,11 +145,19 @@ static struct histogram holds[THREADS_MAX] __attribute__((aligned(64)));
 
 static void release(struct runner *r, unsigned i, struct moment now)
 {
-    struct table_name name = {r->names[i], NAME_LEN};
     verdicts out;
     mail_list_init(&out);
-    CHECK(table_release(t, &r->holder, name, 1, now, &holds[r->number], &out) == TABLE_OK);
+    struct release rel = {.name = {r->names[i], NAME_LEN}, .hash = r->hashes[i], .units = 1};
+    CHECK(table_release(t, &r->holder, &rel, now, &holds[r->number], &out) == TABLE_OK);
     CHECK(!out.first);
+}
+
+static void foresee(struct runner *r, unsigned from, unsigned to)
+{
+    struct table_name names[TABLE_FORESIGHT];
+    for (unsigned i = from; i < to; i++)
+        names[i - from] = (struct table_name){r->names[i], NAME_LEN};
+    table_foresee(t, names, to - from, &r->hashes[from]);
 }
 
 /* The pairs of one block, in batches. */
@@ -154,6 +166,8 @@ static void do_block(struct runner *r)
     unsigned pairs = r->run->depth > 1 ? r->run->depth / 2 : 1;
     for (unsigned from = 0; from < BLOCK; from += pairs) {
         struct moment now = {.mono_ns = (int64_t)from, .unix_s = 1000000};
+        if (pairs > 1)
+            foresee(r, from, from + pairs);
         for (unsigned i = from; i < from + pairs; i++) {
             acquire(r, i, now);
             release(r, i, now);
@@ -236,8 +250,9 @@ static void make_names(struct holder *holder, uint64_t from, uint64_t to, bool k
         write_name(n, name);
         struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000, .keep = kept};
         CHECK(table_acquire(t, holder, &a, now, NULL, NULL) == TABLE_OK);
+        struct release r = {.name = a.name, .units = 1};
         if (kept)
-            CHECK(table_release(t, holder, a.name, 1, now, NULL, &out) == TABLE_OK);
+            CHECK(table_release(t, holder, &r, now, NULL, &out) == TABLE_OK);
     }
 }
 

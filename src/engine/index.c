@@ -9,11 +9,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#define SEGMENT_BUCKETS (ARENA_PAGE / sizeof(struct index_bucket))
-
-_Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
-_Static_assert(SEGMENT_BUCKETS == 256, "index.h counts on it");
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 /* Entries per bucket: above the first a bucket is split, below the second two are joined. */
 #define FULL  6
@@ -28,26 +26,47 @@ static uint16_t tag_of(uint32_t hash)
 
 static void set_buckets(struct index *ix, uint32_t buckets)
 {
-    ix->buckets = buckets;
-    ix->mask = buckets > 1 ? UINT32_MAX >> __builtin_clz(buckets - 1) : 0;
+    uint32_t mask = buckets > 1 ? UINT32_MAX >> __builtin_clz(buckets - 1) : 0;
+    atomic_store_explicit(&ix->buckets, buckets, memory_order_relaxed);
+    atomic_store_explicit(&ix->mask, mask, memory_order_relaxed);
+}
+
+static struct index_pages *pages_of(const struct index *ix)
+{
+    return atomic_load_explicit(&ix->pages, memory_order_relaxed);
+}
+
+/* Makes room for page numbers: twice as much as there was. False: no memory. */
+static bool add_pages_room(struct index *ix)
+{
+    struct index_pages *before = pages_of(ix);
+    uint32_t had = before ? before->room : 0, room = had ? had * 2 : 4;
+    struct index_pages *pages = calloc(1, sizeof(*pages) + room * sizeof(pages->number[0]));
+    if (!pages)
+        return false;
+    pages->outgrown = before;
+    pages->room = room;
+    for (uint32_t i = 0; i < had; i++)
+        atomic_init(&pages->number[i], before->number[i]);
+    atomic_store_explicit(&ix->pages, pages, memory_order_release);
+    return true;
 }
 
 /* Makes segment `number`, the next one, exist. False: no memory. */
 static bool add_segment(struct index *ix, uint32_t number)
 {
-    if (number == ix->segments_room) {
-        uint32_t room = ix->segments_room ? ix->segments_room * 2 : 4;
-        uint32_t *segments = realloc(ix->segments, room * sizeof(*segments));
-        if (!segments)
-            return false;
-        ix->segments = segments;
-        ix->segments_room = room;
-    }
+    if ((!pages_of(ix) || number == pages_of(ix)->room) && !add_pages_room(ix))
+        return false;
     uint32_t page = arena_page_take(ix->slab->arena);
     if (!page)
         return false;
-    ix->segments[number] = page;
+    atomic_store_explicit(&pages_of(ix)->number[number], page, memory_order_relaxed);
     return true;
+}
+
+static void give_segment(struct index *ix, uint32_t number)
+{
+    arena_page_give(ix->slab->arena, pages_of(ix)->number[number]);
 }
 
 bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of, size_t entries)
@@ -55,10 +74,10 @@ bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of, siz
     CHECK(entries / FULL < BUCKETS_MAX);
     *ix = (struct index){.slab = slab, .hash_of = hash_of};
     ix->buckets_min = (uint32_t)(entries / FULL) + 1;
-    for (uint32_t i = 0; i <= (ix->buckets_min - 1) / SEGMENT_BUCKETS; i++) {
+    for (uint32_t i = 0; i <= (ix->buckets_min - 1) / INDEX_SEGMENT; i++) {
         if (!add_segment(ix, i)) {
             while (i > 0)
-                arena_page_give(slab->arena, ix->segments[--i]);
+                give_segment(ix, --i);
             index_destroy(ix);
             return false;
         }
@@ -69,9 +88,68 @@ bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of, siz
 
 void index_destroy(struct index *ix)
 {
-    free(ix->segments);
+    for (struct index_pages *pages = pages_of(ix); pages;) {
+        struct index_pages *outgrown = pages->outgrown;
+        free(pages);
+        pages = outgrown;
+    }
     *ix = (struct index){0};
 }
+
+/* ---- foresight --------------------------------------------------------------------------- */
+
+/*
+ * A function that reads what others may be writing, even what has become something else than a
+ * bucket; sanitizers are not to mind. It can be read in any case: a page of the arena, once made
+ * usable, stays so.
+ */
+#define GUESSING __attribute__((no_sanitize("thread", "address")))
+
+/* Where the bucket of a hash seems to lie. */
+static inline const struct index_bucket *guess_bucket(const struct index *ix, uint32_t hash)
+{
+    const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_acquire);
+    uint32_t number = index_bucket_of(ix, hash), segment = number / INDEX_SEGMENT;
+    /* The numbers of buckets and of pages may be of different times. */
+    segment = segment < pages->room ? segment : 0;
+    return &index_segment_at(ix, pages, segment)[number % INDEX_SEGMENT];
+}
+
+void index_foresee(const struct index *ix, uint32_t hash)
+{
+    __builtin_prefetch(guess_bucket(ix, hash));
+}
+
+/*
+ * Which places of a bucket have that tag: bit `i` for place `i`; a free one has the tag 0. Looks at
+ * all without a branch: the end of a loop could not be foreseen, and while a processor finds out
+ * that it went on wrongly, it fetches nothing else. (A search under the lock does better with the
+ * loop: there the next step is the entry, whose address is guessed right where names are few.)
+ */
+GUESSING static inline unsigned places_of(const struct index_bucket *b, uint16_t tag)
+{
+#ifdef __SSE2__
+    __m128i wanted = _mm_set1_epi16((short)tag);
+    __m128i from_0 = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)&b->tag[0]), wanted);
+    __m128i from_4 = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)&b->tag[4]), wanted);
+    unsigned places = (unsigned)_mm_movemask_epi8(_mm_packs_epi16(from_0, from_4));
+    return (places & 0xff) | (places >> 4 & 0x300); /* what comes after the tags is none */
+#else
+    unsigned places = 0;
+    for (unsigned i = 0; i < INDEX_SLOTS; i++)
+        places |= (unsigned)(b->tag[i] == tag) << i;
+    return places;
+#endif
+}
+
+GUESSING ref_t index_guess(const struct index *ix, uint32_t hash)
+{
+    const struct index_bucket *b = guess_bucket(ix, hash);
+    unsigned places = places_of(b, tag_of(hash));
+    return places ? b->ref[__builtin_ctz(places)] : b->more;
+}
+
+/* ---- inserting and removing -------------------------------------------------------------- */
 
 static struct index_bucket *further_bucket(const struct index *ix, ref_t ref)
 {
@@ -143,13 +221,13 @@ static void redistribute(struct index *ix, struct index_bucket *from)
 
 static void split(struct index *ix)
 {
-    uint32_t number = ix->buckets;
+    uint32_t number = index_buckets(ix);
     if (number == BUCKETS_MAX)
         return;
-    if (number % SEGMENT_BUCKETS == 0 && !add_segment(ix, number / SEGMENT_BUCKETS))
+    if (number % INDEX_SEGMENT == 0 && !add_segment(ix, number / INDEX_SEGMENT))
         return; /* it goes on, more densely */
     set_buckets(ix, number + 1);
-    redistribute(ix, index_bucket_at(ix, number & (ix->mask >> 1)));
+    redistribute(ix, index_bucket_at(ix, number & (index_mask(ix) >> 1)));
 }
 
 /*
@@ -158,11 +236,11 @@ static void split(struct index *ix)
  */
 static bool join(struct index *ix)
 {
-    if (ix->buckets <= ix->buckets_min || ix->entries >= (size_t)ix->buckets * EMPTY)
+    if (index_buckets(ix) <= ix->buckets_min || ix->entries >= (size_t)index_buckets(ix) * EMPTY)
         return false;
-    uint32_t last = ix->buckets - 1;
+    uint32_t last = index_buckets(ix) - 1;
     struct index_bucket *from = index_bucket_at(ix, last);
-    struct index_bucket *to = index_bucket_at(ix, last & (ix->mask >> 1));
+    struct index_bucket *to = index_bucket_at(ix, last & (index_mask(ix) >> 1));
     unsigned n = 0, m = 0;
     while (n < INDEX_SLOTS && from->ref[n])
         n++;
@@ -172,8 +250,8 @@ static bool join(struct index *ix)
         return false;
     set_buckets(ix, last);
     redistribute(ix, from);
-    if (last % SEGMENT_BUCKETS == 0)
-        arena_page_give(ix->slab->arena, ix->segments[last / SEGMENT_BUCKETS]);
+    if (last % INDEX_SEGMENT == 0)
+        give_segment(ix, last / INDEX_SEGMENT);
     return true;
 }
 
@@ -189,7 +267,7 @@ bool index_insert(struct index *ix, uint32_t hash, ref_t entry)
     if (!put(ix, index_bucket_at(ix, index_bucket_of(ix, hash)), tag_of(hash), entry, &none))
         return false;
     ix->entries++;
-    if (ix->entries > (size_t)ix->buckets * FULL)
+    if (ix->entries > (size_t)index_buckets(ix) * FULL)
         split(ix);
     return true;
 }
@@ -241,8 +319,8 @@ static uint32_t reverse_bits(uint32_t v)
 static uint64_t end_of_bucket(const struct index *ix, uint32_t hash)
 {
     /* A bucket whose sibling is not there yet holds what both would: one bit fewer decides. */
-    uint32_t sibling = index_bucket_of(ix, hash) | (ix->mask ^ ix->mask >> 1);
-    uint32_t mask = sibling < ix->buckets ? ix->mask : ix->mask >> 1;
+    uint32_t sibling = index_bucket_of(ix, hash) | (index_mask(ix) ^ index_mask(ix) >> 1);
+    uint32_t mask = sibling < index_buckets(ix) ? index_mask(ix) : index_mask(ix) >> 1;
     unsigned bits = (unsigned)__builtin_popcount(mask);
     uint64_t width = UINT64_C(1) << (32 - bits);
     return ((uint64_t)reverse_bits(hash & mask)) + width;

@@ -22,24 +22,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INDEX_SLOTS 10
+#define INDEX_SLOTS   10
+#define INDEX_SEGMENT (ARENA_PAGE / 64) /* buckets in a page */
 
 struct index_bucket {
     ref_t ref[INDEX_SLOTS]; /* in use from the front; 0: free */
     uint16_t tag[INDEX_SLOTS];
     ref_t more; /* a further bucket, in a slab; 0: none */
 };
+_Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
 
 /* The hash of an entry: what it was inserted with. */
 typedef uint32_t index_hash_fn(const struct arena *arena, ref_t entry);
 
+/* In which pages the buckets lie, 256 to a page. */
+struct index_pages {
+    struct index_pages *outgrown; /* the one before it; stays for index_foresee */
+    uint32_t room;
+    _Atomic uint32_t number[];
+};
+
+/* Atomics are for index_foresee: it looks without the lock. */
 struct index {
     struct slab *slab;
     index_hash_fn *hash_of;
-    uint32_t *segments; /* page numbers: each page holds 256 buckets */
-    uint32_t segments_room;
-    uint32_t buckets, buckets_min;
-    uint32_t mask; /* the smallest 2^n - 1 that is not below buckets - 1 */
+    _Atomic(struct index_pages *) pages;
+    _Atomic uint32_t buckets;
+    _Atomic uint32_t mask; /* the smallest 2^n - 1 that is not below buckets - 1 */
+    uint32_t buckets_min;
     size_t entries;
     size_t overflowing; /* of them, those that lie in further buckets */
 };
@@ -64,24 +74,42 @@ void index_remove(struct index *ix, uint32_t hash, ref_t entry);
  */
 void index_trim(struct index *ix, unsigned joins);
 
+/* The page of the first bucket of each 256 is `segment` of these. */
+static inline struct index_bucket *
+index_segment_at(const struct index *ix, const struct index_pages *pages, uint32_t segment)
+{
+    uint32_t page = atomic_load_explicit(&pages->number[segment], memory_order_relaxed);
+    return arena_page_at(ix->slab->arena, page);
+}
+
+static inline struct index_bucket *index_bucket_at(const struct index *ix, uint32_t number)
+{
+    const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_relaxed);
+    return &index_segment_at(ix, pages, number / INDEX_SEGMENT)[number % INDEX_SEGMENT];
+}
+
+static inline uint32_t index_buckets(const struct index *ix)
+{
+    return atomic_load_explicit(&ix->buckets, memory_order_relaxed);
+}
+
+static inline uint32_t index_mask(const struct index *ix)
+{
+    return atomic_load_explicit(&ix->mask, memory_order_relaxed);
+}
+
+static inline uint32_t index_bucket_of(const struct index *ix, uint32_t hash)
+{
+    uint32_t mask = index_mask(ix), number = hash & mask;
+    return number < index_buckets(ix) ? number : number & (mask >> 1);
+}
+
 /* The candidates of one hash, one after the other. The index must not change meanwhile. */
 struct index_probe {
     const struct index_bucket *bucket;
     uint16_t tag;
     unsigned at;
 };
-
-static inline struct index_bucket *index_bucket_at(const struct index *ix, uint32_t number)
-{
-    struct index_bucket *segment = arena_page_at(ix->slab->arena, ix->segments[number / 256]);
-    return &segment[number % 256];
-}
-
-static inline uint32_t index_bucket_of(const struct index *ix, uint32_t hash)
-{
-    uint32_t number = hash & ix->mask;
-    return number < ix->buckets ? number : number & (ix->mask >> 1);
-}
 
 /* The next entry whose tag matches; 0 when there is none left. The caller compares the rest. */
 static inline ref_t index_next(const struct index *ix, struct index_probe *probe)
@@ -111,6 +139,15 @@ static inline ref_t index_first(const struct index *ix, uint32_t hash, struct in
     probe->at = 0;
     return index_next(ix, probe);
 }
+
+/*
+ * Foresight, for who will look a hash up soon; called without the lock. First index_foresee has its
+ * bucket fetched from memory. When that has had time to come, index_guess says what the search will
+ * come to then: the entry, if it is there, or else a further bucket; 0: nothing. It is a guess, as
+ * others may be changing the index: all that may be done with it is to have it fetched, too.
+ */
+void index_foresee(const struct index *ix, uint32_t hash);
+ref_t index_guess(const struct index *ix, uint32_t hash);
 
 /* How far a walk has come: the next bit-reversed hash, and the next ref among equal hashes. */
 struct index_walk {

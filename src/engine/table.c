@@ -13,6 +13,7 @@
 
 _Static_assert(offsetof(struct counter, first) % ARENA_GRANULE == 0, "a holding has a ref");
 _Static_assert(offsetof(struct counter, name) == 56, "a name of 24 bytes makes a slot of 80");
+#define COUNTER_USUAL 80
 _Static_assert(sizeof(struct outside_holding) == 32, "`further` has bits for a full arena of them");
 _Static_assert(TABLE_WAITS_MAX == (1 << 15) - 1, "`waits` has 15 bits");
 
@@ -582,6 +583,31 @@ static void free_waiter(struct shard *s, struct waiter *w)
     slab_free(&s->slab, arena_ref(s->slab.arena, w));
 }
 
+/* ---- foresight --------------------------------------------------------------------------- */
+
+/*
+ * One step for all names, then the next, so that what was asked for has time to come before it is
+ * looked at. Hashing is a step of its own because a processor looks only some hundreds of
+ * instructions ahead for something to fetch: with a hash between one name's memory and the next
+ * one's, it waited for each in turn (230 ns a pair of requests among 10^7 names, instead of 185).
+ */
+void table_foresee(struct table *t, const struct table_name *names, size_t count, uint64_t *hashes)
+{
+    CHECK(count <= TABLE_FORESIGHT);
+    for (size_t i = 0; i < count; i++)
+        hashes[i] = hash_name(t, names[i]);
+    for (size_t i = 0; i < count; i++)
+        index_foresee(&shard_of_hash(t, hashes[i])->names, (uint32_t)hashes[i]);
+    for (size_t i = 0; i < count; i++) {
+        const struct shard *s = shard_of_hash(t, hashes[i]);
+        const unsigned char *c = arena_at(&t->arena, index_guess(&s->names, (uint32_t)hashes[i]));
+        /* It takes two cache lines, but for long names; and where there is none, no harm is done.
+         */
+        __builtin_prefetch(c, 1);
+        __builtin_prefetch(c + COUNTER_USUAL - 1, 1);
+    }
+}
+
 /* ---- requests ---------------------------------------------------------------------------- */
 
 /* Grants `a`, which fits, at once. False: no memory, and nothing has changed. */
@@ -628,7 +654,7 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
                                 struct waiter **waiter_r)
 {
     CHECK(a->units > 0 && a->units <= a->limit);
-    uint64_t hash = hash_name(t, a->name);
+    uint64_t hash = a->hash ? a->hash : hash_name(t, a->name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
     enum table_status status;
@@ -665,24 +691,23 @@ static void release_units(struct table *t, struct shard *s, struct counter *c,
     holding_reap(t, s, holder, h);
 }
 
-enum table_status table_release(struct table *t, struct holder *holder, struct table_name name,
-                                uint32_t units, struct moment now, struct histogram *holds,
-                                verdicts *out)
+enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
+                                struct moment now, struct histogram *holds, verdicts *out)
 {
-    uint64_t hash = hash_name(t, name);
+    uint64_t hash = r->hash ? r->hash : hash_name(t, r->name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
     enum table_status status = TABLE_NOT_FOUND;
 
     lock_acquire(&s->lock);
-    struct counter *c = shard_find(s, hash, name, interval);
+    struct counter *c = shard_find(s, hash, r->name, interval);
     if (c) {
         struct holding *h = holding_find(s, c, holder->id);
-        status = units <= (h ? h->units : 0) ? TABLE_OK : TABLE_NOT_HELD;
+        status = r->units <= (h ? h->units : 0) ? TABLE_OK : TABLE_NOT_HELD;
         if (status == TABLE_OK) {
             counter_touch(s, c, interval);
-            if (units > 0)
-                release_units(t, s, c, holder, h, units, now, holds, out);
+            if (r->units > 0)
+                release_units(t, s, c, holder, h, r->units, now, holds, out);
         }
     }
     lock_release(&s->lock);
@@ -864,7 +889,7 @@ void table_free(struct table **table)
         if (!s->slab.arena)
             break; /* table_new came no further */
         CHECK(s->waiting == 0 && s->holding_count == 0);
-        if (s->names.segments)
+        if (s->names.pages)
             free_long_names(s);
         index_destroy(&s->names);
         index_destroy(&s->holdings);

@@ -132,12 +132,22 @@ enum table_status {
 
 struct acquire {
     struct table_name name;
+    uint64_t hash;      /* of the name, as table_foresee returned it; 0: not known yet */
     uint32_t units;     /* at least 1 */
     uint32_t limit;     /* at least `units`: fits when consumption + units <= limit */
     uint32_t queue_max; /* refused when units + waiters of the name >= this; 0: not looked at */
     enum wait_kind wait;
     bool keep; /* once granted, the counter stays at 0 until its interval has ended */
 };
+
+/*
+ * Foresight. Where there are many names, a request spends most of its time waiting for memory: for
+ * the name's place in the index, and then for its counter. Who knows the names of several requests
+ * to come, at most TABLE_FORESIGHT at a time, has all that fetched here at once. Their hashes are
+ * written to `hashes`, for the requests. Any thread; takes no lock.
+ */
+#define TABLE_FORESIGHT 16
+void table_foresee(struct table *t, const struct table_name *names, size_t count, uint64_t *hashes);
 
 /*
  * Asks for units (protocol page, "rule of admission"). TABLE_OK: *held_r (may be NULL) is where
@@ -148,16 +158,21 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
                                 struct moment now, struct holding **held_r,
                                 struct waiter **waiter_r) MUST_USE;
 
+struct release {
+    struct table_name name;
+    uint64_t hash; /* as above */
+    uint32_t units;
+};
+
 /*
- * Gives back `units` of `name`. If that is all the holder has of it, `holds` (may be NULL; the
+ * Gives back units of a name. If that is all the holder has of it, `holds` (may be NULL; the
  * calling thread's) is told how long it lasted: from when it last had none. More than 0: WAIT_ANY
  * waiters of the name are DONE, oldest first, then WAIT_ME waiters that fit are GRANTED, oldest
  * first; all are added to *out. 0 units of an existing counter: OK, and nothing else. NOT_FOUND,
  * NOT_HELD: nothing has changed.
  */
-enum table_status table_release(struct table *t, struct holder *holder, struct table_name name,
-                                uint32_t units, struct moment now, struct histogram *holds,
-                                verdicts *out) MUST_USE;
+enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
+                                struct moment now, struct histogram *holds, verdicts *out) MUST_USE;
 
 /* The same for a holding of this holder that has at least `units` (more than 0); tells nobody. */
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,

@@ -146,10 +146,10 @@ static void do_release(struct conn *conn, const struct ctr_request *req)
     verdicts out;
     mail_list_init(&out);
     enum table_status status =
-        table_release(service_table(conn), &s->holder, name_of(req), req->units, service_now(conn),
-                      &service_counts(conn)->holds, &out);
-    if (out.first)
-        service_deliver(conn_worker(conn), &out);
+        table_release(service_table(conn), &s->holder,
+                      &(struct release){.name = name_of(req), .units = req->units},
+                      service_now(conn), &service_counts(conn)->holds, &out);
+    service_deliver(conn_worker(conn), &out);
     switch (status) {
     case TABLE_OK:
         reply_status(conn, req, CTR_STATUS_SUCCESS);

@@ -271,8 +271,10 @@ TEST(every_refusal_counts)
     ck_assert(table_acquire(t, &other, &a, now, NULL, &w) == TABLE_FULL);
     /* These are none. */
     ck_assert(ask(&other, 0, 1, 1, WAIT_ME, &w) == TABLE_WAITING);
-    ck_assert(table_release(t, &other, name_at(0), 1, now, NULL, &out) == TABLE_NOT_HELD);
-    ck_assert(table_release(t, &other, name_at(1), 1, now, NULL, &out) == TABLE_NOT_FOUND);
+    ck_assert(table_release(t, &other, &(struct release){.name = name_at(0), .units = 1}, now, NULL,
+                            &out) == TABLE_NOT_HELD);
+    ck_assert(table_release(t, &other, &(struct release){.name = name_at(1), .units = 1}, now, NULL,
+                            &out) == TABLE_NOT_FOUND);
     read_all(CONTENDED_REFUSED);
     ck_assert(found_count == 1 && about(found[0].refused_per_second, rate_of(2)));
     ck_assert(found[0].refused_error <= 0 && found[0].exists && found[0].limit == 1);
@@ -458,7 +460,8 @@ TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
         struct acquire a = {.name = {&i, sizeof(i)}, .units = 1, .limit = 1};
         REQUIRE(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
         REQUIRE(table_acquire(t, &other, &a, now, NULL, NULL) == TABLE_BUSY);
-        REQUIRE(table_release(t, &blocker, a.name, 1, now, NULL, &out) == TABLE_OK);
+        REQUIRE(table_release(t, &blocker, &(struct release){.name = a.name, .units = 1}, now, NULL,
+                              &out) == TABLE_OK);
         if (rng_one_in(&rng, 640)) {
             REQUIRE(ask(&other, 0, 1, 1, WAIT_NO, NULL) == TABLE_BUSY);
             hot++;
@@ -523,7 +526,8 @@ TEST(peaks_are_exact)
             before += has[k][n];
         if (has[i][n] && rng_one_in(&rng, 2)) {
             uint32_t units = 1 + rng_below(&rng, has[i][n]);
-            REQUIRE(table_release(t, &who[i], name_at(n), units, now, NULL, &out) == TABLE_OK);
+            REQUIRE(table_release(t, &who[i], &(struct release){.name = name_at(n), .units = units},
+                                  now, NULL, &out) == TABLE_OK);
             has[i][n] -= units;
         } else {
             uint32_t units = 1 + rng_below(&rng, n % 3 ? 3 : 30);

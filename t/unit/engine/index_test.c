@@ -278,6 +278,49 @@ TEST(removing_what_is_not_in_aborts)
 }
 END_TEST
 
+/* ---- foresight --------------------------------------------------------------------------- */
+
+/* Whether the first bucket of a hash has that entry, and it is the first of its tag. */
+static bool is_first_of_its_tag(uint32_t hash, ref_t ref)
+{
+    struct index_probe probe;
+    const struct index_bucket *first = index_bucket_at(&ix, index_bucket_of(&ix, hash));
+    return index_first(&ix, hash, &probe) == ref && probe.bucket == first;
+}
+
+TEST(guesses_are_right_while_nothing_changes)
+{
+    enum { COUNT = 30000 };
+    static ref_t ref[COUNT];
+    struct rng rng = rng_start("guesses", random_seed());
+    start();
+    ck_assert(index_guess(&ix, 5) == 0);
+    unsigned first = 0, tag_0 = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        /* Some of the tag that free places have, some crowded. */
+        uint32_t hash = (uint32_t)rng_next(&rng);
+        hash = i % 7 == 0 ? hash & 0xffff : i % 50 == 0 ? hash << 16 | 3 : hash;
+        tag_0 += hash >> 16 == 0;
+        ref[i] = insert(hash);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        uint32_t hash = entry_at(ref[i])->hash;
+        const struct index_bucket *b = index_bucket_at(&ix, index_bucket_of(&ix, hash));
+        index_foresee(&ix, hash);
+        ref_t guess = index_guess(&ix, hash);
+        if (is_first_of_its_tag(hash, ref[i])) {
+            first++;
+            REQUIRE(guess == ref[i]);
+        } else if (!is_in(hash, guess)) {
+            REQUIRE(guess == b->more);
+        }
+    }
+    ck_assert(first > COUNT / 2 && tag_0 > COUNT / 10);
+    check_index();
+    finish();
+}
+END_TEST
+
 /* ---- no memory --------------------------------------------------------------------------- */
 
 TEST(no_memory_at_the_start_leaves_nothing)
@@ -558,6 +601,7 @@ static const struct unit_test tests[] = {
     UNIT(equal_hashes_are_all_found_and_any_can_go),
     UNIT(crowded_buckets_are_shared_out_when_split),
     UNIT_ABORTS(removing_what_is_not_in_aborts),
+    UNIT(guesses_are_right_while_nothing_changes),
     UNIT(no_memory_at_the_start_leaves_nothing),
     UNIT(no_memory_for_a_further_bucket_changes_nothing),
     UNIT(no_memory_for_a_split_is_made_up_for_later),

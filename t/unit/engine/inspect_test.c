@@ -85,7 +85,8 @@ static enum table_status take(struct holder *holder, const char *name, uint32_t 
 
 static enum table_status give(struct holder *holder, const char *name, uint32_t units)
 {
-    return table_release(t, holder, name_of(name), units, now, NULL, &out);
+    return table_release(t, holder, &(struct release){.name = name_of(name), .units = units}, now,
+                         NULL, &out);
 }
 
 static struct table_entry entry_of(const char *name)
@@ -401,7 +402,8 @@ TEST(a_holding_that_a_thread_ahead_began_has_lasted_no_time)
     int64_t begun_ns = now.mono_ns;
     now.mono_ns -= 3 * NS_PER_MS;
     ck_assert(is_since(hold_of(&h[0], "k").since_ns, begun_ns));
-    ck_assert(table_release(t, &h[0], name_of("k"), 1, now, &holds_of, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = name_of("k"), .units = 1}, now,
+                            &holds_of, &out) == TABLE_OK);
     struct histogram_sum sum = {0};
     histogram_sum_up(&sum, &holds_of);
     ck_assert(histogram_sum_count(&sum) == 1 && sum.counts[0] == 1 && sum.sum_ns == 0);
@@ -435,26 +437,34 @@ TEST(a_release_of_all_tells_how_long)
     ck_assert(take(&h[1], "k", 1, 9) == TABLE_OK);
     now.mono_ns += 2 * NS_PER_S;
     struct table_name k = name_of("k");
-    ck_assert(table_release(t, &h[0], k, 0, now, &told, &out) == TABLE_OK);
-    ck_assert(table_release(t, &h[0], k, 2, now, &told, &out) == TABLE_OK);
-    ck_assert(table_release(t, &h[0], k, 2, now, &told, &out) == TABLE_NOT_HELD);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 0}, now, &told, &out) ==
+              TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 2}, now, &told, &out) ==
+              TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 2}, now, &told, &out) ==
+              TABLE_NOT_HELD);
     ck_assert(lasted(&told, 0, 0));
     now.mono_ns += NS_PER_S;
-    ck_assert(table_release(t, &h[0], k, 1, now, &told, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
+              TABLE_OK);
     ck_assert(lasted(&told, 1, 3 * NS_PER_S));
     now.mono_ns += NS_PER_S;
-    ck_assert(table_release(t, &h[1], k, 1, now, &told, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[1], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
+              TABLE_OK);
     ck_assert(lasted(&told, 2, 7 * NS_PER_S));
     /* Within one wake-up. */
     ck_assert(take(&h[0], "k", 1, 9) == TABLE_OK);
-    ck_assert(table_release(t, &h[0], k, 1, now, &told, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
+              TABLE_OK);
     ck_assert(lasted(&told, 3, 7 * NS_PER_S) && sum_of(&told).counts[0] == 1);
     /* What is held on while a verdict is unsettled, too. */
     ck_assert(take(&h[0], "k", 1, 1) == TABLE_OK);
     ck_assert(ask(&h[1], "k", 1, 1, WAIT_ME) == TABLE_WAITING);
-    ck_assert(table_release(t, &h[0], k, 1, now, &told, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
+              TABLE_OK);
     now.mono_ns += NS_PER_S;
-    ck_assert(table_release(t, &h[1], k, 1, now, &told, &out) == TABLE_OK);
+    ck_assert(table_release(t, &h[1], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
+              TABLE_OK);
     ck_assert(lasted(&told, 5, 8 * NS_PER_S));
     finish();
 }

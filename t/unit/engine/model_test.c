@@ -509,8 +509,10 @@ static void compare_all(void)
             if (!exists(n) || names[n].units[holder] == UINT32_MAX)
                 continue;
             /* One more than it has: no use, so nothing changes. */
-            AGREE(table_release(t, &holders[holder], table_name(n), names[n].units[holder] + 1, now,
-                                NULL, &out) == TABLE_NOT_HELD);
+            AGREE(table_release(
+                      t, &holders[holder],
+                      &(struct release){.name = table_name(n), .units = names[n].units[holder] + 1},
+                      now, NULL, &out) == TABLE_NOT_HELD);
             AGREE(names[n].units[holder] == 0 ||
                   (holding_units(held[holder][n]) == names[n].units[holder]));
         }
@@ -625,7 +627,8 @@ static void step_release(void)
         return;
     }
     enum table_status status =
-        table_release(t, &holders[holder], table_name(n), units, now, &lasted, &out);
+        table_release(t, &holders[holder], &(struct release){.name = table_name(n), .units = units},
+                      now, &lasted, &out);
     if (!look_for(n)) {
         AGREE(status == TABLE_NOT_FOUND);
     } else if (units > has) {

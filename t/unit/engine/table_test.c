@@ -126,7 +126,8 @@ static struct waiter *wait_for(struct holder *holder, enum wait_kind kind, const
 
 static enum table_status give(struct holder *holder, const char *name, uint32_t units)
 {
-    return table_release(t, holder, name_of(name), units, now, NULL, &out);
+    return table_release(t, holder, &(struct release){.name = name_of(name), .units = units}, now,
+                         NULL, &out);
 }
 
 /* The consumption of a name, or -1. */
@@ -859,7 +860,9 @@ TEST(a_thread_late_at_a_boundary_takes_nothing_away)
     ck_assert_int_eq(give(&h[0], "k", 7), TABLE_OK);
     struct acquire a = {.name = name_of("k"), .units = 1, .limit = 9, .keep = true};
     ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
-    ck_assert_int_eq(table_release(t, &h[1], a.name, 1, late, NULL, &out), TABLE_OK);
+    ck_assert_int_eq(
+        table_release(t, &h[1], &(struct release){.name = a.name, .units = 1}, late, NULL, &out),
+        TABLE_OK);
     ck_assert_int_eq(count_of("k"), 0);
     ck_assert(peak_of("k") == 7 && stats().names == 1);
     now.unix_s += INTERVAL;
@@ -948,7 +951,9 @@ TEST(where_intervals_come_round_nothing_happens)
         /* A thread that is still in the old round takes nothing away. */
         struct acquire a = {.name = name_of("again"), .units = 1, .limit = 9, .keep = true};
         ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
-        ck_assert_int_eq(table_release(t, &h[1], a.name, 1, late, NULL, &out), TABLE_OK);
+        ck_assert_int_eq(table_release(t, &h[1], &(struct release){.name = a.name, .units = 1},
+                                       late, NULL, &out),
+                         TABLE_OK);
         ck_assert(stats().names == 2 && peak_of("again") == 2);
         ck_assert(collect_all(100) == 1);
         next_interval();
@@ -1047,12 +1052,51 @@ TEST(names_of_every_length)
     size_t used = stats().memory;
     for (uint32_t i = 0; i < count; i++) {
         struct table_name name = {bytes, lengths[i]};
-        ck_assert_int_eq(table_release(t, &h[0], name, i + 1, now, NULL, &out), TABLE_OK);
+        ck_assert_int_eq(table_release(t, &h[0], &(struct release){.name = name, .units = i + 1},
+                                       now, NULL, &out),
+                         TABLE_OK);
         ck_assert(count_of_bytes(bytes, lengths[i]) == 0);
         if (i % 200 == 0)
             table_check(t);
     }
     ck_assert(stats().names == 0 && stats().memory < used);
+    finish();
+}
+END_TEST
+
+TEST(what_was_foreseen_is_the_same)
+{
+    enum { COUNT = 5000 };
+    unsigned char name[TABLE_FORESIGHT][40] = {{0}};
+    struct table_name names[TABLE_FORESIGHT];
+    uint64_t hashes[TABLE_FORESIGHT];
+    struct rng rng = rng_start("foresight", random_seed());
+    start();
+    table_foresee(t, names, 0, hashes);
+    for (unsigned i = 0; i < COUNT; i += TABLE_FORESIGHT) {
+        for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
+            uint32_t number = i + k;
+            memcpy(name[k], &number, sizeof(number));
+            names[k] = (struct table_name){name[k], 4 + rng_below(&rng, 37)};
+        }
+        table_foresee(t, names, TABLE_FORESIGHT, hashes);
+        /* With the hash or without, before and after. */
+        for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
+            struct acquire a = {
+                .name = names[k], .hash = k % 2 ? hashes[k] : 0, .units = 3, .limit = 9};
+            ck_assert_int_eq(table_acquire(t, &h[0], &a, now, NULL, NULL), TABLE_OK);
+            a.hash = k % 2 ? 0 : hashes[k];
+            ck_assert_int_eq(table_acquire(t, &h[0], &a, now, NULL, NULL), TABLE_OK);
+            ck_assert(count_of_bytes(names[k].data, names[k].len) == 6);
+        }
+        table_foresee(t, names, TABLE_FORESIGHT, hashes);
+        for (unsigned k = 0; k < TABLE_FORESIGHT; k += 2) {
+            struct release r = {.name = names[k], .hash = hashes[k], .units = 6};
+            ck_assert_int_eq(table_release(t, &h[0], &r, now, NULL, &out), TABLE_OK);
+            ck_assert_int_eq(table_release(t, &h[0], &r, now, NULL, &out), TABLE_NOT_FOUND);
+        }
+    }
+    table_check(t);
     finish();
 }
 END_TEST
@@ -1536,7 +1580,9 @@ TEST(a_kept_counter_expires_under_a_verdict)
     struct waiter *any = NULL;
     ck_assert_int_eq(ask(&h[0], &a, NULL), TABLE_OK);
     ck_assert_int_eq(ask(&h[1], &a, &any), TABLE_WAITING);
-    ck_assert_int_eq(table_release(t, &h[0], name, 1, now, NULL, &out), TABLE_OK);
+    ck_assert_int_eq(
+        table_release(t, &h[0], &(struct release){.name = name, .units = 1}, now, NULL, &out),
+        TABLE_OK);
     ck_assert(stats().names == 1);
     next_interval();
     ck_assert(collect_all(10) == 1);
@@ -1574,8 +1620,10 @@ static void toggle(uint32_t number, bool on)
     if (on)
         REQUIRE(take_bytes(&h[0], &number, sizeof(number), 1, false) == TABLE_OK);
     else
-        REQUIRE(table_release(t, &h[0], (struct table_name){&number, sizeof(number)}, 1, now, NULL,
-                              &out) == TABLE_OK);
+        REQUIRE(table_release(t, &h[0],
+                              &(struct release){
+                                  .name = (struct table_name){&number, sizeof(number)}, .units = 1},
+                              now, NULL, &out) == TABLE_OK);
 }
 
 TEST(walks_see_every_name_once_while_names_come_and_go)
@@ -2005,6 +2053,7 @@ static const struct unit_test tests[] = {
     UNIT(where_intervals_come_round_nothing_happens),
     UNIT(the_collector_takes_what_has_expired_in_small_slices),
     UNIT(names_of_every_length),
+    UNIT(what_was_foreseen_is_the_same),
     UNIT(names_that_differ_in_one_byte),
     UNIT(names_of_equal_hashes_are_different_names),
     UNIT(a_name_is_copied),

@@ -176,10 +176,21 @@ static void close_client(struct worker *w, struct client *c)
     c->open = false;
 }
 
+/* Looks ahead, now and then: the hash of that name, or 0. */
+static uint64_t foreseen(struct rng *rng, struct table_name name)
+{
+    uint64_t hash = 0;
+    if (rng_one_in(rng, 2))
+        table_foresee(t, &name, 1, &hash);
+    return hash;
+}
+
 static void want(struct worker *w, struct client *c, unsigned n)
 {
+    struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
     struct acquire a = {
-        .name = {wanted[n].name, strlen(wanted[n].name)},
+        .name = name,
+        .hash = foreseen(&w->rng, name),
         .units = 1 + rng_below(&w->rng, wanted[n].most),
         .limit = wanted[n].limit,
         .queue_max = rng_one_in(&w->rng, 2) ? 20 : 0,
@@ -214,7 +225,8 @@ static void give_back(struct worker *w, struct client *c, unsigned n)
         table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
     } else {
         struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
-        CHECK(table_release(t, &c->holder, name, units, w->now, &w->holds, &w->out) == TABLE_OK);
+        struct release r = {.name = name, .hash = foreseen(&w->rng, name), .units = units};
+        CHECK(table_release(t, &c->holder, &r, w->now, &w->holds, &w->out) == TABLE_OK);
     }
 }
 
@@ -395,10 +407,11 @@ static void *churn(void *arg)
         uint32_t number = rng_below(&rng, OWN_NAMES);
         uint32_t who = *id << 16 | number;
         memcpy(data, &who, sizeof(who));
-        struct acquire a = {
-            .name = {data, lengths[number % ARRAY_SIZE(lengths)]}, .units = 1, .limit = 1};
+        struct table_name name = {data, lengths[number % ARRAY_SIZE(lengths)]};
+        struct acquire a = {.name = name, .hash = foreseen(&rng, name), .units = 1, .limit = 1};
         if (has[number]) {
-            CHECK(table_release(t, &holder, a.name, 1, start_time, NULL, &none) == TABLE_OK);
+            struct release r = {.name = name, .hash = a.hash, .units = 1};
+            CHECK(table_release(t, &holder, &r, start_time, NULL, &none) == TABLE_OK);
             has[number] = false;
         } else {
             enum table_status status = table_acquire(t, &holder, &a, start_time, NULL, NULL);
