@@ -565,7 +565,8 @@ __attribute__((noinline)) static void counts_use_engine(struct holder *holder, u
                             .wait = WAIT_NO,
                             .keep = true};
         CHECK(table_acquire(services->table, holder, &a, now, NULL, NULL) == TABLE_OK);
-        CHECK(table_release(services->table, holder, a.name, 1, now, &holds, &out) == TABLE_OK);
+        struct release r = {.name = a.name, .units = 1};
+        CHECK(table_release(services->table, holder, &r, now, &holds, &out) == TABLE_OK);
     }
 }
 
