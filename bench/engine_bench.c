@@ -30,6 +30,9 @@
 
 enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_MAX = 32, BLOCK = 1024 };
 
+/* What the table is made for: the default of counter.buckets. */
+enum { BUCKETS = 16384 };
+
 static struct {
     bool json;
     int64_t run_ns; /* how long one figure is measured */
@@ -227,10 +230,10 @@ static double measure_pairs(const struct run *run)
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-static void new_table(uint64_t buckets)
+static void new_table(void)
 {
     t = table_new(&(struct table_config){
-        .buckets = buckets,
+        .buckets = BUCKETS,
         .memory_limit = 4096 * MIB,
         .stats_interval_s = 86400,
         .hash_key = {.k0 = 0x0706050403020100, .k1 = 0x0f0e0d0c0b0a0908},
@@ -285,7 +288,7 @@ static void bench_pairs(void)
     for (uint64_t names = 1000; names <= options.names_max; names *= 10) {
         if (options.names && names != options.names)
             continue;
-        new_table(1000000);
+        new_table();
         holder_init(&maker, 100, 0);
         make_names(&maker, 0, names, true);
         struct run run = {.names = names};
@@ -326,7 +329,7 @@ static void bench_growth(void)
     struct holder maker;
     uint64_t to = options.names_max, worst_ns = 0, seen = 0, wanted;
     pin(0);
-    new_table(FROM);
+    new_table();
     holder_init(&maker, 1, 0);
     make_names(&maker, 0, FROM, false);
     struct moment now = moment_now();
@@ -392,7 +395,7 @@ static void bench_memory(void)
     struct holder maker;
     for (uint64_t names = 1000000; names <= options.names_max; names *= 10) {
         size_t before = resident();
-        new_table(1000000);
+        new_table();
         holder_init(&maker, 1, 0);
         make_names(&maker, 0, names, false);
         struct table_stats s;

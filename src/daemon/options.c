@@ -97,7 +97,7 @@ static const struct options_row rows[] = {
       .default_text = "0", .unit = "", .reloadable = true,
       .help = "most Counter connections at once; 0: no limit" },
     { .key = "counter.buckets", ROW_NUMBER(counter_buckets), .min = 1, .max = 1000000000,
-      .default_text = "1000000", .unit = "",
+      .default_text = "16384", .unit = "",
       .help = "how many names the table is made for; it grows when there are more" },
     { .key = "counter.stats_interval", .alias = "counter.stat_interval",
       ROW_NUMBER(counter_stats_interval), .min = 1, .max = UINT32_MAX,
