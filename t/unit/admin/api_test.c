@@ -811,7 +811,10 @@ static int text_from(unsigned host, const char *line)
                              .sin_port =
                                  htons((uint16_t)atoi(strrchr(listeners[0].where, ':') + 1)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), at_connect = 1;
+    /* The port is chosen then: all may be in use by connections to others that ended just now. */
+    ck_assert(
+        setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &at_connect, sizeof(at_connect)) == 0);
     ck_assert(bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0);
     ck_assert(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0);
     text_say(fd, line, "LOCKED");
