@@ -24,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -321,51 +322,67 @@ static uint64_t class_end(unsigned class_no)
     return (UINT64_C(17) + class_no % 16) << (bits - 4);
 }
 
-/* One name more, again and again; each is timed by itself. */
+/* How often this thread had to leave its processor to others. */
+static long times_interrupted(void)
+{
+    struct rusage usage;
+    CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+    return usage.ru_nivcsw;
+}
+
+/*
+ * One name more, again and again; each is timed by itself. One during which the processor went to
+ * somebody else says nothing of the table: the worst of them is shown apart from the others.
+ */
 static void bench_growth(void)
 {
     enum { FROM = 100000 };
     static uint64_t counts[CLASSES];
     struct holder maker;
-    uint64_t to = options.names_max, worst_ns = 0, seen = 0, wanted;
+    uint64_t to = options.names_max, worst_ns = 0, interrupted_ns = 0, sum_ns = 0;
     pin(0);
     new_table();
     holder_init(&maker, 1, 0);
     make_names(&maker, 0, FROM, false);
     struct moment now = moment_now();
-    int64_t begun = clock_mono_ns(), before = begun;
     for (uint64_t n = FROM; n < to; n++) {
         unsigned char name[NAME_LEN];
         write_name(n, name);
         struct acquire a = {.name = {name, NAME_LEN}, .units = 1, .limit = 1000};
-        int64_t from = clock_mono_ns();
+        long interrupted = times_interrupted();
+        int64_t from_ns = clock_mono_ns();
         CHECK(table_acquire(t, &maker, &a, now, NULL, NULL) == TABLE_OK);
-        before = clock_mono_ns();
-        uint64_t ns = (uint64_t)(before - from);
+        uint64_t ns = (uint64_t)(clock_mono_ns() - from_ns);
         counts[class_of(ns)]++;
-        worst_ns = ns > worst_ns ? ns : worst_ns;
+        sum_ns += ns;
+        uint64_t *worst = times_interrupted() == interrupted ? &worst_ns : &interrupted_ns;
+        *worst = ns > *worst ? ns : *worst;
     }
-    double mean_ns = (double)(before - begun) / (double)(to - FROM);
-    wanted = (uint64_t)((double)(to - FROM) * 0.99999);
+    double mean_ns = (double)sum_ns / (double)(to - FROM);
+    uint64_t wanted = (uint64_t)((double)(to - FROM) * 0.99999), seen = 0;
     unsigned class_no = 0;
     while ((seen += counts[class_no]) < wanted)
         class_no++;
     uint64_t p99999_ns = class_end(class_no);
     if (options.json)
         printf("{\"what\":\"growth\",\"from\":%d,\"to\":%" PRIu64 ",\"mean_ns\":%.1f,"
-               "\"p99999_ns\":%" PRIu64 ",\"worst_ns\":%" PRIu64 "}\n",
-               FROM, to, mean_ns, p99999_ns, worst_ns);
+               "\"p99999_ns\":%" PRIu64 ",\"worst_ns\":%" PRIu64 ",\"interrupted_ns\":%" PRIu64
+               "}\n",
+               FROM, to, mean_ns, p99999_ns, worst_ns, interrupted_ns);
     else
         printf("growth from %d to %" PRIu64 " names: mean %.0f ns, 99.999th percentile %.1f us, "
-               "worst %.1f us\n",
-               FROM, to, mean_ns, (double)p99999_ns / 1e3, (double)worst_ns / 1e3);
-    begun = clock_mono_ns();
+               "worst %.1f us (%.1f us where others had the processor meanwhile)\n",
+               FROM, to, mean_ns, (double)p99999_ns / 1e3, (double)worst_ns / 1e3,
+               (double)interrupted_ns / 1e3);
+    int64_t begun = clock_mono_ns();
     verdicts out;
     mail_list_init(&out);
     table_close(t, &maker, now, NULL, &out);
-    if (!options.json)
-        printf("closing their holder: %.0f ns a name\n",
-               (double)(clock_mono_ns() - begun) / (double)to);
+    double close_ns = (double)(clock_mono_ns() - begun) / (double)to;
+    if (options.json)
+        printf("{\"what\":\"close\",\"names\":%" PRIu64 ",\"ns_each\":%.1f}\n", to, close_ns);
+    else
+        printf("closing their holder: %.0f ns a name\n", close_ns);
     table_free(&t);
 }
 
