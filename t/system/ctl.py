@@ -121,20 +121,29 @@ class Running:
 
 
 class Terminal:
-    """counterctl (or another program) on a terminal of its own, as the leader of its session."""
+    """
+    counterctl (or another program) on a terminal of its own, as the leader of its session.
+    `modes` are the terminal's before it began.
+    """
 
     def __init__(self, *args, size=(24, 80), env=None, program=None):
         self.output = b""
         env = environment(dict({"TERM": "xterm"}, **(env or {})))
+        held, go = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                os.close(go)
+                os.read(held, 1)  # until the terminal is as it should find it
                 program = program or COUNTERCTL
                 os.execve(program, [program, *args], env)
             finally:
                 os._exit(255)
         self.status = None
+        self.modes = termios.tcgetattr(self.fd)
         self.resize(*size)
+        os.close(held)
+        os.close(go)
 
     def __enter__(self):
         return self

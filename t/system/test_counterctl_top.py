@@ -31,7 +31,6 @@ class Screen(ctl.Terminal):
         self.screen = pyte.Screen(size[1], size[0])
         self.stream = pyte.ByteStream(self.screen)
         super().__init__(*args, size=size, **kwargs)
-        self.modes = termios.tcgetattr(self.fd)
 
     def read(self, seconds=0.05):
         data = super().read(seconds)
