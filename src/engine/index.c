@@ -105,21 +105,6 @@ void index_destroy(struct index *ix)
  */
 #define GUESSING __attribute__((no_sanitize("thread", "address")))
 
-/* Where the bucket of a hash seems to lie. */
-static inline const struct index_bucket *guess_bucket(const struct index *ix, uint32_t hash)
-{
-    const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_acquire);
-    uint32_t number = index_bucket_of(ix, hash), segment = number / INDEX_SEGMENT;
-    /* The numbers of buckets and of pages may be of different times. */
-    segment = segment < pages->room ? segment : 0;
-    return &index_segment_at(ix, pages, segment)[number % INDEX_SEGMENT];
-}
-
-void index_foresee(const struct index *ix, uint32_t hash)
-{
-    __builtin_prefetch(guess_bucket(ix, hash));
-}
-
 /*
  * Which places of a bucket have that tag: bit `i` for place `i`; a free one has the tag 0. Looks at
  * all without a branch: the end of a loop could not be foreseen, and while a processor finds out
@@ -142,9 +127,8 @@ GUESSING static inline unsigned places_of(const struct index_bucket *b, uint16_t
 #endif
 }
 
-GUESSING ref_t index_guess(const struct index *ix, uint32_t hash)
+GUESSING ref_t index_guess(const struct index_bucket *b, uint32_t hash)
 {
-    const struct index_bucket *b = guess_bucket(ix, hash);
     unsigned places = places_of(b, tag_of(hash));
     return places ? b->ref[__builtin_ctz(places)] : b->more;
 }

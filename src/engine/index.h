@@ -143,11 +143,20 @@ static inline ref_t index_first(const struct index *ix, uint32_t hash, struct in
 /*
  * Foresight, for who will look a hash up soon; called without the lock. First index_foresee has its
  * bucket fetched from memory. When that has had time to come, index_guess says what the search will
- * come to then: the entry, if it is there, or else a further bucket; 0: nothing. It is a guess, as
+ * come to in it: the entry, if it is there, or else a further bucket; 0: nothing. It is a guess, as
  * others may be changing the index: all that may be done with it is to have it fetched, too.
  */
-void index_foresee(const struct index *ix, uint32_t hash);
-ref_t index_guess(const struct index *ix, uint32_t hash);
+static inline const struct index_bucket *index_foresee(const struct index *ix, uint32_t hash)
+{
+    const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_acquire);
+    uint32_t number = index_bucket_of(ix, hash), segment = number / INDEX_SEGMENT;
+    /* The numbers of buckets and of pages may be of different times. */
+    segment = segment < pages->room ? segment : 0;
+    const struct index_bucket *b = index_segment_at(ix, pages, segment) + number % INDEX_SEGMENT;
+    __builtin_prefetch(b);
+    return b;
+}
+ref_t index_guess(const struct index_bucket *b, uint32_t hash);
 
 /* How far a walk has come: the next bit-reversed hash, and the next ref among equal hashes. */
 struct index_walk {

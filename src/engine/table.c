@@ -594,13 +594,17 @@ static void free_waiter(struct shard *s, struct waiter *w)
 void table_foresee(struct table *t, const struct table_name *names, size_t count, uint64_t *hashes)
 {
     CHECK(count <= TABLE_FORESIGHT);
+    const struct index_bucket *buckets[TABLE_FORESIGHT];
     for (size_t i = 0; i < count; i++)
-        hashes[i] = hash_name(t, names[i]);
-    for (size_t i = 0; i < count; i++)
-        index_foresee(&shard_of_hash(t, hashes[i])->names, (uint32_t)hashes[i]);
+        hashes[i] = names[i].len ? hash_name(t, names[i]) : 0;
     for (size_t i = 0; i < count; i++) {
-        const struct shard *s = shard_of_hash(t, hashes[i]);
-        const unsigned char *c = arena_at(&t->arena, index_guess(&s->names, (uint32_t)hashes[i]));
+        if (hashes[i])
+            buckets[i] = index_foresee(&shard_of_hash(t, hashes[i])->names, (uint32_t)hashes[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!hashes[i])
+            continue;
+        const unsigned char *c = arena_at(&t->arena, index_guess(buckets[i], (uint32_t)hashes[i]));
         /* It takes two cache lines, but for long names; and where there is none, no harm is done.
          */
         __builtin_prefetch(c, 1);

@@ -144,9 +144,10 @@ struct acquire {
  * Foresight. Where there are many names, a request spends most of its time waiting for memory: for
  * the name's place in the index, and then for its counter. Who knows the names of several requests
  * to come, at most TABLE_FORESIGHT at a time, has all that fetched here at once. Their hashes are
- * written to `hashes`, for the requests. Any thread; takes no lock.
+ * written to `hashes`, for the requests; a name of no bytes is none, and has none. Any thread;
+ * takes no lock.
  */
-#define TABLE_FORESIGHT 16
+#define TABLE_FORESIGHT 32
 void table_foresee(struct table *t, const struct table_name *names, size_t count, uint64_t *hashes);
 
 /*

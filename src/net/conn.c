@@ -595,16 +595,25 @@ static void take_requests(struct conn *conn, const uint8_t *data, size_t len)
     size_t done = 0, need = 0;
     bool more = false;
     conn->stalled = false;
-    unsigned dealt = 0;
+    unsigned dealt = 0, foreseen = 0;
     begin_turn(conn);
     while (conn->state == CONN_OPEN && done < len && !more) {
         if (conn->paused || dealt == TURN_REQUESTS || conn_is_full(conn)) {
             conn->stalled = true;
             break;
         }
-        dealt++;
+        if (dealt % CONN_FORESIGHT == 1 && conn->protocol->foresee)
+            foreseen = conn->protocol->foresee(conn, data + done, len - done);
         size_t used = 0;
-        switch (conn->protocol->consume(conn, data + done, len - done, &used)) {
+        enum consumed consumed;
+        if (foreseen > 0) {
+            foreseen--;
+            consumed = conn->protocol->consume_foreseen(conn, &used);
+        } else {
+            consumed = conn->protocol->consume(conn, data + done, len - done, &used);
+        }
+        dealt++;
+        switch (consumed) {
         case CONSUMED_PAUSED:
             conn->paused = true;
             __attribute__((fallthrough));

@@ -72,6 +72,9 @@ const char *transport_word(enum transport transport);
 
 #define CONN_PEER_TEXT 80
 
+/* How many requests a protocol looks ahead at a time. */
+#define CONN_FORESIGHT 32
+
 /* A connection as an operator sees it. */
 struct conn_info {
     uint64_t tag;
@@ -113,6 +116,14 @@ struct protocol {
      * nobody can tell.
      */
     enum consumed (*consume)(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r);
+    /*
+     * There may be several requests in `data`: looks ahead, so that what they will want is fetched
+     * from memory for all at once. Returns how many it has looked at, CONN_FORESIGHT at most. These
+     * are then dealt with by `consume_foreseen` one after the other, all of them or only the first
+     * few, while `data` stays as it is. NULL: it does not look ahead.
+     */
+    unsigned (*foresee)(struct conn *conn, const uint8_t *data, size_t len);
+    enum consumed (*consume_foreseen)(struct conn *conn, size_t *used_r);
     /* Goes on with the answer that `consume` paused in. True: it is over. */
     bool (*resume)(struct conn *conn);
     /* The deadline set with conn_expire_in has come. */

@@ -32,6 +32,24 @@ struct ctr_session {
 
 _Static_assert(offsetof(struct ctr_session, holder) == 0, "as service_holder has it");
 
+/* A request that was read ahead of its turn. */
+struct ctr_ahead {
+    size_t used; /* bytes */
+    struct ctr_request req;
+};
+
+/* What one worker has: the requests ahead, of which `next` comes next. */
+struct ctr_own {
+    unsigned next;
+    struct ctr_ahead ahead[CONN_FORESIGHT];
+    uint64_t hashes[CONN_FORESIGHT]; /* of their names; 0: they have none */
+} __attribute__((aligned(64)));
+
+static struct ctr_own *own_of(const struct conn *conn)
+{
+    return &((struct ctr_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
+}
+
 /* Verbs and outcomes as metrics name them: the rows of the codec's tables, in their order. */
 enum ctr_verb {
 #define ROW(name, number, word) VERB_##name,
@@ -115,11 +133,12 @@ static void do_get(struct conn *conn, const struct ctr_request *req)
         reply_status(conn, req, CTR_STATUS_NOT_FOUND);
 }
 
-static void do_acquire(struct conn *conn, const struct ctr_request *req)
+static void do_acquire(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
     struct acquire a = {
         .name = name_of(req),
+        .hash = hash,
         .units = req->units,
         .limit = req->maximum,
         .wait = WAIT_NO,
@@ -140,16 +159,16 @@ static void do_acquire(struct conn *conn, const struct ctr_request *req)
     }
 }
 
-static void do_release(struct conn *conn, const struct ctr_request *req)
+static void do_release(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
     verdicts out;
     mail_list_init(&out);
-    enum table_status status =
-        table_release(service_table(conn), &s->holder,
-                      &(struct release){.name = name_of(req), .units = req->units},
-                      service_now(conn), &service_counts(conn)->holds, &out);
-    service_deliver(conn_worker(conn), &out);
+    struct release r = {.name = name_of(req), .hash = hash, .units = req->units};
+    enum table_status status = table_release(service_table(conn), &s->holder, &r, service_now(conn),
+                                             &service_counts(conn)->holds, &out);
+    if (out.first)
+        service_deliver(conn_worker(conn), &out);
     switch (status) {
     case TABLE_OK:
         reply_status(conn, req, CTR_STATUS_SUCCESS);
@@ -293,7 +312,8 @@ static bool on_resume(struct conn *conn)
 
 /* ---- the protocol ------------------------------------------------------------------------ */
 
-static enum consumed serve(struct conn *conn, const struct ctr_request *req)
+/* Carries out a request; `hash` of its name, where that is known already, else 0. */
+static enum consumed serve(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     switch ((enum ctr_opcode)req->opcode) {
     case CTR_NOOP:
@@ -303,10 +323,10 @@ static enum consumed serve(struct conn *conn, const struct ctr_request *req)
         do_get(conn, req);
         break;
     case CTR_ACQUIRE:
-        do_acquire(conn, req);
+        do_acquire(conn, req, hash);
         break;
     case CTR_RELEASE:
-        do_release(conn, req);
+        do_release(conn, req, hash);
         break;
     case CTR_STATS:
         do_stats(conn, req);
@@ -317,12 +337,39 @@ static enum consumed serve(struct conn *conn, const struct ctr_request *req)
     return CONSUMED_ONE;
 }
 
+/* Whatever is not a request is left to on_consume. */
+static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
+{
+    struct ctr_own *own = own_of(conn);
+    struct table_name names[CONN_FORESIGHT];
+    unsigned count = 0;
+    while (count < CONN_FORESIGHT && len > 0) {
+        struct ctr_ahead *a = &own->ahead[count];
+        if (ctr_parse_request(data, len, &a->req, &a->used) != CTR_OK)
+            break;
+        names[count++] = name_of(&a->req);
+        data += a->used;
+        len -= a->used;
+    }
+    table_foresee(service_table(conn), names, count, own->hashes);
+    own->next = 0;
+    return count;
+}
+
+static enum consumed on_consume_foreseen(struct conn *conn, size_t *used_r)
+{
+    struct ctr_own *own = own_of(conn);
+    unsigned i = own->next++;
+    *used_r = own->ahead[i].used;
+    return serve(conn, &own->ahead[i].req, own->hashes[i]);
+}
+
 static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
 {
     struct ctr_request req;
     switch (ctr_parse_request(data, len, &req, used_r)) {
     case CTR_OK:
-        return serve(conn, &req);
+        return serve(conn, &req, 0);
     case CTR_MORE:
         return CONSUMED_MORE;
     case CTR_BAD_ARGS:
@@ -362,6 +409,8 @@ static void init(struct service *service)
         .session_size = sizeof(struct ctr_session),
         .open = on_open,
         .consume = on_consume,
+        .foresee = on_foresee,
+        .consume_foreseen = on_consume_foreseen,
         .resume = on_resume,
         .close = on_close,
         .max_connections = service->services->config.counter_max_connections,
@@ -379,5 +428,6 @@ const struct service_row counter_row = {
         },
     .outcomes = {"success", "not_found", "invalid", "not_available", "not_acquired",
                  "unknown_command", "out_of_memory"},
+    .own_size = sizeof(struct ctr_own),
     .init = init,
 };

@@ -46,15 +46,26 @@ enum pc_outcome {
 
 _Static_assert(OUTCOME_COUNT <= SERVICE_OUTCOMES, "there is room");
 
-/* What one worker has counted beside service_counts; times in nanoseconds. */
-struct pc_tallies {
+/* A request that was read ahead of its turn. */
+struct pc_ahead {
+    size_t used; /* bytes */
+    struct pc_request req;
+};
+
+/* What one worker has of this service alone. */
+struct pc_own {
+    /* Counted beside service_counts; times in nanoseconds. */
     tally releases, lock_while_waiting;
     tally gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
+    /* The requests ahead; `next` comes next. */
+    unsigned next;
+    struct pc_ahead ahead[CONN_FORESIGHT];
+    uint64_t hashes[CONN_FORESIGHT]; /* of their keys; 0: they have none */
 } __attribute__((aligned(64)));
 
-static struct pc_tallies *tallies_of(const struct conn *conn)
+static struct pc_own *own_of(const struct conn *conn)
 {
-    return &((struct pc_tallies *)service_of(conn)->tallies)[worker_number(conn_worker(conn))];
+    return &((struct pc_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
 }
 
 /*
@@ -130,19 +141,19 @@ static uint64_t count_done(const verdicts *out)
 static void release_lock(struct conn *conn, uint32_t i)
 {
     struct pc_session *s = conn_session(conn);
-    struct pc_tallies *t = tallies_of(conn);
+    struct pc_own *own = own_of(conn);
     struct pc_lock lock = s->locks[i];
     struct moment now = service_now(conn);
     s->lock_count--;
     if (i < s->lock_count) /* else it was the newest, as most are */
         memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
     count_processed(conn, &lock, now.mono_ns);
-    tally_add(&t->releases, 1);
+    tally_add(&own->releases, 1);
     verdicts out;
     mail_list_init(&out);
     table_release_held(service_table(conn), &s->holder, lock.held, 1, now, &out);
     if (out.first) {
-        tally_add(&t->gained_ns, count_done(&out) * elapsed_ns(lock.granted_ns, now.mono_ns));
+        tally_add(&own->gained_ns, count_done(&out) * elapsed_ns(lock.granted_ns, now.mono_ns));
         service_deliver(conn_worker(conn), &out);
     }
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
@@ -167,7 +178,7 @@ static void count_wait(struct conn *conn, enum waited how, int64_t waited_ns)
 static void take_note(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
-    struct pc_tallies *t = tallies_of(conn);
+    struct pc_own *own = own_of(conn);
     struct waiter *w = s->waiter;
     bool granted = table_settle(service_table(conn), w) == WAITER_GRANTED;
     uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
@@ -175,7 +186,7 @@ static void take_note(struct conn *conn)
     count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
     if (granted) {
         add_lock(conn, w->holding, w->ended_ns);
-        tally_add(w->kind == WAIT_ME ? &t->waiting_for_me_ns : &t->waiting_for_anyone_ns,
+        tally_add(w->kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
                   waited_ns);
     }
     reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
@@ -215,7 +226,7 @@ static void on_expire(struct conn *conn)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static void do_acquire(struct conn *conn, const struct pc_request *req)
+static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
     struct pc_session *s = conn_session(conn);
     enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
@@ -225,12 +236,13 @@ static void do_acquire(struct conn *conn, const struct pc_request *req)
         return;
     }
     if (s->waiter) {
-        tally_add(&tallies_of(conn)->lock_while_waiting, 1);
+        tally_add(&own_of(conn)->lock_while_waiting, 1);
         reply(conn, verb, PC_REPLY_WAIT_FOR_RESPONSE);
         return;
     }
     struct acquire a = {
         .name = {.data = req->key.data, .len = req->key.len},
+        .hash = hash,
         .units = 1,
         .limit = req->workers,
         .queue_max = req->maxqueue,
@@ -346,12 +358,12 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
     if (stats_r->total_acquired > stats_r->processed_count)
         stats_r->processing_workers = stats_r->total_acquired - stats_r->processed_count;
     for (unsigned i = 0; i < services->server->count; i++) {
-        const struct pc_tallies *t = (const struct pc_tallies *)service->tallies + i;
-        stats_r->gained_ns += (int64_t)tally_get(&t->gained_ns);
-        stats_r->waiting_for_me_ns += (int64_t)tally_get(&t->waiting_for_me_ns);
-        stats_r->waiting_for_anyone_ns += (int64_t)tally_get(&t->waiting_for_anyone_ns);
-        stats_r->total_releases += tally_get(&t->releases);
-        stats_r->lock_while_waiting += tally_get(&t->lock_while_waiting);
+        const struct pc_own *own = (const struct pc_own *)service->own + i;
+        stats_r->gained_ns += (int64_t)tally_get(&own->gained_ns);
+        stats_r->waiting_for_me_ns += (int64_t)tally_get(&own->waiting_for_me_ns);
+        stats_r->waiting_for_anyone_ns += (int64_t)tally_get(&own->waiting_for_anyone_ns);
+        stats_r->total_releases += tally_get(&own->releases);
+        stats_r->lock_while_waiting += tally_get(&own->lock_while_waiting);
     }
     stats_r->waiting_ns = stats_r->waiting_for_me_ns + stats_r->waiting_for_anyone_ns;
 }
@@ -370,20 +382,67 @@ static void do_stats(struct conn *conn, const struct pc_request *req)
     conn_replied(conn, len);
 }
 
+/* Carries out a request; `hash` of its key, where that is known already, else 0. */
+static enum consumed serve(struct conn *conn, const struct pc_request *req, uint64_t hash)
+{
+    switch (req->verb) {
+    case PC_ACQ4ANY:
+    case PC_ACQ4ME:
+        do_acquire(conn, req, hash);
+        break;
+    case PC_RELEASE:
+        do_release(conn, req);
+        break;
+    case PC_STATS:
+        do_stats(conn, req);
+        break;
+    }
+    return CONSUMED_ONE;
+}
+
+static enum pc_parsed parse(const struct conn *conn, const uint8_t *data, size_t len,
+                            struct pc_request *req_r, size_t *used_r)
+{
+    size_t max_line = service_of(conn)->services->config.poolcounter_max_line;
+    return pc_parse_request(data, len, max_line, req_r, used_r);
+}
+
+/* Whatever is not a request is left to on_consume. */
+static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
+{
+    struct pc_own *own = own_of(conn);
+    struct table_name names[CONN_FORESIGHT];
+    unsigned count = 0;
+    while (count < CONN_FORESIGHT && len > 0) {
+        struct pc_ahead *a = &own->ahead[count];
+        if (parse(conn, data, len, &a->req, &a->used) != PC_OK)
+            break;
+        /* What is released is known by its place, whatever its name. */
+        bool acquires = a->req.verb == PC_ACQ4ANY || a->req.verb == PC_ACQ4ME;
+        struct bytes key = acquires ? a->req.key : (struct bytes){0};
+        names[count++] = (struct table_name){.data = key.data, .len = key.len};
+        data += a->used;
+        len -= a->used;
+    }
+    table_foresee(service_table(conn), names, count, own->hashes);
+    own->next = 0;
+    return count;
+}
+
+static enum consumed on_consume_foreseen(struct conn *conn, size_t *used_r)
+{
+    struct pc_own *own = own_of(conn);
+    unsigned i = own->next++;
+    *used_r = own->ahead[i].used;
+    return serve(conn, &own->ahead[i].req, own->hashes[i]);
+}
+
 static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
 {
-    static void (*const handlers[])(struct conn *, const struct pc_request *) = {
-        [PC_ACQ4ANY] = do_acquire,
-        [PC_ACQ4ME] = do_acquire,
-        [PC_RELEASE] = do_release,
-        [PC_STATS] = do_stats,
-    };
     struct pc_request req;
-    size_t max_line = service_of(conn)->services->config.poolcounter_max_line;
-    switch (pc_parse_request(data, len, max_line, &req, used_r)) {
+    switch (parse(conn, data, len, &req, used_r)) {
     case PC_OK:
-        handlers[req.verb](conn, &req);
-        break;
+        return serve(conn, &req, 0);
     case PC_MORE:
         return CONSUMED_MORE;
     case PC_BAD_COMMAND:
@@ -431,6 +490,8 @@ static void init(struct service *service)
             sizeof(struct pc_session) + config->poolcounter_max_locks * sizeof(struct pc_lock),
         .open = on_open,
         .consume = on_consume,
+        .foresee = on_foresee,
+        .consume_foreseen = on_consume_foreseen,
         .expire = on_expire,
         .close = on_close,
         .max_connections = config->poolcounter_max_connections,
@@ -442,6 +503,6 @@ const struct service_row poolcounter_row = {
     .verbs = {"ACQ4ANY", "ACQ4ME", "RELEASE", "STATS", "invalid"},
     .outcomes = {"LOCKED", "DONE", "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED",
                  "ok", "error"},
-    .tallies_size = sizeof(struct pc_tallies),
+    .own_size = sizeof(struct pc_own),
     .init = init,
 };

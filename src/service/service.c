@@ -211,7 +211,7 @@ static void service_free(struct service *service)
         return;
     free(service->protocol.traffic);
     free(service->counts);
-    free(service->tallies);
+    free(service->own);
     free(service);
 }
 
@@ -238,10 +238,9 @@ static struct service *service_new(struct services *services, const struct servi
     service->protocol.describe = describe;
     service->protocol.traffic = for_each_worker(services, sizeof(struct traffic));
     service->counts = for_each_worker(services, sizeof(struct service_counts));
-    if (row->tallies_size)
-        service->tallies = for_each_worker(services, row->tallies_size);
-    if (!service->protocol.traffic || !service->counts ||
-        (row->tallies_size && !service->tallies)) {
+    if (row->own_size)
+        service->own = for_each_worker(services, row->own_size);
+    if (!service->protocol.traffic || !service->counts || (row->own_size && !service->own)) {
         service_free(service);
         return NULL;
     }

@@ -26,6 +26,8 @@ struct services_config {
     size_t poolcounter_max_line;    /* bytes */
 };
 
+_Static_assert(CONN_FORESIGHT <= TABLE_FORESIGHT, "the table looks as far ahead");
+
 struct service;
 
 /* What all services share. */
@@ -107,7 +109,7 @@ struct service {
     struct services *services;
     const struct service_row *row;
     struct service_counts *counts; /* an element for each worker */
-    void *tallies;                 /* the same, of what only this service counts; or NULL */
+    void *own;                     /* the same, of what only this service has; or NULL */
     /* A verdict has come for this connection's waiter. Not to be freed here. NULL: never waits. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
 };
@@ -116,7 +118,7 @@ struct service {
 struct service_row {
     const char *verbs[SERVICE_VERBS];       /* their words for metrics; NULL after the last */
     const char *outcomes[SERVICE_OUTCOMES]; /* the same */
-    size_t tallies_size; /* of one worker's: a multiple of a cache line, so that none is shared */
+    size_t own_size; /* of one worker's: a multiple of a cache line, so that none is shared */
     /* Fills in the protocol and `verdict`; the rest is there. */
     void (*init)(struct service *service);
 };

@@ -1073,6 +1073,9 @@ TEST(what_was_foreseen_is_the_same)
     struct rng rng = rng_start("foresight", random_seed());
     start();
     table_foresee(t, names, 0, hashes);
+    names[0] = (struct table_name){0};
+    table_foresee(t, names, 1, hashes);
+    ck_assert(hashes[0] == 0);
     for (unsigned i = 0; i < COUNT; i += TABLE_FORESIGHT) {
         for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
             uint32_t number = i + k;

@@ -8,14 +8,18 @@
 
 /* ---- requests and replies ------------------------------------------------------------------ */
 
-static const char batch[] = "ehello\nn0007one\ntwod5\nen\nx\nb30\nn0000e\nn0012the end\n...\rf\n";
+/* Some are looked at ahead of their turn, some put off then; some can't be looked at. */
+static const char batch[] =
+    "ehello\neyou\nd5\nen\nx\nb30\nn0007one\ntwoe2\nn0000e\nn0012the end\n...\rf\n";
 
 static char *batch_answers(void)
 {
     char *text;
-    ck_assert(asprintf(&text,
-                       "hello\none\ntwo\n0\n1\n2\n3\n4\nend\nn\n?\n%.30s\n\nthe end\n...\r\nbye\n",
-                       (const char *)toy_pattern) > 0);
+    ck_assert(
+        asprintf(
+            &text,
+            "hello\nyou\n0\n1\n2\n3\n4\nend\nn\n?\n%.30sone\ntwo\n2\n\n\nthe end\n...\r\nbye\n",
+            (const char *)toy_pattern) > 0);
     return text;
 }
 
@@ -91,8 +95,24 @@ TEST(requests_sent_at_once_are_answered_in_order)
     expect(client, answers);
     expect_quiet(client);
     ck_assert_uint_eq(atomic_load(&s.toy.requests), MANY);
+    ck_assert_uint_gt(atomic_load(&s.toy.foreseen), MANY * 9 / 10);
     free(requests);
     free(answers);
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
+TEST(requests_that_come_alone_are_not_looked_at_ahead)
+{
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    int client = connect_local(&s, 0);
+    for (int i = 0; i < 100; i++) {
+        send_text(client, "ealone\n");
+        expect(client, "alone\n");
+    }
+    ck_assert_uint_eq(atomic_load(&s.toy.foreseen), 0);
     close(client);
     toy_stop(&s);
 }
@@ -1208,6 +1228,7 @@ static const struct unit_test tests[] = {
     UNIT(requests_split_anywhere_get_the_same_answers),
     UNIT(requests_sent_byte_by_byte_get_the_same_answers),
     UNIT(requests_sent_at_once_are_answered_in_order),
+    UNIT(requests_that_come_alone_are_not_looked_at_ahead),
     UNIT(replies_of_one_wakeup_leave_in_one_write),
     UNIT(whoever_is_told_something_hears_it_before_the_teller_is_answered),
     UNIT(replies_of_many_chunks_arrive_whole),

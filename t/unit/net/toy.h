@@ -67,7 +67,7 @@ static uint8_t toy_pattern[TOY_PATTERN];
 
 /* The service of the protocol. */
 struct toy {
-    _Atomic unsigned opened, ended, requests, expired;
+    _Atomic unsigned opened, ended, requests, foreseen, expired;
     _Atomic uint64_t last_tag;   /* of the connection opened last */
     _Atomic uint32_t queued_max; /* the most that was queued for one connection */
     _Atomic uint32_t kept_max;   /* the largest buffer that one had for its requests */
@@ -259,6 +259,43 @@ static inline enum consumed toy_consume(struct conn *conn, const uint8_t *data, 
     return consumed;
 }
 
+/* The requests that a thread has looked at ahead of their turn: whole lines, up to others. */
+static _Thread_local struct {
+    struct conn *conn;
+    const uint8_t *data;
+    size_t len[CONN_FORESIGHT];
+    unsigned next, count;
+} toy_ahead;
+
+static inline unsigned toy_foresee(struct conn *conn, const uint8_t *data, size_t len)
+{
+    CHECK(len > 0);
+    toy_ahead.conn = conn;
+    toy_ahead.data = data;
+    toy_ahead.next = toy_ahead.count = 0;
+    while (toy_ahead.count < CONN_FORESIGHT && len > 0 && data[0] != 'n') {
+        const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
+        if (!end)
+            break;
+        size_t size = (size_t)(end - data) + 1;
+        toy_ahead.len[toy_ahead.count++] = size;
+        data += size;
+        len -= size;
+    }
+    return toy_ahead.count;
+}
+
+static inline enum consumed toy_consume_foreseen(struct conn *conn, size_t *used_r)
+{
+    CHECK(toy_ahead.conn == conn && toy_ahead.next < toy_ahead.count);
+    size_t len = toy_ahead.len[toy_ahead.next++];
+    enum consumed consumed = toy_consume(conn, toy_ahead.data, len, used_r);
+    CHECK(consumed != CONSUMED_MORE && *used_r == len);
+    atomic_fetch_add(&toy_of(conn)->foreseen, 1);
+    toy_ahead.data += len;
+    return consumed;
+}
+
 /* ---- the server -------------------------------------------------------------------------- */
 
 struct toy_server {
@@ -290,6 +327,8 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
                      .session_size = sizeof(struct toy_session),
                      .open = toy_open,
                      .consume = toy_consume,
+                     .foresee = toy_foresee,
+                     .consume_foreseen = toy_consume_foreseen,
                      .resume = toy_resume,
                      .expire = toy_expire,
                      .close = toy_close,
