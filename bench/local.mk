@@ -1,8 +1,5 @@
-# Programs that measure; not installed, not part of `make check`.
-noinst_PROGRAMS += bench/engine_bench
-bench_engine_bench_SOURCES = bench/engine_bench.c
-bench_engine_bench_LDADD = libengine.a libbase.a
-
+# What speed is measured with and against: programs that are neither installed nor part of
+# `make check`. The side-by-side suite that uses them is run by ./dev bench.
 noinst_PROGRAMS += bench/floor
 bench_floor_SOURCES = bench/floor.c
 bench_floor_CFLAGS = $(AM_CFLAGS) -pthread

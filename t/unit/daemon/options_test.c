@@ -163,7 +163,7 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert(!s.counter.enable);
     ck_assert_uint_eq(s.counter.port, 11215);
     ck_assert_uint_eq(s.counter.max_connections, 0);
-    ck_assert_uint_eq(s.counter_buckets, 16384); /* 1,000,000 was; see "Decisions" in HACKING.md */
+    ck_assert_uint_eq(s.counter_buckets, 16384);
     ck_assert_uint_eq(s.counter_stats_interval, 86400);
     ck_assert_uint_eq(s.counter_memory_limit, 1073741824);
     ck_assert_uint_eq(s.counter_threads, 0);
