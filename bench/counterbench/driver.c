@@ -79,8 +79,10 @@ bool driver_make(struct driver *driver, struct run *run, unsigned number, char *
         snprintf(reason_r, RUN_REASON_MAX, "no thread of load: %s", strerrordesc_np(errno));
         return false;
     }
-    for (size_t i = 0; i < driver->link_count; i++)
+    for (size_t i = 0; i < driver->link_count; i++) {
         make_link(driver, i);
+        driver->has_operations |= driver->links[i].role->operate != NULL;
+    }
     return true;
 }
 
@@ -440,8 +442,9 @@ void driver_work(struct driver *driver)
     struct run *run = driver->run;
     prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* an open loop begins in time */
     if (connect_all(driver) && prepare_all(driver) && run_meet(run)) {
-        schedule_start(&driver->schedule, run->options->rate, run->plan.requests, driver->number,
-                       run->driver_count, run->begin_ns);
+        if (driver->has_operations)
+            schedule_start(&driver->schedule, run->options->rate, run->plan.requests, driver->turn,
+                           run->turns, run->begin_ns);
         begin(driver);
         work(driver);
         count_missed(driver);

@@ -39,6 +39,8 @@ struct counts {
 struct driver {
     struct run *run;
     unsigned number;
+    bool has_operations; /* some link's role has: it takes part in --rate and --requests */
+    unsigned turn;       /* which of run->turns it is, if so */
     pthread_t thread;
     int epoll;
     int wake; /* eventfd: look at what the run wants */

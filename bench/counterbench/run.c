@@ -99,9 +99,12 @@ static bool make_drivers(struct run *run, char *reason_r)
     for (unsigned i = 0; i < run->driver_count; i++) {
         run->drivers[i].epoll = run->drivers[i].wake = -1;
     }
-    for (unsigned i = 0; i < run->driver_count; i++)
+    for (unsigned i = 0; i < run->driver_count; i++) {
         if (!driver_make(&run->drivers[i], run, i, reason_r))
             return false;
+        if (run->drivers[i].has_operations)
+            run->drivers[i].turn = run->turns++;
+    }
     run->shared = calloc(1, run->plan.shared_size + 1);
     return run->shared;
 }
@@ -316,10 +319,11 @@ static void set_times(struct run *run)
         run->from_ns += options->seconds_ns;
     }
     if (run->plan.end == ENDS_BY_TIME) {
-        uint64_t each = (uint64_t)run->plan.requests * run->driver_count;
+        uint64_t each = (uint64_t)run->plan.requests * run->turns;
         if (options->seconds_ns > 0)
             until_ns = run->from_ns + options->seconds_ns;
-        run->share = (options->requests + each - 1) / each;
+        if (options->requests > 0)
+            run->share = (options->requests + each - 1) / each;
     }
     /* Unless a signal has already ended it. */
     if (until_ns < run_until(run))

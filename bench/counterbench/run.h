@@ -27,7 +27,8 @@ struct run {
 
     struct driver *drivers;
     unsigned driver_count;
-    int news; /* eventfd: a thread has something to tell the main thread */
+    unsigned turns; /* drivers that have operations begin */
+    int news;       /* eventfd: a thread has something to tell the main thread */
 
     pthread_mutex_t lock; /* of the next three */
     pthread_cond_t changed;
@@ -36,7 +37,8 @@ struct run {
 
     /* Set before has_begun, RUN_NO_LIMIT until then; threads read them without the lock. */
     int64_t begin_ns, quiet_ns, from_ns;
-    uint64_t share; /* operations that each thread begins; 0: as many as there is time for */
+    uint64_t share; /* operations that each thread that has any begins; 0: as many as there is time
+                       for */
 
     _Atomic int64_t until_ns; /* nothing begins from then on; any thread may bring it forward */
     void *shared;             /* plan.shared_size bytes for the workload, at first 0 */

@@ -263,6 +263,15 @@ def test_an_open_loop_keeps_its_rate(daemon):
     assert found["operations"] == 150 and found["seconds"] >= 0.29
 
 
+def test_threads_without_operations_take_no_share(daemon):
+    args = ("pairs", "-t", ctl.at(daemon.text), "-T", 4, "-c", 2, "-w", 0)
+    assert measure(*args, "-n", 1000)["requests"] == 1000
+    assert measure(*args, "-n", 200, "-r", 1000)["operations"] == 100
+    found = measure("dump", "-t", ctl.at(daemon.binary), "-k", 100, "--beside", 0, "-T", 2, "-r",
+                    1000, "-s", "0.1", "-w", 0)  # fmt: skip
+    assert found["missed"] == 0 and "latency_us" not in found
+
+
 def test_what_could_not_begin_is_counted():
     def slow(toy, sock):
         answer(toy, sock, pause=0.01)
