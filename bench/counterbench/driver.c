@@ -18,6 +18,11 @@
 /* How many links of all threads connect at once: fewer than any server's backlog. */
 #define CONNECTING_AT_ONCE 16
 
+/* For how long operations begin before answers are looked for, and how many between two looks at
+   the clock. */
+#define BEGIN_NS      NS_PER_MS
+#define BEGIN_AT_ONCE 16
+
 /* How long no answer may come while one is awaited. */
 #define PATIENCE_NS (30 * NS_PER_S)
 
@@ -150,8 +155,9 @@ static void dispatch(struct driver *driver)
 {
     struct idle *idle = &driver->idle;
     bool is_open = driver->schedule.rate > 0;
+    int64_t until_ns = driver->now_ns + BEGIN_NS;
     /* Not those that end at once, such as connections that are refused: these wait their turn. */
-    for (size_t left = idle->count; left > 0 && !driver_is_over(driver); left--) {
+    for (size_t left = idle->count, begun = 0; left > 0 && !driver_is_over(driver); left--) {
         int64_t start_ns = driver->now_ns;
         if (is_open) {
             start_ns = schedule_next_ns(&driver->schedule);
@@ -161,10 +167,25 @@ static void dispatch(struct driver *driver)
         struct link *link = idle_pop(idle);
         if (link->is_dead)
             continue;
+        if (link_is_full(link)) {
+            link->held_back++;
+            continue;
+        }
         if (is_open)
             schedule_advance(&driver->schedule);
         operate(driver, link, start_ns);
+        if (++begun % BEGIN_AT_ONCE > 0)
+            continue;
+        driver->now_ns = clock_mono_ns();
+        if (driver->now_ns >= until_ns)
+            return;
     }
+}
+
+void driver_has_room(struct link *link)
+{
+    for (; link->held_back > 0; link->held_back--)
+        idle_push(&link->driver->idle, link);
 }
 
 void driver_time(struct driver *driver, int64_t start_ns)

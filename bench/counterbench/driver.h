@@ -107,6 +107,9 @@ void driver_complain(struct driver *driver, const char *format, ...) PRINTF_LIKE
 #define DRIVER_IN  ((size_t)256 << 10)
 #define DRIVER_OUT ((size_t)256 << 10)
 
+/* The link is no longer full (link_is_full): what was held back may begin. */
+void driver_has_room(struct link *link);
+
 /* An answer has come. */
 void driver_heard(struct link *link, const struct flight *flight, enum heard heard,
                   const char *said);

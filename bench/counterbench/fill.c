@@ -16,18 +16,25 @@ static bool ask_next(struct link *link, uint32_t step)
     return true;
 }
 
+/* Asks for as many as may be in flight. */
+static void ask_many(struct link *link, uint32_t step)
+{
+    while (link->count < link->driver->run->options->depth && !link_is_full(link) &&
+           ask_next(link, step)) {
+    }
+}
+
 bool fill_begin(struct link *link, uint32_t first, uint32_t step)
 {
     link->name = first;
-    while (link->count < link->driver->run->options->depth && ask_next(link, step)) {
-    }
+    ask_many(link, step);
     link->driver->busy += link->count > 0;
     return link->count > 0;
 }
 
 bool fill_goes_on(struct link *link, uint32_t step)
 {
-    (void)ask_next(link, step);
+    ask_many(link, step);
     if (link->count > 0)
         return true;
     link->driver->busy--;

@@ -91,6 +91,7 @@ void link_close(struct link *link)
     link->count = 0;
     link->in_len = link->out_len = link->out_sent = 0;
     link->generation++;
+    driver_has_room(link);
 }
 
 /* ---- sending --------------------------------------------------------------------------------- */
@@ -113,7 +114,7 @@ static size_t send_some(struct link *link, const uint8_t *data, size_t len)
 static void keep_unsent(struct link *link, const uint8_t *data, size_t len)
 {
     if (link->out_sent + link->out_len + len > link->out_room) {
-        size_t room = link->out_len + len + DRIVER_OUT;
+        size_t room = 2 * (link->out_len + len) + DRIVER_OUT; /* each byte is moved a few times */
         uint8_t *more = malloc(room);
         CHECK(more);
         if (link->out_len > 0)
@@ -132,6 +133,8 @@ static void send_kept(struct link *link)
     size_t sent = send_some(link, link->out + link->out_sent, link->out_len);
     link->out_len -= sent;
     link->out_sent = link->out_len > 0 ? link->out_sent + sent : 0;
+    if (link->out_len <= LINK_UNSENT_MAX / 2) /* not for each that fits */
+        driver_has_room(link);
 }
 
 void link_flush(struct driver *driver)

@@ -4,7 +4,8 @@
  * A link belongs to one driver (a thread), which alone touches it. Requests are composed into a
  * buffer that the driver's links share; what a role asks while it is called goes out in one call.
  * What the kernel does not take is kept by the link until it does; likewise the beginning of an
- * answer that came cut in two. Both are rare.
+ * answer that came cut in two. Both are rare. While much is kept, nothing new is begun: a deep
+ * pipeline of long requests would else take any amount of memory, and time to fill.
  *
  * A link may be asked at once after link_open: a socket that is not connected yet takes the bytes
  * when it is.
@@ -26,6 +27,9 @@ struct flight {
     uint8_t ask; /* enum ask */
 };
 
+/* So many bytes unsent are much. */
+#define LINK_UNSENT_MAX ((size_t)1 << 20)
+
 enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_UP };
 
 struct link {
@@ -41,6 +45,7 @@ struct link {
     uint32_t number;        /* among all links of the run */
     uint32_t first, count;  /* of the flights */
     uint32_t operations;    /* under way */
+    uint32_t held_back;     /* that may begin when less is unsent */
     uint32_t generation;    /* counts how often it was closed */
     int fd;
     int error;      /* errno of a send that failed; the next receive tells it */
@@ -59,6 +64,12 @@ bool link_open(struct link *link) MUST_USE;
 
 /* Asks about name `number`. There is room for the flight: that is the role's to see to. */
 void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns);
+
+/* Whether so much is unsent that nothing more is to be begun. */
+static inline bool link_is_full(const struct link *link)
+{
+    return link->out_len >= LINK_UNSENT_MAX;
+}
 
 /* Sends what was asked of the link that was asked last. */
 void link_flush(struct driver *driver);

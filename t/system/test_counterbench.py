@@ -38,7 +38,11 @@ def start_bench(*args):
 
 
 def finish(child):
-    out, err = child.communicate(timeout=wire.DEADLINE * 3)
+    try:
+        out, err = child.communicate(timeout=wire.DEADLINE * 3)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        raise
     ctl.check_sane(err)
     return ctl.Done(child.returncode, out, err)
 
@@ -191,6 +195,12 @@ def test_names_of_all_lengths(daemon):
             found = measure("pairs", "-t", target, "-p", protocol, "-l", length, "-k", names,
                             "-n", 400, "-w", 0, "-d", 4)  # fmt: skip
             assert found["operations"] == 200
+
+
+def test_a_deep_pipeline_of_long_names(daemon):
+    args = ("-t", ctl.at(daemon.binary), "-p", "binary", "-d", 65536, "-l", 60000, "-k", 200)
+    measure("pairs", *args, "-c", 1, "-s", "0.2", "-w", 0)  # it ends
+    assert measure("names", *args)["operations"] == 200
 
 
 # --- open loop -----------------------------------------------------------------------------------
