@@ -325,7 +325,8 @@ static bool check(struct bench_options *options, FILE *err)
         return complain(err, "--cpu: \"%.*s\" is not a list of processors such as 0,2-3", SHOWN_MAX,
                         options->cpu);
     if (options->seconds_ns == 0 && !options->requests)
-        return complain(err, "--seconds 0 measures nothing; give more, or --requests");
+        return complain(err, "--seconds 0 measures nothing; give more%s",
+                        workload->options & BENCH_BIT(BENCH_REQUESTS) ? ", or --requests" : "");
     return true;
 }
 

@@ -170,7 +170,8 @@ static void end_round_when_over(struct link *link)
     bool is_enough =
         herd->count == ROUNDS_MAX ||
         (options->requests > 0 && (uint64_t)herd->count * options->waiters >= options->requests);
-    if (herd->count > 0 && (is_enough || driver->now_ns >= run->from_ns + options->seconds_ns))
+    bool is_late = options->seconds_ns > 0 && driver->now_ns >= run->from_ns + options->seconds_ns;
+    if (herd->count > 0 && (is_enough || is_late))
         run_end(run, driver->now_ns);
     if (!driver_is_over(driver))
         begin_round(link);

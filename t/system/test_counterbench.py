@@ -136,6 +136,11 @@ def test_herd(daemon, threads):
     assert all(one["cpu_us_per_operation"] >= 0 for one in found["rounds"])
 
 
+def test_herd_for_as_many_rounds_as_it_takes(daemon):
+    found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-n", 60, "-s", 0, "-w", 0)
+    assert found["operations"] == 60 and len(found["rounds"]) == 3
+
+
 def test_herd_waits_for_its_own_waiters_only(daemon):
     with daemon.text_client() as holder, daemon.text_client() as waiter:
         holder.ask("ACQ4ME other 1 5 60")

@@ -128,7 +128,8 @@ TEST(what_is_wrong_is_said)
     assert_wrong(WORDS("pairs", "-c", "-1"), "whole number");
     assert_wrong(WORDS("pairs", "-n", "4294967296"), "whole number");
     assert_wrong(WORDS("pairs", "-s", "x"), "number of seconds");
-    assert_wrong(WORDS("pairs", "-s", "0"), "measures nothing");
+    assert_wrong(WORDS("pairs", "-s", "0"), "measures nothing; give more, or --requests\n");
+    assert_wrong(WORDS("dump", "-s", "0"), "measures nothing; give more\n");
     assert_wrong(WORDS("pairs", "-p", "http"), "none of text binary");
     assert_wrong(WORDS("pairs", "-t", "a", "-t", "b", "-t", "c"), "more than 2");
 }
