@@ -141,10 +141,22 @@ bool driver_is_over(const struct driver *driver)
            driver->lost == driver->link_count;
 }
 
+void driver_begun(struct link *link)
+{
+    link->driver->busy++;
+    link->operations++;
+}
+
+void driver_ended(struct link *link)
+{
+    CHECK(link->operations > 0);
+    link->operations--;
+    link->driver->busy--;
+}
+
 static void operate(struct driver *driver, struct link *link, int64_t start_ns)
 {
-    driver->busy++;
-    link->operations++;
+    driver_begun(link);
     if (driver->now_ns >= driver->run->from_ns)
         driver->asked++;
     link->role->operate(link, start_ns);
@@ -205,9 +217,7 @@ void driver_count(struct driver *driver)
 void driver_done(struct link *link, bool good)
 {
     struct driver *driver = link->driver;
-    CHECK(link->operations > 0);
-    link->operations--;
-    driver->busy--;
+    driver_ended(link);
     if (good)
         driver_count(driver);
     idle_push(&driver->idle, link);

@@ -80,7 +80,14 @@ void driver_work(struct driver *driver);
 
 /* ---- for roles ------------------------------------------------------------------------------- */
 
-/* An operation of the link is over. `good`: it counts. */
+/*
+ * A role that goes on by itself has something under way on the link that the end of the run waits
+ * for, or has no longer. What is under way on a link that is lost is forgotten.
+ */
+void driver_begun(struct link *link);
+void driver_ended(struct link *link);
+
+/* An operation that the driver had the link begin is over. `good`: it counts. */
 void driver_done(struct link *link, bool good);
 
 /* Counts an operation of a role that goes on by itself. */

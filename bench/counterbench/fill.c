@@ -28,7 +28,8 @@ bool fill_begin(struct link *link, uint32_t first, uint32_t step)
 {
     link->name = first;
     ask_many(link, step);
-    link->driver->busy += link->count > 0;
+    if (link->count > 0)
+        driver_begun(link);
     return link->count > 0;
 }
 
@@ -37,6 +38,6 @@ bool fill_goes_on(struct link *link, uint32_t step)
     ask_many(link, step);
     if (link->count > 0)
         return true;
-    link->driver->busy--;
+    driver_ended(link);
     return false;
 }

@@ -77,7 +77,7 @@ static void waiter_woken(struct link *link)
     if (link->name == round || link->state != LINK_UP)
         return;
     link->name = round;
-    link->driver->busy++;
+    driver_begun(link);
     link_ask(link, ASK_SHARE, 0, link->driver->now_ns);
 }
 
@@ -88,7 +88,7 @@ static void waiter_heard(struct link *link, const struct flight *flight, enum he
     struct herd *herd = herd_of(link);
     int64_t release_ns = atomic_load(&herd->release_ns), last_ns = atomic_load(&herd->last_ns);
     (void)flight;
-    driver->busy--;
+    driver_ended(link);
     if (heard != HEARD_DONE)
         give_up(link, "a waiter was not told that the work is done");
     driver_time(driver, release_ns);
@@ -111,7 +111,7 @@ static void begin_round(struct link *link)
     herd->is_filling = herd->is_released = false;
     herd->polls = 0;
     atomic_store(&herd->woken, 0);
-    link->driver->busy++;
+    driver_begun(link);
     link_ask(link, ASK_WAIT, 0, link->driver->now_ns);
 }
 
@@ -157,10 +157,10 @@ static void end_round_when_over(struct link *link)
     const struct bench_options *options = run->options;
     struct herd *herd = herd_of(link);
     bool all_heard = atomic_load(&herd->woken) == options->waiters;
-    if (!herd->is_released || (!all_heard && !driver_is_over(driver)))
+    if (link->is_dead || !herd->is_released || (!all_heard && !driver_is_over(driver)))
         return;
     herd->is_released = false;
-    driver->busy--;
+    driver_ended(link);
     int64_t release_ns = atomic_load(&herd->release_ns);
     if (all_heard && release_ns >= run->from_ns && herd->count < ROUNDS_MAX)
         herd->rounds[herd->count++] =
@@ -181,7 +181,7 @@ static void leader_heard(struct link *link, const struct flight *flight, enum he
 {
     if (heard != HEARD_YES) {
         give_up(link, "the first connection can't get the unit, or not give it back");
-        link->driver->busy--;
+        driver_ended(link);
     } else if (flight->ask == ASK_WAIT) {
         poll_waiting(link);
     } else if (flight->ask == ASK_WAITING) {

@@ -455,6 +455,23 @@ def test_a_server_that_goes_away(last_words, errors):
         assert json.loads(done.out)["errors"] == errors
 
 
+def test_what_is_under_way_on_a_lost_connection_is_not_awaited(daemon):
+    def leave(_, sock):
+        sock.recv(65536)
+        sock.sendall(b"NOT_LOCKED\n")
+        sock.recv(65536)
+
+    with Toy(leave) as toy:
+        done = run("names", "-t", toy.target, "-p", "text", "-k", 10, "--json")
+        assert done.status == FAILED and json.loads(done.out)["errors"] == 1
+    child = start_bench("herd", "-t", ctl.at(daemon.text), "--waiters", 20, "-w", 0, "--json")
+    before = daemon.cpu_seconds()
+    wire.poll(lambda: daemon.cpu_seconds() > before + 0.05, "it works")
+    daemon.end_with(signal.SIGKILL)
+    done = finish(child)
+    assert done.status == FAILED and 0 < json.loads(done.out)["errors"] <= 21
+
+
 def test_a_signal_ends_it_with_what_it_has(daemon):
     for workload in ("pairs",), ("hot",), ("herd", "--waiters", 20), ("churn",):
         child = start_bench(*workload, "-t", ctl.at(daemon.text), "-s", 60, "-w", 0, "--json")
