@@ -45,15 +45,20 @@ bool hosts_are_names(const char *list)
     return true;
 }
 
+/* A name without the dot that may end it, which says no more than that it is whole. */
+static struct part without_dot(struct part name)
+{
+    if (name.len > 1 && name.text[name.len - 1] == '.')
+        name.len--;
+    return name;
+}
+
 /* The host of "host:port", "[address]:port" or either alone, without brackets and a last dot. */
 static struct part host_of(const char *asked)
 {
     if (*asked == '[')
         return (struct part){.text = asked + 1, .len = strcspn(asked + 1, "]")};
-    struct part host = {.text = asked, .len = strcspn(asked, ":")};
-    if (host.len > 1 && host.text[host.len - 1] == '.')
-        host.len--;
-    return host;
+    return without_dot((struct part){.text = asked, .len = strcspn(asked, ":")});
 }
 
 static bool is_address(int family, struct part host)
@@ -81,7 +86,7 @@ bool hosts_allow(const char *list, const char *machine, const char *asked)
         is(host, machine, strlen(machine)) || is(host, machine, dot))
         return true;
     for (struct part name = next_name(&list); name.len > 0; name = next_name(&list)) {
-        if (is(name, "*", 1) || is(name, host.text, host.len))
+        if (is(name, "*", 1) || is(without_dot(name), host.text, host.len))
             return true;
     }
     return false;

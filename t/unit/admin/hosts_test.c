@@ -75,6 +75,9 @@ TEST(names_of_the_list_are_let_in)
     ck_assert(hosts_allow(list, "box", "Counter.Example.ORG.:7532"));
     ck_assert(hosts_allow(list, "box", "locks:7532"));
     ck_assert(hosts_allow(list, "box", "a.b"));
+    ck_assert(hosts_allow("a, locks.example.", "box", "locks.example"));
+    ck_assert(hosts_allow("locks.example., a", "box", "locks.example.:7532"));
+    ck_assert(!hosts_allow("*.", "box", "evil.example"));
     ck_assert(hosts_allow("*", "box", "evil.example"));
     ck_assert(hosts_allow("a *", "box", "evil.example"));
     ck_assert(!hosts_allow("*.example", "box", "evil.example"));
