@@ -37,15 +37,16 @@ size_t resp_compose(const struct bytes *arguments, size_t count, uint8_t *to, si
     return len;
 }
 
-/* The number behind a line's mark. */
+/* The number behind a line's mark; one that is too large is the largest there is. */
 static int64_t number_of(const uint8_t *line, size_t len)
 {
     int64_t value = 0;
     bool is_negative = len > 1 && line[1] == '-';
-    for (size_t i = is_negative ? 2 : 1; i < len && i < 20; i++) {
+    for (size_t i = is_negative ? 2 : 1; i < len; i++) {
         if (line[i] < '0' || line[i] > '9')
             break;
-        value = value * 10 + (line[i] - '0');
+        int digit = line[i] - '0';
+        value = value <= (INT64_MAX - digit) / 10 ? value * 10 + digit : INT64_MAX;
     }
     return is_negative ? -value : value;
 }

@@ -203,6 +203,7 @@ TEST(redis)
     ck_assert_mem_eq(asked(&incr, ASK_HELLO, 1).data, "*1\r\n$4\r\nPING\r\n", 14);
     ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, ":1\r\n"), HEARD_YES);
     ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, ":123\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, ":9999999999999999999\r\n"), HEARD_YES);
     ck_assert_int_eq(hear(&incr, ASK_RELEASE, ":0\r\n"), HEARD_YES);
     ck_assert_int_eq(hear(&incr, ASK_HELLO, "+PONG\r\n"), HEARD_YES);
     ck_assert_int_eq(hear(&incr, ASK_ACQUIRE, "-ERR no\r\n"), HEARD_WRONG);
@@ -235,6 +236,9 @@ TEST(what_is_no_answer_of_redis)
     ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, sizeof long_line, &used, said),
                      HEARD_BROKEN);
     ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, 100, &used, said), HEARD_MORE);
+    static const char too_large[] = "$9999999999999999999\r\n";
+    ck_assert_int_eq(resp_hear(1, (const uint8_t *)too_large, sizeof too_large - 1, &used, said),
+                     HEARD_MORE);
     uint8_t small[20];
     struct bytes word = {.data = (const uint8_t *)"0123456789", .len = 10};
     ck_assert_uint_eq(resp_compose(&word, 1, small, sizeof small), 0);
