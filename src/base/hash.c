@@ -39,16 +39,24 @@ static inline void sip_block(struct sip *s, uint64_t block, int rounds)
     s->v0 ^= block;
 }
 
-/* The little-endian integer of `len` (0 to 8) bytes at `at`. */
-static inline uint64_t load_le(const unsigned char *at, size_t len)
+/* The little-endian integer of 8 bytes. */
+static inline uint64_t load_block(const unsigned char *at)
 {
+    uint64_t v;
+    memcpy(&v, at, 8);
+    return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(v) : v;
+}
+
+/* That of the last `left` (0 to 7) of `len` bytes, which end at `end`. */
+static inline uint64_t load_rest(const unsigned char *end, size_t left, size_t len)
+{
+    if (left == 0)
+        return 0;
+    if (len >= 8) /* the 8 bytes that end there, without those that were blocks already */
+        return load_block(end - 8) >> (8 * (8 - left));
     uint64_t v = 0;
-    if (len == 8) {
-        memcpy(&v, at, 8);
-        return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(v) : v;
-    }
-    for (size_t i = 0; i < len; i++)
-        v |= (uint64_t)at[i] << (8 * i);
+    for (size_t i = 0; i < left; i++)
+        v |= (uint64_t)(end - left)[i] << (8 * i);
     return v;
 }
 
@@ -64,8 +72,8 @@ sip_hash(const struct hash_key *key, const unsigned char *at, size_t len, int pe
     };
     size_t left = len;
     for (; left >= 8; left -= 8, at += 8)
-        sip_block(&s, load_le(at, 8), per_block);
-    sip_block(&s, (uint64_t)len << 56 | load_le(at, left), per_block);
+        sip_block(&s, load_block(at), per_block);
+    sip_block(&s, (uint64_t)len << 56 | load_rest(at + left, left, len), per_block);
     s.v2 ^= 0xff;
     sip_rounds(&s, at_end);
     return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;

@@ -34,6 +34,27 @@ TEST(a_bound_belongs_to_its_class_and_one_more_to_the_next)
 }
 END_TEST
 
+TEST(every_length_is_in_the_first_class_that_holds_it)
+{
+    for (unsigned bits = 0; bits < 63; bits++) {
+        for (int64_t k = -3; k < 8; k++) {
+            int64_t ns = (INT64_C(1) << bits) + (k < 4 ? k : (INT64_C(1) << bits) / k);
+            if (ns < 0)
+                continue;
+            size_t wanted = 0;
+            while (wanted < HISTOGRAM_BOUNDS && histogram_bound_ns(wanted) < ns)
+                wanted++;
+            struct histogram h = {0};
+            histogram_add(&h, ns, 1);
+            ck_assert_uint_eq(in_class(&h, wanted), 1);
+        }
+    }
+    struct histogram h = {0};
+    histogram_add(&h, INT64_MAX, 1);
+    ck_assert_uint_eq(in_class(&h, HISTOGRAM_BOUNDS), 1);
+}
+END_TEST
+
 TEST(nothing_and_less_than_nothing_count_as_the_shortest)
 {
     struct histogram h = {0};
@@ -95,6 +116,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(bounds_rise_from_a_microsecond_to_a_thousand_seconds),
     UNIT(a_bound_belongs_to_its_class_and_one_more_to_the_next),
+    UNIT(every_length_is_in_the_first_class_that_holds_it),
     UNIT(nothing_and_less_than_nothing_count_as_the_shortest),
     UNIT(many_of_one_length_are_added_at_once),
     UNIT(sums_add_up_and_subtract),
