@@ -153,19 +153,22 @@ void contention_refused(struct shard *s, const struct counter *c, uint64_t hash,
 void contention_enter(struct shard *s, uint32_t interval)
 {
     sketch_clear(&s->contention->peaks);
+    memset(s->noted, 0, sizeof(s->noted));
     s->peak_floor = 0;
     s->peak_interval = interval;
 }
 
-void contention_peak(struct shard *s, const struct counter *c, uint64_t hash)
+void contention_note_peak(struct shard *s, const struct counter *c, uint64_t hash)
 {
     if (c->interval != (uint16_t)s->peak_interval)
         return; /* a thread that is late; others are in the next interval already */
-    if (sketch_has(&s->contention->peaks, hash, c->name_len, c->peak))
-        return;
-    struct sketch_key key = key_of(c, hash);
-    sketch_raise(&s->contention->peaks, &key, c->peak);
-    s->peak_floor = (uint32_t)sketch_bound(&s->contention->peaks);
+    struct sketch *peaks = &s->contention->peaks;
+    if (!sketch_has(peaks, hash, c->name_len, c->peak)) {
+        struct sketch_key key = key_of(c, hash);
+        sketch_raise(peaks, &key, c->peak);
+        s->peak_floor = (uint32_t)sketch_bound(peaks);
+    }
+    *contention_noted(s, hash) = (struct peak_noted){.hash = hash, .peak = c->peak};
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -380,6 +383,13 @@ void contention_check(struct shard *s)
     CHECK(s->peak_floor == (uint32_t)sketch_bound(&k->peaks));
     for (unsigned i = 0; i < k->peaks.count; i++)
         CHECK(k->peaks.weight[i] >= 1 && k->peaks.error[i] <= 0);
+    for (unsigned i = 0; i < PEAKS_NOTED; i++) {
+        const struct peak_noted *n = &s->noted[i];
+        unsigned at = 0;
+        while (at < k->peaks.count && k->peaks.hash[at] != n->hash)
+            at++;
+        CHECK(n->peak <= s->peak_floor || (at < k->peaks.count && k->peaks.weight[at] >= n->peak));
+    }
     uint64_t waiting = 0;
     ref_t older = 0;
     for (ref_t r = s->oldest; r; older = r, r = queue_at(s, r)->newer) {

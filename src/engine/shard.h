@@ -99,6 +99,17 @@ struct contention {
     double scale;
 };
 
+/*
+ * A peak that is on the list of peaks, or was: then it has given way to higher ones, and what is
+ * not above it is not above the floor either. So of a name whose hash and peak are here there is
+ * nothing to be told to the list. (That two names agree in 64 secret bits is left out of account.)
+ */
+struct peak_noted {
+    uint64_t hash;
+    uint32_t peak;
+};
+#define PEAKS_NOTED 32
+
 struct shard {
     struct lock lock;
     uint32_t number;
@@ -115,6 +126,7 @@ struct shard {
     uint32_t peak_floor;    /* only what is higher may go into `peaks` */
     ref_t newest, oldest;   /* the ring of queues with somebody in line, by since_ns; 0: none */
     struct contention *contention;
+    struct peak_noted noted[PEAKS_NOTED]; /* of peak_interval; by some bits of the hash */
 } __attribute__((aligned(64)));
 
 struct table {
@@ -256,8 +268,21 @@ static inline bool contention_is_in(const struct shard *s, uint32_t interval)
 }
 void contention_enter(struct shard *s, uint32_t interval);
 
-/* The peak of `c` has become higher than the floor. */
-void contention_peak(struct shard *s, const struct counter *c, uint64_t hash);
+static inline struct peak_noted *contention_noted(struct shard *s, uint64_t hash)
+{
+    return &s->noted[hash >> 32 & (PEAKS_NOTED - 1)];
+}
+
+/* contention_peak where it is not known to change nothing. */
+void contention_note_peak(struct shard *s, const struct counter *c, uint64_t hash);
+
+/* The peak of `c` has been raised, or its interval has begun. */
+static inline void contention_peak(struct shard *s, const struct counter *c, uint64_t hash)
+{
+    const struct peak_noted *noted = contention_noted(s, hash);
+    if (c->peak > s->peak_floor && (noted->hash != hash || noted->peak < c->peak))
+        contention_note_peak(s, c, hash);
+}
 
 /* Checks what is known of waiting; for table_check. */
 void contention_check(struct shard *s);

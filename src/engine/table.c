@@ -250,8 +250,7 @@ static inline void add_units(struct shard *s, struct counter *c, struct holding 
     c->consumption += units;
     if (c->peak < c->consumption) {
         c->peak = c->consumption;
-        if (unlikely(c->peak > s->peak_floor))
-            contention_peak(s, c, hash);
+        contention_peak(s, c, hash);
     }
     s->units += units;
 }
