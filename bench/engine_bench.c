@@ -109,6 +109,7 @@ struct runner {
     uint64_t random;
     uint64_t pairs;
     int64_t busy_ns; /* within the table */
+    struct histogram holds;
     unsigned char names[BLOCK][NAME_LEN];
     uint64_t hashes[BLOCK]; /* 0: not foreseen */
 } __attribute__((aligned(64)));
@@ -148,14 +149,12 @@ static void acquire(struct runner *r, unsigned i, struct moment now)
     CHECK(table_acquire(t, &r->holder, &a, now, NULL, NULL) == TABLE_OK);
 }
 
-static struct histogram holds[THREADS_MAX] __attribute__((aligned(64)));
-
 static void release(struct runner *r, unsigned i, struct moment now)
 {
     verdicts out;
     mail_list_init(&out);
     struct release rel = {.name = {r->names[i], NAME_LEN}, .hash = r->hashes[i], .units = 1};
-    CHECK(table_release(t, &r->holder, &rel, now, &holds[r->number], &out) == TABLE_OK);
+    CHECK(table_release(t, &r->holder, &rel, now, &r->holds, &out) == TABLE_OK);
     CHECK(!out.first);
 }
 
