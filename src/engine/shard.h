@@ -110,24 +110,35 @@ struct peak_noted {
 };
 #define PEAKS_NOTED 32
 
+/*
+ * What a request changes comes first, in one cache line, and what it only looks at to find a name
+ * in the next: a line that another thread has changed has to come from that one's cache. (Numbers
+ * of 32 bits: more names or holdings than that do not fit into the arena.)
+ */
 struct shard {
     struct lock lock;
-    uint32_t number;
-    struct slab slab;
-    struct index names;    /* of counters */
-    struct index holdings; /* of holdings that lie outside their counter */
-    uint64_t seq;          /* ages of waiters */
-    uint64_t idle;         /* names kept at 0, also those that have expired */
-    uint64_t idle_now;     /* of them, those last used in idle_interval */
-    uint64_t idle_before;  /* of them, those last used in the interval before that */
-    uint16_t idle_interval;
-    uint64_t names_made, waiting, holding_count, units;
     uint32_t peak_interval; /* which `peaks` is about */
     uint32_t peak_floor;    /* only what is higher may go into `peaks` */
-    ref_t newest, oldest;   /* the ring of queues with somebody in line, by since_ns; 0: none */
+    uint64_t units, names_made;
+    uint32_t holding_count;
+    uint32_t idle;        /* names kept at 0, also those that have expired */
+    uint32_t idle_now;    /* of them, those last used in idle_interval */
+    uint32_t idle_before; /* of them, those last used in the interval before that */
+    uint16_t idle_interval;
+
+    struct index names __attribute__((aligned(64))); /* of counters */
+
+    struct slab slab;
+    struct index holdings; /* of holdings that lie outside their counter */
     struct contention *contention;
+    uint64_t seq; /* ages of waiters */
+    uint64_t waiting;
+    ref_t newest, oldest; /* the ring of queues with somebody in line, by since_ns; 0: none */
+    uint32_t number;
     struct peak_noted noted[PEAKS_NOTED]; /* of peak_interval; by some bits of the hash */
 } __attribute__((aligned(64)));
+
+_Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
 
 struct table {
     struct arena arena;

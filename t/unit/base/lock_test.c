@@ -5,6 +5,11 @@
 #include "t/unit/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 static struct lock shard, other_shard, arena;
 
@@ -98,7 +103,6 @@ TEST(unknown_rank_aborts)
 }
 END_TEST
 
-#ifndef __SANITIZE_THREAD__ /* which ends it first, in its own way */
 TEST(destroying_a_held_lock_aborts)
 {
     init_all();
@@ -106,7 +110,6 @@ TEST(destroying_a_held_lock_aborts)
     lock_destroy(&shard);
 }
 END_TEST
-#endif
 
 TEST(assert_held_aborts_when_free)
 {
@@ -205,6 +208,55 @@ TEST(it_excludes)
 }
 END_TEST
 
+/* Whether a thread sleeps in the kernel, as /proc tells. */
+static bool is_asleep(pid_t thread)
+{
+    char path[64], state = '?';
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", (long)thread);
+    FILE *f = fopen(path, "r");
+    ck_assert(f != NULL);
+    ck_assert_int_eq(fscanf(f, "%*d %*[^)]) %c", &state), 1); // NOLINT(cert-err34-c): no number
+    (void)fclose(f);
+    return state == 'S';
+}
+
+static _Atomic pid_t sleepers[THREADS];
+
+static void *count_one(void *arg)
+{
+    _Atomic pid_t *me = arg;
+    atomic_store(me, (pid_t)syscall(SYS_gettid));
+    lock_acquire(&shard);
+    guarded++;
+    lock_release(&shard);
+    return arg;
+}
+
+TEST(who_waits_long_sleeps_and_all_are_woken)
+{
+    for (int round = 0; round < 20; round++) {
+        init_all();
+        guarded = 0;
+        pthread_t threads[THREADS];
+        lock_acquire(&shard);
+        for (int i = 0; i < THREADS; i++) {
+            atomic_store(&sleepers[i], 0);
+            ck_assert(pthread_create(&threads[i], NULL, count_one, &sleepers[i]) == 0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            while (atomic_load(&sleepers[i]) == 0 || !is_asleep(atomic_load(&sleepers[i])))
+                sched_yield();
+        }
+        ck_assert_uint_eq(guarded, 0);
+        lock_release(&shard);
+        for (int i = 0; i < THREADS; i++)
+            ck_assert(pthread_join(threads[i], NULL) == 0);
+        ck_assert_uint_eq(guarded, THREADS);
+        lock_destroy(&shard);
+    }
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(taken_in_order_and_given_back_in_any),
     UNIT_ABORTS(falling_rank_aborts),
@@ -214,15 +266,14 @@ static const struct unit_test tests[] = {
     UNIT_ABORTS(releasing_a_free_lock_aborts),
     UNIT_ABORTS(releasing_another_lock_aborts),
     UNIT_ABORTS(unknown_rank_aborts),
-#ifndef __SANITIZE_THREAD__
     UNIT_ABORTS(destroying_a_held_lock_aborts),
-#endif
     UNIT_ABORTS(assert_held_aborts_when_free),
     UNIT_ABORTS(assert_none_held_aborts_when_one_is),
     UNIT_ABORTS(assert_held_aborts_in_another_thread),
     UNIT_ABORTS(releasing_what_another_thread_holds_aborts),
     UNIT(ranks_are_each_threads_own),
     UNIT(it_excludes),
+    UNIT(who_waits_long_sleeps_and_all_are_woken),
 };
 
 UNIT_MAIN("base/lock", tests)
