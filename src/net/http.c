@@ -37,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LISTENERS_MAX 32
@@ -483,6 +484,14 @@ static void take_steps(struct http *http)
     }
 }
 
+/* Whether a client has sent what was not read yet: then it is this server that is slow. */
+static bool has_sent(const struct http_request *client)
+{
+    int bytes = 0;
+    return client->phase == READING &&
+           ioctl(bufferevent_getfd(client->bev), FIONREAD, &bytes) == 0 && bytes > 0;
+}
+
 /* The client that stands in the way longest, when all places are taken; NULL: none does. */
 static struct http_request *slowest(struct http *http, int64_t now_ns)
 {
@@ -490,10 +499,19 @@ static struct http_request *slowest(struct http *http, int64_t now_ns)
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         struct http_request *client = &http->clients[i];
         if (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_CROWDED_NS &&
-            (!oldest || client->since_ns < oldest->since_ns))
+            (!oldest || client->since_ns < oldest->since_ns) && !has_sent(client))
             oldest = client;
     }
     return oldest;
+}
+
+/* Whether anybody waits to be accepted. */
+static bool somebody_waits(const struct http *http)
+{
+    struct pollfd doors[LISTENERS_MAX];
+    for (size_t i = 0; i < http->listener_count; i++)
+        doors[i] = (struct pollfd){.fd = evconnlistener_get_fd(http->doors[i]), .events = POLLIN};
+    return poll(doors, http->listener_count, 0) > 0;
 }
 
 /* What is to be done between two turns of the loop. */
@@ -516,7 +534,7 @@ static void look_at_clients(struct http *http)
     if (!http->paused || http->starved)
         return;
     if (!free_place(http)) {
-        struct http_request *client = slowest(http, now_ns);
+        struct http_request *client = somebody_waits(http) ? slowest(http, now_ns) : NULL;
         if (!client)
             return;
         give_up(client);

@@ -4,9 +4,9 @@
  * The library reads requests and writes answers; what it leaves open is bounded here, whatever
  * clients do:
  *
- * - connections: HTTP_CONNECTIONS_MAX at once. While all are taken, those that have asked for
- *   nothing, or have not taken their answer, for HTTP_CROWDED_NS make room, the oldest first;
- *   further clients wait in the kernel's queue.
+ * - connections: HTTP_CONNECTIONS_MAX at once. Further clients wait in the kernel's queue, and
+ *   while any does, those that have asked for nothing, or have not taken their answer, for
+ *   HTTP_CROWDED_NS make room, the oldest first.
  * - time: a whole request arrives HTTP_PATIENCE_NS after the connection was made or the last answer
  *   was taken, and an answer is taken in as long, or the connection is closed.
  * - memory: HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes of a request are read, and little more than

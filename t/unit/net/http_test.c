@@ -639,6 +639,28 @@ TEST(many_slow_readers_keep_nobody_out)
 }
 END_TEST
 
+/*
+ * Nobody is sent away for whoever might come: this server once closed the oldest of a full house
+ * after a second, also those whose request it had been too slow to read.
+ */
+TEST(full_house_stays_while_nobody_waits)
+{
+    const char *where = serve();
+    int fds[HTTP_CONNECTIONS_MAX];
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        fds[i] = http_connect(where);
+    rest_ms(HTTP_CROWDED_NS / NS_PER_MS * 3 / 2);
+    for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        http_send(fds[i], "GET /ok HTTP/1.1\r\n\r\n");
+        struct http_reply r = read_reply(fds[i], false);
+        ck_assert_int_eq(r.status, 200);
+        reply_free(&r);
+        close(fds[i]);
+    }
+    http_free(&http);
+}
+END_TEST
+
 /* All at once, as many again as there are places: none is broken off, all are answered. */
 static void *ask_often(void *arg)
 {
@@ -851,6 +873,7 @@ static const struct unit_test tests[] = {
     UNIT(client_that_takes_nothing_and_sends_much_is_not_read_from),
     UNIT(many_idle_connections_keep_nobody_out),
     UNIT(many_slow_readers_keep_nobody_out),
+    UNIT(full_house_stays_while_nobody_waits),
     UNIT(crowd_of_honest_clients_is_all_served),
     UNIT(without_descriptors_it_waits_and_goes_on_later),
     UNIT(thread_has_its_name_and_all_signals_blocked),
