@@ -200,13 +200,24 @@ size_t ctr_compose_header(uint8_t opcode, const uint8_t opaque[4], enum ctr_stat
     return CTR_HEADER;
 }
 
-size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
-                          uint8_t *to)
+static size_t compose_text(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
+                           struct bytes text, uint8_t *to)
 {
-    struct bytes text = status_text((uint8_t)status);
     to += ctr_compose_header(opcode, opaque, status, (uint32_t)text.len, to);
     (void)store_bytes(to, text.data, text.len);
     return CTR_HEADER + text.len;
+}
+
+size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
+                          uint8_t *to)
+{
+    return compose_text(opcode, opaque, status, status_text((uint8_t)status), to);
+}
+
+size_t ctr_compose_shutting_down(uint8_t opcode, const uint8_t opaque[4], uint8_t *to)
+{
+    struct bytes text = WIRE_TEXT(CTR_SHUTTING_DOWN);
+    return compose_text(opcode, opaque, CTR_STATUS_NOT_AVAILABLE, text, to);
 }
 
 size_t ctr_compose_number(uint8_t opcode, const uint8_t opaque[4], uint32_t number, uint8_t *to)

@@ -99,6 +99,13 @@ const char *ctr_status_text(uint8_t status);
 size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_status status,
                           uint8_t *to);
 
+/*
+ * Writes the reply to an Acquire while the server waits for its clients to release before it ends:
+ * NOT_AVAILABLE, with CTR_SHUTTING_DOWN as its text. As above.
+ */
+#define CTR_SHUTTING_DOWN "Shutting down"
+size_t ctr_compose_shutting_down(uint8_t opcode, const uint8_t opaque[4], uint8_t *to);
+
 /* Writes the successful reply of Get and Acquire, whose body is one number. As above. */
 size_t ctr_compose_number(uint8_t opcode, const uint8_t opaque[4], uint32_t number, uint8_t *to);
 

@@ -74,6 +74,7 @@ static enum status not_locked(const struct invocation *invocation, enum pc_reply
         status = STATUS_UNAVAILABLE;
         break;
     case PC_REPLY_OUT_OF_MEMORY:
+    case PC_REPLY_SHUTTING_DOWN:
     case PC_REPLY_LOCK_HELD:
         status = STATUS_UNAVAILABLE;
         __attribute__((fallthrough));

@@ -243,6 +243,54 @@ void control_ready(struct control *control)
     atomic_store(&control->ready, true);
 }
 
+/* How often it is looked whether anybody holds anything yet. */
+#define DRAIN_LOOK_NS (20 * NS_PER_MS)
+
+/* The time that the service manager is asked for beyond what a drain may take. */
+#define DRAIN_SLACK_NS (30 * NS_PER_S)
+
+static uint64_t units_held(const struct control *control)
+{
+    struct table_stats stats;
+    table_get_stats(control->reload.services->table, clock_now(), &stats);
+    return stats.units;
+}
+
+/*
+ * Has nobody acquire any more and waits until nobody holds anything or the time is up. Returns the
+ * signal that ends the daemon: `sig`, or another that came meanwhile and is to end it at once.
+ */
+static int drain(struct control *control, const sigset_t *awaited, int sig)
+{
+    int64_t allow_ns = control->reload.settings.shutdown_drain * NS_PER_S;
+    int64_t end_ns = clock_mono_ns() + allow_ns;
+    log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
+             " s at the latest",
+             control->reload.settings.shutdown_drain);
+    control_end(
+        control); /* no reload any more; and /readyz says no, so that clients go elsewhere */
+    services_drain(control->reload.services);
+    notify_draining(allow_ns + DRAIN_SLACK_NS, "waiting for clients to release");
+    int64_t interval_ns = notify_alive_interval_ns(), alive_ns = clock_mono_ns();
+    const struct timespec look = {.tv_nsec = DRAIN_LOOK_NS};
+    uint64_t held;
+    while ((held = units_held(control)) > 0 && clock_mono_ns() < end_ns) {
+        int other = sigtimedwait(awaited, NULL, &look);
+        if (other == SIGTERM || other == SIGINT)
+            return other;
+        if (other == SIGUSR2)
+            say_stats(control);
+        else if (other > 0)
+            log_info("draining: SIG%s is ignored", sigabbrev_np(other));
+        if (interval_ns && clock_mono_ns() - alive_ns >= interval_ns) {
+            show_life(control);
+            alive_ns = clock_mono_ns();
+        }
+    }
+    log_info("draining: over, with %" PRIu64 " units held", held);
+    return sig;
+}
+
 int control_run(struct control *control, const sigset_t *awaited)
 {
     int64_t interval_ns = notify_alive_interval_ns();
@@ -261,6 +309,8 @@ int control_run(struct control *control, const sigset_t *awaited)
             say_stats(control);
             break;
         default:
+            if (sig == SIGTERM && control->reload.settings.shutdown_drain > 0)
+                sig = drain(control, awaited, sig);
             notify_stopping();
             return sig;
         }

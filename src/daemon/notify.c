@@ -38,6 +38,12 @@ void notify_stopping(void)
     check_sent(sd_notify(0, "STOPPING=1\nSTATUS=ending"));
 }
 
+void notify_draining(int64_t allow_ns, const char *status)
+{
+    check_sent(sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld\nSTATUS=%s",
+                          (long long)(allow_ns / 1000), status));
+}
+
 int64_t notify_alive_interval_ns(void)
 {
     uint64_t us;
@@ -64,6 +70,12 @@ void notify_reloading(void)
 
 void notify_stopping(void)
 {
+}
+
+void notify_draining(int64_t allow_ns, const char *status)
+{
+    (void)allow_ns;
+    (void)status;
 }
 
 int64_t notify_alive_interval_ns(void)

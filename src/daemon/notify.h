@@ -19,6 +19,8 @@ void notify_ready(const char *status);
 void notify_reloading(void);
 /* The end begins. */
 void notify_stopping(void);
+/* The end begins, and may take so long, more than the manager may have been told to allow. */
+void notify_draining(int64_t allow_ns, const char *status);
 
 /*
  * How often, in nanoseconds, notify_alive is to be called so that the manager does not take us for

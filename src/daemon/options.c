@@ -199,6 +199,10 @@ static const struct options_row rows[] = {
       .default_text = "", .unit = "", .reloadable = true,
       .help = "names by which it may be asked for, besides addresses and the machine's; *: any" },
 
+    { .key = "shutdown.drain", ROW_NUMBER(shutdown_drain), .max = 86400,
+      .default_text = "0", .unit = "s", .reloadable = true,
+      .help = "how long SIGTERM waits for clients to release, refusing others; 0: not at all" },
+
     { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
       .default_text = "info", .unit = "", .reloadable = true,
       .help = "least important lines that are logged" },

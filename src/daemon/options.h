@@ -94,6 +94,8 @@ struct settings {
     char *admin_token_file; /* goes over admin_token */
     char *admin_hosts;      /* NULL: no names but those that always hold */
 
+    uint32_t shutdown_drain; /* s; 0: SIGTERM ends at once */
+
     enum log_level log_level;
     enum log_output log_output;
     enum log_format log_format;

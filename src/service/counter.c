@@ -136,6 +136,12 @@ static void do_get(struct conn *conn, const struct ctr_request *req)
 static void do_acquire(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     struct ctr_session *s = conn_session(conn);
+    if (unlikely(service_is_draining(conn))) {
+        service_count(conn, VERB_ACQUIRE, OUTCOME_NOT_AVAILABLE);
+        uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
+        conn_replied(conn, ctr_compose_shutting_down(req->opcode, req->opaque, to));
+        return;
+    }
     struct acquire a = {
         .name = name_of(req),
         .hash = hash,

@@ -231,6 +231,10 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
     struct pc_session *s = conn_session(conn);
     enum wait_kind kind = req->verb == PC_ACQ4ANY ? WAIT_ANY : WAIT_ME;
     enum pc_counted_verb verb = verb_of_wait(kind);
+    if (unlikely(service_is_draining(conn))) {
+        reply(conn, verb, PC_REPLY_SHUTTING_DOWN);
+        return;
+    }
     if (s->lock_count >= service_of(conn)->services->config.poolcounter_max_locks) {
         reply(conn, verb, PC_REPLY_LOCK_HELD);
         return;

@@ -290,6 +290,11 @@ void services_free(struct services **services)
     free(s);
 }
 
+void services_drain(struct services *services)
+{
+    atomic_store(&services->draining, true);
+}
+
 struct protocol *services_protocol(struct services *services, const char *name)
 {
     for (size_t i = 0; i < ARRAY_SIZE(services->services); i++) {

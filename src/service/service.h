@@ -36,6 +36,7 @@ struct services {
     struct server *server;
     struct services_config config;
     int64_t started_ns;
+    _Atomic bool draining; /* services_drain was called */
 
     /* The collector of idle counters, a chore of worker 0. */
     struct chore collector;
@@ -74,6 +75,12 @@ struct services *services_new(const struct services_config *config, struct serve
                               struct moment now) MUST_USE;
 /* Frees *services, when all workers have ended and been drained, and nulls it. */
 void services_free(struct services **services);
+
+/*
+ * From now on nobody acquires: who asks is told that the server is about to end. What is held may
+ * be released, and who waits already may yet be granted. Any thread; there is no way back.
+ */
+void services_drain(struct services *services);
 
 /* The protocol of that name: "poolcounter" or "counter". */
 struct protocol *services_protocol(struct services *services, const char *name);
@@ -134,6 +141,12 @@ static inline struct service *service_of(const struct conn *conn)
 static inline struct table *service_table(const struct conn *conn)
 {
     return service_of(conn)->services->table;
+}
+
+/* Whether acquiring is over. */
+static inline bool service_is_draining(const struct conn *conn)
+{
+    return atomic_load_explicit(&service_of(conn)->services->draining, memory_order_relaxed);
 }
 
 static inline struct moment service_now(const struct conn *conn)

@@ -3,6 +3,7 @@ AM_PY_LOG_FLAGS = -B
 
 system_tests = \
 	t/system/test_process.py \
+	t/system/test_drain.py \
 	t/system/test_reload.py \
 	t/system/test_activation.py \
 	t/system/test_access.py \

@@ -234,7 +234,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 46);
+    ck_assert_uint_eq(count, 47);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));

@@ -569,6 +569,15 @@ TEST(each_status_has_its_text)
         texts += *ctr_status_text((uint8_t)status) != '\0';
     ck_assert_uint_eq(texts, COUNT_OF(rows) - 1);
 
+    uint8_t *ending = malloc(CTR_REPLY_ROOM);
+    size_t ending_len = ctr_compose_shutting_down(CTR_ACQUIRE, some_opaque, ending);
+    ck_assert_mem_eq(ending,
+                     "\x91\x02\x21\0\0\0\0\x0d\xde\xad\x00\xff"
+                     "Shutting down",
+                     ending_len);
+    ck_assert_uint_eq(ending_len, 12 + 13);
+    free(ending);
+
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         size_t text_len = strlen(rows[i].text);
         ck_assert_str_eq(ctr_status_text(rows[i].number), rows[i].text);
