@@ -39,3 +39,15 @@ include t/browser/local.mk
 check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/scenario/%,$(TESTS)))'
+
+# What one thread does alone, or another server does, shows nothing under TSan that it does not show
+# under ASan.
+single_threaded = $(filter t/unit/proto/%,$(TESTS)) \
+	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
+	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/table_test \
+	t/unit/engine/waitq_test t/scenario/run.py t/system/test_completion.py \
+	t/system/test_sidebyside.py t/system/test_units.py t/bench/test_suite.py \
+	t/browser/test_page.py
+.PHONY: check-threads
+check-threads:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(filter-out $(single_threaded),$(TESTS))'

@@ -93,14 +93,19 @@ struct http_reply {
     size_t len;
 };
 
-/* Some bytes; 0: the end, in order or not. */
-static inline size_t receive_some(int fd, void *to, size_t size)
+/* Some bytes, with the flags of recv; 0: the end, in order or not. */
+static inline size_t receive_flags(int fd, void *to, size_t size, int flags)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     ck_assert_msg(poll(&p, 1, CLIENT_PATIENCE_MS) == 1, "nothing comes");
-    ssize_t n = recv(fd, to, size, 0);
+    ssize_t n = recv(fd, to, size, flags);
     ck_assert_msg(n >= 0 || errno == ECONNRESET, "recv: %m");
     return n > 0 ? (size_t)n : 0;
+}
+
+static inline size_t receive_some(int fd, void *to, size_t size)
+{
+    return receive_flags(fd, to, size, 0);
 }
 
 /* A header's value, copied to `to`; NULL: there is none. */
@@ -118,19 +123,34 @@ static inline const char *reply_header(const struct http_reply *r, const char *n
     return NULL;
 }
 
+/* Reads as far as a head reaches, and not into what follows it. False: the end, before any byte. */
+static inline bool receive_head(int fd, char *head, size_t size)
+{
+    size_t len = 0;
+    for (;;) {
+        ck_assert_uint_lt(len, size - 1);
+        size_t more = receive_flags(fd, head + len, size - 1 - len, MSG_PEEK);
+        ck_assert_msg(more > 0 || len == 0, "half an answer: %s", head);
+        if (more == 0)
+            return false;
+        head[len + more] = '\0';
+        const char *end = strstr(len > 3 ? head + len - 3 : head, "\r\n\r\n");
+        if (end)
+            more = (size_t)(end + 4 - head) - len;
+        ck_assert_uint_eq(receive_flags(fd, head + len, more, 0), more);
+        len += more;
+        head[len] = '\0';
+        if (end)
+            return true;
+    }
+}
+
 /* Reads one answer; `head`: to a HEAD, so without its body. */
 static inline struct http_reply read_reply(int fd, bool head)
 {
     struct http_reply r = {.head = calloc(1, 65536)};
-    size_t len = 0;
-    while (len < 4 || memcmp(r.head + len - 4, "\r\n\r\n", 4) != 0) {
-        ck_assert_uint_lt(len, 65535);
-        if (receive_some(fd, r.head + len, 1) == 0) {
-            ck_assert_msg(len == 0, "half an answer: %s", r.head);
-            return r;
-        }
-        len++;
-    }
+    if (!receive_head(fd, r.head, 65536))
+        return r;
     char text[32];
     ck_assert_msg(sscanf(r.head, "HTTP/1.%*d %d", &r.status) == 1, "%s", r.head);
     r.len = reply_header(&r, "Content-Length", text, sizeof(text)) ? strtoul(text, NULL, 10) : 0;
