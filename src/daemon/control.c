@@ -264,12 +264,12 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
 {
     int64_t allow_ns = control->reload.settings.shutdown_drain * NS_PER_S;
     int64_t end_ns = clock_mono_ns() + allow_ns;
+    /* No reload any more; and /readyz says no, so that clients go elsewhere. */
+    control_end(control);
+    services_drain(control->reload.services);
     log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
              " s at the latest",
              control->reload.settings.shutdown_drain);
-    control_end(
-        control); /* no reload any more; and /readyz says no, so that clients go elsewhere */
-    services_drain(control->reload.services);
     notify_draining(allow_ns + DRAIN_SLACK_NS, "waiting for clients to release");
     int64_t interval_ns = notify_alive_interval_ns(), alive_ns = clock_mono_ns();
     const struct timespec look = {.tv_nsec = DRAIN_LOOK_NS};

@@ -115,19 +115,5 @@ def test_readiness_is_over_while_it_drains(start):
     assert daemon.wait() == 0
 
 
-def test_a_reload_sets_it(start, tmp_path):
-    path = tmp_path / "counter.conf"
-    path.write_text("shutdown.drain = 0\n")
-    daemon = start(args=["-f", str(path)])
-    holder = daemon.text_client()
-    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
-    path.write_text("shutdown.drain = 600\n")
-    daemon.reload()
-    begin(daemon)
-    assert holder.ask("RELEASE k") == "RELEASED"
-    assert daemon.wait() == 0
-    holder.close()
-
-
 if __name__ == "__main__":
     tap.main(__file__)

@@ -329,6 +329,18 @@ def effect_log_level(running):
     assert "log.level is info now; it was debug" in said
 
 
+def effect_shutdown_drain(running):
+    daemon = running.daemon
+    running.apply(running.base + "shutdown.drain = 600\n")
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 9") == "LOCKED"
+        daemon.is_expected_to_be_gone = True
+        daemon.child.send_signal(signal.SIGTERM)
+        daemon.wait_log("draining: nobody acquires")
+        assert client.ask("RELEASE") == "RELEASED"
+        assert daemon.wait() == 0
+
+
 EFFECTS = {
     name[len("effect_") :]: function
     for name, function in list(globals().items())
