@@ -133,7 +133,10 @@ struct worker {
 };
 
 #define WORKER_INPUT ((size_t)64 * 1024)
-#define SLOTS_MAX    ((1u << 24) - 2)
+/* So many connections go on with work that was left over before the loop looks again: who sends one
+ * request waits for so many pieces of others' work at most, however many have asked for a lot. */
+#define TURN_AGAINS 16
+#define SLOTS_MAX   ((1u << 24) - 2)
 
 /* conn.c, called by worker.c; in the worker's thread. */
 bool conn_begin(struct conn *conn) MUST_USE; /* watches the descriptor; false: no memory */

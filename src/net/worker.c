@@ -72,6 +72,18 @@ void worker_again_later(struct worker *worker, struct conn *conn)
     loop_soon(worker->loop);
 }
 
+static struct conn *take_again(struct worker *worker)
+{
+    struct conn *conn = worker->again.first;
+    if (!conn)
+        return NULL;
+    worker->again.first = conn->again_next;
+    if (!worker->again.first)
+        worker->again.last = NULL;
+    conn->in_again_list = false;
+    return conn;
+}
+
 /* ---- pools ------------------------------------------------------------------------------- */
 
 struct chunk *worker_chunk_take(struct worker *worker, size_t size)
@@ -382,19 +394,20 @@ static void on_timer(void *arg)
     worker_flush(worker); /* what else is due lets the timer come at once */
 }
 
-/* Gives each connection that had work left one more turn. */
+/* Gives connections that had work left one more turn each, who waits longest first. */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
-    struct conn *conn = worker->again.first;
-    worker->again = (struct conn_list){0};
-    while (conn) {
-        struct conn *next = conn->again_next;
-        conn->in_again_list = false;
+    const struct conn *last = worker->again.last; /* those behind it had a turn just now */
+    struct conn *conn;
+    for (unsigned i = 0; i < TURN_AGAINS && (conn = take_again(worker)) != NULL; i++) {
         if (!bury_if_closed(worker, conn))
             conn_continue(conn);
-        conn = next;
+        if (conn == last)
+            break;
     }
+    if (worker->again.first)
+        loop_soon(worker->loop);
     worker_flush(worker);
 }
 

@@ -458,6 +458,27 @@ TEST(client_that_reads_again_gets_everything_in_order)
 }
 END_TEST
 
+/*
+ * Once, all of them were given a turn before anybody else's request was looked at: with a thousand
+ * Dumps under way that took seconds.
+ */
+TEST(long_answers_of_many_leave_room_for_others_in_between)
+{
+    enum { CLIENTS = 200 };
+    struct toy_server s;
+    toy_start(&s, 1, toy_limits());
+    int clients[CLIENTS];
+    for (int i = 0; i < CLIENTS; i++)
+        send_text(clients[i] = connect_local(&s, 0), "d20000\n");
+    WAIT_UNTIL(atomic_load(&s.toy.resumed) == CLIENTS);
+    ck_assert_uint_gt(atomic_load(&s.toy.turn_max), 1);
+    ck_assert_uint_le(atomic_load(&s.toy.turn_max), TURN_AGAINS);
+    for (int i = 0; i < CLIENTS; i++)
+        close(clients[i]);
+    toy_stop(&s);
+}
+END_TEST
+
 /* ---- the time to finish a request ---------------------------------------------------------- */
 
 static struct server_limits hasty_limits(void)
@@ -1240,6 +1261,7 @@ static const struct unit_test tests[] = {
     UNIT(paused_answer_that_nobody_reads_is_bounded_and_closed_in_time),
     UNIT(client_that_reads_slowly_is_not_closed),
     UNIT(client_that_reads_again_gets_everything_in_order),
+    UNIT(long_answers_of_many_leave_room_for_others_in_between),
     UNIT(unfinished_request_is_closed_in_time_and_an_idle_connection_never),
     UNIT(byte_after_byte_does_not_extend_the_time),
     UNIT(each_request_has_the_whole_time),

@@ -71,6 +71,10 @@ struct toy {
     _Atomic uint64_t last_tag;   /* of the connection opened last */
     _Atomic uint32_t queued_max; /* the most that was queued for one connection */
     _Atomic uint32_t kept_max;   /* the largest buffer that one had for its requests */
+    _Atomic uint32_t turn_max;   /* the most answers that went on in one turn of the only worker */
+    _Atomic unsigned resumed;    /* answers that went on to their end */
+    int64_t turn_ns;             /* when the turn began; the worker's */
+    uint32_t turn_resumes;       /* in it; the worker's */
     /* Called with each line before it is dealt with, unless NULL. */
     void (*seen)(struct conn *conn, const char *line);
 };
@@ -128,10 +132,23 @@ static inline void toy_expire(struct conn *conn)
     conn_reply(conn, "expired\n", 8);
 }
 
+/* One more answer goes on: where there is one worker, counts those of a turn. */
+static inline void toy_note_turn(struct conn *conn)
+{
+    struct toy *toy = toy_of(conn);
+    int64_t turn_ns = worker_now(conn_worker(conn)).mono_ns;
+    if (worker_server(conn_worker(conn))->count > 1)
+        return;
+    toy->turn_resumes = turn_ns == toy->turn_ns ? toy->turn_resumes + 1 : 1;
+    toy->turn_ns = turn_ns;
+    toy_note_max(&toy->turn_max, toy->turn_resumes);
+}
+
 static inline bool toy_resume(struct conn *conn)
 {
     struct toy_session *session = conn_session(conn);
     CHECK(session->open);
+    toy_note_turn(conn);
     for (int i = 0; i < 100 && session->dump_at < session->dump_end; i++) {
         if (conn_is_full(conn))
             break;
@@ -143,6 +160,7 @@ static inline bool toy_resume(struct conn *conn)
     if (session->dump_at < session->dump_end)
         return false;
     conn_reply(conn, "end\n", 4);
+    atomic_fetch_add(&toy_of(conn)->resumed, 1);
     return true;
 }
 
