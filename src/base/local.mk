@@ -8,4 +8,5 @@ libbase_a_SOURCES = \
 	src/base/lock.h src/base/lock.c \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
+	src/base/record.h src/base/record.c \
 	src/base/tally.h

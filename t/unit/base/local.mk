@@ -5,7 +5,8 @@ base_unit_tests = \
 	t/unit/base/histogram_test \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
-	t/unit/base/mail_test
+	t/unit/base/mail_test \
+	t/unit/base/record_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
 t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
@@ -22,3 +23,5 @@ t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)

@@ -1,0 +1,224 @@
+/*
+ * record.c - values to and from a file (see record.h).
+ *
+ * A section's length is not known when it begins: it is put in when the section ends, in the buffer
+ * or, where that has been written, in the file. A number never lies half in the buffer.
+ */
+#include "base/record.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint8_t magic[8] = {'c', 'o', 'u', 'n', 't', 'e', 'r', 'd'};
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void record_writer_init(struct record_writer *w, int fd)
+{
+    w->fd = fd;
+    w->failed = false;
+    w->error = 0;
+    w->depth = 0;
+    w->used = 0;
+    w->flushed = 0;
+}
+
+/* Writes `len` bytes to that place of the file. */
+static void write_at(struct record_writer *w, const uint8_t *data, size_t len, uint64_t at)
+{
+    while (len > 0 && !w->failed) {
+        ssize_t n = pwrite(w->fd, data, len, (off_t)at);
+        if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+            at += (uint64_t)n;
+        } else if (n == 0 || errno != EINTR) {
+            w->failed = true;
+            w->error = n == 0 ? EIO : errno;
+        }
+    }
+}
+
+static void flush(struct record_writer *w)
+{
+    write_at(w, w->buffer, w->used, w->flushed);
+    w->flushed += w->used;
+    w->used = 0;
+}
+
+uint8_t *record_room(struct record_writer *w, size_t len)
+{
+    CHECK(len <= sizeof(w->buffer));
+    if (len > sizeof(w->buffer) - w->used)
+        flush(w);
+    if (w->failed)
+        return NULL;
+    w->used += len;
+    return w->buffer + (w->used - len);
+}
+
+void record_put_double(struct record_writer *w, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    record_put_u64(w, bits);
+}
+
+void record_put_bytes(struct record_writer *w, const void *data, size_t len)
+{
+    CHECK(len <= UINT32_MAX);
+    record_put_u32(w, (uint32_t)len);
+    for (const uint8_t *from = data; len > 0;) {
+        size_t some = len < sizeof(w->buffer) ? len : sizeof(w->buffer);
+        uint8_t *to = record_room(w, some);
+        if (!to)
+            return;
+        memcpy(to, from, some);
+        from += some;
+        len -= some;
+    }
+}
+
+void record_begin(struct record_writer *w, uint32_t kind)
+{
+    CHECK(w->depth < RECORD_DEPTH);
+    record_put_u32(w, kind);
+    w->begun[w->depth++] = w->flushed + w->used;
+    record_put_u64(w, 0);
+}
+
+void record_end(struct record_writer *w)
+{
+    CHECK(w->depth > 0);
+    uint64_t at = w->begun[--w->depth];
+    uint64_t len = htole64(w->flushed + w->used - at - sizeof(len));
+    if (w->failed)
+        return;
+    if (at >= w->flushed)
+        memcpy(w->buffer + (at - w->flushed), &len, sizeof(len));
+    else
+        write_at(w, (const uint8_t *)&len, sizeof(len), at);
+}
+
+void record_put_head(struct record_writer *w)
+{
+    uint8_t *to = record_room(w, sizeof(magic));
+    if (to)
+        memcpy(to, magic, sizeof(magic));
+    record_put_u32(w, RECORD_VERSION);
+}
+
+bool record_finish(struct record_writer *w)
+{
+    CHECK(w->depth == 0);
+    flush(w);
+    if (w->failed)
+        errno = w->error;
+    return !w->failed;
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+void record_reader_init(struct record_reader *r, const void *data, size_t len)
+{
+    *r = (struct record_reader){.data = data, .len = len};
+}
+
+bool record_map(struct record_reader *r, int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return false;
+    if (st.st_size <= 0) {
+        record_reader_init(r, NULL, 0);
+        return true;
+    }
+    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data == MAP_FAILED)
+        return false;
+    record_reader_init(r, data, (size_t)st.st_size);
+    return true;
+}
+
+void record_unmap(struct record_reader *r)
+{
+    if (r->data)
+        CHECK(munmap((void *)(uintptr_t)r->data, r->len) == 0);
+    record_reader_init(r, NULL, 0);
+}
+
+void record_refuse(struct record_reader *r, const char *why)
+{
+    for (; r && !r->failed; r = r->parent) {
+        r->failed = true;
+        r->why = why;
+    }
+}
+
+double record_get_double(struct record_reader *r)
+{
+    uint64_t bits = record_get_u64(r);
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    if (isfinite(value))
+        return value;
+    record_refuse(r, "a number is not finite");
+    return 0;
+}
+
+bool record_get_bool(struct record_reader *r)
+{
+    uint8_t value = record_get_u8(r);
+    if (value > 1)
+        record_refuse(r, "neither yes nor no");
+    return value == 1;
+}
+
+size_t record_get_bytes(struct record_reader *r, const void **data_r)
+{
+    size_t len = record_get_u32(r);
+    const uint8_t *data = record_take(r, len);
+    *data_r = data ? (const void *)data : "";
+    return data ? len : 0;
+}
+
+bool record_enter(struct record_reader *r, uint32_t *kind_r, struct record_reader *section_r)
+{
+    if (!record_left(r))
+        return false;
+    uint32_t kind = record_get_u32(r);
+    uint64_t len = record_get_u64(r);
+    const uint8_t *data = record_take(r, len);
+    if (!data)
+        return false;
+    record_reader_init(section_r, data, len);
+    section_r->parent = r;
+    *kind_r = kind;
+    return true;
+}
+
+void record_unknown(struct record_reader *section, uint32_t kind)
+{
+    if (!(kind & RECORD_OPTIONAL))
+        record_refuse(section, "a section is of a kind that this version does not know");
+}
+
+void record_leave(struct record_reader *section)
+{
+    if (record_left(section))
+        record_refuse(section, "a section is longer than it should be");
+}
+
+void record_get_head(struct record_reader *r)
+{
+    const uint8_t *at = record_take(r, sizeof(magic));
+    if (at && memcmp(at, magic, sizeof(magic)) != 0)
+        record_refuse(r, "not the state of a counterd");
+    uint32_t version = record_get_u32(r);
+    if (record_ok(r) && version != RECORD_VERSION)
+        record_refuse(r, version > RECORD_VERSION ? "the state is of a newer version"
+                                                  : "the state is of an older version");
+}

@@ -1,0 +1,291 @@
+/* record_test.c - what is written is read again; what is cut off or damaged fails and no more. */
+#include "base/record.h"
+
+#include "t/unit/random.h"
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { KIND_ONE = 0x7001, KIND_TWO, KIND_EXTRA };
+
+static struct record_writer writer;
+
+static int begin(void)
+{
+    int fd = memfd_create("record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&writer, fd);
+    return fd;
+}
+
+/* Ends what was written, and begins to read it. */
+static struct record_reader turn_round(int fd)
+{
+    struct record_reader r;
+    ck_assert(record_finish(&writer));
+    ck_assert(record_map(&r, fd));
+    close(fd);
+    return r;
+}
+
+TEST(values_come_back)
+{
+    int fd = begin();
+    record_put_u8(&writer, 0xfe);
+    record_put_u16(&writer, 0xfedc);
+    record_put_u32(&writer, 0xfedcba98);
+    record_put_u64(&writer, UINT64_C(0xfedcba9876543210));
+    record_put_i64(&writer, INT64_MIN);
+    record_put_double(&writer, -0.125);
+    record_put_bytes(&writer, "abc", 3);
+    record_put_bytes(&writer, NULL, 0);
+    struct record_reader r = turn_round(fd);
+    const uint8_t first[] = {0xfe, 0xdc, 0xfe, 0x98, 0xba, 0xdc, 0xfe, 0x10};
+    ck_assert_mem_eq(r.data, first, sizeof(first));
+    ck_assert_uint_eq(record_get_u8(&r), 0xfe);
+    ck_assert_uint_eq(record_get_u16(&r), 0xfedc);
+    ck_assert_uint_eq(record_get_u32(&r), 0xfedcba98);
+    ck_assert_uint_eq(record_get_u64(&r), UINT64_C(0xfedcba9876543210));
+    ck_assert_int_eq(record_get_i64(&r), INT64_MIN);
+    ck_assert_double_eq(record_get_double(&r), -0.125);
+    const void *data;
+    ck_assert_uint_eq(record_get_bytes(&r, &data), 3);
+    ck_assert_mem_eq(data, "abc", 3);
+    ck_assert_uint_eq(record_get_bytes(&r, &data), 0);
+    ck_assert(record_ok(&r) && !record_left(&r));
+    ck_assert_uint_eq(record_get_u8(&r), 0);
+    ck_assert(!record_ok(&r));
+    ck_assert_str_eq(r.why, "the state ends too early");
+    record_unmap(&r);
+}
+END_TEST
+
+/* Lengths are put in wherever the section began: in the buffer, or in what has been written. */
+TEST(sections_of_all_lengths)
+{
+    static uint8_t filling[200000];
+    for (size_t i = 0; i < sizeof(filling); i++)
+        filling[i] = (uint8_t)(i * 7);
+    const size_t lengths[] = {0, 1, 65519, 65520, 65521, 65530, 65536, 70000, sizeof(filling)};
+    int fd = begin();
+    record_put_head(&writer);
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+        record_begin(&writer, KIND_ONE);
+        record_begin(&writer, KIND_TWO);
+        record_put_bytes(&writer, filling, lengths[i]);
+        record_end(&writer);
+        record_put_u32(&writer, (uint32_t)i);
+        record_end(&writer);
+    }
+    struct record_reader r = turn_round(fd), one, two;
+    record_get_head(&r);
+    uint32_t kind;
+    for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
+        ck_assert(record_enter(&r, &kind, &one) && kind == KIND_ONE);
+        ck_assert(record_enter(&one, &kind, &two) && kind == KIND_TWO);
+        const void *data;
+        ck_assert_uint_eq(record_get_bytes(&two, &data), lengths[i]);
+        ck_assert_mem_eq(data, filling, lengths[i]);
+        record_leave(&two);
+        ck_assert_uint_eq(record_get_u32(&one), i);
+        record_leave(&one);
+    }
+    ck_assert(!record_enter(&r, &kind, &one));
+    ck_assert(record_ok(&r));
+    record_unmap(&r);
+}
+END_TEST
+
+TEST(a_section_that_fails_fails_the_whole)
+{
+    int fd = begin();
+    record_begin(&writer, KIND_ONE);
+    record_begin(&writer, KIND_TWO);
+    record_put_u8(&writer, 2);
+    record_put_u8(&writer, 3);
+    record_end(&writer);
+    record_end(&writer);
+    struct record_reader whole = turn_round(fd);
+    for (unsigned how = 0; how < 5; how++) {
+        struct record_reader r = whole, one, two;
+        uint32_t kind;
+        ck_assert(record_enter(&r, &kind, &one));
+        ck_assert(record_enter(&one, &kind, &two));
+        switch (how) {
+        case 0: /* beyond its end, though there is more in the file */
+            (void)record_get_u32(&two);
+            ck_assert_str_eq(r.why, "the state ends too early");
+            break;
+        case 1:
+            ck_assert(!record_get_bool(&two));
+            ck_assert_str_eq(r.why, "neither yes nor no");
+            break;
+        case 2:
+            (void)record_get_u8(&two);
+            record_leave(&two);
+            ck_assert_str_eq(r.why, "a section is longer than it should be");
+            break;
+        case 3:
+            record_refuse(&two, "so");
+            record_refuse(&two, "or so");
+            ck_assert_str_eq(r.why, "so");
+            break;
+        default:
+            record_unknown(&two, kind | RECORD_OPTIONAL);
+            ck_assert(record_ok(&two) && record_ok(&r));
+            record_unknown(&two, kind);
+        }
+        ck_assert(!record_ok(&two) && !record_ok(&one) && !record_ok(&r));
+        ck_assert(!record_enter(&r, &kind, &one));
+        ck_assert_uint_eq(record_get_u64(&r), 0);
+        const void *data;
+        ck_assert_uint_eq(record_get_bytes(&r, &data), 0);
+        ck_assert_ptr_nonnull(data);
+    }
+    record_unmap(&whole);
+}
+END_TEST
+
+TEST(doubles_are_finite)
+{
+    int fd = begin();
+    record_put_u64(&writer, UINT64_C(0x7ff0000000000000));
+    record_put_u64(&writer, UINT64_C(0x7ff8000000000001));
+    struct record_reader r = turn_round(fd), other = r;
+    ck_assert_double_eq(record_get_double(&r), 0);
+    ck_assert(!record_ok(&r));
+    other.pos = 8;
+    ck_assert_double_eq(record_get_double(&other), 0);
+    ck_assert(!record_ok(&other));
+    record_unmap(&r);
+}
+END_TEST
+
+TEST(heads)
+{
+    int fd = begin();
+    record_put_head(&writer);
+    struct record_reader whole = turn_round(fd);
+    uint8_t head[12];
+    ck_assert_uint_eq(whole.len, sizeof(head));
+    memcpy(head, whole.data, sizeof(head));
+    record_unmap(&whole);
+    struct record_reader r;
+    for (size_t len = 0; len <= sizeof(head); len++) {
+        record_reader_init(&r, head, len);
+        record_get_head(&r);
+        ck_assert(record_ok(&r) == (len == sizeof(head)));
+    }
+    head[8] = RECORD_VERSION + 1;
+    record_reader_init(&r, head, sizeof(head));
+    record_get_head(&r);
+    ck_assert_str_eq(r.why, "the state is of a newer version");
+    head[8] = RECORD_VERSION - 1;
+    record_reader_init(&r, head, sizeof(head));
+    record_get_head(&r);
+    ck_assert_str_eq(r.why, "the state is of an older version");
+    head[0] = 'x';
+    record_reader_init(&r, head, sizeof(head));
+    record_get_head(&r);
+    ck_assert_str_eq(r.why, "not the state of a counterd");
+}
+END_TEST
+
+TEST(what_can_not_be_written_is_said)
+{
+    int fd = begin();
+    ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW), 0);
+    record_begin(&writer, KIND_ONE);
+    for (unsigned i = 0; i < 100000; i++)
+        record_put_u64(&writer, i);
+    record_put_bytes(&writer, "abc", 3);
+    record_end(&writer);
+    errno = 0;
+    ck_assert(!record_finish(&writer));
+    ck_assert_int_eq(errno, EPERM);
+    close(fd);
+}
+END_TEST
+
+TEST(an_empty_file_and_none)
+{
+    struct record_reader r;
+    int fd = begin();
+    ck_assert(record_map(&r, fd));
+    record_get_head(&r);
+    ck_assert(!record_ok(&r));
+    record_unmap(&r);
+    close(fd);
+    ck_assert(!record_map(&r, -1));
+}
+END_TEST
+
+/* Goes through all there is, as deep as it goes. */
+static void read_all(struct record_reader *r, unsigned depth)
+{
+    struct record_reader section;
+    uint32_t kind;
+    while (record_enter(r, &kind, &section)) {
+        if (depth < RECORD_DEPTH)
+            read_all(&section, depth + 1);
+        const void *data;
+        size_t len = record_get_bytes(&section, &data);
+        for (size_t i = 0; i < len; i++)
+            (void)((const volatile uint8_t *)data)[i];
+        record_leave(&section);
+    }
+}
+
+TEST(damage_never_leads_outside)
+{
+    struct rng rng = rng_start("damage", random_seed());
+    for (unsigned round = 0; round < 200; round++) {
+        int fd = begin();
+        unsigned depth = 0;
+        for (unsigned i = 0; i < 30; i++) {
+            if (depth < RECORD_DEPTH && rng_one_in(&rng, 3)) {
+                record_begin(&writer, rng_below(&rng, 5));
+                depth++;
+            } else if (depth > 0 && rng_one_in(&rng, 3)) {
+                record_end(&writer);
+                depth--;
+            } else {
+                record_put_bytes(&writer, "0123456789", rng_below(&rng, 11));
+            }
+        }
+        for (; depth > 0; depth--)
+            record_end(&writer);
+        struct record_reader whole = turn_round(fd);
+        for (unsigned i = 0; i < 200 && whole.len > 0; i++) {
+            size_t len = rng_one_in(&rng, 2) ? rng_below(&rng, (uint32_t)whole.len + 1) : whole.len;
+            uint8_t *copy = malloc(len ? len : 1); /* of its own, so that ASan sees its end */
+            ck_assert_ptr_nonnull(copy);
+            memcpy(copy, whole.data, len);
+            if (len > 0 && rng_one_in(&rng, 2))
+                copy[rng_below(&rng, (uint32_t)len)] ^= (uint8_t)(1u << rng_below(&rng, 8));
+            struct record_reader r;
+            record_reader_init(&r, copy, len);
+            read_all(&r, 0);
+            free(copy);
+        }
+        record_unmap(&whole);
+    }
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(values_come_back),
+    UNIT(sections_of_all_lengths),
+    UNIT(a_section_that_fails_fails_the_whole),
+    UNIT(doubles_are_finite),
+    UNIT(heads),
+    UNIT(what_can_not_be_written_is_said),
+    UNIT(an_empty_file_and_none),
+    UNIT(damage_never_leads_outside),
+};
+
+UNIT_MAIN("record", tests)
