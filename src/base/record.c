@@ -26,6 +26,13 @@ void record_writer_init(struct record_writer *w, int fd)
     w->flushed = 0;
 }
 
+void record_give_up(struct record_writer *w, int error)
+{
+    if (!w->failed)
+        w->error = error;
+    w->failed = true;
+}
+
 /* Writes `len` bytes to that place of the file. */
 static void write_at(struct record_writer *w, const uint8_t *data, size_t len, uint64_t at)
 {
@@ -36,8 +43,7 @@ static void write_at(struct record_writer *w, const uint8_t *data, size_t len, u
             len -= (size_t)n;
             at += (uint64_t)n;
         } else if (n == 0 || errno != EINTR) {
-            w->failed = true;
-            w->error = n == 0 ? EIO : errno;
+            record_give_up(w, n == 0 ? EIO : errno);
         }
     }
 }
@@ -140,13 +146,14 @@ bool record_map(struct record_reader *r, int fd)
     if (data == MAP_FAILED)
         return false;
     record_reader_init(r, data, (size_t)st.st_size);
+    r->mapped = data;
     return true;
 }
 
 void record_unmap(struct record_reader *r)
 {
-    if (r->data)
-        CHECK(munmap((void *)(uintptr_t)r->data, r->len) == 0);
+    if (r->mapped)
+        CHECK(munmap(r->mapped, r->len) == 0);
     record_reader_init(r, NULL, 0);
 }
 

@@ -99,6 +99,9 @@ void record_put_bytes(struct record_writer *w, const void *data, size_t len);
 void record_begin(struct record_writer *w, uint32_t kind);
 void record_end(struct record_writer *w);
 
+/* What was to be written can't be, for this errno: the writer has failed. */
+void record_give_up(struct record_writer *w, int error);
+
 /* The first thing in a file: what it is, and RECORD_VERSION. */
 void record_put_head(struct record_writer *w);
 
@@ -113,6 +116,7 @@ struct record_reader {
     bool failed;
     const char *why;              /* it failed; for people */
     struct record_reader *parent; /* the section that this one lies in; NULL: it is the outermost */
+    void *mapped;                 /* by record_map */
 };
 
 /* Reads `len` bytes at `data`, which stay there meanwhile. */

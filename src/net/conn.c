@@ -312,6 +312,16 @@ void conn_clear_deadline(struct conn *conn)
     deadline_clear(&conn->worker->deadlines, &conn->session_deadline);
 }
 
+bool conn_expires(const struct conn *conn)
+{
+    return deadline_is_set(&conn->session_deadline);
+}
+
+bool conn_is_paused(const struct conn *conn)
+{
+    return conn->paused;
+}
+
 void conn_deadline_passed(struct conn *conn, enum deadline_kind kind)
 {
     if (kind == DEADLINE_SESSION)

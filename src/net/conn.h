@@ -30,6 +30,8 @@
 #include <stdint.h>
 
 struct conn;
+struct record_reader;
+struct record_writer;
 struct worker;
 
 /* Why a connection ended: name, the word for logs and statistics. One row each. */
@@ -131,6 +133,14 @@ struct protocol {
     /* The client has gone, or is told its last: gives back everything it has. */
     void (*close)(struct conn *conn);
 
+    /*
+     * An upgrade: writes what the connection's session is, while no worker runs; and reads it, in
+     * place of `open`, for a connection that another process had. False: it can't be so. NULL: this
+     * protocol's connections can't be carried.
+     */
+    void (*save)(struct conn *conn, struct record_writer *w);
+    bool (*restore)(struct conn *conn, struct record_reader *r);
+
     /* Adds what it knows of an open connection: `holds` and `waits`. NULL: it knows nothing. */
     void (*describe)(struct conn *conn, struct conn_info *info);
     struct traffic *traffic; /* the service's, one for each worker; NULL: not measured */
@@ -205,6 +215,11 @@ size_t conn_space(const struct conn *conn);
  */
 void conn_expire_in(struct conn *conn, int64_t wait_ns);
 void conn_clear_deadline(struct conn *conn);
+
+/* Whether the deadline is set; whether an answer is paused: for `restore`, which finds both as they
+ * were. */
+bool conn_expires(const struct conn *conn);
+bool conn_is_paused(const struct conn *conn);
 
 /* Sends what is queued, then closes for `reason`; no further request is looked at. */
 void conn_finish(struct conn *conn, enum close_reason reason);

@@ -28,6 +28,8 @@ struct services_config {
 
 _Static_assert(CONN_FORESIGHT <= TABLE_FORESIGHT, "the table looks as far ahead");
 
+struct record_reader;
+struct record_writer;
 struct service;
 
 /* What all services share. */
@@ -37,6 +39,9 @@ struct services {
     struct services_config config;
     int64_t started_ns;
     _Atomic bool draining; /* services_drain was called */
+    /* A client may have so many locks already: more than it may get, if a process before this one
+     * gave more. */
+    uint32_t poolcounter_locks_room;
 
     /* The collector of idle counters, a chore of worker 0. */
     struct chore collector;
@@ -45,6 +50,8 @@ struct services {
     bool collecting;
     uint64_t collector_busy_ns; /* of this sweep */
     tally collections, collected, last_collection_us, collections_us;
+
+    bool restored; /* their section was read */
 
     struct service *services[2]; /* in the order of the registry */
 };
@@ -75,6 +82,48 @@ struct services *services_new(const struct services_config *config, struct serve
                               struct moment now) MUST_USE;
 /* Frees *services, when all workers have ended and been drained, and nulls it. */
 void services_free(struct services **services);
+
+/* ---- going on in another process (base/record.h): the main thread, when no worker runs ----------
+ */
+
+/*
+ * Kinds of section: what all services share, and one for each protocol.
+ *
+ *     SERVICES          u32 interval length in s, i64 started ns, u32 the most locks of a client,
+ *                       bool collecting, u32 interval collected, u64 ns busy, the collector's walk,
+ *                       u64 collections, collected, microseconds of the last and of all
+ *     SERVICES_PROTOCOL bytes name; u64 connections made, errors of accept, of send; then closed
+ *                       connections by reason and requests by verb and outcome: of each bytes word
+ *                       (or two), u64 count, after the last a word of no bytes; u64 bytes received,
+ *                       sent, requests; the histograms of answers, of waits as enum waited has
+ *                       them, of holds: u8 counts, of each u64, u64 sum in ns; and its own counts:
+ *                       u8 how many, of each u64
+ */
+#define SERVICES          UINT32_C(0x0201)
+#define SERVICES_PROTOCOL UINT32_C(0x0202)
+
+/*
+ * Writes what the services and the table are, as sections STATE_TABLE, SERVICES and
+ * SERVICES_PROTOCOL: first of all, before connections are saved (`save` of their protocols). All
+ * verdicts have been delivered.
+ */
+void services_save(const struct services *services, struct moment now, struct record_writer *w);
+
+/*
+ * Reads one of these sections, into services that are as services_new made them; before any
+ * connection is made, as what a session needs depends on it. False: it is none of these, or can't
+ * be read, and then the section has failed. Counted of connections is what has been, not what they
+ * are: who makes one anew adds to `connections` alone.
+ */
+bool services_restore(struct services *services, struct moment now, uint32_t kind,
+                      struct record_reader *section) MUST_USE;
+
+/*
+ * After all connections have been restored (`restore` of their protocols), before any is served:
+ * makes sure that all has come. False: something is missing or contradicts itself, and `r` says
+ * what; then nothing is left but to end the process.
+ */
+bool services_restore_done(struct services *services, struct record_reader *r) MUST_USE;
 
 /*
  * From now on nobody acquires: who asks is told that the server is about to end. What is held may
@@ -126,6 +175,11 @@ struct service_row {
     const char *verbs[SERVICE_VERBS];       /* their words for metrics; NULL after the last */
     const char *outcomes[SERVICE_OUTCOMES]; /* the same */
     size_t own_size; /* of one worker's: a multiple of a cache line, so that none is shared */
+    /* Number `i` of the counts in one worker's own, in the order in which they are saved; NULL:
+     * there are no more. NULL: there are none at all. */
+    tally *(*own_tally)(void *own, unsigned i);
+    /* The size of a session, with this poolcounter_locks_room. */
+    size_t (*session_size)(const struct services *services);
     /* Fills in the protocol and `verdict`; the rest is there. */
     void (*init)(struct service *service);
 };

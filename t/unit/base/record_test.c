@@ -207,6 +207,15 @@ TEST(what_can_not_be_written_is_said)
     errno = 0;
     ck_assert(!record_finish(&writer));
     ck_assert_int_eq(errno, EPERM);
+    record_give_up(&writer, EBUSY);
+    ck_assert(!record_finish(&writer));
+    ck_assert_int_eq(errno, EPERM); /* that came first */
+    close(fd);
+    fd = begin();
+    record_give_up(&writer, EBUSY);
+    record_put_u8(&writer, 1);
+    ck_assert(!record_finish(&writer));
+    ck_assert_int_eq(errno, EBUSY);
     close(fd);
 }
 END_TEST
