@@ -40,30 +40,66 @@ struct slab_page {
 
 _Static_assert(sizeof(struct slab_page) == 64, "slots begin at a cache line");
 
-bool arena_init(struct arena *arena, size_t limit)
+/* The size of a region that has pages of `bytes`: one more, for the page 0 that is never used. */
+static size_t region_for(size_t bytes)
 {
-    CHECK(limit > 0 && limit <= ARENA_LIMIT_MAX);
-    *arena = (struct arena){.limit = limit};
-    /* One page more for alignment, one for the page 0 that is never used. */
-    size_t size = (limit / ARENA_PAGE + 2) * ARENA_PAGE;
+    return (bytes / ARENA_PAGE + 1) * ARENA_PAGE;
+}
+
+/* Addresses for a region, beginning at a multiple of the page size. NULL: errno. */
+static unsigned char *reserve(size_t region)
+{
+    size_t size = region + ARENA_PAGE; /* for alignment */
     unsigned char *at =
         mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
-        return false;
+        return NULL;
     size_t skip = (ARENA_PAGE - (uintptr_t)at % ARENA_PAGE) % ARENA_PAGE;
     if (skip)
         CHECK(munmap(at, skip) == 0);
     if (skip < ARENA_PAGE)
         CHECK(munmap(at + size - (ARENA_PAGE - skip), ARENA_PAGE - skip) == 0);
-    arena->base = at + skip;
+    return at + skip;
+}
+
+bool arena_init(struct arena *arena, size_t limit)
+{
+    CHECK(limit > 0 && limit <= ARENA_LIMIT_MAX);
+    *arena = (struct arena){.limit = limit, .region = region_for(limit)};
+    arena->base = reserve(arena->region);
+    if (!arena->base)
+        return false;
     arena->pages_begun = 1;
     lock_init(&arena->lock, LOCK_RANK_ARENA);
     return true;
 }
 
-static size_t region_size(const struct arena *arena)
+bool arena_widen(struct arena *arena, size_t bytes)
 {
-    return (arena->limit / ARENA_PAGE + 1) * ARENA_PAGE;
+    CHECK(bytes <= ARENA_LIMIT_MAX && arena->free_page == 0);
+    size_t region = region_for(bytes), open = (size_t)arena->pages_open * ARENA_PAGE;
+    if (region > arena->region) {
+        unsigned char *base = reserve(region);
+        if (!base)
+            return false;
+        if (open > 0) {
+            if (mprotect(base, open, PROT_READ | PROT_WRITE) != 0) {
+                CHECK(munmap(base, region) == 0);
+                return false;
+            }
+            memcpy(base, arena->base, (size_t)arena->pages_begun * ARENA_PAGE);
+        }
+        CHECK(munmap(arena->base, arena->region) == 0);
+        arena->base = base;
+        arena->region = region;
+    }
+    arena->unlimited = true;
+    return true;
+}
+
+void arena_limit(struct arena *arena)
+{
+    arena->unlimited = false;
 }
 
 void arena_destroy(struct arena *arena)
@@ -71,7 +107,7 @@ void arena_destroy(struct arena *arena)
     if (!arena->base)
         return;
     UNPOISON(arena->base, (size_t)arena->pages_begun * ARENA_PAGE);
-    CHECK(munmap(arena->base, region_size(arena)) == 0);
+    CHECK(munmap(arena->base, arena->region) == 0);
     lock_destroy(&arena->lock);
     *arena = (struct arena){0};
 }
@@ -80,7 +116,7 @@ bool arena_charge(struct arena *arena, size_t bytes)
 {
     size_t used = atomic_load_explicit(&arena->used, memory_order_relaxed);
     do {
-        if (bytes > arena->limit || used > arena->limit - bytes)
+        if ((bytes > arena->limit || used > arena->limit - bytes) && !arena->unlimited)
             return false;
     } while (!atomic_compare_exchange_weak_explicit(&arena->used, &used, used + bytes,
                                                     memory_order_relaxed, memory_order_relaxed));
@@ -98,11 +134,13 @@ size_t arena_used(const struct arena *arena)
     return atomic_load_explicit(&arena->used, memory_order_relaxed);
 }
 
-/* Makes the next pages of the region usable. False: the kernel has no memory. */
+/* Makes the next pages of the region usable. False: no memory, or no more addresses. */
 static bool open_pages(struct arena *arena)
 {
     lock_assert_held(&arena->lock);
-    uint32_t all = (uint32_t)(region_size(arena) / ARENA_PAGE);
+    uint32_t all = (uint32_t)(arena->region / ARENA_PAGE);
+    if (arena->pages_open == all)
+        return false; /* only where there is no limit: else it was charged */
     uint32_t to = arena->pages_open + PAGES_STEP < all ? arena->pages_open + PAGES_STEP : all;
     if (mprotect(arena_page_at(arena, arena->pages_open),
                  (size_t)(to - arena->pages_open) * ARENA_PAGE, PROT_READ | PROT_WRITE) != 0)
@@ -124,7 +162,6 @@ uint32_t arena_page_take(struct arena *arena)
         arena->free_page = *word;
         *word = 0;
     } else if (arena->pages_begun < arena->pages_open || open_pages(arena)) {
-        /* The limit was charged, so the region, which has its size, has a page left. */
         page = arena->pages_begun++;
     }
     lock_release(&arena->lock);

@@ -30,6 +30,8 @@ typedef uint32_t ref_t;
 struct arena {
     unsigned char *base;  /* never changes */
     size_t limit;         /* never changes; bytes of pages and charges together */
+    size_t region;        /* bytes of addresses; changes in arena_widen alone */
+    bool unlimited;       /* for now the limit is not looked at */
     _Atomic size_t used;  /* of them */
     struct lock lock;     /* covers what follows */
     uint32_t pages_open;  /* pages usable so far, from the start of the region */
@@ -40,6 +42,14 @@ struct arena {
 /* Reserves a region of `limit` bytes (at most ARENA_LIMIT_MAX). False: errno says why. */
 bool arena_init(struct arena *arena, size_t limit) MUST_USE;
 void arena_destroy(struct arena *arena);
+
+/*
+ * Makes room for `bytes` of pages, whatever the limit, which holds again for what is taken after
+ * arena_limit. While there are no slots, no page has been given back and nobody knows an address
+ * but by its page. False: errno says why, and nothing has changed.
+ */
+bool arena_widen(struct arena *arena, size_t bytes) MUST_USE;
+void arena_limit(struct arena *arena);
 
 static inline void *arena_at(const struct arena *arena, ref_t ref)
 {

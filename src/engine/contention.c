@@ -142,6 +142,12 @@ void contention_line_changes(struct shard *s, struct queue *q, int more, struct 
         settle_oldest(s, now);
 }
 
+void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns)
+{
+    q->since_ns = since_ns;
+    ring_add(s, q);
+}
+
 /* ---- refusals and peaks -------------------------------------------------------------------- */
 
 void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now)

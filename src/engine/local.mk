@@ -7,4 +7,5 @@ libengine_a_SOURCES = \
 	src/engine/table.h src/engine/table.c src/engine/shard.h \
 	src/engine/contention.h src/engine/contention.c \
 	src/engine/inspect.c \
+	src/engine/state.h src/engine/state.c \
 	src/engine/sweep.c

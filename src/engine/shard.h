@@ -1,6 +1,7 @@
 /*
- * shard.h - the inside of the table, shared by table.c (what is asked of one name) and sweep.c
- * (what walks over all names). Nobody else includes it, but for the benchmark.
+ * shard.h - the inside of the table, shared by table.c (what is asked of one name), sweep.c (what
+ * walks over all names), inspect.c, contention.c and state.c. Nobody else includes it, but for the
+ * benchmark.
  *
  * Locking: a shard's lock covers its indexes, its slab, its counters, the queues, waiters' states
  * and places, and of a holding all but `next` and `prev`. These two make the holder's list and
@@ -138,13 +139,14 @@ struct shard {
     struct peak_noted noted[PEAKS_NOTED]; /* of peak_interval; by some bits of the hash */
 } __attribute__((aligned(64)));
 
-_Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
+struct restoring; /* what state.c has to remember meanwhile */
 
 struct table {
     struct arena arena;
     struct hash_key hash_key;
     uint32_t stats_interval_s;
     struct contention *contention; /* of each shard */
+    struct restoring *restoring;   /* NULL, but while it is being restored */
     struct shard shards[TABLE_SHARDS];
 };
 
@@ -189,14 +191,38 @@ uint64_t hash_name(const struct table *t, struct table_name name);
 struct counter *shard_find(struct shard *s, uint64_t hash, struct table_name name,
                            uint32_t interval);
 
+/* A new counter of that name, which has none; without holder, and not kept. NULL: no memory. */
+struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name name,
+                             uint32_t interval);
+
+/* The counter of a holding. Its owner may ask without the lock. */
+ref_t counter_ref_of(const struct arena *arena, const struct holding *h);
+
 /* The holding of `c` that the holder of that id has; NULL when it has none. */
 struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder);
+
+/* A new one, that is in no holder's list yet. NULL: no memory. */
+struct holding *holding_place(struct shard *s, struct counter *c, uint32_t holder);
 
 /* Where somebody has waits for it: its queue. */
 static inline struct queue *queue_of(const struct shard *s, const struct counter *c)
 {
     CHECK(c->queue);
     return arena_at(s->slab.arena, c->queue);
+}
+
+static inline struct waitq *line_of(struct queue *q, enum wait_kind kind)
+{
+    return kind == WAIT_ANY ? &q->any : &q->me;
+}
+
+/*
+ * The priority of a lane that is made for a waiter of that age. Ages are as good as random once
+ * they are mixed with what no client knows.
+ */
+static inline uint32_t lane_priority(const struct table *t, const struct shard *s, uint64_t seq)
+{
+    return hash_pair((uint32_t)seq, s->number ^ (uint32_t)t->hash_key.k0);
 }
 
 static inline uint32_t counter_waiting(const struct shard *s, const struct counter *c)
@@ -269,6 +295,9 @@ void counter_drop(struct shard *s, struct counter *c);
 /* `more` waiters (or, below 0, fewer) are in line from now on. */
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now);
 
+/* A line that is in no ring yet is the newest: restored, it was accounted for up to `since_ns`. */
+void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns);
+
 /* A request for `c`, whose name has that hash, was refused. */
 void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now);
 
@@ -297,5 +326,10 @@ static inline void contention_peak(struct shard *s, const struct counter *c, uin
 
 /* Checks what is known of waiting; for table_check. */
 void contention_check(struct shard *s);
+
+/* ---- state.c ------------------------------------------------------------------------------- */
+
+/* Forgets what a table remembers that is being restored. */
+void restoring_free(struct table *t);
 
 #endif

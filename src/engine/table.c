@@ -29,8 +29,7 @@ static struct holding *holding_at(const struct table *t, ref_t ref)
     return arena_at(&t->arena, ref);
 }
 
-/* The counter of a holding. Its owner may ask without the lock. */
-static ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
+ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
 {
     if (h->outside)
         return ((const struct outside_holding *)h)->counter;
@@ -105,8 +104,8 @@ uint32_t table_interval(const struct table *t, int64_t unix_s)
 
 /* ---- counters ---------------------------------------------------------------------------- */
 
-static struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name name,
-                                    uint32_t interval)
+struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name name,
+                             uint32_t interval)
 {
     bool inside = name.len <= NAME_INSIDE_MAX;
     struct long_name *outside = NULL;
@@ -330,21 +329,29 @@ static struct holding *holding_make_outside(struct shard *s, struct counter *c, 
     return &h->held;
 }
 
+struct holding *holding_place(struct shard *s, struct counter *c, uint32_t holder)
+{
+    struct holding *h = &c->first;
+    if (!h->holder)
+        *h = (struct holding){.holder = holder};
+    else if (!(h = holding_make_outside(s, c, holder)))
+        return NULL;
+    s->holding_count++;
+    return h;
+}
+
 /* Makes the holder's holding of `c`, which it does not have yet. NULL: no memory. */
 static struct holding *holding_make(struct table *t, struct shard *s, struct counter *c,
                                     struct holder *holder)
 {
-    struct holding *h = &c->first;
-    if (!h->holder)
-        *h = (struct holding){.holder = holder->id};
-    else if (!(h = holding_make_outside(s, c, holder->id)))
+    struct holding *h = holding_place(s, c, holder->id);
+    if (!h)
         return NULL;
     ref_t ref = arena_ref(&t->arena, h);
     h->next = holder->holdings;
     if (h->next)
         holding_at(t, h->next)->prev = ref;
     holder->holdings = ref;
-    s->holding_count++;
     return h;
 }
 
@@ -414,11 +421,6 @@ static void set_state(struct waiter *w, enum waiter_state to)
     w->state = to;
 }
 
-static struct waitq *line_of(struct queue *q, enum wait_kind kind)
-{
-    return kind == WAIT_ANY ? &q->any : &q->me;
-}
-
 /* Takes a waiter out of line, in its new state. */
 static void leave_queue(struct shard *s, struct queue *q, struct waiter *w, enum waiter_state state,
                         struct moment now)
@@ -466,12 +468,6 @@ static void finish_any(struct shard *s, struct counter *c, struct moment now, ve
     }
 }
 
-/* Ages are as good as random once they are mixed with what no client knows. */
-static uint32_t lane_priority(const struct table *t, const struct shard *s)
-{
-    return hash_pair((uint32_t)s->seq, s->number ^ (uint32_t)t->hash_key.k0);
-}
-
 /* Begins a wait on `c`, which is over its limit. NULL: no memory, and nothing has changed. */
 static struct waiter *begin_wait(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
                                  struct holder *holder, const struct acquire *a, struct moment now)
@@ -508,7 +504,7 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
         c->queue = queue_ref;
     if (lane_ref) {
         lane = arena_at(&t->arena, lane_ref);
-        waitq_add_lane(line, lane, threshold, lane_priority(t, s));
+        waitq_add_lane(line, lane, threshold, lane_priority(t, s, s->seq));
     }
     struct waiter *w = arena_at(&t->arena, waiter_ref);
     *w = (struct waiter){
@@ -887,11 +883,13 @@ void table_free(struct table **table)
     if (!t)
         return;
     *table = NULL;
+    bool abandoned = t->restoring != NULL;
+    restoring_free(t);
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
         if (!s->slab.arena)
             break; /* table_new came no further */
-        CHECK(s->waiting == 0 && s->holding_count == 0);
+        CHECK(abandoned || (s->waiting == 0 && s->holding_count == 0));
         if (s->names.pages)
             free_long_names(s);
         index_destroy(&s->names);

@@ -3,15 +3,17 @@
  * obviously right: arrays, searched from end to end.
  *
  * After every step everything that can be asked is compared: the answer, the verdicts in their
- * order, the consumption of each name, the sums. T_SEED repeats a run, T_MODEL_STEPS sets its
- * length; a failure says at which step.
+ * order, the consumption of each name, the sums. Now and then the table is written to a record, and
+ * another one goes on that was read from it, as if nothing had happened. T_SEED repeats a run,
+ * T_MODEL_STEPS sets its length; a failure says at which step.
  */
-#include "engine/table.h"
+#include "engine/state.h"
 
 #include "t/unit/engine/faults.h"
 #include "t/unit/random.h"
 
 #include <string.h>
+#include <sys/mman.h>
 
 #define INTERVAL 50L
 
@@ -237,7 +239,10 @@ static uint32_t model_holdings(unsigned holder)
 /* ---- the real thing, and both side by side ----------------------------------------------- */
 
 static struct table *t;
-static struct holder holders[HOLDERS];
+static struct holder sets_of_holders[2][HOLDERS];
+static struct holder *holders = sets_of_holders[0];
+static struct table_config config;
+static size_t used_at_start;                 /* memory, of this table when it was empty */
 static struct holding *held[HOLDERS][NAMES]; /* where the units are, while there are any */
 static verdicts out;
 static struct histogram lasted; /* how long holdings have lasted */
@@ -731,8 +736,123 @@ static void step_collect(void)
     AGREE(collected == due);
 }
 
+/* ---- going on in another table ----------------------------------------------------------- */
+
+static struct record_writer writer;
+
+/* Every verdict arrives. */
+static void deliver_all(void)
+{
+    for (unsigned i = 0; i < WAITERS; i++) {
+        if (!waiters[i].real || waiters[i].state == WAITER_WAITING)
+            continue;
+        if (!waiters[i].noted)
+            settle(i);
+        table_waiter_free(t, waiters[i].real);
+        waiters[i].real = NULL;
+    }
+}
+
+static void save_all(void)
+{
+    table_save(t, now, &writer);
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        record_begin(&writer, holder);
+        holder_save(t, &holders[holder], &writer);
+        for (unsigned n = 0; n < NAMES; n++) {
+            if (names[n].units[holder] > 0)
+                holding_save(t, held[holder][n], &writer);
+        }
+        record_end(&writer);
+    }
+}
+
+/* Reads it all into another table; false: no memory. */
+static bool restore_all(struct table *to, struct holder *new_holders, struct record_reader *r,
+                        struct holding *new_held[HOLDERS][NAMES])
+{
+    struct record_reader section;
+    uint32_t kind;
+    if (!record_enter(r, &kind, &section) || !table_restore(to, now, &section))
+        return false;
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        AGREE(record_enter(r, &kind, &section) && kind == holder);
+        holder_init(&new_holders[holder], next_id++, holder);
+        if (!holder_restore(to, &new_holders[holder], &section))
+            return false;
+        for (unsigned n = 0; n < NAMES; n++) {
+            new_held[holder][n] = NULL;
+            if (names[n].units[holder] > 0) {
+                new_held[holder][n] = holding_restore(to, &new_holders[holder], &section);
+                AGREE(new_held[holder][n] != NULL);
+            }
+        }
+        record_leave(&section);
+    }
+    return table_restore_done(to, r);
+}
+
+/* The waiters of the model are those of the new holders, which are in the same order. */
+static void go_on_with(struct table *to, struct holder *new_holders)
+{
+    for (unsigned holder = 0; holder < HOLDERS; holder++) {
+        struct waiter *real = new_holders[holder].waiters;
+        for (struct waiter *w = holders[holder].waiters; w; w = w->next, real = real->next) {
+            AGREE(real != NULL);
+            waiters[place_of(w)].real = real;
+        }
+        AGREE(real == NULL);
+        table_close(t, &holders[holder], now, NULL, &out);
+    }
+    for (struct mail *m; (m = mail_list_take(&out)) != NULL;)
+        table_waiter_free(t, waiter_of(m));
+    table_free(&t);
+    t = to;
+    holders = new_holders;
+}
+
+static void step_hand_on(void)
+{
+    deliver_all();
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    AGREE(fd >= 0);
+    record_writer_init(&writer, fd);
+    save_all();
+    AGREE(record_finish(&writer));
+    struct record_reader r;
+    AGREE(record_map(&r, fd));
+    AGREE(close(fd) == 0);
+    struct table_config other = config;
+    other.buckets = rng_below(&rng, 3000);
+    other.hash_key.k0 = rng_next(&rng);
+    fault_countdown = faulty ? 1 + rng_below(&rng, 1000) : 0;
+    struct table *to = table_new(&other);
+    struct table_stats empty = {0};
+    struct holding *new_held[HOLDERS][NAMES];
+    struct holder *new_holders = sets_of_holders[holders == sets_of_holders[0]];
+    if (to)
+        table_get_stats(to, now, &empty);
+    bool restored = to && restore_all(to, new_holders, &r, new_held);
+    fault_countdown = 0;
+    if (restored) {
+        go_on_with(to, new_holders);
+        memcpy(held, new_held, sizeof(held));
+        used_at_start = (size_t)empty.memory;
+        for (unsigned holder = 0; holder < HOLDERS; holder++)
+            compare_waiters(holder);
+    } else {
+        if (!faulty)
+            ck_abort_msg("step %" PRIu64 ": %s", step, r.why);
+        table_free(&to);
+    }
+    record_unmap(&r);
+    compare_all();
+}
+
 static void one_step(void)
 {
+    if (rng_one_in(&rng, 2000))
+        step_hand_on();
     uint32_t what = rng_below(&rng, 1000);
     if (what < 400)
         step_acquire();
@@ -781,7 +901,7 @@ static void make_names(const struct hash_key *key)
 }
 
 /* Everything ends; what is left of memory is what the slabs may keep. */
-static void end_all(size_t used_at_start)
+static void end_all(void)
 {
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
         table_close(t, &holders[holder], now, &lasted, &out);
@@ -811,7 +931,7 @@ static void end_all(size_t used_at_start)
 
 static void run(uint64_t steps)
 {
-    struct table_config config = {
+    config = (struct table_config){
         .buckets = 100,
         .memory_limit = (size_t)16 << 20,
         .stats_interval_s = INTERVAL,
@@ -823,6 +943,7 @@ static void run(uint64_t steps)
     ck_assert(t != NULL);
     struct table_stats at_start;
     table_get_stats(t, now, &at_start);
+    used_at_start = (size_t)at_start.memory;
     mail_list_init(&out);
     for (unsigned holder = 0; holder < HOLDERS; holder++)
         open_holder(holder);
@@ -832,7 +953,7 @@ static void run(uint64_t steps)
     for (uint64_t part = 0; part < 10; part++) {
         for (uint64_t i = 0; i < steps / 10; i++, step++)
             one_step();
-        end_all((size_t)at_start.memory);
+        end_all();
     }
     table_free(&t);
     for (unsigned n = 0; n < NAMES; n++)
