@@ -41,6 +41,13 @@ void histogram_add(struct histogram *h, int64_t ns, uint64_t times)
     tally_add(&h->sum_ns, (uint64_t)ns * times);
 }
 
+void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum)
+{
+    for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        tally_add(&h->counts[i], sum->counts[i]);
+    tally_add(&h->sum_ns, sum->sum_ns);
+}
+
 void histogram_sum_up(struct histogram_sum *sum, const struct histogram *h)
 {
     for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)

@@ -32,6 +32,9 @@ int64_t histogram_bound_ns(size_t i);
 /* Adds `times` durations of `ns` each (below 0: 0). One thread. */
 void histogram_add(struct histogram *h, int64_t ns, uint64_t times);
 
+/* Adds what `sum` has to `h`. The thread that adds. */
+void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum);
+
 /* Adds what `h` has now to `sum`. Any thread. */
 void histogram_sum_up(struct histogram_sum *sum, const struct histogram *h);
 

@@ -64,6 +64,8 @@ static void *grown(void *array, size_t count, size_t *room, size_t size)
     return larger;
 }
 
+static const char no_table[] = "there is no table";
+
 static bool no_memory(struct record_reader *r)
 {
     record_refuse(r, "no memory for the state");
@@ -558,7 +560,8 @@ static bool make_room(struct table *t, uint64_t used, uint64_t names)
 bool table_restore(struct table *t, struct moment now, struct record_reader *section)
 {
     struct record_reader *r = section;
-    CHECK(!t->restoring);
+    if (t->restoring)
+        return refuse(r, "the table is there twice");
     uint32_t shards = record_get_u32(r);
     t->hash_key.k0 = record_get_u64(r);
     t->hash_key.k1 = record_get_u64(r);
@@ -721,7 +724,9 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
 
 bool holder_restore(struct table *t, struct holder *holder, struct record_reader *r)
 {
-    CHECK(t->restoring && !holder->holdings && !holder->waiters);
+    CHECK(!holder->holdings && !holder->waiters);
+    if (!t->restoring)
+        return refuse(r, no_table);
     uint32_t empty = 0; /* holdings so far with neither units nor waits */
     struct holding *held = NULL;
     for (uint32_t mark; (mark = record_get_u32(r)) != 0;) {
@@ -744,6 +749,8 @@ bool holder_restore(struct table *t, struct holder *holder, struct record_reader
 struct holding *holding_restore(struct table *t, struct holder *holder, struct record_reader *r)
 {
     uint32_t mark = record_get_u32(r);
+    if (!t->restoring)
+        record_refuse(r, no_table);
     const struct marked *m = record_ok(r) ? find_marked(t, mark, r) : NULL;
     if (!m)
         return NULL;
@@ -826,7 +833,8 @@ static bool restore_rings(struct table *t, struct record_reader *r)
 
 bool table_restore_done(struct table *t, struct record_reader *r)
 {
-    CHECK(t->restoring);
+    if (!t->restoring)
+        return refuse(r, no_table);
     for (uint32_t i = 0; i <= t->restoring->mask; i++) {
         if (t->restoring->marked[i].units > 0)
             return refuse(r, "units are counted that nobody holds");

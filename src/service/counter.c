@@ -7,6 +7,7 @@
  * request of the connection waits until it is over.
  */
 #include "proto/counter.h"
+#include "engine/state.h"
 #include "service/service.h"
 
 #include <inttypes.h>
@@ -408,17 +409,65 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, &service_counts(conn)->holds);
 }
 
+/* ---- going on in another process ----------------------------------------------------------- */
+
+/*
+ * The session: its holder, bool whether a Dump is under way, and if so its 4 bytes of opaque and
+ * how far its walk has come: it goes on from there, as the key of the hash is kept.
+ */
+static void on_save(struct conn *conn, struct record_writer *w)
+{
+    const struct ctr_session *s = conn_session(conn);
+    holder_save(service_table(conn), &s->holder, w);
+    record_put_u8(w, s->dump != NULL);
+    if (!s->dump)
+        return;
+    for (size_t i = 0; i < sizeof(s->dump->opaque); i++)
+        record_put_u8(w, s->dump->opaque[i]);
+    table_walk_save(&s->dump->walk, w);
+}
+
+static bool on_restore(struct conn *conn, struct record_reader *r)
+{
+    struct ctr_session *s = conn_session(conn);
+    service_open_holder(conn, &s->holder);
+    if (!holder_restore(service_table(conn), &s->holder, r))
+        return false;
+    bool dumps = record_get_bool(r);
+    if (s->holder.waiters || conn_expires(conn))
+        record_refuse(r, "a client of counter waits");
+    if (record_ok(r) && dumps != conn_is_paused(conn))
+        record_refuse(r, "a Dump is under way without an answer, or the other way round");
+    if (!record_ok(r) || !dumps)
+        return record_ok(r);
+    s->dump = calloc(1, sizeof(*s->dump));
+    if (!s->dump) {
+        record_refuse(r, "no memory for the state");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(s->dump->opaque); i++)
+        s->dump->opaque[i] = record_get_u8(r);
+    return table_walk_restore(&s->dump->walk, r);
+}
+
+static size_t session_size(const struct services *services)
+{
+    (void)services;
+    return sizeof(struct ctr_session);
+}
+
 static void init(struct service *service)
 {
     service->protocol = (struct protocol){
         .name = "counter",
-        .session_size = sizeof(struct ctr_session),
         .open = on_open,
         .consume = on_consume,
         .foresee = on_foresee,
         .consume_foreseen = on_consume_foreseen,
         .resume = on_resume,
         .close = on_close,
+        .save = on_save,
+        .restore = on_restore,
         .max_connections = service->services->config.counter_max_connections,
         .request_max = CTR_HEADER + CTR_BODY_MAX,
     };
@@ -435,5 +484,6 @@ const struct service_row counter_row = {
     .outcomes = {"success", "not_found", "invalid", "not_available", "not_acquired",
                  "unknown_command", "out_of_memory"},
     .own_size = sizeof(struct ctr_own),
+    .session_size = session_size,
     .init = init,
 };

@@ -11,6 +11,7 @@
  * the ledger does not know.
  */
 #include "proto/poolcounter.h"
+#include "engine/state.h"
 #include "service/service.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ struct pc_session {
     struct holder holder;
     struct waiter *waiter; /* what it waits for; NULL: nothing */
     uint32_t lock_count;
-    struct pc_lock locks[]; /* max_locks of them, oldest first */
+    struct pc_lock locks[]; /* room for as many as services->poolcounter_locks_room, oldest first */
 };
 
 _Static_assert(offsetof(struct pc_session, holder) == 0, "as service_holder has it");
@@ -118,7 +119,7 @@ static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply wo
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
 {
     struct pc_session *s = conn_session(conn);
-    CHECK(s->lock_count < service_of(conn)->services->config.poolcounter_max_locks);
+    CHECK(s->lock_count < service_of(conn)->services->poolcounter_locks_room);
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
 }
 
@@ -484,20 +485,104 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, NULL);
 }
 
+/* ---- going on in another process ----------------------------------------------------------- */
+
+/*
+ * The session: its holder, u32 locks, of each the holding and i64 since ns. That it waits shows in
+ * the holder; until when is the connection's deadline. Nothing else is under way when no worker
+ * runs: requests are looked ahead at only within a turn.
+ */
+static void on_save(struct conn *conn, struct record_writer *w)
+{
+    const struct pc_session *s = conn_session(conn);
+    const struct table *t = service_table(conn);
+    holder_save(t, &s->holder, w);
+    record_put_u32(w, s->lock_count);
+    for (uint32_t i = 0; i < s->lock_count; i++) {
+        holding_save(t, s->locks[i].held, w);
+        record_put_i64(w, s->locks[i].granted_ns);
+    }
+}
+
+/* Whether its locks are exactly the units that it holds. */
+static bool locks_are_units(const struct pc_session *s, const struct table *t)
+{
+    uint32_t names = 0; /* that it has locks on, or only waits for */
+    for (uint32_t i = 0; i < s->lock_count; i++) {
+        uint32_t count = 0, before = 0;
+        for (uint32_t k = 0; k < s->lock_count; k++) {
+            count += s->locks[k].held == s->locks[i].held;
+            before += k < i && s->locks[k].held == s->locks[i].held;
+        }
+        if (count != holding_units(s->locks[i].held))
+            return false;
+        names += before == 0;
+    }
+    if (s->waiter && holding_units(s->waiter->holding) == 0)
+        names++;
+    return names == holder_count(t, &s->holder, UINT32_MAX);
+}
+
+static bool on_restore(struct conn *conn, struct record_reader *r)
+{
+    struct pc_session *s = conn_session(conn);
+    struct table *t = service_table(conn);
+    uint32_t room = service_of(conn)->services->poolcounter_locks_room;
+    service_open_holder(conn, &s->holder);
+    if (!holder_restore(t, &s->holder, r))
+        return false;
+    s->waiter = s->holder.waiters;
+    uint32_t count = record_get_u32(r), wanted = s->waiter ? 1 : 0;
+    if (wanted && (s->waiter->next || s->waiter->units != 1))
+        record_refuse(r, "a client of poolcounter waits for several locks");
+    if (record_ok(r) && (count > room || wanted > room - count))
+        record_refuse(r, "a client has more locks than there is room for");
+    for (uint32_t i = 0; i < count && record_ok(r); i++) {
+        struct pc_lock *lock = &s->locks[i];
+        lock->held = holding_restore(t, &s->holder, r);
+        lock->granted_ns = record_get_i64(r);
+        if (lock->granted_ns < 0)
+            record_refuse(r, "a lock is older than time");
+        s->lock_count++;
+    }
+    if (!record_ok(r))
+        return false;
+    if (!locks_are_units(s, t))
+        record_refuse(r, "a client's locks are not what it holds");
+    if (conn_expires(conn) != (s->waiter != NULL) || conn_is_paused(conn))
+        record_refuse(r, "a client waits without a deadline, or the other way round");
+    if (s->waiter)
+        tally_add(&service_counts(conn)->waiting, 1);
+    return record_ok(r);
+}
+
+static tally *own_tally(void *own, unsigned i)
+{
+    struct pc_own *o = own;
+    tally *all[] = {&o->releases, &o->lock_while_waiting, &o->gained_ns, &o->waiting_for_me_ns,
+                    &o->waiting_for_anyone_ns};
+    return i < ARRAY_SIZE(all) ? all[i] : NULL;
+}
+
+static size_t session_size(const struct services *services)
+{
+    return sizeof(struct pc_session) + services->poolcounter_locks_room * sizeof(struct pc_lock);
+}
+
 static void init(struct service *service)
 {
     const struct services_config *config = &service->services->config;
     service->verdict = on_verdict;
     service->protocol = (struct protocol){
         .name = "poolcounter",
-        .session_size =
-            sizeof(struct pc_session) + config->poolcounter_max_locks * sizeof(struct pc_lock),
         .open = on_open,
         .consume = on_consume,
         .foresee = on_foresee,
         .consume_foreseen = on_consume_foreseen,
         .expire = on_expire,
         .close = on_close,
+        .save = on_save,
+        .restore = on_restore,
         .max_connections = config->poolcounter_max_connections,
         .request_max = config->poolcounter_max_line + 2, /* "\r" and one byte before "too long" */
     };
@@ -508,5 +593,7 @@ const struct service_row poolcounter_row = {
     .outcomes = {"LOCKED", "DONE", "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED",
                  "ok", "error"},
     .own_size = sizeof(struct pc_own),
+    .own_tally = own_tally,
+    .session_size = session_size,
     .init = init,
 };

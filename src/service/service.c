@@ -234,6 +234,7 @@ static struct service *service_new(struct services *services, const struct servi
     service->services = services;
     service->row = row;
     row->init(service);
+    service->protocol.session_size = row->session_size(services);
     service->protocol.service = service;
     service->protocol.describe = describe;
     service->protocol.traffic = for_each_worker(services, sizeof(struct traffic));
@@ -256,6 +257,7 @@ struct services *services_new(const struct services_config *config, struct serve
     s->config = *config;
     s->server = server;
     s->started_ns = now.mono_ns;
+    s->poolcounter_locks_room = config->poolcounter_max_locks;
     s->table = table_new(&config->table);
     if (!s->table)
         goto no_memory;
