@@ -7,6 +7,7 @@ engine_unit_tests = \
 	t/unit/engine/inspect_test \
 	t/unit/engine/contention_test \
 	t/unit/engine/model_test \
+	t/unit/engine/state_test \
 	t/unit/engine/threads_test
 check_PROGRAMS += $(engine_unit_tests)
 EXTRA_DIST += t/unit/engine/faults.h
@@ -36,5 +37,7 @@ t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_model_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_model_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_model_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_state_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_state_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_threads_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
