@@ -20,6 +20,7 @@ include t/unit/proto/local.mk
 include t/unit/base/local.mk
 include t/unit/engine/local.mk
 include t/unit/net/local.mk
+include t/unit/service/local.mk
 include t/unit/admin/local.mk
 include t/unit/admin/page.mk
 include t/unit/daemon/local.mk

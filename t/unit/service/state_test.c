@@ -1,0 +1,577 @@
+/*
+ * state_test.c - services whose state was saved and restored go on as those before: two worlds of
+ * workers, connections and services, of which the second begins with the state of the first, answer
+ * the same requests alike, byte for byte. Damage is refused, or harmless.
+ *
+ * The clock is the test's (it stands in for base/clock.c). Workers do not run; the test acts for
+ * their threads.
+ */
+#include "service/service.h"
+
+#include "engine/contention.h"
+#include "engine/state.h"
+#include "net/private.h"
+#include "proto/counter.h"
+#include "t/unit/random.h"
+#include "t/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+enum { CLIENTS = 30, NAMES = 8, KIND_CONN = 0x7001, REPLY_MAX = 65536 };
+
+static struct moment now = {.mono_ns = 1000, .unix_s = 1700000000};
+static struct rng rng;
+static struct record_writer writer;
+
+struct moment clock_now(void)
+{
+    return now;
+}
+
+int64_t clock_mono_ns(void)
+{
+    return now.mono_ns;
+}
+
+int64_t clock_unix_ns(void)
+{
+    return now.unix_s * NS_PER_S;
+}
+
+/* ---- a world ----------------------------------------------------------------------------- */
+
+struct client {
+    int fd; /* its own end */
+    struct conn *conn;
+};
+
+struct world {
+    struct server server;
+    struct services *services;
+    struct client clients[CLIENTS]; /* the first half speak the text protocol */
+};
+
+static struct services_config usual_config(void)
+{
+    return (struct services_config){
+        .table = {.buckets = 100,
+                  .memory_limit = (size_t)64 << 20,
+                  .stats_interval_s = 60,
+                  .hash_key = {rng_next(&rng), 2}},
+        .poolcounter_max_locks = 3,
+        .poolcounter_max_line = 1000,
+    };
+}
+
+static void begin(struct world *world, const struct services_config *config, unsigned workers)
+{
+    struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
+                                            .request_timeout_ns = 100 * NS_PER_S,
+                                            .write_timeout_ns = 100 * NS_PER_S}};
+    memset(world, 0, sizeof(*world));
+    server_set_rules(&world->server, rules_new(&rules));
+    for (; world->server.count < workers; world->server.count++) {
+        struct worker *worker = worker_new(&world->server, world->server.count);
+        ck_assert_ptr_nonnull(worker);
+        world->server.workers[world->server.count] = worker;
+        worker_wake(worker);
+    }
+    world->services = services_new(config, &world->server, now);
+    ck_assert_ptr_nonnull(world->services);
+}
+
+static bool is_text(unsigned i)
+{
+    return i < CLIENTS / 2;
+}
+
+/* Has every worker do what there is to do. */
+static void settle(struct world *world)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        for (unsigned i = 0; i < world->server.count; i++) {
+            struct worker *worker = world->server.workers[i];
+            worker_wake(worker);
+            for (struct mail *m = mailbox_take(&worker->box), *next; m; m = next) {
+                next = m->next;
+                m->deliver(m, worker);
+            }
+            (void)worker_settle(worker);
+        }
+    }
+}
+
+static void open_client(struct world *world, unsigned i)
+{
+    struct client *client = &world->clients[i];
+    struct worker *worker = world->server.workers[i % world->server.count];
+    struct protocol *protocol =
+        services_protocol(world->services, is_text(i) ? "poolcounter" : "counter");
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    atomic_fetch_add(&protocol->connections, 1);
+    ck_assert(worker_open(worker, protocol,
+                          (struct stream){.fd = fds[0], .transport = TRANSPORT_UNIX}, 0));
+    client->fd = fds[1];
+    client->conn = NULL;
+    for (uint32_t slot = 0; slot < worker_slots(worker); slot++) {
+        struct conn *conn = worker_conn_at(worker, slot);
+        if (conn && conn->stream.fd == fds[0])
+            client->conn = conn;
+    }
+    ck_assert_ptr_nonnull(client->conn);
+}
+
+static void close_client(struct world *world, unsigned i)
+{
+    conn_close(world->clients[i].conn, CLOSE_PEER);
+    close(world->clients[i].fd);
+    settle(world);
+}
+
+static void end(struct world *world)
+{
+    for (unsigned i = 0; i < CLIENTS; i++)
+        close_client(world, i);
+    for (unsigned i = 0; i < world->server.count; i++)
+        worker_drain(world->server.workers[i]);
+    services_free(&world->services);
+    while (world->server.count > 0)
+        worker_free(&world->server.workers[--world->server.count]);
+    server_free_rules(&world->server);
+}
+
+/* What has come for a client: its length. */
+static size_t receive(const struct world *world, unsigned i, uint8_t *to)
+{
+    ssize_t n = recv(world->clients[i].fd, to, REPLY_MAX, MSG_DONTWAIT);
+    return n > 0 ? (size_t)n : 0;
+}
+
+static void say(struct world *world, unsigned i, const void *data, size_t len)
+{
+    struct conn *conn = world->clients[i].conn;
+    size_t used = 0;
+    if (conn->paused)
+        return;
+    switch (conn->protocol->consume(conn, data, len, &used)) {
+    case CONSUMED_PAUSED:
+        conn->paused = true;
+        __attribute__((fallthrough));
+    case CONSUMED_ONE:
+        ck_assert_uint_eq(used, len);
+        break;
+    default:
+        ck_abort_msg("not a request");
+    }
+    settle(world);
+}
+
+static void say_text(struct world *world, unsigned i, const char *line)
+{
+    say(world, i, line, strlen(line));
+}
+
+static void expect(struct world *world, unsigned i, const char *line)
+{
+    char got[REPLY_MAX + 1];
+    got[receive(world, i, (uint8_t *)got)] = 0;
+    ck_assert_str_eq(got, line);
+}
+
+static void say_binary(struct world *world, unsigned i, struct ctr_request req)
+{
+    uint8_t data[1000];
+    say(world, i, data, ctr_compose_request(&req, data, sizeof(data)));
+}
+
+static void resume(struct world *world, unsigned i)
+{
+    struct conn *conn = world->clients[i].conn;
+    if (conn->paused && conn->protocol->resume(conn))
+        conn->paused = false;
+    settle(world);
+}
+
+/* ---- random requests ---------------------------------------------------------------------- */
+
+static void text_request(struct world *world, unsigned i, struct rng *at)
+{
+    static const char *const stats[] = {"STATS FULL\n", "STATS UPTIME\n", "STATS x\n"};
+    char line[200];
+    unsigned n = rng_below(at, NAMES), what = rng_below(at, 20);
+    if (what < 11)
+        snprintf(line, sizeof(line), "ACQ4%s name%u %u %u %u\n", rng_one_in(at, 2) ? "ME" : "ANY",
+                 n, 1 + rng_below(at, 3), 5 + rng_below(at, 10), rng_below(at, 5));
+    else if (what < 15)
+        snprintf(line, sizeof(line), "RELEASE\n");
+    else if (what < 18)
+        snprintf(line, sizeof(line), "RELEASE name%u\n", n);
+    else
+        snprintf(line, sizeof(line), "%s", stats[rng_below(at, 3)]);
+    say_text(world, i, line);
+}
+
+static void binary_request(struct world *world, unsigned i, struct rng *at)
+{
+    char name[20];
+    int len = snprintf(name, sizeof(name), "name%u", rng_below(at, 40));
+    static const uint8_t opcodes[] = {CTR_ACQUIRE, CTR_ACQUIRE, CTR_ACQUIRE, CTR_RELEASE,
+                                      CTR_RELEASE, CTR_GET,     CTR_DUMP};
+    struct ctr_request req = {
+        .opcode = opcodes[rng_below(at, ARRAY_SIZE(opcodes))],
+        .opaque = {(uint8_t)i, 2, 3, 4},
+        .units = 1 + rng_below(at, 2),
+        .name = {.data = (const uint8_t *)name, .len = (size_t)len},
+    };
+    req.maximum = req.units + rng_below(at, 10);
+    say_binary(world, i, req);
+}
+
+static void one_request(struct world *world, struct rng *at)
+{
+    unsigned i = rng_below(at, CLIENTS), what = rng_below(at, 100);
+    struct conn *conn = world->clients[i].conn;
+    for (unsigned n = 0; n < world->server.count; n++)
+        worker_wake(world->server.workers[n]);
+    if (what < 3) {
+        close_client(world, i);
+        open_client(world, i);
+    } else if (what < 8 && conn_expires(conn)) {
+        conn->protocol->expire(conn);
+        settle(world);
+    } else if (what < 60 && conn->paused) {
+        resume(world, i);
+    } else if (is_text(i)) {
+        text_request(world, i, at);
+    } else {
+        binary_request(world, i, at);
+    }
+}
+
+static void pass_time(struct rng *at)
+{
+    now.mono_ns += rng_below(at, 20000000);
+    now.unix_s += rng_one_in(at, 50);
+}
+
+static void run(struct world *world, unsigned steps)
+{
+    static uint8_t ignored[REPLY_MAX];
+    for (unsigned step = 0; step < steps; step++) {
+        pass_time(&rng);
+        one_request(world, &rng);
+        for (unsigned i = 0; i < CLIENTS; i++)
+            (void)receive(world, i, ignored);
+    }
+}
+
+/* ---- handing on --------------------------------------------------------------------------- */
+
+static struct record_reader save(const struct world *world)
+{
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&writer, fd);
+    services_save(world->services, now, &writer);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        struct conn *conn = world->clients[i].conn;
+        record_begin(&writer, KIND_CONN);
+        record_put_u8(&writer, conn_expires(conn));
+        record_put_u8(&writer, conn_is_paused(conn));
+        conn->protocol->save(conn, &writer);
+        record_end(&writer);
+    }
+    struct record_reader r;
+    ck_assert(record_finish(&writer));
+    ck_assert(record_map(&r, fd));
+    close(fd);
+    return r;
+}
+
+static bool restore_client(struct world *world, unsigned i, struct record_reader *r)
+{
+    open_client(world, i);
+    struct conn *conn = world->clients[i].conn;
+    atomic_fetch_sub(&conn->protocol->connections_made, 1);
+    if (record_get_bool(r))
+        conn_expire_in(conn, NS_PER_S);
+    conn->paused = record_get_bool(r);
+    return record_ok(r) && conn->protocol->restore(conn, r);
+}
+
+static bool restore(struct world *world, struct record_reader *r)
+{
+    struct record_reader section;
+    uint32_t kind;
+    unsigned i = 0;
+    while (record_enter(r, &kind, &section)) {
+        if (kind == KIND_CONN && i < CLIENTS) {
+            if (!restore_client(world, i++, &section))
+                return false;
+        } else if (!services_restore(world->services, now, kind, &section)) {
+            record_unknown(&section, kind);
+        }
+    }
+    return record_ok(r) && services_restore_done(world->services, r) && i == CLIENTS;
+}
+
+static void hand_on(const struct world *from, struct world *to,
+                    const struct services_config *config, unsigned workers)
+{
+    begin(to, config, workers);
+    struct record_reader r = save(from);
+    ck_assert_msg(restore(to, &r), "%s", r.why);
+    record_unmap(&r);
+}
+
+static void compare_sums(const char *what, const struct histogram_sum *a,
+                         const struct histogram_sum *b)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(a->counts); i++)
+        ck_assert_msg(a->counts[i] == b->counts[i], "%s", what);
+    ck_assert_msg(a->sum_ns == b->sum_ns, "%s", what);
+}
+
+static void compare_counts(const struct world *a, const struct world *b)
+{
+    REQUIRE(a->services->started_ns == b->services->started_ns);
+    for (unsigned i = 0; i < services_count(a->services); i++) {
+        const struct service *of_a = services_at(a->services, i);
+        const struct service *of_b = services_at(b->services, i);
+        const struct protocol *p = &of_a->protocol, *q = &of_b->protocol;
+        struct histogram_sum sum_a, sum_b;
+        for (unsigned v = 0; v < SERVICE_VERBS; v++) {
+            for (unsigned o = 0; o < SERVICE_OUTCOMES; o++)
+                REQUIRE(service_requests(of_a, v, o) == service_requests(of_b, v, o));
+        }
+        REQUIRE(service_waiting(of_a) == service_waiting(of_b));
+        REQUIRE(service_sent(of_a) == service_sent(of_b));
+        REQUIRE(service_received(of_a) == service_received(of_b));
+        for (unsigned how = 0; how < WAITED_COUNT; how++) {
+            service_waits(of_a, (enum waited)how, &sum_a);
+            service_waits(of_b, (enum waited)how, &sum_b);
+            compare_sums(waited_word((enum waited)how), &sum_a, &sum_b);
+        }
+        service_holds(of_a, &sum_a);
+        service_holds(of_b, &sum_b);
+        compare_sums("holds", &sum_a, &sum_b);
+        service_answers(of_a, &sum_a);
+        service_answers(of_b, &sum_b);
+        compare_sums("answers", &sum_a, &sum_b);
+        REQUIRE(p->connections == q->connections && p->connections_made == q->connections_made);
+        REQUIRE(p->accept_errors == q->accept_errors && p->send_errors == q->send_errors);
+        for (unsigned k = 0; k < CLOSE_REASON_COUNT; k++)
+            REQUIRE(p->closed[k] == q->closed[k]);
+    }
+}
+
+static void compare_replies(const struct world *a, const struct world *b)
+{
+    static uint8_t got_a[REPLY_MAX], got_b[REPLY_MAX];
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        size_t len = receive(a, i, got_a);
+        REQUIRE(receive(b, i, got_b) == len && memcmp(got_a, got_b, len) == 0);
+    }
+}
+
+TEST(restored_services_go_on_as_those_before)
+{
+    rng = rng_start("worlds", random_seed());
+    for (unsigned round = 0; round < 10; round++) {
+        struct world a, b;
+        struct services_config config = usual_config(), other = usual_config();
+        other.table.buckets = rng_below(&rng, 1000);
+        begin(&a, &config, 1 + rng_below(&rng, 3));
+        for (unsigned i = 0; i < CLIENTS; i++)
+            open_client(&a, i);
+        run(&a, 100 + rng_below(&rng, 1000));
+        hand_on(&a, &b, &other, 1 + rng_below(&rng, 3));
+        for (unsigned step = 0; step < 500; step++) {
+            if (step % 50 == 0)
+                compare_counts(&a, &b);
+            pass_time(&rng);
+            struct rng twin = rng;
+            one_request(&a, &rng);
+            one_request(&b, &twin);
+            compare_replies(&a, &b);
+        }
+        compare_counts(&a, &b);
+        table_check(b.services->table);
+        end(&a);
+        end(&b);
+    }
+}
+END_TEST
+
+static void open_all(struct world *world)
+{
+    for (unsigned i = 0; i < CLIENTS; i++)
+        open_client(world, i);
+}
+
+TEST(who_has_more_locks_than_are_allowed_now_keeps_them)
+{
+    struct world a, b, c;
+    struct services_config config = usual_config();
+    begin(&a, &config, 1);
+    open_all(&a);
+    say_text(&a, 0, "ACQ4ME a 2 9 9\n");
+    say_text(&a, 0, "ACQ4ME a 2 9 9\n");
+    say_text(&a, 1, "ACQ4ME b 1 9 9\n");
+    expect(&a, 1, "LOCKED\n");
+    say_text(&a, 0, "ACQ4ME b 1 9 9\n");
+    expect(&a, 0, "LOCKED\nLOCKED\n");
+    config.poolcounter_max_locks = 1;
+    hand_on(&a, &b, &config, 1);
+    say_text(&b, 1, "RELEASE\n");
+    expect(&b, 1, "RELEASED\n");
+    expect(&b, 0, "LOCKED\n"); /* its third */
+    say_text(&b, 0, "ACQ4ME c 1 9 9\n");
+    expect(&b, 0, "LOCK_HELD\n");
+    hand_on(&b, &c, &config, 1);
+    say_text(&c, 0, "RELEASE a\n");
+    say_text(&c, 0, "RELEASE\n");
+    say_text(&c, 0, "ACQ4ME c 1 9 9\n");
+    expect(&c, 0, "RELEASED\nRELEASED\nLOCK_HELD\n");
+    say_text(&c, 0, "RELEASE a\n");
+    say_text(&c, 0, "ACQ4ME c 1 9 9\n");
+    expect(&c, 0, "RELEASED\nLOCKED\n");
+    end(&a);
+    end(&b);
+    end(&c);
+}
+END_TEST
+
+/* The names that a Dump has told of so far; returns true when it is over. */
+static bool read_dump(struct world *world, unsigned i, unsigned *names)
+{
+    static uint8_t got[4 * REPLY_MAX];
+    for (ssize_t n; (n = recv(world->clients[i].fd, got, sizeof(got), MSG_DONTWAIT)) > 0;) {
+        for (ssize_t at = 0; at < n;) {
+            uint32_t body = (uint32_t)got[at + 4] << 24 | (uint32_t)got[at + 5] << 16 |
+                            (uint32_t)got[at + 6] << 8 | got[at + 7];
+            if (body == 0)
+                return true;
+            ++*names;
+            at += CTR_HEADER + body;
+        }
+    }
+    return false;
+}
+
+TEST(a_dump_goes_on)
+{
+    enum { MANY = 3000 };
+    rng = rng_start("dump", random_seed());
+    struct world a, b;
+    struct services_config config = usual_config();
+    begin(&a, &config, 1);
+    open_all(&a);
+    unsigned client = CLIENTS - 1, names = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        char name[20];
+        int len = snprintf(name, sizeof(name), "%u", i);
+        say_binary(&a, client,
+                   (struct ctr_request){.opcode = CTR_ACQUIRE,
+                                        .units = 1,
+                                        .maximum = 1,
+                                        .name = {.data = (uint8_t *)name, .len = (size_t)len}});
+        static uint8_t ignored[REPLY_MAX];
+        (void)receive(&a, client, ignored);
+    }
+    say_binary(&a, client, (struct ctr_request){.opcode = CTR_DUMP, .opaque = {7, 8, 9, 10}});
+    for (unsigned i = 0; i < 5; i++) {
+        resume(&a, client);
+        ck_assert(!read_dump(&a, client, &names));
+    }
+    ck_assert(names > 0 && names < MANY);
+    config.table.buckets = 10000;
+    hand_on(&a, &b, &config, 2);
+    bool over = false;
+    while (!over) {
+        ck_assert(b.clients[client].conn->paused);
+        resume(&b, client);
+        over = read_dump(&b, client, &names);
+    }
+    ck_assert_uint_eq(names, MANY);
+    end(&a);
+    end(&b);
+}
+END_TEST
+
+/* ---- damage ------------------------------------------------------------------------------ */
+
+/*
+ * In a process of its own, which may not crash: restores it, and if that goes well has it serve.
+ * Returns whether it went well.
+ */
+static bool try_state(const void *data, size_t len)
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct world world;
+        struct services_config config = usual_config();
+        struct record_reader r;
+        begin(&world, &config, 1 + rng_below(&rng, 2));
+        record_reader_init(&r, data, len);
+        bool restored = restore(&world, &r);
+        if (restored) {
+            table_check(world.services->table);
+            run(&world, 30);
+            table_check(world.services->table);
+            end(&world);
+        }
+        _exit(restored ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) <= 1, "it crashed");
+    return WEXITSTATUS(status) == 0;
+}
+
+TEST(damage_is_refused_or_harmless)
+{
+    rng = rng_start("damage", random_seed());
+    struct world a;
+    struct services_config config = usual_config();
+    begin(&a, &config, 2);
+    open_all(&a);
+    run(&a, 400);
+    struct record_reader r = save(&a);
+    uint8_t *copy = malloc(r.len);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, r.data, r.len);
+    unsigned well = 0, tries = (unsigned)env_number("T_TRIES", 150);
+    ck_assert(try_state(copy, r.len));
+    for (unsigned i = 0; i < tries; i++) {
+        /* Half of it where the clients are: at the end. */
+        size_t from = rng_one_in(&rng, 2) ? r.len - r.len / 6 : 0;
+        size_t at = from + rng_below(&rng, (uint32_t)(r.len - from));
+        uint8_t before = copy[at];
+        copy[at] ^= (uint8_t)(1u << rng_below(&rng, 8));
+        well += try_state(copy, r.len);
+        copy[at] = before;
+        ck_assert(!try_state(copy, at));
+    }
+    ck_assert(well > 0 && well < tries);
+    free(copy);
+    record_unmap(&r);
+    end(&a);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(restored_services_go_on_as_those_before),
+    UNIT(who_has_more_locks_than_are_allowed_now_keeps_them),
+    UNIT(a_dump_goes_on),
+    UNIT(damage_is_refused_or_harmless),
+};
+
+UNIT_MAIN("service/state", tests)
