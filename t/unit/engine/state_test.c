@@ -652,8 +652,8 @@ TEST(flipped_bytes_do_no_harm)
     unsigned step = (unsigned)env_number("T_STRIDE", stride());
     for (size_t at = rng_below(&rng, step); at < whole.len; at += step) {
         uint8_t before = copy[at];
-        copy[at] = rng_one_in(&rng, 3) ? (uint8_t)(before ^ 1u << rng_below(&rng, 8))
-                                       : (uint8_t)rng_next(&rng);
+        unsigned flipped = before ^ 1u << rng_below(&rng, 8);
+        copy[at] = (uint8_t)(rng_one_in(&rng, 3) ? flipped : rng_next(&rng));
         try_copy(copy, whole.len);
         copy[at] = before;
     }
