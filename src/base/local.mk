@@ -10,3 +10,4 @@ libbase_a_SOURCES = \
 	src/base/mail.h src/base/mail.c \
 	src/base/record.h src/base/record.c \
 	src/base/tally.h
+EXTRA_DIST += src/base/record.md

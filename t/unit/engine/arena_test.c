@@ -56,6 +56,56 @@ TEST(the_largest_region)
 }
 END_TEST
 
+TEST(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit)
+{
+    start(PAGES(3));
+    uint32_t first = arena_page_take(&arena);
+    memset(arena_page_at(&arena, first), 7, ARENA_PAGE);
+    fail_mmap = true;
+    ck_assert(!arena_widen(&arena, PAGES(200)));
+    fail_mmap = false;
+    fail_mprotect = true;
+    ck_assert(!arena_widen(&arena, PAGES(200)));
+    fail_mprotect = false;
+    ck_assert(arena_widen(&arena, PAGES(200)));
+    ck_assert(all_bytes_are(arena_page_at(&arena, first), ARENA_PAGE, 7));
+    uint32_t pages[199];
+    for (unsigned i = 0; i < ARRAY_SIZE(pages); i++) {
+        pages[i] = arena_page_take(&arena);
+        ck_assert(pages[i] != 0);
+        ck_assert(all_bytes_are(arena_page_at(&arena, pages[i]), ARENA_PAGE, 0));
+    }
+    ck_assert(arena_page_take(&arena) == 0); /* no more addresses */
+    ck_assert(arena_used(&arena) == PAGES(200));
+    ck_assert(arena_charge(&arena, 1));
+    arena_uncharge(&arena, 1);
+    arena_limit(&arena);
+    ck_assert(!arena_charge(&arena, 1));
+    for (unsigned i = 0; i < 197; i++) {
+        ck_assert(arena_page_take(&arena) == 0);
+        arena_page_give(&arena, pages[i]);
+    }
+    ck_assert(arena_page_take(&arena) == 0);
+    arena_page_give(&arena, pages[197]);
+    ck_assert(arena_page_take(&arena) != 0);
+    arena_destroy(&arena);
+}
+END_TEST
+
+TEST(widening_what_is_wide_enough)
+{
+    start(PAGES(10));
+    const unsigned char *base = arena.base;
+    ck_assert(arena_widen(&arena, PAGES(4)));
+    ck_assert(arena.base == base);
+    arena_destroy(&arena);
+    start(PAGES(1));
+    ck_assert(arena_widen(&arena, PAGES(4))); /* nothing is open yet */
+    ck_assert(arena_page_take(&arena) != 0);
+    arena_destroy(&arena);
+}
+END_TEST
+
 TEST(destroying_twice_is_harmless)
 {
     start(PAGES(3));
@@ -467,6 +517,8 @@ static const struct unit_test tests[] = {
     UNIT_ABORTS(limit_of_0_aborts),
     UNIT_ABORTS(limit_beyond_32_bits_of_granules_aborts),
     UNIT(the_largest_region),
+    UNIT(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit),
+    UNIT(widening_what_is_wide_enough),
     UNIT(destroying_twice_is_harmless),
     UNIT(no_addresses_no_arena),
     UNIT(pages_up_to_the_limit_and_no_more),
