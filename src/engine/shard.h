@@ -196,7 +196,12 @@ struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name n
                              uint32_t interval);
 
 /* The counter of a holding. Its owner may ask without the lock. */
-ref_t counter_ref_of(const struct arena *arena, const struct holding *h);
+static inline ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
+{
+    if (h->outside)
+        return ((const struct outside_holding *)h)->counter;
+    return arena_ref(arena, h) - (ref_t)(offsetof(struct counter, first) / ARENA_GRANULE);
+}
 
 /* The holding of `c` that the holder of that id has; NULL when it has none. */
 struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder);

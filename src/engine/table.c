@@ -29,13 +29,6 @@ static struct holding *holding_at(const struct table *t, ref_t ref)
     return arena_at(&t->arena, ref);
 }
 
-ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
-{
-    if (h->outside)
-        return ((const struct outside_holding *)h)->counter;
-    return arena_ref(arena, h) - (ref_t)(offsetof(struct counter, first) / ARENA_GRANULE);
-}
-
 static struct counter *counter_of(const struct arena *arena, const struct holding *h)
 {
     return arena_at(arena, counter_ref_of(arena, h));
