@@ -4,6 +4,7 @@
  */
 #include "engine/shard.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Called under the shard's lock for each counter; false: stop here, and show it again. */
@@ -150,9 +151,18 @@ bool table_is_tight(const struct table *t)
 
 /* ---- the check --------------------------------------------------------------------------- */
 
+/* A holding that lies outside its counter. */
+struct held_of {
+    ref_t counter;
+    const struct holding *held;
+};
+
 struct check_sums {
     struct table *table;
     uint64_t names, idle, waiting, units;
+    const struct shard *shard; /* whose holdings these are, by counter: */
+    struct held_of *outside;
+    size_t outside_count;
 };
 
 /* Checks one lane tree: order, ages, places; returns how many wait in it. */
@@ -191,6 +201,54 @@ static void check_holding(const struct holding *h, struct holding_sums *sums)
     sums->holders += h->units > 0;
 }
 
+static int by_counter(const void *a, const void *b)
+{
+    const struct held_of *h = a, *k = b;
+    return h->counter < k->counter ? -1 : h->counter > k->counter;
+}
+
+/* Notes the holdings of a shard that lie outside, if that has not been done. */
+static void gather_outside(struct check_sums *sums, const struct shard *s)
+{
+    if (sums->shard == s)
+        return;
+    free(sums->outside);
+    sums->shard = s;
+    sums->outside_count = 0;
+    sums->outside = calloc(s->holdings.entries + 1, sizeof(*sums->outside));
+    CHECK(sums->outside); /* it is a check that can't be made */
+    struct index_walk walk = {0};
+    unsigned budget = UINT32_MAX;
+    for (ref_t r; (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
+        const struct outside_holding *h = arena_at(s->slab.arena, r);
+        index_walk_past(&walk, s->holdings.hash_of(s->slab.arena, r), r);
+        CHECK(h->held.outside && sums->outside_count < s->holdings.entries);
+        sums->outside[sums->outside_count++] =
+            (struct held_of){.counter = h->counter, .held = &h->held};
+    }
+    CHECK(sums->outside_count == s->holdings.entries);
+    qsort(sums->outside, sums->outside_count, sizeof(*sums->outside), by_counter);
+}
+
+/* Checks the holdings of a counter that lie outside; returns how many there are. */
+static uint32_t check_outside(struct check_sums *sums, const struct shard *s, ref_t counter,
+                              struct holding_sums *of)
+{
+    gather_outside(sums, s);
+    size_t low = 0, high = sums->outside_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (sums->outside[middle].counter < counter)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    uint32_t count = 0;
+    for (; low < sums->outside_count && sums->outside[low].counter == counter; low++, count++)
+        check_holding(sums->outside[low].held, of);
+    return count;
+}
+
 static bool check_counter(void *arg, struct shard *s, struct counter *c)
 {
     struct check_sums *sums = arg;
@@ -211,18 +269,7 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
     struct holding_sums of = {0};
     if (c->first.holder)
         check_holding(&c->first, &of);
-    uint32_t further = 0;
-    struct index_walk walk = {0};
-    unsigned budget = UINT32_MAX;
-    for (ref_t r; c->further && (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
-        const struct outside_holding *h = arena_at(arena, r);
-        index_walk_past(&walk, s->holdings.hash_of(arena, r), r);
-        CHECK(h->held.outside);
-        if (h->counter == arena_ref(arena, c)) {
-            check_holding(&h->held, &of);
-            further++;
-        }
-    }
+    uint32_t further = c->further ? check_outside(sums, s, arena_ref(arena, c), &of) : 0;
     CHECK(further == c->further && of.units == c->consumption);
     CHECK(of.waits == (q ? q->waits : 0) && of.empty == (q ? q->empty : 0));
     CHECK(of.holders == counter_holders(s, c));
@@ -238,6 +285,7 @@ void table_check(struct table *t)
     struct table_walk walk = {0};
     while (!walk_on(t, &walk, UINT32_MAX, check_counter, &sums))
         continue;
+    free(sums.outside);
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
         contention_check(s);
