@@ -392,9 +392,10 @@ void contention_check(struct shard *s)
     for (unsigned i = 0; i < PEAKS_NOTED; i++) {
         const struct peak_noted *n = &s->noted[i];
         unsigned at = 0;
-        while (at < k->peaks.count && k->peaks.hash[at] != n->hash)
+        while (at < k->peaks.count &&
+               (k->peaks.hash[at] != n->hash || k->peaks.weight[at] < n->peak))
             at++;
-        CHECK(n->peak <= s->peak_floor || (at < k->peaks.count && k->peaks.weight[at] >= n->peak));
+        CHECK(n->peak <= s->peak_floor || at < k->peaks.count);
     }
     uint64_t waiting = 0;
     ref_t older = 0;

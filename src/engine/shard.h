@@ -139,6 +139,8 @@ struct shard {
     struct peak_noted noted[PEAKS_NOTED]; /* of peak_interval; by some bits of the hash */
 } __attribute__((aligned(64)));
 
+_Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
+
 struct restoring; /* what state.c has to remember meanwhile */
 
 struct table {

@@ -88,6 +88,9 @@ static struct counter *counter_at(const struct table *t, ref_t ref)
 /* What comes before a name's bytes; read_name takes it apart. */
 #define NAME_FIXED 21
 
+/* A holding. */
+#define HOLDING_SIZE 20
+
 static void put_u32(uint8_t *to, uint32_t value)
 {
     value = htole32(value);
@@ -233,7 +236,7 @@ void holder_save(const struct table *t, const struct holder *holder, struct reco
         r = h->next;
         if (r)
             __builtin_prefetch(arena_at(&t->arena, r));
-        uint8_t *to = record_room(w, 20);
+        uint8_t *to = record_room(w, HOLDING_SIZE);
         if (!to)
             return;
         uint64_t since = htole64((uint64_t)since_of(h));
@@ -294,6 +297,10 @@ static struct marked *marked_at(const struct restoring *restoring, uint32_t mark
 /* What is known under a mark that was read; NULL: nothing, and the reader has failed. */
 static struct marked *find_marked(const struct table *t, uint32_t mark, struct record_reader *r)
 {
+    if (!t->restoring) {
+        record_refuse(r, no_table);
+        return NULL;
+    }
     struct marked *m = marked_at(t->restoring, mark);
     if (m->mark)
         return m;
@@ -431,6 +438,21 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
 
 /* ---- restoring: what is contended --------------------------------------------------------- */
 
+/* Whether a listed name has that hash, as far as that can be told. */
+static bool is_hash_of(const struct shard *s, const struct sketch_key *key)
+{
+    struct table_name name = {.data = key->data, .len = key->len};
+    return key->len > SKETCH_NAME_MAX || hash_name(table_of(s), name) == key->hash;
+}
+
+static bool is_listed(const struct sketch *sketch, uint64_t hash)
+{
+    unsigned i = 0;
+    while (i < sketch->count && sketch->hash[i] != hash)
+        i++;
+    return i < sketch->count;
+}
+
 static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record_reader *r)
 {
     unsigned count = record_get_u8(r);
@@ -446,7 +468,8 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
             return false;
         if (!(error >= 0 && error <= weight && weight <= WEIGHT_MAX) || key.len == 0 ||
             key.len > TABLE_NAME_MAX || kept != kept_of(key.len) ||
-            shard_of_hash(table_of(s), key.hash) != s || sketch_find(sketch, &key) < i)
+            shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
+            is_listed(sketch, key.hash))
             return refuse(r, "a list of contended names contradicts itself");
         sketch_add(sketch, &key, weight);
         sketch->error[i] = error;
@@ -483,7 +506,7 @@ static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
     for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
         const struct counter *c = counter_at(t, r);
         index_walk_past(&walk, c->hash, r);
-        if (c->interval == (uint16_t)interval && c->peak > s->peak_floor)
+        if (c->interval == (uint16_t)interval)
             contention_peak(s, c, counter_hash(s, c));
     }
 }
@@ -510,13 +533,17 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
         if (!restore_name(t, s, head, r))
             return false;
     }
+    if (!head->same_length) {
+        idle_now = head->idle_now;
+        idle_before = 0;
+    }
+    /* Where the clock was set back there may be more of them than are counted. */
+    if (idle_now > head->idle_now || idle_before > head->idle_before)
+        return refuse(r, "names at 0 are counted wrongly");
     s->names_made = names_made;
     s->idle_interval = head->idle_interval;
-    s->idle_now = (uint32_t)(head->same_length ? idle_now : head->idle_now);
-    s->idle_before = head->same_length ? (uint32_t)idle_before : 0;
-    /* Where the clock was set back there may be more of them than are counted. */
-    if (s->idle_now > head->idle_now || s->idle_before > head->idle_before)
-        return refuse(r, "names at 0 are counted wrongly");
+    s->idle_now = (uint32_t)idle_now;
+    s->idle_before = (uint32_t)idle_before;
     return true;
 }
 
@@ -609,7 +636,7 @@ bool table_walk_restore(struct table_walk *walk, struct record_reader *r)
 static struct holding *restore_holding(struct table *t, struct holder *holder, uint32_t mark,
                                        struct holding *last, struct record_reader *r)
 {
-    const uint8_t *at = record_take(r, 16);
+    const uint8_t *at = record_take(r, HOLDING_SIZE - 4);
     struct marked *m = at ? find_marked(t, mark, r) : NULL;
     if (!m)
         return NULL;
@@ -749,8 +776,6 @@ bool holder_restore(struct table *t, struct holder *holder, struct record_reader
 struct holding *holding_restore(struct table *t, struct holder *holder, struct record_reader *r)
 {
     uint32_t mark = record_get_u32(r);
-    if (!t->restoring)
-        record_refuse(r, no_table);
     const struct marked *m = record_ok(r) ? find_marked(t, mark, r) : NULL;
     if (!m)
         return NULL;

@@ -329,10 +329,10 @@ uint32_t table_interval(const struct table *t, int64_t unix_s);
 
 /*
  * Checks every invariant of the whole table and aborts where one does not hold: for tests and
- * rehearsals, when no other thread is in it; about half a microsecond a name. Of each counter: consumption is the sum of units held, no waiter that fits
- * waits, lines are in order, its queue counts waits and empty holdings right; of each index: every
- * entry is found; of each shard: its ring has the queues with somebody in line, and its sketches
- * are whole.
+ * rehearsals, when no other thread is in it; about half a microsecond a name. Of each counter:
+ * consumption is the sum of units held, no waiter that fits waits, lines are in order, its queue
+ * counts waits and empty holdings right; of each index: every entry is found; of each shard: its
+ * ring has the queues with somebody in line, and its sketches are whole.
  */
 void table_check(struct table *t);
 

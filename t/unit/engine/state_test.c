@@ -617,7 +617,7 @@ static unsigned stride(void)
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return 40;
 #else
-    return 8;
+    return 16;
 #endif
 }
 
