@@ -104,6 +104,11 @@ void deadline_clear(struct deadlines *ds, struct deadline *d)
         settle(ds, i, last);
 }
 
+int64_t deadline_at(const struct deadlines *ds, const struct deadline *d)
+{
+    return d->place ? ds->rows[d->place - 1].at_ns : DEADLINE_NONE;
+}
+
 int64_t deadlines_next(const struct deadlines *ds)
 {
     return ds->count ? ds->rows[0].at_ns : DEADLINE_NONE;

@@ -44,6 +44,9 @@ static inline bool deadline_is_set(const struct deadline *d)
     return d->place != 0;
 }
 
+/* When `d` is due; DEADLINE_NONE when it is not set. */
+int64_t deadline_at(const struct deadlines *ds, const struct deadline *d);
+
 /* When the earliest is due; DEADLINE_NONE when there is none. */
 int64_t deadlines_next(const struct deadlines *ds);
 /* Unsets and returns the earliest that is due at `now_ns` (at <= now); NULL when none is. */

@@ -794,6 +794,11 @@ bool conn_begin(struct conn *conn)
     return loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, reading(conn), on_io);
 }
 
+void conn_rejoin(struct conn *conn)
+{
+    CHECK(loop_io_add(conn->worker->loop, &conn->io, conn->stream.fd, 0, on_io));
+}
+
 void conn_open(struct conn *conn)
 {
     conn->state = CONN_OPEN;

@@ -49,7 +49,8 @@ struct worker;
     ROW(KILLED, "killed")                   /* by the operator */                                  \
     ROW(DENIED, "denied")                   /* its address is not an allowed one */                \
     ROW(SOURCE, "per_source")               /* too many connections from its address */            \
-    ROW(HANDSHAKE, "handshake")             /* that of TLS failed or was too slow, or too many */
+    ROW(HANDSHAKE, "handshake")             /* that of TLS failed or was too slow, or too many */  \
+    ROW(UPGRADE, "upgrade")                 /* it has TLS, which another process can't go on with */
 
 enum close_reason {
 #define ROW(name, word) CLOSE_##name,

@@ -10,6 +10,7 @@ libnet_a_SOURCES = \
 	src/net/loop.h src/net/loop.c \
 	src/net/stream.h src/net/stream.c \
 	src/net/conn.h src/net/conn.c \
+	src/net/carry.h src/net/carry.c \
 	src/net/http.h src/net/http.c \
 	src/net/private.h \
 	src/net/worker.h src/net/worker.c \

@@ -145,7 +145,8 @@ void conn_close(struct conn *conn, enum close_reason reason);
 void conn_flush(struct conn *conn);
 void conn_continue(struct conn *conn); /* its turn in the list of those with work to do */
 void conn_deadline_passed(struct conn *conn, enum deadline_kind kind);
-void conn_free(struct conn *conn); /* closed, and in no list */
+void conn_free(struct conn *conn);   /* closed, and in no list */
+void conn_rejoin(struct conn *conn); /* is its loop's, not watched yet; after an upgrade */
 
 /* worker.c, called by conn.c. */
 /* One that has room for `size` bytes, CONN_REPLY_MAX at most. NULL: no memory. */
@@ -155,5 +156,15 @@ void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_rea
 void worker_flush_later(struct worker *worker, struct conn *conn);
 void worker_flush(struct worker *worker); /* sends the replies that gathered */
 void worker_again_later(struct worker *worker, struct conn *conn);
+
+/* worker.c, called by carry.c, while the worker does not run. */
+/* Delivers its letters and sends what is queued. Whether there was anything to do. */
+bool worker_settle_parked(struct worker *worker);
+/* Gives a worker that has none so many slots, all free and in no chain. False: no memory. */
+bool worker_place_slots(struct worker *worker, uint32_t count) MUST_USE;
+/* Chains those of its slots that are free, the lowest first. */
+void worker_chain_free_slots(struct worker *worker);
+/* A free slot's number; UINT32_MAX: none is to be had. */
+uint32_t worker_take_slot(struct worker *worker);
 
 #endif

@@ -135,8 +135,7 @@ void *worker_scratch(struct worker *worker)
 
 /* ---- connections ------------------------------------------------------------------------- */
 
-/* A free slot's number; UINT32_MAX: none is to be had. */
-static uint32_t take_slot(struct worker *worker)
+uint32_t worker_take_slot(struct worker *worker)
 {
     if (worker->free_slot) {
         uint32_t slot = worker->free_slot - 1;
@@ -154,6 +153,31 @@ static uint32_t take_slot(struct worker *worker)
     }
     worker->slots[worker->slot_count] = (struct slot){0};
     return worker->slot_count++;
+}
+
+bool worker_place_slots(struct worker *worker, uint32_t count)
+{
+    CHECK(worker->slot_count == 0);
+    if (count == 0)
+        return true;
+    struct slot *slots = count > SLOTS_MAX ? NULL : calloc(count, sizeof(*slots));
+    if (!slots)
+        return false;
+    free(worker->slots);
+    worker->slots = slots;
+    worker->slot_count = worker->slot_room = count;
+    return true;
+}
+
+void worker_chain_free_slots(struct worker *worker)
+{
+    worker->free_slot = 0;
+    for (uint32_t slot = worker->slot_count; slot > 0; slot--) {
+        if (worker->slots[slot - 1].conn)
+            continue;
+        worker->slots[slot - 1].next_free = worker->free_slot;
+        worker->free_slot = slot;
+    }
 }
 
 static void give_slot(struct worker *worker, uint32_t slot)
@@ -216,7 +240,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     conn = calloc(1, sizeof(*conn) + protocol->session_size);
     if (!conn)
         goto refuse;
-    slot = take_slot(worker);
+    slot = worker_take_slot(worker);
     if (slot == UINT32_MAX || !deadlines_reserve(&worker->deadlines, CONN_DEADLINES))
         goto refuse;
     conn->worker = worker;
@@ -344,14 +368,18 @@ int64_t worker_settle(struct worker *worker)
     return measure(worker);
 }
 
-static void deliver_mail(struct worker *worker)
+static void deliver(struct worker *worker, struct mail *mail)
 {
-    struct mail *mail = mailbox_take(&worker->box);
     while (mail) {
         struct mail *next = mail->next;
         mail->deliver(mail, worker);
         mail = next;
     }
+}
+
+static void deliver_mail(struct worker *worker)
+{
+    deliver(worker, mailbox_take(&worker->box));
 }
 
 static void on_bell(void *arg)
@@ -542,6 +570,17 @@ void worker_drain(struct worker *worker)
         on_soon(worker); /* the lists may hold connections that were closed */
         (void)worker_settle(worker);
     } while (worker->flush.first || worker->again.first);
+}
+
+bool worker_settle_parked(struct worker *worker)
+{
+    struct mail *mail = mailbox_take(&worker->box);
+    if (!mail && !worker->flush.first && !worker->dead)
+        return false;
+    worker_wake(worker);
+    deliver(worker, mail);
+    (void)worker_settle(worker);
+    return true;
 }
 
 bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns)
