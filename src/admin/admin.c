@@ -232,6 +232,7 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
     admin->config.addresses = NULL;
     admin->config.address_lens = NULL;
     admin->config.fds = NULL;
+    admin->config.fd_asked = NULL;
     admin->config.token = NULL;
     admin->config.hosts = NULL;
     CHECK(pthread_mutex_init(&admin->lock, NULL) == 0);
@@ -250,9 +251,24 @@ const char *admin_where(const struct admin *admin, size_t i)
     return http_where(admin->http, i);
 }
 
+int admin_door(const struct admin *admin, size_t i, const char **asked_r)
+{
+    return http_door(admin->http, i, asked_r);
+}
+
 bool admin_start(struct admin *admin)
 {
     sample(admin); /* so that the first second has something to be compared with */
+    return http_start(admin->http);
+}
+
+void admin_pause(struct admin *admin)
+{
+    http_pause(admin->http);
+}
+
+bool admin_resume(struct admin *admin)
+{
     return http_start(admin->http);
 }
 

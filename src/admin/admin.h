@@ -44,15 +44,15 @@ struct admin_hooks {
 };
 
 /*
- * All that is pointed to outlives the admin, but for addresses, fds, token and hosts, which are
- * copied.
+ * All that is pointed to outlives the admin, but for addresses, fds, fd_asked, token and hosts,
+ * which are copied.
  */
 struct admin_config {
     const struct sockaddr_storage *addresses; /* to listen on, ports included */
     const socklen_t *address_lens;
     size_t address_count;
-    const int *fds; /* inherited listening sockets, taken over; where there are any, no address is
-                       opened */
+    const int *fds;              /* inherited listening sockets, taken over */
+    const char *const *fd_asked; /* where they were to listen (net/http.h); NULL: nowhere */
     size_t fd_count;
     const char *token; /* for what changes something; NULL or "": nothing may be changed */
     const char *hosts; /* by which names it may be asked for, see hosts.h; NULL: no more */
@@ -78,8 +78,18 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r) MUST_
 size_t admin_listeners(const struct admin *admin);
 const char *admin_where(const struct admin *admin, size_t i);
 
+/* The descriptor of one, and where it was to listen (net/http.h). */
+int admin_door(const struct admin *admin, size_t i, const char **asked_r);
+
 /* Starts its thread; the workers run. False: errno. */
 bool admin_start(struct admin *admin) MUST_USE;
+
+/*
+ * Has its thread end, so that it asks the workers nothing; and has it go on, with the same
+ * connections. Not while a hook waits for the caller. False: errno.
+ */
+void admin_pause(struct admin *admin);
+bool admin_resume(struct admin *admin) MUST_USE;
 
 /* From now on changes need this token; NULL or "": nothing may be changed. Any thread. */
 void admin_set_token(struct admin *admin, const char *token);

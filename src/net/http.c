@@ -544,9 +544,10 @@ static void look_at_clients(struct http *http)
 
 static void on_bell(evutil_socket_t fd, short what, void *arg)
 {
-    (void)fd;
     (void)what;
     struct http *http = arg;
+    uint64_t rings;
+    CHECK(read(fd, &rings, sizeof(rings)) == (ssize_t)sizeof(rings));
     http->stopping = true;
 }
 
@@ -597,7 +598,7 @@ static bool make_server(struct http *http)
     if (!http->base || http->bell_fd < 0)
         return false;
     http->server = evhttp_new(http->base);
-    http->bell = event_new(http->base, http->bell_fd, EV_READ, on_bell, http);
+    http->bell = event_new(http->base, http->bell_fd, EV_READ | EV_PERSIST, on_bell, http);
     http->seconds = event_new(http->base, -1, EV_PERSIST, on_second, http);
     http->retry = event_new(http->base, -1, 0, on_retry, http);
     if (!http->server || !http->bell || !http->seconds || !http->retry ||
@@ -659,7 +660,7 @@ static bool listen_on(struct http *http, const struct http_config *config, size_
 }
 
 /* False: *reason_r says why, and the socket is still the caller's. */
-static bool adopt(struct http *http, int fd, char *reason_r)
+static bool adopt(struct http *http, int fd, const char *asked, char *reason_r)
 {
     struct listener *l = &http->listeners[http->listener_count];
     if (!listener_adopt(l, NULL, fd, false)) {
@@ -669,6 +670,7 @@ static bool adopt(struct http *http, int fd, char *reason_r)
                  fd);
         return false;
     }
+    snprintf(l->asked, sizeof(l->asked), "%s", asked);
     http->listener_count++;
     snprintf(reason_r, HTTP_REASON_SIZE, "no memory to listen on %s", l->where);
     return open_door(http);
@@ -676,15 +678,18 @@ static bool adopt(struct http *http, int fd, char *reason_r)
 
 static bool listen_all(struct http *http, const struct http_config *config, char *reason_r)
 {
-    size_t count = config->fd_count ? config->fd_count : config->address_count;
+    size_t count = config->fd_count + config->address_count;
     if (count > LISTENERS_MAX) {
         snprintf(reason_r, HTTP_REASON_SIZE, "%zu addresses are too many to listen on: at most %d",
                  count, LISTENERS_MAX);
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        if (config->fd_count ? !adopt(http, config->fds[i], reason_r)
-                             : !listen_on(http, config, i, reason_r))
+    for (size_t i = 0; i < config->fd_count; i++) {
+        if (!adopt(http, config->fds[i], config->fd_asked ? config->fd_asked[i] : "", reason_r))
+            return false;
+    }
+    for (size_t i = 0; i < config->address_count; i++) {
+        if (!listen_on(http, config, i, reason_r))
             return false;
     }
     if (http->listener_count == 0)
@@ -721,6 +726,13 @@ const char *http_where(const struct http *http, size_t i)
     return http->listeners[i].where;
 }
 
+int http_door(const struct http *http, size_t i, const char **asked_r)
+{
+    CHECK(i < http->listener_count);
+    *asked_r = http->listeners[i].asked;
+    return evconnlistener_get_fd(http->doors[i]);
+}
+
 bool http_start(struct http *http)
 {
     sigset_t all, before;
@@ -740,6 +752,14 @@ static void stop(struct http *http)
     uint64_t one = 1;
     CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
     CHECK(pthread_join(http->thread, NULL) == 0);
+}
+
+void http_pause(struct http *http)
+{
+    if (!http->runs)
+        return;
+    stop(http);
+    http->runs = http->stopping = false;
 }
 
 static void free_event(struct event *event)

@@ -45,7 +45,8 @@ struct http_config {
     const struct sockaddr_storage *addresses; /* to listen on, ports included; 0: any */
     const socklen_t *address_lens;
     size_t address_count;
-    const int *fds; /* inherited listening sockets, taken over; if any, no address is opened */
+    const int *fds;              /* inherited listening sockets, taken over */
+    const char *const *fd_asked; /* what http_door is to answer for each; NULL: "" for all */
     size_t fd_count;
     const char *name; /* of the thread: at most 15 bytes */
 
@@ -57,9 +58,9 @@ struct http_config {
 };
 
 /*
- * Listens; nobody is accepted yet. Of several addresses, those of IPv6 are left out, with a
- * warning, where the machine has none. NULL: reason_r (HTTP_REASON_SIZE bytes) says why, and
- * `config->fds` are closed.
+ * Listens, on `fds` first; nobody is accepted yet. Of several addresses, those of IPv6 are left
+ * out, with a warning, where the machine has none. NULL: reason_r (HTTP_REASON_SIZE bytes) says
+ * why, and `config->fds` are closed.
  */
 struct http *http_new(const struct http_config *config, char *reason_r) MUST_USE;
 
@@ -67,8 +68,17 @@ struct http *http_new(const struct http_config *config, char *reason_r) MUST_USE
 size_t http_listeners(const struct http *http);
 const char *http_where(const struct http *http, size_t i);
 
+/* Its descriptor, and where it was to listen (struct listener). */
+int http_door(const struct http *http, size_t i, const char **asked_r);
+
 /* Starts the thread. False: errno. */
 bool http_start(struct http *http) MUST_USE;
+
+/*
+ * Ends the thread, if it runs; connections stay as they are, and go on when it is started again.
+ * Not while a handler waits for the caller.
+ */
+void http_pause(struct http *http);
 
 /* Ends the thread, if it runs, closes all connections and frees *http; nulls it. */
 void http_free(struct http **http);

@@ -80,6 +80,7 @@ bool listener_open(struct listener *listener_r, struct protocol *protocol,
     memcpy(&sa, address, len);
     *listener_r = (struct listener){.fd = -1, .protocol = protocol, .tls = tls};
     address_text((struct sockaddr *)&sa, listener_r->where, sizeof(listener_r->where));
+    memcpy(listener_r->asked, listener_r->where, sizeof(listener_r->asked));
     int fd = socket(sa.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
@@ -173,6 +174,7 @@ bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, 
     socklen_t len;
     *listener_r = (struct listener){.fd = -1, .protocol = protocol, .local = true};
     snprintf(listener_r->where, sizeof(listener_r->where), "%s", path);
+    memcpy(listener_r->asked, listener_r->where, sizeof(listener_r->asked));
     if (!unix_address(path, &sa, &len))
         return false;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

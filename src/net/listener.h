@@ -21,6 +21,7 @@ struct listener {
     bool own_file; /* `where` is a socket file of ours: this one, to be unlinked */
     dev_t device;
     ino_t inode;
+    char asked[128]; /* where it was to listen, as `where`, but with port 0 for any; "": adopted */
     char where[128]; /* "127.0.0.1:7531", "[::1]:7531", "/run/counterd/text.sock", "@name" */
 };
 
