@@ -29,6 +29,17 @@ struct admin_option {
     bool is_default;          /* its value is the default */
 };
 
+#define ADMIN_UPGRADE_REPORT_SIZE 4096
+
+/* What has come of upgrades in place. */
+struct admin_upgrades {
+    unsigned tried, done; /* that are over, and that were good, since the daemon first started */
+    bool running;         /* one has been asked for and is not over */
+    bool good;            /* the last that is over */
+    int64_t pause_ns;     /* how long nobody was served, in the last one that was good */
+    char report[ADMIN_UPGRADE_REPORT_SIZE]; /* of the last: lines of text for people */
+};
+
 /* What the daemon does for the admin; called in the admin's thread. */
 struct admin_hooks {
     void *arg;
@@ -41,6 +52,9 @@ struct admin_hooks {
      * nothing was changed. *report_r: what there is to say of it, lines of text for people.
      */
     bool (*reload)(void *arg, char *report_r, size_t size);
+    /* Has the daemon upgraded, without waiting for it: it may be another that answers then. */
+    void (*upgrade)(void *arg);
+    void (*upgrades)(void *arg, struct admin_upgrades *upgrades_r);
 };
 
 /*

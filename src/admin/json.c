@@ -71,6 +71,17 @@ json_t *json_words(const char *text)
     return string ? string : json_name((const uint8_t *)text, strlen(text));
 }
 
+json_t *json_lines(char *report)
+{
+    json_t *lines = json_array();
+    char *rest = report, *line;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        if (*line)
+            json_add(&lines, json_words(line));
+    }
+    return lines;
+}
+
 json_t *json_known(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();

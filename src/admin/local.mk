@@ -18,5 +18,6 @@ libadmin_a_SOURCES = \
 	src/admin/stats.c \
 	src/admin/status_page.c \
 	src/admin/text.h src/admin/text.c \
-	src/admin/totals.h src/admin/totals.c
+	src/admin/totals.h src/admin/totals.c \
+	src/admin/upgrade.c
 libadmin_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

@@ -271,6 +271,19 @@ static void log_dropped(struct exposition *e)
     sample(e, (struct labels){{"lost"}}, e->log.lost);
 }
 
+static void upgrades(struct exposition *e)
+{
+    sample(e, (struct labels){{"done"}}, e->upgrades.done);
+    sample(e, (struct labels){{"failed"}},
+           e->upgrades.tried > e->upgrades.done ? e->upgrades.tried - e->upgrades.done : 0);
+}
+
+static void upgrade_pause(struct exposition *e)
+{
+    if (e->upgrades.done)
+        sample_seconds(e, none, (uint64_t)e->upgrades.pause_ns);
+}
+
 static void process_cpu(struct exposition *e)
 {
     sample_known(e, e->process.cpu_seconds);
@@ -362,6 +375,10 @@ const struct metric metrics[] = {
     {"counterd_log_lines_dropped_total", COUNTER,
      "Lines not written: too many like them (rate), or nobody took them (lost).", "reason",
      .whole = log_dropped},
+    {"counterd_upgrades_total", COUNTER, "Upgrades in place, by what came of them.", "result",
+     .whole = upgrades},
+    {"counterd_upgrade_pause_seconds", GAUGE,
+     "How long nobody was served in the last upgrade that was done.", "", .whole = upgrade_pause},
     {"process_cpu_seconds_total", COUNTER, "CPU time of the process, user and system.", "",
      .whole = process_cpu},
     {"process_resident_memory_bytes", GAUGE, "Memory that is in RAM.", "",
@@ -396,6 +413,7 @@ void metrics_write(struct text *text, const struct admin_config *config)
     table_get_stats(config->services->table, clock_now(), &e.table);
     process_read(&e.process);
     log_get_counts(&e.log);
+    config->hooks.upgrades(config->hooks.arg, &e.upgrades);
     for (size_t i = 0; i < metric_count; i++) {
         const struct metric *m = &metrics[i];
         text_printf(text, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);

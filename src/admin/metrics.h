@@ -20,6 +20,7 @@ struct exposition {
     struct table_stats table;
     struct process process;
     struct log_counts log;
+    struct admin_upgrades upgrades;
 };
 
 struct metric {

@@ -60,6 +60,8 @@ admin_handler get_names, get_name, get_contended;
 admin_handler get_connections, kill_connection;
 /* settings.c */
 admin_handler get_config, reload_config, get_log_level, set_log_level;
+/* upgrade.c */
+admin_handler get_upgrade, start_upgrade;
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
@@ -69,6 +71,9 @@ admin_handler get_config, reload_config, get_log_level, set_log_level;
  * place that looks.)
  */
 void answer_json(struct http_request *request, int status, json_t *root);
+
+/* An array of the lines of a report, which it takes apart. NULL: no memory. */
+json_t *json_lines(char *report) MUST_USE;
 
 /* Adds `value` to the end of *array; where either is NULL, or there is no memory, *array becomes
  * so. */

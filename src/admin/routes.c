@@ -20,6 +20,8 @@ const struct admin_route admin_routes[] = {
     {HTTP_POST, "/api/v1/connections/*/kill", kill_connection, true},
     {HTTP_GET, "/api/v1/config", get_config, false},
     {HTTP_POST, "/api/v1/reload", reload_config, true},
+    {HTTP_GET, "/api/v1/upgrade", get_upgrade, false},
+    {HTTP_POST, "/api/v1/upgrade", start_upgrade, true},
     {HTTP_GET, "/api/v1/loglevel", get_log_level, false},
     {HTTP_POST, "/api/v1/loglevel", set_log_level, true},
 };

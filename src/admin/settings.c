@@ -3,8 +3,6 @@
 #include "admin/query.h"
 #include "base/log.h"
 
-#include <string.h>
-
 #define REPORT_SIZE 8192
 
 static void add_option(void *to, const struct admin_option *option)
@@ -28,18 +26,6 @@ void get_config(struct admin *admin, struct http_request *request, struct slug s
     answer_json(request, 200, json_pack("{s:o}", "options", options));
 }
 
-/* An array of the lines of a report. */
-static json_t *lines_of(char *report)
-{
-    json_t *lines = json_array();
-    char *rest = report, *line;
-    while ((line = strsep(&rest, "\n")) != NULL) {
-        if (*line)
-            json_add(&lines, json_words(line));
-    }
-    return lines;
-}
-
 void reload_config(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
@@ -51,13 +37,13 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
     log_info("admin: %s has the configuration read again", http_peer(request));
     if (admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report))) {
         answer_json(request, 200,
-                    json_pack("{s:b, s:o}", "reloaded", 1, "report", lines_of(report)));
+                    json_pack("{s:b, s:o}", "reloaded", 1, "report", json_lines(report)));
         return;
     }
     answer_json(request, 409,
                 json_pack("{s:{s:i, s:s}, s:o}", "error", "status", 409, "reason",
                           "the configuration has mistakes: nothing was changed", "report",
-                          lines_of(report)));
+                          json_lines(report)));
 }
 
 static void answer_log_level(struct http_request *request)

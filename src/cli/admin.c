@@ -1,6 +1,6 @@
 /*
  * admin.c - the commands of the admin interface: contended, holders, connections, kill, config,
- * reload, loglevel.
+ * reload, upgrade, loglevel.
  *
  * Each asks one or more pages of JSON and prints them as columns, or passes them on with --json.
  */
@@ -296,7 +296,8 @@ int do_kill(struct invocation *invocation)
     return with_http(invocation, true, kill_connection);
 }
 
-/* ---- config, reload, loglevel ------------------------------------------------------------ */
+/* ---- config, reload, upgrade, loglevel
+ * ------------------------------------------------------------ */
 
 static enum status config(struct invocation *invocation, struct http *http)
 {
@@ -370,6 +371,64 @@ static enum status reload(struct invocation *invocation, struct http *http)
 int do_reload(struct invocation *invocation)
 {
     return with_http(invocation, true, reload);
+}
+
+/* How often it is looked whether an upgrade is over, and for how long. */
+#define UPGRADE_LOOK_MS  50
+#define UPGRADE_LOOKS_MS 120000
+
+/* Looks once. STATUS_OK: *answer_r is what there is to know; else nobody has answered. */
+static enum status look_at_upgrade(struct http *http, json_t **answer_r)
+{
+    struct http_call call = {0};
+    http_begin(http, &call, "/api/v1/upgrade", false);
+    while (!call.is_done)
+        http_wait(http, NULL, 0, 1000);
+    enum status status = http_status(http, &call, false);
+    *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
+    http_call_free(http, &call);
+    return status;
+}
+
+/* Waits until an upgrade that was asked for is over; meanwhile nobody may answer. */
+static enum status await_upgrade(struct http *http, json_t **answer_r)
+{
+    struct pollfd none = {.fd = -1};
+    for (int waited_ms = 0; waited_ms < UPGRADE_LOOKS_MS; waited_ms += UPGRADE_LOOK_MS) {
+        (void)poll(&none, 1, UPGRADE_LOOK_MS);
+        if (look_at_upgrade(http, answer_r) != STATUS_OK)
+            continue;
+        if (!json_is_true_at(*answer_r, "running"))
+            return json_is_true_at(*answer_r, "good") ? STATUS_OK : STATUS_CONFIG;
+        json_decref(*answer_r);
+        *answer_r = NULL;
+    }
+    complain("upgrade: it is not over after %d seconds", UPGRADE_LOOKS_MS / 1000);
+    return STATUS_TEMPORARY;
+}
+
+static enum status upgrade(struct invocation *invocation, struct http *http)
+{
+    json_t *answer;
+    enum status status = http_ask(http, "/api/v1/upgrade", true, &answer);
+    if (status == STATUS_OK) {
+        json_decref(answer);
+        answer = NULL;
+        status = await_upgrade(http, &answer);
+    }
+    if (answer && invocation->options.json) {
+        json_line(answer, stdout);
+        return status;
+    }
+    if (answer)
+        print_report(answer, status == STATUS_OK ? stdout : stderr);
+    json_decref(answer);
+    return status;
+}
+
+int do_upgrade(struct invocation *invocation)
+{
+    return with_http(invocation, true, upgrade);
 }
 
 static enum status loglevel(struct invocation *invocation, struct http *http)

@@ -84,6 +84,7 @@ int do_connections(struct invocation *invocation);
 int do_kill(struct invocation *invocation);
 int do_config(struct invocation *invocation);
 int do_reload(struct invocation *invocation);
+int do_upgrade(struct invocation *invocation);
 int do_loglevel(struct invocation *invocation);
 int do_help(struct invocation *invocation);
 

@@ -20,7 +20,8 @@
     ROW(TEMPORARY, 75, "timed out, or not available now: try again later")                         \
     ROW(PROTOCOL, 76, "the server answered what its protocol does not have")                       \
     ROW(DENIED, 77, "the admin token is missing or wrong")                                         \
-    ROW(CONFIG, 78, "the server's configuration is wrong, and was not loaded")                     \
+    ROW(CONFIG, 78,                                                                                \
+        "the server's configuration is wrong and was not loaded; or no upgrade was made")          \
     ROW(LOST, 79, "the connection was lost while it held units")                                   \
     ROW(NOT_EXECUTABLE, 126, "the command can't be executed")                                      \
     ROW(NOT_FOUND, 127, "the command was not found")                                               \

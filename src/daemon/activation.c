@@ -85,8 +85,8 @@ bool activation_parse(const char *pid, const char *fds, const char *names, pid_t
         return fail(reason_r, "LISTEN_FDS: \"%.40s\" is not a number from 0 to %d", fds,
                     ACTIVATION_MAX);
     for (int i = 0; i < (int)number; i++)
-        activation_r->at[activation_r->count++] =
-            (struct activation_socket){.fd = FIRST_FD + i, .number = FIRST_FD + i};
+        activation_r->at[activation_r->count++] = (struct activation_socket){
+            .fd = FIRST_FD + i, .used_fd = FIRST_FD + i, .number = FIRST_FD + i};
     return !names || number == 0 || name_sockets(names, activation_r, reason_r);
 }
 
@@ -119,8 +119,8 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
         return fail(reason_r, "standard input is a listening socket, and can't be taken: %s",
                     strerrordesc_np(error));
     }
-    activation->at[activation->count++] =
-        (struct activation_socket){.fd = fd, .number = STDIN_FILENO, .name = "poolcounter"};
+    activation->at[activation->count++] = (struct activation_socket){
+        .fd = fd, .used_fd = fd, .number = STDIN_FILENO, .name = "poolcounter"};
     return true;
 }
 

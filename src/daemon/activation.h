@@ -28,6 +28,7 @@ extern const char *const activation_variables[];
 /* One socket. */
 struct activation_socket {
     int fd;                             /* that it has now, or -1 when another has taken it over */
+    int used_fd;                        /* that it has, whoever uses it */
     int number;                         /* of the descriptor it came as, for messages */
     char name[ACTIVATION_NAME_MAX + 1]; /* "" where it has none */
 };

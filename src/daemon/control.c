@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/notify.h"
+#include "daemon/upgrade.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -91,13 +92,35 @@ static bool ask_reload(void *arg, char *report_r, size_t size)
     unsigned mine = ++control->asked;
     if (!control->ended)
         pthread_kill(control->main_thread, SIGHUP);
-    while (!control->ended && (int)(control->done - mine) < 0)
+    while (!control->ended && !control->parking && (int)(control->done - mine) < 0)
         pthread_cond_wait(&control->reloaded, &control->lock);
     bool made = (int)(control->done - mine) >= 0;
-    snprintf(report_r, size, "%s", made ? control->report : "counterd is ending");
+    snprintf(report_r, size, "%s",
+             made             ? control->report
+             : control->ended ? "counterd is ending"
+                              : "counterd is being upgraded: try again");
     bool good = made && control->good;
     pthread_mutex_unlock(&control->lock);
     return good;
+}
+
+static void ask_upgrade(void *arg)
+{
+    struct control *control = arg;
+    pthread_mutex_lock(&control->lock);
+    if (!control->upgrades.running && !control->ended) {
+        control->upgrades.running = true;
+        pthread_kill(control->main_thread, SIGUSR1);
+    }
+    pthread_mutex_unlock(&control->lock);
+}
+
+static void tell_upgrades(void *arg, struct admin_upgrades *upgrades_r)
+{
+    struct control *control = arg;
+    pthread_mutex_lock(&control->lock);
+    *upgrades_r = control->upgrades;
+    pthread_mutex_unlock(&control->lock);
 }
 
 struct admin_hooks control_hooks(struct control *control)
@@ -107,6 +130,8 @@ struct admin_hooks control_hooks(struct control *control)
         .ready = is_ready,
         .config = emit_config,
         .reload = ask_reload,
+        .upgrade = ask_upgrade,
+        .upgrades = tell_upgrades,
     };
 }
 
@@ -147,6 +172,34 @@ static void do_reload(struct control *control)
     pthread_cond_broadcast(&control->reloaded);
     pthread_mutex_unlock(&control->lock);
     free(said);
+}
+
+/* --- Upgrade --------------------------------------------------------------------------------- */
+
+/* Whether the admin's thread waits for a reload. */
+static bool is_asked_to_reload(struct control *control)
+{
+    pthread_mutex_lock(&control->lock);
+    bool asked = control->asked != control->done;
+    pthread_mutex_unlock(&control->lock);
+    return asked;
+}
+
+/* Returns only where it failed. Nobody may wait for a reload meanwhile: the admin's thread has to
+ * be parked. */
+static void do_upgrade(struct control *control)
+{
+    pthread_mutex_lock(&control->lock);
+    control->parking = control->upgrades.running = true;
+    pthread_cond_broadcast(&control->reloaded);
+    pthread_mutex_unlock(&control->lock);
+
+    upgrade_run(control->upgrade);
+
+    pthread_mutex_lock(&control->lock);
+    control->parking = false;
+    control->upgrades = control->upgrade->history;
+    pthread_mutex_unlock(&control->lock);
 }
 
 /* --- How it is ------------------------------------------------------------------------------- */
@@ -299,7 +352,16 @@ int control_run(struct control *control, const sigset_t *awaited)
     for (;;) {
         int sig = next_signal(control, awaited, interval_ns);
         switch (sig) {
+        case SIGUSR1:
+            notify_reloading();
+            do_upgrade(control);
+            tell_ready(control);
+            break;
         case SIGHUP:
+            if (!is_asked_to_reload(control) && upgrade_is_due(control->upgrade)) {
+                notify_reloading();
+                do_upgrade(control);
+            }
             log_info("reload: reading the settings again");
             notify_reloading();
             do_reload(control);

@@ -1,9 +1,14 @@
 /*
  * control.h - what a daemon that runs can be told, by signals and through the admin interface:
- * reload, say how it is, end.
+ * reload, upgrade, say how it is, end.
  *
  * The main thread spends its life in control_run. The admin's thread asks it for a reload by a
- * signal and waits for the result; its other hooks read the settings under their lock.
+ * signal and waits for the result; for an upgrade it asks without waiting, as it ends with it. Its
+ * other hooks read the settings under their lock.
+ *
+ * SIGUSR1 upgrades. SIGHUP reloads; where the program at the daemon's path is another by now, it
+ * upgrades, which reads the configuration too, and reloads only if that fails. A reload that the
+ * admin interface asks for is that and no more.
  */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
@@ -21,6 +26,7 @@
 
 struct control {
     struct reload reload;
+    struct upgrade *upgrade; /* the main thread's; NULL: there can be none */
     pthread_t main_thread;
     _Atomic bool ready; /* clients are served, and the end has not begun */
 
@@ -29,7 +35,9 @@ struct control {
     pthread_cond_t reloaded;
     unsigned asked, done; /* reloads that were asked for, and that are over */
     bool ended;           /* none is made any more */
-    bool good;            /* the last one */
+    bool parking;         /* the admin's thread is to end: nobody waits */
+    struct admin_upgrades upgrades;
+    bool good; /* the last one */
     char report[CONTROL_REPORT_SIZE];
 };
 

@@ -2,11 +2,14 @@
 #include "daemon/listeners.h"
 
 #include "base/log.h"
+#include "daemon/heritage.h"
 #include "daemon/process.h"
+#include "net/address.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* How to try a protocol by hand: what writes a request, and what makes its answer readable. */
@@ -86,40 +89,85 @@ static void say_not_listening(const struct listener *l, const char *name, int er
         log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
 }
 
-/* Opens one port of a protocol, on each of its addresses. */
-static bool open_port(struct listeners *listeners, struct protocol *protocol,
-                      const struct settings_addresses *list, uint16_t port, bool tls)
+/* The address of a port; `asked_r`: what a listener there is asked for. */
+static struct sockaddr_storage address_of(const struct settings_address *address, uint16_t port,
+                                          char asked_r[ADDRESS_TEXT])
 {
-    size_t before = listeners->count;
+    struct sockaddr_storage sa = address->sa;
+    if (sa.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+    address_text((struct sockaddr *)&sa, asked_r, ADDRESS_TEXT);
+    return sa;
+}
+
+/* Takes over what the process before listened on there. False: it did not. */
+static bool take_over(struct listeners *listeners, struct heritage *heritage,
+                      struct protocol *protocol, bool tls, const char *asked)
+{
+    struct heritage_socket *sock = heritage_find(heritage, protocol->name, tls, asked);
+    if (!sock || !heritage_take(sock, &listeners->at[listeners->count], protocol))
+        return false;
+    listeners->heritage[listeners->count++] = true;
+    return true;
+}
+
+/*
+ * Whether to do without an address that can't be listened on. After an upgrade, what is held is
+ * worth more than one address.
+ */
+static bool is_dispensable(const struct heritage *heritage)
+{
+    return heritage->exists && !heritage->rehearse;
+}
+
+/* Opens one port of a protocol, on each of its addresses. */
+static bool open_port(struct listeners *listeners, struct heritage *heritage,
+                      struct protocol *protocol, const struct settings_addresses *list,
+                      uint16_t port, bool tls)
+{
+    size_t had = 0;
     for (size_t i = 0; i < list->count; i++) {
-        struct sockaddr_storage sa = list->at[i].sa;
-        if (sa.ss_family == AF_INET6)
-            ((struct sockaddr_in6 *)&sa)->sin6_port = htons(port);
-        else
-            ((struct sockaddr_in *)&sa)->sin_port = htons(port);
+        char asked[ADDRESS_TEXT];
+        struct sockaddr_storage sa = address_of(&list->at[i], port, asked);
         CHECK(listeners->count < ARRAY_SIZE(listeners->at));
         struct listener *l = &listeners->at[listeners->count];
-        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
+        if (take_over(listeners, heritage, protocol, tls, asked)) {
+            had++;
+        } else if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
             listeners->count++;
+            had++;
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
             log_warning("%s: not listening on %s: %s", protocol->name, l->where,
                         strerrordesc_np(errno));
+        } else if (errno == EADDRINUSE && heritage_blocks(heritage, (struct sockaddr *)&sa)) {
+            had++; /* it can be opened when that is closed */
         } else {
             say_not_listening(l, protocol->name, errno);
-            return false;
+            if (!is_dispensable(heritage))
+                return false;
+            had++;
         }
     }
-    if (listeners->count == before)
+    if (had == 0)
         log_error("%s: none of its addresses is one of this machine's", protocol->name);
-    return listeners->count > before;
+    return had > 0 || is_dispensable(heritage);
 }
 
 /* Opens a protocol's unix socket, and gives it to the user that we shall be. */
-static bool open_socket(struct listeners *listeners, struct protocol *protocol,
-                        const struct settings *settings, const struct settings_protocol *p)
+static bool open_socket(struct listeners *listeners, struct heritage *heritage,
+                        struct protocol *protocol, const struct settings *settings,
+                        const struct settings_protocol *p)
 {
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     struct listener *l = &listeners->at[listeners->count];
+    if (take_over(listeners, heritage, protocol, false, p->socket)) {
+        if (l->own_file && !heritage->rehearse && chmod(p->socket, p->socket_mode) != 0)
+            log_error("%s: can't change the mode of unix socket %s: %s", protocol->name, p->socket,
+                      strerrordesc_np(errno));
+        return true;
+    }
     if (!listener_open_unix(l, protocol, p->socket, p->socket_mode)) {
         const char *hint = errno == EADDRINUSE ? "; another server listens there"
                            : errno == EEXIST   ? "; it is no socket, and stays"
@@ -127,7 +175,7 @@ static bool open_socket(struct listeners *listeners, struct protocol *protocol,
                                                : "";
         log_error("%s: can't listen on unix socket %s: %s%s", protocol->name, p->socket,
                   strerrordesc_np(errno), hint);
-        return false;
+        return is_dispensable(heritage);
     }
     listeners->count++;
     if (*p->socket == '@' || process_give_file(p->socket, settings->user, settings->group))
@@ -135,38 +183,81 @@ static bool open_socket(struct listeners *listeners, struct protocol *protocol,
     log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->name,
               p->socket, settings->user ? settings->user : "",
               settings->group ? settings->group : "", strerrordesc_np(errno));
-    return false;
+    return is_dispensable(heritage);
+}
+
+/* What a protocol opens itself: all but the kinds that were handed to us. */
+struct own {
+    bool plain, socket, tls;
+};
+
+static struct own own_of(const struct settings_protocol *p, const struct handed *handed)
+{
+    return (struct own){
+        .plain = p->enable && p->plain && !handed->kind[false],
+        .socket = p->enable && p->socket && !handed->kind[false],
+        .tls = p->enable && p->tls_port && !handed->kind[true],
+    };
 }
 
 /* Opens what the settings say of one protocol, but for kinds that were handed to us. */
-static bool open_protocol(struct listeners *listeners, struct protocol *protocol,
-                          const struct settings *settings, const struct settings_protocol *p,
-                          const struct handed *handed)
+static bool open_protocol(struct listeners *listeners, struct heritage *heritage,
+                          struct protocol *protocol, const struct settings *settings,
+                          const struct settings_protocol *p, const struct handed *handed)
 {
-    if (handed->kind[false]) {
-        if (p->socket)
-            log_info("%s: unix socket %s is not opened, as there is an inherited socket",
-                     protocol->name, p->socket);
-    } else {
-        if (p->plain && !open_port(listeners, protocol, &p->listen, p->port, false))
-            return false;
-        if (p->socket && !open_socket(listeners, protocol, settings, p))
-            return false;
+    struct own own = own_of(p, handed);
+    if (p->enable && p->socket && handed->kind[false])
+        log_info("%s: unix socket %s is not opened, as there is an inherited socket",
+                 protocol->name, p->socket);
+    return (!own.plain || open_port(listeners, heritage, protocol, &p->listen, p->port, false)) &&
+           (!own.socket || open_socket(listeners, heritage, protocol, settings, p)) &&
+           (!own.tls || open_port(listeners, heritage, protocol, &p->listen, p->tls_port, true));
+}
+
+/* Marks what will be listened on again of one protocol. */
+static void want_protocol(struct heritage *heritage, const char *name,
+                          const struct settings_protocol *p, const struct handed *handed)
+{
+    char asked[ADDRESS_TEXT];
+    struct own own = own_of(p, handed);
+    for (size_t i = 0; i < p->listen.count; i++) {
+        (void)address_of(&p->listen.at[i], p->port, asked);
+        if (own.plain)
+            heritage_want(heritage, name, false, asked);
+        (void)address_of(&p->listen.at[i], p->tls_port, asked);
+        if (own.tls)
+            heritage_want(heritage, name, true, asked);
     }
-    return !p->tls_port || handed->kind[true] ||
-           open_port(listeners, protocol, &p->listen, p->tls_port, true);
+    if (own.socket)
+        heritage_want(heritage, name, false, p->socket);
+}
+
+/* Marks what of the admin interface will be. */
+static void want_admin(struct heritage *heritage, const struct settings *settings, bool handed)
+{
+    char asked[ADDRESS_TEXT];
+    for (size_t i = 0; settings->admin_port && !handed && i < settings->admin_listen.count; i++) {
+        (void)address_of(&settings->admin_listen.at[i], settings->admin_port, asked);
+        heritage_want(heritage, "admin", false, asked);
+    }
 }
 
 bool listeners_open(struct listeners *listeners, struct services *services,
-                    const struct settings *settings, struct activation *activation)
+                    const struct settings *settings, struct activation *activation,
+                    struct heritage *heritage)
 {
     struct handed handed[SETTINGS_PROTOCOLS] = {0};
     if (!adopt_all(listeners, services, settings, activation, handed))
         return false;
+    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++)
+        want_protocol(heritage, settings_protocol_name(i), settings_protocol(settings, i),
+                      &handed[i]);
+    want_admin(heritage, settings, listeners->admin_count > 0);
+    heritage_close_unwanted(heritage);
     for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
-        const struct settings_protocol *p = settings_protocol(settings, i);
         struct protocol *protocol = services_protocol(services, settings_protocol_name(i));
-        if (p->enable && !open_protocol(listeners, protocol, settings, p, &handed[i]))
+        if (!open_protocol(listeners, heritage, protocol, settings, settings_protocol(settings, i),
+                           &handed[i]))
             return false;
     }
     return true;

@@ -5,11 +5,13 @@ libdaemon_a_SOURCES = \
 	src/daemon/config_file.h src/daemon/config_file.c \
 	src/daemon/control.h src/daemon/control.c \
 	src/daemon/credentials.h src/daemon/credentials.c \
+	src/daemon/heritage.h src/daemon/heritage.c \
 	src/daemon/listeners.h src/daemon/listeners.c \
 	src/daemon/notify.h src/daemon/notify.c \
 	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c \
 	src/daemon/process.h src/daemon/process.c \
-	src/daemon/reload.h src/daemon/reload.c
+	src/daemon/reload.h src/daemon/reload.c \
+	src/daemon/upgrade.h src/daemon/upgrade.c
 libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
 
 sbin_PROGRAMS += counterd

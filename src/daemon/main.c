@@ -5,18 +5,23 @@
  * file) is done before a thread starts or a client is let in, so that nothing is half started. Then
  * workers and the admin interface run, and the main thread does what it is told (control.h). The
  * end is the start in reverse.
+ *
+ * A program that takes over from another (upgrade.h) is set up the same way, but that its sockets
+ * are there already, and that it has connections before its first worker runs.
  */
 #include "config.h"
 
 #include "admin/admin.h"
 #include "base/log.h"
-#include "daemon/activation.h"
 #include "daemon/control.h"
 #include "daemon/credentials.h"
+#include "daemon/heritage.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/process.h"
 #include "daemon/reload.h"
+#include "daemon/upgrade.h"
+#include "net/address.h"
 #include "net/listener.h"
 #include "net/worker.h"
 #include "service/service.h"
@@ -34,7 +39,7 @@
 
 struct daemon {
     struct control control; /* with the settings */
-    struct activation activation;
+    struct upgrade upgrade; /* with the sockets that were handed to us */
     struct server server;
     struct services *services;
     struct listeners listeners;
@@ -146,39 +151,63 @@ static bool make_acceptors(struct daemon *d)
 
 /* ---- the admin interface ------------------------------------------------------------------- */
 
+/* Where it is to listen. */
+struct admin_places {
+    struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX];
+    socklen_t lens[SETTINGS_ADDRESSES_MAX];
+    const char *asked[ACTIVATION_MAX]; /* of the sockets that are there already */
+};
+
+_Static_assert(SETTINGS_ADDRESSES_MAX <= ACTIVATION_MAX, "a socket each fits");
+
+/* Adds an address: takes over the socket that the process before had there, or has it opened. */
+static void place_admin_at(struct daemon *d, struct admin_config *config,
+                           struct admin_places *places, const struct settings_address *address)
+{
+    struct sockaddr_storage sa = address->sa;
+    in_port_t port = htons(settings_of(d)->admin_port);
+    char asked[ADDRESS_TEXT];
+    if (sa.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&sa)->sin6_port = port;
+    else
+        ((struct sockaddr_in *)&sa)->sin_port = port;
+    if (listeners_reach((struct sockaddr *)&sa) != REACH_MACHINE)
+        d->admin_is_open = true;
+    address_text((struct sockaddr *)&sa, asked, sizeof(asked));
+    struct heritage_socket *sock = heritage_find(&d->upgrade.heritage, "admin", false, asked);
+    if (sock) {
+        places->asked[config->fd_count] = sock->asked;
+        d->listeners.admin[config->fd_count++] = sock->fd;
+        sock->fd = -1;
+    } else if (!heritage_blocks(&d->upgrade.heritage, (struct sockaddr *)&sa)) {
+        places->addresses[config->address_count] = sa;
+        places->lens[config->address_count++] = address->len;
+    }
+}
+
 /* Fills in where it listens. Answers whether it listens at all. */
-static bool place_admin(struct daemon *d, struct admin_config *config,
-                        struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX],
-                        socklen_t lens[SETTINGS_ADDRESSES_MAX])
+static bool place_admin(struct daemon *d, struct admin_config *config, struct admin_places *places)
 {
     const struct settings_addresses *list = &settings_of(d)->admin_listen;
-    in_port_t port = htons(settings_of(d)->admin_port);
     config->fds = d->listeners.admin;
+    config->fd_asked = places->asked;
     config->fd_count = d->listeners.admin_count;
-    for (size_t i = 0; i < config->fd_count; i++)
+    config->addresses = places->addresses;
+    config->address_lens = places->lens;
+    for (size_t i = 0; i < config->fd_count; i++) {
+        places->asked[i] = "";
         d->admin_is_open = d->admin_is_open || listeners_fd_reach(config->fds[i]) != REACH_MACHINE;
-    if (config->fd_count > 0 || port == 0)
-        return config->fd_count > 0;
-    for (size_t i = 0; i < list->count; i++) {
-        addresses[i] = list->at[i].sa;
-        lens[i] = list->at[i].len;
-        if (addresses[i].ss_family == AF_INET6)
-            ((struct sockaddr_in6 *)&addresses[i])->sin6_port = port;
-        else
-            ((struct sockaddr_in *)&addresses[i])->sin_port = port;
-        if (listeners_reach((struct sockaddr *)&addresses[i]) != REACH_MACHINE)
-            d->admin_is_open = true;
     }
-    config->addresses = addresses;
-    config->address_lens = lens;
-    config->address_count = list->count;
-    return true;
+    if (config->fd_count == 0 && settings_of(d)->admin_port != 0) {
+        for (size_t i = 0; i < list->count; i++)
+            place_admin_at(d, config, places, &list->at[i]);
+    }
+    return config->fd_count + config->address_count > 0;
 }
 
 static bool make_admin(struct daemon *d)
 {
-    struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX];
-    socklen_t lens[SETTINGS_ADDRESSES_MAX];
+    struct admin_places places = {.lens = {0}};
     char reason[ADMIN_REASON_SIZE];
     struct admin_config config = {
         .token = d->control.reload.token,
@@ -190,13 +219,14 @@ static bool make_admin(struct daemon *d)
         .hooks = control_hooks(&d->control),
         .version = PACKAGE_VERSION,
     };
-    if (!place_admin(d, &config, addresses, lens))
+    if (!place_admin(d, &config, &places))
         return true;
     d->admin = admin_new(&config, reason);
     d->listeners.admin_count = 0; /* it has taken or closed them */
     if (!d->admin)
         log_error("admin: %s; set another with admin.port, or none with admin.port = 0", reason);
-    return d->admin != NULL;
+    /* What is held is worth more than this interface. */
+    return d->admin || d->upgrade.role == UPGRADE_TAKE;
 }
 
 static void say_admin(const struct daemon *d)
@@ -230,25 +260,56 @@ static bool start_threads(struct daemon *d)
 static bool take_inherited(struct daemon *d)
 {
     char reason[ACTIVATION_REASON_SIZE];
-    if (activation_take(&d->activation, reason))
+    if (d->upgrade.role != UPGRADE_NONE || activation_take(&d->upgrade.activation, reason))
         return true;
     log_error("inherited sockets: %s", reason);
     return false;
 }
 
+/* Makes everything that serves, up to the threads. */
+static bool make_all(struct daemon *d)
+{
+    const struct settings *settings = settings_of(d);
+    struct upgrade *upgrade = &d->upgrade;
+    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+        !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
+                        &upgrade->heritage) ||
+        !make_admin(d))
+        return false;
+    upgrade->parts = (struct upgrade_parts){
+        .server = &d->server,
+        .services = d->services,
+        .listeners = &d->listeners,
+        .activation = &upgrade->activation,
+        .admin = d->admin,
+        .settings = settings,
+    };
+    return upgrade->role == UPGRADE_NONE || upgrade_restore(upgrade);
+}
+
+/*
+ * Writes the pid file. The one that the process before wrote is right as it is; where another is
+ * wanted now and can't be written, that is said and no more.
+ */
+static bool set_pid_file(struct daemon *d)
+{
+    const char *path = settings_of(d)->pid_file, *before = d->upgrade.pid_file;
+    if (path && strcmp(path, before) == 0) {
+        d->pid_file_written = true;
+    } else {
+        if (*before)
+            process_remove_pid_file(before);
+        d->pid_file_written = path && process_write_pid_file(path);
+    }
+    d->upgrade.parts.pid_file = d->pid_file_written ? path : NULL;
+    return d->pid_file_written || !path || d->upgrade.role == UPGRADE_TAKE;
+}
+
 static bool set_up(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
-    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
-        !listeners_open(&d->listeners, d->services, settings, &d->activation) || !make_admin(d))
-        return false;
-    if (settings->pid_file) {
-        d->pid_file_written = process_write_pid_file(settings->pid_file);
-        if (!d->pid_file_written)
-            return false;
-    }
-    return process_drop_root(settings->user, settings->group) && make_acceptors(d) &&
-           start_threads(d);
+    return make_all(d) && set_pid_file(d) && process_drop_root(settings->user, settings->group) &&
+           make_acceptors(d) && start_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)
@@ -272,7 +333,8 @@ static void tear_down(struct daemon *d)
     for (unsigned i = 0; i < d->server.count; i++)
         acceptor_free(&d->acceptors[i]);
     listeners_close(&d->listeners);
-    activation_close(&d->activation);
+    activation_close(&d->upgrade.activation);
+    heritage_close(&d->upgrade.heritage);
     services_free(&d->services);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
@@ -298,6 +360,8 @@ static void serve(struct daemon *d, const sigset_t *awaited)
     d->control.reload.server = &d->server;
     d->control.reload.listeners = &d->listeners;
     d->control.reload.admin = d->admin;
+    d->control.upgrade = &d->upgrade;
+    d->control.upgrades = d->upgrade.history;
     int sig = control_run(&d->control, awaited);
     log_info("ending: SIG%s", sigabbrev_np(sig));
     remove_pid_file(d); /* an abrupt end would leave it */
@@ -319,11 +383,16 @@ static enum process_exit run(struct daemon *d)
 
     control_init(&d->control);
     bool ready = set_up(d);
+    if (ready && d->upgrade.role == UPGRADE_TAKE)
+        upgrade_over(&d->upgrade);
     if (ready) {
         control_ready(&d->control); /* before it is said */
         say_start(d, descriptors);
         log_ready();
         serve(d, &awaited);
+    } else if (d->upgrade.role == UPGRADE_TAKE) {
+        log_error("upgrade: it can't be gone on: all connections are lost");
+        _exit(PROCESS_EXIT_SETUP); /* what is half made can't be unmade in order */
     }
     tear_down(d);
     control_destroy(&d->control);
@@ -351,6 +420,27 @@ static enum process_exit check(const struct settings *settings, const char *file
     return PROCESS_EXIT_GOOD;
 }
 
+/* Whether it could take over, as far as is known before there is anything to be taken over. */
+static enum process_exit check_upgrade(const struct settings *settings, const char *file)
+{
+    if (!process_can_become(settings->user, settings->group))
+        return PROCESS_EXIT_SETUP;
+    return check(settings, file);
+}
+
+/* Makes everything of what another process has, which keeps it; and unmakes nothing. */
+static _Noreturn void rehearse(struct daemon *d)
+{
+    control_init(&d->control);
+    bool good = make_all(d);
+    heritage_close(&d->upgrade.heritage);
+    for (size_t i = 0; i < d->listeners.count; i++) {
+        if (!d->listeners.heritage[i])
+            listener_close(&d->listeners.at[i]); /* with its file */
+    }
+    _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
+}
+
 /* Whether all that was printed has been written. */
 static bool flush_output(void)
 {
@@ -368,13 +458,20 @@ int main(int argc, char **argv)
     int status = PROCESS_EXIT_GOOD;
     if (!process_open_standard())
         return PROCESS_EXIT_SETUP;
+    if (!upgrade_init(&d->upgrade, argv))
+        return PROCESS_EXIT_SETUP;
     settings_init(settings);
     d->control.reload.argc = argc;
     d->control.reload.argv = argv;
     struct options_request request = options_command_line(argc, argv, settings, stderr);
     switch (request.action) {
     case OPTIONS_RUN:
-        status = run(d);
+        if (d->upgrade.role == UPGRADE_REHEARSE)
+            rehearse(d);
+        if (d->upgrade.role == UPGRADE_CHECK)
+            status = check_upgrade(settings, request.file);
+        else
+            status = run(d);
         break;
     case OPTIONS_CHECK:
         status = check(settings, request.file);

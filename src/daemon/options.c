@@ -213,6 +213,10 @@ static const struct options_row rows[] = {
       .default_text = "text", .unit = "",
       .help = "what a line is: text for people, or a JSON object" },
 
+    { .key = "upgrade.timeout", ROW_NUMBER(upgrade_timeout), .min = 1, .max = 600,
+      .default_text = "5", .unit = "seconds", .reloadable = true,
+      .help = "how long a new program may take to show that it can take over" },
+
     { .key = "user", ROW_STRING(user),
       .default_text = "", .unit = "",
       .help = "user to become when started as root" },

@@ -96,6 +96,8 @@ struct settings {
 
     uint32_t shutdown_drain; /* s; 0: SIGTERM ends at once */
 
+    uint32_t upgrade_timeout; /* s */
+
     enum log_level log_level;
     enum log_output log_output;
     enum log_format log_format;

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2, 0};
+const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, 0};
 
 void process_block_signals(sigset_t *set_r)
 {
@@ -90,6 +90,19 @@ bool process_give_file(const char *path, const char *user, const char *group)
         return false;
     }
     return lchown(path, uid, gid) == 0;
+}
+
+bool process_can_become(const char *user, const char *group)
+{
+    uid_t uid;
+    gid_t gid;
+    if (!find_user(user, group, &uid, &gid))
+        return false;
+    if (geteuid() == 0 || (uid == getuid() && gid == getgid()))
+        return true;
+    log_error("it can't become user \"%s\", group \"%s\", as it is another already: restart it",
+              user ? user : "", group ? group : "");
+    return false;
 }
 
 bool process_drop_root(const char *user, const char *group)

@@ -42,6 +42,8 @@ uint64_t process_raise_descriptors(void);
  * is that user already, it is done. False: no such user or group, or not allowed.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
+/* Whether it could: false: it is another user already, or there is none of that name. */
+bool process_can_become(const char *user, const char *group) MUST_USE;
 /* Gives a file to that user and group, as far as they are named. False: errno. */
 bool process_give_file(const char *path, const char *user, const char *group) MUST_USE;
 /* Whether there are such a user and group (NULL: none is asked for). */

@@ -139,7 +139,6 @@ uint32_t server_close_tls(struct server *server)
 {
     uint32_t closed = 0;
     each_conn(server, close_tls, &closed);
-    settle_all(server);
     return closed;
 }
 

@@ -41,7 +41,8 @@ bool server_keep_descriptors(const struct server *server, bool keep) MUST_USE;
 /* Tells the peers of TLS connections that nothing more comes: the process that follows can't. */
 void server_say_goodbye(const struct server *server);
 
-/* Closes all TLS connections of workers that do not run, with CLOSE_UPGRADE. Returns how many. */
+/* Closes all TLS connections of workers that do not run, with CLOSE_UPGRADE; whoever is woken by
+ * that hears of it when they do. Returns how many. */
 uint32_t server_close_tls(struct server *server);
 
 /* Writes sections of what the parked workers and their connections are. */

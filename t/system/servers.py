@@ -205,6 +205,7 @@ class Counterd(Process):
         inherit=(),
         admin=False,
         stdin=subprocess.DEVNULL,
+        program=None,
     ):
         argv = list(prefix)
         inherit, fds, made = list(inherit), (), None
@@ -216,7 +217,7 @@ class Counterd(Process):
         if inherit:
             hand, fds = hand_over([sock for _, sock in inherit], [name for name, _ in inherit])
             argv += hand
-        argv.append(COUNTERD)
+        argv.append(program or COUNTERD)
         chosen = {
             "poolcounter.port": "0",
             "counter.port": "0",
@@ -225,7 +226,7 @@ class Counterd(Process):
         }
         for option in options:
             key, _, value = option.partition("=")
-            chosen[key.strip()] = value
+            chosen[key.strip()] = None if value == "None" else value
         for key, value in chosen.items():
             if value is not None:
                 argv += ["-o", "%s=%s" % (key, value)]

@@ -367,6 +367,33 @@ TEST(reload_tells_what_came_of_it)
 }
 END_TEST
 
+TEST(upgrade_is_asked_for_and_told_of)
+{
+    begin(1, TOKEN);
+    json_t *json = ask_json("GET", "/api/v1/upgrade", NULL, 200);
+    ck_assert(json_is_false(at(json, "running")));
+    ck_assert(json_is_null(at(json, "pause_seconds")));
+    ck_assert_str_eq(text_at(json, "version"), "0.1.0");
+    json_decref(json);
+    json = ask_json("POST", "/api/v1/upgrade", BEARER, 202);
+    ck_assert(json_is_true(at(json, "running")));
+    json_decref(json);
+    admin_pause(admin);
+    hooked_upgrades = (struct admin_upgrades){
+        .tried = 3, .done = 2, .pause_ns = 250 * NS_PER_MS, .report = "no\nfor a reason\n"};
+    ck_assert(admin_resume(admin));
+    json = ask_json("GET", "/api/v1/upgrade", NULL, 200);
+    ck_assert_int_eq((int)number_at(json, "tried"), 3);
+    ck_assert_int_eq((int)number_at(json, "done"), 2);
+    ck_assert(json_is_false(at(json, "good")));
+    ck_assert(json_real_value(at(json, "pause_seconds")) == 0.25);
+    ck_assert_str_eq(text_at(json, "report.1"), "for a reason");
+    json_decref(json);
+    expect_error("POST", "/api/v1/upgrade", NULL, 401, "token");
+    finish();
+}
+END_TEST
+
 TEST(log_level_is_told_and_set)
 {
     static const char *const levels[] = {"error", "warning", "info", "debug"};
@@ -1124,6 +1151,7 @@ static const struct unit_test tests[] = {
     UNIT(other_names_than_this_servers_are_refused),
     UNIT(options_are_listed),
     UNIT(reload_tells_what_came_of_it),
+    UNIT(upgrade_is_asked_for_and_told_of),
     UNIT(log_level_is_told_and_set),
     UNIT(stats_are_as_agreed_and_true),
     UNIT(history_has_what_happened_second_by_second),

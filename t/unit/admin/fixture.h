@@ -50,6 +50,20 @@ static inline bool hook_reload(void *arg, char *report_r, size_t size)
     return atomic_load(&reload_works);
 }
 
+static struct admin_upgrades hooked_upgrades; /* the admin's thread's, once it runs */
+
+static inline void hook_upgrade(void *arg)
+{
+    CHECK(arg == &server);
+    hooked_upgrades.running = true;
+}
+
+static inline void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
+{
+    CHECK(arg == &server);
+    *upgrades_r = hooked_upgrades;
+}
+
 static inline void open_listener(struct listener *l, const char *name)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -97,7 +111,9 @@ static inline void begin(unsigned workers, const char *token)
         .hooks = {.arg = &server,
                   .ready = hook_ready,
                   .config = hook_config,
-                  .reload = hook_reload},
+                  .reload = hook_reload,
+                  .upgrade = hook_upgrade,
+                  .upgrades = hook_upgrades},
         .version = "0.1.0",
     };
     char reason[ADMIN_REASON_SIZE];

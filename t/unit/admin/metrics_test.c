@@ -282,6 +282,7 @@ TEST(manual_has_every_route_and_no_other_metrics)
                                          "/api/v1/connections/ID/kill",
                                          "/api/v1/config",
                                          "/api/v1/reload",
+                                         "/api/v1/upgrade",
                                          "/api/v1/loglevel"};
     for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
         ck_assert_msg(strstr(manual, routes[i]) != NULL, "%s is not in the manual", routes[i]);

@@ -176,6 +176,7 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_uint_eq(s.limits_request_timeout, 30);
     ck_assert_uint_eq(s.limits_write_timeout, 30);
     ck_assert_uint_eq(s.limits_output_buffer, 262144);
+    ck_assert_uint_eq(s.upgrade_timeout, 5);
     ck_assert_int_eq((int)s.log_level, LOG_LEVEL_INFO);
     ck_assert_int_eq((int)s.log_output, LOG_OUTPUT_STDERR);
     ck_assert_int_eq((int)s.log_format, LOG_FORMAT_TEXT);
@@ -234,7 +235,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 47);
+    ck_assert_uint_eq(count, 48);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));

@@ -1,0 +1,44 @@
+/*
+ * upgrade.c - having the daemon upgraded, and what has come of that.
+ *
+ * The thread that answers ends with the old program, so nobody waits for the end of an upgrade in a
+ * request: who asked for it looks again, and may find another program answering.
+ */
+#include "admin/private.h"
+#include "admin/query.h"
+#include "base/log.h"
+
+#include <math.h>
+
+/* Answers with what there is to know. */
+static void answer_upgrades(struct admin *admin, struct http_request *request, int status)
+{
+    struct admin_upgrades u;
+    admin->config.hooks.upgrades(admin->config.hooks.arg, &u);
+    answer_json(request, status,
+                json_pack("{s:b, s:i, s:i, s:b, s:o, s:o, s:s}", "running", (int)u.running, "tried",
+                          (int)u.tried, "done", (int)u.done, "good", (int)u.good, "pause_seconds",
+                          json_known(u.done ? seconds_of(u.pause_ns) : NAN), "report",
+                          json_lines(u.report), "version", admin->config.version));
+}
+
+void get_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    static const char *const none[] = {NULL};
+    struct query query;
+    if (query_read(&query, request, none))
+        answer_upgrades(admin, request, 200);
+}
+
+void start_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    static const char *const none[] = {NULL};
+    struct query query;
+    if (!query_read(&query, request, none))
+        return;
+    log_info("admin: %s has counterd upgraded", http_peer(request));
+    admin->config.hooks.upgrade(admin->config.hooks.arg);
+    answer_upgrades(admin, request, 202);
+}

@@ -1,0 +1,220 @@
+/* heritage.c - see heritage.h. */
+#include "daemon/heritage.h"
+
+#include "base/log.h"
+#include "base/record.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- Finding --------------------------------------------------------------------------------- */
+
+/* Whether the file that a socket was given is there yet. */
+static bool has_file(const struct heritage_socket *sock)
+{
+    struct stat st;
+    return !sock->own_file ||
+           (lstat(sock->asked, &st) == 0 && st.st_dev == sock->device && st.st_ino == sock->inode);
+}
+
+struct heritage_socket *heritage_find(struct heritage *heritage, const char *owner, bool tls,
+                                      const char *asked)
+{
+    for (size_t i = 0; i < heritage->count; i++) {
+        struct heritage_socket *sock = &heritage->at[i];
+        if (sock->fd >= 0 && sock->tls == tls && strcmp(sock->owner, owner) == 0 &&
+            strcmp(sock->asked, asked) == 0 && has_file(sock))
+            return sock;
+    }
+    return NULL;
+}
+
+void heritage_want(struct heritage *heritage, const char *owner, bool tls, const char *asked)
+{
+    struct heritage_socket *sock = heritage_find(heritage, owner, tls, asked);
+    if (sock)
+        sock->wanted = true;
+}
+
+/* --- Closing --------------------------------------------------------------------------------- */
+
+static void close_socket(struct heritage_socket *sock, bool unlink_file)
+{
+    if (sock->fd < 0)
+        return;
+    if (unlink_file && sock->own_file && has_file(sock))
+        (void)unlink(sock->asked);
+    close(sock->fd);
+    sock->fd = -1;
+}
+
+void heritage_close_unwanted(struct heritage *heritage)
+{
+    if (heritage->rehearse)
+        return;
+    for (size_t i = 0; i < heritage->count; i++) {
+        struct heritage_socket *sock = &heritage->at[i];
+        if (sock->wanted || sock->fd < 0)
+            continue;
+        log_info("%s: not listening on %s any more", sock->owner, sock->asked);
+        close_socket(sock, true);
+    }
+}
+
+void heritage_close(struct heritage *heritage)
+{
+    for (size_t i = 0; i < heritage->count; i++)
+        close_socket(&heritage->at[i], !heritage->rehearse);
+    heritage->count = 0;
+}
+
+/* The port of an address of the Internet; 0: it has none. */
+static in_port_t port_of(const struct sockaddr *address)
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    switch (address->sa_family) {
+    case AF_INET:
+        memcpy(&in, address, sizeof(in));
+        return in.sin_port;
+    case AF_INET6:
+        memcpy(&in6, address, sizeof(in6));
+        return in6.sin6_port;
+    default:
+        return 0;
+    }
+}
+
+bool heritage_blocks(const struct heritage *heritage, const struct sockaddr *address)
+{
+    in_port_t port = port_of(address);
+    for (size_t i = 0; heritage->rehearse && port && i < heritage->count; i++) {
+        const struct heritage_socket *sock = &heritage->at[i];
+        struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+        socklen_t len = sizeof(sa);
+        if (!sock->wanted && sock->fd >= 0 &&
+            getsockname(sock->fd, (struct sockaddr *)&sa, &len) == 0 &&
+            port_of((struct sockaddr *)&sa) == port)
+            return true;
+    }
+    return false;
+}
+
+bool heritage_take(struct heritage_socket *sock, struct listener *listener_r,
+                   struct protocol *protocol)
+{
+    if (!listener_adopt(listener_r, protocol, sock->fd, sock->tls)) {
+        log_error("%s: %s can't be listened on any more: %s", sock->owner, sock->asked,
+                  strerrordesc_np(errno));
+        close_socket(sock, false);
+        return false;
+    }
+    snprintf(listener_r->asked, sizeof(listener_r->asked), "%s", sock->asked);
+    listener_r->own_file = sock->own_file;
+    listener_r->device = sock->device;
+    listener_r->inode = sock->inode;
+    sock->fd = -1;
+    return true;
+}
+
+/* --- Records --------------------------------------------------------------------------------- */
+
+void heritage_add(struct heritage *heritage, const char *owner, const struct listener *listener,
+                  int fd)
+{
+    CHECK(heritage->count < HERITAGE_MAX);
+    struct heritage_socket *sock = &heritage->at[heritage->count++];
+    *sock = (struct heritage_socket){
+        .fd = fd,
+        .tls = listener->tls,
+        .own_file = listener->own_file,
+        .device = listener->device,
+        .inode = listener->inode,
+    };
+    snprintf(sock->owner, sizeof(sock->owner), "%s", owner);
+    snprintf(sock->asked, sizeof(sock->asked), "%s", listener->asked);
+}
+
+static void put_text(struct record_writer *w, const char *text)
+{
+    record_put_bytes(w, text, strlen(text));
+}
+
+/* Reads a text that has to fit. */
+static void get_text(struct record_reader *r, char *to, size_t size)
+{
+    const void *text;
+    size_t len = record_get_bytes(r, &text);
+    if (len >= size) {
+        record_refuse(r, "a name is too long");
+        len = 0;
+    }
+    memcpy(to, text, len);
+    to[len] = '\0';
+}
+
+/* Reads a descriptor; none of a program that is started is to have it. */
+static int get_descriptor(struct record_reader *r)
+{
+    int fd = (int)record_get_u32(r);
+    if (record_ok(r) && fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        record_refuse(r, "a listening socket's descriptor is not open");
+    return fd;
+}
+
+void heritage_save(const struct heritage *heritage, const struct activation *activation,
+                   struct record_writer *w)
+{
+    record_put_u32(w, (uint32_t)heritage->count);
+    for (size_t i = 0; i < heritage->count; i++) {
+        const struct heritage_socket *sock = &heritage->at[i];
+        record_put_u32(w, (uint32_t)sock->fd);
+        put_text(w, sock->owner);
+        put_text(w, sock->asked);
+        record_put_u8(w, sock->tls);
+        record_put_u8(w, sock->own_file);
+        record_put_u64(w, sock->device);
+        record_put_u64(w, sock->inode);
+    }
+    record_put_u32(w, (uint32_t)activation->count);
+    for (size_t i = 0; i < activation->count; i++) {
+        record_put_u32(w, (uint32_t)activation->at[i].used_fd);
+        record_put_u32(w, (uint32_t)activation->at[i].number);
+        put_text(w, activation->at[i].name);
+    }
+}
+
+void heritage_restore(struct heritage *heritage_r, struct activation *activation_r,
+                      struct record_reader *r)
+{
+    uint32_t count = record_get_u32(r);
+    if (count > HERITAGE_MAX)
+        record_refuse(r, "there are too many listening sockets");
+    for (uint32_t i = 0; i < count && record_ok(r); i++) {
+        struct heritage_socket *sock = &heritage_r->at[heritage_r->count];
+        *sock = (struct heritage_socket){.fd = get_descriptor(r)};
+        get_text(r, sock->owner, sizeof(sock->owner));
+        get_text(r, sock->asked, sizeof(sock->asked));
+        sock->tls = record_get_bool(r);
+        sock->own_file = record_get_bool(r);
+        sock->device = record_get_u64(r);
+        sock->inode = record_get_u64(r);
+        heritage_r->count++;
+    }
+    count = record_get_u32(r);
+    if (count > ACTIVATION_MAX)
+        record_refuse(r, "there are too many sockets of a service manager");
+    for (uint32_t i = 0; i < count && record_ok(r); i++) {
+        struct activation_socket *sock = &activation_r->at[activation_r->count];
+        *sock = (struct activation_socket){.fd = get_descriptor(r)};
+        sock->used_fd = sock->fd;
+        sock->number = (int)record_get_u32(r);
+        get_text(r, sock->name, sizeof(sock->name));
+        activation_r->count++;
+    }
+}

@@ -1,0 +1,555 @@
+/*
+ * upgrade.c - see upgrade.h.
+ *
+ * The state is one file: its head; a section UPGRADE_PROCESS of what the process itself is; and
+ * then the sections of the services and of the connections. The check is given the first two alone.
+ */
+#include "config.h"
+
+#include "daemon/upgrade.h"
+
+#include "base/log.h"
+#include "daemon/notify.h"
+#include "daemon/process.h"
+#include "net/carry.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UPGRADE_PROCESS 0x0401u
+
+/* How long the check may take: everybody is served meanwhile. */
+#define CHECK_NS (20 * NS_PER_S)
+
+static const char *const role_words[] = {
+    [UPGRADE_NONE] = "",
+    [UPGRADE_CHECK] = "check",
+    [UPGRADE_REHEARSE] = "rehearse",
+    [UPGRADE_TAKE] = "take",
+};
+
+/* --- Saying ---------------------------------------------------------------------------------- */
+
+/* A line of the log, and of the report. */
+static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
+    PRINTF_LIKE(3, 4);
+static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
+{
+    char line[1024], *report = upgrade->history.report;
+    size_t size = sizeof(upgrade->history.report), used = strlen(report);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(line, sizeof(line), format, values);
+    va_end(values);
+    if (level == LOG_LEVEL_ERROR)
+        log_error("upgrade: %s", line);
+    else
+        log_info("upgrade: %s", line);
+    snprintf(report + used, size - used, "%s\n", line);
+}
+
+/* What a child has said, line by line: without our own name, and without the time of a log line. */
+static void say_said(struct upgrade *upgrade, char *said)
+{
+    static const char ours[] = "counterd: ", error[] = " error: ";
+    char *rest = NULL;
+    for (char *line = strtok_r(said, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *at = strstr(line, error);
+        if (strncmp(line, ours, sizeof(ours) - 1) == 0)
+            line += sizeof(ours) - 1;
+        else if (at && at - line < 32)
+            line = at + sizeof(error) - 1;
+        say(upgrade, LOG_LEVEL_ERROR, "%s", line);
+    }
+}
+
+/* --- Which program, and which part ------------------------------------------------------------ */
+
+/* Whether `path` is the program that runs. */
+static bool is_program(const struct upgrade *upgrade, const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && st.st_dev == upgrade->device && st.st_ino == upgrade->inode;
+}
+
+/*
+ * Finds the path by which it was started: later another program may be there. Where the kernel's
+ * word for it is no such path, what it is now has to do.
+ */
+static void find_path(struct upgrade *upgrade)
+{
+    const char *started = (const char *)getauxval(AT_EXECFN);
+    struct stat st;
+    if (stat("/proc/self/exe", &st) != 0 && (!started || stat(started, &st) != 0))
+        return;
+    upgrade->device = st.st_dev;
+    upgrade->inode = st.st_ino;
+    char folder[PATH_MAX] = "";
+    bool relative = started && *started != '/';
+    if (started && (!relative || getcwd(folder, sizeof(folder)))) {
+        int len = snprintf(upgrade->path, sizeof(upgrade->path), "%s%s%s", folder,
+                           relative ? "/" : "", started);
+        if (len < (int)sizeof(upgrade->path) && is_program(upgrade, upgrade->path))
+            return;
+    }
+    ssize_t len = readlink("/proc/self/exe", upgrade->path, sizeof(upgrade->path) - 1);
+    upgrade->path[len > 0 ? len : 0] = '\0';
+}
+
+bool upgrade_is_due(const struct upgrade *upgrade)
+{
+    struct stat st;
+    return *upgrade->path && stat(upgrade->path, &st) == 0 && S_ISREG(st.st_mode) &&
+           (st.st_dev != upgrade->device || st.st_ino != upgrade->inode);
+}
+
+/* Reads a part and a descriptor, as spoken of in the environment. */
+static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r)
+{
+    for (enum upgrade_role role = UPGRADE_CHECK; role <= UPGRADE_TAKE; role++) {
+        size_t len = strlen(role_words[role]);
+        if (strncmp(text, role_words[role], len) != 0 || text[len] != ' ')
+            continue;
+        char *end;
+        errno = 0;
+        long fd = strtol(text + len + 1, &end, 10);
+        if (errno != 0 || *end || end == text + len + 1 || fd < 0 || fd > INT_MAX)
+            return false;
+        *role_r = role;
+        *fd_r = (int)fd;
+        return true;
+    }
+    return false;
+}
+
+static void put_text(struct record_writer *w, const char *text)
+{
+    record_put_bytes(w, text ? text : "", text ? strlen(text) : 0);
+}
+
+/* Reads a text; what does not fit is cut. */
+static void get_text(struct record_reader *r, char *to, size_t size)
+{
+    const void *text;
+    size_t len = record_get_bytes(r, &text);
+    if (len >= size)
+        len = size - 1;
+    memcpy(to, text, len);
+    to[len] = '\0';
+}
+
+static void save_process(struct upgrade *upgrade, struct record_writer *w)
+{
+    const struct upgrade_parts *parts = &upgrade->parts;
+    static struct heritage heritage; /* large */
+    heritage.count = 0;
+    for (size_t i = 0; i < parts->listeners->count; i++) {
+        const struct listener *l = &parts->listeners->at[i];
+        if (!parts->listeners->inherited[i])
+            heritage_add(&heritage, l->protocol->name, l, l->fd);
+    }
+    for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++) {
+        struct listener l = {.fd = -1};
+        const char *asked;
+        int fd = admin_door(parts->admin, i, &asked);
+        snprintf(l.asked, sizeof(l.asked), "%s", asked);
+        if (*asked)
+            heritage_add(&heritage, "admin", &l, fd);
+    }
+    record_begin(w, UPGRADE_PROCESS);
+    put_text(w, PACKAGE_VERSION);
+    put_text(w, parts->pid_file);
+    record_put_i64(w, upgrade->parked_ns);
+    record_put_u32(w, upgrade->history.tried);
+    record_put_u32(w, upgrade->history.done);
+    heritage_save(&heritage, parts->activation, w);
+    record_end(w);
+}
+
+/* Reads the head and the section of the process. */
+static bool restore_process(struct upgrade *upgrade)
+{
+    struct record_reader section;
+    uint32_t kind;
+    record_get_head(&upgrade->state);
+    if (!record_enter(&upgrade->state, &kind, &section) || kind != UPGRADE_PROCESS)
+        return false;
+    get_text(&section, upgrade->version, sizeof(upgrade->version));
+    get_text(&section, upgrade->pid_file, sizeof(upgrade->pid_file));
+    upgrade->parked_ns = record_get_i64(&section);
+    upgrade->history.tried = record_get_u32(&section);
+    upgrade->history.done = record_get_u32(&section);
+    if (upgrade->role != UPGRADE_CHECK)
+        heritage_restore(&upgrade->heritage, &upgrade->activation, &section);
+    upgrade->heritage.exists = true;
+    upgrade->heritage.rehearse = upgrade->role == UPGRADE_REHEARSE;
+    return record_ok(&section);
+}
+
+/* NOLINTBEGIN(concurrency-mt-unsafe): the main thread is the only one yet */
+bool upgrade_init(struct upgrade *upgrade, char **argv)
+{
+    upgrade->argv = argv;
+    find_path(upgrade);
+    const char *variable = getenv(UPGRADE_VARIABLE);
+    if (!variable)
+        return true;
+    int fd = -1;
+    bool good = read_variable(variable, &upgrade->role, &fd) && record_map(&upgrade->state, fd);
+    unsetenv(UPGRADE_VARIABLE);
+    if (!good) {
+        options_complain(stderr, "%s is not to be set by hand", UPGRADE_VARIABLE);
+        return false;
+    }
+    close(fd);
+    if (upgrade->role != UPGRADE_TAKE)
+        log_set_level(LOG_LEVEL_ERROR); /* what is said is told by the process that asks */
+    if (restore_process(upgrade))
+        return true;
+    options_complain(stderr, "the state can't be taken over: %s",
+                     upgrade->state.why ? upgrade->state.why : "it does not begin as it should");
+    return false;
+}
+/* NOLINTEND(concurrency-mt-unsafe) */
+
+/* --- Asking the new program ------------------------------------------------------------------- */
+
+/* The environment with the variable; to be freed, and [0] of it first. NULL: no memory. */
+static char **environment_with(enum upgrade_role role, int fd)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **with = calloc(count + 2, sizeof(*with));
+    if (!with || asprintf(&with[0], "%s=%s %d", UPGRADE_VARIABLE, role_words[role], fd) < 0) {
+        free(with);
+        return NULL;
+    }
+    memcpy(with + 1, environ, count * sizeof(*with));
+    return with;
+}
+
+static void free_environment(char **with)
+{
+    if (with)
+        free(with[0]);
+    free(with);
+}
+
+/* Calls `keep` for each listening socket that goes on. */
+static void each_socket(const struct upgrade_parts *parts, void (*keep)(void *arg, int fd),
+                        void *arg)
+{
+    const char *asked;
+    for (size_t i = 0; i < parts->listeners->count; i++)
+        keep(arg, parts->listeners->at[i].fd);
+    for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++)
+        keep(arg, admin_door(parts->admin, i, &asked));
+}
+
+/* One given to a child: at the same number, without being closed there. */
+static void give_socket(void *arg, int fd)
+{
+    CHECK(posix_spawn_file_actions_adddup2(arg, fd, fd) == 0);
+}
+
+/* A child that runs the new program. */
+struct child {
+    pid_t pid;
+    int said_fd; /* its standard error */
+    char said[4096];
+    size_t len;
+};
+
+/* Starts it. False: errno. */
+static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, int state_fd,
+                        struct child *child_r)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    int ends[2];
+    char **with = environment_with(role, state_fd);
+    sigset_t none, ignored;
+    sigemptyset(&none);
+    sigemptyset(&ignored);
+    sigaddset(&ignored, SIGPIPE);
+    *child_r = (struct child){.pid = -1};
+    if (!with || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+        free_environment(with);
+        return false;
+    }
+    CHECK(posix_spawn_file_actions_init(&actions) == 0 && posix_spawnattr_init(&attributes) == 0);
+    CHECK(posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0) == 0);
+    CHECK(posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, ends[1], 2) == 0);
+    give_socket(&actions, state_fd);
+    if (role == UPGRADE_REHEARSE)
+        each_socket(&upgrade->parts, give_socket, &actions);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &ignored);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    int error =
+        posix_spawn(&child_r->pid, upgrade->path, &actions, &attributes, upgrade->argv, with);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    free_environment(with);
+    close(ends[1]);
+    child_r->said_fd = ends[0];
+    if (error != 0)
+        close(ends[0]);
+    errno = error;
+    return error == 0;
+}
+
+/* Takes what it has said so far. False: it says no more. */
+static bool listen_to(struct child *child)
+{
+    char lost[512];
+    for (;;) {
+        size_t room = sizeof(child->said) - 1 - child->len;
+        ssize_t n = read(child->said_fd, room ? child->said + child->len : lost,
+                         room ? room : sizeof(lost));
+        if (n > 0 && room)
+            child->len += (size_t)n;
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
+    }
+}
+
+/* Waits until it has ended, or its time is up. False: it was ended. */
+static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
+{
+    int64_t until_ns = clock_mono_ns() + limit_ns, alive_ns = clock_mono_ns();
+    bool speaks = true;
+    for (;;) {
+        struct pollfd ready = {.fd = child->said_fd, .events = POLLIN};
+        (void)poll(&ready, speaks, speaks ? 100 : 1);
+        speaks = speaks && listen_to(child);
+        pid_t got = waitpid(child->pid, status_r, WNOHANG);
+        int64_t now_ns = clock_mono_ns();
+        if (got == child->pid) {
+            (void)listen_to(child);
+            return true;
+        }
+        if (now_ns >= until_ns) {
+            kill(child->pid, SIGKILL);
+            while (waitpid(child->pid, status_r, 0) < 0 && errno == EINTR)
+                continue;
+            return false;
+        }
+        if (now_ns - alive_ns >= NS_PER_S && notify_alive_interval_ns() > 0) {
+            notify_alive(); /* it is not we who hang */
+            alive_ns = now_ns;
+        }
+    }
+}
+
+/* Has the new program play a part, up to its end. False: it can't, which was said. */
+static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns)
+{
+    static const char *const does[] = {
+        [UPGRADE_CHECK] = "was asked whether it can take over",
+        [UPGRADE_REHEARSE] = "rehearsed taking over",
+    };
+    struct child child;
+    int status = 0;
+    if (!start_child(upgrade, role, state_fd, &child)) {
+        say(upgrade, LOG_LEVEL_ERROR, "%s can't be started: %s", upgrade->path,
+            strerrordesc_np(errno));
+        return false;
+    }
+    bool ended = await_child(&child, limit_ns, &status);
+    close(child.said_fd);
+    say_said(upgrade, child.said);
+    if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (!ended)
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and had not ended after %lld s", upgrade->path,
+            does[role], (long long)(limit_ns / NS_PER_S));
+    else if (WIFSIGNALED(status))
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and crashed: SIG%s", upgrade->path, does[role],
+            sigabbrev_np(WTERMSIG(status)));
+    else
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and failed with status %d", upgrade->path, does[role],
+            WEXITSTATUS(status));
+    return false;
+}
+
+/* --- The old program -------------------------------------------------------------------------- */
+
+/* Writes the state; only what the check wants, unless the workers are parked. */
+static bool write_state(struct upgrade *upgrade, int fd)
+{
+    struct record_writer *w = malloc(sizeof(*w));
+    bool written = false;
+    if (w && ftruncate(fd, 0) == 0) {
+        record_writer_init(w, fd);
+        record_put_head(w);
+        save_process(upgrade, w);
+        if (upgrade->parked_ns) {
+            services_save(upgrade->parts.services, clock_now(), w);
+            server_save(upgrade->parts.server, w);
+        }
+        written = record_finish(w);
+    }
+    if (!written)
+        say(upgrade, LOG_LEVEL_ERROR, "the state can't be written to memory: %s",
+            strerrordesc_np(errno));
+    free(w);
+    return written;
+}
+
+struct keeping {
+    bool keep, failed;
+};
+
+static void keep_socket(void *arg, int fd)
+{
+    struct keeping *keeping = arg;
+    if (fcntl(fd, F_SETFD, keeping->keep ? 0 : FD_CLOEXEC) != 0)
+        keeping->failed = true;
+}
+
+/* Whether the program that this process becomes gets all that is carried. */
+static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
+{
+    struct keeping keeping = {.keep = keep};
+    keep_socket(&keeping, state_fd);
+    each_socket(&upgrade->parts, keep_socket, &keeping);
+    return server_keep_descriptors(upgrade->parts.server, keep) && !keeping.failed;
+}
+
+/* Becomes the new program. Returns only where it can't: TLS connections are closed then. */
+static void become(struct upgrade *upgrade, int state_fd)
+{
+    char **with = environment_with(UPGRADE_TAKE, state_fd);
+    if (with && keep_all(upgrade, state_fd, true)) {
+        server_say_goodbye(upgrade->parts.server);
+        execve(upgrade->path, upgrade->argv, with);
+        say(upgrade, LOG_LEVEL_ERROR, "%s can't be executed: %s", upgrade->path,
+            strerrordesc_np(errno));
+        (void)server_close_tls(upgrade->parts.server);
+    } else {
+        say(upgrade, LOG_LEVEL_ERROR, "its descriptors can't be handed on: %s",
+            strerrordesc_np(errno));
+    }
+    (void)keep_all(upgrade, state_fd, false);
+    free_environment(with);
+}
+
+/* With all threads parked: goes as far as it gets, and has them go on where that is not to the end.
+ */
+static void hand_over(struct upgrade *upgrade, int state_fd)
+{
+    const struct upgrade_parts *parts = &upgrade->parts;
+    int64_t limit_ns = (int64_t)parts->settings->upgrade_timeout * NS_PER_S;
+    if (parts->admin)
+        admin_pause(parts->admin);
+    upgrade->parked_ns = clock_mono_ns();
+    server_park(parts->server);
+    if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
+        become(upgrade, state_fd);
+    int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
+    upgrade->parked_ns = 0;
+    if (!server_unpark(parts->server) || (parts->admin && !admin_resume(parts->admin))) {
+        log_error("upgrade: the threads can't be started again: %s", strerrordesc_np(errno));
+        _exit(PROCESS_EXIT_SETUP); /* for whoever starts us to do so again */
+    }
+    say(upgrade, LOG_LEVEL_ERROR,
+        "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
+        (long long)(pause_ns / NS_PER_MS));
+}
+
+void upgrade_run(struct upgrade *upgrade)
+{
+    struct admin_upgrades *history = &upgrade->history;
+    history->tried++;
+    history->good = false;
+    *history->report = '\0';
+    log_info("upgrade: asking %s", *upgrade->path ? upgrade->path : "nobody");
+    int fd = memfd_create("counterd state", MFD_CLOEXEC);
+    if (fd < 0)
+        say(upgrade, LOG_LEVEL_ERROR, "no file in memory is to be had: %s", strerrordesc_np(errno));
+    else if (!*upgrade->path)
+        say(upgrade, LOG_LEVEL_ERROR, "it is not known which program this is");
+    if (fd >= 0 && *upgrade->path && write_state(upgrade, fd) &&
+        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS))
+        hand_over(upgrade, fd);
+    else
+        say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");
+    if (fd >= 0)
+        close(fd);
+}
+
+/* --- The new program -------------------------------------------------------------------------- */
+
+static struct protocol *find_protocol(void *arg, const char *name)
+{
+    return services_protocol(arg, name);
+}
+
+/* Reads all sections that are left. */
+static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
+{
+    struct record_reader section;
+    uint32_t kind;
+    struct moment now = clock_now();
+    while (record_enter(&upgrade->state, &kind, &section)) {
+        if (!carry_restore(carry, kind, &section) &&
+            !services_restore(upgrade->parts.services, now, kind, &section))
+            record_unknown(&section, kind);
+    }
+    if (!record_ok(&upgrade->state) || !carry->begun)
+        return false;
+    carry_done(carry);
+    return services_restore_done(upgrade->parts.services, &upgrade->state);
+}
+
+bool upgrade_restore(struct upgrade *upgrade)
+{
+    const struct upgrade_parts *parts = &upgrade->parts;
+    struct carry carry = {
+        .server = parts->server,
+        .protocol = find_protocol,
+        .arg = parts->services,
+        .rehearse = upgrade->role == UPGRADE_REHEARSE,
+    };
+    bool good = restore_sections(upgrade, &carry);
+    if (!good)
+        log_error("the state can't be taken over: %s",
+                  upgrade->state.why ? upgrade->state.why : "something is missing");
+    record_unmap(&upgrade->state);
+    if (!good)
+        return false;
+    if (carry.rehearse)
+        table_check(parts->services->table);
+    uint32_t closed = server_close_tls(parts->server) + carry.handshakes;
+    snprintf(upgrade->history.report, sizeof(upgrade->history.report),
+             "%u connections were kept, %u closed because they have TLS\n", carry.carried - closed,
+             closed);
+    return true;
+}
+
+void upgrade_over(struct upgrade *upgrade)
+{
+    upgrade->history.pause_ns = clock_mono_ns() - upgrade->parked_ns;
+    upgrade->parked_ns = 0;
+    upgrade->history.done++;
+    upgrade->history.good = true;
+    log_info("upgrade: %.*s", (int)strcspn(upgrade->history.report, "\n"), upgrade->history.report);
+    say(upgrade, LOG_LEVEL_INFO,
+        "counterd " PACKAGE_VERSION " has taken over from %s; nobody was served for %lld ms",
+        upgrade->version, (long long)(upgrade->history.pause_ns / NS_PER_MS));
+}

@@ -1,0 +1,370 @@
+"""Upgrades in place: clients notice nothing but a pause; and what can't take over changes nothing."""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import sys
+
+import pytest
+import tap
+
+import certificates
+import ctl
+import http_client
+import servers
+import wire
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+# What a new program does instead of one of its parts ("check", "rehearse", "take"); in the others it
+# is the daemon.
+MISBEHAVING = """#!/bin/sh
+case "$COUNTERD_UPGRADE" in
+%(part)s*) %(deed)s ;;
+esac
+exec %(program)s "$@"
+"""
+# Writes another version into the head of the state, before the daemon reads it.
+OTHER_VERSION = """%(python)s -I -c 'import os, sys
+os.pwrite(int(os.environ["COUNTERD_UPGRADE"].split()[1]), b"\\377", 8)'"""
+
+
+class Running:
+    """A daemon whose program can be replaced, and the file of its settings."""
+
+    def __init__(self, start, tmp_path, *options, settings="", **kwargs):
+        self.program = str(tmp_path / "counterd")
+        self.settings = str(tmp_path / "counter.conf")
+        self.number = 0
+        self.write(settings)
+        self.install()
+        self.daemon = start(*options, program=self.program, args=["-f", self.settings], **kwargs)
+        self.pid = self.daemon.pid
+
+    def write(self, text):
+        with open(self.settings, "w") as f:
+            f.write(text)
+
+    def install(self, text=None):
+        """Another program at the path: a script of `text`, or the daemon, as another file."""
+        self.number += 1
+        fresh = "%s.%d" % (self.program, self.number)
+        if text is None:
+            shutil.copy(servers.COUNTERD, fresh)
+        else:
+            with open(fresh, "w") as f:
+                f.write(text)
+            os.chmod(fresh, 0o755)
+        os.replace(fresh, self.program)
+
+    def misbehave(self, part, deed):
+        program = os.path.abspath(servers.COUNTERD)
+        self.install(MISBEHAVING % {"part": part, "deed": deed, "program": program})
+
+    def upgrade(self, number=signal.SIGUSR1):
+        """Sends the signal; returns what is said up to the end of that, and whether it was good."""
+        with self.daemon.changed:
+            seen = len(self.daemon.lines)
+        self.daemon.child.send_signal(number)
+        said = []
+
+        def is_over():
+            with self.daemon.changed:
+                assert None not in self.daemon.lines, "it ended:\n" + self.daemon.log
+                said[:] = self.daemon.lines[seen:]
+            return any(
+                re.search(r"info: ready: |upgrade: counterd .* goes on as before", line)
+                for line in said
+            )
+
+        wire.poll(is_over, "the upgrade is over", 60)
+        said = "\n".join(said)
+        return said, "goes on as before" not in said
+
+    def succeed(self, number=signal.SIGUSR1):
+        said, good = self.upgrade(number)
+        assert good, said
+        assert "has taken over" in said
+        return said
+
+    def fail(self):
+        said, good = self.upgrade()
+        assert not good, said
+        return said
+
+
+class Crowd:
+    """Clients of all kinds in the middle of all they can be in the middle of."""
+
+    def __init__(self, daemon):
+        text, binary = daemon.text_client, daemon.binary_client
+        self.holder, self.first, self.second, self.third = text(), text(), text(), text()
+        self.counting, self.other = binary(), binary()
+        self.half_text, self.half_binary, self.idle = text(), binary(), text()
+        self.unix = wire.TextClient(daemon.text_unix) if daemon.text_unix else None
+        assert self.holder.ask("ACQ4ME k 1 9 600") == "LOCKED"
+        assert self.holder.ask("ACQ4ME other 1 9 600") == "LOCKED"
+        for number, client in enumerate((self.first, self.second, self.third)):
+            client.say("ACQ4ME k 1 9 600")
+            wire.poll(
+                lambda: self.idle.stat("waiting_workers") == number + 1, "%d wait" % (number + 1)
+            )
+        assert self.counting.acquire(3, 5, b"n") == wire.OK
+        assert self.other.acquire(2, 5, b"n") == wire.OK
+        if self.unix:
+            assert self.unix.ask("ACQ4ME u 1 9 600") == "LOCKED"
+        self.half_text.send(b"ACQ4ME ha")
+        self.request = wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 1, b"whole"))
+        self.half_binary.send(self.request[:13])
+
+    def look(self):
+        """All is as it was."""
+        for client in (self.holder, self.first, self.second, self.third, self.half_text):
+            assert client.is_silent()
+        assert self.idle.stat("waiting_workers") == 3
+        assert self.idle.stat("processing_workers") == (3 if self.unix else 2)
+        assert self.other.get(b"n") == 5
+        assert self.other.acquire(1, 5, b"n") == wire.NOT_AVAILABLE
+
+    def finish(self):
+        """Each goes on from where it was."""
+        self.half_text.send(b"lf 1 9 600\n")
+        assert self.half_text.line() == "LOCKED"
+        self.half_binary.send(self.request[13:])
+        assert self.half_binary.reply().status == wire.OK
+        assert self.counting.release(3, b"n") == wire.OK
+        assert self.other.acquire(3, 5, b"n") == wire.OK
+        assert self.holder.ask("RELEASE k") == "RELEASED"
+        assert self.first.line() == "LOCKED"
+        assert self.second.is_silent() and self.third.is_silent()
+        assert self.first.ask("RELEASE k") == "RELEASED"
+        assert self.second.line() == "LOCKED"
+        assert self.holder.ask("RELEASE other") == "RELEASED"
+        self.second.close()
+        assert self.third.line() == "LOCKED"
+        if self.unix:
+            assert self.unix.ask("RELEASE u") == "RELEASED"
+        for client in vars(self).values():
+            if isinstance(client, wire.Client):
+                client.close()
+
+
+def sockets_of(daemon):
+    """What it listens on, as the kernel has it."""
+    found = set()
+    for fd in os.listdir("/proc/%d/fd" % daemon.pid):
+        try:
+            found.add(os.readlink("/proc/%d/fd/%s" % (daemon.pid, fd)))
+        except OSError:
+            pass
+    return {name for name in found if name.startswith("socket:")}
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
+    pid_file = tmp_path / "pid"
+    running = Running(
+        start,
+        tmp_path,
+        "counter.threads=2",
+        "poolcounter.socket=%s" % (tmp_path / "text.sock"),
+        "pid_file=%s" % pid_file,
+        "admin.token=secret",
+        admin=True,
+    )
+    daemon = running.daemon
+    crowd = Crowd(daemon)
+    before = sockets_of(daemon)
+    inode = os.stat(tmp_path / "text.sock").st_ino
+    said = running.succeed()
+    assert re.search(r"upgrade: \d+ connections were kept, 0 closed", said)
+    crowd.look()
+    running.install()  # another file: then SIGHUP does it, too
+    running.succeed(signal.SIGHUP)
+    crowd.look()
+    done = ctl.run(
+        "--admin", "%s:%d" % daemon.admin, "upgrade", env={"COUNTER_ADMIN_TOKEN": "secret"}
+    )
+    assert done.status == 0, done
+    assert "has taken over from" in done.out
+    assert running.pid == int(pid_file.read_text()) == daemon.child.pid
+    assert before <= sockets_of(daemon), "listeners and connections"
+    assert os.stat(tmp_path / "text.sock").st_ino == inode
+    status, body = http_client.ask(daemon.admin, "GET", "/metrics")
+    assert status == 200 and 'counterd_upgrades_total{result="done"} 3' in body
+    assert re.search(r"counterd_upgrade_pause_seconds 0\.\d+", body)
+    assert "reload: done" in daemon.reload(), "the program is the same now"
+    crowd.look()
+    crowd.finish()
+    late = daemon.text_client()
+    assert late.ask("ACQ4ME k 1 9 60") == "LOCKED"
+    late.close()
+
+
+def test_time_goes_on(start, tmp_path):
+    running = Running(start, tmp_path, "limits.request_timeout=2", "counter.threads=1")
+    daemon = running.daemon
+    holder, waiter, half = daemon.text_client(), daemon.text_client(), daemon.text_client()
+    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
+    waiter.say("ACQ4ME k 1 9 1")
+    half.send(b"ACQ4ME ha")
+    wire.poll(lambda: holder.stat("waiting_workers") == 1, "it waits")
+    running.succeed()
+    assert waiter.line() == "TIMEOUT"
+    assert half.wait_closed() is not None
+    for client in (holder, waiter, half):
+        client.close()
+
+
+def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
+    running = Running(start, tmp_path, "counter.threads=1")
+    daemon = running.daemon
+    maker = daemon.binary_client()
+    names = [b"name-%05d-" % i + b"x" * 400 for i in range(3000)]
+    for begin in range(0, len(names), 500):
+        some = names[begin : begin + 500]
+        maker.send(
+            b"".join(
+                wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, name)) for name in some
+            )
+        )
+        for _ in some:
+            assert maker.reply().status == wire.OK
+    dumper = daemon.binary_client(rcvbuf=4096)
+    dumper.send(wire.binary_request(wire.DUMP, opaque=b"dump"))
+    dumper.send(wire.binary_request(wire.NOOP, opaque=b"noop"))
+    found = []
+    first = wire.parse_dump(dumper.reply())
+    found.append(first[0])
+    running.succeed()
+    while True:
+        reply = dumper.reply()
+        assert reply.opaque == b"dump"
+        entry = wire.parse_dump(reply)
+        if entry is None:
+            break
+        found.append(entry[0])
+    assert sorted(found) == sorted(names)
+    assert dumper.reply().opaque == b"noop"
+    assert maker.release(1, names[0]) == wire.OK
+    for client in (maker, dumper):
+        client.close()
+
+
+def test_what_a_reload_can_not_change_takes_effect(start, tmp_path):
+    first, second, admin = servers.free_port(), servers.free_port(), servers.free_port()
+    kept = servers.free_port()
+    text = "counter.enable = true\npoolcounter.port = %d\ncounter.listen = 127.0.0.1\n" % kept
+    before = "counter.threads = 2\ncounter.port = %d\nadmin.port = 0\n" % first
+    after = "counter.threads = 3\ncounter.port = %d\nadmin.port = %d\n" % (second, admin)
+    options = ["poolcounter.port=None", "counter.port=None", "counter.enable=None"]
+    running = Running(start, tmp_path, *options, "admin.port=None", settings=text + before)
+    daemon = running.daemon
+    crowd = Crowd(daemon)
+    running.write(text + after)
+    said = running.succeed()
+    assert "ready: counterd" in said and " 3 threads" in said
+    assert "counter: not listening on 127.0.0.1:%d any more" % first in said
+    crowd.look()
+    with pytest.raises(ConnectionRefusedError):
+        wire.BinaryClient(("127.0.0.1", first))
+    with wire.BinaryClient(("127.0.0.1", second)) as client:
+        assert client.get(b"n") == 5
+    assert http_client.get(("127.0.0.1", admin), "/api/v1/upgrade")["done"] == 1
+    running.write(text + before)
+    running.succeed()  # what listened there is closed, and what did before opened
+    crowd.look()
+    crowd.finish()
+
+
+# --- what is not ---------------------------------------------------------------------------------
+
+
+def test_tls_is_closed_with_its_reason_and_what_it_held_goes_on(start, tmp_path):
+    authority = certificates.Authority(str(tmp_path))
+    cert, key = authority.issue("server")
+    running = Running(
+        start,
+        tmp_path,
+        "counter.threads=2",
+        "tls.cert=%s" % cert,
+        "tls.key=%s" % key,
+        "poolcounter.tls_port=%d" % servers.free_port(),
+        admin=True,
+    )
+    daemon = running.daemon
+    trusting = certificates.context(authority)
+    secure = wire.TextClient(daemon.text_tls, tls=trusting)
+    waiting = wire.TextClient(daemon.text_tls, tls=trusting)
+    plain, shaking = daemon.text_client(), socket.create_connection(daemon.text_tls)
+    assert secure.ask("ACQ4ME k 1 9 600") == "LOCKED"
+    waiting.say("ACQ4ME k 1 9 600")
+    wire.poll(lambda: secure.stat("waiting_workers") == 1, "one waits")
+    plain.say("ACQ4ME k 1 9 600")
+    wire.poll(lambda: secure.stat("waiting_workers") == 2, "two wait")
+    open_now = 'counterd_connections{protocol="poolcounter"} 4'
+    wire.poll(
+        lambda: open_now in http_client.ask(daemon.admin, "GET", "/metrics")[1], "all are there"
+    )
+    assert "reload: done" in daemon.reload()
+    assert secure.is_silent() and waiting.is_silent(), "a reload closes nothing"
+    running.misbehave("rehearse", "exit 1")
+    running.fail()
+    assert secure.ask("STATS uptime").startswith("uptime"), "nor does an upgrade that fails"
+    assert waiting.is_silent()
+    running.install()
+    assert "1 connections were kept, 3 closed because they have TLS" in running.succeed()
+    assert secure.wait_closed() == b"" and waiting.wait_closed() == b""
+    assert shaking.recv(1) == b""
+    assert plain.line() == "LOCKED"
+    _, body = http_client.ask(daemon.admin, "GET", "/metrics")
+    closed = 'counterd_connections_closed_total{protocol="poolcounter",reason="upgrade"} 3'
+    assert closed in body
+    for client in (secure, waiting, plain, shaking):
+        client.close()
+
+
+# --- what can't take over ------------------------------------------------------------------------
+
+
+def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
+    running = Running(start, tmp_path, "counter.threads=2", "upgrade.timeout=1", admin=True)
+    crowd = Crowd(running.daemon)
+    before = sockets_of(running.daemon)
+
+    def fails(what):
+        said = running.fail()
+        assert re.search(what, said), said
+        crowd.look()
+
+    running.write("log.level = loud\n")
+    fails(r'upgrade: .*counter\.conf:1: log\.level: "loud"')
+    running.write("")
+    running.misbehave("check", OTHER_VERSION % {"python": sys.executable})
+    fails("upgrade: the state can't be taken over: .*version")
+    running.misbehave("check", "kill -SEGV $$")
+    fails("was asked whether it can take over, and crashed: SIGSEGV")
+    running.misbehave("rehearse", "kill -ABRT $$")
+    fails("rehearsed taking over, and crashed: SIGABRT")
+    running.misbehave("rehearse", "echo it is not so >&2; exit 3")
+    fails("(?s)upgrade: it is not so.*failed with status 3")
+    running.misbehave("rehearse", "exec sleep 1000")
+    fails("rehearsed taking over, and had not ended after 1 s")
+    os.unlink(running.program)
+    fails("can't be started: No such file")
+    status, body = http_client.ask(running.daemon.admin, "GET", "/metrics")
+    assert status == 200 and 'counterd_upgrades_total{result="failed"} 7' in body
+    assert 'counterd_upgrades_total{result="done"} 0' in body
+    assert before <= sockets_of(running.daemon)
+    running.install()
+    running.succeed()
+    crowd.look()
+    crowd.finish()
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
