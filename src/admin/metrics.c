@@ -280,8 +280,7 @@ static void upgrades(struct exposition *e)
 
 static void upgrade_pause(struct exposition *e)
 {
-    if (e->upgrades.done)
-        sample_seconds(e, none, (uint64_t)e->upgrades.pause_ns);
+    sample_seconds(e, none, (uint64_t)e->upgrades.pause_ns);
 }
 
 static void process_cpu(struct exposition *e)

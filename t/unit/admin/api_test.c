@@ -370,7 +370,7 @@ END_TEST
 TEST(upgrade_is_asked_for_and_told_of)
 {
     begin(1, TOKEN);
-    json_t *json = ask_json("GET", "/api/v1/upgrade", NULL, 200);
+    json_t *json = ask_json("GET", "/api/v1/upgrade", "", 200);
     ck_assert(json_is_false(at(json, "running")));
     ck_assert(json_is_null(at(json, "pause_seconds")));
     ck_assert_str_eq(text_at(json, "version"), "0.1.0");
@@ -382,14 +382,14 @@ TEST(upgrade_is_asked_for_and_told_of)
     hooked_upgrades = (struct admin_upgrades){
         .tried = 3, .done = 2, .pause_ns = 250 * NS_PER_MS, .report = "no\nfor a reason\n"};
     ck_assert(admin_resume(admin));
-    json = ask_json("GET", "/api/v1/upgrade", NULL, 200);
+    json = ask_json("GET", "/api/v1/upgrade", "", 200);
     ck_assert_int_eq((int)number_at(json, "tried"), 3);
     ck_assert_int_eq((int)number_at(json, "done"), 2);
     ck_assert(json_is_false(at(json, "good")));
     ck_assert(json_real_value(at(json, "pause_seconds")) == 0.25);
     ck_assert_str_eq(text_at(json, "report.1"), "for a reason");
     json_decref(json);
-    expect_error("POST", "/api/v1/upgrade", NULL, 401, "token");
+    expect_error("POST", "/api/v1/upgrade", "", 401, "token");
     finish();
 }
 END_TEST
@@ -428,7 +428,7 @@ END_TEST
     "'connections':{'open':1,'made':1,'max':0,'accept_errors':0,'send_errors':0,"                  \
     "'closed':{'peer':1,'reset':0,'vanished':0,'error':0,'protocol':0,'request_timeout':0,"        \
     "'write_timeout':0,'memory':0,'shutdown':0,'refused':0,'killed':0,'denied':0,"                 \
-    "'per_source':0,'handshake':0}},"                                                              \
+    "'per_source':0,'handshake':0,'upgrade':0}},"                                                  \
     "'bytes':{'received':1,'sent':2},"                                                             \
     "'requests':[{'verb':'','outcome':'','count':7}],'waiting':2,"                                 \
     "'waits':{'granted':" DURATION ",'done':" DURATION ",'timed_out':" DURATION                    \

@@ -28,6 +28,29 @@ void admin_set_hosts(struct admin *admin, const char *hosts)
     snprintf(admin->hosts, sizeof admin->hosts, "%s", hosts ? hosts : "");
 }
 
+/* No upgrade is made here. */
+void admin_pause(struct admin *admin)
+{
+    (void)admin;
+}
+
+bool admin_resume(struct admin *admin)
+{
+    return admin != NULL;
+}
+
+size_t admin_listeners(const struct admin *admin)
+{
+    return admin ? 0 : 1;
+}
+
+int admin_door(const struct admin *admin, size_t i, const char **asked_r)
+{
+    (void)admin;
+    *asked_r = "";
+    return -(int)i;
+}
+
 struct running {
     char dir[64];
     char path[96]; /* of the file that is read: DIR/c.conf */
