@@ -32,6 +32,7 @@ include t/system/local.mk
 include t/bench/local.mk
 include t/system/bench.mk
 include t/system/cli.mk
+include t/torture/upgrade.mk
 include t/browser/local.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a

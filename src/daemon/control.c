@@ -185,6 +185,14 @@ static bool is_asked_to_reload(struct control *control)
     return asked;
 }
 
+void control_set_upgrade(struct control *control, struct upgrade *upgrade)
+{
+    control->upgrade = upgrade;
+    pthread_mutex_lock(&control->lock);
+    control->upgrades = upgrade->history;
+    pthread_mutex_unlock(&control->lock);
+}
+
 /* Returns only where it failed. Nobody may wait for a reload meanwhile: the admin's thread has to
  * be parked. */
 static void do_upgrade(struct control *control)
@@ -358,7 +366,8 @@ int control_run(struct control *control, const sigset_t *awaited)
             tell_ready(control);
             break;
         case SIGHUP:
-            if (!is_asked_to_reload(control) && upgrade_is_due(control->upgrade)) {
+            if (control->upgrade && !is_asked_to_reload(control) &&
+                upgrade_is_due(control->upgrade)) {
                 notify_reloading();
                 do_upgrade(control);
             }

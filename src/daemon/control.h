@@ -48,6 +48,9 @@ void control_destroy(struct control *control);
 /* The hooks of the admin interface. Their functions are called in its thread. */
 struct admin_hooks control_hooks(struct control *control);
 
+/* What can upgrade, and what has come of it so far. Main thread. */
+void control_set_upgrade(struct control *control, struct upgrade *upgrade);
+
 /* The daemon serves: /readyz says so from now on, until control_end. Main thread. */
 void control_ready(struct control *control);
 

@@ -360,8 +360,7 @@ static void serve(struct daemon *d, const sigset_t *awaited)
     d->control.reload.server = &d->server;
     d->control.reload.listeners = &d->listeners;
     d->control.reload.admin = d->admin;
-    d->control.upgrade = &d->upgrade;
-    d->control.upgrades = d->upgrade.history;
+    control_set_upgrade(&d->control, &d->upgrade);
     int sig = control_run(&d->control, awaited);
     log_info("ending: SIG%s", sigabbrev_np(sig));
     remove_pid_file(d); /* an abrupt end would leave it */
@@ -382,6 +381,7 @@ static enum process_exit run(struct daemon *d)
     uint64_t descriptors = process_raise_descriptors();
 
     control_init(&d->control);
+    d->control.upgrades.running = d->upgrade.role == UPGRADE_TAKE; /* before anybody can ask */
     bool ready = set_up(d);
     if (ready && d->upgrade.role == UPGRADE_TAKE)
         upgrade_over(&d->upgrade);

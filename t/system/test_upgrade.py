@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -364,6 +365,53 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     running.succeed()
     crowd.look()
     crowd.finish()
+
+
+def test_a_program_that_crashes_when_it_has_taken_over_loses_all(start, tmp_path):
+    running = Running(start, tmp_path, "counter.threads=2")
+    daemon = running.daemon
+    holder = daemon.text_client()
+    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
+    running.misbehave("take", "kill -SEGV $$")
+    daemon.is_expected_to_be_gone = True
+    daemon.child.send_signal(signal.SIGUSR1)
+    assert daemon.wait() == -signal.SIGSEGV
+    assert holder.wait_closed() == b""
+    holder.close()
+
+
+def test_no_upgrade_while_it_ends(start, tmp_path):
+    running = Running(start, tmp_path, "shutdown.drain=600")
+    holder = running.daemon.text_client()
+    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
+    running.daemon.is_expected_to_be_gone = True
+    running.daemon.child.send_signal(signal.SIGTERM)
+    running.daemon.wait_log("draining: nobody acquires")
+    running.daemon.child.send_signal(signal.SIGUSR1)
+    running.daemon.wait_log("draining: SIGUSR1 is ignored")
+    assert holder.ask("RELEASE k") == "RELEASED"
+    assert running.daemon.wait() == 0
+    holder.close()
+
+
+def test_the_variable_is_not_for_people(start):
+    daemon = start(env={"COUNTERD_UPGRADE": "take 99"}, ready=False)
+    daemon.is_expected_to_be_gone = True
+    assert daemon.wait() == 2
+    assert "COUNTERD_UPGRADE is not to be set by hand" in daemon.log
+
+
+def test_under_load():
+    """The campaign's short form: ./dev torture upgrade."""
+    campaign = os.path.join(os.path.dirname(__file__), "..", "torture", "upgrade.py")
+    size = str(wire.scaled(200, 60))
+    done = subprocess.run(
+        [sys.executable, "-B", campaign, "--upgrades", str(wire.scaled(8, 2)), "--holders", size,
+         "--waiters", size, "--between", "0.05", "--pause-ms", "0"],
+        capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
 
 
 if __name__ == "__main__":

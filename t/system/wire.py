@@ -156,6 +156,13 @@ def parse_stats(reply):
 # --- clients ---------------------------------------------------------------------------------
 
 
+def is_ready(sock, seconds):
+    """Waits until something can be read; whatever the number of its descriptor."""
+    waiting = select.poll()
+    waiting.register(sock, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
 class Client:
     """
     One connection with a buffer of what came and was not yet asked for: over TCP, or to a unix
@@ -250,7 +257,7 @@ class Client:
         if self.at_end:
             return True
         wait = self.deadline if seconds is None else seconds
-        if not select.select([self.sock], [], [], wait)[0]:
+        if not is_ready(self.sock, wait):
             return False
         self.sock.setblocking(False)
         self._fill_once()
