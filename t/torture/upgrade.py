@@ -389,6 +389,8 @@ def campaign(options, folder):
     crowd.finish()
     daemon.stop()
     worst, high = max(pauses, default=0.0), percentile(pauses, 0.99)
+    own = [int(ms) for ms in re.findall(r"has taken over from .* for (\d+) ms", daemon.log)]
+    print("# by the daemon's own clock: median %d ms, worst %d ms" % (percentile(own, 0.5), max(own or [0])))
     print(
         "upgrade: seed %d: %d upgrades, %d of them refused, %d hand-overs, %d steady requests; 0 dropped, "
         "0 lost or doubled, 0 out of order; pause: median %.0f ms, 99th percentile %.0f ms, worst %.0f ms"

@@ -3,6 +3,7 @@ net_unit_tests = \
 	t/unit/net/stream_test \
 	t/unit/net/conn_test \
 	t/unit/net/worker_test \
+	t/unit/net/carry_test \
 	t/unit/net/listener_test \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
@@ -20,6 +21,8 @@ t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_carry_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_net_carry_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_listener_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)

@@ -1,0 +1,336 @@
+/*
+ * carry_test.c - workers that are parked, and connections that go on with other workers, in the
+ * middle of all that they can be in the middle of. The two servers of a test are in one process:
+ * the first lets go of its descriptors, as exec would have it.
+ */
+#include "net/carry.h"
+
+#include "base/record.h"
+#include "t/unit/net/toy.h"
+
+#include <sys/mman.h>
+
+/* ---- the frame ----------------------------------------------------------------------------- */
+
+static void toy_save(struct conn *conn, struct record_writer *w)
+{
+    const struct toy_session *session = conn_session(conn);
+    CHECK(session->open);
+    record_put_u8(w, session->deadline_set);
+    record_put_u32(w, session->dump_at);
+    record_put_u32(w, session->dump_end);
+}
+
+static bool toy_restore(struct conn *conn, struct record_reader *r)
+{
+    struct toy_session *session = conn_session(conn);
+    session->open = true;
+    atomic_fetch_add(&toy_of(conn)->opened, 1);
+    session->deadline_set = record_get_bool(r);
+    session->dump_at = record_get_u32(r);
+    session->dump_end = record_get_u32(r);
+    return record_ok(r);
+}
+
+static struct protocol *protocol_of(void *arg, const char *name)
+{
+    struct toy_server *s = arg;
+    return strcmp(name, "toy") == 0 ? &s->protocol : NULL;
+}
+
+static void make(struct toy_server *s, unsigned workers)
+{
+    toy_make(s, workers, toy_limits());
+    s->protocol.save = toy_save;
+    s->protocol.restore = toy_restore;
+}
+
+/* The record of a server that is parked; the descriptor of its file. */
+static int save(const struct toy_server *s)
+{
+    struct record_writer *w = malloc(sizeof(*w));
+    int fd = memfd_create("carry_test", MFD_CLOEXEC);
+    ck_assert(w != NULL && fd >= 0);
+    record_writer_init(w, fd);
+    server_save(&s->server, w);
+    ck_assert(record_finish(w));
+    free(w);
+    return fd;
+}
+
+/* Has the connections of `s` let go of their descriptors, and ends it. */
+static void abandon(struct toy_server *s)
+{
+    for (unsigned i = 0; i < s->server.count; i++) {
+        for (uint32_t slot = 0; slot < worker_slots(s->server.workers[i]); slot++) {
+            struct conn *conn = worker_conn_at(s->server.workers[i], slot);
+            if (!conn)
+                continue;
+            loop_io_remove(worker_loop(s->server.workers[i]), &conn->io);
+            conn->stream.fd = -1;
+            conn_close(conn, CLOSE_KILLED);
+        }
+    }
+    for (unsigned i = 0; i < s->server.count; i++)
+        worker_drain(s->server.workers[i]);
+    toy_free(s);
+}
+
+static bool restore(struct toy_server *s, struct record_reader *r, bool rehearse,
+                    struct carry *carry_r)
+{
+    *carry_r = (struct carry){
+        .server = &s->server, .protocol = protocol_of, .arg = s, .rehearse = rehearse};
+    struct record_reader section;
+    uint32_t kind;
+    while (record_enter(r, &kind, &section)) {
+        if (!carry_restore(carry_r, kind, &section))
+            record_unknown(&section, kind);
+    }
+    if (!record_ok(r))
+        return false;
+    carry_done(carry_r);
+    atomic_store(&s->protocol.connections_made, carry_r->carried); /* which the service would */
+    unsigned finishing = carry_r->carried - atomic_load(&s->toy.opened);
+    atomic_fetch_add(&s->toy.opened, finishing);
+    atomic_fetch_add(&s->toy.ended, finishing);
+    return true;
+}
+
+/* Has all that `from` has go on with `workers` others. */
+static void carry_over(struct toy_server *from, struct toy_server *to, unsigned workers)
+{
+    struct record_reader r;
+    struct carry carry;
+    server_park(&from->server);
+    int fd = save(from);
+    abandon(from);
+    make(to, workers);
+    ck_assert(record_map(&r, fd));
+    ck_assert_msg(restore(to, &r, false, &carry), "%s", r.why);
+    ck_assert(carry.same_places == (workers == 2));
+    record_unmap(&r);
+    close(fd);
+    toy_run(to);
+}
+
+/* ---- parking ------------------------------------------------------------------------------- */
+
+TEST(parked_workers_go_on)
+{
+    struct toy_server s;
+    make(&s, 2);
+    toy_run(&s);
+    int one = connect_tcp(&s, 0), two = connect_local(&s, 1), late;
+    send_text(one, "ehalf");
+    wait_taken(one);
+    for (int i = 0; i < 20; i++) {
+        server_park(&s.server);
+        ck_assert_uint_eq(worker_cpu_ns(s.server.workers[0]), 0);
+        send_text(one, "\n");
+        send_text(two, "etwo\n");
+        ck_assert(!wait_ready(two, POLLIN, clock_mono_ns() + NS_PER_MS));
+        expect_quiet(one);
+        ck_assert(server_unpark(&s.server));
+        expect(one, i == 0 ? "half\n" : "\n");
+        expect(two, "two\n");
+        send_text(one, "e");
+        wait_taken(one);
+    }
+    late = connect_tcp(&s, 1);
+    send_text(late, "elate\n");
+    expect(late, "late\n");
+    close(one);
+    close(two);
+    close(late);
+    toy_stop(&s);
+}
+END_TEST
+
+/* A letter that sends itself on to the other worker, so many times. */
+struct relay {
+    struct mail mail;
+    struct toy_server *server;
+    unsigned left;
+};
+
+static void pass_on(struct mail *mail, void *reader)
+{
+    struct relay *relay = container_of(mail, struct relay, mail);
+    if (relay->left-- > 1)
+        worker_post(relay->server->server.workers[1 - worker_number(reader)], mail);
+}
+
+TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
+{
+    struct toy_server s;
+    struct relay relays[16];
+    make(&s, 2);
+    toy_run(&s);
+    for (int round = 0; round < 50; round++) {
+        for (unsigned i = 0; i < ARRAY_SIZE(relays); i++) {
+            relays[i] = (struct relay){.mail.deliver = pass_on, .server = &s, .left = 1000};
+            worker_post(s.server.workers[i % 2], &relays[i].mail);
+        }
+        server_park(&s.server);
+        for (unsigned i = 0; i < ARRAY_SIZE(relays); i++)
+            ck_assert_uint_eq(relays[i].left, 0);
+        ck_assert(server_unpark(&s.server));
+    }
+    toy_stop(&s);
+}
+END_TEST
+
+/* ---- going on elsewhere -------------------------------------------------------------------- */
+
+/* Lines of a dump from `at` on, and its end. */
+static void expect_dump(int fd, unsigned at, unsigned end)
+{
+    char line[16];
+    for (; at < end; at++) {
+        snprintf(line, sizeof(line), "%u\n", at);
+        expect(fd, line);
+    }
+    expect(fd, "end\n");
+}
+
+static void go_on_with(unsigned workers)
+{
+    struct toy_server s, other;
+    make(&s, 2);
+    toy_run(&s);
+    int gone = connect_tcp(&s, 0);
+    int half = connect_tcp(&s, 0), greedy = connect_local(&s, 1), dumper = connect_local(&s, 0);
+    int timed = connect_tcp(&s, 1), ending = connect_local(&s, 1), idle = connect_local(&s, 0);
+    struct toy_names before = ask_names(idle), half_before = ask_names(half);
+    send_text(half, "n0013twelve ");
+    send_text(timed, "t1\n");
+    expect(timed, "expired\n");
+    send_text(timed, "t300\n");
+    send_text(greedy, "b300000\nb300000\neover\n");
+    send_text(dumper, "d200000\nedumped\n");
+    send_text(ending, "b300000\nf\n");
+    close(gone);
+    WAIT_UNTIL(atomic_load(&s.toy.ended) == 2); /* the one that ends, and the one that has gone */
+    WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 128u * 1024);
+    wait_taken(half);
+    wait_taken(timed);
+    carry_over(&s, &other, workers);
+    struct toy_names after = ask_names(idle);
+    if (workers == 2) {
+        ck_assert_uint_eq(after.tag, before.tag);
+        ck_assert_uint_eq(after.id, before.id);
+    }
+    send_text(half, "bytes.");
+    expect(half, "twelve bytes.\n");
+    ck_assert(workers != 2 || ask_names(half).tag == half_before.tag);
+    expect_pattern(greedy, 300000);
+    expect_pattern(greedy, 300000);
+    expect(greedy, "over\n");
+    expect_dump(dumper, 0, 200000);
+    expect(dumper, "dumped\n");
+    expect_pattern(ending, 300000);
+    expect(ending, "bye\n");
+    expect_end(ending);
+    expect(timed, "expired\n");
+    int fresh = connect_tcp(&other, 0); /* gets the place that is free, under another name */
+    ck_assert_uint_ne(ask_names(fresh).tag, half_before.tag);
+    int all[] = {half, greedy, dumper, timed, ending, idle, fresh};
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        close(all[i]);
+    WAIT_UNTIL(atomic_load(&other.protocol.connections) == 0);
+    toy_stop(&other);
+}
+
+TEST(connections_go_on_in_their_places)
+{
+    go_on_with(2);
+}
+END_TEST
+
+TEST(connections_are_spread_over_another_number_of_workers)
+{
+    go_on_with(3);
+    go_on_with(1);
+}
+END_TEST
+
+/* ---- what can't be so ---------------------------------------------------------------------- */
+
+/* A rehearsal of a record; whatever comes of it, nobody crashes. */
+static bool rehearse(const uint8_t *data, size_t len)
+{
+    struct toy_server s;
+    struct record_reader r;
+    struct carry carry;
+    make(&s, 2);
+    record_reader_init(&r, data, len);
+    bool good = restore(&s, &r, true, &carry);
+    for (unsigned i = 0; i < 2; i++) {
+        for (uint32_t slot = 0; slot < worker_slots(s.server.workers[i]); slot++) {
+            struct conn *conn = worker_conn_at(s.server.workers[i], slot);
+            if (!conn)
+                continue;
+            conn_clear_deadline(conn);
+            conn->state = CONN_FINISHING; /* its session may be half made */
+            conn_close(conn, CLOSE_KILLED);
+        }
+        worker_chain_free_slots(s.server.workers[i]);
+    }
+    for (unsigned i = 0; i < 2; i++)
+        worker_drain(s.server.workers[i]);
+    for (unsigned i = 0; i < 2; i++)
+        worker_free(&s.server.workers[i]);
+    server_free_rules(&s.server);
+    return good;
+}
+
+TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
+{
+    struct toy_server s;
+    make(&s, 2);
+    toy_run(&s);
+    int half = connect_tcp(&s, 0), idle = connect_local(&s, 1);
+    send_text(half, "n0013twelve ");
+    wait_taken(half);
+    ck_assert_uint_ne(ask_names(idle).tag, 0);
+    server_park(&s.server);
+    int fd = save(&s);
+    struct record_reader r;
+    ck_assert(record_map(&r, fd));
+    uint8_t *copy = malloc(r.len);
+    ck_assert(copy != NULL);
+    memcpy(copy, r.data, r.len);
+    ck_assert(rehearse(copy, r.len));
+    for (size_t len = 0; len < r.len; len++) /* where a section ends, nothing seems to be missing */
+        (void)rehearse(copy, len);
+    ck_assert(!rehearse(copy, r.len - 1));
+    unsigned refused = 0;
+    for (size_t i = 0; i < r.len; i++) {
+        static const uint8_t flips[] = {0x01, 0xff, 0x80, 0x10};
+        copy[i] ^= flips[i % ARRAY_SIZE(flips)];
+        refused += !rehearse(copy, r.len);
+        copy[i] ^= flips[i % ARRAY_SIZE(flips)];
+    }
+    ck_assert_uint_gt(refused, r.len / 4);
+    record_unmap(&r);
+    free(copy);
+    close(fd);
+    ck_assert(server_unpark(&s.server));
+    send_text(half, "bytes.");
+    expect(half, "twelve bytes.\n");
+    close(half);
+    close(idle);
+    toy_stop(&s);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(parked_workers_go_on),
+    UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
+    UNIT(connections_go_on_in_their_places),
+    UNIT(connections_are_spread_over_another_number_of_workers),
+    UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),
+};
+
+UNIT_MAIN("carry", tests)
