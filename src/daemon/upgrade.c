@@ -90,6 +90,7 @@ static bool is_program(const struct upgrade *upgrade, const char *path)
  */
 static void find_path(struct upgrade *upgrade)
 {
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it is how the kernel tells it */
     const char *started = (const char *)getauxval(AT_EXECFN);
     struct stat st;
     if (stat("/proc/self/exe", &st) != 0 && (!started || stat(started, &st) != 0))

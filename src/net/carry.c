@@ -352,7 +352,7 @@ static struct conn *make_conn(const struct carry *carry, const struct carried *c
 /* Counts it by its address again. */
 static void find_source(struct conn *conn)
 {
-    struct sockaddr_storage from;
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(from);
     if (getpeername(conn->stream.fd, (struct sockaddr *)&from, &len) != 0 ||
         (from.ss_family != AF_INET && from.ss_family != AF_INET6))
@@ -402,7 +402,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r)
         record_refuse(r, "connections come before their workers");
     if (!record_ok(r))
         return false;
-    if (c.fd >= 0 && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0) {
+    if (!carry->rehearse && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0) {
         record_refuse(r, "a connection's descriptor is not open");
         return false;
     }
