@@ -386,6 +386,7 @@ def campaign(options, folder):
             for i, (first, last) in enumerate(good):
                 if when <= last and when + took >= first:
                     pauses[i] = max(pauses[i], took)
+                    break  # it was asked before that one, or meanwhile
     crowd.finish()
     daemon.stop()
     worst, high = max(pauses, default=0.0), percentile(pauses, 0.99)
