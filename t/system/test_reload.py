@@ -341,6 +341,13 @@ def effect_shutdown_drain(running):
         assert daemon.wait() == 0
 
 
+def effect_upgrade_timeout(running):
+    said = running.apply(running.base + "upgrade.timeout = 600\n")
+    assert "upgrade.timeout is 600 now; it was 5" in said
+    options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
+    assert {o["key"]: o["value"] for o in options}["upgrade.timeout"] == "600"
+
+
 EFFECTS = {
     name[len("effect_") :]: function
     for name, function in list(globals().items())

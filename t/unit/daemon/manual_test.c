@@ -10,6 +10,7 @@
 #include "daemon/notify.h"
 #include "daemon/options.h"
 #include "daemon/process.h"
+#include "daemon/upgrade.h"
 #include "t/unit/unit.h"
 
 #include <ctype.h>
@@ -262,7 +263,8 @@ END_TEST
 TEST(every_environment_variable_is_in_the_manual_and_no_other)
 {
     char *page = read_source("man/counterd.8"), *text = section_text(page, "ENVIRONMENT");
-    const char *const *lists[] = {activation_variables, notify_variables};
+    static const char *const upgrade_variables[] = {UPGRADE_VARIABLE, NULL};
+    const char *const *lists[] = {activation_variables, notify_variables, upgrade_variables};
     unsigned variables = 0;
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         for (size_t j = 0; lists[i][j]; j++, variables++)
