@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "net/listener.h"
+#include "net/thread.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -735,15 +736,7 @@ int http_door(const struct http *http, size_t i, const char **asked_r)
 
 bool http_start(struct http *http)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    int error = pthread_create(&http->thread, NULL, run, http);
-    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    http->runs = error == 0;
-    if (http->runs)
-        pthread_setname_np(http->thread, http->config.name);
-    errno = error;
+    http->runs = thread_start(&http->thread, http->config.name, http->config.confine, run, http);
     return http->runs;
 }
 

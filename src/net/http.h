@@ -48,7 +48,8 @@ struct http_config {
     const int *fds;              /* inherited listening sockets, taken over */
     const char *const *fd_asked; /* what http_door is to answer for each; NULL: "" for all */
     size_t fd_count;
-    const char *name; /* of the thread: at most 15 bytes */
+    const char *name;      /* of the thread: at most 15 bytes */
+    bool (*confine)(void); /* the thread calls it first; false: errno. NULL: nothing */
 
     /* A request has come: answer it with one of the functions below, or http_later. */
     void (*handle)(void *arg, struct http_request *request);

@@ -9,6 +9,7 @@ libnet_a_SOURCES = \
 	src/net/tls_stream.h src/net/tls_stream.c \
 	src/net/loop.h src/net/loop.c \
 	src/net/stream.h src/net/stream.c \
+	src/net/thread.h src/net/thread.c \
 	src/net/conn.h src/net/conn.c \
 	src/net/carry.h src/net/carry.c \
 	src/net/http.h src/net/http.c \

@@ -9,6 +9,7 @@
  * that others are served and timeouts kept in between.
  */
 #include "net/private.h"
+#include "net/thread.h"
 
 #include "base/log.h"
 
@@ -517,19 +518,10 @@ static void *run(void *arg)
 
 bool worker_start(struct worker *worker)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    int error = pthread_create(&worker->thread, NULL, run, worker);
-    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
-    if (error == 0) {
-        worker->started = true;
-        char name[16]; /* the kernel's limit */
-        snprintf(name, sizeof(name), "worker %u", worker->number);
-        pthread_setname_np(worker->thread, name);
-    }
-    errno = error;
-    return error == 0;
+    char name[16];
+    snprintf(name, sizeof(name), "worker %u", worker->number);
+    worker->started = thread_start(&worker->thread, name, worker->server->confine, run, worker);
+    return worker->started;
 }
 
 static void close_all(struct mail *mail, void *reader)

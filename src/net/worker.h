@@ -28,6 +28,7 @@ struct server {
     _Atomic uint32_t handshakes; /* under way, of all workers */
     _Atomic bool ending;         /* server_end was called */
     int64_t busy_poll_ns;        /* of all workers' loops; set before they are made */
+    bool (*confine)(void);       /* each thread calls it first; false: errno. NULL: nothing */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };

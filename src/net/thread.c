@@ -1,0 +1,54 @@
+/* thread.c - see thread.h. */
+#include "net/thread.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+
+/* On the stack of thread_start: the new thread leaves it alone once it has posted `settled`. */
+struct beginning {
+    const char *name;
+    bool (*confine)(void);
+    void *(*run)(void *arg);
+    void *arg;
+    int error; /* of `confine` */
+    sem_t settled;
+};
+
+static void *begin(void *arg)
+{
+    struct beginning *beginning = arg;
+    void *(*run)(void *) = beginning->run;
+    void *run_arg = beginning->arg;
+    char name[16]; /* the kernel's limit */
+    snprintf(name, sizeof(name), "%s", beginning->name);
+    pthread_setname_np(pthread_self(), name);
+    if (beginning->confine && !beginning->confine())
+        beginning->error = errno;
+    bool confined = beginning->error == 0;
+    CHECK(sem_post(&beginning->settled) == 0);
+    return confined ? run(run_arg) : NULL;
+}
+
+bool thread_start(pthread_t *thread_r, const char *name, bool (*confine)(void),
+                  void *(*run)(void *arg), void *arg)
+{
+    struct beginning beginning = {.name = name, .confine = confine, .run = run, .arg = arg};
+    sigset_t all, before;
+    CHECK(sem_init(&beginning.settled, 0, 0) == 0);
+    sigfillset(&all);
+    CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
+    int error = pthread_create(thread_r, NULL, begin, &beginning);
+    CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    if (error == 0) {
+        while (sem_wait(&beginning.settled) != 0)
+            CHECK(errno == EINTR);
+        error = beginning.error;
+        if (error)
+            CHECK(pthread_join(*thread_r, NULL) == 0);
+    }
+    CHECK(sem_destroy(&beginning.settled) == 0);
+    errno = error;
+    return error == 0;
+}
