@@ -8,10 +8,12 @@
 #include "admin/admin.h"
 
 #include "admin/private.h"
+#include "admin/process.h"
 #include "base/log.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +203,17 @@ static struct admin *no_memory(const struct admin_config *config, char *reason_r
     return NULL;
 }
 
+/* What its thread needs and may not open itself. */
+static void open_files(void)
+{
+    static bool seeded;
+    size_t seed = 0;
+    process_open();
+    if (!seeded && RAND_bytes((unsigned char *)&seed, sizeof(seed)) == 1)
+        json_object_seed(seed);
+    seeded = true; /* once for the life of the process: the library takes no second one */
+}
+
 struct admin *admin_new(const struct admin_config *config, char *reason_r)
 {
     struct admin *admin = calloc(1, sizeof(*admin));
@@ -221,6 +234,7 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
         .handle = handle,
         .every_second = sample,
         .arg = admin,
+        .confine = config->server->confine,
     };
     admin->http = http_new(&http, reason_r);
     if (!admin->http) {
@@ -238,6 +252,7 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
     CHECK(pthread_mutex_init(&admin->lock, NULL) == 0);
     admin_set_token(admin, config->token);
     admin_set_hosts(admin, config->hosts);
+    open_files();
     return admin;
 }
 
@@ -279,6 +294,7 @@ void admin_free(struct admin **admin)
         return;
     *admin = NULL;
     http_free(&a->http);
+    process_close();
     history_free(&a->history);
     CHECK(pthread_mutex_destroy(&a->lock) == 0);
     free(a);

@@ -2,41 +2,44 @@
 #include "admin/process.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* Reads the beginning of a file as text; false: it can't be. */
-static bool read_text(const char *path, char *to, size_t size)
+/* Not open: -1 and NULL. */
+static int stat_fd = -1;
+static DIR *fd_dir;
+static double boot_seconds; /* when the machine was started, as unix time */
+
+static double seconds_of(clockid_t clock)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return false;
-    size_t len = fread(to, 1, size - 1, file);
-    to[len] = '\0';
-    fclose(file);
-    return len > 0;
+    struct timespec now = {0};
+    (void)clock_gettime(clock, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* When the machine was started, as unix time. */
-static double boot_seconds(void)
+void process_open(void)
 {
-    static const char word[] = "btime ";
-    FILE *file = fopen("/proc/stat", "re");
-    char line[256];
-    double boot = NAN;
-    while (file && isnan(boot) && fgets(line, sizeof(line), file)) {
-        if (strncmp(line, word, sizeof(word) - 1) == 0)
-            boot = strtod(line + sizeof(word) - 1, NULL);
-    }
-    if (file)
-        fclose(file);
-    return boot;
+    if (stat_fd < 0)
+        stat_fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    if (!fd_dir)
+        fd_dir = opendir("/proc/self/fd");
+    boot_seconds = seconds_of(CLOCK_REALTIME) - seconds_of(CLOCK_BOOTTIME);
+}
+
+void process_close(void)
+{
+    if (stat_fd >= 0)
+        close(stat_fd);
+    if (fd_dir)
+        closedir(fd_dir);
+    stat_fd = -1;
+    fd_dir = NULL;
 }
 
 /* The fields of /proc/self/stat that are wanted, by their numbers in proc(5). */
@@ -46,8 +49,10 @@ static void read_stat(struct process *p)
 {
     char text[1024];
     double fields[FIELDS] = {0};
-    if (!read_text("/proc/self/stat", text, sizeof(text)))
+    ssize_t len = stat_fd < 0 ? -1 : pread(stat_fd, text, sizeof(text) - 1, 0);
+    if (len <= 0)
         return;
+    text[len] = '\0';
     char *rest = strrchr(text, ')'); /* the second; the name in it may hold anything */
     if (!rest || strlen(rest) < 4)
         return;
@@ -58,21 +63,20 @@ static void read_stat(struct process *p)
     p->cpu_seconds = (fields[UTIME] + fields[STIME]) / ticks;
     p->virtual_bytes = fields[VSIZE];
     p->resident_bytes = fields[RSS] * (double)sysconf(_SC_PAGESIZE);
-    p->start_seconds = boot_seconds() + fields[STARTTIME] / ticks;
+    p->start_seconds = boot_seconds + fields[STARTTIME] / ticks;
 }
 
 static double count_fds(void)
 {
     struct stat st;
-    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
-        return (double)st.st_size; /* kernels from 6.2 on say it at once */
-    DIR *dir = opendir("/proc/self/fd");
-    if (!dir)
+    if (!fd_dir)
         return NAN;
-    double count = -3;   /* without ".", ".." and the one that lists them */
-    while (readdir(dir)) // NOLINT(concurrency-mt-unsafe): nobody else reads this one
+    if (fstat(dirfd(fd_dir), &st) == 0 && st.st_size > 0)
+        return (double)st.st_size; /* kernels from 6.2 on say it at once */
+    double count = -2;             /* without "." and ".." */
+    rewinddir(fd_dir);
+    while (readdir(fd_dir)) // NOLINT(concurrency-mt-unsafe): nobody else reads this one
         count++;
-    closedir(dir);
     return count;
 }
 

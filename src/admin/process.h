@@ -1,5 +1,7 @@
 /*
  * process.h - what the kernel says of this process, from /proc/self.
+ *
+ * The files are opened once and kept: the thread that reads them may open none (daemon/sandbox.h).
  */
 #ifndef ADMIN_PROCESS_H
 #define ADMIN_PROCESS_H
@@ -12,7 +14,12 @@ struct process {
     double start_seconds;     /* unix time */
 };
 
-/* Reads them. Any thread. */
+/* Opens what process_read reads, unless it is open. Before there are threads that do. */
+void process_open(void);
+/* Closes it. When nobody reads any more. */
+void process_close(void);
+
+/* Reads them; what was not opened, or can't be read, is NAN. One thread at a time. */
 void process_read(struct process *process_r);
 
 #endif
