@@ -232,7 +232,13 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
     atomic_store(&left_out_total, 0);
     atomic_store(&lost_total, 0);
     log_set_level(level);
-    if (output == LOG_OUTPUT_SYSLOG)
+    tzset(); /* reads a file, which threads that log may not be allowed to do */
+    log_renew();
+}
+
+void log_renew(void)
+{
+    if (atomic_load(&sink) == LOG_OUTPUT_SYSLOG)
         openlog("counterd", LOG_PID | LOG_NDELAY, LOG_DAEMON);
 }
 

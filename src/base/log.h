@@ -27,6 +27,11 @@ enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 void log_open(enum log_output output, enum log_format format, enum log_level level);
 /* The start is over: from now on, every line goes only where log_open said. */
 void log_ready(void);
+/*
+ * Connects to syslog again, if that is where lines go and it was lost: other threads may not be
+ * allowed to, and their lines are lost meanwhile. Without a system call where there is no need.
+ */
+void log_renew(void);
 /* Ends it: says how many lines were left out or lost, if any, and closes syslog. */
 void log_close(void);
 /* Sets the least important level that is written, from now on. Any thread. */
