@@ -282,19 +282,27 @@ static void show_life(const struct control *control)
     notify_alive();
 }
 
+/* How often a connection to syslog is looked after, if there is one. */
+#define RENEW_NS (5 * NS_PER_S)
+
 /* Waits for the next signal; shows signs of life meanwhile, every `interval_ns` if that is not 0.
  */
 static int next_signal(const struct control *control, const sigset_t *awaited, int64_t interval_ns)
 {
-    const struct timespec interval = {
-        .tv_sec = interval_ns / NS_PER_S,
-        .tv_nsec = interval_ns % NS_PER_S,
+    bool renews = control->reload.settings.log_output == LOG_OUTPUT_SYSLOG;
+    int64_t pause_ns = renews && (!interval_ns || interval_ns > RENEW_NS) ? RENEW_NS : interval_ns;
+    const struct timespec pause = {
+        .tv_sec = pause_ns / NS_PER_S,
+        .tv_nsec = pause_ns % NS_PER_S,
     };
     for (;;) {
-        int sig = interval_ns ? sigtimedwait(awaited, NULL, &interval) : sigwaitinfo(awaited, NULL);
+        int sig = pause_ns ? sigtimedwait(awaited, NULL, &pause) : sigwaitinfo(awaited, NULL);
         if (sig > 0)
             return sig;
-        if (errno == EAGAIN)
+        if (errno != EAGAIN)
+            continue;
+        log_renew();
+        if (interval_ns)
             show_life(control);
     }
 }

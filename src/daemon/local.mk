@@ -11,11 +11,12 @@ libdaemon_a_SOURCES = \
 	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c \
 	src/daemon/process.h src/daemon/process.c \
 	src/daemon/reload.h src/daemon/reload.c \
+	src/daemon/sandbox.h src/daemon/sandbox.c \
 	src/daemon/upgrade.h src/daemon/upgrade.c
-libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS)
+libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)
 
 sbin_PROGRAMS += counterd
 counterd_SOURCES = src/daemon/main.c
 counterd_LDADD = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(SYSTEMD_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
+	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
 	$(LIBCRYPTO_LIBS)

@@ -20,6 +20,7 @@
 #include "daemon/options.h"
 #include "daemon/process.h"
 #include "daemon/reload.h"
+#include "daemon/sandbox.h"
 #include "daemon/upgrade.h"
 #include "net/address.h"
 #include "net/listener.h"
@@ -257,6 +258,41 @@ static bool start_threads(struct daemon *d)
     return true;
 }
 
+/*
+ * Whether the sandbox that is asked for can be had: by default it is there where it can be, and who
+ * has asked for it by name gets it or an error. *reason_r: why not, in half a sentence, or "".
+ */
+static bool find_sandbox(const struct settings *settings, char *reason_r)
+{
+    *reason_r = '\0';
+    return !settings->security_sandbox || sandbox_prepare(reason_r) ||
+           !options_is_named(settings, options_find("security.sandbox"));
+}
+
+/* Has each thread confine itself when it starts. */
+static bool prepare_sandbox(struct daemon *d)
+{
+    char reason[SANDBOX_REASON_SIZE];
+    if (!find_sandbox(settings_of(d), reason)) {
+        log_error("security.sandbox: %s; it can be set to false", reason);
+        return false;
+    }
+    if (*reason)
+        log_info("security.sandbox: threads are not confined: %s", reason);
+    else if (settings_of(d)->security_sandbox)
+        d->server.confine = sandbox_confine;
+    return true;
+}
+
+/* Gives up what is not needed any more. */
+static bool enter_sandbox(const struct daemon *d)
+{
+    if (!settings_of(d)->security_sandbox || sandbox_enter())
+        return true;
+    log_error("security.sandbox: rights can't be given up: %s", strerrordesc_np(errno));
+    return false;
+}
+
 static bool take_inherited(struct daemon *d)
 {
     char reason[ACTIVATION_REASON_SIZE];
@@ -271,7 +307,8 @@ static bool make_all(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     struct upgrade *upgrade = &d->upgrade;
-    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+    if (!take_inherited(d) || !prepare_sandbox(d) || !make_rules(d) || !make_workers(d) ||
+        !make_services(d) ||
         !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
                         &upgrade->heritage) ||
         !make_admin(d))
@@ -309,7 +346,7 @@ static bool set_up(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     return make_all(d) && set_pid_file(d) && process_drop_root(settings->user, settings->group) &&
-           make_acceptors(d) && start_threads(d);
+           enter_sandbox(d) && make_acceptors(d) && start_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)
@@ -349,6 +386,7 @@ static void say_start(const struct daemon *d, uint64_t descriptors)
     say_admin(d);
     listeners_warn(&d->listeners, settings_of(d));
     credentials_warn(settings_of(d));
+    process_warn_of_root();
     log_info("ready: counterd " PACKAGE_VERSION ", %u threads, %llu descriptors", d->server.count,
              (unsigned long long)descriptors);
 }
@@ -406,11 +444,16 @@ static enum process_exit run(struct daemon *d)
 static enum process_exit check(const struct settings *settings, const char *file)
 {
     char notice[NOTICE_SIZE];
+    char reason[SANDBOX_REASON_SIZE];
     struct credentials credentials;
     bool known = process_know_user(settings->user, settings->group);
     if (!credentials_load(settings, &credentials, stderr) || !known)
         return PROCESS_EXIT_SETUP;
     credentials_free(&credentials);
+    if (!find_sandbox(settings, reason)) {
+        options_complain(stderr, "security.sandbox: %s; it can be set to false", reason);
+        return PROCESS_EXIT_SETUP;
+    }
     if (settings->ignored_keys[0]) {
         options_ignored_text(settings, notice, sizeof(notice));
         printf("counterd: %s\n", notice);

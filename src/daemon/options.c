@@ -226,10 +226,15 @@ static const struct options_row rows[] = {
     { .key = "pid_file", ROW_STRING(pid_file),
       .default_text = "", .unit = "",
       .help = "file to write the process id to" },
+
+    { .key = "security.sandbox", ROW_BOOL(security_sandbox),
+      .default_text = "true", .unit = "",
+      .help = "give up rights and system calls that a daemon does not need" },
 };
 /* clang-format on */
 
 static_assert(ARRAY_SIZE(rows) <= OPTIONS_MAX, "what holds one entry per option is too small");
+static_assert(OPTIONS_MAX <= 64, "each option has its bit among those that were named");
 
 const struct options_row *options_row_at(size_t index)
 {
@@ -699,8 +704,14 @@ void options_listen(struct settings *settings, const struct settings_addresses *
             *(struct settings_addresses *)field_of(settings, &rows[i]) = *list;
 }
 
-bool options_assign(struct settings *settings, const struct options_row *row, const char *text,
-                    char *reason_r)
+/* The bit of a row in struct settings. */
+static uint64_t bit_of(const struct options_row *row)
+{
+    return UINT64_C(1) << (row - rows);
+}
+
+static bool assign(struct settings *settings, const struct options_row *row, const char *text,
+                   char *reason_r)
 {
     void *field = field_of(settings, row);
     switch (row->type) {
@@ -724,12 +735,26 @@ bool options_assign(struct settings *settings, const struct options_row *row, co
     return false;
 }
 
+bool options_assign(struct settings *settings, const struct options_row *row, const char *text,
+                    char *reason_r)
+{
+    bool assigned = assign(settings, row, text, reason_r);
+    if (assigned)
+        settings->named |= bit_of(row);
+    return assigned;
+}
+
+bool options_is_named(const struct settings *settings, const struct options_row *row)
+{
+    return settings->named & bit_of(row);
+}
+
 void settings_init(struct settings *settings)
 {
     char reason[OPTIONS_REASON_SIZE];
     memset(settings, 0, sizeof *settings);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-        CHECK(options_assign(settings, &rows[i], rows[i].default_text, reason));
+        CHECK(assign(settings, &rows[i], rows[i].default_text, reason));
 }
 
 void settings_free(struct settings *settings)

@@ -106,6 +106,11 @@ struct settings {
     char *group;    /* NULL: the user's own */
     char *pid_file; /* NULL: none */
 
+    bool security_sandbox;
+
+    /* The options that were set, whatever to: bit i is row i. Not copied with a value. */
+    uint64_t named;
+
     /*
      * Keys in the file that belong to yrmcds and mean nothing here, "port, repl_port, workers", in
      * the order met; "" when there were none. To be told to the operator in one line.
@@ -209,6 +214,9 @@ size_t options_to_text(const struct settings *settings, const struct options_row
 /* Whether an option has the same value in both. */
 bool options_equal(const struct settings *a, const struct settings *b,
                    const struct options_row *row);
+
+/* Whether the file or the command line has set an option, if only to its default. */
+bool options_is_named(const struct settings *settings, const struct options_row *row);
 
 /* Gives an option in `to` the value it has in `from`. False: no memory, and `to` is as it was. */
 bool options_copy(struct settings *to, const struct settings *from,

@@ -131,6 +131,12 @@ bool process_drop_root(const char *user, const char *group)
     return true;
 }
 
+void process_warn_of_root(void)
+{
+    if (geteuid() == 0)
+        log_warning("running as root: set user, and whoever finds a way in gets little");
+}
+
 bool process_write_pid_file(const char *path)
 {
     char text[32];

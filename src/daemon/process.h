@@ -42,6 +42,8 @@ uint64_t process_raise_descriptors(void);
  * is that user already, it is done. False: no such user or group, or not allowed.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
+/* Says so where the process is root's, now that it could have become another user's. */
+void process_warn_of_root(void);
 /* Whether it could: false: it is another user already, or there is none of that name. */
 bool process_can_become(const char *user, const char *group) MUST_USE;
 /* Gives a file to that user and group, as far as they are named. False: errno. */

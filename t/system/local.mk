@@ -13,6 +13,7 @@ system_tests = \
 	t/system/test_admin.py \
 	t/system/test_storm.py \
 	t/system/test_units.py \
+	t/system/test_sandbox.py \
 	t/system/test_vanished.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
@@ -30,3 +31,9 @@ t_system_storm_SOURCES = t/system/storm.c
 # The storm itself is never built with a sanitizer: what it tests is another process.
 t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
 t_system_storm_LDFLAGS = -pthread
+
+# The daemon as if somebody had taken it over, for test_sandbox.py.
+check_PROGRAMS += t/system/misbehaving
+t_system_misbehaving_SOURCES = t/system/misbehaving.c src/daemon/main.c
+t_system_misbehaving_LDADD = $(counterd_LDADD)
+t_system_misbehaving_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pc_parse_request -Wl,--wrap=http_path

@@ -141,6 +141,15 @@ def allowed_calls():
     return allowed
 
 
+@needs_analyze
+def test_the_service_refuses_what_the_daemon_refuses_itself():
+    """What no thread of it does (security.sandbox), by the list of the source."""
+    with open(os.path.join(SRCDIR, "src", "daemon", "sandbox.c")) as f:
+        never = re.search(r"int never\[\] = \{(.*?)\};", f.read(), re.S).group(1)
+    names = set(re.findall(r"CALL\((\w+)\)", never))
+    assert len(names) > 50 and not names & allowed_calls(), names & allowed_calls()
+
+
 @pytest.fixture
 def confined():
     """A function for the words before a command that confine it to system calls."""

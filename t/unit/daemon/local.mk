@@ -7,11 +7,12 @@ daemon_unit_tests = \
 	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
-	t/unit/daemon/reload_test
+	t/unit/daemon/reload_test \
+	t/unit/daemon/sandbox_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
 daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(SYSTEMD_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
+	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
 t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_control_test_SOURCES = t/unit/daemon/control_test.c t/unit/daemon/running.h
@@ -32,3 +33,5 @@ t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h
 t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_sandbox_test_LDADD = $(daemon_unit_libs)

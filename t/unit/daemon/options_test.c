@@ -198,6 +198,7 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_ptr_null(s.user);
     ck_assert_ptr_null(s.group);
     ck_assert_ptr_null(s.pid_file);
+    ck_assert(s.security_sandbox);
     ck_assert_str_eq(s.ignored_keys, "");
 
     const struct settings_addresses *lists[] = {&s.counter.listen, &s.poolcounter.listen,
@@ -235,7 +236,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         for (size_t i = 0; i < count; i++)
             ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
     }
-    ck_assert_uint_eq(count, 48);
+    ck_assert_uint_eq(count, 49);
     ck_assert_uint_le(count, OPTIONS_MAX);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));

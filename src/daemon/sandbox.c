@@ -1,0 +1,520 @@
+/*
+ * sandbox.c - see sandbox.h.
+ *
+ * libseccomp makes the filters once, as programs in memory; a thread puts one on with a single
+ * system call. Calls that are allowed whatever their arguments are known to the kernel as such (its
+ * bitmap, since 5.11) and cost nothing more, so what requests consist of has no conditions.
+ *
+ * What a library does behind our backs, in a thread that may not open files, is done before:
+ * - the C library reads the time zone at the first time of day it makes text of (log_open),
+ *   whether memory is overcommitted when a thread's heap becomes smaller (shrink_heap), and newer
+ *   ones count the cores when there are many arenas (mallopt);
+ * - the JSON library reads /dev/urandom at its first object (admin_new), OpenSSL its configuration
+ *   at its first random byte (the key of the table);
+ * - /proc/self, for metrics, is opened by admin_new and kept (admin/process.h).
+ * Two calls are refused instead of killed for, since libraries make them and get over it: a
+ * datagram socket, which getnameinfo wants to name the interface of a link-local address, and
+ * syslog to connect again (the main thread does that: log_renew). And SIGABRT, of a failed check,
+ * is sent with a call that is allowed to nobody but this process.
+ */
+#include "config.h"
+
+#include "daemon/sandbox.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef HAVE_SECCOMP
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#endif
+
+/* A sanitizer maps, opens and executes what it needs, at any time and in any thread. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IN_SANITIZER true
+#else
+#define IN_SANITIZER false
+#endif
+
+/* ---- rights ---------------------------------------------------------------------------------- */
+
+/* Gives up all capabilities of this thread, also those that would come back with execve. */
+static bool drop_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    /* Kernels that don't know the ambient ones have none. */
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 && errno != EINVAL)
+        return false;
+    return syscall(SYS_capset, &head, none) == 0;
+}
+
+#ifdef HAVE_SECCOMP
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+#define CALL(name) SCMP_SYS(name)
+
+/* Whatever their arguments. */
+static const int strict_allowed[] = {
+    /* requests */
+    CALL(read),
+    CALL(readv),
+    CALL(recvfrom),
+    CALL(recvmsg),
+    CALL(recv),
+    CALL(write),
+    CALL(writev),
+    CALL(sendto),
+    CALL(sendmsg),
+    CALL(send),
+    CALL(epoll_wait),
+    CALL(epoll_pwait),
+    CALL(epoll_pwait2),
+    CALL(epoll_ctl),
+    CALL(accept),
+    CALL(accept4),
+    CALL(close),
+    CALL(shutdown),
+    CALL(futex),
+    CALL(poll),
+    CALL(ppoll),
+    CALL(getsockopt),
+    CALL(getsockname),
+    CALL(getpeername),
+    /* what is kept open for the metrics */
+    CALL(pread64),
+    CALL(lseek),
+    CALL(_llseek),
+    CALL(getdents64),
+    CALL(fstat),
+    CALL(fstat64),
+    CALL(uname),
+    /* memory; mapping and protecting have conditions */
+    CALL(brk),
+    CALL(munmap),
+    CALL(mremap),
+    CALL(madvise),
+    /* time */
+    CALL(clock_gettime),
+    CALL(clock_gettime64),
+    CALL(clock_getres),
+    CALL(clock_nanosleep),
+    CALL(nanosleep),
+    CALL(gettimeofday),
+    CALL(time),
+    /* the C library, for threads, signals, random bytes and itself */
+    CALL(rt_sigaction),
+    CALL(rt_sigprocmask),
+    CALL(rt_sigreturn),
+    CALL(sigreturn),
+    CALL(sigaltstack),
+    CALL(restart_syscall),
+    CALL(sched_yield),
+    CALL(sched_getaffinity),
+    CALL(getcpu),
+    CALL(getrandom),
+    CALL(getpid),
+    CALL(gettid),
+    CALL(getuid),
+    CALL(geteuid),
+    CALL(getgid),
+    CALL(getegid),
+    CALL(getrlimit),
+    CALL(sysinfo),
+    CALL(membarrier),
+    CALL(rseq),
+    CALL(set_robust_list),
+    CALL(exit),
+    CALL(exit_group),
+};
+
+/* What ends the process. */
+static const int strict_killing[] = {
+    /* files */
+    CALL(open),
+    CALL(openat),
+    CALL(openat2),
+    CALL(creat),
+    CALL(open_by_handle_at),
+    CALL(memfd_create),
+    CALL(unlink),
+    CALL(unlinkat),
+    CALL(rename),
+    CALL(renameat),
+    CALL(renameat2),
+    CALL(link),
+    CALL(linkat),
+    CALL(symlink),
+    CALL(symlinkat),
+    CALL(mkdir),
+    CALL(mkdirat),
+    CALL(rmdir),
+    CALL(mknod),
+    CALL(mknodat),
+    CALL(truncate),
+    CALL(chmod),
+    CALL(fchmod),
+    CALL(fchmodat),
+    CALL(chown),
+    CALL(fchown),
+    CALL(lchown),
+    CALL(fchownat),
+    CALL(chdir),
+    CALL(fchdir),
+    CALL(fanotify_init),
+    CALL(fanotify_mark),
+    /* the network */
+    CALL(connect),
+    CALL(bind),
+    CALL(listen),
+    CALL(socketpair),
+    CALL(socketcall),
+    /* processes and threads */
+    CALL(execve),
+    CALL(execveat),
+    CALL(fork),
+    CALL(vfork),
+    CALL(clone),
+    CALL(clone3),
+    CALL(kill),
+    CALL(tkill),
+    CALL(rt_sigqueueinfo),
+    CALL(rt_tgsigqueueinfo),
+    CALL(pidfd_open),
+    CALL(pidfd_getfd),
+    CALL(pidfd_send_signal),
+    CALL(kcmp),
+    CALL(setpgid),
+    CALL(setsid),
+    CALL(modify_ldt),
+    CALL(arch_prctl),
+    /* rights */
+    CALL(setuid),
+    CALL(setgid),
+    CALL(setreuid),
+    CALL(setregid),
+    CALL(setresuid),
+    CALL(setresgid),
+    CALL(setgroups),
+    CALL(setfsuid),
+    CALL(setfsgid),
+    CALL(capset),
+    CALL(setrlimit),
+};
+
+/* What no thread of a daemon does: ends the process by the strict filter, EPERM by the loose one.
+ */
+static const int never[] = {
+    CALL(ptrace),
+    CALL(bpf),
+    CALL(perf_event_open),
+    CALL(userfaultfd),
+    CALL(io_uring_setup),
+    CALL(io_uring_enter),
+    CALL(io_uring_register),
+    CALL(mount),
+    CALL(umount),
+    CALL(umount2),
+    CALL(mount_setattr),
+    CALL(move_mount),
+    CALL(open_tree),
+    CALL(fsopen),
+    CALL(fsconfig),
+    CALL(fsmount),
+    CALL(fspick),
+    CALL(pivot_root),
+    CALL(chroot),
+    CALL(setns),
+    CALL(unshare),
+    CALL(init_module),
+    CALL(finit_module),
+    CALL(delete_module),
+    CALL(kexec_load),
+    CALL(kexec_file_load),
+    CALL(reboot),
+    CALL(swapon),
+    CALL(swapoff),
+    CALL(add_key),
+    CALL(request_key),
+    CALL(keyctl),
+    CALL(personality),
+    CALL(acct),
+    CALL(quotactl),
+    CALL(quotactl_fd),
+    CALL(syslog),
+    CALL(settimeofday),
+    CALL(clock_settime),
+    CALL(clock_settime64),
+    CALL(clock_adjtime),
+    CALL(clock_adjtime64),
+    CALL(adjtimex),
+    CALL(stime),
+    CALL(sethostname),
+    CALL(setdomainname),
+    CALL(iopl),
+    CALL(ioperm),
+    CALL(vhangup),
+    CALL(lookup_dcookie),
+    CALL(name_to_handle_at),
+    CALL(process_madvise),
+    CALL(process_vm_readv),
+    CALL(process_vm_writev),
+};
+
+/* What /proc and the C library are asked with a number that says what is meant. */
+static const int fcntl_allowed[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
+static const unsigned ioctl_allowed[] = {FIONREAD, FIONBIO, TIOCOUTQ};
+static const int option_levels[] = {IPPROTO_TCP, 282 /* SOL_TLS */};
+static const int sockets_killing[] = {SOCK_STREAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_PACKET};
+
+#define SOCKET_KIND 0xfU /* of the second argument of socket(2) */
+
+/* ---- filters --------------------------------------------------------------------------------- */
+
+/* In force where this answers EALREADY, which no kernel does: says that the loose filter is on. */
+#define MARK 0x636f7531U
+
+/* The filters as the kernel takes them; `filter` is NULL when there are none. */
+static struct sock_fprog strict, loose;
+static pid_t made_for; /* the process that may signal itself by the strict one */
+
+/* Adds a rule unless an earlier one failed: *error_r is the first negative answer. */
+#define ADD(error_r, ...)                                                                          \
+    do {                                                                                           \
+        int added_ = *(error_r) ? 0 : seccomp_rule_add(__VA_ARGS__);                               \
+        if (added_ < 0)                                                                            \
+            *(error_r) = added_;                                                                   \
+    } while (0)
+
+static void add_all(scmp_filter_ctx ctx, uint32_t action, const int *calls, size_t count,
+                    int *error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (calls[i] != __NR_SCMP_ERROR)
+            ADD(error, ctx, action, calls[i], 0);
+}
+
+static void add_strict(scmp_filter_ctx ctx, int *error)
+{
+    static const int mapping[] = {CALL(mmap), CALL(mmap2), CALL(mprotect), CALL(pkey_mprotect)};
+    add_all(ctx, SCMP_ACT_ALLOW, strict_allowed, ARRAY_SIZE(strict_allowed), error);
+    add_all(ctx, SCMP_ACT_KILL_PROCESS, strict_killing, ARRAY_SIZE(strict_killing), error);
+    add_all(ctx, SCMP_ACT_KILL_PROCESS, never, ARRAY_SIZE(never), error);
+
+    for (size_t i = 0; i < ARRAY_SIZE(mapping); i++) {
+        ADD(error, ctx, SCMP_ACT_ALLOW, mapping[i], 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
+        ADD(error, ctx, SCMP_ACT_KILL_PROCESS, mapping[i], 1,
+            SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(fcntl_allowed); i++) {
+        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(fcntl), 1,
+            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)fcntl_allowed[i]));
+        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(fcntl64), 1,
+            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)fcntl_allowed[i]));
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(ioctl_allowed); i++)
+        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1_32(SCMP_CMP_EQ, ioctl_allowed[i]));
+    for (size_t i = 0; i < ARRAY_SIZE(option_levels); i++)
+        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(setsockopt), 1,
+            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)option_levels[i]));
+    ADD(error, ctx, SCMP_ACT_ERRNO(EACCES), CALL(socket), 1,
+        SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, SOCK_DGRAM));
+    for (size_t i = 0; i < ARRAY_SIZE(sockets_killing); i++)
+        ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(socket), 1,
+            SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, (uint32_t)sockets_killing[i]));
+    /* fstat, as C libraries since 2.33 spell it: AT_EMPTY_PATH, and so of a descriptor. */
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(newfstatat), 1,
+        SCMP_A3_32(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(tgkill), 1, SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)made_for));
+    ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(tgkill), 1,
+        SCMP_A0_32(SCMP_CMP_NE, (uint32_t)made_for));
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, PR_SET_NAME));
+    /* Asking for a limit of its own, not setting one. */
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prlimit64), 2, SCMP_A0_32(SCMP_CMP_EQ, 0),
+        SCMP_A2(SCMP_CMP_EQ, 0));
+}
+
+static void add_loose(scmp_filter_ctx ctx, int *error)
+{
+    add_all(ctx, SCMP_ACT_ERRNO(EPERM), never, ARRAY_SIZE(never), error);
+    ADD(error, ctx, SCMP_ACT_ERRNO(EALREADY), CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, MARK));
+}
+
+/* Reads the filter's program from a file in memory. Answers 0, or an error number. */
+static int read_program(int fd, struct sock_fprog *code_r)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    if (size <= 0 || size > (off_t)(BPF_MAXINSNS * sizeof(struct sock_filter)))
+        return E2BIG;
+    void *steps = malloc((size_t)size);
+    if (!steps)
+        return ENOMEM;
+    if (pread(fd, steps, (size_t)size, 0) != size) {
+        free(steps);
+        return EIO;
+    }
+    *code_r = (struct sock_fprog){
+        .len = (unsigned short)((size_t)size / sizeof(struct sock_filter)), .filter = steps};
+    return 0;
+}
+
+/* Makes one of the filters. Answers 0, or an error number. */
+static int make_program(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, int *error),
+                        struct sock_fprog *code_r)
+{
+    int fd = memfd_create("filter", MFD_CLOEXEC);
+    if (fd < 0)
+        return errno;
+    scmp_filter_ctx ctx = seccomp_init(otherwise);
+    int error = ctx ? 0 : -ENOMEM;
+    if (ctx) {
+        /* A tree instead of a list: some 7 comparisons for a call, not 100. */
+        (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+        error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+        add(ctx, &error);
+        if (!error)
+            error = seccomp_export_bpf(ctx, fd);
+        seccomp_release(ctx);
+    }
+    error = error ? -error : read_program(fd, code_r);
+    close(fd);
+    return error;
+}
+
+static void free_filters(void)
+{
+    free(strict.filter);
+    free(loose.filter);
+    strict.filter = loose.filter = NULL;
+}
+
+/* Makes both, unless there are such. Answers 0, or an error number. */
+static int make_filters(void)
+{
+    if (strict.filter && made_for == getpid())
+        return 0;
+    free_filters();
+    made_for = getpid();
+    int error = make_program(SCMP_ACT_ERRNO(ENOSYS), add_strict, &strict);
+    if (!error)
+        error = make_program(SCMP_ACT_ALLOW, add_loose, &loose);
+    if (error)
+        free_filters();
+    return error;
+}
+
+static bool put_on(const struct sock_fprog *filter)
+{
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, filter) == 0;
+}
+
+/*
+ * Has the C library make a heap of a thread's smaller, whereupon it reads once, for all threads,
+ * whether memory is overcommitted.
+ */
+static void shrink_heap(void)
+{
+    void *pieces[64];
+    for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
+        pieces[i] = malloc((size_t)16 * 1024);
+    for (size_t i = ARRAY_SIZE(pieces); i > 0; i--)
+        free(pieces[i - 1]);
+}
+
+static void *try_both(void *arg)
+{
+    int *error = arg;
+    shrink_heap();
+    *error = put_on(&loose) && put_on(&strict) ? 0 : errno;
+    return NULL;
+}
+
+/* ---- the interface --------------------------------------------------------------------------- */
+
+bool sandbox_prepare(char *reason_r)
+{
+    pthread_t thread;
+    int result = 0;
+    if (IN_SANITIZER) {
+        snprintf(reason_r, SANDBOX_REASON_SIZE,
+                 "this build has a sanitizer, which makes system calls of its own");
+        return false;
+    }
+    int error = make_filters();
+    if (!error)
+        error = pthread_create(&thread, NULL, try_both, &result);
+    if (!error) {
+        CHECK(pthread_join(thread, NULL) == 0);
+        error = result;
+    }
+    if (error) {
+        free_filters();
+        snprintf(reason_r, SANDBOX_REASON_SIZE, "the kernel has no filters of system calls: %s",
+                 strerrordesc_np(error));
+    }
+    return error == 0;
+}
+
+static bool has_loose(void)
+{
+    return prctl((int)MARK, 0, 0, 0, 0) == -1 && errno == EALREADY;
+}
+
+bool sandbox_confine(void)
+{
+    return put_on(&strict);
+}
+
+static bool enter_filter(void)
+{
+    return !loose.filter || has_loose() || put_on(&loose);
+}
+
+#else
+
+bool sandbox_prepare(char *reason_r)
+{
+    snprintf(reason_r, SANDBOX_REASON_SIZE, "this build is without libseccomp");
+    return false;
+}
+
+bool sandbox_confine(void)
+{
+    errno = ENOSYS;
+    return false;
+}
+
+static bool enter_filter(void)
+{
+    return true;
+}
+
+#endif
+
+bool sandbox_enter(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    /* As many arenas as the C library would have, without its looking at the cores later. */
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+    (void)mallopt(M_ARENA_MAX, 8 * (cores < 1 ? 1 : cores > 4096 ? 4096 : (int)cores));
+    if (IN_SANITIZER)
+        return true; /* the one for leaks looks at its own process with ptrace */
+    return drop_capabilities() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && enter_filter();
+}

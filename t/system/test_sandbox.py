@@ -1,0 +1,284 @@
+"""
+What the daemon gives up, seen from outside: the program "misbehaving" is the daemon, only that a
+request has the thread that serves it open a file, execute a shell or connect out. Confined, it is
+killed for that; not confined, it is not, so that these tests can fail.
+"""
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+
+import tap
+import pytest
+
+import servers
+import wire
+
+# Beside the daemon under test, whichever that is.
+MISBEHAVING = os.path.join(os.path.dirname(servers.COUNTERD), "t", "system", "misbehaving")
+
+# Each ends the process when confined.
+KILLED_FOR = [
+    "open",
+    "write",
+    "system",
+    "exec",
+    "fork",
+    "thread",
+    "connect",
+    "listen",
+    "make-code",
+    "map-code",
+    "trace",
+    "kill",
+    "tgkill",
+]
+# What libraries do without anybody attacking: refused at most.
+HARMLESS = ["name", "unknown", "syslog", "memory"]
+# What is still to be said before the process ends by SIGABRT.
+LAST_WORDS = {"check": r"check failed: getpid\(\) == 0", "free-twice": r"double free|free\(\)"}
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+
+@pytest.fixture
+def misbehave(start, monkeypatch):
+    """Starts the misbehaving daemon, confined or not, and has it do something at once."""
+    monkeypatch.setattr(servers, "COUNTERD", MISBEHAVING)
+
+    def act(what, *options, thread="worker"):
+        daemon = start("counter.threads=1", *options, admin=True)
+        daemon.is_expected_to_be_gone = True
+        if thread == "worker":
+            client = daemon.text_client()
+            client.say("MISBEHAVE " + what)
+        else:
+            client = socket.create_connection(daemon.admin, timeout=wire.DEADLINE)
+            client.sendall(b"GET /misbehave/%s HTTP/1.0\r\n\r\n" % what.encode())
+        daemon.wait_log("^misbehaving: %s$" % what)
+        return daemon
+
+    return act
+
+
+def is_confined(daemon):
+    return "not confined" not in daemon.log
+
+
+@pytest.fixture
+def confined(start):
+    """Where threads can be confined; elsewhere (a sanitizer, a kernel without filters) there is no
+    more to be seen than that the daemon says so."""
+    daemon = start("counter.threads=1")
+    if not is_confined(daemon):
+        assert re.search(r"info: security.sandbox: threads are not confined: ", daemon.log)
+        pytest.skip("threads can't be confined here")
+
+
+def fields(daemon, task=None):
+    """The fields of a thread's /proc/PID/status."""
+    with open("/proc/%d/task/%s/status" % (daemon.pid, task or daemon.pid)) as f:
+        return dict(re.findall(r"^(\w+):\s*(.*)$", f.read(), re.M))
+
+
+CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
+
+
+# --- what is given up ----------------------------------------------------------------------------
+
+
+def test_every_thread_has_given_up_its_rights(start, confined):
+    daemon = start("counter.threads=2", admin=True)
+    tasks = [fields(daemon, task) for task in os.listdir("/proc/%d/task" % daemon.pid)]
+    outside = int(fields_of_self().get("Seccomp_filters", 0))
+    assert sorted(task["Name"] for task in tasks) == ["admin", "counterd", "worker 0", "worker 1"]
+    for task in tasks:
+        assert [int(task[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0], task
+        assert task["NoNewPrivs"] == "1" and task["Seccomp"] == "2", task
+        if "Seccomp_filters" in task:  # kernels since 5.9
+            wanted = 1 if task["Name"] == "counterd" else 2
+            assert int(task["Seccomp_filters"]) == outside + wanted, task
+
+
+def fields_of_self():
+    with open("/proc/self/status") as f:
+        return dict(re.findall(r"^(\w+):\s*(.*)$", f.read(), re.M))
+
+
+def test_false_leaves_all_as_it_was(start):
+    daemon = start("security.sandbox=false")
+    ours, its = fields_of_self(), fields(daemon)
+    for name in (*CAPABILITIES, "NoNewPrivs", "Seccomp"):
+        assert its[name] == ours[name], name
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root's rights are needed to be given up")
+def test_a_capability_held_at_the_start_is_given_up(start, confined):
+    """As a unit with AmbientCapabilities=CAP_NET_BIND_SERVICE has it: for a port below 1024."""
+    hold = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    hold += ["--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service"]
+    if subprocess.run([*hold, "true"], check=False).returncode != 0:
+        pytest.skip("capabilities can't be handed over here")
+    held = subprocess.run([*hold, "cat", "/proc/self/status"], capture_output=True, check=True)
+    assert re.search(rb"^CapEff:\s*0*400$", held.stdout, re.M)
+    port = next((p for p in range(1000, 600, -1) if is_free(p)), None)
+    daemon = start("poolcounter.port=%d" % port, "poolcounter.listen=127.0.0.1", prefix=hold)
+    assert daemon.text == ("127.0.0.1", port)
+    assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
+
+
+def is_free(port):
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", port))
+            return True
+        except OSError:
+            return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_root_is_given_up_with_all_that_it_may(start, confined):
+    daemon = start("user=nobody")
+    its = fields(daemon)
+    assert set(its["Uid"].split()) != {"0"} and "warning: running as root" not in daemon.log
+    assert [int(its[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
+    assert "warning: running as root" in start().log
+
+
+# --- where it can't be had -----------------------------------------------------------------------
+
+
+def run(*args):
+    argv = [servers.COUNTERD, "-o", "poolcounter.port=0", "-o", "admin.port=0", *args]
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=wire.DEADLINE,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode()
+
+
+# Executes argv[1:] where the kernel knows no filters: seccomp(2) is answered with ENOSYS.
+_WITHOUT = """
+import ctypes, os, struct, sys
+sys.path.insert(0, sys.argv[1])
+import confined
+number = confined.call_numbers()["seccomp"]
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x00050000 | 38), (6, 0, 0, 0x7fff0000)]
+code = b"".join(struct.pack("=HBBI", *step) for step in steps)
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+program = confined.Program(len(steps), code)
+assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@pytest.fixture
+def without(confined):
+    """What stands before a command to have it run where there are no filters."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed, which knows the numbers of system calls")
+    return [sys.executable, "-B", "-c", _WITHOUT, os.path.dirname(os.path.abspath(__file__))]
+
+
+def test_asked_for_by_name_it_is_had_or_an_error(without):
+    argv = [*without, servers.COUNTERD, "-o", "poolcounter.port=0", "-o", "admin.port=0"]
+    for more in (["-o", "security.sandbox=true"], ["-o", "security.sandbox=true", "-t"]):
+        done = subprocess.run(
+            argv + more, stdin=subprocess.DEVNULL, capture_output=True, timeout=wire.DEADLINE, check=False
+        )
+        said = done.stderr.decode()
+        assert done.returncode == 2, said
+        assert re.search("security.sandbox: .*no filters of system calls: .*; .*false", said), said
+
+
+def test_by_default_it_does_without(start, without):
+    daemon = start(prefix=without)
+    daemon.wait_log("info: security.sandbox: threads are not confined: .*no filters")
+    assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 2 5") == "LOCKED"
+
+
+def test_the_check_of_a_configuration_knows_it(confined):
+    assert run("-o", "security.sandbox=true", "-t")[0] == 0
+
+
+# --- misbehaviour --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "thread, what",
+    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect")],
+)
+def test_misbehaving_is_the_end(misbehave, confined, thread, what):
+    daemon = misbehave(what, thread=thread)
+    assert daemon.wait() == -signal.SIGSYS, daemon.log
+    assert "misbehaving: %s: " % what not in daemon.log
+
+
+def all_done(daemon, acts):
+    """Whether it goes on after each of them."""
+    with daemon.text_client() as client:
+        for what in acts:
+            assert client.ask("MISBEHAVE " + what) == "ERROR BAD_COMMAND"
+            daemon.wait_log("^misbehaving: %s: done$" % what)
+    daemon.stop()
+
+
+@pytest.mark.parametrize("thread", ["worker", "admin"])
+def test_not_confined_the_same_goes_through(misbehave, thread):
+    daemon = misbehave("open", "security.sandbox=false", thread=thread)
+    all_done(daemon, [what for what in KILLED_FOR if what != "exec"])
+
+
+def test_not_confined_it_becomes_another_program(misbehave):
+    assert misbehave("exec", "security.sandbox=false").wait() == 42
+
+
+@pytest.mark.parametrize("thread", ["worker", "admin"])
+def test_what_libraries_do_is_no_end(misbehave, confined, thread):
+    all_done(misbehave(HARMLESS[0], thread=thread), HARMLESS)
+
+
+@pytest.mark.parametrize("what", sorted(LAST_WORDS))
+def test_last_words_are_heard(misbehave, confined, what):
+    daemon = misbehave(what)
+    assert daemon.wait() == -signal.SIGABRT, daemon.log
+    assert re.search(LAST_WORDS[what], daemon.log), daemon.log
+
+
+# --- what goes on --------------------------------------------------------------------------------
+
+
+def test_metrics_still_tell_of_the_process(start, confined):
+    daemon = start("counter.threads=1", admin=True)
+
+    def metric(name):
+        with urllib.request.urlopen("http://%s:%d/metrics" % daemon.admin, timeout=wire.DEADLINE) as page:
+            return float(re.search(r"^%s (\S+)$" % name, page.read().decode(), re.M).group(1))
+
+    before = metric("process_open_fds")
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 2 5") == "LOCKED"
+        assert metric("process_open_fds") == before + 1
+    assert abs(metric("process_resident_memory_bytes") / 1024 - daemon.resident_kib()) < 8192
+    with open("/proc/%d/stat" % daemon.pid) as f:
+        ticks = float(f.read().rpartition(")")[2].split()[19])
+    with open("/proc/stat") as f:
+        boot = float(re.search(r"^btime (\d+)$", f.read(), re.M).group(1))
+    started = boot + ticks / os.sysconf("SC_CLK_TCK")
+    assert abs(metric("process_start_time_seconds") - started) < 2
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
