@@ -1,6 +1,7 @@
 /* json.c - what all answers in JSON share. */
 #include "admin/private.h"
 #include "admin/text.h"
+#include "base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,6 +16,7 @@ void answer_json(struct http_request *request, int status, json_t *root)
     char *body = len ? malloc(len + 1) : NULL;
     if (body && json_dumpb(root, body, len, JSON_FLAGS) == len) {
         body[len++] = '\n';
+        body = utf8_spell_json(body, &len);
     } else {
         free(body);
         body = NULL;

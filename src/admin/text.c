@@ -1,6 +1,8 @@
 /* text.c - see text.h. */
 #include "admin/text.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,50 +79,11 @@ void text_free(struct text *t)
 
 /* ---- spellings ----------------------------------------------------------------------------- */
 
-static bool is_tail(uint8_t byte, uint8_t low, uint8_t high)
-{
-    return byte >= low && byte <= high;
-}
-
-/*
- * How many bytes the UTF-8 character at the beginning of `len` bytes (more than 0) takes; 0: there
- * is none. (Unicode, table 3-7: no overlong forms, no surrogates, nothing above U+10FFFF.)
- */
-static size_t utf8_len(const uint8_t *p, size_t len)
-{
-    uint8_t first = p[0], low = 0x80, high = 0xbf;
-    size_t size;
-    if (first < 0x80)
-        return 1;
-    if (first >= 0xc2 && first <= 0xdf)
-        size = 2;
-    else if (first >= 0xe0 && first <= 0xef)
-        size = 3;
-    else if (first >= 0xf0 && first <= 0xf4)
-        size = 4;
-    else
-        return 0;
-    if (first == 0xe0)
-        low = 0xa0;
-    else if (first == 0xed)
-        high = 0x9f;
-    else if (first == 0xf0)
-        low = 0x90;
-    else if (first == 0xf4)
-        high = 0x8f;
-    if (len < size || !is_tail(p[1], low, high))
-        return 0;
-    for (size_t i = 2; i < size; i++) {
-        if (!is_tail(p[i], 0x80, 0xbf))
-            return 0;
-    }
-    return size;
-}
-
 void text_add_name(struct text *t, const uint8_t *name, size_t len)
 {
     for (size_t i = 0; i < len;) {
-        size_t size = utf8_len(name + i, len - i);
+        uint32_t code;
+        size_t size = utf8_decode(name + i, len - i, &code);
         if (size == 0 || name[i] < 0x20 || name[i] == 0x7f) {
             text_printf(t, "\\x%02x", name[i]);
             size = 1;
@@ -154,7 +117,8 @@ void text_add_label(struct text *t, const char *value)
 {
     size_t len = strlen(value);
     for (size_t i = 0; i < len;) {
-        size_t size = utf8_len((const uint8_t *)value + i, len - i);
+        uint32_t code;
+        size_t size = utf8_decode((const uint8_t *)value + i, len - i, &code);
         if (value[i] == '\n')
             text_add(t, "\\n", 2);
         else if (value[i] == '"' || value[i] == '\\')

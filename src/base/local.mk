@@ -9,5 +9,6 @@ libbase_a_SOURCES = \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
 	src/base/record.h src/base/record.c \
-	src/base/tally.h
+	src/base/tally.h \
+	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md

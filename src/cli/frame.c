@@ -3,6 +3,7 @@
  */
 #include "cli/frame.h"
 
+#include "base/utf8.h"
 #include "cli/text.h"
 
 #include <stdarg.h>
@@ -48,7 +49,7 @@ static int next_character(const struct frame *frame, const uint8_t **at, size_t 
 {
     uint32_t code = 0;
     size_t n = utf8_decode(*at, *len, &code);
-    bool is_good = n > 0 && is_showable(code) && (frame->is_unicode || code < 0x80);
+    bool is_good = n > 0 && utf8_is_showable(code) && (frame->is_unicode || code < 0x80);
     n = n ? n : 1;
     *at += n;
     *len -= n;

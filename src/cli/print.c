@@ -3,6 +3,7 @@
  */
 #include "cli/print.h"
 
+#include "base/utf8.h"
 #include "cli/status.h"
 
 #include <errno.h>
@@ -13,12 +14,18 @@
 
 void complain(const char *format, ...)
 {
+    char *said;
+    struct text shown = {0};
     va_list values;
     va_start(values, format);
-    fputs("counterctl: ", stderr);
-    vfprintf(stderr, format, values);
-    fputc('\n', stderr);
+    int len = vasprintf(&said, format, values);
     va_end(values);
+    if (len < 0)
+        out_of_memory();
+    text_add_shown(&shown, said);
+    fprintf(stderr, "counterctl: %s\n", text_str(&shown));
+    text_free(&shown);
+    free(said);
 }
 
 int print_end(int status)
@@ -211,9 +218,11 @@ void json_put(json_t *object, const char *key, json_t *value)
 void json_line(json_t *value, FILE *to)
 {
     char *line = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+    size_t len = line ? strlen(line) : 0;
+    line = line ? utf8_spell_json(line, &len) : NULL;
     if (!line)
         out_of_memory();
-    fputs(line, to);
+    fwrite(line, 1, len, to);
     fputc('\n', to);
     free(line);
     json_decref(value);

@@ -9,7 +9,10 @@
 #include <jansson.h>
 #include <stdio.h>
 
-/* Writes "counterctl: " and the message as a line of standard error. */
+/*
+ * Writes "counterctl: " and the message as a line of standard error, what may not be shown in it
+ * (text.h) as \xNN: it may have words of a server's.
+ */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /*

@@ -3,6 +3,7 @@
  */
 #include "cli/text.h"
 
+#include "base/utf8.h"
 #include "cli/status.h"
 
 #include <stdarg.h>
@@ -89,56 +90,7 @@ struct bytes bytes_of(const char *string)
     return (struct bytes){.data = (const uint8_t *)string, .len = strlen(string)};
 }
 
-/* --- Characters ------------------------------------------------------------------------------ */
-
-/* How long a character is that begins with this byte, and the bits of its code in it; 0: none. */
-static size_t utf8_length(uint8_t first, uint32_t *bits_r)
-{
-    if (first < 0x80) {
-        *bits_r = first;
-        return 1;
-    }
-    if (first >= 0xc2 && first <= 0xdf) {
-        *bits_r = first & 0x1f;
-        return 2;
-    }
-    if (first >= 0xe0 && first <= 0xef) {
-        *bits_r = first & 0x0f;
-        return 3;
-    }
-    if (first >= 0xf0 && first <= 0xf4) {
-        *bits_r = first & 0x07;
-        return 4;
-    }
-    return 0;
-}
-
-size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    uint32_t code = 0;
-    size_t n = utf8_length(data[0], &code);
-    if (n == 0 || n > len)
-        return 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((data[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (data[i] & 0x3f);
-    }
-    if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-        return 0;
-    *code_r = code;
-    return n;
-}
-
-bool is_showable(uint32_t code)
-{
-    if (code < 0x20 || (code >= 0x7f && code <= 0x9f))
-        return false;
-    if (code == 0x61c || code == 0x200e || code == 0x200f || code == 0xfeff)
-        return false;
-    return !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
-}
+/* --- Names ---------------------------------------------------------------------------------- */
 
 /* Appends bytes with what can't be shown as \xNN, and backslashes doubled if told so. */
 static void add_escaped(struct text *to, struct bytes from, bool double_backslash)
@@ -146,7 +98,7 @@ static void add_escaped(struct text *to, struct bytes from, bool double_backslas
     for (size_t i = 0; i < from.len;) {
         uint32_t code = 0;
         size_t n = utf8_decode(from.data + i, from.len - i, &code);
-        if (n == 0 || !is_showable(code)) {
+        if (n == 0 || !utf8_is_showable(code)) {
             for (size_t end = i + (n ? n : 1); i < end; i++)
                 text_addf(to, "\\x%02x", from.data[i]);
             continue;

@@ -40,15 +40,6 @@ void text_free(struct text *text);
 /* Ends the process with status 70 and a message. For allocations that failed. */
 _Noreturn void out_of_memory(void);
 
-/*
- * Decodes the character at the start of `data` (`len` bytes, at least 1). Returns its length and
- * sets *code_r; returns 0 where no well-formed UTF-8 begins (no surrogates, nothing overlong).
- */
-size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r);
-
-/* Whether a character may be shown as it is; controls and marks of direction may not. */
-bool is_showable(uint32_t code);
-
 /* Appends a name as described above. */
 void text_add_name(struct text *to, struct bytes name);
 

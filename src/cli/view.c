@@ -7,6 +7,7 @@
  */
 #include "cli/view.h"
 
+#include "base/utf8.h"
 #include "cli/print.h"
 
 #include <stdlib.h>
@@ -617,7 +618,7 @@ static void type_character(struct view *view, uint32_t code)
         bytes[2] = (char)(0x80 | (code >> 6 & 0x3f));
         bytes[3] = (char)(0x80 | (code & 0x3f));
     }
-    if (is_showable(code) && len + strlen(bytes) <= VIEW_FILTER_MAX)
+    if (utf8_is_showable(code) && len + strlen(bytes) <= VIEW_FILTER_MAX)
         memcpy(view->filter + len, bytes, strlen(bytes) + 1);
 }
 

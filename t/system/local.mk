@@ -14,6 +14,7 @@ system_tests = \
 	t/system/test_storm.py \
 	t/system/test_units.py \
 	t/system/test_sandbox.py \
+	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)

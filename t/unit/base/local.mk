@@ -6,7 +6,8 @@ base_unit_tests = \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
-	t/unit/base/record_test
+	t/unit/base/record_test \
+	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
 t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
@@ -25,3 +26,5 @@ t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_utf8_test_LDADD = libbase.a $(CHECK_LIBS)

@@ -1,0 +1,93 @@
+/* utf8.c - see utf8.h. */
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a character is that begins with this byte, and the bits of its code in it; 0: none. */
+static size_t utf8_length(uint8_t first, uint32_t *bits_r)
+{
+    if (first < 0x80) {
+        *bits_r = first;
+        return 1;
+    }
+    if (first >= 0xc2 && first <= 0xdf) {
+        *bits_r = first & 0x1f;
+        return 2;
+    }
+    if (first >= 0xe0 && first <= 0xef) {
+        *bits_r = first & 0x0f;
+        return 3;
+    }
+    if (first >= 0xf0 && first <= 0xf4) {
+        *bits_r = first & 0x07;
+        return 4;
+    }
+    return 0;
+}
+
+size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t code = 0;
+    size_t n = utf8_length(data[0], &code);
+    if (n == 0 || n > len)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((data[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (data[i] & 0x3f);
+    }
+    if (code < least[n] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+        return 0;
+    *code_r = code;
+    return n;
+}
+
+bool utf8_is_showable(uint32_t code)
+{
+    if (code < 0x20 || (code >= 0x7f && code <= 0x9f))
+        return false;
+    if (code == 0x61c || code == 0x200e || code == 0x200f || code == 0xfeff)
+        return false;
+    return !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
+}
+
+/* The room of \uNNNN: what may not be shown lies below U+10000, all of it. */
+#define SPELLED 6
+
+/* How long the byte or character at the start of `data` is; *code_r is 0 for what may stay. */
+static size_t next_unit(const char *data, size_t len, uint32_t *code_r)
+{
+    size_t n = utf8_decode((const uint8_t *)data, len, code_r);
+    if (n == 0 || utf8_is_showable(*code_r) || *code_r < 0x20 || *code_r > 0xffff)
+        *code_r = 0; /* JSON's own line ends, too */
+    return n ? n : 1;
+}
+
+char *utf8_spell_json(char *json, size_t *len)
+{
+    size_t spelled = 0, used = 0;
+    uint32_t code;
+    for (size_t i = 0; i < *len;) {
+        i += next_unit(json + i, *len - i, &code);
+        spelled += code != 0;
+    }
+    if (spelled == 0)
+        return json;
+    char *to =
+        spelled <= (SIZE_MAX - *len - 1) / SPELLED ? malloc(*len + spelled * SPELLED + 1) : NULL;
+    for (size_t i = 0; to && i < *len;) {
+        size_t n = next_unit(json + i, *len - i, &code);
+        if (code == 0)
+            memcpy(to + used, json + i, n);
+        else
+            snprintf(to + used, SPELLED + 1, "\\u%04x", (unsigned)code & 0xffff);
+        used += code == 0 ? n : SPELLED;
+        i += n;
+    }
+    free(json);
+    *len = used;
+    return to;
+}
