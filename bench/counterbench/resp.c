@@ -67,11 +67,10 @@ enum heard resp_hear(int64_t least, const uint8_t *data, size_t len, size_t *use
         if (data[0] == ':')
             return number_of(data, line) >= least ? HEARD_YES : HEARD_NO;
         if (data[0] == '$' && number_of(data, line) >= 0) {
-            *used_r += (size_t)number_of(data, line) + 2;
-            if (*used_r <= len)
-                return HEARD_YES;
-            *used_r = 0;
-            return HEARD_MORE;
+            uint64_t body = (uint64_t)number_of(data, line); /* and its line end, if all is there */
+            bool whole = len - *used_r >= 2 && body <= len - *used_r - 2;
+            *used_r = whole ? *used_r + (size_t)body + 2 : 0;
+            return whole ? HEARD_YES : HEARD_MORE;
         }
         if (data[0] == '-') {
             protocol_say(said, data + 1, line - 1);

@@ -16,9 +16,9 @@ static bool reserve(struct text *t, size_t len)
     if (t->room - t->len > len)
         return true;
     size_t room = t->room ? t->room : 256;
-    while (room - t->len <= len)
-        room *= 2;
-    char *data = realloc(t->data, room);
+    while (room && room - t->len <= len)
+        room = room <= SIZE_MAX / 2 ? room * 2 : 0;
+    char *data = room ? realloc(t->data, room) : NULL;
     if (!data) {
         t->failed = true;
         return false;

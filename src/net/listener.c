@@ -211,7 +211,7 @@ static bool is_listening(int fd)
 static void name_unix(struct listener *l, const struct sockaddr_un *sa, socklen_t len)
 {
     size_t room = sizeof(l->where) - 1;
-    size_t have = len - offsetof(struct sockaddr_un, sun_path);
+    size_t head = offsetof(struct sockaddr_un, sun_path), have = len > head ? len - head : 0;
     size_t used = have < room ? have : room;
     memcpy(l->where, sa->sun_path, used);
     l->where[used] = '\0';

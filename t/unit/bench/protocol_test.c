@@ -236,6 +236,13 @@ TEST(what_is_no_answer_of_redis)
     ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, sizeof long_line, &used, said),
                      HEARD_BROKEN);
     ck_assert_int_eq(resp_hear(1, (const uint8_t *)long_line, 100, &used, said), HEARD_MORE);
+    static const char *const begun[] = {"$3\r\n", "$3\r\nabc", "$3\r\nabc\r", "$0\r\n\r",
+                                        "$9223372036854775807\r\nabc\r\n"};
+    for (size_t i = 0; i < ARRAY_SIZE(begun); i++) {
+        ck_assert_int_eq(resp_hear(1, (const uint8_t *)begun[i], strlen(begun[i]), &used, said),
+                         HEARD_MORE);
+        ck_assert_uint_eq(used, 0);
+    }
     static const char too_large[] = "$9999999999999999999\r\n";
     ck_assert_int_eq(resp_hear(1, (const uint8_t *)too_large, sizeof too_large - 1, &used, said),
                      HEARD_MORE);
