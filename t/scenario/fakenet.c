@@ -1,9 +1,8 @@
 /*
  * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
- * a loop, streams and a clock that a script moves.
+ * a loop, streams and a clock (t/simulate/fake.h) that a script moves.
  *
- * It stands in for net/loop.c, net/stream.c and base/clock.c by defining their functions; the
- * linker then leaves the real ones out. One worker, one thread, nothing happens but what a command
+ * One worker, one thread, nothing happens but what a command
  * says, so a run is the same each time. Commands come on standard input, one a line:
  *
  *     open NAME text|binary    a client connects
@@ -21,6 +20,7 @@
  */
 #include "net/listener.h"
 #include "service/service.h"
+#include "t/simulate/fake.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,145 +31,21 @@
 /* ---- clients ----------------------------------------------------------------------------- */
 
 struct client {
+    struct fake_peer peer; /* its descriptor is the client's number */
     struct client *next;
     char name[64];
     struct protocol *protocol;
-    struct loop_io *io; /* set while the server watches it */
-    uint8_t *input;     /* sent, and not read yet */
-    size_t input_len, input_room;
-    size_t window;
-    bool ended, broken, stubborn, closed;
-    bool news; /* something happened since the server was last told what it is ready for */
 };
 
-/* Streams find their client by its number, which serves as the descriptor. */
 static struct client **clients;
 static int client_count;
 static struct client *closing_order;
 
-static void append(uint8_t **data, size_t *len, size_t *room, const void *from, size_t add)
-{
-    if (*len + add > *room) {
-        *room = (*len + add) * 2;
-        *data = realloc(*data, *room);
-        CHECK(*data);
-    }
-    if (add)
-        memcpy(*data + *len, from, add);
-    *len += add;
-}
+/* ---- turns ------------------------------------------------------------------------------- */
 
-/* ---- the clock --------------------------------------------------------------------------- */
-
-static struct moment now = {.mono_ns = 0, .unix_s = 1700000000};
-static int64_t unix_ns; /* what of a second has passed on the wall clock */
-
-struct moment clock_now(void)
-{
-    return now;
-}
-
-int64_t clock_mono_ns(void)
-{
-    return now.mono_ns;
-}
-
-/* ---- the loop ---------------------------------------------------------------------------- */
-
-struct loop {
-    struct loop_handlers handlers;
-    int64_t timer_at_ns;
-    bool soon, rung;
-};
-
+static struct server server;
 static struct loop *the_loop;
-
-struct loop *loop_new(const struct loop_handlers *handlers)
-{
-    the_loop = calloc(1, sizeof(*the_loop));
-    if (the_loop)
-        *the_loop = (struct loop){.handlers = *handlers, .timer_at_ns = INT64_MAX};
-    return the_loop;
-}
-
-void loop_free(struct loop **loop)
-{
-    free(*loop);
-    *loop = the_loop = NULL;
-}
-
-void loop_run(struct loop *loop)
-{
-    (void)loop;
-    CHECK(false); /* the script runs it */
-}
-
-void loop_stop(struct loop *loop)
-{
-    (void)loop;
-}
-
-void loop_ring(struct loop *loop)
-{
-    loop->rung = true;
-}
-
-void loop_timer_at(struct loop *loop, int64_t at_ns)
-{
-    loop->timer_at_ns = at_ns;
-}
-
-void loop_busy_poll(struct loop *loop, int64_t busy_ns)
-{
-    (void)loop;
-    (void)busy_ns;
-}
-
-void loop_soon(struct loop *loop)
-{
-    loop->soon = true;
-}
-
-bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn)
-{
-    (void)loop;
-    *io = (struct loop_io){.fn = fn, .fd = fd, .wanted = wanted};
-    clients[fd]->io = io;
-    clients[fd]->news = true;
-    return true;
-}
-
-bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
-{
-    (void)loop;
-    if (io->wanted != wanted)
-        clients[io->fd]->news = true;
-    io->wanted = wanted;
-    return true;
-}
-
-void loop_io_remove(struct loop *loop, struct loop_io *io)
-{
-    (void)loop;
-    if (io->fn)
-        clients[io->fd]->io = NULL;
-    io->fn = NULL;
-}
-
-/* What a client's descriptor is ready for, of what is wanted. */
-static unsigned readiness(const struct client *c)
-{
-    unsigned ready = 0;
-    if (!c->io || (c->io->wanted & LOOP_ONCE && !c->news))
-        return 0;
-    if (c->input_len || c->ended || c->broken)
-        ready |= LOOP_READ;
-    if (c->window || c->broken)
-        ready |= LOOP_WRITE;
-    if (c->ended || c->broken)
-        ready |= LOOP_GONE;
-    return ready & c->io->wanted;
-}
+static int64_t unix_ns; /* what of a second has passed on the wall clock */
 
 /* One turn: everything that is ready now, once. False: nothing was. */
 static bool turn(void)
@@ -179,10 +55,9 @@ static bool turn(void)
     the_loop->soon = false;
     (void)h->begin(h->arg);
     for (int i = 0; i < client_count; i++) {
-        unsigned ready = readiness(clients[i]);
+        unsigned ready = fake_peer_ready(&clients[i]->peer);
         if (ready) {
-            clients[i]->news = false;
-            clients[i]->io->fn(clients[i]->io, ready);
+            fake_peer_tell(&clients[i]->peer, ready);
             any = true;
         }
     }
@@ -191,7 +66,7 @@ static bool turn(void)
         h->bell(h->arg);
         any = true;
     }
-    if (the_loop->timer_at_ns <= now.mono_ns) {
+    if (the_loop->timer_at_ns <= fake_now.mono_ns) {
         the_loop->timer_at_ns = INT64_MAX;
         h->timer(h->arg);
         any = true;
@@ -213,107 +88,45 @@ static void run_until_quiet(void)
 static void pass_time(int64_t ns)
 {
     unix_ns += ns;
-    now.unix_s += unix_ns / NS_PER_S;
+    fake_now.unix_s += unix_ns / NS_PER_S;
     unix_ns %= NS_PER_S;
-    now.mono_ns += ns;
+    fake_now.mono_ns += ns;
 }
 
 static void advance(int64_t ns)
 {
-    int64_t end_ns = now.mono_ns + ns;
+    int64_t end_ns = fake_now.mono_ns + ns;
     run_until_quiet();
     while (the_loop->timer_at_ns <= end_ns) {
-        pass_time(the_loop->timer_at_ns - now.mono_ns);
+        pass_time(the_loop->timer_at_ns - fake_now.mono_ns);
         run_until_quiet();
     }
-    pass_time(end_ns - now.mono_ns);
+    pass_time(end_ns - fake_now.mono_ns);
     run_until_quiet();
 }
 
-/* ---- streams ----------------------------------------------------------------------------- */
-
-ssize_t stream_read(struct stream *stream, void *to, size_t room)
-{
-    struct client *c = clients[stream->fd];
-    if (c->broken)
-        return STREAM_RESET;
-    if (!c->input_len)
-        return c->ended ? STREAM_END : STREAM_AGAIN;
-    size_t n = c->input_len < room ? c->input_len : room;
-    memcpy(to, c->input, n);
-    c->input_len -= n;
-    memmove(c->input, c->input + n, c->input_len);
-    return (ssize_t)n;
-}
+/* ---- what clients see -------------------------------------------------------------------- */
 
 /* Tells what a client receives, at once: in the order in which the server writes. */
-static void tell_bytes(const char *name, const uint8_t *bytes, size_t len)
+static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
+                        bool last)
 {
-    if (name)
-        printf("recv %s ", name);
+    if (first)
+        printf("recv %s ", clients[peer->fd]->name);
     for (size_t i = 0; i < len; i++)
         printf("%02x", bytes[i]);
-}
-
-ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
-{
-    struct client *c = clients[stream->fd];
-    if (c->broken)
-        return STREAM_RESET;
-    size_t written = 0;
-    for (int i = 0; i < count && c->window > 0; i++) {
-        size_t n = pieces[i].iov_len < c->window ? pieces[i].iov_len : c->window;
-        tell_bytes(written ? NULL : c->name, pieces[i].iov_base, n);
-        if (c->window != SIZE_MAX)
-            c->window -= n;
-        written += n;
-    }
-    if (written)
+    if (last)
         printf("\n");
-    return written ? (ssize_t)written : STREAM_AGAIN;
 }
 
-/* Clients here speak plainly. */
-bool stream_secure(struct stream *stream, struct tls *tls)
+static void on_closed(struct fake_peer *peer)
 {
-    (void)stream;
-    (void)tls;
-    return false;
-}
-
-ssize_t stream_handshake(struct stream *stream, const char **why_r)
-{
-    (void)stream;
-    *why_r = "there is no TLS here";
-    return STREAM_ERROR;
-}
-
-bool stream_has_more(const struct stream *stream)
-{
-    (void)stream;
-    return false;
-}
-
-/* A client that hears that nothing more will come closes, unless it is a stubborn one. */
-void stream_finish(struct stream *stream)
-{
-    struct client *c = clients[stream->fd];
-    c->ended = c->ended || !c->stubborn;
-    c->news = true;
-}
-
-void stream_close(struct stream *stream)
-{
-    if (stream->fd < 0)
-        return;
-    struct client *c = clients[stream->fd];
-    c->closed = true;
+    struct client *c = clients[peer->fd];
     c->next = NULL;
-    struct client **end = &closing_order;
-    while (*end)
-        end = &(*end)->next;
-    *end = c;
-    stream->fd = -1;
+    struct client **last = &closing_order;
+    while (*last)
+        last = &(*last)->next;
+    *last = c;
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
@@ -341,7 +154,6 @@ static void tell_events(void)
 
 /* ---- commands ---------------------------------------------------------------------------- */
 
-static struct server server;
 static struct services *services;
 
 static struct client *find(const char *name)
@@ -364,9 +176,10 @@ static const char *do_open(const char *name, const char *kind)
     CHECK(c && clients);
     strcpy(c->name, name);
     c->protocol = protocol;
-    c->window = SIZE_MAX;
+    c->peer.window = SIZE_MAX;
     clients[client_count++] = c;
-    struct stream stream = {.fd = client_count - 1};
+    fake_peer_join(&c->peer);
+    struct stream stream = {.fd = c->peer.fd};
     worker_wake(server.workers[0]);
     uint32_t open_now = atomic_fetch_add(&protocol->connections, 1) + 1;
     if (protocol->max_connections && open_now > protocol->max_connections) {
@@ -390,9 +203,8 @@ static const char *do_send(struct client *c, const char *hex)
         uint8_t byte = (uint8_t)strtoul(digits, &end, 16);
         if (*end)
             return "not hexadecimal";
-        append(&c->input, &c->input_len, &c->input_room, &byte, 1);
+        fake_peer_send(&c->peer, &byte, 1);
     }
-    c->news = true;
     return NULL;
 }
 
@@ -447,7 +259,7 @@ static const char *carry_out(char *line)
         return NULL;
     }
     if (strcmp(verb, "unix") == 0) {
-        now.unix_s = strtoll(first, NULL, 10);
+        fake_now.unix_s = strtoll(first, NULL, 10);
         unix_ns = 0;
         return NULL;
     }
@@ -456,17 +268,17 @@ static const char *carry_out(char *line)
     struct client *c = find(first);
     if (!c)
         return "no such client";
-    c->news = true;
+    c->peer.news = true;
     if (strcmp(verb, "send") == 0)
         return do_send(c, second);
     if (strcmp(verb, "eof") == 0)
-        c->ended = true;
+        c->peer.ended = true;
     else if (strcmp(verb, "reset") == 0)
-        c->broken = true;
+        c->peer.broken = true;
     else if (strcmp(verb, "stubborn") == 0)
-        c->stubborn = true;
+        c->peer.stubborn = true;
     else if (strcmp(verb, "window") == 0 && second)
-        c->window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
+        c->peer.window = strcmp(second, "all") == 0 ? SIZE_MAX : strtoull(second, NULL, 10);
     else
         return "no such command";
     return NULL;
@@ -512,7 +324,8 @@ static bool take_argument(const char *text)
 
 static void start(void)
 {
-    now.mono_ns = (int64_t)value_of("mono");
+    fake_hooks = (struct fake_hooks){.received = on_received, .closed = on_closed};
+    fake_now.mono_ns = (int64_t)value_of("mono");
     struct rules_config rules_config = {
         .limits =
             {
@@ -527,6 +340,7 @@ static void start(void)
     server.count = 1;
     server.workers[0] = worker_new(&server, 0);
     CHECK(server.workers[0]);
+    the_loop = worker_loop(server.workers[0]);
     struct services_config config = {
         .table =
             {
@@ -540,25 +354,24 @@ static void start(void)
         .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
         .poolcounter_max_line = value_of("max_line"),
     };
-    services = services_new(&config, &server, now);
+    services = services_new(&config, &server, fake_now);
     CHECK(services);
 }
 
 static void end(void)
 {
     for (int i = 0; i < client_count; i++)
-        clients[i]->broken = clients[i]->news = true;
+        clients[i]->peer.broken = clients[i]->peer.news = true;
     run_until_quiet();
     for (int i = 0; i < client_count; i++)
-        CHECK(clients[i]->closed);
+        CHECK(clients[i]->peer.closed);
     table_check(services->table);
     services_free(&services);
     worker_free(&server.workers[0]);
     server_free_rules(&server);
-    for (int i = 0; i < client_count; i++) {
-        free(clients[i]->input);
+    fake_peers_leave();
+    for (int i = 0; i < client_count; i++)
         free(clients[i]);
-    }
     free(clients);
 }
 

@@ -1,0 +1,65 @@
+/*
+ * fake.h - a network, loops and clocks without a kernel: what a test program moves by hand.
+ *
+ * fake.c stands in for net/loop.c, net/stream.c and base/clock.c by defining their functions; the
+ * linker then leaves the real ones out. Nothing happens but what the program does: it puts bytes
+ * into a peer's input, calls the handlers of a loop, moves the clock. So a run is the same each
+ * time. There may be several loops; all run in one thread.
+ */
+#ifndef FAKE_H
+#define FAKE_H
+
+#include "base/clock.h"
+#include "net/loop.h"
+#include "net/stream.h"
+
+/* What time it is. */
+extern struct moment fake_now;
+
+/* As loop.c has it, as far as the program is to look. */
+struct loop {
+    struct loop_handlers handlers;
+    int64_t timer_at_ns;
+    bool soon, rung;
+};
+
+/* The client's end of a connection. Streams find it by its number, which serves as descriptor. */
+struct fake_peer {
+    int fd;
+    struct loop_io *io; /* set while the server watches it */
+    uint8_t *input;     /* sent, and not read yet */
+    size_t input_len, input_room;
+    size_t window; /* so many bytes it takes yet; SIZE_MAX: any number */
+    bool ended;    /* it sends no more than its input */
+    bool broken;   /* the connection is reset */
+    bool stubborn; /* it does not close when the server has said its last */
+    bool closed;   /* by the server */
+    bool news;     /* something happened since the server was last told what it is ready for */
+};
+
+/* What the program wants to know of; each may be NULL. */
+struct fake_hooks {
+    /* The peer takes bytes: a piece of a write, maybe its first or last one. */
+    void (*received)(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
+                     bool last);
+    void (*closed)(struct fake_peer *peer);
+    /* It may be ready for something now, because the server wants something else. */
+    void (*stirred)(struct fake_peer *peer);
+    /* Whether the kernel has no memory to watch a descriptor. */
+    bool (*refuses)(void);
+};
+extern struct fake_hooks fake_hooks;
+
+/* Makes a peer, whose memory is the caller's and zeroed, reachable; sets its `fd`. */
+void fake_peer_join(struct fake_peer *peer);
+/* Forgets all peers, and frees their input. */
+void fake_peers_leave(void);
+
+/* It sends bytes. */
+void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len);
+/* What it is ready for, of what the server wants to be told (LOOP_...). */
+unsigned fake_peer_ready(const struct fake_peer *peer);
+/* Tells the server so, which is then dealt with. */
+void fake_peer_tell(struct fake_peer *peer, unsigned ready);
+
+#endif
