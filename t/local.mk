@@ -28,6 +28,7 @@ include t/unit/cli/local.mk
 include t/unit/bench/local.mk
 include t/scenario/local.mk
 include t/counts/local.mk
+include t/simulate/local.mk
 include t/system/local.mk
 include t/bench/local.mk
 include t/system/bench.mk

@@ -23,6 +23,11 @@ static bool (*fault_dice)(void);
 /* How many were refused. */
 static unsigned long faults;
 
+/* While it is set, how many pieces that were taken by the C library's functions have not been given
+ * back is counted. */
+static bool fault_counting;
+static long fault_pieces;
+
 /* Which calls to the kernel fail. */
 static bool fail_mmap, fail_mprotect, fail_madvise;
 
@@ -36,6 +41,13 @@ static inline bool fault_now(void)
     if (now)
         errno = ENOMEM;
     return now;
+}
+
+static inline void *fault_taken(void *at)
+{
+    if (fault_counting && at)
+        fault_pieces++;
+    return at;
 }
 
 /* Weak, so that a program linked without the flags links. */
@@ -54,6 +66,8 @@ void *__real_realloc(void *at, size_t size) WEAK;
 void *__wrap_realloc(void *at, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size) WEAK;
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void __real_free(void *at) WEAK;
+void __wrap_free(void *at);
 void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset) WEAK;
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset);
 int __real_mprotect(void *at, size_t len, int prot) WEAK;
@@ -78,22 +92,32 @@ bool __wrap_arena_charge(struct arena *arena, size_t bytes)
 
 void *__wrap_malloc(size_t size)
 {
-    return fault_now() ? NULL : __real_malloc(size);
+    return fault_now() ? NULL : fault_taken(__real_malloc(size));
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return fault_now() ? NULL : __real_calloc(count, size);
+    return fault_now() ? NULL : fault_taken(__real_calloc(count, size));
 }
 
 void *__wrap_realloc(void *at, size_t size)
 {
-    return fault_now() ? NULL : __real_realloc(at, size);
+    if (fault_now())
+        return NULL;
+    void *to = __real_realloc(at, size);
+    return at ? to : fault_taken(to);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
-    return fault_now() ? NULL : __real_aligned_alloc(alignment, size);
+    return fault_now() ? NULL : fault_taken(__real_aligned_alloc(alignment, size));
+}
+
+void __wrap_free(void *at)
+{
+    if (fault_counting && at)
+        fault_pieces--;
+    __real_free(at);
 }
 
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset)

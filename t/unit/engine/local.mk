@@ -14,7 +14,7 @@ EXTRA_DIST += t/unit/engine/faults.h
 # The functions that faults.h stands before.
 fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
-	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc \
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc,--wrap=free \
 	-Wl,--wrap=mmap,--wrap=mprotect,--wrap=madvise
 TESTS += $(engine_unit_tests)
 t_unit_engine_arena_test_CFLAGS = $(UNIT_CFLAGS)
