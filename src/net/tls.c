@@ -35,6 +35,7 @@ void tls_free(struct tls **tls)
     if (!t || atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) != 1)
         return;
     SSL_CTX_free(t->context);
+    ERR_clear_error(); /* freeing takes memory, too; a worker's next connection must not see that */
     free(t);
 }
 

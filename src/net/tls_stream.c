@@ -7,7 +7,7 @@
  * makes the descriptor ready again.
  *
  * The library's queue of errors is the thread's and must be empty before a call whose failure is to
- * be told; so it is emptied after every failure.
+ * be told; so it is emptied after every failure, and after freeing, which may fail inside.
  */
 #include "net/tls_stream.h"
 
@@ -155,6 +155,7 @@ void tls_stream_free(struct tls_stream **s)
     tls_stream_finish(t);
     SSL_free(t->ssl);
     tls_free(&t->tls);
+    ERR_clear_error();
     free(t);
 }
 

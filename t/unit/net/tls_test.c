@@ -1019,6 +1019,19 @@ static void kill_all(struct worker *worker, void *arg)
     }
 }
 
+/* Freeing takes memory, and where there is none, OpenSSL says so where the next connection looks. */
+TEST(freeing_leaves_no_error_behind)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct tls *tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2);
+    ERR_raise(ERR_LIB_SSL, ERR_R_MALLOC_FAILURE);
+    tls_free(&tls);
+    ck_assert(ERR_peek_error() == 0);
+    pki_remove(&pki);
+}
+END_TEST
+
 TEST(connections_in_any_state_are_killed)
 {
     struct pki pki;
@@ -1095,6 +1108,7 @@ static const struct unit_test tests[] = {
     UNIT(certificates_are_swapped_while_connections_work),
     UNIT(goodbyes_and_their_absence),
     UNIT(garbage_between_records_closes_the_connection),
+    UNIT(freeing_leaves_no_error_behind),
     UNIT(connections_in_any_state_are_killed),
 };
 
