@@ -172,7 +172,8 @@ enum table_status model_release(struct model *m, struct model_client *c, unsigne
     return TABLE_OK;
 }
 
-void model_unlock(struct model *m, struct model_client *c, unsigned i)
+/* Lock number `i` of a text client. */
+static void unlock(struct model *m, struct model_client *c, unsigned i)
 {
     unsigned name = c->locks[i];
     c->lock_count--;
@@ -219,6 +220,63 @@ void model_close(struct model *m, struct model_client *c)
         decide(m, name, WAIT_ANY, WAIT_GRANTED);
         came_down(m, name);
     }
+}
+
+/* ---- what a text client is answered ------------------------------------------------------- */
+
+enum pc_reply model_note_word(struct model *m, struct model_client *c)
+{
+    return model_note(m, c) ? PC_REPLY_LOCKED : PC_REPLY_DONE;
+}
+
+enum pc_reply model_lock(struct model *m, struct model_client *c, const struct model_acquire *a)
+{
+    if (c->lock_count >= MODEL_LOCKS)
+        return PC_REPLY_LOCK_HELD;
+    if (c->wait.state != WAIT_NONE)
+        return PC_REPLY_WAIT_FOR_RESPONSE;
+    switch (model_acquire(m, c, a)) {
+    case TABLE_OK:
+        c->locks[c->lock_count++] = (uint8_t)a->name;
+        return PC_REPLY_LOCKED;
+    case TABLE_FULL:
+        return PC_REPLY_QUEUE_FULL;
+    case TABLE_BUSY:
+        return PC_REPLY_TIMEOUT;
+    case TABLE_NO_MEMORY:
+        return PC_REPLY_OUT_OF_MEMORY;
+    default:
+        return PC_REPLY_COUNT;
+    }
+}
+
+/* Whether it gave back its newest lock, of that name if there is one. */
+static bool unlock_newest(struct model *m, struct model_client *c, unsigned name)
+{
+    for (unsigned i = c->lock_count; i > 0; i--) {
+        if (name == MODEL_NEWEST || c->locks[i - 1] == name) {
+            unlock(m, c, i - 1);
+            return true;
+        }
+    }
+    return false;
+}
+
+struct model_words model_unlock_name(struct model *m, struct model_client *c, unsigned name)
+{
+    struct model_words words = {0};
+    bool released = name != MODEL_NEWEST && unlock_newest(m, c, name);
+    bool waits = c->wait.state != WAIT_NONE && (name == MODEL_NEWEST || name == c->wait.name);
+    if (!released && waits && c->wait.state == WAIT_WAITING) {
+        model_cancel(m, c);
+        released = true;
+    } else if (!released && waits) {
+        words.word[words.count++] = model_note_word(m, c);
+    }
+    if (!released)
+        released = unlock_newest(m, c, name);
+    words.word[words.count++] = released ? PC_REPLY_RELEASED : PC_REPLY_NOT_LOCKED;
+    return words;
 }
 
 bool model_line_is_right(const struct model *m, unsigned name)

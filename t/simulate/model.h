@@ -6,6 +6,7 @@
 #define MODEL_H
 
 #include "engine/table.h"
+#include "proto/poolcounter.h"
 
 #define MODEL_NAMES 40
 #define MODEL_LOCKS 4
@@ -67,13 +68,28 @@ enum table_status model_acquire(struct model *m, struct model_client *c,
 /* OK, NOT_FOUND, NOT_HELD. */
 enum table_status model_release(struct model *m, struct model_client *c, unsigned name,
                                 uint32_t units);
-/* Lock number `i` of a text client. */
-void model_unlock(struct model *m, struct model_client *c, unsigned i);
 /* It does not wait any more, in vain. */
 void model_cancel(struct model *m, struct model_client *c);
 /* It takes note of how its wait has ended: true: granted, false: done. */
 bool model_note(struct model *m, struct model_client *c);
 void model_close(struct model *m, struct model_client *c);
+
+/* ---- what a text client is answered ---- */
+
+/* ACQ4*; PC_REPLY_COUNT: it waits. `a->units` is 1. */
+enum pc_reply model_lock(struct model *m, struct model_client *c, const struct model_acquire *a);
+
+/* What a RELEASE is answered: maybe first how its wait has ended, which it had not been told. */
+struct model_words {
+    unsigned count;
+    enum pc_reply word[2];
+};
+
+#define MODEL_NEWEST MODEL_NAMES /* no name is given */
+struct model_words model_unlock_name(struct model *m, struct model_client *c, unsigned name);
+
+/* model_note, in the word for it. */
+enum pc_reply model_note_word(struct model *m, struct model_client *c);
 
 /* Whether nobody of this line waits who fits. */
 bool model_line_is_right(const struct model *m, unsigned name);

@@ -372,52 +372,8 @@ static void end_answer(struct client *c)
     compare_answer(c, answer.bytes, answer.len);
 }
 
-static void expect_note(struct client *c)
-{
-    expect_word(model_note(&model, &c->has) ? PC_REPLY_LOCKED : PC_REPLY_DONE);
-}
-
-/* A RELEASE: what it is about is decided before the real one is. Answers are expected after it. */
-static enum pc_reply release_newest(struct client *c)
-{
-    if (c->has.wait.state == WAIT_WAITING) {
-        model_cancel(&model, &c->has);
-        return PC_REPLY_RELEASED;
-    }
-    if (c->has.wait.state != WAIT_NONE)
-        expect_note(c);
-    if (c->has.lock_count == 0)
-        return PC_REPLY_NOT_LOCKED;
-    model_unlock(&model, &c->has, c->has.lock_count - 1);
-    return PC_REPLY_RELEASED;
-}
-
-static enum pc_reply release_key(struct client *c, unsigned name)
-{
-    for (unsigned again = 0; again < 2; again++) {
-        for (unsigned i = c->has.lock_count; i > 0; i--) {
-            if (c->has.locks[i - 1] == name) {
-                model_unlock(&model, &c->has, i - 1);
-                return PC_REPLY_RELEASED;
-            }
-        }
-        if (c->has.wait.state == WAIT_NONE || c->has.wait.name != name)
-            break;
-        if (c->has.wait.state == WAIT_WAITING) {
-            model_cancel(&model, &c->has);
-            return PC_REPLY_RELEASED;
-        }
-        expect_note(c);
-    }
-    return PC_REPLY_NOT_LOCKED;
-}
-
 static enum pc_reply word_of_acquire(struct client *c, const struct request *r, bool no_memory)
 {
-    if (c->has.lock_count >= MODEL_LOCKS)
-        return PC_REPLY_LOCK_HELD;
-    if (c->has.wait.state != WAIT_NONE)
-        return PC_REPLY_WAIT_FOR_RESPONSE;
     const struct model_acquire a = {
         .name = r->name,
         .units = 1,
@@ -428,24 +384,12 @@ static enum pc_reply word_of_acquire(struct client *c, const struct request *r, 
                                    : WAIT_ME,
         .no_memory = no_memory,
     };
-    switch (model_acquire(&model, &c->has, &a)) {
-    case TABLE_OK:
-        c->has.locks[c->has.lock_count++] = r->name;
-        return PC_REPLY_LOCKED;
-    case TABLE_WAITING:
+    enum pc_reply word = model_lock(&model, &c->has, &a);
+    if (word == PC_REPLY_COUNT) {
         c->has.wait.deadline_ns = fake_now.mono_ns + r->timeout_ns;
         result->waits++;
-        return PC_REPLY_COUNT;
-    case TABLE_FULL:
-        return PC_REPLY_QUEUE_FULL;
-    case TABLE_BUSY:
-        return PC_REPLY_TIMEOUT;
-    case TABLE_NO_MEMORY:
-        return PC_REPLY_OUT_OF_MEMORY;
-    default:
-        CHECK(false);
     }
-    return PC_REPLY_COUNT;
+    return word;
 }
 
 static enum ctr_status status_of(enum table_status status)
@@ -534,14 +478,19 @@ static void begin_dump(struct client *c, const struct request *r)
         c->dump->life[n] = model_exists(&model, n) ? model.names[n].life : 0;
 }
 
-/* Before the real request: what gives something back. Returns the word that will be replied. */
+/*
+ * Before the real request: what gives something back. Returns the word that will be replied, after
+ * what it is told of those it wakes.
+ */
 static enum pc_reply give_back(struct client *c, const struct request *r)
 {
-    if (r->kind == TEXT_RELEASE)
-        return release_newest(c);
-    if (r->kind == TEXT_RELEASE_KEY)
-        return release_key(c, r->name);
-    return PC_REPLY_COUNT;
+    if (r->kind != TEXT_RELEASE && r->kind != TEXT_RELEASE_KEY)
+        return PC_REPLY_COUNT;
+    struct model_words words =
+        model_unlock_name(&model, &c->has, r->kind == TEXT_RELEASE ? MODEL_NEWEST : r->name);
+    if (words.count > 1)
+        expect_word(words.word[0]);
+    return words.word[words.count - 1];
 }
 
 static void expect_text(struct client *c, const struct request *r, enum pc_reply released,
@@ -773,7 +722,7 @@ static void on_expire(struct conn *conn)
         model_cancel(&model, &c->has);
         expect_word(PC_REPLY_TIMEOUT);
     } else {
-        expect_note(c);
+        expect_word(model_note_word(&model, &c->has));
     }
     in_server = true;
     real_of(c)->is.expire(conn);
@@ -812,7 +761,7 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
     bool outer = answer.to == c;
     if (!outer)
         EXPECT(c->unchecked == 0);
-    enum pc_reply word = model_note(&model, &c->has) ? PC_REPLY_LOCKED : PC_REPLY_DONE;
+    enum pc_reply word = model_note_word(&model, &c->has);
     struct bytes line = pc_reply_line(word);
     in_server = true;
     text.verdict(conn, waiter);
