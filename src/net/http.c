@@ -19,6 +19,7 @@
 #include "net/http.h"
 
 #include "base/log.h"
+#include "net/http_memory.h"
 #include "net/listener.h"
 #include "net/thread.h"
 
@@ -83,7 +84,7 @@ struct http {
     bool runs;
     bool stopping; /* the thread's */
     bool paused;   /* nobody is accepted: all places are taken, or there are no descriptors */
-    bool starved;  /* there were no descriptors; until the next retry */
+    bool starved;  /* there were no descriptors or no memory; until the next retry */
 
     struct listener listeners[LISTENERS_MAX];
     struct evconnlistener *doors[LISTENERS_MAX];
@@ -134,7 +135,8 @@ static struct bufferevent *new_bufferevent(struct event_base *base, void *arg)
     bufferevent_incref(bev);
     bufferevent_setwatermark(bev, EV_READ, 0, HTTP_INPUT_MAX);
     *client = (struct http_request){.http = http, .bev = bev, .since_ns = clock_mono_ns()};
-    if (!free_place(http))
+    http->starved = http->starved || http_memory_is_short();
+    if (!free_place(http) || http->starved)
         set_paused(http, true);
     return bev;
 }
@@ -700,6 +702,7 @@ static bool listen_all(struct http *http, const struct http_config *config, char
 
 struct http *http_new(const struct http_config *config, char *reason_r)
 {
+    event_set_mem_functions(http_memory_take, http_memory_resize, http_memory_give);
     event_set_log_callback(log_event); /* in place of the loops', which says all that comes */
     struct http *http = calloc(1, sizeof(*http));
     snprintf(reason_r, HTTP_REASON_SIZE, "no memory or descriptors for a server: %s",

@@ -9,6 +9,7 @@ net_unit_tests = \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
 	t/unit/net/rules_test \
+	t/unit/net/http_memory_test \
 	t/unit/net/http_test \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
@@ -28,6 +29,9 @@ t_unit_net_carry_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_carry_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_listener_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_listener_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_http_memory_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_net_http_memory_test_LDFLAGS = $(fault_wraps)
+t_unit_net_http_memory_test_LDADD = libnet.a libengine.a libbase.a $(CHECK_LIBS)
 t_unit_net_http_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_http_test_LDADD = libnet.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_tls_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)

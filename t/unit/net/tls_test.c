@@ -1019,7 +1019,8 @@ static void kill_all(struct worker *worker, void *arg)
     }
 }
 
-/* Freeing takes memory, and where there is none, OpenSSL says so where the next connection looks. */
+/* Freeing takes memory, and where there is none, OpenSSL says so where the next connection looks.
+ */
 TEST(freeing_leaves_no_error_behind)
 {
     struct pki pki;

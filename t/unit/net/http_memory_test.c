@@ -1,0 +1,81 @@
+/* Tests of libevent's reserve of memory (net/http_memory.c). */
+#include "net/http_memory.h"
+
+#include "t/unit/engine/faults.h"
+#include "t/unit/unit.h"
+
+#include <string.h>
+
+static bool always(void)
+{
+    return true;
+}
+
+/* With the C library out of memory; only for the call, as Check takes some, too. */
+static void *take(size_t size)
+{
+    fault_dice = always;
+    void *at = http_memory_take(size);
+    fault_dice = NULL;
+    return at;
+}
+
+static void *resize(void *at, size_t size)
+{
+    fault_dice = always;
+    void *to = http_memory_resize(at, size);
+    fault_dice = NULL;
+    return to;
+}
+
+TEST(there_is_a_reserve_and_it_comes_back)
+{
+    static void *pieces[2000];
+    size_t count = 0;
+    ck_assert(!http_memory_is_short());
+    for (void *at; count < ARRAY_SIZE(pieces) && (at = take(600)) != NULL; count++)
+        pieces[count] = memset(at, (int)(count % 256), 600);
+    ck_assert_uint_eq(count, 1024 + 128); /* small ones, and then large ones for small */
+    ck_assert(http_memory_is_short());
+    for (size_t i = 0; i < count; i++) {
+        ck_assert_int_eq(((unsigned char *)pieces[i])[0], i % 256);
+        ck_assert_int_eq(((unsigned char *)pieces[i])[599], i % 256);
+        http_memory_give(pieces[i]);
+    }
+    ck_assert(!http_memory_is_short());
+    ck_assert(!take(100000)); /* more than anything there is */
+    void *again = take(1);
+    ck_assert(again != NULL);
+    http_memory_give(again);
+}
+END_TEST
+
+TEST(pieces_move_into_the_reserve_and_out_of_it)
+{
+    char *at = http_memory_take(100);
+    strcpy(at, "what was there");
+    at = resize(at, 900);
+    ck_assert_str_eq(at, "what was there");
+    char *same = resize(at, 1000);
+    ck_assert_ptr_eq(same, at);
+    at = resize(same, 20000);
+    ck_assert(at != same);
+    ck_assert_str_eq(at, "what was there");
+    ck_assert(!resize(at, 100000)); /* it stays as it is */
+    at = http_memory_resize(at, 100000);
+    ck_assert_str_eq(at, "what was there");
+    http_memory_give(at);
+    http_memory_give(NULL);
+    at = http_memory_resize(NULL, 10);
+    ck_assert(at != NULL);
+    http_memory_give(at);
+    ck_assert(!http_memory_is_short());
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(there_is_a_reserve_and_it_comes_back),
+    UNIT(pieces_move_into_the_reserve_and_out_of_it),
+};
+
+UNIT_MAIN("net/http_memory", tests)
