@@ -19,10 +19,18 @@ t_simulate_simulate_LDADD = libservice.a libnet.a libengine.a libproto.a libbase
 
 # Real sockets, with a kernel that is difficult, and a TLS library without memory.
 check_PROGRAMS += t/simulate/sockets
-t_simulate_sockets_SOURCES = t/simulate/model.c t/simulate/model.h t/simulate/sockets.c
+t_simulate_sockets_SOURCES = t/simulate/model.c t/simulate/model.h t/simulate/sockets.c \
+	t/simulate/unchecked.h
 t_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=recv,--wrap=send,--wrap=sendmsg,--wrap=write,--wrap=accept4,--wrap=close \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
 t_simulate_sockets_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+
+# The admin interface without memory.
+check_PROGRAMS += t/simulate/admin
+t_simulate_admin_SOURCES = t/simulate/admin.c t/simulate/unchecked.h
+t_simulate_admin_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_simulate_admin_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+t_simulate_admin_LDADD = $(admin_test_libs) -lm

@@ -22,15 +22,10 @@
 #include "proto/poolcounter.h"
 #include "service/service.h"
 #include "t/simulate/model.h"
+#include "t/simulate/unchecked.h"
 
 #include "base/log.h"
 
-/* secure.h is for tests of Check's, of which this is none. */
-#include "t/unit/unit.h"
-#undef ck_assert
-#undef ck_assert_msg
-#define ck_assert(condition)          CHECK(condition)
-#define ck_assert_msg(condition, ...) CHECK(condition)
 #include "t/unit/net/secure.h"
 #include "t/unit/random.h"
 

@@ -17,8 +17,8 @@ SLOW = os.environ.get("T_SLOW") == "1"
 SEED = os.environ.get("T_SEED")
 
 
-def run(program, *arguments):
-    seed = ["--seed", str(int(SEED, 0))] if SEED else []
+def run(program, *arguments, seeded=True):
+    seed = ["--seed", str(int(SEED, 0))] if SEED and seeded else []
     done = subprocess.run(
         [os.path.join(BUILD, program), *arguments, *seed],
         stdout=subprocess.PIPE,
@@ -45,6 +45,12 @@ def test_troubled_calls():
 
 def test_each_piece_of_openssl():
     run("sockets", "tls", "--every", "30" if SLOW else "3")
+
+
+def test_each_piece_of_the_admin_interface():
+    every = 40 if SLOW else 12
+    first = 1 + (int(SEED, 0) if SEED else int.from_bytes(os.urandom(4), "big")) % every
+    run("admin", "--every", str(every), "--first", str(first), seeded=False)
 
 
 if __name__ == "__main__":

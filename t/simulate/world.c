@@ -190,8 +190,9 @@ struct client {
     struct bytes_queue reply; /* replied, not received */
     size_t unchecked;         /* of the replies, the last: not compared with the model yet */
     struct dump *dump;
-    bool partial; /* a request has arrived in part */
-    int64_t partial_ns, progress_ns;
+    bool partial;  /* a request has arrived in part */
+    bool was_full; /* of output: then an unfinished request is begun anew when that is gone */
+    int64_t partial_ns, partial_again_ns, progress_ns;
     unsigned allowed; /* reasons to close, when it was closed */
 };
 
@@ -219,6 +220,7 @@ static struct client *closed; /* since somebody looked */
 static uint64_t reasons_told[2][CLOSE_REASON_COUNT];
 static uint64_t served;
 static bool ending, limited;
+static uint64_t memory_at_start; /* of the table */
 
 /* What the seed has chosen. */
 static struct {
@@ -283,6 +285,12 @@ static void note_reply(struct conn *conn, const void *data, size_t len)
     c->unchecked += len;
 }
 
+static void note_full(struct conn *conn)
+{
+    if (conn_is_full(conn))
+        client_of(conn)->was_full = true;
+}
+
 void *__wrap_conn_reply_room(struct conn *conn, size_t size)
 {
     return reply_room = __real_conn_reply_room(conn, size);
@@ -292,12 +300,14 @@ void __wrap_conn_replied(struct conn *conn, size_t len)
 {
     note_reply(conn, reply_room, len);
     __real_conn_replied(conn, len);
+    note_full(conn);
 }
 
 void __wrap_conn_reply(struct conn *conn, const void *data, size_t len)
 {
     note_reply(conn, data, len);
     __real_conn_reply(conn, data, len);
+    note_full(conn);
 }
 
 static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
@@ -641,6 +651,18 @@ static bool is_whole(const struct request *r, size_t len)
     }
 }
 
+/* A request has arrived in part. */
+static void note_partial(struct client *c)
+{
+    int64_t now_ns = worker_now(crew[c->worker].worker).mono_ns;
+    if (!c->partial)
+        c->partial_ns = now_ns;
+    if (!c->partial || c->was_full)
+        c->partial_again_ns = now_ns;
+    c->was_full = false;
+    c->partial = true;
+}
+
 static enum consumed consume(struct conn *conn, const uint8_t *data, size_t len, bool foreseen,
                              size_t *used_r)
 {
@@ -656,9 +678,7 @@ static enum consumed consume(struct conn *conn, const uint8_t *data, size_t len,
         in_server = false;
         EXPECT(more == CONSUMED_MORE && c->unchecked == 0, "of %u bytes only %zu are there", r->len,
                len);
-        if (!c->partial)
-            c->partial_ns = worker_now(conn_worker(conn)).mono_ns;
-        c->partial = true;
+        note_partial(c);
         return more;
     }
     begin_answer(c);
@@ -672,9 +692,7 @@ static enum consumed consume(struct conn *conn, const uint8_t *data, size_t len,
     if (got == CONSUMED_MORE) { /* too long, but not certainly */
         EXPECT(!whole);
         answer.to = NULL;
-        if (!c->partial)
-            c->partial_ns = worker_now(conn_worker(conn)).mono_ns;
-        c->partial = true;
+        note_partial(c);
         return got;
     }
     if (r->kind == BINARY_BAD_MAGIC) {
@@ -1377,7 +1395,8 @@ static void compare_quiet(bool windows_open)
         EXPECT(c->over || c->has.wait.state != WAIT_WAITING ||
                    c->has.wait.deadline_ns > fake_now.mono_ns,
                "client %d: a timeout is late", c->peer.fd);
-        EXPECT(c->over || !c->partial || c->partial_ns + TIMEOUT > fake_now.mono_ns,
+        EXPECT(c->over || !c->partial || conn_is_full(c->conn) ||
+                   c->partial_again_ns + TIMEOUT > fake_now.mono_ns,
                "client %d: an unfinished request stays", c->peer.fd);
         EXPECT(!queued(&c->reply) || c->progress_ns + TIMEOUT + NS_PER_S > fake_now.mono_ns,
                "client %d takes nothing, and stays", c->peer.fd);
@@ -1500,6 +1519,9 @@ static bool start(void)
     if (!services)
         return false;
     pass_time(0);
+    struct table_stats stats;
+    table_get_stats(services->table, fake_now, &stats);
+    memory_at_start = stats.memory;
     replace(services->services[0], &text);
     replace(services->services[1], &binary);
     return true;
@@ -1516,6 +1538,24 @@ static void expect_nothing_held(void)
     EXPECT(atomic_load(&services->services[0]->protocol.connections) == 0 &&
            atomic_load(&services->services[1]->protocol.connections) == 0);
     table_check(services->table);
+}
+
+/* What is kept at 0 expires, and then the table has all its memory back. */
+static void expect_memory_back(void)
+{
+    struct table_walk walk = {0};
+    struct table_stats s;
+    uint64_t collected;
+    pass_time(INT64_C(5000) * NS_PER_S);
+    for (unsigned sweeps = 0; sweeps < 3; sweeps++) {
+        walk = (struct table_walk){0};
+        while (!table_collect(services->table, &walk, fake_now, 10000, &collected))
+            continue;
+    }
+    table_trim(services->table);
+    table_get_stats(services->table, fake_now, &s);
+    EXPECT(s.memory == memory_at_start, "%" PRIu64 " bytes instead of %" PRIu64, s.memory,
+           memory_at_start);
 }
 
 /* All go, or the server does: either way nothing is left. */
@@ -1547,6 +1587,7 @@ static void finish(void)
         in_server = false;
     }
     expect_nothing_held();
+    expect_memory_back();
 }
 
 static void play(void)
