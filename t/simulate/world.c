@@ -1569,7 +1569,8 @@ static void finish(void)
                 end_client(open_clients[i]);
         }
         become_quiet(true);
-        while (open_count > 0) { /* those that linger */
+        for (unsigned i = 0; open_count > 0; i++) { /* those that linger */
+            EXPECT(i < 1000, "%u clients are not closed", open_count);
             pass_time(3 * NS_PER_S);
             become_quiet(true);
         }
@@ -1579,8 +1580,10 @@ static void finish(void)
     server_end(&server);
     for (unsigned i = 0; i < mix.workers; i++)
         worker_stop(crew[i].worker);
-    while (open_count > 0)
+    for (unsigned i = 0; open_count > 0; i++) {
+        EXPECT(i < 100000, "%u clients are not closed", open_count);
         take_turns(false);
+    }
     for (unsigned i = 0; i < mix.workers; i++) {
         in_server = true;
         worker_drain(crew[i].worker);
