@@ -353,15 +353,16 @@ static const char *refusal(int status)
 static void exchange_error_page(struct http_request *client)
 {
     struct evbuffer *output = bufferevent_get_output(client->bev);
-    char line[16] = {0};
+    char line[48] = {0}; /* "HTTP/1.1 400 ", or what else a client says its version is */
     /* From a first answer on, the end that is read from is frozen: only the socket takes from it.
      */
     evbuffer_unfreeze(output, 1);
     ev_ssize_t copied = evbuffer_copyout(output, line, sizeof(line) - 1);
     evbuffer_freeze(output, 1);
-    if (copied < 12 || strncmp(line, "HTTP/1.", 7) != 0)
+    const char *blank = strchr(line, ' ');
+    if (copied <= 0 || strncmp(line, "HTTP/", 5) != 0 || !blank)
         return;
-    int status = (int)strtol(line + 9, NULL, 10);
+    int status = (int)strtol(blank, NULL, 10);
     if (status < 400)
         return;
     client->phase = WRITING;

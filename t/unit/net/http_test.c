@@ -384,6 +384,7 @@ TEST(what_is_no_request_is_told_so_in_json)
         {"POST /ok HTTP/1.1\r\nContent-Length: 9223372036854775807\r\n\r\n", 413},
         {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n", 413},
         {"POST /ok HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", 413},
+        {"POST /ok HTTP/-1.1\r\nContent-Length: 4097\r\n\r\n", 413},
         {"POST /ok HTTP/1.1\r\nExpect: tea\r\nContent-Length: 4\r\n\r\nabcd", 417},
     };
     const char *where = serve();
