@@ -1,0 +1,318 @@
+/*
+ * admin.c - the admin interface's requests: bytes over real connections to the real HTTP server,
+ * routes and handlers, with a worker whose clients hold and await something.
+ *
+ * The server's thread is this one: the harness goes through its turns until nothing happens any
+ * more, so an answer never has to be waited for. That wants the inside of net/http.c, which is
+ * therefore part of this file; the linker then leaves the other one out. The worker's own thread is
+ * asked by handlers, as in the daemon.
+ *
+ * The first byte says how the rest is sent: as it is, or as the target of a request that is whole.
+ * Promised are: what comes back begins as HTTP does; a whole request has one answer, of the length
+ * that it tells, in JSON where it says so; and a connection that its client has closed goes away.
+ */
+#include "fuzz/fuzz.h"
+#include "net/http.c"
+
+#include "admin/private.h"
+#include "net/rules.h"
+#include "service/service.h"
+
+#include <arpa/inet.h>
+#include <sys/un.h>
+
+#define TOKEN "correct horse"
+
+/* Bits of the first byte. */
+#define OVER_UNIX    1  /* instead of TCP */
+#define AS_TARGET    2  /* the rest is a target */
+#define SHUT_AFTER   4  /* the client sends no more, and says so */
+#define IN_PIECES    8  /* with a turn of the server between them */
+#define WITH_TOKEN   16 /* a target: POST, with the token */
+#define READ_NOTHING 32 /* before it closes */
+
+#define TURNS_MAX 20000
+
+static struct server server;
+static struct services *services;
+static struct admin *admin;
+static struct sockaddr_in tcp_address;
+static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
+static socklen_t unix_address_len;
+
+/* ---- what there is to see ------------------------------------------------------------------ */
+
+/* Clients of the worker, which hold or await something while they are there. */
+static struct holder_client {
+    const char *protocol, *says;
+    size_t len;
+    int fd; /* -1: it has to connect */
+} holders[] = {
+#define SAYS(protocol, text)                                                                       \
+    {                                                                                              \
+        protocol, text, sizeof(text) - 1, -1                                                       \
+    }
+    SAYS("poolcounter", "ACQ4ME k 1 9 100000\n"),
+    SAYS("poolcounter", "ACQ4ME k 1 9 100000\n"),
+    SAYS("counter", "\x90\x02\0\0\0\0\0\x0e\0\0\0\0\0\0\0\x03\0\0\0\x0a\0\x04\xff/%\""),
+#undef SAYS
+};
+
+struct opening {
+    struct protocol *protocol;
+    int fd;
+};
+
+static void open_there(struct worker *worker, void *arg)
+{
+    struct opening *opening = arg;
+    atomic_fetch_add(&opening->protocol->connections, 1);
+    CHECK(worker_open(worker, opening->protocol,
+                      (struct stream){.fd = opening->fd, .transport = TRANSPORT_UNIX}, 0));
+}
+
+/* Has those connect that are not there, because they were killed, or from the start. */
+static void connect_holders(void)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(holders); i++) {
+        struct holder_client *h = &holders[i];
+        char byte;
+        if (h->fd >= 0 && recv(h->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0) {
+            close(h->fd);
+            h->fd = -1;
+        }
+        if (h->fd >= 0)
+            continue;
+        int fds[2];
+        CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+        struct opening opening = {services_protocol(services, h->protocol), fds[0]};
+        worker_ask(server.workers[0], open_there, &opening);
+        h->fd = fds[1];
+        CHECK(send(h->fd, h->says, h->len, MSG_NOSIGNAL) == (ssize_t)h->len);
+    }
+}
+
+/* ---- the server ---------------------------------------------------------------------------- */
+
+static bool hook_ready(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static void hook_config(void *arg, void (*emit)(void *to, const struct admin_option *option),
+                        void *to)
+{
+    (void)arg;
+    emit(to, &(struct admin_option){"log.level", "info", "info", "", "Lea\xff\\st.", true, true});
+}
+
+static bool hook_reload(void *arg, char *report_r, size_t size)
+{
+    (void)arg;
+    snprintf(report_r, size, "one line\n\ntwo \xff lines\n");
+    return true;
+}
+
+static int listening(const void *address, socklen_t len, void *bound_r, socklen_t *bound_len)
+{
+    int fd = socket(((const struct sockaddr *)address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, address, len) == 0 && listen(fd, 16) == 0);
+    CHECK(getsockname(fd, bound_r, bound_len) == 0);
+    return fd;
+}
+
+static void start(void)
+{
+    struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
+                                            .request_timeout_ns = 3600 * NS_PER_S,
+                                            .write_timeout_ns = 3600 * NS_PER_S}};
+    struct services_config config = {.table = {.buckets = 64,
+                                               .memory_limit = (size_t)16 << 20,
+                                               .stats_interval_s = 86400,
+                                               .hash_key = {1, 2}},
+                                     .poolcounter_max_locks = 4,
+                                     .poolcounter_max_line = 8192};
+    signal(SIGPIPE, SIG_IGN); /* as the server's own thread, which has all signals blocked */
+    log_set_level(LOG_LEVEL_ERROR);
+    server_set_rules(&server, rules_new(&rules));
+    server.workers[server.count++] = worker_new(&server, 0);
+    CHECK(server.workers[0]);
+    services = services_new(&config, &server, clock_now());
+    CHECK(services && worker_start(server.workers[0]));
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
+    socklen_t tcp_len = sizeof(tcp_address);
+    unix_address_len = sizeof(unix_address);
+    int fds[] = {listening(&any, sizeof(any), &tcp_address, &tcp_len),
+                 listening(&unnamed, sizeof(sa_family_t), &unix_address, &unix_address_len)};
+    struct admin_config admin_config = {
+        .fds = fds,
+        .fd_count = ARRAY_SIZE(fds),
+        .token = TOKEN,
+        .services = services,
+        .server = &server,
+        .hooks = {.ready = hook_ready, .config = hook_config, .reload = hook_reload},
+        .version = "0.1.0",
+    };
+    char reason[ADMIN_REASON_SIZE];
+    admin = admin_new(&admin_config, reason);
+    CHECK(admin);
+    here = admin->http; /* as its thread has it */
+}
+
+/* A turn of the server's thread that waits for nothing. */
+static void turn(void)
+{
+    event_base_loop(admin->http->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+    take_steps(admin->http);
+    look_at_clients(admin->http);
+}
+
+static bool has_clients(void)
+{
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
+        if (admin->http->clients[i].bev)
+            return true;
+    }
+    return false;
+}
+
+/* ---- a client ------------------------------------------------------------------------------ */
+
+/* What has come back. */
+struct got {
+    char data[1 << 20];
+    size_t len;
+    bool ended;
+};
+
+static struct got got;
+
+static int connect_client(uint8_t how)
+{
+    bool over_unix = how & OVER_UNIX;
+    const void *address = over_unix ? (const void *)&unix_address : (const void *)&tcp_address;
+    int fd = socket(over_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && connect(fd, address, over_unix ? unix_address_len : sizeof(tcp_address)) == 0);
+    struct linger at_once = {.l_onoff = 1}; /* so that no port stays in TIME_WAIT */
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+    return fd;
+}
+
+/* Takes what has come; false: nothing had. */
+static bool receive(int fd)
+{
+    ssize_t n = recv(fd, got.data + got.len, sizeof(got.data) - 1 - got.len, MSG_DONTWAIT);
+    got.ended |= n == 0 || (n < 0 && errno != EAGAIN);
+    got.len += n > 0 ? (size_t)n : 0;
+    return n > 0;
+}
+
+/* Turns until nothing happens any more. */
+static void turn_until_quiet(int fd, bool reads)
+{
+    unsigned quiet = 0;
+    for (unsigned i = 0; quiet < 3; i++) {
+        CHECK(i < TURNS_MAX);
+        turn();
+        bool any = (reads && receive(fd)) || admin->http->handling > 0;
+        quiet = any ? 0 : quiet + 1;
+    }
+}
+
+static void send_all(int fd, const char *data, size_t len, bool in_pieces)
+{
+    size_t piece = in_pieces ? len / 3 + 1 : len;
+    for (size_t at = 0; at < len; at += piece) {
+        if (at > 0)
+            turn();
+        size_t n = piece < len - at ? piece : len - at;
+        if (send(fd, data + at, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
+            return; /* the server has closed already, or reads no more than so much */
+    }
+}
+
+static bool is_status_line(const char *line)
+{
+    return strncmp(line, "HTTP/", 5) == 0;
+}
+
+/* The one answer to a request that was whole. */
+static void check_answer(void)
+{
+    CHECK(got.ended && is_status_line(got.data));
+    const char *end = strstr(got.data, "\r\n\r\n"), *value;
+    CHECK(end);
+    size_t body_len = got.len - (size_t)(end + 4 - got.data);
+    value = strcasestr(got.data, "\r\nContent-Length: ");
+    CHECK(value && value < end && strtoull(value + 18, NULL, 10) == body_len);
+    if (!strcasestr(got.data, "\r\nContent-Type: application/json\r\n"))
+        return;
+    json_error_t error;
+    json_t *json = json_loadb(end + 4, body_len, JSON_REJECT_DUPLICATES, &error);
+    CHECK(json);
+    bool is_error = json_object_get(json, "error");
+    CHECK(is_error == (got.data[9] == '4' || got.data[9] == '5'));
+    json_decref(json);
+}
+
+/* Whether nothing in a target ends the request line, or what is known of it. */
+static bool is_plain(const uint8_t *target, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (target[i] <= ' ' || target[i] == 0x7f)
+            return false;
+    }
+    return len > 0;
+}
+
+/* Makes a request of a target; to be freed. */
+static char *request_of(uint8_t how, const uint8_t *target, size_t len, size_t *len_r)
+{
+    const char *method = how & WITH_TOKEN ? "POST " : "GET ";
+    const char *rest = how & WITH_TOKEN
+                           ? " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                             "Authorization: Bearer " TOKEN "\r\nContent-Length: 0\r\n\r\n"
+                           : " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    *len_r = strlen(method) + len + strlen(rest);
+    char *request = malloc(*len_r + 1);
+    CHECK(request);
+    char *at = stpcpy(request, method);
+    if (len > 0)
+        memcpy(at, target, len);
+    strcpy(at + len, rest);
+    return request;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {.at = data, .left = size};
+    uint8_t how = input_byte(&in);
+    if (!admin)
+        start();
+    log_set_level(LOG_LEVEL_ERROR);
+    connect_holders();
+    got.len = 0;
+    got.ended = false;
+    size_t len = in.left;
+    char *request = how & AS_TARGET ? request_of(how, in.at, in.left, &len) : NULL;
+    int fd = connect_client(how);
+    turn();
+    send_all(fd, request ? request : (const char *)in.at, len, how & IN_PIECES);
+    if (how & SHUT_AFTER)
+        CHECK(shutdown(fd, SHUT_WR) == 0 || errno == ENOTCONN);
+    turn_until_quiet(fd, !(how & READ_NOTHING));
+    got.data[got.len] = '\0';
+    if (request && !(how & (SHUT_AFTER | READ_NOTHING)) && is_plain(in.at, in.left))
+        check_answer();
+    CHECK(got.len == 0 || is_status_line(got.data));
+    CHECK(!strstr(got.data, "\r\n\r\n<HTML>")); /* a page of the library's own */
+    close(fd);
+    free(request);
+    for (unsigned i = 0; has_clients(); i++) {
+        CHECK(i < TURNS_MAX);
+        turn();
+    }
+    return 0;
+}

@@ -1,0 +1,56 @@
+# Harnesses (fuzz.h), each a test that goes through its corpus; and for ./dev fuzz, which builds with
+# clang, the same ones with libFuzzer, as fuzz/NAME.fuzz.
+fuzz_harnesses = fuzz/text fuzz/binary fuzz/options fuzz/admin fuzz/text-service fuzz/binary-service
+check_PROGRAMS += $(fuzz_harnesses)
+TESTS += $(fuzz_harnesses)
+fuzzers = $(fuzz_harnesses:=.fuzz)
+EXTRA_PROGRAMS += $(fuzzers)
+CLEANFILES += $(fuzzers)
+EXTRA_DIST += fuzz/corpus fuzz/dictionaries fuzz/unwatched
+libfuzzer_flags = $(AM_LDFLAGS) -fsanitize=fuzzer
+
+fuzz_text_SOURCES = fuzz/fuzz.h fuzz/text.c fuzz/replay.c
+fuzz_text_LDADD = libproto.a libbase.a
+fuzz_text_fuzz_SOURCES = fuzz/fuzz.h fuzz/text.c
+fuzz_text_fuzz_LDADD = $(fuzz_text_LDADD)
+fuzz_text_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_binary_SOURCES = fuzz/fuzz.h fuzz/binary.c fuzz/replay.c
+fuzz_binary_LDADD = libproto.a libbase.a
+fuzz_binary_fuzz_SOURCES = fuzz/fuzz.h fuzz/binary.c
+fuzz_binary_fuzz_LDADD = $(fuzz_binary_LDADD)
+fuzz_binary_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+# The services over a fake network.
+fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
+	t/simulate/fake.h t/simulate/fake.c
+fuzz_service_libs = libservice.a libnet.a libengine.a libproto.a libbase.a $(LIBSSL_LIBS)
+
+fuzz_text_service_SOURCES = fuzz/text-service.c fuzz/replay.c $(fuzz_world)
+fuzz_text_service_LDADD = $(fuzz_service_libs)
+fuzz_text_service_fuzz_SOURCES = fuzz/text-service.c $(fuzz_world)
+fuzz_text_service_fuzz_LDADD = $(fuzz_service_libs)
+fuzz_text_service_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_binary_service_SOURCES = fuzz/binary-service.c fuzz/replay.c $(fuzz_world)
+fuzz_binary_service_LDADD = $(fuzz_service_libs)
+fuzz_binary_service_fuzz_SOURCES = fuzz/binary-service.c $(fuzz_world)
+fuzz_binary_service_fuzz_LDADD = $(fuzz_service_libs)
+fuzz_binary_service_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_daemon_libs = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libengine.a libproto.a \
+	libbase.a $(SYSTEMD_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
+	$(LIBCRYPTO_LIBS)
+fuzz_options_SOURCES = fuzz/fuzz.h fuzz/options.c fuzz/replay.c
+fuzz_options_LDADD = $(fuzz_daemon_libs)
+fuzz_options_fuzz_SOURCES = fuzz/fuzz.h fuzz/options.c
+fuzz_options_fuzz_LDADD = $(fuzz_daemon_libs)
+fuzz_options_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_admin_SOURCES = fuzz/fuzz.h fuzz/admin.c fuzz/replay.c
+fuzz_admin_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+fuzz_admin_LDADD = $(fuzz_daemon_libs)
+fuzz_admin_fuzz_SOURCES = fuzz/fuzz.h fuzz/admin.c
+fuzz_admin_fuzz_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+fuzz_admin_fuzz_LDADD = $(fuzz_daemon_libs)
+fuzz_admin_fuzz_LDFLAGS = $(libfuzzer_flags)

@@ -1,0 +1,219 @@
+/*
+ * service.c - the services as a whole: several clients send any bytes in any pieces, read slowly,
+ * vanish, and time goes on; engine and connections are the real ones (world.h).
+ *
+ * An input is steps, each a byte and what it wants to know (see `step`). Promised are: every answer
+ * is a well-formed one; binary ones carry opcode and opaque of the requests, in their order; there
+ * are no more answers than requests; all invariants of the table hold; and when the clients have
+ * gone, nothing is held, awaited or open.
+ */
+#include "fuzz/service.h"
+#include "fuzz/world.h"
+#include "proto/counter.h"
+#include "proto/poolcounter.h"
+
+#define MAX_LINE ((size_t)512)
+
+static struct world *world;
+
+/* What a client has sent on its connection, and whether all that it was told arrived. */
+struct sent {
+    uint8_t *bytes;
+    size_t len, room;
+    bool cut;
+};
+
+static struct sent sent[SERVICE_CLIENTS];
+
+static bool is_open(unsigned i)
+{
+    return world->clients[i].protocol && !world->clients[i].peer.closed;
+}
+
+/* ---- what they were told ------------------------------------------------------------------- */
+
+/* Counts the lines that were sent, up to one that is too long. */
+static size_t count_lines(const struct sent *s)
+{
+    size_t count = 0, used = 0;
+    struct pc_request request;
+    for (size_t at = 0; at < s->len; at += used, count++) {
+        enum pc_parsed parsed =
+            pc_parse_request(s->bytes + at, s->len - at, MAX_LINE, &request, &used);
+        if (parsed == PC_MORE)
+            break;
+        if (parsed == PC_LINE_TOO_LONG)
+            return count + 1;
+    }
+    return count;
+}
+
+static void check_text(const struct world_client *c, const struct sent *s)
+{
+    size_t words = 0, used = 0;
+    for (size_t at = 0; at < c->got_len; at += used) {
+        enum pc_reply reply;
+        struct bytes line;
+        enum pc_parsed parsed =
+            pc_parse_reply(c->got + at, c->got_len - at, 256, &reply, &line, &used);
+        if (parsed == PC_MORE && s->cut)
+            break;
+        CHECK(parsed == PC_OK);
+        struct pc_stats stats;
+        if (reply != PC_REPLY_OTHER)
+            words++;
+        else
+            CHECK(line.len == 0 || pc_parse_stats_line(line, &stats));
+    }
+    CHECK(words <= count_lines(s));
+}
+
+/* Goes on from *at to the request after it; MORE: there is none that is whole. */
+static enum ctr_parsed next_request(const struct sent *s, size_t *at, struct ctr_request *request_r)
+{
+    size_t used = 0;
+    enum ctr_parsed parsed = ctr_parse_request(s->bytes + *at, s->len - *at, request_r, &used);
+    *at += parsed == CTR_MORE ? 0 : used;
+    return parsed;
+}
+
+/*
+ * Whether a reply has the opcode and opaque of its request. What is no request is answered at its
+ * first byte, with as much of them as had arrived by then.
+ */
+static bool is_reply_to(const struct ctr_reply *reply, const struct ctr_request *request,
+                        bool begun)
+{
+    bool same = reply->opcode == request->opcode || (begun && reply->opcode == 0);
+    for (size_t i = 0; i < sizeof(reply->opaque); i++)
+        same &= reply->opaque[i] == request->opaque[i] || (begun && reply->opaque[i] == 0);
+    return same;
+}
+
+static void check_binary(const struct world_client *c, const struct sent *s)
+{
+    size_t used = 0, asked = 0;
+    struct ctr_request request = {0};
+    enum ctr_parsed was = CTR_MORE;
+    bool dumping = false;
+    for (size_t at = 0; at < c->got_len; at += used) {
+        struct ctr_reply reply;
+        enum ctr_parsed parsed = ctr_parse_reply(c->got + at, c->got_len - at, &reply, &used);
+        if (parsed == CTR_MORE && s->cut)
+            break;
+        CHECK(parsed == CTR_OK && reply.body.data == c->got + at + CTR_HEADER);
+        if (!dumping)
+            was = next_request(s, &asked, &request);
+        CHECK(was != CTR_MORE && is_reply_to(&reply, &request, was == CTR_BAD_MAGIC));
+        dumping =
+            request.opcode == CTR_DUMP && reply.status == CTR_STATUS_SUCCESS && reply.body.len > 0;
+    }
+}
+
+/* Looks at what client `i` was told, before that is forgotten. */
+static void check_answers(unsigned i)
+{
+    const struct world_client *c = &world->clients[i];
+    if (!c->protocol)
+        return;
+    if (strcmp(c->protocol->name, "counter") == 0)
+        check_binary(c, &sent[i]);
+    else
+        check_text(c, &sent[i]);
+    sent[i].len = 0;
+    sent[i].cut = false;
+}
+
+/* ---- steps --------------------------------------------------------------------------------- */
+
+static void send_some(unsigned i, const uint8_t *bytes, size_t len)
+{
+    struct sent *s = &sent[i];
+    if (!is_open(i)) {
+        check_answers(i);
+        (void)world_open(world, i, service_clients[i]);
+    }
+    if (s->len + len > s->room) {
+        s->room = (s->len + len) * 2;
+        s->bytes = realloc(s->bytes, s->room);
+        CHECK(s->bytes);
+    }
+    if (len > 0)
+        memcpy(s->bytes + s->len, bytes, len);
+    s->len += len;
+    world_send(world, i, bytes, len);
+}
+
+static void end_sending(unsigned i, uint8_t how)
+{
+    struct fake_peer *peer = &world->clients[i].peer;
+    if (!is_open(i))
+        return;
+    if (how & 1)
+        peer->broken = sent[i].cut = true;
+    peer->stubborn = how & 2;
+    peer->ended = peer->ended || !(how & 2);
+    peer->news = true;
+}
+
+static void set_window(unsigned i, uint8_t window)
+{
+    struct fake_peer *peer = &world->clients[i].peer;
+    if (!is_open(i))
+        return;
+    sent[i].cut = true;
+    peer->window = window == 255 ? SIZE_MAX : window;
+    peer->news = true;
+}
+
+/*
+ * Bits 0 and 1 say which client, 2 to 4 what it does, and where 7 is set no time is given to the
+ * server before the next step.
+ */
+static void step(struct input *in)
+{
+    uint8_t what = input_byte(in);
+    unsigned i = what & 3;
+    size_t len;
+    const uint8_t *bytes;
+    switch (what >> 2 & 7) {
+    case 0: /* sends all that follows */
+        bytes = input_bytes(in, in->left, &len);
+        send_some(i, bytes, len);
+        break;
+    case 1: /* ends its sending, breaks off, or will not close */
+        end_sending(i, input_byte(in));
+        break;
+    case 2: /* takes so many bytes from now on */
+        set_window(i, input_byte(in));
+        break;
+    case 3: /* time goes on, by up to 2^36 ns */
+        world_advance(&world, 1, (int64_t)1 << (input_byte(in) % 37));
+        break;
+    default: /* sends so many bytes */
+        bytes = input_bytes(in, input_byte(in), &len);
+        send_some(i, bytes, len);
+        break;
+    }
+    if (what & 128)
+        (void)world_turn(world);
+    else
+        world_run(world);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {.at = data, .left = size};
+    if (!world)
+        world = world_new(
+            &(struct world_config){.max_locks = 3, .max_line = MAX_LINE, .output_buffer = 4096});
+    while (in.left > 0)
+        step(&in);
+    world_run(world);
+    table_check(world->services->table); /* also of what the input before has left */
+    for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
+        check_answers(i);
+    world_settle(world);
+    worlds_settled();
+    return 0;
+}

@@ -1,0 +1,212 @@
+/* world.c - see world.h. */
+#include "fuzz/world.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int64_t unix_ns; /* what of a second has passed on the wall clock */
+
+/* ---- what clients see ---------------------------------------------------------------------- */
+
+static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
+                        bool last)
+{
+    struct world_client *c = container_of(peer, struct world_client, peer);
+    (void)first;
+    (void)last;
+    if (c->got_len + len > c->got_room) {
+        c->got_room = (c->got_len + len) * 2;
+        c->got = realloc(c->got, c->got_room);
+        CHECK(c->got);
+    }
+    if (len > 0)
+        memcpy(c->got + c->got_len, bytes, len);
+    c->got_len += len;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+struct world *world_new(const struct world_config *config)
+{
+    fake_hooks.received = on_received;
+    struct world *w = calloc(1, sizeof(*w));
+    CHECK(w);
+    struct rules_config rules_config = {.limits = {.output_buffer = config->output_buffer,
+                                                   .request_timeout_ns = 30 * NS_PER_S,
+                                                   .write_timeout_ns = 30 * NS_PER_S}};
+    struct rules *rules = rules_new(&rules_config);
+    CHECK(rules);
+    server_set_rules(&w->server, rules);
+    w->server.count = 1;
+    w->server.workers[0] = worker_new(&w->server, 0);
+    CHECK(w->server.workers[0]);
+    struct services_config services_config = {.table = {.buckets = 64,
+                                                        .memory_limit = (size_t)16 << 20,
+                                                        .stats_interval_s = WORLD_INTERVAL_S,
+                                                        .hash_key = {.k0 = 1, .k1 = 2}},
+                                              .poolcounter_max_locks = config->max_locks,
+                                              .poolcounter_max_line = config->max_line};
+    w->services = services_new(&services_config, &w->server, fake_now);
+    CHECK(w->services);
+    return w;
+}
+
+void world_free(struct world **world)
+{
+    struct world *w = *world;
+    *world = NULL;
+    services_free(&w->services);
+    worker_free(&w->server.workers[0]);
+    server_free_rules(&w->server);
+    for (unsigned i = 0; i < WORLD_CLIENTS; i++)
+        free(w->clients[i].got);
+    free(w);
+}
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+struct world_client *world_open(struct world *world, unsigned i, const char *protocol)
+{
+    struct world_client *c = &world->clients[i];
+    CHECK(!c->protocol || c->peer.closed);
+    if (c->protocol) {
+        /* fake.c knows the peer by its address until all leave: what it was becomes what it is. */
+        int fd = c->peer.fd;
+        free(c->peer.input);
+        c->peer = (struct fake_peer){.fd = fd, .window = SIZE_MAX};
+    } else {
+        c->peer = (struct fake_peer){.window = SIZE_MAX};
+        fake_peer_join(&c->peer);
+    }
+    c->protocol = services_protocol(world->services, protocol);
+    c->got_len = 0;
+    struct stream stream = {.fd = c->peer.fd};
+    worker_wake(world->server.workers[0]);
+    atomic_fetch_add(&c->protocol->connections, 1);
+    CHECK(worker_open(world->server.workers[0], c->protocol, stream, 0));
+    (void)worker_settle(world->server.workers[0]);
+    return c;
+}
+
+void world_send(struct world *world, unsigned i, const void *bytes, size_t len)
+{
+    struct world_client *c = &world->clients[i];
+    CHECK(c->protocol && !c->peer.closed);
+    fake_peer_send(&c->peer, bytes, len);
+}
+
+/* ---- turns --------------------------------------------------------------------------------- */
+
+static struct loop *loop_of(const struct world *world)
+{
+    return worker_loop(world->server.workers[0]);
+}
+
+static bool tell_clients(struct world *world)
+{
+    bool any = false;
+    for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
+        struct world_client *c = &world->clients[i];
+        unsigned ready = c->protocol ? fake_peer_ready(&c->peer) : 0;
+        if (ready) {
+            fake_peer_tell(&c->peer, ready);
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool world_turn(struct world *world)
+{
+    struct loop *loop = loop_of(world);
+    const struct loop_handlers *h = &loop->handlers;
+    bool soon = loop->soon;
+    loop->soon = false;
+    (void)h->begin(h->arg);
+    bool any = tell_clients(world);
+    if (loop->rung) {
+        loop->rung = false;
+        h->bell(h->arg);
+        any = true;
+    }
+    if (loop->timer_at_ns <= fake_now.mono_ns) {
+        loop->timer_at_ns = INT64_MAX;
+        h->timer(h->arg);
+        any = true;
+    }
+    if (soon) {
+        h->soon(h->arg);
+        any = true;
+    }
+    (void)h->end(h->arg);
+    return any || loop->soon;
+}
+
+void world_run(struct world *world)
+{
+    while (world_turn(world))
+        continue;
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+static void pass_time(int64_t to_ns)
+{
+    unix_ns += to_ns - fake_now.mono_ns;
+    fake_now.unix_s += unix_ns / NS_PER_S;
+    unix_ns %= NS_PER_S;
+    fake_now.mono_ns = to_ns;
+}
+
+void world_advance(struct world *const *worlds, unsigned count, int64_t ns)
+{
+    int64_t end_ns = fake_now.mono_ns + ns;
+    for (;;) {
+        int64_t next_ns = INT64_MAX;
+        for (unsigned i = 0; i < count; i++) {
+            world_run(worlds[i]);
+            int64_t at_ns = loop_of(worlds[i])->timer_at_ns;
+            next_ns = at_ns < next_ns ? at_ns : next_ns;
+        }
+        if (next_ns > end_ns)
+            break;
+        pass_time(next_ns);
+    }
+    pass_time(end_ns);
+    for (unsigned i = 0; i < count; i++)
+        world_run(worlds[i]);
+}
+
+/* ---- ends ---------------------------------------------------------------------------------- */
+
+void world_settle(struct world *world)
+{
+    struct table *table = world->services->table;
+    for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
+        struct world_client *c = &world->clients[i];
+        c->peer.broken = c->peer.news = c->protocol != NULL;
+    }
+    world_run(world);
+    for (unsigned i = 0; i < WORLD_CLIENTS; i++)
+        CHECK(!world->clients[i].protocol || world->clients[i].peer.closed);
+    struct moment later = fake_now;
+    later.unix_s += 2 * (int64_t)WORLD_INTERVAL_S;
+    struct table_walk walk = {0};
+    uint64_t collected = 0;
+    while (!table_collect(table, &walk, later, 1000, &collected))
+        continue;
+    struct table_stats stats;
+    table_get_stats(table, later, &stats);
+    CHECK(stats.names == 0 && stats.waiting == 0 && stats.holdings == 0 && stats.units == 0);
+    for (unsigned i = 0; i < services_count(world->services); i++)
+        CHECK(service_waiting(services_at(world->services, i)) == 0);
+    CHECK(worker_connections(world->server.workers[0]) == 0);
+    for (unsigned i = 0; i < WORLD_CLIENTS; i++)
+        world->clients[i].protocol = NULL;
+}
+
+void worlds_settled(void)
+{
+    fake_now.unix_s += 2 * (int64_t)WORLD_INTERVAL_S;
+    fake_peers_leave();
+}
