@@ -31,6 +31,8 @@ include t/counts/local.mk
 include t/simulate/local.mk
 include t/system/local.mk
 include t/bench/local.mk
+include t/torture/splits.mk
+include t/torture/malformed.mk
 include t/system/bench.mk
 include t/system/cli.mk
 include t/torture/upgrade.mk
