@@ -7,7 +7,8 @@
  * therefore part of this file; the linker then leaves the other one out. The worker's own thread is
  * asked by handlers, as in the daemon.
  *
- * The first byte says how the rest is sent: as it is, or as the target of a request that is whole.
+ * The first byte says how the rest is sent: as it is, or as the target of a request that is whole;
+ * or that it goes straight to what spells and reads names, hosts and numbers.
  * Promised are: what comes back begins as HTTP does; a whole request has one answer, of the length
  * that it tells, in JSON where it says so; and a connection that its client has closed goes away.
  */
@@ -15,6 +16,7 @@
 #include "net/http.c"
 
 #include "admin/private.h"
+#include "admin/text.h"
 #include "net/rules.h"
 #include "service/service.h"
 
@@ -30,6 +32,7 @@
 #define IN_PIECES    8  /* with a turn of the server between them */
 #define WITH_TOKEN   16 /* a target: POST, with the token */
 #define READ_NOTHING 32 /* before it closes */
+#define SPELLED      64 /* the rest is spelled */
 
 #define TURNS_MAX 20000
 
@@ -285,10 +288,56 @@ static char *request_of(uint8_t how, const uint8_t *target, size_t len, size_t *
     return request;
 }
 
+/* What spells bytes can be read back; what reads them is told any. */
+static void check_spelling(struct input *in)
+{
+    if (in->left == 0)
+        return;
+    const char *end = (const char *)in->at + in->left, *at = (const char *)in->at;
+    uint8_t *bytes = malloc(in->left * 3 + 1);
+    struct text text = {0}, id = {0};
+    size_t len;
+    uint64_t number;
+    CHECK(bytes);
+    text_add_name(&text, in->at, in->left);
+    json_t *string = json_stringn(text.data ? text.data : "", text.len);
+    CHECK(string); /* it is UTF-8 */
+    json_decref(string);
+    text_add_id(&id, in->at, in->left);
+    if (id.len > 0)
+        CHECK(text_unpercent(id.data, id.len, bytes, &len) &&
+              same_bytes(bytes, len, in->at, in->left));
+    if (text_unpercent(at, in->left, bytes, &len))
+        CHECK(len <= in->left);
+    if (text_number(&at, end, in->left % 2 ? 10 : 16, UINT64_C(1) << 50, &number))
+        CHECK(number <= UINT64_C(1) << 50 && at > (const char *)in->at && at <= end);
+
+    /* Two strings: a list of hosts, and one that is asked for; and a label. */
+    char *list = malloc(in->left + 1);
+    CHECK(list);
+    memcpy(list, in->at, in->left);
+    list[in->left] = '\0';
+    text_clear(&text);
+    text_add_label(&text, list);
+    char *asked = strchr(list, '\n');
+    if (asked)
+        *asked++ = '\0';
+    if (hosts_are_names(list))
+        (void)hosts_allow(list, "this.example.org", asked);
+    free(list);
+    text_free(&text);
+    text_free(&id);
+    free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {.at = data, .left = size};
     uint8_t how = input_byte(&in);
+    if (how & SPELLED) {
+        check_spelling(&in);
+        return 0;
+    }
     if (!admin)
         start();
     log_set_level(LOG_LEVEL_ERROR);
