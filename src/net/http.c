@@ -64,6 +64,7 @@ struct http_request {
     struct http *http;
     struct bufferevent *bev; /* NULL: none, this place is free */
     enum phase phase;
+    bool refused;               /* evhttp has answered it itself: the connection ends with that */
     int64_t since_ns;           /* when the phase began */
     struct evhttp_request *req; /* while HANDLING */
     char peer[80];
@@ -200,7 +201,7 @@ static void end_job(struct http_request *client)
     client->end(client->job);
 }
 
-/* Has evhttp close the connection of a client that is too slow. */
+/* Has evhttp close the connection of a client that is too slow, or was told its last. */
 static void give_up(struct http_request *client)
 {
     bufferevent_trigger_event(client->bev, BEV_EVENT_READING | BEV_EVENT_TIMEOUT, 0);
@@ -366,6 +367,7 @@ static void exchange_error_page(struct http_request *client)
     if (status < 400)
         return;
     client->phase = WRITING;
+    client->refused = true;
     client->since_ns = clock_mono_ns();
     char body[ERROR_SIZE];
     size_t len = write_error(body, status, refusal(status));
@@ -382,6 +384,24 @@ static void exchange_error_page(struct http_request *client)
                         "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
                         status, phrase, len);
     evbuffer_add(output, body, len);
+}
+
+/*
+ * Whether a client that was refused has taken that, and is still there: after CONNECT, evhttp does
+ * not close what it has said it would, but looks for more requests in what came behind; its answer
+ * to that may be there already, as a page.
+ */
+static bool is_told_its_last(const struct http_request *client)
+{
+    struct evbuffer *output = bufferevent_get_output(client->bev);
+    char begin[128] = {0};
+    if (!client->refused || client->phase == HANDLING)
+        return false;
+    evbuffer_unfreeze(output, 1);
+    ev_ssize_t copied = evbuffer_copyout(output, begin, sizeof(begin) - 1);
+    evbuffer_freeze(output, 1);
+    return copied <= 0 ||
+           (strncmp(begin, "HTTP/", 5) == 0 && strstr(begin, "\r\nContent-Type: text/html\r\n"));
 }
 
 /* ---- requests ------------------------------------------------------------------------------ */
@@ -532,7 +552,8 @@ static void look_at_clients(struct http *http)
         }
         if (client->phase == READING)
             exchange_error_page(client);
-        if (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_PATIENCE_NS)
+        if (is_told_its_last(client) ||
+            (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_PATIENCE_NS))
             give_up(client);
     }
     if (!http->paused || http->starved)

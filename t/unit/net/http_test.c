@@ -376,6 +376,7 @@ TEST(what_is_no_request_is_told_so_in_json)
         {"GET /ok HTTP/1.1 x\r\n\r\n", 400},
         {"GET /ok HTTP/1.1\r\nno colon\r\n\r\n", 400},
         {"GET http://[ HTTP/1.1\r\n\r\n", 400},
+        {"CONNECT a HTTP/1.1\r\nno colon\r\n\r\n", 400},
         {"BREW /ok HTTP/1.1\r\n\r\n", 501},
         {"get /ok HTTP/1.1\r\n\r\n", 501},
         {"POST /ok HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400},
