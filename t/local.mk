@@ -37,6 +37,7 @@ include t/system/bench.mk
 include t/system/cli.mk
 include t/torture/upgrade.mk
 include t/browser/local.mk
+include t/history/local.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
 # package.

@@ -1,0 +1,81 @@
+/*
+ * peer.h - a client of either protocol that waits for each answer: for programs that put a real
+ * server to the test. It has no part in the server's own code, codecs included.
+ *
+ * A function that can fail says why in `error`, and the connection is of no use any more.
+ */
+#ifndef PEER_H
+#define PEER_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEER_ROOM   2048 /* bytes that answers take, which have been read and not looked at */
+#define PEER_LINE   512  /* the longest request and the longest answer of one line */
+#define PEER_SILENT 60   /* seconds without an answer are a failure */
+
+enum peer_opcode { PEER_GET = 0x01, PEER_ACQUIRE = 0x02, PEER_RELEASE = 0x03 };
+
+enum peer_status {
+    PEER_OK = 0x00,
+    PEER_NOT_FOUND = 0x01,
+    PEER_NOT_AVAILABLE = 0x21,
+    PEER_NOT_ACQUIRED = 0x22,
+};
+
+struct peer {
+    int fd;
+    uint32_t asked, answered; /* requests of the binary protocol: their opaque */
+    size_t have;
+    char buffer[PEER_ROOM];
+    char error[256];
+};
+
+/* A server: where it listens for both. */
+struct peer_server {
+    struct in_addr host;
+    uint16_t text_port, binary_port;
+};
+
+/* Reads a server from three words of a command line. */
+bool peer_server_parse(char *const *words, struct peer_server *server_r);
+
+/*
+ * Connects; where the server is on loopback, from the address of that number, so that many have
+ * ports enough. Waits for a while where there are none.
+ */
+bool peer_connect(struct peer *peer, const struct peer_server *server, bool text, unsigned number);
+bool peer_send(struct peer *peer, const void *data, size_t len);
+/* Whether there is something to read, or to be seen, within so many nanoseconds. */
+bool peer_is_ready(const struct peer *peer, int64_t wait_ns);
+/* Reads a line of text, of PEER_LINE bytes at most, and ends it with NUL. */
+bool peer_line(struct peer *peer, char *line);
+/* Composes a request of the binary protocol, of PEER_LINE bytes at most; returns its length. */
+size_t peer_compose(struct peer *peer, enum peer_opcode opcode, const char *name, uint32_t units,
+                    uint32_t limit, unsigned char *to);
+/* Reads the answer to the oldest request that has none. */
+bool peer_answer(struct peer *peer, enum peer_opcode opcode, unsigned *status_r,
+                 uint32_t *number_r);
+/* Composes, sends, and reads the answer. */
+bool peer_ask(struct peer *peer, enum peer_opcode opcode, const char *name, uint32_t units,
+              uint32_t limit, unsigned *status_r, uint32_t *number_r);
+
+void peer_close(struct peer *peer);
+/* Closes with RST. */
+void peer_reset(struct peer *peer);
+/* Shuts down its sending side and waits until the server has closed, whatever it says before. */
+bool peer_half_close(struct peer *peer);
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+int64_t peer_now_ns(void);
+void peer_pause_ns(int64_t ns);
+
+/* Reads a number up to `max`. */
+bool peer_number(const char *word, uint64_t max, uint64_t *number_r);
+
+/* A random number below `limit`, which is not 0. */
+uint32_t peer_below(uint64_t *random, uint32_t limit);
+
+#endif

@@ -1,0 +1,40 @@
+"""Some order explains what clients of a real daemon saw; and the planted bugs can be planted."""
+
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "system"))
+
+import tap
+
+import random
+
+import campaign
+import servers
+import wire
+
+TOP = os.path.dirname(os.path.dirname(HERE))
+
+
+def test_an_order_explains_what_clients_saw(tmp_path):
+    if not servers.have_counterd():
+        tap.pytest.skip("COUNTERD names no daemon")
+    seed = int(os.environ.get("T_SEED") or random.randrange(2**31))
+    print("seed %d" % seed)
+    try:
+        campaign.run(2, wire.scaled(4000, 2000), seed, str(tmp_path))
+    except campaign.Found as e:
+        raise AssertionError(str(e)) from None
+
+
+def test_each_planted_bug_still_applies():
+    names = campaign.patches()
+    assert len(names) >= 10
+    for name in names:
+        applies, said = campaign.patch(TOP, name, "--dry-run")
+        assert applies, "%s:\n%s" % (name, said)
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
