@@ -38,6 +38,7 @@ include t/system/cli.mk
 include t/torture/upgrade.mk
 include t/browser/local.mk
 include t/history/local.mk
+include t/torture/storm.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
 # package.

@@ -24,7 +24,7 @@ import servers
 BUILD = os.environ.get("TOP_BUILDDIR", os.path.join(TOP, "build"))
 PROGRAMS = os.path.join(BUILD, "t", "history")
 PLANTED = os.path.join(HERE, "planted")
-RECORD_TIMEOUT = 300  # seconds; only ends hangs
+CALL_TIMEOUT = 600  # seconds; only ends hangs
 PER_DAEMON = 20  # histories that one daemon serves
 
 
@@ -32,13 +32,14 @@ class Found(Exception):
     """A history is wrong; says by whom it was found, and how."""
 
 
-def call(*argv):
+def call(*argv, timeout=CALL_TIMEOUT):
+    """Runs a command; returns its exit status and what it said."""
     done = subprocess.run(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        timeout=RECORD_TIMEOUT,
+        timeout=timeout,
         check=False,
     )
     return done.returncode, done.stdout.decode("utf-8", "replace")
@@ -120,32 +121,34 @@ def copy_tree(to):
             shutil.copy2(path, to)
 
 
-def planted(names, bound, operations, seed, folder):
-    """Builds and looks for each bug; returns how many were not found."""
-    tree = os.path.join(folder, "planted")
-    copy_tree(tree)
+def planted(names, look, folder=os.path.join(BUILD, "planted")):
+    """
+    Builds each bug and looks for it: `look` raises Found, or returns what it has looked at. Returns
+    how many were not found.
+    """
+    copy_tree(folder)
     missed = 0
     for name in names:
-        went_well, said = patch(tree, name)
+        went_well, said = patch(folder, name)
         if not went_well:
             print("%s: does not apply:\n%s" % (name, said))
             return len(names)
         try:
-            status, said = call(os.path.join(tree, "dev"), "build")
+            status, said = call(os.path.join(folder, "dev"), "build")
             if status != 0:
                 print("%s: can't be built:\n%s" % (name, said))
                 return len(names)
-            servers.COUNTERD = os.path.join(tree, "build", "counterd")
+            servers.COUNTERD = os.path.join(folder, "build", "counterd")
             begun = time.monotonic()
             try:
-                run(bound, operations, seed, folder)
+                said = look()
                 missed += 1
-                print("%-28s NOT FOUND in %d histories" % (name, bound))
+                print("%-28s NOT FOUND: %s" % (name, said))
             except Found as e:
                 said = str(e).splitlines()
                 print("%-28s found in %.0f s: %s" % (name, time.monotonic() - begun, said[0][:300]))
         finally:
-            patch(tree, name, "-R")
+            patch(folder, name, "-R")
         sys.stdout.flush()
     print("planted %d, found %d" % (len(names), len(names) - missed))
     return missed
@@ -164,7 +167,11 @@ def main():
     print("seed %d (of the plan: who comes first is up to the threads)" % seed, flush=True)
     if args.planted is not None:
         bound = min(args.histories, 60)
-        sys.exit(1 if planted(args.planted or patches(), bound, args.operations, seed, folder) else 0)
+        missed = planted(
+            args.planted or patches(),
+            lambda: "most states %d" % run(bound, args.operations, seed, folder),
+        )
+        sys.exit(1 if missed else 0)
     begun = time.monotonic()
     try:
         most = run(args.histories, args.operations, seed, folder)
