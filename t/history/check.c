@@ -83,7 +83,7 @@ struct state_set {
 struct client {
     uint32_t conn;
     uint32_t wait;   /* its latest ACQ4*: an operation */
-    uint32_t points; /* that have not passed yet */
+    uint32_t points; /* that have not passed yet, and answers to waits */
     uint8_t slot;
     bool present;
 };
@@ -670,6 +670,8 @@ static bool walk(struct search *search)
             report(search, event);
             return false;
         }
+        if (event->kind == EVENT_ANSWERED)
+            search->clients[search->client_of[search->points[event->point].operation]].points--;
         retire(search);
     }
     return true;
@@ -721,6 +723,8 @@ static void add_points(struct search *search, uint32_t operation, uint32_t *unan
         uint32_t leave = add_point(search, operation, POINT_LEAVE, o->left, o->ret);
         search->points[leave].before = enter_point;
     } else if (waits && (o->result == RESULT_LOCKED || o->result == RESULT_DONE)) {
+        /* Until then the client has its place, though nothing may be left to take effect. */
+        search->clients[search->client_of[operation]].points++;
         add_event(search, o->ret, EVENT_ANSWERED, enter_point);
     }
 }
