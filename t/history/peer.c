@@ -115,7 +115,7 @@ bool peer_connect(struct peer *peer, const struct peer_server *server, bool text
     for (unsigned i = 0; i < 1000; i++) {
         if (try_connect(peer, &to, from))
             return true;
-        if (errno != EADDRNOTAVAIL)
+        if (errno != EADDRNOTAVAIL && errno != EADDRINUSE)
             return false;
         peer_pause_ns(10000000);
     }
@@ -136,15 +136,19 @@ void peer_reset(struct peer *peer)
     peer_close(peer);
 }
 
-bool peer_half_close(struct peer *peer)
+bool peer_half_close(struct peer *peer, bool *said_r)
 {
     char rest[PEER_LINE];
     ssize_t got;
+    bool said = peer->have > 0;
     shutdown(peer->fd, SHUT_WR);
     do {
         got = recv(peer->fd, rest, sizeof(rest), 0);
+        said = said || got > 0;
     } while (got > 0 || (got < 0 && errno == EINTR));
     bool over = got == 0 || errno == ECONNRESET;
+    if (said_r)
+        *said_r = said;
     if (!over)
         fail(peer, "after a half-close: %s", strerror(errno));
     peer_close(peer);
@@ -279,4 +283,69 @@ bool peer_ask(struct peer *peer, enum peer_opcode opcode, const char *name, uint
     unsigned char request[PEER_LINE];
     size_t len = peer_compose(peer, opcode, name, units, limit, request);
     return peer_send(peer, request, len) && peer_answer(peer, opcode, status_r, number_r);
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* Whether a name has units; -1: asking failed. */
+static int is_held(struct peer *peer, const char *prefix, uint32_t number)
+{
+    char name[PEER_LINE / 4];
+    unsigned status;
+    uint32_t units;
+    snprintf(name, sizeof(name), "%s-%u", prefix, number);
+    if (!peer_ask(peer, PEER_GET, name, 0, 0, &status, &units))
+        return -1;
+    return status == PEER_OK && units > 0;
+}
+
+/* Whether a number of the text protocol's STATS is not 0; -1: asking failed. */
+static int is_counted(struct peer *peer, const char *what)
+{
+    char line[PEER_LINE];
+    int len = snprintf(line, sizeof(line), "STATS %s\n", what);
+    if (!peer_send(peer, line, (size_t)len) || !peer_line(peer, line))
+        return -1;
+    const char *number = strchr(line, ' ');
+    return !number || strcmp(number, " 0") != 0;
+}
+
+static bool await_free(struct peer *text, struct peer *binary, const char *prefix, uint32_t names,
+                       int64_t until_ns, char *why)
+{
+    static const char *const counted[] = {"processing_workers", "waiting_workers"};
+    for (uint32_t i = 0; i < names + 2; i++) {
+        int left;
+        while ((left = i < names ? is_held(binary, prefix, i)
+                                 : is_counted(text, counted[i - names])) == 1 &&
+               peer_now_ns() < until_ns)
+            peer_pause_ns(500000);
+        if (left == 0)
+            continue;
+        if (left < 0)
+            snprintf(why, PEER_LINE, "%s", i < names ? binary->error : text->error);
+        else if (i < names)
+            snprintf(why, PEER_LINE, "%s-%u is still held, by nobody", prefix, i);
+        else
+            snprintf(why, PEER_LINE, "%s is not 0", counted[i - names]);
+        return false;
+    }
+    return true;
+}
+
+bool peer_await_free(const struct peer_server *server, const char *prefix, uint32_t names,
+                     int64_t until_ns, char *why)
+{
+    struct peer text, binary;
+    bool connected = peer_connect(&text, server, true, 0);
+    if (!connected || !peer_connect(&binary, server, false, 0)) {
+        snprintf(why, PEER_LINE, "%s", connected ? binary.error : text.error);
+        if (connected)
+            peer_close(&text);
+        return false;
+    }
+    bool free_ = await_free(&text, &binary, prefix, names, until_ns, why);
+    peer_close(&text);
+    peer_close(&binary);
+    return free_;
 }

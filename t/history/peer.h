@@ -65,8 +65,18 @@ bool peer_ask(struct peer *peer, enum peer_opcode opcode, const char *name, uint
 void peer_close(struct peer *peer);
 /* Closes with RST. */
 void peer_reset(struct peer *peer);
-/* Shuts down its sending side and waits until the server has closed, whatever it says before. */
-bool peer_half_close(struct peer *peer);
+/*
+ * Shuts down its sending side, waits until the server has closed, and closes. *said_r (may be NULL)
+ * is whether the server has said anything before.
+ */
+bool peer_half_close(struct peer *peer, bool *said_r);
+
+/*
+ * Waits until none of the names PREFIX-0, PREFIX-1, ... is held, and nobody holds or waits for
+ * anything by text. False: *why, of PEER_LINE bytes, says what was left when the time was up.
+ */
+bool peer_await_free(const struct peer_server *server, const char *prefix, uint32_t names,
+                     int64_t until_ns, char *why);
 
 /* Nanoseconds of CLOCK_MONOTONIC. */
 int64_t peer_now_ns(void);

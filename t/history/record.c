@@ -375,7 +375,7 @@ static void end(struct client *c)
 {
     struct operation o = begin(VERB_CLOSE, 0);
     if (c->unseen || one_in(c, 2)) {
-        if (!peer_half_close(&c->peer))
+        if (!peer_half_close(&c->peer, NULL))
             complain_of_peer(c);
         o.ret = peer_now_ns();
     } else if (one_in(c, 2)) {

@@ -183,7 +183,7 @@ static bool hold(struct client *c, bool *well_r)
     lower_all(c->slot);
     give(c->slot);
     if (event == EVENT_HALF_CLOSE) {
-        if (!peer_half_close(&c->peer))
+        if (!peer_half_close(&c->peer, NULL))
             *well_r = complain(c);
     } else if (event == EVENT_RESET) {
         peer_reset(&c->peer);
@@ -423,61 +423,6 @@ static void end_all(const pid_t *pids)
     }
 }
 
-/* ---- the end ------------------------------------------------------------------------------- */
-
-/* Whether a name has units; -1: asking failed. */
-static int is_held(struct peer *peer, uint32_t name)
-{
-    char text[NAME_ROOM];
-    unsigned status;
-    uint32_t number;
-    name_text(name, text);
-    if (!peer_ask(peer, PEER_GET, text, 0, 0, &status, &number))
-        return -1;
-    return status == PEER_OK && number > 0;
-}
-
-/* Whether a number of the text protocol's STATS is not 0; -1: asking failed. */
-static int is_counted(struct peer *peer, const char *what)
-{
-    char line[PEER_LINE];
-    int len = snprintf(line, sizeof(line), "STATS %s\n", what);
-    if (!peer_send(peer, line, (size_t)len) || !peer_line(peer, line))
-        return -1;
-    const char *number = strchr(line, ' ');
-    return !number || strcmp(number, " 0") != 0;
-}
-
-/* Waits until nothing is held; returns how long that took, in milliseconds. */
-static int64_t await_nothing(int64_t begun_ns, int64_t deadline_ms)
-{
-    static const char *const counted[] = {"processing_workers", "waiting_workers"};
-    struct peer text, binary;
-    int64_t until = begun_ns + deadline_ms * 1000000, ended = begun_ns;
-    if (!peer_connect(&text, &server, true, PROCESSES) ||
-        !peer_connect(&binary, &server, false, PROCESSES)) {
-        violation("no connection to check with");
-        return -1;
-    }
-    for (uint32_t i = 0; i < NAMES + 2; i++) {
-        int left;
-        while ((left = i < NAMES ? is_held(&binary, i) : is_counted(&text, counted[i - NAMES])) ==
-                   1 &&
-               peer_now_ns() < until)
-            peer_pause_ns(500000);
-        ended = peer_now_ns();
-        if (left == 0)
-            continue;
-        if (i < NAMES)
-            violation("kill-%u is held by nobody: %s", i, left < 0 ? binary.error : "still");
-        else
-            violation("%s is not 0: %s", counted[i - NAMES], left < 0 ? text.error : "still");
-    }
-    peer_close(&text);
-    peer_close(&binary);
-    return (ended - begun_ns) / 1000000;
-}
-
 int main(int argc, char **argv)
 {
     static pid_t pids[PROCESSES];
@@ -516,7 +461,11 @@ int main(int argc, char **argv)
     if (!well)
         violation("a client could not be started: %s", strerror(errno));
     end_all(pids);
-    int64_t gone = peer_now_ns(), free_after = await_nothing(gone, (int64_t)free_ms);
+    char why[PEER_LINE];
+    int64_t gone = peer_now_ns();
+    if (!peer_await_free(&server, "kill", NAMES, gone + (int64_t)free_ms * 1000000, why))
+        violation("%" PRIu64 " ms after the end: %s", free_ms, why);
+    int64_t free_after = (peer_now_ns() - gone) / 1000000;
     printf("granted %lu, refused %lu, waited for %lu; at most, of the limit:",
            atomic_load(&shared->granted), atomic_load(&shared->refused),
            atomic_load(&shared->waited));
