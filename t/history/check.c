@@ -11,6 +11,11 @@
  *
  * An operation that changes nothing (Get, a refusal) takes effect as soon as a state allows what it
  * was answered: that forbids nothing to the others, so no other choice need be tried.
+ *
+ * A connection that is closed without anybody seeing it holds its units for nobody knows how long.
+ * Whose they were does not matter any more, so a state only counts how many there are that hold so
+ * many units: else each of them would have to be told from the others for as long as some answer
+ * does not come.
  */
 #include "t/history/check.h"
 
@@ -23,6 +28,7 @@
 #define CLIENTS    48  /* connections that have to do with one name at the same time, at most */
 #define POINTS     64  /* points under way at the same time, at most: one bit each */
 #define UNITS_MAX  255 /* that one connection holds */
+#define CLOSED_MAX 16  /* closed connections that hold fewer units than that are counted */
 #define STATES_MAX (1u << 20)
 #define BUCKETS    256 /* at first */
 
@@ -63,9 +69,10 @@ struct state {
     uint8_t nothing[2];    /* so that no bytes are compared that have no meaning */
     uint8_t line[CLIENTS]; /* who, oldest first */
     uint8_t held[CLIENTS];
+    uint8_t closed[CLOSED_MAX]; /* how many were closed and hold so many units still */
 };
 
-_Static_assert(sizeof(struct state) == 16 + 2 * CLIENTS, "there are no bytes between");
+_Static_assert(sizeof(struct state) == 16 + 2 * CLIENTS + CLOSED_MAX, "there are no bytes between");
 
 struct states {
     struct state *all;
@@ -466,7 +473,8 @@ static bool is_goal(const struct search *search, const struct state *state)
 
 /*
  * Whether a pending point changes nothing in this state, and so may as well take effect now. (So
- * does what is left of a close of one who neither waits nor holds any more.)
+ * does what is left of a close of one who neither waits nor holds any more, or whose units are
+ * counted among those of the closed.)
  */
 static bool is_idle(const struct search *search, const struct state *state, const struct point *p)
 {
@@ -478,7 +486,22 @@ static bool is_idle(const struct search *search, const struct state *state, cons
         return false;
     if (p->kind == POINT_LEAVE)
         return is_done(search, state, p->disarms) && !is_waiting(state, who);
-    return (p->before == NONE || is_done(search, state, p->before)) && state->held[who] == 0;
+    if (p->before != NONE && !is_done(search, state, p->before))
+        return false;
+    return state->held[who] == 0 || (o->ret == TIME_UNKNOWN && state->held[who] < CLOSED_MAX);
+}
+
+/* What is idle takes effect. */
+static void let_pass(struct search *search, struct state *state, const struct point *p)
+{
+    uint8_t who = slot_of(search, p->operation);
+    state->done |= UINT64_C(1) << p->slot;
+    if (p->kind != POINT_FREE || state->held[who] == 0)
+        return;
+    uint8_t *closed = &state->closed[state->held[who]];
+    state->held[who] = 0;
+    if (++*closed == UINT8_MAX)
+        search->too_hard = true;
 }
 
 /* A state that is possible now: what is idle takes effect, and if it is new it is kept. */
@@ -486,11 +509,11 @@ static void arrive(struct search *search, const struct state *state)
 {
     struct state after = *state;
     for (unsigned slot = 0; slot < POINTS; slot++) {
-        uint64_t bit = UINT64_C(1) << slot;
         uint32_t point = search->pending[slot];
-        if (point == NONE || after.done & bit || !is_idle(search, &after, &search->points[point]))
+        if (point == NONE || after.done & UINT64_C(1) << slot ||
+            !is_idle(search, &after, &search->points[point]))
             continue;
-        after.done |= bit;
+        let_pass(search, &after, &search->points[point]);
         slot = UINT_MAX; /* others may be idle now: look again from the first */
     }
     if (!set_add(&search->explored, &after))
@@ -512,6 +535,14 @@ static void spread(struct search *search, size_t from)
             continue;
         if (!changes_nothing(&search->operations[search->points[point].operation]))
             take_effect(search, state, point);
+    }
+    for (uint32_t units = 1; units < CLOSED_MAX; units++) {
+        struct state state = search->explored.list.all[from];
+        if (state.closed[units] == 0)
+            continue;
+        state.closed[units]--;
+        state.consumption -= units;
+        hand_over(search, state, VERB_ACQ4ME, true);
     }
 }
 
@@ -629,6 +660,10 @@ static void say_states(const struct search *search)
         for (unsigned who = 0; who < CLIENTS; who++) {
             if (state->held[who])
                 say(result, " %u by %u", state->held[who], search->present[who]->conn);
+        }
+        for (unsigned units = 1; units < CLOSED_MAX; units++) {
+            if (state->closed[units])
+                say(result, " %u each by %u closed", units, state->closed[units]);
         }
         say(result, "; in line:");
         for (unsigned place = 0; place < state->waiting; place++)

@@ -340,6 +340,26 @@ TEST(what_is_too_much_is_not_called_good)
 }
 END_TEST
 
+TEST(any_number_of_closes_may_be_unseen)
+{
+    char *lines = NULL;
+    size_t len = 0;
+    FILE *to = open_memstream(&lines, &len);
+    ck_assert_ptr_nonnull(to);
+    for (unsigned i = 0; i < 100; i++)
+        fprintf(to, "%u 0 acquire ok 1 200 0 0 %u - - %u\n%u 0 close ok 0 0 0 0 %u - - -\n", i,
+                10 * i, 10 * i + 1, i, 10 * i + 2);
+    fprintf(to, "100 0 get ok 57 0 0 0 2000 - - 2010\n");
+    fprintf(to, "100 0 get ok 56 0 0 0 2020 - - 2030\n");
+    fflush(to);
+    is(CHECK_GOOD, lines);
+    fprintf(to, "100 0 get ok 57 0 0 0 2040 - - 2050\n");
+    fclose(to);
+    is(CHECK_BAD, lines);
+    free(lines);
+}
+END_TEST
+
 TEST(a_file_reads_as_it_was_written)
 {
     const char *line = "7 2 acq4any cancelled 1 4294967295 3 5000 6 - 8 9\n";
@@ -407,6 +427,7 @@ static const struct unit_test tests[] = {
     UNIT(an_early_timeout_is_found),
     UNIT(each_name_is_judged_by_itself),
     UNIT(what_is_too_much_is_not_called_good),
+    UNIT(any_number_of_closes_may_be_unseen),
     UNIT(a_file_reads_as_it_was_written),
     UNIT(a_line_that_is_none_is_named),
 };
