@@ -9,6 +9,7 @@ campaign is able to fail.
 import argparse
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -20,11 +21,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "t", "system"))
 
 import servers
+import wire
 
 BUILD = os.environ.get("TOP_BUILDDIR", os.path.join(TOP, "build"))
 PROGRAMS = os.path.join(BUILD, "t", "history")
 PLANTED = os.path.join(HERE, "planted")
 CALL_TIMEOUT = 600  # seconds; only ends hangs
+GOING_TIMEOUT = 5  # seconds that a daemon has to end by itself, where something went wrong
 PER_DAEMON = 20  # histories that one daemon serves
 
 
@@ -46,15 +49,27 @@ def call(*argv, timeout=CALL_TIMEOUT):
 
 
 def patches():
-    """The names of the planted bugs."""
-    return sorted(name[: -len(".patch")] for name in os.listdir(PLANTED) if name.endswith(".patch"))
+    """The planted bugs: paths of patches."""
+    return sorted(
+        os.path.join(PLANTED, name) for name in os.listdir(PLANTED) if name.endswith(".patch")
+    )
 
 
-def patch(tree, name, *options):
-    """Applies a planted bug to a tree, quietly; returns whether that went well, and what was said."""
-    path = os.path.join(PLANTED, name + ".patch")
+def patch(tree, path, *options):
+    """Applies a planted bug to a tree; returns whether that went well, and what was said."""
     status, said = call("patch", "-p1", "--force", "-d", tree, "-i", path, "-r", "-", *options)
     return status == 0, said
+
+
+def raise_if_ended(daemon):
+    """Something went wrong: raises Found if the daemon has ended, or just does."""
+    try:
+        daemon.wait(GOING_TIMEOUT)
+    except wire.Timeout:
+        return
+    summary = re.search(r"^SUMMARY: .*", daemon.log, re.M)
+    why = summary.group() if summary else " / ".join(daemon.log.splitlines()[-3:])
+    raise Found("the daemon ended: %s\n%s" % (why, daemon.log[-4000:]))
 
 
 def one_history(daemon, operations, seed, path):
@@ -68,11 +83,12 @@ def one_history(daemon, operations, seed, path):
         *(host, str(port), str(daemon.binary[1]), str(operations), str(seed), path),
     )
     by_checker, verdict = call(os.path.join(PROGRAMS, "check"), path)
-    if not daemon.is_running():
-        raise Found("the daemon ended: " + " / ".join(daemon.log.splitlines()[-3:]))
+    if status != 0 and not daemon.is_running():
+        raise_if_ended(daemon)
     if by_checker == 1:
         raise Found(verdict + said)
     if status != 0 or by_checker != 0:
+        raise_if_ended(daemon)
         raise Found(said + verdict)
     os.unlink(path)
     return verdict
@@ -121,24 +137,29 @@ def copy_tree(to):
             shutil.copy2(path, to)
 
 
-def planted(names, look, folder=os.path.join(BUILD, "planted")):
+def build(tree):
+    """Builds the daemon of a tree; returns its path."""
+    status, said = call(os.path.join(tree, "dev"), "build")
+    if status != 0:
+        raise RuntimeError("can't be built:\n" + said)
+    return os.path.join(tree, "build", "counterd")
+
+
+def planted(paths, look, build_daemon=build):
     """
-    Builds each bug and looks for it: `look` raises Found, or returns what it has looked at. Returns
-    how many were not found.
+    Plants each bug in a scratch copy of the tree, builds it and looks for it: `look` raises Found,
+    or returns what it has looked at. Returns how many were not found.
     """
-    copy_tree(folder)
+    tree = os.path.join(BUILD, "planted")
+    copy_tree(tree)
     missed = 0
-    for name in names:
-        went_well, said = patch(folder, name)
+    for path in paths:
+        name = os.path.basename(path)[: -len(".patch")]
+        went_well, said = patch(tree, path)
         if not went_well:
-            print("%s: does not apply:\n%s" % (name, said))
-            return len(names)
+            raise RuntimeError("%s does not apply:\n%s" % (name, said))
         try:
-            status, said = call(os.path.join(folder, "dev"), "build")
-            if status != 0:
-                print("%s: can't be built:\n%s" % (name, said))
-                return len(names)
-            servers.COUNTERD = os.path.join(folder, "build", "counterd")
+            servers.COUNTERD = build_daemon(tree)
             begun = time.monotonic()
             try:
                 said = look()
@@ -148,10 +169,15 @@ def planted(names, look, folder=os.path.join(BUILD, "planted")):
                 said = str(e).splitlines()
                 print("%-28s found in %.0f s: %s" % (name, time.monotonic() - begun, said[0][:300]))
         finally:
-            patch(folder, name, "-R")
+            patch(tree, path, "-R")
         sys.stdout.flush()
-    print("planted %d, found %d" % (len(names), len(names) - missed))
+    print("planted %d, found %d" % (len(paths), len(paths) - missed))
     return missed
+
+
+def named(names, otherwise):
+    """The planted bugs of these names, or else the others given."""
+    return [os.path.join(PLANTED, name + ".patch") for name in names] or otherwise
 
 
 def main():
@@ -168,7 +194,7 @@ def main():
     if args.planted is not None:
         bound = min(args.histories, 60)
         missed = planted(
-            args.planted or patches(),
+            named(args.planted, patches()),
             lambda: "most states %d" % run(bound, args.operations, seed, folder),
         )
         sys.exit(1 if missed else 0)

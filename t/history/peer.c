@@ -85,7 +85,7 @@ static bool try_connect(struct peer *peer, const struct sockaddr_in *to, struct 
     int on = 1;
     peer->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (peer->fd < 0)
-        return fail(peer, "socket: %s", strerror(errno));
+        return fail(peer, "socket: %s", strerrordesc_np(errno));
     setsockopt(peer->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
     setsockopt(peer->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(peer->fd, SOL_SOCKET, SO_RCVTIMEO, &silent, sizeof(silent));
@@ -97,7 +97,7 @@ static bool try_connect(struct peer *peer, const struct sockaddr_in *to, struct 
     close(peer->fd);
     peer->fd = -1;
     errno = error;
-    return fail(peer, "connecting: %s", strerror(error));
+    return fail(peer, "connecting: %s", strerrordesc_np(error));
 }
 
 bool peer_connect(struct peer *peer, const struct peer_server *server, bool text, unsigned number)
@@ -150,7 +150,7 @@ bool peer_half_close(struct peer *peer, bool *said_r)
     if (said_r)
         *said_r = said;
     if (!over)
-        fail(peer, "after a half-close: %s", strerror(errno));
+        fail(peer, "after a half-close: %s", strerrordesc_np(errno));
     peer_close(peer);
     return over;
 }
@@ -165,7 +165,7 @@ bool peer_send(struct peer *peer, const void *data, size_t len)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent <= 0)
-            return fail(peer, "sending: %s", strerror(errno));
+            return fail(peer, "sending: %s", strerrordesc_np(errno));
         at += sent;
         len -= (size_t)sent;
     }
@@ -188,7 +188,7 @@ static bool fill(struct peer *peer, size_t want)
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return fail(peer, "no answer: %s", got == 0 ? "closed" : strerror(errno));
+            return fail(peer, "no answer: %s", got == 0 ? "closed" : strerrordesc_np(errno));
         peer->have += (size_t)got;
     }
     return true;
@@ -291,8 +291,8 @@ bool peer_ask(struct peer *peer, enum peer_opcode opcode, const char *name, uint
 static int is_held(struct peer *peer, const char *prefix, uint32_t number)
 {
     char name[PEER_LINE / 4];
-    unsigned status;
-    uint32_t units;
+    unsigned status = PEER_OK;
+    uint32_t units = 0;
     snprintf(name, sizeof(name), "%s-%u", prefix, number);
     if (!peer_ask(peer, PEER_GET, name, 0, 0, &status, &units))
         return -1;

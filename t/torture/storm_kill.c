@@ -459,7 +459,7 @@ int main(int argc, char **argv)
         well = strike(pids, &random);
     }
     if (!well)
-        violation("a client could not be started: %s", strerror(errno));
+        violation("a client could not be started: %s", strerrordesc_np(errno));
     end_all(pids);
     char why[PEER_LINE];
     int64_t gone = peer_now_ns();
