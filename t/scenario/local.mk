@@ -3,6 +3,7 @@ scenarios = \
 	t/scenario/binary-malformed.scn \
 	t/scenario/binary-requests.scn \
 	t/scenario/binary-stats-dump.scn \
+	t/scenario/clock.scn \
 	t/scenario/counts.scn \
 	t/scenario/ends.scn \
 	t/scenario/intervals.scn \
