@@ -117,6 +117,17 @@ static bool hook_reload(void *arg, char *report_r, size_t size)
     return true;
 }
 
+static void hook_upgrade(void *arg)
+{
+    (void)arg;
+}
+
+static void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
+{
+    (void)arg;
+    *upgrades_r = (struct admin_upgrades){0};
+}
+
 static int listening(const void *address, socklen_t len, void *bound_r, socklen_t *bound_len)
 {
     int fd = socket(((const struct sockaddr *)address)->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -155,7 +166,11 @@ static void start(void)
         .token = TOKEN,
         .services = services,
         .server = &server,
-        .hooks = {.ready = hook_ready, .config = hook_config, .reload = hook_reload},
+        .hooks = {.ready = hook_ready,
+                  .config = hook_config,
+                  .reload = hook_reload,
+                  .upgrade = hook_upgrade,
+                  .upgrades = hook_upgrades},
         .version = "0.1.0",
     };
     char reason[ADMIN_REASON_SIZE];

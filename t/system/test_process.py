@@ -438,7 +438,10 @@ def test_a_start_that_fails_says_so_in_json_too():
         "-o", "log.format=json", "-o", "poolcounter.port=0", "-o", "pid_file=/no/such/folder/pid"
     )  # fmt: skip
     assert status == 2
-    assert [json.loads(line)["level"] for line in err.splitlines()] == ["error"]
+    levels = [json.loads(line)["level"] for line in err.splitlines()]
+    if "info" in levels:
+        levels.remove("info")  # builds with a sanitizer say that they have no sandbox
+    assert levels == ["error"]
 
 
 def test_a_signal_has_it_say_how_it_is(start):

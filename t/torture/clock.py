@@ -221,7 +221,8 @@ def wall(count, rng):
 
         jump(0)
         daemon = servers.Counterd(
-            "limits.request_timeout=1", "counter.threads=2", admin=True,
+            # libfaketime reads its file in whichever thread asks for the time.
+            "limits.request_timeout=1", "counter.threads=2", "security.sandbox=false", admin=True,
             env={"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",
                  "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"},
         )  # fmt: skip
