@@ -15,7 +15,7 @@ struct record_reader;
 struct record_writer;
 
 /* Most sockets there may be: the daemon's listeners, and as many again of the admin interface. */
-#define HERITAGE_MAX (2 * LISTENERS_MAX)
+#define HERITAGE_MAX ((size_t)2 * LISTENERS_MAX)
 
 struct heritage_socket {
     int fd;         /* -1: it was taken over or closed */

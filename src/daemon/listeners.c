@@ -135,20 +135,20 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
         struct listener *l = &listeners->at[listeners->count];
         if (take_over(listeners, heritage, protocol, tls, asked)) {
             had++;
-        } else if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
+            continue;
+        }
+        if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
             listeners->count++;
-            had++;
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
             log_warning("%s: not listening on %s: %s", protocol->name, l->where,
                         strerrordesc_np(errno));
-        } else if (errno == EADDRINUSE && heritage_blocks(heritage, (struct sockaddr *)&sa)) {
-            had++; /* it can be opened when that is closed */
-        } else {
+            continue;
+        } else if (errno != EADDRINUSE || !heritage_blocks(heritage, (struct sockaddr *)&sa)) {
             say_not_listening(l, protocol->name, errno);
             if (!is_dispensable(heritage))
                 return false;
-            had++;
-        }
+        } /* else it can be opened when that is closed */
+        had++;
     }
     if (had == 0)
         log_error("%s: none of its addresses is one of this machine's", protocol->name);

@@ -66,6 +66,9 @@ static bool drop_capabilities(void)
 
 #ifdef HAVE_SECCOMP
 
+/* The library's macros leave fields out, which clang tells of. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 #define CALL(name) SCMP_SYS(name)
