@@ -13,7 +13,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/http_client.h
+EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk
@@ -34,6 +34,7 @@ include t/bench/local.mk
 include t/torture/splits.mk
 include t/torture/malformed.mk
 include t/model/local.mk
+include t/model/local.mk
 include t/torture/exhaustion.mk
 include t/system/bench.mk
 include t/system/cli.mk
@@ -51,9 +52,10 @@ check-quick:
 
 # What one thread does alone, or another server does, shows nothing under TSan that it does not show
 # under ASan.
-single_threaded = $(filter t/unit/proto/%,$(TESTS)) \
+single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
-	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/table_test \
+	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \
+	t/unit/engine/table_test t/model/test_model.py t/history/check_test t/torture/splits \
 	t/unit/engine/waitq_test t/scenario/run.py t/system/test_completion.py \
 	t/system/test_sidebyside.py t/system/test_units.py t/bench/test_suite.py \
 	t/browser/test_page.py
