@@ -23,7 +23,10 @@ enum process_exit {
 /* The signals that the main thread waits for, ended by 0. Each stands in the manual. */
 extern const int process_signals[];
 
-/* Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE is ignored. */
+/*
+ * Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE is ignored, and
+ * SIGCHLD is not, whatever was inherited: children are waited for.
+ */
 void process_block_signals(sigset_t *set_r);
 /* Lets the next SIGTERM or SIGINT end the process at once; the others stay blocked. */
 void process_allow_abrupt_end(void);

@@ -259,6 +259,17 @@ def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path
         client.close()
 
 
+def test_children_that_whoever_started_it_ignored(start, tmp_path):
+    def ignore():
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+    running = Running(start, tmp_path, preexec=ignore)
+    crowd = Crowd(running.daemon)
+    running.succeed()
+    crowd.look()
+    crowd.finish()
+
+
 def test_what_a_reload_can_not_change_takes_effect(start, tmp_path):
     first, second, admin = servers.free_port(), servers.free_port(), servers.free_port()
     kept = servers.free_port()
