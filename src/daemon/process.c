@@ -18,6 +18,7 @@ const int process_signals[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, 0};
 void process_block_signals(sigset_t *set_r)
 {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     signal(SIGCHLD, SIG_DFL);
     sigemptyset(set_r);
     for (size_t i = 0; process_signals[i]; i++)

@@ -24,8 +24,9 @@ enum process_exit {
 extern const int process_signals[];
 
 /*
- * Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE is ignored, and
- * SIGCHLD is not, whatever was inherited: children are waited for.
+ * Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE and
+ * SIGXFSZ are ignored: who writes is told. SIGCHLD is not, whatever was inherited: children are
+ * waited for.
  */
 void process_block_signals(sigset_t *set_r);
 /* Lets the next SIGTERM or SIGINT end the process at once; the others stay blocked. */

@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -376,6 +377,20 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     assert before <= sockets_of(running.daemon)
     running.install()
     running.succeed()
+    crowd.look()
+    crowd.finish()
+
+
+def test_a_state_that_may_not_be_written_changes_nothing(start, tmp_path):
+    limit = servers.set_limit(resource.RLIMIT_FSIZE, 16384)
+    running = Running(start, tmp_path, "counter.threads=2", preexec=limit)
+    crowd = Crowd(running.daemon)
+    maker = running.daemon.binary_client()
+    for i in range(100):
+        assert maker.acquire(1, 1, b"%03d" % i + b"n" * 250) == wire.OK
+    assert "the state can't be written to memory: File too large" in running.fail()
+    maker.close()
+    wire.poll(lambda: crowd.other.get(b"000" + b"n" * 250) == 0, "it gave back what it had")
     crowd.look()
     crowd.finish()
 
