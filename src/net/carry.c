@@ -32,6 +32,48 @@
 
 #define PROTOCOL_NAME_MAX 31
 
+/* In so long the workers' first turns are over. */
+#define MOMENT_NS NS_PER_S
+
+/* ---- all connections ----------------------------------------------------------------------- */
+
+/* Calls `visit` for every connection of the server that is not closed. */
+static void each_conn(const struct server *server, void (*visit)(struct conn *conn, void *arg),
+                      void *arg)
+{
+    for (unsigned i = 0; i < server->count; i++) {
+        struct worker *worker = server->workers[i];
+        for (uint32_t slot = 0; slot < worker->slot_count; slot++) {
+            if (worker->slots[slot].conn)
+                visit(worker->slots[slot].conn, arg);
+        }
+    }
+}
+
+static void allow_until(struct conn *conn, struct deadline *d, int64_t at_ns)
+{
+    struct deadlines *ds = &conn->worker->deadlines;
+    if (deadline_is_set(d) && deadline_at(ds, d) < at_ns)
+        deadline_set(ds, d, at_ns);
+}
+
+static void allow_conn(struct conn *conn, void *arg)
+{
+    const int64_t *at_ns = arg;
+    allow_until(conn, &conn->read_deadline, *at_ns);
+    allow_until(conn, &conn->write_deadline, *at_ns);
+}
+
+/*
+ * Peers whose time to send or to take was up while nobody looked may have done so in time: that
+ * shows in the workers' first turns, and until then none of them is given up.
+ */
+static void allow_moment(const struct server *server)
+{
+    int64_t at_ns = clock_mono_ns() + MOMENT_NS;
+    each_conn(server, allow_conn, &at_ns);
+}
+
 /* ---- parking ------------------------------------------------------------------------------- */
 
 static void on_park(struct mail *mail, void *reader)
@@ -68,6 +110,7 @@ void server_park(struct server *server)
 
 bool server_unpark(struct server *server)
 {
+    allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
         if (!worker_start(server->workers[i]))
             return false;
@@ -75,20 +118,7 @@ bool server_unpark(struct server *server)
     return true;
 }
 
-/* ---- all connections ----------------------------------------------------------------------- */
-
-/* Calls `visit` for every connection of the server that is not closed. */
-static void each_conn(const struct server *server, void (*visit)(struct conn *conn, void *arg),
-                      void *arg)
-{
-    for (unsigned i = 0; i < server->count; i++) {
-        struct worker *worker = server->workers[i];
-        for (uint32_t slot = 0; slot < worker->slot_count; slot++) {
-            if (worker->slots[slot].conn)
-                visit(worker->slots[slot].conn, arg);
-        }
-    }
-}
+/* ---- all connections, parked ---------------------------------------------------------------- */
 
 static bool is_tls(const struct conn *conn)
 {
@@ -447,4 +477,5 @@ void carry_done(const struct carry *carry)
 {
     for (unsigned i = 0; i < carry->server->count; i++)
         worker_chain_free_slots(carry->server->workers[i]);
+    allow_moment(carry->server);
 }

@@ -71,7 +71,8 @@ struct carry {
  * there and do not run. What could be made before it failed has to be freed by ending the process.
  */
 bool carry_restore(struct carry *carry, uint32_t kind, struct record_reader *section) MUST_USE;
-/* All were read: new connections may come. */
+/* All were read: new connections may come. Whose time to send or to take is up gets a moment more,
+ * as what he did in time was not looked at. */
 void carry_done(const struct carry *carry);
 
 #endif

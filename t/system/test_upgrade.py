@@ -222,6 +222,36 @@ def test_time_goes_on(start, tmp_path):
         client.close()
 
 
+# Says when it has been asked, and waits in its rehearsal until a client has sent something, and then
+# until that would be too late.
+SLOW = """#!/bin/sh
+case "$COUNTERD_UPGRADE" in
+check*) echo >%(files)s.checked; sleep 0.3 ;;
+rehearse*) echo >%(files)s.parked; until [ -e %(files)s.sent ]; do sleep 0.05; done; sleep 2.2 ;;
+esac
+exec %(program)s "$@"
+"""
+
+
+def test_what_came_in_time_during_the_pause_is_in_time(start, tmp_path):
+    settings = "limits.request_timeout = 2\nupgrade.timeout = 60\n"
+    running = Running(start, tmp_path, settings=settings)
+    files = str(tmp_path / "it-is")
+    running.install(SLOW % {"files": files, "program": os.path.abspath(servers.COUNTERD)})
+    holder = running.daemon.text_client()
+    assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
+    running.daemon.child.send_signal(signal.SIGUSR1)
+    wire.poll(lambda: os.path.exists(files + ".checked"), "it was asked")
+    holder.send(b"RELEA")
+    wire.poll(lambda: os.path.exists(files + ".parked"), "nobody is served")
+    holder.send(b"SE k\n")
+    with open(files + ".sent", "w"):
+        pass
+    assert holder.line() == "RELEASED"
+    running.daemon.wait_log("has taken over")
+    holder.close()
+
+
 def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
     # A unix socket: the kernel takes little of what is to be sent.
     running = Running(
