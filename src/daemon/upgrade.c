@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,6 +33,9 @@
 
 /* How long the check may take: everybody is served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
+
+/* What the start opens for a moment once the connections are there: the password file. */
+#define SPARE_DESCRIPTORS 2
 
 static const char *const role_words[] = {
     [UPGRADE_NONE] = "",
@@ -518,6 +522,39 @@ static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
     return services_restore_done(upgrade->parts.services, &upgrade->state);
 }
 
+struct counting {
+    int from;
+    uint64_t count;
+};
+
+static void count_socket(void *arg, int fd)
+{
+    struct counting *counting = arg;
+    counting->count += fd >= counting->from;
+}
+
+/*
+ * In a rehearsal, which has all descriptors but those of the connections: whether there may be as
+ * many as both together, and what is opened for a moment.
+ */
+static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connections)
+{
+    struct rlimit limit;
+    int free_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (free_fd >= 0)
+        close(free_fd);
+    if (free_fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return free_fd >= 0;
+    struct counting others = {.from = free_fd};
+    each_socket(&upgrade->parts, count_socket, &others);
+    uint64_t needed = (uint64_t)free_fd + others.count + connections + SPARE_DESCRIPTORS;
+    if (needed <= limit.rlim_cur)
+        return true;
+    log_error("%u connections need %llu descriptors, and %llu are allowed", connections,
+              (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
+    return false;
+}
+
 bool upgrade_restore(struct upgrade *upgrade)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
@@ -534,8 +571,11 @@ bool upgrade_restore(struct upgrade *upgrade)
     record_unmap(&upgrade->state);
     if (!good)
         return false;
-    if (carry.rehearse)
+    if (carry.rehearse) {
         table_check(parts->services->table);
+        if (!descriptors_suffice(upgrade, carry.carried))
+            return false;
+    }
     uint32_t closed = server_close_tls(parts->server) + carry.handshakes;
     snprintf(upgrade->history.report, sizeof(upgrade->history.report),
              "%u connections were kept, %u closed because they have TLS\n", carry.carried - closed,

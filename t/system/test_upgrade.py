@@ -425,6 +425,26 @@ def test_a_state_that_may_not_be_written_changes_nothing(start, tmp_path):
     crowd.finish()
 
 
+def test_too_few_descriptors_for_new_settings_change_nothing(start, tmp_path):
+    limit = servers.set_limit(resource.RLIMIT_NOFILE, 90)
+    running = Running(start, tmp_path, settings="counter.threads = 1\n", preexec=limit)
+    daemon = running.daemon
+    crowd = Crowd(daemon)
+    others = []
+    while daemon.descriptors() < 80:
+        others.append(daemon.text_client())
+        assert others[-1].stat("processing_workers") == 2
+    running.write("counter.threads = 8\n")
+    assert "descriptors, and 90 are allowed" in running.fail()
+    crowd.look()
+    running.write("counter.threads = 1\n")
+    running.succeed()
+    crowd.look()
+    crowd.finish()
+    for client in others:
+        client.close()
+
+
 def test_a_program_that_hangs_is_waited_for_as_long_as_the_settings_say(start, tmp_path):
     running = Running(start, tmp_path, "counter.threads=2", settings="upgrade.timeout = 60\n")
     crowd = Crowd(running.daemon)
