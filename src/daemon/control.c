@@ -104,11 +104,21 @@ static bool ask_reload(void *arg, char *report_r, size_t size)
     return good;
 }
 
+/* Whoever asks for an upgrade, or has asked, hears that there is none. Under the lock. */
+static void refuse_upgrade(struct control *control)
+{
+    struct admin_upgrades *upgrades = &control->upgrades;
+    upgrades->running = upgrades->good = false;
+    snprintf(upgrades->report, sizeof upgrades->report, "counterd is ending\n");
+}
+
 static void ask_upgrade(void *arg)
 {
     struct control *control = arg;
     pthread_mutex_lock(&control->lock);
-    if (!control->upgrades.running && !control->ended) {
+    if (control->ended) {
+        refuse_upgrade(control);
+    } else if (!control->upgrades.running) {
         control->upgrades.running = true;
         pthread_kill(control->main_thread, SIGUSR1);
     }
@@ -140,6 +150,8 @@ void control_end(struct control *control)
     atomic_store(&control->ready, false);
     pthread_mutex_lock(&control->lock);
     control->ended = true;
+    if (control->upgrades.running)
+        refuse_upgrade(control);
     pthread_cond_broadcast(&control->reloaded);
     pthread_mutex_unlock(&control->lock);
 }

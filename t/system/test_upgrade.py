@@ -470,7 +470,8 @@ def test_a_program_that_crashes_when_it_has_taken_over_loses_all(start, tmp_path
 
 
 def test_no_upgrade_while_it_ends(start, tmp_path):
-    running = Running(start, tmp_path, "shutdown.drain=600")
+    running = Running(start, tmp_path, "shutdown.drain=600", "admin.token=secret", admin=True)
+    running.succeed()
     holder = running.daemon.text_client()
     assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
     running.daemon.is_expected_to_be_gone = True
@@ -478,6 +479,9 @@ def test_no_upgrade_while_it_ends(start, tmp_path):
     running.daemon.wait_log("draining: nobody acquires")
     running.daemon.child.send_signal(signal.SIGUSR1)
     running.daemon.wait_log("draining: SIGUSR1 is ignored")
+    where, environment = "%s:%d" % running.daemon.admin, {"COUNTER_ADMIN_TOKEN": "secret"}
+    done = ctl.run("--admin", where, "upgrade", env=environment)
+    assert done.status != 0 and "counterd is ending" in done.err, done
     assert holder.ask("RELEASE k") == "RELEASED"
     assert running.daemon.wait() == 0
     holder.close()
