@@ -34,6 +34,9 @@
 /* How long the check may take: everybody is served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
 
+/* A child that says nothing is looked after so often. */
+#define LISTEN_NS (50 * NS_PER_MS)
+
 /* What the start opens for a moment once the connections are there: the password file. */
 #define SPARE_DESCRIPTORS 2
 
@@ -336,11 +339,13 @@ static bool listen_to(struct child *child)
 /* Waits until it has ended, or its time is up. False: it was ended. */
 static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
 {
-    int64_t until_ns = clock_mono_ns() + limit_ns, alive_ns = clock_mono_ns();
+    int64_t until_ns = clock_mono_ns() + limit_ns;
+    int64_t interval_ns = notify_alive_interval_ns(), alive_ns = 0;
+    int pause_ms = interval_ns && interval_ns < LISTEN_NS ? 1 : (int)(LISTEN_NS / NS_PER_MS);
     bool speaks = true;
     for (;;) {
         struct pollfd ready = {.fd = child->said_fd, .events = POLLIN};
-        (void)poll(&ready, speaks, speaks ? 100 : 1);
+        (void)poll(&ready, speaks, speaks ? pause_ms : 1);
         speaks = speaks && listen_to(child);
         pid_t got = waitpid(child->pid, status_r, WNOHANG);
         int64_t now_ns = clock_mono_ns();
@@ -354,7 +359,7 @@ static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
                 continue;
             return false;
         }
-        if (now_ns - alive_ns >= NS_PER_S && notify_alive_interval_ns() > 0) {
+        if (interval_ns && now_ns - alive_ns >= interval_ns) {
             notify_alive(); /* it is not we who hang */
             alive_ns = now_ns;
         }

@@ -411,6 +411,31 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     crowd.finish()
 
 
+def test_a_manager_that_watches_hears_of_life_meanwhile(start, tmp_path):
+    libraries = subprocess.run(["ldd", servers.COUNTERD], capture_output=True, check=False).stdout
+    if b"libsystemd" not in libraries:
+        pytest.skip("built without systemd")
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    manager.bind(str(tmp_path / "notify"))
+    watched = {"NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "900000"}
+    running = Running(start, tmp_path, env=watched)
+    running.misbehave("rehearse", "sleep 1.5; exit 1")
+    running.fail()
+    said = []
+
+    def is_over():
+        try:
+            said.append(manager.recv(4096))
+        except BlockingIOError:
+            return False
+        return said[-1].startswith(b"READY=1") and any(b"RELOADING" in text for text in said)
+
+    wire.poll(is_over, "it serves again")
+    begun = next(i for i, text in enumerate(said) if b"RELOADING" in text)
+    assert said[begun:].count(b"WATCHDOG=1") >= 4, "every 0.3 s"
+    manager.close()
+
+
 def test_a_state_that_may_not_be_written_changes_nothing(start, tmp_path):
     limit = servers.set_limit(resource.RLIMIT_FSIZE, 16384)
     running = Running(start, tmp_path, "counter.threads=2", preexec=limit)
