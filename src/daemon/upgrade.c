@@ -123,6 +123,20 @@ bool upgrade_is_due(const struct upgrade *upgrade)
            (st.st_dev != upgrade->device || st.st_ino != upgrade->inode);
 }
 
+/* Which file is at its path. */
+static struct stat program_now(const struct upgrade *upgrade)
+{
+    struct stat st;
+    return stat(upgrade->path, &st) == 0 ? st : (struct stat){0};
+}
+
+/* Whether both are the same file, not written to in between. */
+static bool is_same_program(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 /* Reads a part and a descriptor, as spoken of in the environment. */
 static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r)
 {
@@ -441,9 +455,17 @@ static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
     return server_keep_descriptors(upgrade->parts.server, keep) && !keeping.failed;
 }
 
-/* Becomes the new program. Returns only where it can't: TLS connections are closed then. */
-static void become(struct upgrade *upgrade, int state_fd)
+/*
+ * Becomes the new program, if that is yet the one that has rehearsed. Returns only where it can't:
+ * TLS connections may be closed then.
+ */
+static void become(struct upgrade *upgrade, const struct stat *rehearsed, int state_fd)
 {
+    struct stat now = program_now(upgrade);
+    if (!is_same_program(&now, rehearsed)) {
+        say(upgrade, LOG_LEVEL_ERROR, "%s was replaced meanwhile", upgrade->path);
+        return;
+    }
     char **with = environment_with(UPGRADE_TAKE, state_fd);
     if (with && keep_all(upgrade, state_fd, true)) {
         server_say_goodbye(upgrade->parts.server);
@@ -469,8 +491,9 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
         admin_pause(parts->admin);
     upgrade->parked_ns = clock_mono_ns();
     server_park(parts->server);
+    struct stat rehearsed = program_now(upgrade);
     if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
-        become(upgrade, state_fd);
+        become(upgrade, &rehearsed, state_fd);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
     if (!server_unpark(parts->server) || (parts->admin && !admin_resume(parts->admin))) {

@@ -399,10 +399,13 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     fails("rehearsed taking over, and crashed: SIGABRT")
     running.misbehave("rehearse", "echo it is not so >&2; exit 3")
     fails("(?s)upgrade: it is not so.*failed with status 3")
+    replace = "cp -p $0 $0.other; mv $0.other $0; exec %s \"$@\""
+    running.misbehave("rehearse", replace % os.path.abspath(servers.COUNTERD))
+    fails("was replaced meanwhile")
     os.unlink(running.program)
     fails("can't be started: No such file")
     status, body = http_client.ask(running.daemon.admin, "GET", "/metrics")
-    assert status == 200 and 'counterd_upgrades_total{result="failed"} 6' in body
+    assert status == 200 and 'counterd_upgrades_total{result="failed"} 7' in body
     assert 'counterd_upgrades_total{result="done"} 0' in body
     assert before <= sockets_of(running.daemon)
     running.install()
