@@ -463,17 +463,27 @@ static enum process_exit check(const struct settings *settings, const char *file
     return PROCESS_EXIT_GOOD;
 }
 
-/* Whether it could take over, as far as is known before there is anything to be taken over. */
+/*
+ * Whether it could take over, as far as is known before there is anything to be taken over. What
+ * rights are left shows when they are used.
+ */
 static enum process_exit check_upgrade(const struct settings *settings, const char *file)
 {
     if (!process_can_become(settings->user, settings->group))
         return PROCESS_EXIT_SETUP;
-    return check(settings, file);
+    enum process_exit status = check(settings, file);
+    if (status == PROCESS_EXIT_GOOD && !process_drop_root(settings->user, settings->group))
+        status = PROCESS_EXIT_SETUP;
+    return status;
 }
 
-/* Makes everything of what another process has, which keeps it; and unmakes nothing. */
+/*
+ * Makes everything of what another process has, which keeps it; and unmakes nothing. Then gives up
+ * its rights as the new program will.
+ */
 static _Noreturn void rehearse(struct daemon *d)
 {
+    const struct settings *settings = settings_of(d);
     control_init(&d->control);
     bool good = make_all(d);
     heritage_close(&d->upgrade.heritage);
@@ -481,6 +491,7 @@ static _Noreturn void rehearse(struct daemon *d)
         if (!d->listeners.heritage[i])
             listener_close(&d->listeners.at[i]); /* with its file */
     }
+    good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }
 

@@ -414,6 +414,19 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     crowd.finish()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_that_it_can_not_become_any_more_changes_nothing(start, tmp_path):
+    running = Running(start, tmp_path)
+    crowd = Crowd(running.daemon)
+    may = int(running.daemon.status_field("CapEff"), 16) != 0  # where it has no sandbox
+    running.write("user = nobody\n")
+    said, good = running.upgrade()
+    assert good == may, said
+    assert may or 'can\'t become user "nobody"' in said
+    crowd.look()
+    crowd.finish()
+
+
 def test_a_manager_that_watches_hears_of_life_meanwhile(start, tmp_path):
     libraries = subprocess.run(["ldd", servers.COUNTERD], capture_output=True, check=False).stdout
     if b"libsystemd" not in libraries:
