@@ -430,15 +430,20 @@ static bool put_on(const struct sock_fprog *filter)
 
 /*
  * Has the C library make a heap of a thread's smaller, whereupon it reads once, for all threads,
- * whether memory is overcommitted.
+ * whether memory is overcommitted. It does so when enough is free at the heap's end, and how much
+ * that is grows with the largest piece that was ever freed, or is set in the environment: so most
+ * of the 64 MiB that a heap may have is taken, of which only a page for each piece is touched. The
+ * small ones are for who has set the size from which on pieces are mapped alone.
  */
 static void shrink_heap(void)
 {
-    void *pieces[64];
-    for (size_t i = 0; i < ARRAY_SIZE(pieces); i++)
-        pieces[i] = malloc((size_t)16 * 1024);
-    for (size_t i = ARRAY_SIZE(pieces); i > 0; i--)
+    enum { SMALL = 64, ALL = SMALL + 512 };
+    void **pieces = calloc(ALL, sizeof(*pieces));
+    for (size_t i = 0; pieces && i < ALL; i++)
+        pieces[i] = malloc((size_t)(i < SMALL ? 16 : 112) * 1024);
+    for (size_t i = ALL; pieces && i > 0; i--)
         free(pieces[i - 1]);
+    free(pieces);
 }
 
 static void *try_both(void *arg)
