@@ -53,14 +53,21 @@
 
 /* ---- rights ---------------------------------------------------------------------------------- */
 
-/* Gives up all capabilities of this thread, also those that would come back with execve. */
+/*
+ * Gives up all capabilities of this thread, also those that would come back with execve. Who has
+ * none needs no right to change them, which units often take away.
+ */
 static bool drop_capabilities(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+    struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3], none[_LINUX_CAPABILITY_U32S_3];
+    memset(has, 0, sizeof(has));
+    memset(none, 0, sizeof(none));
     /* Kernels that don't know the ambient ones have none. */
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 && errno != EINVAL)
         return false;
+    if (syscall(SYS_capget, &head, has) == 0 && memcmp(has, none, sizeof(has)) == 0)
+        return true;
     return syscall(SYS_capset, &head, none) == 0;
 }
 

@@ -4,6 +4,7 @@ request has the thread that serves it open a file, execute a shell or connect ou
 killed for that; not confined, it is not, so that these tests can fail.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -120,16 +121,22 @@ def test_false_leaves_all_as_it_was(start):
 @pytest.mark.skipif(os.geteuid() != 0, reason="root's rights are needed to be given up")
 def test_a_capability_held_at_the_start_is_given_up(start, confined):
     """As a unit with AmbientCapabilities=CAP_NET_BIND_SERVICE has it: for a port below 1024."""
-    hold = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    hold += ["--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service"]
-    if subprocess.run([*hold, "true"], check=False).returncode != 0:
-        pytest.skip("capabilities can't be handed over here")
+    hold = as_nobody("--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service")
     held = subprocess.run([*hold, "cat", "/proc/self/status"], capture_output=True, check=True)
     assert re.search(rb"^CapEff:\s*0*400$", held.stdout, re.M)
     port = next((p for p in range(1000, 600, -1) if is_free(p)), None)
     daemon = start("poolcounter.port=%d" % port, "poolcounter.listen=127.0.0.1", prefix=hold)
     assert daemon.text == ("127.0.0.1", port)
     assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
+
+
+def as_nobody(*more):
+    """What stands before a command to have another user than root execute it."""
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *more]
+    look = ["test", "-x", servers.COUNTERD, "-a", "-r", os.path.abspath(__file__)]
+    if subprocess.run([*become, *look], check=False).returncode != 0:
+        pytest.skip("nobody else can execute the daemon here, or rights can't be handed over")
+    return become
 
 
 def is_free(port):
@@ -166,28 +173,34 @@ def run(*args):
     return done.returncode, done.stdout.decode()
 
 
-# Executes argv[1:] where the kernel knows no filters: seccomp(2) is answered with ENOSYS.
+# Executes argv[4:] where the system call argv[2] is answered with the error argv[3].
 _WITHOUT = """
 import ctypes, os, struct, sys
 sys.path.insert(0, sys.argv[1])
 import confined
-number = confined.call_numbers()["seccomp"]
-steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x00050000 | 38), (6, 0, 0, 0x7fff0000)]
+number, error = confined.call_numbers()[sys.argv[2]], int(sys.argv[3])
+steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (6, 0, 0, 0x00050000 | error), (6, 0, 0, 0x7fff0000)]
 code = b"".join(struct.pack("=HBBI", *step) for step in steps)
 libc = ctypes.CDLL(None, use_errno=True)
 assert libc.prctl(38, 1, 0, 0, 0) == 0
 program = confined.Program(len(steps), code)
 assert libc.prctl(22, 2, ctypes.byref(program), 0, 0) == 0
-os.execv(sys.argv[2], sys.argv[2:])
+os.execvp(sys.argv[4], sys.argv[4:])
 """
+
+
+def without_call(name, error):
+    """What stands before a command to have it run where that system call is refused."""
+    if not shutil.which("gcc"):
+        pytest.skip("gcc is not installed, which knows the numbers of system calls")
+    here = os.path.dirname(os.path.abspath(__file__))
+    return [sys.executable, "-B", "-c", _WITHOUT, here, name, str(error)]
 
 
 @pytest.fixture
 def without(confined):
     """What stands before a command to have it run where there are no filters."""
-    if not shutil.which("gcc"):
-        pytest.skip("gcc is not installed, which knows the numbers of system calls")
-    return [sys.executable, "-B", "-c", _WITHOUT, os.path.dirname(os.path.abspath(__file__))]
+    return without_call("seccomp", errno.ENOSYS)
 
 
 def test_asked_for_by_name_it_is_had_or_an_error(without):
@@ -207,6 +220,16 @@ def test_by_default_it_does_without(start, without):
     assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
     with daemon.text_client() as client:
         assert client.ask("ACQ4ME k 1 2 5") == "LOCKED"
+
+
+def test_who_has_no_capabilities_needs_no_right_to_give_them_up(start, confined):
+    """As under a unit that has SystemCallFilter=~@privileged."""
+    prefix = without_call("capset", errno.EPERM)
+    if os.geteuid() == 0:
+        prefix = as_nobody() + prefix
+    daemon = start(prefix=prefix)
+    assert [int(fields(daemon)[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
+    assert fields(daemon)["Seccomp"] == "2"
 
 
 def test_the_check_of_a_configuration_knows_it(confined):
@@ -248,6 +271,12 @@ def test_not_confined_it_becomes_another_program(misbehave):
 @pytest.mark.parametrize("thread", ["worker", "admin"])
 def test_what_libraries_do_is_no_end(misbehave, confined, thread):
     all_done(misbehave(HARMLESS[0], thread=thread), HARMLESS)
+
+
+def test_memory_is_given_back_whatever_is_set_for_that(misbehave, confined, monkeypatch):
+    """When so much is free for the first time, the C library looks whether it may."""
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(8 << 20))
+    all_done(misbehave("memory"), ["memory"])
 
 
 @pytest.mark.parametrize("what", sorted(LAST_WORDS))
