@@ -220,8 +220,8 @@ def wall(count, rng):
             os.rename(path + ".new", path)
 
         jump(0)
+        # Not confined: libfaketime opens its file in whatever thread asks for the time.
         daemon = servers.Counterd(
-            # libfaketime reads its file in whichever thread asks for the time.
             "limits.request_timeout=1", "counter.threads=2", "security.sandbox=false", admin=True,
             env={"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",
                  "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"},
