@@ -34,7 +34,6 @@ include t/bench/local.mk
 include t/torture/splits.mk
 include t/torture/malformed.mk
 include t/model/local.mk
-include t/model/local.mk
 include t/torture/exhaustion.mk
 include t/system/bench.mk
 include t/system/cli.mk
