@@ -124,6 +124,13 @@ fuzz() {
         "fuzz_$1"
         return
         ;;
+    -h | --help)
+        printf '%s\n' './dev fuzz [HARNESS...] [--runs N] [--seconds S] [--seed N], or coverage, or corpus' \
+            "harnesses: ${fuzz_harnesses[*]} (all)" \
+            '--runs N       inputs for each (20000, or as many as the seconds allow)' \
+            '--seconds S    at most so long for each'
+        return
+        ;;
     esac
     while [ $# -gt 0 ]; do
         case $1 in
@@ -201,6 +208,10 @@ torture_malformed() {
     need "${build_packages[@]}" python3
     configured build/asan --enable-sanitize=address,undefined CFLAGS='-O1 -g'
     make -s -C build/asan -j"$jobs" counterd
+    case " $* " in
+    *" --requests "* | *" -h "*) ;;
+    *) set -- --requests 1000000 "$@" ;;
+    esac
     COUNTERD=$PWD/build/asan/counterd python3 -B t/torture/malformed.py "$@"
 }
 

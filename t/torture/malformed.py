@@ -302,7 +302,8 @@ def check_end(daemon):
 
 def main():
     parser = argparse.ArgumentParser(description="broken requests over sockets")
-    parser.add_argument("--requests", type=int, default=SHORT, help="a protocol (%(default)s)")
+    parser.add_argument("--requests", type=int, default=SHORT,
+                        help="a protocol (%(default)s; ./dev torture malformed: 1000000)")  # fmt: skip
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--protocol", choices=("text", "binary"))
     options = parser.parse_args()
