@@ -14,12 +14,26 @@ made_plain() {
     make -s -C build -j"$jobs" "$@"
 }
 
+# asks_for_help TEXT ARGUMENT...: whether one of them is -h or --help, which TEXT then answers.
+asks_for_help() {
+    local text=$1
+    shift
+    case " $* " in
+    *" -h "* | *" --help "*) printf 'usage: ./dev %s\n' "$text" ;;
+    *) return 1 ;;
+    esac
+}
+
 simulate() {
+    ! asks_for_help 'simulate [--seeds N] [--seed N] [--jobs N]
+N runs (1,000) with seeds in a row; --seed alone: that one' "$@" || return 0
     made_plain t/simulate/simulate
     exec build/t/simulate/simulate "$@"
 }
 
 torture_memory() {
+    ! asks_for_help 'torture memory [--seed N] [--seeds N] [--jobs N]
+each piece of memory is refused once; then one in a hundred, in N runs' "$@" || return 0
     made_plain t/simulate/simulate t/simulate/sockets t/simulate/admin
     local seed=()
     [[ ! " $* " =~ \ --seed\ ([0-9]+) ]] || seed=(--seed "${BASH_REMATCH[1]}")
@@ -29,6 +43,8 @@ torture_memory() {
 }
 
 torture_io() {
+    ! asks_for_help 'torture io [--seed N] [--sessions N]
+N sessions (100,000) whose calls are interrupted, in vain, or move one byte' "$@" || return 0
     made_plain t/simulate/sockets
     exec build/t/simulate/sockets io "$@"
 }
