@@ -91,6 +91,8 @@ static bool is_program(const struct upgrade *upgrade, const char *path)
     return stat(path, &st) == 0 && st.st_dev == upgrade->device && st.st_ino == upgrade->inode;
 }
 
+#define DELETED " (deleted)"
+
 /*
  * Finds the path by which it was started: later another program may be there. Where the kernel's
  * word for it is no such path, what it is now has to do.
@@ -113,7 +115,13 @@ static void find_path(struct upgrade *upgrade)
             return;
     }
     ssize_t len = readlink("/proc/self/exe", upgrade->path, sizeof(upgrade->path) - 1);
-    upgrade->path[len > 0 ? len : 0] = '\0';
+    len = len > 0 ? len : 0;
+    upgrade->path[len] = '\0';
+    /* The kernel's word for a file that has been replaced since it was executed. */
+    const ssize_t mark = (ssize_t)strlen(DELETED);
+    if (len > mark && strcmp(upgrade->path + len - mark, DELETED) == 0 &&
+        !is_program(upgrade, upgrade->path))
+        upgrade->path[len - mark] = '\0';
 }
 
 bool upgrade_is_due(const struct upgrade *upgrade)

@@ -374,6 +374,26 @@ def test_tls_is_closed_with_its_reason_and_what_it_held_goes_on(start, tmp_path)
         client.close()
 
 
+# Starts a program whose file is replaced before it can look where it is.
+REPLACED = """import os, shutil, sys
+path = sys.argv[1]
+fd = os.open(path, os.O_RDONLY)
+shutil.copy(path, path + ".new")
+os.replace(path + ".new", path)
+os.execv("/proc/self/fd/%d" % fd, sys.argv[1:])
+"""
+
+
+def test_a_program_that_was_replaced_while_it_started_finds_the_new_one(start, tmp_path):
+    running = Running(start, tmp_path, prefix=[sys.executable, "-I", "-c", REPLACED])
+    assert os.readlink("/proc/%d/exe" % running.pid).endswith(" (deleted)")
+    crowd = Crowd(running.daemon)
+    running.succeed()
+    assert os.readlink("/proc/%d/exe" % running.pid) == running.program
+    crowd.look()
+    crowd.finish()
+
+
 # --- what can't take over ------------------------------------------------------------------------
 
 
