@@ -229,6 +229,7 @@ struct admin *admin_new(const struct admin_config *config, char *reason_r)
         .address_lens = config->address_lens,
         .address_count = config->address_count,
         .fds = config->fds,
+        .fd_asked = config->fd_asked,
         .fd_count = config->fd_count,
         .name = "admin",
         .handle = handle,

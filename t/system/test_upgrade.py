@@ -374,6 +374,17 @@ def test_tls_is_closed_with_its_reason_and_what_it_held_goes_on(start, tmp_path)
         client.close()
 
 
+def test_the_admin_interface_that_nobody_handed_over_stays_for_good(start, tmp_path):
+    address = ("127.0.0.1", servers.free_port())
+    running = Running(start, tmp_path, "admin.port=%d" % address[1], "admin.listen=127.0.0.1")
+    before = sockets_of(running.daemon)
+    for number in range(1, 4):
+        running.succeed()
+        assert before <= sockets_of(running.daemon), "its listener, too"
+        status, body = http_client.ask(address, "GET", "/metrics")
+        assert status == 200 and 'upgrades_total{result="done"} %d\n' % number in body
+
+
 # Starts a program whose file is replaced before it can look where it is.
 REPLACED = """import os, shutil, sys
 path = sys.argv[1]
