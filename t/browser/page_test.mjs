@@ -84,12 +84,17 @@ async function rowOf(name) {
     return page.locator('#names tbody tr', {has: page.locator('.name', {hasText: name})}).first();
 }
 
-/* Holds `name` by one client, and has `waiters` others wait for it. */
+/* Holds `name` by one client, and has `waiters` others wait for it, the first of them longest. */
 async function contend(name, waiters) {
     const holder = client();
     await holder.ask(`ACQ4ME ${name} 1 100 100`, 'LOCKED');
     const all = Array.from({length: waiters}, () => client());
-    for (const c of all) c.say(`ACQ4ME ${name} 1 100 100`);
+    for (const c of all) {
+        // Who asks for anything else while waiting is in line by then: each before the next.
+        c.say(`ACQ4ME ${name} 1 100 100`);
+        const answer = await c.ask('STATS waiting_workers');
+        check(/^waiting_workers: \d+$/.test(answer), `it does not wait: ${answer}`);
+    }
     return {holder, waiters: all};
 }
 
