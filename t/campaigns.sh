@@ -105,26 +105,26 @@ fuzz_parsers=(proto/poolcounter.c proto/counter.c src/daemon/config_file.c src/d
 
 fuzz_built() {
     need "${build_packages[@]}" "${fuzz_packages[@]}"
-    configured build/fuzz CC=clang --enable-sanitize=address,undefined,fuzzer-no-link \
+    configured build/fuzzing CC=clang --enable-sanitize=address,undefined,fuzzer-no-link \
         CFLAGS="-O2 -g -fsanitize-coverage-ignorelist=$PWD/fuzz/unwatched"
     local programs=("${fuzz_harnesses[@]/#/fuzz/}")
-    make -s -C build/fuzz -j"$jobs" "${programs[@]/%/.fuzz}"
+    make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}"
 }
 
-# fuzz_one HARNESS RUNS SECONDS SEED: inputs that reach something new are kept in build/fuzz/work.
+# fuzz_one HARNESS RUNS SECONDS SEED: inputs that reach something new are kept in build/fuzzing/work.
 fuzz_one() {
-    local harness=$1 runs=$2 seconds=$3 seed=$4 work=build/fuzz/work/$1 log=build/fuzz/$1.log status=0
-    mkdir -p "$work" "build/fuzz/found/$harness"
+    local harness=$1 runs=$2 seconds=$3 seed=$4 work=build/fuzzing/work/$1 log=build/fuzzing/$1.log status=0
+    mkdir -p "$work" "build/fuzzing/found/$harness"
     say "== $harness: --seed $seed"
-    ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzz/fuzz/$harness.fuzz" \
+    ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzzing/fuzz/$harness.fuzz" \
         -dict="fuzz/dictionaries/$harness" -max_len=$fuzz_max_len -timeout=60 -seed="$seed" \
         -runs="$runs" -max_total_time="$seconds" -print_final_stats=1 \
-        -artifact_prefix="build/fuzz/found/$harness/" "$work" "fuzz/corpus/$harness" >"$log" 2>&1 || status=$?
+        -artifact_prefix="build/fuzzing/found/$harness/" "$work" "fuzz/corpus/$harness" >"$log" 2>&1 || status=$?
     local inputs
     inputs=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
     fuzz_runs=$((fuzz_runs + ${inputs:-0}))
-    if [ $status = 0 ]; then
-        say "== $harness: ${inputs:-0} inputs, nothing found"
+    if [ $status = 0 ] && [ -n "$inputs" ]; then
+        say "== $harness: $inputs inputs, nothing found"
     else
         grep -vE '^#[0-9]+' "$log" | tail -n 60 >&2
         say "== $harness: found something after ${inputs:-0} inputs; the whole of it: $log"
@@ -179,11 +179,11 @@ fuzz_corpus() {
     local harness kept
     fuzz_built
     for harness in "${fuzz_harnesses[@]}"; do
-        kept=build/fuzz/kept/$harness
+        kept=build/fuzzing/kept/$harness
         rm -rf "$kept"
-        mkdir -p "$kept" "build/fuzz/work/$harness"
-        "build/fuzz/fuzz/$harness.fuzz" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
-            "fuzz/corpus/$harness" "build/fuzz/work/$harness" >"build/fuzz/$harness.log" 2>&1
+        mkdir -p "$kept" "build/fuzzing/work/$harness"
+        "build/fuzzing/fuzz/$harness.fuzz" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
+            "fuzz/corpus/$harness" "build/fuzzing/work/$harness" >"build/fuzzing/$harness.log" 2>&1
         rm -rf "fuzz/corpus/$harness"
         mkdir "fuzz/corpus/$harness"
         (cd "$kept" && for file in *; do cp "$file" "$OLDPWD/fuzz/corpus/$harness/${file:0:16}"; done)
@@ -193,20 +193,20 @@ fuzz_corpus() {
 
 fuzz_coverage() {
     need "${build_packages[@]}" "${fuzz_coverage_packages[@]}"
-    configured build/fuzz-coverage CC=clang CFLAGS='-O0 -g -fprofile-instr-generate -fcoverage-mapping'
-    make -s -C build/fuzz-coverage -j"$jobs" "${fuzz_harnesses[@]/#/fuzz/}"
+    configured build/fuzzing-coverage CC=clang CFLAGS='-O0 -g -fprofile-instr-generate -fcoverage-mapping'
+    make -s -C build/fuzzing-coverage -j"$jobs" "${fuzz_harnesses[@]/#/fuzz/}"
     local harness programs=()
     for harness in "${fuzz_harnesses[@]}"; do
-        LLVM_PROFILE_FILE=$PWD/build/fuzz-coverage/$harness.profraw TOP_SRCDIR=$PWD \
-            "build/fuzz-coverage/fuzz/$harness" >/dev/null
-        programs+=(-object "build/fuzz-coverage/fuzz/$harness")
+        LLVM_PROFILE_FILE=$PWD/build/fuzzing-coverage/$harness.profraw TOP_SRCDIR=$PWD \
+            "build/fuzzing-coverage/fuzz/$harness" >/dev/null
+        programs+=(-object "build/fuzzing-coverage/fuzz/$harness")
     done
-    llvm-profdata merge -o build/fuzz-coverage/all.profdata build/fuzz-coverage/*.profraw
-    llvm-cov show "${programs[@]:1}" -instr-profile=build/fuzz-coverage/all.profdata \
-        -show-branches=count "${fuzz_parsers[@]}" >build/fuzz-coverage/lines.txt 2>/dev/null
-    llvm-cov report "${programs[@]:1}" -instr-profile=build/fuzz-coverage/all.profdata \
+    llvm-profdata merge -o build/fuzzing-coverage/all.profdata build/fuzzing-coverage/*.profraw
+    llvm-cov show "${programs[@]:1}" -instr-profile=build/fuzzing-coverage/all.profdata \
+        -show-branches=count "${fuzz_parsers[@]}" >build/fuzzing-coverage/lines.txt 2>/dev/null
+    llvm-cov report "${programs[@]:1}" -instr-profile=build/fuzzing-coverage/all.profdata \
         -show-branch-summary "${fuzz_parsers[@]}" 2>/dev/null
-    say 'line by line: build/fuzz-coverage/lines.txt'
+    say 'line by line: build/fuzzing-coverage/lines.txt'
 }
 
 torture_splits() {
