@@ -120,6 +120,8 @@ static size_t queued(const struct bytes_queue *q)
 
 static void enqueue(struct bytes_queue *q, const void *bytes, size_t len)
 {
+    if (len == 0)
+        return; /* there may be no memory for it either */
     if (q->begin == q->end)
         q->begin = q->end = 0;
     if (q->end + len > q->room) {
@@ -1344,7 +1346,7 @@ static void let_time_pass(void)
     }
     switch (below(8)) {
     case 0:
-        next_ns += (int64_t)below(3) - 1;
+        next_ns = (next_ns < DEADLINE_NONE / 2 ? next_ns : 0) + (int64_t)below(3) - 1;
         if (next_ns > 0 && next_ns < (one_in(mix.calm) ? 100 * NS_PER_S : 2 * NS_PER_S))
             pass_time(next_ns);
         break;
