@@ -35,19 +35,24 @@ def have_counterd():
     return bool(COUNTERD)
 
 
+given_ports = set()
+
+
 def free_port(host="127.0.0.1"):
     """
     A port that was free a moment ago, for servers that cannot choose one themselves; below those
-    that the kernel gives to clients.
+    that the kernel gives to clients. Never the same one twice.
     """
     while True:
         port = random.randrange(16000, 32000)
         with socket.socket() as s:
             try:
                 s.bind((host, port))
-                return port
             except OSError:
-                pass
+                continue
+        if port not in given_ports:
+            given_ports.add(port)
+            return port
 
 
 def set_limit(name, soft, hard=None):
