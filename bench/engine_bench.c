@@ -161,10 +161,10 @@ static void release(struct runner *r, unsigned i, struct moment now)
 /* Each request is looked at, so each name twice. */
 static void foresee(struct runner *r, unsigned from, unsigned to)
 {
-    struct table_name names[TABLE_FORESIGHT] = {{0}};
+    struct bytes names[TABLE_FORESIGHT] = {{0}};
     uint64_t hashes[TABLE_FORESIGHT];
     for (unsigned i = from, k = 0; i < to; i++, k += 2)
-        names[k] = names[k + 1] = (struct table_name){r->names[i], NAME_LEN};
+        names[k] = names[k + 1] = bytes_at(r->names[i], NAME_LEN);
     table_foresee(t, names, (size_t)2 * (to - from), hashes);
     for (unsigned i = from, k = 0; i < to; i++, k += 2)
         r->hashes[i] = hashes[k];

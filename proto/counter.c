@@ -8,15 +8,13 @@
  */
 #include "proto/counter.h"
 
-#include <string.h>
+#include "base/check.h"
 
 /* Where the fields of the header are. */
 #define AT_OPCODE   1
 #define AT_STATUS   2
 #define AT_BODY_LEN 4
 #define AT_OPAQUE   8
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- Frames --------------------------------------------------------------------------------- */
 
@@ -58,7 +56,7 @@ static inline enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8
     *used_r = CTR_HEADER + (size_t)body_len;
     if (len < *used_r)
         return CTR_MORE;
-    frame_r->body = (struct bytes){.data = data + CTR_HEADER, .len = body_len};
+    frame_r->body = bytes_at(data + CTR_HEADER, body_len);
     return CTR_OK;
 }
 
@@ -103,7 +101,7 @@ static const struct shape {
 
 static const struct shape *shape_of(uint8_t opcode)
 {
-    return opcode < COUNT_OF(shapes) && shapes[opcode].known ? &shapes[opcode] : NULL;
+    return opcode < ARRAY_SIZE(shapes) && shapes[opcode].known ? &shapes[opcode] : NULL;
 }
 
 /* Reads the fields of `shape` into *req; false where they are wrong, and *req is as it was. */
@@ -180,11 +178,11 @@ static struct bytes status_text(uint8_t status)
     switch (status) {
 #define ROW(name, number, text)                                                                    \
     case CTR_STATUS_##name:                                                                        \
-        return (struct bytes)WIRE_TEXT(text);
+        return (struct bytes)BYTES_OF_LITERAL(text);
         CTR_STATUSES(ROW)
 #undef ROW
     default:
-        return (struct bytes)WIRE_TEXT("");
+        return (struct bytes)BYTES_OF_LITERAL("");
     }
 }
 
@@ -216,7 +214,7 @@ size_t ctr_compose_status(uint8_t opcode, const uint8_t opaque[4], enum ctr_stat
 
 size_t ctr_compose_shutting_down(uint8_t opcode, const uint8_t opaque[4], uint8_t *to)
 {
-    struct bytes text = WIRE_TEXT(CTR_SHUTTING_DOWN);
+    struct bytes text = BYTES_OF_LITERAL(CTR_SHUTTING_DOWN);
     return compose_text(opcode, opaque, CTR_STATUS_NOT_AVAILABLE, text, to);
 }
 
@@ -276,12 +274,12 @@ bool ctr_reply_number(const struct ctr_reply *reply, uint32_t *number_r)
 bool ctr_reply_dump(const struct ctr_reply *reply, uint32_t *consumption_r, uint32_t *peak_r,
                     struct bytes *name_r)
 {
-    struct wire_reader r = wire_reader_of(reply->body.data, reply->body.len);
-    uint32_t consumption = wire_take_u32(&r);
-    uint32_t peak = wire_take_u32(&r);
-    struct bytes name = {.len = wire_take_u16(&r)};
-    name.data = wire_take(&r, name.len);
-    if (reply->status != CTR_STATUS_SUCCESS || r.failed || r.left > 0 || name.len == 0)
+    struct bytes rest = reply->body;
+    uint32_t consumption = wire_take_u32(&rest);
+    uint32_t peak = wire_take_u32(&rest);
+    struct bytes name = {.len = wire_take_u16(&rest)};
+    name.data = bytes_take(&rest, name.len);
+    if (reply->status != CTR_STATUS_SUCCESS || !rest.data || rest.len > 0 || name.len == 0)
         return false;
     *consumption_r = consumption;
     *peak_r = peak;
@@ -291,14 +289,14 @@ bool ctr_reply_dump(const struct ctr_reply *reply, uint32_t *consumption_r, uint
 
 bool ctr_reply_stat(struct bytes *body, struct bytes *name_r, struct bytes *value_r)
 {
-    struct wire_reader r = wire_reader_of(body->data, body->len);
-    struct bytes name = {.len = wire_take_u16(&r)};
-    struct bytes value = {.len = wire_take_u16(&r)};
-    name.data = wire_take(&r, name.len);
-    value.data = wire_take(&r, value.len);
-    if (r.failed)
+    struct bytes rest = *body;
+    struct bytes name = {.len = wire_take_u16(&rest)};
+    struct bytes value = {.len = wire_take_u16(&rest)};
+    name.data = bytes_take(&rest, name.len);
+    value.data = bytes_take(&rest, value.len);
+    if (!rest.data)
         return false;
-    *body = (struct bytes){.data = r.at, .len = r.left};
+    *body = rest;
     *name_r = name;
     *value_r = value;
     return true;

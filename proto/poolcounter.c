@@ -12,15 +12,12 @@
  */
 #include "proto/poolcounter.h"
 
-#include <string.h>
+#include "base/check.h"
+#include "base/clock.h"
 
-#define NS_PER_S  ((uint64_t)1000000000)
-#define NS_PER_US ((uint64_t)1000)
 #define S_PER_MIN ((uint64_t)60)
 #define S_PER_H   ((uint64_t)3600)
 #define S_PER_DAY ((uint64_t)86400)
-
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 /* ---- Bytes and words ------------------------------------------------------------------------ */
 
@@ -34,16 +31,6 @@ static uint8_t lower(uint8_t c)
     return c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
 }
 
-static struct bytes bytes_of(const char *text)
-{
-    return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
-}
-
-static bool equals(struct bytes a, struct bytes b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 static bool equals_any_case(struct bytes a, struct bytes b)
 {
     if (a.len != b.len)
@@ -52,21 +39,6 @@ static bool equals_any_case(struct bytes a, struct bytes b)
         if (lower(a.data[i]) != lower(b.data[i]))
             return false;
     }
-    return true;
-}
-
-static struct bytes without_first(struct bytes b, size_t count)
-{
-    return (struct bytes){.data = b.data + count, .len = b.len - count};
-}
-
-/* Takes `text` from the front of *in, if it is there. */
-static bool take_text(struct bytes *in, const char *text)
-{
-    size_t len = strlen(text);
-    if (in->len < len || memcmp(in->data, text, len) != 0)
-        return false;
-    *in = without_first(*in, len);
     return true;
 }
 
@@ -82,7 +54,7 @@ static bool take_number(struct bytes *in, uint64_t *value_r)
     }
     if (at == 0)
         return false;
-    *in = without_first(*in, at);
+    (void)bytes_take(in, at);
     *value_r = value;
     return true;
 }
@@ -90,7 +62,7 @@ static bool take_number(struct bytes *in, uint64_t *value_r)
 static struct bytes trim(struct bytes b)
 {
     while (b.len > 0 && b.data[0] == ' ')
-        b = without_first(b, 1);
+        (void)bytes_take(&b, 1);
     while (b.len > 0 && b.data[b.len - 1] == ' ')
         b.len--;
     return b;
@@ -136,7 +108,7 @@ static void put_number(struct out *out, uint64_t value, size_t digits)
         text[--at] = (uint8_t)('0' + value % 10);
         value /= 10;
     }
-    put_bytes(out, (struct bytes){.data = text + at, .len = sizeof(text) - at});
+    put_bytes(out, bytes_at(text + at, sizeof(text) - at));
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -160,7 +132,7 @@ static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t 
         return PC_LINE_TOO_LONG;
     if (!end)
         return PC_MORE;
-    *line_r = (struct bytes){.data = data, .len = content};
+    *line_r = bytes_at(data, content);
     *used_r = before + 1;
     return PC_OK;
 }
@@ -225,8 +197,8 @@ static bool is_key(struct bytes key)
 static inline bool take_key(struct args *args, struct bytes *key_r)
 {
     const uint8_t *begin = word_begin(*args);
-    size_t len = key_length((struct bytes){.data = begin, .len = (size_t)(args->end - begin)});
-    *key_r = (struct bytes){.data = begin, .len = len};
+    size_t len = key_length(bytes_at(begin, (size_t)(args->end - begin)));
+    *key_r = bytes_at(begin, len);
     args->at = begin + len;
     return len <= PC_KEY_MAX && word_ends(args);
 }
@@ -356,7 +328,7 @@ static const struct verb {
     bool (*read)(struct args args, struct pc_request *req_r);
     bool (*write)(struct out *out, const struct pc_request *req);
 } verbs[] = {
-#define ROW(verb, word, bare, read, write) [verb] = {WIRE_TEXT(word), bare, read, write},
+#define ROW(verb, word, bare, read, write) [verb] = {BYTES_OF_LITERAL(word), bare, read, write},
     VERBS(ROW)
 #undef ROW
 };
@@ -373,7 +345,7 @@ static size_t verb_of(struct bytes line)
         return verb;
     VERBS(ROW)
 #undef ROW
-    return COUNT_OF(verbs);
+    return ARRAY_SIZE(verbs);
 }
 
 enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
@@ -384,7 +356,7 @@ enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line
     if (split != PC_OK)
         return split;
     size_t number = verb_of(line);
-    if (number == COUNT_OF(verbs))
+    if (number == ARRAY_SIZE(verbs))
         return PC_BAD_COMMAND;
     const struct verb *verb = &verbs[number];
     struct args args = {.at = line.data + verb->word.len, .end = line.data + line.len};
@@ -398,7 +370,7 @@ enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line
 
 size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room)
 {
-    if ((size_t)req->verb >= COUNT_OF(verbs))
+    if ((size_t)req->verb >= ARRAY_SIZE(verbs))
         return 0;
     struct out out = {.to = to, .room = room};
     put_bytes(&out, verbs[req->verb].word);
@@ -411,10 +383,10 @@ size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room
 /* ---- Replies -------------------------------------------------------------------------------- */
 
 static const struct bytes reply_lines[PC_REPLY_COUNT + 1] = {
-#define ROW(name, word) [PC_REPLY_##name] = WIRE_TEXT(word "\n"),
+#define ROW(name, word) [PC_REPLY_##name] = BYTES_OF_LITERAL(word "\n"),
     PC_REPLIES(ROW)
 #undef ROW
-        [PC_REPLY_OTHER] = WIRE_TEXT(""),
+        [PC_REPLY_OTHER] = BYTES_OF_LITERAL(""),
 };
 
 struct bytes pc_reply_line(enum pc_reply reply)
@@ -434,7 +406,7 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
     for (size_t i = 0; i < PC_REPLY_COUNT; i++) {
         struct bytes word = reply_lines[i];
         word.len--; /* its line end */
-        if (equals(line, word))
+        if (bytes_equal(line, word))
             *reply_r = (enum pc_reply)i;
     }
     return PC_OK;
@@ -465,7 +437,7 @@ static bool take_seconds(struct bytes *in, const struct unit *units, size_t coun
     for (size_t i = 0; i < count; i++) {
         struct bytes rest = *in;
         uint64_t number = 0;
-        if (!take_number(&rest, &number) || !take_text(&rest, units[i].mark))
+        if (!take_number(&rest, &number) || !bytes_take_text(&rest, units[i].mark))
             continue;
         if (__builtin_mul_overflow(number, units[i].seconds, &number) ||
             __builtin_add_overflow(sum, number, &sum))
@@ -503,7 +475,7 @@ static bool read_uptime(struct bytes text, uint64_t *value_r)
 {
     static const struct unit units[] = {
         {" days, ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {"s", 1}};
-    return take_seconds(&text, units, COUNT_OF(units), value_r) && text.len == 0;
+    return take_seconds(&text, units, ARRAY_SIZE(units), value_r) && text.len == 0;
 }
 
 /* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs"; what is below a microsecond is cut. */
@@ -534,8 +506,8 @@ static bool read_duration(struct bytes text, uint64_t *value_r)
         {" days ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {".", 1}};
     uint64_t ns = 0;
     uint64_t us = 0;
-    if (!take_seconds(&text, units, COUNT_OF(units), &ns) || !take_number(&text, &us) ||
-        !take_text(&text, "s") || text.len > 0)
+    if (!take_seconds(&text, units, ARRAY_SIZE(units), &ns) || !take_number(&text, &us) ||
+        !bytes_take_text(&text, "s") || text.len > 0)
         return false;
     if (__builtin_mul_overflow(ns, NS_PER_S, &ns) || __builtin_mul_overflow(us, NS_PER_US, &us) ||
         __builtin_add_overflow(ns, us, &ns) || ns > INT64_MAX)
@@ -557,7 +529,7 @@ static bool read_value(const struct notation *notation, struct bytes text, uint6
     uint8_t again[VALUE_ROOM];
     struct out out = {.to = again, .room = sizeof(again)};
     notation->write(&out, value);
-    if (!equals(text, (struct bytes){.data = again, .len = out_length(&out)}))
+    if (!bytes_equal(text, bytes_at(again, out_length(&out))))
         return false;
     *value_r = value;
     return true;
@@ -617,7 +589,7 @@ size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char
 {
     struct out out = {.to = (uint8_t *)to, .room = room};
     bool full = subject.len == 0 || equals_any_case(subject, bytes_of("full"));
-    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
         if (full || (row->alone && equals_any_case(subject, bytes_of(row->label))))
             put_row(&out, row, stats);
@@ -629,11 +601,11 @@ size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char
 
 bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats)
 {
-    for (size_t i = 0; i < COUNT_OF(stat_rows); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
         struct bytes text = line;
         uint64_t value = 0;
-        if (!take_text(&text, row->label) || !take_text(&text, ": "))
+        if (!bytes_take_text(&text, row->label) || !bytes_take_text(&text, ": "))
             continue;
         if (!read_value(row->notation, text, &value))
             return false;

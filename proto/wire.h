@@ -1,5 +1,5 @@
 /*
- * wire.h - what every codec shares: the results of parsing and bounds-checked integers.
+ * wire.h - what every codec shares: how it parses and composes, and big-endian integers.
  *
  * A codec does no I/O, reads no clock and allocates nothing. A parser looks at the bytes received
  * so far and answers one of: a whole message (and how many bytes it took), "need more" (and how
@@ -12,50 +12,7 @@
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-/* A run of bytes that somebody else owns. Not terminated; may hold any byte. */
-struct bytes {
-    const uint8_t *data;
-    size_t len;
-};
-
-/* The bytes of a literal, their number found by the compiler. */
-#define WIRE_TEXT(literal)                                                                         \
-    {                                                                                              \
-        .data = (const uint8_t *)(literal), .len = sizeof(literal) - 1                             \
-    }
-
-/*
- * A reader that never runs past its end: the first read that would sets `failed`, and from then on
- * every read answers zero. Parse straight through and look at `failed` once.
- */
-struct wire_reader {
-    const uint8_t *at;
-    size_t left;
-    bool failed;
-};
-
-/* Starts reading at `data`, `len` bytes. */
-static inline struct wire_reader wire_reader_of(const uint8_t *data, size_t len)
-{
-    return (struct wire_reader){.at = data, .left = len};
-}
-
-/* Takes the next `len` bytes; NULL (and `failed`) where there are not as many. */
-static inline const uint8_t *wire_take(struct wire_reader *r, size_t len)
-{
-    if (r->failed || len > r->left) {
-        r->failed = true;
-        return NULL;
-    }
-    const uint8_t *at = r->at;
-    r->at += len;
-    r->left -= len;
-    return at;
-}
+#include "base/bytes.h"
 
 /* The big-endian integer at `at`. */
 static inline uint16_t wire_load_u16(const uint8_t *at)
@@ -69,17 +26,17 @@ static inline uint32_t wire_load_u32(const uint8_t *at)
     return ((uint32_t)at[0] << 24) | ((uint32_t)at[1] << 16) | ((uint32_t)at[2] << 8) | at[3];
 }
 
-/* The next big-endian integer; 0 (and `failed`) past the end. */
-static inline uint16_t wire_take_u16(struct wire_reader *r)
+/* Takes a big-endian integer from the front of *in; 0 where there is none (bytes_take). */
+static inline uint16_t wire_take_u16(struct bytes *in)
 {
-    const uint8_t *at = wire_take(r, 2);
+    const uint8_t *at = bytes_take(in, 2);
     return at ? wire_load_u16(at) : 0;
 }
 
-/* The next big-endian integer; 0 (and `failed`) past the end. */
-static inline uint32_t wire_take_u32(struct wire_reader *r)
+/* Takes a big-endian integer from the front of *in; 0 where there is none (bytes_take). */
+static inline uint32_t wire_take_u32(struct bytes *in)
 {
-    const uint8_t *at = wire_take(r, 4);
+    const uint8_t *at = bytes_take(in, 4);
     return at ? wire_load_u32(at) : 0;
 }
 

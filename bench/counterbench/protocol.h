@@ -10,8 +10,8 @@
 #ifndef COUNTERBENCH_PROTOCOL_H
 #define COUNTERBENCH_PROTOCOL_H
 
+#include "base/bytes.h"
 #include "bench/counterbench/names.h"
-#include "proto/wire.h"
 
 #include <string.h>
 

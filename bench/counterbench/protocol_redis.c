@@ -20,11 +20,6 @@ static const char script[] =
     "if n > 1 then redis.call('DECR', KEYS[1]) elseif n == 1 then redis.call('DEL', KEYS[1]) "
     "else return 0 end return 1";
 
-static struct bytes string(const char *text)
-{
-    return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
-}
-
 static enum heard redis_hear(enum ask ask, const uint8_t *data, size_t len, size_t *used_r,
                              char *said)
 {
@@ -35,9 +30,9 @@ static enum heard redis_hear(enum ask ask, const uint8_t *data, size_t len, size
 
 static size_t incr_compose(const struct request *request, uint8_t *to, size_t room)
 {
-    struct bytes words[] = {string(request->ask == ASK_HELLO     ? "PING"
-                                   : request->ask == ASK_ACQUIRE ? "INCR"
-                                                                 : "DECR"),
+    struct bytes words[] = {bytes_of(request->ask == ASK_HELLO     ? "PING"
+                                     : request->ask == ASK_ACQUIRE ? "INCR"
+                                                                   : "DECR"),
                             request->name};
     return resp_compose(words, request->ask == ASK_HELLO ? 1 : 2, to, room);
 }
@@ -57,14 +52,14 @@ static void script_name(char name[41])
 static size_t lua_compose(const struct request *request, uint8_t *to, size_t room)
 {
     if (request->ask == ASK_HELLO) {
-        struct bytes words[] = {string("SCRIPT"), string("LOAD"), string(script)};
+        struct bytes words[] = {bytes_of("SCRIPT"), bytes_of("LOAD"), bytes_of(script)};
         return resp_compose(words, ARRAY_SIZE(words), to, room);
     }
     char sha[41], limit[16];
     script_name(sha);
     snprintf(limit, sizeof limit, "%" PRIu32, request->terms.limit);
-    struct bytes words[] = {string("EVALSHA"), string(sha), string("1"), request->name,
-                            string(limit)};
+    struct bytes words[] = {bytes_of("EVALSHA"), bytes_of(sha), bytes_of("1"), request->name,
+                            bytes_of(limit)};
     size_t count = request->ask == ASK_ACQUIRE ? ARRAY_SIZE(words) : ARRAY_SIZE(words) - 1;
     return resp_compose(words, count, to, room);
 }

@@ -269,7 +269,7 @@ void get_name(struct admin *admin, struct http_request *request, struct slug slu
         return;
     }
     job->admin = admin;
-    struct table_name name = {.data = job->name};
+    struct bytes name = {.data = job->name};
     if (!text_unpercent(slug.text, slug.len, job->name, &name.len)) {
         http_error(request, 400,
                    "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");

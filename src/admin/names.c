@@ -51,12 +51,6 @@ struct names_job {
 
 /* ---- the best so many ---------------------------------------------------------------------- */
 
-static int compare_names(struct table_name a, struct table_name b)
-{
-    int order = memcmp(a.data, b.data, a.len < b.len ? a.len : b.len);
-    return order ? order : (a.len > b.len) - (a.len < b.len);
-}
-
 static uint32_t key_of(const struct table_entry *e, enum order order)
 {
     switch (order) {
@@ -77,7 +71,7 @@ static uint32_t key_of(const struct table_entry *e, enum order order)
 static int compare(const struct table_entry *a, const struct table_entry *b, enum order order)
 {
     uint32_t ka = key_of(a, order), kb = key_of(b, order);
-    return ka != kb ? (ka > kb ? -1 : 1) : compare_names(a->name, b->name);
+    return ka != kb ? (ka > kb ? -1 : 1) : bytes_compare(a->name, b->name);
 }
 
 static void swap(struct best *a, struct best *b)
@@ -166,8 +160,8 @@ static int compare_best(const void *a, const void *b, void *order)
 static bool visit(void *arg, const struct table_entry *entry)
 {
     struct names_job *job = arg;
-    struct table_name name = entry->name;
-    if (name.len < job->prefix_len || memcmp(name.data, job->prefix, job->prefix_len) != 0 ||
+    struct bytes name = entry->name;
+    if (!bytes_begin_with(name, bytes_at(job->prefix, job->prefix_len)) ||
         (job->order != ORDER_NONE && !is_wanted(job, entry))) {
         job->examined++;
         return true;

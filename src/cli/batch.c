@@ -142,8 +142,7 @@ static const struct batch_command batch_commands[] = {
 static const struct batch_command *find_command(struct bytes word)
 {
     for (size_t i = 0; i < ARRAY_SIZE(batch_commands); i++)
-        if (strlen(batch_commands[i].word) == word.len &&
-            memcmp(batch_commands[i].word, word.data, word.len) == 0)
+        if (bytes_equal(word, bytes_of(batch_commands[i].word)))
             return &batch_commands[i];
     return NULL;
 }
@@ -161,7 +160,7 @@ static size_t split(struct bytes line, struct bytes *words)
         while (i < line.len && line.data[i] != ' ' && line.data[i] != '\t')
             i++;
         if (count <= WORDS_MAX)
-            words[count] = (struct bytes){.data = line.data + start, .len = i - start};
+            words[count] = bytes_at(line.data + start, i - start);
         count++;
     }
     return count;
@@ -262,7 +261,7 @@ static enum status execute_lines(struct batch *batch, bool is_end)
             answer_error(batch, "it is longer than %zu bytes", LINE_MAX_LEN);
             status = print_end(STATUS_OK);
         } else if (!batch->is_skipping) {
-            status = execute(batch, (struct bytes){.data = line, .len = len});
+            status = execute(batch, bytes_at(line, len));
         }
         /* Without its end, what follows is still of the same line. */
         batch->is_skipping = !end && (batch->is_skipping || len > LINE_MAX_LEN);

@@ -366,8 +366,7 @@ enum client_end client_fill(struct client *client, int64_t deadline_ns)
 
 struct bytes client_data(const struct client *client)
 {
-    return (struct bytes){.data = client->data ? client->data + client->start : (const uint8_t *)"",
-                          .len = client->len};
+    return client->data ? bytes_at(client->data + client->start, client->len) : bytes_of("");
 }
 
 void client_take(struct client *client, size_t len)

@@ -8,9 +8,9 @@
 #ifndef CLI_CLIENT_H
 #define CLI_CLIENT_H
 
+#include "base/bytes.h"
 #include "cli/address.h"
 #include "cli/options.h"
-#include "proto/wire.h"
 
 #include <openssl/types.h>
 

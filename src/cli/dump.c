@@ -92,12 +92,6 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
 
 /* ---- sorting ----------------------------------------------------------------------------- */
 
-static int compare_names(const struct entry *a, const struct entry *b)
-{
-    int order = memcmp(a->name, b->name, a->len < b->len ? a->len : b->len);
-    return order ? order : (a->len > b->len) - (a->len < b->len);
-}
-
 /* Below 0 where `a` is printed before `b`: the higher number, then the name. */
 static int compare(const struct entry *a, const struct entry *b, enum sort sort)
 {
@@ -105,7 +99,7 @@ static int compare(const struct entry *a, const struct entry *b, enum sort sort)
         return a->in_use > b->in_use ? -1 : 1;
     if (sort == SORT_PEAK && a->peak != b->peak)
         return a->peak > b->peak ? -1 : 1;
-    return compare_names(a, b);
+    return bytes_compare(bytes_at(a->name, a->len), bytes_at(b->name, b->len));
 }
 
 static int compare_for_qsort(const void *a, const void *b, void *sort)
@@ -208,8 +202,7 @@ static void print_sorted(struct dump *dump)
         qsort_r(dump->kept, dump->count, sizeof(struct entry *), compare_for_qsort, &sort);
     for (size_t i = 0; i < dump->count; i++) {
         const struct entry *entry = dump->kept[i];
-        print_entry(dump, entry->in_use, entry->peak,
-                    (struct bytes){.data = entry->name, .len = entry->len});
+        print_entry(dump, entry->in_use, entry->peak, bytes_at(entry->name, entry->len));
     }
 }
 
@@ -217,8 +210,7 @@ static void print_sorted(struct dump *dump)
 
 static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes name)
 {
-    return in_use >= dump->options->min && name.len >= dump->prefix.len &&
-           memcmp(name.data, text_str(&dump->prefix), dump->prefix.len) == 0;
+    return in_use >= dump->options->min && bytes_begin_with(name, text_bytes(&dump->prefix));
 }
 
 /* Asks how many names there are, for the bar; a server that does not say is as good. */
@@ -231,7 +223,7 @@ static enum status ask_total(struct client *client, struct dump *dump)
     if (status != STATUS_OK || reply.status != CTR_STATUS_SUCCESS)
         return status;
     while (ctr_reply_stat(&reply.body, &name, &value)) {
-        if (name.len != strlen("objects") || memcmp(name.data, "objects", name.len) != 0)
+        if (!bytes_equal(name, bytes_of("objects")))
             continue;
         for (size_t i = 0; i < value.len && i < 18 && value.data[i] >= '0' && value.data[i] <= '9';
              i++)

@@ -82,8 +82,7 @@ static enum status take_lines(struct client *client, struct stats *stats)
         if (reply != PC_REPLY_OTHER || !colon)
             break;
         size_t len = (size_t)(colon - line.data);
-        add(stats, (struct bytes){.data = line.data, .len = len},
-            (struct bytes){.data = colon + 2, .len = line.len - len - 2});
+        add(stats, bytes_at(line.data, len), bytes_at(colon + 2, line.len - len - 2));
     }
     complain("%s: the answer is not one to STATS FULL of the text protocol", client->where);
     return STATUS_PROTOCOL;

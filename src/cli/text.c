@@ -82,12 +82,7 @@ void text_free(struct text *text)
 
 struct bytes text_bytes(const struct text *text)
 {
-    return (struct bytes){.data = (const uint8_t *)text_str(text), .len = text->len};
-}
-
-struct bytes bytes_of(const char *string)
-{
-    return (struct bytes){.data = (const uint8_t *)string, .len = strlen(string)};
+    return bytes_at(text_str(text), text->len);
 }
 
 /* --- Names ---------------------------------------------------------------------------------- */

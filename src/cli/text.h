@@ -9,8 +9,8 @@
 #ifndef CLI_TEXT_H
 #define CLI_TEXT_H
 
+#include "base/bytes.h"
 #include "base/check.h"
-#include "proto/wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,8 +58,5 @@ bool text_add_unescaped(struct text *to, const char *escaped, size_t len, size_t
 
 /* The bytes of a text. Valid until its next change. */
 struct bytes text_bytes(const struct text *text);
-
-/* The bytes of a C string. */
-struct bytes bytes_of(const char *string);
 
 #endif

@@ -67,7 +67,7 @@ static double rate_of(double refusals)
 
 static struct sketch_key key_of(const struct counter *c, uint64_t hash)
 {
-    struct table_name name = counter_name(c);
+    struct bytes name = counter_name(c);
     return (struct sketch_key){.hash = hash, .data = name.data, .len = name.len};
 }
 

@@ -3,7 +3,7 @@
  */
 #include "engine/shard.h"
 
-enum table_status table_inspect(struct table *t, struct table_name name, struct moment now,
+enum table_status table_inspect(struct table *t, struct bytes name, struct moment now,
                                 struct table_entry *entry_r, struct table_wait *waits, size_t room,
                                 size_t *count_r)
 {
@@ -75,7 +75,7 @@ static bool holders_slice(const struct shard *s, const struct counter *c, struct
     return index_walk_done(&at);
 }
 
-bool table_holders_on(struct table *t, struct table_name name, struct table_walk *walk,
+bool table_holders_on(struct table *t, struct bytes name, struct table_walk *walk,
                       struct moment now, unsigned budget, struct table_hold *to, size_t room,
                       size_t *count_r)
 {
@@ -91,8 +91,8 @@ bool table_holders_on(struct table *t, struct table_name name, struct table_walk
     return over;
 }
 
-bool table_holds(struct table *t, const struct holder *holder, struct table_name name,
-                 struct moment now, struct table_hold *hold_r)
+bool table_holds(struct table *t, const struct holder *holder, struct bytes name, struct moment now,
+                 struct table_hold *hold_r)
 {
     uint64_t hash = hash_name(t, name);
     struct shard *s = shard_of_hash(t, hash);

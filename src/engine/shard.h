@@ -172,7 +172,7 @@ struct long_name {
 };
 
 /* The name's bytes. Whoever keeps the counter in memory may look without the lock. */
-struct table_name counter_name(const struct counter *c);
+struct bytes counter_name(const struct counter *c);
 /* All bits of its hash; at the price of hashing up to NAME_INSIDE_MAX bytes. */
 uint64_t counter_hash(const struct shard *s, const struct counter *c);
 
@@ -187,15 +187,13 @@ static inline struct shard *shard_of(struct table *t, const void *slot)
     return &t->shards[slab_owner_of(&t->arena, slot)];
 }
 
-uint64_t hash_name(const struct table *t, struct table_name name);
+uint64_t hash_name(const struct table *t, struct bytes name);
 
 /* The counter of that name, which exists in `interval`; NULL when there is none. */
-struct counter *shard_find(struct shard *s, uint64_t hash, struct table_name name,
-                           uint32_t interval);
+struct counter *shard_find(struct shard *s, uint64_t hash, struct bytes name, uint32_t interval);
 
 /* A new counter of that name, which has none; without holder, and not kept. NULL: no memory. */
-struct counter *counter_make(struct shard *s, uint64_t hash, struct table_name name,
-                             uint32_t interval);
+struct counter *counter_make(struct shard *s, uint64_t hash, struct bytes name, uint32_t interval);
 
 /* The counter of a holding. Its owner may ask without the lock. */
 static inline ref_t counter_ref_of(const struct arena *arena, const struct holding *h)

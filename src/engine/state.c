@@ -116,7 +116,7 @@ static void save_counter(const struct shard *s, ref_t ref, struct record_writer 
     put_u16(to + 16, c->interval);
     to[18] = c->flags & COUNTER_KEEP;
     put_u16(to + 19, c->name_len);
-    struct table_name name = counter_name(c);
+    struct bytes name = counter_name(c);
     to = record_room(w, name.len);
     if (to)
         memcpy(to, name.data, name.len);
@@ -324,7 +324,7 @@ struct name_head {
     uint32_t mark, consumption, peak, limit;
     uint16_t interval;
     uint8_t flags;
-    struct table_name name;
+    struct bytes name;
 };
 
 static uint32_t get_u32(const uint8_t *at)
@@ -390,7 +390,7 @@ static bool restore_name(struct table *t, struct shard *s, struct table_head *he
     struct index_probe probe;
     for (ref_t ref = index_first(&s->names, (uint32_t)hash, &probe); ref;
          ref = index_next(&s->names, &probe)) {
-        struct table_name other = counter_name(counter_at(t, ref));
+        struct bytes other = counter_name(counter_at(t, ref));
         if (other.len == n.name.len && memcmp(other.data, n.name.data, other.len) == 0)
             return refuse(r, "a name is there twice");
     }
@@ -441,7 +441,7 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
 /* Whether a listed name has that hash, as far as that can be told. */
 static bool is_hash_of(const struct shard *s, const struct sketch_key *key)
 {
-    struct table_name name = {.data = key->data, .len = key->len};
+    struct bytes name = {.data = key->data, .len = key->len};
     return key->len > SKETCH_NAME_MAX || hash_name(table_of(s), name) == key->hash;
 }
 

@@ -29,6 +29,7 @@
 #ifndef ENGINE_TABLE_H
 #define ENGINE_TABLE_H
 
+#include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -41,6 +42,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Names are 1 to so many bytes, any. None is kept: it is copied where a counter is made. */
 #define TABLE_NAME_MAX 65535
 #define TABLE_SHARDS   64
 
@@ -61,12 +63,6 @@ struct table_config {
 struct table *table_new(const struct table_config *config) MUST_USE;
 /* Frees *table, whose holders are all closed and whose verdicts all freed, and nulls it. */
 void table_free(struct table **table);
-
-/* A name: 1 to TABLE_NAME_MAX bytes, any bytes. Not kept: copied where a counter is made. */
-struct table_name {
-    const void *data;
-    size_t len;
-};
 
 /* What one client owns and waits for. Part of the client's own memory. */
 struct holder {
@@ -131,7 +127,7 @@ enum table_status {
 };
 
 struct acquire {
-    struct table_name name;
+    struct bytes name;
     uint64_t hash;      /* of the name, as table_foresee returned it; 0: not known yet */
     uint32_t units;     /* at least 1 */
     uint32_t limit;     /* at least `units`: fits when consumption + units <= limit */
@@ -148,7 +144,7 @@ struct acquire {
  * takes no lock.
  */
 #define TABLE_FORESIGHT 32
-void table_foresee(struct table *t, const struct table_name *names, size_t count, uint64_t *hashes);
+void table_foresee(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes);
 
 /*
  * Asks for units (protocol page, "rule of admission"). TABLE_OK: *held_r (may be NULL) is where
@@ -160,7 +156,7 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
                                 struct waiter **waiter_r) MUST_USE;
 
 struct release {
-    struct table_name name;
+    struct bytes name;
     uint64_t hash; /* as above */
     uint32_t units;
 };
@@ -180,11 +176,11 @@ void table_release_held(struct table *t, struct holder *holder, struct holding *
                         uint32_t units, struct moment now, verdicts *out);
 
 /* TABLE_OK and the consumption, or TABLE_NOT_FOUND. */
-enum table_status table_get(struct table *t, struct table_name name, struct moment now,
+enum table_status table_get(struct table *t, struct bytes name, struct moment now,
                             uint32_t *consumption_r) MUST_USE;
 
 /* The name of what is held; valid, and not changing, while the holder has units of it. */
-struct table_name holding_name(const struct table *t, const struct holding *held);
+struct bytes holding_name(const struct table *t, const struct holding *held);
 /* How many units it has. The owner's thread, with none of its holder's waits for it pending. */
 uint32_t holding_units(const struct holding *held);
 
@@ -217,7 +213,7 @@ void table_close(struct table *t, struct holder *holder, struct moment now, stru
 
 /* One name as it is now. */
 struct table_entry {
-    struct table_name name; /* from table_walk_on: valid during the visit only */
+    struct bytes name; /* from table_walk_on: valid during the visit only */
     uint32_t consumption;
     uint32_t peak;    /* of this interval */
     uint32_t limit;   /* of the last acquire, whatever its answer (but NO_MEMORY) */
@@ -249,7 +245,7 @@ struct table_wait {
  * TABLE_NOT_FOUND (*count_r is 0). Any thread. Holds the shard's lock for about 0.03 microseconds a
  * waiter: of a long queue ask for some thousands at most.
  */
-enum table_status table_inspect(struct table *t, struct table_name name, struct moment now,
+enum table_status table_inspect(struct table *t, struct bytes name, struct moment now,
                                 struct table_entry *entry_r, struct table_wait *waits, size_t room,
                                 size_t *count_r) MUST_USE;
 
@@ -269,7 +265,7 @@ struct table_walk {
  * takes some again meanwhile may be shown again. Any thread. A whole walk looks at all holdings of
  * the name's shard.
  */
-bool table_holders_on(struct table *t, struct table_name name, struct table_walk *walk,
+bool table_holders_on(struct table *t, struct bytes name, struct table_walk *walk,
                       struct moment now, unsigned budget, struct table_hold *to, size_t room,
                       size_t *count_r) MUST_USE;
 
@@ -277,8 +273,8 @@ bool table_holders_on(struct table *t, struct table_name name, struct table_walk
  * Whether this holder has units of `name`: fills *hold_r. The holder's thread. The time does not
  * depend on how many hold it or how much this holder has.
  */
-bool table_holds(struct table *t, const struct holder *holder, struct table_name name,
-                 struct moment now, struct table_hold *hold_r) MUST_USE;
+bool table_holds(struct table *t, const struct holder *holder, struct bytes name, struct moment now,
+                 struct table_hold *hold_r) MUST_USE;
 
 /*
  * How many names the holder has units of, waits for, or has a verdict on that is not settled;

@@ -94,9 +94,9 @@ static enum ctr_outcome outcome_of(enum ctr_status status)
     return OUTCOME_COUNT;
 }
 
-static struct table_name name_of(const struct ctr_request *req)
+static struct bytes name_of(const struct ctr_request *req)
 {
-    return (struct table_name){.data = req->name.data, .len = req->name.len};
+    return (struct bytes){.data = req->name.data, .len = req->name.len};
 }
 
 static void send_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
@@ -348,7 +348,7 @@ static enum consumed serve(struct conn *conn, const struct ctr_request *req, uin
 static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
 {
     struct ctr_own *own = own_of(conn);
-    struct table_name names[CONN_FORESIGHT];
+    struct bytes names[CONN_FORESIGHT];
     unsigned count = 0;
     while (count < CONN_FORESIGHT && len > 0) {
         struct ctr_ahead *a = &own->ahead[count];

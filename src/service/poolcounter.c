@@ -282,7 +282,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
 
 static bool is_key(const struct conn *conn, const struct holding *held, struct bytes key)
 {
-    struct table_name name = holding_name(service_table(conn), held);
+    struct bytes name = holding_name(service_table(conn), held);
     return name.len == key.len && memcmp(name.data, key.data, key.len) == 0;
 }
 
@@ -416,7 +416,7 @@ static enum pc_parsed parse(const struct conn *conn, const uint8_t *data, size_t
 static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
 {
     struct pc_own *own = own_of(conn);
-    struct table_name names[CONN_FORESIGHT];
+    struct bytes names[CONN_FORESIGHT];
     unsigned count = 0;
     while (count < CONN_FORESIGHT && len > 0) {
         struct pc_ahead *a = &own->ahead[count];
@@ -425,7 +425,7 @@ static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
         /* What is released is known by its place, whatever its name. */
         bool acquires = a->req.verb == PC_ACQ4ANY || a->req.verb == PC_ACQ4ME;
         struct bytes key = acquires ? a->req.key : (struct bytes){0};
-        names[count++] = (struct table_name){.data = key.data, .len = key.len};
+        names[count++] = (struct bytes){.data = key.data, .len = key.len};
         data += a->used;
         len -= a->used;
     }

@@ -394,7 +394,7 @@ struct session {
 static struct session sessions[SESSIONS];
 static unsigned made, most;
 static struct model model;
-static struct table_name names[NAMES];
+static struct bytes names[NAMES];
 
 static void expect_bytes(struct session *s, const void *bytes, size_t len)
 {
@@ -518,7 +518,7 @@ static void say(struct session *s, const uint8_t *bytes, size_t len)
 
 static struct bytes name_of(unsigned n)
 {
-    return (struct bytes){.data = names[n].data, .len = names[n].len};
+    return bytes_at(names[n].data, names[n].len);
 }
 
 /* Where sessions may be lost, and nobody knows when, each has names of its own. */
@@ -715,7 +715,7 @@ static void run(uint64_t with_seed, unsigned how_many)
     most = how_many;
     for (unsigned n = 0; n < NAMES; n++) {
         snprintf(texts[n], sizeof(texts[n]), "name-%u", n);
-        names[n] = (struct table_name){.data = texts[n], .len = strlen(texts[n])};
+        names[n] = bytes_at(texts[n], strlen(texts[n]));
     }
     model.interval = 1700000000 / 86400;
     in_server = !memory_fails;

@@ -229,7 +229,7 @@ static struct {
     unsigned workers, names, clients, depth, burst, rush;
     unsigned slow, chop, leave, refused, dumps, bad, calm; /* one in so many; 0: never */
     uint32_t limits[MODEL_NAMES];
-    struct table_name name[MODEL_NAMES];
+    struct bytes name[MODEL_NAMES];
     uint8_t bytes[MODEL_NAMES][3000];
     bool fixed_limits;
 } mix;
@@ -949,7 +949,7 @@ static bool sometimes(unsigned n)
 static void put_text(struct client *c, struct request *r)
 {
     char line[3300];
-    const struct table_name *name = &mix.name[r->name];
+    const struct bytes *name = &mix.name[r->name];
     const char *end = one_in(4) ? "\r\n" : "\n";
     int len = 0;
     switch (r->kind) {
@@ -1467,7 +1467,7 @@ static void choose_mix(void)
         memset(mix.bytes[n], 'a' + (int)(n % 26), len);
         mix.bytes[n][0] = (uint8_t)('A' + n / 26);
         mix.bytes[n][1] = (uint8_t)('a' + n % 26);
-        mix.name[n] = (struct table_name){.data = mix.bytes[n], .len = len};
+        mix.name[n] = (struct bytes){.data = mix.bytes[n], .len = len};
     }
     limited = one_in(8);
     static const int64_t starts[] = {0, INT64_C(2147483648) * NS_PER_MS,

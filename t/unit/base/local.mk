@@ -1,4 +1,5 @@
 base_unit_tests = \
+	t/unit/base/bytes_test \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
 	t/unit/base/hash_test \
@@ -10,6 +11,8 @@ base_unit_tests = \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
+t_unit_base_bytes_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_bytes_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)

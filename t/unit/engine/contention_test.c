@@ -90,9 +90,9 @@ static void make_names(unsigned count, uint64_t shard)
     }
 }
 
-static struct table_name name_at(unsigned n)
+static struct bytes name_at(unsigned n)
 {
-    return (struct table_name){.data = names[n].text, .len = NAME_LEN};
+    return bytes_at(names[n].text, NAME_LEN);
 }
 
 static enum table_status ask(struct holder *holder, unsigned n, uint32_t units, uint32_t limit,
@@ -457,7 +457,7 @@ TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
     /* Its shard has a 64th of the flood, and it a tenth of that. */
     uint32_t hot = 0;
     for (uint32_t i = 0; i < FLOOD; i++) {
-        struct acquire a = {.name = {&i, sizeof(i)}, .units = 1, .limit = 1};
+        struct acquire a = {.name = bytes_at(&i, sizeof(i)), .units = 1, .limit = 1};
         REQUIRE(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
         REQUIRE(table_acquire(t, &other, &a, now, NULL, NULL) == TABLE_BUSY);
         REQUIRE(table_release(t, &blocker, &(struct release){.name = a.name, .units = 1}, now, NULL,

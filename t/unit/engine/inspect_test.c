@@ -64,15 +64,10 @@ static void finish(void)
     table_free(&t);
 }
 
-static struct table_name name_of(const char *text)
-{
-    return (struct table_name){.data = text, .len = strlen(text)};
-}
-
 static enum table_status ask(struct holder *holder, const char *name, uint32_t units,
                              uint32_t limit, enum wait_kind kind)
 {
-    struct acquire a = {.name = name_of(name), .units = units, .limit = limit, .wait = kind};
+    struct acquire a = {.name = bytes_of(name), .units = units, .limit = limit, .wait = kind};
     struct waiter *w = NULL;
     return table_acquire(t, holder, &a, now, NULL, &w);
 }
@@ -85,7 +80,7 @@ static enum table_status take(struct holder *holder, const char *name, uint32_t 
 
 static enum table_status give(struct holder *holder, const char *name, uint32_t units)
 {
-    return table_release(t, holder, &(struct release){.name = name_of(name), .units = units}, now,
+    return table_release(t, holder, &(struct release){.name = bytes_of(name), .units = units}, now,
                          NULL, &out);
 }
 
@@ -93,8 +88,9 @@ static struct table_entry entry_of(const char *name)
 {
     struct table_entry entry;
     size_t count = 99;
-    ck_assert(table_inspect(t, name_of(name), now, &entry, NULL, 0, &count) == TABLE_OK);
-    ck_assert(count == 0 && entry.name.data == name && entry.name.len == strlen(name));
+    ck_assert(table_inspect(t, bytes_of(name), now, &entry, NULL, 0, &count) == TABLE_OK);
+    ck_assert(count == 0 && (const char *)entry.name.data == name &&
+              entry.name.len == strlen(name));
     return entry;
 }
 
@@ -102,7 +98,7 @@ static struct table_entry entry_of(const char *name)
 static struct table_hold hold_of(const struct holder *holder, const char *name)
 {
     struct table_hold hold;
-    ck_assert(table_holds(t, holder, name_of(name), now, &hold));
+    ck_assert(table_holds(t, holder, bytes_of(name), now, &hold));
     ck_assert(hold.holder == holder->id && hold.units > 0);
     return hold;
 }
@@ -110,7 +106,7 @@ static struct table_hold hold_of(const struct holder *holder, const char *name)
 static bool holds(const struct holder *holder, const char *name)
 {
     struct table_hold hold;
-    return table_holds(t, holder, name_of(name), now, &hold);
+    return table_holds(t, holder, bytes_of(name), now, &hold);
 }
 
 /* Whether `ns` is what is shown of a holding that began at `since_ns`. */
@@ -126,18 +122,18 @@ TEST(what_is_not_there_is_not_found)
     start();
     struct table_entry entry = {.peak = 77};
     size_t count = 99;
-    ck_assert(table_inspect(t, name_of("k"), now, &entry, NULL, 0, &count) == TABLE_NOT_FOUND);
+    ck_assert(table_inspect(t, bytes_of("k"), now, &entry, NULL, 0, &count) == TABLE_NOT_FOUND);
     ck_assert(count == 0 && entry.peak == 77);
     ck_assert(!holds(&h[0], "k"));
     /* What has expired is not there either. */
-    struct acquire a = {.name = name_of("k"), .units = 1, .limit = 1, .keep = true};
+    struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = 1, .keep = true};
     ck_assert(table_acquire(t, &h[0], &a, now, NULL, NULL) == TABLE_OK);
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
     ck_assert(entry_of("k").consumption == 0 && entry_of("k").peak == 1);
     ck_assert(entry_of("k").limit == 1 && entry_of("k").holders == 0);
     ck_assert(!holds(&h[0], "k"));
     now.unix_s += INTERVAL;
-    ck_assert(table_inspect(t, name_of("k"), now, &entry, NULL, 0, &count) == TABLE_NOT_FOUND);
+    ck_assert(table_inspect(t, bytes_of("k"), now, &entry, NULL, 0, &count) == TABLE_NOT_FOUND);
     finish();
 }
 END_TEST
@@ -167,7 +163,7 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
     ck_assert(entry_of("k").holders == 2);
     ck_assert(give(&h[0], "k", 2) == TABLE_OK && give(&h[2], "k", 1) == TABLE_OK);
     size_t count;
-    ck_assert(table_inspect(t, name_of("k"), now, &e, NULL, 0, &count) == TABLE_NOT_FOUND);
+    ck_assert(table_inspect(t, bytes_of("k"), now, &e, NULL, 0, &count) == TABLE_NOT_FOUND);
     finish();
 }
 END_TEST
@@ -206,7 +202,7 @@ TEST(waiters_are_shown_oldest_first)
     for (size_t room = 0; room <= HOLDERS; room++) {
         size_t count = 99;
         memset(waits, 0, sizeof(waits));
-        ck_assert(table_inspect(t, name_of("k"), now, &e, waits, room, &count) == TABLE_OK);
+        ck_assert(table_inspect(t, bytes_of("k"), now, &e, waits, room, &count) == TABLE_OK);
         ck_assert(e.waiting == HOLDERS - 1);
         ck_assert(count == (room < HOLDERS - 1 ? room : HOLDERS - 1));
         for (uint32_t k = 0; k < HOLDERS; k++) {
@@ -236,7 +232,7 @@ static size_t inspect_many(uint32_t lanes, size_t room)
     start();
     ck_assert(take(&h[0], "k", 1000000, 1000000) == TABLE_OK);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct acquire a = {.name = name_of("k"),
+        struct acquire a = {.name = bytes_of("k"),
                             .units = 1,
                             .limit = 1 + rng_below(&rng, lanes),
                             .wait = rng_one_in(&rng, 2) ? WAIT_ME : WAIT_ANY};
@@ -253,7 +249,7 @@ static size_t inspect_many(uint32_t lanes, size_t room)
     }
     struct table_entry e;
     size_t count;
-    ck_assert(table_inspect(t, name_of("k"), now, &e, waits, room, &count) == TABLE_OK);
+    ck_assert(table_inspect(t, bytes_of("k"), now, &e, waits, room, &count) == TABLE_OK);
     ck_assert(e.waiting == waiting && e.holders == 1 && count <= room);
     uint32_t i = 0;
     for (size_t k = 0; k < count; k++, i++) {
@@ -322,7 +318,7 @@ TEST(since_and_limit_of_the_holding_inside_the_counter)
     start();
     since_and_limit(&h[1]);
     /* And when others are there. */
-    struct acquire a = {.name = name_of("k"), .units = 1, .limit = 99};
+    struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = 99};
     struct holding *held;
     ck_assert(table_acquire(t, &h[1], &a, now, &held, NULL) == TABLE_OK);
     int64_t begun_ns = now.mono_ns;
@@ -402,7 +398,7 @@ TEST(a_holding_that_a_thread_ahead_began_has_lasted_no_time)
     int64_t begun_ns = now.mono_ns;
     now.mono_ns -= 3 * NS_PER_MS;
     ck_assert(is_since(hold_of(&h[0], "k").since_ns, begun_ns));
-    ck_assert(table_release(t, &h[0], &(struct release){.name = name_of("k"), .units = 1}, now,
+    ck_assert(table_release(t, &h[0], &(struct release){.name = bytes_of("k"), .units = 1}, now,
                             &holds_of, &out) == TABLE_OK);
     struct histogram_sum sum = {0};
     histogram_sum_up(&sum, &holds_of);
@@ -436,7 +432,7 @@ TEST(a_release_of_all_tells_how_long)
     ck_assert(take(&h[0], "k", 3, 9) == TABLE_OK);
     ck_assert(take(&h[1], "k", 1, 9) == TABLE_OK);
     now.mono_ns += 2 * NS_PER_S;
-    struct table_name k = name_of("k");
+    struct bytes k = bytes_of("k");
     ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 0}, now, &told, &out) ==
               TABLE_OK);
     ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 2}, now, &told, &out) ==
@@ -503,7 +499,7 @@ static bool slice(const char *name, struct table_walk *walk, unsigned budget, si
     struct table_hold holders[64];
     size_t count = 99;
     ck_assert(room <= ARRAY_SIZE(holders));
-    bool over = table_holders_on(t, name_of(name), walk, now, budget, holders, room, &count);
+    bool over = table_holders_on(t, bytes_of(name), walk, now, budget, holders, room, &count);
     ck_assert(count <= room);
     for (size_t i = 0; i < count; i++) {
         REQUIRE(holders[i].holder < ARRAY_SIZE(shown) && holders[i].units > 0);
@@ -563,7 +559,7 @@ TEST(a_walk_shows_units_limit_and_since)
     struct table_walk walk = {0};
     struct table_hold holds_r[8];
     size_t count = 0;
-    ck_assert(table_holders_on(t, name_of("k"), &walk, now, 10000, holds_r, 8, &count));
+    ck_assert(table_holders_on(t, bytes_of("k"), &walk, now, 10000, holds_r, 8, &count));
     ck_assert(count == 3);
     for (uint32_t k = 0; k < 3; k++) {
         uint32_t i = holds_r[k].holder - h[0].id;

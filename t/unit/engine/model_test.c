@@ -257,9 +257,9 @@ static uint64_t step;
             ck_abort_msg("step %" PRIu64 ": %s", step, #condition);                                \
     } while (0)
 
-static struct table_name table_name(unsigned n)
+static struct bytes table_name(unsigned n)
 {
-    return (struct table_name){.data = names[n].data, .len = names[n].len};
+    return bytes_at(names[n].data, names[n].len);
 }
 
 static void open_holder(unsigned holder)

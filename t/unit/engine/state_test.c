@@ -33,9 +33,9 @@ static struct moment now;
 static char name_bytes[NAMES][400];
 static size_t name_lens[NAMES];
 
-static struct table_name name_of(unsigned n)
+static struct bytes name_of(unsigned n)
 {
-    return (struct table_name){.data = name_bytes[n], .len = name_lens[n]};
+    return bytes_at(name_bytes[n], name_lens[n]);
 }
 
 static void make_names(void)
@@ -337,7 +337,7 @@ TEST(what_does_not_fit_the_new_limit_is_kept_and_nothing_more_taken)
     char text[300];
     for (unsigned i = 0; i < MANY; i++) {
         int len = snprintf(text, sizeof(text), "name %u", i);
-        one.name = (struct table_name){.data = text, .len = (size_t)len};
+        one.name = bytes_at(text, (size_t)len);
         ck_assert(table_acquire(a.t, &a.holders[i % HOLDERS], &one, now, NULL, NULL) == TABLE_OK);
     }
     struct table_stats before, after;
@@ -351,7 +351,7 @@ TEST(what_does_not_fit_the_new_limit_is_kept_and_nothing_more_taken)
     ck_assert(table_is_tight(b.t));
     /* A name so long that its page is not there yet. */
     memset(text, 'x', sizeof(text));
-    one.name = (struct table_name){.data = text, .len = sizeof(text)};
+    one.name = bytes_at(text, sizeof(text));
     ck_assert(table_acquire(b.t, &b.holders[0], &one, now, NULL, NULL) == TABLE_NO_MEMORY);
     verdicts out;
     mail_list_init(&out);
@@ -686,7 +686,7 @@ static void take_many(unsigned holders)
     char text[40];
     for (uint64_t i = 0; i < many; i++) {
         int len = snprintf(text, sizeof(text), "a name of 24 b %09" PRIu64, i);
-        one.name = (struct table_name){.data = text, .len = (size_t)len};
+        one.name = bytes_at(text, (size_t)len);
         for (unsigned k = 0; k < holders; k++)
             ck_assert(table_acquire(a.t, &a.holders[(i + k) % HOLDERS], &one, now, NULL, NULL) ==
                       TABLE_OK);

@@ -86,11 +86,6 @@ static void finish(void)
     ck_assert(t == NULL);
 }
 
-static struct table_name name_of(const char *text)
-{
-    return (struct table_name){.data = text, .len = strlen(text)};
-}
-
 static enum table_status ask(struct holder *holder, const struct acquire *a, struct waiter **w)
 {
     return table_acquire(t, holder, a, now, NULL, w);
@@ -100,7 +95,7 @@ static enum table_status ask(struct holder *holder, const struct acquire *a, str
 static enum table_status take(struct holder *holder, const char *name, uint32_t units,
                               uint32_t limit)
 {
-    struct acquire a = {.name = name_of(name), .units = units, .limit = limit};
+    struct acquire a = {.name = bytes_of(name), .units = units, .limit = limit};
     return ask(holder, &a, NULL);
 }
 
@@ -108,14 +103,14 @@ static enum table_status take(struct holder *holder, const char *name, uint32_t 
 static enum table_status take_keep(struct holder *holder, const char *name, uint32_t units,
                                    uint32_t limit)
 {
-    struct acquire a = {.name = name_of(name), .units = units, .limit = limit, .keep = true};
+    struct acquire a = {.name = bytes_of(name), .units = units, .limit = limit, .keep = true};
     return ask(holder, &a, NULL);
 }
 
 static struct waiter *wait_for(struct holder *holder, enum wait_kind kind, const char *name,
                                uint32_t units, uint32_t limit)
 {
-    struct acquire a = {.name = name_of(name), .units = units, .limit = limit, .wait = kind};
+    struct acquire a = {.name = bytes_of(name), .units = units, .limit = limit, .wait = kind};
     struct waiter *w = NULL;
     ck_assert_int_eq(ask(holder, &a, &w), TABLE_WAITING);
     ck_assert(w != NULL && w->holder == holder && w->tag == holder->tag);
@@ -126,7 +121,7 @@ static struct waiter *wait_for(struct holder *holder, enum wait_kind kind, const
 
 static enum table_status give(struct holder *holder, const char *name, uint32_t units)
 {
-    return table_release(t, holder, &(struct release){.name = name_of(name), .units = units}, now,
+    return table_release(t, holder, &(struct release){.name = bytes_of(name), .units = units}, now,
                          NULL, &out);
 }
 
@@ -134,7 +129,7 @@ static enum table_status give(struct holder *holder, const char *name, uint32_t 
 static int64_t count_of(const char *name)
 {
     uint32_t consumption = 0xdead;
-    enum table_status status = table_get(t, name_of(name), now, &consumption);
+    enum table_status status = table_get(t, bytes_of(name), now, &consumption);
     ck_assert(status == TABLE_OK || (status == TABLE_NOT_FOUND && consumption == 0xdead));
     return status == TABLE_OK ? (int64_t)consumption : -1;
 }
@@ -192,14 +187,14 @@ TEST(a_holding_is_one_place_for_all_units_of_a_name)
 {
     start();
     struct holding *first = NULL, *again = NULL, *other = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
+    struct acquire a = {.name = bytes_of("k"), .units = 2, .limit = 10};
     struct waiter *none = NULL;
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &first, &none), TABLE_OK);
     ck_assert_int_eq(table_acquire(t, &h[1], &a, now, &other, &none), TABLE_OK);
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &again, &none), TABLE_OK);
     ck_assert(first && first == again && other && other != first && none == NULL);
     ck_assert(holding_units(first) == 4 && holding_units(other) == 2);
-    struct table_name name = holding_name(t, other);
+    struct bytes name = holding_name(t, other);
     ck_assert(name.len == 1 && memcmp(name.data, "k", 1) == 0);
     table_release_held(t, &h[0], first, 3, now, &out);
     ck_assert(holding_units(first) == 1);
@@ -216,7 +211,7 @@ TEST(releasing_more_than_is_held_aborts)
 {
     start();
     struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
+    struct acquire a = {.name = bytes_of("k"), .units = 2, .limit = 10};
     ck_assert_int_eq(take(&h[1], "k", 5, 10), TABLE_OK);
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
     table_release_held(t, &h[0], held, 3, now, &out);
@@ -227,7 +222,7 @@ TEST(releasing_0_of_a_holding_aborts)
 {
     start();
     struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 10};
+    struct acquire a = {.name = bytes_of("k"), .units = 2, .limit = 10};
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
     table_release_held(t, &h[0], held, 0, now, &out);
 }
@@ -259,7 +254,7 @@ TEST(a_name_too_long_aborts)
     start();
     static char name[TABLE_NAME_MAX + 1];
     uint32_t consumption = 0;
-    (void)!table_get(t, (struct table_name){name, sizeof(name)}, now, &consumption);
+    (void)!table_get(t, bytes_at(name, sizeof(name)), now, &consumption);
 }
 END_TEST
 
@@ -341,7 +336,7 @@ TEST(release_by_the_place_tells_the_same)
 {
     start();
     struct holding *held = NULL;
-    struct acquire a = {.name = name_of("k"), .units = 3, .limit = 3};
+    struct acquire a = {.name = bytes_of("k"), .units = 3, .limit = 3};
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
     struct waiter *me = wait_for(&h[1], WAIT_ME, "k", 2, 3);
     struct waiter *any = wait_for(&h[2], WAIT_ANY, "k", 1, 3);
@@ -550,7 +545,7 @@ TEST(sums_never_wrap)
     struct waiter *all = wait_for(&h[1], WAIT_ME, "k", UINT32_MAX, UINT32_MAX);
     struct waiter *one = wait_for(&h[2], WAIT_ME, "k", 1, UINT32_MAX);
     ck_assert_int_eq(count_of("k"), UINT32_MAX);
-    struct acquire a = {.name = name_of("k"),
+    struct acquire a = {.name = bytes_of("k"),
                         .units = 1,
                         .limit = UINT32_MAX,
                         .queue_max = UINT32_MAX,
@@ -581,7 +576,7 @@ TEST(queue_max_counts_units_and_waiters_before_anything_else)
 {
     start();
     struct acquire a = {
-        .name = name_of("k"), .units = 1, .limit = 2, .queue_max = 4, .wait = WAIT_ME};
+        .name = bytes_of("k"), .units = 1, .limit = 2, .queue_max = 4, .wait = WAIT_ME};
     struct waiter *w[4] = {NULL};
     ck_assert_int_eq(ask(&h[0], &a, &w[0]), TABLE_OK);
     ck_assert_int_eq(ask(&h[1], &a, &w[0]), TABLE_OK);
@@ -610,7 +605,7 @@ TEST(queue_max_counts_units_and_waiters_before_anything_else)
     a.wait = WAIT_ME;
     ck_assert_int_eq(ask(&h[5], &a, &w[2]), TABLE_WAITING);
     ck_assert_int_eq(ask(&h[5], &a, &w[3]), TABLE_FULL);
-    a.name = name_of("new");
+    a.name = bytes_of("new");
     a.queue_max = 1;
     ck_assert_int_eq(ask(&h[5], &a, NULL), TABLE_OK);
     ck_assert_int_eq(ask(&h[5], &a, NULL), TABLE_FULL);
@@ -858,7 +853,7 @@ TEST(a_thread_late_at_a_boundary_takes_nothing_away)
     now.unix_s += INTERVAL;
     ck_assert_int_eq(take_keep(&h[0], "k", 7, 9), TABLE_OK);
     ck_assert_int_eq(give(&h[0], "k", 7), TABLE_OK);
-    struct acquire a = {.name = name_of("k"), .units = 1, .limit = 9, .keep = true};
+    struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = 9, .keep = true};
     ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
     ck_assert_int_eq(
         table_release(t, &h[1], &(struct release){.name = a.name, .units = 1}, late, NULL, &out),
@@ -949,7 +944,7 @@ TEST(where_intervals_come_round_nothing_happens)
         ck_assert_int_eq(give(&h[0], "again", 2), TABLE_OK);
         ck_assert(stats().names == 2 && peak_of("again") == 2);
         /* A thread that is still in the old round takes nothing away. */
-        struct acquire a = {.name = name_of("again"), .units = 1, .limit = 9, .keep = true};
+        struct acquire a = {.name = bytes_of("again"), .units = 1, .limit = 9, .keep = true};
         ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
         ck_assert_int_eq(table_release(t, &h[1], &(struct release){.name = a.name, .units = 1},
                                        late, NULL, &out),
@@ -1021,8 +1016,7 @@ static enum table_status take_bytes(struct holder *holder, const void *data, siz
 static uint32_t count_of_bytes(const void *data, size_t len)
 {
     uint32_t consumption = 0;
-    return table_get(t, (struct table_name){data, len}, now, &consumption) == TABLE_OK ? consumption
-                                                                                       : 0;
+    return table_get(t, bytes_at(data, len), now, &consumption) == TABLE_OK ? consumption : 0;
 }
 
 TEST(names_of_every_length)
@@ -1051,7 +1045,7 @@ TEST(names_of_every_length)
         ck_assert(count_of_bytes(bytes, lengths[i]) == i + 1);
     size_t used = stats().memory;
     for (uint32_t i = 0; i < count; i++) {
-        struct table_name name = {bytes, lengths[i]};
+        struct bytes name = {bytes, lengths[i]};
         ck_assert_int_eq(table_release(t, &h[0], &(struct release){.name = name, .units = i + 1},
                                        now, NULL, &out),
                          TABLE_OK);
@@ -1068,19 +1062,19 @@ TEST(what_was_foreseen_is_the_same)
 {
     enum { COUNT = 5000 };
     unsigned char name[TABLE_FORESIGHT][40] = {{0}};
-    struct table_name names[TABLE_FORESIGHT];
+    struct bytes names[TABLE_FORESIGHT];
     uint64_t hashes[TABLE_FORESIGHT];
     struct rng rng = rng_start("foresight", random_seed());
     start();
     table_foresee(t, names, 0, hashes);
-    names[0] = (struct table_name){0};
+    names[0] = (struct bytes){0};
     table_foresee(t, names, 1, hashes);
     ck_assert(hashes[0] == 0);
     for (unsigned i = 0; i < COUNT; i += TABLE_FORESIGHT) {
         for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
             uint32_t number = i + k;
             memcpy(name[k], &number, sizeof(number));
-            names[k] = (struct table_name){name[k], 4 + rng_below(&rng, 37)};
+            names[k] = bytes_at(name[k], 4 + rng_below(&rng, 37));
         }
         table_foresee(t, names, TABLE_FORESIGHT, hashes);
         /* With the hash or without, before and after. */
@@ -1161,7 +1155,7 @@ TEST(a_name_is_copied)
     start();
     char name[] = "name";
     struct holding *held = NULL;
-    struct acquire a = {.name = name_of(name), .units = 1, .limit = 1};
+    struct acquire a = {.name = bytes_of(name), .units = 1, .limit = 1};
     ck_assert_int_eq(table_acquire(t, &h[0], &a, now, &held, NULL), TABLE_OK);
     name[0] = 'g';
     ck_assert_int_eq(count_of("name"), 1);
@@ -1578,7 +1572,7 @@ TEST(a_kept_counter_expires_under_a_verdict)
 {
     static unsigned char bytes[9000];
     start();
-    struct table_name name = {bytes, sizeof(bytes)};
+    struct bytes name = {bytes, sizeof(bytes)};
     struct acquire a = {.name = name, .units = 1, .limit = 1, .keep = true, .wait = WAIT_ANY};
     struct waiter *any = NULL;
     ck_assert_int_eq(ask(&h[0], &a, NULL), TABLE_OK);
@@ -1623,10 +1617,10 @@ static void toggle(uint32_t number, bool on)
     if (on)
         REQUIRE(take_bytes(&h[0], &number, sizeof(number), 1, false) == TABLE_OK);
     else
-        REQUIRE(table_release(t, &h[0],
-                              &(struct release){
-                                  .name = (struct table_name){&number, sizeof(number)}, .units = 1},
-                              now, NULL, &out) == TABLE_OK);
+        REQUIRE(
+            table_release(t, &h[0],
+                          &(struct release){.name = bytes_at(&number, sizeof(number)), .units = 1},
+                          now, NULL, &out) == TABLE_OK);
 }
 
 TEST(walks_see_every_name_once_while_names_come_and_go)
@@ -1836,7 +1830,7 @@ TEST(without_memory_nothing_changes)
 {
     static unsigned char bytes[TABLE_NAME_MAX];
     start();
-    struct acquire a = {.name = name_of("k"), .units = 2, .limit = 4};
+    struct acquire a = {.name = bytes_of("k"), .units = 2, .limit = 4};
     ck_assert_msg(refuse_each(&h[0], &a, TABLE_OK, NULL) == 1, "link with fault_wraps");
     ck_assert(refuse_each(&h[0], &a, TABLE_OK, NULL) == 0); /* more of the same costs nothing */
     struct acquire outside = {.name = {bytes, 3000}, .units = 1, .limit = 9};
@@ -1877,8 +1871,8 @@ TEST(without_memory_many_names_and_holders_change_nothing)
     unsigned most_for_name = 0, most_for_holder = 0;
     for (uint32_t i = 0; i < MANY; i++) {
         open_holder(&many[i]);
-        struct acquire a = {.name = {&i, sizeof(i)}, .units = 1, .limit = 1};
-        struct acquire one = {.name = name_of("one name"), .units = 1, .limit = UINT32_MAX};
+        struct acquire a = {.name = bytes_at(&i, sizeof(i)), .units = 1, .limit = 1};
+        struct acquire one = {.name = bytes_of("one name"), .units = 1, .limit = UINT32_MAX};
         unsigned n;
         if (i % 8 == 0 || i > MANY - 200) {
             n = refuse_each(&many[i], &a, TABLE_OK, NULL);

@@ -90,7 +90,7 @@ struct worker {
 
 static struct worker workers[THREADS];
 
-static unsigned name_at(const struct table_name *name)
+static unsigned name_at(const struct bytes *name)
 {
     unsigned n = 0;
     while (strlen(wanted[n].name) != name->len ||
@@ -120,7 +120,7 @@ static void take_note(struct worker *w, struct waiter *waiter)
     CHECK(c >= w->clients && c < w->clients + HOLDERS && c->open);
     struct holding *holding = waiter->holding;
     if (table_settle(t, waiter) == WAITER_GRANTED) {
-        struct table_name name = holding_name(t, holding);
+        struct bytes name = holding_name(t, holding);
         unsigned n = name_at(&name);
         c->held[n] = holding;
         raise_known(c, n, waiter->units);
@@ -177,7 +177,7 @@ static void close_client(struct worker *w, struct client *c)
 }
 
 /* Looks ahead, now and then: the hash of that name, or 0. */
-static uint64_t foreseen(struct rng *rng, struct table_name name)
+static uint64_t foreseen(struct rng *rng, struct bytes name)
 {
     uint64_t hash = 0;
     if (rng_one_in(rng, 2))
@@ -187,7 +187,7 @@ static uint64_t foreseen(struct rng *rng, struct table_name name)
 
 static void want(struct worker *w, struct client *c, unsigned n)
 {
-    struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+    struct bytes name = bytes_of(wanted[n].name);
     struct acquire a = {
         .name = name,
         .hash = foreseen(&w->rng, name),
@@ -224,7 +224,7 @@ static void give_back(struct worker *w, struct client *c, unsigned n)
     if (rng_one_in(&w->rng, 2)) {
         table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
     } else {
-        struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+        struct bytes name = bytes_of(wanted[n].name);
         struct release r = {.name = name, .hash = foreseen(&w->rng, name), .units = units};
         CHECK(table_release(t, &c->holder, &r, w->now, &w->holds, &w->out) == TABLE_OK);
     }
@@ -293,7 +293,7 @@ static bool look_at(void *arg, const struct table_entry *entry)
 static void look_closely(unsigned n, struct moment now)
 {
     enum { MOST_WAITS = 50 };
-    struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+    struct bytes name = bytes_of(wanted[n].name);
     struct table_entry entry;
     struct table_wait waits[MOST_WAITS];
     size_t count;
@@ -316,7 +316,7 @@ static void look_closely(unsigned n, struct moment now)
         struct contended top[NAMES];
         count = table_contended(t, (enum contended_by)by, now, top, NAMES);
         for (size_t i = 0; i < count; i++) {
-            struct table_name listed = {top[i].name, top[i].name_len};
+            struct bytes listed = {top[i].name, top[i].name_len};
             CHECK(top[i].peak <= wanted[name_at(&listed)].limit);
             CHECK(top[i].waiting_load >= 0 && top[i].waiting_load <= THREADS * HOLDERS * 1e6);
             CHECK(top[i].waiting_error <= 0 && top[i].refused_error <= 0);
@@ -343,7 +343,7 @@ static void look_on(void)
         CHECK(s.names <= NAMES && s.units <= 1 + 2 + 5 + 9);
         for (unsigned n = 0; n < NAMES; n++) {
             uint32_t consumption = 0;
-            struct table_name name = {wanted[n].name, strlen(wanted[n].name)};
+            struct bytes name = bytes_of(wanted[n].name);
             (void)!table_get(t, name, now, &consumption);
             CHECK(consumption <= wanted[n].limit);
         }
@@ -407,7 +407,7 @@ static void *churn(void *arg)
         uint32_t number = rng_below(&rng, OWN_NAMES);
         uint32_t who = *id << 16 | number;
         memcpy(data, &who, sizeof(who));
-        struct table_name name = {data, lengths[number % ARRAY_SIZE(lengths)]};
+        struct bytes name = {data, lengths[number % ARRAY_SIZE(lengths)]};
         struct acquire a = {.name = name, .hash = foreseen(&rng, name), .units = 1, .limit = 1};
         if (has[number]) {
             struct release r = {.name = name, .hash = a.hash, .units = 1};

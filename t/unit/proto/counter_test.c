@@ -54,20 +54,10 @@ static size_t random_below(uint64_t *state, size_t bound)
     return (size_t)(random_next(state) % bound);
 }
 
-static struct bytes bytes_of(const char *text)
-{
-    return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
-}
-
-static bool same_bytes(struct bytes a, struct bytes b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 static bool same_request(const struct ctr_request *a, const struct ctr_request *b)
 {
     return a->opcode == b->opcode && memcmp(a->opaque, b->opaque, 4) == 0 && a->units == b->units &&
-           a->maximum == b->maximum && same_bytes(a->name, b->name);
+           a->maximum == b->maximum && bytes_equal(a->name, b->name);
 }
 
 static struct ctr_request request_of(uint8_t opcode, uint32_t units, uint32_t maximum,
@@ -310,10 +300,10 @@ TEST(a_body_nobody_asked_for_is_accepted)
 
 TEST(bytes_after_the_name_are_accepted)
 {
-    ck_assert(same_bytes(read_ok(CTR_GET, "\0\1nX", 4).name, bytes_of("n")));
-    ck_assert(same_bytes(read_ok(CTR_RELEASE, "\0\0\0\1\0\1nXYZ", 10).name, bytes_of("n")));
+    ck_assert(bytes_equal(read_ok(CTR_GET, "\0\1nX", 4).name, bytes_of("n")));
+    ck_assert(bytes_equal(read_ok(CTR_RELEASE, "\0\0\0\1\0\1nXYZ", 10).name, bytes_of("n")));
     struct ctr_request req = read_ok(CTR_ACQUIRE, "\0\0\0\1\0\0\0\1\0\1nX", 12);
-    ck_assert(same_bytes(req.name, bytes_of("n")));
+    ck_assert(bytes_equal(req.name, bytes_of("n")));
 
     /* The longest body, of a Get with the longest name: 8 bytes are left over. */
     static uint8_t body[CTR_BODY_MAX] = {0xff, 0xff};
@@ -341,7 +331,7 @@ TEST(a_body_too_short_for_its_fields_or_name_is_a_bad_argument)
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct bytes body = rows[i].body;
-        ck_assert(same_bytes(read_ok(rows[i].opcode, body.data, body.len).name, bytes_of("no")));
+        ck_assert(bytes_equal(read_ok(rows[i].opcode, body.data, body.len).name, bytes_of("no")));
         while (body.len-- > 0)
             check_refused(rows[i].opcode, body.data, body.len, CTR_BAD_ARGS);
     }
@@ -592,7 +582,7 @@ TEST(each_status_has_its_text)
         struct ctr_reply reply = read_reply(to, len);
         ck_assert_uint_eq(reply.opcode, 0x7f);
         ck_assert_uint_eq(reply.status, rows[i].number);
-        ck_assert(same_bytes(reply.body, bytes_of(rows[i].text)));
+        ck_assert(bytes_equal(reply.body, bytes_of(rows[i].text)));
         free(to);
     }
 }
@@ -656,7 +646,7 @@ TEST(dump_tells_consumption_peak_and_name)
     ck_assert(ctr_reply_dump(&reply, &consumption, &peak, &read));
     ck_assert_uint_eq(consumption, 0x01020304);
     ck_assert_uint_eq(peak, 0x05060708);
-    ck_assert(same_bytes(read, name));
+    ck_assert(bytes_equal(read, name));
     free(to);
 }
 
@@ -677,7 +667,7 @@ TEST(dump_tells_the_longest_name)
     ck_assert(ctr_reply_dump(&reply, &consumption, &peak, &read));
     ck_assert_uint_eq(consumption, UINT32_MAX);
     ck_assert_uint_eq(peak, 0);
-    ck_assert(same_bytes(read, name));
+    ck_assert(bytes_equal(read, name));
     free(to);
 }
 
@@ -720,8 +710,8 @@ TEST(stats_are_pairs_one_after_the_other)
     struct bytes value;
     for (size_t i = 0; i < COUNT_OF(pairs); i++) {
         ck_assert(ctr_reply_stat(&body, &name, &value));
-        ck_assert(same_bytes(name, bytes_of(pairs[i][0])));
-        ck_assert(same_bytes(value, bytes_of(pairs[i][1])));
+        ck_assert(bytes_equal(name, bytes_of(pairs[i][0])));
+        ck_assert(bytes_equal(value, bytes_of(pairs[i][1])));
     }
     ck_assert(!ctr_reply_stat(&body, &name, &value));
     ck_assert_uint_eq(body.len, 0);
@@ -747,8 +737,8 @@ TEST(stats_of_65535_bytes_are_the_longest)
     struct bytes name;
     struct bytes value;
     ck_assert(ctr_reply_stat(&body, &name, &value));
-    ck_assert(same_bytes(name, bytes_of(text)));
-    ck_assert(same_bytes(value, bytes_of(text)));
+    ck_assert(bytes_equal(name, bytes_of(text)));
+    ck_assert(bytes_equal(value, bytes_of(text)));
     text[65535] = 'x';
     ck_assert_uint_eq(ctr_compose_stat(text, "1", to, sizeof(to)), 0);
     ck_assert_uint_eq(ctr_compose_stat("1", text, to, sizeof(to)), 0);

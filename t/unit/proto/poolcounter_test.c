@@ -55,21 +55,11 @@ static size_t random_below(uint64_t *state, size_t bound)
     return (size_t)(random_next(state) % bound);
 }
 
-static struct bytes bytes_of(const char *text)
-{
-    return (struct bytes){.data = (const uint8_t *)text, .len = strlen(text)};
-}
-
-static bool same_bytes(struct bytes a, struct bytes b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
-}
-
 static bool same_request(const struct pc_request *a, const struct pc_request *b)
 {
-    return a->verb == b->verb && same_bytes(a->key, b->key) && a->workers == b->workers &&
+    return a->verb == b->verb && bytes_equal(a->key, b->key) && a->workers == b->workers &&
            a->maxqueue == b->maxqueue && a->timeout_ns == b->timeout_ns &&
-           same_bytes(a->subject, b->subject);
+           bytes_equal(a->subject, b->subject);
 }
 
 /*
@@ -132,7 +122,7 @@ static void check_refused(const char *line, enum pc_parsed expected)
 
 static void check_key(const struct pc_request *req, const char *key)
 {
-    ck_assert(same_bytes(req->key, bytes_of(key)));
+    ck_assert(bytes_equal(req->key, bytes_of(key)));
 }
 
 /* What `req` is as a line; the caller frees it. Too little room, of any size, gives nothing. */
@@ -232,7 +222,7 @@ TEST(a_tab_is_an_ordinary_byte)
     check_refused("ACQ4ME k\t1 1\n", PC_BAD_SYNTAX);
     check_refused("ACQ4ME k 1\t 1\n", PC_BAD_SYNTAX);
     ck_assert_int_eq(read_ok("ACQ4ME k 1 1 5\t\n").timeout_ns, 0);
-    ck_assert(same_bytes(read_ok("STATS \tFULL\n").subject, bytes_of("\tFULL")));
+    ck_assert(bytes_equal(read_ok("STATS \tFULL\n").subject, bytes_of("\tFULL")));
 }
 
 TEST(a_key_is_any_bytes_but_four)
@@ -454,9 +444,9 @@ TEST(stats_subject_is_the_rest_without_blanks_around_it)
 {
     ck_assert_uint_eq(read_ok("STATS\n").subject.len, 0);
     ck_assert_uint_eq(read_ok("STATS   \n").subject.len, 0);
-    ck_assert(same_bytes(read_ok("STATS FULL\n").subject, bytes_of("FULL")));
-    ck_assert(same_bytes(read_ok("STATS   uptime  \r\n").subject, bytes_of("uptime")));
-    ck_assert(same_bytes(read_ok("STATS  a  b \n").subject, bytes_of("a  b")));
+    ck_assert(bytes_equal(read_ok("STATS FULL\n").subject, bytes_of("FULL")));
+    ck_assert(bytes_equal(read_ok("STATS   uptime  \r\n").subject, bytes_of("uptime")));
+    ck_assert(bytes_equal(read_ok("STATS  a  b \n").subject, bytes_of("a  b")));
     struct pc_request req = read_ok("STATS FULL\n");
     ck_assert_int_eq(req.verb, PC_STATS);
     ck_assert_uint_eq(req.key.len, 0);
@@ -718,7 +708,7 @@ TEST(replies_are_these_words)
     ck_assert_uint_eq(COUNT_OF(rows), PC_REPLY_COUNT);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct bytes line = pc_reply_line(rows[i].reply);
-        ck_assert(same_bytes(line, bytes_of(rows[i].line)));
+        ck_assert(bytes_equal(line, bytes_of(rows[i].line)));
         struct bytes read;
         ck_assert_int_eq(reply_of(rows[i].line, strlen(rows[i].line), &read), rows[i].reply);
         ck_assert_uint_eq(read.len, strlen(rows[i].line) - 1);
@@ -735,7 +725,7 @@ TEST(a_reply_of_no_fixed_word_is_another_line)
     for (size_t i = 0; i < COUNT_OF(lines); i++) {
         (void)snprintf(text, sizeof(text), "%s\n", lines[i]);
         ck_assert_int_eq(reply_of(text, strlen(text), &line), PC_REPLY_OTHER);
-        ck_assert(same_bytes(line, bytes_of(lines[i])));
+        ck_assert(bytes_equal(line, bytes_of(lines[i])));
     }
     ck_assert_int_eq(reply_of("LOCKED\0\n", 8, &line), PC_REPLY_OTHER);
     ck_assert_uint_eq(line.len, 7);
