@@ -17,6 +17,7 @@
 
 #include "admin/private.h"
 #include "admin/text.h"
+#include "base/number.h"
 #include "net/rules.h"
 #include "service/service.h"
 
@@ -308,7 +309,7 @@ static void check_spelling(struct input *in)
 {
     if (in->left == 0)
         return;
-    const char *end = (const char *)in->at + in->left, *at = (const char *)in->at;
+    const uint8_t *end = in->at + in->left;
     uint8_t *bytes = malloc(in->left * 3 + 1);
     struct text text = {0}, id = {0};
     size_t len;
@@ -322,10 +323,11 @@ static void check_spelling(struct input *in)
     if (id.len > 0)
         CHECK(text_unpercent(id.data, id.len, bytes, &len) &&
               same_bytes(bytes, len, in->at, in->left));
-    if (text_unpercent(at, in->left, bytes, &len))
+    if (text_unpercent((const char *)in->at, in->left, bytes, &len))
         CHECK(len <= in->left);
-    if (text_number(&at, end, in->left % 2 ? 10 : 16, UINT64_C(1) << 50, &number))
-        CHECK(number <= UINT64_C(1) << 50 && at > (const char *)in->at && at <= end);
+    struct bytes rest = bytes_at(in->at, in->left);
+    if (number_take_base(&rest, in->left % 2 ? 10 : 16, UINT64_C(1) << 50, &number))
+        CHECK(number <= UINT64_C(1) << 50 && rest.data > in->at && rest.data + rest.len == end);
 
     /* Two strings: a list of hosts, and one that is asked for; and a label. */
     char *list = malloc(in->left + 1);

@@ -12,19 +12,13 @@
  */
 #include "proto/poolcounter.h"
 
-#include "base/check.h"
-#include "base/clock.h"
+#include "base/number.h"
 
 #define S_PER_MIN ((uint64_t)60)
 #define S_PER_H   ((uint64_t)3600)
 #define S_PER_DAY ((uint64_t)86400)
 
 /* ---- Bytes and words ------------------------------------------------------------------------ */
-
-static bool is_digit(uint8_t c)
-{
-    return c >= '0' && c <= '9';
-}
 
 static uint8_t lower(uint8_t c)
 {
@@ -39,23 +33,6 @@ static bool equals_any_case(struct bytes a, struct bytes b)
         if (lower(a.data[i]) != lower(b.data[i]))
             return false;
     }
-    return true;
-}
-
-/* Takes a decimal number from the front of *in. False, nothing taken: none, or over 64 bits. */
-static bool take_number(struct bytes *in, uint64_t *value_r)
-{
-    uint64_t value = 0;
-    size_t at = 0;
-    for (; at < in->len && is_digit(in->data[at]); at++) {
-        if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(in->data[at] - '0'), &value))
-            return false;
-    }
-    if (at == 0)
-        return false;
-    (void)bytes_take(in, at);
-    *value_r = value;
     return true;
 }
 
@@ -206,12 +183,10 @@ static inline bool take_key(struct args *args, struct bytes *key_r)
 /* Takes a limit: decimal digits only, 1 to 4,294,967,295. False: there is none. */
 static inline bool take_limit(struct args *args, uint32_t *limit_r)
 {
-    uint64_t value = 0;
-    for (args->at = word_begin(*args); is_digit(*args->at); args->at++) {
-        value = value * 10 + (uint64_t)(*args->at - '0');
-        if (value > UINT32_MAX)
-            return false;
-    }
+    uint64_t value;
+    args->at = word_begin(*args);
+    if (!number_scan(&args->at, NULL, 10, UINT32_MAX, &value))
+        return false;
     *limit_r = (uint32_t)value;
     return value > 0 && word_ends(args);
 }
@@ -219,25 +194,9 @@ static inline bool take_limit(struct args *args, uint32_t *limit_r)
 /* Reads the next word as seconds with an optional fraction, in nanoseconds; 0 for anything else. */
 static inline int64_t read_timeout(struct args args)
 {
-    const uint64_t longest_s = (uint64_t)PC_TIMEOUT_MAX_NS / NS_PER_S;
-    uint64_t seconds = 0;
-    uint64_t ns = 0;
-    for (args.at = word_begin(args); is_digit(*args.at); args.at++) {
-        if (seconds <= longest_s)
-            seconds = seconds * 10 + (uint64_t)(*args.at - '0');
-    }
-    if (*args.at == '.') {
-        uint64_t scale = NS_PER_S / 10;
-        for (args.at++; is_digit(*args.at); args.at++) {
-            ns += (uint64_t)(*args.at - '0') * scale;
-            scale /= 10;
-        }
-    }
-    if (!word_ends(&args))
-        return 0;
-    if (seconds >= longest_s)
-        return PC_TIMEOUT_MAX_NS;
-    return (int64_t)(seconds * NS_PER_S + ns);
+    args.at = word_begin(args);
+    int64_t ns = number_scan_seconds(&args.at, PC_TIMEOUT_MAX_NS / NS_PER_S);
+    return word_ends(&args) ? ns : 0;
 }
 
 static bool read_acquire(struct args args, struct pc_request *req_r)
@@ -437,7 +396,7 @@ static bool take_seconds(struct bytes *in, const struct unit *units, size_t coun
     for (size_t i = 0; i < count; i++) {
         struct bytes rest = *in;
         uint64_t number = 0;
-        if (!take_number(&rest, &number) || !bytes_take_text(&rest, units[i].mark))
+        if (!number_take(&rest, UINT64_MAX, &number) || !bytes_take_text(&rest, units[i].mark))
             continue;
         if (__builtin_mul_overflow(number, units[i].seconds, &number) ||
             __builtin_add_overflow(sum, number, &sum))
@@ -455,7 +414,7 @@ static void write_count(struct out *out, uint64_t value)
 
 static bool read_count(struct bytes text, uint64_t *value_r)
 {
-    return take_number(&text, value_r) && text.len == 0;
+    return number_take(&text, UINT64_MAX, value_r) && text.len == 0;
 }
 
 /* Seconds: "N days, Nh Nm Ns". */
@@ -506,8 +465,8 @@ static bool read_duration(struct bytes text, uint64_t *value_r)
         {" days ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {".", 1}};
     uint64_t ns = 0;
     uint64_t us = 0;
-    if (!take_seconds(&text, units, ARRAY_SIZE(units), &ns) || !take_number(&text, &us) ||
-        !bytes_take_text(&text, "s") || text.len > 0)
+    if (!take_seconds(&text, units, ARRAY_SIZE(units), &ns) ||
+        !number_take(&text, UINT64_MAX, &us) || !bytes_take_text(&text, "s") || text.len > 0)
         return false;
     if (__builtin_mul_overflow(ns, NS_PER_S, &ns) || __builtin_mul_overflow(us, NS_PER_US, &us) ||
         __builtin_add_overflow(ns, us, &ns) || ns > INT64_MAX)

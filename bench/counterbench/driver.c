@@ -2,6 +2,7 @@
 #include "bench/counterbench/driver.h"
 
 #include "base/clock.h"
+#include "base/number.h"
 #include "bench/counterbench/run.h"
 
 #include <errno.h>
@@ -275,8 +276,9 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
         driver_complain(driver, "%s answers: %s", link->target->text, said);
     if (link->role->times_requests)
         driver_time(driver, flight->start_ns);
+    struct bytes number = bytes_of(said);
     if (flight->ask == ASK_WAITING)
-        driver->number_heard = strtoull(said, NULL, 10);
+        (void)number_take(&number, UINT64_MAX, &driver->number_heard);
     link->role->heard(link, flight, heard);
 }
 

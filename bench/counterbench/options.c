@@ -1,7 +1,7 @@
 /* options.c - the table of options, and the command line (options.h). */
 #include "bench/counterbench/options.h"
 
-#include "base/clock.h"
+#include "base/number.h"
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/workload.h"
 #include "cli/options.h"
@@ -13,6 +13,9 @@
 
 /* How much of a wrong argument a message shows. */
 #define SHOWN_MAX 100
+
+/* The highest number of a processor. */
+#define CPU_MAX 4095
 
 #define FIELD(name) offsetof(struct bench_options, name)
 
@@ -94,32 +97,23 @@ static void *field(struct bench_options *options, const struct bench_option_row 
 
 bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r)
 {
+    struct bytes in = bytes_of(text);
     size_t count = 0;
-    while (*text) {
-        char part[32];
-        size_t len = strcspn(text, ",");
-        if (len == 0 || len >= sizeof part)
+    do {
+        uint64_t from, to;
+        if (!number_take(&in, CPU_MAX, &from))
             return false;
-        memcpy(part, text, len);
-        part[len] = '\0';
-        char *dash = strchr(part, '-');
-        uint32_t from = 0, to = 0;
-        if (dash)
-            *dash = '\0';
-        if (!parse_number(part, 0, 4095, &from) ||
-            !parse_number(dash ? dash + 1 : part, from, 4095, &to))
+        to = from;
+        if (bytes_take_text(&in, "-") && (!number_take(&in, CPU_MAX, &to) || to < from))
             return false;
         for (; from <= to; from++) {
             if (count == BENCH_CPUS)
                 return false;
-            cpus[count++] = from;
+            cpus[count++] = (uint32_t)from;
         }
-        text += len;
-        if (*text && !*++text)
-            return false;
-    }
+    } while (bytes_take_text(&in, ","));
     *count_r = count;
-    return count > 0;
+    return in.len == 0;
 }
 
 static bool set(struct bench_options *options, const struct bench_option_row *row,
@@ -142,7 +136,7 @@ static bool set(struct bench_options *options, const struct bench_option_row *ro
         options->targets[options->target_count++] = value;
         return true;
     case BENCH_IS_NUMBER:
-        return parse_number(value, row->min, row->max, field(options, row)) ||
+        return parse_number(bytes_of(value), row->min, row->max, field(options, row)) ||
                complain(err, "--%s: \"%.*s\" is not a whole number from %" PRIu32 " to %" PRIu32,
                         row->name, SHOWN_MAX, value, row->min, row->max);
     case BENCH_IS_SECONDS:

@@ -40,13 +40,13 @@ static size_t text_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
     return line.len;
 }
 
-/* Has `said` be the number of a line of STATS. */
+/* Has `said` be what follows the label in a line of STATS: a number. */
 static bool hear_number(struct bytes line, char *said)
 {
-    const uint8_t *colon = memchr(line.data, ':', line.len);
+    const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
     if (!colon)
         return false;
-    size_t label = (size_t)(colon - line.data) + 1;
+    size_t label = (size_t)(colon - line.data) + 2;
     protocol_say(said, line.data + label, line.len - label);
     return true;
 }

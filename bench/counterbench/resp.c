@@ -1,6 +1,8 @@
 /* resp.c - Redis's protocol (resp.h). */
 #include "bench/counterbench/resp.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 
 /* No line of an answer is longer. */
@@ -40,15 +42,11 @@ size_t resp_compose(const struct bytes *arguments, size_t count, uint8_t *to, si
 /* The number behind a line's mark; one that is too large is the largest there is. */
 static int64_t number_of(const uint8_t *line, size_t len)
 {
-    int64_t value = 0;
-    bool is_negative = len > 1 && line[1] == '-';
-    for (size_t i = is_negative ? 2 : 1; i < len; i++) {
-        if (line[i] < '0' || line[i] > '9')
-            break;
-        int digit = line[i] - '0';
-        value = value <= (INT64_MAX - digit) / 10 ? value * 10 + digit : INT64_MAX;
-    }
-    return is_negative ? -value : value;
+    struct bytes in = bytes_at(line + 1, len - 1);
+    bool is_negative = bytes_take_text(&in, "-");
+    uint64_t value;
+    (void)number_take(&in, INT64_MAX, &value);
+    return is_negative ? -(int64_t)value : (int64_t)value;
 }
 
 enum heard resp_hear(int64_t least, const uint8_t *data, size_t len, size_t *used_r, char *said)

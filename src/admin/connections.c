@@ -3,6 +3,7 @@
 #include "admin/query.h"
 #include "admin/text.h"
 #include "base/log.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,10 +85,10 @@ static void take_piece(void *arg, struct http_request *request)
 static bool read_cursor(const char *text, size_t len, const struct server *server,
                         struct connections_job *job)
 {
-    const char *end = text + len;
+    struct bytes in = bytes_at(text, len);
     uint64_t worker, slot;
-    if (!text_number(&text, end, 10, server->count - 1, &worker) || text == end || *text++ != '.' ||
-        !text_number(&text, end, 10, UINT32_MAX, &slot) || text != end)
+    if (!number_take(&in, server->count - 1, &worker) || !bytes_take_text(&in, ".") ||
+        !number_parse(in, UINT32_MAX, &slot))
         return false;
     job->worker = (unsigned)worker;
     job->slot = (uint32_t)slot;

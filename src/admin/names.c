@@ -9,6 +9,7 @@
 #include "admin/private.h"
 #include "admin/query.h"
 #include "admin/text.h"
+#include "base/number.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -236,11 +237,11 @@ static void end_job(void *arg)
 /* Reads where to go on. False: that is no cursor of ours. */
 static bool read_cursor(const char *text, size_t len, struct table_walk *walk_r)
 {
-    const char *end = text + len;
+    struct bytes in = bytes_at(text, len);
     uint64_t shard, ref_from;
-    if (!text_number(&text, end, 16, TABLE_SHARDS - 1, &shard) || text == end || *text++ != '.' ||
-        !text_number(&text, end, 16, UINT32_MAX, &ref_from) || text == end || *text++ != '.' ||
-        !text_number(&text, end, 16, UINT32_MAX + UINT64_C(1), &walk_r->hash_from) || text != end)
+    if (!number_take_base(&in, 16, TABLE_SHARDS - 1, &shard) || !bytes_take_text(&in, ".") ||
+        !number_take_base(&in, 16, UINT32_MAX, &ref_from) || !bytes_take_text(&in, ".") ||
+        !number_take_base(&in, 16, UINT32_MAX + UINT64_C(1), &walk_r->hash_from) || in.len > 0)
         return false;
     walk_r->shard = (uint32_t)shard;
     walk_r->ref_from = (uint32_t)ref_from;

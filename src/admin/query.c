@@ -2,6 +2,7 @@
 #include "admin/query.h"
 
 #include "admin/text.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,18 +79,13 @@ bool query_number(const struct query *query, unsigned i, unsigned min, unsigned 
     size_t len = query->values[i].len;
     if (!text)
         return true;
-    unsigned value = 0;
-    bool good = len > 0 && len <= 9; /* less than any unsigned */
-    for (size_t at = 0; good && at < len; at++) {
-        good = text[at] >= '0' && text[at] <= '9';
-        value = value * 10 + (unsigned)(text[at] - '0');
-    }
-    if (!good || value < min || value > max) {
+    uint64_t value;
+    if (!number_parse(bytes_at(text, len), max, &value) || value < min) {
         http_error(query->request, 400, "%s=%.*s: it is a number from %u to %u", query->names[i],
                    shown(len), text, min, max);
         return false;
     }
-    *value_r = value;
+    *value_r = (unsigned)value;
     return true;
 }
 

@@ -160,20 +160,3 @@ bool text_unpercent(const char *from, size_t len, uint8_t *to, size_t *len_r)
     *len_r = used;
     return true;
 }
-
-bool text_number(const char **from, const char *end, unsigned base, uint64_t max, uint64_t *value_r)
-{
-    const char *p = *from;
-    uint64_t value = 0;
-    for (; p < end && p - *from < 16; p++) {
-        int digit = *p >= 'A' && *p <= 'F' ? -1 : hex_digit(*p);
-        if (digit < 0 || (unsigned)digit >= base)
-            break;
-        value = value * base + (unsigned)digit;
-    }
-    if (p == *from || p - *from > 15 || value > max)
-        return false;
-    *from = p;
-    *value_r = value;
-    return true;
-}

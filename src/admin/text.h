@@ -42,11 +42,4 @@ void text_free(struct text *t);
  */
 bool text_unpercent(const char *from, size_t len, uint8_t *to, size_t *len_r) MUST_USE;
 
-/*
- * Reads a number in `base` (10 or 16, digits small) at *from, before `end`, and moves *from behind
- * it. False: there is none, or it has more than 15 digits or is above `max`.
- */
-bool text_number(const char **from, const char *end, unsigned base, uint64_t max,
-                 uint64_t *value_r) MUST_USE;
-
 #endif

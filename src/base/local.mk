@@ -9,6 +9,7 @@ libbase_a_SOURCES = \
 	src/base/lock.h src/base/lock.c \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
+	src/base/number.h src/base/number.c \
 	src/base/record.h src/base/record.c \
 	src/base/tally.h \
 	src/base/utf8.h src/base/utf8.c

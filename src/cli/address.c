@@ -3,6 +3,8 @@
  */
 #include "cli/address.h"
 
+#include "base/number.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -32,11 +34,8 @@ static bool parse_unix(const char *path, struct address *address, char *reason_r
 
 static bool parse_port(const char *text, const char *whole, uint16_t *port_r, char *reason_r)
 {
-    unsigned port = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9' && port <= UINT16_MAX; at++)
-        port = port * 10 + (unsigned)(*at - '0');
-    if (*at || at == text || port == 0 || port > UINT16_MAX) {
+    uint64_t port;
+    if (!number_parse(bytes_of(text), UINT16_MAX, &port) || port == 0) {
         snprintf(reason_r, ADDRESS_REASON_SIZE, "the port in \"%.*s\" is not one of 1 to 65535",
                  SHOWN_MAX, whole);
         return false;

@@ -166,16 +166,6 @@ static size_t split(struct bytes line, struct bytes *words)
     return count;
 }
 
-static bool word_number(struct bytes word, uint32_t least, uint32_t *number_r)
-{
-    char text[16];
-    if (word.len >= sizeof text)
-        return false;
-    memcpy(text, word.data, word.len);
-    text[word.len] = '\0';
-    return parse_number(text, least, UINT32_MAX, number_r);
-}
-
 /* Makes the request of a line's words. False: it is wrong, and that is answered. */
 static bool make_request(struct batch *batch, const struct batch_command *command,
                          const struct bytes *words, struct text *name, struct ctr_request *request)
@@ -190,11 +180,12 @@ static bool make_request(struct batch *batch, const struct batch_command *comman
     }
     request->name = command->arguments > 0 ? text_bytes(name) : (struct bytes){0};
     uint32_t least = command->opcode == CTR_ACQUIRE ? 1 : 0;
-    if (command->arguments > 1 && !word_number(words[2], least, &request->units)) {
+    if (command->arguments > 1 && !parse_number(words[2], least, UINT32_MAX, &request->units)) {
         answer_error(batch, "UNITS is not a whole number from %u to %u", least, UINT32_MAX);
         return false;
     }
-    if (command->arguments > 2 && !word_number(words[3], request->units, &request->maximum)) {
+    if (command->arguments > 2 &&
+        !parse_number(words[3], request->units, UINT32_MAX, &request->maximum)) {
         answer_error(batch, "MAX is not a whole number from UNITS to %u", UINT32_MAX);
         return false;
     }

@@ -18,7 +18,7 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
                        const char *what, uint32_t *units_r)
 {
     const char *given = invocation->arguments[which];
-    if (parse_number(given, least, UINT32_MAX, units_r))
+    if (parse_number(bytes_of(given), least, UINT32_MAX, units_r))
         return true;
     struct text shown = {0};
     text_add_shown(&shown, given);

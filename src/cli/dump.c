@@ -4,7 +4,7 @@
  * What is printed as it comes needs no memory. Sorted with a limit, only the best so far are kept,
  * in a heap whose root is the worst of them; without one, all of them, up to a bound.
  */
-#include "base/clock.h"
+#include "base/number.h"
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/print.h"
@@ -225,9 +225,7 @@ static enum status ask_total(struct client *client, struct dump *dump)
     while (ctr_reply_stat(&reply.body, &name, &value)) {
         if (!bytes_equal(name, bytes_of("objects")))
             continue;
-        for (size_t i = 0; i < value.len && i < 18 && value.data[i] >= '0' && value.data[i] <= '9';
-             i++)
-            dump->total = dump->total * 10 + (uint64_t)(value.data[i] - '0');
+        (void)number_take(&value, INT64_MAX, &dump->total);
     }
     return STATUS_OK;
 }

@@ -3,7 +3,7 @@
  */
 #include "cli/options.h"
 
-#include "base/clock.h"
+#include "base/number.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -115,13 +115,10 @@ const struct option_row *option_lettered(char letter)
 
 /* --- Values ---------------------------------------------------------------------------------- */
 
-bool parse_number(const char *text, uint32_t min, uint32_t max, uint32_t *number_r)
+bool parse_number(struct bytes text, uint32_t min, uint32_t max, uint32_t *number_r)
 {
-    uint64_t number = 0;
-    const char *at = text;
-    for (; *at >= '0' && *at <= '9' && number <= UINT32_MAX; at++)
-        number = number * 10 + (uint64_t)(*at - '0');
-    if (at == text || *at || number < min || number > max)
+    uint64_t number;
+    if (!number_parse(text, max, &number) || number < min)
         return false;
     *number_r = (uint32_t)number;
     return true;
@@ -129,19 +126,11 @@ bool parse_number(const char *text, uint32_t min, uint32_t max, uint32_t *number
 
 bool parse_seconds(const char *text, int64_t *ns_r)
 {
-    int64_t whole = 0, part = 0, unit = NS_PER_S;
-    const char *at = text;
-    size_t digits = 0;
-    for (; *at >= '0' && *at <= '9' && whole <= SECONDS_MAX; at++, digits++)
-        whole = whole * 10 + (*at - '0');
-    if (*at == '.')
-        for (at++; *at >= '0' && *at <= '9'; at++, digits++) {
-            unit /= 10;
-            part += (*at - '0') * unit;
-        }
-    if (*at || digits == 0 || whole > SECONDS_MAX)
+    const uint8_t *at = (const uint8_t *)text;
+    int64_t ns = number_scan_seconds(&at, SECONDS_MAX + UINT64_C(1));
+    if (*at || !strpbrk(text, "0123456789") || ns / NS_PER_S > SECONDS_MAX)
         return false;
-    *ns_r = whole == SECONDS_MAX ? whole * NS_PER_S : whole * NS_PER_S + part;
+    *ns_r = ns < SECONDS_MAX * NS_PER_S ? ns : SECONDS_MAX * NS_PER_S;
     return true;
 }
 
@@ -153,7 +142,7 @@ static void *field(struct options *options, const struct option_row *row)
 static bool set_number(struct options *options, const struct option_row *row, const char *value,
                        char *reason_r)
 {
-    if (parse_number(value, row->min, row->max, field(options, row)))
+    if (parse_number(bytes_of(value), row->min, row->max, field(options, row)))
         return true;
     snprintf(reason_r, OPTION_REASON_SIZE, "\"%.*s\" is not a whole number from %u to %u",
              SHOWN_MAX, value, row->min, row->max);

@@ -8,6 +8,7 @@
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
 
+#include "base/bytes.h"
 #include "base/check.h"
 
 #include <stdbool.h>
@@ -141,7 +142,7 @@ bool option_set(struct options *options, const struct option_row *row, const cha
                 char *reason_r) MUST_USE;
 
 /* Reads a whole number from `min` to `max`; false: it is none. */
-bool parse_number(const char *text, uint32_t min, uint32_t max, uint32_t *number_r) MUST_USE;
+bool parse_number(struct bytes text, uint32_t min, uint32_t max, uint32_t *number_r) MUST_USE;
 
 /* Reads seconds with or without a fraction, up to SECONDS_MAX, as nanoseconds; false: it is none.
  */

@@ -4,7 +4,7 @@
  * Each is asked at its own port. Where an address names a port (or a unix socket), only that is
  * asked: it speaks one of the two.
  */
-#include "base/clock.h"
+#include "base/number.h"
 #include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/print.h"
@@ -13,6 +13,9 @@
 
 /* The lines of an answer, at most; a server that sends more speaks another protocol. */
 #define LINES_MAX 1000
+
+/* The largest number that JSON is given as such; others are strings. */
+#define NUMBER_MAX UINT64_C(999999999999999999)
 
 struct stats {
     json_t *json; /* NULL: rows are printed */
@@ -29,13 +32,10 @@ static void add(struct stats *stats, struct bytes name, struct bytes value)
         columns_add_text(&stats->columns, text_str(&key));
         columns_add_text(&stats->columns, text_str(&text));
     } else {
-        bool is_number =
-            text.len > 0 && text.len <= 18 && strspn(text_str(&text), "0123456789") == text.len;
-        json_int_t number = 0;
-        for (size_t i = 0; is_number && i < text.len; i++)
-            number = number * 10 + (text_str(&text)[i] - '0');
+        uint64_t number;
         json_put(stats->json, text_str(&key),
-                 is_number ? json_integer(number) : json_string(text_str(&text)));
+                 number_parse(value, NUMBER_MAX, &number) ? json_integer((json_int_t)number)
+                                                          : json_string(text_str(&text)));
     }
     text_free(&key);
     text_free(&text);

@@ -137,7 +137,7 @@ static int once_width(void)
     struct winsize size;
     uint32_t columns;
     const char *text = getenv("COLUMNS"); /* NOLINT(concurrency-mt-unsafe): one thread */
-    if (text && parse_number(text, 20, FRAME_WIDTH_MAX, &columns))
+    if (text && parse_number(bytes_of(text), 20, FRAME_WIDTH_MAX, &columns))
         return (int)columns;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;

@@ -1,6 +1,7 @@
 /* activation.c - see activation.h. */
 #include "daemon/activation.h"
 
+#include "base/number.h"
 #include "net/address.h"
 
 #include <errno.h>
@@ -31,21 +32,6 @@ static bool PRINTF_LIKE(2, 3) fail(char *reason_r, const char *format, ...)
 
 /* --- What the environment says --------------------------------------------------------------- */
 
-/* Reads a decimal number up to `max`. */
-static bool read_decimal(const char *text, long max, long *value_r)
-{
-    long value = 0;
-    if (!*text)
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9' || value > max / 10)
-            return false;
-        value = value * 10 + (*text - '0');
-    }
-    *value_r = value;
-    return value <= max;
-}
-
 /* Gives the sockets the names in `names`, which are parted by colons. */
 static bool name_sockets(const char *names, struct activation *activation, char *reason_r)
 {
@@ -73,15 +59,15 @@ static bool name_sockets(const char *names, struct activation *activation, char 
 bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
                       struct activation *activation_r, char *reason_r)
 {
-    long number;
+    uint64_t number;
     activation_r->count = 0;
     if (!pid || !fds)
         return true;
-    if (!read_decimal(pid, INT32_MAX, &number))
+    if (!number_parse(bytes_of(pid), INT32_MAX, &number))
         return fail(reason_r, "LISTEN_PID: \"%.40s\" is no process id", pid);
-    if (number != (long)self)
+    if ((pid_t)number != self)
         return true;
-    if (!read_decimal(fds, ACTIVATION_MAX, &number))
+    if (!number_parse(bytes_of(fds), ACTIVATION_MAX, &number))
         return fail(reason_r, "LISTEN_FDS: \"%.40s\" is not a number from 0 to %d", fds,
                     ACTIVATION_MAX);
     for (int i = 0; i < (int)number; i++)

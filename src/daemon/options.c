@@ -6,6 +6,8 @@
  */
 #include "daemon/options.h"
 
+#include "base/number.h"
+
 #include <arpa/inet.h>
 #include <assert.h>
 #include <ctype.h>
@@ -343,36 +345,14 @@ static bool is_blank(char c)
 /* Reads digits and, with `scaled`, one of K, M and G. False when it is none or overflows. */
 static bool read_number(const char *text, bool scaled, uint64_t *value_r)
 {
-    uint64_t n = 0;
-    if (!isdigit((unsigned char)*text))
+    static const char units[] = "KMG";
+    struct bytes in = bytes_of(text);
+    uint64_t n;
+    if (!number_take(&in, UINT64_MAX, &n))
         return false;
-    for (; isdigit((unsigned char)*text); text++) {
-        unsigned digit = (unsigned)(*text - '0');
-        if (n > (UINT64_MAX - digit) / 10)
-            return false;
-        n = n * 10 + digit;
-    }
-
-    unsigned shift = 0;
-    if (scaled && *text) {
-        switch (*text++) {
-        case 'K':
-        case 'k':
-            shift = 10;
-            break;
-        case 'M':
-        case 'm':
-            shift = 20;
-            break;
-        case 'G':
-        case 'g':
-            shift = 30;
-            break;
-        default:
-            return false;
-        }
-    }
-    if (*text || n > UINT64_MAX >> shift)
+    const char *unit = scaled && in.len == 1 ? strchr(units, toupper(*in.data)) : NULL;
+    size_t shift = unit ? 10 * (size_t)(unit - units + 1) : 0;
+    if ((in.len > 0 && !unit) || n > UINT64_MAX >> shift)
         return false;
     *value_r = n << shift;
     return true;
@@ -381,14 +361,8 @@ static bool read_number(const char *text, bool scaled, uint64_t *value_r)
 /* Reads one to four octal digits. */
 static bool read_mode(const char *text, uint64_t *value_r)
 {
-    uint64_t n = 0;
-    size_t len = strspn(text, "01234567");
-    if (len < 1 || len > 4 || text[len])
-        return false;
-    for (; *text; text++)
-        n = n * 8 + (uint64_t)(*text - '0');
-    *value_r = n;
-    return true;
+    struct bytes in = bytes_of(text);
+    return in.len <= 4 && number_take_base(&in, 8, UINT64_MAX, value_r) && in.len == 0;
 }
 
 static bool read_bool(const char *text, bool *value_r)

@@ -2,6 +2,7 @@
 #include "daemon/process.h"
 
 #include "base/log.h"
+#include "base/number.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -162,7 +163,9 @@ static bool is_our_pid_file(const char *path)
     bool got = fd >= 0 && read(fd, text, sizeof(text) - 1) > 0;
     if (fd >= 0)
         close(fd);
-    return got && strtol(text, NULL, 10) == (long)getpid();
+    struct bytes in = bytes_of(text);
+    uint64_t number;
+    return got && number_take(&in, INT32_MAX, &number) && (pid_t)number == getpid();
 }
 
 void process_remove_pid_file(const char *path)

@@ -9,6 +9,7 @@
 #include "daemon/upgrade.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
 #include "net/carry.h"
@@ -152,10 +153,8 @@ static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r
         size_t len = strlen(role_words[role]);
         if (strncmp(text, role_words[role], len) != 0 || text[len] != ' ')
             continue;
-        char *end;
-        errno = 0;
-        long fd = strtol(text + len + 1, &end, 10);
-        if (errno != 0 || *end || end == text + len + 1 || fd < 0 || fd > INT_MAX)
+        uint64_t fd;
+        if (!number_parse(bytes_of(text + len + 1), INT_MAX, &fd))
             return false;
         *role_r = role;
         *fd_r = (int)fd;

@@ -1,6 +1,7 @@
 /* access.c - see access.h. */
 #include "net/access.h"
 
+#include "base/number.h"
 #include "net/address.h"
 
 #include <arpa/inet.h>
@@ -11,23 +12,6 @@
 static unsigned bits_of(sa_family_t family)
 {
     return family == AF_INET ? 32 : 128;
-}
-
-/* Parses decimal digits without a leading zero, up to `max`. */
-static bool parse_bits(const char *text, unsigned max, unsigned *bits_r)
-{
-    unsigned bits = 0;
-    if (text[0] == '\0' || (text[0] == '0' && text[1] != '\0'))
-        return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9')
-            return false;
-        bits = bits * 10 + (unsigned)(*text - '0');
-        if (bits > max)
-            return false;
-    }
-    *bits_r = bits;
-    return true;
 }
 
 /* Whether the first `bits` bits of two addresses are the same. */
@@ -75,9 +59,11 @@ bool access_parse(const char *text, size_t len, struct access_network *network_r
     if (slash)
         *slash = '\0';
     struct access_network network = {.family = strchr(copy, ':') ? AF_INET6 : AF_INET};
-    unsigned all = bits_of(network.family), bits = all;
+    unsigned all = bits_of(network.family);
+    uint64_t bits = all;
     if (inet_pton(network.family, copy, network.address) != 1 ||
-        (slash && !parse_bits(slash + 1, all, &bits)) || !rest_is_zero(network.address, bits, all))
+        (slash && !number_parse_plain(bytes_of(slash + 1), all, &bits)) ||
+        !rest_is_zero(network.address, (unsigned)bits, all))
         return false;
     network.bits = (uint8_t)bits;
     normalise(&network);

@@ -19,6 +19,7 @@
 #include "net/http.h"
 
 #include "base/log.h"
+#include "base/number.h"
 #include "net/http_memory.h"
 #include "net/listener.h"
 #include "net/thread.h"
@@ -363,9 +364,11 @@ static void exchange_error_page(struct http_request *client)
     const char *blank = strchr(line, ' ');
     if (copied <= 0 || strncmp(line, "HTTP/", 5) != 0 || !blank)
         return;
-    int status = (int)strtol(blank, NULL, 10);
-    if (status < 400)
+    struct bytes in = bytes_of(blank + 1);
+    uint64_t code;
+    if (!number_take(&in, 999, &code) || code < 400)
         return;
+    int status = (int)code;
     client->phase = WRITING;
     client->refused = true;
     client->since_ns = clock_mono_ns();

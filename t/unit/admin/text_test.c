@@ -150,43 +150,6 @@ TEST(text_grows_and_is_taken)
 }
 END_TEST
 
-TEST(numbers_are_read_as_far_as_they_go)
-{
-    static const struct {
-        const char *text;
-        unsigned base;
-        uint64_t max;
-        bool good;
-        uint64_t value;
-        size_t used;
-    } rows[] = {
-        {"0", 10, 0, true, 0, 1},
-        {"12.3", 10, 99, true, 12, 2},
-        {"ff", 16, 255, true, 255, 2},
-        {"100", 16, 255, false, 0, 0},
-        {"", 10, 9, false, 0, 0},
-        {"-1", 10, 9, false, 0, 0},
-        {" 1", 10, 9, false, 0, 0},
-        {"FF", 16, 255, false, 0, 0},
-        {"a", 10, 99, false, 0, 0},
-        {"000000000000007", 10, 9, true, 7, 15},
-        {"0000000000000007", 10, 9, false, 0, 0},
-        {"999999999999999", 10, UINT64_MAX, true, UINT64_C(999999999999999), 15},
-    };
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const char *at = rows[i].text;
-        uint64_t value = 0;
-        bool good = text_number(&at, at + strlen(at), rows[i].base, rows[i].max, &value);
-        ck_assert_msg(good == rows[i].good, "%s", rows[i].text);
-        ck_assert_uint_eq((size_t)(at - rows[i].text), rows[i].used);
-        ck_assert(value == rows[i].value);
-    }
-    const char *at = "12"; /* what lies behind the end is not looked at */
-    uint64_t value;
-    ck_assert(text_number(&at, at + 1, 10, 99, &value) && value == 1);
-}
-END_TEST
-
 static const struct unit_test tests[] = {
     UNIT(name_is_shown_as_it_is_where_it_can_be),
     UNIT(what_is_no_utf8_is_shown_byte_for_byte),
@@ -195,7 +158,6 @@ static const struct unit_test tests[] = {
     UNIT(random_names_are_valid_and_come_back),
     UNIT(percent_encodings_are_decoded_or_refused),
     UNIT(text_grows_and_is_taken),
-    UNIT(numbers_are_read_as_far_as_they_go),
 };
 
 UNIT_MAIN("text", tests)

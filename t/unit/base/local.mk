@@ -7,6 +7,7 @@ base_unit_tests = \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
+	t/unit/base/number_test \
 	t/unit/base/record_test \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
@@ -27,6 +28,8 @@ t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_log_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_number_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_number_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
