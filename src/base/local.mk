@@ -11,6 +11,7 @@ libbase_a_SOURCES = \
 	src/base/mail.h src/base/mail.c \
 	src/base/number.h src/base/number.c \
 	src/base/record.h src/base/record.c \
+	src/base/spelling.h src/base/spelling.c \
 	src/base/tally.h \
 	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md

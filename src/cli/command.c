@@ -3,6 +3,7 @@
  */
 #include "cli/command.h"
 
+#include "base/spelling.h"
 #include "cli/print.h"
 
 #include <string.h>
@@ -109,53 +110,10 @@ const struct command *command_named(const char *name)
 
 /* --- The nearest word ------------------------------------------------------------------------ */
 
-/* Longer words are not compared: no name of ours is so long. */
-#define WORD_MAX 31
-
-static size_t least_of(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* How many letters must be put in, left out, changed, or swapped with the next. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t rows[3][WORD_MAX + 1];
-    size_t a_len = strlen(a), b_len = strlen(b);
-    CHECK(a_len <= WORD_MAX && b_len <= WORD_MAX);
-    size_t *before = rows[0], *last = rows[1], *now = rows[2];
-    for (size_t j = 0; j <= b_len; j++)
-        last[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        now[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            now[j] = least_of(last[j] + 1, now[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                now[j] = least_of(now[j], before[j - 2] + 1, now[j]);
-        }
-        size_t *free_row = before;
-        before = last;
-        last = now;
-        now = free_row;
-    }
-    return last[b_len];
-}
-
 const char *nearest_word(const char *word, const char *(*next)(size_t index))
 {
     size_t len = strlen(word);
-    if (len == 0 || len > WORD_MAX)
-        return NULL;
-    const char *nearest = NULL, *at;
-    size_t best = len > 4 ? 3 : 2;
-    for (size_t i = 0; (at = next(i)); i++) {
-        size_t n = distance(word, at);
-        if (n < best) {
-            best = n;
-            nearest = at;
-        }
-    }
+    const char *nearest = spelling_nearest(word, next, len > 4 ? 2 : 1), *at;
     /* What is only begun, too. */
     for (size_t i = 0; len >= 2 && !nearest && (at = next(i)); i++)
         if (strncmp(at, word, len) == 0)

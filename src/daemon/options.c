@@ -7,6 +7,7 @@
 #include "daemon/options.h"
 
 #include "base/number.h"
+#include "base/spelling.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -270,71 +271,6 @@ const struct settings_protocol *settings_protocol(const struct settings *setting
     return (const void *)((const char *)settings + protocols[i].offset);
 }
 
-/* --- The nearest key ------------------------------------------------------------------------- */
-
-/* Longer than any key that could be near to one of ours. */
-#define KEY_MAX 48
-
-static size_t least(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static bool same_letter(char a, char b)
-{
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
-/*
- * How many letters must be put in, left out, changed, or swapped with their neighbour to make `b`
- * of `a`; `b` is at most KEY_MAX long. Case does not count. Row i holds the answers for the first i
- * letters of `a`; only three rows are ever looked at.
- */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t a_len = strlen(a), b_len = strlen(b);
-    size_t space[3][KEY_MAX + 1];
-    size_t *older = space[0], *old = space[1], *now = space[2];
-    CHECK(b_len <= KEY_MAX);
-
-    for (size_t j = 0; j <= b_len; j++)
-        now[j] = older[j] = j;
-    for (size_t i = 1; i <= a_len; i++) {
-        size_t *oldest = older;
-        older = old;
-        old = now;
-        now = oldest;
-        now[0] = i;
-        for (size_t j = 1; j <= b_len; j++) {
-            bool same = same_letter(a[i - 1], b[j - 1]);
-            now[j] = least(least(old[j], now[j - 1]) + 1, old[j - 1] + (same ? 0 : 1));
-            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
-                same_letter(a[i - 2], b[j - 1]))
-                now[j] = least(now[j], older[j - 2] + 1);
-        }
-    }
-    return now[b_len];
-}
-
-static const struct options_row *nearest_row(const char *key)
-{
-    size_t len = strlen(key);
-    if (len == 0 || len > KEY_MAX)
-        return NULL;
-
-    /* A short word is near to many. */
-    size_t nearest = len < 4 ? 1 : len < 10 ? 2 : 3;
-    const struct options_row *found = NULL;
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        size_t distance = edit_distance(key, rows[i].key);
-        if (distance < nearest || (distance == nearest && !found)) {
-            nearest = distance;
-            found = &rows[i];
-        }
-    }
-    return found;
-}
-
 /* --- From text to values --------------------------------------------------------------------- */
 
 static bool is_blank(char c)
@@ -460,7 +396,7 @@ static void say(char *reason_r, const char *format, ...)
 static void say_value(char *reason_r, const char *text, size_t len, const char *is_not)
 {
     bool cut = len > SHOWN_MAX;
-    say(reason_r, "\"%.*s%s\" %s", (int)least(len, SHOWN_MAX), text, cut ? "..." : "", is_not);
+    say(reason_r, "\"%.*s%s\" %s", cut ? SHOWN_MAX : (int)len, text, cut ? "..." : "", is_not);
 }
 
 /*
@@ -484,15 +420,20 @@ static bool say_keys_of_word(const char *key, char *reason_r)
     return reason.len > 0;
 }
 
+static const char *key_at(size_t index)
+{
+    return index < ARRAY_SIZE(rows) ? rows[index].key : NULL;
+}
+
 void options_unknown_key(const char *key, char *reason_r)
 {
     size_t len = strlen(key);
     if (say_keys_of_word(key, reason_r))
         return;
-    const struct options_row *near = nearest_row(key);
-    say(reason_r, "unknown key \"%.*s%s\"%s%s%s", (int)least(len, SHOWN_MAX), key,
-        len > SHOWN_MAX ? "..." : "",
-        near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near->key : "",
+    /* A short word is near to many. */
+    const char *near = spelling_nearest(key, key_at, len < 4 ? 1 : len < 10 ? 2 : 3);
+    say(reason_r, "unknown key \"%.*s%s\"%s%s%s", SHOWN_MAX, key, len > SHOWN_MAX ? "..." : "",
+        near ? "; did you mean \"" : "; counterd --help lists the keys", near ? near : "",
         near ? "\"?" : "");
 }
 

@@ -9,6 +9,7 @@ base_unit_tests = \
 	t/unit/base/mail_test \
 	t/unit/base/number_test \
 	t/unit/base/record_test \
+	t/unit/base/spelling_test \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
@@ -32,5 +33,7 @@ t_unit_base_number_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_number_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_spelling_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_spelling_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_utf8_test_LDADD = libbase.a $(CHECK_LIBS)
