@@ -315,11 +315,11 @@ static void check_spelling(struct input *in)
     size_t len;
     uint64_t number;
     CHECK(bytes);
-    text_add_name(&text, in->at, in->left);
-    json_t *string = json_stringn(text.data ? text.data : "", text.len);
+    text_add_name(&text, bytes_at(in->at, in->left));
+    json_t *string = json_stringn(text_str(&text), text.len);
     CHECK(string); /* it is UTF-8 */
     json_decref(string);
-    text_add_id(&id, in->at, in->left);
+    text_add_percent(&id, bytes_at(in->at, in->left));
     if (id.len > 0)
         CHECK(text_unpercent(id.data, id.len, bytes, &len) &&
               same_bytes(bytes, len, in->at, in->left));

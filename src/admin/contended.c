@@ -10,10 +10,10 @@
 
 static json_t *one(const struct contended *c)
 {
+    struct bytes name = bytes_at(c->name, c->name_kept);
     bool truncated = c->name_len > c->name_kept;
     return json_pack("{s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name",
-                     json_name(c->name, c->name_kept), "id",
-                     truncated ? json_null() : json_id(c->name, c->name_kept), "truncated",
+                     json_name(name), "id", truncated ? json_null() : json_id(name), "truncated",
                      (int)truncated, "exists", (int)c->exists, "in_use", (json_int_t)c->consumption,
                      "peak", (json_int_t)c->peak, "limit", (json_int_t)c->limit, "waiting",
                      (json_int_t)c->waiting, "holders", (json_int_t)c->holders, "waiting_load",

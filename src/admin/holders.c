@@ -231,11 +231,11 @@ static void answer(struct name_job *job, struct http_request *request)
     qsort(job->parties, job->hold_count, sizeof(job->parties[0]), compare_parties);
     answer_json(request, 200,
                 json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name",
-                          json_name(e->name.data, e->name.len), "id",
-                          json_id(e->name.data, e->name.len), "in_use", (json_int_t)e->consumption,
-                          "peak", (json_int_t)e->peak, "limit", (json_int_t)e->limit, "waiting",
-                          (json_int_t)e->waiting, "holders_total", (json_int_t)e->holders,
-                          "holders", parties_of(job, 0, job->hold_count, now_ns), "waiters",
+                          json_name(e->name), "id", json_id(e->name), "in_use",
+                          (json_int_t)e->consumption, "peak", (json_int_t)e->peak, "limit",
+                          (json_int_t)e->limit, "waiting", (json_int_t)e->waiting, "holders_total",
+                          (json_int_t)e->holders, "holders",
+                          parties_of(job, 0, job->hold_count, now_ns), "waiters",
                           parties_of(job, job->hold_count, job->party_count, now_ns)));
 }
 

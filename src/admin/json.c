@@ -48,29 +48,29 @@ void json_put(json_t **object, const char *key, json_t *value)
 /* The text as a string; frees it. */
 static json_t *string_of(struct text *t)
 {
-    json_t *string = t->failed ? NULL : json_stringn(t->data ? t->data : "", t->len);
+    json_t *string = t->failed ? NULL : json_stringn(text_str(t), t->len);
     text_free(t);
     return string;
 }
 
-json_t *json_name(const uint8_t *name, size_t len)
+json_t *json_name(struct bytes name)
 {
     struct text t = {0};
-    text_add_name(&t, name, len);
+    text_add_name(&t, name);
     return string_of(&t);
 }
 
-json_t *json_id(const uint8_t *name, size_t len)
+json_t *json_id(struct bytes name)
 {
     struct text t = {0};
-    text_add_id(&t, name, len);
+    text_add_percent(&t, name);
     return string_of(&t);
 }
 
 json_t *json_words(const char *text)
 {
     json_t *string = json_string(text);
-    return string ? string : json_name((const uint8_t *)text, strlen(text));
+    return string ? string : json_name(bytes_of(text));
 }
 
 json_t *json_lines(char *report)

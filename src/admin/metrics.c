@@ -26,27 +26,27 @@ static void begin_sample(struct exposition *e, const char *suffix, const struct 
 {
     const char *name = e->metric->labels;
     char separator = '{';
-    text_printf(e->text, "%s%s", e->metric->name, suffix);
+    text_addf(e->text, "%s%s", e->metric->name, suffix);
     for (size_t i = 0; *name; i++) {
         size_t len = strcspn(name, " ");
         CHECK(labels->values[i]);
-        text_printf(e->text, "%c%.*s=\"", separator, (int)len, name);
+        text_addf(e->text, "%c%.*s=\"", separator, (int)len, name);
         text_add_label(e->text, labels->values[i]);
         text_add(e->text, "\"", 1);
         name += len + (name[len] == ' ');
         separator = ',';
     }
     if (bound) {
-        text_printf(e->text, "%cle=\"%s\"", separator, bound);
+        text_addf(e->text, "%cle=\"%s\"", separator, bound);
         separator = ',';
     }
-    text_printf(e->text, separator == ',' ? "} " : " ");
+    text_addf(e->text, separator == ',' ? "} " : " ");
 }
 
 static void sample(struct exposition *e, struct labels labels, uint64_t value)
 {
     begin_sample(e, "", &labels, NULL);
-    text_printf(e->text, "%llu\n", (unsigned long long)value);
+    text_addf(e->text, "%llu\n", (unsigned long long)value);
 }
 
 /* Nanoseconds, as exact seconds in decimal without needless zeros. */
@@ -68,7 +68,7 @@ static void sample_seconds(struct exposition *e, struct labels labels, uint64_t 
 {
     char text[SECONDS_TEXT];
     begin_sample(e, "", &labels, NULL);
-    text_printf(e->text, "%s\n", seconds_text(ns, text));
+    text_addf(e->text, "%s\n", seconds_text(ns, text));
 }
 
 /* One that may be unknown: then nothing is said. */
@@ -80,9 +80,9 @@ static void sample_known(struct exposition *e, double value)
     if (isinf(value))
         text_add(e->text, "+Inf\n", 5);
     else if (value == floor(value))
-        text_printf(e->text, "%.0f\n", value);
+        text_addf(e->text, "%.0f\n", value);
     else
-        text_printf(e->text, "%.6f\n", value);
+        text_addf(e->text, "%.6f\n", value);
 }
 
 static void sample_histogram(struct exposition *e, struct labels labels,
@@ -93,15 +93,15 @@ static void sample_histogram(struct exposition *e, struct labels labels,
     for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
         count += sum->counts[i];
         begin_sample(e, "_bucket", &labels, seconds_text((uint64_t)histogram_bound_ns(i), text));
-        text_printf(e->text, "%llu\n", (unsigned long long)count);
+        text_addf(e->text, "%llu\n", (unsigned long long)count);
     }
     count += sum->counts[HISTOGRAM_BOUNDS];
     begin_sample(e, "_bucket", &labels, "+Inf");
-    text_printf(e->text, "%llu\n", (unsigned long long)count);
+    text_addf(e->text, "%llu\n", (unsigned long long)count);
     begin_sample(e, "_sum", &labels, NULL);
-    text_printf(e->text, "%s\n", seconds_text(sum->sum_ns, text));
+    text_addf(e->text, "%s\n", seconds_text(sum->sum_ns, text));
     begin_sample(e, "_count", &labels, NULL);
-    text_printf(e->text, "%llu\n", (unsigned long long)count);
+    text_addf(e->text, "%llu\n", (unsigned long long)count);
 }
 
 /* ---- what they are collected from ---------------------------------------------------------- */
@@ -415,7 +415,7 @@ void metrics_write(struct text *text, const struct admin_config *config)
     config->hooks.upgrades(config->hooks.arg, &e.upgrades);
     for (size_t i = 0; i < metric_count; i++) {
         const struct metric *m = &metrics[i];
-        text_printf(text, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
+        text_addf(text, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
         e.metric = m;
         collect(&e, m);
     }

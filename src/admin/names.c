@@ -180,11 +180,10 @@ static bool visit(void *arg, const struct table_entry *entry)
 
 static json_t *one(const struct table_entry *e)
 {
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name",
-                     json_name(e->name.data, e->name.len), "id", json_id(e->name.data, e->name.len),
-                     "in_use", (json_int_t)e->consumption, "peak", (json_int_t)e->peak, "limit",
-                     (json_int_t)e->limit, "waiting", (json_int_t)e->waiting, "holders",
-                     (json_int_t)e->holders);
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I}", "name", json_name(e->name), "id",
+                     json_id(e->name), "in_use", (json_int_t)e->consumption, "peak",
+                     (json_int_t)e->peak, "limit", (json_int_t)e->limit, "waiting",
+                     (json_int_t)e->waiting, "holders", (json_int_t)e->holders);
 }
 
 static void answer(struct names_job *job, struct http_request *request, bool over)

@@ -82,8 +82,8 @@ void json_add(json_t **array, json_t *value);
 void json_put(json_t **object, const char *key, json_t *value);
 
 /* The text and the id of a name (text.h), and a string that may be no UTF-8. NULL: no memory. */
-json_t *json_name(const uint8_t *name, size_t len) MUST_USE;
-json_t *json_id(const uint8_t *name, size_t len) MUST_USE;
+json_t *json_name(struct bytes name) MUST_USE;
+json_t *json_id(struct bytes name) MUST_USE;
 json_t *json_words(const char *text) MUST_USE;
 
 /* A number that may be NAN, which becomes null. */

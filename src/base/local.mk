@@ -13,5 +13,6 @@ libbase_a_SOURCES = \
 	src/base/record.h src/base/record.c \
 	src/base/spelling.h src/base/spelling.c \
 	src/base/tally.h \
+	src/base/text.h src/base/text.c \
 	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md

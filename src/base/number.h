@@ -19,6 +19,12 @@ static inline unsigned number_digit(uint8_t byte, unsigned base)
     return byte >= '0' && byte <= '9' ? byte - '0' + 0u : base;
 }
 
+/* What a character is worth as a hexadecimal digit, small or not; 16: it is none. */
+static inline unsigned number_hex_digit(char c)
+{
+    return number_digit((uint8_t)(c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c), 16);
+}
+
 /*
  * Reads the digits at *at, up to `end`, and moves *at behind them. Without `end` (NULL), a byte
  * that is no digit must follow them, as it does in a C string. *value_r is their value: 0 where

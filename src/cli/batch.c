@@ -37,15 +37,10 @@ static void answer_error(struct batch *batch, const char *format, ...) PRINTF_LI
 static void answer_error(struct batch *batch, const char *format, ...)
 {
     struct text why = {0};
-    char *text;
     va_list values;
     va_start(values, format);
-    int len = vasprintf(&text, format, values);
+    text_vadd_shown(&why, format, values);
     va_end(values);
-    if (len < 0)
-        out_of_memory();
-    text_add_shown(&why, text);
-    free(text);
     batch->any_error = true;
     if (batch->options->json) {
         json_t *object = json_new();

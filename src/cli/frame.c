@@ -92,42 +92,38 @@ static int put(struct frame *frame, int row, int column, int end, unsigned look,
     return column;
 }
 
-static char *format_text(const char *format, va_list values)
+/* Draws a text in a run of `room` columns, at its end where `is_right`. */
+static int draw(struct frame *frame, int row, int column, int room, unsigned look, bool is_right,
+                const char *format, va_list values)
 {
-    char *text;
-    if (vasprintf(&text, format, values) < 0)
-        out_of_memory();
-    return text;
+    int end = end_of(frame, row, column, room);
+    if (end < 0)
+        return column;
+    struct text text = {0};
+    text_vaddf(&text, format, values);
+    int start = is_right ? column + room - text_width(frame, text_str(&text)) : column;
+    column = put(frame, row, start > column ? start : column, end, look, text_str(&text));
+    text_free(&text);
+    return column;
 }
 
 int frame_text(struct frame *frame, int row, int column, int room, unsigned look,
                const char *format, ...)
 {
-    int end = end_of(frame, row, column, room);
-    if (end < 0)
-        return column;
     va_list values;
     va_start(values, format);
-    char *text = format_text(format, values);
+    column = draw(frame, row, column, room, look, false, format, values);
     va_end(values);
-    column = put(frame, row, column, end, look, text);
-    free(text);
     return column;
 }
 
 int frame_right(struct frame *frame, int row, int column, int room, unsigned look,
                 const char *format, ...)
 {
-    int end = end_of(frame, row, column, room);
-    if (end < 0)
-        return column;
     va_list values;
     va_start(values, format);
-    char *text = format_text(format, values);
+    column = draw(frame, row, column, room, look, true, format, values);
     va_end(values);
-    int start = column + room - text_width(frame, text);
-    column = put(frame, row, start > column ? start : column, end, look, text);
-    free(text);
     return column;
 }
 

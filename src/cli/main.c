@@ -27,6 +27,7 @@ int main(int argc, char **argv)
     struct invocation invocation;
     /* For the widths of characters in top. NOLINTNEXTLINE(concurrency-mt-unsafe): one thread */
     setlocale(LC_CTYPE, "");
+    text_no_memory = out_of_memory;
     signals_start();
     bool good = command_line_parse(argc, argv, &invocation, stderr);
     int status = good ? execute(&invocation) : STATUS_USAGE;

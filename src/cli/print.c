@@ -14,18 +14,13 @@
 
 void complain(const char *format, ...)
 {
-    char *said;
     struct text shown = {0};
     va_list values;
     va_start(values, format);
-    int len = vasprintf(&said, format, values);
+    text_vadd_shown(&shown, format, values);
     va_end(values);
-    if (len < 0)
-        out_of_memory();
-    text_add_shown(&shown, said);
     fprintf(stderr, "counterctl: %s\n", text_str(&shown));
     text_free(&shown);
-    free(said);
 }
 
 int print_end(int status)
@@ -126,17 +121,12 @@ void columns_add_text(struct columns *columns, const char *cell)
 
 void columns_add(struct columns *columns, const char *format, ...)
 {
-    char *cell;
     va_list values;
     va_start(values, format);
-    int len = vasprintf(&cell, format, values);
+    text_vadd_shown(&columns->cells, format, values);
     va_end(values);
-    if (len < 0)
-        out_of_memory();
-    text_add_shown(&columns->cells, cell);
     text_add(&columns->cells, "", 1);
     columns->count++;
-    free(cell);
 }
 
 /* How many characters a text has. */

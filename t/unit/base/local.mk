@@ -10,6 +10,7 @@ base_unit_tests = \
 	t/unit/base/number_test \
 	t/unit/base/record_test \
 	t/unit/base/spelling_test \
+	t/unit/base/text_test \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
@@ -35,5 +36,7 @@ t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_spelling_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_spelling_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_utf8_test_LDADD = libbase.a $(CHECK_LIBS)

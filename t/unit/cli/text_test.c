@@ -96,36 +96,11 @@ TEST(wrong_escapes_are_found)
 }
 END_TEST
 
-TEST(names_for_urls)
-{
-    struct text text = {0};
-    text_add_percent(&text, BYTES("Az09-._~ /%\\\xff\n"));
-    ck_assert_str_eq(text_str(&text), "Az09-._~%20%2F%25%5C%FF%0A");
-    text_free(&text);
-}
-END_TEST
-
 TEST(texts_of_a_server_keep_their_backslashes)
 {
     struct text text = {0};
     text_add_shown(&text, "odd\\x0a\\\\ \x1b]0;t\a \xc3\xa9");
     ck_assert_str_eq(text_str(&text), "odd\\x0a\\\\ \\x1b]0;t\\x07 \xc3\xa9");
-    text_free(&text);
-}
-END_TEST
-
-TEST(a_text_grows)
-{
-    struct text text = {0};
-    ck_assert_str_eq(text_str(&text), "");
-    for (int i = 0; i < 10000; i++)
-        text_addf(&text, "%d,", i);
-    ck_assert_uint_eq(text.len, 48890);
-    ck_assert_uint_eq(strlen(text_str(&text)), text.len);
-    text_clear(&text);
-    ck_assert_str_eq(text_str(&text), "");
-    text_add(&text, "x", 1);
-    ck_assert_str_eq(text_str(&text), "x");
     text_free(&text);
 }
 END_TEST
@@ -137,9 +112,7 @@ int main(void)
         UNIT(controls_and_what_is_no_utf8_are_escaped),
         UNIT(random_names_come_back),
         UNIT(wrong_escapes_are_found),
-        UNIT(names_for_urls),
         UNIT(texts_of_a_server_keep_their_backslashes),
-        UNIT(a_text_grows),
     };
     return unit_run("cli/text", tests, ARRAY_SIZE(tests));
 }
