@@ -45,6 +45,16 @@ size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r)
     return n;
 }
 
+size_t utf8_encode(uint32_t code, char to[UTF8_MAX])
+{
+    size_t n = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, code >>= 6)
+        to[i] = (char)(0x80 | (code & 0x3f));
+    static const uint8_t first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    to[0] = (char)(first[n] | code);
+    return n;
+}
+
 bool utf8_is_showable(uint32_t code)
 {
     if (code < 0x20 || (code >= 0x7f && code <= 0x9f))

@@ -16,6 +16,12 @@
  */
 size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r);
 
+/* The longest character. */
+#define UTF8_MAX 4
+
+/* Writes the character with that code, which is one. Returns its length. */
+size_t utf8_encode(uint32_t code, char to[UTF8_MAX]);
+
 /*
  * Whether a character may be shown as it is: controls (of which those from U+0080 on steer some
  * terminals, too) and marks that turn the direction of writing may not.

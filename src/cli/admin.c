@@ -4,6 +4,7 @@
  *
  * Each asks one or more pages of JSON and prints them as columns, or passes them on with --json.
  */
+#include "base/log.h"
 #include "cli/command.h"
 #include "cli/http.h"
 #include "cli/print.h"
@@ -31,9 +32,9 @@ static int with_http(struct invocation *invocation, bool with_token, admin_work 
     return (int)status;
 }
 
-/* Asks for one page; with --json prints it, and *answer_r is NULL. */
+/* Asks for the page at `path`, which is freed; with --json prints it, and *answer_r is NULL. */
 static enum status ask_page(const struct invocation *invocation, struct http *http,
-                            const struct text *path, bool is_post, json_t **answer_r)
+                            struct text *path, bool is_post, json_t **answer_r)
 {
     enum status status = http_ask(http, text_str(path), is_post, answer_r);
     if (*answer_r && (status != STATUS_OK || invocation->options.json)) {
@@ -43,6 +44,7 @@ static enum status ask_page(const struct invocation *invocation, struct http *ht
             json_decref(*answer_r);
         *answer_r = NULL;
     }
+    text_free(path);
     return status;
 }
 
@@ -108,7 +110,6 @@ static enum status contended(struct invocation *invocation, struct http *http)
         columns_free(&columns);
     }
     json_decref(answer);
-    text_free(&path);
     return status;
 }
 
@@ -159,7 +160,7 @@ static void print_holders(const json_t *answer)
 
 static enum status holders(struct invocation *invocation, struct http *http)
 {
-    struct text name = {0}, path = {0}, shown = {0};
+    struct text name = {0}, path = {0};
     json_t *answer = NULL;
     enum status status = STATUS_USAGE;
     if (read_name(invocation, invocation->arguments[0], &name)) {
@@ -168,16 +169,16 @@ static enum status holders(struct invocation *invocation, struct http *http)
         status = ask_page(invocation, http, &path, false, &answer);
     }
     if (status == STATUS_OK && answer) {
+        struct text shown = {0};
         text_add_name(&shown, text_bytes(&name));
         printf("%s: %.0f in use, peak %.0f, limit of the last request %.0f\n", text_str(&shown),
                json_number_at(answer, "in_use", 0), json_number_at(answer, "peak", 0),
                json_number_at(answer, "limit", 0));
+        text_free(&shown);
         print_holders(answer);
     }
     json_decref(answer);
     text_free(&name);
-    text_free(&path);
-    text_free(&shown);
     return status;
 }
 
@@ -280,14 +281,9 @@ static enum status kill_connection(struct invocation *invocation, struct http *h
     text_add_percent(&path, bytes_of(invocation->arguments[0]));
     text_addf(&path, "/kill");
     enum status status = ask_page(invocation, http, &path, true, &answer);
-    if (status == STATUS_OK && answer) {
-        struct text shown = {0};
-        text_add_shown(&shown, json_text_at(answer, "killed", "-"));
-        printf("killed %s\n", text_str(&shown));
-        text_free(&shown);
-    }
+    if (status == STATUS_OK && answer)
+        print_line(stdout, "killed %s", json_text_at(answer, "killed", "-"));
     json_decref(answer);
-    text_free(&path);
     return status;
 }
 
@@ -296,8 +292,7 @@ int do_kill(struct invocation *invocation)
     return with_http(invocation, true, kill_connection);
 }
 
-/* ---- config, reload, upgrade, loglevel
- * ------------------------------------------------------------ */
+/* ---- config, reload, upgrade, loglevel --------------------------------------------------- */
 
 static enum status config(struct invocation *invocation, struct http *http)
 {
@@ -328,7 +323,6 @@ static enum status config(struct invocation *invocation, struct http *http)
         columns_free(&columns);
     }
     json_decref(answer);
-    text_free(&path);
     return status;
 }
 
@@ -337,34 +331,34 @@ int do_config(struct invocation *invocation)
     return with_http(invocation, false, config);
 }
 
-/* Prints the lines of a report: what has changed to standard output, what is wrong to error. */
-static void print_report(const json_t *answer, FILE *to)
+/*
+ * Prints the lines of a report, if there is one, and gives it up: what has changed to standard
+ * output, what is wrong to error; with --json all of it.
+ */
+static void print_report(const struct invocation *invocation, json_t *answer, enum status status)
 {
     json_t *line;
     size_t i;
+    if (answer && invocation->options.json) {
+        json_line(answer, stdout);
+        return;
+    }
     json_array_foreach(json_at(answer, "report"), i, line)
     {
-        struct text shown = {0};
         const char *text = json_string_value(line);
-        text_add_shown(&shown, text ? text : "-");
-        fprintf(to, "%s\n", text_str(&shown));
-        text_free(&shown);
+        print_line(status == STATUS_OK ? stdout : stderr, "%s", text ? text : "-");
     }
+    json_decref(answer);
 }
 
 static enum status reload(struct invocation *invocation, struct http *http)
 {
     json_t *answer;
     enum status status = http_ask(http, "/api/v1/reload", true, &answer);
-    if (answer && invocation->options.json) {
-        json_line(answer, stdout);
-        return status;
-    }
-    if (answer)
-        print_report(answer, status == STATUS_OK ? stdout : stderr);
-    if (status == STATUS_OK && json_array_size(json_at(answer, "report")) == 0)
+    if (status == STATUS_OK && !invocation->options.json &&
+        json_array_size(json_at(answer, "report")) == 0)
         puts("reloaded: nothing has changed");
-    json_decref(answer);
+    print_report(invocation, answer, status);
     return status;
 }
 
@@ -416,13 +410,7 @@ static enum status upgrade(struct invocation *invocation, struct http *http)
         answer = NULL;
         status = await_upgrade(http, &answer);
     }
-    if (answer && invocation->options.json) {
-        json_line(answer, stdout);
-        return status;
-    }
-    if (answer)
-        print_report(answer, status == STATUS_OK ? stdout : stderr);
-    json_decref(answer);
+    print_report(invocation, answer, status);
     return status;
 }
 
@@ -442,31 +430,18 @@ static enum status loglevel(struct invocation *invocation, struct http *http)
         text_add_percent(&path, bytes_of(invocation->arguments[0]));
     }
     enum status status = ask_page(invocation, http, &path, is_set, &answer);
-    if (status == STATUS_OK && answer) {
-        struct text shown = {0};
-        text_add_shown(&shown, json_text_at(answer, "level", "-"));
-        puts(text_str(&shown));
-        text_free(&shown);
-    }
+    if (status == STATUS_OK && answer)
+        print_line(stdout, "%s", json_text_at(answer, "level", "-"));
     json_decref(answer);
-    text_free(&path);
     return status;
-}
-
-/* A level that no server knows is found here, before a token is asked for. */
-static bool is_level(const char *word)
-{
-    static const char *const levels[] = {"error", "warning", "info", "debug"};
-    for (size_t i = 0; i < ARRAY_SIZE(levels); i++)
-        if (strcmp(word, levels[i]) == 0)
-            return true;
-    return false;
 }
 
 int do_loglevel(struct invocation *invocation)
 {
     bool is_set = invocation->count > 0;
-    if (is_set && !is_level(invocation->arguments[0])) {
+    enum log_level level;
+    /* A level that no server knows is found here, before a token is asked for. */
+    if (is_set && !log_level_parse(invocation->arguments[0], &level)) {
         complain("loglevel: LEVEL is one of error, warning, info, debug");
         return STATUS_USAGE;
     }

@@ -117,45 +117,38 @@ enum status ask_binary(struct client *client, const struct ctr_request *request,
     return status == STATUS_OK ? ask_reply(client, request, reply_r) : status;
 }
 
+/* What each status of a reply means to us: the exit status, and its word in JSON. */
+static const struct meaning {
+    uint8_t reply_status;
+    enum status status;
+    const char *word;
+} meanings[] = {
+    {CTR_STATUS_SUCCESS, STATUS_OK, "success"},
+    {CTR_STATUS_NOT_FOUND, STATUS_NO, "not_found"},
+    {CTR_STATUS_NOT_ACQUIRED, STATUS_NO, "not_acquired"},
+    {CTR_STATUS_INVALID, STATUS_USAGE, "invalid"},
+    {CTR_STATUS_NOT_AVAILABLE, STATUS_TEMPORARY, "not_available"},
+    {CTR_STATUS_OUT_OF_MEMORY, STATUS_UNAVAILABLE, "out_of_memory"},
+    {CTR_STATUS_UNKNOWN_COMMAND, STATUS_PROTOCOL, "unknown_command"},
+};
+
+static const struct meaning *meaning_of(uint8_t reply_status)
+{
+    static const struct meaning unknown = {0, STATUS_PROTOCOL, "unknown"};
+    for (size_t i = 0; i < ARRAY_SIZE(meanings); i++)
+        if (meanings[i].reply_status == reply_status)
+            return &meanings[i];
+    return &unknown;
+}
+
 enum status ask_status_of(uint8_t reply_status)
 {
-    switch (reply_status) {
-    case CTR_STATUS_SUCCESS:
-        return STATUS_OK;
-    case CTR_STATUS_NOT_FOUND:
-    case CTR_STATUS_NOT_ACQUIRED:
-        return STATUS_NO;
-    case CTR_STATUS_INVALID:
-        return STATUS_USAGE;
-    case CTR_STATUS_NOT_AVAILABLE:
-        return STATUS_TEMPORARY;
-    case CTR_STATUS_OUT_OF_MEMORY:
-        return STATUS_UNAVAILABLE;
-    default:
-        return STATUS_PROTOCOL;
-    }
+    return meaning_of(reply_status)->status;
 }
 
 const char *ask_status_word(uint8_t reply_status)
 {
-    switch (reply_status) {
-    case CTR_STATUS_SUCCESS:
-        return "success";
-    case CTR_STATUS_NOT_FOUND:
-        return "not_found";
-    case CTR_STATUS_NOT_ACQUIRED:
-        return "not_acquired";
-    case CTR_STATUS_INVALID:
-        return "invalid";
-    case CTR_STATUS_NOT_AVAILABLE:
-        return "not_available";
-    case CTR_STATUS_OUT_OF_MEMORY:
-        return "out_of_memory";
-    case CTR_STATUS_UNKNOWN_COMMAND:
-        return "unknown_command";
-    default:
-        return "unknown";
-    }
+    return meaning_of(reply_status)->word;
 }
 
 enum status ask_refused(const struct client *client, const char *what,

@@ -169,22 +169,6 @@ static int row_length(const struct frame *frame, int row)
     return length;
 }
 
-static void print_character(wchar_t character, FILE *to)
-{
-    uint32_t code = (uint32_t)character;
-    if (code < 0x80) {
-        fputc((int)code, to);
-    } else if (code < 0x800) {
-        fprintf(to, "%c%c", 0xc0 | (int)(code >> 6), 0x80 | (int)(code & 0x3f));
-    } else if (code < 0x10000) {
-        fprintf(to, "%c%c%c", 0xe0 | (int)(code >> 12), 0x80 | (int)(code >> 6 & 0x3f),
-                0x80 | (int)(code & 0x3f));
-    } else {
-        fprintf(to, "%c%c%c%c", 0xf0 | (int)(code >> 18), 0x80 | (int)(code >> 12 & 0x3f),
-                0x80 | (int)(code >> 6 & 0x3f), 0x80 | (int)(code & 0x3f));
-    }
-}
-
 void frame_print(const struct frame *frame, FILE *to)
 {
     int rows = frame->height;
@@ -194,8 +178,9 @@ void frame_print(const struct frame *frame, FILE *to)
         int length = row_length(frame, row);
         for (int column = 0; column < length; column++) {
             wchar_t character = cell_at(frame, row, column)->character;
+            char bytes[UTF8_MAX];
             if (character)
-                print_character(character, to);
+                fwrite(bytes, 1, utf8_encode((uint32_t)character, bytes), to);
         }
         fputc('\n', to);
     }

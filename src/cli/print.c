@@ -12,15 +12,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-void complain(const char *format, ...)
+static void vprint_line(FILE *to, const char *head, const char *format, va_list values)
 {
     struct text shown = {0};
+    text_vadd_shown(&shown, format, values);
+    fprintf(to, "%s%s\n", head, text_str(&shown));
+    text_free(&shown);
+}
+
+void complain(const char *format, ...)
+{
     va_list values;
     va_start(values, format);
-    text_vadd_shown(&shown, format, values);
+    vprint_line(stderr, "counterctl: ", format, values);
     va_end(values);
-    fprintf(stderr, "counterctl: %s\n", text_str(&shown));
-    text_free(&shown);
+}
+
+void print_line(FILE *to, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vprint_line(to, "", format, values);
+    va_end(values);
 }
 
 int print_end(int status)

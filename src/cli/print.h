@@ -15,6 +15,9 @@
  */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
+/* Writes the message as a line of `to`, likewise. */
+void print_line(FILE *to, const char *format, ...) PRINTF_LIKE(2, 3);
+
 /*
  * Writes out what was printed. Returns `status`, or another where standard output could not be
  * written: 141 without a word where its reader has gone, as if SIGPIPE had ended us, else

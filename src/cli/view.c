@@ -137,6 +137,17 @@ static void draw_trouble(const struct view *view, struct frame *frame, int row)
                    text_str(&view->trouble));
 }
 
+/* A text of a server's, with what may not be shown spelled out. Returns the column after it. */
+static int draw_shown(struct frame *frame, int row, int column, int room, unsigned look,
+                      const char *text)
+{
+    struct text shown = {0};
+    text_add_shown(&shown, text);
+    column = frame_text(frame, row, column, room, look, "%s", text_str(&shown));
+    text_free(&shown);
+    return column;
+}
+
 /* A number with its label before it. Returns the column after both. */
 static int draw_number(struct frame *frame, int row, int column, const char *label,
                        const char *number, unsigned look)
@@ -366,7 +377,6 @@ static void draw_name_heads(const struct view *view, struct frame *frame, int ro
 static void draw_name(struct frame *frame, int row, const json_t *name)
 {
     char text[NUMBER_TEXT];
-    struct text shown = {0};
     int column = 0;
     bool exists = json_is_true_at(name, "exists");
     for (size_t i = 0; i < ARRAY_SIZE(name_columns); i++, column += COLUMN) {
@@ -378,11 +388,10 @@ static void draw_name(struct frame *frame, int row, const json_t *name)
         bool is_refused = name_columns[i].by == BY_REFUSED && number >= 0.005;
         frame_right(frame, row, column, COLUMN, is_refused ? LOOK_ALERT : LOOK_PLAIN, "%s", text);
     }
-    text_add_shown(&shown, json_text_at(name, "name", ""));
-    frame_text(frame, row, column + 1, frame->width, exists ? LOOK_PLAIN : LOOK_DIM, "%s%s%s",
-               text_str(&shown), json_is_true_at(name, "truncated") ? "..." : "",
-               exists ? "" : "  (gone)");
-    text_free(&shown);
+    unsigned look = exists ? LOOK_PLAIN : LOOK_DIM;
+    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(name, "name", ""));
+    frame_text(frame, row, column, frame->width, look, "%s%s",
+               json_is_true_at(name, "truncated") ? "..." : "", exists ? "" : "  (gone)");
 }
 
 static void draw_names(struct view *view, struct frame *frame, int row)
@@ -424,7 +433,6 @@ static void draw_detail_heads(struct frame *frame, int row)
 static void draw_client(struct frame *frame, int row, const json_t *client, bool is_holder)
 {
     char text[NUMBER_TEXT];
-    struct text shown = {0};
     const char *seconds = is_holder ? "held_seconds" : "waited_seconds";
     frame_text(frame, row, 0, 8, is_holder ? LOOK_BOLD : LOOK_PLAIN, "%s",
                is_holder                                              ? "holds"
@@ -436,28 +444,20 @@ static void draw_client(struct frame *frame, int row, const json_t *client, bool
                 count_text(json_number_at(client, "units", -1), text));
     frame_right(frame, row, 24, 8, LOOK_PLAIN, "%s",
                 count_text(json_number_at(client, "limit", -1), text));
-    text_add_shown(&shown, json_text_at(client, "connection", "-"));
-    frame_text(frame, row, 34, 13, LOOK_PLAIN, "%s", text_str(&shown));
-    text_clear(&shown);
-    text_add_shown(&shown, json_text_at(client, "protocol", "-"));
-    frame_text(frame, row, 48, 12, LOOK_PLAIN, "%s", text_str(&shown));
-    text_clear(&shown);
-    text_add_shown(&shown, json_text_at(client, "client", "-"));
-    frame_text(frame, row, 61, frame->width, LOOK_PLAIN, "%s", text_str(&shown));
-    text_free(&shown);
+    draw_shown(frame, row, 34, 13, LOOK_PLAIN, json_text_at(client, "connection", "-"));
+    draw_shown(frame, row, 48, 12, LOOK_PLAIN, json_text_at(client, "protocol", "-"));
+    draw_shown(frame, row, 61, frame->width, LOOK_PLAIN, json_text_at(client, "client", "-"));
 }
 
 static void draw_detail(struct view *view, struct frame *frame)
 {
     char texts[4][NUMBER_TEXT];
-    struct text shown = {0};
     const json_t *detail = view->detail;
-    text_add_shown(&shown, json_text_at(detail, "name", text_str(&view->selected_id)));
     draw_title(view, frame);
     if (view->trouble.len > 0)
         draw_trouble(view, frame, 1);
-    frame_text(frame, 2, 0, frame->width, LOOK_BOLD, "%s", text_str(&shown));
-    text_free(&shown);
+    draw_shown(frame, 2, 0, frame->width, LOOK_BOLD,
+               json_text_at(detail, "name", text_str(&view->selected_id)));
     if (!detail) {
         frame_text(frame, 4, 2, frame->width, LOOK_DIM, "nobody holds it or waits for it now");
         return;
@@ -601,25 +601,12 @@ static enum view_wish set_interval(struct view *view, bool is_longer)
 /* Appends a character to the filter, as UTF-8; what would not fit is left out. */
 static void type_character(struct view *view, uint32_t code)
 {
-    char bytes[5] = {0};
-    size_t len = strlen(view->filter);
-    if (code < 0x80) {
-        bytes[0] = (char)code;
-    } else if (code < 0x800) {
-        bytes[0] = (char)(0xc0 | code >> 6);
-        bytes[1] = (char)(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        bytes[0] = (char)(0xe0 | code >> 12);
-        bytes[1] = (char)(0x80 | (code >> 6 & 0x3f));
-        bytes[2] = (char)(0x80 | (code & 0x3f));
-    } else {
-        bytes[0] = (char)(0xf0 | code >> 18);
-        bytes[1] = (char)(0x80 | (code >> 12 & 0x3f));
-        bytes[2] = (char)(0x80 | (code >> 6 & 0x3f));
-        bytes[3] = (char)(0x80 | (code & 0x3f));
-    }
-    if (utf8_is_showable(code) && len + strlen(bytes) <= VIEW_FILTER_MAX)
-        memcpy(view->filter + len, bytes, strlen(bytes) + 1);
+    char bytes[UTF8_MAX];
+    size_t len = strlen(view->filter), more = utf8_encode(code, bytes);
+    if (!utf8_is_showable(code) || len + more > VIEW_FILTER_MAX)
+        return;
+    memcpy(view->filter + len, bytes, more);
+    view->filter[len + more] = '\0';
 }
 
 static void erase_character(struct view *view)

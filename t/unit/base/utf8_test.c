@@ -21,6 +21,17 @@ TEST(characters_are_decoded)
     ck_assert_uint_eq(code_of("\xf4\x8f\xbf\xbf"), 0x10ffff);
 }
 
+TEST(characters_are_encoded_as_they_are_decoded)
+{
+    for (uint32_t code = 0; code <= 0x10ffff; code++) {
+        char text[UTF8_MAX];
+        uint32_t again = UINT32_MAX;
+        size_t n = utf8_encode(code, text);
+        if (code < 0xd800 || code > 0xdfff)
+            ck_assert(utf8_decode((const uint8_t *)text, n, &again) == n && again == code);
+    }
+}
+
 TEST(what_is_malformed_is_none)
 {
     static const char *const wrong[] = {
@@ -81,6 +92,7 @@ TEST(json_is_spelled_out_where_it_is_not_to_be_seen)
 
 static const struct unit_test tests[] = {
     UNIT(characters_are_decoded),
+    UNIT(characters_are_encoded_as_they_are_decoded),
     UNIT(what_is_malformed_is_none),
     UNIT(what_steers_a_terminal_or_the_eye_is_not_shown),
     UNIT(json_is_spelled_out_where_it_is_not_to_be_seen),
