@@ -134,26 +134,6 @@ static void requests(struct exposition *e, const struct service *s)
     }
 }
 
-static void names(struct exposition *e)
-{
-    sample(e, none, e->table.names);
-}
-
-static void units(struct exposition *e)
-{
-    sample(e, none, e->table.units);
-}
-
-static void holdings(struct exposition *e)
-{
-    sample(e, none, e->table.holdings);
-}
-
-static void waiting(struct exposition *e, const struct service *s)
-{
-    sample(e, (struct labels){{s->protocol.name}}, service_waiting(s));
-}
-
 static void wait_durations(struct exposition *e, const struct service *s)
 {
     for (unsigned how = 0; how < WAITED_COUNT; how++) {
@@ -161,20 +141,6 @@ static void wait_durations(struct exposition *e, const struct service *s)
         service_waits(s, how, &sum);
         sample_histogram(e, (struct labels){{s->protocol.name, waited_word(how)}}, &sum);
     }
-}
-
-static void hold_durations(struct exposition *e, const struct service *s)
-{
-    struct histogram_sum sum;
-    service_holds(s, &sum);
-    sample_histogram(e, (struct labels){{s->protocol.name}}, &sum);
-}
-
-static void answer_durations(struct exposition *e, const struct service *s)
-{
-    struct histogram_sum sum;
-    service_answers(s, &sum);
-    sample_histogram(e, (struct labels){{s->protocol.name}}, &sum);
 }
 
 static void connections(struct exposition *e, const struct service *s)
@@ -204,29 +170,9 @@ static void send_errors(struct exposition *e, const struct service *s)
     sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.send_errors));
 }
 
-static void received_bytes(struct exposition *e, const struct service *s)
-{
-    sample(e, (struct labels){{s->protocol.name}}, service_received(s));
-}
-
-static void sent_bytes(struct exposition *e, const struct service *s)
-{
-    sample(e, (struct labels){{s->protocol.name}}, service_sent(s));
-}
-
-static void memory(struct exposition *e)
-{
-    sample(e, none, e->table.memory);
-}
-
 static void memory_limit(struct exposition *e)
 {
     sample(e, none, e->config->services->config.table.memory_limit);
-}
-
-static void names_made(struct exposition *e)
-{
-    sample(e, none, e->table.names_made);
 }
 
 static void collections(struct exposition *e)
@@ -242,21 +188,6 @@ static void collected_names(struct exposition *e)
 static void collection_time(struct exposition *e)
 {
     sample_seconds(e, none, tally_get(&e->config->services->collections_us) * 1000);
-}
-
-static void worker_busy(struct exposition *e, const char *number, const struct worker *w)
-{
-    sample_seconds(e, (struct labels){{number}}, worker_busy_ns(w));
-}
-
-static void worker_has(struct exposition *e, const char *number, const struct worker *w)
-{
-    sample(e, (struct labels){{number}}, worker_connections(w));
-}
-
-static void worker_cpu(struct exposition *e, const char *number, const struct worker *w)
-{
-    sample_seconds(e, (struct labels){{number}}, worker_cpu_ns(w));
 }
 
 static void log_lines(struct exposition *e)
@@ -283,41 +214,13 @@ static void upgrade_pause(struct exposition *e)
     sample_seconds(e, none, (uint64_t)e->upgrades.pause_ns);
 }
 
-static void process_cpu(struct exposition *e)
-{
-    sample_known(e, e->process.cpu_seconds);
-}
-
-static void process_resident(struct exposition *e)
-{
-    sample_known(e, e->process.resident_bytes);
-}
-
-static void process_virtual(struct exposition *e)
-{
-    sample_known(e, e->process.virtual_bytes);
-}
-
-static void process_open_fds(struct exposition *e)
-{
-    sample_known(e, e->process.open_fds);
-}
-
-static void process_max_fds(struct exposition *e)
-{
-    sample_known(e, e->process.max_fds);
-}
-
-static void process_start(struct exposition *e)
-{
-    sample_known(e, e->process.start_seconds);
-}
-
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define COUNTER   "counter"
 #define GAUGE     "gauge"
 #define HISTOGRAM "histogram"
+
+#define AT(field) offsetof(struct exposition, field)
 
 /* clang-format off */
 const struct metric metrics[] = {
@@ -327,18 +230,18 @@ const struct metric metrics[] = {
     {"counterd_requests_total", COUNTER,
      "Requests answered, by what was asked and what was answered.", "protocol verb outcome",
      .service = requests},
-    {"counterd_names", GAUGE, "Names that exist.", "", .whole = names},
-    {"counterd_units", GAUGE, "Units held, over all names.", "", .whole = units},
+    {"counterd_names", GAUGE, "Names that exist.", "", .number = AT(table.names)},
+    {"counterd_units", GAUGE, "Units held, over all names.", "", .number = AT(table.units)},
     {"counterd_holdings", GAUGE, "Pairs of a client and a name that it holds or waits for.", "",
-     .whole = holdings},
-    {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", .service = waiting},
+     .number = AT(table.holdings)},
+    {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", .of_service = service_waiting},
     {"counterd_wait_duration_seconds", HISTOGRAM, "How long waits took, by how they ended.",
      "protocol outcome", .service = wait_durations},
     {"counterd_hold_duration_seconds", HISTOGRAM, "How long units were held.", "protocol",
-     .service = hold_durations},
+     .durations = service_holds},
     {"counterd_answer_duration_seconds", HISTOGRAM,
      "From when a request was read to when what was answered had been written; without waits.",
-     "protocol", .service = answer_durations},
+     "protocol", .durations = service_answers},
     {"counterd_connections", GAUGE, "Connections open.", "protocol", .service = connections},
     {"counterd_connections_opened_total", COUNTER, "Connections made.", "protocol",
      .service = connections_opened},
@@ -350,13 +253,13 @@ const struct metric metrics[] = {
     {"counterd_send_errors_total", COUNTER, "Writes that failed.", "protocol",
      .service = send_errors},
     {"counterd_received_bytes_total", COUNTER, "Bytes received from clients.", "protocol",
-     .service = received_bytes},
+     .of_service = service_received},
     {"counterd_sent_bytes_total", COUNTER, "Bytes sent to clients.", "protocol",
-     .service = sent_bytes},
+     .of_service = service_sent},
     {"counterd_table_memory_bytes", GAUGE, "What names, units and waiters take.", "",
-     .whole = memory},
+     .number = AT(table.memory)},
     {"counterd_table_memory_limit_bytes", GAUGE, "What they may take.", "", .whole = memory_limit},
-    {"counterd_table_names_made_total", COUNTER, "Names made.", "", .whole = names_made},
+    {"counterd_table_names_made_total", COUNTER, "Names made.", "", .number = AT(table.names_made)},
     {"counterd_collections_total", COUNTER, "Sweeps over all names for those not in use any more.",
      "", .whole = collections},
     {"counterd_collected_names_total", COUNTER, "Names that sweeps have removed.", "",
@@ -365,11 +268,11 @@ const struct metric metrics[] = {
      .whole = collection_time},
     {"counterd_worker_busy_seconds_total", COUNTER,
      "Time that a worker had something to do; its rate is the worker's load, 0 to 1.", "worker",
-     .worker = worker_busy},
+     .worker_ns = worker_busy_ns},
     {"counterd_worker_connections", GAUGE, "Connections that a worker has.", "worker",
-     .worker = worker_has},
+     .of_worker = worker_connections},
     {"counterd_worker_cpu_seconds_total", COUNTER, "CPU time that a worker has used.", "worker",
-     .worker = worker_cpu},
+     .worker_ns = worker_cpu_ns},
     {"counterd_log_lines_total", COUNTER, "Lines written to the log.", "level", .whole = log_lines},
     {"counterd_log_lines_dropped_total", COUNTER,
      "Lines not written: too many like them (rate), or nobody took them (lost).", "reason",
@@ -379,31 +282,58 @@ const struct metric metrics[] = {
     {"counterd_upgrade_pause_seconds", GAUGE,
      "How long nobody was served in the last upgrade that was done.", "", .whole = upgrade_pause},
     {"process_cpu_seconds_total", COUNTER, "CPU time of the process, user and system.", "",
-     .whole = process_cpu},
+     .known = AT(process.cpu_seconds)},
     {"process_resident_memory_bytes", GAUGE, "Memory that is in RAM.", "",
-     .whole = process_resident},
+     .known = AT(process.resident_bytes)},
     {"process_virtual_memory_bytes", GAUGE, "Address space that is reserved.", "",
-     .whole = process_virtual},
-    {"process_open_fds", GAUGE, "Descriptors open.", "", .whole = process_open_fds},
-    {"process_max_fds", GAUGE, "Descriptors that may be open.", "", .whole = process_max_fds},
+     .known = AT(process.virtual_bytes)},
+    {"process_open_fds", GAUGE, "Descriptors open.", "", .known = AT(process.open_fds)},
+    {"process_max_fds", GAUGE, "Descriptors that may be open.", "", .known = AT(process.max_fds)},
     {"process_start_time_seconds", GAUGE, "Unix time of the start of the process.", "",
-     .whole = process_start},
+     .known = AT(process.start_seconds)},
 };
 /* clang-format on */
 const size_t metric_count = ARRAY_SIZE(metrics);
+
+static void collect_service(struct exposition *e, const struct metric *m, const struct service *s)
+{
+    struct labels labels = {{s->protocol.name}};
+    struct histogram_sum sum;
+    if (m->service)
+        m->service(e, s);
+    if (m->of_service)
+        sample(e, labels, m->of_service(s));
+    if (m->durations) {
+        m->durations(s, &sum);
+        sample_histogram(e, labels, &sum);
+    }
+}
+
+static void collect_worker(struct exposition *e, const struct metric *m, const struct worker *w,
+                           unsigned i)
+{
+    char number[12];
+    struct labels labels = {{number}};
+    snprintf(number, sizeof(number), "%u", i);
+    if (m->of_worker)
+        sample(e, labels, m->of_worker(w));
+    if (m->worker_ns)
+        sample_seconds(e, labels, m->worker_ns(w));
+}
 
 static void collect(struct exposition *e, const struct metric *m)
 {
     const struct admin_config *config = e->config;
     if (m->whole)
         m->whole(e);
-    for (unsigned i = 0; m->service && i < services_count(config->services); i++)
-        m->service(e, services_at(config->services, i));
-    for (unsigned i = 0; m->worker && i < config->server->count; i++) {
-        char number[12];
-        snprintf(number, sizeof(number), "%u", i);
-        m->worker(e, number, config->server->workers[i]);
-    }
+    if (m->number)
+        sample(e, none, *(const uint64_t *)((const char *)e + m->number));
+    if (m->known)
+        sample_known(e, *(const double *)((const char *)e + m->known));
+    for (unsigned i = 0; i < services_count(config->services); i++)
+        collect_service(e, m, services_at(config->services, i));
+    for (unsigned i = 0; i < config->server->count; i++)
+        collect_worker(e, m, config->server->workers[i], i);
 }
 
 void metrics_write(struct text *text, const struct admin_config *config)

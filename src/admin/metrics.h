@@ -1,8 +1,8 @@
 /*
  * metrics.h - what Prometheus is told: one table with a row for each metric.
  *
- * To add one: a row here, whose function writes its samples, and a passage in counterd-admin(7); a
- * test fails while that is missing.
+ * To add one: a row here, which says what its samples are made of, and a passage in
+ * counterd-admin(7); a test fails while that is missing.
  */
 #ifndef ADMIN_METRICS_H
 #define ADMIN_METRICS_H
@@ -28,10 +28,18 @@ struct metric {
     const char *type; /* "counter", "gauge" or "histogram" */
     const char *help;
     const char *labels; /* their names, separated by spaces; "": none */
-    /* Writes its samples: one of these, called once, or for each service or worker. */
+    /* What its samples are made of; one of these is set. A function that writes them, called once
+       or for each service; */
     void (*whole)(struct exposition *e);
     void (*service)(struct exposition *e, const struct service *s);
-    void (*worker)(struct exposition *e, const char *number, const struct worker *w);
+    /* the place in an exposition of a count, or of a number that may be NAN; */
+    size_t number, known;
+    /* the count, or the durations, of a service; */
+    uint64_t (*of_service)(const struct service *s);
+    void (*durations)(const struct service *s, struct histogram_sum *sum_r);
+    /* the count, or the time, of a worker. */
+    uint32_t (*of_worker)(const struct worker *w);
+    uint64_t (*worker_ns)(const struct worker *w);
 };
 
 extern const struct metric metrics[];
