@@ -148,12 +148,10 @@ static void kill_there(struct worker *worker, void *arg)
 
 void kill_connection(struct admin *admin, struct http_request *request, struct slug slug)
 {
-    static const char *const none[] = {NULL};
     const struct server *server = admin->config.server;
     char text[CONN_TAG_TEXT];
-    struct query query;
     struct killing killing = {0};
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     snprintf(text, sizeof(text), "%.*s", (int)slug.len, slug.text);
     if (slug.len >= sizeof(text) || !conn_tag_parse(text, &killing.tag)) {

@@ -259,9 +259,7 @@ static void end_job(void *arg)
 
 void get_name(struct admin *admin, struct http_request *request, struct slug slug)
 {
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     struct name_job *job = calloc(1, sizeof(*job));
     if (!job) {

@@ -72,6 +72,13 @@ bool query_read(struct query *query_r, struct http_request *request, const char 
     return true;
 }
 
+bool query_none(struct http_request *request)
+{
+    static const char *const none[] = {NULL};
+    struct query query;
+    return query_read(&query, request, none);
+}
+
 bool query_number(const struct query *query, unsigned i, unsigned min, unsigned max,
                   unsigned *value_r)
 {

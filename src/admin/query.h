@@ -27,6 +27,9 @@ struct query {
 bool query_read(struct query *query_r, struct http_request *request,
                 const char *const *names) MUST_USE;
 
+/* Whether `request` has no parameters, and is to have none. False: it has been answered. */
+bool query_none(struct http_request *request) MUST_USE;
+
 /* The functions below take the number of a parameter in `names`; false: answered, as above. */
 
 /* A number in decimal; *value_r stays as it is where none is given. */

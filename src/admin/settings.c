@@ -17,9 +17,7 @@ static void add_option(void *to, const struct admin_option *option)
 void get_config(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     json_t *options = json_array();
     admin->config.hooks.config(admin->config.hooks.arg, add_option, &options);
@@ -29,9 +27,7 @@ void get_config(struct admin *admin, struct http_request *request, struct slug s
 void reload_config(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     char report[REPORT_SIZE] = "";
     log_info("admin: %s has the configuration read again", http_peer(request));
@@ -55,9 +51,7 @@ void get_log_level(struct admin *admin, struct http_request *request, struct slu
 {
     (void)admin;
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (query_read(&query, request, none))
+    if (query_none(request))
         answer_log_level(request);
 }
 

@@ -141,9 +141,7 @@ static json_t *memory_of(const struct services *services, const struct table_sta
 void get_stats(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     const struct admin_config *config = &admin->config;
     struct moment now = clock_now();

@@ -25,18 +25,14 @@ static void answer_upgrades(struct admin *admin, struct http_request *request, i
 void get_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (query_read(&query, request, none))
+    if (query_none(request))
         answer_upgrades(admin, request, 200);
 }
 
 void start_upgrade(struct admin *admin, struct http_request *request, struct slug slug)
 {
     (void)slug;
-    static const char *const none[] = {NULL};
-    struct query query;
-    if (!query_read(&query, request, none))
+    if (!query_none(request))
         return;
     log_info("admin: %s has counterd upgraded", http_peer(request));
     admin->config.hooks.upgrade(admin->config.hooks.arg);
