@@ -8,6 +8,7 @@
 #include "admin/client.h"
 #include "admin/query.h"
 #include "admin/text.h"
+#include "base/heap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,30 +51,16 @@ struct name_job {
 
 /* ---- the oldest holders -------------------------------------------------------------------- */
 
-static int compare_holds(const void *a, const void *b)
+static int compare_holds(const void *a, const void *b, void *none)
 {
+    (void)none;
     const struct table_hold *x = a, *y = b;
     if (x->since_ns != y->since_ns)
         return x->since_ns < y->since_ns ? -1 : 1;
     return (x->holder > y->holder) - (x->holder < y->holder);
 }
 
-static void sift_down(struct table_hold *heap, size_t count, size_t i)
-{
-    for (;;) {
-        size_t newest = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < count; child++) {
-            if (compare_holds(&heap[child], &heap[newest]) > 0)
-                newest = child;
-        }
-        if (newest == i)
-            return;
-        struct table_hold hold = heap[i];
-        heap[i] = heap[newest];
-        heap[newest] = hold;
-        i = newest;
-    }
-}
+static const struct heap oldest = {sizeof(struct table_hold), compare_holds, NULL};
 
 static void consider(struct name_job *job, const struct table_hold *hold)
 {
@@ -81,11 +68,11 @@ static void consider(struct name_job *job, const struct table_hold *hold)
         job->holds[job->hold_count++] = *hold;
         if (job->hold_count == SHOWN_MAX) {
             for (size_t i = SHOWN_MAX / 2; i-- > 0;)
-                sift_down(job->holds, SHOWN_MAX, i);
+                heap_sink(&oldest, job->holds, SHOWN_MAX, i);
         }
-    } else if (compare_holds(hold, &job->holds[0]) < 0) {
+    } else if (compare_holds(hold, &job->holds[0], NULL) < 0) {
         job->holds[0] = *hold;
-        sift_down(job->holds, SHOWN_MAX, 0);
+        heap_sink(&oldest, job->holds, SHOWN_MAX, 0);
     }
 }
 
@@ -105,7 +92,7 @@ static int compare_ids(const void *a, const void *b)
 {
     const struct table_hold *x = a, *y = b;
     return x->holder != y->holder ? (x->holder > y->holder) - (x->holder < y->holder)
-                                  : compare_holds(b, a);
+                                  : compare_holds(b, a, NULL);
 }
 
 /* Leaves each holder once, who may have been listed again with what it took later. */
@@ -118,7 +105,7 @@ static void list_once(struct name_job *job)
             job->holds[kept++] = job->holds[i];
     }
     job->hold_count = kept;
-    qsort(job->holds, job->hold_count, sizeof(job->holds[0]), compare_holds);
+    qsort_r(job->holds, job->hold_count, sizeof(job->holds[0]), compare_holds, NULL);
 }
 
 /* Makes the parties of what was listed. False: no memory. */

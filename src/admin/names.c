@@ -9,6 +9,7 @@
 #include "admin/private.h"
 #include "admin/query.h"
 #include "admin/text.h"
+#include "base/heap.h"
 #include "base/number.h"
 
 #include <stdlib.h>
@@ -75,36 +76,15 @@ static int compare(const struct table_entry *a, const struct table_entry *b, enu
     return ka != kb ? (ka > kb ? -1 : 1) : bytes_compare(a->name, b->name);
 }
 
-static void swap(struct best *a, struct best *b)
+static int compare_best(const void *a, const void *b, void *order)
 {
-    struct best best = *a;
-    *a = *b;
-    *b = best;
+    return compare(&((const struct best *)a)->entry, &((const struct best *)b)->entry,
+                   *(const enum order *)order);
 }
 
-static void sift_up(struct names_job *job, size_t i)
+static struct heap heap_of(struct names_job *job)
 {
-    for (size_t up; i > 0; i = up) {
-        up = (i - 1) / 2;
-        if (compare(&job->heap[i].entry, &job->heap[up].entry, job->order) <= 0)
-            return;
-        swap(&job->heap[i], &job->heap[up]);
-    }
-}
-
-static void sift_down(struct names_job *job, size_t i)
-{
-    for (;;) {
-        size_t worst = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2 && child < job->heap_count; child++) {
-            if (compare(&job->heap[child].entry, &job->heap[worst].entry, job->order) > 0)
-                worst = child;
-        }
-        if (worst == i)
-            return;
-        swap(&job->heap[i], &job->heap[worst]);
-        i = worst;
-    }
+    return (struct heap){sizeof(struct best), compare_best, &job->order};
 }
 
 /* Takes the worst away. */
@@ -113,7 +93,8 @@ static void drop_worst(struct names_job *job)
     job->heap_bytes -= job->heap[0].entry.name.len;
     free(job->heap[0].name);
     job->heap[0] = job->heap[--job->heap_count];
-    sift_down(job, 0);
+    struct heap heap = heap_of(job);
+    heap_sink(&heap, job->heap, job->heap_count, 0);
 }
 
 /* Whether it may be among the best so many. */
@@ -142,17 +123,12 @@ static void consider(struct names_job *job, const struct table_entry *entry)
     *best = (struct best){.entry = *entry, .name = name};
     best->entry.name.data = name;
     job->heap_bytes += entry->name.len;
-    sift_up(job, job->heap_count - 1);
+    struct heap heap = heap_of(job);
+    heap_rise(&heap, job->heap, job->heap_count);
     while (job->heap_bytes > BYTES_MAX) {
         drop_worst(job);
         job->limit = job->heap_count;
     }
-}
-
-static int compare_best(const void *a, const void *b, void *order)
-{
-    return compare(&((const struct best *)a)->entry, &((const struct best *)b)->entry,
-                   *(const enum order *)order);
 }
 
 /* ---- slices -------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@ libbase_a_SOURCES = \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
 	src/base/hash.h src/base/hash.c \
+	src/base/heap.h src/base/heap.c \
 	src/base/histogram.h src/base/histogram.c \
 	src/base/lock.h src/base/lock.c \
 	src/base/log.h src/base/log.c \

@@ -4,6 +4,7 @@
  * What is printed as it comes needs no memory. Sorted with a limit, only the best so far are kept,
  * in a heap whose root is the worst of them; without one, all of them, up to a bound.
  */
+#include "base/heap.h"
 #include "base/number.h"
 #include "cli/ask.h"
 #include "cli/command.h"
@@ -26,7 +27,9 @@ struct entry {
 struct dump {
     const struct options *options;
     struct text prefix; /* unescaped */
-    struct entry **kept;
+    enum sort sort;
+    struct heap heap;
+    struct entry **kept; /* with a limit, a heap */
     size_t count, room, memory;
     uint64_t printed, seen, total; /* total: names in all, as the server told; 0: it did not */
     bool has_head;
@@ -41,7 +44,7 @@ struct dump {
 /* A bar is for people who see nothing else yet. */
 static bool has_bar(const struct dump *dump)
 {
-    return isatty(STDERR_FILENO) && (!isatty(STDOUT_FILENO) || dump->options->sort != SORT_NONE);
+    return isatty(STDERR_FILENO) && (!isatty(STDOUT_FILENO) || dump->sort != SORT_NONE);
 }
 
 static void draw_bar(struct dump *dump)
@@ -102,43 +105,9 @@ static int compare(const struct entry *a, const struct entry *b, enum sort sort)
     return bytes_compare(bytes_at(a->name, a->len), bytes_at(b->name, b->len));
 }
 
-static int compare_for_qsort(const void *a, const void *b, void *sort)
+static int compare_entries(const void *a, const void *b, void *sort)
 {
     return compare(*(struct entry *const *)a, *(struct entry *const *)b, *(const enum sort *)sort);
-}
-
-static bool is_before(const struct dump *dump, size_t a, size_t b)
-{
-    return compare(dump->kept[a], dump->kept[b], (enum sort)dump->options->sort) < 0;
-}
-
-static void swap(struct dump *dump, size_t a, size_t b)
-{
-    struct entry *entry = dump->kept[a];
-    dump->kept[a] = dump->kept[b];
-    dump->kept[b] = entry;
-}
-
-/* Lets the entry at `i` sink below those that are printed after it. */
-static void sink(struct dump *dump, size_t i)
-{
-    for (;;) {
-        size_t last = i;
-        for (size_t child = 2 * i + 1; child <= 2 * i + 2; child++)
-            if (child < dump->count && is_before(dump, last, child))
-                last = child;
-        if (last == i)
-            return;
-        swap(dump, i, last);
-        i = last;
-    }
-}
-
-/* Lets the entry at `i` rise above those that are printed before it. */
-static void rise(struct dump *dump, size_t i)
-{
-    for (size_t parent; i > 0 && is_before(dump, parent = (i - 1) / 2, i); i = parent)
-        swap(dump, i, parent);
 }
 
 static size_t entry_size(const struct entry *entry)
@@ -160,7 +129,7 @@ static bool keep(struct dump *dump, struct entry *entry)
     dump->memory += entry_size(entry);
     dump->kept[dump->count++] = entry;
     if (dump->options->limit)
-        rise(dump, dump->count - 1);
+        heap_rise(&dump->heap, dump->kept, dump->count);
     if (dump->memory <= SORT_MEMORY_MAX)
         return true;
     complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort what "
@@ -174,14 +143,14 @@ static bool sort_in(struct dump *dump, struct entry *entry)
 {
     if (!dump->options->limit || dump->count < dump->options->limit)
         return keep(dump, entry);
-    if (compare(entry, dump->kept[0], (enum sort)dump->options->sort) >= 0) {
+    if (compare(entry, dump->kept[0], dump->sort) >= 0) {
         free(entry);
         return true;
     }
     dump->memory = dump->memory + entry_size(entry) - entry_size(dump->kept[0]);
     free(dump->kept[0]);
     dump->kept[0] = entry;
-    sink(dump, 0);
+    heap_sink(&dump->heap, dump->kept, dump->count, 0);
     return true;
 }
 
@@ -197,9 +166,8 @@ static struct entry *make_entry(uint32_t in_use, uint32_t peak, struct bytes nam
 
 static void print_sorted(struct dump *dump)
 {
-    enum sort sort = (enum sort)dump->options->sort;
     if (dump->count > 1)
-        qsort_r(dump->kept, dump->count, sizeof(struct entry *), compare_for_qsort, &sort);
+        qsort_r(dump->kept, dump->count, sizeof(struct entry *), compare_entries, &dump->sort);
     for (size_t i = 0; i < dump->count; i++) {
         const struct entry *entry = dump->kept[i];
         print_entry(dump, entry->in_use, entry->peak, bytes_at(entry->name, entry->len));
@@ -248,7 +216,7 @@ static enum status take_entry(struct client *client, struct dump *dump,
     dump->seen++;
     if (!is_wanted(dump, in_use, name))
         return STATUS_OK;
-    if (dump->options->sort != SORT_NONE)
+    if (dump->sort != SORT_NONE)
         return sort_in(dump, make_entry(in_use, peak, name)) ? STATUS_OK : STATUS_INTERNAL;
     print_entry(dump, in_use, peak, name);
     *is_over_r = (dump->options->limit && dump->printed >= dump->options->limit) || ferror(stdout);
@@ -276,7 +244,9 @@ static enum status take_all(struct client *client, struct dump *dump)
 
 int do_dump(struct invocation *invocation)
 {
-    struct dump dump = {.options = &invocation->options};
+    struct dump dump = {.options = &invocation->options,
+                        .sort = (enum sort)invocation->options.sort,
+                        .heap = {sizeof(struct entry *), compare_entries, &dump.sort}};
     struct client client;
     const char *prefix = invocation->options.prefix;
     if (prefix && *prefix && !read_name(invocation, prefix, &dump.prefix)) {

@@ -3,6 +3,7 @@ base_unit_tests = \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
 	t/unit/base/hash_test \
+	t/unit/base/heap_test \
 	t/unit/base/histogram_test \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
@@ -22,6 +23,8 @@ t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_hash_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_heap_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_heap_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_histogram_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_histogram_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
