@@ -14,26 +14,17 @@
 
 #include "base/number.h"
 
+#include <strings.h>
+
 #define S_PER_MIN ((uint64_t)60)
 #define S_PER_H   ((uint64_t)3600)
 #define S_PER_DAY ((uint64_t)86400)
 
 /* ---- Bytes and words ------------------------------------------------------------------------ */
 
-static uint8_t lower(uint8_t c)
-{
-    return c >= 'A' && c <= 'Z' ? (uint8_t)(c - 'A' + 'a') : c;
-}
-
 static bool equals_any_case(struct bytes a, struct bytes b)
 {
-    if (a.len != b.len)
-        return false;
-    for (size_t i = 0; i < a.len; i++) {
-        if (lower(a.data[i]) != lower(b.data[i]))
-            return false;
-    }
-    return true;
+    return a.len == b.len && strncasecmp((const char *)a.data, (const char *)b.data, a.len) == 0;
 }
 
 static struct bytes trim(struct bytes b)

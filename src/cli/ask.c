@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "cli/print.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum status ask_complain(const struct client *client, enum client_end end)
@@ -64,19 +63,18 @@ enum status ask_open_until(struct client *client, const struct options *options,
     return status;
 }
 
+static enum status send_composed(struct client *client, const uint8_t *message, size_t len)
+{
+    CHECK(len > 0);
+    return ask_complain(client, client_send(client, message, len));
+}
+
 /* --- Binary ---------------------------------------------------------------------------------- */
 
 enum status ask_send(struct client *client, const struct ctr_request *request)
 {
-    size_t room = CTR_HEADER + CTR_BODY_MAX;
-    uint8_t *message = malloc(room);
-    if (!message)
-        out_of_memory();
-    size_t len = ctr_compose_request(request, message, room);
-    CHECK(len > 0);
-    enum client_end end = client_send(client, message, len);
-    free(message);
-    return ask_complain(client, end);
+    static uint8_t message[CTR_HEADER + CTR_BODY_MAX];
+    return send_composed(client, message, ctr_compose_request(request, message, sizeof message));
 }
 
 static enum status complain_malformed(const struct client *client)
@@ -168,15 +166,8 @@ enum status ask_refused(const struct client *client, const char *what,
 enum status ask_send_line(struct client *client, const struct pc_request *request)
 {
     /* Verb, numbers and blanks take less than the rest of it. */
-    size_t room = PC_KEY_MAX + 256;
-    uint8_t *line = malloc(room);
-    if (!line)
-        out_of_memory();
-    size_t len = pc_compose_request(request, line, room);
-    CHECK(len > 0);
-    enum client_end end = client_send(client, line, len);
-    free(line);
-    return ask_complain(client, end);
+    static uint8_t line[PC_KEY_MAX + 256];
+    return send_composed(client, line, pc_compose_request(request, line, sizeof line));
 }
 
 enum status ask_line(struct client *client, int64_t deadline_ns, enum pc_reply *reply_r,
