@@ -47,8 +47,7 @@ struct daemon {
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
     unsigned started;    /* workers that run */
-    bool pid_file_written;
-    bool admin_is_open; /* other machines may reach it */
+    bool admin_is_open;  /* other machines may reach it */
 };
 
 /* What nobody else changes while set-up and tear-down read it. */
@@ -331,15 +330,15 @@ static bool make_all(struct daemon *d)
 static bool set_pid_file(struct daemon *d)
 {
     const char *path = settings_of(d)->pid_file, *before = d->upgrade.pid_file;
+    bool *written = &d->upgrade.parts.wrote_pid_file;
     if (path && strcmp(path, before) == 0) {
-        d->pid_file_written = true;
+        *written = true;
     } else {
         if (*before)
             process_remove_pid_file(before);
-        d->pid_file_written = path && process_write_pid_file(path);
+        *written = path && process_write_pid_file(path);
     }
-    d->upgrade.parts.pid_file = d->pid_file_written ? path : NULL;
-    return d->pid_file_written || !path || d->upgrade.role == UPGRADE_TAKE;
+    return *written || !path || d->upgrade.role == UPGRADE_TAKE;
 }
 
 static bool set_up(struct daemon *d)
@@ -351,9 +350,9 @@ static bool set_up(struct daemon *d)
 
 static void remove_pid_file(struct daemon *d)
 {
-    if (d->pid_file_written)
+    if (d->upgrade.parts.wrote_pid_file)
         process_remove_pid_file(settings_of(d)->pid_file);
-    d->pid_file_written = false;
+    d->upgrade.parts.wrote_pid_file = false;
 }
 
 static void tear_down(struct daemon *d)

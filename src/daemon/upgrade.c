@@ -200,7 +200,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     }
     record_begin(w, UPGRADE_PROCESS);
     put_text(w, PACKAGE_VERSION);
-    put_text(w, parts->pid_file);
+    put_text(w, parts->wrote_pid_file ? parts->settings->pid_file : NULL);
     record_put_i64(w, upgrade->parked_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);

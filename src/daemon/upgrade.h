@@ -51,7 +51,7 @@ struct upgrade_parts {
     const struct activation *activation;
     struct admin *admin; /* NULL: none */
     const struct settings *settings;
-    const char *pid_file; /* that was written; NULL: none */
+    bool wrote_pid_file; /* the one that the settings name */
 };
 
 #define UPGRADE_VERSION_MAX 63

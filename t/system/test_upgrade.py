@@ -207,6 +207,18 @@ def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
     late.close()
 
 
+def test_the_pid_file_is_left_alone_after_a_reload_too(start, tmp_path):
+    pid_file = tmp_path / "pid"
+    running = Running(start, tmp_path, "pid_file=%s" % pid_file)
+    os.utime(pid_file, (1, 1))
+    for _ in range(2):
+        assert "reload: done" in running.daemon.reload()
+        running.succeed()
+        assert os.stat(pid_file).st_mtime == 1, "it was written again"
+    assert running.daemon.end_with(signal.SIGTERM) == 0
+    assert not pid_file.exists()
+
+
 def test_time_goes_on(start, tmp_path):
     running = Running(start, tmp_path, "limits.request_timeout=2", "counter.threads=1")
     daemon = running.daemon
