@@ -969,6 +969,12 @@ TEST(a_line_is_4096_bytes_long_at_most)
         ck_assert_ptr_null(frame.settings.user);
         free(text);
     }
+    static const char *const carriage_returns[] = {"\rx\n", "\r\r\n", "\rxx\r\n"};
+    for (size_t i = 0; i < ARRAY_SIZE(carriage_returns); i++) {
+        char *text = long_line(4096, carriage_returns[i]);
+        assert_complains(&frame, text, "counterd: c.conf:1: the line is longer than 4096 bytes\n");
+        free(text);
+    }
     char *text = long_line(900000, "\nx\n");
     assert_complains(&frame, text,
                      "counterd: c.conf:1: the line is longer than 4096 bytes\n"
