@@ -129,7 +129,7 @@ static struct options_request take(const struct arguments *args, struct settings
     settings_init(settings);
     char *given[ARRAY_SIZE(args->at)];
     memcpy(given, args->at, sizeof(given)); /* nobody promises that their order stays */
-    struct options_request request = options_command_line(args->count, given, settings, err);
+    struct options_request request = options_command_line(args->count, given, false, settings, err);
     CHECK(fclose(err) == 0);
     bool failed = request.action == OPTIONS_ERROR;
     check_complaints(*said_r, len, failed);

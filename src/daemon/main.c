@@ -440,7 +440,7 @@ static enum process_exit run(struct daemon *d)
 }
 
 /* Says whether what was configured can start, as far as that is known without listening. */
-static enum process_exit check(const struct settings *settings, const char *file)
+static enum process_exit check(const struct settings *settings)
 {
     char notice[NOTICE_SIZE];
     char reason[SANDBOX_REASON_SIZE];
@@ -457,8 +457,8 @@ static enum process_exit check(const struct settings *settings, const char *file
         options_ignored_text(settings, notice, sizeof(notice));
         printf("counterd: %s\n", notice);
     }
-    printf("counterd: %s is good%s\n", file ? file : "the configuration",
-           file ? "" : " (no file is read)");
+    printf("counterd: %s is good%s\n", settings->file ? settings->file : "the configuration",
+           settings->file ? "" : " (no file is read)");
     return PROCESS_EXIT_GOOD;
 }
 
@@ -466,11 +466,11 @@ static enum process_exit check(const struct settings *settings, const char *file
  * Whether it could take over, as far as is known before there is anything to be taken over. What
  * rights are left shows when they are used.
  */
-static enum process_exit check_upgrade(const struct settings *settings, const char *file)
+static enum process_exit check_upgrade(const struct settings *settings)
 {
     if (!process_can_become(settings->user, settings->group))
         return PROCESS_EXIT_SETUP;
-    enum process_exit status = check(settings, file);
+    enum process_exit status = check(settings);
     if (status == PROCESS_EXIT_GOOD && !process_drop_root(settings->user, settings->group))
         status = PROCESS_EXIT_SETUP;
     return status;
@@ -516,18 +516,19 @@ int main(int argc, char **argv)
     settings_init(settings);
     d->control.reload.argc = argc;
     d->control.reload.argv = argv;
-    struct options_request request = options_command_line(argc, argv, settings, stderr);
+    struct options_request request =
+        options_command_line(argc, argv, d->upgrade.had_file, settings, stderr);
     switch (request.action) {
     case OPTIONS_RUN:
         if (d->upgrade.role == UPGRADE_REHEARSE)
             rehearse(d);
         if (d->upgrade.role == UPGRADE_CHECK)
-            status = check_upgrade(settings, request.file);
+            status = check_upgrade(settings);
         else
             status = run(d);
         break;
     case OPTIONS_CHECK:
-        status = check(settings, request.file);
+        status = check(settings);
         break;
     case OPTIONS_HELP:
         options_print_help(stdout);

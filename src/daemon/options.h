@@ -111,6 +111,9 @@ struct settings {
     /* The options that were set, whatever to: bit i is row i. Not copied with a value. */
     uint64_t named;
 
+    /* The file that was read, or NULL; points into argv or is static. Not copied with a value. */
+    const char *file;
+
     /*
      * Keys in the file that belong to yrmcds and mean nothing here, "port, repl_port, workers", in
      * the order met; "" when there were none. To be told to the operator in one line.
@@ -288,19 +291,19 @@ enum options_action {
 
 struct options_request {
     enum options_action action;
-    int exit_status;  /* for OPTIONS_ERROR: 1 for a -l that is no good, 2 for all else */
-    const char *file; /* the file that was read, or NULL; points into argv or is static */
+    int exit_status; /* for OPTIONS_ERROR: 1 for a -l that is no good, 2 for all else */
 };
 
 /*
  * Reads the command line, then the file it names (or the default one, if it exists), and sets
  * `settings`, which settings_init has filled, accordingly: the file over the defaults, -o and -l
- * over the file in the order given. Each mistake becomes a line on `err`, and so does what
+ * over the file in the order given. `had_file`: a daemon that runs has read a file before, so that
+ * the default one must exist, too. Each mistake becomes a line on `err`, and so does what
  * options_fit finds. Whatever it answers, the settings are to be freed; after OPTIONS_ERROR they
  * are good for nothing else. May be called again with the same arguments. Main thread only.
  */
-struct options_request options_command_line(int argc, char **argv, struct settings *settings,
-                                            FILE *err) MUST_USE;
+struct options_request options_command_line(int argc, char **argv, bool had_file,
+                                            struct settings *settings, FILE *err) MUST_USE;
 
 /* Prints how the daemon is called, and every flag and option with its default and range. */
 void options_print_help(FILE *to);

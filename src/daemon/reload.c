@@ -134,6 +134,7 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
     for (size_t i = 0; (row = options_row_at(i)); i++)
         copied =
             options_copy(&fresh->merged, row->reloadable ? &fresh->read : in_force, row) && copied;
+    fresh->merged.file = fresh->read.file;
     if (!copied)
         options_complain(err, "no memory for the settings");
     return copied;
@@ -157,8 +158,8 @@ static bool merged_fits(const struct reload *reload, const struct settings *merg
 /* Reads and makes all that is new. False: it was said why not; what there is, is to be freed. */
 static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *err)
 {
-    struct options_request request =
-        options_command_line(reload->argc, reload->argv, &fresh->read, err);
+    struct options_request request = options_command_line(
+        reload->argc, reload->argv, reload->settings.file != NULL, &fresh->read, err);
     if (request.action != OPTIONS_RUN || !merge(fresh, &reload->settings, err) ||
         !merged_fits(reload, &fresh->merged, err) ||
         !credentials_load(&fresh->merged, &fresh->credentials, err))

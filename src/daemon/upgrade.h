@@ -71,6 +71,7 @@ struct upgrade {
     struct activation activation;
     char version[UPGRADE_VERSION_MAX + 1];
     char pid_file[PATH_MAX]; /* "": it wrote none */
+    bool had_file;           /* it has read a configuration file */
     int64_t parked_ns;       /* since when nobody is served, monotonic; 0: they are */
 };
 

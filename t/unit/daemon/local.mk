@@ -30,7 +30,10 @@ t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
-t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h
+# Its default file is ./counter.conf.
+t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h \
+	src/daemon/command_line.c
+t_unit_daemon_reload_test_CPPFLAGS = $(AM_CPPFLAGS) -USYSCONFDIR -DSYSCONFDIR='"."'
 t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)

@@ -1134,10 +1134,10 @@ static struct options_request run(struct frame *frame, ...)
 
     settings_free(&frame->settings);
     struct options_request request =
-        options_command_line(argc, argv, &frame->settings, listen_for_errors(frame));
-    if (request.file) { /* it points into argv, and at the frame's path when we gave that */
-        ck_assert_str_eq(request.file, frame->path);
-        request.file = frame->path;
+        options_command_line(argc, argv, false, &frame->settings, listen_for_errors(frame));
+    if (frame->settings.file) { /* it points into argv, and at the frame's path when we gave that */
+        ck_assert_str_eq(frame->settings.file, frame->path);
+        frame->settings.file = frame->path;
     }
     for (int i = 0; i < argc; i++)
         free(argv[i]);
@@ -1179,12 +1179,12 @@ TEST(flags_say_what_to_do)
 }
 END_TEST
 
-TEST(the_request_names_the_file_that_was_read)
+TEST(the_settings_name_the_file_that_was_read)
 {
     struct frame frame = make_frame();
     write_text(&frame, "");
-    ck_assert_str_eq(run(&frame, "-f", frame.path, NULL).file, frame.path);
-    said(&frame);
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
+    ck_assert_ptr_eq(frame.settings.file, frame.path);
     ck_assert_int_eq(strncmp(options_default_file(), "/", 1), 0);
     ck_assert_str_eq(strrchr(options_default_file(), '/'), "/counter.conf");
     free_frame(&frame);
@@ -1453,7 +1453,7 @@ int main(void)
         UNIT(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen),
         UNIT(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at),
         UNIT(flags_say_what_to_do),
-        UNIT(the_request_names_the_file_that_was_read),
+        UNIT(the_settings_name_the_file_that_was_read),
         UNIT(wrong_flags_end_with_status_2),
         UNIT(a_file_that_is_named_must_exist),
         UNIT(o_goes_over_the_file_and_the_last_holds),

@@ -12,13 +12,12 @@
 
 /* --- Frame ----------------------------------------------------------------------------------- */
 
-/* Reloads with this file; answers the report, with "FILE" for the path of it. */
-static const char *reload(const char *text, bool good)
+/* Reloads with the file as it is; answers the report, with "FILE" for the path of it. */
+static const char *reload_again(bool good)
 {
     static char report[8192];
     char *said = NULL;
     size_t size;
-    write_file(text);
     FILE *to = open_memstream(&said, &size);
     ck_assert_int_eq(reload_run(&running.control.reload, to), good);
     fclose(to);
@@ -31,6 +30,13 @@ static const char *reload(const char *text, bool good)
     }
     free(said);
     return report;
+}
+
+/* The same with this file. */
+static const char *reload(const char *text, bool good)
+{
+    write_file(text);
+    return reload_again(good);
 }
 
 static const struct settings *in_force(void)
@@ -199,14 +205,52 @@ TEST(a_bad_file_changes_nothing)
     assert_value("counter.max_connections", "3");
     unlink(running.path);
     ck_assert_int_eq(mkdir(running.path, 0700), 0);
-    char *said = NULL;
-    size_t size;
-    FILE *to = open_memstream(&said, &size);
-    ck_assert(!reload_run(&running.control.reload, to));
-    fclose(to);
-    ck_assert_ptr_nonnull(strstr(said, ": cannot be read: Is a directory\n"));
-    free(said);
+    ck_assert_ptr_nonnull(strstr(reload_again(false), ": cannot be read: Is a directory\n"));
     rmdir(running.path);
+    tear_down();
+}
+END_TEST
+
+TEST(a_file_that_is_missing_changes_nothing)
+{
+    set_up("access.allow = 10.0.0.0/8\nadmin.token = hush\n");
+    unlink(running.path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(reload_again(false), "FILE: no such file, and one was read before: put "
+                                              "it back\n"
+                                              "nothing was changed; what held before holds\n");
+        assert_value("access.allow", "10.0.0.0/8");
+        assert_value("admin.token", "hush");
+    }
+    ck_assert_str_eq(reload("admin.token = hush\n", true),
+                     "access.allow is \"\" now; it was 10.0.0.0/8\n"
+                     "done: 1 changed, 0 need a restart\n");
+    tear_down();
+}
+END_TEST
+
+TEST(the_default_file_may_be_missing_until_it_was_read)
+{
+    static const char missing[] =
+        "FILE: no such file, and one was read before: put it back, or restart counterd to go on "
+        "with the defaults\n"
+        "nothing was changed; what held before holds\n";
+    set_up(NULL);
+    ck_assert_int_eq(chdir(running.dir), 0);
+    snprintf(running.path, sizeof running.path, "%s", options_default_file());
+    ck_assert_str_eq(reload_again(true), "done: 0 changed, 0 need a restart\n");
+    ck_assert_ptr_nonnull(strstr(reload("access.max_per_source = 9\n", true),
+                                 "access.max_per_source is 9 now; it was 0\n"));
+    ck_assert_str_eq(reload("nonsense\n", false), "FILE:1: neither \"key = value\" nor a comment\n"
+                                                  "nothing was changed; what held before holds\n");
+    unlink(running.path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(reload_again(false), missing);
+        assert_value("access.max_per_source", "9");
+    }
+    ck_assert_ptr_nonnull(strstr(reload("", true), "access.max_per_source is 0 now; it was 9\n"));
+    unlink(running.path);
+    ck_assert_str_eq(reload_again(false), missing);
     tear_down();
 }
 END_TEST
@@ -295,6 +339,8 @@ int main(void)
         UNIT(what_is_reloadable_takes_effect),
         UNIT(what_needs_a_restart_is_told_each_time),
         UNIT(a_bad_file_changes_nothing),
+        UNIT(a_file_that_is_missing_changes_nothing),
+        UNIT(the_default_file_may_be_missing_until_it_was_read),
         UNIT(options_that_do_not_fit_change_nothing),
         UNIT(new_settings_must_fit_the_old_that_stay),
         UNIT(an_inherited_tls_socket_keeps_its_certificate),
