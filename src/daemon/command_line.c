@@ -161,6 +161,7 @@ static bool read_file(const char *named, bool had_file, struct settings *setting
     switch (config_file_load(settings, path, err)) {
     case CONFIG_FILE_READ:
         settings->file = path;
+        settings->file_has_token = settings->admin_token != NULL;
         return true;
     case CONFIG_FILE_MISSING:
         if (!named && !had_file)

@@ -95,19 +95,25 @@ void credentials_free(struct credentials *credentials)
 
 /* --- Warnings -------------------------------------------------------------------------------- */
 
-static void warn_of_file(const char *key, const char *path)
+static void warn_of_file(const char *key, const char *path, const char *remedy)
 {
     struct stat status;
     if (path && stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)))
-        log_warning("%s: %s can be %s by every user of this machine; take that away with chmod o=",
-                    key, path, status.st_mode & S_IWOTH ? "written" : "read");
+        log_warning("%s: %s can be %s by every user of this machine; %s", key, path,
+                    status.st_mode & S_IWOTH ? "written" : "read", remedy);
 }
 
 void credentials_warn(const struct settings *settings)
 {
+    static const char others[] = "take that away with chmod o=";
     if (settings->tls_key)
-        warn_of_file("tls.key", settings->tls_key);
+        warn_of_file("tls.key", settings->tls_key, others);
     else
-        warn_of_file("tls.cert, which has the key, too", settings->tls_cert);
-    warn_of_file("admin.token_file", settings->admin_token_file);
+        warn_of_file("tls.cert, which has the key, too", settings->tls_cert, others);
+    if (settings->admin_token_file)
+        warn_of_file("admin.token_file", settings->admin_token_file, others);
+    else if (settings->file_has_token)
+        warn_of_file("admin.token", settings->file,
+                     "give it the group of counterd and chmod 640, or set admin.token_file "
+                     "instead");
 }

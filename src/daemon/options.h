@@ -113,6 +113,7 @@ struct settings {
 
     /* The file that was read, or NULL; points into argv or is static. Not copied with a value. */
     const char *file;
+    bool file_has_token; /* it sets admin.token. The same */
 
     /*
      * Keys in the file that belong to yrmcds and mean nothing here, "port, repl_port, workers", in

@@ -135,6 +135,7 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
         copied =
             options_copy(&fresh->merged, row->reloadable ? &fresh->read : in_force, row) && copied;
     fresh->merged.file = fresh->read.file;
+    fresh->merged.file_has_token = fresh->read.file_has_token;
     if (!copied)
         options_complain(err, "no memory for the settings");
     return copied;

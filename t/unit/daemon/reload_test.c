@@ -39,6 +39,23 @@ static const char *reload(const char *text, bool good)
     return reload_again(good);
 }
 
+/* Whether the log warns of a secret that others can read when it reloads with this file. */
+static bool is_warned(const char *text)
+{
+    char said[4096];
+    FILE *log = tmpfile();
+    ck_assert_ptr_nonnull(log);
+    int old = dup(STDERR_FILENO);
+    dup2(fileno(log), STDERR_FILENO);
+    (void)reload(text, true);
+    dup2(old, STDERR_FILENO);
+    close(old);
+    rewind(log);
+    said[fread(said, 1, sizeof said - 1, log)] = '\0';
+    fclose(log);
+    return strstr(said, " can be read by every user") != NULL;
+}
+
 static const struct settings *in_force(void)
 {
     return &running.control.reload.settings;
@@ -316,6 +333,18 @@ TEST(a_token_file_is_read_again)
 }
 END_TEST
 
+TEST(a_token_that_all_can_read_is_warned_of_after_a_reload_too)
+{
+    set_up("");
+    ck_assert_int_eq(chmod(running.path, 0644), 0);
+    ck_assert(!is_warned(""));
+    ck_assert(is_warned("admin.token = hush\n"));
+    ck_assert_int_eq(chmod(running.path, 0640), 0);
+    ck_assert(!is_warned("admin.token = hush\n"));
+    tear_down();
+}
+END_TEST
+
 TEST(a_level_that_another_set_goes_back)
 {
     set_up("");
@@ -345,6 +374,7 @@ int main(void)
         UNIT(new_settings_must_fit_the_old_that_stay),
         UNIT(an_inherited_tls_socket_keeps_its_certificate),
         UNIT(a_token_file_is_read_again),
+        UNIT(a_token_that_all_can_read_is_warned_of_after_a_reload_too),
         UNIT(a_level_that_another_set_goes_back),
     };
     return unit_run("daemon/reload", tests, ARRAY_SIZE(tests));
