@@ -1,6 +1,6 @@
 /*
  * admin.c - the admin's life, the way from a request to its handler, by which names it may be
- * asked for, and who may change something.
+ * asked for, for whose pages, and who may change something.
  *
  * Whoever asks for a change shows the token, of which only a digest is kept; two digests are
  * compared in constant time, so neither the token nor its length can be guessed bit by bit.
@@ -122,6 +122,42 @@ static bool is_for_us(struct admin *admin, struct http_request *request)
     return false;
 }
 
+/* ---- pages of other sites -------------------------------------------------------------------- */
+
+static bool says(const struct http_request *request, const char *header, const char *value)
+{
+    const char *said = http_asked(request, header);
+    return said && strcmp(said, value) == 0;
+}
+
+/* Whether it is a link to the status page that is followed: the page with the link sees nothing. */
+static bool follows_link(const struct http_request *request)
+{
+    return http_method(request) == HTTP_GET && strcmp(http_path(request), "/") == 0 &&
+           says(request, "Sec-Fetch-Mode", "navigate") &&
+           says(request, "Sec-Fetch-Dest", "document");
+}
+
+/*
+ * Whether no page of another site has its visitor's browser ask for this, as far as the browser
+ * tells: not all do, and to plain HTTP only where it leads to this machine. Another port of the
+ * same host is another site here ("same-site"). False: it has been answered.
+ */
+static bool is_for_our_page(struct http_request *request)
+{
+    static struct log_limit refusals;
+    if (!http_asked(request, "Sec-Fetch-Site") || says(request, "Sec-Fetch-Site", "same-origin") ||
+        says(request, "Sec-Fetch-Site", "none") || follows_link(request))
+        return true;
+    log_warning_limited(&refusals,
+                        "admin: the browser of %s asked for %s for a page of another site",
+                        http_peer(request), http_path(request));
+    http_error(request, 403,
+               "a browser asks for this for a page of another site, which may link to the status "
+               "page and no more: open it from the address bar");
+    return false;
+}
+
 /* ---- routes -------------------------------------------------------------------------------- */
 
 /* Whether a path is one of a route's; *slug_r is what stands for its '*'. */
@@ -170,7 +206,7 @@ static void handle(void *arg, struct http_request *request)
 {
     struct admin *admin = arg;
     struct slug slug;
-    if (!is_for_us(admin, request))
+    if (!is_for_us(admin, request) || !is_for_our_page(request))
         return;
     for (size_t i = 0; i < admin_route_count; i++) {
         const struct admin_route *route = &admin_routes[i];

@@ -290,6 +290,86 @@ END_TEST
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
+/* ---- whose pages ------------------------------------------------------------------------------
+ */
+
+#define FETCH(site, mode, dest)                                                                    \
+    "Sec-Fetch-Site: " site "\r\nSec-Fetch-Mode: " mode "\r\nSec-Fetch-Dest: " dest "\r\n"
+
+static int status_of(const char *method, const char *target, const char *headers)
+{
+    struct http_reply r = http_ask(where, method, target, headers);
+    int status = r.status;
+    reply_free(&r);
+    return status;
+}
+
+TEST(requests_for_pages_of_other_sites_are_refused)
+{
+    static const char *const theirs[] = {
+        FETCH("cross-site", "cors", "empty"),
+        FETCH("cross-site", "no-cors", "image"),
+        FETCH("same-site", "cors", "empty"),
+        FETCH("same-site", "no-cors", "script"),
+        FETCH("cross-site", "navigate", "iframe"),
+        FETCH("Cross-Site", "NAVIGATE", "IFRAME"),
+        FETCH("something-new", "cors", "empty"),
+        "Sec-Fetch-Site:\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
+    };
+    begin(1, "secret");
+    for (size_t i = 0; i < ARRAY_SIZE(theirs); i++) {
+        expect_error("GET", "/", theirs[i], 403, "page of another site");
+        expect_error("GET", "/api/v1/names", theirs[i], 403, "page of another site");
+        expect_error("GET", "/nothing", theirs[i], 403, "page of another site");
+    }
+    for (size_t i = 0; i < admin_route_count; i++) {
+        const struct admin_route *route = &admin_routes[i];
+        const char *method = route->method == HTTP_POST ? "POST" : "GET";
+        ck_assert_int_eq(
+            status_of(method, route->path,
+                      FETCH("cross-site", "cors", "empty") "Authorization: Bearer secret\r\n"),
+            403);
+    }
+    finish();
+}
+END_TEST
+
+TEST(a_link_of_another_site_leads_to_the_page_and_no_further)
+{
+    static const char link[] = FETCH("cross-site", "navigate", "document");
+    begin(1, "secret");
+    ck_assert_int_eq(status_of("GET", "/", link), 200);
+    ck_assert_int_eq(status_of("GET", "/?name=k", link), 200);
+    ck_assert_int_eq(status_of("GET", "/", FETCH("same-site", "navigate", "document")), 200);
+    ck_assert_int_eq(status_of("POST", "/", link), 403);
+    ck_assert_int_eq(status_of("GET", "/metrics", link), 403);
+    ck_assert_int_eq(status_of("GET", "/api/v1/names", link), 403);
+    ck_assert_int_eq(status_of("POST", "/api/v1/reload", link), 403);
+    finish();
+}
+END_TEST
+
+TEST(requests_of_the_page_itself_and_of_people_are_served)
+{
+    static const char *const ours[] = {
+        "",
+        FETCH("same-origin", "cors", "empty"),
+        FETCH("same-origin", "no-cors", "script"),
+        FETCH("none", "navigate", "document"),
+    };
+    begin(1, "secret");
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
+        ck_assert_int_eq(status_of("GET", "/", ours[i]), 200);
+        ck_assert_int_eq(status_of("GET", "/page.js", ours[i]), 200);
+        ck_assert_int_eq(status_of("GET", "/api/v1/stats", ours[i]), 200);
+        ck_assert_int_eq(status_of("POST", "/api/v1/loglevel?level=info", ours[i]), 401);
+    }
+    finish();
+}
+END_TEST
+
 /* The status of a GET that asks for this host; NULL: for none. Not 200: that it says what to set.
  */
 static int status_for(const char *target, const char *host)
@@ -1149,6 +1229,9 @@ static const struct unit_test tests[] = {
     UNIT(changes_need_the_token),
     UNIT(without_a_token_nothing_can_be_changed),
     UNIT(other_names_than_this_servers_are_refused),
+    UNIT(requests_for_pages_of_other_sites_are_refused),
+    UNIT(a_link_of_another_site_leads_to_the_page_and_no_further),
+    UNIT(requests_of_the_page_itself_and_of_people_are_served),
     UNIT(options_are_listed),
     UNIT(reload_tells_what_came_of_it),
     UNIT(upgrade_is_asked_for_and_told_of),
