@@ -1,5 +1,7 @@
 daemon_unit_tests = \
 	t/unit/daemon/activation_test \
+	t/unit/daemon/command_line_test \
+	t/unit/daemon/config_file_test \
 	t/unit/daemon/control_test \
 	t/unit/daemon/credentials_test \
 	t/unit/daemon/fit_test \
@@ -15,6 +17,12 @@ daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libengine.a libp
 	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
 t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_command_line_test_SOURCES = t/unit/daemon/command_line_test.c t/unit/daemon/options.h
+t_unit_daemon_command_line_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_command_line_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_config_file_test_SOURCES = t/unit/daemon/config_file_test.c t/unit/daemon/options.h
+t_unit_daemon_config_file_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_config_file_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_control_test_SOURCES = t/unit/daemon/control_test.c t/unit/daemon/running.h
 t_unit_daemon_control_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_control_test_LDADD = $(daemon_unit_libs)
@@ -28,6 +36,7 @@ t_unit_daemon_manual_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_manual_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_notify_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_options_test_SOURCES = t/unit/daemon/options_test.c t/unit/daemon/options.h
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
 # Its default file is ./counter.conf.
