@@ -12,6 +12,7 @@
  *     window NAME N|all        it takes only N more bytes from now on
  *     stubborn NAME            it will not close when the server has said its last
  *     advance NANOSECONDS      both clocks go on; deadlines on the way fire in order
+ *     jump NANOSECONDS         both clocks go on at once, as for a process that was stopped
  *     unix SECONDS             the wall clock jumps
  *     counts PROTOCOL          tells what was counted of it, as lines `count ...`
  *
@@ -256,6 +257,11 @@ static const char *carry_out(char *line)
         return do_open(first, second);
     if (strcmp(verb, "advance") == 0) {
         advance(strtoll(first, NULL, 10));
+        return NULL;
+    }
+    if (strcmp(verb, "jump") == 0) {
+        run_until_quiet();
+        pass_time(strtoll(first, NULL, 10));
         return NULL;
     }
     if (strcmp(verb, "unix") == 0) {
