@@ -3,6 +3,7 @@ libbase_a_SOURCES = \
 	src/base/check.h src/base/check.c \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
+	src/base/duration.h \
 	src/base/hash.h src/base/hash.c \
 	src/base/histogram.h src/base/histogram.c \
 	src/base/lock.h src/base/lock.c \

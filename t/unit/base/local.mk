@@ -1,6 +1,7 @@
 base_unit_tests = \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
+	t/unit/base/duration_test \
 	t/unit/base/hash_test \
 	t/unit/base/histogram_test \
 	t/unit/base/lock_test \
@@ -14,6 +15,8 @@ t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_duration_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_duration_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_hash_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_histogram_test_CFLAGS = $(UNIT_CFLAGS)
