@@ -215,7 +215,7 @@ static void tell_histogram(const char *what, const char *how, const struct histo
     if (histogram_sum_count(sum))
         printf("count %s%s%s %" PRIu64 " %" PRIu64 "ms\n", what, *how ? " " : "", how,
                histogram_sum_count(sum),
-               (sum->sum_ns + (uint64_t)NS_PER_MS / 2) / (uint64_t)NS_PER_MS);
+               (uint64_t)((sum->sum_ns + (duration)NS_PER_MS / 2) / (duration)NS_PER_MS));
 }
 
 /* Tells what has been counted of a protocol: what is not 0. */

@@ -601,6 +601,19 @@ static double sum_of(const json_t *json, const char *series)
     return sum;
 }
 
+TEST(stats_have_sums_of_centuries)
+{
+    begin(1, NULL);
+    struct service *service = services_protocol(services, "poolcounter")->service;
+    for (int i = 0; i < 4; i++)
+        histogram_add(&service->counts[0].holds, INT64_MAX, 1);
+    json_t *json = get_json("/api/v1/stats");
+    ck_assert_double_eq_tol(number_at(json, "protocols.0.holds.sum_seconds"), 36893488147.4, 0.1);
+    json_decref(json);
+    finish();
+}
+END_TEST
+
 TEST(history_has_what_happened_second_by_second)
 {
     begin(1, NULL);
@@ -1237,6 +1250,7 @@ static const struct unit_test tests[] = {
     UNIT(upgrade_is_asked_for_and_told_of),
     UNIT(log_level_is_told_and_set),
     UNIT(stats_are_as_agreed_and_true),
+    UNIT(stats_have_sums_of_centuries),
     UNIT(history_has_what_happened_second_by_second),
     UNIT(names_of_any_bytes_are_listed_and_found),
     UNIT(pages_have_every_name_once),
