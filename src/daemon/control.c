@@ -279,18 +279,10 @@ static void tell_ready(const struct control *control)
 
 /* --- Life ------------------------------------------------------------------------------------ */
 
-static void do_nothing(struct worker *worker, void *arg)
-{
-    (void)worker;
-    (void)arg;
-}
-
 /* Tells the service manager that we live, when every worker has shown that it does. */
 static void show_life(const struct control *control)
 {
-    struct server *server = control->reload.server;
-    for (unsigned i = 0; i < server->count; i++)
-        worker_ask(server->workers[i], do_nothing, NULL);
+    server_barrier(control->reload.server);
     notify_alive();
 }
 

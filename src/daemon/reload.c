@@ -212,12 +212,6 @@ static void tell(const struct settings *old, const struct fresh *fresh, enum log
         telling.waiting);
 }
 
-static void nothing(struct worker *worker, void *arg)
-{
-    (void)worker;
-    (void)arg;
-}
-
 /*
  * Nothing here fails. Afterwards fresh->merged is what was in force, and every worker goes by the
  * new: it got them before it could answer.
@@ -226,8 +220,7 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
 {
     server_set_rules(reload->server, fresh->rules);
     fresh->rules = NULL;
-    for (unsigned i = 0; i < reload->server->count; i++)
-        worker_ask(reload->server->workers[i], nothing, NULL);
+    server_barrier(reload->server);
     for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
         struct protocol *protocol = services_protocol(reload->services, settings_protocol_name(i));
         atomic_store_explicit(&protocol->max_connections,

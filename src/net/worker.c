@@ -627,6 +627,23 @@ void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *a
     CHECK(sem_destroy(&errand.done) == 0);
 }
 
+static void ask_all(const struct server *server, void (*fn)(struct worker *worker, void *arg))
+{
+    for (unsigned i = 0; i < server->count; i++)
+        worker_ask(server->workers[i], fn, NULL);
+}
+
+static void do_nothing(struct worker *worker, void *arg)
+{
+    (void)worker;
+    (void)arg;
+}
+
+void server_barrier(struct server *server)
+{
+    ask_all(server, do_nothing);
+}
+
 uint32_t worker_slots(const struct worker *worker)
 {
     return worker->slot_count;

@@ -79,6 +79,10 @@ void worker_post(struct worker *worker, struct mail *mail);
  */
 void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg);
 
+/* Waits until every worker has ended what it was doing when this was called, and has delivered the
+ * letters sent to it before. As worker_ask. */
+void server_barrier(struct server *server);
+
 /*
  * Opens a connection on `stream`, which it takes over; in the worker's thread. With TLS it begins
  * with the handshake. False: no memory, too many handshakes, or the worker is about to end; the
