@@ -10,7 +10,8 @@ daemon_unit_tests = \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
 	t/unit/daemon/reload_test \
-	t/unit/daemon/sandbox_test
+	t/unit/daemon/sandbox_test \
+	t/unit/daemon/upgrade_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
 daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libengine.a libproto.a libbase.a \
@@ -47,3 +48,6 @@ t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_sandbox_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_upgrade_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
+EXTRA_DIST += t/unit/daemon/state-1.record
