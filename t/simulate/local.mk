@@ -4,11 +4,19 @@ EXTRA_DIST += t/simulate/test_simulate.py
 
 check_PROGRAMS += t/simulate/simulate
 t_simulate_simulate_SOURCES = \
+	t/simulate/answers.c \
+	t/simulate/clients.c \
+	t/simulate/ends.c \
 	t/simulate/fake.c \
 	t/simulate/fake.h \
+	t/simulate/inside.h \
+	t/simulate/look.c \
 	t/simulate/model.c \
 	t/simulate/model.h \
+	t/simulate/protocols.c \
+	t/simulate/replies.c \
 	t/simulate/simulate.c \
+	t/simulate/turns.c \
 	t/simulate/world.c \
 	t/simulate/world.h
 t_simulate_simulate_CFLAGS = $(AM_CFLAGS)
