@@ -17,8 +17,7 @@
 
 #include "admin/private.h"
 #include "admin/text.h"
-#include "net/rules.h"
-#include "service/service.h"
+#include "t/unit/serving.h"
 
 #include <arpa/inet.h>
 #include <sys/un.h>
@@ -149,11 +148,8 @@ static void start(void)
                                      .poolcounter_max_line = 8192};
     signal(SIGPIPE, SIG_IGN); /* as the server's own thread, which has all signals blocked */
     log_set_level(LOG_LEVEL_ERROR);
-    server_set_rules(&server, rules_new(&rules));
-    server.workers[server.count++] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    services = services_new(&config, &server, clock_now());
-    CHECK(services && worker_start(server.workers[0]));
+    services = serving_make(&server, 1, &rules, &config);
+    CHECK(worker_start(server.workers[0]));
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
     socklen_t tcp_len = sizeof(tcp_address);

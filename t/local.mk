@@ -13,7 +13,8 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/http_client.h
+EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/serving.h \
+	t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk

@@ -20,8 +20,8 @@
  * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
  */
 #include "net/listener.h"
-#include "service/service.h"
 #include "t/simulate/fake.h"
+#include "t/unit/serving.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -340,13 +340,6 @@ static void start(void)
                 .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
             },
     };
-    struct rules *rules = rules_new(&rules_config);
-    CHECK(rules);
-    server_set_rules(&server, rules);
-    server.count = 1;
-    server.workers[0] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    the_loop = worker_loop(server.workers[0]);
     struct services_config config = {
         .table =
             {
@@ -360,8 +353,8 @@ static void start(void)
         .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
         .poolcounter_max_line = value_of("max_line"),
     };
-    services = services_new(&config, &server, fake_now);
-    CHECK(services);
+    services = serving_make(&server, 1, &rules_config, &config);
+    the_loop = worker_loop(server.workers[0]);
 }
 
 static void end(void)
@@ -372,9 +365,7 @@ static void end(void)
     for (int i = 0; i < client_count; i++)
         CHECK(clients[i]->peer.closed);
     table_check(services->table);
-    services_free(&services);
-    worker_free(&server.workers[0]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
     fake_peers_leave();
     for (int i = 0; i < client_count; i++)
         free(clients[i]);

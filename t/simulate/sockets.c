@@ -20,7 +20,6 @@
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
-#include "service/service.h"
 #include "t/simulate/model.h"
 #include "t/simulate/unchecked.h"
 
@@ -28,6 +27,7 @@
 
 #include "t/unit/net/secure.h"
 #include "t/unit/random.h"
+#include "t/unit/serving.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -344,14 +344,7 @@ static void set_up(void)
     };
     struct sockaddr_in any_port = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct rules *rules = rules_new(&rules_config);
-    CHECK(rules);
-    server_set_rules(&server, rules);
-    server.count = 1;
-    server.workers[0] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    services = services_new(&config, &server, worker_now(server.workers[0]));
-    CHECK(services);
+    services = serving_make(&server, 1, &rules_config, &config);
     for (unsigned i = 0; i < DOORS; i++) {
         struct protocol *p = services_protocol(services, i % 2 ? "counter" : "poolcounter");
         char path[128];
@@ -371,9 +364,7 @@ static void tear_down(void)
     acceptor_free(&acceptor);
     for (unsigned i = 0; i < DOORS; i++)
         listener_close(&doors[i]);
-    services_free(&services);
-    worker_free(&server.workers[0]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
     memset(&server, 0, sizeof(server));
 }
 

@@ -8,9 +8,8 @@
 #include "admin/admin.h"
 #include "base/log.h"
 #include "net/listener.h"
-#include "net/rules.h"
-#include "service/service.h"
 #include "t/unit/http_client.h"
+#include "t/unit/serving.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -83,13 +82,7 @@ static inline void begin(unsigned workers, const char *token)
                                                .hash_key = {1, 2}},
                                      .poolcounter_max_locks = 4,
                                      .poolcounter_max_line = 8192};
-    server_set_rules(&server, rules_new(&rules));
-    for (; server.count < workers; server.count++) {
-        server.workers[server.count] = worker_new(&server, server.count);
-        ck_assert(server.workers[server.count] != NULL);
-    }
-    services = services_new(&config, &server, clock_now());
-    ck_assert(services != NULL);
+    services = serving_make(&server, workers, &rules, &config);
     open_listener(&listeners[0], "poolcounter");
     open_listener(&listeners[1], "counter");
     for (unsigned i = 0; i < workers; i++) {
@@ -140,10 +133,7 @@ static inline void finish(void)
         acceptor_free(&acceptors[i]);
     listener_close(&listeners[0]);
     listener_close(&listeners[1]);
-    services_free(&services);
-    while (server.count > 0)
-        worker_free(&server.workers[--server.count]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
 }
 
 /* ---- clients of the text protocol ---------------------------------------------------------- */

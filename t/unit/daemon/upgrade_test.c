@@ -10,7 +10,7 @@
 
 #include "net/private.h"
 #include "proto/counter.h"
-#include "service/service.h"
+#include "t/unit/serving.h"
 #include "t/unit/unit.h"
 
 #include <fcntl.h>
@@ -99,17 +99,11 @@ static void make_server(unsigned workers)
         .poolcounter_max_locks = 3,
         .poolcounter_max_line = TEXT_LINE_MAX,
     };
-    struct rules *made = rules_new(&rules);
-    ck_assert_ptr_nonnull(made);
-    server_set_rules(&server, made);
-    for (; server.count < workers; server.count++) {
-        server.workers[server.count] = worker_new(&server, server.count);
-        ck_assert_ptr_nonnull(server.workers[server.count]);
-    }
-    struct services *services = services_new(&config, &server, clock_now());
-    ck_assert_ptr_nonnull(services);
-    upgrade.parts =
-        (struct upgrade_parts){.server = &server, .services = services, .listeners = &listeners};
+    upgrade.parts = (struct upgrade_parts){
+        .server = &server,
+        .services = serving_make(&server, workers, &rules, &config),
+        .listeners = &listeners,
+    };
 }
 
 /* Takes over with so many workers, which do not run yet. */
@@ -159,10 +153,7 @@ static void finish(void)
     table_check(upgrade.parts.services->table);
     table_get_stats(upgrade.parts.services->table, clock_now(), &stats);
     ck_assert(stats.units == 0 && stats.holdings == 0 && stats.waiting == 0);
-    services_free(&upgrade.parts.services);
-    while (server.count > 0)
-        worker_free(&server.workers[--server.count]);
-    server_free_rules(&server);
+    serving_free(&server, &upgrade.parts.services);
     for (unsigned i = 0; i < CLIENTS; i++)
         close(clients[i].fd);
 }
