@@ -85,6 +85,13 @@ static int start(struct child *child, char **argv)
 
 /* --- Signals --------------------------------------------------------------------------------- */
 
+/* Sends the command a signal, while its number is its own: once reaped it may be another's. */
+static void send_signal(const struct child *child, int number)
+{
+    if (!child->has_ended)
+        kill(child->pid, number);
+}
+
 /* Notes that the command has ended, if it has. */
 static void reap(struct child *child)
 {
@@ -106,7 +113,7 @@ static void pass_on(struct child *child, const struct signalfd_siginfo *taken)
 {
     int number = (int)taken->ssi_signo;
     if (taken->ssi_code != SI_KERNEL)
-        kill(child->pid, number);
+        send_signal(child, number);
     if (number == SIGTSTP)
         signals_stop(); /* so that the shell sees that its job has stopped */
 }
@@ -129,8 +136,8 @@ static void tell_to_end(struct child *child)
 {
     child->is_told = true;
     child->kill_at_ns = clock_mono_ns() + child->options->grace_ns;
-    kill(child->pid, SIGTERM);
-    kill(child->pid, SIGCONT);
+    send_signal(child, SIGTERM);
+    send_signal(child, SIGCONT);
 }
 
 /* Looks whether the connection is still there. What the server says unasked does not matter. */
@@ -174,7 +181,7 @@ static void wait_and_look(struct child *child)
     if (ready > 0 && fds[1].revents && !child->has_ended)
         look_at_connection(child);
     if (child->kill_at_ns != SECONDS_NONE && clock_mono_ns() >= child->kill_at_ns) {
-        kill(child->pid, SIGKILL);
+        send_signal(child, SIGKILL);
         child->kill_at_ns = SECONDS_NONE;
     }
 }
