@@ -10,6 +10,7 @@ libbase_a_SOURCES = \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
 	src/base/record.h src/base/record.c \
+	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md
