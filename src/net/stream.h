@@ -1,6 +1,7 @@
 /*
  * stream.h - bytes to and from one client, whatever carries them: TCP or a unix socket, plainly or
- * in TLS. Never blocks.
+ * in TLS. Never blocks. Writing to a peer that has gone raises SIGPIPE, which the caller ignores or
+ * blocks.
  *
  * Tests put another stream behind these functions. Threads: the connection's worker alone.
  */

@@ -1,7 +1,7 @@
 /*
  * tls_stream.c - TLS on a socket (see tls_stream.h).
  *
- * The library reads and writes through a BIO of ours, which never raises SIGPIPE, keeps the errno,
+ * The library reads and writes through a BIO of ours, which uses write (stream.c), keeps the errno,
  * and bounds how often it receives in one call: a peer can send endlessly many records that bring
  * no byte of the protocol (updates of keys), and each call must come to an end. What is left then
  * makes the descriptor ready again.
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* In one call. The library asks for what is left of its buffer of 16 KiB each time. */
 #define READ_RECEIVES      2
@@ -72,7 +73,7 @@ static int transmit(BIO *bio, const char *from, size_t len, size_t *sent_r)
     ssize_t n;
     BIO_clear_retry_flags(bio);
     do {
-        n = send(s->fd, from, len, MSG_NOSIGNAL);
+        n = write(s->fd, from, len);
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         *sent_r = (size_t)n;

@@ -31,7 +31,7 @@ t_simulate_sockets_SOURCES = t/simulate/model.c t/simulate/model.h t/simulate/so
 	t/simulate/unchecked.h
 t_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=recv,--wrap=send,--wrap=sendmsg,--wrap=write,--wrap=accept4,--wrap=close \
+	-Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
 t_simulate_sockets_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
