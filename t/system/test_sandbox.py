@@ -33,14 +33,17 @@ KILLED_FOR = [
     "thread",
     "connect",
     "listen",
+    "shut-listener",
+    "fastopen",
+    "give-descriptor",
     "make-code",
     "map-code",
     "trace",
     "kill",
     "tgkill",
 ]
-# What libraries do without anybody attacking: refused at most.
-HARMLESS = ["name", "unknown", "syslog", "memory"]
+# What libraries do without anybody attacking, or might: refused at most.
+HARMLESS = ["name", "unknown", "datagrams", "stat", "memory"]
 # What is still to be said before the process ends by SIGABRT.
 LAST_WORDS = {"check": r"check failed: getpid\(\) == 0", "free-twice": r"double free|free\(\)"}
 
@@ -49,12 +52,22 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 @pytest.fixture
 def misbehave(start, monkeypatch):
-    """Starts the misbehaving daemon, confined or not, and has it do something at once."""
+    """
+    Starts the misbehaving daemon, confined or not, and has it do something at once. A client is
+    connected to its unix socket.
+    """
     monkeypatch.setattr(servers, "COUNTERD", MISBEHAVING)
+    accomplices = []
 
     def act(what, *options, thread="worker"):
-        daemon = start("counter.threads=1", *options, admin=True)
+        path = "@misbehaving-%d-%d" % (os.getpid(), len(accomplices))
+        daemon = start("counter.threads=1", "poolcounter.socket=" + path, *options, admin=True)
         daemon.is_expected_to_be_gone = True
+        accomplice = socket.socket(socket.AF_UNIX)
+        accomplices.append(accomplice)
+        accomplice.connect("\0" + path[1:])
+        accomplice.sendall(b"RELEASE\n")
+        assert accomplice.recv(100) == b"NOT_LOCKED\n"
         if thread == "worker":
             client = daemon.text_client()
             client.say("MISBEHAVE " + what)
@@ -64,7 +77,9 @@ def misbehave(start, monkeypatch):
         daemon.wait_log("^misbehaving: %s$" % what)
         return daemon
 
-    return act
+    yield act
+    for accomplice in accomplices:
+        accomplice.close()
 
 
 def is_confined(daemon):
@@ -241,7 +256,7 @@ def test_the_check_of_a_configuration_knows_it(confined):
 
 @pytest.mark.parametrize(
     "thread, what",
-    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect")],
+    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect", "fastopen", "give-descriptor")],
 )
 def test_misbehaving_is_the_end(misbehave, confined, thread, what):
     daemon = misbehave(what, thread=thread)
