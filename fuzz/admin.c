@@ -156,10 +156,12 @@ static void start(void)
     unix_address_len = sizeof(unix_address);
     int fds[] = {listening(&any, sizeof(any), &tcp_address, &tcp_len),
                  listening(&unnamed, sizeof(sa_family_t), &unix_address, &unix_address_len)};
+    char digest[TOKEN_DIGEST_SIZE];
+    CHECK(token_digest(TOKEN, strlen(TOKEN), digest));
     struct admin_config admin_config = {
         .fds = fds,
         .fd_count = ARRAY_SIZE(fds),
-        .token = TOKEN,
+        .token = digest,
         .services = services,
         .server = &server,
         .hooks = {.ready = hook_ready,

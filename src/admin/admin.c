@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +23,13 @@ _Static_assert(ADMIN_REASON_SIZE >= HTTP_REASON_SIZE, "the server's reason fits"
 
 /* ---- the token ----------------------------------------------------------------------------- */
 
-/* False: no memory. */
-static bool digest(const char *text, uint8_t *digest_r)
+void admin_set_token(struct admin *admin, const char *digest)
 {
-    unsigned size = 0;
-    return EVP_Digest(text, strlen(text), digest_r, &size, EVP_sha256(), NULL) == 1 &&
-           size == DIGEST_SIZE;
-}
-
-void admin_set_token(struct admin *admin, const char *token)
-{
-    uint8_t made[DIGEST_SIZE] = {0};
-    bool has = token && *token && digest(token, made);
+    char given[TOKEN_DIGEST_SIZE] = "";
+    if (digest)
+        snprintf(given, sizeof(given), "%s", digest);
     CHECK(pthread_mutex_lock(&admin->lock) == 0);
-    admin->has_token = has;
-    memcpy(admin->token, made, sizeof(made));
+    memcpy(admin->token, given, sizeof(given));
     CHECK(pthread_mutex_unlock(&admin->lock) == 0);
 }
 
@@ -46,13 +37,13 @@ void admin_set_token(struct admin *admin, const char *token)
  */
 static bool is_token(struct admin *admin, const char *given, bool *none_r)
 {
-    uint8_t made[DIGEST_SIZE] = {0};
-    bool made_it = digest(given ? given : "", made);
+    char made[TOKEN_DIGEST_SIZE] = "";
+    bool made_it = given && token_digest(given, strlen(given), made);
     CHECK(pthread_mutex_lock(&admin->lock) == 0);
-    *none_r = !admin->has_token;
+    *none_r = !*admin->token;
     bool same = CRYPTO_memcmp(made, admin->token, sizeof(made)) == 0;
     CHECK(pthread_mutex_unlock(&admin->lock) == 0);
-    return !*none_r && given && made_it && same;
+    return !*none_r && made_it && same;
 }
 
 /* The token of "Authorization: Bearer TOKEN"; NULL: there is none. */

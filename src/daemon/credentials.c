@@ -27,18 +27,11 @@ static ssize_t read_beginning(const char *path, char *to, size_t size)
     return got;
 }
 
-/* Reads the token from the first line of a file, without the blanks at its end. */
-static bool read_token_file(const char *path, char *token_r, FILE *err)
+/* Takes the token from the first line of `size` bytes of a file, without the blanks at its end. */
+static bool take_token(const char *path, const char *text, size_t size, char *digest_r, FILE *err)
 {
-    char text[OPTIONS_TOKEN_MAX + 8];
-    ssize_t got = read_beginning(path, text, sizeof text);
-    if (got < 0) {
-        options_complain(err, "admin.token_file: %s: can't be read: %s", path,
-                         errno ? strerrordesc_np(errno) : "Not a regular file");
-        return false;
-    }
     size_t len = 0;
-    while (len < (size_t)got && text[len] != '\n' && text[len] != '\r')
+    while (len < size && text[len] != '\n' && text[len] != '\r')
         len++;
     while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
         len--;
@@ -49,17 +42,32 @@ static bool read_token_file(const char *path, char *token_r, FILE *err)
                          path, OPTIONS_TOKEN_MAX);
         return false;
     }
-    memcpy(token_r, text, len);
-    token_r[len] = '\0';
+    if (!token_digest(text, len, digest_r)) {
+        options_complain(err, "admin.token_file: no memory");
+        return false;
+    }
     return true;
 }
 
-static bool load_token(const struct settings *settings, char *token_r, FILE *err)
+static bool read_token_file(const char *path, char *digest_r, FILE *err)
+{
+    char text[OPTIONS_TOKEN_MAX + 8];
+    ssize_t got = read_beginning(path, text, sizeof text);
+    if (got < 0) {
+        options_complain(err, "admin.token_file: %s: can't be read: %s", path,
+                         errno ? strerrordesc_np(errno) : "Not a regular file");
+        return false;
+    }
+    bool good = take_token(path, text, (size_t)got, digest_r, err);
+    explicit_bzero(text, sizeof text);
+    return good;
+}
+
+static bool load_token(const struct settings *settings, char *digest_r, FILE *err)
 {
     if (settings->admin_token_file)
-        return read_token_file(settings->admin_token_file, token_r, err);
-    snprintf(token_r, OPTIONS_TOKEN_MAX + 1, "%s",
-             settings->admin_token ? settings->admin_token : "");
+        return read_token_file(settings->admin_token_file, digest_r, err);
+    snprintf(digest_r, TOKEN_DIGEST_SIZE, "%s", settings->admin_token ? settings->admin_token : "");
     return true;
 }
 

@@ -90,7 +90,7 @@ struct settings {
 
     uint16_t admin_port; /* 0: no interface */
     struct settings_addresses admin_listen;
-    char *admin_token;      /* NULL: nothing may be changed, if there is no file either */
+    char *admin_token; /* its digest; NULL: nothing may be changed, if there is no file either */
     char *admin_token_file; /* goes over admin_token */
     char *admin_hosts;      /* NULL: no names but those that always hold */
 
@@ -158,7 +158,7 @@ struct options_row {
     const char *unit;           /* "seconds", "bytes", or "" */
     bool reloadable;            /* may change in a daemon that runs, without harm to its clients */
     bool by_l;                  /* -l sets it: addresses at which clients are served */
-    bool secret;                /* is shown to nobody */
+    bool secret;                /* a token: a digest of it is kept, which is shown to nobody */
     const char *help;           /* one line for --help */
     size_t offset;              /* of the field in struct settings */
 };

@@ -33,7 +33,7 @@ struct reload {
     /* Of the settings, which the main thread alone changes; it reads them without. */
     pthread_mutex_t lock;
     struct settings settings;
-    char token[OPTIONS_TOKEN_MAX + 1]; /* the main thread's: what the admin interface wants */
+    char token[TOKEN_DIGEST_SIZE]; /* the main thread's: what the admin interface wants */
 };
 
 /* The most bytes that a line of a report has. */

@@ -7,6 +7,7 @@ killed for that; not confined, it is not, so that these tests can fail.
 import errno
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -170,6 +171,48 @@ def test_root_is_given_up_with_all_that_it_may(start, confined):
     assert set(its["Uid"].split()) != {"0"} and "warning: running as root" not in daemon.log
     assert [int(its[name], 16) for name in CAPABILITIES] == [0, 0, 0, 0]
     assert "warning: running as root" in start().log
+
+
+def occurrences(daemon, text):
+    """How often `text` stands in the memory of a daemon."""
+    count = 0
+    with open("/proc/%d/maps" % daemon.pid) as maps, open("/proc/%d/mem" % daemon.pid, "rb") as memory:
+        for line in maps:
+            begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+            if "r" in rights and "[v" not in line:  # but for what is the kernel's
+                memory.seek(int(begin, 16))
+                count += memory.read(int(end, 16) - int(begin, 16)).count(text.encode())
+    return count
+
+
+def test_a_token_from_a_file_is_not_kept(start, tmp_path):
+    first, second = secrets.token_hex(20), secrets.token_hex(20)
+    path = tmp_path / "token"
+    path.write_text(first + "\n")
+    daemon = start("admin.token_file=%s" % path, admin=True)
+    try:
+        assert occurrences(daemon, str(path)) > 0
+    except PermissionError:
+        pytest.skip("others' memory can't be read here")
+    assert occurrences(daemon, first) == 0
+    path.write_text(second + "\n")
+    assert "the token has changed" in daemon.reload()
+    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
+
+
+def test_a_token_from_the_configuration_is_not_kept(start, tmp_path):
+    first, second = secrets.token_hex(20), secrets.token_hex(20)
+    path = tmp_path / "counter.conf"
+    path.write_text("#" + 3000 * "-" + "\nadmin.token = %s\n" % first)
+    daemon = start(args=("-f", str(path)), admin=True)
+    try:
+        assert occurrences(daemon, str(path)) > 0
+    except PermissionError:
+        pytest.skip("others' memory can't be read here")
+    assert occurrences(daemon, first) == 0
+    path.write_text("admin.token = %s\n" % second)
+    assert "admin.token has changed" in daemon.reload()
+    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
 
 
 # --- where it can't be had -----------------------------------------------------------------------

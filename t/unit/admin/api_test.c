@@ -264,7 +264,7 @@ TEST(changes_need_the_token)
     json_decref(ask_json("POST", "/api/v1/loglevel?level=info", BEARER, 200));
     json_decref(ask_json("POST", "/api/v1/loglevel?level=info",
                          "authorization: bearer   " TOKEN "\r\n", 200));
-    admin_set_token(admin, "new");
+    admin_set_token(admin, digest_of("new"));
     expect_refused(BEARER, "not the token");
     json_decref(
         ask_json("POST", "/api/v1/loglevel?level=info", "Authorization: Bearer new\r\n", 200));

@@ -6,6 +6,7 @@
 #define FIXTURE_H
 
 #include "admin/admin.h"
+#include "admin/token.h"
 #include "base/log.h"
 #include "net/listener.h"
 #include "t/unit/http_client.h"
@@ -70,6 +71,13 @@ static inline void open_listener(struct listener *l, const char *name)
                             sizeof(sa), false));
 }
 
+static inline const char *digest_of(const char *token)
+{
+    static char digest[TOKEN_DIGEST_SIZE];
+    ck_assert(token_digest(token, strlen(token), digest));
+    return digest;
+}
+
 static inline void begin(unsigned workers, const char *token)
 {
     struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
@@ -96,7 +104,7 @@ static inline void begin(unsigned workers, const char *token)
         .addresses = &sa,
         .address_lens = &len,
         .address_count = 1,
-        .token = token,
+        .token = token ? digest_of(token) : NULL,
         .services = services,
         .server = &server,
         .listeners = listeners,

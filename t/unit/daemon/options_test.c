@@ -500,6 +500,39 @@ TEST(reasons_say_what_would_be_right)
 }
 END_TEST
 
+TEST(a_token_is_printable)
+{
+    static char longest[OPTIONS_TOKEN_MAX + 1], longer[OPTIONS_TOKEN_MAX + 2];
+    static const char wrong[] = "not 1 to 255 printable characters of ASCII without blanks";
+    struct settings settings;
+    settings_init(&settings);
+    memset(longest, '1', sizeof longest - 1);
+    memset(longer, '1', sizeof longer - 1);
+    ck_assert(assigns(&settings, "admin.token", "~!secret"));
+    ck_assert(assigns(&settings, "admin.token", longest));
+    settings_free(&settings);
+    assert_reason("admin.token", longer, wrong);
+    assert_reason("admin.token", "two words", wrong);
+    assert_reason("admin.token", "\xc3\xa9", wrong);
+    ck_assert(!options_is_token("", 0));
+    ck_assert(!options_is_token("a\0b", 3));
+    ck_assert(options_is_token("a b", 1));
+}
+END_TEST
+
+TEST(of_a_token_only_a_digest_is_kept)
+{
+    struct settings settings;
+    settings_init(&settings);
+    ck_assert(assigns(&settings, "admin.token", "abc"));
+    ck_assert_str_eq(settings.admin_token,
+                     "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    ck_assert(assigns(&settings, "admin.token", ""));
+    ck_assert_ptr_null(settings.admin_token);
+    settings_free(&settings);
+}
+END_TEST
+
 TEST(a_reason_shows_the_beginning_of_an_overlong_value)
 {
     char text[4000], expected[OPTIONS_REASON_SIZE];
@@ -614,6 +647,8 @@ static const struct unit_test tests[] = {
     UNIT(options_are_compared_and_copied_one_by_one),
     UNIT(addresses_are_16_at_most),
     UNIT(reasons_say_what_would_be_right),
+    UNIT(a_token_is_printable),
+    UNIT(of_a_token_only_a_digest_is_kept),
     UNIT(a_reason_shows_the_beginning_of_an_overlong_value),
     UNIT(printing_stops_at_the_end_of_the_buffer),
     UNIT(an_unknown_key_is_told_the_nearest),

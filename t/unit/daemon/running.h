@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 struct admin {
-    char token[OPTIONS_TOKEN_MAX + 1];
+    char token[TOKEN_DIGEST_SIZE];
     char hosts[64];
 };
 
-void admin_set_token(struct admin *admin, const char *token)
+void admin_set_token(struct admin *admin, const char *digest)
 {
-    snprintf(admin->token, sizeof admin->token, "%s", token);
+    snprintf(admin->token, sizeof admin->token, "%s", digest);
 }
 
 void admin_set_hosts(struct admin *admin, const char *hosts)
