@@ -130,10 +130,15 @@ class Crowd:
         return sum(one["queued_bytes"] for one in found)
 
     def told(self, *but):
-        """What the daemon says of them, but for what changes, and for the keys `but`."""
-        but = {"age_seconds", "held_seconds", "waited_seconds", *but}
+        """
+        What the daemon says of them, but for what changes, and for the keys `but`; and when each
+        thing began, which it tells by two clocks that do not agree to the last digit.
+        """
+        but = {"age_seconds", "held_seconds", "waited_seconds", "since", "opened", *but}
+        began = []
 
         def lines(found):
+            began.extend(one.get("since", one.get("opened")) for one in found)
             return [{key: value for key, value in one.items() if key not in but} for one in found]
 
         stats = self.get("stats")
@@ -142,12 +147,13 @@ class Crowd:
             told[name] = self.get("names/" + name)
             for parties in ("holders", "waiters"):
                 told[name][parties] = lines(told[name][parties])
-        connections = lines(self.get("connections")["connections"])
-        told["connections"] = sorted(connections, key=lambda one: (one["opened"], one["client"]))
+        connections = self.get("connections")["connections"]
+        connections.sort(key=lambda one: (one["client"], one["protocol"]))
+        told["connections"] = lines(connections)
         for name in ("poolcounter", "counter"):
             protocol = self.protocol(name)
             told[name] = protocol["requests"], protocol["waits"], protocol["bytes"]["received"]
-        return told
+        return told, began
 
     def finish(self):
         """Each goes on from where it was."""
@@ -192,11 +198,13 @@ def test_nothing_is_lost(start, tmp_path, threads):
     running = Running(start, tmp_path)
     crowd = Crowd(running.daemon)
     places = () if threads == 2 else ("connection",)  # else they have other numbers
-    before = crowd.told(*places)
+    before, began = crowd.told(*places)
     running.write("counter.threads = %d\n" % threads)
     running.install()
     assert "upgrade: 15 connections were kept, 0 closed" in running.succeed()
-    assert crowd.told(*places) == before
+    after, begins = crowd.told(*places)
+    assert after == before
+    assert begins == pytest.approx(began, abs=0.5)
     crowd.finish()
 
 
