@@ -14,6 +14,7 @@ libcli_a_SOURCES = \
 	src/cli/frame.h src/cli/frame.c \
 	src/cli/http.h src/cli/http.c \
 	src/cli/lookup.h src/cli/lookup.c \
+	src/cli/loop.h src/cli/loop.c \
 	src/cli/name.c \
 	src/cli/options.h src/cli/options.c \
 	src/cli/print.h src/cli/print.c \

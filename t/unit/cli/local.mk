@@ -3,6 +3,7 @@ cli_unit_tests = \
 	t/unit/cli/address_test \
 	t/unit/cli/child_test \
 	t/unit/cli/command_test \
+	t/unit/cli/loop_test \
 	t/unit/cli/manual_test \
 	t/unit/cli/print_test \
 	t/unit/cli/text_test \
@@ -19,6 +20,8 @@ t_unit_cli_child_test_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clock_mono_ns -Wl,--wrap=waitpid -Wl,--wrap=kill
 t_unit_cli_command_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_command_test_LDADD = $(cli_unit_ldadd)
+t_unit_cli_loop_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_loop_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_manual_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_manual_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_print_test_CFLAGS = $(cli_unit_cflags)
