@@ -2,6 +2,7 @@ if CLIENT
 cli_unit_tests = \
 	t/unit/cli/address_test \
 	t/unit/cli/child_test \
+	t/unit/cli/client_test \
 	t/unit/cli/command_test \
 	t/unit/cli/loop_test \
 	t/unit/cli/manual_test \
@@ -17,7 +18,9 @@ t_unit_cli_address_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_child_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_child_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_child_test_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=clock_mono_ns -Wl,--wrap=waitpid -Wl,--wrap=kill
+	-Wl,--wrap=clock_mono_ns -Wl,--wrap=waitid -Wl,--wrap=pidfd_send_signal
+t_unit_cli_client_test_CFLAGS = $(cli_unit_cflags)
+t_unit_cli_client_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_command_test_CFLAGS = $(cli_unit_cflags)
 t_unit_cli_command_test_LDADD = $(cli_unit_ldadd)
 t_unit_cli_loop_test_CFLAGS = $(cli_unit_cflags)
