@@ -37,6 +37,12 @@ bool stream_secure(struct stream *stream, struct tls *tls)
     return stream->tls != NULL;
 }
 
+bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host)
+{
+    stream->tls = tls_stream_new_client(tls, stream->fd, host);
+    return stream->tls != NULL;
+}
+
 ssize_t stream_handshake(struct stream *stream, const char **why_r)
 {
     return tls_stream_handshake(stream->tls, why_r);
