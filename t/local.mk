@@ -58,7 +58,7 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
 	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
 	t/unit/engine/waitq_test t/model/test_model.py t/history/check_test t/torture/splits \
-	t/scenario/run.py t/system/test_completion.py \
+	t/unit/net/dial_test t/scenario/run.py t/system/test_completion.py \
 	t/system/test_sidebyside.py t/system/test_units.py t/bench/test_suite.py \
 	t/browser/test_page.py
 .PHONY: check-threads

@@ -10,6 +10,7 @@ libnet_a_SOURCES = \
 	src/net/loop.h src/net/loop.c \
 	src/net/stream.h src/net/stream.c \
 	src/net/lookup.h src/net/lookup.c \
+	src/net/dial.h src/net/dial.c \
 	src/net/thread.h src/net/thread.c \
 	src/net/conn.h src/net/conn.c \
 	src/net/carry.h src/net/carry.c \
