@@ -18,8 +18,7 @@
 #include "admin/private.h"
 #include "admin/text.h"
 #include "base/number.h"
-#include "net/rules.h"
-#include "service/service.h"
+#include "t/unit/serving.h"
 
 #include <arpa/inet.h>
 #include <sys/un.h>
@@ -150,21 +149,20 @@ static void start(void)
                                      .poolcounter_max_line = 8192};
     signal(SIGPIPE, SIG_IGN); /* as the server's own thread, which has all signals blocked */
     log_set_level(LOG_LEVEL_ERROR);
-    server_set_rules(&server, rules_new(&rules));
-    server.workers[server.count++] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    services = services_new(&config, &server, clock_now());
-    CHECK(services && worker_start(server.workers[0]));
+    services = serving_make(&server, 1, &rules, &config);
+    CHECK(worker_start(server.workers[0]));
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
     socklen_t tcp_len = sizeof(tcp_address);
     unix_address_len = sizeof(unix_address);
     int fds[] = {listening(&any, sizeof(any), &tcp_address, &tcp_len),
                  listening(&unnamed, sizeof(sa_family_t), &unix_address, &unix_address_len)};
+    char digest[TOKEN_DIGEST_SIZE];
+    CHECK(token_digest(TOKEN, strlen(TOKEN), digest));
     struct admin_config admin_config = {
         .fds = fds,
         .fd_count = ARRAY_SIZE(fds),
-        .token = TOKEN,
+        .token = digest,
         .services = services,
         .server = &server,
         .hooks = {.ready = hook_ready,

@@ -4,7 +4,7 @@
  * An input is a byte that says how, a number of arguments, these, each up to a line feed, and what
  * is in the file. Promised are: whatever there is to complain of is said in printable lines, and
  * nothing where all is well; settings that were taken are the same when taken again, when copied,
- * and when each is written as text and read back.
+ * and when each is written as text and read back, but for a token, of which only a digest is kept.
  */
 #include "daemon/options.h"
 #include "fuzz/fuzz.h"
@@ -111,7 +111,8 @@ static void check_settings(const struct settings *settings)
         size_t len = options_to_text(settings, row, NULL, 0);
         char *text = malloc(len + 1);
         CHECK(text && options_to_text(settings, row, text, len + 1) == len && strlen(text) == len);
-        CHECK(options_assign(&read, row, text, reason) && options_equal(&read, settings, row));
+        CHECK(options_assign(&read, row, text, reason));
+        CHECK(row->secret || options_equal(&read, settings, row));
         CHECK(options_copy(&copy, settings, row) && options_equal(&copy, settings, row));
         free(text);
     }
@@ -129,7 +130,7 @@ static struct options_request take(const struct arguments *args, struct settings
     settings_init(settings);
     char *given[ARRAY_SIZE(args->at)];
     memcpy(given, args->at, sizeof(given)); /* nobody promises that their order stays */
-    struct options_request request = options_command_line(args->count, given, settings, err);
+    struct options_request request = options_command_line(args->count, given, false, settings, err);
     CHECK(fclose(err) == 0);
     bool failed = request.action == OPTIONS_ERROR;
     check_complaints(*said_r, len, failed);

@@ -208,7 +208,8 @@ static void compose_stats(struct input *in)
     PC_COUNTS(ROW)
 #undef ROW
     CHECK(read.uptime_s == stats.uptime_s);
-    CHECK(read.waiting_ns == (stats.waiting_ns < 0 ? 0 : stats.waiting_ns / 1000 * 1000));
+    pc_ns told_ns = stats.waiting_ns < PC_NS_MAX ? stats.waiting_ns : PC_NS_MAX;
+    CHECK(read.waiting_ns == told_ns / 1000 * 1000);
     char again[PC_STATS_ROOM];
     read.processing_ns = stats.processing_ns; /* of which an average is told */
     CHECK(pc_compose_stats(&read, (struct bytes){0}, again, sizeof(again)) == full &&

@@ -1,6 +1,8 @@
 /* world.c - see world.h. */
 #include "fuzz/world.h"
 
+#include "t/unit/serving.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,20 +36,13 @@ struct world *world_new(const struct world_config *config)
     struct rules_config rules_config = {.limits = {.output_buffer = config->output_buffer,
                                                    .request_timeout_ns = 30 * NS_PER_S,
                                                    .write_timeout_ns = 30 * NS_PER_S}};
-    struct rules *rules = rules_new(&rules_config);
-    CHECK(rules);
-    server_set_rules(&w->server, rules);
-    w->server.count = 1;
-    w->server.workers[0] = worker_new(&w->server, 0);
-    CHECK(w->server.workers[0]);
     struct services_config services_config = {.table = {.buckets = 64,
                                                         .memory_limit = (size_t)16 << 20,
                                                         .stats_interval_s = WORLD_INTERVAL_S,
                                                         .hash_key = {.k0 = 1, .k1 = 2}},
                                               .poolcounter_max_locks = config->max_locks,
                                               .poolcounter_max_line = config->max_line};
-    w->services = services_new(&services_config, &w->server, fake_now);
-    CHECK(w->services);
+    w->services = serving_make(&w->server, 1, &rules_config, &services_config);
     return w;
 }
 
@@ -55,9 +50,7 @@ void world_free(struct world **world)
 {
     struct world *w = *world;
     *world = NULL;
-    services_free(&w->services);
-    worker_free(&w->server.workers[0]);
-    server_free_rules(&w->server);
+    serving_free(&w->server, &w->services);
     for (unsigned i = 0; i < WORLD_CLIENTS; i++)
         free(w->clients[i].got);
     free(w);

@@ -367,10 +367,13 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
 /* Room for a value in any notation. */
 #define VALUE_ROOM 64
 
-/* One way to write a value. `read` may accept more spellings than `write` has: see read_value. */
+/*
+ * One way to write a value, of 64 bits but for sums of times. `read` may accept more spellings than
+ * `write` has: see read_value.
+ */
 struct notation {
-    void (*write)(struct out *out, uint64_t value);
-    bool (*read)(struct bytes text, uint64_t *value_r);
+    void (*write)(struct out *out, pc_ns value);
+    bool (*read)(struct bytes text, pc_ns *value_r);
 };
 
 /* What follows each number of a time, largest unit first. */
@@ -398,40 +401,49 @@ static bool take_seconds(struct bytes *in, const struct unit *units, size_t coun
     return true;
 }
 
-static void write_count(struct out *out, uint64_t value)
+static void write_count(struct out *out, pc_ns value)
 {
-    put_number(out, value, 1);
+    put_number(out, (uint64_t)value, 1);
 }
 
-static bool read_count(struct bytes text, uint64_t *value_r)
+static bool read_count(struct bytes text, pc_ns *value_r)
 {
-    return number_take(&text, UINT64_MAX, value_r) && text.len == 0;
+    uint64_t count = 0;
+    bool is_count = number_take(&text, UINT64_MAX, &count) && text.len == 0;
+    *value_r = count;
+    return is_count;
 }
 
 /* Seconds: "N days, Nh Nm Ns". */
-static void write_uptime(struct out *out, uint64_t value)
+static void write_uptime(struct out *out, pc_ns value)
 {
-    put_number(out, value / S_PER_DAY, 1);
+    uint64_t seconds = (uint64_t)value;
+    put_number(out, seconds / S_PER_DAY, 1);
     put_text(out, " days, ");
-    put_number(out, value % S_PER_DAY / S_PER_H, 1);
+    put_number(out, seconds % S_PER_DAY / S_PER_H, 1);
     put_text(out, "h ");
-    put_number(out, value % S_PER_H / S_PER_MIN, 1);
+    put_number(out, seconds % S_PER_H / S_PER_MIN, 1);
     put_text(out, "m ");
-    put_number(out, value % S_PER_MIN, 1);
+    put_number(out, seconds % S_PER_MIN, 1);
     put_text(out, "s");
 }
 
-static bool read_uptime(struct bytes text, uint64_t *value_r)
+static bool read_uptime(struct bytes text, pc_ns *value_r)
 {
     static const struct unit units[] = {
         {" days, ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {"s", 1}};
-    return take_seconds(&text, units, ARRAY_SIZE(units), value_r) && text.len == 0;
+    uint64_t seconds = 0;
+    bool is_uptime = take_seconds(&text, units, ARRAY_SIZE(units), &seconds) && text.len == 0;
+    *value_r = seconds;
+    return is_uptime;
 }
 
 /* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs"; what is below a microsecond is cut. */
-static void write_duration(struct out *out, uint64_t value)
+static void write_duration(struct out *out, pc_ns value)
 {
-    uint64_t seconds = value / NS_PER_S;
+    if (value > PC_NS_MAX)
+        value = PC_NS_MAX;
+    uint64_t seconds = (uint64_t)(value / NS_PER_S);
     if (seconds >= S_PER_DAY) {
         put_number(out, seconds / S_PER_DAY, 1);
         put_text(out, " days ");
@@ -446,23 +458,20 @@ static void write_duration(struct out *out, uint64_t value)
     }
     put_number(out, seconds % S_PER_MIN, 1);
     put_text(out, ".");
-    put_number(out, value % NS_PER_S / NS_PER_US, 6);
+    put_number(out, (uint64_t)(value % NS_PER_S) / NS_PER_US, 6);
     put_text(out, "s");
 }
 
-static bool read_duration(struct bytes text, uint64_t *value_r)
+static bool read_duration(struct bytes text, pc_ns *value_r)
 {
     static const struct unit units[] = {
         {" days ", S_PER_DAY}, {"h ", S_PER_H}, {"m ", S_PER_MIN}, {".", 1}};
-    uint64_t ns = 0;
+    uint64_t seconds = 0;
     uint64_t us = 0;
-    if (!take_seconds(&text, units, ARRAY_SIZE(units), &ns) ||
+    if (!take_seconds(&text, units, ARRAY_SIZE(units), &seconds) ||
         !number_take(&text, UINT64_MAX, &us) || !bytes_take_text(&text, "s") || text.len > 0)
         return false;
-    if (__builtin_mul_overflow(ns, NS_PER_S, &ns) || __builtin_mul_overflow(us, NS_PER_US, &us) ||
-        __builtin_add_overflow(ns, us, &ns) || ns > INT64_MAX)
-        return false;
-    *value_r = ns;
+    *value_r = (pc_ns)seconds * NS_PER_S + (pc_ns)us * NS_PER_US;
     return true;
 }
 
@@ -471,9 +480,9 @@ static const struct notation uptime_notation = {write_uptime, read_uptime};
 static const struct notation duration_notation = {write_duration, read_duration};
 
 /* Reads `text`, which must be spelled as the notation writes it. */
-static bool read_value(const struct notation *notation, struct bytes text, uint64_t *value_r)
+static bool read_value(const struct notation *notation, struct bytes text, pc_ns *value_r)
 {
-    uint64_t value = 0;
+    pc_ns value = 0;
     if (!notation->read(text, &value))
         return false;
     uint8_t again[VALUE_ROOM];
@@ -493,7 +502,7 @@ static const struct stat_row {
     const struct notation *notation;
     bool alone;
     bool derived;  /* computed from other fields, `offset` says nothing */
-    size_t offset; /* of its 64 bits in struct pc_stats */
+    size_t offset; /* in struct pc_stats, of a pc_ns if it is a duration, else of 64 bits */
 } stat_rows[] = {
 #define DURATION(label, field)                                                                     \
     {                                                                                              \
@@ -514,17 +523,23 @@ static const struct stat_row {
 #undef DURATION
 };
 
-/* The row's value; a negative time, which no server has, is told as 0. */
-static uint64_t row_value(const struct stat_row *row, const struct pc_stats *stats)
+static pc_ns row_value(const struct stat_row *row, const struct pc_stats *stats)
 {
-    if (row->derived) {
-        if (stats->processed_count == 0 || stats->processing_ns < 0)
-            return 0;
-        return (uint64_t)stats->processing_ns / stats->processed_count;
-    }
-    uint64_t value = 0;
-    memcpy(&value, (const uint8_t *)stats + row->offset, sizeof(value));
-    return row->notation == &duration_notation && value > INT64_MAX ? 0 : value;
+    if (row->derived)
+        return stats->processed_count ? stats->processing_ns / stats->processed_count : 0;
+    const void *field = (const uint8_t *)stats + row->offset;
+    return row->notation == &duration_notation ? *(const pc_ns *)field : *(const uint64_t *)field;
+}
+
+static void set_row_value(const struct stat_row *row, struct pc_stats *stats, pc_ns value)
+{
+    void *field = (uint8_t *)stats + row->offset;
+    if (row->derived)
+        return;
+    if (row->notation == &duration_notation)
+        *(pc_ns *)field = value;
+    else
+        *(uint64_t *)field = (uint64_t)value;
 }
 
 static void put_row(struct out *out, const struct stat_row *row, const struct pc_stats *stats)
@@ -554,13 +569,12 @@ bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats)
     for (size_t i = 0; i < ARRAY_SIZE(stat_rows); i++) {
         const struct stat_row *row = &stat_rows[i];
         struct bytes text = line;
-        uint64_t value = 0;
+        pc_ns value = 0;
         if (!bytes_take_text(&text, row->label) || !bytes_take_text(&text, ": "))
             continue;
         if (!read_value(row->notation, text, &value))
             return false;
-        if (!row->derived)
-            memcpy((uint8_t *)stats + row->offset, &value, sizeof(value));
+        set_row_value(row, stats, value);
         return true;
     }
     return false;

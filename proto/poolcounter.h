@@ -96,16 +96,22 @@ struct bytes pc_reply_line(enum pc_reply reply);
 enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
                               enum pc_reply *reply_r, struct bytes *line_r, size_t *used_r);
 
-/* What STATS tells. Times in nanoseconds. */
+/* Nanoseconds of many times together: 64 bits are full when 1,000 locks were held for 7 months. */
+typedef unsigned __int128 pc_ns;
+
+/* The longest sum that is told apart: its whole seconds just fit 64 bits; longer ones are cut. */
+#define PC_NS_MAX (((pc_ns)1 << 64) * 1000000000 - 1)
+
+/* What STATS tells. */
 struct pc_stats {
     uint64_t uptime_s;
-    int64_t processing_ns;         /* sum over finished locks, from grant to release or close */
-    int64_t gained_ns;             /* sum over DONE answers of the work that spared them theirs */
-    int64_t waiting_ns;            /* sum of waits that ended in LOCKED: for_me + for_anyone */
-    int64_t waiting_for_me_ns;     /* of ACQ4ME that ended in LOCKED */
-    int64_t waiting_for_anyone_ns; /* of ACQ4ANY that ended in LOCKED */
-    int64_t waiting_for_good_ns;   /* of ACQ4ANY that ended in DONE */
-    int64_t wasted_timeout_ns;     /* of waits that ended in TIMEOUT */
+    pc_ns processing_ns;         /* sum over finished locks, from grant to release or close */
+    pc_ns gained_ns;             /* sum over DONE answers of the work that spared them theirs */
+    pc_ns waiting_ns;            /* sum of waits that ended in LOCKED: for_me + for_anyone */
+    pc_ns waiting_for_me_ns;     /* of ACQ4ME that ended in LOCKED */
+    pc_ns waiting_for_anyone_ns; /* of ACQ4ANY that ended in LOCKED */
+    pc_ns waiting_for_good_ns;   /* of ACQ4ANY that ended in DONE */
+    pc_ns wasted_timeout_ns;     /* of waits that ended in TIMEOUT */
 /* The plain counts, in the order they are printed. */
 #define PC_COUNTS(ROW)                                                                             \
     ROW(total_acquired)                                                                            \
@@ -130,9 +136,8 @@ struct pc_stats {
 
 /*
  * Writes the answer to STATS `subject` (any case; empty means FULL) into `to` (`room` bytes, at
- * least PC_STATS_ROOM): FULL with its closing empty line, UPTIME, or one count by its name. A
- * negative time is told as 0. Returns its length; 0 for an unknown subject (answer
- * PC_REPLY_WRONG_STAT).
+ * least PC_STATS_ROOM): FULL with its closing empty line, UPTIME, or one count by its name. Returns
+ * its length; 0 for an unknown subject (answer PC_REPLY_WRONG_STAT).
  */
 size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char *to, size_t room);
 

@@ -13,7 +13,8 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/http_client.h
+EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/serving.h \
+	t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk
@@ -54,8 +55,10 @@ check-quick:
 single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
 	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \
-	t/unit/engine/table_test t/model/test_model.py t/history/check_test t/torture/splits \
-	t/unit/engine/waitq_test t/scenario/run.py t/system/test_completion.py \
+	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
+	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
+	t/unit/engine/waitq_test t/model/test_model.py t/history/check_test t/torture/splits \
+	t/unit/net/dial_test t/scenario/run.py t/system/test_completion.py \
 	t/system/test_sidebyside.py t/system/test_units.py t/bench/test_suite.py \
 	t/browser/test_page.py
 .PHONY: check-threads

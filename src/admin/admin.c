@@ -1,6 +1,6 @@
 /*
  * admin.c - the admin's life, the way from a request to its handler, by which names it may be
- * asked for, and who may change something.
+ * asked for, for whose pages, and who may change something.
  *
  * Whoever asks for a change shows the token, of which only a digest is kept; two digests are
  * compared in constant time, so neither the token nor its length can be guessed bit by bit.
@@ -12,7 +12,6 @@
 #include "base/log.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +23,13 @@ _Static_assert(ADMIN_REASON_SIZE >= HTTP_REASON_SIZE, "the server's reason fits"
 
 /* ---- the token ----------------------------------------------------------------------------- */
 
-/* False: no memory. */
-static bool digest(const char *text, uint8_t *digest_r)
+void admin_set_token(struct admin *admin, const char *digest)
 {
-    unsigned size = 0;
-    return EVP_Digest(text, strlen(text), digest_r, &size, EVP_sha256(), NULL) == 1 &&
-           size == DIGEST_SIZE;
-}
-
-void admin_set_token(struct admin *admin, const char *token)
-{
-    uint8_t made[DIGEST_SIZE] = {0};
-    bool has = token && *token && digest(token, made);
+    char given[TOKEN_DIGEST_SIZE] = "";
+    if (digest)
+        snprintf(given, sizeof(given), "%s", digest);
     CHECK(pthread_mutex_lock(&admin->lock) == 0);
-    admin->has_token = has;
-    memcpy(admin->token, made, sizeof(made));
+    memcpy(admin->token, given, sizeof(given));
     CHECK(pthread_mutex_unlock(&admin->lock) == 0);
 }
 
@@ -46,13 +37,13 @@ void admin_set_token(struct admin *admin, const char *token)
  */
 static bool is_token(struct admin *admin, const char *given, bool *none_r)
 {
-    uint8_t made[DIGEST_SIZE] = {0};
-    bool made_it = digest(given ? given : "", made);
+    char made[TOKEN_DIGEST_SIZE] = "";
+    bool made_it = given && token_digest(given, strlen(given), made);
     CHECK(pthread_mutex_lock(&admin->lock) == 0);
-    *none_r = !admin->has_token;
+    *none_r = !*admin->token;
     bool same = CRYPTO_memcmp(made, admin->token, sizeof(made)) == 0;
     CHECK(pthread_mutex_unlock(&admin->lock) == 0);
-    return !*none_r && given && made_it && same;
+    return !*none_r && made_it && same;
 }
 
 /* The token of "Authorization: Bearer TOKEN"; NULL: there is none. */
@@ -122,6 +113,42 @@ static bool is_for_us(struct admin *admin, struct http_request *request)
     return false;
 }
 
+/* ---- pages of other sites -------------------------------------------------------------------- */
+
+static bool says(const struct http_request *request, const char *header, const char *value)
+{
+    const char *said = http_asked(request, header);
+    return said && strcmp(said, value) == 0;
+}
+
+/* Whether it is a link to the status page that is followed: the page with the link sees nothing. */
+static bool follows_link(const struct http_request *request)
+{
+    return http_method(request) == HTTP_GET && strcmp(http_path(request), "/") == 0 &&
+           says(request, "Sec-Fetch-Mode", "navigate") &&
+           says(request, "Sec-Fetch-Dest", "document");
+}
+
+/*
+ * Whether no page of another site has its visitor's browser ask for this, as far as the browser
+ * tells: not all do, and to plain HTTP only where it leads to this machine. Another port of the
+ * same host is another site here ("same-site"). False: it has been answered.
+ */
+static bool is_for_our_page(struct http_request *request)
+{
+    static struct log_limit refusals;
+    if (!http_asked(request, "Sec-Fetch-Site") || says(request, "Sec-Fetch-Site", "same-origin") ||
+        says(request, "Sec-Fetch-Site", "none") || follows_link(request))
+        return true;
+    log_warning_limited(&refusals,
+                        "admin: the browser of %s asked for %s for a page of another site",
+                        http_peer(request), http_path(request));
+    http_error(request, 403,
+               "a browser asks for this for a page of another site, which may link to the status "
+               "page and no more: open it from the address bar");
+    return false;
+}
+
 /* ---- routes -------------------------------------------------------------------------------- */
 
 /* Whether a path is one of a route's; *slug_r is what stands for its '*'. */
@@ -170,7 +197,7 @@ static void handle(void *arg, struct http_request *request)
 {
     struct admin *admin = arg;
     struct slug slug;
-    if (!is_for_us(admin, request))
+    if (!is_for_us(admin, request) || !is_for_our_page(request))
         return;
     for (size_t i = 0; i < admin_route_count; i++) {
         const struct admin_route *route = &admin_routes[i];

@@ -68,7 +68,8 @@ struct admin_config {
     const int *fds;              /* inherited listening sockets, taken over */
     const char *const *fd_asked; /* where they were to listen (net/http.h); NULL: nowhere */
     size_t fd_count;
-    const char *token; /* for what changes something; NULL or "": nothing may be changed */
+    const char *token; /* for what changes something, as a digest (token.h); NULL or "": nothing
+                          may be changed */
     const char *hosts; /* by which names it may be asked for, see hosts.h; NULL: no more */
     struct services *services;
     struct server *server;
@@ -105,8 +106,9 @@ bool admin_start(struct admin *admin) MUST_USE;
 void admin_pause(struct admin *admin);
 bool admin_resume(struct admin *admin) MUST_USE;
 
-/* From now on changes need this token; NULL or "": nothing may be changed. Any thread. */
-void admin_set_token(struct admin *admin, const char *token);
+/* From now on changes need the token of this digest (token.h); NULL or "": nothing may be changed.
+ * Any thread. */
+void admin_set_token(struct admin *admin, const char *digest);
 
 /* From now on it may be asked for by these names: a list of hosts.h; NULL: no more. Any thread. */
 void admin_set_hosts(struct admin *admin, const char *hosts);

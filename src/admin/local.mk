@@ -18,6 +18,7 @@ libadmin_a_SOURCES = \
 	src/admin/stats.c \
 	src/admin/status_page.c \
 	src/admin/text.h src/admin/text.c \
+	src/admin/token.h src/admin/token.c \
 	src/admin/totals.h src/admin/totals.c \
 	src/admin/upgrade.c
 libadmin_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)

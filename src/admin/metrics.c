@@ -50,9 +50,9 @@ static void sample(struct exposition *e, struct labels labels, uint64_t value)
 }
 
 /* Nanoseconds, as exact seconds in decimal without needless zeros. */
-static const char *seconds_text(uint64_t ns, char *to)
+static const char *seconds_text(duration ns, char *to)
 {
-    uint64_t second = (uint64_t)NS_PER_S;
+    duration second = (duration)NS_PER_S;
     int len = sprintf(to, "%llu.%09llu", (unsigned long long)(ns / second),
                       (unsigned long long)(ns % second));
     while (to[len - 1] == '0')

@@ -8,21 +8,19 @@
 #include "admin/admin.h"
 #include "admin/history.h"
 #include "admin/hosts.h"
+#include "admin/token.h"
 #include "net/http.h"
 
 #include <jansson.h>
 #include <pthread.h>
-
-#define DIGEST_SIZE 32 /* SHA-256 */
 
 struct admin {
     struct admin_config config; /* without addresses, fds and token */
     struct http *http;
     struct history *history;
 
-    pthread_mutex_t lock; /* of these three; nothing else is locked under it */
-    bool has_token;
-    uint8_t token[DIGEST_SIZE]; /* its digest */
+    pthread_mutex_t lock;          /* of these two; nothing else is locked under it */
+    char token[TOKEN_DIGEST_SIZE]; /* its digest; "": there is none */
     char hosts[HOSTS_MAX + 1];
 };
 

@@ -19,7 +19,7 @@ static json_t *summary(const struct histogram_sum *sum, bool whole)
                   "p50_seconds", json_known(quantile(sum, 500)), "p90_seconds",
                   json_known(quantile(sum, 900)), "p99_seconds", json_known(quantile(sum, 990)));
     if (whole)
-        json_put(&object, "sum_seconds", json_real(seconds_of((int64_t)sum->sum_ns)));
+        json_put(&object, "sum_seconds", json_real((double)sum->sum_ns / (double)NS_PER_S));
     return object;
 }
 

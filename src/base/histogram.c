@@ -7,11 +7,19 @@
 #define US INT64_C(1000)
 
 #define DECADE(unit) (unit), (unit)*5 / 2, (unit)*5
-static const int64_t bounds[HISTOGRAM_BOUNDS] = {
-    DECADE(US),        DECADE(10 * US),        DECADE(100 * US),
-    DECADE(NS_PER_MS), DECADE(10 * NS_PER_MS), DECADE(100 * NS_PER_MS),
-    DECADE(NS_PER_S),  DECADE(10 * NS_PER_S),  DECADE(100 * NS_PER_S),
+/* After the last bound one that nothing is above. */
+static const int64_t bounds[HISTOGRAM_BOUNDS + 1] = {
+    DECADE(US),
+    DECADE(10 * US),
+    DECADE(100 * US),
+    DECADE(NS_PER_MS),
+    DECADE(10 * NS_PER_MS),
+    DECADE(100 * NS_PER_MS),
+    DECADE(NS_PER_S),
+    DECADE(10 * NS_PER_S),
+    DECADE(100 * NS_PER_S),
     1000 * NS_PER_S,
+    INT64_MAX,
 };
 
 int64_t histogram_bound_ns(size_t i)
@@ -28,9 +36,11 @@ static size_t class_of(int64_t ns)
 {
     unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)ns | 1);
     size_t i = bits > 10 ? (bits - 10) * 9 / 10 : 0; /* the first one is up to ten bits wide */
-    while (i < HISTOGRAM_BOUNDS && bounds[i] < ns)
+    if (i > HISTOGRAM_BOUNDS)
+        return HISTOGRAM_BOUNDS;
+    while (bounds[i] < ns)
         i++;
-    return i < HISTOGRAM_BOUNDS ? i : HISTOGRAM_BOUNDS;
+    return i;
 }
 
 void histogram_add(struct histogram *h, int64_t ns, uint64_t times)
@@ -38,21 +48,21 @@ void histogram_add(struct histogram *h, int64_t ns, uint64_t times)
     if (ns < 0)
         ns = 0;
     tally_add(&h->counts[class_of(ns)], times);
-    tally_add(&h->sum_ns, (uint64_t)ns * times);
+    duration_sum_add_times(&h->sum_ns, (uint64_t)ns, times);
 }
 
 void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum)
 {
     for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
         tally_add(&h->counts[i], sum->counts[i]);
-    tally_add(&h->sum_ns, sum->sum_ns);
+    duration_sum_add(&h->sum_ns, sum->sum_ns);
 }
 
 void histogram_sum_up(struct histogram_sum *sum, const struct histogram *h)
 {
     for (size_t i = 0; i <= HISTOGRAM_BOUNDS; i++)
         sum->counts[i] += tally_get(&h->counts[i]);
-    sum->sum_ns += tally_get(&h->sum_ns);
+    sum->sum_ns += duration_sum_get(&h->sum_ns);
 }
 
 void histogram_sum_since(struct histogram_sum *sum, const struct histogram_sum *earlier)

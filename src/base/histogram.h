@@ -8,6 +8,7 @@
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
 
+#include "base/duration.h"
 #include "base/tally.h"
 
 #include <stddef.h>
@@ -17,13 +18,13 @@
 
 struct histogram {
     tally counts[HISTOGRAM_BOUNDS + 1]; /* durations up to bound i, above bound i - 1 */
-    tally sum_ns;
+    struct duration_sum sum_ns;
 };
 
 /* A histogram as it was at one time, or several added up. Zero-initialised: empty. */
 struct histogram_sum {
     uint64_t counts[HISTOGRAM_BOUNDS + 1];
-    uint64_t sum_ns;
+    duration sum_ns;
 };
 
 /* The upper bound of class `i` (below HISTOGRAM_BOUNDS) in nanoseconds, itself included. */

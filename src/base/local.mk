@@ -4,6 +4,7 @@ libbase_a_SOURCES = \
 	src/base/check.h src/base/check.c \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
+	src/base/duration.h \
 	src/base/hash.h src/base/hash.c \
 	src/base/heap.h src/base/heap.c \
 	src/base/histogram.h src/base/histogram.c \
@@ -13,6 +14,7 @@ libbase_a_SOURCES = \
 	src/base/number.h src/base/number.c \
 	src/base/record.h src/base/record.c \
 	src/base/spelling.h src/base/spelling.c \
+	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/text.h src/base/text.c \
 	src/base/utf8.h src/base/utf8.c

@@ -1,22 +1,23 @@
 /*
  * log.c - one function makes a line out of what was said, another sends it off.
  *
- * Locking: `sending` is held while a line goes to standard error, so that lines of several threads
- * do not mix. Nothing else is called under it. Everything else is atomic.
+ * Locking: `sending` is held while a line goes off, so that lines of several threads do not mix.
+ * Nothing else is called under it. Everything else is atomic.
  *
- * A log must not hold up the service: when whoever reads standard error stops, the first line waits
- * for STALL_MS at most, and those after it not at all until there is room again.
+ * A log must not hold up the service: when whoever reads the lines stops, the first line waits for
+ * STALL_MS at most, and those after it not at all until there is room again.
  */
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/syslog.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
@@ -45,13 +46,16 @@ static _Atomic int line_format = LOG_FORMAT_TEXT;
 static _Atomic int threshold = LOG_LEVEL_INFO;
 static _Atomic bool started; /* nobody waits for the start any more: see log_ready */
 
-/* Since log_open: lines that went off, that a limit left out, and that could not be written. */
+/* Since log_open: lines that went off, that a limit left out, and that nobody took. */
 static _Atomic uint64_t lines_total[LOG_LEVELS];
 static _Atomic uint64_t left_out_total;
 static _Atomic uint64_t lost_total;
 
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
-static bool stalled; /* the last line found no room; covered by `sending` */
+/* Under it: */
+static pthread_t opener;       /* may connect to syslog; others may not */
+static bool stalled;           /* the last line to standard error found no room */
+static uint64_t syslog_missed; /* lines that syslog did not take, and has not been told of */
 
 /* --- Making a line --------------------------------------------------------------------------- */
 
@@ -161,13 +165,6 @@ static bool wait_for_room(void)
     return ready == 1 && (to.revents & POLLOUT);
 }
 
-static void send_to_syslog(enum log_level level, const char *text, const char *tail)
-{
-    struct line line;
-    make_line(&line, level, false, text, tail);
-    syslog(levels[level].priority, "%.*s", (int)line.len, line.bytes);
-}
-
 /* One write, tried again only when a signal came before its first byte. False: the line is lost. */
 static bool send_to_stderr(enum log_level level, const char *text, const char *tail)
 {
@@ -191,6 +188,46 @@ static void count(_Atomic uint64_t *total)
     atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
 }
 
+/* Under the lock: sends syslog a line. False: it did not take it. */
+static bool pass_to_syslog(enum log_level level, const char *text, const char *tail, int wait_ms)
+{
+    struct line line;
+    make_line(&line, level, false, text, tail);
+    return syslog_send(levels[level].priority, line.bytes, line.len, wait_ms);
+}
+
+/* Under the lock: tells syslog how many lines it has missed. False: it still takes none. */
+static bool tell_missed(void)
+{
+    char text[80];
+    if (!syslog_missed)
+        return true;
+    if (log_enabled(LOG_LEVEL_WARNING)) {
+        snprintf(text, sizeof text, "%" PRIu64 " line%s lost because syslog did not take %s",
+                 syslog_missed, syslog_missed == 1 ? " was" : "s were",
+                 syslog_missed == 1 ? "it" : "them");
+        if (!pass_to_syslog(LOG_LEVEL_WARNING, text, "", 0))
+            return false;
+        count(&lines_total[LOG_LEVEL_WARNING]);
+    }
+    syslog_missed = 0;
+    return true;
+}
+
+/* Only a line before which none was missed waits for room. False: the line is lost. */
+static bool send_to_syslog(enum log_level level, const char *text, const char *tail)
+{
+    pthread_mutex_lock(&sending);
+    int wait_ms = syslog_missed ? 0 : STALL_MS;
+    if (pthread_equal(pthread_self(), opener))
+        syslog_connect();
+    bool taken = tell_missed() && pass_to_syslog(level, text, tail, wait_ms);
+    if (!taken)
+        syslog_missed++;
+    pthread_mutex_unlock(&sending);
+    return taken;
+}
+
 /* Logs one line; with `left_out`, it says how many like it were not logged. */
 static void log_line(enum log_level level, unsigned left_out, const char *format, va_list values)
     PRINTF_LIKE(3, 0);
@@ -206,17 +243,10 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
 
     bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
     bool starting = !atomic_load_explicit(&started, memory_order_relaxed);
-    bool gone = to_syslog;
-    if (to_syslog)
-        send_to_syslog(level, text, tail);
-    if (!to_syslog || (starting && level == LOG_LEVEL_ERROR)) {
-        bool written = send_to_stderr(level, text, tail);
-        if (!written)
-            count(&lost_total);
-        gone = gone || written;
-    }
-    if (gone)
-        count(&lines_total[level]);
+    bool taken = to_syslog && send_to_syslog(level, text, tail);
+    if (!to_syslog || (starting && level == LOG_LEVEL_ERROR))
+        taken = send_to_stderr(level, text, tail) || taken;
+    count(taken ? &lines_total[level] : &lost_total);
     errno = error;
 }
 
@@ -232,14 +262,21 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
     atomic_store(&left_out_total, 0);
     atomic_store(&lost_total, 0);
     log_set_level(level);
+    pthread_mutex_lock(&sending);
+    opener = pthread_self();
+    pthread_mutex_unlock(&sending);
     tzset(); /* reads a file, which threads that log may not be allowed to do */
     log_renew();
 }
 
 void log_renew(void)
 {
-    if (atomic_load(&sink) == LOG_OUTPUT_SYSLOG)
-        openlog("counterd", LOG_PID | LOG_NDELAY, LOG_DAEMON);
+    if (atomic_load(&sink) != LOG_OUTPUT_SYSLOG)
+        return;
+    pthread_mutex_lock(&sending);
+    syslog_connect();
+    (void)tell_missed();
+    pthread_mutex_unlock(&sending);
 }
 
 void log_ready(void)
@@ -252,8 +289,10 @@ void log_close(void)
     unsigned long left_out = atomic_load(&left_out_total), lost = atomic_load(&lost_total);
     if (left_out || lost)
         log_warning("log: %lu lines left out for their rate, %lu lost", left_out, lost);
-    if (atomic_load(&sink) == LOG_OUTPUT_SYSLOG)
-        closelog();
+    pthread_mutex_lock(&sending);
+    syslog_disconnect();
+    syslog_missed = 0;
+    pthread_mutex_unlock(&sending);
     atomic_store(&sink, LOG_OUTPUT_STDERR);
     atomic_store(&line_format, LOG_FORMAT_TEXT);
     log_set_level(LOG_LEVEL_INFO);

@@ -28,8 +28,9 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
 /* The start is over: from now on, every line goes only where log_open said. */
 void log_ready(void);
 /*
- * Connects to syslog again, if that is where lines go and it was lost: other threads may not be
- * allowed to, and their lines are lost meanwhile. Without a system call where there is no need.
+ * Where lines go to syslog: connects to it again if it was lost, which other threads may not be
+ * allowed to, and tells it how many lines it has missed. Without a system call where there is no
+ * need.
  */
 void log_renew(void);
 /* Ends it: says how many lines were left out or lost, if any, and closes syslog. */
@@ -49,7 +50,7 @@ bool log_level_parse(const char *word, enum log_level *level_r) MUST_USE;
 struct log_counts {
     uint64_t lines[LOG_LEVELS]; /* of each level: lines that went off */
     uint64_t left_out;          /* lines that a log_limit held back */
-    uint64_t lost;              /* lines that standard error did not take */
+    uint64_t lost;              /* lines that nobody took */
 };
 /* Takes the counts, each as it is at some moment of the call. Any thread. */
 void log_get_counts(struct log_counts *counts_r);
@@ -57,7 +58,8 @@ void log_get_counts(struct log_counts *counts_r);
 /*
  * One line. To standard error: "2026-01-31T12:34:56.789Z warning: text" (UTC). Bytes below 0x20 and
  * from 0x7f on that got into the text are written as \xNN, so a peer cannot forge a line. Lines
- * longer than 1,000 bytes are cut and end in "...". To syslog: the text, spelled and cut the same.
+ * longer than 1,000 bytes are cut and end in "...". To syslog: the text, spelled and cut the same;
+ * after lines that it did not take, a warning says how many.
  *
  * With LOG_FORMAT_JSON, a line is one object,
  * {"time":"2026-01-31T12:34:56.789Z","level":"warning","message":"text"}, to syslog as well. Its

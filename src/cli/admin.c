@@ -22,7 +22,7 @@ typedef enum status (*admin_work)(struct invocation *invocation, struct http *ht
 /* Does `work` with the interface; `with_token` where it changes something. */
 static int with_http(struct invocation *invocation, bool with_token, admin_work work)
 {
-    struct http *http = http_new(&invocation->options);
+    struct http *http = http_new(&invocation->loop, &invocation->options);
     if (!http)
         return STATUS_USAGE;
     enum status status = with_token ? http_read_token(http, &invocation->options) : STATUS_OK;
@@ -375,9 +375,7 @@ int do_reload(struct invocation *invocation)
 static enum status look_at_upgrade(struct http *http, json_t **answer_r)
 {
     struct http_call call = {0};
-    http_begin(http, &call, "/api/v1/upgrade", false);
-    while (!call.is_done)
-        http_wait(http, NULL, 0, 1000);
+    http_run(http, &call, "/api/v1/upgrade", false);
     enum status status = http_status(http, &call, false);
     *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
     http_call_free(http, &call);

@@ -6,12 +6,11 @@
  * printed (text.h). The connection is watched while we wait for input: when it is lost, so is all
  * that was held.
  */
-#include "cli/ask.h"
+#include "cli/ask_binary.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 
 struct batch {
     const struct options *options;
+    struct loop *loop;
     struct client client;
     struct text input; /* what was read and not yet executed */
     size_t number;     /* of the line */
@@ -191,7 +191,7 @@ static enum status ask(struct batch *batch, const struct batch_command *command,
                        const struct ctr_request *request)
 {
     struct ctr_reply reply;
-    enum status status = ask_binary(&batch->client, request, &reply);
+    enum status status = ask_binary_wait(&batch->client, request, &reply);
     if (status == STATUS_OK)
         answer(batch, command->word, request, &reply);
     return status;
@@ -275,33 +275,30 @@ static enum status read_input(struct batch *batch, bool *is_end_r)
     return STATUS_OK;
 }
 
-/* What has come from the server unasked: the end of the connection, mostly (said). */
-static enum status look_at_server(struct batch *batch)
+static bool on_notice(void *owner, struct bytes message)
 {
-    enum client_end end = client_fill(&batch->client, 0);
-    if (end == CLIENT_CLOSED) {
-        complain("%s: %s: what it held is free", batch->client.where, batch->client.reason);
-        return STATUS_LOST;
-    }
-    if (end == CLIENT_OK) {
-        complain("%s: an answer has come that was not asked for", batch->client.where);
-        return STATUS_PROTOCOL;
-    }
-    return STATUS_OK; /* something of TLS's own */
+    const struct client *client = owner;
+    (void)message;
+    complain("%s: an answer has come that was not asked for", client->link.where);
+    loop_end(client->link.loop, STATUS_PROTOCOL);
+    return true;
+}
+
+static void on_input(void *loop, short revents)
+{
+    (void)revents;
+    loop_end(loop, STATUS_OK);
 }
 
 /* Waits for input; meanwhile the connection may be lost. */
 static enum status wait_input(struct batch *batch)
 {
-    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = batch->client.fd, .events = POLLIN}};
-    enum status status = STATUS_OK;
-    do {
-        while (poll(fds, ARRAY_SIZE(fds), -1) < 0)
-            CHECK(errno == EINTR);
-        if (fds[1].revents)
-            status = look_at_server(batch);
-    } while (status == STATUS_OK && !fds[0].revents);
+    struct watch input = {.on_ready = on_input, .owner = batch->loop};
+    watch_set(batch->loop, &input, STDIN_FILENO, POLLIN);
+    batch->client.on_end = client_lost;
+    enum status status = client_wait(&batch->client);
+    batch->client.on_end = NULL;
+    watch_clear(batch->loop, &input);
     return status;
 }
 
@@ -321,8 +318,11 @@ static enum status execute_input(struct batch *batch)
 
 int do_batch(struct invocation *invocation)
 {
-    struct batch batch = {.options = &invocation->options};
-    enum status status = ask_open(&batch.client, &invocation->options, PORT_BINARY, -1);
+    struct batch batch = {.options = &invocation->options, .loop = &invocation->loop};
+    enum status status =
+        client_open(&batch.client, &protocol_binary, batch.loop, &invocation->options);
+    batch.client.on_notice = on_notice;
+    batch.client.owner = &batch.client;
     if (status == STATUS_OK)
         status = execute_input(&batch);
     client_finish(&batch.client);

@@ -1,43 +1,31 @@
 /*
- * child.c - executing a command while a connection holds something for it (child.h).
+ * child.c - a command that is executed (child.h).
  */
 #include "cli/child.h"
 
 #include "base/clock.h"
 #include "cli/print.h"
+#include "cli/signals.h"
 #include "cli/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct child {
-    pid_t pid;
-    struct client *client;
-    struct signals *signals;
-    const struct options *options;
-    const char *name;
-    struct child_result result;
-    bool has_ended;
-    bool is_told;       /* TERM was sent, for the lost connection */
-    int64_t kill_at_ns; /* when KILL follows; SECONDS_NONE: not, or it was sent */
-};
-
-/* --- Beginning ------------------------------------------------------------------------------- */
+/* ---- its beginning ----------------------------------------------------------------------- */
 
 /* In the new process: becomes the command, or writes errno to `report`. */
-static _Noreturn void become(char **argv, const struct signals *signals, int report, pid_t parent,
-                             bool strict)
+static _Noreturn void become(char **argv, int report, pid_t parent, bool dies_with_us)
 {
     /* Where we are killed outright, nobody holds the lock any more: the same as a lost one. */
-    if (strict && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
+    if (dies_with_us && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
         _exit(STATUS_LOST);
-    signals_restore(signals);
+    signals_restore();
     execvp(argv[0], argv);
     int error = errno;
     (void)!write(report, &error, sizeof error);
@@ -55,144 +43,93 @@ static int wait_executed(int report)
     return n == (ssize_t)sizeof error ? error : 0;
 }
 
-/* Starts the command. Returns 0, or the status to exit with (said why). */
-static int start(struct child *child, char **argv)
+/* Ends a process that is of no use. */
+static void discard(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* The process has ended: a descriptor of one can be read then. */
+static void reap(void *owner, short revents)
+{
+    struct child *child = owner;
+    siginfo_t about = {0};
+    (void)revents;
+    if (waitid(P_PIDFD, (id_t)child->watch.fd, &about, WEXITED | WNOHANG) != 0 || !about.si_pid)
+        return;
+    watch_clear(child->loop, &child->watch);
+    timer_clear(child->loop, &child->kill);
+    close(child->watch.fd);
+    int how = about.si_code == CLD_EXITED ? W_EXITCODE(about.si_status, 0) : about.si_status;
+    child->on_end(child->owner, how);
+}
+
+/* The grace is over. */
+static void kill_it(void *child)
+{
+    child_signal(child, SIGKILL);
+}
+
+int child_start(struct child *child, struct loop *loop, char **argv, bool dies_with_us)
 {
     int report[2];
+    CHECK(!child_runs(child));
     if (pipe2(report, O_CLOEXEC) != 0) {
         complain("no pipe: %s", strerrordesc_np(errno));
         return STATUS_SYSTEM;
     }
     fflush(stdout);
-    pid_t parent = getpid();
-    child->pid = fork();
-    if (child->pid == 0)
-        become(argv, child->signals, report[1], parent, child->options->strict);
+    pid_t parent = getpid(), pid = fork();
+    if (pid == 0)
+        become(argv, report[1], parent, dies_with_us);
+    int fd = pid < 0 ? -1 : pidfd_open(pid, 0), error = errno;
     close(report[1]);
-    if (child->pid < 0) {
-        complain("no process for %s: %s", argv[0], strerrordesc_np(errno));
+    if (fd < 0) {
+        complain("no process for %s: %s", argv[0], strerrordesc_np(error));
         close(report[0]);
+        if (pid > 0)
+            discard(pid);
         return STATUS_SYSTEM;
     }
-    int error = wait_executed(report[0]);
+    error = wait_executed(report[0]);
     close(report[0]);
-    if (!error)
-        return 0;
-    waitpid(child->pid, NULL, 0);
-    complain("%s: %s", argv[0], strerrordesc_np(error));
-    return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
-}
-
-/* --- Signals --------------------------------------------------------------------------------- */
-
-/* Notes that the command has ended, if it has. */
-static void reap(struct child *child)
-{
-    int how;
-    if (waitpid(child->pid, &how, WNOHANG) != child->pid)
-        return;
-    child->has_ended = true;
-    if (child->is_told)
-        child->result.status = STATUS_LOST;
-    else
-        child->result.status = WIFSIGNALED(how) ? STATUS_SIGNAL + WTERMSIG(how) : WEXITSTATUS(how);
-}
-
-/*
- * Passes a signal on. What the kernel sends is of the terminal, which has sent it to the command,
- * too.
- */
-static void pass_on(struct child *child, const struct signalfd_siginfo *taken)
-{
-    int number = (int)taken->ssi_signo;
-    if (taken->ssi_code != SI_KERNEL)
-        kill(child->pid, number);
-    if (number == SIGTSTP)
-        signals_stop(); /* so that the shell sees that its job has stopped */
-}
-
-static void take_signals(struct child *child)
-{
-    struct signalfd_siginfo taken;
-    while (!child->has_ended && signals_take(child->signals, &taken)) {
-        if (taken.ssi_signo == SIGCHLD)
-            reap(child);
-        else
-            pass_on(child, &taken);
+    if (error) {
+        close(fd);
+        discard(pid);
+        complain("%s: %s", argv[0], strerrordesc_np(error));
+        return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
     }
+    child->loop = loop;
+    child->watch = (struct watch){.on_ready = reap, .owner = child};
+    child->kill = (struct timer){.on_due = kill_it, .owner = child};
+    watch_set(loop, &child->watch, fd, POLLIN);
+    return STATUS_OK;
 }
 
-/* --- The connection -------------------------------------------------------------------------- */
+/* ---- its end ----------------------------------------------------------------------------- */
 
-/* Has the command end: it may be stopped, and must go on to do so. */
-static void tell_to_end(struct child *child)
+bool child_runs(const struct child *child)
 {
-    child->is_told = true;
-    child->kill_at_ns = clock_mono_ns() + child->options->grace_ns;
-    kill(child->pid, SIGTERM);
-    kill(child->pid, SIGCONT);
+    return child->watch.place > 0;
 }
 
-/* Looks whether the connection is still there. What the server says unasked does not matter. */
-static void look_at_connection(struct child *child)
+void child_signal(const struct child *child, int number)
 {
-    struct client *client = child->client;
-    enum client_end end;
-    do {
-        client_take(client, client->len);
-        end = client_fill(client, 0);
-    } while (end == CLIENT_OK);
-    if (end != CLIENT_CLOSED)
+    if (child_runs(child))
+        pidfd_send_signal(child->watch.fd, number, NULL, 0);
+}
+
+void child_terminate(struct child *child, int64_t grace_ns)
+{
+    if (!child_runs(child))
         return;
-    child->result.is_lost = true;
-    complain("%s: %s: what it held is free, and %s %s", client->where, client->reason, child->name,
-             child->options->strict ? "is told to end (--strict)" : "goes on without it");
-    client_close(client);
-    if (child->options->strict)
-        tell_to_end(child);
+    child_signal(child, SIGTERM);
+    child_signal(child, SIGCONT);
+    timer_set(child->loop, &child->kill, clock_mono_ns() + grace_ns);
 }
 
-/* --- All together ---------------------------------------------------------------------------- */
-
-/* How long poll may wait: until the command is to be killed. */
-static int wait_ms(const struct child *child)
+int child_status(int how)
 {
-    if (child->kill_at_ns == SECONDS_NONE)
-        return -1;
-    int64_t left = child->kill_at_ns - clock_mono_ns();
-    return left <= 0 ? 0 : left > 3600 * NS_PER_S ? 3600000 : (int)(left / NS_PER_MS) + 1;
-}
-
-static void wait_and_look(struct child *child)
-{
-    struct pollfd fds[] = {{.fd = child->signals->fd, .events = POLLIN},
-                           {.fd = child->client->fd, .events = POLLIN}};
-    int ready = poll(fds, 2, wait_ms(child));
-    CHECK(ready >= 0 || errno == EINTR);
-    if (ready > 0 && fds[0].revents)
-        take_signals(child);
-    if (ready > 0 && fds[1].revents && !child->has_ended)
-        look_at_connection(child);
-    if (child->kill_at_ns != SECONDS_NONE && clock_mono_ns() >= child->kill_at_ns) {
-        kill(child->pid, SIGKILL);
-        child->kill_at_ns = SECONDS_NONE;
-    }
-}
-
-struct child_result child_run(char **argv, struct client *client, struct signals *signals,
-                              const struct options *options)
-{
-    struct child child = {.client = client,
-                          .signals = signals,
-                          .options = options,
-                          .name = argv[0],
-                          .kill_at_ns = SECONDS_NONE};
-    child.result.status = start(&child, argv);
-    if (child.result.status != 0)
-        return child.result;
-    client->interrupt = -1; /* a signal does not end the look at the connection */
-    look_at_connection(&child);
-    while (!child.has_ended)
-        wait_and_look(&child);
-    return child.result;
+    return WIFSIGNALED(how) ? STATUS_SIGNAL + WTERMSIG(how) : WEXITSTATUS(how);
 }

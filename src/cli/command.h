@@ -5,6 +5,7 @@
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
+#include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/status.h"
 #include "cli/text.h"
@@ -15,6 +16,7 @@
 struct invocation {
     const struct command *command; /* NULL: --help or --version alone */
     struct options options;
+    struct loop loop; /* what the command waits in */
     char **arguments; /* the command's own, `count` of them; names as they were given */
     size_t count;
     char **execute; /* what stands behind "--", ended by NULL; NULL: nothing does */

@@ -253,6 +253,7 @@ bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, 
 
 void invocation_free(struct invocation *invocation)
 {
+    loop_free(&invocation->loop);
     free(invocation->arguments);
     *invocation = (struct invocation){0};
 }

@@ -2,13 +2,13 @@
  * counter.c - the single commands of the binary protocol: noop, get, acquire, release; and stats.
  */
 #include "base/clock.h"
-#include "cli/ask.h"
-#include "cli/child.h"
+#include "cli/ask_binary.h"
 #include "cli/command.h"
+#include "cli/held.h"
 #include "cli/print.h"
+#include "cli/signals.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,19 +28,9 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
     return false;
 }
 
-/* Asks one thing over a connection of its own. STATUS_OK: the reply is valid until client_close. */
-static enum status ask_once(const struct invocation *invocation, struct client *client,
-                            const struct ctr_request *request, struct ctr_reply *reply_r)
-{
-    enum status status = ask_open(client, &invocation->options, PORT_BINARY, -1);
-    if (status == STATUS_OK)
-        status = ask_binary(client, request, reply_r);
-    return status;
-}
-
 static enum status complain_no_number(const struct client *client)
 {
-    complain("%s: the answer lacks its number", client->where);
+    complain("%s: the answer lacks its number", client->link.where);
     return STATUS_PROTOCOL;
 }
 
@@ -59,10 +49,11 @@ int do_noop(struct invocation *invocation)
     struct ctr_request request = {.opcode = CTR_NOOP};
     struct ctr_reply reply;
     struct client client;
-    enum status status = ask_open(&client, &invocation->options, PORT_BINARY, -1);
+    enum status status =
+        client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
     int64_t asked_ns = clock_mono_ns();
     if (status == STATUS_OK)
-        status = ask_binary(&client, &request, &reply);
+        status = ask_binary_wait(&client, &request, &reply);
     double seconds = (double)(clock_mono_ns() - asked_ns) / (double)NS_PER_S;
     char text[NUMBER_TEXT];
     if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS) {
@@ -99,23 +90,6 @@ static enum status print_get(const struct invocation *invocation, const struct c
     return STATUS_OK;
 }
 
-int do_get(struct invocation *invocation)
-{
-    struct text name = {0};
-    struct client client;
-    struct ctr_reply reply;
-    enum status status = STATUS_USAGE;
-    if (read_name(invocation, invocation->arguments[0], &name)) {
-        struct ctr_request request = {.opcode = CTR_GET, .name = text_bytes(&name)};
-        status = ask_once(invocation, &client, &request, &reply);
-        if (status == STATUS_OK)
-            status = print_get(invocation, &client, &name, &reply);
-        client_close(&client);
-    }
-    text_free(&name);
-    return (int)status;
-}
-
 static enum status print_release(const struct invocation *invocation, const struct client *client,
                                  const struct text *name, const struct ctr_reply *reply)
 {
@@ -133,24 +107,39 @@ static enum status print_release(const struct invocation *invocation, const stru
     return ask_status_of(reply->status);
 }
 
-int do_release(struct invocation *invocation)
+/* Asks one thing about a name, and prints the answer. */
+static int ask_and_print(struct invocation *invocation, struct ctr_request *request,
+                         enum status (*print)(const struct invocation *invocation,
+                                              const struct client *client, const struct text *name,
+                                              const struct ctr_reply *reply))
 {
     struct text name = {0};
     struct client client;
     struct ctr_reply reply;
-    uint32_t units;
     enum status status = STATUS_USAGE;
     if (read_name(invocation, invocation->arguments[0], &name) &&
-        read_units(invocation, 1, 0, "UNITS", &units)) {
-        struct ctr_request request = {
-            .opcode = CTR_RELEASE, .units = units, .name = text_bytes(&name)};
-        status = ask_once(invocation, &client, &request, &reply);
+        (request->opcode != CTR_RELEASE ||
+         read_units(invocation, 1, 0, "UNITS", &request->units))) {
+        request->name = text_bytes(&name);
+        status = client_open(&client, &protocol_binary, &invocation->loop, &invocation->options);
         if (status == STATUS_OK)
-            status = print_release(invocation, &client, &name, &reply);
+            status = ask_binary_wait(&client, request, &reply);
+        if (status == STATUS_OK)
+            status = print(invocation, &client, &name, &reply);
         client_close(&client);
     }
     text_free(&name);
     return (int)status;
+}
+
+int do_get(struct invocation *invocation)
+{
+    return ask_and_print(invocation, &(struct ctr_request){.opcode = CTR_GET}, print_get);
+}
+
+int do_release(struct invocation *invocation)
+{
+    return ask_and_print(invocation, &(struct ctr_request){.opcode = CTR_RELEASE}, print_release);
 }
 
 /* ---- acquire ----------------------------------------------------------------------------- */
@@ -159,7 +148,6 @@ int do_release(struct invocation *invocation)
 struct holding {
     struct invocation *invocation;
     struct client *client;
-    struct signals *signals;
     const struct text *name;
     uint32_t units;
 };
@@ -170,63 +158,45 @@ static void give_back(const struct holding *holding)
     struct ctr_request request = {
         .opcode = CTR_RELEASE, .units = holding->units, .name = text_bytes(holding->name)};
     struct ctr_reply reply;
-    holding->client->interrupt = -1;
-    if (ask_binary(holding->client, &request, &reply) == STATUS_OK &&
+    if (ask_binary_wait(holding->client, &request, &reply) == STATUS_OK &&
         reply.status != CTR_STATUS_SUCCESS)
         (void)ask_refused(holding->client, "the units were not held to their end", &reply);
 }
 
-/* Whether standard input has ended; what it has is read and of no use. */
-static bool has_input_ended(void)
+/* What standard input has is read and of no use. */
+static void end_with_input(void *loop, short revents)
 {
     char nowhere[4096];
     ssize_t n = read(STDIN_FILENO, nowhere, sizeof nowhere);
-    return n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN);
+    (void)revents;
+    if (n == 0 || (n < 0 && errno != EINTR && errno != EAGAIN))
+        loop_end(loop, STATUS_OK);
 }
 
-/* Takes and forgets what the server says unasked. False: the connection is lost (said). */
-static bool is_still_connected(struct client *client)
+static void end_with_time(void *loop)
 {
-    enum client_end end;
-    do {
-        client_take(client, client->len);
-        end = client_fill(client, 0);
-    } while (end == CLIENT_OK);
-    if (end == CLIENT_CLOSED)
-        complain("%s: %s: what it held is free", client->where, client->reason);
-    return end != CLIENT_CLOSED;
+    loop_end(loop, STATUS_OK);
 }
 
 /* Waits until the time is over, standard input ends, a signal comes or the connection is lost. */
 static int hold(const struct holding *holding)
 {
     int64_t for_ns = holding->invocation->options.for_ns;
-    int64_t until_ns = for_ns == SECONDS_NONE ? SECONDS_NONE : clock_mono_ns() + for_ns;
-    struct pollfd fds[] = {{.fd = holding->signals->fd, .events = POLLIN},
-                           {.fd = holding->client->fd, .events = POLLIN},
-                           {.fd = for_ns == SECONDS_NONE ? STDIN_FILENO : -1, .events = POLLIN}};
-    holding->client->interrupt = -1;
-    if (!is_still_connected(holding->client))
-        return STATUS_LOST;
-    for (;;) {
-        int64_t left_ns = until_ns - clock_mono_ns();
-        if (for_ns != SECONDS_NONE && left_ns <= 0)
-            return STATUS_OK;
-        int ms = for_ns == SECONDS_NONE      ? -1
-                 : left_ns > 3600 * NS_PER_S ? 3600000
-                                             : (int)(left_ns / NS_PER_MS) + 1;
-        int ready = poll(fds, ARRAY_SIZE(fds), ms);
-        CHECK(ready >= 0 || errno == EINTR);
-        if (ready <= 0)
-            continue;
-        int number = fds[0].revents ? signals_end_of_wait(holding->signals) : 0;
-        if (number)
-            return STATUS_SIGNAL + number;
-        if (fds[1].revents && !is_still_connected(holding->client))
-            return STATUS_LOST;
-        if (fds[2].revents && has_input_ended())
-            return STATUS_OK;
-    }
+    struct loop *loop = &holding->invocation->loop;
+    struct watch input = {.on_ready = end_with_input, .owner = loop};
+    struct timer time = {.on_due = end_with_time, .owner = loop};
+    if (for_ns == SECONDS_NONE)
+        watch_set(loop, &input, STDIN_FILENO, POLLIN);
+    else
+        timer_set(loop, &time, clock_mono_ns() + for_ns);
+    holding->client->on_end = client_lost;
+    holding->client->owner = holding->client;
+    int status = loop_run(loop);
+    holding->client->on_end = NULL;
+    watch_clear(loop, &input);
+    timer_clear(loop, &time);
+    signals_handle(NULL, NULL);
+    return status;
 }
 
 static int hold_and_say(const struct holding *holding)
@@ -250,12 +220,13 @@ static int hold_and_say(const struct holding *holding)
 
 static int hold_and_execute(const struct holding *holding)
 {
-    struct child_result result = child_run(holding->invocation->execute, holding->client,
-                                           holding->signals, &holding->invocation->options);
-    if (!result.is_lost && result.status == STATUS_OK)
+    bool holds;
+    int status = held_run(holding->invocation->execute, holding->client,
+                          &holding->invocation->options, &holds);
+    if (holds)
         give_back(holding);
     client_finish(holding->client);
-    return result.status;
+    return status;
 }
 
 /* The server's answer to Acquire: holds what it gave. */
@@ -289,15 +260,10 @@ static int acquire(struct holding *holding, uint32_t maximum)
     struct ctr_reply reply;
     struct client client;
     holding->client = &client;
-    enum status status =
-        ask_open_until(&client, &holding->invocation->options, PORT_BINARY, holding->signals);
+    enum status status = client_open(&client, &protocol_binary, &holding->invocation->loop,
+                                     &holding->invocation->options);
     if (status == STATUS_OK)
-        status = ask_send(&client, &request);
-    if (status == STATUS_OK) {
-        do
-            status = ask_reply(&client, &request, &reply);
-        while (ask_again(holding->signals, &status));
-    }
+        status = ask_binary_wait(&client, &request, &reply);
     int exit_status = status == STATUS_OK ? acquired(holding, &reply) : (int)status;
     client_close(&client);
     holding->client = NULL;
@@ -319,19 +285,16 @@ static bool check_acquire(const struct invocation *invocation, uint32_t units, u
 int do_acquire(struct invocation *invocation)
 {
     struct text name = {0};
-    struct signals signals;
-    struct holding holding = {.invocation = invocation, .signals = &signals, .name = &name};
+    struct holding holding = {.invocation = invocation, .name = &name};
     uint32_t maximum;
     int status = STATUS_USAGE;
     if (read_name(invocation, invocation->arguments[0], &name) &&
         read_units(invocation, 1, 1, "UNITS", &holding.units) &&
         read_units(invocation, 2, 1, "MAX", &maximum) &&
         check_acquire(invocation, holding.units, maximum)) {
-        status = signals_begin(&signals);
-        if (status == STATUS_OK) {
+        status = signals_begin(&invocation->loop);
+        if (status == STATUS_OK)
             status = acquire(&holding, maximum);
-            signals_close(&signals);
-        }
     }
     text_free(&name);
     return status;

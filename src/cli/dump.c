@@ -6,7 +6,7 @@
  */
 #include "base/heap.h"
 #include "base/number.h"
-#include "cli/ask.h"
+#include "cli/ask_binary.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -26,13 +26,14 @@ struct entry {
 
 struct dump {
     const struct options *options;
+    struct client client;
     struct text prefix; /* unescaped */
     enum sort sort;
     struct heap heap;
     struct entry **kept; /* with a limit, a heap */
     size_t count, room, memory;
     uint64_t printed, seen, total; /* total: names in all, as the server told; 0: it did not */
-    bool has_head;
+    bool has_head, has_bar;
     int64_t drawn_ns; /* the progress bar, last */
 };
 
@@ -182,12 +183,12 @@ static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes nam
 }
 
 /* Asks how many names there are, for the bar; a server that does not say is as good. */
-static enum status ask_total(struct client *client, struct dump *dump)
+static enum status ask_total(struct dump *dump)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
     struct ctr_reply reply;
     struct bytes name, value;
-    enum status status = ask_binary(client, &request, &reply);
+    enum status status = ask_binary_wait(&dump->client, &request, &reply);
     if (status != STATUS_OK || reply.status != CTR_STATUS_SUCCESS)
         return status;
     while (ctr_reply_stat(&reply.body, &name, &value)) {
@@ -199,18 +200,17 @@ static enum status ask_total(struct client *client, struct dump *dump)
 }
 
 /* Takes one reply. STATUS_OK: go on, unless *is_over_r. */
-static enum status take_entry(struct client *client, struct dump *dump,
-                              const struct ctr_reply *reply, bool *is_over_r)
+static enum status take_entry(struct dump *dump, const struct ctr_reply *reply, bool *is_over_r)
 {
     uint32_t in_use, peak;
     struct bytes name;
     if (reply->status != CTR_STATUS_SUCCESS)
-        return ask_refused(client, "dump", reply);
+        return ask_refused(&dump->client, "dump", reply);
     *is_over_r = reply->body.len == 0;
     if (*is_over_r)
         return STATUS_OK;
     if (!ctr_reply_dump(reply, &in_use, &peak, &name)) {
-        complain("%s: a row of the answer is malformed", client->where);
+        complain("%s: a row of the answer is malformed", dump->client.link.where);
         return STATUS_PROTOCOL;
     }
     dump->seen++;
@@ -223,20 +223,27 @@ static enum status take_entry(struct client *client, struct dump *dump,
     return STATUS_OK;
 }
 
-static enum status take_all(struct client *client, struct dump *dump)
+static bool take_reply(void *owner, const void *answer)
+{
+    struct dump *dump = owner;
+    bool is_over = false;
+    enum status status = take_entry(dump, answer, &is_over);
+    is_over |= status != STATUS_OK;
+    if (dump->has_bar)
+        draw_bar(dump);
+    if (is_over)
+        loop_end(dump->client.link.loop, (int)status);
+    return is_over;
+}
+
+static enum status take_all(struct dump *dump)
 {
     struct ctr_request request = {.opcode = CTR_DUMP};
-    struct ctr_reply reply;
-    bool with_bar = has_bar(dump), is_over = false;
-    enum status status = with_bar ? ask_total(client, dump) : STATUS_OK;
-    if (status == STATUS_OK)
-        status = ask_send(client, &request);
-    while (status == STATUS_OK && !is_over) {
-        status = ask_reply(client, &request, &reply);
-        if (status == STATUS_OK)
-            status = take_entry(client, dump, &reply, &is_over);
-        if (with_bar)
-            draw_bar(dump);
+    dump->has_bar = has_bar(dump);
+    enum status status = dump->has_bar ? ask_total(dump) : STATUS_OK;
+    if (status == STATUS_OK) {
+        ask_binary(&dump->client, &request, take_reply, dump);
+        status = client_wait(&dump->client);
     }
     clear_bar(dump);
     return status;
@@ -247,16 +254,16 @@ int do_dump(struct invocation *invocation)
     struct dump dump = {.options = &invocation->options,
                         .sort = (enum sort)invocation->options.sort,
                         .heap = {sizeof(struct entry *), compare_entries, &dump.sort}};
-    struct client client;
     const char *prefix = invocation->options.prefix;
     if (prefix && *prefix && !read_name(invocation, prefix, &dump.prefix)) {
         text_free(&dump.prefix);
         return STATUS_USAGE;
     }
-    enum status status = ask_open(&client, &invocation->options, PORT_BINARY, -1);
+    enum status status =
+        client_open(&dump.client, &protocol_binary, &invocation->loop, &invocation->options);
     if (status == STATUS_OK)
-        status = take_all(&client, &dump);
-    client_close(&client);
+        status = take_all(&dump);
+    client_close(&dump.client);
     if (status == STATUS_OK)
         print_sorted(&dump);
     for (size_t i = 0; i < dump.count; i++)

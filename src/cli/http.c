@@ -17,6 +17,8 @@
 
 struct http {
     CURLM *multi;
+    struct loop *loop;
+    struct timer timer; /* libcurl's one */
     struct address address;
     char where[ADDRESS_TEXT];
     char token[HTTP_TOKEN_MAX + 1]; /* "": none */
@@ -60,7 +62,76 @@ static long whole_ms(int64_t ns)
     return ms > INT32_MAX / 4 ? INT32_MAX / 4 : (long)ms;
 }
 
-struct http *http_new(const struct options *options)
+/* ---- libcurl in the loop ----------------------------------------------------------------- */
+
+/* A socket of libcurl's. */
+struct http_socket {
+    struct http *http;
+    struct watch watch;
+};
+
+static void finish(struct http_call *call, CURLcode result);
+
+/* Has libcurl go on with a socket that is ready, and tells of calls that are done. */
+static void go_on(struct http *http, curl_socket_t fd)
+{
+    int running, in_queue;
+    curl_multi_socket_action(http->multi, fd, 0, &running);
+    for (CURLMsg *message; (message = curl_multi_info_read(http->multi, &in_queue));) {
+        struct http_call *call = NULL;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
+        finish(call, message->data.result);
+        call->on_done(call->owner);
+    }
+}
+
+static void on_ready(void *owner, short revents)
+{
+    const struct http_socket *one = owner;
+    (void)revents;
+    go_on(one->http, one->watch.fd);
+}
+
+static void on_due(void *http)
+{
+    go_on(http, CURL_SOCKET_TIMEOUT);
+}
+
+/* libcurl wants to wait for a socket, or not any more. */
+static int want_socket(CURL *easy, curl_socket_t fd, int what, void *owner, void *of_socket)
+{
+    struct http *http = owner;
+    struct http_socket *one = of_socket ? of_socket : calloc(1, sizeof *one);
+    if (!one)
+        out_of_memory();
+    (void)easy;
+    if (what == CURL_POLL_REMOVE) {
+        watch_clear(http->loop, &one->watch);
+        free(one);
+        return 0;
+    }
+    one->http = http;
+    one->watch.on_ready = on_ready;
+    one->watch.owner = one;
+    watch_set(http->loop, &one->watch, fd,
+              (short)((what & CURL_POLL_IN ? POLLIN : 0) | (what & CURL_POLL_OUT ? POLLOUT : 0)));
+    curl_multi_assign(http->multi, fd, one);
+    return 0;
+}
+
+/* libcurl wants to be called in so long. */
+static int want_timer(CURLM *multi, long ms, void *owner)
+{
+    struct http *http = owner;
+    (void)multi;
+    if (ms < 0)
+        timer_clear(http->loop, &http->timer);
+    else
+        timer_set(http->loop, &http->timer, clock_mono_ns() + ms * NS_PER_MS);
+    return 0;
+}
+
+struct http *http_new(struct loop *loop, const struct options *options)
 {
     struct address address;
     if (!find_address(options, &address))
@@ -71,6 +142,12 @@ struct http *http_new(const struct options *options)
     http->multi = curl_multi_init();
     if (!http->multi)
         out_of_memory();
+    http->loop = loop;
+    http->timer = (struct timer){.on_due = on_due, .owner = http};
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, want_socket);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, want_timer);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
     http->address = address;
     address_text(&address, PORT_ADMIN, http->where);
     http->connect_ms = whole_ms(options->connect_timeout_ns);
@@ -83,6 +160,7 @@ void http_free(struct http **http)
     if (!*http)
         return;
     curl_multi_cleanup((*http)->multi);
+    timer_clear((*http)->loop, &(*http)->timer);
     curl_global_cleanup();
     explicit_bzero((*http)->token, sizeof(*http)->token);
     free(*http);
@@ -192,9 +270,10 @@ static void set_post(const struct http *http, struct http_call *call)
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDS, "");
 }
 
-void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post)
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
+                void (*on_done)(void *owner), void *owner)
 {
-    *call = (struct http_call){.easy = curl_easy_init()};
+    *call = (struct http_call){.on_done = on_done, .owner = owner, .easy = curl_easy_init()};
     CURL *easy = call->easy;
     if (!easy)
         out_of_memory();
@@ -245,27 +324,6 @@ static void finish(struct http_call *call, CURLcode result)
     explain(call, result);
 }
 
-void http_wait(struct http *http, struct pollfd *also, unsigned count, int timeout_ms)
-{
-    int running = 0, in_queue;
-    struct curl_waitfd fds[4] = {0};
-    CHECK(count <= ARRAY_SIZE(fds));
-    for (unsigned i = 0; i < count; i++)
-        fds[i] = (struct curl_waitfd){.fd = also[i].fd, .events = CURL_WAIT_POLLIN};
-    curl_multi_perform(http->multi, &running);
-    bool is_done = false;
-    for (CURLMsg *message; (message = curl_multi_info_read(http->multi, &in_queue));) {
-        struct http_call *call = NULL;
-        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
-        finish(call, message->data.result);
-        is_done = true;
-    }
-    curl_multi_poll(http->multi, fds, count, is_done ? 0 : timeout_ms, NULL);
-    /* libcurl does not tell of ends and errors. */
-    if (count > 0)
-        poll(also, count, 0);
-}
-
 void http_call_free(struct http *http, struct http_call *call)
 {
     if (call->easy) {
@@ -310,12 +368,21 @@ enum status http_status(const struct http *http, const struct http_call *call, b
     return call->answer ? status_of_code(call->code) : STATUS_PROTOCOL;
 }
 
+static void end_step(void *loop)
+{
+    loop_end(loop, STATUS_OK);
+}
+
+void http_run(struct http *http, struct http_call *call, const char *path, bool is_post)
+{
+    http_begin(http, call, path, is_post, end_step, http->loop);
+    loop_run(http->loop);
+}
+
 enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r)
 {
     struct http_call call = {0};
-    http_begin(http, &call, path, is_post);
-    while (!call.is_done)
-        http_wait(http, NULL, 0, 1000);
+    http_run(http, &call, path, is_post);
     enum status status = http_status(http, &call, true);
     *answer_r = json_incref(call.answer);
     http_call_free(http, &call);

@@ -1,18 +1,18 @@
 /*
  * http.h - calls of the admin interface: HTTP with answers in JSON, on libcurl.
  *
- * A call is begun, goes on while http_wait runs, and is over when `is_done`. No proxy is used,
+ * A call is begun, goes on in the loop, which calls its on_done, and is freed. No proxy is used,
  * whatever the environment says, no redirection is followed, and answers are bounded. One thread.
  */
 #ifndef CLI_HTTP_H
 #define CLI_HTTP_H
 
+#include "cli/loop.h"
 #include "cli/options.h"
 #include "cli/status.h"
 #include "cli/text.h"
 
 #include <jansson.h>
-#include <poll.h>
 
 /* The longest answer that is taken. */
 #define HTTP_ANSWER_MAX ((size_t)64 << 20)
@@ -27,7 +27,9 @@ struct http_call {
     json_t *answer;      /* NULL: there is none, or it is no JSON */
     struct text failure; /* why there is none; or what the server says where the code is an error */
     /* http.c's own */
-    void *easy;
+    void (*on_done)(void *owner);
+    void *owner;
+    void *easy; /* NULL: it is freed, or was never begun */
     void *headers;
     struct text body;
 };
@@ -36,7 +38,7 @@ struct http_call {
  * Finds out where the admin interface is: --admin, $COUNTER_ADMIN, or the server's host. NULL: it
  * said what is wrong with that; exit with STATUS_USAGE.
  */
-struct http *http_new(const struct options *options) MUST_USE;
+struct http *http_new(struct loop *loop, const struct options *options) MUST_USE;
 
 /* NULL is fine. All calls are to be freed before. */
 void http_free(struct http **http);
@@ -51,21 +53,19 @@ const char *http_where(const struct http *http);
 enum status http_read_token(struct http *http, const struct options *options) MUST_USE;
 
 /* Begins a call of `path` ("/api/v1/stats"); `is_post`: with an empty body, else it is a GET.
-   `call` is zero-initialised, or freed. */
-void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post);
+   `call` is zero-initialised, or freed; on_done may free it. */
+void http_begin(struct http *http, struct http_call *call, const char *path, bool is_post,
+                void (*on_done)(void *owner), void *owner);
 
-/*
- * Lets calls go on, and waits for one of them or for `also` (`count` descriptors, their revents are
- * set), up to `timeout_ms`. Returns when anything has happened, or nothing could.
- */
-void http_wait(struct http *http, struct pollfd *also, unsigned count, int timeout_ms);
+/* As a step: begins a call, and waits until it is done. */
+void http_run(struct http *http, struct http_call *call, const char *path, bool is_post);
 
 /* Ends a call, whatever its state, and frees what it has. */
 void http_call_free(struct http *http, struct http_call *call);
 
 /*
- * One call from begin to end. STATUS_OK: *answer_r is the JSON, which the caller gives up. Else it
- * said why; *answer_r is then NULL, or the answer of a refusal.
+ * As a step: one call from begin to end. STATUS_OK: *answer_r is the JSON, which the caller gives
+ * up. Else it said why; *answer_r is then NULL, or the answer of a refusal.
  */
 enum status http_ask(struct http *http, const char *path, bool is_post, json_t **answer_r) MUST_USE;
 

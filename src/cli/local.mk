@@ -3,7 +3,8 @@ noinst_LIBRARIES += libcli.a
 libcli_a_SOURCES = \
 	src/cli/address.h src/cli/address.c \
 	src/cli/admin.c \
-	src/cli/ask.h src/cli/ask.c \
+	src/cli/ask_binary.h src/cli/ask_binary.c \
+	src/cli/ask_text.h src/cli/ask_text.c \
 	src/cli/batch.c \
 	src/cli/child.h src/cli/child.c \
 	src/cli/client.h src/cli/client.c \
@@ -12,8 +13,11 @@ libcli_a_SOURCES = \
 	src/cli/counter.c \
 	src/cli/dump.c \
 	src/cli/frame.h src/cli/frame.c \
+	src/cli/held.h src/cli/held.c \
 	src/cli/http.h src/cli/http.c \
+	src/cli/link.h src/cli/link.c \
 	src/cli/lookup.h src/cli/lookup.c \
+	src/cli/loop.h src/cli/loop.c \
 	src/cli/name.c \
 	src/cli/options.h src/cli/options.c \
 	src/cli/print.h src/cli/print.c \

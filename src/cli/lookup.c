@@ -4,32 +4,28 @@
 #include "cli/lookup.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+/* The thread's own. */
 struct lookup {
     char *host, *port;
-    int done_fd;         /* made readable when all is there */
-    atomic_bool is_done; /* the thread has written the next two, and looks at them no more */
-    int error;
-    struct addrinfo *list;
-    atomic_int owners; /* who waits, and the thread */
+    int to; /* the pipe's end */
 };
 
-static void give_up(struct lookup *lookup)
+/* What comes through the pipe. */
+struct found {
+    int error;
+    struct addrinfo *list;
+};
+
+static void lookup_free(struct lookup *lookup)
 {
-    if (atomic_fetch_sub(&lookup->owners, 1) > 1)
-        return;
-    if (lookup->list)
-        freeaddrinfo(lookup->list);
-    if (lookup->done_fd >= 0)
-        close(lookup->done_fd);
+    close(lookup->to);
     free(lookup->host);
     free(lookup->port);
     free(lookup);
@@ -39,67 +35,45 @@ static void *look_up(void *arg)
 {
     struct lookup *lookup = arg;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
-    lookup->error = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->list);
-    if (lookup->error)
-        lookup->list = NULL;
-    atomic_store(&lookup->is_done, true);
-    CHECK(eventfd_write(lookup->done_fd, 1) == 0);
-    give_up(lookup);
+    struct found found = {0};
+    found.error = getaddrinfo(lookup->host, lookup->port, &hints, &found.list);
+    if (write(lookup->to, &found, sizeof found) < 0 && !found.error) /* nobody wants it any more */
+        freeaddrinfo(found.list);
+    lookup_free(lookup);
     return NULL;
 }
 
-/* Starts the thread, which takes no signals. 0, or an errno. */
-static int start_thread(struct lookup *lookup)
+int lookup_start(const char *host, const char *port)
 {
+    int ends[2];
+    struct lookup *lookup = calloc(1, sizeof *lookup);
+    if (!lookup || pipe2(ends, O_CLOEXEC) != 0) {
+        free(lookup);
+        return -1;
+    }
+    *lookup = (struct lookup){.host = strdup(host), .port = strdup(port), .to = ends[1]};
     pthread_t thread;
     sigset_t all, before;
-    sigfillset(&all);
+    sigfillset(&all); /* the thread takes no signals */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&thread, NULL, look_up, lookup);
+    int error =
+        lookup->host && lookup->port ? pthread_create(&thread, NULL, look_up, lookup) : ENOMEM;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0)
+    if (error == 0) {
         pthread_detach(thread);
-    return error;
-}
-
-struct lookup *lookup_start(const char *host, const char *port)
-{
-    struct lookup *lookup = calloc(1, sizeof *lookup);
-    if (!lookup)
-        return NULL;
-    atomic_init(&lookup->owners, 1);
-    lookup->host = strdup(host);
-    lookup->port = strdup(port);
-    lookup->done_fd = eventfd(0, EFD_CLOEXEC);
-    int error = errno;
-    if (lookup->host && lookup->port && lookup->done_fd >= 0) {
-        atomic_store(&lookup->owners, 2);
-        error = start_thread(lookup);
-        if (error == 0)
-            return lookup;
-        atomic_store(&lookup->owners, 1);
+        return ends[0];
     }
-    give_up(lookup);
+    lookup_free(lookup);
+    close(ends[0]);
     errno = error;
-    return NULL;
+    return -1;
 }
 
-int lookup_fd(const struct lookup *lookup)
+int lookup_take(int fd, struct addrinfo **list_r)
 {
-    return lookup->done_fd;
-}
-
-int lookup_take(struct lookup *lookup, struct addrinfo **list_r)
-{
-    CHECK(atomic_load(&lookup->is_done));
-    *list_r = lookup->list;
-    lookup->list = NULL;
-    return lookup->error;
-}
-
-void lookup_free(struct lookup **lookup)
-{
-    if (*lookup)
-        give_up(*lookup);
-    *lookup = NULL;
+    struct found found;
+    if (read(fd, &found, sizeof found) != (ssize_t)sizeof found)
+        return EAI_SYSTEM;
+    *list_r = found.error ? NULL : found.list;
+    return found.error;
 }

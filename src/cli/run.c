@@ -5,11 +5,11 @@
  * who wait for anybody's work (ACQ4ANY) that it is done. After any other end the connection is
  * just closed, and the next of them does the work.
  */
-#include "base/clock.h"
-#include "cli/ask.h"
-#include "cli/child.h"
+#include "cli/ask_text.h"
 #include "cli/command.h"
+#include "cli/held.h"
 #include "cli/print.h"
+#include "cli/signals.h"
 
 #include <string.h>
 
@@ -45,8 +45,7 @@ static bool make_key(const struct invocation *invocation, struct text *key)
 }
 
 /* Says why there is no lock, and returns the exit status of that. */
-static enum status not_locked(const struct invocation *invocation, enum pc_reply reply,
-                              struct bytes line)
+static enum status not_locked(const struct invocation *invocation, const struct text_line *answer)
 {
     const struct options *options = &invocation->options;
     const char *key = invocation->arguments[0];
@@ -56,7 +55,7 @@ static enum status not_locked(const struct invocation *invocation, enum pc_reply
         text_add_shown(&shown, key);
     else
         text_add_name(&shown, bytes_of(key));
-    switch (reply) {
+    switch (answer->reply) {
     case PC_REPLY_DONE:
         text_addf(&said, "somebody else has just done the work: %s is not executed",
                   invocation->execute[0]);
@@ -80,10 +79,10 @@ static enum status not_locked(const struct invocation *invocation, enum pc_reply
         __attribute__((fallthrough));
     default:
         text_addf(&said, "the server answers: ");
-        struct text answer = {0};
-        text_add(&answer, line.data, line.len < 200 ? line.len : 200);
-        text_add_shown(&said, text_str(&answer));
-        text_free(&answer);
+        struct text line = {0};
+        text_add(&line, answer->line.data, answer->line.len < 200 ? answer->line.len : 200);
+        text_add_shown(&said, text_str(&line));
+        text_free(&line);
     }
     if (!options->quiet || status == STATUS_PROTOCOL)
         complain("lock %.*s: %s", 200, text_str(&shown), text_str(&said));
@@ -92,10 +91,9 @@ static enum status not_locked(const struct invocation *invocation, enum pc_reply
     return status;
 }
 
-/* Asks for the lock and waits for it. STATUS_OK: *reply_r has come. */
-static enum status wait_for_lock(struct client *client, struct signals *signals,
-                                 const struct options *options, const struct text *key,
-                                 enum pc_reply *reply_r, struct bytes *line_r)
+/* Asks for the lock and waits for it. STATUS_OK: the answer has come. */
+static enum status wait_for_lock(struct client *client, const struct options *options,
+                                 const struct text *key, struct text_line *answer_r)
 {
     bool forever = options->timeout_ns == SECONDS_NONE;
     struct pc_request request = {
@@ -105,57 +103,46 @@ static enum status wait_for_lock(struct client *client, struct signals *signals,
         .maxqueue = options->queue,
         .timeout_ns = forever ? PC_TIMEOUT_MAX_NS : options->timeout_ns,
     };
-    enum status status = ask_send_line(client, &request);
-    if (status != STATUS_OK)
-        return status;
-    int64_t deadline =
-        forever ? SECONDS_NONE : clock_mono_ns() + options->timeout_ns + client->io_timeout_ns;
-    do
-        status = ask_line(client, deadline, reply_r, line_r);
-    while (ask_again(signals, &status));
-    return status;
+    return ask_text_wait(client, &request,
+                         forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns,
+                         answer_r);
 }
 
 /* Gives the lock back as work done. That the connection is lost by now is worth a word only. */
 static void release(struct client *client, const struct text *key)
 {
     struct pc_request request = {.verb = PC_RELEASE, .key = text_bytes(key)};
-    enum pc_reply reply;
-    struct bytes line;
-    client->interrupt = -1;
-    if (ask_send_line(client, &request) != STATUS_OK ||
-        ask_line(client, clock_mono_ns() + client->io_timeout_ns, &reply, &line) != STATUS_OK)
-        return;
-    if (reply != PC_REPLY_RELEASED)
-        complain("%s: the lock was not held to its end: %.*s", client->where, (int)line.len,
-                 (const char *)line.data);
+    struct text_line answer;
+    if (ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer) ==
+            STATUS_OK &&
+        answer.reply != PC_REPLY_RELEASED)
+        complain("%s: the lock was not held to its end: %.*s", client->link.where,
+                 (int)answer.line.len, (const char *)answer.line.data);
 }
 
 /* Holds the lock while the command runs. */
-static int run_locked(struct invocation *invocation, struct client *client, struct signals *signals,
-                      const struct text *key)
+static int run_locked(struct invocation *invocation, struct client *client, const struct text *key)
 {
-    struct child_result result =
-        child_run(invocation->execute, client, signals, &invocation->options);
-    if (!result.is_lost && result.status == STATUS_OK)
+    bool holds;
+    int status = held_run(invocation->execute, client, &invocation->options, &holds);
+    if (holds)
         release(client, key);
     client_finish(client);
-    return result.status;
+    return status;
 }
 
-static int run(struct invocation *invocation, struct signals *signals, const struct text *key)
+static int run(struct invocation *invocation, const struct text *key)
 {
     const struct options *options = &invocation->options;
     struct client client;
-    enum pc_reply reply;
-    struct bytes line;
-    enum status status = ask_open_until(&client, options, PORT_TEXT, signals);
+    struct text_line answer;
+    enum status status = client_open(&client, &protocol_text, &invocation->loop, options);
     if (status == STATUS_OK)
-        status = wait_for_lock(&client, signals, options, key, &reply, &line);
+        status = wait_for_lock(&client, options, key, &answer);
     int exit_status = (int)status;
     if (status == STATUS_OK)
-        exit_status = reply == PC_REPLY_LOCKED ? run_locked(invocation, &client, signals, key)
-                                               : (int)not_locked(invocation, reply, line);
+        exit_status = answer.reply == PC_REPLY_LOCKED ? run_locked(invocation, &client, key)
+                                                      : (int)not_locked(invocation, &answer);
     client_close(&client);
     return exit_status;
 }
@@ -163,14 +150,11 @@ static int run(struct invocation *invocation, struct signals *signals, const str
 int do_run(struct invocation *invocation)
 {
     struct text key = {0};
-    struct signals signals;
     int status = STATUS_USAGE;
     if (make_key(invocation, &key)) {
-        status = signals_begin(&signals);
-        if (status == STATUS_OK) {
-            status = run(invocation, &signals, &key);
-            signals_close(&signals);
-        }
+        status = signals_begin(&invocation->loop);
+        if (status == STATUS_OK)
+            status = run(invocation, &key);
     }
     text_free(&key);
     return status;

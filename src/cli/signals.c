@@ -1,5 +1,5 @@
 /*
- * signals.c - signals as something to read (signals.h).
+ * signals.c - signals as something that the loop waits for (signals.h).
  */
 #include "cli/signals.h"
 
@@ -14,6 +14,14 @@
 /* How SIGPIPE was when we were started. */
 static struct sigaction pipe_before;
 
+static struct {
+    struct loop *loop; /* NULL: signals are as we found them */
+    struct watch watch;
+    signal_handler *handle;
+    sigset_t mask_before;
+    struct sigaction child_before;
+} signals;
+
 void signals_start(void)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN};
@@ -23,8 +31,8 @@ void signals_start(void)
 /* Those that are taken: all of ours but what is ignored, which a block would have us see. */
 static sigset_t taken_signals(void)
 {
-    static const int taken[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT, SIGUSR1,
-                                SIGUSR2, SIGTSTP, SIGCONT, SIGCHLD};
+    static const int taken[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
@@ -35,30 +43,53 @@ static sigset_t taken_signals(void)
     return set;
 }
 
-int signals_begin(struct signals *signals)
+/* Where no command runs. */
+static void end_wait(void *owner, const struct signalfd_siginfo *taken)
+{
+    int number = (int)taken->ssi_signo;
+    if (number == SIGTSTP)
+        signals_stop();
+    else if (number != SIGCONT)
+        loop_end(owner, STATUS_SIGNAL + number);
+}
+
+/* One at a time: what handles it may end the loop. */
+static void take_signal(void *owner, short revents)
+{
+    struct signalfd_siginfo taken;
+    (void)revents;
+    if (read(signals.watch.fd, &taken, sizeof taken) == (ssize_t)sizeof taken)
+        signals.handle(owner, &taken);
+}
+
+int signals_begin(struct loop *loop)
 {
     /* Where children are ignored they can't be waited for. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
-    sigaction(SIGCHLD, &by_default, &signals->child_before);
     sigset_t set = taken_signals();
-    pthread_sigmask(SIG_BLOCK, &set, &signals->mask_before);
-    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (signals->fd >= 0)
-        return STATUS_OK;
-    complain("no descriptor for signals: %s", strerrordesc_np(errno));
-    pthread_sigmask(SIG_SETMASK, &signals->mask_before, NULL);
-    return STATUS_SYSTEM;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0) {
+        complain("no descriptor for signals: %s", strerrordesc_np(errno));
+        return STATUS_SYSTEM;
+    }
+    sigaction(SIGCHLD, &by_default, &signals.child_before);
+    pthread_sigmask(SIG_BLOCK, &set, &signals.mask_before);
+    signals.loop = loop;
+    signals.watch = (struct watch){.on_ready = take_signal, .fd = fd};
+    signals_handle(end_wait, loop);
+    return STATUS_OK;
 }
 
-void signals_close(struct signals *signals)
+void signals_handle(signal_handler *handle, void *owner)
 {
-    close(signals->fd);
-    signals->fd = -1;
-}
-
-bool signals_take(struct signals *signals, struct signalfd_siginfo *signal_r)
-{
-    return read(signals->fd, signal_r, sizeof *signal_r) == (ssize_t)sizeof *signal_r;
+    if (!signals.loop)
+        return;
+    signals.handle = handle;
+    signals.watch.owner = owner;
+    if (handle)
+        watch_set(signals.loop, &signals.watch, signals.watch.fd, POLLIN);
+    else
+        watch_clear(signals.loop, &signals.watch);
 }
 
 void signals_stop(void)
@@ -71,22 +102,9 @@ void signals_stop(void)
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
 }
 
-int signals_end_of_wait(struct signals *signals)
-{
-    struct signalfd_siginfo taken;
-    while (signals_take(signals, &taken)) {
-        int number = (int)taken.ssi_signo;
-        if (number == SIGTSTP)
-            signals_stop();
-        else if (number != SIGCONT && number != SIGCHLD)
-            return number;
-    }
-    return 0;
-}
-
-void signals_restore(const struct signals *signals)
+void signals_restore(void)
 {
     sigaction(SIGPIPE, &pipe_before, NULL);
-    sigaction(SIGCHLD, &signals->child_before, NULL);
-    pthread_sigmask(SIG_SETMASK, &signals->mask_before, NULL);
+    sigaction(SIGCHLD, &signals.child_before, NULL);
+    pthread_sigmask(SIG_SETMASK, &signals.mask_before, NULL);
 }

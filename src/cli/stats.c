@@ -5,7 +5,8 @@
  * asked: it speaks one of the two.
  */
 #include "base/number.h"
-#include "cli/ask.h"
+#include "cli/ask_binary.h"
+#include "cli/ask_text.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -18,6 +19,8 @@
 #define NUMBER_MAX UINT64_C(999999999999999999)
 
 struct stats {
+    struct client client;
+    size_t lines; /* of the text protocol */
     json_t *json; /* NULL: rows are printed */
     struct columns columns;
 };
@@ -43,74 +46,66 @@ static void add(struct stats *stats, struct bytes name, struct bytes value)
 
 /* ---- binary ------------------------------------------------------------------------------ */
 
-static enum status ask_binary_stats(const struct options *options, struct stats *stats)
+static enum status ask_binary_stats(struct stats *stats)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
     struct ctr_reply reply;
-    struct client client;
-    enum status status = ask_open(&client, options, PORT_BINARY, -1);
-    if (status == STATUS_OK)
-        status = ask_binary(&client, &request, &reply);
+    enum status status = ask_binary_wait(&stats->client, &request, &reply);
     if (status == STATUS_OK && reply.status != CTR_STATUS_SUCCESS)
-        status = ask_refused(&client, "stats", &reply);
+        status = ask_refused(&stats->client, "stats", &reply);
     if (status == STATUS_OK) {
         struct bytes name, value;
         while (ctr_reply_stat(&reply.body, &name, &value))
             add(stats, name, value);
         if (reply.body.len > 0) {
-            complain("%s: the statistics are malformed", client.where);
+            complain("%s: the statistics are malformed", stats->client.link.where);
             status = STATUS_PROTOCOL;
         }
     }
-    client_close(&client);
     return status;
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Takes the lines of an answer up to the empty one that ends it. */
-static enum status take_lines(struct client *client, struct stats *stats)
+/* Takes a line of the answer, up to the empty one that ends it. */
+static bool take_line(void *owner, const void *answer)
 {
-    int64_t deadline = clock_mono_ns() + client->io_timeout_ns;
-    for (int i = 0; i < LINES_MAX; i++) {
-        enum pc_reply reply;
-        struct bytes line;
-        enum status status = ask_line(client, deadline, &reply, &line);
-        if (status != STATUS_OK || line.len == 0)
-            return status;
-        const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
-        if (reply != PC_REPLY_OTHER || !colon)
-            break;
+    struct stats *stats = owner;
+    struct bytes line = ((const struct text_line *)answer)->line;
+    struct loop *loop = stats->client.link.loop;
+    const uint8_t *colon = memmem(line.data, line.len, ": ", 2);
+    if (line.len == 0) {
+        loop_end(loop, STATUS_OK);
+    } else if (colon && ++stats->lines <= LINES_MAX) {
         size_t len = (size_t)(colon - line.data);
         add(stats, bytes_at(line.data, len), bytes_at(colon + 2, line.len - len - 2));
+        return false;
+    } else {
+        complain("%s: the answer is not one to STATS FULL of the text protocol",
+                 stats->client.link.where);
+        loop_end(loop, STATUS_PROTOCOL);
     }
-    complain("%s: the answer is not one to STATS FULL of the text protocol", client->where);
-    return STATUS_PROTOCOL;
+    return true;
 }
 
-static enum status ask_text_stats(const struct options *options, struct stats *stats)
+static enum status ask_text_stats(struct stats *stats)
 {
     struct pc_request request = {.verb = PC_STATS, .subject = bytes_of("FULL")};
-    struct client client;
-    enum status status = ask_open(&client, options, PORT_TEXT, -1);
-    if (status == STATUS_OK)
-        status = ask_send_line(&client, &request);
-    if (status == STATUS_OK)
-        status = take_lines(&client, stats);
-    client_close(&client);
-    return status;
+    ask_text(&stats->client, &request, stats->client.link.options->io_timeout_ns, take_line, stats);
+    return client_wait(&stats->client);
 }
 
 /* ---- both -------------------------------------------------------------------------------- */
 
 struct protocol_stats {
     const char *name;
-    enum status (*ask)(const struct options *options, struct stats *stats);
+    const struct protocol *protocol;
+    enum status (*ask)(struct stats *stats);
 };
 
 static const struct protocol_stats protocols[] = {
-    {"counter", ask_binary_stats},
-    {"poolcounter", ask_text_stats},
+    {"counter", &protocol_binary, ask_binary_stats},
+    {"poolcounter", &protocol_text, ask_text_stats},
 };
 
 static void print_rows(const char *name, const struct columns *columns, bool *is_first)
@@ -125,12 +120,16 @@ static void print_rows(const char *name, const struct columns *columns, bool *is
 }
 
 /* Asks one protocol and adds to the JSON `all`, or prints where there is none. */
-static enum status tell(const struct protocol_stats *protocol, const struct options *options,
+static enum status tell(const struct protocol_stats *protocol, struct invocation *invocation,
                         json_t *all, bool *is_first)
 {
     struct stats stats = {.json = all ? json_new() : NULL,
                           .columns = {.heads = {"NAME", "VALUE"}, .align = "ll"}};
-    enum status status = protocol->ask(options, &stats);
+    enum status status =
+        client_open(&stats.client, protocol->protocol, &invocation->loop, &invocation->options);
+    if (status == STATUS_OK)
+        status = protocol->ask(&stats);
+    client_close(&stats.client);
     if (!all)
         print_rows(protocol->name, &stats.columns, is_first);
     else if (status == STATUS_OK)
@@ -153,7 +152,7 @@ int do_stats(struct invocation *invocation)
     for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {
         if (is_one && i != (options->text ? 1 : 0))
             continue;
-        enum status status = tell(&protocols[i], options, all, &is_first);
+        enum status status = tell(&protocols[i], invocation, all, &is_first);
         any |= status == STATUS_OK;
         /* That a protocol is not served is no failure, if the other one answers. */
         if (status != STATUS_OK && worst != STATUS_PROTOCOL)

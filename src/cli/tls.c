@@ -12,85 +12,85 @@
 #include <string.h>
 
 /* Writes the reason: what failed, and what OpenSSL says about it. */
-static void explain(struct client *client, const char *what, const char *about)
+static void explain(struct link *link, const char *what, const char *about)
 {
     unsigned long error = ERR_peek_last_error();
     const char *detail = error ? ERR_reason_error_string(error) : NULL;
-    snprintf(client->reason, sizeof client->reason, "%s%s%s%s", what, about, detail ? ": " : "",
+    snprintf(link->reason, sizeof link->reason, "%s%s%s%s", what, about, detail ? ": " : "",
              detail ? detail : "");
     ERR_clear_error();
 }
 
 /* Whom to trust, and who we are. */
-static bool load_files(struct client *client, const struct options *options)
+static bool load_files(struct link *link, const struct options *options)
 {
-    SSL_CTX *tls = client->tls;
+    SSL_CTX *tls = link->tls;
     if (options->ca) {
         if (SSL_CTX_load_verify_file(tls, options->ca) != 1) {
-            explain(client, "--ca: can't use the certificates of ", options->ca);
+            explain(link, "--ca: can't use the certificates of ", options->ca);
             return false;
         }
     } else if (!options->insecure && SSL_CTX_set_default_verify_paths(tls) != 1) {
-        explain(client, "can't use this machine's certificates; name some with --ca", "");
+        explain(link, "can't use this machine's certificates; name some with --ca", "");
         return false;
     }
     if (!options->cert)
         return true;
     const char *key = options->key ? options->key : options->cert;
     if (SSL_CTX_use_certificate_chain_file(tls, options->cert) != 1) {
-        explain(client, "--cert: can't use the certificate in ", options->cert);
+        explain(link, "--cert: can't use the certificate in ", options->cert);
         return false;
     }
     if (SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM) != 1) {
-        explain(client, "--key: can't use the key in ", key);
+        explain(link, "--key: can't use the key in ", key);
         return false;
     }
     if (SSL_CTX_check_private_key(tls) != 1) {
-        explain(client, "--key: it does not belong to the certificate in ", options->cert);
+        explain(link, "--key: it does not belong to the certificate in ", options->cert);
         return false;
     }
     return true;
 }
 
 /* Whose certificate it has to be. */
-static bool set_name(struct client *client, const char *name)
+static bool set_name(struct link *link, const char *name)
 {
     unsigned char address[16];
     bool is_ip = inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1;
-    bool done = is_ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(client->ssl), name) == 1
-                      : SSL_set1_host(client->ssl, name) == 1 &&
-                            SSL_set_tlsext_host_name(client->ssl, name) == 1;
+    bool done = is_ip ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(link->ssl), name) == 1
+                      : SSL_set1_host(link->ssl, name) == 1 &&
+                            SSL_set_tlsext_host_name(link->ssl, name) == 1;
     if (!done)
-        explain(client, "--tls-name: no certificate can be for ", name);
+        explain(link, "--tls-name: no certificate can be for ", name);
     return done;
 }
 
-bool tls_start(struct client *client, const struct options *options, const char *host)
+bool tls_start(struct link *link, const struct options *options, const char *host)
 {
-    client->tls = SSL_CTX_new(TLS_client_method());
-    if (!client->tls || SSL_CTX_set_min_proto_version(client->tls, TLS1_2_VERSION) != 1) {
-        explain(client, "TLS can't be used", "");
+    link->tls = SSL_CTX_new(TLS_client_method());
+    if (!link->tls || SSL_CTX_set_min_proto_version(link->tls, TLS1_2_VERSION) != 1) {
+        explain(link, "TLS can't be used", "");
         return false;
     }
     /* A peer that just closes has ended, too: both protocols know where their messages end. */
-    SSL_CTX_set_options(client->tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
-    SSL_CTX_set_mode(client->tls,
+    SSL_CTX_set_options(link->tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_mode(link->tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-    SSL_CTX_set_verify(client->tls, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
-    if (!load_files(client, options))
+    SSL_CTX_set_verify(link->tls, options->insecure ? SSL_VERIFY_NONE : SSL_VERIFY_PEER, NULL);
+    if (!load_files(link, options))
         return false;
-    client->ssl = SSL_new(client->tls);
-    if (!client->ssl || SSL_set_fd(client->ssl, client->fd) != 1) {
-        explain(client, "TLS can't be used", "");
+    link->ssl = SSL_new(link->tls);
+    if (!link->ssl || SSL_set_fd(link->ssl, link->fd) != 1) {
+        explain(link, "TLS can't be used", "");
         return false;
     }
-    SSL_set_connect_state(client->ssl);
-    return set_name(client, options->tls_name ? options->tls_name : host);
+    SSL_set_connect_state(link->ssl);
+    return set_name(link, options->tls_name ? options->tls_name : host);
 }
 
-short tls_wants(struct client *client, int result)
+short tls_wants(struct link *link, int result)
 {
-    switch (SSL_get_error(client->ssl, result)) {
+    switch (SSL_get_error(link->ssl, result)) {
     case SSL_ERROR_WANT_READ:
         return POLLIN;
     case SSL_ERROR_WANT_WRITE:
@@ -100,31 +100,31 @@ short tls_wants(struct client *client, int result)
     }
 }
 
-void tls_explain_handshake(struct client *client)
+void tls_explain_handshake(struct link *link)
 {
-    long verified = SSL_get_verify_result(client->ssl);
+    long verified = SSL_get_verify_result(link->ssl);
     if (verified == X509_V_OK) {
         unsigned long error = ERR_peek_last_error();
-        explain(client, "the TLS handshake failed",
+        explain(link, "the TLS handshake failed",
                 error ? "" : ": the server closed the connection (does it speak TLS there?)");
         return;
     }
-    const char *host = SSL_get0_peername(client->ssl);
-    snprintf(client->reason, sizeof client->reason,
+    const char *host = SSL_get0_peername(link->ssl);
+    snprintf(link->reason, sizeof link->reason,
              "its certificate is not accepted%s%s: %s (--ca names whom to trust, --tls-name whose "
              "certificate it is)",
              host ? " for " : "", host ? host : "", X509_verify_cert_error_string(verified));
     ERR_clear_error();
 }
 
-void tls_end(struct client *client)
+void tls_end(struct link *link)
 {
-    if (client->ssl && SSL_is_init_finished(client->ssl) &&
-        !(SSL_get_shutdown(client->ssl) & SSL_SENT_SHUTDOWN))
-        (void)SSL_shutdown(client->ssl);
-    SSL_free(client->ssl);
-    SSL_CTX_free(client->tls);
-    client->ssl = NULL;
-    client->tls = NULL;
+    if (link->ssl && SSL_is_init_finished(link->ssl) &&
+        !(SSL_get_shutdown(link->ssl) & SSL_SENT_SHUTDOWN))
+        (void)SSL_shutdown(link->ssl);
+    SSL_free(link->ssl);
+    SSL_CTX_free(link->tls);
+    link->ssl = NULL;
+    link->tls = NULL;
     ERR_clear_error();
 }

@@ -31,12 +31,14 @@
 #define ONCE_WIDTH 80
 
 /* The longest sleep: signs of life of the clock, and a resize that came between two looks. */
-#define SLEEP_MAX_MS 1000
+#define SLEEP_MAX_NS NS_PER_S
 
 enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_DETAIL, CALL_COUNT };
 
 struct top {
     const struct options *options;
+    struct loop *loop;
+    struct timer *tick; /* when to look again */
     struct http *http;
     struct view view;
     struct frame frame;
@@ -50,6 +52,27 @@ struct top {
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
+static bool are_calls_done(const struct top *top)
+{
+    for (size_t i = 0; i < CALL_COUNT; i++)
+        if (top->calls[i].easy && !top->calls[i].is_done)
+            return false;
+    return true;
+}
+
+/* A call is over. On the screen go_on_asking notices. */
+static void call_done(void *owner)
+{
+    const struct top *top = owner;
+    if (top->options->once && are_calls_done(top))
+        loop_end(top->loop, STATUS_OK);
+}
+
+static void begin_call(struct top *top, size_t which, const char *path)
+{
+    http_begin(top->http, &top->calls[which], path, false, call_done, top);
+}
+
 static void begin_calls(struct top *top)
 {
     struct text path = {0};
@@ -57,28 +80,20 @@ static void begin_calls(struct top *top)
                      : top->view.is_interactive ? NAMES_WATCH
                                                 : NAMES_ONCE;
     top->asked_by = top->view.by;
-    http_begin(top->http, &top->calls[CALL_STATS], "/api/v1/stats", false);
+    begin_call(top, CALL_STATS, "/api/v1/stats");
     text_addf(&path, "/api/v1/history?seconds=%d", HISTORY_SECONDS);
-    http_begin(top->http, &top->calls[CALL_HISTORY], text_str(&path), false);
+    begin_call(top, CALL_HISTORY, text_str(&path));
     text_clear(&path);
     text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[top->view.by], names);
-    http_begin(top->http, &top->calls[CALL_CONTENDED], text_str(&path), false);
+    begin_call(top, CALL_CONTENDED, text_str(&path));
     if (top->view.screen == VIEW_DETAIL) {
         text_clear(&path);
         text_addf(&path, "/api/v1/names/%s", text_str(&top->view.selected_id));
-        http_begin(top->http, &top->calls[CALL_DETAIL], text_str(&path), false);
+        begin_call(top, CALL_DETAIL, text_str(&path));
     }
     text_free(&path);
     top->is_asking = true;
     top->is_wished = false;
-}
-
-static bool are_calls_done(const struct top *top)
-{
-    for (size_t i = 0; i < CALL_COUNT; i++)
-        if (top->calls[i].easy && !top->calls[i].is_done)
-            return false;
-    return true;
 }
 
 static json_t *answer_of(struct http_call *call)
@@ -156,8 +171,7 @@ static void print_once_json(struct top *top)
 static enum status show_once(struct top *top)
 {
     begin_calls(top);
-    while (!are_calls_done(top))
-        http_wait(top->http, NULL, 0, SLEEP_MAX_MS);
+    loop_run(top->loop);
     enum status status = take_answers(top);
     if (status != STATUS_OK) {
         complain("admin interface at %s: %s", http_where(top->http), text_str(&top->view.trouble));
@@ -360,21 +374,26 @@ static bool take_keys(struct top *top)
     return true;
 }
 
-/* Gives the terminal back while we are stopped. Returns a signal that ends us; 0: none. */
-static int take_signals(struct signals *signals)
+/* Gives the terminal back while we are stopped. */
+static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 {
-    struct signalfd_siginfo taken;
-    while (signals_take(signals, &taken)) {
-        int number = (int)taken.ssi_signo;
-        if (number == SIGTSTP) {
-            endwin();
-            signals_stop();
-            refresh(); /* takes the screen again */
-        } else if (number != SIGCONT && number != SIGCHLD) {
-            return number;
-        }
+    const struct top *top = owner;
+    int number = (int)taken->ssi_signo;
+    if (number == SIGTSTP) {
+        endwin();
+        signals_stop();
+        refresh(); /* takes the screen again */
+    } else if (number != SIGCONT) {
+        loop_end(top->loop, STATUS_SIGNAL + number);
     }
-    return 0;
+}
+
+/* The keys that were pressed are taken by look_at_all. */
+static void on_input(void *owner, short revents)
+{
+    const struct top *top = owner;
+    if (revents & (POLLHUP | POLLERR | POLLNVAL)) /* the terminal has gone */
+        loop_end(top->loop, STATUS_SIGNAL + SIGHUP);
 }
 
 /* Asks again where it is time to, and takes what has come. */
@@ -393,57 +412,59 @@ static void go_on_asking(struct top *top)
         begin_calls(top);
 }
 
-static int sleep_ms(const struct top *top)
+/* Takes what has come, asks and draws: each time before the loop waits. */
+static void look_at_all(void *owner)
 {
-    if (top->is_asking || top->view.is_paused)
-        return SLEEP_MAX_MS;
-    int64_t left = (top->next_ns - clock_mono_ns()) / NS_PER_MS + 1;
-    return left < 0 ? 0 : left > SLEEP_MAX_MS ? SLEEP_MAX_MS : (int)left;
+    struct top *top = owner;
+    if (!take_keys(top)) {
+        loop_end(top->loop, STATUS_OK);
+        return;
+    }
+    go_on_asking(top);
+    draw(top);
+    bool is_idle = !top->is_asking && !top->view.is_paused;
+    int64_t latest = clock_mono_ns() + SLEEP_MAX_NS;
+    timer_set(top->loop, top->tick, is_idle && top->next_ns < latest ? top->next_ns : latest);
 }
 
 /* Returns the exit status. */
-static int watch(struct top *top, struct signals *signals)
+static int watch(struct top *top)
 {
-    struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                           {.fd = signals->fd, .events = POLLIN}};
-    for (;;) {
-        go_on_asking(top);
-        draw(top);
-        fds[0].revents = fds[1].revents = 0;
-        http_wait(top->http, fds, ARRAY_SIZE(fds), sleep_ms(top));
-        int number = take_signals(signals);
-        if (!number && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
-            number = SIGHUP; /* the terminal has gone */
-        if (number)
-            return STATUS_SIGNAL + number;
-        if (!take_keys(top))
-            return STATUS_OK;
-    }
+    struct watch input = {.on_ready = on_input, .owner = top};
+    struct timer tick = {0};
+    top->tick = &tick;
+    top->loop->before_wait = look_at_all;
+    top->loop->owner = top;
+    signals_handle(on_signal, top);
+    watch_set(top->loop, &input, STDIN_FILENO, POLLIN);
+    int status = loop_run(top->loop);
+    watch_clear(top->loop, &input);
+    timer_clear(top->loop, &tick);
+    top->loop->before_wait = NULL;
+    return status;
 }
 
 static int show_screen(struct top *top)
 {
-    struct signals signals;
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
         complain("top: standard input and output are to be a terminal; --once prints one frame");
         return STATUS_USAGE;
     }
-    int status = signals_begin(&signals);
+    int status = signals_begin(top->loop);
     if (status != STATUS_OK)
         return status;
     status = (int)enter_screen();
     if (status == STATUS_OK) {
-        status = watch(top, &signals);
+        status = watch(top);
         leave_screen();
     }
-    signals_close(&signals);
     return status;
 }
 
 int do_top(struct invocation *invocation)
 {
     const struct options *options = &invocation->options;
-    struct top top = {.options = options};
+    struct top top = {.options = options, .loop = &invocation->loop};
     if (options->json && !options->once) {
         complain("top: --json needs --once");
         return STATUS_USAGE;
@@ -452,7 +473,7 @@ int do_top(struct invocation *invocation)
         complain("top: --filter is longer than %d bytes", VIEW_FILTER_MAX);
         return STATUS_USAGE;
     }
-    top.http = http_new(options);
+    top.http = http_new(top.loop, options);
     if (!top.http)
         return STATUS_USAGE;
     top.view.where = http_where(top.http);

@@ -104,23 +104,25 @@ static struct options_request failure(int exit_status)
     return (struct options_request){.action = OPTIONS_ERROR, .exit_status = exit_status};
 }
 
-/* The first walk: what to do and which file to read. Sets nothing. */
-static struct options_request read_flags(int argc, char **argv, FILE *err)
+/* The first walk: what to do and which file to read (*file_r; NULL: none is named). Sets nothing.
+ */
+static struct options_request read_flags(int argc, char **argv, const char **file_r, FILE *err)
 {
     struct options_request request = {.action = OPTIONS_RUN};
     struct settings_addresses addresses = {.count = 0};
     char reason[OPTIONS_REASON_SIZE];
     const char *argument;
     struct getopt_tables tables;
+    *file_r = NULL;
     walk_from_start(&tables);
     for (int flag; (flag = next_flag(argc, argv, &tables, &argument)) != -1;) {
         switch (flag) {
         case 'f':
-            if (request.file) {
+            if (*file_r) {
                 options_complain(err, "-f is given twice");
                 return failure(PROCESS_EXIT_SETUP);
             }
-            request.file = argument;
+            *file_r = argument;
             break;
         case 'o':
             break;
@@ -152,18 +154,21 @@ static struct options_request read_flags(int argc, char **argv, FILE *err)
     return request;
 }
 
-/* Reads the file that was named, or else the default one, of which *file_r tells. */
-static bool read_file(const char **file_r, struct settings *settings, FILE *err)
+/* Reads the file that was named (NULL: none), or else the default one. */
+static bool read_file(const char *named, bool had_file, struct settings *settings, FILE *err)
 {
-    const char *path = *file_r ? *file_r : DEFAULT_FILE;
+    const char *path = named ? named : DEFAULT_FILE;
     switch (config_file_load(settings, path, err)) {
     case CONFIG_FILE_READ:
-        *file_r = path;
+        settings->file = path;
+        settings->file_has_token = settings->admin_token != NULL;
         return true;
     case CONFIG_FILE_MISSING:
-        if (!*file_r)
+        if (!named && !had_file)
             return true;
-        options_complain(err, "%s: no such file", path);
+        options_complain(err, "%s: no such file%s%s", path,
+                         had_file ? ", and one was read before: put it back" : "",
+                         named ? "" : ", or restart counterd to go on with the defaults");
         return false;
     case CONFIG_FILE_BAD:
         return false;
@@ -243,13 +248,14 @@ static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *
     return good;
 }
 
-struct options_request options_command_line(int argc, char **argv, struct settings *settings,
-                                            FILE *err)
+struct options_request options_command_line(int argc, char **argv, bool had_file,
+                                            struct settings *settings, FILE *err)
 {
-    struct options_request request = read_flags(argc, argv, err);
+    const char *file;
+    struct options_request request = read_flags(argc, argv, &file, err);
     if (request.action != OPTIONS_RUN && request.action != OPTIONS_CHECK)
         return request;
-    bool file_good = read_file(&request.file, settings, err);
+    bool file_good = read_file(file, had_file, settings, err);
     bool flags_good = apply_flags(argc, argv, settings, err);
     if (!file_good || !flags_good)
         return failure(PROCESS_EXIT_SETUP);

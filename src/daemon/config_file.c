@@ -155,8 +155,8 @@ static void take_line(struct reading *file, char *line)
     take_value(file, key, equals + 1);
 }
 
-/* Room for the longest line, its CR or one byte too much, and the ending 0. */
-#define LINE_SIZE (CONFIG_FILE_LINE_MAX + 2)
+/* Room for the longest line, its CR, one byte too much, and the ending 0. */
+#define LINE_SIZE (CONFIG_FILE_LINE_MAX + 3)
 
 enum line_status { LINE_GOOD, LINE_TOO_LONG, LINE_HAS_NUL, LINE_NONE };
 

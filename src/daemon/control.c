@@ -279,18 +279,10 @@ static void tell_ready(const struct control *control)
 
 /* --- Life ------------------------------------------------------------------------------------ */
 
-static void do_nothing(struct worker *worker, void *arg)
-{
-    (void)worker;
-    (void)arg;
-}
-
 /* Tells the service manager that we live, when every worker has shown that it does. */
 static void show_life(const struct control *control)
 {
-    struct server *server = control->reload.server;
-    for (unsigned i = 0; i < server->count; i++)
-        worker_ask(server->workers[i], do_nothing, NULL);
+    server_barrier(control->reload.server);
     notify_alive();
 }
 
@@ -324,7 +316,7 @@ void control_ready(struct control *control)
     atomic_store(&control->ready, true);
 }
 
-/* How often it is looked whether anybody holds anything yet. */
+/* How often a drain looks whether it is over. */
 #define DRAIN_LOOK_NS (20 * NS_PER_MS)
 
 /* The time that the service manager is asked for beyond what a drain may take. */
@@ -337,9 +329,18 @@ static uint64_t units_held(const struct control *control)
     return stats.units;
 }
 
+/* True when nobody holds anything, and everybody has been answered: units are free before those who
+ * waited for them, and those who released them, are told. */
+static bool is_drained(const struct control *control, struct catch_up *catch_up, uint64_t *held_r)
+{
+    *held_r = units_held(control);
+    return *held_r == 0 && server_catch_up(control->reload.server, catch_up);
+}
+
 /*
- * Has nobody acquire any more and waits until nobody holds anything or the time is up. Returns the
- * signal that ends the daemon: `sig`, or another that came meanwhile and is to end it at once.
+ * Has nobody acquire any more and waits until nobody holds anything and everybody has been
+ * answered, or the time is up. Returns the signal that ends the daemon: `sig`, or another that came
+ * meanwhile and is to end it at once.
  */
 static int drain(struct control *control, const sigset_t *awaited, int sig)
 {
@@ -348,14 +349,17 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
     /* No reload any more; and /readyz says no, so that clients go elsewhere. */
     control_end(control);
     services_drain(control->reload.services);
+    server_barrier(control->reload.server); /* acquires that had begun are over */
     log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
              " s at the latest",
              control->reload.settings.shutdown_drain);
     notify_draining(allow_ns + DRAIN_SLACK_NS, "waiting for clients to release");
     int64_t interval_ns = notify_alive_interval_ns(), alive_ns = clock_mono_ns();
     const struct timespec look = {.tv_nsec = DRAIN_LOOK_NS};
+    struct catch_up catch_up = {0};
     uint64_t held;
-    while ((held = units_held(control)) > 0 && clock_mono_ns() < end_ns) {
+    bool drained;
+    while (!(drained = is_drained(control, &catch_up, &held)) && clock_mono_ns() < end_ns) {
         int other = sigtimedwait(awaited, NULL, &look);
         if (other == SIGTERM || other == SIGINT)
             return other;
@@ -368,7 +372,8 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
             alive_ns = clock_mono_ns();
         }
     }
-    log_info("draining: over, with %" PRIu64 " units held", held);
+    log_info("draining: over, with %" PRIu64 " units held%s", held,
+             drained || held > 0 ? "" : ", before everybody was answered");
     return sig;
 }
 

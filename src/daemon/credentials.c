@@ -27,18 +27,11 @@ static ssize_t read_beginning(const char *path, char *to, size_t size)
     return got;
 }
 
-/* Reads the token from the first line of a file, without the blanks at its end. */
-static bool read_token_file(const char *path, char *token_r, FILE *err)
+/* Takes the token from the first line of `size` bytes of a file, without the blanks at its end. */
+static bool take_token(const char *path, const char *text, size_t size, char *digest_r, FILE *err)
 {
-    char text[OPTIONS_TOKEN_MAX + 8];
-    ssize_t got = read_beginning(path, text, sizeof text);
-    if (got < 0) {
-        options_complain(err, "admin.token_file: %s: can't be read: %s", path,
-                         errno ? strerrordesc_np(errno) : "Not a regular file");
-        return false;
-    }
     size_t len = 0;
-    while (len < (size_t)got && text[len] != '\n' && text[len] != '\r')
+    while (len < size && text[len] != '\n' && text[len] != '\r')
         len++;
     while (len > 0 && (text[len - 1] == ' ' || text[len - 1] == '\t'))
         len--;
@@ -49,17 +42,32 @@ static bool read_token_file(const char *path, char *token_r, FILE *err)
                          path, OPTIONS_TOKEN_MAX);
         return false;
     }
-    memcpy(token_r, text, len);
-    token_r[len] = '\0';
+    if (!token_digest(text, len, digest_r)) {
+        options_complain(err, "admin.token_file: no memory");
+        return false;
+    }
     return true;
 }
 
-static bool load_token(const struct settings *settings, char *token_r, FILE *err)
+static bool read_token_file(const char *path, char *digest_r, FILE *err)
+{
+    char text[OPTIONS_TOKEN_MAX + 8];
+    ssize_t got = read_beginning(path, text, sizeof text);
+    if (got < 0) {
+        options_complain(err, "admin.token_file: %s: can't be read: %s", path,
+                         errno ? strerrordesc_np(errno) : "Not a regular file");
+        return false;
+    }
+    bool good = take_token(path, text, (size_t)got, digest_r, err);
+    explicit_bzero(text, sizeof text);
+    return good;
+}
+
+static bool load_token(const struct settings *settings, char *digest_r, FILE *err)
 {
     if (settings->admin_token_file)
-        return read_token_file(settings->admin_token_file, token_r, err);
-    snprintf(token_r, OPTIONS_TOKEN_MAX + 1, "%s",
-             settings->admin_token ? settings->admin_token : "");
+        return read_token_file(settings->admin_token_file, digest_r, err);
+    snprintf(digest_r, TOKEN_DIGEST_SIZE, "%s", settings->admin_token ? settings->admin_token : "");
     return true;
 }
 
@@ -95,19 +103,25 @@ void credentials_free(struct credentials *credentials)
 
 /* --- Warnings -------------------------------------------------------------------------------- */
 
-static void warn_of_file(const char *key, const char *path)
+static void warn_of_file(const char *key, const char *path, const char *remedy)
 {
     struct stat status;
     if (path && stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)))
-        log_warning("%s: %s can be %s by every user of this machine; take that away with chmod o=",
-                    key, path, status.st_mode & S_IWOTH ? "written" : "read");
+        log_warning("%s: %s can be %s by every user of this machine; %s", key, path,
+                    status.st_mode & S_IWOTH ? "written" : "read", remedy);
 }
 
 void credentials_warn(const struct settings *settings)
 {
+    static const char others[] = "take that away with chmod o=";
     if (settings->tls_key)
-        warn_of_file("tls.key", settings->tls_key);
+        warn_of_file("tls.key", settings->tls_key, others);
     else
-        warn_of_file("tls.cert, which has the key, too", settings->tls_cert);
-    warn_of_file("admin.token_file", settings->admin_token_file);
+        warn_of_file("tls.cert, which has the key, too", settings->tls_cert, others);
+    if (settings->admin_token_file)
+        warn_of_file("admin.token_file", settings->admin_token_file, others);
+    else if (settings->file_has_token)
+        warn_of_file("admin.token", settings->file,
+                     "give it the group of counterd and chmod 640, or set admin.token_file "
+                     "instead");
 }

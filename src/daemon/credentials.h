@@ -10,6 +10,7 @@
 #ifndef DAEMON_CREDENTIALS_H
 #define DAEMON_CREDENTIALS_H
 
+#include "admin/token.h"
 #include "base/check.h"
 #include "daemon/options.h"
 #include "net/tls.h"
@@ -18,8 +19,8 @@
 #include <stdio.h>
 
 struct credentials {
-    struct tls *tls;                   /* NULL: tls.cert is not set */
-    char token[OPTIONS_TOKEN_MAX + 1]; /* "": none, so nothing may be changed */
+    struct tls *tls;               /* NULL: tls.cert is not set */
+    char token[TOKEN_DIGEST_SIZE]; /* its digest; "": none, so nothing may be changed */
 };
 
 /*

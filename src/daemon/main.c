@@ -47,8 +47,7 @@ struct daemon {
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
     unsigned started;    /* workers that run */
-    bool pid_file_written;
-    bool admin_is_open; /* other machines may reach it */
+    bool admin_is_open;  /* other machines may reach it */
 };
 
 /* What nobody else changes while set-up and tear-down read it. */
@@ -331,15 +330,15 @@ static bool make_all(struct daemon *d)
 static bool set_pid_file(struct daemon *d)
 {
     const char *path = settings_of(d)->pid_file, *before = d->upgrade.pid_file;
+    bool *written = &d->upgrade.parts.wrote_pid_file;
     if (path && strcmp(path, before) == 0) {
-        d->pid_file_written = true;
+        *written = true;
     } else {
         if (*before)
             process_remove_pid_file(before);
-        d->pid_file_written = path && process_write_pid_file(path);
+        *written = path && process_write_pid_file(path);
     }
-    d->upgrade.parts.pid_file = d->pid_file_written ? path : NULL;
-    return d->pid_file_written || !path || d->upgrade.role == UPGRADE_TAKE;
+    return *written || !path || d->upgrade.role == UPGRADE_TAKE;
 }
 
 static bool set_up(struct daemon *d)
@@ -351,9 +350,9 @@ static bool set_up(struct daemon *d)
 
 static void remove_pid_file(struct daemon *d)
 {
-    if (d->pid_file_written)
+    if (d->upgrade.parts.wrote_pid_file)
         process_remove_pid_file(settings_of(d)->pid_file);
-    d->pid_file_written = false;
+    d->upgrade.parts.wrote_pid_file = false;
 }
 
 static void tear_down(struct daemon *d)
@@ -441,7 +440,7 @@ static enum process_exit run(struct daemon *d)
 }
 
 /* Says whether what was configured can start, as far as that is known without listening. */
-static enum process_exit check(const struct settings *settings, const char *file)
+static enum process_exit check(const struct settings *settings)
 {
     char notice[NOTICE_SIZE];
     char reason[SANDBOX_REASON_SIZE];
@@ -458,8 +457,8 @@ static enum process_exit check(const struct settings *settings, const char *file
         options_ignored_text(settings, notice, sizeof(notice));
         printf("counterd: %s\n", notice);
     }
-    printf("counterd: %s is good%s\n", file ? file : "the configuration",
-           file ? "" : " (no file is read)");
+    printf("counterd: %s is good%s\n", settings->file ? settings->file : "the configuration",
+           settings->file ? "" : " (no file is read)");
     return PROCESS_EXIT_GOOD;
 }
 
@@ -467,11 +466,11 @@ static enum process_exit check(const struct settings *settings, const char *file
  * Whether it could take over, as far as is known before there is anything to be taken over. What
  * rights are left shows when they are used.
  */
-static enum process_exit check_upgrade(const struct settings *settings, const char *file)
+static enum process_exit check_upgrade(const struct settings *settings)
 {
     if (!process_can_become(settings->user, settings->group))
         return PROCESS_EXIT_SETUP;
-    enum process_exit status = check(settings, file);
+    enum process_exit status = check(settings);
     if (status == PROCESS_EXIT_GOOD && !process_drop_root(settings->user, settings->group))
         status = PROCESS_EXIT_SETUP;
     return status;
@@ -517,18 +516,19 @@ int main(int argc, char **argv)
     settings_init(settings);
     d->control.reload.argc = argc;
     d->control.reload.argv = argv;
-    struct options_request request = options_command_line(argc, argv, settings, stderr);
+    struct options_request request =
+        options_command_line(argc, argv, d->upgrade.had_file, settings, stderr);
     switch (request.action) {
     case OPTIONS_RUN:
         if (d->upgrade.role == UPGRADE_REHEARSE)
             rehearse(d);
         if (d->upgrade.role == UPGRADE_CHECK)
-            status = check_upgrade(settings, request.file);
+            status = check_upgrade(settings);
         else
             status = run(d);
         break;
     case OPTIONS_CHECK:
-        status = check(settings, request.file);
+        status = check(settings);
         break;
     case OPTIONS_HELP:
         options_print_help(stdout);

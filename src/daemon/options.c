@@ -6,6 +6,7 @@
  */
 #include "daemon/options.h"
 
+#include "admin/token.h"
 #include "base/number.h"
 #include "base/spelling.h"
 
@@ -537,6 +538,23 @@ static bool assign_string(void *field, const char *text, char *reason_r)
     return true;
 }
 
+/* Keeps a digest of it. */
+static bool assign_secret(void *field, const char *text, char *reason_r)
+{
+    char digest[TOKEN_DIGEST_SIZE] = "";
+    size_t len = strlen(text);
+    if (len > 0 && !options_is_token(text, len)) {
+        say(reason_r, "not 1 to %d printable characters of ASCII without blanks",
+            OPTIONS_TOKEN_MAX);
+        return false;
+    }
+    if (len > 0 && !token_digest(text, len, digest)) {
+        say(reason_r, "out of memory");
+        return false;
+    }
+    return assign_string(field, digest, reason_r);
+}
+
 bool options_add_address(struct settings_addresses *list, const char *text, size_t len,
                          char *reason_r)
 {
@@ -640,7 +658,8 @@ static bool assign(struct settings *settings, const struct options_row *row, con
     case OPTIONS_CHOICE:
         return assign_choice(field, row, text, reason_r);
     case OPTIONS_STRING:
-        return assign_string(field, text, reason_r);
+        return row->secret ? assign_secret(field, text, reason_r)
+                           : assign_string(field, text, reason_r);
     case OPTIONS_ADDRESSES:
         return assign_addresses(field, text, reason_r);
     case OPTIONS_NETWORKS:

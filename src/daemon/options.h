@@ -90,7 +90,7 @@ struct settings {
 
     uint16_t admin_port; /* 0: no interface */
     struct settings_addresses admin_listen;
-    char *admin_token;      /* NULL: nothing may be changed, if there is no file either */
+    char *admin_token; /* its digest; NULL: nothing may be changed, if there is no file either */
     char *admin_token_file; /* goes over admin_token */
     char *admin_hosts;      /* NULL: no names but those that always hold */
 
@@ -110,6 +110,10 @@ struct settings {
 
     /* The options that were set, whatever to: bit i is row i. Not copied with a value. */
     uint64_t named;
+
+    /* The file that was read, or NULL; points into argv or is static. Not copied with a value. */
+    const char *file;
+    bool file_has_token; /* it sets admin.token. The same */
 
     /*
      * Keys in the file that belong to yrmcds and mean nothing here, "port, repl_port, workers", in
@@ -154,7 +158,7 @@ struct options_row {
     const char *unit;           /* "seconds", "bytes", or "" */
     bool reloadable;            /* may change in a daemon that runs, without harm to its clients */
     bool by_l;                  /* -l sets it: addresses at which clients are served */
-    bool secret;                /* is shown to nobody */
+    bool secret;                /* a token: a digest of it is kept, which is shown to nobody */
     const char *help;           /* one line for --help */
     size_t offset;              /* of the field in struct settings */
 };
@@ -288,19 +292,19 @@ enum options_action {
 
 struct options_request {
     enum options_action action;
-    int exit_status;  /* for OPTIONS_ERROR: 1 for a -l that is no good, 2 for all else */
-    const char *file; /* the file that was read, or NULL; points into argv or is static */
+    int exit_status; /* for OPTIONS_ERROR: 1 for a -l that is no good, 2 for all else */
 };
 
 /*
  * Reads the command line, then the file it names (or the default one, if it exists), and sets
  * `settings`, which settings_init has filled, accordingly: the file over the defaults, -o and -l
- * over the file in the order given. Each mistake becomes a line on `err`, and so does what
+ * over the file in the order given. `had_file`: a daemon that runs has read a file before, so that
+ * the default one must exist, too. Each mistake becomes a line on `err`, and so does what
  * options_fit finds. Whatever it answers, the settings are to be freed; after OPTIONS_ERROR they
  * are good for nothing else. May be called again with the same arguments. Main thread only.
  */
-struct options_request options_command_line(int argc, char **argv, struct settings *settings,
-                                            FILE *err) MUST_USE;
+struct options_request options_command_line(int argc, char **argv, bool had_file,
+                                            struct settings *settings, FILE *err) MUST_USE;
 
 /* Prints how the daemon is called, and every flag and option with its default and range. */
 void options_print_help(FILE *to);

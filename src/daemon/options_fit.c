@@ -195,15 +195,6 @@ static bool tls_fits(const struct settings *s, FILE *err)
     return good;
 }
 
-static bool token_fits(const struct settings *s, FILE *err)
-{
-    if (!s->admin_token || options_is_token(s->admin_token, strlen(s->admin_token)))
-        return true;
-    options_complain(err, "admin.token: not 1 to %d printable characters of ASCII without blanks",
-                     OPTIONS_TOKEN_MAX);
-    return false;
-}
-
 static bool hosts_fit(const struct settings *s, FILE *err)
 {
     if (!s->admin_hosts || hosts_are_names(s->admin_hosts))
@@ -228,7 +219,6 @@ bool options_fit(const struct settings *settings, FILE *err)
         good = false;
     }
     good = tls_fits(settings, err) && good;
-    good = token_fits(settings, err) && good;
     good = hosts_fit(settings, err) && good;
     good = sockets_fit(settings, err) && good;
     return all_ports_fit(settings, err) && good;

@@ -134,6 +134,8 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
     for (size_t i = 0; (row = options_row_at(i)); i++)
         copied =
             options_copy(&fresh->merged, row->reloadable ? &fresh->read : in_force, row) && copied;
+    fresh->merged.file = fresh->read.file;
+    fresh->merged.file_has_token = fresh->read.file_has_token;
     if (!copied)
         options_complain(err, "no memory for the settings");
     return copied;
@@ -157,8 +159,8 @@ static bool merged_fits(const struct reload *reload, const struct settings *merg
 /* Reads and makes all that is new. False: it was said why not; what there is, is to be freed. */
 static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *err)
 {
-    struct options_request request =
-        options_command_line(reload->argc, reload->argv, &fresh->read, err);
+    struct options_request request = options_command_line(
+        reload->argc, reload->argv, reload->settings.file != NULL, &fresh->read, err);
     if (request.action != OPTIONS_RUN || !merge(fresh, &reload->settings, err) ||
         !merged_fits(reload, &fresh->merged, err) ||
         !credentials_load(&fresh->merged, &fresh->credentials, err))
@@ -210,12 +212,6 @@ static void tell(const struct settings *old, const struct fresh *fresh, enum log
         telling.waiting);
 }
 
-static void nothing(struct worker *worker, void *arg)
-{
-    (void)worker;
-    (void)arg;
-}
-
 /*
  * Nothing here fails. Afterwards fresh->merged is what was in force, and every worker goes by the
  * new: it got them before it could answer.
@@ -224,8 +220,7 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
 {
     server_set_rules(reload->server, fresh->rules);
     fresh->rules = NULL;
-    for (unsigned i = 0; i < reload->server->count; i++)
-        worker_ask(reload->server->workers[i], nothing, NULL);
+    server_barrier(reload->server);
     for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
         struct protocol *protocol = services_protocol(reload->services, settings_protocol_name(i));
         atomic_store_explicit(&protocol->max_connections,

@@ -4,6 +4,8 @@
  * The command line is read again, with the file it names. What is reloadable of the differences
  * takes effect, what is not is said to need a restart. Files that the settings name (certificates,
  * token) are read again in any case. All or nothing: where anything is wrong, all stays as it was.
+ * A file that was read before and is missing now is wrong, too, even the default one: without it
+ * access lists, limits and the token would fall to their defaults.
  *
  * Threads: the main thread's, but for what other threads may read of the settings in force, under
  * their lock.
@@ -31,7 +33,7 @@ struct reload {
     /* Of the settings, which the main thread alone changes; it reads them without. */
     pthread_mutex_t lock;
     struct settings settings;
-    char token[OPTIONS_TOKEN_MAX + 1]; /* the main thread's: what the admin interface wants */
+    char token[TOKEN_DIGEST_SIZE]; /* the main thread's: what the admin interface wants */
 };
 
 /* The most bytes that a line of a report has. */

@@ -11,11 +11,16 @@
  *   ones count the cores when there are many arenas (mallopt);
  * - the JSON library reads /dev/urandom at its first object (admin_new), OpenSSL its configuration
  *   at its first random byte (the key of the table);
- * - /proc/self, for metrics, is opened by admin_new and kept (admin/process.h).
+ * - /proc/self, for metrics, is opened by admin_new and kept (admin/process.h); syslog's socket by
+ *   log_open, and the main thread alone connects it again (log_renew).
  * Two calls are refused instead of killed for, since libraries make them and get over it: a
- * datagram socket, which getnameinfo wants to name the interface of a link-local address, and
- * syslog to connect again (the main thread does that: log_renew). And SIGABRT, of a failed check,
- * is sent with a call that is allowed to nobody but this process.
+ * datagram socket, which getnameinfo wants to name the interface of a link-local address; and
+ * newfstatat, as which some C libraries call fstat (admin/process.c does without). Filters can't
+ * see its path, so it would tell of any file. And SIGABRT, of a failed check, is sent with a call
+ * that is allowed to nobody but this process.
+ *
+ * Bytes go out by write and writev alone, which take no address and no descriptors. recvmsg, which
+ * takes descriptors in, is on no list.
  */
 #include "config.h"
 
@@ -86,13 +91,9 @@ static const int strict_allowed[] = {
     CALL(read),
     CALL(readv),
     CALL(recvfrom),
-    CALL(recvmsg),
     CALL(recv),
     CALL(write),
     CALL(writev),
-    CALL(sendto),
-    CALL(sendmsg),
-    CALL(send),
     CALL(epoll_wait),
     CALL(epoll_pwait),
     CALL(epoll_pwait2),
@@ -100,7 +101,6 @@ static const int strict_allowed[] = {
     CALL(accept),
     CALL(accept4),
     CALL(close),
-    CALL(shutdown),
     CALL(futex),
     CALL(poll),
     CALL(ppoll),
@@ -192,7 +192,11 @@ static const int strict_killing[] = {
     CALL(fchdir),
     CALL(fanotify_init),
     CALL(fanotify_mark),
-    /* the network */
+    /* the network: what sends may also connect a socket, or hand a descriptor over */
+    CALL(send),
+    CALL(sendto),
+    CALL(sendmsg),
+    CALL(sendmmsg),
     CALL(connect),
     CALL(bind),
     CALL(listen),
@@ -299,6 +303,9 @@ static const int sockets_killing[] = {SOCK_STREAM, SOCK_RAW, SOCK_RDM, SOCK_SEQP
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
+/* What the strict filter does with a call that has no rule. */
+#define STRICT_OTHERWISE SCMP_ACT_ERRNO(ENOSYS)
+
 /* In force where this answers EALREADY, which no kernel does: says that the loose filter is on. */
 #define MARK 0x636f7531U
 
@@ -350,9 +357,9 @@ static void add_strict(scmp_filter_ctx ctx, int *error)
     for (size_t i = 0; i < ARRAY_SIZE(sockets_killing); i++)
         ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(socket), 1,
             SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, (uint32_t)sockets_killing[i]));
-    /* fstat, as C libraries since 2.33 spell it: AT_EMPTY_PATH, and so of a descriptor. */
-    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(newfstatat), 1,
-        SCMP_A3_32(SCMP_CMP_MASKED_EQ, AT_EMPTY_PATH, AT_EMPTY_PATH));
+    /* Any other would have a listener become a socket that can be used for something else. */
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_EQ, SHUT_WR));
+    ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_NE, SHUT_WR));
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(tgkill), 1, SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)made_for));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(tgkill), 1,
         SCMP_A0_32(SCMP_CMP_NE, (uint32_t)made_for));
@@ -386,25 +393,33 @@ static int read_program(int fd, struct sock_fprog *code_r)
     return 0;
 }
 
-/* Makes one of the filters. Answers 0, or an error number. */
+/* Makes one of the filters and has `export` write it. Answers 0, or an error number. */
+static int export_filter(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, int *error),
+                         int (*export)(const scmp_filter_ctx ctx, int fd), int fd)
+{
+    scmp_filter_ctx ctx = seccomp_init(otherwise);
+    if (!ctx)
+        return ENOMEM;
+    /* A tree instead of a list: some 7 comparisons for a call, not 100. */
+    (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+    int error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    add(ctx, &error);
+    if (!error)
+        error = export(ctx, fd);
+    seccomp_release(ctx);
+    return -error;
+}
+
+/* Makes the program of one of the filters. Answers 0, or an error number. */
 static int make_program(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, int *error),
                         struct sock_fprog *code_r)
 {
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
         return errno;
-    scmp_filter_ctx ctx = seccomp_init(otherwise);
-    int error = ctx ? 0 : -ENOMEM;
-    if (ctx) {
-        /* A tree instead of a list: some 7 comparisons for a call, not 100. */
-        (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-        error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-        add(ctx, &error);
-        if (!error)
-            error = seccomp_export_bpf(ctx, fd);
-        seccomp_release(ctx);
-    }
-    error = error ? -error : read_program(fd, code_r);
+    int error = export_filter(otherwise, add, seccomp_export_bpf, fd);
+    if (!error)
+        error = read_program(fd, code_r);
     close(fd);
     return error;
 }
@@ -423,7 +438,7 @@ static int make_filters(void)
         return 0;
     free_filters();
     made_for = getpid();
-    int error = make_program(SCMP_ACT_ERRNO(ENOSYS), add_strict, &strict);
+    int error = make_program(STRICT_OTHERWISE, add_strict, &strict);
     if (!error)
         error = make_program(SCMP_ACT_ALLOW, add_loose, &loose);
     if (error)
@@ -499,6 +514,11 @@ bool sandbox_confine(void)
     return put_on(&strict);
 }
 
+bool sandbox_export(int fd)
+{
+    return export_filter(STRICT_OTHERWISE, add_strict, seccomp_export_pfc, fd) == 0;
+}
+
 static bool enter_filter(void)
 {
     return !loose.filter || has_loose() || put_on(&loose);
@@ -515,6 +535,12 @@ bool sandbox_prepare(char *reason_r)
 bool sandbox_confine(void)
 {
     errno = ENOSYS;
+    return false;
+}
+
+bool sandbox_export(int fd)
+{
+    (void)fd;
     return false;
 }
 

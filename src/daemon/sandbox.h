@@ -4,8 +4,9 @@
  *
  * Two filters. The strict one is on every thread that sees bytes of peers: workers, and the one of
  * the admin interface. They serve descriptors that there are already and accept further ones; they
- * can't open a file, connect, listen, start a process or thread, signal another, map memory to be
- * executed or look into other processes: the kernel ends the whole process (SIGSYS) when they try.
+ * can't open a file, connect, listen, hand a descriptor over, start a process or thread, signal
+ * another, map memory to be executed or look into other processes: the kernel ends the whole
+ * process (SIGSYS) when they try.
  * A call on neither list is answered with ENOSYS, which a C library gets over that is newer than
  * the lists; and two with other errors, since libraries make them where nobody attacks (sandbox.c).
  * The loose one is on the main thread, which reads files on a reload and may execute its own binary
@@ -43,5 +44,9 @@ bool sandbox_enter(void) MUST_USE;
 
 /* In a thread that begins: puts the strict filter on it. False: errno. */
 bool sandbox_confine(void) MUST_USE;
+
+/* For tests: writes the strict filter as the text of seccomp_export_pfc(3). False: there is none.
+ */
+bool sandbox_export(int fd) MUST_USE;
 
 #endif

@@ -1,8 +1,10 @@
 /*
  * upgrade.c - see upgrade.h.
  *
- * The state is one file: its head; a section UPGRADE_PROCESS of what the process itself is; and
- * then the sections of the services and of the connections. The check is given the first two alone.
+ * The state is one file: its head; a section UPGRADE_PROCESS of what the process itself is; one
+ * that says whether it has read a configuration file (UPGRADE_FILE: bool), which may be missing;
+ * and then the sections of the services and of the connections. The check is given the first three
+ * alone.
  */
 #include "config.h"
 
@@ -31,6 +33,7 @@
 #include <unistd.h>
 
 #define UPGRADE_PROCESS 0x0401u
+#define UPGRADE_FILE    (RECORD_OPTIONAL | 0x0402u)
 
 /* How long the check may take: everybody is served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
@@ -199,12 +202,24 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     }
     record_begin(w, UPGRADE_PROCESS);
     put_text(w, PACKAGE_VERSION);
-    put_text(w, parts->pid_file);
+    put_text(w, parts->wrote_pid_file ? parts->settings->pid_file : NULL);
     record_put_i64(w, upgrade->parked_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);
     heritage_save(&heritage, parts->activation, w);
     record_end(w);
+    record_begin(w, UPGRADE_FILE);
+    record_put_u8(w, parts->settings->file != NULL);
+    record_end(w);
+}
+
+/* Reads UPGRADE_FILE, if that is next; whoever reads on passes over it. */
+static bool restore_had_file(const struct record_reader *state)
+{
+    struct record_reader next = *state, section;
+    uint32_t kind;
+    return record_enter(&next, &kind, &section) && kind == UPGRADE_FILE &&
+           record_get_bool(&section);
 }
 
 /* Reads the head and the section of the process. */
@@ -224,6 +239,7 @@ static bool restore_process(struct upgrade *upgrade)
         heritage_restore(&upgrade->heritage, &upgrade->activation, &section);
     upgrade->heritage.exists = true;
     upgrade->heritage.rehearse = upgrade->role == UPGRADE_REHEARSE;
+    upgrade->had_file = restore_had_file(&upgrade->state);
     return record_ok(&section);
 }
 

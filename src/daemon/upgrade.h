@@ -51,7 +51,7 @@ struct upgrade_parts {
     const struct activation *activation;
     struct admin *admin; /* NULL: none */
     const struct settings *settings;
-    const char *pid_file; /* that was written; NULL: none */
+    bool wrote_pid_file; /* the one that the settings name */
 };
 
 #define UPGRADE_VERSION_MAX 63
@@ -71,6 +71,7 @@ struct upgrade {
     struct activation activation;
     char version[UPGRADE_VERSION_MAX + 1];
     char pid_file[PATH_MAX]; /* "": it wrote none */
+    bool had_file;           /* it has read a configuration file */
     int64_t parked_ns;       /* since when nobody is served, monotonic; 0: they are */
 };
 

@@ -7,5 +7,6 @@ libengine_a_SOURCES = \
 	src/engine/table.h src/engine/table.c src/engine/shard.h \
 	src/engine/contention.h src/engine/contention.c \
 	src/engine/inspect.c \
-	src/engine/state.h src/engine/state.c \
+	src/engine/state.h src/engine/state_parts.h src/engine/state_save.c src/engine/state_restore.c \
+	src/engine/state_holders.c \
 	src/engine/sweep.c

@@ -1,7 +1,7 @@
 /*
  * shard.h - the inside of the table, shared by table.c (what is asked of one name), sweep.c (what
- * walks over all names), inspect.c, contention.c and state.c. Nobody else includes it, but for the
- * benchmark.
+ * walks over all names), inspect.c, contention.c and state_*.c. Nobody else includes it, but for
+ * the benchmark.
  *
  * Locking: a shard's lock covers its indexes, its slab, its counters, the queues, waiters' states
  * and places, and of a holding all but `next` and `prev`. These two make the holder's list and
@@ -141,7 +141,7 @@ struct shard {
 
 _Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
 
-struct restoring; /* what state.c has to remember meanwhile */
+struct restoring; /* what state_restore.c has to remember meanwhile */
 
 struct table {
     struct arena arena;
@@ -332,7 +332,7 @@ static inline void contention_peak(struct shard *s, const struct counter *c, uin
 /* Checks what is known of waiting; for table_check. */
 void contention_check(struct shard *s);
 
-/* ---- state.c ------------------------------------------------------------------------------- */
+/* ---- state_restore.c ----------------------------------------------------------------------- */
 
 /* Forgets what a table remembers that is being restored. */
 void restoring_free(struct table *t);

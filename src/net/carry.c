@@ -112,6 +112,7 @@ bool server_unpark(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
+        loop_soon(server->workers[i]->loop); /* sends what was queued meanwhile */
         if (!worker_start(server->workers[i]))
             return false;
     }

@@ -334,6 +334,26 @@ void conn_deadline_passed(struct conn *conn, enum deadline_kind kind)
         conn_close(conn, kind == DEADLINE_READ ? CLOSE_REQUEST_TIMEOUT : CLOSE_WRITE_TIMEOUT);
 }
 
+/* ---- catching up --------------------------------------------------------------------------- */
+
+void conn_catch_up(struct conn *conn)
+{
+    if (conn->state != CONN_OPEN && (conn->state != CONN_FINISHING || conn->lingering))
+        return;
+    if (!conn->behind)
+        atomic_fetch_add_explicit(&conn->worker->behind, 1, memory_order_relaxed);
+    conn->behind = true;
+    conn->more = true; /* only reading shows whether there is */
+    worker_flush_later(conn->worker, conn);
+}
+
+static void caught_up(struct conn *conn)
+{
+    if (conn->behind)
+        atomic_fetch_sub_explicit(&conn->worker->behind, 1, memory_order_release);
+    conn->behind = false;
+}
+
 /* ---- ending ------------------------------------------------------------------------------ */
 
 /*
@@ -365,6 +385,7 @@ void conn_close(struct conn *conn, enum close_reason reason)
     deadline_clear(&conn->worker->deadlines, &conn->write_deadline);
     loop_io_remove(conn->worker->loop, &conn->io);
     stream_close(&conn->stream);
+    caught_up(conn);
     worker_conn_closed(conn->worker, conn, reason);
 }
 
@@ -508,8 +529,11 @@ void conn_flush(struct conn *conn)
         return;
     if (conn->state == CONN_FINISHING && conn->out_bytes == 0)
         linger(conn);
-    if ((conn->paused || conn->stalled || conn->more) && !conn_is_full(conn))
+    bool goes_on = (conn->paused || conn->stalled || conn->more) && !conn_is_full(conn);
+    if (goes_on)
         worker_again_later(conn->worker, conn);
+    if (!goes_on || conn->state != CONN_OPEN)
+        caught_up(conn);
     watch(conn);
 }
 

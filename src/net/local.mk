@@ -9,6 +9,8 @@ libnet_a_SOURCES = \
 	src/net/tls_stream.h src/net/tls_stream.c \
 	src/net/loop.h src/net/loop.c \
 	src/net/stream.h src/net/stream.c \
+	src/net/lookup.h src/net/lookup.c \
+	src/net/dial.h src/net/dial.c \
 	src/net/thread.h src/net/thread.c \
 	src/net/conn.h src/net/conn.c \
 	src/net/carry.h src/net/carry.c \
@@ -17,4 +19,4 @@ libnet_a_SOURCES = \
 	src/net/private.h \
 	src/net/worker.h src/net/worker.c \
 	src/net/listener.h src/net/listener.c
-libnet_a_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS) $(LIBSSL_CFLAGS)
+libnet_a_CFLAGS = $(AM_CFLAGS) $(LIBEVENT_CFLAGS) $(LIBSSL_CFLAGS) $(LIBCARES_CFLAGS)

@@ -75,6 +75,7 @@ struct conn {
                              * which is told once, or what TCP's urgent mark had it stop at */
     bool read_crossed : 1;  /* reading waits until it can be written */
     bool write_crossed : 1; /* writing waits until it can be read */
+    bool behind : 1;        /* has not caught up: the worker counts it (server_catch_up) */
 
     /* What was received and not dealt with: NULL for most of an idle connection's life. */
     uint8_t *in;
@@ -121,6 +122,7 @@ struct worker {
     unsigned flushes_left;      /* in this turn of the loop */
     struct conn_list again;     /* have work to do in the loop's next turn */
     struct conn *dead;          /* to be freed when the turn is over */
+    _Atomic uint32_t behind;    /* connections that are; the main thread reads it */
     struct conn *turn;          /* whose requests are dealt with now; NULL: nobody's */
     struct traffic *unanswered; /* has requests whose time to answer is not known yet */
 
@@ -145,8 +147,9 @@ void conn_close(struct conn *conn, enum close_reason reason);
 void conn_flush(struct conn *conn);
 void conn_continue(struct conn *conn); /* its turn in the list of those with work to do */
 void conn_deadline_passed(struct conn *conn, enum deadline_kind kind);
-void conn_free(struct conn *conn);   /* closed, and in no list */
-void conn_rejoin(struct conn *conn); /* is its loop's, not watched yet; after an upgrade */
+void conn_free(struct conn *conn);     /* closed, and in no list */
+void conn_catch_up(struct conn *conn); /* is behind until it has read, answered and sent */
+void conn_rejoin(struct conn *conn);   /* is its loop's, not watched yet; after an upgrade */
 
 /* worker.c, called by conn.c. */
 /* One that has room for `size` bytes, CONN_REPLY_MAX at most. NULL: no memory. */

@@ -1,4 +1,9 @@
-/* stream.c - streams over sockets (see stream.h); what is in TLS goes on to tls_stream.c. */
+/*
+ * stream.c - streams over sockets (see stream.h); what is in TLS goes on to tls_stream.c.
+ *
+ * Bytes are sent with write and writev: send and sendmsg can connect and hand descriptors over, so
+ * the sandbox has them in no worker's list. The daemon ignores SIGPIPE.
+ */
 #include "net/stream.h"
 
 #include "net/tls_stream.h"
@@ -32,6 +37,12 @@ bool stream_secure(struct stream *stream, struct tls *tls)
     return stream->tls != NULL;
 }
 
+bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host)
+{
+    stream->tls = tls_stream_new_client(tls, stream->fd, host);
+    return stream->tls != NULL;
+}
+
 ssize_t stream_handshake(struct stream *stream, const char **why_r)
 {
     return tls_stream_handshake(stream->tls, why_r);
@@ -59,15 +70,8 @@ ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
         return tls_stream_write(stream->tls, pieces, count);
     ssize_t n;
     do {
-        if (count == 1) {
-            n = send(stream->fd, pieces->iov_base, pieces->iov_len, MSG_NOSIGNAL);
-        } else {
-            struct msghdr message = {
-                .msg_iov = pieces,
-                .msg_iovlen = (size_t)count,
-            };
-            n = sendmsg(stream->fd, &message, MSG_NOSIGNAL);
-        }
+        n = count == 1 ? write(stream->fd, pieces->iov_base, pieces->iov_len)
+                       : writev(stream->fd, pieces, count);
     } while (n < 0 && errno == EINTR);
     return n < 0 ? stream_failure(errno) : n;
 }

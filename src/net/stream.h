@@ -1,8 +1,10 @@
 /*
  * stream.h - bytes to and from one client, whatever carries them: TCP or a unix socket, plainly or
- * in TLS. Never blocks.
+ * in TLS. Never blocks. Writing to a peer that has gone raises SIGPIPE, which the caller ignores or
+ * blocks.
  *
- * Tests put another stream behind these functions. Threads: the connection's worker alone.
+ * A stream that was opened outward (dial.h) has a server in the client's place. Tests put another
+ * stream behind these functions. Threads: the connection's worker, or whoever opened it, alone.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -37,6 +39,9 @@ struct stream {
 
 /* Begins TLS, as the server; `tls` is shared. The handshake comes next. False: no memory. */
 bool stream_secure(struct stream *stream, struct tls *tls) MUST_USE;
+/* Begins TLS, as a client of `host`, a name or a numeric address, for which the server's
+ * certificate must be; `tls` is one of tls_client_new, and shared. The same otherwise. */
+bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host) MUST_USE;
 /*
  * Goes on with the handshake, as far as it gets: 1: done; AGAIN: wait until it can be read;
  * CROSSED: until it can be written. Else it failed: *why_r is a text for people, not to be freed.

@@ -75,21 +75,22 @@ static bool is_not_there(void)
     return ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
 }
 
-static void warn_of_time(SSL_CTX *context, const char *path)
+static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
 {
     const X509 *cert = SSL_CTX_get0_certificate(context);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
-        log_warning("certificate %s has expired: clients will refuse it", path);
+        log_warning("certificate %s has expired: %s will refuse it", path, peers);
     else if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
-        log_warning("certificate %s is not valid yet: clients will refuse it", path);
+        log_warning("certificate %s is not valid yet: %s will refuse it", path, peers);
 }
 
-static bool load_certificate(SSL_CTX *context, const char *path, char *reason_r)
+/* `peers`: who will look at it. */
+static bool load_certificate(SSL_CTX *context, const char *path, const char *peers, char *reason_r)
 {
     if (!readable("certificate", path, reason_r))
         return false;
     if (SSL_CTX_use_certificate_chain_file(context, path) == 1) {
-        warn_of_time(context, path);
+        warn_of_time(context, path, peers);
         return true;
     }
     if (is_not_there())
@@ -152,14 +153,9 @@ static bool load_ca(SSL_CTX *context, const char *path, char *reason_r)
     return wrong(reason_r, "CA certificates %s: %s", path, library_words());
 }
 
-static bool set_up(SSL_CTX *context, const struct tls_config *config, char *reason_r)
+/* Settings of both sides. */
+static bool set_up(SSL_CTX *context, enum tls_version min_version, char *reason_r)
 {
-    static const unsigned char session_context[] = "counterd";
-    static const int modes[] = {
-        [TLS_VERIFY_OFF] = SSL_VERIFY_NONE,
-        [TLS_VERIFY_OPTIONAL] = SSL_VERIFY_PEER,
-        [TLS_VERIFY_REQUIRE] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-    };
     /* A peer that closes without saying goodbye is as one on a plain connection. */
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -168,16 +164,42 @@ static bool set_up(SSL_CTX *context, const struct tls_config *config, char *reas
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1); /* half the calls of recv */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_timeout(context, TICKET_LIFE_S);
-    SSL_CTX_set_verify(context, modes[config->verify_client], NULL);
-    if (SSL_CTX_set_num_tickets(context, 1) != 1 ||
-        SSL_CTX_set_session_id_context(context, session_context, sizeof(session_context) - 1) !=
-            1 ||
-        SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
+    if (SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
         SSL_CTX_set_min_proto_version(
-            context, config->min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
+            context, min_version == TLS_VERSION_1_3 ? TLS1_3_VERSION : TLS1_2_VERSION) != 1)
         return wrong(reason_r, "the TLS library refuses its settings: %s", library_words());
     return true;
+}
+
+static bool set_up_server(SSL_CTX *context, enum tls_verify verify_client, char *reason_r)
+{
+    static const unsigned char session_context[] = "counterd";
+    static const int modes[] = {
+        [TLS_VERIFY_OFF] = SSL_VERIFY_NONE,
+        [TLS_VERIFY_OPTIONAL] = SSL_VERIFY_PEER,
+        [TLS_VERIFY_REQUIRE] = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+    };
+    SSL_CTX_set_timeout(context, TICKET_LIFE_S);
+    SSL_CTX_set_verify(context, modes[verify_client], NULL);
+    if (SSL_CTX_set_num_tickets(context, 1) != 1 ||
+        SSL_CTX_set_session_id_context(context, session_context, sizeof(session_context) - 1) != 1)
+        return wrong(reason_r, "the TLS library refuses its settings: %s", library_words());
+    return true;
+}
+
+/* NULL: reason_r says why. */
+static struct tls *make(const SSL_METHOD *side, char *reason_r)
+{
+    struct tls *tls = calloc(1, sizeof(*tls));
+    SSL_CTX *context = tls ? SSL_CTX_new(side) : NULL;
+    if (!context) {
+        wrong(reason_r, "can't make a TLS context: %s", tls ? library_words() : "no memory");
+        free(tls);
+        return NULL;
+    }
+    tls->context = context;
+    atomic_init(&tls->holders, 1);
+    return tls;
 }
 
 struct tls *tls_new(const struct tls_config *config, char *reason_r)
@@ -190,18 +212,40 @@ struct tls *tls_new(const struct tls_config *config, char *reason_r)
         wrong(reason_r, "clients can't be verified without CA certificates");
         return NULL;
     }
-    struct tls *tls = calloc(1, sizeof(*tls));
-    SSL_CTX *context = tls ? SSL_CTX_new(TLS_server_method()) : NULL;
-    if (!context) {
-        wrong(reason_r, "can't make a TLS context: %s", tls ? library_words() : "no memory");
-        free(tls);
+    struct tls *tls = make(TLS_server_method(), reason_r);
+    if (!tls)
         return NULL;
-    }
-    tls->context = context;
-    atomic_init(&tls->holders, 1);
-    if (!set_up(context, config, reason_r) || !load_certificate(context, config->cert, reason_r) ||
+    SSL_CTX *context = tls->context;
+    if (!set_up(context, config->min_version, reason_r) ||
+        !set_up_server(context, config->verify_client, reason_r) ||
+        !load_certificate(context, config->cert, "clients", reason_r) ||
         !load_key(context, config->key ? config->key : config->cert, config->cert, reason_r) ||
         (config->ca && !load_ca(context, config->ca, reason_r)))
+        tls_free(&tls);
+    ERR_clear_error();
+    return tls;
+}
+
+static bool load_system_ca(SSL_CTX *context, char *reason_r)
+{
+    return SSL_CTX_set_default_verify_paths(context) == 1 ||
+           wrong(reason_r, "the system's CA certificates: %s", library_words());
+}
+
+struct tls *tls_client_new(const struct tls_client_config *config, char *reason_r)
+{
+    struct tls *tls = make(TLS_client_method(), reason_r);
+    if (!tls)
+        return NULL;
+    SSL_CTX *context = tls->context;
+    tls->client = true;
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    const char *key = config->key ? config->key : config->cert;
+    if (!set_up(context, config->min_version, reason_r) ||
+        !(config->ca ? load_ca(context, config->ca, reason_r)
+                     : load_system_ca(context, reason_r)) ||
+        (config->cert && (!load_certificate(context, config->cert, "servers", reason_r) ||
+                          !load_key(context, key, config->cert, reason_r))))
         tls_free(&tls);
     ERR_clear_error();
     return tls;

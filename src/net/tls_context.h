@@ -6,14 +6,13 @@
 
 #include <openssl/ssl.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct tls {
     _Atomic uint32_t holders; /* its rules, and every connection that began with it */
     SSL_CTX *context;
+    bool client; /* for stream_secure_client; else for stream_secure */
 };
-
-/* One more who has it, and will free it. */
-struct tls *tls_share(struct tls *tls);
 
 #endif

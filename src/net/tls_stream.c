@@ -1,7 +1,7 @@
 /*
  * tls_stream.c - TLS on a socket (see tls_stream.h).
  *
- * The library reads and writes through a BIO of ours, which never raises SIGPIPE, keeps the errno,
+ * The library reads and writes through a BIO of ours, which uses write (stream.c), keeps the errno,
  * and bounds how often it receives in one call: a peer can send endlessly many records that bring
  * no byte of the protocol (updates of keys), and each call must come to an end. What is left then
  * makes the descriptor ready again.
@@ -13,12 +13,16 @@
 
 #include "net/tls_context.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/x509v3.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* In one call. The library asks for what is left of its buffer of 16 KiB each time. */
 #define READ_RECEIVES      2
@@ -72,7 +76,7 @@ static int transmit(BIO *bio, const char *from, size_t len, size_t *sent_r)
     ssize_t n;
     BIO_clear_retry_flags(bio);
     do {
-        n = send(s->fd, from, len, MSG_NOSIGNAL);
+        n = write(s->fd, from, len);
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
         *sent_r = (size_t)n;
@@ -115,7 +119,8 @@ static void make_method(void)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-struct tls_stream *tls_stream_new(struct tls *tls, int fd)
+/* One of which nobody has said yet whose side it is. */
+static struct tls_stream *make(struct tls *tls, int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     CHECK(pthread_once(&once, make_method) == 0);
@@ -132,7 +137,44 @@ struct tls_stream *tls_stream_new(struct tls *tls, int fd)
         (struct tls_stream){.ssl = ssl, .tls = tls_share(tls), .fd = fd, .read_over = STREAM_AGAIN};
     BIO_set_data(bio, s);
     SSL_set_bio(ssl, bio, bio);
-    SSL_set_accept_state(ssl);
+    return s;
+}
+
+struct tls_stream *tls_stream_new(struct tls *tls, int fd)
+{
+    CHECK(!tls->client);
+    struct tls_stream *s = make(tls, fd);
+    if (s)
+        SSL_set_accept_state(s->ssl);
+    return s;
+}
+
+/* Says for whom the server's certificate must be, and asks for that one. */
+static bool call(SSL *ssl, const char *host)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    size_t len = inet_pton(AF_INET, host, address) == 1    ? sizeof(struct in_addr)
+                 : inet_pton(AF_INET6, host, address) == 1 ? sizeof(struct in6_addr)
+                                                           : 0;
+    if (len) /* which is not asked for (RFC 6066) */
+        return X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl), address, len) == 1;
+    char name[256]; /* without the dot that may end it */
+    len = strlen(host);
+    snprintf(name, sizeof(name), "%.*s", (int)(len && host[len - 1] == '.' ? len - 1 : len), host);
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set_tlsext_host_name(ssl, name) == 1 && SSL_set1_host(ssl, name) == 1;
+}
+
+struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *host)
+{
+    CHECK(tls->client);
+    struct tls_stream *s = make(tls, fd);
+    if (!s)
+        return NULL;
+    SSL_set_connect_state(s->ssl);
+    if (!call(s->ssl, host))
+        tls_stream_free(&s);
+    ERR_clear_error();
     return s;
 }
 
@@ -198,7 +240,8 @@ static const char *words_for(const struct tls_stream *s)
     if (s->error)
         return strerrordesc_np(s->error);
     if (s->ended)
-        return "the client closed the connection";
+        return SSL_is_server(s->ssl) ? "the client closed the connection"
+                                     : "the server closed the connection";
     if (ERR_GET_LIB(code) == ERR_LIB_SSL &&
         ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verdict != X509_V_OK)
         return X509_verify_cert_error_string(verdict);
@@ -209,7 +252,7 @@ static const char *words_for(const struct tls_stream *s)
 ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
 {
     s->receives = HANDSHAKE_RECEIVES;
-    int ret = SSL_accept(s->ssl);
+    int ret = SSL_do_handshake(s->ssl);
     if (ret == 1) {
         s->shaken = true;
         return 1;

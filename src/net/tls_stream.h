@@ -10,6 +10,8 @@ struct tls_stream;
 
 /* The server's side of TLS on `fd`, which stays the caller's. NULL: no memory. */
 struct tls_stream *tls_stream_new(struct tls *tls, int fd) MUST_USE;
+/* The same of the client of the server `host`. */
+struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *host) MUST_USE;
 /* Says goodbye to the peer where that does not wait, frees *s and nulls it. NULL is harmless. */
 void tls_stream_free(struct tls_stream **s);
 

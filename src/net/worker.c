@@ -627,6 +627,57 @@ void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *a
     CHECK(sem_destroy(&errand.done) == 0);
 }
 
+static void ask_all(const struct server *server, void (*fn)(struct worker *worker, void *arg))
+{
+    for (unsigned i = 0; i < server->count; i++)
+        worker_ask(server->workers[i], fn, NULL);
+}
+
+static void do_nothing(struct worker *worker, void *arg)
+{
+    (void)worker;
+    (void)arg;
+}
+
+void server_barrier(struct server *server)
+{
+    ask_all(server, do_nothing);
+}
+
+/* In the first round the workers deal with the requests that have arrived, and so send letters to
+ * each other. The second begins when all these are in the mailboxes, behind which it gets in line.
+ */
+#define CATCH_UP_ROUNDS 2
+
+static void begin_round(struct worker *worker, void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < worker->slot_count; i++) {
+        if (worker->slots[i].conn)
+            conn_catch_up(worker->slots[i].conn);
+    }
+}
+
+static bool is_any_behind(const struct server *server)
+{
+    for (unsigned i = 0; i < server->count; i++) {
+        if (atomic_load_explicit(&server->workers[i]->behind, memory_order_acquire) > 0)
+            return true;
+    }
+    return false;
+}
+
+bool server_catch_up(struct server *server, struct catch_up *catch_up)
+{
+    while (catch_up->rounds == 0 || !is_any_behind(server)) {
+        if (catch_up->rounds == CATCH_UP_ROUNDS)
+            return true;
+        catch_up->rounds++;
+        ask_all(server, begin_round);
+    }
+    return false;
+}
+
 uint32_t worker_slots(const struct worker *worker)
 {
     return worker->slot_count;

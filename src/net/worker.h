@@ -79,6 +79,27 @@ void worker_post(struct worker *worker, struct mail *mail);
  */
 void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg);
 
+/* Waits until every worker has ended what it was doing when this was called, and has delivered the
+ * letters sent to it before. As worker_ask. */
+void server_barrier(struct server *server);
+
+/* How far a server has come in catching up. Zero-initialised. */
+struct catch_up {
+    unsigned rounds; /* begun */
+};
+
+/*
+ * True when the workers have answered all requests that had arrived on open connections when this
+ * was first called with `catch_up`, have delivered all letters sent until then or because of these
+ * requests, and have sent the replies, as far as the sockets take them. False: call it again a
+ * moment later. As worker_ask; one thread at a time.
+ *
+ * It does not wait for clients that do not read their answers, for the rest of half a request, for
+ * TLS handshakes, or for what arrives later; only a client that sends faster than it is served can
+ * delay it.
+ */
+bool server_catch_up(struct server *server, struct catch_up *catch_up) MUST_USE;
+
 /*
  * Opens a connection on `stream`, which it takes over; in the worker's thread. With TLS it begins
  * with the handshake. False: no memory, too many handshakes, or the worker is about to end; the

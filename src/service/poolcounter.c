@@ -55,9 +55,9 @@ struct pc_ahead {
 
 /* What one worker has of this service alone. */
 struct pc_own {
-    /* Counted beside service_counts; times in nanoseconds. */
+    /* Counted beside service_counts. */
     tally releases, lock_while_waiting;
-    tally gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
+    struct duration_sum gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
     /* The requests ahead; `next` comes next. */
     unsigned next;
     struct pc_ahead ahead[CONN_FORESIGHT];
@@ -154,7 +154,8 @@ static void release_lock(struct conn *conn, uint32_t i)
     mail_list_init(&out);
     table_release_held(service_table(conn), &s->holder, lock.held, 1, now, &out);
     if (out.first) {
-        tally_add(&own->gained_ns, count_done(&out) * elapsed_ns(lock.granted_ns, now.mono_ns));
+        duration_sum_add_times(&own->gained_ns, count_done(&out),
+                               elapsed_ns(lock.granted_ns, now.mono_ns));
         service_deliver(conn_worker(conn), &out);
     }
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
@@ -187,8 +188,8 @@ static void take_note(struct conn *conn)
     count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
     if (granted) {
         add_lock(conn, w->holding, w->ended_ns);
-        tally_add(w->kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
-                  waited_ns);
+        duration_sum_add(w->kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
+                         waited_ns);
     }
     reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
 }
@@ -346,9 +347,9 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
     service_waits(service, WAITED_TIMED_OUT, &timed_out);
     *stats_r = (struct pc_stats){
         .uptime_s = (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S),
-        .processing_ns = (int64_t)holds.sum_ns,
-        .waiting_for_good_ns = (int64_t)done.sum_ns,
-        .wasted_timeout_ns = (int64_t)timed_out.sum_ns,
+        .processing_ns = holds.sum_ns,
+        .waiting_for_good_ns = done.sum_ns,
+        .wasted_timeout_ns = timed_out.sum_ns,
         .total_acquired = acquires(service, OUTCOME_LOCKED),
         .hashtable_entries = table.names,
         .waiting_workers = service_waiting(service),
@@ -364,9 +365,9 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
         stats_r->processing_workers = stats_r->total_acquired - stats_r->processed_count;
     for (unsigned i = 0; i < services->server->count; i++) {
         const struct pc_own *own = (const struct pc_own *)service->own + i;
-        stats_r->gained_ns += (int64_t)tally_get(&own->gained_ns);
-        stats_r->waiting_for_me_ns += (int64_t)tally_get(&own->waiting_for_me_ns);
-        stats_r->waiting_for_anyone_ns += (int64_t)tally_get(&own->waiting_for_anyone_ns);
+        stats_r->gained_ns += duration_sum_get(&own->gained_ns);
+        stats_r->waiting_for_me_ns += duration_sum_get(&own->waiting_for_me_ns);
+        stats_r->waiting_for_anyone_ns += duration_sum_get(&own->waiting_for_anyone_ns);
         stats_r->total_releases += tally_get(&own->releases);
         stats_r->lock_while_waiting += tally_get(&own->lock_while_waiting);
     }
@@ -559,8 +560,14 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
 static tally *own_tally(void *own, unsigned i)
 {
     struct pc_own *o = own;
-    tally *all[] = {&o->releases, &o->lock_while_waiting, &o->gained_ns, &o->waiting_for_me_ns,
-                    &o->waiting_for_anyone_ns};
+    tally *all[] = {&o->releases, &o->lock_while_waiting};
+    return i < ARRAY_SIZE(all) ? all[i] : NULL;
+}
+
+static struct duration_sum *own_time(void *own, unsigned i)
+{
+    struct pc_own *o = own;
+    struct duration_sum *all[] = {&o->gained_ns, &o->waiting_for_me_ns, &o->waiting_for_anyone_ns};
     return i < ARRAY_SIZE(all) ? all[i] : NULL;
 }
 
@@ -594,6 +601,7 @@ const struct service_row poolcounter_row = {
                  "ok", "error"},
     .own_size = sizeof(struct pc_own),
     .own_tally = own_tally,
+    .own_time = own_time,
     .session_size = session_size,
     .init = init,
 };

@@ -96,16 +96,20 @@ void services_free(struct services **services);
  *                       connections by reason and requests by verb and outcome: of each bytes word
  *                       (or two), u64 count, after the last a word of no bytes; u64 bytes received,
  *                       sent, requests; the histograms of answers, of waits as enum waited has
- *                       them, of holds: u8 counts, of each u64, u64 sum in ns; and its own counts:
- *                       u8 how many, of each u64
+ *                       them, of holds: u8 counts, of each u64, u64 sum in ns; and its own counts
+ *                       and then times: u8 how many, of each u64
+ *     SERVICES_TIMES    optional: bytes name; what of its sums of times is above 64 bits, which
+ *                       SERVICES_PROTOCOL has the lower half of, in the same order: u8 how many,
+ *                       of each u64
  */
 #define SERVICES          UINT32_C(0x0201)
 #define SERVICES_PROTOCOL UINT32_C(0x0202)
+#define SERVICES_TIMES    (UINT32_C(0x0203) | RECORD_OPTIONAL)
 
 /*
- * Writes what the services and the table are, as sections STATE_TABLE, SERVICES and
- * SERVICES_PROTOCOL: first of all, before connections are saved (`save` of their protocols). All
- * verdicts have been delivered.
+ * Writes what the services and the table are, as sections STATE_TABLE, SERVICES,
+ * SERVICES_PROTOCOL and SERVICES_TIMES: first of all, before connections are saved (`save` of their
+ * protocols). All verdicts have been delivered.
  */
 void services_save(const struct services *services, struct moment now, struct record_writer *w);
 
@@ -175,9 +179,10 @@ struct service_row {
     const char *verbs[SERVICE_VERBS];       /* their words for metrics; NULL after the last */
     const char *outcomes[SERVICE_OUTCOMES]; /* the same */
     size_t own_size; /* of one worker's: a multiple of a cache line, so that none is shared */
-    /* Number `i` of the counts in one worker's own, in the order in which they are saved; NULL:
-     * there are no more. NULL: there are none at all. */
+    /* Number `i` of the counts, or of the sums of times, in one worker's own, in the order in which
+     * they are saved; NULL: there are no more. NULL: there are none at all. */
     tally *(*own_tally)(void *own, unsigned i);
+    struct duration_sum *(*own_time)(void *own, unsigned i);
     /* The size of a session, with this poolcounter_locks_room. */
     size_t (*session_size)(const struct services *services);
     /* Fills in the protocol and `verdict`; the rest is there. */

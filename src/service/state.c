@@ -15,6 +15,12 @@
 /* More locks than this no client ever had. */
 #define LOCKS_MAX 65536
 
+/* No sum of times ever had this many times 2^64 ns; the seconds of each fit 64 bits. */
+#define TIMES_MAX (UINT64_C(1) << 29)
+
+/* The first of a service's own among all its sums of times (time_at). */
+#define OWN_TIMES (WAITED_COUNT + 2)
+
 /* ---- saving ------------------------------------------------------------------------------ */
 
 static void save_shared(const struct services *s, struct record_writer *w)
@@ -44,7 +50,7 @@ static void save_histogram(const struct histogram_sum *sum, struct record_writer
     record_put_u8(w, ARRAY_SIZE(sum->counts));
     for (size_t i = 0; i < ARRAY_SIZE(sum->counts); i++)
         record_put_u64(w, sum->counts[i]);
-    record_put_u64(w, sum->sum_ns);
+    record_put_u64(w, (uint64_t)sum->sum_ns); /* the rest of it: save_times */
 }
 
 static void save_requests(const struct service *service, struct record_writer *w)
@@ -68,20 +74,69 @@ static void *own_at(const struct service *service, unsigned worker)
     return (unsigned char *)service->own + worker * service->row->own_size;
 }
 
-static void save_own(const struct service *service, struct record_writer *w)
+/* What a worker has of its own: count number `i`, sum of times number `i`; NULL: no more. */
+static tally *own_tally(const struct service *service, unsigned worker, unsigned i)
+{
+    const struct service_row *row = service->row;
+    return row->own_tally ? row->own_tally(own_at(service, worker), i) : NULL;
+}
+
+static struct duration_sum *own_time(const struct service *service, unsigned worker, unsigned i)
+{
+    const struct service_row *row = service->row;
+    return row->own_time ? row->own_time(own_at(service, worker), i) : NULL;
+}
+
+static unsigned own_tallies(const struct service *service)
 {
     unsigned count = 0;
-    if (service->row->own_tally) {
-        while (service->row->own_tally(service->own, count))
-            count++;
-    }
-    record_put_u8(w, (uint8_t)count);
-    for (unsigned i = 0; i < count; i++) {
+    while (own_tally(service, 0, count))
+        count++;
+    return count;
+}
+
+/* A worker's sum of times number `i`, in the order in which they are saved; NULL: no more. */
+static struct duration_sum *time_at(const struct service *service, unsigned worker, unsigned i)
+{
+    struct service_counts *counts = &service->counts[worker];
+    if (i == 0)
+        return &service->protocol.traffic[worker].answers.sum_ns;
+    if (i <= WAITED_COUNT)
+        return &counts->waits[i - 1].sum_ns;
+    if (i == WAITED_COUNT + 1)
+        return &counts->holds.sum_ns;
+    return own_time(service, worker, i - OWN_TIMES);
+}
+
+/* The same of all workers. */
+static duration time_of_all(const struct service *service, unsigned i)
+{
+    duration sum = 0;
+    for (unsigned n = 0; n < service->services->server->count; n++)
+        sum += duration_sum_get(time_at(service, n, i));
+    return sum;
+}
+
+static unsigned times_count(const struct service *service)
+{
+    unsigned count = 0;
+    while (time_at(service, 0, count))
+        count++;
+    return count;
+}
+
+static void save_own(const struct service *service, struct record_writer *w)
+{
+    unsigned tallies = own_tallies(service), times = times_count(service);
+    record_put_u8(w, (uint8_t)(tallies + times - OWN_TIMES));
+    for (unsigned i = 0; i < tallies; i++) {
         uint64_t sum = 0;
         for (unsigned n = 0; n < service->services->server->count; n++)
-            sum += tally_get(service->row->own_tally(own_at(service, n), i));
+            sum += tally_get(own_tally(service, n, i));
         record_put_u64(w, sum);
     }
+    for (unsigned i = OWN_TIMES; i < times; i++)
+        record_put_u64(w, (uint64_t)time_of_all(service, i));
 }
 
 static void save_protocol(const struct service *service, struct record_writer *w)
@@ -118,12 +173,26 @@ static void save_protocol(const struct service *service, struct record_writer *w
     record_end(w);
 }
 
+/* The halves of its sums that SERVICES_PROTOCOL has no room for. */
+static void save_times(const struct service *service, struct record_writer *w)
+{
+    unsigned count = times_count(service);
+    record_begin(w, SERVICES_TIMES);
+    put_word(w, service->protocol.name);
+    record_put_u8(w, (uint8_t)count);
+    for (unsigned i = 0; i < count; i++)
+        record_put_u64(w, (uint64_t)(time_of_all(service, i) >> 64));
+    record_end(w);
+}
+
 void services_save(const struct services *services, struct moment now, struct record_writer *w)
 {
     table_save(services->table, now, w);
     save_shared(services, w);
-    for (unsigned i = 0; i < services_count(services); i++)
+    for (unsigned i = 0; i < services_count(services); i++) {
         save_protocol(services_at(services, i), w);
+        save_times(services_at(services, i), w);
+    }
 }
 
 /* ---- restoring --------------------------------------------------------------------------- */
@@ -219,27 +288,53 @@ static void restore_histogram(struct histogram *h, struct record_reader *r)
 
 static void restore_own(struct service *service, struct record_reader *r)
 {
-    unsigned count = record_get_u8(r);
+    unsigned count = record_get_u8(r), tallies = own_tallies(service);
     for (unsigned i = 0; i < count && record_ok(r); i++) {
         uint64_t value = record_get_u64(r);
-        tally *to = service->row->own_tally ? service->row->own_tally(service->own, i) : NULL;
-        if (to)
-            tally_add(to, value);
+        struct duration_sum *to = i < tallies ? NULL : own_time(service, 0, i - tallies);
+        if (i < tallies)
+            tally_add(own_tally(service, 0, i), value);
+        else if (to)
+            duration_sum_add(to, value);
     }
+}
+
+/* The service whose name comes next; NULL: a protocol of the past. */
+static struct service *read_service(struct services *s, struct record_reader *r)
+{
+    const void *name;
+    size_t len = record_get_bytes(r, &name);
+    for (unsigned i = 0; i < services_count(s); i++) {
+        const char *own = s->services[i]->protocol.name;
+        if (strlen(own) == len && memcmp(own, name, len) == 0)
+            return s->services[i];
+    }
+    return NULL;
+}
+
+static bool restore_times(struct services *s, struct record_reader *r)
+{
+    const struct service *service = read_service(s, r);
+    if (!service)
+        return record_ok(r);
+    unsigned count = record_get_u8(r);
+    for (unsigned i = 0; i < count && record_ok(r); i++) {
+        uint64_t high = record_get_u64(r);
+        struct duration_sum *to = time_at(service, 0, i);
+        if (high >= TIMES_MAX)
+            record_refuse(r, "a sum of times is longer than any can be");
+        else if (to)
+            duration_sum_add(to, (duration)high << 64);
+    }
+    record_leave(r);
+    return record_ok(r);
 }
 
 static bool restore_protocol(struct services *s, struct record_reader *r)
 {
-    const void *name;
-    size_t len = record_get_bytes(r, &name);
-    struct service *service = NULL;
-    for (unsigned i = 0; i < services_count(s); i++) {
-        const char *own = s->services[i]->protocol.name;
-        if (strlen(own) == len && memcmp(own, name, len) == 0)
-            service = s->services[i];
-    }
+    struct service *service = read_service(s, r);
     if (!service)
-        return record_ok(r); /* a protocol of the past */
+        return record_ok(r);
     struct protocol *protocol = &service->protocol;
     atomic_fetch_add(&protocol->connections_made, record_get_u64(r));
     atomic_fetch_add(&protocol->accept_errors, record_get_u64(r));
@@ -270,6 +365,8 @@ bool services_restore(struct services *services, struct moment now, uint32_t kin
         return restore_shared(services, now, section);
     case SERVICES_PROTOCOL:
         return restore_protocol(services, section);
+    case SERVICES_TIMES:
+        return restore_times(services, section);
     default:
         return false;
     }

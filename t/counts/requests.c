@@ -16,7 +16,7 @@
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
-#include "service/service.h"
+#include "t/unit/serving.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -59,14 +59,7 @@ static void set_up(void)
     };
     struct sockaddr_in any_port = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct rules *rules = rules_new(&rules_config);
-    CHECK(rules);
-    server_set_rules(&server, rules);
-    server.count = 1;
-    server.workers[0] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    services = services_new(&config, &server, worker_now(server.workers[0]));
-    CHECK(services);
+    services = serving_make(&server, 1, &rules_config, &config);
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
         CHECK(listener_open(&listeners[i], services_protocol(services, names[i]),
                             (struct sockaddr *)&any_port, sizeof(any_port), false));
@@ -79,9 +72,7 @@ static void tear_down(void)
     acceptor_free(&acceptor);
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
         listener_close(&listeners[i]);
-    services_free(&services);
-    worker_free(&server.workers[0]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
 }
 
 /* ---- clients ----------------------------------------------------------------------------- */

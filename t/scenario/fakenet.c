@@ -12,6 +12,7 @@
  *     window NAME N|all        it takes only N more bytes from now on
  *     stubborn NAME            it will not close when the server has said its last
  *     advance NANOSECONDS      both clocks go on; deadlines on the way fire in order
+ *     jump NANOSECONDS         both clocks go on at once, as for a process that was stopped
  *     unix SECONDS             the wall clock jumps
  *     counts PROTOCOL          tells what was counted of it, as lines `count ...`
  *
@@ -19,8 +20,8 @@
  * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
  */
 #include "net/listener.h"
-#include "service/service.h"
 #include "t/simulate/fake.h"
+#include "t/unit/serving.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -214,7 +215,7 @@ static void tell_histogram(const char *what, const char *how, const struct histo
     if (histogram_sum_count(sum))
         printf("count %s%s%s %" PRIu64 " %" PRIu64 "ms\n", what, *how ? " " : "", how,
                histogram_sum_count(sum),
-               (sum->sum_ns + (uint64_t)NS_PER_MS / 2) / (uint64_t)NS_PER_MS);
+               (uint64_t)((sum->sum_ns + (duration)NS_PER_MS / 2) / (duration)NS_PER_MS));
 }
 
 /* Tells what has been counted of a protocol: what is not 0. */
@@ -256,6 +257,11 @@ static const char *carry_out(char *line)
         return do_open(first, second);
     if (strcmp(verb, "advance") == 0) {
         advance(strtoll(first, NULL, 10));
+        return NULL;
+    }
+    if (strcmp(verb, "jump") == 0) {
+        run_until_quiet();
+        pass_time(strtoll(first, NULL, 10));
         return NULL;
     }
     if (strcmp(verb, "unix") == 0) {
@@ -334,13 +340,6 @@ static void start(void)
                 .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
             },
     };
-    struct rules *rules = rules_new(&rules_config);
-    CHECK(rules);
-    server_set_rules(&server, rules);
-    server.count = 1;
-    server.workers[0] = worker_new(&server, 0);
-    CHECK(server.workers[0]);
-    the_loop = worker_loop(server.workers[0]);
     struct services_config config = {
         .table =
             {
@@ -354,8 +353,8 @@ static void start(void)
         .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
         .poolcounter_max_line = value_of("max_line"),
     };
-    services = services_new(&config, &server, fake_now);
-    CHECK(services);
+    services = serving_make(&server, 1, &rules_config, &config);
+    the_loop = worker_loop(server.workers[0]);
 }
 
 static void end(void)
@@ -366,9 +365,7 @@ static void end(void)
     for (int i = 0; i < client_count; i++)
         CHECK(clients[i]->peer.closed);
     table_check(services->table);
-    services_free(&services);
-    worker_free(&server.workers[0]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
     fake_peers_leave();
     for (int i = 0; i < client_count; i++)
         free(clients[i]);

@@ -258,6 +258,9 @@ class FakeBackend:
         self.now += nanoseconds
         self.command("advance", str(nanoseconds))
 
+    def jump(self, nanoseconds):
+        self.command("jump", str(nanoseconds))
+
     def unix(self, seconds):
         self.command("unix", seconds)
 
@@ -340,6 +343,9 @@ class SocketBackend:
 
     def stubborn(self, conn):
         pass  # a connection of this player's always is
+
+    def jump(self, nanoseconds):
+        raise BadScript("the clock can only jump on the fake")
 
     def unix(self, seconds):
         raise BadScript("unix time can only be set on the fake")
@@ -440,6 +446,8 @@ class Player:
                 self.open(name, words[0])
         elif words[0] == "advance":
             self.backend.advance(parse_duration(words[1]))
+        elif words[0] == "jump":
+            self.backend.jump(parse_duration(words[1]))
         elif words[0] == "unix":
             self.backend.unix(words[1])
         elif words[0] == "counted":

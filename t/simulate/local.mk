@@ -4,11 +4,19 @@ EXTRA_DIST += t/simulate/test_simulate.py
 
 check_PROGRAMS += t/simulate/simulate
 t_simulate_simulate_SOURCES = \
+	t/simulate/answers.c \
+	t/simulate/clients.c \
+	t/simulate/ends.c \
 	t/simulate/fake.c \
 	t/simulate/fake.h \
+	t/simulate/inside.h \
+	t/simulate/look.c \
 	t/simulate/model.c \
 	t/simulate/model.h \
+	t/simulate/protocols.c \
+	t/simulate/replies.c \
 	t/simulate/simulate.c \
+	t/simulate/turns.c \
 	t/simulate/world.c \
 	t/simulate/world.h
 t_simulate_simulate_CFLAGS = $(AM_CFLAGS)
@@ -23,7 +31,7 @@ t_simulate_sockets_SOURCES = t/simulate/model.c t/simulate/model.h t/simulate/so
 	t/simulate/unchecked.h
 t_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
-	-Wl,--wrap=recv,--wrap=send,--wrap=sendmsg,--wrap=write,--wrap=accept4,--wrap=close \
+	-Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
 t_simulate_sockets_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)

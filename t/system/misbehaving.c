@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +107,60 @@ static bool listen_on(void)
     return listens;
 }
 
+/* A socket of this family that listens, or one that does not; -1: there is none. */
+static int find_socket(sa_family_t family, bool listens)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage at;
+        int has = 0;
+        socklen_t len = sizeof(has), at_len = sizeof(at);
+        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &has, &len) == 0 && (has != 0) == listens &&
+            getsockname(fd, (struct sockaddr *)&at, &at_len) == 0 && at.ss_family == family)
+            return fd;
+    }
+    return -1;
+}
+
+/* A listener that was shut down can be used for something else. */
+static bool shut_listener(void)
+{
+    return shutdown(find_socket(AF_INET, true), SHUT_RD) == 0;
+}
+
+/* Out to another address, with a socket that there is. It is sent from twice: confined, the thread
+ * is not to get as far as shutting it down. */
+static bool connect_by_sending(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int fd = find_socket(AF_INET, true);
+    if (sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&to, sizeof(to)) >= 0 ||
+        shutdown(fd, SHUT_RD) != 0)
+        return false;
+    return sendto(fd, "x", 1, MSG_FASTOPEN, (struct sockaddr *)&to, sizeof(to)) >= 0 ||
+           errno == EINPROGRESS || errno == ECONNREFUSED;
+}
+
+/* A listener to a client on a unix socket, who need not be of this user. */
+static bool give_descriptor(void)
+{
+    int listener = find_socket(AF_INET, true);
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                          .cmsg_level = SOL_SOCKET,
+                          .cmsg_type = SCM_RIGHTS}};
+    char byte = 'x';
+    struct iovec piece = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    memcpy(CMSG_DATA(&control.head), &listener, sizeof(int));
+    return sendmsg(find_socket(AF_UNIX, false), &message, MSG_NOSIGNAL) == 1;
+}
+
 static bool make_code(void)
 {
     void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -152,9 +207,17 @@ static bool call_unknown(void)
     return syscall(100000) == -1 && errno == ENOSYS;
 }
 
-static bool say_to_syslog_anew(void)
+static bool open_datagrams(void)
 {
     return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) < 0 && errno == EACCES;
+}
+
+/* As fstat in some C libraries, but for the path. */
+static bool look_at_file(void)
+{
+    struct stat st;
+    return syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH) == -1 &&
+           errno == ENOSYS;
 }
 
 /* Much in small pieces, so that the C library has a heap of the thread's to make smaller again. */
@@ -203,6 +266,9 @@ static const struct {
     {"thread", start_thread},
     {"connect", connect_out},
     {"listen", listen_on},
+    {"shut-listener", shut_listener},
+    {"fastopen", connect_by_sending},
+    {"give-descriptor", give_descriptor},
     {"make-code", make_code},
     {"map-code", map_code},
     {"trace", trace_parent},
@@ -210,7 +276,8 @@ static const struct {
     {"tgkill", signal_parent_thread},
     {"name", name_address},
     {"unknown", call_unknown},
-    {"syslog", say_to_syslog_anew},
+    {"datagrams", open_datagrams},
+    {"stat", look_at_file},
     {"memory", take_memory},
     {"check", fail_check},
     {"free-twice", free_twice},

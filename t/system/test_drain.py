@@ -55,6 +55,32 @@ def test_who_holds_may_release_and_nobody_else_acquires(start):
         client.close()
 
 
+def test_everybody_who_waited_for_the_last_release_is_answered(start):
+    waiters, requests = wire.scaled(900, 500), 4000  # of which one segment of TCP has room
+    daemon = start("counter.threads=2", "shutdown.drain=600")
+    holder = daemon.text_client()
+    assert holder.ask("ACQ4ANY k 1 100000 600") == "LOCKED"
+    crowd = [daemon.text_client() for _ in range(waiters)]
+    for waiter in crowd:
+        waiter.say("ACQ4ANY k 1 100000 600")
+    wire.poll(lambda: holder.stat("waiting_workers") == waiters, "all wait")
+    idle, half, deaf = daemon.text_client(), daemon.text_client(), daemon.text_client()
+    half.say("RELEASE k\nRELEA")
+    deaf.send(b"STATS FULL\n" * 20000)
+    begin(daemon)
+    holder.send(b"RELEASE k\n" * (1 + requests))
+    assert daemon.wait() == 0, "who asks for nothing and who does not read hold nobody up"
+    assert "draining: over, with 0 units held\n" in daemon.log
+    for waiter in crowd:
+        assert waiter.line() == "DONE"
+        assert waiter.wait_closed() == b""
+        waiter.close()
+    assert holder.line() == "RELEASED"
+    assert [holder.line() for _ in range(requests)] == ["NOT_LOCKED"] * requests
+    for client in (holder, idle, half, deaf):
+        client.close()
+
+
 def test_when_the_time_is_up_it_ends_with_0_whoever_holds(start):
     daemon = start("shutdown.drain=1")
     holder = daemon.text_client()

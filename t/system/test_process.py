@@ -7,7 +7,9 @@ import re
 import resource
 import signal
 import socket
+import stat
 import subprocess
+import urllib.request
 
 import tap
 import pytest
@@ -255,6 +257,105 @@ def test_with_syslog_nothing_is_said_on_standard_error(start):
         assert client.ask("RELEASE") == "NOT_LOCKED"
     assert daemon.end_with(signal.SIGTERM) == 0
     assert daemon.log == ""
+
+
+@pytest.fixture
+def syslog(tmp_path):
+    """
+    A function that listens as syslog does and returns the socket; and what stands before a command
+    so that it finds that as /dev/log.
+    """
+    folder = tmp_path / "dev"
+    folder.mkdir()
+    prefix = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev && exec "$@"', str(folder)]
+    try:
+        for name, minor in (("null", 3), ("random", 8), ("urandom", 9)):
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL, check=True)
+        subprocess.run([*prefix, "cat", "/dev/null"], stderr=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("a /dev of its own needs root, and a machine that lets root have one")
+
+    def listen():
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        sock.settimeout(wire.DEADLINE)
+        (folder / "log").unlink(missing_ok=True)
+        sock.bind(str(folder / "log"))
+        return sock
+
+    return listen, prefix, str(folder / "log")
+
+
+def fill(path):
+    """Sends syslog lines until it takes no more; returns how many it took."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+        sock.connect(path)
+        for taken in range(1 << 20):
+            try:
+                sock.send(b"filler")
+            except BlockingIOError:
+                return taken
+    raise AssertionError("syslog takes without end")
+
+
+@pytest.fixture
+def start_to_syslog(start, syslog):
+    """A function that starts a daemon of the fixture above, and waits until it serves."""
+
+    def start_one():
+        address = ("127.0.0.1", servers.free_port())
+        options = ("log.output=syslog", "poolcounter.port=%d" % address[1])
+        daemon = start(*options, ready=False, prefix=syslog[1], admin=True)
+        servers.wait_listening(daemon, address)
+        with wire.TextClient(address) as client:
+            assert client.ask("RELEASE") == "NOT_LOCKED"
+        return daemon
+
+    return start_one
+
+
+def test_a_stuck_syslog_holds_nobody_up(syslog, start_to_syslog):
+    listen, _, path = syslog
+    with listen():
+        fill(path)
+        assert start_to_syslog().end_with(signal.SIGTERM) == 0
+
+
+def lost_lines(daemon):
+    with urllib.request.urlopen("http://%s:%d/metrics" % daemon.admin, timeout=wire.DEADLINE) as page:
+        found = re.search(r'^counterd_log_lines_dropped_total\{reason="lost"\} (\d+)$', page.read().decode(), re.M)
+        return int(found.group(1))
+
+
+def test_syslog_hears_how_many_lines_it_did_not_take(syslog, start_to_syslog):
+    listen, _, path = syslog
+    with listen() as reader:
+        fillers = fill(path)
+        daemon = start_to_syslog()
+        wire.poll(lambda: lost_lines(daemon) > 1, "lines are lost")
+        assert [reader.recv(4096) for _ in range(fillers)] == [b"filler"] * fillers
+        head = r"<%%d>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d counterd\[%d\]: " % daemon.pid
+        notice = head % 28 + r"\d+ lines were lost because syslog did not take them"
+        while not re.fullmatch(notice, reader.recv(4096).decode()):
+            pass
+
+
+def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
+    listen = syslog[0]
+    with listen():
+        daemon = start_to_syslog()
+    with listen() as reader:
+        reader.settimeout(0.1)
+
+        def hears():
+            daemon.child.send_signal(signal.SIGUSR2)
+            try:
+                return b"stats: " in reader.recv(4096)
+            except TimeoutError:
+                return False
+
+        wire.poll(hears, "a line for the syslog that was started again")
 
 
 def test_two_daemons_cannot_share_a_port(start):

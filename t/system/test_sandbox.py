@@ -7,6 +7,7 @@ killed for that; not confined, it is not, so that these tests can fail.
 import errno
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -33,14 +34,17 @@ KILLED_FOR = [
     "thread",
     "connect",
     "listen",
+    "shut-listener",
+    "fastopen",
+    "give-descriptor",
     "make-code",
     "map-code",
     "trace",
     "kill",
     "tgkill",
 ]
-# What libraries do without anybody attacking: refused at most.
-HARMLESS = ["name", "unknown", "syslog", "memory"]
+# What libraries do without anybody attacking, or might: refused at most.
+HARMLESS = ["name", "unknown", "datagrams", "stat", "memory"]
 # What is still to be said before the process ends by SIGABRT.
 LAST_WORDS = {"check": r"check failed: getpid\(\) == 0", "free-twice": r"double free|free\(\)"}
 
@@ -49,12 +53,22 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 @pytest.fixture
 def misbehave(start, monkeypatch):
-    """Starts the misbehaving daemon, confined or not, and has it do something at once."""
+    """
+    Starts the misbehaving daemon, confined or not, and has it do something at once. A client is
+    connected to its unix socket.
+    """
     monkeypatch.setattr(servers, "COUNTERD", MISBEHAVING)
+    accomplices = []
 
     def act(what, *options, thread="worker"):
-        daemon = start("counter.threads=1", *options, admin=True)
+        path = "@misbehaving-%d-%d" % (os.getpid(), len(accomplices))
+        daemon = start("counter.threads=1", "poolcounter.socket=" + path, *options, admin=True)
         daemon.is_expected_to_be_gone = True
+        accomplice = socket.socket(socket.AF_UNIX)
+        accomplices.append(accomplice)
+        accomplice.connect("\0" + path[1:])
+        accomplice.sendall(b"RELEASE\n")
+        assert accomplice.recv(100) == b"NOT_LOCKED\n"
         if thread == "worker":
             client = daemon.text_client()
             client.say("MISBEHAVE " + what)
@@ -64,7 +78,9 @@ def misbehave(start, monkeypatch):
         daemon.wait_log("^misbehaving: %s$" % what)
         return daemon
 
-    return act
+    yield act
+    for accomplice in accomplices:
+        accomplice.close()
 
 
 def is_confined(daemon):
@@ -157,6 +173,48 @@ def test_root_is_given_up_with_all_that_it_may(start, confined):
     assert "warning: running as root" in start().log
 
 
+def occurrences(daemon, text):
+    """How often `text` stands in the memory of a daemon."""
+    count = 0
+    with open("/proc/%d/maps" % daemon.pid) as maps, open("/proc/%d/mem" % daemon.pid, "rb") as memory:
+        for line in maps:
+            begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
+            if "r" in rights and "[v" not in line:  # but for what is the kernel's
+                memory.seek(int(begin, 16))
+                count += memory.read(int(end, 16) - int(begin, 16)).count(text.encode())
+    return count
+
+
+def test_a_token_from_a_file_is_not_kept(start, tmp_path):
+    first, second = secrets.token_hex(20), secrets.token_hex(20)
+    path = tmp_path / "token"
+    path.write_text(first + "\n")
+    daemon = start("admin.token_file=%s" % path, admin=True)
+    try:
+        assert occurrences(daemon, str(path)) > 0
+    except PermissionError:
+        pytest.skip("others' memory can't be read here")
+    assert occurrences(daemon, first) == 0
+    path.write_text(second + "\n")
+    assert "the token has changed" in daemon.reload()
+    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
+
+
+def test_a_token_from_the_configuration_is_not_kept(start, tmp_path):
+    first, second = secrets.token_hex(20), secrets.token_hex(20)
+    path = tmp_path / "counter.conf"
+    path.write_text("#" + 3000 * "-" + "\nadmin.token = %s\n" % first)
+    daemon = start(args=("-f", str(path)), admin=True)
+    try:
+        assert occurrences(daemon, str(path)) > 0
+    except PermissionError:
+        pytest.skip("others' memory can't be read here")
+    assert occurrences(daemon, first) == 0
+    path.write_text("admin.token = %s\n" % second)
+    assert "admin.token has changed" in daemon.reload()
+    assert occurrences(daemon, first) == occurrences(daemon, second) == 0
+
+
 # --- where it can't be had -----------------------------------------------------------------------
 
 
@@ -241,7 +299,7 @@ def test_the_check_of_a_configuration_knows_it(confined):
 
 @pytest.mark.parametrize(
     "thread, what",
-    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect")],
+    [("worker", what) for what in KILLED_FOR] + [("admin", what) for what in ("open", "exec", "connect", "fastopen", "give-descriptor")],
 )
 def test_misbehaving_is_the_end(misbehave, confined, thread, what):
     daemon = misbehave(what, thread=thread)

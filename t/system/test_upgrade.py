@@ -36,13 +36,15 @@ os.pwrite(int(os.environ["COUNTERD_UPGRADE"].split()[1]), b"\\377", 8)'"""
 class Running:
     """A daemon whose program can be replaced, and the file of its settings."""
 
-    def __init__(self, start, tmp_path, *options, settings="", **kwargs):
+    def __init__(self, start, tmp_path, *options, settings="", args=None, **kwargs):
         self.program = str(tmp_path / "counterd")
         self.settings = str(tmp_path / "counter.conf")
         self.number = 0
-        self.write(settings)
+        if settings is not None:
+            self.write(settings)
         self.install()
-        self.daemon = start(*options, program=self.program, args=["-f", self.settings], **kwargs)
+        args = ["-f", self.settings] if args is None else args
+        self.daemon = start(*options, program=self.program, args=args, **kwargs)
         self.pid = self.daemon.pid
 
     def write(self, text):
@@ -205,6 +207,18 @@ def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
     late = daemon.text_client()
     assert late.ask("ACQ4ME k 1 9 60") == "LOCKED"
     late.close()
+
+
+def test_the_pid_file_is_left_alone_after_a_reload_too(start, tmp_path):
+    pid_file = tmp_path / "pid"
+    running = Running(start, tmp_path, "pid_file=%s" % pid_file)
+    os.utime(pid_file, (1, 1))
+    for _ in range(2):
+        assert "reload: done" in running.daemon.reload()
+        running.succeed()
+        assert os.stat(pid_file).st_mtime == 1, "it was written again"
+    assert running.daemon.end_with(signal.SIGTERM) == 0
+    assert not pid_file.exists()
 
 
 def test_time_goes_on(start, tmp_path):
@@ -443,6 +457,41 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     running.succeed()
     crowd.look()
     crowd.finish()
+
+
+def test_a_named_file_that_is_missing_changes_nothing(start, tmp_path):
+    running = Running(start, tmp_path, settings="access.max_per_source = 9\n")
+    os.unlink(running.settings)
+    said = running.fail()
+    assert "counter.conf: no such file, and one was read before: put it back" in said
+    assert "was asked whether it can take over, and failed" in said
+    running.write("")
+    running.succeed()
+
+
+def run_where(folder, place):
+    """What stands before a command that is to see `folder` in place of another one."""
+    return ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', folder, place]
+
+
+def test_the_default_file_that_is_missing_changes_nothing_once_it_was_read(start, tmp_path):
+    usage = subprocess.run([servers.COUNTERD, "-h"], capture_output=True, text=True, check=True)
+    place = os.path.dirname(re.search(r"without it, (\S+) if", usage.stdout).group(1))
+    prefix = run_where(str(tmp_path), place)
+    if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no folder can be put over " + place)
+    running = Running(start, tmp_path, settings=None, args=[], prefix=prefix)
+    running.succeed()
+    running.write("access.max_per_source = 9\n")
+    running.succeed()
+    os.unlink(running.settings)
+    missing = "counter.conf: no such file, and one was read before: put it back, or restart"
+    for _ in range(2):
+        assert missing in running.fail()
+        assert missing in running.daemon.reload()
+    running.write("")
+    assert "access.max_per_source is 0 now; it was 9" in running.daemon.reload()
+    running.succeed()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -1,5 +1,6 @@
 /*
- * files.h - what embed.sh makes of the files in this folder.
+ * files.h - what embed.sh makes of index.html, favicon.svg, and page.js and page.css, which are
+ * joined of js/ and css/.
  */
 #ifndef ADMIN_PAGE_FILES_H
 #define ADMIN_PAGE_FILES_H

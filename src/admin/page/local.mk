@@ -1,18 +1,71 @@
 # The status page, as a library of its own: what links libadmin.a links libpage.a after it.
-page_sources = \
-	src/admin/page/index.html \
-	src/admin/page/page.css \
-	src/admin/page/page.js \
-	src/admin/page/favicon.svg
-EXTRA_DIST += $(page_sources) src/admin/page/embed.sh
+
+# What the script and the style sheet are joined of, in this order: a class or a constant that is used
+# while the script loads stands before what uses it; a rule of style goes over those before it.
+page_scripts = \
+	src/admin/page/js/storage.js \
+	src/admin/page/js/theme.js \
+	src/admin/page/js/dom.js \
+	src/admin/page/js/format.js \
+	src/admin/page/js/names.js \
+	src/admin/page/js/api.js \
+	src/admin/page/js/history.js \
+	src/admin/page/js/axis.js \
+	src/admin/page/js/chart.js \
+	src/admin/page/js/table.js \
+	src/admin/page/js/state.js \
+	src/admin/page/js/figures.js \
+	src/admin/page/js/verdict.js \
+	src/admin/page/js/hosts.js \
+	src/admin/page/js/tables.js \
+	src/admin/page/js/contended.js \
+	src/admin/page/js/traffic.js \
+	src/admin/page/js/server.js \
+	src/admin/page/js/connections.js \
+	src/admin/page/js/detail.js \
+	src/admin/page/js/routes.js \
+	src/admin/page/js/search.js \
+	src/admin/page/js/cycle.js \
+	src/admin/page/js/overview.js \
+	src/admin/page/js/start.js
+page_styles = \
+	src/admin/page/css/colours.css \
+	src/admin/page/css/base.css \
+	src/admin/page/css/header.css \
+	src/admin/page/css/frame.css \
+	src/admin/page/css/verdict.css \
+	src/admin/page/css/figures.css \
+	src/admin/page/css/charts.css \
+	src/admin/page/css/tables.css \
+	src/admin/page/css/panels.css \
+	src/admin/page/css/detail.css \
+	src/admin/page/css/media.css
+EXTRA_DIST += $(page_scripts) $(page_styles) \
+	src/admin/page/index.html src/admin/page/favicon.svg src/admin/page/embed.sh
 
 noinst_LIBRARIES += libpage.a
 libpage_a_SOURCES = src/admin/page.h src/admin/page/files.h src/admin/page/page.c
 nodist_libpage_a_SOURCES = src/admin/page/files.c
-CLEANFILES += src/admin/page/files.c
+CLEANFILES += src/admin/page/page.js src/admin/page/page.css src/admin/page/files.c
 
-# Into another name first: a file half made would look up to date.
-src/admin/page/files.c: $(page_sources) src/admin/page/embed.sh
-	$(AM_V_GEN)$(MKDIR_P) src/admin/page && cd $(srcdir) && \
-		sh src/admin/page/embed.sh $(page_sources) >$(abs_builddir)/$@.new && \
-		mv $(abs_builddir)/$@.new $(abs_builddir)/$@
+# Each into another name first: a file half made would look up to date. A list that has changed makes
+# its file anew.
+page_mk = $(srcdir)/src/admin/page/local.mk
+
+src/admin/page/page.js: $(page_scripts) $(page_mk)
+	$(AM_V_GEN)$(MKDIR_P) src/admin/page && { \
+		echo "(function () {" && echo "'use strict';" && \
+		(cd $(srcdir) && cat $(page_scripts)) && echo "})();"; } >$@.new && mv $@.new $@
+
+src/admin/page/page.css: $(page_styles) $(page_mk)
+	$(AM_V_GEN)$(MKDIR_P) src/admin/page && \
+		(cd $(srcdir) && cat $(page_styles)) >$@.new && mv $@.new $@
+
+page_files = \
+	$(srcdir)/src/admin/page/index.html \
+	src/admin/page/page.css \
+	src/admin/page/page.js \
+	$(srcdir)/src/admin/page/favicon.svg
+
+src/admin/page/files.c: $(page_files) src/admin/page/embed.sh
+	$(AM_V_GEN)sh $(srcdir)/src/admin/page/embed.sh $(page_files) >$@.new && mv $@.new $@

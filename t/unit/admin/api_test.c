@@ -264,7 +264,7 @@ TEST(changes_need_the_token)
     json_decref(ask_json("POST", "/api/v1/loglevel?level=info", BEARER, 200));
     json_decref(ask_json("POST", "/api/v1/loglevel?level=info",
                          "authorization: bearer   " TOKEN "\r\n", 200));
-    admin_set_token(admin, "new");
+    admin_set_token(admin, digest_of("new"));
     expect_refused(BEARER, "not the token");
     json_decref(
         ask_json("POST", "/api/v1/loglevel?level=info", "Authorization: Bearer new\r\n", 200));
@@ -289,6 +289,86 @@ TEST(without_a_token_nothing_can_be_changed)
 END_TEST
 
 /* ---- names ----------------------------------------------------------------------------------- */
+
+/* ---- whose pages ------------------------------------------------------------------------------
+ */
+
+#define FETCH(site, mode, dest)                                                                    \
+    "Sec-Fetch-Site: " site "\r\nSec-Fetch-Mode: " mode "\r\nSec-Fetch-Dest: " dest "\r\n"
+
+static int status_of(const char *method, const char *target, const char *headers)
+{
+    struct http_reply r = http_ask(where, method, target, headers);
+    int status = r.status;
+    reply_free(&r);
+    return status;
+}
+
+TEST(requests_for_pages_of_other_sites_are_refused)
+{
+    static const char *const theirs[] = {
+        FETCH("cross-site", "cors", "empty"),
+        FETCH("cross-site", "no-cors", "image"),
+        FETCH("same-site", "cors", "empty"),
+        FETCH("same-site", "no-cors", "script"),
+        FETCH("cross-site", "navigate", "iframe"),
+        FETCH("Cross-Site", "NAVIGATE", "IFRAME"),
+        FETCH("something-new", "cors", "empty"),
+        "Sec-Fetch-Site:\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n",
+    };
+    begin(1, "secret");
+    for (size_t i = 0; i < ARRAY_SIZE(theirs); i++) {
+        expect_error("GET", "/", theirs[i], 403, "page of another site");
+        expect_error("GET", "/api/v1/names", theirs[i], 403, "page of another site");
+        expect_error("GET", "/nothing", theirs[i], 403, "page of another site");
+    }
+    for (size_t i = 0; i < admin_route_count; i++) {
+        const struct admin_route *route = &admin_routes[i];
+        const char *method = route->method == HTTP_POST ? "POST" : "GET";
+        ck_assert_int_eq(
+            status_of(method, route->path,
+                      FETCH("cross-site", "cors", "empty") "Authorization: Bearer secret\r\n"),
+            403);
+    }
+    finish();
+}
+END_TEST
+
+TEST(a_link_of_another_site_leads_to_the_page_and_no_further)
+{
+    static const char link[] = FETCH("cross-site", "navigate", "document");
+    begin(1, "secret");
+    ck_assert_int_eq(status_of("GET", "/", link), 200);
+    ck_assert_int_eq(status_of("GET", "/?name=k", link), 200);
+    ck_assert_int_eq(status_of("GET", "/", FETCH("same-site", "navigate", "document")), 200);
+    ck_assert_int_eq(status_of("POST", "/", link), 403);
+    ck_assert_int_eq(status_of("GET", "/metrics", link), 403);
+    ck_assert_int_eq(status_of("GET", "/api/v1/names", link), 403);
+    ck_assert_int_eq(status_of("POST", "/api/v1/reload", link), 403);
+    finish();
+}
+END_TEST
+
+TEST(requests_of_the_page_itself_and_of_people_are_served)
+{
+    static const char *const ours[] = {
+        "",
+        FETCH("same-origin", "cors", "empty"),
+        FETCH("same-origin", "no-cors", "script"),
+        FETCH("none", "navigate", "document"),
+    };
+    begin(1, "secret");
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++) {
+        ck_assert_int_eq(status_of("GET", "/", ours[i]), 200);
+        ck_assert_int_eq(status_of("GET", "/page.js", ours[i]), 200);
+        ck_assert_int_eq(status_of("GET", "/api/v1/stats", ours[i]), 200);
+        ck_assert_int_eq(status_of("POST", "/api/v1/loglevel?level=info", ours[i]), 401);
+    }
+    finish();
+}
+END_TEST
 
 /* The status of a GET that asks for this host; NULL: for none. Not 200: that it says what to set.
  */
@@ -520,6 +600,19 @@ static double sum_of(const json_t *json, const char *series)
     json_array_foreach(at(at(json, "series"), series), i, value) sum += json_number_value(value);
     return sum;
 }
+
+TEST(stats_have_sums_of_centuries)
+{
+    begin(1, NULL);
+    struct service *service = services_protocol(services, "poolcounter")->service;
+    for (int i = 0; i < 4; i++)
+        histogram_add(&service->counts[0].holds, INT64_MAX, 1);
+    json_t *json = get_json("/api/v1/stats");
+    ck_assert_double_eq_tol(number_at(json, "protocols.0.holds.sum_seconds"), 36893488147.4, 0.1);
+    json_decref(json);
+    finish();
+}
+END_TEST
 
 TEST(history_has_what_happened_second_by_second)
 {
@@ -1149,11 +1242,15 @@ static const struct unit_test tests[] = {
     UNIT(changes_need_the_token),
     UNIT(without_a_token_nothing_can_be_changed),
     UNIT(other_names_than_this_servers_are_refused),
+    UNIT(requests_for_pages_of_other_sites_are_refused),
+    UNIT(a_link_of_another_site_leads_to_the_page_and_no_further),
+    UNIT(requests_of_the_page_itself_and_of_people_are_served),
     UNIT(options_are_listed),
     UNIT(reload_tells_what_came_of_it),
     UNIT(upgrade_is_asked_for_and_told_of),
     UNIT(log_level_is_told_and_set),
     UNIT(stats_are_as_agreed_and_true),
+    UNIT(stats_have_sums_of_centuries),
     UNIT(history_has_what_happened_second_by_second),
     UNIT(names_of_any_bytes_are_listed_and_found),
     UNIT(pages_have_every_name_once),

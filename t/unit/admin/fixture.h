@@ -6,11 +6,11 @@
 #define FIXTURE_H
 
 #include "admin/admin.h"
+#include "admin/token.h"
 #include "base/log.h"
 #include "net/listener.h"
-#include "net/rules.h"
-#include "service/service.h"
 #include "t/unit/http_client.h"
+#include "t/unit/serving.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -71,6 +71,13 @@ static inline void open_listener(struct listener *l, const char *name)
                             sizeof(sa), false));
 }
 
+static inline const char *digest_of(const char *token)
+{
+    static char digest[TOKEN_DIGEST_SIZE];
+    ck_assert(token_digest(token, strlen(token), digest));
+    return digest;
+}
+
 static inline void begin(unsigned workers, const char *token)
 {
     struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
@@ -83,13 +90,7 @@ static inline void begin(unsigned workers, const char *token)
                                                .hash_key = {1, 2}},
                                      .poolcounter_max_locks = 4,
                                      .poolcounter_max_line = 8192};
-    server_set_rules(&server, rules_new(&rules));
-    for (; server.count < workers; server.count++) {
-        server.workers[server.count] = worker_new(&server, server.count);
-        ck_assert(server.workers[server.count] != NULL);
-    }
-    services = services_new(&config, &server, clock_now());
-    ck_assert(services != NULL);
+    services = serving_make(&server, workers, &rules, &config);
     open_listener(&listeners[0], "poolcounter");
     open_listener(&listeners[1], "counter");
     for (unsigned i = 0; i < workers; i++) {
@@ -103,7 +104,7 @@ static inline void begin(unsigned workers, const char *token)
         .addresses = &sa,
         .address_lens = &len,
         .address_count = 1,
-        .token = token,
+        .token = token ? digest_of(token) : NULL,
         .services = services,
         .server = &server,
         .listeners = listeners,
@@ -140,10 +141,7 @@ static inline void finish(void)
         acceptor_free(&acceptors[i]);
     listener_close(&listeners[0]);
     listener_close(&listeners[1]);
-    services_free(&services);
-    while (server.count > 0)
-        worker_free(&server.workers[--server.count]);
-    server_free_rules(&server);
+    serving_free(&server, &services);
 }
 
 /* ---- clients of the text protocol ---------------------------------------------------------- */

@@ -183,6 +183,20 @@ TEST(histograms_have_exact_bounds_and_rising_counts)
 }
 END_TEST
 
+TEST(sums_of_centuries_are_exact)
+{
+    begin(1, NULL);
+    struct service *service = services_protocol(services, "poolcounter")->service;
+    for (int i = 0; i < 4; i++)
+        histogram_add(&service->counts[0].holds, INT64_MAX, 1);
+    char *text = read_metrics();
+    ck_assert_ptr_nonnull(strstr(text, "\ncounterd_hold_duration_seconds_sum"
+                                       "{protocol=\"poolcounter\"} 36893488147.419103228\n"));
+    free(text);
+    finish();
+}
+END_TEST
+
 /* A row's samples come under its own name, with the labels that it says and no others. */
 TEST(every_row_is_written_as_it_says)
 {
@@ -302,6 +316,7 @@ static const struct unit_test tests[] = {
     UNIT(promtool_has_nothing_to_say),
     UNIT(numbers_are_those_of_what_happened),
     UNIT(histograms_have_exact_bounds_and_rising_counts),
+    UNIT(sums_of_centuries_are_exact),
     UNIT(every_row_is_written_as_it_says),
     UNIT(manual_has_every_metric_with_its_type_and_labels),
     UNIT(manual_has_every_route_and_no_other_metrics),

@@ -3,26 +3,36 @@
 
 #include "t/unit/unit.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What is served where, of which file. */
+#define JS_HEAD "(function () {\n'use strict';\n"
+#define JS_TAIL "})();\n"
+
+/* What is served where, of which file, or of all files of which folder between which lines. */
 static const struct {
-    const char *path, *file, *type;
+    const char *path, *file, *folder, *type, *head, *tail;
 } served[] = {
-    {"/", "index.html", "text/html; charset=utf-8"},
-    {"/page.css", "page.css", "text/css; charset=utf-8"},
-    {"/page.js", "page.js", "text/javascript; charset=utf-8"},
-    {"/favicon.svg", "favicon.svg", "image/svg+xml"},
+    {"/", "index.html", NULL, "text/html; charset=utf-8", "", ""},
+    {"/page.css", NULL, "css", "text/css; charset=utf-8", "", ""},
+    {"/page.js", NULL, "js", "text/javascript; charset=utf-8", JS_HEAD, JS_TAIL},
+    {"/favicon.svg", "favicon.svg", NULL, "image/svg+xml", "", ""},
 };
 #define SERVED (sizeof(served) / sizeof(served[0]))
 
-/* The content of a file beside the page's sources, from malloc; its length in *len_r. */
-static uint8_t *read_source(const char *file, size_t *len_r)
+/* Puts the path of a file or folder of the page's sources into path[]. */
+static void source_path(char path[4096], const char *folder, const char *file)
 {
     const char *top = getenv("TOP_SRCDIR");
+    snprintf(path, 4096, "%s/src/admin/page/%s/%s", top ? top : ".", folder, file);
+}
+
+/* The content of a file of the page's sources, from malloc; its length in *len_r. */
+static uint8_t *read_source(const char *folder, const char *file, size_t *len_r)
+{
     char path[4096];
-    snprintf(path, sizeof(path), "%s/src/admin/page/%s", top ? top : ".", file);
+    source_path(path, folder, file);
     FILE *f = fopen(path, "rb");
     ck_assert_msg(f, "%s can't be opened", path);
     const size_t room = 1 << 20;
@@ -45,15 +55,45 @@ TEST(each_file_is_found_with_its_type)
 }
 END_TEST
 
+/* The length of all files of a folder, each of which is in `joined` as a whole. */
+static size_t check_joined(const struct page_file *joined, const char *folder)
+{
+    char path[4096];
+    source_path(path, folder, "");
+    DIR *dir = opendir(path);
+    ck_assert_msg(dir, "%s can't be opened", path);
+    size_t sum = 0;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        size_t len = 0;
+        uint8_t *content = read_source(folder, entry->d_name, &len);
+        ck_assert_msg(memmem(joined->data, joined->len, content, len),
+                      "%s/%s is not in %s: list it in local.mk", folder, entry->d_name,
+                      joined->path);
+        free(content);
+        sum += len;
+    }
+    closedir(dir);
+    return sum;
+}
+
 TEST(the_bytes_are_those_of_the_source_folder)
 {
     for (size_t i = 0; i < SERVED; i++) {
-        size_t len = 0;
-        uint8_t *content = read_source(served[i].file, &len);
         const struct page_file *file = page_find(served[i].path);
-        ck_assert_uint_eq(file->len, len);
-        ck_assert_mem_eq(file->data, content, len);
-        free(content);
+        size_t head = strlen(served[i].head), tail = strlen(served[i].tail);
+        if (served[i].folder) {
+            ck_assert_uint_eq(file->len, head + check_joined(file, served[i].folder) + tail);
+            ck_assert_mem_eq(file->data, served[i].head, head);
+            ck_assert_mem_eq(file->data + file->len - tail, served[i].tail, tail);
+        } else {
+            size_t len = 0;
+            uint8_t *content = read_source(".", served[i].file, &len);
+            ck_assert_uint_eq(file->len, len);
+            ck_assert_mem_eq(file->data, content, len);
+            free(content);
+        }
     }
 }
 END_TEST

@@ -29,7 +29,7 @@ TEST(a_bound_belongs_to_its_class_and_one_more_to_the_next)
         ck_assert_uint_eq(in_class(&h, i), 1);
         histogram_add(&h, histogram_bound_ns(i) + 1, 1);
         ck_assert_uint_eq(in_class(&h, i + 1), 1);
-        ck_assert_uint_eq(tally_get(&h.sum_ns), 2 * (uint64_t)histogram_bound_ns(i) + 1);
+        ck_assert(duration_sum_get(&h.sum_ns) == 2 * (duration)histogram_bound_ns(i) + 1);
     }
 }
 END_TEST
@@ -61,7 +61,7 @@ TEST(nothing_and_less_than_nothing_count_as_the_shortest)
     histogram_add(&h, 0, 1);
     histogram_add(&h, -5, 1);
     ck_assert_uint_eq(in_class(&h, 0), 2);
-    ck_assert_uint_eq(tally_get(&h.sum_ns), 0);
+    ck_assert(duration_sum_get(&h.sum_ns) == 0);
 }
 END_TEST
 
@@ -70,7 +70,7 @@ TEST(many_of_one_length_are_added_at_once)
     struct histogram h = {0};
     histogram_add(&h, 2000, 7);
     ck_assert_uint_eq(in_class(&h, 1), 7);
-    ck_assert_uint_eq(tally_get(&h.sum_ns), 14000);
+    ck_assert(duration_sum_get(&h.sum_ns) == 14000);
 }
 END_TEST
 
@@ -89,7 +89,23 @@ TEST(sums_add_up_and_subtract)
     ck_assert_uint_eq(histogram_sum_count(&sum), 3);
     ck_assert_uint_eq(sum.counts[0], 2);
     ck_assert_uint_eq(sum.counts[HISTOGRAM_BOUNDS], 1);
-    ck_assert_uint_eq(sum.sum_ns, 2000 + 2000 * (uint64_t)NS_PER_S);
+    ck_assert(sum.sum_ns == 2000 + 2000 * (duration)NS_PER_S);
+}
+END_TEST
+
+TEST(sums_go_on_beyond_64_bits)
+{
+    struct histogram h = {0}, restored = {0};
+    struct histogram_sum earlier = {0}, sum = {0};
+    histogram_add(&h, INT64_MAX, 3);
+    histogram_sum_up(&earlier, &h);
+    histogram_add(&h, INT64_MAX, UINT64_C(1) << 40);
+    histogram_sum_up(&sum, &h);
+    ck_assert(sum.sum_ns == (duration)INT64_MAX * ((UINT64_C(1) << 40) + 3));
+    histogram_add_sum(&restored, &sum);
+    ck_assert(duration_sum_get(&restored.sum_ns) == sum.sum_ns);
+    histogram_sum_since(&sum, &earlier);
+    ck_assert(sum.sum_ns == (duration)INT64_MAX << 40);
 }
 END_TEST
 
@@ -120,6 +136,7 @@ static const struct unit_test tests[] = {
     UNIT(nothing_and_less_than_nothing_count_as_the_shortest),
     UNIT(many_of_one_length_are_added_at_once),
     UNIT(sums_add_up_and_subtract),
+    UNIT(sums_go_on_beyond_64_bits),
     UNIT(quantiles_lie_within_the_class_of_their_rank),
     UNIT(what_is_longer_than_all_bounds_counts_as_the_last),
 };

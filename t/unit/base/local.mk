@@ -2,6 +2,7 @@ base_unit_tests = \
 	t/unit/base/bytes_test \
 	t/unit/base/clock_test \
 	t/unit/base/deadlines_test \
+	t/unit/base/duration_test \
 	t/unit/base/hash_test \
 	t/unit/base/heap_test \
 	t/unit/base/histogram_test \
@@ -21,6 +22,8 @@ t_unit_base_clock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_clock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_deadlines_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_deadlines_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_duration_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_duration_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_hash_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_hash_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_heap_test_CFLAGS = $(UNIT_CFLAGS)

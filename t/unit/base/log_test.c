@@ -7,16 +7,18 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/syslog.h"
 #include "t/unit/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <syslog.h>
 #include <time.h>
@@ -71,34 +73,67 @@ static const char *captured(void)
     return text;
 }
 
-/* Stands in place of the C library's syslog: what came last, and how important it was. */
-static char sent_text[2048];
-static int sent_priority, sent_count;
+/* Stands in place of syslog: a socket in a folder of ours. */
+static int reader = -1;
+static struct sockaddr_un reader_at = {.sun_family = AF_UNIX};
 
-static void take_syslog(int priority, const char *format, va_list values)
+static void start_reader(void)
 {
-    sent_priority = priority;
-    sent_count++;
-    vsnprintf(sent_text, sizeof sent_text, format, values);
+    if (!*reader_at.sun_path) {
+        char folder[] = "/tmp/log_test.XXXXXX";
+        ck_assert_ptr_nonnull(mkdtemp(folder));
+        snprintf(reader_at.sun_path, sizeof reader_at.sun_path, "%s/log", folder);
+        syslog_set_path(reader_at.sun_path);
+    }
+    reader = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(reader, 0);
+    ck_assert_int_eq(bind(reader, (struct sockaddr *)&reader_at, sizeof reader_at), 0);
 }
 
-void syslog(int priority, const char *format, ...)
+static void end_reader(void)
 {
-    va_list values;
-    va_start(values, format);
-    take_syslog(priority, format, values);
-    va_end(values);
+    close(reader);
+    reader = -1;
+    unlink(reader_at.sun_path);
 }
 
-/* What the compiler calls instead where it fortifies the source. */
-void __syslog_chk(int priority, int flag, const char *format, ...);
-void __syslog_chk(int priority, int flag, const char *format, ...)
+static void remove_reader(void)
 {
-    (void)flag;
-    va_list values;
-    va_start(values, format);
-    take_syslog(priority, format, values);
-    va_end(values);
+    end_reader();
+    *strrchr(reader_at.sun_path, '/') = '\0';
+    ck_assert_int_eq(rmdir(reader_at.sun_path), 0);
+}
+
+/* The text of the next line that came to syslog, NULL: none has; and how important it is. */
+static const char *sent_text(int *priority_r)
+{
+    static char line[2048];
+    char month[4], id[32];
+    int day, hour, minute, second, pid, head = 0;
+    ssize_t len = recv(reader, line, sizeof line - 1, 0);
+    if (len < 0)
+        return NULL;
+    line[len] = '\0';
+    ck_assert_uint_eq(strlen(line), (size_t)len);
+    ck_assert_int_eq(sscanf(line, "<%d>%3s %2d %2d:%2d:%2d %31[a-z][%d]: %n", priority_r, month,
+                            &day, &hour, &minute, &second, id, &pid, &head),
+                     8);
+    /* "<30>Jan  1 12:34:56 counterd[123]: " */
+    ck_assert_int_eq(strchr(line, '>')[16], ' ');
+    ck_assert_str_eq(id, "counterd");
+    ck_assert_int_eq(pid, getpid());
+    ck_assert_int_eq(*priority_r & LOG_FACMASK, LOG_DAEMON);
+    *priority_r &= LOG_PRIMASK;
+    return line + head;
+}
+
+static void expect_sent(int priority, const char *expected)
+{
+    int sent_priority;
+    const char *line = sent_text(&sent_priority);
+    ck_assert_ptr_nonnull(line);
+    ck_assert_str_eq(line, expected);
+    ck_assert_int_eq(sent_priority, priority);
 }
 
 static long long monotonic_ns(void)
@@ -516,48 +551,59 @@ TEST(a_pipe_takes_lines)
 }
 END_TEST
 
+/* --- Syslog ---------------------------------------------------------------------------------- */
+
 TEST(syslog_gets_lines_instead_of_standard_error)
 {
+    int priority;
+    start_reader();
     capture();
     log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     log_info("%%s %s", "%n");
-    ck_assert_str_eq(sent_text, "%s %n"); /* it has time and level of its own */
-    ck_assert_int_eq(sent_priority, LOG_INFO);
+    expect_sent(LOG_INFO, "%s %n"); /* it has time and level of its own */
     log_ready();
     log_error("%%s %s", "%n");
-    ck_assert_int_eq(sent_priority, LOG_ERR);
-    ck_assert_int_eq(sent_count, 2);
+    expect_sent(LOG_ERR, "%s %n");
     log_close();
     log_info("here");
-    ck_assert_int_eq(sent_count, 2);
+    ck_assert_ptr_null(sent_text(&priority));
     ck_assert_str_eq(captured() + STAMP_LEN, "info: here\n");
+    remove_reader();
 }
 END_TEST
 
 TEST(syslog_gets_objects_too)
 {
+    int priority;
+    start_reader();
     capture();
     log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_JSON, LOG_LEVEL_INFO);
     log_ready();
     log_warning("a\nb\"c %s", "%n\xff");
-    ck_assert_int_eq(sent_priority, LOG_WARNING);
-    ck_assert_int_eq(strncmp(sent_text, "{\"time\":\"2", 10), 0);
-    ck_assert_str_eq(sent_text + strlen("{\"time\":\"") + STAMP_LEN - 1,
+    const char *line = sent_text(&priority);
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(priority, LOG_WARNING);
+    ck_assert_int_eq(strncmp(line, "{\"time\":\"2", 10), 0);
+    ck_assert_str_eq(line + strlen("{\"time\":\"") + STAMP_LEN - 1,
                      "\",\"level\":\"warning\",\"message\":\"a\\\\x0ab\\\"c %n\\\\xff\"}");
     char bytes[1100];
     memset(bytes, '"', sizeof bytes - 1);
     bytes[sizeof bytes - 1] = '\0';
     log_error("%s", bytes);
-    size_t len = strlen(sent_text);
+    line = sent_text(&priority);
+    ck_assert_ptr_nonnull(line);
+    size_t len = strlen(line);
     ck_assert_uint_le(len, 1000);
-    ck_assert_str_eq(sent_text + len - 7, "\\\"...\"}"); /* whole, though it was cut */
+    ck_assert_str_eq(line + len - 7, "\\\"...\"}"); /* whole, though it was cut */
     log_close();
     ck_assert_str_eq(captured(), "");
+    remove_reader();
 }
 END_TEST
 
 TEST(errors_of_the_start_go_to_standard_error_and_syslog)
 {
+    start_reader();
     for (int times = 0; times < 2; times++) {
         capture();
         log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_DEBUG);
@@ -567,7 +613,99 @@ TEST(errors_of_the_start_go_to_standard_error_and_syslog)
         log_error("late");
         log_close();
         ck_assert_str_eq(captured() + STAMP_LEN, "error: why\n");
+        expect_sent(LOG_ERR, "why");
+        expect_sent(LOG_WARNING, "less");
+        expect_sent(LOG_ERR, "late");
     }
+    remove_reader();
+}
+END_TEST
+
+static uint64_t lines_lost(void)
+{
+    struct log_counts counts;
+    log_get_counts(&counts);
+    return counts.lost;
+}
+
+TEST(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up)
+{
+    int priority, taken = 0;
+    char expected[100];
+    start_reader();
+    capture();
+    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
+    long long start = monotonic_ns();
+    while (lines_lost() == 0) {
+        log_info("taken %d", taken);
+        ck_assert_int_lt(taken++, 1 << 20);
+    }
+    for (int i = 0; i < 999; i++)
+        log_info("lost");
+    log_renew(); /* tries to say so */
+    /* Had each waited on its own, it would have been 100 s. */
+    ck_assert_int_lt(monotonic_ns() - start, 50 * SECOND);
+    ck_assert_uint_eq(lines_lost(), 1000);
+    for (int i = 0; i < taken - 1; i++) {
+        snprintf(expected, sizeof expected, "taken %d", i);
+        expect_sent(LOG_INFO, expected);
+    }
+    ck_assert_ptr_null(sent_text(&priority));
+    log_info("found");
+    expect_sent(LOG_WARNING, "1000 lines were lost because syslog did not take them");
+    expect_sent(LOG_INFO, "found");
+    ck_assert_uint_eq(lines_lost(), 1000);
+    log_info("again");
+    expect_sent(LOG_INFO, "again"); /* it is said once */
+    log_close();
+    ck_assert_str_eq(captured(), "");
+    remove_reader();
+}
+END_TEST
+
+static void *say_one(void *arg)
+{
+    log_info("%s", (const char *)arg);
+    return NULL;
+}
+
+/* In a thread that may not connect: only the one that has opened the log does. */
+static void say_elsewhere(char *word)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, say_one, word), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+
+TEST(a_syslog_that_was_started_again_gets_lines)
+{
+    char word[] = "elsewhere";
+    int priority;
+    start_reader();
+    end_reader();
+    log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
+    log_ready();
+    log_info("nobody is there yet");
+    start_reader();
+    log_info("here");
+    expect_sent(LOG_WARNING, "1 line was lost because syslog did not take it");
+    expect_sent(LOG_INFO, "here");
+    end_reader();
+    say_elsewhere(word);
+    start_reader();
+    say_elsewhere(word);
+    ck_assert_ptr_null(sent_text(&priority));
+    log_renew();
+    expect_sent(LOG_WARNING, "2 lines were lost because syslog did not take them");
+    say_elsewhere(word);
+    expect_sent(LOG_INFO, word);
+    log_renew();
+    ck_assert_ptr_null(sent_text(&priority));
+    ck_assert_uint_eq(lines_lost(), 3);
+    capture();
+    log_close();
+    (void)captured();
+    remove_reader();
 }
 END_TEST
 
@@ -782,6 +920,8 @@ int main(void)
         UNIT(syslog_gets_lines_instead_of_standard_error),
         UNIT(syslog_gets_objects_too),
         UNIT(errors_of_the_start_go_to_standard_error_and_syslog),
+        UNIT(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up),
+        UNIT(a_syslog_that_was_started_again_gets_lines),
         UNIT(a_window_lets_a_burst_pass),
         UNIT(the_next_window_tells_what_was_left_out),
         UNIT(an_older_time_belongs_to_the_last_window),

@@ -1,7 +1,7 @@
 /*
  * print_test.c - numbers for people, columns, members of JSON; and exit statuses.
  */
-#include "cli/ask.h"
+#include "cli/ask_binary.h"
 #include "cli/print.h"
 #include "t/unit/unit.h"
 

@@ -17,16 +17,22 @@ static char path[] = "/tmp/credentials_test.XXXXXX";
 static struct settings settings;
 static struct credentials credentials;
 
-/* A file of these bytes, named in the setting. */
-static void write_file(const char *key, const char *bytes, size_t len)
+/* Makes the file one of these bytes. */
+static void write_bytes(const char *bytes, size_t len)
 {
-    char reason[OPTIONS_REASON_SIZE];
     static bool made;
     int fd = made ? open(path, O_WRONLY | O_TRUNC) : mkstemp(path);
     made = true;
     ck_assert_int_ne(fd, -1);
     ck_assert_int_eq(write(fd, bytes, len), (ssize_t)len);
     close(fd);
+}
+
+/* A file of these bytes, named in the setting. */
+static void write_file(const char *key, const char *bytes, size_t len)
+{
+    char reason[OPTIONS_REASON_SIZE];
+    write_bytes(bytes, len);
     ck_assert(options_assign(&settings, options_find(key), path, reason));
 }
 
@@ -49,11 +55,19 @@ static const char *complaint(void)
     return text;
 }
 
+/* That a digest is that of this token. */
+static void assert_digest(const char *digest, const char *token)
+{
+    char expected[TOKEN_DIGEST_SIZE];
+    ck_assert(token_digest(token, strlen(token), expected));
+    ck_assert_str_eq(digest, expected);
+}
+
 static void assert_token(const char *content, const char *token)
 {
     write_file("admin.token_file", content, strlen(content));
     ck_assert_str_eq(complaint(), "");
-    ck_assert_str_eq(credentials.token, token);
+    assert_digest(credentials.token, token);
     ck_assert_ptr_null(credentials.tls);
     credentials_free(&credentials);
     ck_assert_str_eq(credentials.token, "");
@@ -115,7 +129,7 @@ TEST(the_file_goes_over_the_option)
     settings_init(&settings);
     ck_assert(options_assign(&settings, options_find("admin.token"), "option", reason));
     ck_assert_str_eq(complaint(), "");
-    ck_assert_str_eq(credentials.token, "option");
+    assert_digest(credentials.token, "option");
     assert_token("file", "file");
     unlink(path);
     ck_assert_str_eq(complaint(),
@@ -203,6 +217,42 @@ TEST(secrets_that_all_can_read_are_warned_of)
 }
 END_TEST
 
+TEST(a_token_in_a_configuration_file_that_all_can_read_is_warned_of)
+{
+    static const struct {
+        const char *text, *option;
+        bool warns;
+    } files[] = {
+        {"admin.token = hush\n", "log.level=info", true},
+        {"admin.token = hush\n", "admin.token_file=/elsewhere", false},
+        {"# nothing\n", "admin.token=hush", false},
+    };
+    char program[] = "counterd", file_flag[] = "-f", option_flag[] = "-o", expected[256];
+    settings_init(&settings);
+    for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+        write_bytes(files[i].text, strlen(files[i].text));
+        char *option = strdup(files[i].option);
+        char *argv[] = {program, file_flag, path, option_flag, option, NULL};
+        settings_free(&settings);
+        ck_assert_int_eq(options_command_line(5, argv, false, &settings, stderr).action,
+                         OPTIONS_RUN);
+        free(option);
+        ck_assert_int_eq(chmod(path, 0640), 0);
+        ck_assert_str_eq(warning(), "");
+        ck_assert_int_eq(chmod(path, 0644), 0);
+        snprintf(expected, sizeof expected,
+                 "warning: admin.token: %s can be read by every user of this machine; give it the "
+                 "group of counterd and chmod 640, or set admin.token_file instead\n",
+                 path);
+        ck_assert_str_eq(warning(), files[i].warns ? expected : "");
+        ck_assert_int_eq(chmod(path, 0602), 0);
+        ck_assert_int_eq(strstr(warning(), " can be written by ") != NULL, files[i].warns);
+    }
+    unlink(path);
+    ck_assert_str_eq(warning(), "");
+}
+END_TEST
+
 int main(void)
 {
     const struct unit_test tests[] = {
@@ -213,6 +263,7 @@ int main(void)
         UNIT(only_a_regular_file_is_read),
         UNIT(a_bad_certificate_is_told),
         UNIT(secrets_that_all_can_read_are_warned_of),
+        UNIT(a_token_in_a_configuration_file_that_all_can_read_is_warned_of),
     };
     return unit_run("daemon/credentials", tests, ARRAY_SIZE(tests));
 }

@@ -72,7 +72,7 @@ TEST(what_is_not_plain_is_served_otherwise)
 }
 END_TEST
 
-/* --- TLS, the token and names ---------------------------------------------------------------- */
+/* --- TLS and names --------------------------------------------------------------------------- */
 
 TEST(tls_needs_its_files)
 {
@@ -88,24 +88,6 @@ TEST(tls_needs_its_files)
          "tls.cert=/x", "tls.verify_client=optional");
     FITS("tls.cert=/x", "tls.ca=/x", "tls.key=/x", "tls.verify_client=require");
     FITS("tls.cert=/x", "tls.ca=/x");
-}
-END_TEST
-
-TEST(a_token_is_printable)
-{
-    static char longest[sizeof "admin.token=" + OPTIONS_TOKEN_MAX], longer[sizeof longest + 1];
-    snprintf(longest, sizeof longest, "admin.token=%0*d", OPTIONS_TOKEN_MAX, 1);
-    snprintf(longer, sizeof longer, "admin.token=%0*d", OPTIONS_TOKEN_MAX + 1, 1);
-    static const char wrong[] =
-        LINE("admin.token: not 1 to 255 printable characters of ASCII without blanks");
-    FITS("admin.token=~!secret");
-    FITS(longest);
-    SAYS(wrong, longer);
-    SAYS(wrong, "admin.token=two words");
-    SAYS(wrong, "admin.token=\xc3\xa9");
-    ck_assert(!options_is_token("", 0));
-    ck_assert(!options_is_token("a\0b", 3));
-    ck_assert(options_is_token("a b", 1));
 }
 END_TEST
 
@@ -207,7 +189,6 @@ int main(void)
         UNIT(something_is_served),
         UNIT(what_is_not_plain_is_served_otherwise),
         UNIT(tls_needs_its_files),
-        UNIT(a_token_is_printable),
         UNIT(names_of_hosts_are_names),
         UNIT(two_ports_on_one_address_are_told),
         UNIT(ports_that_do_not_meet_fit),

@@ -12,13 +12,12 @@
 
 /* --- Frame ----------------------------------------------------------------------------------- */
 
-/* Reloads with this file; answers the report, with "FILE" for the path of it. */
-static const char *reload(const char *text, bool good)
+/* Reloads with the file as it is; answers the report, with "FILE" for the path of it. */
+static const char *reload_again(bool good)
 {
     static char report[8192];
     char *said = NULL;
     size_t size;
-    write_file(text);
     FILE *to = open_memstream(&said, &size);
     ck_assert_int_eq(reload_run(&running.control.reload, to), good);
     fclose(to);
@@ -33,6 +32,30 @@ static const char *reload(const char *text, bool good)
     return report;
 }
 
+/* The same with this file. */
+static const char *reload(const char *text, bool good)
+{
+    write_file(text);
+    return reload_again(good);
+}
+
+/* Whether the log warns of a secret that others can read when it reloads with this file. */
+static bool is_warned(const char *text)
+{
+    char said[4096];
+    FILE *log = tmpfile();
+    ck_assert_ptr_nonnull(log);
+    int old = dup(STDERR_FILENO);
+    dup2(fileno(log), STDERR_FILENO);
+    (void)reload(text, true);
+    dup2(old, STDERR_FILENO);
+    close(old);
+    rewind(log);
+    said[fread(said, 1, sizeof said - 1, log)] = '\0';
+    fclose(log);
+    return strstr(said, " can be read by every user") != NULL;
+}
+
 static const struct settings *in_force(void)
 {
     return &running.control.reload.settings;
@@ -43,6 +66,14 @@ static void assert_value(const char *key, const char *value)
     char text[512];
     options_to_text(in_force(), options_find(key), text, sizeof text);
     ck_assert_str_eq(text, value);
+}
+
+/* That the admin interface wants this token. */
+static void assert_token(const char *token)
+{
+    char digest[TOKEN_DIGEST_SIZE];
+    ck_assert(token_digest(token, strlen(token), digest));
+    ck_assert_str_eq(running.admin.token, digest);
 }
 
 /* --- Comparing ------------------------------------------------------------------------------- */
@@ -164,7 +195,7 @@ TEST(what_is_reloadable_takes_effect)
                      "done: 6 changed, 0 need a restart\n");
     ck_assert_uint_eq(services_protocol(running.services, "counter")->max_connections, 5);
     ck_assert_uint_eq(services_protocol(running.services, "poolcounter")->max_connections, 0);
-    ck_assert_str_eq(running.admin.token, "hush");
+    assert_token("hush");
     ck_assert_str_eq(running.admin.hosts, "a.example, b");
     ck_assert_int_eq((int)log_level_now(), LOG_LEVEL_WARNING);
     assert_value("access.max_per_source", "9");
@@ -199,14 +230,53 @@ TEST(a_bad_file_changes_nothing)
     assert_value("counter.max_connections", "3");
     unlink(running.path);
     ck_assert_int_eq(mkdir(running.path, 0700), 0);
-    char *said = NULL;
-    size_t size;
-    FILE *to = open_memstream(&said, &size);
-    ck_assert(!reload_run(&running.control.reload, to));
-    fclose(to);
-    ck_assert_ptr_nonnull(strstr(said, ": cannot be read: Is a directory\n"));
-    free(said);
+    ck_assert_ptr_nonnull(strstr(reload_again(false), ": cannot be read: Is a directory\n"));
     rmdir(running.path);
+    tear_down();
+}
+END_TEST
+
+TEST(a_file_that_is_missing_changes_nothing)
+{
+    set_up("access.allow = 10.0.0.0/8\nadmin.token = hush\n");
+    unlink(running.path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(reload_again(false), "FILE: no such file, and one was read before: put "
+                                              "it back\n"
+                                              "nothing was changed; what held before holds\n");
+        assert_value("access.allow", "10.0.0.0/8");
+        assert_value("admin.token",
+                     "dc8331bcb2283e89d275a1c2fe66f7bf5ac3163ec1967f149dd7e27906365f0c");
+    }
+    ck_assert_str_eq(reload("admin.token = hush\n", true),
+                     "access.allow is \"\" now; it was 10.0.0.0/8\n"
+                     "done: 1 changed, 0 need a restart\n");
+    tear_down();
+}
+END_TEST
+
+TEST(the_default_file_may_be_missing_until_it_was_read)
+{
+    static const char missing[] =
+        "FILE: no such file, and one was read before: put it back, or restart counterd to go on "
+        "with the defaults\n"
+        "nothing was changed; what held before holds\n";
+    set_up(NULL);
+    ck_assert_int_eq(chdir(running.dir), 0);
+    snprintf(running.path, sizeof running.path, "%s", options_default_file());
+    ck_assert_str_eq(reload_again(true), "done: 0 changed, 0 need a restart\n");
+    ck_assert_ptr_nonnull(strstr(reload("access.max_per_source = 9\n", true),
+                                 "access.max_per_source is 9 now; it was 0\n"));
+    ck_assert_str_eq(reload("nonsense\n", false), "FILE:1: neither \"key = value\" nor a comment\n"
+                                                  "nothing was changed; what held before holds\n");
+    unlink(running.path);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(reload_again(false), missing);
+        assert_value("access.max_per_source", "9");
+    }
+    ck_assert_ptr_nonnull(strstr(reload("", true), "access.max_per_source is 0 now; it was 9\n"));
+    unlink(running.path);
+    ck_assert_str_eq(reload_again(false), missing);
     tear_down();
 }
 END_TEST
@@ -262,12 +332,24 @@ TEST(a_token_file_is_read_again)
         fclose(to);
         ck_assert_ptr_nonnull(
             strstr(reload(text, true), "admin.token_file: the token has changed"));
-        ck_assert_str_eq(running.admin.token, i ? "token1" : "token0");
+        assert_token(i ? "token1" : "token0");
         ck_assert_str_eq(reload(text, true), "done: 0 changed, 0 need a restart\n");
     }
     unlink(token_path);
     ck_assert_ptr_nonnull(strstr(reload(text, false), "can't be read: No such file"));
-    ck_assert_str_eq(running.admin.token, "token1");
+    assert_token("token1");
+    tear_down();
+}
+END_TEST
+
+TEST(a_token_that_all_can_read_is_warned_of_after_a_reload_too)
+{
+    set_up("");
+    ck_assert_int_eq(chmod(running.path, 0644), 0);
+    ck_assert(!is_warned(""));
+    ck_assert(is_warned("admin.token = hush\n"));
+    ck_assert_int_eq(chmod(running.path, 0640), 0);
+    ck_assert(!is_warned("admin.token = hush\n"));
     tear_down();
 }
 END_TEST
@@ -295,10 +377,13 @@ int main(void)
         UNIT(what_is_reloadable_takes_effect),
         UNIT(what_needs_a_restart_is_told_each_time),
         UNIT(a_bad_file_changes_nothing),
+        UNIT(a_file_that_is_missing_changes_nothing),
+        UNIT(the_default_file_may_be_missing_until_it_was_read),
         UNIT(options_that_do_not_fit_change_nothing),
         UNIT(new_settings_must_fit_the_old_that_stay),
         UNIT(an_inherited_tls_socket_keeps_its_certificate),
         UNIT(a_token_file_is_read_again),
+        UNIT(a_token_that_all_can_read_is_warned_of_after_a_reload_too),
         UNIT(a_level_that_another_set_goes_back),
     };
     return unit_run("daemon/reload", tests, ARRAY_SIZE(tests));

@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 struct admin {
-    char token[OPTIONS_TOKEN_MAX + 1];
+    char token[TOKEN_DIGEST_SIZE];
     char hosts[64];
 };
 
-void admin_set_token(struct admin *admin, const char *token)
+void admin_set_token(struct admin *admin, const char *digest)
 {
-    snprintf(admin->token, sizeof admin->token, "%s", token);
+    snprintf(admin->token, sizeof admin->token, "%s", digest);
 }
 
 void admin_set_hosts(struct admin *admin, const char *hosts)
@@ -72,22 +72,25 @@ static void write_file(const char *text)
     ck_assert_int_eq(fclose(to), 0);
 }
 
-/* Starts with a file that says `text`. */
+/* Starts with a file that says `text`; NULL: with none, and no flag that names one. */
 static void set_up(const char *text)
 {
     snprintf(running.dir, sizeof running.dir, "/tmp/reload_test.XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(running.dir));
     snprintf(running.path, sizeof running.path, "%s/c.conf", running.dir);
-    write_file(text);
+    if (text)
+        write_file(text);
     static char program[] = "counterd", flag[] = "-f";
     running.argv[0] = program;
     running.argv[1] = flag;
     running.argv[2] = running.path;
 
     struct reload *reload = &running.control.reload;
+    int argc = text ? 3 : 1;
     settings_init(&reload->settings);
-    ck_assert_int_eq(options_command_line(3, running.argv, &reload->settings, stderr).action,
-                     OPTIONS_RUN);
+    ck_assert_int_eq(
+        options_command_line(argc, running.argv, false, &reload->settings, stderr).action,
+        OPTIONS_RUN);
     struct rules *rules = reload_make_rules(&reload->settings, NULL);
     ck_assert_ptr_nonnull(rules);
     server_set_rules(&running.server, rules);
@@ -102,7 +105,7 @@ static void set_up(const char *text)
     ck_assert_ptr_nonnull(running.services);
 
     control_init(&running.control);
-    reload->argc = 3;
+    reload->argc = argc;
     reload->argv = running.argv;
     reload->services = running.services;
     reload->server = &running.server;

@@ -198,7 +198,38 @@ static int die_by_own_hand(void)
 static int tell_file_by_path(void)
 {
     struct stat st;
-    return stat("/etc/passwd", &st) == -1 && errno == ENOSYS ? 42 : 1;
+    if (stat("/etc/passwd", &st) != -1 || errno != ENOSYS)
+        return 1;
+    errno = 0;
+    return fstatat(AT_FDCWD, "/etc/passwd", &st, AT_EMPTY_PATH) == -1 && errno == ENOSYS ? 42 : 2;
+}
+
+/* The call is what counts: that it is made on no socket is not looked at. */
+static int send_to_address(void)
+{
+    return sendto(-1, "x", 1, MSG_FASTOPEN, NULL, 0) == 0;
+}
+
+static int send_descriptor(void)
+{
+    struct msghdr message = {.msg_iov = NULL};
+    return sendmsg(-1, &message, 0) == 0;
+}
+
+static int send_descriptors(void)
+{
+    struct mmsghdr message = {.msg_len = 0};
+    return sendmmsg(-1, &message, 1, 0) == 0;
+}
+
+static int stop_listening(void)
+{
+    return shutdown(-1, SHUT_RD) == 0;
+}
+
+static int finish_sending(void)
+{
+    return shutdown(-1, SHUT_WR) == -1 && errno == EBADF ? 42 : 1;
 }
 
 TEST(a_confined_thread_is_killed_for_what_no_worker_does)
@@ -209,6 +240,10 @@ TEST(a_confined_thread_is_killed_for_what_no_worker_does)
     ck_assert_int_eq(end_confined(open_stream), -SIGSYS);
     ck_assert_int_eq(end_confined(open_raw), -SIGSYS);
     ck_assert_int_eq(end_confined(give_file_away), -SIGSYS);
+    ck_assert_int_eq(end_confined(send_to_address), -SIGSYS);
+    ck_assert_int_eq(end_confined(send_descriptor), -SIGSYS);
+    ck_assert_int_eq(end_confined(send_descriptors), -SIGSYS);
+    ck_assert_int_eq(end_confined(stop_listening), -SIGSYS);
 }
 
 TEST(a_confined_thread_is_refused_what_nobody_listed)
@@ -219,13 +254,63 @@ TEST(a_confined_thread_is_refused_what_nobody_listed)
     ck_assert_int_eq(end_confined(ask_limit), 42);
     ck_assert_int_eq(end_confined(ask_for_datagrams), 42);
     ck_assert_int_eq(end_confined(tell_file_by_path), 42);
+    ck_assert_int_eq(end_confined(finish_sending), 42);
     ck_assert_int_eq(end_confined(die_by_own_hand), -SIGUSR1);
+}
+
+/* ---- the filter as text -----------------------------------------------------------------------
+ */
+
+/* What the filter has for a call; NULL: nothing. Valid until the next call. */
+static const char *rules_for(const char *filter, const char *call)
+{
+    static char rules[4096];
+    char head[64];
+    snprintf(head, sizeof head, "# filter for syscall \"%s\"", call);
+    const char *begin = strstr(filter, head), *end = begin ? strstr(begin + 1, "# ") : NULL;
+    if (!end)
+        return NULL;
+    snprintf(rules, sizeof rules, "%.*s", (int)(end - begin), begin);
+    return rules;
+}
+
+TEST(what_requests_consist_of_has_no_conditions)
+{
+    static const char *const calls[] = {"read",       "recvfrom",    "write",        "writev",
+                                        "epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_ctl",
+                                        "accept4",    "close",       "futex"};
+    static const char *const none[] = {"sendto", "sendmsg", "sendmmsg", "connect"};
+    static const char *const absent[] = {"recvmsg", "recvmmsg", "newfstatat", "statx"};
+    char filter[1 << 16];
+    FILE *file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    if (!sandbox_export(fileno(file))) {
+        fclose(file);
+        return; /* this build has no filters */
+    }
+    rewind(file);
+    size_t len = fread(filter, 1, sizeof filter - 1, file);
+    fclose(file);
+    filter[len] = '\0';
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const char *rules = rules_for(filter, calls[i]);
+        ck_assert_msg(rules && strstr(rules, "action ALLOW") && !strstr(rules, "$a"), "%s: %s",
+                      calls[i], rules ? rules : "no rule");
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        const char *rules = rules_for(filter, none[i]);
+        ck_assert_msg(rules && strstr(rules, "action KILL") && !strstr(rules, "ALLOW"), "%s: %s",
+                      none[i], rules ? rules : "no rule");
+    }
+    for (size_t i = 0; i < sizeof absent / sizeof *absent; i++)
+        ck_assert_msg(!rules_for(filter, absent[i]), "%s", rules_for(filter, absent[i]));
 }
 
 static const struct unit_test tests[] = {
     UNIT(the_main_thread_keeps_what_it_needs),
     UNIT(a_confined_thread_is_killed_for_what_no_worker_does),
     UNIT(a_confined_thread_is_refused_what_nobody_listed),
+    UNIT(what_requests_consist_of_has_no_conditions),
 };
 
 UNIT_MAIN("daemon/sandbox", tests)

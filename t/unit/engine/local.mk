@@ -4,13 +4,18 @@ engine_unit_tests = \
 	t/unit/engine/waitq_test \
 	t/unit/engine/sketch_test \
 	t/unit/engine/table_test \
+	t/unit/engine/expiry_test \
+	t/unit/engine/names_test \
+	t/unit/engine/verdicts_test \
+	t/unit/engine/walk_test \
+	t/unit/engine/no_memory_test \
 	t/unit/engine/inspect_test \
 	t/unit/engine/contention_test \
 	t/unit/engine/model_test \
 	t/unit/engine/state_test \
 	t/unit/engine/threads_test
 check_PROGRAMS += $(engine_unit_tests)
-EXTRA_DIST += t/unit/engine/faults.h
+EXTRA_DIST += t/unit/engine/faults.h t/unit/engine/tables.h
 # The functions that faults.h stands before.
 fault_wraps = $(AM_LDFLAGS) \
 	-Wl,--wrap=slab_alloc,--wrap=arena_page_take,--wrap=arena_charge \
@@ -32,8 +37,18 @@ t_unit_engine_inspect_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_contention_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_contention_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_table_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_engine_table_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_table_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_expiry_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_expiry_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_names_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_names_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_verdicts_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_verdicts_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_walk_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_walk_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_no_memory_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_no_memory_test_LDFLAGS = $(fault_wraps)
+t_unit_engine_no_memory_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_model_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_model_test_LDFLAGS = $(fault_wraps)
 t_unit_engine_model_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)

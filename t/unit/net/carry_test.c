@@ -181,6 +181,34 @@ TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
 }
 END_TEST
 
+/* As if somebody had waited for its end. */
+static void close_and_tell(struct conn *conn)
+{
+    struct conn *told = worker_conn_at(conn_worker(conn), 0);
+    toy_close(conn);
+    if (told != conn)
+        conn_reply(told, "it has gone\n", 12);
+}
+
+TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
+{
+    struct toy_server s;
+    make(&s, 1);
+    s.protocol.close = close_and_tell;
+    toy_run(&s);
+    int waiter = connect_tcp(&s, 0), secure = connect_tcp(&s, 0);
+    server_park(&s.server);
+    worker_conn_at(s.server.workers[0], 1)->stream.transport = TRANSPORT_TLS;
+    ck_assert_uint_eq(server_close_tls(&s.server), 1);
+    ck_assert(server_unpark(&s.server));
+    expect(waiter, "it has gone\n");
+    expect_end(secure);
+    close(waiter);
+    close(secure);
+    toy_stop(&s);
+}
+END_TEST
+
 /* ---- going on elsewhere -------------------------------------------------------------------- */
 
 /* Lines of a dump from `at` on, and its end. */
@@ -329,6 +357,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(parked_workers_go_on),
     UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
+    UNIT(who_is_told_something_while_parked_hears_it_when_the_workers_go_on),
     UNIT(connections_go_on_in_their_places),
     UNIT(connections_are_spread_over_another_number_of_workers),
     UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),

@@ -3,7 +3,8 @@
  *
  * The certificates lie in a folder of the test's own, which it removes at its end: "server" (with
  * its key), "second" (another of the same CA), "both" (certificate and key in one file), "client",
- * "stranger" (of a CA nobody knows), "expired", each NAME.crt and NAME.key; and ca.crt.
+ * "stranger" (of a CA nobody knows), "expired", each NAME.crt and NAME.key; and ca.crt. All but the
+ * CAs' are for the host secure.test, 127.0.0.1 and ::1.
  */
 #ifndef SECURE_H
 #define SECURE_H
@@ -53,6 +54,13 @@ static inline void pki_write(const struct pki *pki, const char *name, const char
     ck_assert(fputs(text, file) >= 0 && fclose(file) == 0);
 }
 
+static inline void pki_extend(X509 *cert, int what, const char *value)
+{
+    X509_EXTENSION *ext = X509V3_EXT_conf_nid(NULL, NULL, what, value);
+    ck_assert(ext != NULL && X509_add_ext(cert, ext, -1) == 1);
+    X509_EXTENSION_free(ext);
+}
+
 /* A certificate of `key` for `name`, signed by `issuer`'s key; NULL: by its own, as a CA. */
 static inline X509 *pki_issue(const char *name, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
                               long from_s, long until_s)
@@ -68,10 +76,9 @@ static inline X509 *pki_issue(const char *name, EVP_PKEY *key, X509 *issuer, EVP
                                (const unsigned char *)name, -1, -1, 0);
     X509_set_issuer_name(cert, X509_get_subject_name(issuer ? issuer : cert));
     X509_set_pubkey(cert, key);
-    X509_EXTENSION *ext = X509V3_EXT_conf_nid(NULL, NULL, NID_basic_constraints,
-                                              issuer ? "CA:FALSE" : "critical,CA:TRUE");
-    ck_assert(ext != NULL && X509_add_ext(cert, ext, -1) == 1);
-    X509_EXTENSION_free(ext);
+    pki_extend(cert, NID_basic_constraints, issuer ? "CA:FALSE" : "critical,CA:TRUE");
+    if (issuer)
+        pki_extend(cert, NID_subject_alt_name, "DNS:secure.test,IP:127.0.0.1,IP:::1");
     ck_assert(X509_sign(cert, issuer ? issuer_key : key, EVP_sha256()) > 0);
     return cert;
 }

@@ -68,6 +68,38 @@ TEST(reasons_name_the_file_and_what_is_wrong)
 }
 END_TEST
 
+TEST(clients_reasons_name_the_file_too)
+{
+    struct pki pki;
+    char reason[TLS_REASON_SIZE] = "";
+    pki_make(&pki);
+    pki_write(&pki, "empty", "");
+    const char *ca = pki_path(&pki, "ca.crt"), *cert = pki_path(&pki, "client.crt");
+    const char *missing = pki_path(&pki, "missing"), *empty = pki_path(&pki, "empty");
+    const char *second = pki_path(&pki, "second.key");
+    const struct {
+        struct tls_client_config config;
+        const char *where, *what;
+    } rows[] = {
+        {{.ca = missing}, missing, "No such file"},
+        {{.ca = empty}, empty, "no certificate in PEM"},
+        {{.ca = ca, .cert = missing}, missing, "No such file"},
+        {{.ca = ca, .cert = cert}, cert, "no private key in PEM"},
+        {{.ca = ca, .cert = cert, .key = second}, second, "is not that of"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        ck_assert(tls_client_new(&rows[i].config, reason) == NULL);
+        ck_assert_msg(strstr(reason, rows[i].where) && strstr(reason, rows[i].what), "%s", reason);
+        ck_assert_uint_eq(ERR_peek_error(), 0);
+    }
+    struct tls *tls =
+        tls_client_new(&(struct tls_client_config){.cert = pki_path(&pki, "both.pem")}, reason);
+    ck_assert_msg(tls != NULL, "%s", reason); /* the system's CA certificates, if there are any */
+    tls_free(&tls);
+    pki_remove(&pki);
+}
+END_TEST
+
 /* ---- handshakes ---------------------------------------------------------------------------- */
 
 struct seen {
@@ -1085,6 +1117,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(reasons_name_the_file_and_what_is_wrong),
+    UNIT(clients_reasons_name_the_file_too),
     UNIT(requests_are_answered_in_both_versions),
     UNIT(handshake_and_requests_byte_by_byte),
     UNIT(request_that_comes_along_with_the_handshakes_end_is_answered),

@@ -371,6 +371,145 @@ TEST(connection_given_to_a_worker_that_has_ended_is_closed)
 }
 END_TEST
 
+/* ---- catching up ---------------------------------------------------------------------------- */
+
+enum { LISTENERS = 450, REQUESTS = 1000 };
+
+/* A letter that tells a listener, who is another worker's. */
+struct telling {
+    struct mail mail;
+    uint64_t tag;
+};
+static struct telling tellings[LISTENERS];
+
+static void tell_listener(struct mail *mail, void *reader)
+{
+    const struct telling *telling = container_of(mail, struct telling, mail);
+    struct conn *conn = conn_by_tag(reader, telling->tag);
+    CHECK(conn);
+    if (telling == tellings)
+        pause_ns(5 * NS_PER_MS); /* the teller goes on meanwhile */
+    conn_reply(conn, "told\n", 5);
+}
+
+static void tell_all_on_demand(struct conn *conn, const char *line)
+{
+    if (strcmp(line, "etell") != 0)
+        return;
+    pause_ns(10 * NS_PER_MS); /* the others catch up meanwhile */
+    for (size_t i = 0; i < LISTENERS; i++)
+        worker_post(worker_server(conn_worker(conn))->workers[1], &tellings[i].mail);
+}
+
+/* A letter that keeps its reader from everything else for a while. */
+struct holdup {
+    struct mail mail;
+    _Atomic bool begun, over;
+};
+
+static void hold_up(struct mail *mail, void *reader)
+{
+    (void)reader;
+    struct holdup *holdup = container_of(mail, struct holdup, mail);
+    atomic_store(&holdup->begun, true);
+    while (!atomic_load(&holdup->over))
+        sched_yield();
+}
+
+static void begin_holdup(struct holdup *holdup, struct worker *worker)
+{
+    holdup->mail.deliver = hold_up;
+    worker_post(worker, &holdup->mail);
+    WAIT_UNTIL(atomic_load(&holdup->begun));
+}
+
+/* So many bytes have arrived by now. */
+static void expect_arrived(int fd, ssize_t len)
+{
+    static char got[64 * 1024];
+    ck_assert_int_eq(recv(fd, got, sizeof(got), MSG_DONTWAIT), len);
+}
+
+/* With local sockets: what one end has sent has arrived at the other. */
+TEST(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others)
+{
+    struct toy_server s;
+    toy_make(&s, 2, toy_limits());
+    s.toy.seen = tell_all_on_demand;
+    toy_run(&s);
+    int listeners[LISTENERS], dumper = connect_local(&s, 0), teller = connect_local(&s, 0);
+    for (int i = 0; i < LISTENERS; i++) {
+        listeners[i] = connect_local(&s, 1);
+        tellings[i] =
+            (struct telling){.mail.deliver = tell_listener, .tag = atomic_load(&s.toy.last_tag)};
+    }
+    char requests[REQUESTS * 6 + 1];
+    for (size_t i = 0; i < REQUESTS; i++)
+        memcpy(requests + i * 6, i == REQUESTS - 1 ? "etell\n" : "etalk\n", 7);
+    for (int round = 0; round < 20; round++) {
+        struct catch_up catch_up = {0};
+        struct holdup holdup = {.begun = false};
+        begin_holdup(&holdup, s.server.workers[1]);
+        for (int i = 0; i < LISTENERS; i++)
+            send_text(listeners[i], "ehere\n");
+        send_text(dumper, "d1000\n");
+        send_text(teller, requests);
+        atomic_store(&holdup.over, true);
+        WAIT_UNTIL(server_catch_up(&s.server, &catch_up));
+        for (int i = 0; i < LISTENERS; i++)
+            expect_arrived(listeners[i], 5 + 5);
+        expect_arrived(teller, REQUESTS * 5);
+        expect_arrived(dumper, 10 * 2 + 90 * 3 + 900 * 4 + 4);
+    }
+    for (int i = 0; i < LISTENERS; i++)
+        close(listeners[i]);
+    close(teller);
+    close(dumper);
+    toy_stop(&s);
+}
+END_TEST
+
+static _Atomic bool talked_enough;
+
+static void *talk(void *arg)
+{
+    const int *fd = arg;
+    while (!atomic_load(&talked_enough)) {
+        send_text(*fd, "eon\neand on\n");
+        expect(*fd, "on\nand on\n");
+    }
+    return NULL;
+}
+
+TEST(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking)
+{
+    struct toy_server s;
+    struct catch_up catch_up = {0};
+    pthread_t talking;
+    toy_start(&s, 2, toy_limits());
+    int deaf = connect_local(&s, 0), dumper = connect_tcp(&s, 0), ending = connect_local(&s, 1);
+    int half = connect_tcp(&s, 1), talker = connect_local(&s, 0);
+    for (int i = 0; i < 100; i++)
+        send_text(deaf, "b300000\n");
+    send_text(dumper, "d100000000\nebehind\n");
+    send_text(ending, "b300000\nf\n");
+    send_text(half, "n0013twelve ");
+    ck_assert(pthread_create(&talking, NULL, talk, &talker) == 0);
+    WAIT_UNTIL(server_catch_up(&s.server, &catch_up));
+    ck_assert(server_catch_up(&s.server, &catch_up));
+    atomic_store(&talked_enough, true);
+    ck_assert(pthread_join(talking, NULL) == 0);
+    send_text(half, "bytes.");
+    expect(half, "twelve bytes.\n");
+    expect_pattern(ending, 300000);
+    expect(ending, "bye\n");
+    int all[] = {deaf, dumper, ending, half, talker};
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        close(all[i]);
+    toy_stop(&s);
+}
+END_TEST
+
 /* ---- news of a free descriptor -------------------------------------------------------------- */
 
 static _Atomic unsigned freed;
@@ -421,6 +560,8 @@ static const struct unit_test tests[] = {
     UNIT(stopping_closes_every_connection_whatever_it_does),
     UNIT(stopping_in_the_middle_of_thousands_of_requests),
     UNIT(connection_given_to_a_worker_that_has_ended_is_closed),
+    UNIT(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others),
+    UNIT(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking),
     UNIT(close_of_a_connection_is_told_once_to_who_awaits_it),
 };
 

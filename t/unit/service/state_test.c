@@ -448,6 +448,135 @@ TEST(who_has_more_locks_than_are_allowed_now_keeps_them)
 }
 END_TEST
 
+/* Has sums of 700 years each, which 64 bits are too few for: held, waited, gained. */
+static void spend_centuries(struct world *world)
+{
+    enum { ME = 7, TEXT = CLIENTS / 2 };
+    const int64_t century_ns = INT64_C(3155760000) * NS_PER_S;
+    say_text(world, 0, "ACQ4ME k 1 99 0\n");
+    for (unsigned i = 1; i < TEXT; i++)
+        say_text(world, i, i <= ME ? "ACQ4ME k 1 99 4000000000\n" : "ACQ4ANY k 1 99 4000000000\n");
+    now.mono_ns += century_ns;
+    settle(world);
+    expect(world, 0, "LOCKED\n");
+    for (unsigned i = 0; i <= ME; i++) {
+        say_text(world, i, "RELEASE\n");
+        expect(world, i, i ? "LOCKED\nRELEASED\n" : "RELEASED\n");
+    }
+    for (unsigned i = ME + 1; i < TEXT; i++)
+        expect(world, i, "DONE\n");
+    struct service *service = services_protocol(world->services, "poolcounter")->service;
+    for (unsigned i = 0; i < 7; i++)
+        histogram_add(&service->counts[i % world->server.count].holds, century_ns, 1);
+}
+
+/* That STATS has this line. */
+static void expect_stat(struct world *world, const char *line)
+{
+    char got[REPLY_MAX + 1];
+    say_text(world, 0, "STATS\n");
+    got[receive(world, 0, (uint8_t *)got)] = 0;
+    ck_assert_msg(strstr(got, line) != NULL, "%s is not in %s", line, got);
+}
+
+TEST(sums_of_centuries_go_on)
+{
+    struct world a, b, c;
+    struct services_config config = usual_config();
+    begin(&a, &config, 2);
+    open_all(&a);
+    spend_centuries(&a);
+    hand_on(&a, &b, &config, 3);
+    compare_counts(&a, &b);
+    hand_on(&b, &c, &config, 1);
+    compare_counts(&a, &c);
+    expect_stat(&c, "\ntotal processing time: 292200 days 0h 0m 0.000000s\n");
+    expect_stat(&c, "\ngained time: 255675 days 0h 0m 0.000000s\n");
+    expect_stat(&c, "\nwaiting time: 255675 days 0h 0m 0.000000s\n");
+    expect_stat(&c, "\nwaiting time for good: 255675 days 0h 0m 0.000000s\n");
+    end(&a);
+    end(&b);
+    end(&c);
+}
+END_TEST
+
+/* A histogram of `count` times of a class, as SERVICES_PROTOCOL has it. */
+static void put_histogram(struct record_writer *w, uint64_t count, uint64_t sum_ns)
+{
+    record_put_u8(w, HISTOGRAM_BOUNDS + 1);
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        record_put_u64(w, i == HISTOGRAM_BOUNDS ? count : 0);
+    record_put_u64(w, sum_ns);
+}
+
+/* The sections of a build whose sums have 64 bits, and which knows nothing of SERVICES_TIMES. */
+TEST(sums_of_64_bits_are_read)
+{
+    const uint64_t year_ns = UINT64_C(31557600) * (uint64_t)NS_PER_S;
+    struct world world;
+    struct services_config config = usual_config();
+    begin(&world, &config, 2);
+    open_all(&world);
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&writer, fd);
+    record_put_head(&writer);
+    record_begin(&writer, SERVICES_PROTOCOL);
+    record_put_bytes(&writer, "poolcounter", 11);
+    for (unsigned i = 0; i < 3; i++)
+        record_put_u64(&writer, 0); /* connections and errors */
+    record_put_bytes(&writer, "", 0);
+    record_put_bytes(&writer, "ACQ4ME", 6);
+    record_put_bytes(&writer, "LOCKED", 6);
+    record_put_u64(&writer, 5);
+    record_put_bytes(&writer, "", 0);
+    for (unsigned i = 0; i < 3; i++)
+        record_put_u64(&writer, 0); /* bytes and requests */
+    put_histogram(&writer, 0, 0);
+    record_put_u8(&writer, WAITED_COUNT);
+    for (unsigned how = 0; how < WAITED_COUNT; how++)
+        put_histogram(&writer, 1, (how + 1) * 100 * year_ns);
+    put_histogram(&writer, 5, 500 * year_ns);
+    record_put_u8(&writer,
+                  5); /* releases, locks while waiting, gained, waited for me, for anyone */
+    record_put_u64(&writer, 4);
+    record_put_u64(&writer, 3);
+    record_put_u64(&writer, 400 * year_ns);
+    record_put_u64(&writer, 350 * year_ns);
+    record_put_u64(&writer, 300 * year_ns);
+    record_end(&writer);
+    struct record_reader r, section;
+    uint32_t kind;
+    ck_assert(record_finish(&writer) && record_map(&r, fd));
+    close(fd);
+    record_get_head(&r);
+    ck_assert(record_enter(&r, &kind, &section));
+    ck_assert_msg(services_restore(world.services, now, kind, &section), "%s", r.why);
+    record_unmap(&r);
+    expect_stat(&world, "\ntotal processing time: 182625 days 0h 0m 0.000000s\n"
+                        "average processing time: 36525 days 0h 0m 0.000000s\n"
+                        "gained time: 146100 days 0h 0m 0.000000s\n"
+                        "waiting time: 237412 days 12h 0m 0.000000s\n"
+                        "waiting time for me: 127837 days 12h 0m 0.000000s\n"
+                        "waiting time for anyone: 109575 days 0h 0m 0.000000s\n"
+                        "waiting time for good: 73050 days 0h 0m 0.000000s\n"
+                        "wasted timeout time: 109575 days 0h 0m 0.000000s\n"
+                        "total_acquired: 5\n"
+                        "total_releases: 4\n");
+    expect_stat(&world, "\nlock_while_waiting: 3\n");
+    end(&world);
+}
+END_TEST
+
+/* A build that does not know them passes over the halves that its sums have no room for. */
+TEST(sums_beyond_64_bits_may_be_missed)
+{
+    struct record_reader reader = {0};
+    record_unknown(&reader, SERVICES_TIMES);
+    ck_assert(record_ok(&reader));
+}
+END_TEST
+
 /* The names that a Dump has told of so far; returns true when it is over. */
 static bool read_dump(struct world *world, unsigned i, unsigned *names)
 {
@@ -570,6 +699,9 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(restored_services_go_on_as_those_before),
     UNIT(who_has_more_locks_than_are_allowed_now_keeps_them),
+    UNIT(sums_of_centuries_go_on),
+    UNIT(sums_of_64_bits_are_read),
+    UNIT(sums_beyond_64_bits_may_be_missed),
     UNIT(a_dump_goes_on),
     UNIT(damage_is_refused_or_harmless),
 };

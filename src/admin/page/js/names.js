@@ -1,0 +1,132 @@
+/*
+ * names.js - names are untrusted bytes: they are only ever put into text nodes, and what can't be
+ * seen in them is spelled out (`showName`). Here they become ids of the API and back, and links.
+ */
+
+const ID_MAX = 6000; // longer ones make no useful address
+
+/*
+ * What the eye cannot tell: controls, what changes the direction of writing, what takes no room,
+ * unassigned and private characters, spaces that are not the common one, and more marks on one
+ * letter than any script needs.
+ */
+const UNSEEN = new RegExp(
+    '\\\\x[0-9a-f]{2}|\\\\\\\\' + // as the API spells bytes that are no text
+        '|[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Cs}\\p{Co}\\p{Cn}' +
+        '\\u034f\\u115f\\u1160\\u2800\\u3164\\uffa0\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}]' +
+        '|(?! )\\p{Zs}|(?<=\\p{M}{3})\\p{M}',
+    'giu',
+);
+
+/*
+ * Puts a name as the API writes it into `node`, in a direction of its own, with what is unseen
+ * spelled out: \xNN for bytes, U+NNNN for characters. Beyond `room` characters its middle is left
+ * out (ends tell names apart as often as beginnings do).
+ */
+function showName(node, name, room) {
+    const key = room + ':' + name;
+    if (node.shownName === key) return;
+    node.shownName = key;
+    node.replaceChildren();
+    const put = (text) => {
+        let at = 0;
+        for (const found of text.matchAll(UNSEEN)) {
+            if (found.index > at) node.append(text.slice(at, found.index));
+            const isByte = found[0][0] === '\\';
+            const code = found[0].codePointAt(0).toString(16).toUpperCase().padStart(4, '0');
+            node.append(el('bdi', 'unseen', isByte ? found[0] : 'U+' + code));
+            at = found.index + found[0].length;
+        }
+        if (at < text.length) node.append(text.slice(at));
+    };
+    const letters = room && name.length > room ? Array.from(name) : null;
+    if (letters && letters.length > room) {
+        const tail = Math.floor(room / 3);
+        put(letters.slice(0, room - tail).join(''));
+        node.append(el('span', 'cut', '…'));
+        put(letters.slice(-tail).join(''));
+    } else {
+        put(name);
+    }
+    if (name === '') node.append(el('span', 'soft', '(empty)'));
+}
+
+/* A name as plain words, for titles and for screen readers' texts. */
+function nameText(name, room) {
+    const node = el('span');
+    showName(node, name, room);
+    return node.textContent;
+}
+
+/* The id (percent-encoded bytes) of a name written as the API does, or typed in that way. */
+function nameToId(text) {
+    let id = '';
+    for (const part of text.split(/(\\x[0-9a-fA-F]{2}|\\\\)/)) {
+        if (/^\\x[0-9a-fA-F]{2}$/.test(part)) {
+            const byte = parseInt(part.slice(2), 16);
+            const letter = String.fromCharCode(byte);
+            id += /[A-Za-z0-9\-._~]/.test(letter) ? letter : '%' + part.slice(2).toUpperCase();
+        } else {
+            id += encodeURIComponent(
+                (part === '\\\\' ? '\\' : part).replace(
+                    /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g,
+                    '\ufffd',
+                ),
+            ).replace(/[!'()*]/g, (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase());
+        }
+    }
+    return id;
+}
+
+/* The other way: what the API would call the name with this id. */
+function idToName(id) {
+    const raw = [];
+    for (let i = 0; i < id.length; i++) {
+        if (id[i] === '%' && /^[0-9a-fA-F]{2}$/.test(id.slice(i + 1, i + 3))) {
+            raw.push(parseInt(id.slice(i + 1, i + 3), 16));
+            i += 2;
+        } else {
+            raw.push(...new TextEncoder().encode(id[i]));
+        }
+    }
+    const strict = new TextDecoder('utf-8', {fatal: true, ignoreBOM: true});
+    let name = '';
+    for (let i = 0; i < raw.length;) {
+        const lead = raw[i];
+        const len = lead < 0x80 ? 1 : lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+        let letter = null;
+        try {
+            letter = strict.decode(new Uint8Array(raw.slice(i, i + len)));
+        } catch (e) {
+            // no UTF-8: the byte itself
+        }
+        if (letter === null || lead < 0x20 || lead === 0x7f) {
+            name += '\\x' + two(lead.toString(16));
+            i++;
+        } else {
+            name += letter === '\\' ? '\\\\' : letter;
+            i += len;
+        }
+    }
+    return name;
+}
+
+/* A name that leads to its detail; one of which only the beginning is known leads to the search. */
+function nameLink(cell, row) {
+    if (!cell.firstChild) {
+        const link = el('a', 'name');
+        link.append(el('bdi'));
+        cell.append(link);
+    }
+    const link = cell.firstChild,
+        canOpen = row.id && row.id.length <= ID_MAX;
+    setAttr(link, 'href', canOpen ? '#/name/' + row.id : '#/find/' + nameToId(row.name));
+    showName(
+        link.firstChild,
+        row.truncated ? row.name.slice(0, 84) + '…' : row.name,
+        row.truncated ? 0 : 84,
+    );
+    link.title = row.truncated
+        ? 'Only the beginning of this name is known: look for it'
+        : nameText(row.name, 500);
+}

@@ -1,0 +1,39 @@
+/*
+ * overview.js - draws what is open: the detail of a name, or the whole overview over the range of
+ * time that the reader chose.
+ */
+
+function drawAll() {
+    setText($('version'), stats.version);
+    setText($('uptime'), 'up ' + longTime(stats.uptime_seconds));
+    if (route.view === 'detail') drawDetail();
+    else drawOverview();
+}
+
+function drawOverview() {
+    if (!stats || !contended.waiting) return;
+    document.title = (stats.waiting ? '(' + count(stats.waiting) + ' waiting) ' : '') + 'counterd';
+    drawVerdict();
+    drawFigures();
+    for (const c of charts)
+        if (c !== detailChart) {
+            if (c.pointer !== null && cursorOf === c) c.pointTo(c.pointer);
+            c.draw();
+        }
+    drawNames();
+    drawDurations();
+    drawRequests();
+    drawMemory();
+    tables.workers.update(stats.workers);
+    tables.protocols.update(stats.protocols);
+    drawCloses();
+    fillProtocols();
+}
+
+function setRange(to, isSaved) {
+    range = to;
+    setText($('charts-head'), 'Last ' + rangeText());
+    if (isSaved) remember('range', String(to));
+    setCursor(null, null);
+    drawOverview();
+}

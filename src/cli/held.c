@@ -1,0 +1,60 @@
+/*
+ * held.c - executing a command while a connection holds something for it (held.h).
+ */
+#include "cli/held.h"
+
+#include "cli/child.h"
+#include "cli/print.h"
+#include "cli/signals.h"
+
+struct held {
+    struct child child;
+    struct client *client;
+    const struct options *options;
+    const char *name;
+};
+
+/* What the kernel sends is of the terminal, which has sent it to the command, too. */
+static void pass_on(void *owner, const struct signalfd_siginfo *taken)
+{
+    struct held *held = owner;
+    if (taken->ssi_code != SI_KERNEL)
+        child_signal(&held->child, (int)taken->ssi_signo);
+    if (taken->ssi_signo == SIGTSTP)
+        signals_stop(); /* so that the shell sees that its job has stopped */
+}
+
+static void on_lost(void *owner, enum status status)
+{
+    struct held *held = owner;
+    (void)status;
+    complain("%s: %s: what it held is free, and %s %s", held->client->link.where,
+             held->client->link.reason, held->name,
+             held->options->strict ? "is told to end (--strict)" : "goes on without it");
+    if (held->options->strict)
+        child_terminate(&held->child, held->options->grace_ns);
+}
+
+static void on_end(void *owner, int how)
+{
+    struct held *held = owner;
+    bool is_told = held->client->link.state == LINK_CLOSED && held->options->strict;
+    loop_end(held->client->link.loop, is_told ? STATUS_LOST : child_status(how));
+}
+
+int held_run(char **argv, struct client *client, const struct options *options, bool *holds_r)
+{
+    struct held held = {
+        .client = client, .options = options, .name = argv[0], .child = {.on_end = on_end}};
+    struct loop *loop = client->link.loop;
+    held.child.owner = client->owner = &held;
+    client->on_end = on_lost;
+    signals_handle(pass_on, &held);
+    int status = child_start(&held.child, loop, argv, options->strict);
+    if (status == STATUS_OK)
+        status = loop_run(loop);
+    signals_handle(NULL, NULL);
+    client->on_end = NULL;
+    *holds_r = status == STATUS_OK && client->link.state == LINK_UP;
+    return status;
+}

@@ -1,0 +1,253 @@
+/*
+ * state_holders.c - holders and their waits, from a record to a table whose names have been
+ * restored (see state.h and state_restore.c).
+ *
+ * Waiters come with their holders, in any order; that of their ages is made at the end, when it
+ * also shows whether anything is missing. Nothing here takes a lock: no other thread is in the
+ * table.
+ */
+#include "engine/state_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- holders ------------------------------------------------------------------------------- */
+
+/* A holding of that name, after `last` in the holder's list. NULL: the reader has failed. */
+static struct holding *restore_holding(struct table *t, struct holder *holder, uint32_t mark,
+                                       struct holding *last, struct record_reader *r)
+{
+    const uint8_t *at = record_take(r, HOLDING_SIZE - 4);
+    struct marked *m = at ? find_marked(t, mark, r) : NULL;
+    if (!m)
+        return NULL;
+    uint32_t units = get_u32(at);
+    uint64_t since;
+    memcpy(&since, at + 8, sizeof(since));
+    struct counter *c = counter_at(t, m->counter);
+    struct shard *s = shard_of(t, c);
+    if (units > m->units) {
+        record_refuse(r, "more units are held than are counted");
+        return NULL;
+    }
+    if (holding_find(s, c, holder->id)) {
+        record_refuse(r, "somebody holds a name twice");
+        return NULL;
+    }
+    struct holding *h = holding_place(s, c, holder->id);
+    if (!h) {
+        (void)no_memory(r);
+        return NULL;
+    }
+    m->units -= units;
+    c->consumption += units;
+    s->units += units;
+    holding_begins(h, (struct moment){.mono_ns = (int64_t)le64toh(since)});
+    h->units = units;
+    h->limit = get_u32(at + 4);
+    ref_t ref = arena_ref(&t->arena, h);
+    if (last) {
+        last->next = ref;
+        h->prev = arena_ref(&t->arena, last);
+    } else {
+        holder->holdings = ref;
+    }
+    return h;
+}
+
+/* The queue of a counter; made if it has none. NULL: no memory. */
+static struct queue *queue_for(struct shard *s, struct counter *c)
+{
+    if (c->queue)
+        return queue_of(s, c);
+    ref_t ref = slab_alloc(&s->slab, sizeof(struct queue));
+    if (!ref)
+        return NULL;
+    struct queue *q = arena_at(s->slab.arena, ref);
+    *q = (struct queue){.counter = arena_ref(s->slab.arena, c), .hash = counter_hash(s, c)};
+    c->queue = ref;
+    return q;
+}
+
+/*
+ * A wait for that name, after `last` in the holder's list; counts down *empty when it is the first
+ * for a holding without units. NULL: the reader has failed.
+ */
+static struct waiter *restore_wait(struct table *t, struct holder *holder, uint32_t mark,
+                                   struct waiter *last, uint32_t *empty, struct record_reader *r)
+{
+    struct restoring *restoring = t->restoring;
+    const struct marked *m = find_marked(t, mark, r);
+    uint32_t units = record_get_u32(r), limit = record_get_u32(r);
+    uint8_t kind = record_get_u8(r);
+    int64_t since_ns = record_get_i64(r);
+    uint64_t seq = record_get_u64(r);
+    if (!m || !record_ok(r))
+        return NULL;
+    struct counter *c = counter_at(t, m->counter);
+    struct shard *s = shard_of(t, c);
+    struct holding *h = holding_find(s, c, holder->id);
+    if (!h || h->waits == TABLE_WAITS_MAX || !units || units > limit ||
+        (kind != WAIT_ANY && kind != WAIT_ME) || since_ns < 0 || !seq || seq > s->seq) {
+        record_refuse(r, "a wait contradicts itself");
+        return NULL;
+    }
+    struct queue *q = queue_for(s, c);
+    ref_t ref = q ? slab_alloc(&s->slab, sizeof(struct waiter)) : 0;
+    struct wait_to_come *waits =
+        ref ? grown(restoring->waits, restoring->wait_count, &restoring->wait_room, sizeof(*waits))
+            : NULL;
+    if (!waits) {
+        (void)no_memory(r);
+        return NULL;
+    }
+    restoring->waits = waits;
+    struct waiter *w = arena_at(&t->arena, ref);
+    *w = (struct waiter){
+        .tag = holder->tag,
+        .table = t,
+        .since_ns = since_ns,
+        .holding = h,
+        .kind = (enum wait_kind)kind,
+        .units = units,
+        .limit = limit,
+        .holder = holder,
+        .prev = last,
+        .state = WAITER_WAITING,
+    };
+    if (last)
+        last->next = w;
+    else
+        holder->waiters = w;
+    if (h->units == 0 && h->waits == 0) {
+        q->empty++;
+        --*empty;
+    }
+    q->waits++;
+    h->waits++;
+    waits[restoring->wait_count++] =
+        (struct wait_to_come){.seq = seq, .waiter = w, .shard = s->number};
+    return w;
+}
+
+bool holder_restore(struct table *t, struct holder *holder, struct record_reader *r)
+{
+    CHECK(!holder->holdings && !holder->waiters);
+    if (!t->restoring)
+        return refuse(r, NO_TABLE);
+    uint32_t empty = 0; /* holdings so far with neither units nor waits */
+    struct holding *held = NULL;
+    for (uint32_t mark; (mark = record_get_u32(r)) != 0;) {
+        held = restore_holding(t, holder, mark, held, r);
+        if (!held)
+            return false;
+        empty += held->units == 0;
+    }
+    struct waiter *waiter = NULL;
+    for (uint32_t mark; (mark = record_get_u32(r)) != 0;) {
+        waiter = restore_wait(t, holder, mark, waiter, &empty, r);
+        if (!waiter)
+            return false;
+    }
+    if (record_ok(r) && empty > 0)
+        record_refuse(r, "somebody holds nothing of a name");
+    return record_ok(r);
+}
+
+struct holding *holding_restore(struct table *t, struct holder *holder, struct record_reader *r)
+{
+    uint32_t mark = record_get_u32(r);
+    const struct marked *m = record_ok(r) ? find_marked(t, mark, r) : NULL;
+    if (!m)
+        return NULL;
+    struct counter *c = counter_at(t, m->counter);
+    struct holding *h = holding_find(shard_of(t, c), c, holder->id);
+    if (!h)
+        record_refuse(r, "somebody has a lock on what he does not hold");
+    return h;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* Older first, and one shard after the other. */
+static int by_age(const void *a, const void *b)
+{
+    const struct wait_to_come *v = a, *w = b;
+    if (v->shard != w->shard)
+        return v->shard < w->shard ? -1 : 1;
+    return v->seq < w->seq ? -1 : v->seq > w->seq;
+}
+
+/* Puts a waiter at the end of its line. False: no memory. */
+static bool join_line(struct table *t, struct wait_to_come *wait)
+{
+    struct waiter *w = wait->waiter;
+    struct shard *s = &t->shards[wait->shard];
+    struct queue *q = queue_of(s, counter_at(t, counter_ref_of(&t->arena, w->holding)));
+    struct waitq *line = line_of(q, w->kind);
+    struct wait_lane *lane = waitq_lane(line, w->limit - w->units);
+    if (!lane) {
+        ref_t ref = slab_alloc(&s->slab, sizeof(*lane));
+        if (!ref)
+            return false;
+        lane = arena_at(&t->arena, ref);
+        waitq_add_lane(line, lane, w->limit - w->units, lane_priority(t, s, wait->seq));
+    }
+    waitq_join(line, lane, &w->place, wait->seq);
+    q->waiting++;
+    s->waiting++;
+    return true;
+}
+
+static bool line_up(struct table *t, struct record_reader *r)
+{
+    struct restoring *restoring = t->restoring;
+    if (restoring->wait_count > 0)
+        qsort(restoring->waits, restoring->wait_count, sizeof(*restoring->waits), by_age);
+    for (size_t i = 0; i < restoring->wait_count; i++) {
+        if (i > 0 && by_age(&restoring->waits[i - 1], &restoring->waits[i]) == 0)
+            return refuse(r, "two waiters are equally old");
+        if (!join_line(t, &restoring->waits[i]))
+            return no_memory(r);
+    }
+    return true;
+}
+
+/* Makes the rings of lines, and looks whether a waiter fits. */
+static bool restore_rings(struct table *t, struct record_reader *r)
+{
+    struct restoring *restoring = t->restoring;
+    size_t waiting = 0;
+    for (size_t i = 0; i < restoring->line_count; i++) {
+        const struct line_to_come *line = &restoring->lines[i];
+        const struct counter *c = counter_at(t, line->counter);
+        struct shard *s = shard_of(t, c);
+        struct queue *q = c->queue ? queue_of(s, c) : NULL;
+        if (!q || q->waiting != line->waiting)
+            return refuse(r, "waiters are missing in a line, or one too many");
+        if (q->newer || q->older || s->newest == c->queue)
+            return refuse(r, "a line is there twice");
+        if (waitq_oldest(&q->any, c->consumption) || waitq_oldest(&q->me, c->consumption))
+            return refuse(r, "somebody waits who would not have to");
+        contention_line_restored(s, q, line->since_ns);
+        waiting += q->waiting;
+    }
+    if (waiting != restoring->wait_count)
+        return refuse(r, "a line is missing");
+    return true;
+}
+
+bool table_restore_done(struct table *t, struct record_reader *r)
+{
+    if (!t->restoring)
+        return refuse(r, NO_TABLE);
+    for (uint32_t i = 0; i <= t->restoring->mask; i++) {
+        if (t->restoring->marked[i].units > 0)
+            return refuse(r, "units are counted that nobody holds");
+    }
+    if (!line_up(t, r) || !restore_rings(t, r))
+        return false;
+    restoring_free(t);
+    arena_limit(&t->arena);
+    return true;
+}

@@ -1,0 +1,359 @@
+/*
+ * state_restore.c - names and what is contended, from a record to a table (see state.h).
+ *
+ * Restoring builds the names first, each with what is still to come for it: its units, from the
+ * holders that have them (state_holders.c). Whatever comes is taken off that; so when all is done
+ * it shows whether anything is missing, and in between nobody can bring more than there was.
+ *
+ * Nothing here takes a lock: no other thread is in the table.
+ */
+#include "engine/state_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A weight is no more than this: sums of them must stay finite. */
+#define WEIGHT_MAX 1e300
+
+/* ---- what to remember ---------------------------------------------------------------------- */
+
+void restoring_free(struct table *t)
+{
+    if (!t->restoring)
+        return;
+    free(t->restoring->marked);
+    free(t->restoring->lines);
+    free(t->restoring->waits);
+    free(t->restoring);
+    t->restoring = NULL;
+}
+
+/* The place of a mark, or the free one where it would be. */
+static struct marked *marked_at(const struct restoring *restoring, uint32_t mark)
+{
+    uint32_t at = hash_pair(mark, 0) & restoring->mask;
+    while (restoring->marked[at].mark && restoring->marked[at].mark != mark)
+        at = (at + 1) & restoring->mask;
+    return &restoring->marked[at];
+}
+
+struct marked *find_marked(const struct table *t, uint32_t mark, struct record_reader *r)
+{
+    if (!t->restoring) {
+        record_refuse(r, NO_TABLE);
+        return NULL;
+    }
+    struct marked *m = marked_at(t->restoring, mark);
+    if (m->mark)
+        return m;
+    record_refuse(r, "somebody has units of a name, or waits for one, that there is not");
+    return NULL;
+}
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+/* What is to be known for restoring a name. */
+struct table_head {
+    uint32_t then, now; /* the number of the interval when it was saved, and now */
+    bool same_length;   /* of intervals */
+    uint64_t names;     /* still to come, of all shards */
+    /* Of this shard: */
+    uint16_t idle_interval;
+    uint64_t idle_now, idle_before; /* names so far that are at 0, as struct shard has them */
+};
+
+struct name_head {
+    uint32_t mark, consumption, peak, limit;
+    uint16_t interval;
+    uint8_t flags;
+    struct bytes name;
+};
+
+static bool read_name(struct record_reader *r, struct name_head *head_r)
+{
+    const uint8_t *at = record_take(r, NAME_FIXED);
+    if (!at)
+        return false;
+    *head_r = (struct name_head){
+        .mark = get_u32(at),
+        .consumption = get_u32(at + 4),
+        .peak = get_u32(at + 8),
+        .limit = get_u32(at + 12),
+        .interval = get_u16(at + 16),
+        .flags = at[18],
+        .name.len = get_u16(at + 19),
+    };
+    head_r->name.data = record_take(r, head_r->name.len);
+    if (!head_r->name.data)
+        return false;
+    if (!head_r->mark || !head_r->name.len || head_r->flags > COUNTER_KEEP ||
+        head_r->peak < head_r->consumption || !(head_r->consumption || head_r->flags))
+        return refuse(r, "a name contradicts itself");
+    return true;
+}
+
+/*
+ * The interval of a name that was saved with another length of intervals: this one, or one that is
+ * over. False: the name has expired.
+ */
+static bool translate_interval(const struct table_head *head, struct name_head *name)
+{
+    bool current = (uint16_t)(name->interval - head->then) <= 1; /* as counter_is_in */
+    name->interval = (uint16_t)(current ? head->now : head->now - 2);
+    return current || name->consumption > 0;
+}
+
+static bool restore_name(struct table *t, struct shard *s, struct table_head *head,
+                         struct record_reader *r)
+{
+    struct name_head n;
+    if (!read_name(r, &n))
+        return false;
+    uint64_t hash = hash_name(t, n.name);
+    if (shard_of_hash(t, hash) != s)
+        return refuse(r, "a name is among others than its hash says");
+    if (!head->same_length && !translate_interval(head, &n))
+        return true;
+    struct marked *m = marked_at(t->restoring, n.mark);
+    struct index_probe probe;
+    for (ref_t ref = index_first(&s->names, (uint32_t)hash, &probe); ref;
+         ref = index_next(&s->names, &probe)) {
+        struct bytes other = counter_name(counter_at(t, ref));
+        if (other.len == n.name.len && memcmp(other.data, n.name.data, other.len) == 0)
+            return refuse(r, "a name is there twice");
+    }
+    if (m->mark)
+        return refuse(r, "a mark is there twice");
+    struct counter *c = counter_make(s, hash, n.name, head->now);
+    if (!c)
+        return no_memory(r);
+    c->interval = n.interval;
+    c->peak = n.peak;
+    c->limit = n.limit;
+    c->flags = n.flags & COUNTER_KEEP;
+    if (n.consumption == 0) {
+        s->idle++;
+        head->idle_now += n.interval == head->idle_interval;
+        head->idle_before += n.interval == (uint16_t)(head->idle_interval - 1);
+    }
+    *m =
+        (struct marked){.mark = n.mark, .counter = arena_ref(&t->arena, c), .units = n.consumption};
+    return true;
+}
+
+static bool restore_lines(struct table *t, struct shard *s, struct record_reader *r)
+{
+    struct restoring *restoring = t->restoring;
+    uint64_t count = record_get_u64(r);
+    for (uint64_t i = 0; i < count && record_ok(r); i++) {
+        uint32_t mark = record_get_u32(r);
+        struct line_to_come line = {.waiting = record_get_u32(r), .since_ns = record_get_i64(r)};
+        const struct marked *m = record_ok(r) ? find_marked(t, mark, r) : NULL;
+        if (!m)
+            return false;
+        line.counter = m->counter;
+        if (shard_of(t, counter_at(t, m->counter)) != s || !line.waiting || line.since_ns < 0)
+            return refuse(r, "a line of waiters contradicts itself");
+        struct line_to_come *lines =
+            grown(restoring->lines, restoring->line_count, &restoring->line_room, sizeof(*lines));
+        if (!lines)
+            return no_memory(r);
+        restoring->lines = lines;
+        restoring->lines[restoring->line_count++] = line;
+    }
+    return record_ok(r);
+}
+
+/* ---- what is contended --------------------------------------------------------------------- */
+
+/* Whether a listed name has that hash, as far as that can be told. */
+static bool is_hash_of(const struct shard *s, const struct sketch_key *key)
+{
+    struct bytes name = {.data = key->data, .len = key->len};
+    return key->len > SKETCH_NAME_MAX || hash_name(table_of(s), name) == key->hash;
+}
+
+static bool is_listed(const struct sketch *sketch, uint64_t hash)
+{
+    unsigned i = 0;
+    while (i < sketch->count && sketch->hash[i] != hash)
+        i++;
+    return i < sketch->count;
+}
+
+static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record_reader *r)
+{
+    unsigned count = record_get_u8(r);
+    if (count > SKETCH_ENTRIES)
+        return refuse(r, "a list of contended names is too long");
+    sketch_clear(sketch);
+    for (unsigned i = 0; i < count; i++) {
+        struct sketch_key key = {.hash = record_get_u64(r)};
+        double weight = record_get_double(r), error = record_get_double(r);
+        key.len = record_get_u32(r);
+        size_t kept = record_get_bytes(r, &key.data);
+        if (!record_ok(r))
+            return false;
+        if (!(error >= 0 && error <= weight && weight <= WEIGHT_MAX) || key.len == 0 ||
+            key.len > TABLE_NAME_MAX || kept != kept_of(key.len) ||
+            shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
+            is_listed(sketch, key.hash))
+            return refuse(r, "a list of contended names contradicts itself");
+        sketch_add(sketch, &key, weight);
+        sketch->error[i] = error;
+    }
+    return record_ok(r);
+}
+
+static bool restore_contention(struct shard *s, struct record_reader *r)
+{
+    struct contention *k = s->contention;
+    uint32_t peak_interval = record_get_u32(r);
+    k->landmark_ns = record_get_i64(r);
+    if (k->landmark_ns < 0)
+        return refuse(r, "the scale of what is contended begins before time");
+    if (!restore_sketch(s, &k->waiting, r) || !restore_sketch(s, &k->refused, r) ||
+        !restore_sketch(s, &k->peaks, r))
+        return false;
+    for (unsigned i = 0; i < k->peaks.count; i++) {
+        if (k->peaks.weight[i] < 1 || k->peaks.weight[i] > UINT32_MAX || k->peaks.error[i] > 0)
+            return refuse(r, "a peak that can't be");
+    }
+    record_leave(r);
+    s->peak_interval = peak_interval;
+    s->peak_floor = (uint32_t)sketch_bound(&k->peaks);
+    return record_ok(r);
+}
+
+/* Makes the list of peaks anew, of what was used in this interval. */
+static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
+{
+    contention_enter(s, interval);
+    struct index_walk walk = {0};
+    unsigned budget = UINT32_MAX;
+    for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
+        const struct counter *c = counter_at(t, r);
+        index_walk_past(&walk, c->hash, r);
+        if (c->interval == (uint16_t)interval)
+            contention_peak(s, c, counter_hash(s, c));
+    }
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static bool restore_names(struct table *t, struct shard *s, struct table_head *head,
+                          struct record_reader *r)
+{
+    s->seq = record_get_u64(r);
+    uint64_t names_made = record_get_u64(r);
+    head->idle_interval = record_get_u16(r);
+    head->idle_now = head->idle_before = 0;
+    uint64_t idle_now = record_get_u64(r), idle_before = record_get_u64(r);
+    uint64_t names = record_get_u64(r);
+    if (!record_ok(r))
+        return false;
+    if (names > head->names)
+        return refuse(r, "there are more names than are announced");
+    head->names -= names;
+    if (!head->same_length)
+        head->idle_interval = (uint16_t)head->now;
+    for (uint64_t i = 0; i < names; i++) {
+        if (!restore_name(t, s, head, r))
+            return false;
+    }
+    if (!head->same_length) {
+        idle_now = head->idle_now;
+        idle_before = 0;
+    }
+    /* Where the clock was set back there may be more of them than are counted. */
+    if (idle_now > head->idle_now || idle_before > head->idle_before)
+        return refuse(r, "names at 0 are counted wrongly");
+    s->names_made = names_made;
+    s->idle_interval = head->idle_interval;
+    s->idle_now = (uint32_t)idle_now;
+    s->idle_before = (uint32_t)idle_before;
+    return true;
+}
+
+static bool restore_shard(struct table *t, uint32_t number, struct table_head *head,
+                          struct record_reader *r)
+{
+    if (record_get_u32(r) != number)
+        return refuse(r, "the parts of the table are not in order");
+    struct shard *s = &t->shards[number];
+    if (!restore_names(t, s, head, r) || !restore_lines(t, s, r))
+        return false;
+    struct record_reader section;
+    uint32_t kind;
+    while (record_enter(r, &kind, &section)) {
+        if (kind != STATE_CONTENTION)
+            record_unknown(&section, kind);
+        else if (!restore_contention(s, &section))
+            return false;
+    }
+    if (!head->same_length)
+        restore_peaks(t, s, head->now);
+    return record_ok(r);
+}
+
+/*
+ * Room for what took `used` bytes: twice as much, if the new build should be less thrifty, and the
+ * pages of each size that a shard has begun.
+ */
+static bool make_room(struct table *t, uint64_t used, uint64_t names)
+{
+    size_t begun = (size_t)TABLE_SHARDS * SLAB_CLASSES * ARENA_PAGE + arena_used(&t->arena);
+    size_t room = used < ARENA_LIMIT_MAX / 4 ? (size_t)used * 2 + begun : ARENA_LIMIT_MAX;
+    size_t places = 64;
+    while (places / 2 < names)
+        places *= 2;
+    t->restoring->mask = (uint32_t)(places - 1);
+    t->restoring->marked = calloc(places, sizeof(*t->restoring->marked));
+    return t->restoring->marked && arena_widen(&t->arena, room);
+}
+
+bool table_restore(struct table *t, struct moment now, struct record_reader *section)
+{
+    struct record_reader *r = section;
+    if (t->restoring)
+        return refuse(r, "the table is there twice");
+    uint32_t shards = record_get_u32(r);
+    t->hash_key.k0 = record_get_u64(r);
+    t->hash_key.k1 = record_get_u64(r);
+    uint32_t length_s = record_get_u32(r), then = record_get_u32(r);
+    struct table_head head = {
+        .then = then,
+        .now = table_interval(t, now.unix_s),
+        .same_length = length_s == t->stats_interval_s,
+    };
+    uint64_t used = record_get_u64(r);
+    head.names = record_get_u64(r);
+    if (!record_ok(r))
+        return false;
+    if (shards != TABLE_SHARDS || head.names > r->len / NAME_FIXED || head.names > UINT32_MAX / 4)
+        return refuse(r, "the table is not of this kind");
+    t->restoring = calloc(1, sizeof(*t->restoring));
+    if (!t->restoring || !make_room(t, used, head.names))
+        return no_memory(r);
+    uint32_t kind, number = 0;
+    struct record_reader shard;
+    while (record_enter(r, &kind, &shard)) {
+        if (kind != STATE_SHARD)
+            record_unknown(&shard, kind);
+        else if (number == TABLE_SHARDS)
+            record_refuse(&shard, "the table has too many parts");
+        else if (restore_shard(t, number, &head, &shard))
+            number++;
+    }
+    if (record_ok(r) && (number != TABLE_SHARDS || head.names > 0))
+        record_refuse(r, "parts of the table are missing");
+    return record_ok(r);
+}
+
+bool table_walk_restore(struct table_walk *walk, struct record_reader *r)
+{
+    *walk = (struct table_walk){.shard = record_get_u32(r), .hash_from = record_get_u64(r)};
+    if (walk->shard > TABLE_SHARDS || walk->hash_from > UINT32_MAX + UINT64_C(1))
+        record_refuse(r, "a walk is nowhere");
+    return record_ok(r);
+}

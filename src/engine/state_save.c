@@ -1,0 +1,189 @@
+/*
+ * state_save.c - a table's state to a record (see state.h, where the format is).
+ *
+ * Saving reads the table and changes nothing, so that the old process can go on if the new one does
+ * not take over. Nothing here takes a lock: no other thread is in the table.
+ */
+#include "engine/state.h"
+
+#include "engine/shard.h"
+#include "engine/state_parts.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void put_u32(uint8_t *to, uint32_t value)
+{
+    value = htole32(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static void put_u16(uint8_t *to, uint16_t value)
+{
+    value = htole16(value);
+    memcpy(to, &value, sizeof(value));
+}
+
+static void save_counter(const struct shard *s, ref_t ref, struct record_writer *w)
+{
+    const struct counter *c = arena_at(s->slab.arena, ref);
+    uint8_t *to = record_room(w, NAME_FIXED);
+    if (!to)
+        return;
+    put_u32(to, ref);
+    put_u32(to + 4, c->consumption);
+    put_u32(to + 8, c->peak);
+    put_u32(to + 12, c->limit);
+    put_u16(to + 16, c->interval);
+    to[18] = c->flags & COUNTER_KEEP;
+    put_u16(to + 19, c->name_len);
+    struct bytes name = counter_name(c);
+    to = record_room(w, name.len);
+    if (to)
+        memcpy(to, name.data, name.len);
+}
+
+/* Has the entries of a bucket fetched from memory, but for those in further buckets. */
+static void fetch_entries(const struct index *ix, uint32_t bucket)
+{
+    const struct index_bucket *b = index_bucket_at(ix, bucket);
+    for (unsigned i = 0; i < INDEX_SLOTS && b->ref[i]; i++) {
+        const unsigned char *c = arena_at(ix->slab->arena, b->ref[i]);
+        __builtin_prefetch(c);
+        __builtin_prefetch(c + 64);
+    }
+}
+
+static void save_names(const struct shard *s, struct record_writer *w)
+{
+    const struct index *ix = &s->names;
+    uint32_t buckets = index_buckets(ix);
+    record_put_u64(w, ix->entries);
+    for (uint32_t n = 0; n < buckets; n++) {
+        if (n + 2 < buckets)
+            fetch_entries(ix, n + 2);
+        for (const struct index_bucket *b = index_bucket_at(ix, n);;) {
+            for (unsigned i = 0; i < INDEX_SLOTS && b->ref[i]; i++)
+                save_counter(s, b->ref[i], w);
+            if (!b->more)
+                break;
+            b = arena_at(s->slab.arena, b->more);
+        }
+    }
+}
+
+static void save_lines(const struct shard *s, struct record_writer *w)
+{
+    uint64_t count = 0;
+    for (ref_t r = s->oldest; r; count++)
+        r = ((const struct queue *)arena_at(s->slab.arena, r))->newer;
+    record_put_u64(w, count);
+    for (ref_t r = s->oldest; r;) {
+        const struct queue *q = arena_at(s->slab.arena, r);
+        record_put_u32(w, q->counter);
+        record_put_u32(w, q->waiting);
+        record_put_i64(w, q->since_ns);
+        r = q->newer;
+    }
+}
+
+static void save_sketch(const struct sketch *sketch, struct record_writer *w)
+{
+    record_put_u8(w, (uint8_t)sketch->count);
+    for (unsigned i = 0; i < sketch->count; i++) {
+        record_put_u64(w, sketch->hash[i]);
+        record_put_double(w, sketch->weight[i]);
+        record_put_double(w, sketch->error[i]);
+        record_put_u32(w, sketch->name[i].len);
+        record_put_bytes(w, sketch->name[i].kept, kept_of(sketch->name[i].len));
+    }
+}
+
+static void save_shard(const struct shard *s, struct record_writer *w)
+{
+    record_begin(w, STATE_SHARD);
+    record_put_u32(w, s->number);
+    record_put_u64(w, s->seq);
+    record_put_u64(w, s->names_made);
+    record_put_u16(w, s->idle_interval);
+    record_put_u64(w, s->idle_now);
+    record_put_u64(w, s->idle_before);
+    save_names(s, w);
+    save_lines(s, w);
+    record_begin(w, STATE_CONTENTION);
+    record_put_u32(w, s->peak_interval);
+    record_put_i64(w, s->contention->landmark_ns);
+    save_sketch(&s->contention->waiting, w);
+    save_sketch(&s->contention->refused, w);
+    save_sketch(&s->contention->peaks, w);
+    record_end(w);
+    record_end(w);
+}
+
+void table_save(const struct table *t, struct moment now, struct record_writer *w)
+{
+    uint64_t names = 0;
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++)
+        names += t->shards[i].names.entries;
+    record_begin(w, STATE_TABLE);
+    record_put_u32(w, TABLE_SHARDS);
+    record_put_u64(w, t->hash_key.k0);
+    record_put_u64(w, t->hash_key.k1);
+    record_put_u32(w, t->stats_interval_s);
+    record_put_u32(w, table_interval(t, now.unix_s));
+    record_put_u64(w, arena_used(&t->arena));
+    record_put_u64(w, names);
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++)
+        save_shard(&t->shards[i], w);
+    record_end(w);
+}
+
+/* Since when it has units, as table_hold has it. */
+static int64_t since_of(const struct holding *h)
+{
+    uint64_t steps = (uint64_t)h->since_high << 32 | h->since_low;
+    return (int64_t)(steps << SINCE_STEP_BITS);
+}
+
+void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w)
+{
+    for (ref_t r = holder->holdings; r;) {
+        const struct holding *h = arena_at(&t->arena, r);
+        r = h->next;
+        if (r)
+            __builtin_prefetch(arena_at(&t->arena, r));
+        uint8_t *to = record_room(w, HOLDING_SIZE);
+        if (!to)
+            return;
+        uint64_t since = htole64((uint64_t)since_of(h));
+        put_u32(to, counter_ref_of(&t->arena, h));
+        put_u32(to + 4, h->units);
+        put_u32(to + 8, h->limit);
+        memcpy(to + 12, &since, sizeof(since));
+    }
+    record_put_u32(w, 0);
+    for (const struct waiter *waiter = holder->waiters; waiter; waiter = waiter->next) {
+        if (waiter->state != WAITER_WAITING) {
+            record_give_up(w, EBUSY);
+            return;
+        }
+        record_put_u32(w, counter_ref_of(&t->arena, waiter->holding));
+        record_put_u32(w, waiter->units);
+        record_put_u32(w, waiter->limit);
+        record_put_u8(w, (uint8_t)waiter->kind);
+        record_put_i64(w, waiter->since_ns);
+        record_put_u64(w, waiter->place.seq);
+    }
+    record_put_u32(w, 0);
+}
+
+void holding_save(const struct table *t, const struct holding *held, struct record_writer *w)
+{
+    record_put_u32(w, counter_ref_of(&t->arena, held));
+}
+
+void table_walk_save(const struct table_walk *walk, struct record_writer *w)
+{
+    record_put_u32(w, walk->shard);
+    record_put_u64(w, walk->hash_from);
+}

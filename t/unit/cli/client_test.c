@@ -1,0 +1,392 @@
+/*
+ * client_test.c - connections in the loop: requests in flight, lines that are no answers, several
+ * connections beside each other, and every end. The server is a part of the test, in the same loop.
+ */
+#include "base/clock.h"
+#include "cli/ask_binary.h"
+#include "cli/ask_text.h"
+#include "cli/child.h"
+#include "cli/signals.h"
+#include "t/unit/unit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CLIENTS 20
+
+/* A server that says its piece to each who has said a line, in slices of `slice` bytes. */
+struct server {
+    struct loop *loop;
+    struct watch door;
+    const char *says;
+    size_t slice;
+    bool closes; /* afterwards */
+    struct conn {
+        struct server *server;
+        struct watch watch;
+        struct timer timer;
+        size_t said;
+    } conns[CLIENTS];
+    size_t count;
+};
+
+static void say_more(void *owner)
+{
+    struct conn *conn = owner;
+    struct server *server = conn->server;
+    size_t left = strlen(server->says) - conn->said;
+    size_t len = left < server->slice ? left : server->slice;
+    ck_assert_int_eq((int)send(conn->watch.fd, server->says + conn->said, len, MSG_NOSIGNAL),
+                     (int)len);
+    conn->said += len;
+    if (len < left)
+        timer_set(server->loop, &conn->timer, 0);
+    else if (server->closes)
+        shutdown(conn->watch.fd, SHUT_WR);
+}
+
+static void listen_to(void *owner, short revents)
+{
+    struct conn *conn = owner;
+    char data[4096];
+    (void)revents;
+    ssize_t n = read(conn->watch.fd, data, sizeof data);
+    if (n <= 0) {
+        watch_clear(conn->server->loop, &conn->watch);
+        timer_clear(conn->server->loop, &conn->timer);
+        close(conn->watch.fd);
+    } else if (conn->said == 0) {
+        timer_set(conn->server->loop, &conn->timer, 0);
+    }
+}
+
+static void accept_one(void *owner, short revents)
+{
+    struct server *server = owner;
+    struct conn *conn = &server->conns[server->count++];
+    (void)revents;
+    *conn = (struct conn){.server = server,
+                          .watch = {.on_ready = listen_to, .owner = conn},
+                          .timer = {.on_due = say_more, .owner = conn}};
+    int fd = accept(server->door.fd, NULL, NULL);
+    ck_assert_int_ge(fd, 0);
+    watch_set(server->loop, &conn->watch, fd, POLLIN);
+}
+
+static char where[64];
+
+static struct options begin(struct server *server, struct loop *loop, const char *says)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    struct options options;
+    options_init(&options);
+    options.server = where;
+    snprintf(where, sizeof where, "unix:@counterctl-client-test-%d", (int)getpid());
+    size_t len = strlen(where + 6);
+    memcpy(at.sun_path + 1, where + 6, len);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&at, size), 0);
+    ck_assert_int_eq(listen(fd, CLIENTS), 0);
+    *server = (struct server){.loop = loop,
+                              .says = says,
+                              .slice = 4096,
+                              .door = {.on_ready = accept_one, .owner = server}};
+    watch_set(loop, &server->door, fd, POLLIN);
+    return options;
+}
+
+static void end(struct server *server)
+{
+    for (size_t i = 0; i < server->count; i++) {
+        if (server->conns[i].watch.place)
+            close(server->conns[i].watch.fd);
+        watch_clear(server->loop, &server->conns[i].watch);
+        timer_clear(server->loop, &server->conns[i].timer);
+    }
+    watch_clear(server->loop, &server->door);
+    close(server->door.fd);
+    loop_free(server->loop);
+}
+
+/* What a client has heard, in order: answers as they are, notices in brackets. */
+struct heard {
+    struct client client;
+    char text[256];
+    size_t until; /* so many messages end the loop, or close the client */
+    size_t count;
+    size_t *pending; /* with it only the last of so many ends the loop; NULL: alone */
+    bool closes;
+    int ended; /* the status it has ended with; -1: it has not */
+};
+
+static bool hear(struct heard *heard, struct bytes line, const char *before, const char *after)
+{
+    size_t len = strlen(heard->text);
+    snprintf(heard->text + len, sizeof heard->text - len, "%s%.*s%s ", before, (int)line.len,
+             (const char *)line.data, after);
+    if (++heard->count == heard->until) {
+        if (!heard->pending || --*heard->pending == 0)
+            loop_end(heard->client.link.loop, STATUS_OK);
+        if (heard->closes)
+            client_close(&heard->client);
+    }
+    return true;
+}
+
+static bool hear_answer(void *owner, const void *answer)
+{
+    return hear(owner, ((const struct text_line *)answer)->line, "", "");
+}
+
+/* As pools tell them. */
+static bool hear_notice(void *owner, struct bytes line)
+{
+    bool is_one =
+        line.len > 4 && (memcmp(line.data, "WANT", 4) == 0 || memcmp(line.data, "STOP", 4) == 0);
+    return is_one && hear(owner, line, "[", "]");
+}
+
+static void note_end(void *owner, enum status status)
+{
+    struct heard *heard = owner;
+    heard->ended = (int)status;
+    loop_end(heard->client.link.loop, STATUS_OK);
+}
+
+static void ask_twice(struct heard *heard)
+{
+    struct pc_request request = {.verb = PC_STATS};
+    ask_text(&heard->client, &request, SECONDS_NONE, hear_answer, heard);
+    ask_text(&heard->client, &request, 1000 * NS_PER_S, hear_answer, heard);
+}
+
+static void ask_when_up(void *owner)
+{
+    ask_twice(owner);
+}
+
+static void connect_to(struct heard *heard, struct loop *loop, const struct options *options)
+{
+    *heard = (struct heard){.ended = -1};
+    ck_assert_int_eq(client_begin(&heard->client, &protocol_text, loop, options), STATUS_OK);
+    heard->client.owner = heard;
+    heard->client.on_up = ask_when_up;
+    heard->client.on_end = note_end;
+    heard->client.on_notice = hear_notice;
+}
+
+TEST(lines_that_are_no_answers_come_between_them)
+{
+    static const char says[] = "WANT p 2\nLOCKED\nSTOP p m cull\r\nWANT p 1\nTIMEOUT\nSTOP p n x\n";
+    for (size_t slice = 1; slice <= sizeof says; slice++) {
+        struct loop loop = {0};
+        struct server server;
+        struct heard heard;
+        struct options options = begin(&server, &loop, says);
+        server.slice = slice;
+        connect_to(&heard, &loop, &options);
+        heard.until = 6;
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_str_eq(heard.text, "[WANT p 2] LOCKED [STOP p m cull] [WANT p 1] TIMEOUT "
+                                     "[STOP p n x] ");
+        ck_assert_int_eq(heard.ended, -1);
+        client_close(&heard.client);
+        end(&server);
+    }
+}
+END_TEST
+
+TEST(without_notices_what_was_not_asked_for_is_dropped)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct heard heard;
+    struct options options = begin(&server, &loop, "a\nb\nc\nd\n");
+    server.closes = true;
+    connect_to(&heard, &loop, &options);
+    heard.client.on_notice = NULL;
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_str_eq(heard.text, "a b ");
+    ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
+    ck_assert_str_eq(heard.client.link.reason, "the server closed the connection");
+    client_close(&heard.client);
+    end(&server);
+}
+END_TEST
+
+TEST(a_callback_may_close_it)
+{
+    for (size_t until = 1; until <= 3; until++) {
+        struct loop loop = {0};
+        struct server server;
+        struct heard heard;
+        struct options options = begin(&server, &loop, "a\nWANT\nb\nSTOP p\n");
+        connect_to(&heard, &loop, &options);
+        heard.until = until;
+        heard.closes = true;
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_uint_eq(heard.count, until);
+        ck_assert_int_eq(heard.ended, -1);
+        client_close(&heard.client);
+        end(&server);
+    }
+}
+END_TEST
+
+/* A supplier in small: a connection and a command for each. The last of all ends the loop. */
+struct supplied {
+    struct heard heard;
+    struct child child;
+    int how;
+};
+
+static void note_command(void *owner, int how)
+{
+    struct supplied *one = owner;
+    one->how = how;
+    if (--*one->heard.pending == 0)
+        loop_end(one->heard.client.link.loop, STATUS_OK);
+}
+
+TEST(many_connections_and_commands_in_one_loop)
+{
+    static struct supplied all[CLIENTS];
+    struct loop loop = {0};
+    struct server server;
+    struct options options = begin(&server, &loop, "x\nSTOP p m y\ny\n");
+    size_t pending = 2 * (size_t)CLIENTS;
+    server.slice = 3;
+    signals_start();
+    ck_assert_int_eq(signals_begin(&loop), STATUS_OK);
+    for (int i = 0; i < CLIENTS; i++) {
+        char program[] = "sh", option[] = "-c", script[16];
+        char *argv[] = {program, option, script, NULL};
+        snprintf(script, sizeof script, "exit %d", i);
+        connect_to(&all[i].heard, &loop, &options);
+        all[i].heard.until = 3;
+        all[i].heard.pending = &pending;
+        all[i].child = (struct child){.on_end = note_command, .owner = &all[i]};
+        ck_assert_int_eq(child_start(&all[i].child, &loop, argv, true), STATUS_OK);
+    }
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    for (int i = 0; i < CLIENTS; i++) {
+        ck_assert_str_eq(all[i].heard.text, "x [STOP p m y] y ");
+        ck_assert_int_eq(all[i].heard.ended, -1);
+        ck_assert_int_eq(child_status(all[i].how), i);
+        client_close(&all[i].heard.client);
+    }
+    signals_handle(NULL, NULL);
+    end(&server);
+}
+END_TEST
+
+TEST(what_is_not_of_the_protocol_ends_it)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct heard heard;
+    char *says = malloc(2 * ASK_LINE_MAX);
+    memset(says, 'x', 2 * ASK_LINE_MAX - 1);
+    says[2 * ASK_LINE_MAX - 1] = '\0';
+    struct options options = begin(&server, &loop, says);
+    connect_to(&heard, &loop, &options);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(heard.ended, STATUS_PROTOCOL);
+    ck_assert_str_eq(heard.client.link.reason,
+                     "the answer is not of the text protocol (is this the right port?)");
+    client_close(&heard.client);
+    end(&server);
+    free(says);
+}
+END_TEST
+
+TEST(each_answer_has_its_time)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct heard heard;
+    struct pc_request request = {.verb = PC_STATS};
+    struct options options = begin(&server, &loop, "only one\n");
+    connect_to(&heard, &loop, &options);
+    heard.client.on_up = NULL; /* as a step */
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ask_text(&heard.client, &request, SECONDS_NONE, hear_answer, &heard);
+    ask_text(&heard.client, &request, NS_PER_MS, hear_answer, &heard);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_str_eq(heard.text, "only one ");
+    ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
+    ck_assert_str_eq(heard.client.link.reason, "no answer in time");
+    client_close(&heard.client);
+    end(&server);
+}
+END_TEST
+
+TEST(it_can_be_begun_again)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct heard heard;
+    struct options options = begin(&server, &loop, "a\nb\n");
+    server.closes = true;
+    for (int i = 0; i < 3; i++) {
+        connect_to(&heard, &loop, &options);
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_str_eq(heard.text, "a b ");
+        ck_assert_int_eq(heard.ended, STATUS_UNAVAILABLE);
+        client_close(&heard.client);
+        client_close(&heard.client);
+    }
+    end(&server);
+}
+END_TEST
+
+TEST(work_in_steps)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct client client;
+    struct text_line line;
+    struct pc_request request = {.verb = PC_STATS};
+    struct options options = begin(&server, &loop, "LOCKED\n");
+    ck_assert_int_eq(client_open(&client, &protocol_text, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(ask_text_wait(&client, &request, SECONDS_NONE, &line), STATUS_OK);
+    ck_assert_int_eq(line.reply, PC_REPLY_LOCKED);
+    ck_assert_uint_eq(line.line.len, 6);
+    ck_assert_mem_eq(line.line.data, "LOCKED", 6);
+    client_finish(&client);
+    ck_assert_uint_eq(server.count, 1);
+    end(&server);
+}
+END_TEST
+
+TEST(replies_of_the_binary_protocol)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct client client;
+    struct ctr_reply reply;
+    struct ctr_request request = {.opcode = CTR_NOOP};
+    struct options options = begin(&server, &loop, "x is no magic");
+    ck_assert_int_eq(client_open(&client, &protocol_binary, &loop, &options), STATUS_OK);
+    ck_assert_int_eq(ask_binary_wait(&client, &request, &reply), STATUS_PROTOCOL);
+    client_close(&client);
+    end(&server);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(lines_that_are_no_answers_come_between_them),
+    UNIT(without_notices_what_was_not_asked_for_is_dropped),
+    UNIT(a_callback_may_close_it),
+    UNIT(many_connections_and_commands_in_one_loop),
+    UNIT(what_is_not_of_the_protocol_ends_it),
+    UNIT(each_answer_has_its_time),
+    UNIT(it_can_be_begun_again),
+    UNIT(work_in_steps),
+    UNIT(replies_of_the_binary_protocol),
+};
+
+UNIT_MAIN("cli/client", tests)

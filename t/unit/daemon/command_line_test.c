@@ -1,0 +1,315 @@
+/*
+ * command_line_test.c - the command line, help and messages.
+ */
+#include "t/unit/daemon/options.h"
+
+/* --- The command line ------------------------------------------------------------------------ */
+
+/* Reads a command line into fresh settings; the last argument is NULL. */
+static struct options_request run(struct frame *frame, ...)
+{
+    char *argv[32] = {strdup("counterd")};
+    int argc = 1;
+    va_list values;
+    va_start(values, frame);
+    for (const char *argument; (argument = va_arg(values, const char *));)
+        argv[argc++] = strdup(argument);
+    va_end(values);
+
+    settings_free(&frame->settings);
+    struct options_request request =
+        options_command_line(argc, argv, false, &frame->settings, listen_for_errors(frame));
+    if (frame->settings.file) { /* it points into argv, and at the frame's path when we gave that */
+        ck_assert_str_eq(frame->settings.file, frame->path);
+        frame->settings.file = frame->path;
+    }
+    for (int i = 0; i < argc; i++)
+        free(argv[i]);
+    return request;
+}
+
+/* Expects an error of this status and these messages. */
+#define ASSERT_FAILS(frame, status, message, ...)                                                  \
+    do {                                                                                           \
+        struct options_request request = run(frame, __VA_ARGS__, NULL);                            \
+        ck_assert_str_eq(said(frame), message);                                                    \
+        ck_assert_int_eq(request.action, OPTIONS_ERROR);                                           \
+        ck_assert_int_eq(request.exit_status, status);                                             \
+    } while (0)
+
+/* Expects success. */
+#define ASSERT_ACTION(frame, expected, ...)                                                        \
+    do {                                                                                           \
+        struct options_request request = run(frame, __VA_ARGS__, NULL);                            \
+        ck_assert_str_eq(said(frame), "");                                                         \
+        ck_assert_int_eq(request.action, expected);                                                \
+        ck_assert_int_eq(request.exit_status, 0);                                                  \
+    } while (0)
+
+TEST(flags_say_what_to_do)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "counter.port = 5\n");
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
+    ck_assert_uint_eq(frame.settings.counter.port, 5);
+    ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path);
+    ASSERT_ACTION(&frame, OPTIONS_CHECK, "-tf", frame.path, "--");
+    ASSERT_ACTION(&frame, OPTIONS_VERSION, "-V");
+    ASSERT_ACTION(&frame, OPTIONS_VERSION, "--version");
+    ASSERT_ACTION(&frame, OPTIONS_HELP, "-h");
+    ASSERT_ACTION(&frame, OPTIONS_HELP, "--help", "-f", "/no/such/file");
+    ck_assert_uint_eq(frame.settings.counter.port, 11215);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(the_settings_name_the_file_that_was_read)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "");
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
+    ck_assert_ptr_eq(frame.settings.file, frame.path);
+    ck_assert_int_eq(strncmp(options_default_file(), "/", 1), 0);
+    ck_assert_str_eq(strrchr(options_default_file(), '/'), "/counter.conf");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(wrong_flags_end_with_status_2)
+{
+    struct frame frame = make_frame();
+    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -x; counterd --help lists them\n", "-x");
+    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -x; counterd --help lists them\n", "-tx");
+    ASSERT_FAILS(&frame, 2, "counterd: unknown flag --frob; counterd --help lists them\n",
+                 "--frob");
+    ASSERT_FAILS(&frame, 2, "counterd: unknown flag --help=x; counterd --help lists them\n",
+                 "--help=x");
+    ASSERT_FAILS(&frame, 2, "counterd: unknown flag -\\x01; counterd --help lists them\n", "-\001");
+    ASSERT_FAILS(&frame, 2, "counterd: the argument of -f is missing\n", "-f");
+    ASSERT_FAILS(&frame, 2, "counterd: the argument of -o is missing\n", "-t", "-o");
+    ASSERT_FAILS(&frame, 2, "counterd: the argument of -l is missing\n", "-l");
+    ASSERT_FAILS(&frame, 2, "counterd: -f is given twice\n", "-f", "a", "-f", "b");
+    ASSERT_FAILS(&frame, 2, "counterd: \"start\" is no flag; counterd --help lists them\n", "start",
+                 "-h");
+    ASSERT_FAILS(&frame, 2, "counterd: \"-h\" is no flag; counterd --help lists them\n", "--",
+                 "-h");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(a_file_that_is_named_must_exist)
+{
+    struct frame frame = make_frame();
+    ASSERT_FAILS(&frame, 2, "counterd: c.conf: no such file\n", "-f", frame.path);
+    ASSERT_FAILS(&frame, 2, "counterd: c.conf: no such file\n", "-t", "-f", frame.path);
+    ASSERT_FAILS(&frame, 2, "counterd: : no such file\n", "-f", "");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(o_goes_over_the_file_and_the_last_holds)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "counter.port = 5\ncounter.threads = 5\nuser = five\n");
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-o", "counter.port=6", "-f", frame.path, "-o",
+                  " counter.port = 7 ", "-o", "user=\"a b\"", "-ocounter.stat_interval=9", "-o",
+                  "pid_file=a#b");
+    ck_assert_uint_eq(frame.settings.counter.port, 7);
+    ck_assert_uint_eq(frame.settings.counter_threads, 5);
+    ck_assert_str_eq(frame.settings.user, "a b");
+    ck_assert_uint_eq(frame.settings.counter_stats_interval, 9);
+    ck_assert_str_eq(frame.settings.pid_file, "a#b");
+    ck_assert_uint_eq(frame.settings.poolcounter.port, 7531);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(l_sets_every_listener_and_may_be_repeated)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "counter.listen = 10.0.0.1\n");
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-l", "10.0.0.2", "-l", "[::3]", "-l",
+                  "::3");
+    assert_value(&frame.settings, "counter.listen", "10.0.0.2, ::3");
+    assert_value(&frame.settings, "poolcounter.listen", "10.0.0.2, ::3");
+    assert_value(&frame.settings, "admin.listen", "127.0.0.1, ::1"); /* serves no clients */
+
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-l", "10.0.0.2", "-o",
+                  "counter.listen=10.0.0.4");
+    assert_value(&frame.settings, "counter.listen", "10.0.0.4");
+    assert_value(&frame.settings, "poolcounter.listen", "10.0.0.2");
+
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-o", "counter.listen=10.0.0.4", "-l",
+                  "10.0.0.2");
+    assert_value(&frame.settings, "counter.listen", "10.0.0.2");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(l_without_an_address_ends_with_status_1)
+{
+#define NO_ADDRESS(text)                                                                           \
+    "counterd: -l: \"" text "\" is not a numeric IPv4 or IPv6 address, such as 127.0.0.1 or ::1\n"
+    struct frame frame = make_frame();
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS("localhost"), "-l", "localhost");
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS("127.0.0.1:7531"), "-l127.0.0.1:7531");
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS("127.0.0.1, ::1"), "-l", "127.0.0.1, ::1");
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS(""), "-l", "");
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS("\\x0a"), "-l", "\n", "-o", "nonsense");
+    ASSERT_FAILS(&frame, 1, NO_ADDRESS("256.0.0.1"), "-t", "-l", "::1", "-l", "256.0.0.1");
+    ASSERT_FAILS(&frame, 1, "counterd: -l: more than 16 addresses\n", "-l1.1.1.1", "-l1.1.1.2",
+                 "-l1.1.1.3", "-l1.1.1.4", "-l1.1.1.5", "-l1.1.1.6", "-l1.1.1.7", "-l1.1.1.8",
+                 "-l1.1.1.9", "-l1.1.1.10", "-l1.1.1.11", "-l1.1.1.12", "-l1.1.1.13", "-l1.1.1.14",
+                 "-l1.1.1.15", "-l1.1.1.16", "-l1.1.1.17");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(mistakes_of_o_are_said_with_their_key)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "");
+    ASSERT_FAILS(&frame, 2,
+                 "counterd: -o counter.prot: unknown key \"counter.prot\"; did you mean "
+                 "\"counter.port\"?\n",
+                 "-f", frame.path, "-o", "counter.prot=1");
+    ASSERT_FAILS(&frame, 2,
+                 "counterd: -o counter.port: \"65536\" is not a number from 0 to 65535\n", "-f",
+                 frame.path, "-o", "counter.port=65536");
+    ASSERT_FAILS(
+        &frame, 2,
+        "counterd: -o counter.listen: \"here\" is not a numeric IPv4 or IPv6 address, such "
+        "as 127.0.0.1 or ::1\n",
+        "-f", frame.path, "-o", "counter.listen=here");
+    ASSERT_FAILS(&frame, 2, "counterd: -o counter.port: not of the form KEY=VALUE\n", "-f",
+                 frame.path, "-o", "counter.port");
+    ASSERT_FAILS(&frame, 2, "counterd: -o user: the closing quote is missing\n", "-f", frame.path,
+                 "-o", "user=\"me");
+    ASSERT_FAILS(&frame, 2, "counterd: -o : unknown key \"\"; counterd --help lists the keys\n",
+                 "-f", frame.path, "-o", "=5");
+    ASSERT_FAILS(&frame, 2, "counterd: -o x: not of the form KEY=VALUE\n", "-f", frame.path, "-o",
+                 "x", "-o", "counter.port=1", "-l", "::1");
+    /* Its keys are accepted where a file of yrmcds may be read, and nowhere else. */
+    ASSERT_FAILS(&frame, 2,
+                 "counterd: -o workers: unknown key \"workers\"; counterd --help lists the keys\n",
+                 "-f", frame.path, "-o", "workers=5");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(an_overlong_o_is_a_mistake)
+{
+    struct frame frame = make_frame();
+    char text[4098], expected[256];
+    write_text(&frame, "");
+    memset(text, 'x', sizeof text);
+    text[4097] = '\0';
+    memcpy(text, "user=", 5);
+    snprintf(expected, sizeof expected, "counterd: -o %.100s...: longer than 4096 bytes\n", text);
+    ASSERT_FAILS(&frame, 2, expected, "-f", frame.path, "-o", text);
+    text[4096] = '\0';
+    ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path, "-o", text);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(mistakes_of_file_and_flags_are_said_together)
+{
+    struct frame frame = make_frame();
+    write_text(&frame, "junk\n");
+    ASSERT_FAILS(&frame, 2,
+                 "counterd: c.conf:1: neither \"key = value\" nor a comment\n"
+                 "counterd: -o x: not of the form KEY=VALUE\n"
+                 "counterd: -o counter.port: \"x\" is not a number from 0 to 65535\n",
+                 "-t", "-o", "x", "-f", frame.path, "-o", "counter.port=x");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(something_is_to_be_served)
+{
+    static const char message[] =
+        "counterd: nothing to serve: set poolcounter.enable or counter.enable to true\n";
+    struct frame frame = make_frame();
+    write_text(&frame, "poolcounter.enable = false\n");
+    ASSERT_FAILS(&frame, 2, message, "-f", frame.path);
+    ASSERT_FAILS(&frame, 2, message, "-t", "-f", frame.path);
+    ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path, "-o", "counter.enable=true");
+    free_frame(&frame);
+}
+END_TEST
+
+/* --- Help and messages ----------------------------------------------------------------------- */
+
+TEST(help_shows_every_flag_and_option)
+{
+    char *text;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(to);
+    options_print_help(to);
+    fclose(to);
+
+    static const char usage[] = "Usage: counterd [-f FILE] [-o KEY=VALUE]... [-l ADDRESS]... [-t] "
+                                "[-V] [-h]\n";
+    ck_assert_int_eq(strncmp(text, usage, strlen(usage)), 0);
+    const struct options_flag *flag;
+    for (size_t i = 0; (flag = options_flag_at(i)); i++)
+        ck_assert_ptr_nonnull(strstr(text, flag->help));
+    const struct options_row *row;
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        char line[256], range[128];
+        options_range_text(row, range, sizeof range);
+        snprintf(line, sizeof line, "\n  %s = %s  (%s%s%s)\n      %s\n", row->key,
+                 *row->default_text ? row->default_text : "\"\"", range, row->alias ? "; or " : "",
+                 row->alias ? row->alias : "", row->help);
+        ck_assert_msg(strstr(text, line), "not in --help: %s", line);
+    }
+    /* The default file may lie anywhere; its path does not count. */
+    char *rest;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool has_path = strstr(line, options_default_file()) != NULL;
+        size_t path_len = has_path ? strlen(options_default_file()) : 0;
+        ck_assert_msg(strlen(line) - path_len <= 100, "%s", line);
+    }
+    free(text);
+}
+END_TEST
+
+TEST(messages_cannot_forge_lines)
+{
+    char *text, long_text[2000], expected[1100];
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(to);
+    options_complain(to, "%s %d", "a\nb\tc\x80\x7f~", 5);
+    fflush(to);
+    ck_assert_str_eq(text, "counterd: a\\x0ab\\x09c\\x80\\x7f~ 5\n");
+    rewind(to);
+    memset(long_text, 'y', sizeof long_text);
+    long_text[sizeof long_text - 1] = '\0';
+    options_complain(to, "%s", long_text);
+    fclose(to);
+    snprintf(expected, sizeof expected, "counterd: %.1023s...\n", long_text);
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(flags_say_what_to_do),
+    UNIT(the_settings_name_the_file_that_was_read),
+    UNIT(wrong_flags_end_with_status_2),
+    UNIT(a_file_that_is_named_must_exist),
+    UNIT(o_goes_over_the_file_and_the_last_holds),
+    UNIT(l_sets_every_listener_and_may_be_repeated),
+    UNIT(l_without_an_address_ends_with_status_1),
+    UNIT(mistakes_of_o_are_said_with_their_key),
+    UNIT(an_overlong_o_is_a_mistake),
+    UNIT(mistakes_of_file_and_flags_are_said_together),
+    UNIT(something_is_to_be_served),
+    UNIT(help_shows_every_flag_and_option),
+    UNIT(messages_cannot_forge_lines),
+};
+
+UNIT_MAIN("daemon/command_line", tests)

@@ -1,0 +1,154 @@
+/*
+ * options.h - what the tests of options share: settings, a file, and what is said.
+ *
+ * Files are written into a directory of the test's own, which make_frame makes; what would go to
+ * standard error goes to a string, in which the directory's name is left out.
+ */
+#ifndef UNIT_DAEMON_OPTIONS_H
+#define UNIT_DAEMON_OPTIONS_H
+
+#include "daemon/config_file.h"
+#include "daemon/options.h"
+#include "t/unit/unit.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What a test needs; made by make_frame, freed by free_frame. */
+struct frame {
+    char dir[64];
+    char path[96]; /* DIR/c.conf */
+    struct settings settings;
+    FILE *err;
+    char *said; /* what was said, with "DIR/" taken out; see said() */
+    size_t said_size;
+};
+
+static inline struct frame make_frame(void)
+{
+    struct frame frame = {.dir = "/tmp/options_test.XXXXXX"};
+    ck_assert_ptr_nonnull(mkdtemp(frame.dir));
+    snprintf(frame.path, sizeof frame.path, "%s/c.conf", frame.dir);
+    settings_init(&frame.settings);
+    return frame;
+}
+
+static inline void free_frame(struct frame *frame)
+{
+    unlink(frame->path);
+    ck_assert_int_eq(rmdir(frame->dir), 0);
+    settings_free(&frame->settings);
+    free(frame->said);
+}
+
+/* A stream for messages. */
+static inline FILE *listen_for_errors(struct frame *frame)
+{
+    free(frame->said);
+    frame->said = NULL;
+    frame->err = open_memstream(&frame->said, &frame->said_size);
+    ck_assert_ptr_nonnull(frame->err);
+    return frame->err;
+}
+
+/* What has been said on it; ends it. */
+static inline const char *said(struct frame *frame)
+{
+    fclose(frame->err);
+    size_t len = strlen(frame->dir) + 1;
+    for (char *at = frame->said; (at = strstr(at, frame->dir));)
+        memmove(at, at + len, strlen(at + len) + 1);
+    return frame->said;
+}
+
+static inline void write_bytes(struct frame *frame, const char *bytes, size_t len)
+{
+    FILE *to = fopen(frame->path, "w");
+    ck_assert_ptr_nonnull(to);
+    ck_assert_uint_eq(fwrite(bytes, 1, len, to), len);
+    ck_assert_int_eq(fclose(to), 0);
+}
+
+static inline void write_text(struct frame *frame, const char *text)
+{
+    write_bytes(frame, text, strlen(text));
+}
+
+/* Loads a file of this content into fresh settings. */
+static inline enum config_file_status load_bytes(struct frame *frame, const char *bytes, size_t len)
+{
+    settings_free(&frame->settings);
+    write_bytes(frame, bytes, len);
+    return config_file_load(&frame->settings, frame->path, listen_for_errors(frame));
+}
+
+static inline enum config_file_status load(struct frame *frame, const char *text)
+{
+    return load_bytes(frame, text, strlen(text));
+}
+
+static inline void assert_loads(struct frame *frame, const char *text)
+{
+    enum config_file_status status = load(frame, text);
+    ck_assert_str_eq(said(frame), "");
+    ck_assert_int_eq(status, CONFIG_FILE_READ);
+}
+
+static inline void assert_complains(struct frame *frame, const char *text, const char *message)
+{
+    enum config_file_status status = load(frame, text);
+    ck_assert_str_eq(said(frame), message);
+    ck_assert_int_eq(status, CONFIG_FILE_BAD);
+}
+
+static inline const struct options_row *row_of(const char *key)
+{
+    const struct options_row *row = options_find(key);
+    ck_assert_msg(row, "no option %s", key);
+    return row;
+}
+
+static inline bool assigns(struct settings *settings, const char *key, const char *text)
+{
+    char reason[OPTIONS_REASON_SIZE] = "";
+    bool good = options_assign(settings, row_of(key), text, reason);
+    ck_assert(good == (*reason == '\0'));
+    return good;
+}
+
+static inline void assert_value(const struct settings *settings, const char *key, const char *text)
+{
+    char value[4200];
+    size_t len = options_to_text(settings, row_of(key), value, sizeof value);
+    ck_assert_str_eq(value, text);
+    ck_assert_uint_eq(len, strlen(text));
+}
+
+static inline void assert_reason(const char *key, const char *text, const char *expected)
+{
+    struct settings settings;
+    char reason[OPTIONS_REASON_SIZE];
+    settings_init(&settings);
+    ck_assert(!options_assign(&settings, row_of(key), text, reason));
+    ck_assert_str_eq(reason, expected);
+    settings_free(&settings);
+}
+
+static inline bool is_number(const struct options_row *row)
+{
+    return row->type == OPTIONS_PORT || row->type == OPTIONS_NUMBER || row->type == OPTIONS_SIZE;
+}
+
+/* Adds to the text in a buffer of `size` bytes. */
+static inline void append(char *text, size_t size, const char *format, ...) PRINTF_LIKE(3, 4);
+static inline void append(char *text, size_t size, const char *format, ...)
+{
+    size_t len = strlen(text);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text + len, size - len, format, values);
+    va_end(values);
+}
+
+#endif

@@ -1,0 +1,372 @@
+/*
+ * expiry_test.c - how long a name lives: its interval, its peak, and the collector.
+ */
+#include "t/unit/engine/tables.h"
+
+/* ---- how long a name lives, and its peak ----------------------------------------------------- */
+
+TEST(interval_is_the_quotient_of_unix_time)
+{
+    start();
+    ck_assert(table_interval(t, 0) == 0);
+    ck_assert(table_interval(t, INTERVAL - 1) == 0);
+    ck_assert(table_interval(t, INTERVAL) == 1);
+    ck_assert(table_interval(t, 2 * INTERVAL - 1) == 1);
+    ck_assert(table_interval(t, -1) == 0);
+    ck_assert(table_interval(t, INT64_MIN) == 0);
+    ck_assert(table_interval(t, INT64_C(4102444800)) == 41024448);
+    finish();
+}
+END_TEST
+
+TEST(text_names_go_at_once)
+{
+    start();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), -1);
+    ck_assert(stats().names == 0 && walk_for("k").count == 0);
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    table_close(t, &h[0], now, NULL, &out);
+    ck_assert_int_eq(count_of("k"), -1);
+    ck_assert(stats().names == 0 && stats().names_made == 2);
+    finish();
+}
+END_TEST
+
+TEST(kept_names_stay_at_0_until_their_interval_ends)
+{
+    start();
+    now.unix_s += INTERVAL / 2;
+    ck_assert_int_eq(take_keep(&h[0], "k", 3, 9), TABLE_OK);
+    ck_assert_int_eq(take(&h[1], "k", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 3), TABLE_OK);
+    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), 0);
+    ck_assert(peak_of("k") == 4);
+    ck_assert_int_eq(give(&h[0], "k", 0), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_NOT_HELD);
+    now.unix_s = 1001 * INTERVAL - 1;
+    ck_assert_int_eq(count_of("k"), 0);
+    ck_assert(walk_for("k").times == 1);
+    /* At the boundary it is gone, though nobody has collected it yet. */
+    now.unix_s++;
+    ck_assert(walk_for("k").count == 0);
+    ck_assert(stats().names == 0);
+    size_t memory = stats().memory;
+    ck_assert_int_eq(count_of("k"), -1); /* who looks for it takes it away */
+    ck_assert(stats().names == 0 && stats().memory <= memory);
+    ck_assert(collect_all(1000) == 0);
+    finish();
+}
+END_TEST
+
+TEST(every_request_finds_an_expired_name_gone)
+{
+    start();
+    for (int i = 0; i < 3; i++) {
+        static const char *const names[] = {"get", "give", "take"};
+        ck_assert_int_eq(take_keep(&h[0], names[i], 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], names[i], 1), TABLE_OK);
+    }
+    next_interval();
+    ck_assert(stats().names == 0);
+    ck_assert_int_eq(count_of("get"), -1);
+    ck_assert_int_eq(give(&h[0], "give", 0), TABLE_NOT_FOUND);
+    ck_assert(stats().names == 0);
+    /* Made anew by a text client it is a text name. */
+    ck_assert_int_eq(take(&h[0], "take", 1, 1), TABLE_OK);
+    ck_assert(stats().names == 1 && stats().names_made == 4);
+    ck_assert(peak_of("take") == 1);
+    ck_assert_int_eq(give(&h[0], "take", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("take"), -1);
+    finish();
+}
+END_TEST
+
+TEST(the_last_use_decides_which_interval_must_end)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
+    next_interval();
+    next_interval();
+    ck_assert_int_eq(count_of("k"), 1); /* what is held never expires */
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), 0);
+    next_interval();
+    ck_assert_int_eq(count_of("k"), -1);
+    /* The end of a connection is a use as well. */
+    ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
+    next_interval();
+    table_close(t, &h[0], now, NULL, &out);
+    ck_assert_int_eq(count_of("k"), 0);
+    ck_assert(peak_of("k") == 1);
+    next_interval();
+    ck_assert_int_eq(count_of("k"), -1);
+    finish();
+}
+END_TEST
+
+TEST(only_a_grant_keeps)
+{
+    start();
+    ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[1], "k", 1, 1), TABLE_BUSY);
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), -1);
+    /* One grant is enough, whoever comes after. */
+    ck_assert_int_eq(take(&h[0], "k", 1, 2), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[1], "k", 1, 2), TABLE_OK);
+    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
+    ck_assert_int_eq(take(&h[0], "k", 1, 2), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), 0);
+    finish();
+}
+END_TEST
+
+TEST(peaks_are_of_their_interval)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "k", 7, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 2), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
+    ck_assert(peak_of("k") == 7);
+    next_interval();
+    ck_assert(peak_of("k") == 6); /* reading starts it from what is held */
+    ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
+    ck_assert(peak_of("k") == 6); /* that much was held when the interval began */
+    ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
+    ck_assert(peak_of("k") == 6);
+    ck_assert_int_eq(take_keep(&h[0], "k", 6, 9), TABLE_OK);
+    ck_assert(peak_of("k") == 9);
+    next_interval();
+    next_interval();
+    table_close(t, &h[0], now, NULL, &out);
+    ck_assert_int_eq(count_of("k"), 0);
+    ck_assert(peak_of("k") == 9);
+    finish();
+}
+END_TEST
+
+TEST(hand_overs_do_not_raise_peaks_above_what_was_held)
+{
+    start();
+    ck_assert_int_eq(take(&h[0], "k", 2, 2), TABLE_OK);
+    struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 2, 2);
+    ck_assert_int_eq(give(&h[0], "k", 2), TABLE_OK);
+    expect(w, WAITER_GRANTED);
+    ck_assert(peak_of("k") == 2);
+    (void)wait_for(&h[0], WAIT_ANY, "k", 1, 1);
+    table_close(t, &h[1], now, NULL, &out);
+    ck_assert(out.first != NULL && peak_of("k") == 2);
+    finish();
+}
+END_TEST
+
+TEST(a_clock_set_back_loses_nothing)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "held", 5, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "kept", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "kept", 1), TABLE_OK);
+    now.unix_s -= INTERVAL; /* so little may be a thread that is late */
+    ck_assert_int_eq(count_of("held"), 1);
+    ck_assert_int_eq(count_of("kept"), 0);
+    ck_assert(peak_of("held") == 5);
+    ck_assert_int_eq(take_keep(&h[0], "late", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "late", 1), TABLE_OK);
+    ck_assert(collect_all(100) == 0 && stats().names == 3);
+    now.unix_s -= 10 * INTERVAL; /* this is another interval, and what was at 0 has expired */
+    ck_assert_int_eq(count_of("held"), 1);
+    ck_assert(peak_of("held") == 1 && stats().names == 1);
+    ck_assert_int_eq(count_of("kept"), -1);
+    now.unix_s = -5;
+    ck_assert_int_eq(take_keep(&h[0], "kept", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "kept", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("kept"), 0);
+    now.unix_s = INTERVAL;
+    ck_assert_int_eq(count_of("kept"), -1);
+    finish();
+}
+END_TEST
+
+/* Once the late thread took the counter back to its own interval, where the other found it gone. */
+TEST(a_thread_late_at_a_boundary_takes_nothing_away)
+{
+    start();
+    struct moment late = now;
+    now.unix_s += INTERVAL;
+    ck_assert_int_eq(take_keep(&h[0], "k", 7, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "k", 7), TABLE_OK);
+    struct acquire a = {.name = name_of("k"), .units = 1, .limit = 9, .keep = true};
+    ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
+    ck_assert_int_eq(
+        table_release(t, &h[1], &(struct release){.name = a.name, .units = 1}, late, NULL, &out),
+        TABLE_OK);
+    ck_assert_int_eq(count_of("k"), 0);
+    ck_assert(peak_of("k") == 7 && stats().names == 1);
+    now.unix_s += INTERVAL;
+    ck_assert_int_eq(count_of("k"), -1);
+    finish();
+}
+END_TEST
+
+/* Once names that had expired were counted until the collector came by. */
+TEST(names_that_have_expired_are_not_counted)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "old", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "old", 1), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "held", 1, 9), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "again", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "again", 1), TABLE_OK);
+    ck_assert(stats().names == 3);
+    next_interval();
+    ck_assert(stats().names == 1);
+    ck_assert_int_eq(take_keep(&h[0], "again", 1, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "again", 1), TABLE_OK);
+    ck_assert(stats().names == 2);
+    ck_assert(collect_all(100) == 1 && stats().names == 2);
+    finish();
+}
+END_TEST
+
+/* Counters note 16 bits of an interval's number. */
+#define ROUND (INT64_C(1) << 16)
+
+TEST(intervals_that_come_round_are_other_intervals)
+{
+    start();
+    ck_assert_int_eq(take_keep(&h[0], "held", 7, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "held", 2), TABLE_OK);
+    ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+    ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+    ck_assert(peak_of("held") == 7 && peak_of("kept") == 3);
+    uint64_t collected = 0;
+    for (int64_t i = 1; i <= ROUND + 2; i++) {
+        next_interval();
+        if (i % 1000 == 1 || i > ROUND - 3) {
+            ck_assert(peak_of("held") == 5 && stats().names == 1);
+            ck_assert(walk_for("kept").times == 0);
+        }
+        collected += collect_all(1000);
+    }
+    ck_assert(collected == 1);
+    /* One walk in a round is enough. */
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(take_keep(&h[0], "held", 4, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "kept", 3, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "kept", 3), TABLE_OK);
+        ck_assert(peak_of("held") == 9 && peak_of("kept") == 3 && stats().names == 2);
+        now.unix_s += (ROUND - 2) * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert(collect_all(1000) == 1);
+        now.unix_s += 2 * INTERVAL;
+        ck_assert(peak_of("held") == 5 && walk_for("kept").times == 0 && stats().names == 1);
+        ck_assert_int_eq(count_of("kept"), -1);
+    }
+    finish();
+}
+END_TEST
+
+TEST(where_intervals_come_round_nothing_happens)
+{
+    start();
+    for (int64_t round = 1; round < 4; round++) {
+        now.unix_s = (round * ROUND - 1) * INTERVAL;
+        struct moment late = now;
+        ck_assert_int_eq(take_keep(&h[0], "old", 1, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "old", 1), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "again", 5, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "again", 5), TABLE_OK);
+        ck_assert_int_eq(take_keep(&h[0], "held", 5, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
+        ck_assert(stats().names == 3 && peak_of("held") == 5);
+        next_interval();
+        ck_assert(stats().names == 1 && peak_of("held") == 1);
+        ck_assert_int_eq(take_keep(&h[0], "again", 2, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], "again", 2), TABLE_OK);
+        ck_assert(stats().names == 2 && peak_of("again") == 2);
+        /* A thread that is still in the old round takes nothing away. */
+        struct acquire a = {.name = name_of("again"), .units = 1, .limit = 9, .keep = true};
+        ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
+        ck_assert_int_eq(table_release(t, &h[1], &(struct release){.name = a.name, .units = 1},
+                                       late, NULL, &out),
+                         TABLE_OK);
+        ck_assert(stats().names == 2 && peak_of("again") == 2);
+        ck_assert(collect_all(100) == 1);
+        next_interval();
+        ck_assert(stats().names == 1);
+        ck_assert(collect_all(100) == 1);
+        ck_assert_int_eq(give(&h[0], "held", 1), TABLE_OK);
+        next_interval();
+        ck_assert(collect_all(100) == 1 && stats().names == 0);
+    }
+    finish();
+}
+END_TEST
+
+TEST(the_collector_takes_what_has_expired_in_small_slices)
+{
+    enum { NAMES = 3000 };
+    start();
+    char name[24];
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
+        if (i % 3 > 0)
+            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* two of three are at 0 */
+    }
+    ck_assert(collect_all(3) == 0); /* but their interval goes on */
+    next_interval();
+    for (int i = 1; i < NAMES; i += 3) { /* one of these two is used again, by its new holder */
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(take_keep(&h[1], name, 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[1], name, 1), TABLE_OK);
+    }
+    ck_assert(stats().names == NAMES - NAMES / 3);
+    struct table_walk walk = {0};
+    uint64_t collected = 0, calls = 0;
+    while (!table_collect(t, &walk, now, 1, &collected)) {
+        ck_assert(collected <= ++calls);
+        ck_assert(stats().names == NAMES - NAMES / 3);
+        if (calls % 64 == 0)
+            table_check(t);
+        ck_assert(calls < UINT64_C(10) * NAMES);
+    }
+    ck_assert(collected == NAMES / 3 && calls >= NAMES);
+    ck_assert(collect_all(1) == 0);
+    for (int i = 0; i < NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "name %d", i);
+        ck_assert_int_eq(count_of(name), i % 3 == 0 ? 1 : i % 3 == 1 ? 0 : -1);
+    }
+    /* The budget of nothing does nothing. */
+    struct table_walk still = {0};
+    ck_assert(!table_collect(t, &still, now, 0, &collected));
+    ck_assert(still.shard == 0 && still.hash_from == 0);
+    finish();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(interval_is_the_quotient_of_unix_time),
+    UNIT(text_names_go_at_once),
+    UNIT(kept_names_stay_at_0_until_their_interval_ends),
+    UNIT(every_request_finds_an_expired_name_gone),
+    UNIT(the_last_use_decides_which_interval_must_end),
+    UNIT(only_a_grant_keeps),
+    UNIT(peaks_are_of_their_interval),
+    UNIT(hand_overs_do_not_raise_peaks_above_what_was_held),
+    UNIT(a_clock_set_back_loses_nothing),
+    UNIT(a_thread_late_at_a_boundary_takes_nothing_away),
+    UNIT(names_that_have_expired_are_not_counted),
+    UNIT(intervals_that_come_round_are_other_intervals),
+    UNIT(where_intervals_come_round_nothing_happens),
+    UNIT(the_collector_takes_what_has_expired_in_small_slices),
+};
+
+UNIT_MAIN("engine/expiry", tests)

@@ -1,0 +1,1649 @@
+/*
+ * dial_test.c - streams opened outward, by an owner of a loop and deadlines, to servers that live
+ * in the same loop: listeners, TLS servers, and a name server. Nothing leaves the machine.
+ */
+#include "net/dial.h"
+
+#include "net/lookup.h"
+#include "net/tls_context.h"
+#include "t/unit/engine/faults.h"
+#include "t/unit/net/secure.h"
+
+#include <ares.h>
+#include <dirent.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
+#include <openssl/crypto.h>
+#include <sched.h>
+#include <sys/un.h>
+
+/* ---- the owner ----------------------------------------------------------------------------- */
+
+enum { KIND_DIAL, KIND_PATIENCE, KIND_LATER };
+
+struct bench {
+    struct loop *loop;
+    struct deadlines deadlines;
+    struct moment now;
+    struct dial_owner owner;
+    struct deadline patience, later;
+    void (*run_later)(struct bench *bench);
+    void *later_arg;
+    unsigned pending; /* dials that are not over; at 0 the loop stops */
+    unsigned turns, stop_after;
+    bool spinning; /* turns come without events, too */
+    int fds;       /* that were open before */
+};
+
+static int open_fds(void)
+{
+    int count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    ck_assert(folder != NULL);
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static int64_t on_begin(void *arg)
+{
+    struct bench *b = arg;
+    b->now = clock_now();
+    return b->now.mono_ns;
+}
+
+static int64_t on_end(void *arg)
+{
+    struct bench *b = arg;
+    if (++b->turns == b->stop_after)
+        loop_stop(b->loop);
+    if (b->spinning)
+        loop_soon(b->loop);
+    loop_timer_at(b->loop, deadlines_next(&b->deadlines));
+    return clock_mono_ns();
+}
+
+static void on_timer(void *arg)
+{
+    struct bench *b = arg;
+    struct deadline *d;
+    while ((d = deadlines_take_due(&b->deadlines, b->now.mono_ns)) != NULL) {
+        CHECK(d->kind != KIND_PATIENCE);
+        if (d->kind == KIND_DIAL)
+            dial_deadline_passed(d);
+        else
+            b->run_later(b);
+    }
+}
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static void bench_make(struct bench *b)
+{
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    *b = (struct bench){.fds = open_fds()};
+    struct loop_handlers handlers = {.begin = on_begin,
+                                     .end = on_end,
+                                     .bell = ignore,
+                                     .timer = on_timer,
+                                     .soon = ignore,
+                                     .arg = b};
+    b->loop = loop_new(&handlers);
+    ck_assert(b->loop != NULL);
+    deadlines_init(&b->deadlines);
+    ck_assert(deadlines_reserve(&b->deadlines, 2));
+    b->patience.kind = KIND_PATIENCE;
+    b->later.kind = KIND_LATER;
+    b->owner = (struct dial_owner){
+        .loop = b->loop, .deadlines = &b->deadlines, .now = &b->now, .deadline_kind = KIND_DIAL};
+    b->now = clock_now();
+}
+
+/* What dials have taken is all given back. */
+static void bench_free(struct bench *b)
+{
+    deadline_clear(&b->deadlines, &b->patience);
+    deadlines_unreserve(&b->deadlines, 2);
+    ck_assert_uint_eq(b->deadlines.count, 0);
+    ck_assert_uint_eq(b->deadlines.reserved, 0);
+    deadlines_free(&b->deadlines);
+    loop_free(&b->loop);
+    ck_assert_int_eq(open_fds(), b->fds);
+    ck_assert_uint_eq(ERR_peek_error(), 0);
+}
+
+/* Runs until no dial is pending, or for so many turns. */
+static void run(struct bench *b, unsigned turns)
+{
+    if (!b->pending)
+        return;
+    b->turns = 0;
+    b->stop_after = turns;
+    deadline_set(&b->deadlines, &b->patience, clock_mono_ns() + PATIENCE_NS);
+    loop_timer_at(b->loop, deadlines_next(&b->deadlines));
+    loop_run(b->loop);
+}
+
+/* So many turns, whatever happens in them. */
+static void spin(struct bench *b, unsigned turns)
+{
+    b->pending++;
+    b->spinning = true;
+    loop_soon(b->loop);
+    run(b, turns);
+    b->spinning = false;
+    b->pending--;
+}
+
+/* ---- dials --------------------------------------------------------------------------------- */
+
+struct call {
+    struct bench *bench;
+    struct dial *dial; /* NULL: over */
+    struct stream stream;
+    unsigned done;
+    char reason[DIAL_REASON_SIZE];
+    void (*then)(struct call *call);
+    void *then_arg;
+};
+
+static void on_done(void *arg, struct stream *stream, const char *reason)
+{
+    struct call *c = arg;
+    fault_countdown = 0;
+    fault_counting = false; /* what was taken for the dial is given back by now */
+    ck_assert((stream != NULL) != (reason != NULL));
+    ck_assert(c->dial != NULL);
+    c->dial = NULL;
+    c->done++;
+    if (stream)
+        c->stream = *stream;
+    else
+        snprintf(c->reason, sizeof(c->reason), "%s", reason);
+    if (--c->bench->pending == 0)
+        loop_stop(c->bench->loop);
+    if (c->then)
+        c->then(c);
+}
+
+#define LONG_NS (50 * NS_PER_S)
+
+/* False: no memory. */
+static bool start_call(struct bench *b, struct call *c, const struct dial_target *target,
+                       int64_t limit_ns)
+{
+    *c = (struct call){.bench = b, .stream.fd = -1};
+    b->now = clock_now();
+    c->dial = dial_start(&b->owner, target, limit_ns, on_done, c);
+    b->pending += c->dial != NULL;
+    return c->dial;
+}
+
+static void begin(struct bench *b, struct call *c, const struct dial_target *target,
+                  int64_t limit_ns)
+{
+    ck_assert(start_call(b, c, target, limit_ns));
+}
+
+static void cancel(struct call *c)
+{
+    dial_cancel(&c->dial);
+    c->bench->pending--;
+    ck_assert(c->dial == NULL);
+}
+
+/* A whole dial. */
+static void make_call(struct bench *b, struct call *c, const struct dial_target *target,
+                      int64_t limit_ns)
+{
+    begin(b, c, target, limit_ns);
+    run(b, 0);
+    ck_assert_uint_eq(c->done, 1);
+}
+
+static void expect_connected(const struct call *c)
+{
+    ck_assert_msg(c->stream.fd >= 0, "%s", c->reason);
+}
+
+static void expect_reason(const struct call *c, const char *reason)
+{
+    ck_assert_int_eq(c->stream.fd, -1);
+    ck_assert_str_eq(c->reason, reason);
+}
+
+/* How long it took is said to a tenth of a second, which a busy machine may change. */
+static void expect_too_long(const struct call *c, const char *reason)
+{
+    ck_assert_int_eq(c->stream.fd, -1);
+    ck_assert_msg(strncmp(c->reason, reason, strlen(reason)) == 0, "%s", c->reason);
+    ck_assert_str_eq(c->reason + strlen(c->reason) - 2, " s");
+}
+
+/* ---- servers in the loop ------------------------------------------------------------------- */
+
+/* What a server has in the loop; whatever it does, it has memory. */
+struct served {
+    struct loop_io io;
+    struct bench *bench;
+    void (*fn)(struct served *served, unsigned what);
+};
+
+static void on_served(struct loop_io *io, unsigned what)
+{
+    struct served *served = container_of(io, struct served, io);
+    unsigned long countdown = fault_countdown;
+    bool counting = fault_counting;
+    fault_countdown = 0;
+    fault_counting = false;
+    served->fn(served, what);
+    fault_countdown = countdown;
+    fault_counting = counting;
+}
+
+static void serve(struct served *served, struct bench *b, int fd, unsigned wanted,
+                  void (*fn)(struct served *served, unsigned what))
+{
+    served->bench = b;
+    served->fn = fn;
+    ck_assert(loop_io_add(b->loop, &served->io, fd, wanted, on_served));
+}
+
+static void stop_serving(struct served *served)
+{
+    if (!served->io.fn)
+        return;
+    int fd = served->io.fd;
+    loop_io_remove(served->bench->loop, &served->io);
+    close(fd);
+}
+
+/* A socket bound to a numeric address; port 0: any. */
+static int bound(int type, const char *host, uint16_t port, uint16_t *port_r)
+{
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+    bool six = inet_pton(AF_INET6, host, &in6.sin6_addr) == 1;
+    ck_assert(six || inet_pton(AF_INET, host, &in.sin_addr) == 1);
+    struct sockaddr *sa = six ? (struct sockaddr *)&in6 : (struct sockaddr *)&in;
+    socklen_t len = six ? sizeof(in6) : sizeof(in);
+    int fd = socket(sa->sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert(fd >= 0);
+    if (bind(fd, sa, len) != 0) {
+        ck_assert_msg(port && errno == EADDRINUSE, "%s: %s", host, strerror(errno));
+        close(fd);
+        return -1;
+    }
+    ck_assert(getsockname(fd, sa, &len) == 0);
+    *port_r = ntohs(six ? in6.sin6_port : in.sin_port);
+    return fd;
+}
+
+static int listening(const char *host, uint16_t *port_r)
+{
+    int fd = bound(SOCK_STREAM, host, 0, port_r);
+    ck_assert(listen(fd, 16) == 0);
+    return fd;
+}
+
+/* Two addresses with a port that is free at both. */
+static void bind_both(const char *first, const char *second, int fds_r[2], uint16_t *port_r)
+{
+    do {
+        fds_r[0] = bound(SOCK_STREAM, first, 0, port_r);
+        fds_r[1] = bound(SOCK_STREAM, second, *port_r, port_r);
+        if (fds_r[1] < 0)
+            close(fds_r[0]);
+    } while (fds_r[1] < 0);
+}
+
+/* The server's end of a stream says a word, which the stream reads, and the other way round. */
+static void talk(struct call *c, int fd)
+{
+    char got[8] = "";
+    expect_connected(c);
+    int server = accept(fd, NULL, NULL);
+    ck_assert(server >= 0);
+    send_text(server, "hello");
+    ck_assert(wait_ready(c->stream.fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
+    ck_assert_int_eq(stream_read(&c->stream, got, sizeof(got)), 5);
+    ck_assert_str_eq(got, "hello");
+    struct iovec word = {.iov_base = (char[]){"there"}, .iov_len = 5};
+    ck_assert_int_eq(stream_write(&c->stream, &word, 1), 5);
+    expect(server, "there");
+    stream_close(&c->stream);
+    expect_end(server);
+    close(server);
+}
+
+static struct dial_target tcp_target(const char *host, uint16_t port)
+{
+    return (struct dial_target){.transport = TRANSPORT_TCP, .host = host, .port = port};
+}
+
+/* ---- TCP ----------------------------------------------------------------------------------- */
+
+TEST(tcp_connects_to_numeric_addresses)
+{
+    static const char *const hosts[] = {"127.0.0.1", "::1"};
+    struct bench b;
+    bench_make(&b);
+    for (size_t i = 0; i < ARRAY_SIZE(hosts); i++) {
+        uint16_t port;
+        struct call c;
+        int fd = listening(hosts[i], &port), yes = 0;
+        socklen_t len = sizeof(yes);
+        struct dial_target target = tcp_target(hosts[i], port);
+        make_call(&b, &c, &target, LONG_NS);
+        expect_connected(&c);
+        ck_assert_int_eq(c.stream.transport, TRANSPORT_TCP);
+        ck_assert(getsockopt(c.stream.fd, IPPROTO_TCP, TCP_NODELAY, &yes, &len) == 0 && yes);
+        ck_assert(fcntl(c.stream.fd, F_GETFL) & O_NONBLOCK);
+        ck_assert(fcntl(c.stream.fd, F_GETFD) & FD_CLOEXEC);
+        talk(&c, fd);
+        close(fd);
+    }
+    bench_free(&b);
+}
+END_TEST
+
+TEST(refusal_is_told_with_the_address)
+{
+    struct bench b;
+    struct call c;
+    char reason[128];
+    uint16_t port;
+    bench_make(&b);
+    int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* nobody listens */
+    struct dial_target target = tcp_target("127.0.0.1", port);
+    make_call(&b, &c, &target, LONG_NS);
+    snprintf(reason, sizeof(reason), "127.0.0.1:%u: Connection refused", port);
+    expect_reason(&c, reason);
+    close(fd);
+    fd = bound(SOCK_STREAM, "::1", 0, &port);
+    target = tcp_target("::1", port);
+    make_call(&b, &c, &target, LONG_NS);
+    snprintf(reason, sizeof(reason), "[::1]:%u: Connection refused", port);
+    expect_reason(&c, reason);
+    close(fd);
+    bench_free(&b);
+}
+END_TEST
+
+/* Connects until no more fit, so that a further one gets no answer. */
+static int fill_backlog(int listener, const struct sockaddr *sa, socklen_t len, int *fds, int count)
+{
+    int made = 0;
+    ck_assert(listen(listener, 0) == 0);
+    while (made < count) {
+        int fd = socket(sa->sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        ck_assert(fd >= 0);
+        fds[made++] = fd;
+        if (connect(fd, sa, len) != 0 && errno == EAGAIN)
+            return made;
+        if (sa->sa_family != AF_UNIX && !wait_ready(fd, POLLOUT, clock_mono_ns() + NS_PER_S / 5))
+            return made;
+    }
+    ck_abort_msg("the backlog is never full");
+}
+
+#define FILLERS 8
+
+static int fill_tcp_backlog(int listener, int *fds)
+{
+    struct sockaddr_in in;
+    socklen_t len = sizeof(in);
+    ck_assert(getsockname(listener, (struct sockaddr *)&in, &len) == 0);
+    return fill_backlog(listener, (struct sockaddr *)&in, len, fds, FILLERS);
+}
+
+static void close_all(const int *fds, int count)
+{
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+TEST(server_that_does_not_answer_runs_into_the_limit)
+{
+    struct bench b;
+    struct call c;
+    int fds[FILLERS];
+    char reason[128];
+    uint16_t port;
+    bench_make(&b);
+    int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port);
+    int count = fill_tcp_backlog(fd, fds);
+    struct dial_target target = tcp_target("127.0.0.1", port);
+    int64_t began_ns = clock_mono_ns();
+    make_call(&b, &c, &target, 150 * NS_PER_MS);
+    ck_assert_int_ge(clock_mono_ns() - began_ns, 150 * NS_PER_MS);
+    snprintf(reason, sizeof(reason), "127.0.0.1:%u: no answer within ", port);
+    expect_too_long(&c, reason);
+    close_all(fds, count);
+    close(fd);
+    bench_free(&b);
+}
+END_TEST
+
+static void write_file(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_msg(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s", path);
+}
+
+/* A network namespace of this process's own, whose only port for clients is that of the server that
+ * is not there: a socket that connects to it would meet itself. */
+TEST(socket_does_not_connect_to_itself)
+{
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
+        printf("# skipped: no network namespaces: %s\n", strerror(errno));
+        return;
+    }
+    struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    ck_assert(ioctl(fd, SIOCSIFFLAGS, &lo) == 0 && close(fd) == 0);
+    write_file("/proc/sys/net/ipv4/ip_local_port_range", "40000 40000");
+    struct bench b;
+    struct call c;
+    bench_make(&b);
+    struct dial_target target = tcp_target("127.0.0.1", 40000);
+    make_call(&b, &c, &target, LONG_NS);
+    expect_reason(&c, "127.0.0.1:40000: Connection refused");
+    bench_free(&b);
+}
+END_TEST
+
+/* ---- unix sockets -------------------------------------------------------------------------- */
+
+static struct sockaddr_un unix_address(void)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    const char *base = getenv("TMPDIR");
+    snprintf(un.sun_path, sizeof(un.sun_path), "%s/dial.%d", base ? base : "/tmp", (int)getpid());
+    return un;
+}
+
+static int listening_unix(const struct sockaddr_un *un)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)unlink(un->sun_path);
+    ck_assert(fd >= 0 && bind(fd, (const struct sockaddr *)un, sizeof(*un)) == 0 &&
+              listen(fd, 16) == 0);
+    return fd;
+}
+
+TEST(unix_connects)
+{
+    struct bench b;
+    struct call c;
+    bench_make(&b);
+    struct sockaddr_un un = unix_address();
+    int fd = listening_unix(&un);
+    struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_int_eq(c.stream.transport, TRANSPORT_UNIX);
+    talk(&c, fd);
+    close(fd);
+    make_call(&b, &c, &target, LONG_NS); /* its file is still there */
+    char reason[256];
+    snprintf(reason, sizeof(reason), "%s: Connection refused", un.sun_path);
+    expect_reason(&c, reason);
+    ck_assert(unlink(un.sun_path) == 0);
+    make_call(&b, &c, &target, LONG_NS);
+    snprintf(reason, sizeof(reason), "%s: No such file or directory", un.sun_path);
+    expect_reason(&c, reason);
+    bench_free(&b);
+}
+END_TEST
+
+static void accept_one(struct bench *b)
+{
+    int fd = accept(*(int *)b->later_arg, NULL, NULL);
+    ck_assert(fd >= 0);
+    close(fd);
+}
+
+/* The kernel says that such a socket is full, but not when it no longer is. */
+TEST(unix_socket_that_is_full_is_tried_again)
+{
+    struct bench b;
+    struct call c;
+    int fds[FILLERS];
+    char reason[256];
+    bench_make(&b);
+    struct sockaddr_un un = unix_address();
+    int fd = listening_unix(&un);
+    int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
+    struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
+    make_call(&b, &c, &target, 50 * NS_PER_MS);
+    snprintf(reason, sizeof(reason), "%s: the server takes no connection within ", un.sun_path);
+    expect_too_long(&c, reason);
+    b.run_later = accept_one;
+    b.later_arg = &fd;
+    deadline_set(&b.deadlines, &b.later, clock_mono_ns() + 50 * NS_PER_MS);
+    make_call(&b, &c, &target, LONG_NS);
+    expect_connected(&c);
+    stream_close(&c.stream);
+    close_all(fds, count);
+    close(fd);
+    ck_assert(unlink(un.sun_path) == 0);
+    bench_free(&b);
+}
+END_TEST
+
+TEST(targets_that_can_be_none_are_told)
+{
+    struct bench b;
+    struct call c;
+    char name[600];
+    bench_make(&b);
+    memset(name, 'n', sizeof(name));
+    name[sizeof(name) - 1] = '\0';
+    struct dial_target target = {.transport = TRANSPORT_UNIX, .path = name + 400};
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_msg(strstr(c.reason, "nnn: the path is too long") != NULL, "%s", c.reason);
+    target = tcp_target(name + 300, 1);
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_msg(strstr(c.reason, "nnn:1: the host's name is too long") != NULL, "%s", c.reason);
+    target = tcp_target(name, 1); /* not even the reason has room */
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_uint_eq(strlen(c.reason), DIAL_REASON_SIZE - 1);
+    target = tcp_target("", 1);
+    make_call(&b, &c, &target, LONG_NS);
+    expect_reason(&c, ":1: no host");
+    target = (struct dial_target){.transport = TRANSPORT_UNIX, .path = ""};
+    make_call(&b, &c, &target, LONG_NS);
+    expect_reason(&c, ": no path");
+    bench_free(&b);
+}
+END_TEST
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+#define TYPE_A     1
+#define TYPE_CNAME 5
+#define TYPE_AAAA  28
+
+/* What the name server knows; other names it denies. */
+struct zone_row {
+    const char *name, *cname;
+    const char *a[3], *aaaa[3];
+    unsigned ignored;         /* so many questions are not answered first */
+    bool no_a, no_aaaa;       /* questions for these are never answered */
+    bool truncated;           /* over UDP; over TCP byte by byte */
+    bool late_aaaa, no_sense; /* 100 ms late; an answer of rubbish */
+};
+
+struct dns {
+    struct served udp, tcp, stream;
+    struct zone_row *zone;
+    size_t zone_count;
+    unsigned questions, over_tcp;
+    char address[32];
+    uint8_t late[512], out[514];
+    size_t late_len, out_at, out_len;
+    struct sockaddr_in late_to;
+};
+
+static size_t put_name(uint8_t *to, const char *name)
+{
+    size_t len = 0;
+    while (*name) {
+        size_t part = strcspn(name, ".");
+        to[len] = (uint8_t)part;
+        memcpy(to + len + 1, name, part);
+        len += 1 + part;
+        name += part + (name[part] == '.');
+    }
+    to[len++] = 0;
+    return len;
+}
+
+static size_t put_record(uint8_t *to, const char *owner, unsigned type, const void *data,
+                         size_t size)
+{
+    size_t len = put_name(to, owner);
+    uint8_t fixed[] = {0, (uint8_t)type, 0, 1, 0, 0, 0, 60, 0, (uint8_t)size};
+    memcpy(to + len, fixed, sizeof(fixed));
+    memcpy(to + len + sizeof(fixed), data, size);
+    return len + sizeof(fixed) + size;
+}
+
+/* The answer to a question; its length, 0: none. *row_r: what is known of the name, or NULL. */
+static size_t answer(struct dns *dns, const uint8_t *question, size_t len, uint8_t *to, bool tcp,
+                     struct zone_row **row_r, unsigned *type_r)
+{
+    char name[256] = "";
+    size_t at = 12, n = 0;
+    while (at < len && question[at]) {
+        n += (size_t)snprintf(name + n, sizeof(name) - n, "%s%.*s", n ? "." : "", question[at],
+                              (const char *)question + at + 1);
+        at += question[at] + 1u;
+    }
+    ck_assert_uint_le(at + 5, len);
+    unsigned type = question[at + 2];
+    dns->questions++;
+    dns->over_tcp += tcp;
+    struct zone_row *row = NULL;
+    for (size_t i = 0; i < dns->zone_count; i++) {
+        if (strcasecmp(dns->zone[i].name, name) == 0)
+            row = &dns->zone[i];
+    }
+    *row_r = row;
+    *type_r = type;
+    if (row && (row->ignored > 0 || (type == TYPE_A ? row->no_a : row->no_aaaa))) {
+        row->ignored -= row->ignored > 0;
+        return 0;
+    }
+    size_t end = at + 5;
+    memcpy(to, question, end);
+    memset(to + 6, 0, 6);
+    to[2] = 0x81;
+    to[3] = row ? 0x80 : 0x83; /* NXDOMAIN */
+    if (!row)
+        return end;
+    if (row->truncated && !tcp) {
+        to[2] |= 0x02;
+        return end;
+    }
+    if (row->no_sense) {
+        to[7] = 9;
+        memset(to + end, 0xff, 20);
+        return end + 20;
+    }
+    const char *owner = row->name;
+    if (row->cname) {
+        uint8_t target[256];
+        end += put_record(to + end, owner, TYPE_CNAME, target, put_name(target, row->cname));
+        owner = row->cname;
+        to[7]++;
+    }
+    const char *const *texts = type == TYPE_A ? row->a : row->aaaa;
+    for (size_t i = 0; i < 3 && texts[i]; i++) {
+        uint8_t address[16];
+        ck_assert(inet_pton(type == TYPE_A ? AF_INET : AF_INET6, texts[i], address) == 1);
+        end += put_record(to + end, owner, type, address, type == TYPE_A ? 4 : 16);
+        to[7]++;
+    }
+    return end;
+}
+
+static void send_late(struct bench *b)
+{
+    struct dns *dns = b->later_arg;
+    ck_assert(sendto(dns->udp.io.fd, dns->late, dns->late_len, 0, (struct sockaddr *)&dns->late_to,
+                     sizeof(dns->late_to)) > 0);
+}
+
+static void on_datagram(struct served *served, unsigned what)
+{
+    struct dns *dns = container_of(served, struct dns, udp);
+    uint8_t question[512], to[512];
+    struct sockaddr_in from;
+    socklen_t from_len = sizeof(from);
+    struct zone_row *row;
+    unsigned type;
+    (void)what;
+    ssize_t n =
+        recvfrom(served->io.fd, question, sizeof(question), 0, (struct sockaddr *)&from, &from_len);
+    ck_assert_int_gt(n, 12);
+    size_t len = answer(dns, question, (size_t)n, to, false, &row, &type);
+    if (len && row && row->late_aaaa && type == TYPE_AAAA) {
+        memcpy(dns->late, to, len);
+        dns->late_len = len;
+        dns->late_to = from;
+        served->bench->run_later = send_late;
+        served->bench->later_arg = dns;
+        deadline_set(&served->bench->deadlines, &served->bench->later,
+                     served->bench->now.mono_ns + 100 * NS_PER_MS);
+    } else if (len) { /* who asked may have gone */
+        (void)sendto(served->io.fd, to, len, 0, (struct sockaddr *)&from, from_len);
+    }
+}
+
+/* One question in one piece is enough; the answer goes byte by byte. */
+static void on_question(struct served *served, unsigned what)
+{
+    struct dns *dns = container_of(served, struct dns, stream);
+    uint8_t question[514];
+    struct zone_row *row;
+    unsigned type;
+    if (what & LOOP_READ) {
+        ssize_t n = recv(served->io.fd, question, sizeof(question), 0);
+        if (n <= 0) {
+            stop_serving(served);
+            return;
+        }
+        size_t size = (size_t)question[0] << 8 | question[1];
+        for (size_t at = 0; at + 2 + size <= (size_t)n; at += 2 + size) {
+            size = (size_t)question[at] << 8 | question[at + 1];
+            uint8_t *to = dns->out + dns->out_len;
+            ck_assert_uint_le(dns->out_len + 200, sizeof(dns->out));
+            size_t len = answer(dns, question + at + 2, size, to + 2, true, &row, &type);
+            to[0] = (uint8_t)(len >> 8);
+            to[1] = (uint8_t)len;
+            dns->out_len += 2 + len;
+        }
+    } else if (dns->out_at < dns->out_len) {
+        dns->out_at += send(served->io.fd, dns->out + dns->out_at, 1, MSG_NOSIGNAL) == 1;
+    }
+    ck_assert(loop_io_want(served->bench->loop, &served->io,
+                           LOOP_READ | (dns->out_at < dns->out_len ? LOOP_WRITE : 0)));
+}
+
+static void on_asker(struct served *served, unsigned what)
+{
+    struct dns *dns = container_of(served, struct dns, tcp);
+    int yes = 1;
+    (void)what;
+    stop_serving(&dns->stream);
+    int fd = accept4(served->io.fd, NULL, NULL, SOCK_NONBLOCK);
+    ck_assert(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) == 0);
+    dns->out_at = dns->out_len = 0;
+    serve(&dns->stream, served->bench, fd, LOOP_READ, on_question);
+}
+
+static void dns_start(struct bench *b, struct dns *dns, struct zone_row *zone, size_t count)
+{
+    uint16_t port;
+    int udp, tcp;
+    *dns = (struct dns){.zone = zone, .zone_count = count};
+    do {
+        udp = bound(SOCK_DGRAM, "127.0.0.1", 0, &port);
+        tcp = bound(SOCK_STREAM, "127.0.0.1", port, &port);
+        if (tcp < 0)
+            close(udp);
+    } while (tcp < 0);
+    ck_assert(listen(tcp, 4) == 0);
+    serve(&dns->udp, b, udp, LOOP_READ, on_datagram);
+    serve(&dns->tcp, b, tcp, LOOP_READ, on_asker);
+    snprintf(dns->address, sizeof(dns->address), "127.0.0.1:%u", port);
+}
+
+static void dns_stop(struct dns *dns)
+{
+    deadline_clear(&dns->udp.bench->deadlines, &dns->udp.bench->later);
+    stop_serving(&dns->udp);
+    stop_serving(&dns->tcp);
+    stop_serving(&dns->stream);
+}
+
+static struct dial_target named(const struct dns *dns, const char *host, uint16_t port)
+{
+    return (struct dial_target){
+        .transport = TRANSPORT_TCP, .host = host, .port = port, .name_servers = dns->address};
+}
+
+TEST(localhost_is_known_without_asking)
+{
+    struct bench b;
+    struct dns dns;
+    struct call c;
+    uint16_t port;
+    int fds[2];
+    bench_make(&b);
+    dns_start(&b, &dns, NULL, 0);
+    bind_both("127.0.0.1", "::1", fds, &port); /* whichever of them the hosts file has */
+    ck_assert(listen(fds[0], 1) == 0);
+    struct dial_target target = named(&dns, "localhost", port);
+    make_call(&b, &c, &target, LONG_NS);
+    talk(&c, fds[0]);
+    ck_assert_uint_eq(dns.questions, 0);
+    close_all(fds, 2);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+TEST(names_are_resolved)
+{
+    static struct zone_row zone[] = {
+        {.name = "good.test", .a = {"127.0.0.1"}},
+        {.name = "alias.test", .cname = "real.test", .a = {"127.0.0.1"}},
+        {.name = "later.test", .a = {"127.0.0.1"}, .late_aaaa = true},
+        {.name = "again.test", .a = {"127.0.0.1"}, .ignored = 3},
+        {.name = "long.test", .a = {"127.0.0.1"}, .truncated = true},
+    };
+    struct bench b;
+    struct dns dns;
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    uint16_t port;
+    int fd = listening("127.0.0.1", &port);
+    for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
+        struct call c;
+        struct dial_target target = named(&dns, zone[i].name, port);
+        dns.questions = 0;
+        make_call(&b, &c, &target,
+                  i == 3 ? 4 * NS_PER_S : LONG_NS); /* asks again after an eighth */
+        talk(&c, fd);
+        ck_assert_uint_ge(dns.questions, 2);
+    }
+    ck_assert_uint_ge(dns.over_tcp, 2);
+    close(fd);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+TEST(what_is_wrong_with_a_name_is_told)
+{
+    static struct zone_row zone[] = {
+        {.name = "empty.test"},
+        {.name = "silent.test", .no_a = true, .no_aaaa = true},
+        {.name = "strange.test", .no_sense = true},
+    };
+    struct bench b;
+    struct dns dns;
+    struct call c;
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    struct dial_target target = named(&dns, "unknown.test", 6379);
+    make_call(&b, &c, &target, LONG_NS);
+    expect_reason(&c, "unknown.test:6379: no such host name");
+    target = named(&dns, "empty.test", 6379);
+    make_call(&b, &c, &target, LONG_NS);
+    expect_reason(&c, "empty.test:6379: the name has no address");
+    target = named(&dns, "silent.test", 6379);
+    make_call(&b, &c, &target, 160 * NS_PER_MS);
+    if (!strstr(c.reason, "do not answer")) /* on a slow machine the limit comes first */
+        expect_too_long(&c, "silent.test:6379: no answer of the name servers within ");
+    target = named(&dns, "strange.test", 6379);
+    make_call(&b, &c, &target, NS_PER_S / 2);
+    ck_assert_int_eq(c.stream.fd, -1);
+    ck_assert_ptr_eq(strstr(c.reason, "strange.test:6379: "), c.reason);
+    char address[32];
+    uint16_t port;
+    int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* nobody answers there */
+    snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+    target = named(&dns, "good.test", 6379);
+    target.name_servers = address;
+    make_call(&b, &c, &target, NS_PER_S / 4);
+    ck_assert_ptr_eq(strstr(c.reason, "good.test:6379: "), c.reason);
+    ck_assert_msg(strstr(c.reason, "name servers"), "%s", c.reason);
+    close(fd);
+    target.name_servers = "127.0.0.1:nowhere";
+    make_call(&b, &c, &target, NS_PER_S / 4);
+    ck_assert_int_eq(c.stream.fd, -1);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+/* One family's answer is enough, though the other's never comes. */
+TEST(one_answer_of_two_is_enough)
+{
+    static struct zone_row zone[] = {
+        {.name = "four.test", .a = {"127.0.0.1"}, .no_aaaa = true},
+        {.name = "six.test", .aaaa = {"::1"}, .no_a = true},
+    };
+    struct bench b;
+    struct dns dns;
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    for (size_t i = 0; i < ARRAY_SIZE(zone); i++) {
+        uint16_t port;
+        struct call c;
+        int fd = listening(i == 0 ? "127.0.0.1" : "::1", &port);
+        struct dial_target target = named(&dns, zone[i].name, port);
+        make_call(&b, &c, &target, 2 * NS_PER_S);
+        talk(&c, fd);
+        close(fd);
+    }
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+TEST(addresses_are_tried_in_turn)
+{
+    static struct zone_row zone[] = {
+        {.name = "two.test", .a = {"127.0.0.1", "127.0.0.2"}},
+        {.name = "mixed.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}},
+    };
+    struct bench b;
+    struct dns dns;
+    struct call c;
+    uint16_t port;
+    int fds[2], fillers[FILLERS];
+    char reason[256];
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    bind_both("127.0.0.1", "127.0.0.2", fds, &port);
+    struct dial_target target = named(&dns, "two.test", port);
+    make_call(&b, &c, &target, LONG_NS);
+    snprintf(reason, sizeof(reason),
+             "two.test:%u: 127.0.0.1:%u: Connection refused; 127.0.0.2:%u: Connection refused",
+             port, port, port);
+    expect_reason(&c, reason);
+    ck_assert(listen(fds[1], 16) == 0);
+    make_call(&b, &c, &target, LONG_NS); /* the first refuses */
+    talk(&c, fds[1]);
+    int count = fill_tcp_backlog(fds[0], fillers);
+    make_call(&b, &c, &target, 400 * NS_PER_MS); /* the first is silent for its half of the time */
+    talk(&c, fds[1]);
+    close_all(fillers, count);
+    close_all(fds, 2);
+
+    bind_both("127.0.0.1", "::1", fds, &port);
+    target = named(&dns, "mixed.test", port);
+    make_call(&b, &c, &target, LONG_NS);
+    snprintf(reason, sizeof(reason),
+             "mixed.test:%u: [::1]:%u: Connection refused; 127.0.0.1:%u: Connection refused", port,
+             port, port);
+    expect_reason(&c, reason);
+    ck_assert(listen(fds[0], 16) == 0);
+    make_call(&b, &c, &target, LONG_NS);
+    talk(&c, fds[0]);
+    ck_assert(listen(fds[1], 16) == 0);
+    make_call(&b, &c, &target, LONG_NS);
+    talk(&c, fds[1]);
+    close_all(fds, 2);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+/* ---- TLS ----------------------------------------------------------------------------------- */
+
+/* A server with TLS, of one connection at a time, that says "hello" and then what it is told. */
+struct tls_server {
+    struct served door, peer;
+    struct tls *tls;
+    SSL *ssl;
+    BIO *in, *out;
+    size_t step;       /* so many bytes at a time, both ways */
+    bool silent, rude; /* never answers; closes at once */
+    unsigned accepted;
+    char asked[64]; /* the name that the client asked for last */
+    uint16_t port;
+};
+
+static void hang_up(struct tls_server *s)
+{
+    SSL_free(s->ssl);
+    s->ssl = NULL;
+    stop_serving(&s->peer);
+    ERR_clear_error();
+}
+
+/* What the library makes of what came. */
+static void respond(struct tls_server *s)
+{
+    bool shaken = SSL_is_init_finished(s->ssl);
+    char bytes[256];
+    size_t n = 0;
+    int ret;
+    if (!shaken && SSL_do_handshake(s->ssl) == 1) {
+        const char *name = SSL_get_servername(s->ssl, TLSEXT_NAMETYPE_host_name);
+        snprintf(s->asked, sizeof(s->asked), "%s", name ? name : "");
+        ck_assert(SSL_write_ex(s->ssl, "hello", 5, &n) == 1);
+    }
+    while (SSL_is_init_finished(s->ssl) &&
+           (ret = SSL_read_ex(s->ssl, bytes, sizeof(bytes), &n)) == 1)
+        ck_assert(SSL_write_ex(s->ssl, bytes, n, &n) == 1);
+    ERR_clear_error();
+}
+
+static void on_peer(struct served *served, unsigned what)
+{
+    struct tls_server *s = container_of(served, struct tls_server, peer);
+    char bytes[16384];
+    if (what & LOOP_WRITE) {
+        int n = BIO_read(s->out, bytes, (int)s->step);
+        if (n > 0)
+            (void)!send(served->io.fd, bytes, (size_t)n, MSG_NOSIGNAL);
+    }
+    if (what & LOOP_READ) {
+        ssize_t n = recv(served->io.fd, bytes, s->step, 0);
+        if (n <= 0) {
+            hang_up(s);
+            return;
+        }
+        ck_assert_int_eq(BIO_write(s->in, bytes, (int)n), (int)n);
+        respond(s);
+    }
+    ck_assert(loop_io_want(served->bench->loop, &served->io,
+                           LOOP_READ | (BIO_ctrl_pending(s->out) ? LOOP_WRITE : 0)));
+}
+
+static void on_door(struct served *served, unsigned what)
+{
+    struct tls_server *s = container_of(served, struct tls_server, door);
+    int yes = 1;
+    (void)what;
+    hang_up(s);
+    int fd = accept4(served->io.fd, NULL, NULL, SOCK_NONBLOCK);
+    ck_assert(fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) == 0);
+    s->accepted++;
+    if (s->rude) {
+        close(fd);
+        return;
+    }
+    s->ssl = SSL_new(s->tls->context);
+    s->in = BIO_new(BIO_s_mem());
+    s->out = BIO_new(BIO_s_mem());
+    ck_assert(s->ssl && s->in && s->out);
+    BIO_set_mem_eof_return(s->in, -1);
+    BIO_set_mem_eof_return(s->out, -1);
+    SSL_set_bio(s->ssl, s->in, s->out);
+    SSL_set_accept_state(s->ssl);
+    serve(&s->peer, served->bench, fd, s->silent ? 0 : LOOP_READ, on_peer);
+}
+
+static void tls_start(struct bench *b, struct tls_server *s, const char *host, struct tls *tls)
+{
+    *s = (struct tls_server){.tls = tls, .step = 16384};
+    int fd = listening(host, &s->port);
+    serve(&s->door, b, fd, LOOP_READ, on_door);
+}
+
+static void tls_stop(struct tls_server *s)
+{
+    hang_up(s);
+    stop_serving(&s->door);
+    tls_free(&s->tls);
+}
+
+static struct tls *client_context(struct tls_client_config config)
+{
+    char reason[TLS_REASON_SIZE] = "";
+    struct tls *tls = tls_client_new(&config, reason);
+    ck_assert_msg(tls != NULL, "%s", reason);
+    return tls;
+}
+
+static struct dial_target tls_target(const char *host, uint16_t port, struct tls *tls)
+{
+    return (struct dial_target){.transport = TRANSPORT_TLS, .host = host, .port = port, .tls = tls};
+}
+
+/* The words of a server, read in the loop as an owner would. */
+struct listener_of_words {
+    struct loop_io io;
+    struct bench *bench;
+    struct stream *stream;
+    char got[64];
+    size_t len, wanted;
+    ssize_t over; /* what reading has answered at the end; STREAM_AGAIN: it goes on */
+};
+
+static void hear(struct listener_of_words *l)
+{
+    ssize_t n;
+    while ((n = stream_read(l->stream, l->got + l->len, sizeof(l->got) - l->len)) > 0)
+        l->len += (size_t)n;
+    l->over = n;
+    if (l->len >= l->wanted || n != STREAM_AGAIN)
+        loop_stop(l->bench->loop);
+}
+
+static void on_words(struct loop_io *io, unsigned what)
+{
+    (void)what;
+    hear(container_of(io, struct listener_of_words, io));
+}
+
+static void hear_words(struct bench *b, struct call *c, struct listener_of_words *l, size_t wanted)
+{
+    *l = (struct listener_of_words){.bench = b, .stream = &c->stream, .wanted = wanted};
+    ck_assert(loop_io_add(b->loop, &l->io, c->stream.fd, LOOP_READ, on_words));
+    hear(l); /* some may be here */
+    b->pending++;
+    if (l->len < wanted && l->over == STREAM_AGAIN)
+        run(b, 0);
+    b->pending--;
+    loop_io_remove(b->loop, &l->io);
+}
+
+static void converse(struct bench *b, struct call *c)
+{
+    struct listener_of_words l;
+    struct iovec word = {.iov_base = (char[]){"there"}, .iov_len = 5};
+    expect_connected(c);
+    ck_assert_int_eq(stream_write(&c->stream, &word, 1), 5);
+    hear_words(b, c, &l, 10);
+    ck_assert_str_eq(l.got, "hellothere");
+    stream_close(&c->stream);
+}
+
+TEST(tls_server_with_a_good_certificate_is_believed)
+{
+    static struct zone_row zone[] = {{.name = "secure.test", .a = {"127.0.0.1"}}};
+    static const struct {
+        const char *host, *asked;
+        enum tls_version min;
+        size_t step;
+    } rows[] = {
+        {"127.0.0.1", "", TLS_VERSION_1_2, 16384},
+        {"::1", "", TLS_VERSION_1_3, 16384},
+        {"secure.test", "secure.test", TLS_VERSION_1_2, 16384},
+        {"secure.test.", "secure.test", TLS_VERSION_1_2, 16384},
+        {"SECURE.test", "SECURE.test", TLS_VERSION_1_3, 1},
+    };
+    struct pki pki;
+    struct bench b;
+    struct dns dns;
+    pki_make(&pki);
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct tls_server s;
+        struct call c;
+        tls_start(&b, &s, strchr(rows[i].host, ':') ? "::1" : "127.0.0.1",
+                  pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        s.step = rows[i].step;
+        struct tls *tls = client_context(
+            (struct tls_client_config){.ca = pki_path(&pki, "ca.crt"), .min_version = rows[i].min});
+        struct dial_target target = tls_target(rows[i].host, s.port, tls);
+        target.name_servers = dns.address;
+        begin(&b, &c, &target, LONG_NS);
+        tls_free(&tls); /* the dial has it */
+        run(&b, 0);
+        ck_assert_int_eq(c.stream.transport, TRANSPORT_TLS);
+        converse(&b, &c);
+        ck_assert_str_eq(s.asked, rows[i].asked);
+        tls_stop(&s);
+    }
+    dns_stop(&dns);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(tls_1_2_server_is_spoken_to_unless_refused)
+{
+    struct pki pki;
+    struct bench b;
+    struct tls_server s;
+    struct call c;
+    pki_make(&pki);
+    bench_make(&b);
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    ck_assert(SSL_CTX_set_max_proto_version(s.tls->context, TLS1_2_VERSION) == 1);
+    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
+    make_call(&b, &c, &target, LONG_NS);
+    converse(&b, &c);
+    s.step = 1;
+    make_call(&b, &c, &target, LONG_NS);
+    converse(&b, &c);
+    tls_free(&tls);
+    tls = client_context(
+        (struct tls_client_config){.ca = pki_path(&pki, "ca.crt"), .min_version = TLS_VERSION_1_3});
+    target.tls = tls;
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_msg(strstr(c.reason, ": TLS handshake: ") != NULL, "%s", c.reason);
+    tls_free(&tls);
+    tls_stop(&s);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(tls_server_that_can_not_be_believed_is_refused)
+{
+    static struct zone_row zone[] = {{.name = "wrong.test", .a = {"127.0.0.1"}}};
+    static const struct {
+        const char *cert, *host, *why;
+    } rows[] = {
+        {"server", "wrong.test", "hostname mismatch"},
+        {"server", "127.0.0.2", "IP address mismatch"},
+        {"stranger", "127.0.0.1", "unable to get local issuer certificate"},
+        {"nobody's-ca", "127.0.0.1", "self-signed certificate"},
+        {"expired", "127.0.0.1", "certificate has expired"},
+    };
+    struct pki pki;
+    struct bench b;
+    struct dns dns;
+    pki_make(&pki);
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct tls_server s;
+        struct call c;
+        char reason[256], address[32] = "";
+        tls_start(&b, &s, i == 1 ? "127.0.0.2" : "127.0.0.1",
+                  pki_tls(&pki, rows[i].cert, TLS_VERIFY_OFF, TLS_VERSION_1_2));
+        struct dial_target target = tls_target(rows[i].host, s.port, tls);
+        target.name_servers = dns.address;
+        make_call(&b, &c, &target, LONG_NS);
+        if (i == 0)
+            snprintf(address, sizeof(address), "127.0.0.1:%u: ", s.port);
+        snprintf(reason, sizeof(reason), "%s:%u: %sTLS handshake: %s", rows[i].host, s.port,
+                 address, rows[i].why);
+        expect_reason(&c, reason);
+        ck_assert_uint_eq(s.accepted, 1);
+        tls_stop(&s);
+    }
+    tls_free(&tls);
+    dns_stop(&dns);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Where no file is named, the library looks where the system has its own (or the environment). */
+TEST(system_certificates_are_believed)
+{
+    struct pki pki;
+    struct bench b;
+    struct tls_server s;
+    struct call c;
+    pki_make(&pki);
+    bench_make(&b);
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct tls *tls = client_context((struct tls_client_config){0});
+    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_msg(strstr(c.reason, "unable to get local issuer") != NULL, "%s", c.reason);
+    tls_free(&tls);
+    ck_assert(setenv("SSL_CERT_FILE", pki_path(&pki, "ca.crt"), 1) == 0);
+    target.tls = tls = client_context((struct tls_client_config){0});
+    make_call(&b, &c, &target, LONG_NS);
+    converse(&b, &c);
+    tls_free(&tls);
+    tls_stop(&s);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(client_shows_its_certificate)
+{
+    struct pki pki;
+    struct bench b;
+    struct tls_server s;
+    struct call c;
+    struct listener_of_words l;
+    pki_make(&pki);
+    bench_make(&b);
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_REQUIRE, TLS_VERSION_1_2));
+    struct tls *with = client_context((struct tls_client_config){
+        .ca = pki_path(&pki, "ca.crt"),
+        .cert = pki_path(&pki, "client.crt"),
+        .key = pki_path(&pki, "client.key"),
+    });
+    struct tls *without =
+        client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    struct dial_target target = tls_target("127.0.0.1", s.port, with);
+    make_call(&b, &c, &target, LONG_NS);
+    converse(&b, &c);
+    target.tls = without;
+    make_call(&b, &c, &target, LONG_NS); /* in TLS 1.3 the client is done before it is refused */
+    expect_connected(&c);
+    hear_words(&b, &c, &l, 1);
+    ck_assert_uint_eq(l.len, 0);
+    ck_assert_int_lt(l.over, STREAM_AGAIN);
+    stream_close(&c.stream);
+    tls_free(&with);
+    tls_free(&without);
+    tls_stop(&s);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(tls_server_that_says_nothing_or_hangs_up_is_told)
+{
+    struct pki pki;
+    struct bench b;
+    struct tls_server s;
+    struct call c;
+    char reason[128];
+    pki_make(&pki);
+    bench_make(&b);
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
+    s.silent = true;
+    make_call(&b, &c, &target, 100 * NS_PER_MS);
+    snprintf(reason, sizeof(reason), "127.0.0.1:%u: TLS handshake: not done within ", s.port);
+    expect_too_long(&c, reason);
+    hang_up(&s);
+    s.rude = true;
+    make_call(&b, &c, &target, LONG_NS);
+    ck_assert_msg(strstr(c.reason, "the server closed the connection") ||
+                      strstr(c.reason, "Connection reset"),
+                  "%s", c.reason);
+    tls_free(&tls);
+    tls_stop(&s);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* ---- several, and their end ---------------------------------------------------------------- */
+
+TEST(many_dials_are_under_way_at_once)
+{
+    enum { COUNT = 40 };
+    static struct zone_row zone[] = {{.name = "good.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}},
+                                     {.name = "slow.test", .no_a = true, .no_aaaa = true}};
+    struct bench b;
+    struct dns dns;
+    struct call calls[COUNT], slow;
+    uint16_t port;
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    int fd = listening("127.0.0.1", &port);
+    struct dial_target target = named(&dns, "slow.test", port);
+    begin(&b, &slow, &target, LONG_NS);
+    for (int i = 0; i < COUNT; i++) {
+        target = i % 2 ? named(&dns, "good.test", port) : tcp_target("127.0.0.1", port);
+        if (i % 4 == 3)
+            target.host = "unknown.test";
+        begin(&b, &calls[i], &target, LONG_NS);
+    }
+    ck_assert(listen(fd, COUNT) == 0);
+    b.pending--; /* not to be waited for */
+    run(&b, 0);
+    b.pending++;
+    cancel(&slow);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert_uint_eq(calls[i].done, 1);
+        ck_assert_int_eq(calls[i].stream.fd >= 0, i % 4 != 3);
+        stream_close(&calls[i].stream);
+    }
+    ck_assert_uint_eq(slow.done, 0);
+    close(fd);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+static void cancel_other(struct call *c)
+{
+    struct call *other = c->then_arg;
+    if (other->dial) {
+        cancel(other);
+        if (c->bench->pending == 0)
+            loop_stop(c->bench->loop);
+    }
+}
+
+/* Both connect in the same turn, and whoever is told first ends the other. */
+TEST(callback_may_cancel_another)
+{
+    struct bench b;
+    struct call first, second;
+    uint16_t port;
+    bench_make(&b);
+    int fd = listening("127.0.0.1", &port);
+    struct dial_target target = tcp_target("127.0.0.1", port);
+    begin(&b, &first, &target, LONG_NS);
+    begin(&b, &second, &target, LONG_NS);
+    first.then = second.then = cancel_other;
+    first.then_arg = &second;
+    second.then_arg = &first;
+    run(&b, 0);
+    ck_assert_uint_eq(first.done + second.done, 1);
+    stream_close(&first.stream);
+    stream_close(&second.stream);
+    close(fd);
+    bench_free(&b);
+}
+END_TEST
+
+static void dial_again(struct call *c)
+{
+    const struct dial_target *target = c->then_arg;
+    struct call next = *c;
+    if (c->done == 5)
+        return;
+    stream_close(&c->stream);
+    c->dial = dial_start(&c->bench->owner, target, LONG_NS, on_done, c);
+    ck_assert(next.done == c->done && c->dial != NULL);
+    c->bench->pending++;
+}
+
+TEST(callback_may_begin_another)
+{
+    struct bench b;
+    struct call c;
+    uint16_t port;
+    bench_make(&b);
+    int fd = listening("127.0.0.1", &port);
+    struct dial_target target = tcp_target("127.0.0.1", port);
+    begin(&b, &c, &target, LONG_NS);
+    c.then = dial_again;
+    c.then_arg = &target;
+    while (c.done < 5)
+        run(&b, 0);
+    expect_connected(&c);
+    stream_close(&c.stream);
+    struct dial *none = NULL;
+    dial_cancel(&none);
+    close(fd);
+    bench_free(&b);
+}
+END_TEST
+
+/* Everything that a dial goes through: both questions, the first address, the handshake in pieces.
+ */
+TEST(cancelled_after_any_number_of_turns)
+{
+    static struct zone_row zone[] = {
+        {.name = "secure.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}, .truncated = true}};
+    struct pki pki;
+    struct bench b;
+    struct dns dns;
+    struct tls_server s;
+    struct call c;
+    unsigned turns = 0, cancelled = 0;
+    pki_make(&pki);
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    s.step = 64;
+    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    struct dial_target target = tls_target("secure.test", s.port, tls);
+    target.name_servers = dns.address;
+    int fds = open_fds();
+    for (;; turns += turns < 40 ? 1 : 3) {
+        begin(&b, &c, &target, LONG_NS);
+        if (turns > 0)
+            run(&b, turns);
+        if (c.done)
+            break;
+        cancel(&c);
+        cancelled++;
+        hang_up(&s);
+        stop_serving(&dns.stream);
+        ck_assert_uint_eq(b.deadlines.count, turns > 0);
+        ck_assert_int_eq(open_fds(), fds);
+    }
+    ck_assert_uint_ge(cancelled, 50);
+    expect_connected(&c);
+    stream_close(&c.stream);
+    tls_free(&tls);
+    tls_stop(&s);
+    dns_stop(&dns);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(cancelled_while_a_unix_socket_is_full)
+{
+    struct bench b;
+    struct call c;
+    int fds[FILLERS];
+    bench_make(&b);
+    struct sockaddr_un un = unix_address();
+    int fd = listening_unix(&un);
+    int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
+    struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
+    begin(&b, &c, &target, LONG_NS);
+    run(&b, 3);
+    ck_assert_uint_eq(c.done, 0);
+    cancel(&c);
+    close_all(fds, count);
+    close(fd);
+    ck_assert(unlink(un.sun_path) == 0);
+    bench_free(&b);
+}
+END_TEST
+
+/* ---- lack of memory ------------------------------------------------------------------------ */
+
+/* Refuses each piece of memory of a dial once; *good_r: how often it connected nevertheless. */
+static unsigned refuse_each(struct bench *b, const struct dial_target *target, unsigned step,
+                            unsigned *good_r)
+{
+    *good_r = 0;
+    unsigned refused = 0;
+    int fds = open_fds();
+    for (unsigned long at = 1;; at += step) {
+        struct call c;
+        unsigned long before = faults;
+        fault_countdown = at;
+        fault_counting = target->transport != TRANSPORT_TLS; /* that one keeps some */
+        if (start_call(b, &c, target, NS_PER_S))
+            run(b, 0);
+        fault_counting = false;
+        bool all = faults == before; /* there were fewer pieces */
+        fault_countdown = 0;
+        refused += !all;
+        *good_r += c.stream.fd >= 0;
+        stream_close(&c.stream);
+        int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
+        while (open_fds() != fds) { /* the server notices */
+            ck_assert_int_lt(clock_mono_ns(), give_up_ns);
+            spin(b, 3);
+        }
+        if (all)
+            return refused;
+    }
+}
+
+TEST(lack_of_memory_is_an_answer)
+{
+    static struct zone_row zone[] = {
+        {.name = "good.test", .a = {"127.0.0.1"}, .aaaa = {"::1"}, .truncated = true}};
+    struct bench b;
+    struct dns dns;
+    uint16_t port;
+    unsigned good;
+    bench_make(&b);
+    dns_start(&b, &dns, zone, ARRAY_SIZE(zone));
+    int fd = listening("127.0.0.1", &port);
+    ck_assert(listen(fd, 1000) == 0);
+    struct dial_target target = named(&dns, "good.test", port);
+    struct call c;
+    make_call(&b, &c, &target, LONG_NS);
+    expect_connected(&c);
+    stream_close(&c.stream);
+    unsigned refused = refuse_each(&b, &target, 1, &good);
+    ck_assert_uint_ge(refused, 20);
+    ck_assert_uint_lt(good, refused);
+    ck_assert_int_eq(fault_pieces, 0);
+    close(fd);
+    dns_stop(&dns);
+    bench_free(&b);
+}
+END_TEST
+
+TEST(lack_of_memory_in_tls_is_an_answer)
+{
+    struct pki pki;
+    struct bench b;
+    struct tls_server s;
+    struct call c;
+    unsigned good;
+    pki_make(&pki);
+    bench_make(&b);
+    tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
+    struct dial_target target = tls_target("127.0.0.1", s.port, tls);
+    make_call(&b, &c, &target, LONG_NS); /* what the library takes once, it has then */
+    converse(&b, &c);
+    unsigned refused = refuse_each(&b, &target, getenv("T_SLOW") ? 3 : 1, &good);
+    ck_assert_uint_ge(refused, 20);
+    ck_assert_uint_lt(good, refused);
+    make_call(&b, &c, &target, LONG_NS); /* and nothing is the worse for it */
+    converse(&b, &c);
+    tls_free(&tls);
+    tls_stop(&s);
+    bench_free(&b);
+    pki_remove(&pki);
+}
+END_TEST
+
+/* Names take the memory of the library through these, so that faults.h stands before it. */
+static void *take(size_t size)
+{
+    return malloc(size);
+}
+
+static void *take_again(void *at, size_t size)
+{
+    return realloc(at, size);
+}
+
+static void give(void *at)
+{
+    free(at);
+}
+
+static void *ssl_take(size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return malloc(size);
+}
+
+static void *ssl_take_again(void *at, size_t size, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return realloc(at, size);
+}
+
+static void ssl_give(void *at, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    free(at);
+}
+
+static const struct unit_test tests[] = {
+    UNIT(tcp_connects_to_numeric_addresses),
+    UNIT(refusal_is_told_with_the_address),
+    UNIT(server_that_does_not_answer_runs_into_the_limit),
+    UNIT(socket_does_not_connect_to_itself),
+    UNIT(unix_connects),
+    UNIT(unix_socket_that_is_full_is_tried_again),
+    UNIT(targets_that_can_be_none_are_told),
+    UNIT(localhost_is_known_without_asking),
+    UNIT(names_are_resolved),
+    UNIT(what_is_wrong_with_a_name_is_told),
+    UNIT(one_answer_of_two_is_enough),
+    UNIT(addresses_are_tried_in_turn),
+    UNIT(tls_server_with_a_good_certificate_is_believed),
+    UNIT(tls_1_2_server_is_spoken_to_unless_refused),
+    UNIT(tls_server_that_can_not_be_believed_is_refused),
+    UNIT(system_certificates_are_believed),
+    UNIT(client_shows_its_certificate),
+    UNIT(tls_server_that_says_nothing_or_hangs_up_is_told),
+    UNIT(many_dials_are_under_way_at_once),
+    UNIT(callback_may_cancel_another),
+    UNIT(callback_may_begin_another),
+    UNIT(cancelled_after_any_number_of_turns),
+    UNIT(cancelled_while_a_unix_socket_is_full),
+    UNIT(lack_of_memory_is_an_answer),
+    UNIT(lack_of_memory_in_tls_is_an_answer),
+};
+
+int main(void)
+{
+    if (CRYPTO_set_mem_functions(ssl_take, ssl_take_again, ssl_give) != 1 ||
+        ares_library_init_mem(ARES_LIB_INIT_ALL, take, give, take_again) != ARES_SUCCESS)
+        return EXIT_FAILURE;
+    return unit_run("dial", tests, ARRAY_SIZE(tests));
+}
