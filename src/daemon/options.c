@@ -114,6 +114,9 @@ static const struct option_row daemon_rows[] = {
     { .key = "limits.output_buffer", ROW_SIZE(limits_output_buffer), .min = 16 * KIB,
       .max = 16 * MIB, .default_text = "256K", .unit = "", .reloadable = true,
       .help = "a client with so much output queued is not read from until it takes some" },
+    { .key = "limits.unfinished", ROW_SIZE(limits_unfinished), .min = MIB,
+      .max = 32 * GIB, .default_text = "256M", .unit = "", .reloadable = true,
+      .help = "most memory for unfinished requests of all connections together" },
 
     { .key = "admin.port", ROW_PORT(admin_port),
       .default_text = "7532", .unit = "",

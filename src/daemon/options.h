@@ -76,6 +76,7 @@ struct settings {
     uint32_t limits_request_timeout; /* s */
     uint32_t limits_write_timeout;   /* s */
     uint64_t limits_output_buffer;   /* bytes */
+    uint64_t limits_unfinished;      /* bytes, of all connections together */
 
     uint16_t admin_port; /* 0: no interface */
     struct option_addresses admin_listen;

@@ -87,7 +87,7 @@ TEST(every_row_is_complete_and_its_key_its_own)
         ck_assert(!row->by_l || row->type == OPTION_ADDRESSES);
         ck_assert(!row->secret || row->type == OPTION_STRING);
     }
-    ck_assert_uint_eq(count, 49);
+    ck_assert_uint_eq(count, 50);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));
     ck_assert_ptr_null(options_find("counter"));
