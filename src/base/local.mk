@@ -1,5 +1,6 @@
 noinst_LIBRARIES += libbase.a
 libbase_a_SOURCES = \
+	src/base/bytes.h \
 	src/base/check.h src/base/check.c \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
@@ -9,7 +10,10 @@ libbase_a_SOURCES = \
 	src/base/lock.h src/base/lock.c \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
+	src/base/number.h src/base/number.c \
+	src/base/option.h \
 	src/base/record.h src/base/record.c \
+	src/base/spelling.h src/base/spelling.c \
 	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/utf8.h src/base/utf8.c
