@@ -103,10 +103,10 @@ static void check_complaints(const char *text, size_t len, bool failed)
 static void check_settings(const struct settings *settings)
 {
     struct settings copy, read;
-    settings_init(&copy);
-    settings_init(&read);
-    const struct options_row *row;
-    for (size_t i = 0; (row = options_row_at(i)) != NULL; i++) {
+    CHECK(settings_init(&copy));
+    CHECK(settings_init(&read));
+    const struct option_row *row;
+    for (size_t i = 0; (row = options_in(settings, i)) != NULL; i++) {
         char reason[OPTIONS_REASON_SIZE];
         size_t len = options_to_text(settings, row, NULL, 0);
         char *text = malloc(len + 1);
@@ -127,7 +127,7 @@ static struct options_request take(const struct arguments *args, struct settings
     size_t len = 0;
     FILE *err = open_memstream(said_r, &len);
     CHECK(err);
-    settings_init(settings);
+    CHECK(settings_init(settings));
     char *given[ARRAY_SIZE(args->at)];
     memcpy(given, args->at, sizeof(given)); /* nobody promises that their order stays */
     struct options_request request = options_command_line(args->count, given, false, settings, err);
@@ -145,8 +145,8 @@ static void check_again(const struct arguments *args, const struct settings *set
     char *said;
     struct options_request request = take(args, &again, &said);
     CHECK(request.action == OPTIONS_RUN || request.action == OPTIONS_CHECK);
-    const struct options_row *row;
-    for (size_t i = 0; (row = options_row_at(i)) != NULL; i++)
+    const struct option_row *row;
+    for (size_t i = 0; (row = options_in(settings, i)) != NULL; i++)
         CHECK(options_equal(settings, &again, row));
     settings_free(&again);
     free(said);
@@ -161,7 +161,7 @@ static void check_help(void)
     CHECK(to);
     options_print_help(to);
     CHECK(fclose(to) == 0);
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)) != NULL; i++)
         CHECK(strstr(help, row->key));
     const struct options_flag *flag;
@@ -188,7 +188,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (request.action == OPTIONS_HELP)
         check_help();
     char text[1024];
-    (void)options_ignored_text(&settings, text, sizeof(text));
+    for (size_t i = 0; options_protocol_at(i); i++)
+        (void)options_ignored_text(&settings, i, text, sizeof(text));
     settings_free(&settings);
     free(said);
     for (int i = 0; i < args.count; i++)

@@ -101,7 +101,7 @@ fuzz_max_len=600
 # The parsers, of which the corpora are to reach nearly all; the rest of what harnesses run through is
 # measured by ./dev coverage.
 fuzz_parsers=(proto/poolcounter.c proto/counter.c src/daemon/config_file.c src/daemon/command_line.c
-    src/daemon/options.c src/daemon/options_fit.c src/admin/query.c src/admin/text.c src/admin/hosts.c)
+    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/admin/query.c src/admin/text.c src/admin/hosts.c)
 
 fuzz_built() {
     need "${build_packages[@]}" "${fuzz_packages[@]}"

@@ -20,7 +20,7 @@
 
 /* An option of the daemon, as text. All strings are copied by whoever is told of it. */
 struct admin_option {
-    const char *key;          /* "counter.port" */
+    const char *key;          /* "log.level" */
     const char *value;        /* in force; "(set)" in place of a secret */
     const char *default_text; /* where nothing is said */
     const char *unit;         /* "bytes", "seconds"; "" for none */

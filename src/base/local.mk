@@ -12,6 +12,7 @@ libbase_a_SOURCES = \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \
 	src/base/number.h src/base/number.c \
+	src/base/option.h \
 	src/base/record.h src/base/record.c \
 	src/base/spelling.h src/base/spelling.c \
 	src/base/syslog.h src/base/syslog.c \

@@ -85,10 +85,20 @@ static bool is_listening(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value != 0;
 }
 
-/* Takes a listening socket that is standard input, as the text protocol's. */
+/* The protocol of a listening socket that is standard input; NULL: none. */
+static const struct option_protocol *protocol_of_stdin(void)
+{
+    size_t i = 0;
+    while (options_protocol_at(i) && !options_protocol_at(i)->takes_stdin)
+        i++;
+    return options_protocol_at(i);
+}
+
+/* Takes a listening socket that is standard input. */
 static bool take_standard_input(struct activation *activation, char *reason_r)
 {
-    if (!is_listening(STDIN_FILENO))
+    const struct option_protocol *protocol = protocol_of_stdin();
+    if (!protocol || !is_listening(STDIN_FILENO))
         return true;
     if (activation->count == ACTIVATION_MAX)
         return fail(reason_r, "standard input is one listening socket more than %d",
@@ -105,8 +115,9 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
         return fail(reason_r, "standard input is a listening socket, and can't be taken: %s",
                     strerrordesc_np(error));
     }
-    activation->at[activation->count++] = (struct activation_socket){
-        .fd = fd, .used_fd = fd, .number = STDIN_FILENO, .name = "poolcounter"};
+    struct activation_socket *sock = &activation->at[activation->count++];
+    *sock = (struct activation_socket){.fd = fd, .used_fd = fd, .number = STDIN_FILENO};
+    snprintf(sock->name, sizeof sock->name, "%s", protocol->name);
     return true;
 }
 
@@ -196,8 +207,8 @@ static bool use_of_name(const char *name, struct activation_use *use_r)
         use_r->protocol = ACTIVATION_ADMIN;
         return true;
     }
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
-        const char *protocol = settings_protocol_name(i);
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        const char *protocol = options_protocol_at(i)->name;
         size_t len = strlen(protocol);
         if (strncmp(name, protocol, len) != 0 ||
             (name[len] != '\0' && strcmp(name + len, "-tls") != 0))
@@ -213,7 +224,7 @@ static bool use_of_name(const char *name, struct activation_use *use_r)
 static bool use_of_place(const struct place *place, const struct settings *settings,
                          struct activation_use *use_r)
 {
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+    for (size_t i = 0; options_protocol_at(i); i++) {
         const struct settings_protocol *p = settings_protocol(settings, i);
         bool plain =
             place->port ? place->port == p->port : p->socket && strcmp(place->path, p->socket) == 0;
@@ -225,6 +236,18 @@ static bool use_of_place(const struct place *place, const struct settings *setti
     }
     use_r->protocol = ACTIVATION_ADMIN;
     return place->port && place->port == settings->admin_port;
+}
+
+/* All names of ours: "NAME, NAME-tls, ... or admin". */
+static void list_names(char *to, size_t size)
+{
+    size_t len = 0;
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        const char *name = options_protocol_at(i)->name;
+        len += (size_t)snprintf(to + len, size - len, "%s%s, %s-tls", i ? ", " : "", name, name);
+        CHECK(len < size);
+    }
+    snprintf(to + len, size - len, " or admin");
 }
 
 /* "descriptor 3 ("web")" */
@@ -243,7 +266,7 @@ static bool is_allowed(const struct activation_use *use, const struct settings *
     if (use->protocol == ACTIVATION_ADMIN)
         return true;
     const struct settings_protocol *p = settings_protocol(settings, use->protocol);
-    const char *name = settings_protocol_name(use->protocol);
+    const char *name = options_protocol_at(use->protocol)->name;
     if (!p->enable)
         return fail(reason_r,
                     "%s is for a protocol that is not served; set %s.enable to true, or "
@@ -266,16 +289,18 @@ bool activation_find_use(const struct activation_socket *sock, const struct sett
                          struct activation_use *use_r, char *reason_r)
 {
     struct place place;
-    char what[96];
+    char what[96], names[320];
     describe(sock, what, sizeof what);
     *use_r = (struct activation_use){.tls = false};
     if (!find_place(sock->fd, &place))
         return fail(reason_r, "%s is no listening stream socket", what);
     use_r->local = place.sa.ss_family == AF_UNIX;
-    if (!use_of_name(sock->name, use_r) && !use_of_place(&place, settings, use_r))
+    if (!use_of_name(sock->name, use_r) && !use_of_place(&place, settings, use_r)) {
+        list_names(names, sizeof names);
         return fail(reason_r,
                     "%s listens on %s, which is nothing of the settings, and has no name of ours; "
-                    "name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
-                    what, place.where);
+                    "name it %s",
+                    what, place.where, names);
+    }
     return is_allowed(use_r, settings, what, reason_r);
 }

@@ -1,7 +1,7 @@
 /*
  * activation.h - listening sockets that whoever starts the daemon made for it: a service manager's,
- * announced in LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, and one as standard input, as
- * poolcounterd takes it.
+ * announced in LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, and one as standard input, for
+ * the protocol that takes it (struct option_protocol).
  *
  * A socket's name says what it is for; one that has no name of ours goes by its port or path, which
  * has to be one of the settings'.
@@ -44,7 +44,7 @@ struct activation_use {
     bool tls;
     bool local; /* a unix socket */
 };
-#define ACTIVATION_ADMIN SETTINGS_PROTOCOLS
+#define ACTIVATION_ADMIN OPTION_PROTOCOLS_MAX
 
 /* Room for any reason of the functions below. */
 #define ACTIVATION_REASON_SIZE 640

@@ -109,7 +109,7 @@ static struct options_request failure(int exit_status)
 static struct options_request read_flags(int argc, char **argv, const char **file_r, FILE *err)
 {
     struct options_request request = {.action = OPTIONS_RUN};
-    struct settings_addresses addresses = {.count = 0};
+    struct option_addresses addresses = {.count = 0};
     char reason[OPTIONS_REASON_SIZE];
     const char *argument;
     struct getopt_tables tables;
@@ -179,11 +179,9 @@ static bool read_file(const char *named, bool had_file, struct settings *setting
 /* Sets an option to a value that may have quotes; changes `text`. */
 static bool assign_key(struct settings *settings, const char *key, char *text, char *reason_r)
 {
-    const struct options_row *row = options_find(key);
-    if (!row) {
-        options_unknown_key(key, reason_r);
+    const struct option_row *row = options_to_set(settings, key, reason_r);
+    if (!row)
         return false;
-    }
     char *value;
     enum options_unquoted unquoted = options_unquote(text, false, &value);
     if (unquoted != OPTIONS_UNQUOTED) {
@@ -231,7 +229,7 @@ static bool set_option(struct settings *settings, const char *argument, FILE *er
 static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *err)
 {
     bool good = true;
-    struct settings_addresses addresses = {.count = 0};
+    struct option_addresses addresses = {.count = 0};
     char reason[OPTIONS_REASON_SIZE];
     const char *argument;
     struct getopt_tables tables;
@@ -273,7 +271,7 @@ static void print_flag(FILE *to, const struct options_flag *flag)
     fprintf(to, "  %-14s  %s\n", left, flag->help);
 }
 
-static void print_row(FILE *to, const struct options_row *row)
+static void print_row(FILE *to, const struct option_row *row)
 {
     char range[128];
     options_range_text(row, range, sizeof range);
@@ -295,7 +293,7 @@ void options_print_help(FILE *to)
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
         print_flag(to, &flags[i]);
     fputs("\nOptions of the file and of -o, with their defaults:\n\n", to);
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++)
         print_row(to, row);
 }

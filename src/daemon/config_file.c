@@ -13,32 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * What yrmcds reads from its file beyond what is ours, too. Their values are not looked at. (Its
- * `user` and `group` are options here, and so are all of its `counter.` keys.)
- */
-static const char *const foreign_keys[] = {
-    "virtual_ip",
-    "bind_ip",
-    "port",
-    "repl_port",
-    "max_connections",
-    "temp_dir",
-    "log.threshold",
-    "log.file",
-    "buckets",
-    "max_data_size",
-    "heap_data_limit",
-    "repl_buffer_size",
-    "initial_repl_sleep_delay_usec",
-    "secure_erase",
-    "lock_memory",
-    "memory_limit",
-    "workers",
-    "gc_interval",
-    "slave_timeout",
-};
-
 /* One file being read. */
 struct reading {
     struct settings *settings;
@@ -48,15 +22,6 @@ struct reading {
     size_t bytes;
     unsigned line;
     unsigned errors;
-    bool foreign_seen[ARRAY_SIZE(foreign_keys)];
-
-    /* Which options were set, where and by which of their names. */
-    struct {
-        const struct options_row *row;
-        unsigned line;
-        bool by_alias;
-    } seen[OPTIONS_MAX];
-    size_t seen_count;
 };
 
 /* Says what is wrong with the line just read. */
@@ -74,44 +39,61 @@ static void complain(struct reading *file, const char *format, ...)
 
 /* --- Keys ------------------------------------------------------------------------------------ */
 
-/* Whether `key` is one that only yrmcds knows; notes it for the operator. */
+/* Adds a key to the ignored ones, once. */
+static void ignore_key(struct settings_protocol *p, const char *key)
+{
+    char *to = p->ignored_keys;
+    size_t len = strlen(key);
+    for (char *at = to; (at = strstr(at, key)); at += len)
+        if ((at == to || at[-1] == ' ') && (at[len] == ',' || at[len] == '\0'))
+            return;
+    size_t used = strlen(to), room = sizeof p->ignored_keys - used;
+    int added = snprintf(to + used, room, "%s%s", used ? ", " : "", key);
+    CHECK(added > 0 && (size_t)added < room);
+}
+
+/* Whether `key` is one that only another program knows; notes it for the operator. */
 static bool is_foreign(struct reading *file, const char *key)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(foreign_keys); i++) {
-        if (strcmp(key, foreign_keys[i]) != 0)
-            continue;
-        if (!file->foreign_seen[i]) {
-            char *to = file->settings->ignored_keys;
-            size_t size = sizeof file->settings->ignored_keys, used = strlen(to);
-            int len = snprintf(to + used, size - used, "%s%s", used ? ", " : "", key);
-            CHECK(len > 0 && (size_t)len < size - used);
-            file->foreign_seen[i] = true;
+    const struct option_protocol *protocol;
+    for (size_t i = 0; (protocol = options_protocol_at(i)); i++) {
+        const char *const *keys = protocol->foreign_keys;
+        for (; keys && *keys; keys++) {
+            if (strcmp(key, *keys) == 0) {
+                ignore_key(settings_protocol(file->settings, i), key);
+                return true;
+            }
         }
-        return true;
     }
     return false;
 }
 
 /* Notes that `row` is set here. False, and says where, when it has been set before. */
-static bool note_key(struct reading *file, const struct options_row *row, const char *key)
+static bool note_key(struct reading *file, const struct option_row *row, const char *key)
 {
     bool by_alias = strcmp(key, row->key) != 0;
-    for (size_t i = 0; i < file->seen_count; i++) {
-        if (file->seen[i].row != row)
-            continue;
-        if (file->seen[i].by_alias == by_alias)
-            complain(file, "%s: set on line %u already", key, file->seen[i].line);
-        else
-            complain(file, "%s: set on line %u already, as %s, which is the same", key,
-                     file->seen[i].line, by_alias ? row->key : row->alias);
-        return false;
+    struct options_mark *mark = options_mark(file->settings, row);
+    if (mark->line == 0) {
+        mark->line = file->line;
+        mark->by_alias = by_alias;
+        return true;
     }
-    CHECK(file->seen_count < ARRAY_SIZE(file->seen));
-    file->seen[file->seen_count].row = row;
-    file->seen[file->seen_count].line = file->line;
-    file->seen[file->seen_count].by_alias = by_alias;
-    file->seen_count++;
-    return true;
+    if (mark->by_alias == by_alias)
+        complain(file, "%s: set on line %u already", key, mark->line);
+    else
+        complain(file, "%s: set on line %u already, as %s, which is the same", key, mark->line,
+                 by_alias ? row->key : row->alias);
+    return false;
+}
+
+/* Forgets what a file read before has set. */
+static void forget_keys(struct settings *settings)
+{
+    const struct option_row *row;
+    for (size_t i = 0; options_protocol_at(i); i++)
+        settings_protocol(settings, i)->ignored_keys[0] = '\0';
+    for (size_t i = 0; (row = options_in(settings, i)); i++)
+        options_mark(settings, row)->line = 0;
 }
 
 /* --- Lines ----------------------------------------------------------------------------------- */
@@ -122,9 +104,8 @@ static void take_value(struct reading *file, const char *key, char *text)
     char reason[OPTIONS_REASON_SIZE], *value;
     if (is_foreign(file, key))
         return;
-    const struct options_row *row = options_find(key);
+    const struct option_row *row = options_to_set(file->settings, key, reason);
     if (!row) {
-        options_unknown_key(key, reason);
         complain(file, "%s", reason);
         return;
     }
@@ -254,7 +235,7 @@ enum config_file_status config_file_load(struct settings *settings, const char *
                          errno ? strerrordesc_np(errno) : "Not a regular file");
         return CONFIG_FILE_BAD;
     }
-    settings->ignored_keys[0] = '\0';
+    forget_keys(settings);
     take_lines(&file);
     fclose(file.from);
     return file.errors ? CONFIG_FILE_BAD : CONFIG_FILE_READ;

@@ -3,8 +3,8 @@
  *
  * A file is lines: `key = value`, nothing, or a comment from # on. Values may stand in double
  * quotes, in which # and blanks are themselves. Lines may end in CR LF, and the first may begin
- * with the byte order mark of UTF-8. Each key is given once. A yrmcds.conf is accepted: the keys
- * that only yrmcds knows are collected and otherwise ignored.
+ * with the byte order mark of UTF-8. Each key is given once. Keys of another program's file that a
+ * protocol accepts (struct option_protocol) are collected and otherwise ignored.
  *
  * Threads: as with options.h.
  */

@@ -50,12 +50,10 @@ static bool is_ready(void *arg)
 static void emit_options(const struct settings *settings, char *value,
                          void (*emit)(void *to, const struct admin_option *option), void *to)
 {
-    const struct options_row *row;
-    struct settings defaults;
-    settings_init(&defaults);
-    for (size_t i = 0; (row = options_row_at(i)); i++) {
-        bool is_default = options_equal(settings, &defaults, row);
+    const struct option_row *row;
+    for (size_t i = 0; (row = options_in(settings, i)); i++) {
         (void)options_to_text(settings, row, value, VALUE_SIZE);
+        bool is_default = strcmp(value, row->default_text) == 0;
         emit(to, &(struct admin_option){
                      .key = row->key,
                      .value = row->secret && *value ? "(set)" : value,
@@ -66,7 +64,6 @@ static void emit_options(const struct settings *settings, char *value,
                      .is_default = is_default,
                  });
     }
-    settings_free(&defaults);
 }
 
 /* The level is the one in force, which the admin interface may have changed. */
@@ -269,10 +266,10 @@ static void tell_ready(const struct control *control)
 {
     char status[256];
     size_t len = 0;
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++)
+    for (size_t i = 0; options_protocol_at(i); i++)
         if (settings_protocol(&control->reload.settings, i)->enable)
             len += (size_t)snprintf(status + len, sizeof status - len, "%s%s",
-                                    len ? ", " : "serving ", settings_protocol_name(i));
+                                    len ? ", " : "serving ", options_protocol_at(i)->name);
     snprintf(status + len, sizeof status - len, " in %u threads", control->reload.server->count);
     notify_ready(status);
 }

@@ -12,17 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How to try a protocol by hand: what writes a request, and what makes its answer readable. */
-static const struct {
-    const char *name, *send, *show;
-} trials[] = {
-    {"poolcounter", "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'", ""},
-    {"counter", "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'",
-     " | od -An -tx1"},
-};
-
-_Static_assert(ARRAY_SIZE(trials) == SETTINGS_PROTOCOLS, "each protocol can be tried");
-
 /* --- Opening --------------------------------------------------------------------------------- */
 
 /* What one protocol was handed; index: whether with TLS. */
@@ -38,7 +27,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
         sock->fd = -1;
         return true;
     }
-    const char *name = settings_protocol_name(use->protocol);
+    const char *name = options_protocol_at(use->protocol)->name;
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     if (!listener_adopt(&listeners->at[listeners->count], services_protocol(services, name),
                         sock->fd, use->tls)) {
@@ -54,7 +43,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
 /* Takes over all that was handed to us; says what kinds each protocol got. */
 static bool adopt_all(struct listeners *listeners, struct services *services,
                       const struct settings *settings, struct activation *activation,
-                      struct handed handed_r[SETTINGS_PROTOCOLS])
+                      struct handed handed_r[OPTION_PROTOCOLS_MAX])
 {
     char reason[ACTIVATION_REASON_SIZE];
     struct activation_use use;
@@ -90,7 +79,7 @@ static void say_not_listening(const struct listener *l, const char *name, int er
 }
 
 /* The address of a port; `asked_r`: what a listener there is asked for. */
-static struct sockaddr_storage address_of(const struct settings_address *address, uint16_t port,
+static struct sockaddr_storage address_of(const struct option_address *address, uint16_t port,
                                           char asked_r[ADDRESS_TEXT])
 {
     struct sockaddr_storage sa = address->sa;
@@ -124,8 +113,8 @@ static bool is_dispensable(const struct heritage *heritage)
 
 /* Opens one port of a protocol, on each of its addresses. */
 static bool open_port(struct listeners *listeners, struct heritage *heritage,
-                      struct protocol *protocol, const struct settings_addresses *list,
-                      uint16_t port, bool tls)
+                      struct protocol *protocol, const struct option_addresses *list, uint16_t port,
+                      bool tls)
 {
     size_t had = 0;
     for (size_t i = 0; i < list->count; i++) {
@@ -246,16 +235,16 @@ bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
                     struct heritage *heritage)
 {
-    struct handed handed[SETTINGS_PROTOCOLS] = {0};
+    struct handed handed[OPTION_PROTOCOLS_MAX] = {0};
     if (!adopt_all(listeners, services, settings, activation, handed))
         return false;
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++)
-        want_protocol(heritage, settings_protocol_name(i), settings_protocol(settings, i),
+    for (size_t i = 0; options_protocol_at(i); i++)
+        want_protocol(heritage, options_protocol_at(i)->name, settings_protocol(settings, i),
                       &handed[i]);
     want_admin(heritage, settings, listeners->admin_count > 0);
     heritage_close_unwanted(heritage);
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
-        struct protocol *protocol = services_protocol(services, settings_protocol_name(i));
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        struct protocol *protocol = services_protocol(services, options_protocol_at(i)->name);
         if (!open_protocol(listeners, heritage, protocol, settings, settings_protocol(settings, i),
                            &handed[i]))
             return false;
@@ -284,9 +273,10 @@ bool listeners_use_tls(const struct listeners *listeners)
 static void say_listener(const struct listener *l, const char *note)
 {
     size_t i = 0;
-    while (strcmp(trials[i].name, l->protocol->name) != 0)
+    while (strcmp(options_protocol_at(i)->name, l->protocol->name) != 0)
         i++;
-    const char *send = trials[i].send, *show = trials[i].show;
+    const char *send = options_protocol_at(i)->trial_send;
+    const char *show = options_protocol_at(i)->trial_show;
     if (l->local) {
         log_info("%s: listening on unix socket %s%s; try: %s | nc -q1 -U %s%s", l->protocol->name,
                  l->where, note, send, l->where, show);

@@ -17,7 +17,7 @@
 #include "service/service.h"
 
 /* Of each protocol: its addresses with and without TLS, its unix socket; and what was inherited. */
-#define LISTENERS_MAX (SETTINGS_PROTOCOLS * (2 * SETTINGS_ADDRESSES_MAX + 1) + ACTIVATION_MAX)
+#define LISTENERS_MAX (OPTION_PROTOCOLS_MAX * (2 * OPTION_ADDRESSES_MAX + 1) + ACTIVATION_MAX)
 
 struct listeners {
     size_t count;

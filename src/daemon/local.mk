@@ -8,10 +8,13 @@ libdaemon_a_SOURCES = \
 	src/daemon/heritage.h src/daemon/heritage.c \
 	src/daemon/listeners.h src/daemon/listeners.c \
 	src/daemon/notify.h src/daemon/notify.c \
-	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c \
+	src/daemon/option_codec.h src/daemon/option_codec.c \
+	src/daemon/option_quotes.c \
+	src/daemon/options.h src/daemon/options.c src/daemon/options_fit.c src/daemon/options_table.h \
 	src/daemon/process.h src/daemon/process.c \
 	src/daemon/reload.h src/daemon/reload.c \
 	src/daemon/sandbox.h src/daemon/sandbox.c \
+	src/daemon/settings.c \
 	src/daemon/upgrade.h src/daemon/upgrade.c
 libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)
 

@@ -28,6 +28,7 @@
 #include "service/service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <openssl/rand.h>
 #include <stdio.h>
@@ -38,11 +39,15 @@
 /* Room for the notice of options_ignored_text; what is longer is cut. */
 #define NOTICE_SIZE 1024
 
+/* Most protocols and resources that have settings. */
+#define PARTS_MAX ((size_t)2 * OPTION_PROTOCOLS_MAX)
+
 struct daemon {
     struct control control; /* with the settings */
     struct upgrade upgrade; /* with the sockets that were handed to us */
     struct server server;
     struct services *services;
+    struct settings at_start; /* what the services were made with */
     struct listeners listeners;
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
@@ -89,8 +94,8 @@ static bool make_rules(struct daemon *d)
 
 static unsigned worker_count(const struct settings *settings)
 {
-    if (settings->counter_threads)
-        return settings->counter_threads;
+    if (settings->threads)
+        return settings->threads;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > WORKERS_MAX ? WORKERS_MAX : (unsigned)cores;
 }
@@ -98,7 +103,7 @@ static unsigned worker_count(const struct settings *settings)
 static bool make_workers(struct daemon *d)
 {
     unsigned wanted = worker_count(settings_of(d));
-    d->server.busy_poll_ns = settings_of(d)->counter_busy_poll * NS_PER_US;
+    d->server.busy_poll_ns = settings_of(d)->busy_poll * NS_PER_US;
     while (d->server.count < wanted) {
         d->server.workers[d->server.count] = worker_new(&d->server, d->server.count);
         if (!d->server.workers[d->server.count]) {
@@ -111,30 +116,58 @@ static bool make_workers(struct daemon *d)
     return true;
 }
 
+/* Copies the settings for those who want them as they were at the start. */
+static bool keep_settings(struct daemon *d)
+{
+    const struct option_row *row;
+    bool good = settings_init(&d->at_start);
+    for (size_t i = 0; good && (row = options_in(settings_of(d), i)); i++)
+        good = options_copy(&d->at_start, settings_of(d), row);
+    if (!good)
+        log_error("no memory for the settings");
+    return good;
+}
+
+/* Lists the settings of protocols and resources; answers how many there are. */
+static size_t list_parts(const struct settings *settings, struct part_config parts_r[PARTS_MAX])
+{
+    size_t count = 0;
+    const struct option_protocol *protocol;
+    for (size_t i = 0; (protocol = options_protocol_at(i)); i++)
+        parts_r[count++] = (struct part_config){
+            .name = protocol->name,
+            .own = protocol->own ? settings_own(settings, protocol->own) : NULL,
+            .max_connections = settings_protocol(settings, i)->max_connections,
+        };
+    for (size_t i = 0; option_registry.groups[i]; i++) {
+        const struct option_group *group = option_registry.groups[i];
+        CHECK(count < PARTS_MAX);
+        if (group->owner)
+            parts_r[count++] =
+                (struct part_config){.name = group->owner, .own = settings_own(settings, group)};
+    }
+    return count;
+}
+
 static bool make_services(struct daemon *d)
 {
-    const struct settings *settings = settings_of(d);
-    struct services_config config = {
-        .table =
-            {
-                .buckets = settings->counter_buckets,
-                .memory_limit = settings->counter_memory_limit,
-                .stats_interval_s = settings->counter_stats_interval,
-            },
-        .counter_max_connections = settings->counter.max_connections,
-        .poolcounter_max_connections = settings->poolcounter.max_connections,
-        .poolcounter_max_locks = settings->poolcounter_max_locks,
-        .poolcounter_max_line = settings->poolcounter_max_line,
-    };
+    struct part_config parts[PARTS_MAX];
+    if (!keep_settings(d))
+        return false;
+    struct services_config config = services_configure(parts, list_parts(&d->at_start, parts));
     if (RAND_bytes((unsigned char *)&config.table.hash_key, sizeof(config.table.hash_key)) != 1) {
         log_error("no random bytes are to be had for the key of the table's hash");
         return false;
     }
     d->services = services_new(&config, &d->server, clock_now());
-    if (!d->services)
-        log_error("no memory for the table: counter.memory_limit is %zu bytes, counter.buckets %u",
-                  config.table.memory_limit, settings->counter_buckets);
-    return d->services != NULL;
+    if (!d->services) {
+        log_error("no memory for the table: counter.memory_limit is %zu bytes, counter.buckets "
+                  "%" PRIu64,
+                  config.table.memory_limit, config.table.buckets);
+        return false;
+    }
+    settings_compare(NULL, &d->at_start, settings_tell, d->services);
+    return true;
 }
 
 static bool make_acceptors(struct daemon *d)
@@ -153,16 +186,16 @@ static bool make_acceptors(struct daemon *d)
 
 /* Where it is to listen. */
 struct admin_places {
-    struct sockaddr_storage addresses[SETTINGS_ADDRESSES_MAX];
-    socklen_t lens[SETTINGS_ADDRESSES_MAX];
+    struct sockaddr_storage addresses[OPTION_ADDRESSES_MAX];
+    socklen_t lens[OPTION_ADDRESSES_MAX];
     const char *asked[ACTIVATION_MAX]; /* of the sockets that are there already */
 };
 
-_Static_assert(SETTINGS_ADDRESSES_MAX <= ACTIVATION_MAX, "a socket each fits");
+_Static_assert(OPTION_ADDRESSES_MAX <= ACTIVATION_MAX, "a socket each fits");
 
 /* Adds an address: takes over the socket that the process before had there, or has it opened. */
 static void place_admin_at(struct daemon *d, struct admin_config *config,
-                           struct admin_places *places, const struct settings_address *address)
+                           struct admin_places *places, const struct option_address *address)
 {
     struct sockaddr_storage sa = address->sa;
     in_port_t port = htons(settings_of(d)->admin_port);
@@ -188,7 +221,7 @@ static void place_admin_at(struct daemon *d, struct admin_config *config,
 /* Fills in where it listens. Answers whether it listens at all. */
 static bool place_admin(struct daemon *d, struct admin_config *config, struct admin_places *places)
 {
-    const struct settings_addresses *list = &settings_of(d)->admin_listen;
+    const struct option_addresses *list = &settings_of(d)->admin_listen;
     config->fds = d->listeners.admin;
     config->fd_asked = places->asked;
     config->fd_count = d->listeners.admin_count;
@@ -265,7 +298,7 @@ static bool find_sandbox(const struct settings *settings, char *reason_r)
 {
     *reason_r = '\0';
     return !settings->security_sandbox || sandbox_prepare(reason_r) ||
-           !options_is_named(settings, options_find("security.sandbox"));
+           !options_mark(settings, options_find("security.sandbox"))->named;
 }
 
 /* Has each thread confine itself when it starts. */
@@ -372,6 +405,7 @@ static void tear_down(struct daemon *d)
     activation_close(&d->upgrade.activation);
     heritage_close(&d->upgrade.heritage);
     services_free(&d->services);
+    settings_free(&d->at_start);
     while (d->server.count > 0)
         worker_free(&d->server.workers[--d->server.count]);
     server_free_rules(&d->server);
@@ -410,9 +444,11 @@ static enum process_exit run(struct daemon *d)
     char notice[NOTICE_SIZE];
     sigset_t awaited;
     log_open(settings->log_output, settings->log_format, settings->log_level);
-    if (settings->ignored_keys[0]) {
-        options_ignored_text(settings, notice, sizeof(notice));
-        log_info("%s", notice);
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        if (settings_protocol(settings, i)->ignored_keys[0]) {
+            options_ignored_text(settings, i, notice, sizeof(notice));
+            log_info("%s", notice);
+        }
     }
     process_block_signals(&awaited);
     uint64_t descriptors = process_raise_descriptors();
@@ -453,9 +489,11 @@ static enum process_exit check(const struct settings *settings)
         options_complain(stderr, "security.sandbox: %s; it can be set to false", reason);
         return PROCESS_EXIT_SETUP;
     }
-    if (settings->ignored_keys[0]) {
-        options_ignored_text(settings, notice, sizeof(notice));
-        printf("counterd: %s\n", notice);
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        if (settings_protocol(settings, i)->ignored_keys[0]) {
+            options_ignored_text(settings, i, notice, sizeof(notice));
+            printf("counterd: %s\n", notice);
+        }
     }
     printf("counterd: %s is good%s\n", settings->file ? settings->file : "the configuration",
            settings->file ? "" : " (no file is read)");
@@ -513,7 +551,10 @@ int main(int argc, char **argv)
         return PROCESS_EXIT_SETUP;
     if (!upgrade_init(&d->upgrade, argv))
         return PROCESS_EXIT_SETUP;
-    settings_init(settings);
+    if (!settings_init(settings)) {
+        options_complain(stderr, "no memory");
+        return PROCESS_EXIT_SETUP;
+    }
     d->control.reload.argc = argc;
     d->control.reload.argv = argv;
     struct options_request request =

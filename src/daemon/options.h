@@ -1,10 +1,11 @@
 /*
- * options.h - what an operator may set: the table of options, their values, and the command line.
+ * options.h - what an operator may set: the options, their values, and the command line.
  *
- * Every option is one row of one table. The row drives the parsing of the file and of -o, --help,
- * printing the values in force, and the tests that compare the sample file and the manual with it.
- * Values of the file and of -o end in the fields of `struct settings`, which the daemon reads.
- * To add an option: a field here, a row in options.c, a passage in the manual and in the sample.
+ * Every option is one row of a group (base/option.h). The row drives the parsing of the file and of
+ * -o, --help, printing the values in force, and the tests that compare the sample file and the
+ * manual with it. The daemon's own options are rows of options.c, and their values fields of
+ * `struct settings`; protocols and resources bring theirs (option_registry), so that a new one
+ * needs no change here. The options that all protocols have are made for each from what it brings.
  *
  * Threads: set-up is the main thread's. Settings that no one changes any more may be read by all.
  */
@@ -13,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/option.h"
 #include "net/access.h"
 #include "net/tls.h"
 
@@ -20,24 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 /* --- Values ---------------------------------------------------------------------------------- */
-
-/* Most addresses one listener may be given. */
-#define SETTINGS_ADDRESSES_MAX 16
-
-/* Where to listen. The port in `sa` is 0: ports are settings of their own. */
-struct settings_address {
-    struct sockaddr_storage sa;
-    socklen_t len;
-};
-
-/* At least one address, none twice. */
-struct settings_addresses {
-    size_t count;
-    struct settings_address at[SETTINGS_ADDRESSES_MAX];
-};
 
 /* Most networks one list may have. */
 #define SETTINGS_NETWORKS_MAX 256
@@ -51,27 +37,30 @@ struct settings_networks {
 /* Where one protocol is served, and to how many. */
 struct settings_protocol {
     bool enable;
-    bool plain;                       /* the address of `port` is served, without TLS */
-    uint16_t port;                    /* 0: any free port */
-    uint16_t tls_port;                /* 0: none */
-    struct settings_addresses listen; /* of both ports */
-    char *socket;                     /* path, or @name of an abstract one; NULL: none */
-    uint32_t socket_mode;             /* permission bits */
-    uint32_t max_connections;         /* 0: no limit */
+    bool plain;                     /* the address of `port` is served, without TLS */
+    uint16_t port;                  /* 0: any free port */
+    uint16_t tls_port;              /* 0: none */
+    struct option_addresses listen; /* of both ports */
+    char *socket;                   /* path, or @name of an abstract one; NULL: none */
+    uint32_t socket_mode;           /* permission bits */
+    uint32_t max_connections;       /* 0: no limit */
+
+    /*
+     * Keys in the file that belong to the protocol's foreign program and mean nothing here, "port,
+     * repl_port, workers", in the order met; "" when there were none. To be told to the operator in
+     * one line. Not copied with a value.
+     */
+    char ignored_keys[512];
 };
+
+struct settings_group;
 
 /* The values in force. Strings are owned by the struct; NULL is the empty string. */
 struct settings {
-    struct settings_protocol counter, poolcounter;
+    struct settings_group *groups; /* what protocols and resources bring; settings.c */
 
-    uint32_t counter_buckets;
-    uint32_t counter_stats_interval; /* s */
-    uint64_t counter_memory_limit;   /* bytes */
-    uint32_t counter_threads;        /* 0: one per core */
-    uint32_t counter_busy_poll;      /* µs */
-
-    uint32_t poolcounter_max_locks;
-    uint32_t poolcounter_max_line; /* bytes */
+    uint32_t threads;   /* 0: one per core */
+    uint32_t busy_poll; /* µs */
 
     char *tls_cert; /* NULL: no TLS */
     char *tls_key;  /* NULL: it is in tls_cert */
@@ -87,9 +76,10 @@ struct settings {
     uint32_t limits_request_timeout; /* s */
     uint32_t limits_write_timeout;   /* s */
     uint64_t limits_output_buffer;   /* bytes */
+    uint64_t limits_unfinished;      /* bytes, of all connections together */
 
     uint16_t admin_port; /* 0: no interface */
-    struct settings_addresses admin_listen;
+    struct option_addresses admin_listen;
     char *admin_token; /* its digest; NULL: nothing may be changed, if there is no file either */
     char *admin_token_file; /* goes over admin_token */
     char *admin_hosts;      /* NULL: no names but those that always hold */
@@ -108,69 +98,56 @@ struct settings {
 
     bool security_sandbox;
 
-    /* The options that were set, whatever to: bit i is row i. Not copied with a value. */
-    uint64_t named;
-
     /* The file that was read, or NULL; points into argv or is static. Not copied with a value. */
     const char *file;
     bool file_has_token; /* it sets admin.token. The same */
-
-    /*
-     * Keys in the file that belong to yrmcds and mean nothing here, "port, repl_port, workers", in
-     * the order met; "" when there were none. To be told to the operator in one line.
-     */
-    char ignored_keys[512];
 };
 
-/* How many protocols can be served. */
-#define SETTINGS_PROTOCOLS 2
-/* The name of protocol `i`, as in its keys; and its settings. */
-const char *settings_protocol_name(size_t i);
-const struct settings_protocol *settings_protocol(const struct settings *settings, size_t i);
-
-/* Fills in the defaults, whatever was there before. Cannot fail, and owns nothing yet. */
-void settings_init(struct settings *settings);
-
-/* Frees what the struct owns and puts the defaults back. NULL is harmless. */
+/* Fills in the defaults, whatever was there before. False: no memory, and there is nothing to free.
+ */
+bool settings_init(struct settings *settings) MUST_USE;
+/* Frees what the struct owns. Harmless for one of zeros, which it leaves. */
 void settings_free(struct settings *settings);
+
+/* What there is, besides the daemon's own: the services'. A test may link another. */
+extern const struct option_registry option_registry;
+/* Protocol `i`, in the order in which they are started; NULL past the last. */
+const struct option_protocol *options_protocol_at(size_t i);
+/* The settings of protocol `i`. */
+struct settings_protocol *settings_protocol(const struct settings *settings, size_t i);
+/* The settings of a group that is no family: its owner's struct, which ends with `settings`. */
+const void *settings_own(const struct settings *settings, const struct option_group *group);
 
 /* --- The table ------------------------------------------------------------------------------- */
 
-enum options_type {
-    OPTIONS_BOOL,      /* bool */
-    OPTIONS_PORT,      /* uint16_t */
-    OPTIONS_NUMBER,    /* uint32_t */
-    OPTIONS_SIZE,      /* uint64_t, bytes */
-    OPTIONS_CHOICE,    /* an enum: the place among `choices` */
-    OPTIONS_STRING,    /* char * */
-    OPTIONS_MODE,      /* uint32_t: permission bits, in octal digits */
-    OPTIONS_ADDRESSES, /* struct settings_addresses */
-    OPTIONS_NETWORKS,  /* struct settings_networks */
+/*
+ * Rows of the table have whole keys and aliases, and know where their values are: all functions
+ * take only rows that one of these four gave.
+ *
+ * Row `index`, in the order to show them: by prefix, the daemon's own last; NULL past the last.
+ * Those of a family stand for all its names, "pool.NAME.order", and have no value.
+ */
+const struct option_row *options_row_at(size_t index);
+/* The row of that key or alias there; NULL when there is none. */
+const struct option_row *options_find(const char *key);
+/* The same of the rows that have a value in `settings`: for those of a family, the ones of its
+ * names, which end with `settings`. */
+const struct option_row *options_in(const struct settings *settings, size_t index);
+/* The row of a key that is to be set; makes what a new name of a family needs. NULL: reason_r
+ * (OPTIONS_REASON_SIZE bytes) says why, with the nearest key. It may hold bytes of `key`. */
+const struct option_row *options_to_set(struct settings *settings, const char *key,
+                                        char *reason_r) MUST_USE;
+/* Whether a row has a value in `settings`: false for one of a family's names that these lack. */
+bool options_has(const struct settings *settings, const struct option_row *row);
+
+/* Where an option was set. */
+struct options_mark {
+    bool named;    /* the file or the command line has set it, if only to its default */
+    bool by_alias; /* in the file */
+    unsigned line; /* of the file; 0: not there */
 };
-
-struct options_row {
-    const char *key;
-    const char *alias; /* another name of the same option, or NULL */
-    enum options_type type;
-    uint64_t min, max;          /* of PORT, NUMBER, SIZE and MODE, both allowed */
-    const char *const *choices; /* of CHOICE, ends with NULL */
-    const char *default_text;   /* what the file would say; "" for an empty string */
-    const char *unit;           /* "seconds", "bytes", or "" */
-    bool reloadable;            /* may change in a daemon that runs, without harm to its clients */
-    bool by_l;                  /* -l sets it: addresses at which clients are served */
-    bool secret;                /* a token: a digest of it is kept, which is shown to nobody */
-    const char *help;           /* one line for --help */
-    size_t offset;              /* of the field in struct settings */
-};
-
-/* The table has no more rows than this. */
-#define OPTIONS_MAX 64
-
-/* Row `index` of the table, in the order to show them; NULL past the last. */
-const struct options_row *options_row_at(size_t index);
-
-/* The row of an option by its key or its alias; NULL when there is none. */
-const struct options_row *options_find(const char *key);
+/* That of an option which has a value. Not copied with it. */
+struct options_mark *options_mark(const struct settings *settings, const struct option_row *row);
 
 /* Room for any reason that options_assign gives. */
 #define OPTIONS_REASON_SIZE 320
@@ -182,7 +159,7 @@ const struct options_row *options_find(const char *key);
  * reason_r (OPTIONS_REASON_SIZE bytes) says what is wrong and what would be right, in half a
  * sentence. It may hold bytes of `text`: print it with options_complain.
  */
-bool options_assign(struct settings *settings, const struct options_row *row, const char *text,
+bool options_assign(struct settings *settings, const struct option_row *row, const char *text,
                     char *reason_r) MUST_USE;
 
 /*
@@ -190,41 +167,48 @@ bool options_assign(struct settings *settings, const struct options_row *row, co
  * IPv6 may stand in brackets. False with the reason, as with options_assign, when it is no address
  * or the list is full.
  */
-bool options_add_address(struct settings_addresses *list, const char *text, size_t len,
+bool options_add_address(struct option_addresses *list, const char *text, size_t len,
                          char *reason_r) MUST_USE;
 
 /* Room for the text of any address. */
 #define OPTIONS_ADDRESS_TEXT 48
 /* Writes an address without its port, in digits, into `size` bytes. */
-void options_address_text(const struct settings_address *address, char *to, size_t size);
+void options_address_text(const struct option_address *address, char *to, size_t size);
 
 /* Serves clients on these addresses and no others. The admin interface stays where it is. */
-void options_listen(struct settings *settings, const struct settings_addresses *list);
-
-/*
- * Says in reason_r (OPTIONS_REASON_SIZE bytes) that `key` is none, and the nearest that is one, or
- * all that have it after their dot. As with options_assign, it may hold bytes of `key`.
- */
-void options_unknown_key(const char *key, char *reason_r);
+void options_listen(struct settings *settings, const struct option_addresses *list);
 
 /*
  * Writes the value of an option that is in force as text that options_assign reads back as the same
  * value. As snprintf does: at most `size` bytes with the ending 0, answering the length of the
  * whole text.
  */
-size_t options_to_text(const struct settings *settings, const struct options_row *row, char *to,
+size_t options_to_text(const struct settings *settings, const struct option_row *row, char *to,
                        size_t size);
 
-/* Whether an option has the same value in both. */
+/* Whether an option has the same value in both; neither has it, is the same, too. */
 bool options_equal(const struct settings *a, const struct settings *b,
-                   const struct options_row *row);
-
-/* Whether the file or the command line has set an option, if only to its default. */
-bool options_is_named(const struct settings *settings, const struct options_row *row);
+                   const struct option_row *row);
 
 /* Gives an option in `to` the value it has in `from`. False: no memory, and `to` is as it was. */
 bool options_copy(struct settings *to, const struct settings *from,
-                  const struct options_row *row) MUST_USE;
+                  const struct option_row *row) MUST_USE;
+
+/* A difference of one struct of settings: those of a group, or one of a family's names. */
+struct settings_difference {
+    const struct option_group *group;
+    const char *name;     /* NULL but for a family */
+    const void *was, *is; /* NULL: it was not there, is gone */
+};
+/*
+ * Calls `found` for each struct of protocols and resources that differs; those of a family in the
+ * order of their names. Without `was` (NULL) all of them are new.
+ */
+void settings_compare(const struct settings *was, const struct settings *is,
+                      void (*found)(void *arg, const struct settings_difference *difference),
+                      void *arg);
+/* Tells the owner of one (struct option_group); `services` is the struct services. */
+void settings_tell(void *services, const struct settings_difference *difference);
 
 /* The longest token of the admin interface, in bytes. */
 #define OPTIONS_TOKEN_MAX 255
@@ -241,7 +225,7 @@ bool options_fit(const struct settings *settings, FILE *err) MUST_USE;
  * Writes what an option may be set to, for people: "true or false", "0 to 65535", "16M to 32G",
  * "error, warning, info or debug". As snprintf does, like the above.
  */
-size_t options_range_text(const struct options_row *row, char *to, size_t size);
+size_t options_range_text(const struct option_row *row, char *to, size_t size);
 
 enum options_unquoted {
     OPTIONS_UNQUOTED,    /* all is well */
@@ -258,10 +242,10 @@ enum options_unquoted {
 enum options_unquoted options_unquote(char *text, bool comments, char **value_r) MUST_USE;
 
 /*
- * Writes the notice for an operator whose file has keys that are ignored. As snprintf does, like
- * the above. Only where there are any.
+ * Writes the notice for an operator whose file has keys that are ignored for protocol `i`. As
+ * snprintf does, like the above. Only where there are any.
  */
-size_t options_ignored_text(const struct settings *settings, char *to, size_t size);
+size_t options_ignored_text(const struct settings *settings, size_t i, char *to, size_t size);
 
 /* What options_unquote's answer means, in half a sentence, for all but OPTIONS_UNQUOTED. */
 const char *options_unquote_reason(enum options_unquoted answer);

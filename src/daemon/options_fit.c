@@ -25,22 +25,22 @@ bool options_is_token(const char *text, size_t len)
 
 /* A port and the addresses it is listened on. */
 struct port {
-    const char *of;   /* a protocol, or "admin" */
+    const char *of;   /* a protocol's name, or "admin" */
     const char *word; /* of its key, after the dot */
     uint16_t number;
-    const struct settings_addresses *listen;
+    const struct option_addresses *listen;
 };
 
 /* Two of each protocol, and the admin's. */
-#define PORTS_MAX (2 * SETTINGS_PROTOCOLS + 1)
+#define PORTS_MAX (2 * OPTION_PROTOCOLS_MAX + 1)
 
 /* Lists the ports that are asked for by number. */
 static size_t list_ports(const struct settings *settings, struct port ports_r[PORTS_MAX])
 {
     size_t count = 0;
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+    for (size_t i = 0; options_protocol_at(i); i++) {
         const struct settings_protocol *p = settings_protocol(settings, i);
-        const char *name = settings_protocol_name(i);
+        const char *name = options_protocol_at(i)->name;
         if (p->enable && p->plain && p->port)
             ports_r[count++] = (struct port){name, "port", p->port, &p->listen};
         if (p->enable && p->tls_port)
@@ -52,7 +52,7 @@ static size_t list_ports(const struct settings *settings, struct port ports_r[PO
     return count;
 }
 
-static bool is_everywhere(const struct settings_address *address)
+static bool is_everywhere(const struct option_address *address)
 {
     if (address->sa.ss_family == AF_INET6)
         return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)&address->sa)->sin6_addr);
@@ -60,7 +60,7 @@ static bool is_everywhere(const struct settings_address *address)
 }
 
 /* Whether what listens on one port of both gets what comes to some same address. */
-static bool overlap(const struct settings_address *a, const struct settings_address *b)
+static bool overlap(const struct option_address *a, const struct option_address *b)
 {
     if (a->sa.ss_family != b->sa.ss_family)
         return false;
@@ -87,7 +87,7 @@ static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
 /* Whether one port can be listened on at all its addresses. */
 static bool addresses_fit(const struct port *port, FILE *err)
 {
-    const struct settings_addresses *list = port->listen;
+    const struct option_addresses *list = port->listen;
     char all[OPTIONS_ADDRESS_TEXT], one[OPTIONS_ADDRESS_TEXT];
     for (size_t i = 0; i < list->count; i++) {
         for (size_t j = 0; j < list->count; j++) {
@@ -138,9 +138,10 @@ static bool socket_fits(const char *name, const struct settings_protocol *protoc
 static bool sockets_fit(const struct settings *settings, FILE *err)
 {
     bool good = true;
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
+    for (size_t i = 0; options_protocol_at(i); i++) {
         const struct settings_protocol *a = settings_protocol(settings, i);
-        good = socket_fits(settings_protocol_name(i), a, err) && good;
+        const char *name = options_protocol_at(i)->name;
+        good = socket_fits(name, a, err) && good;
         for (size_t j = 0; j < i; j++) {
             const struct settings_protocol *b = settings_protocol(settings, j);
             if (!a->enable || !b->enable || !a->socket || !b->socket ||
@@ -148,7 +149,7 @@ static bool sockets_fit(const struct settings *settings, FILE *err)
                 continue;
             options_complain(err,
                              "%s.socket and %s.socket are both %s; set another for one of them",
-                             settings_protocol_name(j), settings_protocol_name(i), a->socket);
+                             options_protocol_at(j)->name, name, a->socket);
             good = false;
         }
     }
@@ -206,18 +207,31 @@ static bool hosts_fit(const struct settings *s, FILE *err)
     return false;
 }
 
+/* Whether any protocol is served. */
+static bool something_is_served(const struct settings *settings, FILE *err)
+{
+    char keys[512] = "";
+    size_t len = 0;
+    const struct option_protocol *protocol;
+    for (size_t i = 0; (protocol = options_protocol_at(i)); i++) {
+        if (settings_protocol(settings, i)->enable)
+            return true;
+        len += (size_t)snprintf(keys + len, sizeof keys - len, "%s%s.enable", len ? " or " : "",
+                                protocol->name);
+        CHECK(len < sizeof keys);
+    }
+    options_complain(err, "nothing to serve: set %s to true", keys);
+    return false;
+}
+
 bool options_fit(const struct settings *settings, FILE *err)
 {
-    bool good = true, served = false;
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
-        const struct settings_protocol *protocol = settings_protocol(settings, i);
-        served = served || protocol->enable;
-        good = protocol_fits(settings_protocol_name(i), settings, protocol, err) && good;
-    }
-    if (!served) {
-        options_complain(err, "nothing to serve: set poolcounter.enable or counter.enable to true");
-        good = false;
-    }
+    bool good = true;
+    for (size_t i = 0; options_protocol_at(i); i++)
+        good = protocol_fits(options_protocol_at(i)->name, settings, settings_protocol(settings, i),
+                             err) &&
+               good;
+    good = something_is_served(settings, err) && good;
     good = tls_fits(settings, err) && good;
     good = hosts_fit(settings, err) && good;
     good = sockets_fit(settings, err) && good;

@@ -21,7 +21,7 @@
 /* --- Comparing ------------------------------------------------------------------------------- */
 
 /* A value as a line shows it: what is long is cut, and empty text is "". */
-static void show_value(const struct settings *settings, const struct options_row *row, char *to,
+static void show_value(const struct settings *settings, const struct option_row *row, char *to,
                        size_t size)
 {
     size_t len = options_to_text(settings, row, to, size);
@@ -32,7 +32,7 @@ static void show_value(const struct settings *settings, const struct options_row
 }
 
 static void describe_change(const struct settings *in_force, const struct settings *fresh,
-                            const struct options_row *row, char *line, size_t size)
+                            const struct option_row *row, char *line, size_t size)
 {
     char old[SHOWN_MAX], new[SHOWN_MAX];
     show_value(in_force, row, old, sizeof old);
@@ -46,23 +46,44 @@ static void describe_change(const struct settings *in_force, const struct settin
                  row->key, old, new);
 }
 
+/* Who is told of names that came and went. */
+struct finding {
+    void (*found)(void *arg, const struct reload_change *change);
+    void *arg;
+    size_t count;
+};
+
+/* Finds a name of a family that is new or gone. */
+static void find_name(void *arg, const struct settings_difference *difference)
+{
+    struct finding *finding = arg;
+    char line[RELOAD_LINE_SIZE];
+    if (difference->was && difference->is)
+        return;
+    snprintf(line, sizeof line, "%s.%s is %s", difference->group->prefix, difference->name,
+             difference->is ? "new" : "gone");
+    finding->found(finding->arg, &(struct reload_change){.applies = true, .line = line});
+    finding->count++;
+}
+
 size_t reload_compare(const struct settings *in_force, const struct settings *fresh,
                       enum log_level level,
                       void (*found)(void *arg, const struct reload_change *change), void *arg)
 {
-    const struct options_row *row;
+    const struct option_row *row;
     struct settings now = *in_force; /* shares its strings, and is not freed */
+    struct finding finding = {.found = found, .arg = arg};
     now.log_level = level;
-    size_t count = 0;
-    for (size_t i = 0; (row = options_row_at(i)); i++) {
+    for (size_t i = 0; (row = options_in(fresh, i)); i++) {
         char line[RELOAD_LINE_SIZE];
-        if (options_equal(&now, fresh, row))
+        if (!options_has(&now, row) || options_equal(&now, fresh, row))
             continue;
         describe_change(&now, fresh, row, line, sizeof line);
-        found(arg, &(struct reload_change){.row = row, .applies = row->reloadable, .line = line});
-        count++;
+        found(arg, &(struct reload_change){.applies = row->reloadable, .line = line});
+        finding.count++;
     }
-    return count;
+    settings_compare(&now, fresh, find_name, &finding);
+    return finding.count;
 }
 
 /* --- Saying ---------------------------------------------------------------------------------- */
@@ -129,11 +150,12 @@ struct fresh {
 
 static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *err)
 {
-    const struct options_row *row;
+    const struct option_row *row;
     bool copied = true;
-    for (size_t i = 0; (row = options_row_at(i)); i++)
-        copied =
-            options_copy(&fresh->merged, row->reloadable ? &fresh->read : in_force, row) && copied;
+    for (size_t i = 0; (row = options_in(&fresh->read, i)); i++) {
+        bool is_kept = !row->reloadable && options_has(in_force, row);
+        copied = options_copy(&fresh->merged, is_kept ? in_force : &fresh->read, row) && copied;
+    }
     fresh->merged.file = fresh->read.file;
     fresh->merged.file_has_token = fresh->read.file_has_token;
     if (!copied)
@@ -221,8 +243,9 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
     server_set_rules(reload->server, fresh->rules);
     fresh->rules = NULL;
     server_barrier(reload->server);
-    for (size_t i = 0; i < SETTINGS_PROTOCOLS; i++) {
-        struct protocol *protocol = services_protocol(reload->services, settings_protocol_name(i));
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        struct protocol *protocol =
+            services_protocol(reload->services, options_protocol_at(i)->name);
         atomic_store_explicit(&protocol->max_connections,
                               settings_protocol(&fresh->merged, i)->max_connections,
                               memory_order_relaxed);
@@ -238,6 +261,7 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
     reload->settings = fresh->merged;
     pthread_mutex_unlock(&reload->lock);
     fresh->merged = old;
+    settings_compare(&old, &reload->settings, settings_tell, reload->services);
 }
 
 bool reload_run(struct reload *reload, FILE *report)
@@ -245,14 +269,15 @@ bool reload_run(struct reload *reload, FILE *report)
     struct fresh *fresh = calloc(1, sizeof *fresh);
     char *said = NULL;
     size_t said_size;
-    FILE *err = fresh ? open_memstream(&said, &said_size) : NULL;
+    bool made = fresh && settings_init(&fresh->read) && settings_init(&fresh->merged);
+    FILE *err = made ? open_memstream(&said, &said_size) : NULL;
     if (!err) {
+        if (fresh)
+            free_fresh(fresh);
         free(fresh);
         say(report, LOG_LEVEL_ERROR, "no memory; nothing was changed");
         return false;
     }
-    settings_init(&fresh->read);
-    settings_init(&fresh->merged);
     bool good = make_fresh(reload, fresh, err);
     fclose(err);
     if (good) {

@@ -41,13 +41,13 @@ struct reload {
 
 /* One difference between the settings in force and new ones. */
 struct reload_change {
-    const struct options_row *row;
     bool applies;     /* false: it needs a restart */
     const char *line; /* for people: "log.level is debug now; it was info" */
 };
 
 /*
- * Calls `found` for each option that differs, in the order of the table; `level` is the level in
+ * Calls `found` for each option that differs, in the order of the table, and then for each name of
+ * a family that is new or gone; `level` is the level in
  * force, which may have been changed without a reload. Answers how many there were.
  */
 size_t reload_compare(const struct settings *in_force, const struct settings *fresh,

@@ -487,3 +487,45 @@ const struct service_row counter_row = {
     .session_size = session_size,
     .init = init,
 };
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/*
+ * What yrmcds reads from its file beyond what is ours, too. Their values are not looked at. (Its
+ * `user` and `group` are options here, and so are all of its `counter.` keys.)
+ */
+static const char *const yrmcds_keys[] = {
+    "virtual_ip",
+    "bind_ip",
+    "port",
+    "repl_port",
+    "max_connections",
+    "temp_dir",
+    "log.threshold",
+    "log.file",
+    "buckets",
+    "max_data_size",
+    "heap_data_limit",
+    "repl_buffer_size",
+    "initial_repl_sleep_delay_usec",
+    "secure_erase",
+    "lock_memory",
+    "memory_limit",
+    "workers",
+    "gc_interval",
+    "slave_timeout",
+    NULL,
+};
+
+const struct option_protocol counter_options = {
+    .name = "counter",
+    .title = "Counter",
+    .help = "serve the binary Counter protocol",
+    .enable = "false",
+    .port = "11215",
+    .trial_send =
+        "printf '\\220\\2\\0\\0\\0\\0\\0\\13\\0\\0\\0\\0\\0\\0\\0\\3\\0\\0\\0\\12\\0\\1k'",
+    .trial_show = " | od -An -tx1",
+    .foreign_program = "yrmcds",
+    .foreign_keys = yrmcds_keys,
+};

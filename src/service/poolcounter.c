@@ -605,3 +605,35 @@ const struct service_row poolcounter_row = {
     .session_size = session_size,
     .init = init,
 };
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const struct option_row option_rows[] = {
+    { .key = "max_locks", OPTION_IS_NUMBER(struct poolcounter_settings, max_locks), .min = 1,
+      .max = 64, .default_text = "4", .unit = "",
+      .help = "most locks that one PoolCounter connection may hold at once" },
+    { .key = "max_line", OPTION_IS_NUMBER(struct poolcounter_settings, max_line), .min = 64,
+      .max = 1048576, .default_text = "8192", .unit = "bytes",
+      .help = "longest PoolCounter request; a longer one closes its connection" },
+};
+/* clang-format on */
+
+static const struct option_group own_options = {
+    .prefix = "poolcounter",
+    .rows = option_rows,
+    .count = ARRAY_SIZE(option_rows),
+    .size = sizeof(struct poolcounter_settings),
+};
+
+const struct option_protocol poolcounter_options = {
+    .name = "poolcounter",
+    .title = "PoolCounter",
+    .help = "serve the PoolCounter text protocol",
+    .enable = "true",
+    .port = "7531",
+    .trial_send = "printf 'ACQ4ME k 1 2 5\\nRELEASE k\\n'",
+    .trial_show = "",
+    .takes_stdin = true,
+    .own = &own_options,
+};

@@ -306,3 +306,51 @@ struct protocol *services_protocol(struct services *services, const char *name)
     }
     return NULL;
 }
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+#define MIB (UINT64_C(1) << 20)
+
+/* clang-format off */
+static const struct option_row table_rows[] = {
+    { .key = "buckets", OPTION_IS_NUMBER(struct table_settings, buckets), .min = 1,
+      .max = 1000000000, .default_text = "16384", .unit = "",
+      .help = "how many names the table is made for; it grows when there are more" },
+    { .key = "stats_interval", .alias = "stat_interval",
+      OPTION_IS_NUMBER(struct table_settings, stats_interval_s), .min = 1, .max = UINT32_MAX,
+      .default_text = "86400", .unit = "seconds",
+      .help = "interval over which the peak consumption of a counter is taken" },
+    { .key = "memory_limit", OPTION_IS_SIZE(struct table_settings, memory_limit), .min = 16 * MIB,
+      .max = 32768 * MIB, .default_text = "1G", .unit = "",
+      .help = "most memory for names, units and waiters of all protocols" },
+};
+/* clang-format on */
+
+const struct option_group table_options = {
+    .owner = "table",
+    .prefix = "counter",
+    .rows = table_rows,
+    .count = ARRAY_SIZE(table_rows),
+    .size = sizeof(struct table_settings),
+};
+
+struct services_config services_configure(const struct part_config *parts, size_t count)
+{
+    struct services_config config = {.counter_max_connections = 0};
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(parts[i].name, "table") == 0) {
+            const struct table_settings *own = parts[i].own;
+            config.table.buckets = own->buckets;
+            config.table.memory_limit = (size_t)own->memory_limit;
+            config.table.stats_interval_s = own->stats_interval_s;
+        } else if (strcmp(parts[i].name, poolcounter_options.name) == 0) {
+            const struct poolcounter_settings *own = parts[i].own;
+            config.poolcounter_max_connections = parts[i].max_connections;
+            config.poolcounter_max_locks = own->max_locks;
+            config.poolcounter_max_line = own->max_line;
+        } else if (strcmp(parts[i].name, counter_options.name) == 0) {
+            config.counter_max_connections = parts[i].max_connections;
+        }
+    }
+    return config;
+}

@@ -12,10 +12,31 @@
 #define SERVICE_SERVICE_H
 
 #include "base/histogram.h"
+#include "base/option.h"
 #include "base/tally.h"
 #include "engine/table.h"
 #include "net/conn.h"
 #include "net/worker.h"
+
+/* The settings of one protocol or resource. */
+struct part_config {
+    const char *name;         /* "poolcounter"; of the table: "table" */
+    const void *own;          /* its own settings, as declared below; outlives the services */
+    uint32_t max_connections; /* of a protocol; 0: no limit */
+};
+
+/* Own settings, and the options that set them. */
+struct table_settings {
+    uint32_t buckets;          /* names that there is room for at the start, about */
+    uint32_t stats_interval_s; /* at least 1 */
+    uint64_t memory_limit;     /* bytes */
+};
+struct poolcounter_settings {
+    uint32_t max_locks; /* at least 1 */
+    uint32_t max_line;  /* bytes */
+};
+extern const struct option_group table_options;
+extern const struct option_protocol poolcounter_options, counter_options;
 
 /* What the services want to know; unit in the name, or as the protocol's. */
 struct services_config {
@@ -25,6 +46,9 @@ struct services_config {
     uint32_t poolcounter_max_locks; /* at least 1 */
     size_t poolcounter_max_line;    /* bytes */
 };
+
+/* The same from the settings of `count` parts; the table's hash key is not among them. */
+struct services_config services_configure(const struct part_config *parts, size_t count);
 
 _Static_assert(CONN_FORESIGHT <= TABLE_FORESIGHT, "the table looks as far ahead");
 

@@ -276,6 +276,11 @@ def effect_limits_output_buffer(running):
     assert queued() > 128 * 1024
 
 
+def effect_limits_unfinished(running):
+    said = running.apply(running.base + "limits.unfinished = 1M\n")
+    assert "limits.unfinished is 1M now; it was 256M" in said
+
+
 def changes_level(running, token):
     """The status of a change that shows this token."""
     return http_client.ask(running.daemon.admin, "POST", "/api/v1/loglevel?level=info", token)[0]

@@ -81,7 +81,7 @@ static void assign(struct settings *settings, const char *key, const char *value
 /* Both protocols, TLS for both, unix sockets; ports that no socket of a test has. */
 static void make_settings(struct settings *settings)
 {
-    settings_init(settings);
+    ck_assert(settings_init(settings));
     assign(settings, "counter.enable", "true");
     assign(settings, "poolcounter.port", "1");
     assign(settings, "poolcounter.tls_port", "2");
@@ -304,7 +304,7 @@ TEST(a_name_says_what_a_socket_is_for)
     assert_use(&settings, fd, "counter-tls", BINARY, true, false);
     assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, false);
     /* Over its port, too. */
-    settings.counter.port = port;
+    settings_protocol(&settings, BINARY)->port = port;
     assert_use(&settings, fd, "poolcounter", TEXT, false, false);
     settings_free(&settings);
 }
@@ -320,19 +320,19 @@ TEST(without_a_name_of_ours_its_port_does)
         if (fd < 0)
             continue; /* this machine has no IPv6 */
         make_settings(&settings);
-        settings.poolcounter.port = port;
+        settings_protocol(&settings, TEXT)->port = port;
         assert_use(&settings, fd, "counterd.socket", TEXT, false, false);
         assert_use(&settings, fd, "", TEXT, false, false);
-        settings.poolcounter.port = 1;
-        settings.poolcounter.tls_port = port;
+        settings_protocol(&settings, TEXT)->port = 1;
+        settings_protocol(&settings, TEXT)->tls_port = port;
         assert_use(&settings, fd, "", TEXT, true, false);
-        settings.poolcounter.tls_port = 0;
-        settings.counter.port = port;
+        settings_protocol(&settings, TEXT)->tls_port = 0;
+        settings_protocol(&settings, BINARY)->port = port;
         assert_use(&settings, fd, "counter-", BINARY, false, false);
-        settings.counter.port = 0;
-        settings.counter.tls_port = port;
+        settings_protocol(&settings, BINARY)->port = 0;
+        settings_protocol(&settings, BINARY)->tls_port = port;
         assert_use(&settings, fd, "poolcounter2", BINARY, true, false);
-        settings.counter.tls_port = 0;
+        settings_protocol(&settings, BINARY)->tls_port = 0;
         settings.admin_port = port;
         assert_use(&settings, fd, "unknown", ACTIVATION_ADMIN, false, false);
         close(fd);
@@ -356,7 +356,7 @@ TEST(or_its_path)
     assert_use(&settings, abstract_fd, "", BINARY, false, true);
     assert_use(&settings, fd, "counter", BINARY, false, true);
     assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, true);
-    settings.counter.plain = false; /* which is about TCP */
+    settings_protocol(&settings, BINARY)->plain = false; /* which is about TCP */
     assert_use(&settings, fd, "counter", BINARY, false, true);
     assert_no_use(&settings, fd, "poolcounter-tls",
                   "descriptor 5 (\"poolcounter-tls\") is a unix socket, where TLS is not served; "
@@ -402,7 +402,7 @@ TEST(what_the_settings_exclude_is_told)
 {
     uint16_t port;
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     int fd = tcp_socket(AF_INET, true, &port);
     assert_no_use(&settings, fd, "counter",
                   "descriptor 5 (\"counter\") is for a protocol that is not served; set "
@@ -410,7 +410,7 @@ TEST(what_the_settings_exclude_is_told)
     assert_no_use(&settings, fd, "poolcounter-tls",
                   "descriptor 5 (\"poolcounter-tls\") is for TLS, and there is no certificate; set "
                   "tls.cert");
-    settings.poolcounter.plain = false;
+    settings_protocol(&settings, TEXT)->plain = false;
     assert_no_use(&settings, fd, "poolcounter",
                   "descriptor 5 (\"poolcounter\") is not for TLS, and poolcounter.plain is false; "
                   "name it poolcounter-tls, or leave the socket out");

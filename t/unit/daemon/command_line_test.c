@@ -17,6 +17,7 @@ static struct options_request run(struct frame *frame, ...)
     va_end(values);
 
     settings_free(&frame->settings);
+    ck_assert(settings_init(&frame->settings));
     struct options_request request =
         options_command_line(argc, argv, false, &frame->settings, listen_for_errors(frame));
     if (frame->settings.file) { /* it points into argv, and at the frame's path when we gave that */
@@ -51,14 +52,14 @@ TEST(flags_say_what_to_do)
     struct frame frame = make_frame();
     write_text(&frame, "counter.port = 5\n");
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-f", frame.path);
-    ck_assert_uint_eq(frame.settings.counter.port, 5);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 5);
     ASSERT_ACTION(&frame, OPTIONS_CHECK, "-t", "-f", frame.path);
     ASSERT_ACTION(&frame, OPTIONS_CHECK, "-tf", frame.path, "--");
     ASSERT_ACTION(&frame, OPTIONS_VERSION, "-V");
     ASSERT_ACTION(&frame, OPTIONS_VERSION, "--version");
     ASSERT_ACTION(&frame, OPTIONS_HELP, "-h");
     ASSERT_ACTION(&frame, OPTIONS_HELP, "--help", "-f", "/no/such/file");
-    ck_assert_uint_eq(frame.settings.counter.port, 11215);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 11215);
     free_frame(&frame);
 }
 END_TEST
@@ -114,12 +115,12 @@ TEST(o_goes_over_the_file_and_the_last_holds)
     ASSERT_ACTION(&frame, OPTIONS_RUN, "-o", "counter.port=6", "-f", frame.path, "-o",
                   " counter.port = 7 ", "-o", "user=\"a b\"", "-ocounter.stat_interval=9", "-o",
                   "pid_file=a#b");
-    ck_assert_uint_eq(frame.settings.counter.port, 7);
-    ck_assert_uint_eq(frame.settings.counter_threads, 5);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 7);
+    ck_assert_uint_eq(frame.settings.threads, 5);
     ck_assert_str_eq(frame.settings.user, "a b");
-    ck_assert_uint_eq(frame.settings.counter_stats_interval, 9);
+    ck_assert_uint_eq(table_of(&frame.settings)->stats_interval_s, 9);
     ck_assert_str_eq(frame.settings.pid_file, "a#b");
-    ck_assert_uint_eq(frame.settings.poolcounter.port, 7531);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, TEXT)->port, 7531);
     free_frame(&frame);
 }
 END_TEST
@@ -256,7 +257,7 @@ TEST(help_shows_every_flag_and_option)
     const struct options_flag *flag;
     for (size_t i = 0; (flag = options_flag_at(i)); i++)
         ck_assert_ptr_nonnull(strstr(text, flag->help));
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char line[256], range[128];
         options_range_text(row, range, sizeof range);

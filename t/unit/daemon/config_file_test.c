@@ -27,18 +27,18 @@ TEST(a_file_sets_what_it_says)
                          "   # indented\n"
                          "limits.output_buffer = 1M");
     const struct settings *s = &frame.settings;
-    ck_assert(s->counter.enable);
-    ck_assert_uint_eq(s->counter.port, 1);
-    ck_assert_uint_eq(s->counter_buckets, 5);
-    ck_assert_uint_eq(s->counter_threads, 3);
-    ck_assert_uint_eq(s->counter.max_connections, 9);
+    ck_assert(settings_protocol(s, BINARY)->enable);
+    ck_assert_uint_eq(settings_protocol(s, BINARY)->port, 1);
+    ck_assert_uint_eq(table_of(s)->buckets, 5);
+    ck_assert_uint_eq(s->threads, 3);
+    ck_assert_uint_eq(settings_protocol(s, BINARY)->max_connections, 9);
     assert_value(s, "counter.listen", "10.0.0.1, ::2");
     ck_assert_str_eq(s->user, " a #b ");
     ck_assert_ptr_null(s->group);
     ck_assert_str_eq(s->pid_file, "/run/x y.pid");
     ck_assert_int_eq((int)s->log_level, LOG_LEVEL_DEBUG);
     ck_assert_uint_eq(s->limits_output_buffer, 1048576);
-    ck_assert_uint_eq(s->poolcounter.port, 7531);
+    ck_assert_uint_eq(settings_protocol(s, TEXT)->port, 7531);
     free_frame(&frame);
 }
 END_TEST
@@ -47,7 +47,7 @@ TEST(lines_may_end_in_cr_lf)
 {
     struct frame frame = make_frame();
     assert_loads(&frame, "counter.port = 5\r\n\r\n# x\r\nuser = \"me\"\r\ngroup = us\r");
-    ck_assert_uint_eq(frame.settings.counter.port, 5);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 5);
     ck_assert_str_eq(frame.settings.user, "me");
     ck_assert_str_eq(frame.settings.group, "us");
     assert_complains(&frame, "counter.port = 5\r\r\n",
@@ -83,7 +83,7 @@ TEST(a_byte_order_mark_before_the_first_line_is_skipped)
     struct frame frame = make_frame();
     assert_loads(&frame, "\xef\xbb\xbf"
                          "counter.port = 5\n");
-    ck_assert_uint_eq(frame.settings.counter.port, 5);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 5);
     assert_loads(&frame, "\xef\xbb\xbf");
     assert_complains(&frame,
                      "\n\xef\xbb\xbf"
@@ -198,7 +198,7 @@ TEST(nul_bytes_are_mistakes)
     ck_assert_str_eq(said(&frame), "counterd: c.conf:1: the line holds a NUL byte\n"
                                    "counterd: c.conf:2: the line holds a NUL byte\n"
                                    "counterd: c.conf:3: the line holds a NUL byte\n");
-    ck_assert_uint_eq(frame.settings.counter.port, 11215);
+    ck_assert_uint_eq(settings_protocol(&frame.settings, BINARY)->port, 11215);
     free_frame(&frame);
 }
 END_TEST
@@ -331,19 +331,19 @@ TEST(a_yrmcds_conf_is_accepted)
                          "counter.max_connections = 7\ncounter.buckets = 1000\n"
                          "counter.stat_interval = 3600\n");
     const struct settings *s = &frame.settings;
-    ck_assert_str_eq(s->ignored_keys,
+    ck_assert_str_eq(settings_protocol(s, BINARY)->ignored_keys,
                      "virtual_ip, port, repl_port, bind_ip, max_connections, temp_dir, "
                      "log.threshold, log.file, buckets, max_data_size, heap_data_limit, "
                      "repl_buffer_size, initial_repl_sleep_delay_usec, secure_erase, lock_memory, "
                      "memory_limit, workers, gc_interval, slave_timeout");
     ck_assert_str_eq(s->user, "yrmcds");
     ck_assert_str_eq(s->group, "yrmcds");
-    ck_assert(s->counter.enable);
-    ck_assert_uint_eq(s->counter.port, 11216);
-    ck_assert_uint_eq(s->counter.max_connections, 7);
-    ck_assert_uint_eq(s->counter_buckets, 1000);
-    ck_assert_uint_eq(s->counter_stats_interval, 3600);
-    ck_assert_uint_eq(s->counter_memory_limit, 1073741824);
+    ck_assert(settings_protocol(s, BINARY)->enable);
+    ck_assert_uint_eq(settings_protocol(s, BINARY)->port, 11216);
+    ck_assert_uint_eq(settings_protocol(s, BINARY)->max_connections, 7);
+    ck_assert_uint_eq(table_of(s)->buckets, 1000);
+    ck_assert_uint_eq(table_of(s)->stats_interval_s, 3600);
+    ck_assert_uint_eq(table_of(s)->memory_limit, 1073741824);
     free_frame(&frame);
 }
 END_TEST
@@ -353,10 +353,10 @@ TEST(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen)
     struct frame frame = make_frame();
     char notice[256];
     assert_loads(&frame, "workers = 10\nport = 11211\n");
-    options_ignored_text(&frame.settings, notice, sizeof notice);
+    options_ignored_text(&frame.settings, BINARY, notice, sizeof notice);
     ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers, port");
     assert_loads(&frame, "workers = 10\ncounter.enable = true\n");
-    size_t len = options_ignored_text(&frame.settings, notice, sizeof notice);
+    size_t len = options_ignored_text(&frame.settings, BINARY, notice, sizeof notice);
     ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers; "
                              "unlike yrmcds, counterd listens only where counter.listen says: "
                              "127.0.0.1, ::1");
@@ -369,13 +369,13 @@ TEST(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at)
 {
     struct frame frame = make_frame();
     assert_loads(&frame, "workers = \"10\nport = \"a\" b\nworkers = many\nport =\n");
-    ck_assert_str_eq(frame.settings.ignored_keys, "workers, port");
+    ck_assert_str_eq(settings_protocol(&frame.settings, BINARY)->ignored_keys, "workers, port");
     /* A file that is loaded over another does not add to its notes. */
     write_text(&frame, "buckets = 3\n");
     ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
                      CONFIG_FILE_READ);
     ck_assert_str_eq(said(&frame), "");
-    ck_assert_str_eq(frame.settings.ignored_keys, "buckets");
+    ck_assert_str_eq(settings_protocol(&frame.settings, BINARY)->ignored_keys, "buckets");
     free_frame(&frame);
 }
 END_TEST

@@ -96,7 +96,7 @@ struct emitted {
 static void gather(void *to, const struct admin_option *option)
 {
     struct emitted *emitted = to;
-    const struct options_row *row = options_row_at(emitted->count++);
+    const struct option_row *row = options_row_at(emitted->count++);
     ck_assert_str_eq(option->key, row->key);
     ck_assert_str_eq(option->default_text, row->default_text);
     ck_assert_str_eq(option->unit, row->unit);

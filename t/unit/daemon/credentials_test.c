@@ -85,7 +85,7 @@ static void assert_no_token(const char *content, size_t len)
 
 TEST(there_may_be_none)
 {
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert_str_eq(complaint(), "");
     ck_assert_str_eq(credentials.token, "");
     ck_assert_ptr_null(credentials.tls);
@@ -95,7 +95,7 @@ END_TEST
 TEST(a_token_is_the_first_line_of_its_file)
 {
     char token[OPTIONS_TOKEN_MAX + 1];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     memset(token, 'x', OPTIONS_TOKEN_MAX);
     token[OPTIONS_TOKEN_MAX] = '\0';
     assert_token("secret", "secret");
@@ -110,7 +110,7 @@ END_TEST
 TEST(what_is_no_token_is_told)
 {
     char token[OPTIONS_TOKEN_MAX + 2];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     memset(token, 'x', sizeof token);
     assert_no_token("", 0);
     assert_no_token("\nsecret\n", 8);
@@ -126,7 +126,7 @@ END_TEST
 TEST(the_file_goes_over_the_option)
 {
     char reason[OPTIONS_REASON_SIZE];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(options_assign(&settings, options_find("admin.token"), "option", reason));
     ck_assert_str_eq(complaint(), "");
     assert_digest(credentials.token, "option");
@@ -141,7 +141,7 @@ END_TEST
 TEST(only_a_regular_file_is_read)
 {
     char reason[OPTIONS_REASON_SIZE];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(options_assign(&settings, options_find("admin.token_file"), "/tmp", reason));
     ck_assert_str_eq(complaint(),
                      "counterd: admin.token_file: /tmp: can't be read: Is a directory\n");
@@ -159,7 +159,7 @@ END_TEST
 
 TEST(a_bad_certificate_is_told)
 {
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     write_file("tls.cert", "nothing\n", 8);
     static const char beginning[] = "counterd: tls: certificate FILE: ";
     ck_assert_int_eq(strncmp(complaint(), beginning, strlen(beginning)), 0);
@@ -195,10 +195,11 @@ TEST(secrets_that_all_can_read_are_warned_of)
         {"tls.key", "tls.key"},
         {"admin.token_file", "admin.token_file"},
     };
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         char expected[256];
         settings_free(&settings);
+        ck_assert(settings_init(&settings));
         ck_assert_str_eq(warning(), "");
         write_file(keys[i].key, "x", 1);
         ck_assert_int_eq(chmod(path, 0660), 0);
@@ -228,12 +229,13 @@ TEST(a_token_in_a_configuration_file_that_all_can_read_is_warned_of)
         {"# nothing\n", "admin.token=hush", false},
     };
     char program[] = "counterd", file_flag[] = "-f", option_flag[] = "-o", expected[256];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
         write_bytes(files[i].text, strlen(files[i].text));
         char *option = strdup(files[i].option);
         char *argv[] = {program, file_flag, path, option_flag, option, NULL};
         settings_free(&settings);
+        ck_assert(settings_init(&settings));
         ck_assert_int_eq(options_command_line(5, argv, false, &settings, stderr).action,
                          OPTIONS_RUN);
         free(option);

@@ -16,7 +16,7 @@ static const char *complaint(const char *const *assignments)
     static char text[4096];
     char reason[OPTIONS_REASON_SIZE] = "";
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (; *assignments; assignments++) {
         char key[64];
         const char *equals = strchr(*assignments, '=');

@@ -87,7 +87,7 @@ static char *item_text(const char *page, const char *head)
 TEST(every_option_is_in_the_manual_with_its_range_and_default)
 {
     char *page = read_source("man/counter.conf.5");
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char line[256], range[128];
         snprintf(line, sizeof line, ".It Ic %s", row->key);
@@ -102,7 +102,7 @@ TEST(every_option_is_in_the_manual_with_its_range_and_default)
 
         options_range_text(row, range, sizeof range);
         snprintf(line, sizeof line, "\nRange: %s.\n", range);
-        bool any = row->type == OPTIONS_STRING;
+        bool any = row->type == OPTION_STRING;
         ck_assert_msg(count(text, line) == (any ? 0 : 1), "%s: not there once:%s", row->key, line);
         ck_assert_uint_eq(count(text, "Range:"), any ? 0 : 1);
 
@@ -294,7 +294,7 @@ static void assert_loads(struct settings *settings, const char *path)
 /* Both settings have the same values, but for one option. */
 static void assert_same_but(const struct settings *a, const struct settings *b, const char *but)
 {
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char a_text[256], b_text[256];
         options_to_text(a, row, a_text, sizeof a_text);
@@ -313,20 +313,23 @@ static bool is_shown_default(const char *line)
 TEST(the_sample_turns_the_binary_listener_on_and_nothing_else)
 {
     struct settings sample, defaults;
-    settings_init(&sample);
-    settings_init(&defaults);
+    ck_assert(settings_init(&sample));
+    ck_assert(settings_init(&defaults));
     assert_loads(&sample, source_path("conf/counter.conf"));
-    ck_assert(sample.counter.enable);
-    ck_assert_str_eq(sample.ignored_keys, "");
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        ck_assert(settings_protocol(&sample, i)->enable);
+        ck_assert_str_eq(settings_protocol(&sample, i)->ignored_keys, "");
+    }
     assert_same_but(&sample, &defaults, "counter.enable");
     settings_free(&sample);
+    settings_free(&defaults);
 }
 END_TEST
 
 TEST(the_sample_shows_every_option_once_with_its_default)
 {
     char *sample = read_source("conf/counter.conf");
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char line[256];
         const char *value = *row->default_text ? row->default_text : "\"\"";
@@ -368,7 +371,7 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
 {
     char *sample = read_source("conf/counter.conf");
     struct settings defaults;
-    settings_init(&defaults);
+    ck_assert(settings_init(&defaults));
     int options = 0;
     while (options_row_at((size_t)options))
         options++;
@@ -386,12 +389,13 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
         ck_assert_int_eq(size, (long)strlen(sample) - (which == -1 ? options - 1 : 1));
 
         struct settings settings;
-        settings_init(&settings);
+        ck_assert(settings_init(&settings));
         assert_loads(&settings, path);
         assert_same_but(&settings, &defaults, "counter.enable");
         settings_free(&settings);
         unlink(path);
     }
+    settings_free(&defaults);
     free(sample);
 }
 END_TEST

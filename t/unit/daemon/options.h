@@ -9,11 +9,26 @@
 
 #include "daemon/config_file.h"
 #include "daemon/options.h"
+#include "service/service.h"
 #include "t/unit/unit.h"
 
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The protocols, by their place in the registry. */
+enum { TEXT, BINARY };
+
+/* The settings of the text protocol's and of the table's own. */
+static inline const struct poolcounter_settings *text_of(const struct settings *settings)
+{
+    return settings_own(settings, poolcounter_options.own);
+}
+
+static inline const struct table_settings *table_of(const struct settings *settings)
+{
+    return settings_own(settings, &table_options);
+}
 
 /* What a test needs; made by make_frame, freed by free_frame. */
 struct frame {
@@ -30,7 +45,7 @@ static inline struct frame make_frame(void)
     struct frame frame = {.dir = "/tmp/options_test.XXXXXX"};
     ck_assert_ptr_nonnull(mkdtemp(frame.dir));
     snprintf(frame.path, sizeof frame.path, "%s/c.conf", frame.dir);
-    settings_init(&frame.settings);
+    ck_assert(settings_init(&frame.settings));
     return frame;
 }
 
@@ -79,6 +94,7 @@ static inline void write_text(struct frame *frame, const char *text)
 static inline enum config_file_status load_bytes(struct frame *frame, const char *bytes, size_t len)
 {
     settings_free(&frame->settings);
+    ck_assert(settings_init(&frame->settings));
     write_bytes(frame, bytes, len);
     return config_file_load(&frame->settings, frame->path, listen_for_errors(frame));
 }
@@ -102,9 +118,9 @@ static inline void assert_complains(struct frame *frame, const char *text, const
     ck_assert_int_eq(status, CONFIG_FILE_BAD);
 }
 
-static inline const struct options_row *row_of(const char *key)
+static inline const struct option_row *row_of(const char *key)
 {
-    const struct options_row *row = options_find(key);
+    const struct option_row *row = options_find(key);
     ck_assert_msg(row, "no option %s", key);
     return row;
 }
@@ -129,15 +145,15 @@ static inline void assert_reason(const char *key, const char *text, const char *
 {
     struct settings settings;
     char reason[OPTIONS_REASON_SIZE];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(!options_assign(&settings, row_of(key), text, reason));
     ck_assert_str_eq(reason, expected);
     settings_free(&settings);
 }
 
-static inline bool is_number(const struct options_row *row)
+static inline bool is_number(const struct option_row *row)
 {
-    return row->type == OPTIONS_PORT || row->type == OPTIONS_NUMBER || row->type == OPTIONS_SIZE;
+    return row->type == OPTION_PORT || row->type == OPTION_NUMBER || row->type == OPTION_SIZE;
 }
 
 /* Adds to the text in a buffer of `size` bytes. */

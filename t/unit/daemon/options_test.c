@@ -11,20 +11,20 @@
 TEST(the_defaults_are_those_that_were_published)
 {
     struct settings s;
-    settings_init(&s);
-    ck_assert(!s.counter.enable);
-    ck_assert_uint_eq(s.counter.port, 11215);
-    ck_assert_uint_eq(s.counter.max_connections, 0);
-    ck_assert_uint_eq(s.counter_buckets, 16384);
-    ck_assert_uint_eq(s.counter_stats_interval, 86400);
-    ck_assert_uint_eq(s.counter_memory_limit, 1073741824);
-    ck_assert_uint_eq(s.counter_threads, 0);
-    ck_assert_uint_eq(s.counter_busy_poll, 0);
-    ck_assert(s.poolcounter.enable);
-    ck_assert_uint_eq(s.poolcounter.port, 7531);
-    ck_assert_uint_eq(s.poolcounter.max_connections, 0);
-    ck_assert_uint_eq(s.poolcounter_max_locks, 4);
-    ck_assert_uint_eq(s.poolcounter_max_line, 8192);
+    ck_assert(settings_init(&s));
+    ck_assert(!settings_protocol(&s, BINARY)->enable);
+    ck_assert_uint_eq(settings_protocol(&s, BINARY)->port, 11215);
+    ck_assert_uint_eq(settings_protocol(&s, BINARY)->max_connections, 0);
+    ck_assert_uint_eq(table_of(&s)->buckets, 16384);
+    ck_assert_uint_eq(table_of(&s)->stats_interval_s, 86400);
+    ck_assert_uint_eq(table_of(&s)->memory_limit, 1073741824);
+    ck_assert_uint_eq(s.threads, 0);
+    ck_assert_uint_eq(s.busy_poll, 0);
+    ck_assert(settings_protocol(&s, TEXT)->enable);
+    ck_assert_uint_eq(settings_protocol(&s, TEXT)->port, 7531);
+    ck_assert_uint_eq(settings_protocol(&s, TEXT)->max_connections, 0);
+    ck_assert_uint_eq(text_of(&s)->max_locks, 4);
+    ck_assert_uint_eq(text_of(&s)->max_line, 8192);
     ck_assert_uint_eq(s.limits_request_timeout, 30);
     ck_assert_uint_eq(s.limits_write_timeout, 30);
     ck_assert_uint_eq(s.limits_output_buffer, 262144);
@@ -32,12 +32,12 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_int_eq((int)s.log_level, LOG_LEVEL_INFO);
     ck_assert_int_eq((int)s.log_output, LOG_OUTPUT_STDERR);
     ck_assert_int_eq((int)s.log_format, LOG_FORMAT_TEXT);
-    ck_assert(s.counter.plain && s.poolcounter.plain);
-    ck_assert_uint_eq(s.counter.tls_port, 0);
-    ck_assert_uint_eq(s.poolcounter.tls_port, 0);
-    ck_assert(!s.counter.socket && !s.poolcounter.socket);
-    ck_assert_uint_eq(s.counter.socket_mode, 0660);
-    ck_assert_uint_eq(s.poolcounter.socket_mode, 0660);
+    ck_assert(settings_protocol(&s, BINARY)->plain && settings_protocol(&s, TEXT)->plain);
+    ck_assert_uint_eq(settings_protocol(&s, BINARY)->tls_port, 0);
+    ck_assert_uint_eq(settings_protocol(&s, TEXT)->tls_port, 0);
+    ck_assert(!settings_protocol(&s, BINARY)->socket && !settings_protocol(&s, TEXT)->socket);
+    ck_assert_uint_eq(settings_protocol(&s, BINARY)->socket_mode, 0660);
+    ck_assert_uint_eq(settings_protocol(&s, TEXT)->socket_mode, 0660);
     ck_assert(!s.tls_cert && !s.tls_key && !s.tls_ca);
     ck_assert_int_eq((int)s.tls_verify_client, TLS_VERIFY_OFF);
     ck_assert_int_eq((int)s.tls_min_version, TLS_VERSION_1_2);
@@ -51,10 +51,11 @@ TEST(the_defaults_are_those_that_were_published)
     ck_assert_ptr_null(s.group);
     ck_assert_ptr_null(s.pid_file);
     ck_assert(s.security_sandbox);
-    ck_assert_str_eq(s.ignored_keys, "");
+    ck_assert_str_eq(settings_protocol(&s, BINARY)->ignored_keys, "");
 
-    const struct settings_addresses *lists[] = {&s.counter.listen, &s.poolcounter.listen,
-                                                &s.admin_listen};
+    const struct option_addresses *lists[] = {&settings_protocol(&s, BINARY)->listen,
+                                              &settings_protocol(&s, TEXT)->listen,
+                                              &s.admin_listen};
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
         ck_assert_uint_eq(lists[i]->count, 2);
         const struct sockaddr_in *in4 = (const struct sockaddr_in *)&lists[i]->at[0].sa;
@@ -68,28 +69,25 @@ TEST(the_defaults_are_those_that_were_published)
         ck_assert_uint_eq(in6->sin6_port, 0);
         ck_assert_uint_eq(lists[i]->at[1].len, sizeof *in6);
     }
+    settings_free(&s);
 }
 END_TEST
 
 TEST(every_row_is_complete_and_its_key_its_own)
 {
-    const struct options_row *row;
+    const struct option_row *row;
     size_t count = 0;
     for (; (row = options_row_at(count)); count++) {
         ck_assert_ptr_eq(options_find(row->key), row);
         if (row->alias)
             ck_assert_ptr_eq(options_find(row->alias), row);
         ck_assert(row->default_text && row->unit && row->help && *row->help);
-        ck_assert_uint_lt(row->offset, sizeof(struct settings));
-        ck_assert((row->type == OPTIONS_CHOICE) == (row->choices != NULL));
+        ck_assert((row->type == OPTION_CHOICE) == (row->choices != NULL));
         ck_assert(!is_number(row) || row->min < row->max);
-        ck_assert(!row->by_l || row->type == OPTIONS_ADDRESSES);
-        ck_assert(!row->secret || row->type == OPTIONS_STRING);
-        for (size_t i = 0; i < count; i++)
-            ck_assert_uint_ne(row->offset, options_row_at(i)->offset);
+        ck_assert(!row->by_l || row->type == OPTION_ADDRESSES);
+        ck_assert(!row->secret || row->type == OPTION_STRING);
     }
-    ck_assert_uint_eq(count, 49);
-    ck_assert_uint_le(count, OPTIONS_MAX);
+    ck_assert_uint_eq(count, 50);
     ck_assert_ptr_null(options_row_at(SIZE_MAX));
     ck_assert_ptr_null(options_find(""));
     ck_assert_ptr_null(options_find("counter"));
@@ -97,11 +95,47 @@ TEST(every_row_is_complete_and_its_key_its_own)
 }
 END_TEST
 
+TEST(options_are_shown_by_service_and_the_daemons_last)
+{
+    static const char *const keys[] = {
+        "counter.enable",
+        "counter.port",
+        "counter.listen",
+        "counter.plain",
+        "counter.tls_port",
+        "counter.socket",
+        "counter.socket_mode",
+        "counter.max_connections",
+        "counter.buckets",
+        "counter.stats_interval",
+        "counter.memory_limit",
+        "counter.threads",
+        "counter.busy_poll",
+        "poolcounter.enable",
+        "poolcounter.port",
+        "poolcounter.listen",
+        "poolcounter.plain",
+        "poolcounter.tls_port",
+        "poolcounter.socket",
+        "poolcounter.socket_mode",
+        "poolcounter.max_connections",
+        "poolcounter.max_locks",
+        "poolcounter.max_line",
+        "tls.cert",
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        ck_assert_str_eq(options_row_at(i)->key, keys[i]);
+    ck_assert_str_eq(row_of("poolcounter.enable")->help, "serve the PoolCounter text protocol");
+    ck_assert_str_eq(row_of("counter.tls_port")->help,
+                     "TCP port of the Counter protocol with TLS; 0: none");
+}
+END_TEST
+
 TEST(every_default_is_printed_as_it_is_written)
 {
     struct settings settings;
-    const struct options_row *row;
-    settings_init(&settings);
+    const struct option_row *row;
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         assert_value(&settings, row->key, row->default_text);
         ck_assert(assigns(&settings, row->key, row->default_text));
@@ -112,11 +146,11 @@ TEST(every_default_is_printed_as_it_is_written)
 END_TEST
 
 /* Tries one number. */
-static void try_number(const struct options_row *row, uint64_t value, bool allowed)
+static void try_number(const struct option_row *row, uint64_t value, bool allowed)
 {
     struct settings settings;
     char text[32], printed[32];
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
     ck_assert_msg(assigns(&settings, row->key, text) == allowed, "%s = %s", row->key, text);
     if (!allowed) {
@@ -125,19 +159,21 @@ static void try_number(const struct options_row *row, uint64_t value, bool allow
         /* What is printed is the same value. */
         struct settings again;
         char reprinted[32];
-        settings_init(&again);
+        ck_assert(settings_init(&again));
         options_to_text(&settings, row, printed, sizeof printed);
         ck_assert(assigns(&again, row->key, printed));
         options_to_text(&again, row, reprinted, sizeof reprinted);
         ck_assert_str_eq(printed, reprinted);
-        if (row->type != OPTIONS_SIZE)
+        if (row->type != OPTION_SIZE)
             ck_assert_str_eq(printed, text);
+        settings_free(&again);
     }
+    settings_free(&settings);
 }
 
 TEST(every_number_is_bounded_on_both_sides)
 {
-    const struct options_row *row;
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         if (!is_number(row))
             continue;
@@ -183,13 +219,14 @@ TEST(what_is_no_number_is_refused)
         "99999999999999999999999999999999999999999999999999999999999999999999",
     };
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
         ck_assert_msg(!assigns(&settings, "counter.max_connections", texts[i]), "%s", texts[i]);
         ck_assert_msg(!assigns(&settings, "counter.port", texts[i]), "%s", texts[i]);
     }
     ck_assert(assigns(&settings, "counter.port", "0007"));
-    ck_assert_uint_eq(settings.counter.port, 7);
+    ck_assert_uint_eq(settings_protocol(&settings, BINARY)->port, 7);
+    settings_free(&settings);
 }
 END_TEST
 
@@ -223,15 +260,16 @@ TEST(sizes_know_k_m_and_g)
         "18446744073709551615G",
     };
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
         ck_assert(assigns(&settings, "counter.memory_limit", good[i].text));
-        ck_assert_uint_eq(settings.counter_memory_limit, good[i].value);
+        ck_assert_uint_eq(table_of(&settings)->memory_limit, good[i].value);
         assert_value(&settings, "counter.memory_limit", good[i].printed);
     }
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         ck_assert_msg(!assigns(&settings, "counter.memory_limit", bad[i]), "%s", bad[i]);
     assert_value(&settings, "counter.memory_limit", "1536M");
+    settings_free(&settings);
 }
 END_TEST
 
@@ -241,24 +279,25 @@ TEST(true_and_false_have_four_names_each)
     static const char *const no[] = {"false", "no", "off", "0"};
     static const char *const neither[] = {"", "2", "TRUE", "t", "truey", "tru", "yes no"};
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
         ck_assert(assigns(&settings, "counter.enable", yes[i]));
-        ck_assert(settings.counter.enable);
+        ck_assert(settings_protocol(&settings, BINARY)->enable);
         assert_value(&settings, "counter.enable", "true");
         ck_assert(assigns(&settings, "counter.enable", no[i]));
-        ck_assert(!settings.counter.enable);
+        ck_assert(!settings_protocol(&settings, BINARY)->enable);
         assert_value(&settings, "counter.enable", "false");
     }
     for (size_t i = 0; i < ARRAY_SIZE(neither); i++)
         ck_assert(!assigns(&settings, "counter.enable", neither[i]));
+    settings_free(&settings);
 }
 END_TEST
 
 TEST(choices_are_the_enums_of_the_log)
 {
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(assigns(&settings, "log.level", "error"));
     ck_assert_int_eq((int)settings.log_level, LOG_LEVEL_ERROR);
     ck_assert(assigns(&settings, "log.level", "warning"));
@@ -275,13 +314,14 @@ TEST(choices_are_the_enums_of_the_log)
     ck_assert(!assigns(&settings, "log.output", "std"));
     ck_assert(!assigns(&settings, "log.output", ""));
     ck_assert(!assigns(&settings, "log.output", "stderr "));
+    settings_free(&settings);
 }
 END_TEST
 
 TEST(strings_are_copied_and_may_be_empty)
 {
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     char text[] = "/run/a b#c.pid";
     ck_assert(assigns(&settings, "pid_file", text));
     text[0] = 'x';
@@ -299,7 +339,6 @@ TEST(strings_are_copied_and_may_be_empty)
     settings_free(&settings);
     ck_assert_ptr_null(settings.pid_file);
     settings_free(&settings);
-    settings_free(NULL);
 }
 END_TEST
 
@@ -340,7 +379,7 @@ TEST(addresses_are_numeric_and_each_once)
         "1111:2222:3333:4444:5555:6666:255.255.255.2555",
     };
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
         ck_assert_msg(assigns(&settings, "counter.listen", good[i].text), "%s", good[i].text);
         assert_value(&settings, "counter.listen", good[i].printed);
@@ -348,6 +387,7 @@ TEST(addresses_are_numeric_and_each_once)
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
         ck_assert_msg(!assigns(&settings, "counter.listen", bad[i]), "%s", bad[i]);
     assert_value(&settings, "poolcounter.listen", "127.0.0.1, ::1");
+    settings_free(&settings);
 }
 END_TEST
 
@@ -356,9 +396,9 @@ TEST(modes_are_octal)
     static const char *const bad[] = {"",   "8",     "0668", "1000", "00660",
                                       "rw", "0x1b0", " 660", "-1"};
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(assigns(&settings, "counter.socket_mode", "600"));
-    ck_assert_uint_eq(settings.counter.socket_mode, 0600);
+    ck_assert_uint_eq(settings_protocol(&settings, BINARY)->socket_mode, 0600);
     assert_value(&settings, "counter.socket_mode", "0600");
     ck_assert(assigns(&settings, "counter.socket_mode", "0"));
     assert_value(&settings, "counter.socket_mode", "0000");
@@ -368,6 +408,7 @@ TEST(modes_are_octal)
     assert_value(&settings, "counter.socket_mode", "0777");
     assert_reason("counter.socket_mode", "999",
                   "\"999\" is not a mode from 0000 to 0777, such as 0660");
+    settings_free(&settings);
 }
 END_TEST
 
@@ -386,7 +427,7 @@ TEST(networks_may_be_none_and_are_each_once)
     static const char *const bad[] = {"10.0.0.1/8", "10.0.0.0/33", "localhost",
                                       "10.0.0.0/",  "/8",          "10.0.0.0/8;10.1.0.0/16"};
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
         char again[256];
         ck_assert_msg(assigns(&settings, "access.allow", good[i].text), "%s", good[i].text);
@@ -401,6 +442,7 @@ TEST(networks_may_be_none_and_are_each_once)
     assert_reason("access.allow", "::1 10.0.0.1/8",
                   "\"10.0.0.1/8\" is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or "
                   "2001:db8::/32; the bits after the first so many must be 0");
+    settings_free(&settings);
 }
 END_TEST
 
@@ -408,7 +450,7 @@ TEST(networks_are_256_at_most)
 {
     static char text[8192];
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (unsigned i = 0; i < 256; i++)
         append(text, sizeof text, "10.0.%u.0/24 ", i);
     ck_assert(assigns(&settings, "access.allow", text));
@@ -417,23 +459,24 @@ TEST(networks_are_256_at_most)
     ck_assert(assigns(&settings, "access.allow", text));
     append(text, sizeof text, " 10.1.0.0/24");
     assert_reason("access.allow", text, "more than 256 networks");
+    settings_free(&settings);
 }
 END_TEST
 
 /* Another value than its default, for each option. */
-static const char *other_value(const struct options_row *row)
+static const char *other_value(const struct option_row *row)
 {
     switch (row->type) {
-    case OPTIONS_BOOL:
+    case OPTION_BOOL:
         return strcmp(row->default_text, "true") == 0 ? "false" : "true";
-    case OPTIONS_SIZE:
+    case OPTION_SIZE:
         return "16000K";
-    case OPTIONS_CHOICE:
+    case OPTION_CHOICE:
         return row->choices[strcmp(row->choices[0], row->default_text) == 0];
-    case OPTIONS_STRING:
+    case OPTION_STRING:
         return "other";
-    case OPTIONS_ADDRESSES:
-    case OPTIONS_NETWORKS:
+    case OPTION_ADDRESSES:
+    case OPTION_NETWORKS:
         return "192.0.2.1";
     default:
         return "64";
@@ -442,13 +485,13 @@ static const char *other_value(const struct options_row *row)
 
 TEST(options_are_compared_and_copied_one_by_one)
 {
-    const struct options_row *row, *other;
+    const struct option_row *row, *other;
     struct settings a, b;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         const char *value =
-            row->type == OPTIONS_SIZE && row->min > 16000 * 1024 ? "17M" : other_value(row);
-        settings_init(&a);
-        settings_init(&b);
+            row->type == OPTION_SIZE && row->min > 16000 * 1024 ? "17M" : other_value(row);
+        ck_assert(settings_init(&a));
+        ck_assert(settings_init(&b));
         ck_assert(options_equal(&a, &b, row));
         ck_assert_msg(assigns(&b, row->key, value), "%s = %s", row->key, value);
         for (size_t j = 0; (other = options_row_at(j)); j++)
@@ -471,15 +514,16 @@ TEST(addresses_are_16_at_most)
 {
     char text[512] = "";
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     for (unsigned i = 1; i <= 16; i++)
         append(text, sizeof text, "10.0.0.%u ", i);
     ck_assert(assigns(&settings, "counter.listen", text));
-    ck_assert_uint_eq(settings.counter.listen.count, 16);
+    ck_assert_uint_eq(settings_protocol(&settings, BINARY)->listen.count, 16);
     append(text, sizeof text, "10.0.0.1");
     ck_assert(assigns(&settings, "counter.listen", text));
     append(text, sizeof text, " 10.0.0.17");
     assert_reason("counter.listen", text, "more than 16 addresses");
+    settings_free(&settings);
 }
 END_TEST
 
@@ -505,7 +549,7 @@ TEST(a_token_is_printable)
     static char longest[OPTIONS_TOKEN_MAX + 1], longer[OPTIONS_TOKEN_MAX + 2];
     static const char wrong[] = "not 1 to 255 printable characters of ASCII without blanks";
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     memset(longest, '1', sizeof longest - 1);
     memset(longer, '1', sizeof longer - 1);
     ck_assert(assigns(&settings, "admin.token", "~!secret"));
@@ -523,7 +567,7 @@ END_TEST
 TEST(of_a_token_only_a_digest_is_kept)
 {
     struct settings settings;
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert(assigns(&settings, "admin.token", "abc"));
     ck_assert_str_eq(settings.admin_token,
                      "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -547,7 +591,7 @@ TEST(printing_stops_at_the_end_of_the_buffer)
 {
     struct settings settings;
     char text[] = "########";
-    settings_init(&settings);
+    ck_assert(settings_init(&settings));
     ck_assert_uint_eq(options_to_text(&settings, row_of("counter.listen"), text, 4), 14);
     ck_assert_str_eq(text, "127");
     ck_assert_str_eq(text + 4, "####");
@@ -556,11 +600,14 @@ TEST(printing_stops_at_the_end_of_the_buffer)
     ck_assert_str_eq(text, "");
     ck_assert_uint_eq(options_range_text(row_of("log.level"), text, 3), 29);
     ck_assert_str_eq(text, "er");
+    settings_free(&settings);
 }
 END_TEST
 
 TEST(an_unknown_key_is_told_the_nearest)
 {
+    struct settings settings;
+    ck_assert(settings_init(&settings));
     static const struct {
         const char *key, *nearest;
     } keys[] = {
@@ -586,7 +633,7 @@ TEST(an_unknown_key_is_told_the_nearest)
     };
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         char reason[OPTIONS_REASON_SIZE], expected[OPTIONS_REASON_SIZE];
-        options_unknown_key(keys[i].key, reason);
+        ck_assert_ptr_null(options_to_set(&settings, keys[i].key, reason));
         if (keys[i].nearest)
             snprintf(expected, sizeof expected, "unknown key \"%s\"; did you mean \"%s\"?",
                      keys[i].key, keys[i].nearest);
@@ -595,11 +642,14 @@ TEST(an_unknown_key_is_told_the_nearest)
                      "unknown key \"%s\"; counterd --help lists the keys", keys[i].key);
         ck_assert_str_eq(reason, expected);
     }
+    settings_free(&settings);
 }
 END_TEST
 
 TEST(a_word_of_several_keys_is_told_all_of_them)
 {
+    struct settings settings;
+    ck_assert(settings_init(&settings));
     static const struct {
         const char *key, *reason;
     } words[] = {
@@ -610,29 +660,34 @@ TEST(a_word_of_several_keys_is_told_all_of_them)
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         char reason[OPTIONS_REASON_SIZE];
-        options_unknown_key(words[i].key, reason);
+        ck_assert_ptr_null(options_to_set(&settings, words[i].key, reason));
         ck_assert_str_eq(reason, words[i].reason);
     }
+    settings_free(&settings);
 }
 END_TEST
 
 TEST(one_changed_letter_of_a_key_is_forgiven)
 {
-    const struct options_row *row;
+    struct settings settings;
+    ck_assert(settings_init(&settings));
+    const struct option_row *row;
     for (size_t i = 0; (row = options_row_at(i)); i++) {
         char key[64], reason[OPTIONS_REASON_SIZE], expected[128];
         snprintf(key, sizeof key, "%s", row->key);
         key[strlen(key) / 2] = '~';
-        options_unknown_key(key, reason);
+        ck_assert_ptr_null(options_to_set(&settings, key, reason));
         snprintf(expected, sizeof expected, "did you mean \"%s\"?", row->key);
         ck_assert_msg(strstr(reason, expected), "%s", reason);
     }
+    settings_free(&settings);
 }
 END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(the_defaults_are_those_that_were_published),
     UNIT(every_row_is_complete_and_its_key_its_own),
+    UNIT(options_are_shown_by_service_and_the_daemons_last),
     UNIT(every_default_is_printed_as_it_is_written),
     UNIT(every_number_is_bounded_on_both_sides),
     UNIT(what_is_no_number_is_refused),

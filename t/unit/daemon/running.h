@@ -87,7 +87,7 @@ static void set_up(const char *text)
 
     struct reload *reload = &running.control.reload;
     int argc = text ? 3 : 1;
-    settings_init(&reload->settings);
+    ck_assert(settings_init(&reload->settings));
     ck_assert_int_eq(
         options_command_line(argc, running.argv, false, &reload->settings, stderr).action,
         OPTIONS_RUN);
