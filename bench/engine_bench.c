@@ -99,7 +99,7 @@ struct run {
     enum kind kind;
 };
 
-_Static_assert(BATCH_MAX <= TABLE_FORESIGHT, "a batch is looked at in one go");
+_Static_assert(BATCH_MAX <= TABLE_PREFETCH_MAX, "a batch is looked at in one go");
 
 struct runner {
     const struct run *run;
@@ -111,7 +111,7 @@ struct runner {
     int64_t busy_ns; /* within the table */
     struct histogram holds;
     unsigned char names[BLOCK][NAME_LEN];
-    uint64_t hashes[BLOCK]; /* 0: not foreseen */
+    uint64_t hashes[BLOCK]; /* 0: not prefetched */
 } __attribute__((aligned(64)));
 
 static struct runner runners[THREADS_MAX];
@@ -159,13 +159,13 @@ static void release(struct runner *r, unsigned i, struct moment now)
 }
 
 /* Each request is looked at, so each name twice. */
-static void foresee(struct runner *r, unsigned from, unsigned to)
+static void prefetch(struct runner *r, unsigned from, unsigned to)
 {
-    struct bytes names[TABLE_FORESIGHT] = {{0}};
-    uint64_t hashes[TABLE_FORESIGHT];
+    struct bytes names[TABLE_PREFETCH_MAX] = {{0}};
+    uint64_t hashes[TABLE_PREFETCH_MAX];
     for (unsigned i = from, k = 0; i < to; i++, k += 2)
         names[k] = names[k + 1] = bytes_at(r->names[i], NAME_LEN);
-    table_foresee(t, names, (size_t)2 * (to - from), hashes);
+    table_prefetch(t, names, (size_t)2 * (to - from), hashes);
     for (unsigned i = from, k = 0; i < to; i++, k += 2)
         r->hashes[i] = hashes[k];
 }
@@ -177,7 +177,7 @@ static void do_block(struct runner *r)
     for (unsigned from = 0; from < BLOCK; from += pairs) {
         struct moment now = {.mono_ns = (int64_t)from, .unix_s = 1000000};
         if (pairs > 1)
-            foresee(r, from, from + pairs);
+            prefetch(r, from, from + pairs);
         for (unsigned i = from; i < from + pairs; i++) {
             acquire(r, i, now);
             release(r, i, now);

@@ -141,12 +141,12 @@ static void start(void)
     struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
                                             .request_timeout_ns = 3600 * NS_PER_S,
                                             .write_timeout_ns = 3600 * NS_PER_S}};
-    struct services_config config = {.table = {.buckets = 64,
-                                               .memory_limit = (size_t)16 << 20,
-                                               .stats_interval_s = 86400,
-                                               .hash_key = {1, 2}},
-                                     .poolcounter_max_locks = 4,
-                                     .poolcounter_max_line = 8192};
+    struct serving_config config = {.table = {.buckets = 64,
+                                              .memory_limit = (size_t)16 << 20,
+                                              .stats_interval_s = 86400,
+                                              .hash_key = {1, 2}},
+                                    .poolcounter_max_locks = 4,
+                                    .poolcounter_max_line = 8192};
     signal(SIGPIPE, SIG_IGN); /* as the server's own thread, which has all signals blocked */
     log_set_level(LOG_LEVEL_ERROR);
     services = serving_make(&server, 1, &rules, &config);

@@ -116,7 +116,7 @@ static void check_answers(unsigned i)
     const struct world_client *c = &world->clients[i];
     if (!c->protocol)
         return;
-    if (strcmp(c->protocol->name, "counter") == 0)
+    if (strcmp(c->protocol->row->name, "counter") == 0)
         check_binary(c, &sent[i]);
     else
         check_text(c, &sent[i]);

@@ -36,12 +36,12 @@ struct world *world_new(const struct world_config *config)
     struct rules_config rules_config = {.limits = {.output_buffer = config->output_buffer,
                                                    .request_timeout_ns = 30 * NS_PER_S,
                                                    .write_timeout_ns = 30 * NS_PER_S}};
-    struct services_config services_config = {.table = {.buckets = 64,
-                                                        .memory_limit = (size_t)16 << 20,
-                                                        .stats_interval_s = WORLD_INTERVAL_S,
-                                                        .hash_key = {.k0 = 1, .k1 = 2}},
-                                              .poolcounter_max_locks = config->max_locks,
-                                              .poolcounter_max_line = config->max_line};
+    struct serving_config services_config = {.table = {.buckets = 64,
+                                                       .memory_limit = (size_t)16 << 20,
+                                                       .stats_interval_s = WORLD_INTERVAL_S,
+                                                       .hash_key = {.k0 = 1, .k1 = 2}},
+                                             .poolcounter_max_locks = config->max_locks,
+                                             .poolcounter_max_line = config->max_line};
     w->services = serving_make(&w->server, 1, &rules_config, &services_config);
     return w;
 }
@@ -74,10 +74,10 @@ struct world_client *world_open(struct world *world, unsigned i, const char *pro
     c->protocol = services_protocol(world->services, protocol);
     c->got_len = 0;
     struct stream stream = {.fd = c->peer.fd};
-    worker_wake(world->server.workers[0]);
+    worker_begin_iteration(world->server.workers[0]);
     atomic_fetch_add(&c->protocol->connections, 1);
     CHECK(worker_open(world->server.workers[0], c->protocol, stream, 0));
-    (void)worker_settle(world->server.workers[0]);
+    (void)worker_end_iteration(world->server.workers[0]);
     return c;
 }
 
@@ -92,7 +92,7 @@ void world_send(struct world *world, unsigned i, const void *bytes, size_t len)
 
 static struct loop *loop_of(const struct world *world)
 {
-    return worker_loop(world->server.workers[0]);
+    return worker_reactor(world->server.workers[0])->loop;
 }
 
 static bool tell_clients(struct world *world)

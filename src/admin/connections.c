@@ -11,14 +11,13 @@
 
 #define LIMIT_DEFAULT   100
 #define CONNECTIONS_MAX 1000
-#define SERVICES_MAX    ARRAY_SIZE(((struct services *)0)->services)
 
 void client_add(json_t **object, const struct conn_info *info)
 {
     char tag[CONN_TAG_TEXT];
     conn_tag_text(info->tag, tag);
     json_put(object, "connection", json_string(tag));
-    json_put(object, "protocol", json_string(info->protocol->name));
+    json_put(object, "protocol", json_string(info->protocol->row->name));
     json_put(object, "client", json_words(info->peer));
     json_put(object, "transport", json_string(transport_word(info->transport)));
 }
@@ -103,7 +102,7 @@ void get_connections(struct admin *admin, struct http_request *request, struct s
     const struct services *services = admin->config.services;
     const char *protocols[SERVICES_MAX + 1] = {NULL};
     for (unsigned i = 0; i < services_count(services); i++)
-        protocols[i] = services_at(services, i)->protocol.name;
+        protocols[i] = service_name(services_at(services, i));
     struct query query;
     unsigned limit = LIMIT_DEFAULT, protocol = SERVICES_MAX;
     if (!query_read(&query, request, names) ||
@@ -142,7 +141,7 @@ static void kill_there(struct worker *worker, void *arg)
     if (!conn)
         return;
     conn_describe(conn, &killing->info);
-    conn_kill(conn);
+    conn_close(conn, CLOSE_KILLED);
     killing->done = true;
 }
 
@@ -168,6 +167,6 @@ void kill_connection(struct admin *admin, struct http_request *request, struct s
         return;
     }
     log_info("admin: %s has ended connection %s of %s (%s)", http_peer(request), text,
-             killing.info.peer, killing.info.protocol->name);
+             killing.info.peer, killing.info.protocol->row->name);
     answer_json(request, 200, json_pack("{s:s}", "killed", text));
 }

@@ -128,7 +128,7 @@ static bool make_parties(struct name_job *job)
     return true;
 }
 
-static unsigned worker_of(const struct party *party)
+static unsigned party_worker(const struct party *party)
 {
     return party->holder ? conn_id_worker(party->holder) : conn_tag_worker(party->tag);
 }
@@ -137,8 +137,9 @@ static unsigned worker_of(const struct party *party)
 static bool holds_now(struct name_job *job, struct conn *conn, struct party *party)
 {
     struct table_hold hold;
-    if (!table_holds(job->admin->config.services->table, service_holder(conn), job->entry.name,
-                     clock_now(), &hold))
+    const struct holder *holder = service_holder(conn);
+    if (!holder || !table_holds(job->admin->config.services->table, holder, job->entry.name,
+                                clock_now(), &hold))
         return false;
     party->units = hold.units;
     party->limit = hold.limit;
@@ -167,7 +168,7 @@ static bool ask_some(struct name_job *job)
     for (; job->worker < server->count; job->worker++, job->first = 0) {
         job->piece_count = 0;
         for (; job->first < job->party_count && job->piece_count < CLIENT_PIECE; job->first++) {
-            if (worker_of(&job->parties[job->first]) == job->worker)
+            if (party_worker(&job->parties[job->first]) == job->worker)
                 job->piece[job->piece_count++] = &job->parties[job->first];
         }
         if (job->piece_count > 0) {

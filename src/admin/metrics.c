@@ -5,6 +5,7 @@
 #include "admin/metrics.h"
 
 #include "admin/private.h"
+#include "service/table_resource.h"
 
 #include <math.h>
 #include <string.h>
@@ -124,11 +125,11 @@ static void start_time(struct exposition *e)
 static void requests(struct exposition *e, const struct service *s)
 {
     const struct service_row *row = s->row;
-    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
-        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++) {
+    for (unsigned v = 0; v < s->verbs; v++) {
+        for (unsigned o = 0; o < s->outcomes; o++) {
             uint64_t count = service_requests(s, v, o);
             if (count > 0)
-                sample(e, (struct labels){{s->protocol.name, row->verbs[v], row->outcomes[o]}},
+                sample(e, (struct labels){{service_name(s), row->verbs[v], row->outcomes[o]}},
                        count);
         }
     }
@@ -139,55 +140,55 @@ static void wait_durations(struct exposition *e, const struct service *s)
     for (unsigned how = 0; how < WAITED_COUNT; how++) {
         struct histogram_sum sum;
         service_waits(s, how, &sum);
-        sample_histogram(e, (struct labels){{s->protocol.name, waited_word(how)}}, &sum);
+        sample_histogram(e, (struct labels){{service_name(s), waited_word(how)}}, &sum);
     }
 }
 
 static void connections(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{s->protocol.name}}, atomic_load(&s->protocol.connections));
+    sample(e, (struct labels){{service_name(s)}}, atomic_load(&s->protocol.connections));
 }
 
 static void connections_opened(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.connections_made));
+    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.connections_made));
 }
 
 static void connections_closed(struct exposition *e, const struct service *s)
 {
-    for (unsigned reason = 0; reason < CLOSE_REASON_COUNT; reason++)
-        sample(e, (struct labels){{s->protocol.name, close_reason_word(reason)}},
-               load(&s->protocol.closed[reason]));
+    const char *word;
+    for (unsigned i = 0; (word = protocol_close_word(s->protocol.row, i)) != NULL; i++)
+        sample(e, (struct labels){{service_name(s), word}}, load(&s->protocol.closed[i]));
 }
 
 static void accept_errors(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.accept_errors));
+    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.accept_errors));
 }
 
 static void send_errors(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{s->protocol.name}}, load(&s->protocol.send_errors));
+    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.send_errors));
 }
 
 static void memory_limit(struct exposition *e)
 {
-    sample(e, none, e->config->services->config.table.memory_limit);
+    sample(e, none, table_resource_settings(e->config->services)->memory_limit);
 }
 
 static void collections(struct exposition *e)
 {
-    sample(e, none, tally_get(&e->config->services->collections));
+    sample(e, none, e->collector.collections);
 }
 
 static void collected_names(struct exposition *e)
 {
-    sample(e, none, tally_get(&e->config->services->collected));
+    sample(e, none, e->collector.collected);
 }
 
 static void collection_time(struct exposition *e)
 {
-    sample_seconds(e, none, tally_get(&e->config->services->collections_us) * 1000);
+    sample_seconds(e, none, (duration)e->collector.all_us * 1000);
 }
 
 static void log_lines(struct exposition *e)
@@ -297,7 +298,7 @@ const size_t metric_count = ARRAY_SIZE(metrics);
 
 static void collect_service(struct exposition *e, const struct metric *m, const struct service *s)
 {
-    struct labels labels = {{s->protocol.name}};
+    struct labels labels = {{service_name(s)}};
     struct histogram_sum sum;
     if (m->service)
         m->service(e, s);
@@ -340,6 +341,7 @@ void metrics_write(struct text *text, const struct admin_config *config)
 {
     struct exposition e = {.text = text, .config = config};
     table_get_stats(config->services->table, clock_now(), &e.table);
+    table_resource_collector(config->services, &e.collector);
     process_read(&e.process);
     log_get_counts(&e.log);
     config->hooks.upgrades(config->hooks.arg, &e.upgrades);

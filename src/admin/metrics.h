@@ -11,6 +11,7 @@
 #include "admin/process.h"
 #include "admin/text.h"
 #include "base/log.h"
+#include "service/table_resource.h"
 
 /* What one answer is made from: read once, so that its numbers are of one moment. */
 struct exposition {
@@ -18,6 +19,7 @@ struct exposition {
     const struct admin_config *config;
     const struct metric *metric; /* whose samples are being written */
     struct table_stats table;
+    struct collector_stats collector;
     struct process process;
     struct log_counts log;
     struct admin_upgrades upgrades;

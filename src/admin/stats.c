@@ -2,6 +2,7 @@
 #include "admin/private.h"
 #include "admin/process.h"
 #include "admin/query.h"
+#include "service/table_resource.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,9 +32,9 @@ static uint64_t count_of(const _Atomic uint64_t *count)
 static json_t *connections_of(const struct protocol *protocol)
 {
     json_t *closed = json_object();
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
-        json_put(&closed, close_reason_word(i),
-                 json_integer((json_int_t)count_of(&protocol->closed[i])));
+    const char *word;
+    for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++)
+        json_put(&closed, word, json_integer((json_int_t)count_of(&protocol->closed[i])));
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "open",
                      (json_int_t)atomic_load(&protocol->connections), "made",
                      (json_int_t)count_of(&protocol->connections_made), "max",
@@ -46,8 +47,8 @@ static json_t *requests_of(const struct service *service)
 {
     const struct service_row *row = service->row;
     json_t *array = json_array();
-    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
-        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++) {
+    for (unsigned v = 0; v < service->verbs; v++) {
+        for (unsigned o = 0; o < service->outcomes; o++) {
             uint64_t count = service_requests(service, v, o);
             if (count > 0)
                 json_add(&array, json_pack("{s:s, s:s, s:I}", "verb", row->verbs[v], "outcome",
@@ -87,7 +88,7 @@ static json_t *protocol_of(const struct admin_config *config, const struct servi
     service_answers(service, &answers);
     json_t *listeners = listeners_of(config, protocol);
     return json_pack("{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
-                     protocol->name, "enabled", json_array_size(listeners) > 0, "listeners",
+                     service_name(service), "enabled", json_array_size(listeners) > 0, "listeners",
                      listeners, "connections", connections_of(protocol), "bytes", "received",
                      (json_int_t)service_received(service), "sent",
                      (json_int_t)service_sent(service), "requests", requests_of(service), "waiting",
@@ -132,7 +133,7 @@ static json_t *memory_of(const struct services *services, const struct table_sta
     struct process process;
     process_read(&process);
     return json_pack("{s:I, s:I, s:o}", "used_bytes", (json_int_t)table->memory, "limit_bytes",
-                     (json_int_t)services->config.table.memory_limit, "resident_bytes",
+                     (json_int_t)table_resource_settings(services)->memory_limit, "resident_bytes",
                      isnan(process.resident_bytes)
                          ? json_null()
                          : json_integer((json_int_t)process.resident_bytes));

@@ -37,8 +37,8 @@ static void add_service(struct totals *t, const struct service *service)
 {
     const struct service_row *row = service->row;
     uint64_t counts[OTHER + 1] = {0};
-    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
-        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++)
+    for (unsigned v = 0; v < service->verbs; v++) {
+        for (unsigned o = 0; o < service->outcomes; o++)
             counts[meaning_of(row->verbs[v], row->outcomes[o])] += service_requests(service, v, o);
     }
     struct histogram_sum sum;

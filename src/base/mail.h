@@ -12,11 +12,19 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct mail {
     struct mail *next;
     /* Called by the reader; `reader` is what the reader is (a worker). Set before sending. */
     void (*deliver)(struct mail *mail, void *reader);
+};
+
+/* A letter to one of the reader's many: to what, in a number that the reader understands (for
+ * workers: conn_tag). */
+struct letter {
+    struct mail mail; /* first */
+    uint64_t to;
 };
 
 struct mailbox {

@@ -225,7 +225,8 @@ void record_get_head(struct record_reader *r)
     if (at && memcmp(at, magic, sizeof(magic)) != 0)
         record_refuse(r, "not the state of a counterd");
     uint32_t version = record_get_u32(r);
-    if (record_ok(r) && version != RECORD_VERSION)
-        record_refuse(r, version > RECORD_VERSION ? "the state is of a newer version"
-                                                  : "the state is of an older version");
+    if (record_ok(r) && version > RECORD_VERSION)
+        record_refuse(r, "the state is of a newer version");
+    if (record_ok(r) && version < RECORD_VERSION_OLDEST)
+        record_refuse(r, "the state is of an older version");
 }

@@ -24,7 +24,10 @@
 #include <string.h>
 
 /* The version of the whole state: goes up with every change that an older reader can't take. */
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
+
+/* The oldest version that is still read. */
+#define RECORD_VERSION_OLDEST 1
 
 /* So deep may sections lie in one another. */
 #define RECORD_DEPTH 4
@@ -212,7 +215,7 @@ static inline bool record_left(const struct record_reader *r)
 /* A section has been read: fails if something is left in it. */
 void record_leave(struct record_reader *section);
 
-/* Reads what record_put_head wrote; fails, and says so, where another version is needed. */
+/* Reads what record_put_head wrote; fails where the version is not one that is read here. */
 void record_get_head(struct record_reader *r);
 
 #endif

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/notify.h"
 #include "daemon/upgrade.h"
+#include "service/table_resource.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -221,16 +222,6 @@ static void do_upgrade(struct control *control)
 
 /* --- How it is ------------------------------------------------------------------------------- */
 
-/* How many requests a service has answered. */
-static uint64_t requests_of(const struct service *service)
-{
-    uint64_t sum = 0;
-    for (unsigned verb = 0; verb < SERVICE_VERBS; verb++)
-        for (unsigned outcome = 0; outcome < SERVICE_OUTCOMES; outcome++)
-            sum += service_requests(service, verb, outcome);
-    return sum;
-}
-
 static uint32_t connections_of(const struct service *service)
 {
     return atomic_load_explicit(&service->protocol.connections, memory_order_relaxed);
@@ -247,17 +238,17 @@ static void say_stats(const struct control *control)
     uint64_t requests = 0;
     for (unsigned i = 0; i < services_count(services); i++) {
         const struct service *service = services_at(services, i);
-        requests += requests_of(service);
+        requests += service_answered(service);
         len += (size_t)snprintf(connections + len, sizeof connections - len,
                                 "%s%" PRIu32 " %s connections", i ? ", " : "",
-                                connections_of(service), service->protocol.name);
+                                connections_of(service), service_name(service));
         CHECK(len < sizeof connections);
     }
     table_get_stats(services->table, now, &stats);
     log_info("stats: %s, %" PRIu64 " names, %" PRIu64 " units, %" PRIu64 " waiting, %" PRIu64
-             " requests, %" PRIu64 " of %zu bytes of memory, up for %lld s",
+             " requests, %" PRIu64 " of %" PRIu64 " bytes of memory, up for %lld s",
              connections, stats.names, stats.units, stats.waiting, requests, stats.memory,
-             services->config.table.memory_limit,
+             table_resource_settings(services)->memory_limit,
              (long long)((now.mono_ns - services->started_ns) / NS_PER_S));
 }
 
@@ -319,18 +310,11 @@ void control_ready(struct control *control)
 /* The time that the service manager is asked for beyond what a drain may take. */
 #define DRAIN_SLACK_NS (30 * NS_PER_S)
 
-static uint64_t units_held(const struct control *control)
-{
-    struct table_stats stats;
-    table_get_stats(control->reload.services->table, clock_now(), &stats);
-    return stats.units;
-}
-
 /* True when nobody holds anything, and everybody has been answered: units are free before those who
  * waited for them, and those who released them, are told. */
 static bool is_drained(const struct control *control, struct catch_up *catch_up, uint64_t *held_r)
 {
-    *held_r = units_held(control);
+    *held_r = services_held(control->reload.services, clock_now());
     return *held_r == 0 && server_catch_up(control->reload.server, catch_up);
 }
 
@@ -345,7 +329,7 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
     int64_t end_ns = clock_mono_ns() + allow_ns;
     /* No reload any more; and /readyz says no, so that clients go elsewhere. */
     control_end(control);
-    services_drain(control->reload.services);
+    services_drain(control->reload.services, true);
     server_barrier(control->reload.server); /* acquires that had begun are over */
     log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
              " s at the latest",

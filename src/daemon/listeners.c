@@ -95,7 +95,7 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
 static bool take_over(struct listeners *listeners, struct heritage *heritage,
                       struct protocol *protocol, bool tls, const char *asked)
 {
-    struct heritage_socket *sock = heritage_find(heritage, protocol->name, tls, asked);
+    struct heritage_socket *sock = heritage_find(heritage, protocol->row->name, tls, asked);
     if (!sock || !heritage_take(sock, &listeners->at[listeners->count], protocol))
         return false;
     listeners->heritage[listeners->count++] = true;
@@ -129,18 +129,18 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
         if (listener_open(l, protocol, (struct sockaddr *)&sa, list->at[i].len, tls)) {
             listeners->count++;
         } else if (sa.ss_family == AF_INET6 && list->count > 1 && is_missing_family(errno)) {
-            log_warning("%s: not listening on %s: %s", protocol->name, l->where,
+            log_warning("%s: not listening on %s: %s", protocol->row->name, l->where,
                         strerrordesc_np(errno));
             continue;
         } else if (errno != EADDRINUSE || !heritage_blocks(heritage, (struct sockaddr *)&sa)) {
-            say_not_listening(l, protocol->name, errno);
+            say_not_listening(l, protocol->row->name, errno);
             if (!is_dispensable(heritage))
                 return false;
         } /* else it can be opened when that is closed */
         had++;
     }
     if (had == 0)
-        log_error("%s: none of its addresses is one of this machine's", protocol->name);
+        log_error("%s: none of its addresses is one of this machine's", protocol->row->name);
     return had > 0 || is_dispensable(heritage);
 }
 
@@ -153,8 +153,8 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
     struct listener *l = &listeners->at[listeners->count];
     if (take_over(listeners, heritage, protocol, false, p->socket)) {
         if (l->own_file && !heritage->rehearse && chmod(p->socket, p->socket_mode) != 0)
-            log_error("%s: can't change the mode of unix socket %s: %s", protocol->name, p->socket,
-                      strerrordesc_np(errno));
+            log_error("%s: can't change the mode of unix socket %s: %s", protocol->row->name,
+                      p->socket, strerrordesc_np(errno));
         return true;
     }
     if (!listener_open_unix(l, protocol, p->socket, p->socket_mode)) {
@@ -162,14 +162,14 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
                            : errno == EEXIST   ? "; it is no socket, and stays"
                            : errno == ENOENT   ? "; its folder has to be there"
                                                : "";
-        log_error("%s: can't listen on unix socket %s: %s%s", protocol->name, p->socket,
+        log_error("%s: can't listen on unix socket %s: %s%s", protocol->row->name, p->socket,
                   strerrordesc_np(errno), hint);
         return is_dispensable(heritage);
     }
     listeners->count++;
     if (*p->socket == '@' || process_give_file(p->socket, settings->user, settings->group))
         return true;
-    log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->name,
+    log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->row->name,
               p->socket, settings->user ? settings->user : "",
               settings->group ? settings->group : "", strerrordesc_np(errno));
     return is_dispensable(heritage);
@@ -197,7 +197,7 @@ static bool open_protocol(struct listeners *listeners, struct heritage *heritage
     struct own own = own_of(p, handed);
     if (p->enable && p->socket && handed->kind[false])
         log_info("%s: unix socket %s is not opened, as there is an inherited socket",
-                 protocol->name, p->socket);
+                 protocol->row->name, p->socket);
     return (!own.plain || open_port(listeners, heritage, protocol, &p->listen, p->port, false)) &&
            (!own.socket || open_socket(listeners, heritage, protocol, settings, p)) &&
            (!own.tls || open_port(listeners, heritage, protocol, &p->listen, p->tls_port, true));
@@ -273,22 +273,22 @@ bool listeners_use_tls(const struct listeners *listeners)
 static void say_listener(const struct listener *l, const char *note)
 {
     size_t i = 0;
-    while (strcmp(options_protocol_at(i)->name, l->protocol->name) != 0)
+    while (strcmp(options_protocol_at(i)->name, l->protocol->row->name) != 0)
         i++;
     const char *send = options_protocol_at(i)->trial_send;
     const char *show = options_protocol_at(i)->trial_show;
     if (l->local) {
-        log_info("%s: listening on unix socket %s%s; try: %s | nc -q1 -U %s%s", l->protocol->name,
-                 l->where, note, send, l->where, show);
+        log_info("%s: listening on unix socket %s%s; try: %s | nc -q1 -U %s%s",
+                 l->protocol->row->name, l->where, note, send, l->where, show);
     } else if (l->tls) {
         log_info("%s: listening with TLS on %s%s; try: (%s; sleep 1) | openssl s_client -quiet "
                  "-no_ign_eof -connect %s%s",
-                 l->protocol->name, l->where, note, send, l->where, show);
+                 l->protocol->row->name, l->where, note, send, l->where, show);
     } else {
         bool v6 = l->where[0] == '[';
         const char *host = l->where + v6, *colon = strrchr(l->where, ':');
-        log_info("%s: listening on %s%s; try: %s | nc -q1 %.*s %s%s", l->protocol->name, l->where,
-                 note, send, (int)(colon - host) - v6, host, colon + 1, show);
+        log_info("%s: listening on %s%s; try: %s | nc -q1 %.*s %s%s", l->protocol->row->name,
+                 l->where, note, send, (int)(colon - host) - v6, host, colon + 1, show);
     }
 }
 
@@ -355,6 +355,6 @@ void listeners_warn(const struct listeners *listeners, const struct settings *se
         if (!l->tls && listeners_fd_reach(l->fd) == REACH_WORLD)
             log_warning("%s: whoever reaches %s can take every unit there is; say with "
                         "access.allow who may, or listen on addresses of a network of your own",
-                        l->protocol->name, l->where);
+                        l->protocol->row->name, l->where);
     }
 }

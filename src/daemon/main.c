@@ -154,16 +154,15 @@ static bool make_services(struct daemon *d)
     struct part_config parts[PARTS_MAX];
     if (!keep_settings(d))
         return false;
-    struct services_config config = services_configure(parts, list_parts(&d->at_start, parts));
-    if (RAND_bytes((unsigned char *)&config.table.hash_key, sizeof(config.table.hash_key)) != 1) {
+    struct services_config config = {.parts = parts, .count = list_parts(&d->at_start, parts)};
+    if (RAND_bytes((unsigned char *)&config.hash_key, sizeof(config.hash_key)) != 1) {
         log_error("no random bytes are to be had for the key of the table's hash");
         return false;
     }
     d->services = services_new(&config, &d->server, clock_now());
     if (!d->services) {
-        log_error("no memory for the table: counter.memory_limit is %zu bytes, counter.buckets "
-                  "%" PRIu64,
-                  config.table.memory_limit, config.table.buckets);
+        log_error("can't make what is served: %s; counter.memory_limit may be more than there is",
+                  strerrordesc_np(errno));
         return false;
     }
     settings_compare(NULL, &d->at_start, settings_tell, d->services);
@@ -283,6 +282,10 @@ static bool start_threads(struct daemon *d)
             return false;
         }
     }
+    if (!services_run(d->services)) {
+        log_error("can't start the thread of a resource: %s", strerrordesc_np(errno));
+        return false;
+    }
     if (d->admin && !admin_start(d->admin)) {
         log_error("can't start the thread of the admin interface: %s", strerrordesc_np(errno));
         return false;
@@ -397,6 +400,8 @@ static void tear_down(struct daemon *d)
         worker_stop(d->server.workers[i]);
     for (unsigned i = 0; i < d->started; i++)
         worker_join(d->server.workers[i]);
+    if (d->services)
+        CHECK(services_park(d->services, DEADLINE_NONE)); /* their threads send no letters any more */
     for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)

@@ -127,6 +127,7 @@ struct rules *reload_make_rules(const struct settings *settings, struct tls *tls
         .limits =
             {
                 .output_buffer = settings->limits_output_buffer,
+                .unfinished = settings->limits_unfinished,
                 .request_timeout_ns = settings->limits_request_timeout * NS_PER_S,
                 .write_timeout_ns = settings->limits_write_timeout * NS_PER_S,
                 .handshake_timeout_ns = settings->tls_handshake_timeout * NS_PER_S,

@@ -190,7 +190,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     for (size_t i = 0; i < parts->listeners->count; i++) {
         const struct listener *l = &parts->listeners->at[i];
         if (!parts->listeners->inherited[i])
-            heritage_add(&heritage, l->protocol->name, l, l->fd);
+            heritage_add(&heritage, l->protocol->row->name, l, l->fd);
     }
     for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++) {
         struct listener l = {.fd = -1};
@@ -515,11 +515,16 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     upgrade->parked_ns = clock_mono_ns();
     server_park(parts->server);
     struct stat rehearsed = program_now(upgrade);
-    if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
+    bool parked = services_park(parts->services, upgrade->parked_ns + limit_ns);
+    if (!parked)
+        say(upgrade, LOG_LEVEL_ERROR, "what was on its way did not come to an end in %lld s",
+            (long long)(limit_ns / NS_PER_S));
+    else if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
-    if (!server_unpark(parts->server) || (parts->admin && !admin_resume(parts->admin))) {
+    if ((parked && !services_unpark(parts->services)) || !server_unpark(parts->server) ||
+        (parts->admin && !admin_resume(parts->admin))) {
         log_error("upgrade: the threads can't be started again: %s", strerrordesc_np(errno));
         _exit(PROCESS_EXIT_SETUP); /* for whoever starts us to do so again */
     }

@@ -96,7 +96,7 @@ void index_destroy(struct index *ix)
     *ix = (struct index){0};
 }
 
-/* ---- foresight --------------------------------------------------------------------------- */
+/* ---- prefetch ---------------------------------------------------------------------------- */
 
 /*
  * A function that reads what others may be writing, even what has become something else than a
@@ -107,7 +107,7 @@ void index_destroy(struct index *ix)
 
 /*
  * Which places of a bucket have that tag: bit `i` for place `i`; a free one has the tag 0. Looks at
- * all without a branch: the end of a loop could not be foreseen, and while a processor finds out
+ * all without a branch: the end of a loop could not be predicted, and while a processor finds out
  * that it went on wrongly, it fetches nothing else. (A search under the lock does better with the
  * loop: there the next step is the entry, whose address is guessed right where names are few.)
  */

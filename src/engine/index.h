@@ -37,12 +37,12 @@ typedef uint32_t index_hash_fn(const struct arena *arena, ref_t entry);
 
 /* In which pages the buckets lie, 256 to a page. */
 struct index_pages {
-    struct index_pages *outgrown; /* the one before it; stays for index_foresee */
+    struct index_pages *outgrown; /* the one before it; stays for index_prefetch */
     uint32_t room;
     _Atomic uint32_t number[];
 };
 
-/* Atomics are for index_foresee: it looks without the lock. */
+/* Atomics are for index_prefetch: it looks without the lock. */
 struct index {
     struct slab *slab;
     index_hash_fn *hash_of;
@@ -141,12 +141,12 @@ static inline ref_t index_first(const struct index *ix, uint32_t hash, struct in
 }
 
 /*
- * Foresight, for who will look a hash up soon; called without the lock. First index_foresee has its
+ * Prefetch, for a hash that is looked up soon; called without the lock. First index_prefetch has its
  * bucket fetched from memory. When that has had time to come, index_guess says what the search will
  * come to in it: the entry, if it is there, or else a further bucket; 0: nothing. It is a guess, as
  * others may be changing the index: all that may be done with it is to have it fetched, too.
  */
-static inline const struct index_bucket *index_foresee(const struct index *ix, uint32_t hash)
+static inline const struct index_bucket *index_prefetch(const struct index *ix, uint32_t hash)
 {
     const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_acquire);
     uint32_t number = index_bucket_of(ix, hash), segment = number / INDEX_SEGMENT;

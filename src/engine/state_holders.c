@@ -104,7 +104,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
     restoring->waits = waits;
     struct waiter *w = arena_at(&t->arena, ref);
     *w = (struct waiter){
-        .tag = holder->tag,
+        .letter.to = holder->tag,
         .table = t,
         .since_ns = since_ns,
         .holding = h,

@@ -433,7 +433,7 @@ static void decide(struct shard *s, struct counter *c, struct waiter *w, enum wa
     if (state == WAITER_GRANTED)
         add_units(s, c, w->holding, w->units, q->hash, now);
     w->ended_ns = now.mono_ns;
-    mail_list_add(out, &w->mail);
+    mail_list_add(out, &w->letter.mail);
 }
 
 /* Grants to the waiters of one kind that fit, oldest first. */
@@ -499,7 +499,7 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
     }
     struct waiter *w = arena_at(&t->arena, waiter_ref);
     *w = (struct waiter){
-        .tag = holder->tag,
+        .letter.to = holder->tag,
         .table = t,
         .since_ns = now.mono_ns,
         .holding = h,
@@ -569,7 +569,7 @@ static void free_waiter(struct shard *s, struct waiter *w)
     slab_free(&s->slab, arena_ref(s->slab.arena, w));
 }
 
-/* ---- foresight --------------------------------------------------------------------------- */
+/* ---- prefetch ---------------------------------------------------------------------------- */
 
 /*
  * One step for all names, then the next, so that what was asked for has time to come before it is
@@ -577,15 +577,15 @@ static void free_waiter(struct shard *s, struct waiter *w)
  * instructions ahead for something to fetch: with a hash between one name's memory and the next
  * one's, it waited for each in turn (230 ns a pair of requests among 10^7 names, instead of 185).
  */
-void table_foresee(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes)
+void table_prefetch(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes)
 {
-    CHECK(count <= TABLE_FORESIGHT);
-    const struct index_bucket *buckets[TABLE_FORESIGHT];
+    CHECK(count <= TABLE_PREFETCH_MAX);
+    const struct index_bucket *buckets[TABLE_PREFETCH_MAX];
     for (size_t i = 0; i < count; i++)
         hashes[i] = names[i].len ? hash_name(t, names[i]) : 0;
     for (size_t i = 0; i < count; i++) {
         if (hashes[i])
-            buckets[i] = index_foresee(&shard_of_hash(t, hashes[i])->names, (uint32_t)hashes[i]);
+            buckets[i] = index_prefetch(&shard_of_hash(t, hashes[i])->names, (uint32_t)hashes[i]);
     }
     for (size_t i = 0; i < count; i++) {
         if (!hashes[i])

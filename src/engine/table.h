@@ -90,8 +90,8 @@ enum waiter_state {
 };
 
 struct waiter {
-    struct mail mail;        /* first: how a verdict travels; the releaser's and then the owner's */
-    uint64_t tag;            /* the holder's; never changes */
+    struct letter letter;    /* first: how a verdict travels, to the holder's tag, which never
+                                changes; `mail` is the releaser's and then the owner's */
     struct table *table;     /* never changes */
     int64_t since_ns;        /* when the wait began; never changes */
     int64_t ended_ns;        /* when the verdict was made; written with it */
@@ -113,7 +113,7 @@ typedef struct mail_list verdicts;
 
 static inline struct waiter *waiter_of(struct mail *mail)
 {
-    return container_of(mail, struct waiter, mail);
+    return container_of(mail, struct waiter, letter.mail);
 }
 
 enum table_status {
@@ -128,7 +128,7 @@ enum table_status {
 
 struct acquire {
     struct bytes name;
-    uint64_t hash;      /* of the name, as table_foresee returned it; 0: not known yet */
+    uint64_t hash;      /* of the name, as table_prefetch returned it; 0: not known yet */
     uint32_t units;     /* at least 1 */
     uint32_t limit;     /* at least `units`: fits when consumption + units <= limit */
     uint32_t queue_max; /* refused when units + waiters of the name >= this; 0: not looked at */
@@ -137,14 +137,14 @@ struct acquire {
 };
 
 /*
- * Foresight. Where there are many names, a request spends most of its time waiting for memory: for
- * the name's place in the index, and then for its counter. Who knows the names of several requests
- * to come, at most TABLE_FORESIGHT at a time, has all that fetched here at once. Their hashes are
- * written to `hashes`, for the requests; a name of no bytes is none, and has none. Any thread;
+ * Prefetch. Where there are many names, a request spends most of its time waiting for memory: for
+ * the name's place in the index, and then for its counter. This prefetches all of it for the names
+ * of several requests to come, at most TABLE_PREFETCH_MAX at a time. Their hashes are written to
+ * `hashes`, for the requests; a name of no bytes stands for no name, and has hash 0. Any thread;
  * takes no lock.
  */
-#define TABLE_FORESIGHT 32
-void table_foresee(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes);
+#define TABLE_PREFETCH_MAX 32
+void table_prefetch(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes);
 
 /*
  * Asks for units (protocol page, "rule of admission"). TABLE_OK: *held_r (may be NULL) is where

@@ -1,13 +1,13 @@
 /*
  * carry.c - parking workers, and writing and reading what their connections are (see carry.h).
  *
- * A connection's section, in this order: the protocol's name; u32 worker, slot, descriptor; u8
- * transport, state, reason and flags; u32 when it was opened; i64 its three deadlines; u32 bytes
- * thrown away while it lingers; bytes received and not dealt with; u32 number of pieces of output,
- * and each piece's bytes; then, while it is open, what its protocol makes of its session.
+ * The format of a connection's section is in base/record.md, with that of version 1, which is read
+ * too. States, transports and close reasons are words there, not our numbers.
  *
- * What was received is looked at anew by the process that reads it, whether it had been found to be
- * unfinished or not: so its limits hold, and nothing of a parser's state has to be carried.
+ * What was received and not served is parsed again by the process that reads it, whether it had
+ * been found to be unfinished or not: so that process's limits hold, and no parser's state is
+ * carried. Pending answers are carried with their connection: the protocol writes what each waits
+ * for into its session, and asks for it again in `restore`.
  */
 #include "net/carry.h"
 
@@ -22,18 +22,40 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In a connection's flags. */
-#define FLAG_PAUSED    1u
-#define FLAG_LINGERING 2u
-#define FLAG_MORE      4u
-#define FLAG_READ_ON   8u
-#define FLAG_SOURCE    16u /* it is counted by its address */
-#define FLAGS_KNOWN    31u
+/* In a connection's flags; fixed by base/record.md. */
+#define FLAG_MORE   1u /* there may be bytes to read that the loop does not report again */
+#define FLAG_DRAIN  2u /* the same, and a short read is not the end */
+#define FLAG_SOURCE 4u /* it is counted by its address */
+#define FLAG_GONE   8u /* the client sends nothing more than it sent so far */
+#define FLAGS_KNOWN 15u
+
+/* The same in version 1, and its states. */
+#define V1_PAUSED      1u
+#define V1_LINGERING   2u
+#define V1_MORE        4u
+#define V1_READ_ON     8u
+#define V1_SOURCE      16u
+#define V1_FLAGS_KNOWN 31u
+enum { V1_HANDSHAKING, V1_OPEN, V1_FINISHING };
 
 #define PROTOCOL_NAME_MAX 31
 
-/* In so long the workers' first turns are over. */
+/* In so long the workers' first iterations are over. */
 #define MOMENT_NS NS_PER_S
+
+/* What a connection is doing, as the record says it. */
+enum phase {
+    PHASE_HANDSHAKE,
+    PHASE_OPEN,
+    PHASE_PENDING,
+    PHASE_PIECES,
+    PHASE_ENDED,
+    PHASE_LAST, /* its last answer is queued */
+    PHASE_SHUT, /* its last answer was written, and the peer may still read it */
+    PHASE_COUNT,
+};
+static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pending", "pieces",
+                                                     "ended",     "last", "shut"};
 
 /* ---- all connections ----------------------------------------------------------------------- */
 
@@ -52,7 +74,7 @@ static void each_conn(const struct server *server, void (*visit)(struct conn *co
 
 static void allow_until(struct conn *conn, struct deadline *d, int64_t at_ns)
 {
-    struct deadlines *ds = &conn->worker->deadlines;
+    struct deadlines *ds = conn_deadlines(conn);
     if (deadline_is_set(d) && deadline_at(ds, d) < at_ns)
         deadline_set(ds, d, at_ns);
 }
@@ -65,8 +87,8 @@ static void allow_conn(struct conn *conn, void *arg)
 }
 
 /*
- * Peers whose time to send or to take was up while nobody looked may have done so in time: that
- * shows in the workers' first turns, and until then none of them is given up.
+ * A peer whose time to send or to take ran out while the workers were parked may have acted in
+ * time. The workers' first iterations show it, and until then no connection is closed for it.
  */
 static void allow_moment(const struct server *server)
 {
@@ -76,43 +98,39 @@ static void allow_moment(const struct server *server)
 
 /* ---- parking ------------------------------------------------------------------------------- */
 
-static void on_park(struct mail *mail, void *reader)
-{
-    (void)mail;
-    struct worker *worker = reader;
-    loop_stop(worker->loop);
-}
-
-/* Delivers letters and sends what is queued, until none of the workers has anything to do. */
-static void settle_all(struct server *server)
+/* Delivers letters and writes what is queued, until no worker has anything to do. */
+static void flush_all(struct server *server)
 {
     bool busy;
     do {
         busy = false;
         for (unsigned i = 0; i < server->count; i++)
-            busy = worker_settle_parked(server->workers[i]) || busy;
+            busy = worker_flush_parked(server->workers[i]) || busy;
     } while (busy);
 }
 
 void server_park(struct server *server)
 {
-    for (unsigned i = 0; i < server->count; i++) {
-        struct worker *worker = server->workers[i];
-        worker->stop.deliver = on_park;
-        worker_post(worker, &worker->stop);
-    }
-    for (unsigned i = 0; i < server->count; i++) {
+    for (unsigned i = 0; i < server->count; i++)
+        reactor_stop(worker_reactor(server->workers[i]));
+    for (unsigned i = 0; i < server->count; i++)
         worker_join(server->workers[i]);
-        server->workers[i]->started = false;
-    }
-    settle_all(server);
+    flush_all(server);
+}
+
+bool server_flush_parked(struct server *server)
+{
+    bool any = false;
+    for (unsigned i = 0; i < server->count; i++)
+        any = worker_flush_parked(server->workers[i]) || any;
+    return any;
 }
 
 bool server_unpark(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
-        loop_soon(server->workers[i]->loop); /* sends what was queued meanwhile */
+        loop_soon(server->workers[i]->reactor.loop); /* writes what was queued meanwhile */
         if (!worker_start(server->workers[i]))
             return false;
     }
@@ -175,44 +193,97 @@ uint32_t server_close_tls(struct server *server)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-static void save_output(const struct conn *conn, struct record_writer *w)
+static void put_word(struct record_writer *w, const char *word)
+{
+    record_put_bytes(w, word, strlen(word));
+}
+
+static void save_chunks(const struct chunk_list *list, struct record_writer *w)
 {
     uint32_t pieces = 0;
-    for (const struct chunk *c = conn->out_first; c; c = c->next)
+    for (const struct chunk *c = list->first; c; c = c->next)
         pieces++;
     record_put_u32(w, pieces);
-    for (const struct chunk *c = conn->out_first; c; c = c->next)
+    for (const struct chunk *c = list->first; c; c = c->next)
         record_put_bytes(w, c->data + c->begin, c->end - c->begin);
+}
+
+static enum phase phase_of(const struct conn *conn)
+{
+    switch ((enum conn_reading)conn->reading) {
+    case READING_HANDSHAKE:
+        return PHASE_HANDSHAKE;
+    case READING_PENDING:
+        return PHASE_PENDING;
+    case READING_PIECES:
+        return PHASE_PIECES;
+    case READING_ENDED:
+        return PHASE_ENDED;
+    case READING_DISCARD:
+        return conn->writing == WRITING_SHUT ? PHASE_SHUT : PHASE_LAST;
+    default:
+        return PHASE_OPEN; /* FULL shows in its output */
+    }
+}
+
+static unsigned flags_of(const struct conn *conn)
+{
+    return (conn->input == INPUT_MORE ? FLAG_MORE : 0) |
+           (conn->input == INPUT_DRAIN ? FLAG_DRAIN : 0) | (conn->source ? FLAG_SOURCE : 0) |
+           (conn->gone ? FLAG_GONE : 0);
+}
+
+/* Pending answers, what waits behind an answer in pieces, and what is checked before it is
+ * written. */
+static void save_extension(const struct conn *conn, struct record_writer *w)
+{
+    const struct conn_extension *extension = conn_extension(conn);
+    static const struct held_answer none;
+    record_put_u8(w, extension->wait_for_all);
+    record_put_u32(w, conn->pending);
+    for (uint32_t i = 0; i < conn->pending; i++) {
+        uint32_t place = (extension->oldest + i) % conn->protocol->row->pending_max;
+        const struct held_answer *held = extension->held ? &extension->held[place] : &none;
+        record_put_u8(w, i > 0 && held->complete);
+        save_chunks(i > 0 ? &held->out : &none.out, w);
+    }
+    save_chunks(&extension->after, w);
+    record_put_u8(w, extension->checks);
+    record_put_i64(w, conn_position_save(conn, extension->check_at));
+    record_put_u32(w, extension->part_bytes);
 }
 
 static void save_conn(struct conn *conn, void *arg)
 {
     struct record_writer *w = arg;
-    const struct deadlines *ds = &conn->worker->deadlines;
-    CHECK(!conn->doomed && !conn->in_flush_list);
-    bool has_input = conn->state == CONN_OPEN && conn->in;
+    const struct deadlines *ds = conn_deadlines(conn);
+    const struct protocol_row *row = conn->protocol->row;
+    CHECK(conn->writing != WRITING_FAILED && !conn->in_flush_list);
+    bool served = conn_is_served(conn), has_input = served && conn->in;
     record_begin(w, CARRY_CONN);
-    record_put_bytes(w, conn->protocol->name, strlen(conn->protocol->name));
+    put_word(w, row->name);
     record_put_u32(w, conn->worker->number);
     record_put_u32(w, conn->slot);
     record_put_u32(w, (uint32_t)conn->stream.fd);
-    record_put_u8(w, conn->stream.transport);
-    record_put_u8(w, conn->state);
-    record_put_u8(w, conn->reason);
-    record_put_u8(w,
-                  (uint8_t)((conn->paused ? FLAG_PAUSED : 0) |
-                            (conn->lingering ? FLAG_LINGERING : 0) | (conn->more ? FLAG_MORE : 0) |
-                            (conn->read_on ? FLAG_READ_ON : 0) | (conn->source ? FLAG_SOURCE : 0)));
+    put_word(w, transport_word(conn_transport(conn)));
+    put_word(w, phase_words[phase_of(conn)]);
+    put_word(w, protocol_close_word(row, conn->reason));
+    record_put_u8(w, (uint8_t)flags_of(conn));
     record_put_u32(w, conn->opened);
     record_put_i64(w, deadline_at(ds, &conn->read_deadline));
     record_put_i64(w, deadline_at(ds, &conn->write_deadline));
-    record_put_i64(w, deadline_at(ds, &conn->session_deadline));
-    record_put_u32(w, conn->lingering ? conn->in_end : 0);
+    record_put_u8(w, (uint8_t)row->deadlines);
+    for (unsigned i = 0; i < row->deadlines; i++)
+        record_put_i64(w, deadline_at(ds, conn_session_deadline(conn, i)));
+    record_put_u32(w, conn->writing == WRITING_SHUT ? conn->in_end : 0);
     record_put_bytes(w, has_input ? conn->in + conn->in_begin : NULL,
                      has_input ? conn->in_end - conn->in_begin : 0);
-    save_output(conn, w);
-    if (conn->state == CONN_OPEN)
-        conn->protocol->save(conn, w);
+    save_chunks(&conn->out, w);
+    record_put_u8(w, conn->extended);
+    if (conn->extended)
+        save_extension(conn, w);
+    if (served)
+        row->save(conn, w);
     record_end(w);
 }
 
@@ -262,11 +333,13 @@ struct carried {
     struct protocol *protocol;
     uint32_t worker, slot, opened, thrown_away;
     int fd;
-    uint8_t transport, state, reason, flags;
-    int64_t read_at, write_at, session_at;
+    unsigned transport, reason, flags;
+    enum phase phase;
+    int64_t read_at, write_at;
+    unsigned deadlines;
+    int64_t session_at[CARRY_DEADLINES_MAX];
     const void *in;
     size_t in_len;
-    uint32_t pieces;
 };
 
 static struct protocol *read_protocol(const struct carry *carry, struct record_reader *r)
@@ -277,44 +350,121 @@ static struct protocol *read_protocol(const struct carry *carry, struct record_r
     if (len <= PROTOCOL_NAME_MAX)
         memcpy(name, text, len);
     struct protocol *protocol = carry->protocol(carry->arg, name);
-    if (!protocol || !protocol->restore)
+    if (!protocol || !protocol->row->restore)
         record_refuse(r, "a connection is of a protocol that is not known");
     return protocol;
 }
 
-/* Whether a connection can be so. */
+/* The number of a word that was read, of those that `word` gives from 0 on; 0 and a failure where
+ * there is no such word. */
+static unsigned read_word(struct record_reader *r, const char *(*word)(const void *arg, unsigned i),
+                          const void *arg)
+{
+    const void *text;
+    size_t len = record_get_bytes(r, &text);
+    const char *known;
+    for (unsigned i = 0; record_ok(r) && (known = word(arg, i)) != NULL; i++) {
+        if (strlen(known) == len && memcmp(known, text, len) == 0)
+            return i;
+    }
+    record_refuse(r, "a connection's state has a word that is not known");
+    return 0;
+}
+
+static const char *transport_at(const void *arg, unsigned i)
+{
+    (void)arg;
+    return i <= TRANSPORT_UNIX ? transport_word((enum transport)i) : NULL;
+}
+
+static const char *phase_at(const void *arg, unsigned i)
+{
+    (void)arg;
+    return i < PHASE_COUNT ? phase_words[i] : NULL;
+}
+
+static const char *close_word_at(const void *arg, unsigned i)
+{
+    return protocol_close_word(arg, i);
+}
+
+static bool is_served_phase(enum phase phase)
+{
+    return phase > PHASE_HANDSHAKE && phase < PHASE_LAST;
+}
+
+/* True: a connection can be in this state. */
 static bool is_possible(const struct carried *c)
 {
-    bool open = c->state == CONN_OPEN, finishing = c->state == CONN_FINISHING;
-    bool handshaking = c->state == CONN_HANDSHAKING && c->transport == TRANSPORT_TLS;
-    return c->transport <= TRANSPORT_UNIX && c->reason < CLOSE_REASON_COUNT &&
-           (c->flags & ~FLAGS_KNOWN) == 0 && (open || finishing || handshaking) &&
-           (open || c->session_at == DEADLINE_NONE) && (open || !(c->flags & FLAG_PAUSED)) &&
-           (finishing || !(c->flags & FLAG_LINGERING)) && c->in_len <= CARRY_INPUT_MAX &&
-           (open || c->in_len == 0);
+    bool served = is_served_phase(c->phase);
+    bool has_deadline = false;
+    for (unsigned i = 0; i < c->deadlines; i++)
+        has_deadline = has_deadline || c->session_at[i] != DEADLINE_NONE;
+    return (c->flags & ~FLAGS_KNOWN) == 0 &&
+           (c->phase != PHASE_HANDSHAKE || c->transport == TRANSPORT_TLS) &&
+           (served || !has_deadline) && c->in_len <= CARRY_INPUT_MAX && (served || c->in_len == 0);
 }
 
 static void read_carried(const struct carry *carry, struct record_reader *r, struct carried *c)
 {
     *c = (struct carried){.protocol = read_protocol(carry, r)};
+    if (!record_ok(r))
+        return;
     c->worker = record_get_u32(r);
     c->slot = record_get_u32(r);
     c->fd = (int)record_get_u32(r);
-    c->transport = record_get_u8(r);
-    c->state = record_get_u8(r);
-    c->reason = record_get_u8(r);
+    c->transport = read_word(r, transport_at, NULL);
+    c->phase = (enum phase)read_word(r, phase_at, NULL);
+    c->reason = read_word(r, close_word_at, c->protocol->row);
     c->flags = record_get_u8(r);
     c->opened = record_get_u32(r);
     c->read_at = record_get_i64(r);
     c->write_at = record_get_i64(r);
-    c->session_at = record_get_i64(r);
+    c->deadlines = record_get_u8(r);
+    if (c->deadlines != c->protocol->row->deadlines || c->deadlines > CARRY_DEADLINES_MAX)
+        record_refuse(r, "a connection has another number of deadlines");
+    for (unsigned i = 0; i < c->deadlines && record_ok(r); i++)
+        c->session_at[i] = record_get_i64(r);
     c->thrown_away = record_get_u32(r);
     c->in_len = record_get_bytes(r, &c->in);
-    c->pieces = record_get_u32(r);
-    if (record_ok(r) && !is_possible(c))
+}
+
+/* The same of a record of version 1. */
+static void read_carried_v1(const struct carry *carry, struct record_reader *r, struct carried *c)
+{
+    *c = (struct carried){.protocol = read_protocol(carry, r)};
+    if (!record_ok(r))
+        return;
+    c->worker = record_get_u32(r);
+    c->slot = record_get_u32(r);
+    c->fd = (int)record_get_u32(r);
+    c->transport = record_get_u8(r);
+    unsigned state = record_get_u8(r);
+    c->reason = record_get_u8(r);
+    unsigned flags = record_get_u8(r);
+    c->opened = record_get_u32(r);
+    c->read_at = record_get_i64(r);
+    c->write_at = record_get_i64(r);
+    int64_t session_at = record_get_i64(r);
+    c->thrown_away = record_get_u32(r);
+    c->in_len = record_get_bytes(r, &c->in);
+    c->deadlines = c->protocol->row->deadlines;
+    for (unsigned i = 0; i < c->deadlines && i < CARRY_DEADLINES_MAX; i++)
+        c->session_at[i] = i == 0 ? session_at : DEADLINE_NONE;
+    c->phase = state == V1_HANDSHAKING                         ? PHASE_HANDSHAKE
+               : state == V1_FINISHING && flags & V1_LINGERING ? PHASE_SHUT
+               : state == V1_FINISHING                         ? PHASE_LAST
+               : flags & V1_PAUSED                             ? PHASE_PIECES
+                                                               : PHASE_OPEN;
+    c->flags = (flags & V1_READ_ON ? FLAG_DRAIN
+                : flags & V1_MORE  ? FLAG_MORE
+                                   : 0) |
+               (flags & V1_SOURCE ? FLAG_SOURCE : 0);
+    if (state > V1_FINISHING || c->transport > TRANSPORT_UNIX || c->reason > CLOSE_UPGRADE ||
+        flags & ~V1_FLAGS_KNOWN || (state != V1_OPEN && flags & V1_PAUSED) ||
+        (state != V1_FINISHING && flags & V1_LINGERING) || c->deadlines > CARRY_DEADLINES_MAX ||
+        (c->deadlines == 0 && session_at != DEADLINE_NONE))
         record_refuse(r, "a connection's state contradicts itself");
-    if (carry->rehearse)
-        c->fd = -1;
 }
 
 /* Where a connection goes: NULL: the place is taken or not there, or there is no memory. */
@@ -339,12 +489,28 @@ static struct worker *place(const struct carry *carry, const struct carried *c, 
     return fewest;
 }
 
-static void set_deadline(struct conn *conn, struct deadline *d, enum deadline_kind kind,
-                         int64_t at_ns)
+static void set_deadline(struct conn *conn, struct deadline *d, int64_t at_ns)
 {
-    d->kind = kind;
     if (at_ns != DEADLINE_NONE)
-        deadline_set(&conn->worker->deadlines, d, at_ns);
+        deadline_set(conn_deadlines(conn), d, at_ns);
+}
+
+/* The state for reading in which a connection goes on. */
+static enum conn_reading reading_of(enum phase phase)
+{
+    switch (phase) {
+    case PHASE_PENDING:
+        return READING_PENDING;
+    case PHASE_PIECES:
+        return READING_PIECES;
+    case PHASE_ENDED:
+        return READING_ENDED;
+    case PHASE_LAST:
+    case PHASE_SHUT:
+        return READING_DISCARD;
+    default:
+        return READING_OPEN;
+    }
 }
 
 /* Makes the connection, without its session, its output and what was received. NULL: no memory or
@@ -353,26 +519,26 @@ static struct conn *make_conn(const struct carry *carry, const struct carried *c
 {
     uint32_t slot;
     struct worker *worker = place(carry, c, &slot);
-    struct conn *conn = worker ? calloc(1, sizeof(*conn) + c->protocol->session_size) : NULL;
-    if (!conn || !deadlines_reserve(&worker->deadlines, CONN_DEADLINES)) {
+    struct stream stream = {.fd = c->fd, .transport = (uint8_t)c->transport};
+    struct conn *conn = worker ? conn_new(worker, c->protocol, stream) : NULL;
+    if (!conn || !deadlines_reserve(&worker->reactor.deadlines, conn_deadline_count(c->protocol))) {
         free(conn);
         return NULL;
     }
-    conn->worker = worker;
-    conn->protocol = c->protocol;
-    conn->stream = (struct stream){.fd = c->fd, .transport = c->transport};
     conn->slot = slot;
     conn->generation = worker->slots[slot].generation;
     conn->opened = c->opened;
-    conn->state = c->state;
-    conn->reason = c->reason;
-    conn->paused = c->flags & FLAG_PAUSED;
-    conn->lingering = (c->flags & FLAG_LINGERING) != 0;
-    conn->more = (c->flags & FLAG_MORE) != 0;
-    conn->read_on = (c->flags & FLAG_READ_ON) != 0;
-    set_deadline(conn, &conn->read_deadline, DEADLINE_READ, c->read_at);
-    set_deadline(conn, &conn->write_deadline, DEADLINE_WRITE, c->write_at);
-    set_deadline(conn, &conn->session_deadline, DEADLINE_SESSION, c->session_at);
+    conn->reading = (uint8_t)reading_of(c->phase);
+    conn->writing = c->phase == PHASE_SHUT ? WRITING_SHUT : WRITING_OPEN;
+    conn->reason = (uint8_t)c->reason;
+    conn->input = c->flags & FLAG_DRAIN  ? INPUT_DRAIN
+                  : c->flags & FLAG_MORE ? INPUT_MORE
+                                         : INPUT_DRY;
+    conn->gone = (c->flags & FLAG_GONE) != 0;
+    set_deadline(conn, &conn->read_deadline, c->read_at);
+    set_deadline(conn, &conn->write_deadline, c->write_at);
+    for (unsigned i = 0; i < c->deadlines; i++)
+        set_deadline(conn, conn_session_deadline(conn, i), c->session_at[i]);
     conn_rejoin(conn);
     worker->slots[slot].conn = conn;
     atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
@@ -393,25 +559,24 @@ static void find_source(struct conn *conn)
     conn->source = source == SOURCE_FULL || source == SOURCE_NO_MEMORY ? 0 : source;
 }
 
-/* What was received and not dealt with: looked at in the worker's first turn. */
+/* What was received and not served: parsed in the worker's first iteration. */
 static void restore_input(struct conn *conn, const struct carried *c, struct record_reader *r)
 {
-    if (conn->lingering)
+    if (conn->writing == WRITING_SHUT)
         conn->in_end = c->thrown_away;
     if (c->in_len == 0)
         return;
-    conn->in = malloc(c->in_len);
-    if (!conn->in) {
+    if (!conn_take_input(conn, c->in, c->in_len, c->in_len)) {
         record_refuse(r, "there is no memory for what clients have sent");
         return;
     }
-    memcpy(conn->in, c->in, c->in_len);
-    conn->in_end = conn->in_room = (uint32_t)c->in_len;
-    conn->stalled = true;
+    conn->unserved = true;
 }
 
-static void restore_output(struct conn *conn, uint32_t pieces, struct record_reader *r)
+/* Reads pieces of output as answers. */
+static void restore_output(struct conn *conn, struct record_reader *r)
 {
+    uint32_t pieces = record_get_u32(r);
     for (uint32_t i = 0; i < pieces && record_ok(r); i++) {
         const void *data;
         size_t len = record_get_bytes(r, &data);
@@ -421,28 +586,77 @@ static void restore_output(struct conn *conn, uint32_t pieces, struct record_rea
         }
         conn_reply(conn, data, len);
     }
-    if (conn->doomed)
-        record_refuse(r, "there is no memory for what clients are to be sent");
+    if (conn->writing == WRITING_FAILED)
+        record_refuse(r, "there is no memory for answers to clients");
 }
 
-static bool restore_conn(struct carry *carry, struct record_reader *r)
+/* Pending answers get the numbers 0, 1 and so on again. */
+static void restore_pending(struct conn *conn, struct record_reader *r)
+{
+    uint32_t pending = record_get_u32(r), number;
+    if (pending > conn->protocol->row->pending_max)
+        record_refuse(r, "a connection has more pending answers than can be");
+    for (uint32_t i = 0; i < pending && record_ok(r); i++) {
+        if (!conn_pend(conn, &number)) {
+            record_refuse(r, "there is no memory for pending answers");
+            return;
+        }
+        bool complete = record_get_bool(r);
+        conn_answer(conn, number);
+        restore_output(conn, r);
+        if (complete && i > 0)
+            conn_answered(conn);
+        conn->aside = false;
+    }
+}
+
+static void restore_extension(struct conn *conn, struct record_reader *r)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    extension->wait_for_all = record_get_bool(r);
+    restore_pending(conn, r);
+    uint32_t after = record_get_u32(r);
+    for (uint32_t i = 0; i < after && record_ok(r); i++) {
+        const void *data;
+        size_t len = record_get_bytes(r, &data);
+        if (!conn_interject(conn, data, len, SIZE_MAX))
+            record_refuse(r, "there is no memory for answers to clients");
+    }
+    extension->checks = record_get_bool(r);
+    extension->check_at = conn_position_restore(conn, record_get_i64(r));
+    extension->part_bytes = record_get_u32(r);
+    if (record_ok(r) && conn->reading == READING_PENDING && conn->pending == 0)
+        record_refuse(r, "a connection waits for no answer");
+}
+
+/* A connection that cannot go on: it was closed before its protocol knew of it. */
+static void drop_handshake(struct carry *carry, const struct carried *c)
+{
+    atomic_fetch_add_explicit(&c->protocol->closed[CLOSE_UPGRADE], 1, memory_order_relaxed);
+    if (c->fd >= 0)
+        close(c->fd);
+    carry->handshakes++;
+}
+
+static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
 {
     struct carried c;
-    read_carried(carry, r, &c);
+    (v1 ? read_carried_v1 : read_carried)(carry, r, &c);
+    if (record_ok(r) && !is_possible(&c))
+        record_refuse(r, "a connection's state contradicts itself");
     if (record_ok(r) && !carry->begun)
         record_refuse(r, "connections come before their workers");
     if (!record_ok(r))
         return false;
-    if (!carry->rehearse && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0) {
+    if (carry->rehearse) {
+        c.fd = -1;
+    } else if (fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0) {
         record_refuse(r, "a connection's descriptor is not open");
         return false;
     }
     carry->carried++;
-    if (c.state == CONN_HANDSHAKING) {
-        atomic_fetch_add_explicit(&c.protocol->closed[CLOSE_UPGRADE], 1, memory_order_relaxed);
-        if (c.fd >= 0)
-            close(c.fd);
-        carry->handshakes++;
+    if (c.phase == PHASE_HANDSHAKE) {
+        drop_handshake(carry, &c);
         return true;
     }
     struct conn *conn = make_conn(carry, &c);
@@ -453,12 +667,17 @@ static bool restore_conn(struct carry *carry, struct record_reader *r)
     if (c.flags & FLAG_SOURCE && !carry->rehearse)
         find_source(conn);
     restore_input(conn, &c, r);
-    restore_output(conn, c.pieces, r);
-    if (record_ok(r) && conn->state == CONN_OPEN && !conn->protocol->restore(conn, r))
+    restore_output(conn, r);
+    bool extended = !v1 && record_get_bool(r);
+    if (extended != conn->extended && !v1)
+        record_refuse(r, "a connection's protocol has changed");
+    else if (extended)
+        restore_extension(conn, r);
+    if (record_ok(r) && conn_is_served(conn) && !conn->protocol->row->restore(conn, r))
         record_refuse(r, "a connection's session can't be so");
     record_leave(r);
-    worker_flush_later(conn->worker, conn); /* in the first turn: watches, sends, goes on */
-    loop_soon(conn->worker->loop);
+    worker_flush_later(conn->worker, conn); /* in the first iteration: watches, writes, goes on */
+    loop_soon(conn->worker->reactor.loop);
     return record_ok(r);
 }
 
@@ -468,7 +687,9 @@ bool carry_restore(struct carry *carry, uint32_t kind, struct record_reader *sec
     case CARRY_WORKERS:
         return restore_workers(carry, section);
     case CARRY_CONN:
-        return restore_conn(carry, section);
+        return restore_conn(carry, section, false);
+    case CARRY_CONN_V1:
+        return restore_conn(carry, section, true);
     default:
         return false;
     }

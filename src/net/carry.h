@@ -22,7 +22,11 @@
 
 /* Kinds of section (base/record.md). */
 #define CARRY_WORKERS 0x0301u /* how many there are, and the generations of their slots */
-#define CARRY_CONN    0x0302u /* a connection: one section each */
+#define CARRY_CONN_V1 0x0302u /* a connection, as version 1 wrote it */
+#define CARRY_CONN    0x0303u /* a connection: one section each */
+
+/* No protocol has more deadlines. */
+#define CARRY_DEADLINES_MAX 16
 
 /*
  * Parks all workers, which run. Nothing is accepted, read or timed out from then on, until
@@ -30,6 +34,9 @@
  * worker_drain. Each must have answered before, if one may hang.
  */
 void server_park(struct server *server);
+
+/* Delivers letters to parked workers and writes what is queued. False: there was nothing to do. */
+bool server_flush_parked(struct server *server);
 
 /* The parked workers go on. False: errno; one could not be started, those before it run. */
 bool server_unpark(struct server *server) MUST_USE;

@@ -35,10 +35,11 @@ enum step {
 enum outcome { GOING, FAILED, CONNECTED };
 
 struct dial {
-    const struct dial_owner *owner;
+    struct reactor *reactor;
     dial_done_fn *done;
     void *arg;
-    struct deadline deadline;
+    struct timer timer;
+    bool *gone;                         /* set when the dial ends; NULL unless its timer runs */
     int64_t limit_ns, end_ns;           /* the whole: how long, until when */
     int64_t attempt_ns, attempt_end_ns; /* one address */
     int64_t retry_ns;                   /* STEP_FULL: when */
@@ -60,7 +61,7 @@ struct dial {
 
 static int64_t now_ns(const struct dial *d)
 {
-    return d->owner->now->mono_ns;
+    return d->reactor->now.mono_ns;
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static void on_ready(struct loop_io *io, unsigned what);
 /* Waits for the socket. */
 static enum outcome await(struct dial *d, enum step step, unsigned wanted)
 {
-    struct loop *loop = d->owner->loop;
+    struct loop *loop = d->reactor->loop;
     d->step = step;
     if (d->io.fn ? loop_io_want(loop, &d->io, wanted)
                  : loop_io_add(loop, &d->io, d->stream.fd, wanted, on_ready))
@@ -116,7 +117,7 @@ static enum outcome await(struct dial *d, enum step step, unsigned wanted)
 /* Closes what an attempt has left. */
 static void drop(struct dial *d)
 {
-    loop_io_remove(d->owner->loop, &d->io);
+    loop_io_remove(d->reactor->loop, &d->io);
     stream_close(&d->stream);
 }
 
@@ -237,7 +238,7 @@ static enum outcome begin(struct dial *d)
     if (d->count > 0) /* the unix socket */
         return attempt(d);
     d->step = STEP_LOOKUP;
-    d->lookup = lookup_start(d->owner->loop, d->host, d->port, d->end_ns - now_ns(d),
+    d->lookup = lookup_start(d->reactor->loop, d->host, d->port, d->end_ns - now_ns(d),
                              *d->name_servers ? d->name_servers : NULL, on_lookup, d);
     return d->lookup ? look(d) : failed(d, "no memory");
 }
@@ -248,8 +249,10 @@ static void dial_free(struct dial *d)
 {
     drop(d);
     lookup_free(&d->lookup);
-    deadline_clear(d->owner->deadlines, &d->deadline);
-    deadlines_unreserve(d->owner->deadlines, 1);
+    if (d->gone)
+        *d->gone = true;
+    else
+        reactor_remove_timer(d->reactor, &d->timer);
     tls_free(&d->tls);
     free(d);
 }
@@ -263,7 +266,7 @@ static void end(struct dial *d, bool good)
     char reason[DIAL_REASON_SIZE];
     memcpy(reason, d->reason, d->reason_len + 1);
     if (good) {
-        loop_io_remove(d->owner->loop, &d->io);
+        loop_io_remove(d->reactor->loop, &d->io);
         stream = d->stream;
         d->stream = (struct stream){.fd = -1};
     }
@@ -293,10 +296,10 @@ static void go_on(struct dial *d, enum outcome outcome)
         d->at++;
         outcome = attempt(d);
     }
-    if (outcome == GOING)
-        deadline_set(d->owner->deadlines, &d->deadline, due_ns(d));
-    else
+    if (outcome != GOING)
         end(d, outcome == CONNECTED);
+    else if (!d->gone)
+        reactor_set_timer(d->reactor, &d->timer, due_ns(d));
 }
 
 static void on_ready(struct loop_io *io, unsigned what)
@@ -312,9 +315,9 @@ static void on_lookup(void *arg)
     go_on(d, look(d));
 }
 
-void dial_deadline_passed(struct deadline *deadline)
+/* Goes on because time has passed. The dial may be gone then. */
+static void pass(struct dial *d)
 {
-    struct dial *d = container_of(deadline, struct dial, deadline);
     if (d->step == STEP_BEGIN)
         go_on(d, begin(d));
     else if (d->step == STEP_LOOKUP && now_ns(d) < d->end_ns)
@@ -325,6 +328,19 @@ void dial_deadline_passed(struct deadline *deadline)
         go_on(d, attempt_too_long(d));
     else
         go_on(d, d->step == STEP_FULL ? connect_now(d) : GOING);
+}
+
+static int64_t on_time(struct timer *timer, struct moment now)
+{
+    struct dial *d = container_of(timer, struct dial, timer);
+    bool gone = false;
+    (void)now;
+    d->gone = &gone;
+    pass(d);
+    if (gone)
+        return TIMER_OVER;
+    d->gone = NULL;
+    return due_ns(d);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -358,29 +374,28 @@ static void take_target(struct dial *d, const struct dial_target *target)
         d->tls = tls_share(target->tls);
 }
 
-struct dial *dial_start(const struct dial_owner *owner, const struct dial_target *target,
-                        int64_t limit_ns, dial_done_fn *done, void *arg)
+struct dial *dial_start(struct reactor *reactor, const struct dial_target *target, int64_t limit_ns,
+                        dial_done_fn *done, void *arg)
 {
     CHECK(limit_ns > 0);
     const char *name_servers = target->name_servers ? target->name_servers : "";
     size_t size = strlen(name_servers) + 1;
-    if (!deadlines_reserve(owner->deadlines, 1))
-        return NULL;
     struct dial *d = calloc(1, sizeof(*d) + size);
-    if (!d) {
-        deadlines_unreserve(owner->deadlines, 1);
+    if (!d)
+        return NULL;
+    d->timer.run = on_time;
+    if (!reactor_add_timer(reactor, &d->timer, reactor->now.mono_ns)) { /* all else in the loop */
+        free(d);
         return NULL;
     }
-    d->owner = owner;
+    d->reactor = reactor;
     d->done = done;
     d->arg = arg;
-    d->deadline.kind = owner->deadline_kind;
     d->limit_ns = limit_ns;
     d->end_ns = now_ns(d) + limit_ns;
     d->stream.fd = -1;
     memcpy(d->name_servers, name_servers, size);
     take_target(d, target);
-    deadline_set(owner->deadlines, &d->deadline, now_ns(d)); /* the rest comes from the loop */
     return d;
 }
 

@@ -5,34 +5,17 @@
  * name is tried in turn, from connecting to the handshake's end, until one is good; of the time
  * that is left it gets an equal share with those behind it.
  *
- * A dial lives in the loop and the deadlines of whoever begins it. Its owner has to do three
- * things:
- *
- *     - fill in a struct dial_owner, once;
- *     - hand a deadline that is due and has `deadline_kind` to dial_deadline_passed;
- *     - set the loop's timer to deadlines_next at the end of each turn (and before the first).
- *
- * Threads: the loop's alone. What such a thread asks of the kernel: socket, connect, setsockopt,
- * getsockopt, getsockname, getpeername, reading and writing of sockets; for names also to read the
- * files that lookup.h names, and bind, sendto, recvfrom; for TLS with the system's certificates,
- * to read these.
+ * A dial lives in a reactor, and is used in its thread alone. What that thread asks of the kernel:
+ * socket, connect, setsockopt, getsockopt, getsockname, getpeername, reading and writing of
+ * sockets; for names also to read the files that lookup.h names, and bind, sendto, recvfrom; for
+ * TLS with the system's certificates, to read these.
  */
 #ifndef NET_DIAL_H
 #define NET_DIAL_H
 
-#include "base/clock.h"
-#include "base/deadlines.h"
-#include "net/loop.h"
+#include "net/reactor.h"
 #include "net/stream.h"
 #include "net/tls.h"
-
-/* What dials live in; stays as it is as long as there are any. */
-struct dial_owner {
-    struct loop *loop;
-    struct deadlines *deadlines;
-    const struct moment *now; /* when the loop's turn began */
-    uint32_t deadline_kind;   /* what the deadlines of dials have as `kind` */
-};
 
 struct dial_target {
     enum transport transport;
@@ -48,8 +31,8 @@ struct dial;
 #define DIAL_REASON_SIZE 512
 
 /*
- * It is over, and *dial is freed already: forget it. Called by the loop, never within a function
- * declared here but dial_deadline_passed; may begin and cancel dials.
+ * It is over, and the dial is freed already: forget it. Called by the reactor, never within a
+ * function declared here; may begin and cancel dials.
  *
  * `stream`: the connection, of TLS with its handshake done, watched by no loop; copy it, it is
  * yours to close. Read before you wait: the server's first bytes may have come along with the
@@ -60,15 +43,13 @@ struct dial;
 typedef void dial_done_fn(void *arg, struct stream *stream, const char *reason);
 
 /*
- * Begins to open a stream; `limit_ns` (more than 0): how long that may take, from owner->now on.
- * The target and its strings are needed for the call only. `done` is called with `arg` once, unless
- * dial_cancel comes before. The dial is the owner's. NULL: no memory, and `done` is not called.
+ * Begins to open a stream; `limit_ns` (more than 0): how long that may take, from now on. The
+ * target and its strings are needed for the call only. `done` is called with `arg` once, unless
+ * dial_cancel comes before. The dial is the caller's. NULL: no memory, and `done` is not called.
  */
-struct dial *dial_start(const struct dial_owner *owner, const struct dial_target *target,
-                        int64_t limit_ns, dial_done_fn *done, void *arg) MUST_USE;
+struct dial *dial_start(struct reactor *reactor, const struct dial_target *target, int64_t limit_ns,
+                        dial_done_fn *done, void *arg) MUST_USE;
 /* Ends it at once without calling `done`, whatever it is at, and nulls it. NULL is harmless. */
 void dial_cancel(struct dial **dial);
-/* A deadline of a dial is due: goes on with the dial. Too early is harmless. */
-void dial_deadline_passed(struct deadline *deadline);
 
 #endif

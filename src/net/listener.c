@@ -9,6 +9,7 @@
 #include "net/listener.h"
 
 #include "net/address.h"
+#include "net/admission.h"
 #include "net/private.h"
 
 #include "base/log.h"
@@ -270,14 +271,14 @@ struct door {
 
 struct acceptor {
     struct worker *worker;
-    struct chore retry; /* while paused */
+    struct timer retry; /* while paused */
     bool paused;
     size_t count;
     struct door doors[];
 };
 
 /* A connection on its way to another worker. */
-struct handover {
+struct hand_off {
     struct mail mail;
     struct protocol *protocol;
     struct stream stream;
@@ -291,7 +292,7 @@ static struct log_limit pauses, resumptions;
 /* False: there is no memory to watch some door. */
 static bool watch_doors(struct acceptor *acceptor, unsigned wanted)
 {
-    struct loop *loop = worker_loop(acceptor->worker);
+    struct loop *loop = worker_reactor(acceptor->worker)->loop;
     bool all = true;
     for (size_t i = 0; i < acceptor->count; i++)
         all = loop_io_want(loop, &acceptor->doors[i].io, wanted) && all;
@@ -309,7 +310,7 @@ static int64_t try_again(struct acceptor *acceptor)
 static void fd_freed(void *arg)
 {
     struct acceptor *acceptor = arg;
-    worker_set_chore(acceptor->worker, &acceptor->retry, try_again(acceptor));
+    reactor_set_timer(worker_reactor(acceptor->worker), &acceptor->retry, try_again(acceptor));
 }
 
 static void pause_accepting(struct acceptor *acceptor, int error)
@@ -323,8 +324,8 @@ static void pause_accepting(struct acceptor *acceptor, int error)
     }
     (void)watch_doors(acceptor, 0); /* not watching needs no memory */
     worker_await_fd(acceptor->worker, fd_freed, acceptor);
-    worker_set_chore(acceptor->worker, &acceptor->retry,
-                     worker_now(acceptor->worker).mono_ns + RETRY_NS);
+    reactor_set_timer(worker_reactor(acceptor->worker), &acceptor->retry,
+                      worker_now(acceptor->worker).mono_ns + RETRY_NS);
 }
 
 /* Nobody waits any more. */
@@ -338,19 +339,19 @@ static void caught_up(struct acceptor *acceptor)
         log_warning_limited(&resumptions, "accepting connections again");
 }
 
-static int64_t retry(struct chore *chore, struct moment now)
+static int64_t retry(struct timer *timer, struct moment now)
 {
     (void)now;
-    return try_again(container_of(chore, struct acceptor, retry));
+    return try_again(container_of(timer, struct acceptor, retry));
 }
 
 static void open_handed(struct mail *mail, void *reader)
 {
-    struct handover *handover = container_of(mail, struct handover, mail);
-    (void)worker_open(reader, handover->protocol, handover->stream,
-                      handover->source); /* it counts its failures */
+    struct hand_off *hand_off = container_of(mail, struct hand_off, mail);
+    (void)worker_open(reader, hand_off->protocol, hand_off->stream,
+                      hand_off->source); /* it counts its failures */
     worker_expect(reader, -1);
-    free(handover);
+    free(hand_off);
 }
 
 /* Which worker should have the next connection. */
@@ -366,98 +367,28 @@ static struct worker *place(struct worker *self)
     return worker_connections(self) > least + 2 + least / 8 ? fewest : self;
 }
 
-/* Closes a connection before it was one, for `reason`. */
-static void turn_away(struct protocol *protocol, struct stream *stream, enum close_reason reason)
-{
-    atomic_fetch_add_explicit(&protocol->closed[reason], 1, memory_order_relaxed);
-    stream_close(stream);
-}
-
-/* Whether clients from `from` are allowed. If not, that is said. */
-static bool admit_address(const struct rules *rules, const struct protocol *protocol,
-                          const struct sockaddr *from)
-{
-    static struct log_limit denials;
-    char text[ADDRESS_TEXT];
-    if (access_allows(rules->allow, rules->allow_count, from))
-        return true;
-    address_text(from, text, sizeof(text));
-    log_warning_limited(&denials, "%s: connection from %s closed: this address is not allowed",
-                        protocol->name, text);
-    return false;
-}
-
-/* Whether there may be one more from `from`: then it is counted. If not, that is said. */
-static bool admit_source(struct acceptor *acceptor, const struct protocol *protocol,
-                         const struct sockaddr *from, uint32_t *source_r)
-{
-    static struct log_limit crowds, shortages;
-    char text[ADDRESS_TEXT];
-    uint32_t limit = acceptor->worker->rules->limits.per_source;
-    *source_r = source_enter(&acceptor->worker->server->sources, from, limit);
-    if (*source_r == SOURCE_NO_MEMORY) {
-        log_warning_limited(&shortages, "%s: connection closed: no memory to count its address",
-                            protocol->name);
-        return false;
-    }
-    if (*source_r != SOURCE_FULL)
-        return true;
-    address_text(from, text, sizeof(text));
-    log_warning_limited(&crowds,
-                        "%s: connection from %s closed: its address has %u, the most allowed",
-                        protocol->name, text, limit);
-    return false;
-}
-
-/* Whether there may be one more of this protocol: then it is counted. If not, that is said. */
-static bool admit_one_more(struct protocol *protocol)
-{
-    static struct log_limit refusals;
-    uint32_t now_open =
-        atomic_fetch_add_explicit(&protocol->connections, 1, memory_order_relaxed) + 1;
-    uint32_t limit = atomic_load_explicit(&protocol->max_connections, memory_order_relaxed);
-    if (!limit || now_open <= limit)
-        return true;
-    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
-    log_warning_limited(&refusals, "%s: connection refused: %u are open, the most allowed",
-                        protocol->name, limit);
-    return false;
-}
-
-/* Takes in what was accepted; `from`: who it is, NULL where nobody asks. */
+/* Takes in what was accepted; `from`: its address, NULL where that does not matter. */
 static void take_in(struct acceptor *acceptor, const struct listener *listener, int fd,
                     const struct sockaddr *from)
 {
-    const struct rules *rules = acceptor->worker->rules;
     struct protocol *protocol = listener->protocol;
     struct stream stream = {.fd = fd,
                             .transport = listener->tls     ? TRANSPORT_TLS
                                          : listener->local ? TRANSPORT_UNIX
                                                            : TRANSPORT_TCP};
-    uint32_t source = 0;
-    if (from && !admit_address(rules, protocol, from)) {
-        turn_away(protocol, &stream, CLOSE_DENIED);
+    uint32_t source;
+    if (!admission_enter(acceptor->worker, protocol, &stream, from, &source))
         return;
-    }
-    if (from && rules->limits.per_source && !admit_source(acceptor, protocol, from, &source)) {
-        turn_away(protocol, &stream, CLOSE_SOURCE);
-        return;
-    }
-    if (!admit_one_more(protocol)) {
-        source_leave(&acceptor->worker->server->sources, source);
-        turn_away(protocol, &stream, CLOSE_REFUSED);
-        return;
-    }
     struct worker *to = place(acceptor->worker);
-    struct handover *handover = to == acceptor->worker ? NULL : malloc(sizeof(*handover));
-    if (!handover) {
+    struct hand_off *hand_off = to == acceptor->worker ? NULL : malloc(sizeof(*hand_off));
+    if (!hand_off) {
         (void)worker_open(acceptor->worker, protocol, stream, source);
         return;
     }
-    *handover = (struct handover){
+    *hand_off = (struct hand_off){
         .mail.deliver = open_handed, .protocol = protocol, .stream = stream, .source = source};
     worker_expect(to, 1); /* or a burst would all go to one that has not seen it yet */
-    worker_post(to, &handover->mail);
+    worker_post(to, &hand_off->mail);
 }
 
 /* Accepts some of what waits at a door. */
@@ -467,8 +398,7 @@ static void on_door(struct loop_io *io, unsigned what)
     static struct log_limit failures;
     struct door *door = container_of(io, struct door, io);
     struct acceptor *acceptor = door->acceptor;
-    const struct rules *rules = acceptor->worker->rules;
-    bool ask = !door->listener->local && (rules->allow_count || rules->limits.per_source);
+    bool ask = !door->listener->local && admission_asks_address(acceptor->worker);
     unsigned i, burst = acceptor->paused ? ACCEPTS_MAX : door->burst;
     for (i = 0; i < burst; i++) {
         struct sockaddr_storage from;
@@ -511,7 +441,7 @@ struct acceptor *acceptor_new(struct worker *worker, const struct listener *list
         return NULL;
     acceptor->worker = worker;
     acceptor->retry.run = retry;
-    if (!worker_add_chore(worker, &acceptor->retry, DEADLINE_NONE)) {
+    if (!reactor_add_timer(worker_reactor(worker), &acceptor->retry, DEADLINE_NONE)) {
         free(acceptor);
         return NULL;
     }
@@ -520,7 +450,7 @@ struct acceptor *acceptor_new(struct worker *worker, const struct listener *list
         door->acceptor = acceptor;
         door->burst = 1;
         door->listener = &listeners[acceptor->count];
-        if (!loop_io_add(worker_loop(worker), &door->io, door->listener->fd,
+        if (!loop_io_add(worker_reactor(worker)->loop, &door->io, door->listener->fd,
                          LOOP_READ | LOOP_SHARED, on_door)) {
             acceptor_free(&acceptor);
             return NULL;
@@ -536,8 +466,8 @@ void acceptor_free(struct acceptor **acceptor)
         return;
     *acceptor = NULL;
     for (size_t i = 0; i < a->count; i++)
-        loop_io_remove(worker_loop(a->worker), &a->doors[i].io);
-    worker_remove_chore(a->worker, &a->retry);
+        loop_io_remove(worker_reactor(a->worker)->loop, &a->doors[i].io);
+    reactor_remove_timer(worker_reactor(a->worker), &a->retry);
     if (a->paused)
         atomic_fetch_sub(&workers_paused, 1);
     free(a);

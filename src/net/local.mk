@@ -12,7 +12,10 @@ libnet_a_SOURCES = \
 	src/net/lookup.h src/net/lookup.c \
 	src/net/dial.h src/net/dial.c \
 	src/net/thread.h src/net/thread.c \
-	src/net/conn.h src/net/conn.c \
+	src/net/protocol.h \
+	src/net/conn.h src/net/conn.c src/net/input.c src/net/output.c \
+	src/net/admission.h src/net/admission.c \
+	src/net/reactor.h src/net/reactor.c \
 	src/net/carry.h src/net/carry.c \
 	src/net/http.h src/net/http.c \
 	src/net/http_memory.h src/net/http_memory.c \

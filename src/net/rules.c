@@ -64,7 +64,7 @@ void server_set_rules(struct server *server, struct rules *rules)
         if (!worker)
             continue;
         rules_share(rules);
-        if (worker->started) {
+        if (worker->reactor.running) {
             rules->letters[i].deliver = arrive;
             worker_post(worker, &rules->letters[i]);
         } else {

@@ -22,9 +22,10 @@
 struct server;
 
 struct server_limits {
-    size_t output_buffer;         /* bytes queued for one client, at most; at least 2 */
-    int64_t request_timeout_ns;   /* from the first byte of a request to its last */
-    int64_t write_timeout_ns;     /* without the client taking a byte of what is queued */
+    size_t output_buffer;       /* bytes queued for one client, at most; at least 2 */
+    uint64_t unfinished;        /* bytes of unfinished requests, of all connections; 0: no limit */
+    int64_t request_timeout_ns; /* from the first byte of a request to its last */
+    int64_t write_timeout_ns;   /* without the client taking a byte of what is queued */
     int64_t handshake_timeout_ns; /* from the connection to the end of its TLS handshake */
     uint32_t handshakes;          /* TLS handshakes at once, of all workers; 0: no limit */
     uint32_t per_source; /* connections from one address (IPv6: /64); 0: no limit. Those that came

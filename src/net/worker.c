@@ -1,42 +1,43 @@
 /*
- * worker.c - the thread's frame: turns, mail, deadlines, slots, pools (see worker.h).
+ * worker.c - iterations, letters, deadlines, slots and pools of a worker (see worker.h).
  *
- * Every turn of the loop is: read the clock, do what it is about, settle, read the clock again.
- * After each event the replies that gathered are sent (worker_flush), in the order in which they
- * began; those of the connection whose requests are dealt with begin when that is over: whoever was
- * woken by a request hears of it before its sender gets the answer. Sending may close connections,
- * which may wake others. Where one request woke very many, the rest is sent in the next turns, so
- * that others are served and timeouts kept in between.
+ * Every iteration of the loop is: read the clock, handle events, end, read the clock again. After
+ * each event the answers that gathered are written (worker_flush), in the order in which they
+ * began; those of the connection that is being served begin when that is over: a client that is
+ * woken by a request reads it before the request's sender reads its answer. Writing may close
+ * connections, which may wake others. Where one request wakes very many, the rest is written in the
+ * next iterations, so that others are served and timeouts kept in between.
  */
 #include "net/private.h"
-#include "net/thread.h"
 
 #include "base/log.h"
+#include "net/admission.h"
 
 #include <errno.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* Free chunks kept for those that reply next: two megabytes of the small, half of one of the large.
- * So many, that a release which wakes ten thousand need not have their memory from the kernel and
- * give it back each time. */
+/* Free chunks kept for later: two megabytes of the small, half of one of the large. So a release
+ * that wakes ten thousand does not get their memory from the kernel and give it back each time. */
 #define SMALL_KEPT 16384
 #define LARGE_KEPT 32
 
-/* So many connections are sent to, and so many deadlines passed, before the loop looks again. (The
- * loop tells 256 descriptors at most in a turn: those whose requests it brought are among them.) */
-#define TURN_FLUSHES 512
+/* So many connections are written to, and so many deadlines pass, before the loop looks again. (The
+ * loop reports 256 descriptors at most in an iteration: the requests' own connections are among
+ * them.) */
+#define FLUSHES_MAX  512
 #define TIMER_PASSES 256
+
+_Static_assert(offsetof(struct worker, reactor) == 0 &&
+                   offsetof(struct worker, number) == offsetof(struct worker_head, number),
+               "a worker begins with its head");
 
 /* ---- lists of connections ---------------------------------------------------------------- */
 
 void worker_flush_later(struct worker *worker, struct conn *conn)
 {
-    if (conn->in_flush_list || conn->state == CONN_CLOSED)
+    if (conn->in_flush_list || conn->reading == READING_CLOSED)
         return;
     conn->in_flush_list = true;
     conn->flush_next = NULL;
@@ -61,7 +62,7 @@ static struct conn *take_flush(struct worker *worker)
 
 void worker_again_later(struct worker *worker, struct conn *conn)
 {
-    if (conn->in_again_list || conn->state == CONN_CLOSED)
+    if (conn->in_again_list || conn->reading == READING_CLOSED)
         return;
     conn->in_again_list = true;
     conn->again_next = NULL;
@@ -70,7 +71,7 @@ void worker_again_later(struct worker *worker, struct conn *conn)
     else
         worker->again.first = conn;
     worker->again.last = conn;
-    loop_soon(worker->loop);
+    loop_soon(worker->reactor.loop);
 }
 
 static struct conn *take_again(struct worker *worker)
@@ -188,39 +189,6 @@ static void give_slot(struct worker *worker, uint32_t slot)
     worker->free_slot = slot + 1;
 }
 
-/* Whether one more TLS handshake may begin: then it is counted. */
-static bool admit_handshake(struct worker *worker, const struct protocol *protocol)
-{
-    static struct log_limit without_tls, too_many;
-    uint32_t limit = worker->rules->limits.handshakes;
-    _Atomic uint32_t *handshakes = &worker->server->handshakes;
-    if (!worker->rules->tls) {
-        log_warning_limited(&without_tls,
-                            "%s: TLS connection closed: there is no certificate to show",
-                            protocol->name);
-        return false;
-    }
-    uint32_t now = atomic_fetch_add_explicit(handshakes, 1, memory_order_relaxed) + 1;
-    if (limit == 0 || now <= limit)
-        return true;
-    atomic_fetch_sub_explicit(handshakes, 1, memory_order_relaxed);
-    log_warning_limited(&too_many,
-                        "%s: TLS connection closed: %u handshakes are under way, the most allowed",
-                        protocol->name, limit);
-    return false;
-}
-
-/* Closes a connection whose handshake may not begin. */
-static void turn_away(struct worker *worker, struct protocol *protocol, struct stream *stream,
-                      uint32_t source)
-{
-    source_leave(&worker->server->sources, source);
-    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&protocol->closed[CLOSE_HANDSHAKE], 1, memory_order_relaxed);
-    stream_close(stream);
-}
-
 bool worker_open(struct worker *worker, struct protocol *protocol, struct stream stream,
                  uint32_t source)
 {
@@ -230,31 +198,25 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     if (worker->stopping)
         goto refuse;
     if (secure) {
-        admitted = admit_handshake(worker, protocol);
+        admitted = admission_handshake(worker, protocol);
         if (!admitted) {
-            turn_away(worker, protocol, &stream, source);
+            admission_leave(worker, protocol, &stream, source);
             return false;
         }
         if (!stream_secure(&stream, worker->rules->tls))
             goto refuse;
     }
-    conn = calloc(1, sizeof(*conn) + protocol->session_size);
+    conn = conn_new(worker, protocol, stream);
     if (!conn)
         goto refuse;
     slot = worker_take_slot(worker);
-    if (slot == UINT32_MAX || !deadlines_reserve(&worker->deadlines, CONN_DEADLINES))
+    if (slot == UINT32_MAX ||
+        !deadlines_reserve(&worker->reactor.deadlines, conn_deadline_count(protocol)))
         goto refuse;
-    conn->worker = worker;
-    conn->protocol = protocol;
-    conn->stream = stream;
     conn->slot = slot;
     conn->source = source;
-    conn->opened = (uint32_t)(worker->now.mono_ns >> CONN_OPENED_SHIFT);
-    conn->read_deadline.kind = DEADLINE_READ;
-    conn->write_deadline.kind = DEADLINE_WRITE;
-    conn->session_deadline.kind = DEADLINE_SESSION;
     if (!conn_begin(conn)) {
-        deadlines_unreserve(&worker->deadlines, CONN_DEADLINES);
+        deadlines_unreserve(&worker->reactor.deadlines, conn_deadline_count(protocol));
         goto refuse;
     }
     conn->generation = ++worker->slots[slot].generation;
@@ -262,11 +224,11 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
     atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
     if (log_enabled(LOG_LEVEL_DEBUG))
-        log_debug("%s: connection %u opened by worker %u", protocol->name, conn_id(conn),
+        log_debug("%s: connection %u opened by worker %u", protocol->row->name, conn_id(conn),
                   worker->number);
     if (secure)
-        deadline_set(&worker->deadlines, &conn->read_deadline,
-                     worker->now.mono_ns + worker->rules->limits.handshake_timeout_ns);
+        deadline_set(&worker->reactor.deadlines, &conn->read_deadline,
+                     worker_mono_ns(worker) + worker->rules->limits.handshake_timeout_ns);
     else
         conn_open(conn);
     return true;
@@ -284,15 +246,15 @@ refuse:
     return false;
 }
 
-void worker_conn_closed(struct worker *worker, struct conn *conn, enum close_reason reason)
+void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reason)
 {
     atomic_fetch_sub_explicit(&conn->protocol->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&conn->protocol->closed[reason], 1, memory_order_relaxed);
     atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
     source_leave(&worker->server->sources, conn->source);
-    deadlines_unreserve(&worker->deadlines, CONN_DEADLINES);
+    deadlines_unreserve(&worker->reactor.deadlines, conn_deadline_count(conn->protocol));
     give_slot(worker, conn->slot);
-    /* It may stand in the lists yet; it is freed when they have been gone through. */
+    /* It may still be in the lists; then it is freed once it has left them. */
     if (!conn->in_flush_list && !conn->in_again_list) {
         conn->flush_next = worker->dead;
         worker->dead = conn;
@@ -310,10 +272,10 @@ void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
     worker->fd_freed_arg = arg;
 }
 
-/* A connection has left a list: if it was closed meanwhile and stands in no other, it is dead. */
-static bool bury_if_closed(struct worker *worker, struct conn *conn)
+/* A connection has left a list: if it was closed meanwhile and is in no other, it can be freed. */
+static bool drop_if_closed(struct worker *worker, struct conn *conn)
 {
-    if (conn->state != CONN_CLOSED)
+    if (conn->reading != READING_CLOSED)
         return false;
     if (!conn->in_flush_list && !conn->in_again_list) {
         conn->flush_next = worker->dead;
@@ -322,26 +284,23 @@ static bool bury_if_closed(struct worker *worker, struct conn *conn)
     return true;
 }
 
-/* ---- turns -------------------------------------------------------------------------------- */
+/* ---- iterations ---------------------------------------------------------------------------- */
 
-void worker_wake(struct worker *worker)
+void worker_begin_iteration(struct worker *worker)
 {
-    worker->now = clock_now();
-    worker->flushes_left = TURN_FLUSHES;
+    (void)reactor_begin(&worker->reactor);
+    worker->flushes_left = FLUSHES_MAX;
 }
 
-/* Notes how long the requests of this turn took to be answered, and the worker to do it. */
-static int64_t measure(struct worker *worker)
+/* Notes how long the requests of this iteration took to be answered. */
+static void measure_answers(struct worker *worker, int64_t now_ns)
 {
-    int64_t now_ns = clock_mono_ns(), took_ns = now_ns - worker->now.mono_ns;
-    tally_add(&worker->busy_ns, (uint64_t)took_ns);
     while (worker->unanswered) {
         struct traffic *traffic = worker->unanswered;
-        histogram_add(&traffic->answers, took_ns, traffic->unanswered);
+        histogram_add(&traffic->answers, now_ns - worker_mono_ns(worker), traffic->unanswered);
         worker->unanswered = traffic->unanswered_next;
         traffic->unanswered = 0;
     }
-    return now_ns;
 }
 
 void worker_flush(struct worker *worker)
@@ -349,113 +308,84 @@ void worker_flush(struct worker *worker)
     struct conn *conn;
     while (worker->flushes_left > 0 && (conn = take_flush(worker)) != NULL) {
         worker->flushes_left--;
-        if (bury_if_closed(worker, conn))
+        if (drop_if_closed(worker, conn))
             continue;
         conn_flush(conn);
     }
 }
 
-int64_t worker_settle(struct worker *worker)
+int64_t worker_end_iteration(struct worker *worker)
 {
     worker_flush(worker);
     if (worker->flush.first)
-        loop_soon(worker->loop);
+        loop_soon(worker->reactor.loop);
     struct conn *conn;
     while ((conn = worker->dead) != NULL) {
         worker->dead = conn->flush_next;
         conn_free(conn);
     }
-    loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
-    return measure(worker);
-}
-
-static void deliver(struct worker *worker, struct mail *mail)
-{
-    while (mail) {
-        struct mail *next = mail->next;
-        mail->deliver(mail, worker);
-        mail = next;
-    }
-}
-
-static void deliver_mail(struct worker *worker)
-{
-    deliver(worker, mailbox_take(&worker->box));
+    int64_t now_ns = reactor_end(&worker->reactor);
+    measure_answers(worker, now_ns);
+    return now_ns;
 }
 
 static void on_bell(void *arg)
 {
     struct worker *worker = arg;
-    deliver_mail(worker);
+    reactor_deliver(&worker->reactor);
     worker_flush(worker);
-}
-
-static void pass_deadline(struct worker *worker, struct deadline *d)
-{
-    switch ((enum deadline_kind)d->kind) {
-    case DEADLINE_CHORE: {
-        struct chore *chore = container_of(d, struct chore, deadline);
-        deadline_set(&worker->deadlines, d, chore->run(chore, worker->now));
-        break;
-    }
-    case DEADLINE_READ:
-        conn_deadline_passed(container_of(d, struct conn, read_deadline), DEADLINE_READ);
-        break;
-    case DEADLINE_WRITE:
-        conn_deadline_passed(container_of(d, struct conn, write_deadline), DEADLINE_WRITE);
-        break;
-    case DEADLINE_SESSION:
-        conn_deadline_passed(container_of(d, struct conn, session_deadline), DEADLINE_SESSION);
-        break;
-    }
 }
 
 static void on_timer(void *arg)
 {
     struct worker *worker = arg;
+    unsigned budget = TIMER_PASSES;
     struct deadline *d;
-    for (unsigned i = 0; i < TIMER_PASSES; i++) {
-        d = deadlines_take_due(&worker->deadlines, worker->now.mono_ns);
-        if (!d)
-            break;
-        pass_deadline(worker, d);
-    }
-    worker_flush(worker); /* what else is due lets the timer come at once */
+    while ((d = reactor_next_due(&worker->reactor, &budget)) != NULL)
+        conn_deadline_passed(d);
+    worker_flush(worker); /* with more due, the timer comes again at once */
 }
 
-/* Gives connections that had work left one more turn each, who waits longest first. */
+/* Lets connections go on that had work left over, the one that waits longest first. */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
-    const struct conn *last = worker->again.last; /* those behind it had a turn just now */
+    const struct conn *last = worker->again.last; /* those behind it went on just now */
     struct conn *conn;
-    for (unsigned i = 0; i < TURN_AGAINS && (conn = take_again(worker)) != NULL; i++) {
-        if (!bury_if_closed(worker, conn))
+    for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(worker)) != NULL; i++) {
+        if (!drop_if_closed(worker, conn))
             conn_continue(conn);
         if (conn == last)
             break;
     }
     if (worker->again.first)
-        loop_soon(worker->loop);
+        loop_soon(worker->reactor.loop);
     worker_flush(worker);
 }
 
 static int64_t on_begin(void *arg)
 {
     struct worker *worker = arg;
-    worker_wake(worker);
-    return worker->now.mono_ns;
+    worker_begin_iteration(worker);
+    return worker_mono_ns(worker);
 }
 
 static int64_t on_end(void *arg)
 {
-    return worker_settle(arg);
+    return worker_end_iteration(arg);
 }
 
-/* ---- life -------------------------------------------------------------------------------- */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 struct worker *worker_new(struct server *server, unsigned number)
 {
+    static const struct loop_handlers handlers = {
+        .begin = on_begin,
+        .end = on_end,
+        .bell = on_bell,
+        .timer = on_timer,
+        .soon = on_soon,
+    };
     CHECK(number < WORKERS_MAX && server->rules);
     struct worker *worker = calloc(1, sizeof(*worker));
     if (!worker)
@@ -463,27 +393,18 @@ struct worker *worker_new(struct server *server, unsigned number)
     worker->server = server;
     worker->number = number;
     worker->rules = rules_share(server->rules);
-    mailbox_init(&worker->box);
-    deadlines_init(&worker->deadlines);
-    struct loop_handlers handlers = {
-        .begin = on_begin,
-        .end = on_end,
-        .bell = on_bell,
-        .timer = on_timer,
-        .soon = on_soon,
-        .arg = worker,
-    };
     worker->input = malloc(WORKER_INPUT);
     worker->scratch = malloc(WORKER_SCRATCH);
-    worker->loop = loop_new(&handlers);
-    if (!worker->input || !worker->scratch || !worker->loop) {
+    worker->batch = malloc((size_t)PROTOCOL_BATCH * PROTOCOL_REQUEST_MAX);
+    if (!worker->input || !worker->scratch || !worker->batch ||
+        !reactor_init(&worker->reactor, &handlers)) {
         int error = errno;
         worker_free(&worker);
         errno = error;
         return NULL;
     }
-    loop_busy_poll(worker->loop, server->busy_poll_ns);
-    worker_wake(worker);
+    loop_busy_poll(worker->reactor.loop, server->busy_poll_ns);
+    worker_begin_iteration(worker);
     return worker;
 }
 
@@ -497,31 +418,19 @@ void worker_free(struct worker **worker)
     free_pool(&w->small_chunks);
     free_pool(&w->large_chunks);
     rules_free(&w->rules);
-    deadlines_free(&w->deadlines);
-    loop_free(&w->loop);
+    reactor_free(&w->reactor);
     free(w->slots);
     free(w->input);
     free(w->scratch);
+    free(w->batch);
     free(w);
-}
-
-static void *run(void *arg)
-{
-    struct worker *worker = arg;
-    clockid_t clock = 0;
-    if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
-        atomic_store_explicit(&worker->cpu_clock, clock, memory_order_relaxed);
-    loop_run(worker->loop);
-    atomic_store_explicit(&worker->cpu_clock, 0, memory_order_relaxed);
-    return NULL;
 }
 
 bool worker_start(struct worker *worker)
 {
     char name[16];
     snprintf(name, sizeof(name), "worker %u", worker->number);
-    worker->started = thread_start(&worker->thread, name, worker->server->confine, run, worker);
-    return worker->started;
+    return reactor_start(&worker->reactor, name, worker->server->confine);
 }
 
 static void close_all(struct mail *mail, void *reader)
@@ -533,104 +442,90 @@ static void close_all(struct mail *mail, void *reader)
         if (worker->slots[i].conn)
             conn_close(worker->slots[i].conn, CLOSE_SHUTDOWN);
     }
-    loop_stop(worker->loop);
-}
-
-void server_end(struct server *server)
-{
-    atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
+    loop_stop(worker->reactor.loop);
 }
 
 void worker_stop(struct worker *worker)
 {
-    worker->stop.deliver = close_all;
-    worker_post(worker, &worker->stop);
+    worker->reactor.stop.deliver = close_all;
+    worker_post(worker, &worker->reactor.stop);
 }
 
 void worker_join(struct worker *worker)
 {
-    CHECK(pthread_join(worker->thread, NULL) == 0);
+    reactor_join(&worker->reactor);
 }
 
 void worker_drain(struct worker *worker)
 {
     worker->stopping = true; /* also one that never ran: it takes no connection in */
-    worker_wake(worker);
-    deliver_mail(worker);
+    worker_begin_iteration(worker);
+    reactor_deliver(&worker->reactor);
     do {
-        worker_wake(worker);
+        worker_begin_iteration(worker);
         on_soon(worker); /* the lists may hold connections that were closed */
-        (void)worker_settle(worker);
+        (void)worker_end_iteration(worker);
     } while (worker->flush.first || worker->again.first);
 }
 
-bool worker_settle_parked(struct worker *worker)
+bool worker_flush_parked(struct worker *worker)
 {
-    struct mail *mail = mailbox_take(&worker->box);
-    if (!mail && !worker->flush.first && !worker->dead)
-        return false;
-    worker_wake(worker);
-    deliver(worker, mail);
-    (void)worker_settle(worker);
-    return true;
+    worker_begin_iteration(worker);
+    bool any = reactor_deliver_parked(&worker->reactor) || worker->flush.first || worker->dead;
+    if (any)
+        (void)worker_end_iteration(worker);
+    return any;
 }
 
-bool worker_add_chore(struct worker *worker, struct chore *chore, int64_t at_ns)
-{
-    if (!deadlines_reserve(&worker->deadlines, 1))
-        return false;
-    chore->deadline = (struct deadline){.kind = DEADLINE_CHORE};
-    deadline_set(&worker->deadlines, &chore->deadline, at_ns);
-    loop_timer_at(worker->loop, deadlines_next(&worker->deadlines));
-    return true;
-}
-
-void worker_set_chore(struct worker *worker, struct chore *chore, int64_t at_ns)
-{
-    deadline_set(&worker->deadlines, &chore->deadline, at_ns);
-}
-
-void worker_remove_chore(struct worker *worker, struct chore *chore)
-{
-    deadline_clear(&worker->deadlines, &chore->deadline);
-    deadlines_unreserve(&worker->deadlines, 1);
-}
+/* ---- letters ------------------------------------------------------------------------------- */
 
 void worker_post(struct worker *worker, struct mail *mail)
 {
-    if (mailbox_send(&worker->box, mail))
-        loop_ring(worker->loop);
+    reactor_post(&worker->reactor, mail);
 }
 
-/* What a thread wants done in a worker's, and waits for. */
-struct errand {
-    struct mail mail;
+void conn_post(struct server *server, struct letter *letter)
+{
+    worker_post(server->workers[conn_tag_worker(letter->to)], &letter->mail);
+}
+
+void worker_deliver(struct worker *from, struct letter *letter)
+{
+    unsigned to = conn_tag_worker(letter->to);
+    if (to == from->number)
+        letter->mail.deliver(&letter->mail, from);
+    else
+        worker_post(from->server->workers[to], &letter->mail);
+}
+
+struct worker *worker_of(struct reactor *reactor)
+{
+    return container_of(reactor, struct worker, reactor);
+}
+
+struct worker_errand {
     void (*fn)(struct worker *worker, void *arg);
     void *arg;
-    sem_t done;
 };
 
-static void run_errand(struct mail *mail, void *reader)
+static void run_worker_errand(struct reactor *r, void *arg)
 {
-    struct errand *errand = container_of(mail, struct errand, mail);
-    errand->fn(reader, errand->arg);
-    CHECK(sem_post(&errand->done) == 0);
+    const struct worker_errand *errand = arg;
+    errand->fn(worker_of(r), errand->arg);
 }
 
 void worker_ask(struct worker *worker, void (*fn)(struct worker *worker, void *arg), void *arg)
 {
-    struct errand errand = {.mail.deliver = run_errand, .fn = fn, .arg = arg};
-    CHECK(sem_init(&errand.done, 0, 0) == 0);
-    worker_post(worker, &errand.mail);
-    while (sem_wait(&errand.done) != 0)
-        CHECK(errno == EINTR);
-    CHECK(sem_destroy(&errand.done) == 0);
+    struct worker_errand errand = {.fn = fn, .arg = arg};
+    reactor_ask(&worker->reactor, run_worker_errand, &errand);
 }
 
-static void ask_all(const struct server *server, void (*fn)(struct worker *worker, void *arg))
+/* ---- all workers --------------------------------------------------------------------------- */
+
+void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg), void *arg)
 {
     for (unsigned i = 0; i < server->count; i++)
-        worker_ask(server->workers[i], fn, NULL);
+        worker_ask(server->workers[i], fn, arg);
 }
 
 static void do_nothing(struct worker *worker, void *arg)
@@ -641,12 +536,11 @@ static void do_nothing(struct worker *worker, void *arg)
 
 void server_barrier(struct server *server)
 {
-    ask_all(server, do_nothing);
+    server_ask(server, do_nothing, NULL);
 }
 
-/* In the first round the workers deal with the requests that have arrived, and so send letters to
- * each other. The second begins when all these are in the mailboxes, behind which it gets in line.
- */
+/* In the first round the workers serve the requests that have arrived, and so send letters to each
+ * other. The second begins when all these are in the mailboxes: it joins the queue behind them. */
 #define CATCH_UP_ROUNDS 2
 
 static void begin_round(struct worker *worker, void *arg)
@@ -673,9 +567,47 @@ bool server_catch_up(struct server *server, struct catch_up *catch_up)
         if (catch_up->rounds == CATCH_UP_ROUNDS)
             return true;
         catch_up->rounds++;
-        ask_all(server, begin_round);
+        server_ask(server, begin_round, NULL);
     }
     return false;
+}
+
+void server_end(struct server *server)
+{
+    atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
+}
+
+bool server_hold(struct server *server, const struct rules *rules, uint64_t bytes)
+{
+    uint64_t limit = rules->limits.unfinished;
+    uint64_t held = atomic_fetch_add_explicit(&server->unfinished, bytes, memory_order_relaxed);
+    if (limit == 0 || (bytes <= limit && held <= limit - bytes))
+        return true;
+    server_unhold(server, bytes);
+    return false;
+}
+
+void server_unhold(struct server *server, uint64_t bytes)
+{
+    if (bytes)
+        atomic_fetch_sub_explicit(&server->unfinished, bytes, memory_order_relaxed);
+}
+
+/* ---- what others see ----------------------------------------------------------------------- */
+
+struct reactor *worker_reactor(struct worker *worker)
+{
+    return &worker->reactor;
+}
+
+uint64_t worker_busy_ns(const struct worker *worker)
+{
+    return reactor_busy_ns(&worker->reactor);
+}
+
+uint64_t worker_cpu_ns(const struct worker *worker)
+{
+    return reactor_cpu_ns(&worker->reactor);
 }
 
 uint32_t worker_slots(const struct worker *worker)
@@ -686,40 +618,6 @@ uint32_t worker_slots(const struct worker *worker)
 struct conn *worker_conn_at(struct worker *worker, uint32_t slot)
 {
     return slot < worker->slot_count ? worker->slots[slot].conn : NULL;
-}
-
-uint64_t worker_busy_ns(const struct worker *worker)
-{
-    return tally_get(&worker->busy_ns);
-}
-
-uint64_t worker_cpu_ns(const struct worker *worker)
-{
-    clockid_t clock = atomic_load_explicit(&worker->cpu_clock, memory_order_relaxed);
-    struct timespec used;
-    if (clock == 0 || clock_gettime(clock, &used) != 0)
-        return 0;
-    return (uint64_t)used.tv_sec * (uint64_t)NS_PER_S + (uint64_t)used.tv_nsec;
-}
-
-unsigned worker_number(const struct worker *worker)
-{
-    return worker->number;
-}
-
-struct server *worker_server(const struct worker *worker)
-{
-    return worker->server;
-}
-
-struct loop *worker_loop(const struct worker *worker)
-{
-    return worker->loop;
-}
-
-struct moment worker_now(const struct worker *worker)
-{
-    return worker->now;
 }
 
 void worker_expect(struct worker *worker, int more)

@@ -2,20 +2,25 @@
  * counter.c - the binary counter protocol's service: units of a limit. (Protocol page: "Counter
  * (binary)".)
  *
- * Every request but Dump is answered at once. A Dump goes on over many turns of its connection: it
- * walks over a few names, copies them, sends it, and leaves the worker to others; the next
- * request of the connection waits until it is over.
+ * Every request but Dump is answered at once. A Dump is answered in pieces: it walks over a few
+ * names, copies them, sends them, and leaves the worker to others; the next request of the
+ * connection waits until it is complete.
  */
 #include "proto/counter.h"
+
+#include "base/option.h"
 #include "engine/state.h"
-#include "service/service.h"
+#include "service/table_resource.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A turn of a Dump looks at so many names, or empty buckets. */
+extern const struct service_row counter_row;
+extern const struct option_protocol counter_options;
+
+/* A piece of a Dump looks at so many names, or empty buckets. */
 #define DUMP_LOOKS 256
 
 /* The longest reply of Dump fits into the scratch. */
@@ -31,25 +36,12 @@ struct ctr_session {
     struct ctr_dump *dump; /* NULL: none is under way */
 };
 
-_Static_assert(offsetof(struct ctr_session, holder) == 0, "as service_holder has it");
-
-/* A request that was read ahead of its turn. */
-struct ctr_ahead {
-    size_t used; /* bytes */
+/* A parsed request. */
+struct request {
+    enum ctr_parsed parsed;
     struct ctr_request req;
+    uint64_t hash; /* of its name; 0: not known yet */
 };
-
-/* What one worker has: the requests ahead, of which `next` comes next. */
-struct ctr_own {
-    unsigned next;
-    struct ctr_ahead ahead[CONN_FORESIGHT];
-    uint64_t hashes[CONN_FORESIGHT]; /* of their names; 0: they have none */
-} __attribute__((aligned(64)));
-
-static struct ctr_own *own_of(const struct conn *conn)
-{
-    return &((struct ctr_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
-}
 
 /* Verbs and outcomes as metrics name them: the rows of the codec's tables, in their order. */
 enum ctr_verb {
@@ -66,8 +58,6 @@ enum ctr_outcome {
 #undef ROW
         OUTCOME_COUNT
 };
-
-_Static_assert(VERB_COUNT <= SERVICE_VERBS && OUTCOME_COUNT <= SERVICE_OUTCOMES, "there is room");
 
 static enum ctr_verb verb_of(const struct ctr_request *req)
 {
@@ -224,14 +214,16 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     const struct services *services = service->services;
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
+    struct collector_stats collector;
     table_get_stats(services->table, service_now(conn), &table);
+    table_resource_collector(services, &collector);
     add_stat(body, "objects", table.names);
     add_stat(body, "total_objects", table.names_made);
     add_stat(body, "used_memory", table.memory);
     add_stat(body, "conflicts", table.overflowing);
-    add_stat(body, "gc_count", tally_get(&services->collections));
-    add_stat(body, "last_gc_elapsed", tally_get(&services->last_collection_us));
-    add_stat(body, "total_gc_elapsed", tally_get(&services->collections_us));
+    add_stat(body, "gc_count", collector.collections);
+    add_stat(body, "last_gc_elapsed", collector.last_us);
+    add_stat(body, "total_gc_elapsed", collector.all_us);
     add_stat(body, "curr_connections", atomic_load(&protocol->connections));
     add_stat(body, "total_connections", atomic_load(&protocol->connections_made));
 #define ROW(name, number, word) add_stat(body, "command:" word, carried_out(service, VERB_##name));
@@ -240,15 +232,17 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     add_stat(body, "uptime",
              (uint64_t)((service_now(conn).mono_ns - services->started_ns) / NS_PER_S));
     add_stat(body, "threads", services->server->count);
-    add_stat(body, "memory_limit", services->config.table.memory_limit);
+    add_stat(body, "memory_limit", table_resource_settings(services)->memory_limit);
     add_stat(body, "held_units", table.units);
     add_stat(body, "holdings", table.holdings);
     add_stat(body, "waiters", table.waiting);
-    add_stat(body, "gc_collected", tally_get(&services->collected));
-#define ROW(name, word)                                                                            \
-    add_stat(body, "closed:" word, atomic_load(&protocol->closed[CLOSE_##name]));
-    CLOSE_REASONS(ROW)
-#undef ROW
+    add_stat(body, "gc_collected", collector.collected);
+    const char *word;
+    for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "closed:%s", word);
+        add_stat(body, name, atomic_load(&protocol->closed[i]));
+    }
 }
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)
@@ -319,8 +313,8 @@ static bool on_resume(struct conn *conn)
 
 /* ---- the protocol ------------------------------------------------------------------------ */
 
-/* Carries out a request; `hash` of its name, where that is known already, else 0. */
-static enum consumed serve(struct conn *conn, const struct ctr_request *req, uint64_t hash)
+/* Serves a well-formed request; `hash` of its name, where that is known already, else 0. */
+static enum served serve_request(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     switch ((enum ctr_opcode)req->opcode) {
     case CTR_NOOP:
@@ -339,60 +333,57 @@ static enum consumed serve(struct conn *conn, const struct ctr_request *req, uin
         do_stats(conn, req);
         break;
     case CTR_DUMP:
-        return begin_dump(conn, req) ? CONSUMED_PAUSED : CONSUMED_ONE;
+        return begin_dump(conn, req) ? SERVED_PIECES : SERVED;
     }
-    return CONSUMED_ONE;
+    return SERVED;
 }
 
-/* Whatever is not a request is left to on_consume. */
-static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
+static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
+                            size_t *used_r)
 {
-    struct ctr_own *own = own_of(conn);
-    struct bytes names[CONN_FORESIGHT];
-    unsigned count = 0;
-    while (count < CONN_FORESIGHT && len > 0) {
-        struct ctr_ahead *a = &own->ahead[count];
-        if (ctr_parse_request(data, len, &a->req, &a->used) != CTR_OK)
-            break;
-        names[count++] = name_of(&a->req);
-        data += a->used;
-        len -= a->used;
+    struct request *r = to;
+    (void)conn;
+    r->hash = 0;
+    r->parsed = ctr_parse_request(data, len, &r->req, used_r);
+    if (r->parsed == CTR_MORE)
+        return PARSED_MORE;
+    if (r->parsed == CTR_TOO_LONG || r->parsed == CTR_BAD_MAGIC) {
+        *used_r = len;
+        return PARSED_LAST;
     }
-    table_foresee(service_table(conn), names, count, own->hashes);
-    own->next = 0;
-    return count;
+    return PARSED;
 }
 
-static enum consumed on_consume_foreseen(struct conn *conn, size_t *used_r)
+static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
-    struct ctr_own *own = own_of(conn);
-    unsigned i = own->next++;
-    *used_r = own->ahead[i].used;
-    return serve(conn, &own->ahead[i].req, own->hashes[i]);
+    struct request *all = requests;
+    struct bytes names[PROTOCOL_BATCH] = {{0}};
+    uint64_t hashes[PROTOCOL_BATCH];
+    for (unsigned i = 0; i < count; i++)
+        names[i] = all[i].parsed == CTR_OK ? name_of(&all[i].req) : (struct bytes){0};
+    table_prefetch(service_table(conn), names, count, hashes);
+    for (unsigned i = 0; i < count; i++)
+        all[i].hash = hashes[i];
 }
 
-static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
+static enum served on_serve(struct conn *conn, const void *request)
 {
-    struct ctr_request req;
-    switch (ctr_parse_request(data, len, &req, used_r)) {
+    const struct request *r = request;
+    switch (r->parsed) {
     case CTR_OK:
-        return serve(conn, &req, 0);
-    case CTR_MORE:
-        return CONSUMED_MORE;
+        return serve_request(conn, &r->req, r->hash);
     case CTR_BAD_ARGS:
-        reply_status(conn, &req, CTR_STATUS_INVALID);
-        break;
+        reply_status(conn, &r->req, CTR_STATUS_INVALID);
+        return SERVED;
     case CTR_UNKNOWN:
-        reply_status(conn, &req, CTR_STATUS_UNKNOWN_COMMAND);
-        break;
-    case CTR_TOO_LONG:
-    case CTR_BAD_MAGIC:
+        reply_status(conn, &r->req, CTR_STATUS_UNKNOWN_COMMAND);
+        return SERVED;
+    default:
         service_count(conn, VERB_INVALID, OUTCOME_INVALID);
-        send_status(conn, &req, CTR_STATUS_INVALID);
+        send_status(conn, &r->req, CTR_STATUS_INVALID);
         conn_finish(conn, CLOSE_PROTOCOL);
-        return CONSUMED_LAST;
+        return SERVED_LAST;
     }
-    return CONSUMED_ONE;
 }
 
 static void on_open(struct conn *conn)
@@ -434,9 +425,9 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     if (!holder_restore(service_table(conn), &s->holder, r))
         return false;
     bool dumps = record_get_bool(r);
-    if (s->holder.waiters || conn_expires(conn))
+    if (s->holder.waiters)
         record_refuse(r, "a client of counter waits");
-    if (record_ok(r) && dumps != conn_is_paused(conn))
+    if (record_ok(r) && dumps != conn_in_pieces(conn))
         record_refuse(r, "a Dump is under way without an answer, or the other way round");
     if (!record_ok(r) || !dumps)
         return record_ok(r);
@@ -450,42 +441,47 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     return table_walk_restore(&s->dump->walk, r);
 }
 
-static size_t session_size(const struct services *services)
+static void fit(struct service *service)
 {
-    (void)services;
-    return sizeof(struct ctr_session);
+    service->protocol.session_size = sizeof(struct ctr_session);
+    service->protocol.request_max = CTR_HEADER + CTR_BODY_MAX;
 }
 
-static void init(struct service *service)
+static struct holder *holder_of(struct conn *conn)
 {
-    service->protocol = (struct protocol){
-        .name = "counter",
-        .open = on_open,
-        .consume = on_consume,
-        .foresee = on_foresee,
-        .consume_foreseen = on_consume_foreseen,
-        .resume = on_resume,
-        .close = on_close,
-        .save = on_save,
-        .restore = on_restore,
-        .max_connections = service->services->config.counter_max_connections,
-        .request_max = CTR_HEADER + CTR_BODY_MAX,
-    };
+    struct ctr_session *s = conn_session(conn);
+    return &s->holder;
 }
+
+static const char *const verbs[VERB_COUNT + 1] = {
+#define ROW(name, number, word) word,
+    CTR_OPCODES(ROW)
+#undef ROW
+        "invalid",
+};
+static const char *const outcomes[OUTCOME_COUNT + 1] = {
+    "success",      "not_found",       "invalid",      "not_available",
+    "not_acquired", "unknown_command", "out_of_memory"};
 
 const struct service_row counter_row = {
-    .verbs =
+    .protocol =
         {
-#define ROW(name, number, word) word,
-            CTR_OPCODES(ROW)
-#undef ROW
-                "invalid",
+            .name = "counter",
+            .request_size = sizeof(struct request),
+            .open = on_open,
+            .parse = on_parse,
+            .prefetch = on_prefetch,
+            .serve = on_serve,
+            .resume = on_resume,
+            .close = on_close,
+            .save = on_save,
+            .restore = on_restore,
+            .describe = service_describe,
         },
-    .outcomes = {"success", "not_found", "invalid", "not_available", "not_acquired",
-                 "unknown_command", "out_of_memory"},
-    .own_size = sizeof(struct ctr_own),
-    .session_size = session_size,
-    .init = init,
+    .verbs = verbs,
+    .outcomes = outcomes,
+    .fit = fit,
+    .holder = holder_of,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

@@ -1,7 +1,9 @@
 noinst_LIBRARIES += libservice.a
 libservice_a_SOURCES = \
+	src/service/resource.h \
 	src/service/service.h src/service/service.c \
-	src/service/options.c \
+	src/service/registry.c \
+	src/service/table_resource.h src/service/table_resource.c \
 	src/service/state.c \
 	src/service/poolcounter.c \
 	src/service/counter.c

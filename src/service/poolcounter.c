@@ -10,11 +10,16 @@
  * (take_note), and goes on as if it had arrived just before: so a client never gets an answer that
  * the ledger does not know.
  */
-#include "proto/poolcounter.h"
+#include "service/poolcounter.h"
+
+#include "base/option.h"
 #include "engine/state.h"
-#include "service/service.h"
+#include "proto/poolcounter.h"
 
 #include <string.h>
+
+/* The one deadline of a session: of what it waits for. */
+#define WAIT_DEADLINE 0u
 
 struct pc_lock {
     struct holding *held;
@@ -25,10 +30,8 @@ struct pc_session {
     struct holder holder;
     struct waiter *waiter; /* what it waits for; NULL: nothing */
     uint32_t lock_count;
-    struct pc_lock locks[]; /* room for as many as services->poolcounter_locks_room, oldest first */
+    struct pc_lock locks[]; /* room for as many as locks_room says, oldest first */
 };
-
-_Static_assert(offsetof(struct pc_session, holder) == 0, "as service_holder has it");
 
 /* Verbs and outcomes as metrics name them. */
 enum pc_counted_verb { VERB_ACQ4ANY, VERB_ACQ4ME, VERB_RELEASE, VERB_STATS, VERB_INVALID };
@@ -45,24 +48,31 @@ enum pc_outcome {
     OUTCOME_COUNT
 };
 
-_Static_assert(OUTCOME_COUNT <= SERVICE_OUTCOMES, "there is room");
-
-/* A request that was read ahead of its turn. */
-struct pc_ahead {
-    size_t used; /* bytes */
-    struct pc_request req;
+/* A parsed request. */
+struct request {
+    enum pc_parsed parsed; /* PC_OK, or what is wrong with it */
+    struct pc_request req; /* PC_OK */
+    uint64_t hash;         /* of its key; 0: not known yet, or it has none */
 };
 
-/* What one worker has of this service alone. */
+/* What one worker counts beside service_counts. */
 struct pc_own {
-    /* Counted beside service_counts. */
     tally releases, lock_while_waiting;
     struct duration_sum gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
-    /* The requests ahead; `next` comes next. */
-    unsigned next;
-    struct pc_ahead ahead[CONN_FORESIGHT];
-    uint64_t hashes[CONN_FORESIGHT]; /* of their keys; 0: they have none */
 } __attribute__((aligned(64)));
+
+static const struct poolcounter_settings *settings_of(const struct service *service)
+{
+    return service->settings;
+}
+
+/* How many locks a session has room for: more than its settings allow, if a process before this one
+ * gave more. */
+static uint32_t locks_room(const struct service *service)
+{
+    uint32_t wanted = settings_of(service)->max_locks, had = service->services->session_room;
+    return wanted > had ? wanted : had;
+}
 
 static struct pc_own *own_of(const struct conn *conn)
 {
@@ -119,7 +129,7 @@ static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply wo
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
 {
     struct pc_session *s = conn_session(conn);
-    CHECK(s->lock_count < service_of(conn)->services->poolcounter_locks_room);
+    CHECK(s->lock_count < locks_room(service_of(conn)));
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
 }
 
@@ -167,7 +177,7 @@ static void forget_wait(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
     s->waiter = NULL;
-    conn_clear_deadline(conn);
+    conn_clear_deadline(conn, WAIT_DEADLINE);
     tally_sub(&service_counts(conn)->waiting, 1);
 }
 
@@ -218,8 +228,9 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
     take_note(conn);
 }
 
-static void on_expire(struct conn *conn)
+static void on_expire(struct conn *conn, unsigned which)
 {
+    CHECK(which == WAIT_DEADLINE);
     struct pc_session *s = conn_session(conn);
     enum pc_counted_verb verb = verb_of_wait(s->waiter->kind);
     if (end_wait(conn, WAITER_TIMED_OUT))
@@ -237,7 +248,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_SHUTTING_DOWN);
         return;
     }
-    if (s->lock_count >= service_of(conn)->services->config.poolcounter_max_locks) {
+    if (s->lock_count >= settings_of(service_of(conn))->max_locks) {
         reply(conn, verb, PC_REPLY_LOCK_HELD);
         return;
     }
@@ -263,7 +274,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         break;
     case TABLE_WAITING:
         tally_add(&service_counts(conn)->waiting, 1);
-        conn_expire_in(conn, req->timeout_ns);
+        conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
         break;
     case TABLE_FULL:
         reply(conn, verb, PC_REPLY_QUEUE_FULL);
@@ -388,8 +399,8 @@ static void do_stats(struct conn *conn, const struct pc_request *req)
     conn_replied(conn, len);
 }
 
-/* Carries out a request; `hash` of its key, where that is known already, else 0. */
-static enum consumed serve(struct conn *conn, const struct pc_request *req, uint64_t hash)
+/* Serves a well-formed request; `hash` of its key, where that is known already, else 0. */
+static void serve_request(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
     switch (req->verb) {
     case PC_ACQ4ANY:
@@ -403,66 +414,61 @@ static enum consumed serve(struct conn *conn, const struct pc_request *req, uint
         do_stats(conn, req);
         break;
     }
-    return CONSUMED_ONE;
 }
 
-static enum pc_parsed parse(const struct conn *conn, const uint8_t *data, size_t len,
-                            struct pc_request *req_r, size_t *used_r)
+static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
+                            size_t *used_r)
 {
-    size_t max_line = service_of(conn)->services->config.poolcounter_max_line;
-    return pc_parse_request(data, len, max_line, req_r, used_r);
-}
-
-/* Whatever is not a request is left to on_consume. */
-static unsigned on_foresee(struct conn *conn, const uint8_t *data, size_t len)
-{
-    struct pc_own *own = own_of(conn);
-    struct bytes names[CONN_FORESIGHT];
-    unsigned count = 0;
-    while (count < CONN_FORESIGHT && len > 0) {
-        struct pc_ahead *a = &own->ahead[count];
-        if (parse(conn, data, len, &a->req, &a->used) != PC_OK)
-            break;
-        /* What is released is known by its place, whatever its name. */
-        bool acquires = a->req.verb == PC_ACQ4ANY || a->req.verb == PC_ACQ4ME;
-        struct bytes key = acquires ? a->req.key : (struct bytes){0};
-        names[count++] = (struct bytes){.data = key.data, .len = key.len};
-        data += a->used;
-        len -= a->used;
+    struct request *r = to;
+    size_t max_line = settings_of(service_of(conn))->max_line;
+    r->hash = 0;
+    r->parsed = pc_parse_request(data, len, max_line, &r->req, used_r);
+    if (likely(r->parsed == PC_OK))
+        return PARSED;
+    if (r->parsed == PC_MORE)
+        return PARSED_MORE;
+    if (r->parsed == PC_LINE_TOO_LONG) {
+        *used_r = len;
+        return PARSED_LAST;
     }
-    table_foresee(service_table(conn), names, count, own->hashes);
-    own->next = 0;
-    return count;
+    return PARSED;
 }
 
-static enum consumed on_consume_foreseen(struct conn *conn, size_t *used_r)
+/* The keys of requests that acquire: what is released is found by its place, whatever its name. */
+static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
-    struct pc_own *own = own_of(conn);
-    unsigned i = own->next++;
-    *used_r = own->ahead[i].used;
-    return serve(conn, &own->ahead[i].req, own->hashes[i]);
+    struct request *all = requests;
+    struct bytes names[PROTOCOL_BATCH] = {{0}};
+    uint64_t hashes[PROTOCOL_BATCH];
+    for (unsigned i = 0; i < count; i++) {
+        const struct pc_request *req = &all[i].req;
+        bool acquires = all[i].parsed == PC_OK && req->verb <= PC_ACQ4ME;
+        names[i] = (struct bytes){.data = req->key.data, .len = acquires ? req->key.len : 0};
+    }
+    table_prefetch(service_table(conn), names, count, hashes);
+    for (unsigned i = 0; i < count; i++)
+        all[i].hash = hashes[i];
 }
 
-static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
+static enum served on_serve(struct conn *conn, const void *request)
 {
-    struct pc_request req;
-    switch (parse(conn, data, len, &req, used_r)) {
+    const struct request *r = request;
+    switch (r->parsed) {
     case PC_OK:
-        return serve(conn, &req, 0);
-    case PC_MORE:
-        return CONSUMED_MORE;
+        serve_request(conn, &r->req, r->hash);
+        break;
     case PC_BAD_COMMAND:
         reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
         break;
     case PC_BAD_SYNTAX:
         reply(conn, VERB_INVALID, PC_REPLY_BAD_SYNTAX);
         break;
-    case PC_LINE_TOO_LONG:
+    default:
         reply(conn, VERB_INVALID, PC_REPLY_LINE_TOO_LONG);
         conn_finish(conn, CLOSE_PROTOCOL);
-        return CONSUMED_LAST;
+        return SERVED_LAST;
     }
-    return CONSUMED_ONE;
+    return SERVED;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -490,8 +496,7 @@ static void on_close(struct conn *conn)
 
 /*
  * The session: its holder, u32 locks, of each the holding and i64 since ns. That it waits shows in
- * the holder; until when is the connection's deadline. Nothing else is under way when no worker
- * runs: requests are looked ahead at only within a turn.
+ * the holder; until when is the connection's deadline.
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
@@ -528,7 +533,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
 {
     struct pc_session *s = conn_session(conn);
     struct table *t = service_table(conn);
-    uint32_t room = service_of(conn)->services->poolcounter_locks_room;
+    uint32_t room = locks_room(service_of(conn));
     service_open_holder(conn, &s->holder);
     if (!holder_restore(t, &s->holder, r))
         return false;
@@ -550,7 +555,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
         return false;
     if (!locks_are_units(s, t))
         record_refuse(r, "a client's locks are not what it holds");
-    if (conn_expires(conn) != (s->waiter != NULL) || conn_is_paused(conn))
+    if (conn_expires(conn, WAIT_DEADLINE) != (s->waiter != NULL) || conn_in_pieces(conn))
         record_refuse(r, "a client waits without a deadline, or the other way round");
     if (s->waiter)
         tally_add(&service_counts(conn)->waiting, 1);
@@ -571,39 +576,50 @@ static struct duration_sum *own_time(void *own, unsigned i)
     return i < ARRAY_SIZE(all) ? all[i] : NULL;
 }
 
-static size_t session_size(const struct services *services)
+static void fit(struct service *service)
 {
-    return sizeof(struct pc_session) + services->poolcounter_locks_room * sizeof(struct pc_lock);
+    uint32_t room = locks_room(service);
+    service->services->session_room = room;
+    service->protocol.session_size = sizeof(struct pc_session) + room * sizeof(struct pc_lock);
+    /* "\r" and one byte before "too long" */
+    service->protocol.request_max = settings_of(service)->max_line + 2;
 }
 
-static void init(struct service *service)
+static struct holder *holder_of(struct conn *conn)
 {
-    const struct services_config *config = &service->services->config;
-    service->verdict = on_verdict;
-    service->protocol = (struct protocol){
-        .name = "poolcounter",
-        .open = on_open,
-        .consume = on_consume,
-        .foresee = on_foresee,
-        .consume_foreseen = on_consume_foreseen,
-        .expire = on_expire,
-        .close = on_close,
-        .save = on_save,
-        .restore = on_restore,
-        .max_connections = config->poolcounter_max_connections,
-        .request_max = config->poolcounter_max_line + 2, /* "\r" and one byte before "too long" */
-    };
+    struct pc_session *s = conn_session(conn);
+    return &s->holder;
 }
+
+static const char *const verbs[] = {"ACQ4ANY", "ACQ4ME", "RELEASE", "STATS", "invalid", NULL};
+static const char *const outcomes[OUTCOME_COUNT + 1] = {
+    "LOCKED",   "DONE",       "QUEUE_FULL", "TIMEOUT", "LOCK_HELD",
+    "RELEASED", "NOT_LOCKED", "ok",         "error",   NULL};
 
 const struct service_row poolcounter_row = {
-    .verbs = {"ACQ4ANY", "ACQ4ME", "RELEASE", "STATS", "invalid"},
-    .outcomes = {"LOCKED", "DONE", "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED",
-                 "ok", "error"},
+    .protocol =
+        {
+            .name = "poolcounter",
+            .request_size = sizeof(struct request),
+            .deadlines = 1,
+            .open = on_open,
+            .parse = on_parse,
+            .prefetch = on_prefetch,
+            .serve = on_serve,
+            .expire = on_expire,
+            .close = on_close,
+            .save = on_save,
+            .restore = on_restore,
+            .describe = service_describe,
+        },
+    .verbs = verbs,
+    .outcomes = outcomes,
     .own_size = sizeof(struct pc_own),
     .own_tally = own_tally,
     .own_time = own_time,
-    .session_size = session_size,
-    .init = init,
+    .fit = fit,
+    .holder = holder_of,
+    .verdict = on_verdict,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

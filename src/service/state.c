@@ -6,14 +6,13 @@
  * may change. Verbs, outcomes and reasons are known by their words; what has no such word any more
  * is left out.
  */
-#include "engine/state.h"
 #include "base/record.h"
 #include "service/service.h"
 
 #include <string.h>
 
-/* More locks than this no client ever had. */
-#define LOCKS_MAX 65536
+/* No session ever had room for more. */
+#define ROOM_MAX 65536
 
 /* No sum of times ever had this many times 2^64 ns; the seconds of each fit 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
@@ -26,17 +25,8 @@
 static void save_shared(const struct services *s, struct record_writer *w)
 {
     record_begin(w, SERVICES);
-    record_put_u32(w, s->config.table.stats_interval_s);
     record_put_i64(w, s->started_ns);
-    record_put_u32(w, s->poolcounter_locks_room);
-    record_put_u8(w, s->collecting);
-    record_put_u32(w, s->collected_interval);
-    record_put_u64(w, s->collector_busy_ns);
-    table_walk_save(&s->collector_walk, w);
-    record_put_u64(w, tally_get(&s->collections));
-    record_put_u64(w, tally_get(&s->collected));
-    record_put_u64(w, tally_get(&s->last_collection_us));
-    record_put_u64(w, tally_get(&s->collections_us));
+    record_put_u32(w, s->session_room);
     record_end(w);
 }
 
@@ -56,8 +46,8 @@ static void save_histogram(const struct histogram_sum *sum, struct record_writer
 static void save_requests(const struct service *service, struct record_writer *w)
 {
     const struct service_row *row = service->row;
-    for (unsigned v = 0; v < SERVICE_VERBS && row->verbs[v]; v++) {
-        for (unsigned o = 0; o < SERVICE_OUTCOMES && row->outcomes[o]; o++) {
+    for (unsigned v = 0; v < service->verbs; v++) {
+        for (unsigned o = 0; o < service->outcomes; o++) {
             uint64_t count = service_requests(service, v, o);
             if (!count)
                 continue;
@@ -98,7 +88,7 @@ static unsigned own_tallies(const struct service *service)
 /* A worker's sum of times number `i`, in the order in which they are saved; NULL: no more. */
 static struct duration_sum *time_at(const struct service *service, unsigned worker, unsigned i)
 {
-    struct service_counts *counts = &service->counts[worker];
+    struct service_counts *counts = service_counts_of(service, worker);
     if (i == 0)
         return &service->protocol.traffic[worker].answers.sum_ns;
     if (i <= WAITED_COUNT)
@@ -144,12 +134,13 @@ static void save_protocol(const struct service *service, struct record_writer *w
     const struct protocol *protocol = &service->protocol;
     struct histogram_sum sum = {0};
     record_begin(w, SERVICES_PROTOCOL);
-    put_word(w, protocol->name);
+    put_word(w, service_name(service));
     record_put_u64(w, atomic_load(&protocol->connections_made));
     record_put_u64(w, atomic_load(&protocol->accept_errors));
     record_put_u64(w, atomic_load(&protocol->send_errors));
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++) {
-        put_word(w, close_reason_word((enum close_reason)i));
+    const char *word;
+    for (unsigned i = 0; (word = protocol_close_word(protocol->row, i)) != NULL; i++) {
+        put_word(w, word);
         record_put_u64(w, atomic_load(&protocol->closed[i]));
     }
     put_word(w, "");
@@ -178,7 +169,7 @@ static void save_times(const struct service *service, struct record_writer *w)
 {
     unsigned count = times_count(service);
     record_begin(w, SERVICES_TIMES);
-    put_word(w, service->protocol.name);
+    put_word(w, service_name(service));
     record_put_u8(w, (uint8_t)count);
     for (unsigned i = 0; i < count; i++)
         record_put_u64(w, (uint64_t)(time_of_all(service, i) >> 64));
@@ -187,7 +178,11 @@ static void save_times(const struct service *service, struct record_writer *w)
 
 void services_save(const struct services *services, struct moment now, struct record_writer *w)
 {
-    table_save(services->table, now, w);
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        const struct resource *r = services->resources[i];
+        if (r->row->save)
+            r->row->save(r, now, w);
+    }
     save_shared(services, w);
     for (unsigned i = 0; i < services_count(services); i++) {
         save_protocol(services_at(services, i), w);
@@ -197,66 +192,60 @@ void services_save(const struct services *services, struct moment now, struct re
 
 /* ---- restoring --------------------------------------------------------------------------- */
 
-static bool restore_shared(struct services *s, struct moment now, struct record_reader *r)
+bool services_restore_shared(struct services *services, struct moment now, int64_t started_ns,
+                             uint32_t session_room, struct record_reader *r)
 {
-    struct table_walk walk;
-    if (s->restored) {
+    if (services->restored)
         record_refuse(r, "the services are there twice");
-        return false;
-    }
-    uint32_t interval_s = record_get_u32(r);
-    int64_t started_ns = record_get_i64(r);
-    uint32_t locks_room = record_get_u32(r);
-    bool collecting = record_get_bool(r);
-    uint32_t collected_interval = record_get_u32(r);
-    uint64_t busy_ns = record_get_u64(r);
-    if (!table_walk_restore(&walk, r))
-        return false;
-    if (started_ns < 0 || started_ns > now.mono_ns || locks_room > LOCKS_MAX) {
+    if (started_ns < 0 || started_ns > now.mono_ns || session_room > ROOM_MAX)
         record_refuse(r, "the services contradict themselves");
+    if (!record_ok(r))
         return false;
-    }
-    tally_add(&s->collections, record_get_u64(r));
-    tally_add(&s->collected, record_get_u64(r));
-    tally_add(&s->last_collection_us, record_get_u64(r));
-    tally_add(&s->collections_us, record_get_u64(r));
-    record_leave(r);
-    s->started_ns = started_ns;
-    if (s->poolcounter_locks_room < locks_room)
-        s->poolcounter_locks_room = locks_room;
-    for (unsigned i = 0; i < services_count(s); i++)
-        s->services[i]->protocol.session_size = s->services[i]->row->session_size(s);
-    if (interval_s == s->config.table.stats_interval_s) { /* else it begins anew */
-        s->collecting = collecting;
-        s->collected_interval = collected_interval;
-        s->collector_walk = walk;
-        s->collector_busy_ns = busy_ns;
-    }
-    s->restored = record_ok(r);
-    return s->restored;
+    services->started_ns = started_ns;
+    services->session_room = session_room;
+    for (unsigned i = 0; i < services_count(services); i++)
+        services->services[i]->row->fit(services->services[i]);
+    services->restored = true;
+    return true;
 }
 
-/* A word that was read: its number among `count` words, of which the last may be NULL; else
- * `count`. */
+static bool restore_shared(struct services *s, struct moment now, struct record_reader *r)
+{
+    int64_t started_ns = record_get_i64(r);
+    uint32_t session_room = record_get_u32(r);
+    record_leave(r);
+    return services_restore_shared(s, now, started_ns, session_room, r);
+}
+
+/* The number of a word that was read, among `count` words; `count`: it is none of them. */
 static unsigned word_in(const char *const *words, unsigned count, const void *data, size_t len)
 {
-    for (unsigned i = 0; i < count && words[i]; i++) {
+    for (unsigned i = 0; i < count; i++) {
         if (strlen(words[i]) == len && memcmp(words[i], data, len) == 0)
             return i;
     }
     return count;
 }
 
+/* The number of a word that was read; `count`: there is none. */
+static unsigned close_word_in(const struct protocol_row *row, const void *data, size_t len)
+{
+    const char *word;
+    unsigned i = 0;
+    for (; (word = protocol_close_word(row, i)) != NULL; i++) {
+        if (strlen(word) == len && memcmp(word, data, len) == 0)
+            return i;
+    }
+    return CLOSE_MAX;
+}
+
 static void restore_closed(struct protocol *protocol, struct record_reader *r)
 {
-    const char *words[CLOSE_REASON_COUNT];
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
-        words[i] = close_reason_word((enum close_reason)i);
     const void *word;
     for (size_t len; (len = record_get_bytes(r, &word)) > 0;) {
-        unsigned i = word_in(words, CLOSE_REASON_COUNT, word, len);
+        unsigned i = close_word_in(protocol->row, word, len);
         uint64_t count = record_get_u64(r);
-        if (i < CLOSE_REASON_COUNT)
+        if (i < CLOSE_MAX)
             atomic_fetch_add(&protocol->closed[i], count);
     }
 }
@@ -265,12 +254,12 @@ static void restore_requests(struct service *service, struct record_reader *r)
 {
     const void *verb, *outcome;
     for (size_t len; (len = record_get_bytes(r, &verb)) > 0;) {
-        unsigned v = word_in(service->row->verbs, SERVICE_VERBS, verb, len);
+        unsigned v = word_in(service->row->verbs, service->verbs, verb, len);
         len = record_get_bytes(r, &outcome);
-        unsigned o = word_in(service->row->outcomes, SERVICE_OUTCOMES, outcome, len);
+        unsigned o = word_in(service->row->outcomes, service->outcomes, outcome, len);
         uint64_t count = record_get_u64(r);
-        if (v < SERVICE_VERBS && o < SERVICE_OUTCOMES)
-            tally_add(&service->counts[0].requests[v][o], count);
+        if (v < service->verbs && o < service->outcomes)
+            tally_add(&service_counts_of(service, 0)->requests[v * service->outcomes + o], count);
     }
 }
 
@@ -305,7 +294,7 @@ static struct service *read_service(struct services *s, struct record_reader *r)
     const void *name;
     size_t len = record_get_bytes(r, &name);
     for (unsigned i = 0; i < services_count(s); i++) {
-        const char *own = s->services[i]->protocol.name;
+        const char *own = service_name(s->services[i]);
         if (strlen(own) == len && memcmp(own, name, len) == 0)
             return s->services[i];
     }
@@ -348,19 +337,31 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
     if (record_get_u8(r) != WAITED_COUNT)
         record_refuse(r, "waits end in other ways");
     for (unsigned how = 0; how < WAITED_COUNT; how++)
-        restore_histogram(&service->counts[0].waits[how], r);
-    restore_histogram(&service->counts[0].holds, r);
+        restore_histogram(&service_counts_of(service, 0)->waits[how], r);
+    restore_histogram(&service_counts_of(service, 0)->holds, r);
     restore_own(service, r);
     record_leave(r);
     return record_ok(r);
+}
+
+/* Has the resources look at a section that is none of the services' own. */
+static bool restore_resource(struct services *services, struct moment now, uint32_t kind,
+                             struct record_reader *section)
+{
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        struct resource *r = services->resources[i];
+        if (r->row->restore && r->row->restore(r, now, kind, section))
+            return true;
+        if (!record_ok(section))
+            return false;
+    }
+    return false;
 }
 
 bool services_restore(struct services *services, struct moment now, uint32_t kind,
                       struct record_reader *section)
 {
     switch (kind) {
-    case STATE_TABLE:
-        return table_restore(services->table, now, section);
     case SERVICES:
         return restore_shared(services, now, section);
     case SERVICES_PROTOCOL:
@@ -368,7 +369,7 @@ bool services_restore(struct services *services, struct moment now, uint32_t kin
     case SERVICES_TIMES:
         return restore_times(services, section);
     default:
-        return false;
+        return restore_resource(services, now, kind, section);
     }
 }
 
@@ -376,5 +377,10 @@ bool services_restore_done(struct services *services, struct record_reader *r)
 {
     if (!services->restored)
         record_refuse(r, "the services are missing");
-    return record_ok(r) && table_restore_done(services->table, r);
+    for (unsigned i = 0; i < services->resource_count && record_ok(r); i++) {
+        struct resource *resource = services->resources[i];
+        if (resource->row->restore_done && !resource->row->restore_done(resource, r))
+            return false;
+    }
+    return record_ok(r);
 }

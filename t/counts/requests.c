@@ -49,7 +49,7 @@ static void set_up(void)
                    .request_timeout_ns = 30 * NS_PER_S,
                    .write_timeout_ns = 30 * NS_PER_S},
     };
-    const struct services_config config = {
+    const struct serving_config config = {
         .table = {.buckets = 100000,
                   .memory_limit = (size_t)64 << 20,
                   .stats_interval_s = 86400,
@@ -479,7 +479,7 @@ static void let_clients_act(int epoll_fd)
             continue;
         waited_ms = -1;
         if (!act()) {
-            loop_stop(worker_loop(server.workers[0]));
+            loop_stop(worker_reactor(server.workers[0])->loop);
             return;
         }
     }
@@ -524,7 +524,7 @@ int epoll_pwait2(int epoll_fd, struct epoll_event *events, int room, const struc
 
 __attribute__((noinline)) static void counts_serve(void)
 {
-    loop_run(worker_loop(server.workers[0]));
+    loop_run(worker_reactor(server.workers[0])->loop);
 }
 
 static void say(const char *name, unsigned units, const char *unit)

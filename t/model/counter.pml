@@ -17,7 +17,7 @@
  *     loop_ring                      net/loop.c: the write to the eventfd
  *     `edge` becomes `rung`          net/loop.c, tell_descriptors and its on_bell: the eventfd is told
  *                                    of once (edge-triggered), and nobody reads it
- *     on_bell                        net/worker.c: on_bell, deliver_mail
+ *     on_bell                        net/worker.c: on_bell; net/reactor.c: reactor_deliver
  *     mailbox_send in service_deliver   net/worker.c: worker_post
  *     service_deliver, on_verdict    service/service.c; what on_verdict asserts is conn_by_tag of
  *                                    net/conn.c, by slot and generation, and the CHECK on it

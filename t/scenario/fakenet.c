@@ -135,12 +135,12 @@ static void on_closed(struct fake_peer *peer)
 /* The reason counted since the last close was told. */
 static const char *reason_of(struct protocol *protocol)
 {
-    static uint64_t told[2][CLOSE_REASON_COUNT];
-    uint64_t *seen = told[strcmp(protocol->name, "counter") == 0];
-    for (int i = 0; i < CLOSE_REASON_COUNT; i++) {
+    static uint64_t told[2][CLOSE_MAX];
+    uint64_t *seen = told[strcmp(protocol->row->name, "counter") == 0];
+    for (unsigned i = 0; i < CLOSE_MAX; i++) {
         if (seen[i] < atomic_load(&protocol->closed[i])) {
             seen[i]++;
-            return close_reason_word((enum close_reason)i);
+            return protocol_close_word(protocol->row, i);
         }
     }
     return "unopened";
@@ -181,7 +181,7 @@ static const char *do_open(const char *name, const char *kind)
     clients[client_count++] = c;
     fake_peer_join(&c->peer);
     struct stream stream = {.fd = c->peer.fd};
-    worker_wake(server.workers[0]);
+    worker_begin_iteration(server.workers[0]);
     uint32_t open_now = atomic_fetch_add(&protocol->connections, 1) + 1;
     if (protocol->max_connections && open_now > protocol->max_connections) {
         atomic_fetch_sub(&protocol->connections, 1); /* as listener.c does */
@@ -190,7 +190,7 @@ static const char *do_open(const char *name, const char *kind)
     } else {
         (void)worker_open(server.workers[0], protocol, stream, 0);
     }
-    (void)worker_settle(server.workers[0]);
+    (void)worker_end_iteration(server.workers[0]);
     return NULL;
 }
 
@@ -225,8 +225,8 @@ static const char *tell_counts(const char *name)
     if (!protocol)
         return "counts PROTOCOL";
     const struct service *s = protocol->service;
-    for (unsigned v = 0; v < SERVICE_VERBS && s->row->verbs[v]; v++) {
-        for (unsigned o = 0; o < SERVICE_OUTCOMES && s->row->outcomes[o]; o++) {
+    for (unsigned v = 0; v < s->verbs; v++) {
+        for (unsigned o = 0; o < s->outcomes; o++) {
             if (service_requests(s, v, o))
                 printf("count %s %s %" PRIu64 "\n", s->row->verbs[v], s->row->outcomes[o],
                        service_requests(s, v, o));
@@ -340,7 +340,7 @@ static void start(void)
                 .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
             },
     };
-    struct services_config config = {
+    struct serving_config config = {
         .table =
             {
                 .buckets = value_of("buckets"),
@@ -354,7 +354,7 @@ static void start(void)
         .poolcounter_max_line = value_of("max_line"),
     };
     services = serving_make(&server, 1, &rules_config, &config);
-    the_loop = worker_loop(server.workers[0]);
+    the_loop = worker_reactor(server.workers[0])->loop;
 }
 
 static void end(void)

@@ -213,7 +213,7 @@ static void on_kill(struct mail *mail, void *reader)
     struct conn *conn = conn_find(reader, c->tag);
     crew[c->worker].in_bell = false; /* whom it wakes here is told before those with letters */
     if (conn)
-        conn_kill(conn);
+        conn_close(conn, CLOSE_KILLED);
     crew[c->worker].in_bell = true;
 }
 

@@ -5,7 +5,7 @@
 
 static struct client *closed; /* since somebody looked */
 
-static unsigned bit(enum close_reason reason)
+static unsigned bit(unsigned reason)
 {
     return 1u << reason;
 }
@@ -63,14 +63,13 @@ void look_at_closed(void)
     }
     for (unsigned i = 0; i < 2; i++) {
         const struct protocol *p = services_protocol(services, i ? "poolcounter" : "counter");
-        for (unsigned r = 0; r < CLOSE_REASON_COUNT; r++) {
+        for (unsigned r = 0; r < CLOSE_MAX; r++) {
             uint64_t count = atomic_load(&p->closed[r]), more = count - reasons_told[i][r];
             reasons_told[i][r] = count;
             reasons[i] += more;
             result->closed[r] += more;
-            told[i] |= more ? 1u << r : 0;
-            EXPECT(!more || allowed[i] & 1u << r, "closed: %s",
-                   close_reason_word((enum close_reason)r));
+            told[i] |= more ? bit(r) : 0;
+            EXPECT(!more || allowed[i] & bit(r), "closed: %s", protocol_close_word(p->row, r));
         }
         EXPECT(clients[i] == reasons[i]);
     }

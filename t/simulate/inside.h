@@ -86,6 +86,8 @@ struct client {
     struct protocol *protocol;
     struct request requests[DEPTH];
     unsigned head, tail;      /* served, said */
+    unsigned parsed;          /* so far, in this batch; from `head` on */
+    bool batch_over;          /* something was served since */
     struct bytes_queue wire;  /* said, not arrived */
     struct bytes_queue reply; /* replied, not received */
     size_t unchecked;         /* of the replies, the last: not compared with the model yet */
@@ -134,7 +136,7 @@ extern struct client *all;
 extern struct client **open_clients;
 extern unsigned open_count, open_room;
 extern struct client *opening;
-extern uint64_t reasons_told[2][CLOSE_REASON_COUNT];
+extern uint64_t reasons_told[2][CLOSE_MAX];
 
 /* ---- world.c ------------------------------------------------------------------------------- */
 
@@ -197,7 +199,7 @@ void look_at_closed(void);
 
 /* ---- protocols.c --------------------------------------------------------------------------- */
 
-/* Has every function of a service's protocol ask the model first. */
+/* Has every function of a service's row ask the model first. */
 void replace_protocols(void);
 
 /* ---- answers.c ----------------------------------------------------------------------------- */

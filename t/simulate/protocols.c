@@ -1,17 +1,21 @@
 /*
- * protocols.c - the functions of `struct protocol`, with the model before and after them: each asks
- * the model, and then calls the real one.
+ * protocols.c - the functions of the services' rows, with the model before and after them: each
+ * asks the model, and then calls the real one. A row is constant; what the service points to is a
+ * copy of it, changed.
+ *
+ * Parsing must change nothing and prefetching must not matter: so each request is parsed twice, and
+ * a prefetch is now and then left out, or done twice.
  */
 #include "t/simulate/inside.h"
 
-static struct real {
-    struct protocol is; /* as it was */
-    void (*verdict)(struct conn *conn, struct waiter *waiter);
+static struct replaced {
+    const struct service_row *real;
+    struct service_row is; /* with the functions of this file */
 } text, binary;
 
-static const struct real *real_of(const struct client *c)
+static const struct protocol_row *real_of(const struct client *c)
 {
-    return c->text ? &text : &binary;
+    return &(c->text ? &text : &binary)->real->protocol;
 }
 
 static void on_open(struct conn *conn)
@@ -33,7 +37,7 @@ static void on_open(struct conn *conn)
     c->tag = tag;
     c->opened = true;
     in_server = true;
-    real_of(c)->is.open(conn);
+    real_of(c)->open(conn);
 }
 
 /* Whether the first request in `len` bytes is all there, as far as it takes to answer it. */
@@ -61,38 +65,92 @@ static void note_partial(struct client *c)
     c->partial = true;
 }
 
-static enum consumed consume(struct conn *conn, const uint8_t *data, size_t len, bool foreseen,
-                             size_t *used_r)
+static bool ends_connection(const struct request *r)
+{
+    return r->kind == BINARY_BAD_MAGIC || r->kind == TEXT_TOO_LONG;
+}
+
+/* Parses twice, which must not make a difference. */
+static enum parsed parse_twice(struct conn *conn, const uint8_t *data, size_t len, void *request,
+                               size_t *used_r)
+{
+    const struct protocol *protocol = conn_protocol(conn);
+    const struct client *c = client_of(conn);
+    static _Alignas(16) uint8_t other[PROTOCOL_REQUEST_MAX], session[4096];
+    size_t used = *used_r, session_size = protocol->session_size;
+    CHECK(session_size <= sizeof(session));
+    memcpy(session, conn_session(conn), session_size);
+    in_server = true;
+    enum parsed first = real_of(c)->parse(conn, data, len, other, &used);
+    enum parsed parsed = real_of(c)->parse(conn, data, len, request, used_r);
+    in_server = false;
+    EXPECT(first == parsed && used == *used_r, "parsed again it is another request");
+    EXPECT(memcmp(session, conn_session(conn), session_size) == 0, "parsing changed the session");
+    EXPECT(c->unchecked == 0, "parsing was answered");
+    return parsed;
+}
+
+static enum parsed parse(struct conn *conn, const uint8_t *data, size_t len, void *request,
+                         size_t *used_r)
 {
     struct client *c = client_of(conn);
     EXPECT(!c->over && !c->dump);
-    EXPECT(c->head != c->tail, "there is no request");
-    const struct request *r = &c->requests[c->head % DEPTH];
-    const struct real *real = real_of(c);
-    bool whole = foreseen || is_whole(r, len);
-    if (!whole && r->kind != TEXT_TOO_LONG) {
-        in_server = true;
-        enum consumed more = real->is.consume(conn, data, len, used_r);
-        in_server = false;
-        EXPECT(more == CONSUMED_MORE && c->unchecked == 0, "of %u bytes only %zu are there", r->len,
-               len);
-        note_partial(c);
-        return more;
+    if (c->batch_over)
+        c->parsed = 0;
+    c->batch_over = false;
+    EXPECT(c->head + c->parsed != c->tail, "there is no request");
+    const struct request *r = &c->requests[(c->head + c->parsed) % DEPTH];
+    bool whole = is_whole(r, len), last = ends_connection(r);
+    enum parsed parsed = parse_twice(conn, data, len, request, used_r);
+    if (parsed == PARSED_MORE) {
+        EXPECT(!whole, "of %u bytes only %zu are there", r->len, len);
+        EXPECT(*used_r == 0 || (*used_r > len && *used_r <= r->len), "%zu bytes are not enough",
+               *used_r);
+        if (c->parsed == 0)
+            note_partial(c);
+        return parsed;
     }
+    EXPECT(whole || r->kind == TEXT_TOO_LONG); /* it may be too long, but not certainly */
+    EXPECT(parsed == (last ? PARSED_LAST : PARSED));
+    EXPECT(*used_r == (last ? len : r->len));
+    c->parsed++;
+    EXPECT(c->parsed <= PROTOCOL_BATCH);
+    return parsed;
+}
+
+static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *request,
+                            size_t *used_r)
+{
+    in_server = false;
+    enum parsed parsed = parse(conn, data, len, request, used_r);
+    in_server = true;
+    return parsed;
+}
+
+static void on_prefetch(struct conn *conn, void *requests, unsigned count)
+{
+    in_server = false;
+    const struct client *c = client_of(conn);
+    EXPECT(!c->batch_over && count == c->parsed);
+    unsigned times = one_in(8) ? 0 : one_in(8) ? 2 : 1;
+    in_server = true;
+    while (times-- > 0)
+        real_of(c)->prefetch(conn, requests, count);
+}
+
+static enum served serve(struct conn *conn, const void *request)
+{
+    struct client *c = client_of(conn);
+    EXPECT(!c->over && !c->dump);
+    EXPECT(c->parsed > 0, "there is no request");
+    const struct request *r = &c->requests[c->head % DEPTH];
     begin_answer(c);
     unsigned long faults_before = refusals();
     enum pc_reply released = c->text ? give_back(c, r) : PC_REPLY_COUNT;
     enum ctr_status status = c->text ? CTR_STATUS_SUCCESS : give_back_units(c, r);
     in_server = true;
-    enum consumed got = foreseen ? real->is.consume_foreseen(conn, used_r)
-                                 : real->is.consume(conn, data, len, used_r);
+    enum served how = real_of(c)->serve(conn, request);
     in_server = false;
-    if (got == CONSUMED_MORE) { /* too long, but not certainly */
-        EXPECT(!whole);
-        answer.to = NULL;
-        note_partial(c);
-        return got;
-    }
     if (r->kind == BINARY_BAD_MAGIC) {
         expect_bytes(unchecked(c), c->unchecked); /* what it echoes depends on what is there */
         EXPECT(c->unchecked > CTR_HEADER && unchecked(c)[2] == CTR_STATUS_INVALID);
@@ -102,34 +160,27 @@ static enum consumed consume(struct conn *conn, const uint8_t *data, size_t len,
         expect_binary(c, r, status, faults_before);
     }
     end_answer(c);
-    bool last = r->kind == BINARY_BAD_MAGIC || r->kind == TEXT_TOO_LONG;
-    EXPECT(got == (last ? CONSUMED_LAST : c->dump ? CONSUMED_PAUSED : CONSUMED_ONE));
-    EXPECT(last || *used_r == r->len);
+    EXPECT(how == (ends_connection(r) ? SERVED_LAST : c->dump ? SERVED_PIECES : SERVED));
     c->partial = false;
+    c->batch_over = true;
+    c->parsed--;
     c->head++;
     served++;
-    return got;
+    return how;
 }
 
-static enum consumed on_consume(struct conn *conn, const uint8_t *data, size_t len, size_t *used_r)
+static enum served on_serve(struct conn *conn, const void *request)
 {
     in_server = false;
-    enum consumed got = consume(conn, data, len, false, used_r);
+    enum served how = serve(conn, request);
     in_server = true;
-    return got;
+    return how;
 }
 
-static enum consumed on_consume_foreseen(struct conn *conn, size_t *used_r)
+static void on_expire(struct conn *conn, unsigned which)
 {
     in_server = false;
-    enum consumed got = consume(conn, NULL, 0, true, used_r);
-    in_server = true;
-    return got;
-}
-
-static void on_expire(struct conn *conn)
-{
-    in_server = false;
+    EXPECT(which == 0);
     struct client *c = client_of(conn);
     EXPECT(c->has.wait.state != WAIT_NONE);
     EXPECT(worker_now(conn_worker(conn)).mono_ns >= c->has.wait.deadline_ns, "a timeout is early");
@@ -141,7 +192,7 @@ static void on_expire(struct conn *conn)
         expect_word(model_note_word(&model, &c->has));
     }
     in_server = true;
-    real_of(c)->is.expire(conn);
+    real_of(c)->expire(conn, which);
     in_server = false;
     end_answer(c);
     in_server = true;
@@ -157,7 +208,7 @@ static void on_close(struct conn *conn)
     c->dump = NULL;
     model_close(&model, &c->has);
     in_server = true;
-    real_of(c)->is.close(conn);
+    real_of(c)->close(conn);
 }
 
 static void on_verdict(struct conn *conn, struct waiter *waiter)
@@ -180,7 +231,7 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
     enum pc_reply word = model_note_word(&model, &c->has);
     struct bytes line = pc_reply_line(word);
     in_server = true;
-    text.verdict(conn, waiter);
+    text.real->verdict(conn, waiter);
     in_server = false;
     if (outer)
         expect_word(word);
@@ -225,7 +276,7 @@ static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
 static bool on_resume(struct conn *conn)
 {
     struct client *c = client_of(conn);
-    bool over = real_of(c)->is.resume(conn), last = false;
+    bool over = real_of(c)->resume(conn), last = false;
     in_server = false;
     EXPECT(c->dump);
     while (c->unchecked > 0) {
@@ -244,21 +295,24 @@ static bool on_resume(struct conn *conn)
     return over;
 }
 
-static void replace(struct service *service, struct real *real)
+static void replace(struct service *service, struct replaced *row)
 {
-    struct protocol *p = &service->protocol;
-    *real = (struct real){.verdict = service->verdict};
-    memcpy(&real->is, p, sizeof(*p));
+    row->real = service->row;
+    memcpy(&row->is, row->real, sizeof(row->is));
+    struct protocol_row *p = &row->is.protocol;
     p->open = on_open;
-    p->consume = on_consume;
-    p->consume_foreseen = on_consume_foreseen;
+    p->parse = on_parse;
+    p->prefetch = on_prefetch;
+    p->serve = on_serve;
     p->close = on_close;
     if (p->resume)
         p->resume = on_resume;
     if (p->expire)
         p->expire = on_expire;
-    if (service->verdict)
-        service->verdict = on_verdict;
+    if (row->is.verdict)
+        row->is.verdict = on_verdict;
+    service->row = &row->is;
+    service->protocol.row = p;
 }
 
 void replace_protocols(void)

@@ -10,7 +10,7 @@
  */
 #include "t/simulate/world.h"
 
-#include "net/conn.h"
+#include "service/poolcounter.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -130,9 +130,10 @@ static void tell_counts(const char *what, double took_s)
             ((uint64_t *)&all)[i] += from[i];
     }
     printf("%s: closed:", what);
-    for (unsigned r = 0; r < CLOSE_REASON_COUNT; r++) {
+    for (unsigned r = 0; r < CLOSE_OWN; r++) {
         if (all.closed[r])
-            printf(" %s %" PRIu64, close_reason_word((enum close_reason)r), all.closed[r]);
+            printf(" %s %" PRIu64, protocol_close_word(&poolcounter_row.protocol, r),
+                   all.closed[r]);
     }
     printf("\n%s: %" PRIu64 " runs from seed %" PRIu64 ", %" PRIu64 " clients, %" PRIu64
            " requests, %" PRIu64 " waits, %" PRIu64 " steps; %" PRIu64 " of %" PRIu64

@@ -13,8 +13,8 @@
  * and with it every byte of every session. Each run (one seed) has a server and sessions of its
  * own, over TCP, TLS and a unix socket.
  *
- * epoll tells only once of what came to a TCP connection (net/conn.c), so who reads less than there
- * is, or hears that there is nothing, has to be told again, as if the rest came later:
+ * epoll tells only once of what came to a TCP connection (net/input.c), so who reads less than
+ * there is, or hears that there is nothing, has to be told again, as if the rest came later:
  * `tell_again`.
  */
 #include "net/listener.h"
@@ -329,7 +329,7 @@ static void set_up(void)
                    .handshake_timeout_ns = 600 * NS_PER_S},
         .tls = tls,
     };
-    const struct services_config config = {
+    const struct serving_config config = {
         .table = {.buckets = 100,
                   .memory_limit = (size_t)16 << 20,
                   .stats_interval_s = 86400,
@@ -674,8 +674,8 @@ static bool let_clients_act(void)
     if (!all || (heard != said && !memory_fails) || worker_connections(server.workers[0]) != open)
         return false;
     if (open == 0 && made == most) {
-        loop_ring(worker_loop(server.workers[0])); /* wakes it, to end */
-        loop_stop(worker_loop(server.workers[0]));
+        loop_ring(worker_reactor(server.workers[0])->loop); /* wakes it, to end */
+        loop_stop(worker_reactor(server.workers[0])->loop);
     } else if (open == 0 || (made < most && open < OPEN_MOST && rng_one_in(&rng, 3))) {
         open_session();
     } else {
@@ -712,7 +712,7 @@ static void run(uint64_t with_seed, unsigned how_many)
         troubles.one_in = troubles.one_in ? often[rng_below(&rng, ARRAY_SIZE(often))] : 0;
         old_kernel = rng_one_in(&rng, 8);
     }
-    loop_run(worker_loop(server.workers[0]));
+    loop_run(worker_reactor(server.workers[0])->loop);
     struct table_stats stats;
     table_get_stats(services->table, clock_now(), &stats);
     EXPECT(stats.units == 0 && stats.holdings == 0 && stats.waiting == 0, ": something is held");

@@ -4,15 +4,16 @@
  * The real engine, services, connections and workers run on fake.c's loops and streams, in one
  * thread (turns.c). Between rounds clients act (clients.c) and the clock goes on.
  *
- * The functions of `struct protocol` are replaced by ones that ask the model first and then call
- * the real one (protocols.c). What the services reply is caught where they hand it to the
+ * The rows of the services are replaced by copies whose functions ask the model first and then
+ * call the real one (protocols.c). What the services reply is caught where they hand it to the
  * connection (replies.c) and compared at once; what a client receives is compared with what was
  * replied to it. So a failure says at which request it is, not at the end.
  */
-#include "t/simulate/inside.h"
-#include "t/unit/engine/faults.h"
+#include "t/unit/serving.h"
 
 #include "base/log.h"
+#include "t/simulate/inside.h"
+#include "t/unit/engine/faults.h"
 
 #include <stdarg.h>
 
@@ -31,7 +32,7 @@ struct client *all;
 struct client **open_clients;
 unsigned open_count, open_room;
 struct client *opening;
-uint64_t reasons_told[2][CLOSE_REASON_COUNT];
+uint64_t reasons_told[2][CLOSE_MAX];
 
 static bool limited;
 static uint64_t memory_at_start; /* of the table */
@@ -197,9 +198,9 @@ static bool start(void)
         if (!worker)
             return false;
         server.workers[i] = worker;
-        crew[i] = (struct crew){.worker = worker, .loop = worker_loop(worker), .at = -1};
+        crew[i] = (struct crew){.worker = worker, .loop = worker_reactor(worker)->loop, .at = -1};
     }
-    const struct services_config config = {
+    const struct serving_config config = {
         .table = {.buckets = 1 + below(200),
                   .memory_limit = (size_t)(limited ? 3 << 20 : 64 << 20),
                   .stats_interval_s = 1 + below(one_in(2) ? 20 : 1000),
@@ -208,7 +209,7 @@ static bool start(void)
         .poolcounter_max_line = LINE_MAX,
     };
     in_server = true;
-    services = services_new(&config, &server, fake_now);
+    services = serving_services(&config, &server, fake_now);
     in_server = false;
     if (!services)
         return false;

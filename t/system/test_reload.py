@@ -109,22 +109,35 @@ def file_certificate(path):
     return ssl.PEM_cert_to_DER_cert(text)
 
 
-def effect_max_connections(running, key, address):
+def effect_max_connections(running, key, address, connect):
+    """`connect` opens a connection that was answered: the daemon has counted it."""
     running.apply(running.base + "%s = 1\n" % key)
-    with wire.Client(address) as first:
-        wire.poll(lambda: first.is_silent(), "it is open")
+    with connect(address):
         assert closed(wire.Client(address))
         running.apply(running.base)
-        with wire.Client(address) as second:
-            assert second.is_silent()
+        connect(address).close()
+
+
+def answered_binary(address):
+    client = wire.BinaryClient(address)
+    assert client.noop() == wire.OK
+    return client
+
+
+def answered_text(address):
+    client = wire.TextClient(address)
+    assert client.ask("RELEASE") == "NOT_LOCKED"
+    return client
 
 
 def effect_counter_max_connections(running):
-    effect_max_connections(running, "counter.max_connections", running.daemon.binary)
+    address = running.daemon.binary
+    effect_max_connections(running, "counter.max_connections", address, answered_binary)
 
 
 def effect_poolcounter_max_connections(running):
-    effect_max_connections(running, "poolcounter.max_connections", running.daemon.text)
+    address = running.daemon.text
+    effect_max_connections(running, "poolcounter.max_connections", address, answered_text)
 
 
 def effect_tls_cert(running):

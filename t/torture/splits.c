@@ -249,13 +249,13 @@ static void send_part(const uint8_t *bytes, size_t len, bool tell)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-static uint64_t closes[2][CLOSE_REASON_COUNT];
+static uint64_t closes[2][CLOSE_MAX];
 
 /* Whether the clients' connections ended for the same reasons so far. */
 static bool same_closes(const char *protocol)
 {
     bool same = true;
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++) {
+    for (unsigned i = 0; i < CLOSE_MAX; i++) {
         for (unsigned w = 0; w < 2; w++)
             closes[w][i] =
                 atomic_load(&services_protocol(worlds[w]->services, protocol)->closed[i]);

@@ -6,12 +6,50 @@
 #define SERVING_H
 
 #include "net/rules.h"
-#include "service/service.h"
+#include "service/poolcounter.h"
+#include "service/table_resource.h"
+
+/* The settings of all services in one struct. */
+struct serving_config {
+    struct table_config table;
+    uint32_t counter_max_connections, poolcounter_max_connections; /* 0: no limit */
+    uint32_t poolcounter_max_locks;
+    size_t poolcounter_max_line;
+};
+
+/* As services_new. A program may have eight at a time: their settings are kept here. */
+static inline struct services *serving_services(const struct serving_config *config,
+                                                struct server *server, struct moment now)
+{
+    static struct {
+        struct table_settings table;
+        struct poolcounter_settings poolcounter;
+    } kept[8], *own;
+    static unsigned next;
+    own = &kept[next++ % ARRAY_SIZE(kept)];
+    own->table = (struct table_settings){
+        .buckets = (uint32_t)config->table.buckets,
+        .stats_interval_s = config->table.stats_interval_s,
+        .memory_limit = config->table.memory_limit,
+    };
+    own->poolcounter = (struct poolcounter_settings){
+        .max_locks = config->poolcounter_max_locks,
+        .max_line = (uint32_t)config->poolcounter_max_line,
+    };
+    const struct part_config parts[] = {
+        {"table", &own->table, 0},
+        {"poolcounter", &own->poolcounter, config->poolcounter_max_connections},
+        {"counter", NULL, config->counter_max_connections},
+    };
+    const struct services_config all = {
+        .parts = parts, .count = ARRAY_SIZE(parts), .hash_key = config->table.hash_key};
+    return services_new(&all, server, now);
+}
 
 /* Makes so many workers of `server`, which is zero-initialised, and their services. */
 static inline struct services *serving_make(struct server *server, unsigned workers,
                                             const struct rules_config *rules_config,
-                                            const struct services_config *config)
+                                            const struct serving_config *config)
 {
     struct rules *rules = rules_new(rules_config);
     CHECK(rules);
@@ -20,7 +58,7 @@ static inline struct services *serving_make(struct server *server, unsigned work
         server->workers[server->count] = worker_new(server, server->count);
         CHECK(server->workers[server->count]);
     }
-    struct services *services = services_new(config, server, worker_now(server->workers[0]));
+    struct services *services = serving_services(config, server, worker_now(server->workers[0]));
     CHECK(services);
     return services;
 }

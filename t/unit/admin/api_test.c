@@ -606,7 +606,7 @@ TEST(stats_have_sums_of_centuries)
     begin(1, NULL);
     struct service *service = services_protocol(services, "poolcounter")->service;
     for (int i = 0; i < 4; i++)
-        histogram_add(&service->counts[0].holds, INT64_MAX, 1);
+        histogram_add(&service_counts_of(service, 0)->holds, INT64_MAX, 1);
     json_t *json = get_json("/api/v1/stats");
     ck_assert_double_eq_tol(number_at(json, "protocols.0.holds.sum_seconds"), 36893488147.4, 0.1);
     json_decref(json);

@@ -84,12 +84,12 @@ static inline void begin(unsigned workers, const char *token)
                                             .request_timeout_ns = 100 * NS_PER_S,
                                             .write_timeout_ns = 100 * NS_PER_S,
                                             .handshake_timeout_ns = 10 * NS_PER_S}};
-    struct services_config config = {.table = {.buckets = 1000,
-                                               .memory_limit = (size_t)1 << 30,
-                                               .stats_interval_s = 86400,
-                                               .hash_key = {1, 2}},
-                                     .poolcounter_max_locks = 4,
-                                     .poolcounter_max_line = 8192};
+    struct serving_config config = {.table = {.buckets = 1000,
+                                              .memory_limit = (size_t)1 << 30,
+                                              .stats_interval_s = 86400,
+                                              .hash_key = {1, 2}},
+                                    .poolcounter_max_locks = 4,
+                                    .poolcounter_max_line = 8192};
     services = serving_make(&server, workers, &rules, &config);
     open_listener(&listeners[0], "poolcounter");
     open_listener(&listeners[1], "counter");

@@ -188,7 +188,7 @@ TEST(sums_of_centuries_are_exact)
     begin(1, NULL);
     struct service *service = services_protocol(services, "poolcounter")->service;
     for (int i = 0; i < 4; i++)
-        histogram_add(&service->counts[0].holds, INT64_MAX, 1);
+        histogram_add(&service_counts_of(service, 0)->holds, INT64_MAX, 1);
     char *text = read_metrics();
     ck_assert_ptr_nonnull(strstr(text, "\ncounterd_hold_duration_seconds_sum"
                                        "{protocol=\"poolcounter\"} 36893488147.419103228\n"));

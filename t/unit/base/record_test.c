@@ -184,7 +184,13 @@ TEST(heads)
     record_reader_init(&r, head, sizeof(head));
     record_get_head(&r);
     ck_assert_str_eq(r.why, "the state is of a newer version");
-    head[8] = RECORD_VERSION - 1;
+    for (unsigned version = RECORD_VERSION; version >= RECORD_VERSION_OLDEST; version--) {
+        head[8] = (uint8_t)version;
+        record_reader_init(&r, head, sizeof(head));
+        record_get_head(&r);
+        ck_assert(record_ok(&r));
+    }
+    head[8] = RECORD_VERSION_OLDEST - 1;
     record_reader_init(&r, head, sizeof(head));
     record_get_head(&r);
     ck_assert_str_eq(r.why, "the state is of an older version");

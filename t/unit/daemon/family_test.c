@@ -78,6 +78,13 @@ static void __attribute__((constructor)) fill_many_rows(void)
     }
 }
 
+extern const struct service_row counter_row;
+extern const struct option_protocol counter_options;
+
+/* In place of service/registry.c. */
+static const struct service_row *const rows[] = {&poolcounter_row, &counter_row, NULL};
+static const struct resource_row *const resources[] = {&table_resource_row, NULL};
+const struct registry registry = {.protocols = rows, .resources = resources};
 static const struct option_protocol *const protocols[] = {&poolcounter_options, &counter_options,
                                                           NULL};
 static const struct option_group *const groups[] = {&tanks, &many, &table_options, NULL};

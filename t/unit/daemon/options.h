@@ -9,7 +9,8 @@
 
 #include "daemon/config_file.h"
 #include "daemon/options.h"
-#include "service/service.h"
+#include "service/poolcounter.h"
+#include "service/table_resource.h"
 #include "t/unit/unit.h"
 
 #include <stdarg.h>

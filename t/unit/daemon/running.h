@@ -7,6 +7,7 @@
 
 #include "admin/admin.h"
 #include "daemon/control.h"
+#include "t/unit/serving.h"
 #include "t/unit/unit.h"
 
 #include <stdio.h>
@@ -96,12 +97,12 @@ static void set_up(const char *text)
     server_set_rules(&running.server, rules);
     running.server.workers[running.server.count] = worker_new(&running.server, 0);
     ck_assert_ptr_nonnull(running.server.workers[running.server.count++]);
-    const struct services_config config = {
+    const struct serving_config config = {
         .table = {.buckets = 16, .memory_limit = 16 << 20, .stats_interval_s = 60},
         .poolcounter_max_locks = 4,
         .poolcounter_max_line = 8192,
     };
-    running.services = services_new(&config, &running.server, clock_now());
+    running.services = serving_services(&config, &running.server, clock_now());
     ck_assert_ptr_nonnull(running.services);
 
     control_init(&running.control);

@@ -94,7 +94,7 @@ static void make_server(unsigned workers)
     const struct rules_config rules = {.limits = {.output_buffer = 16384,
                                                   .request_timeout_ns = 600 * NS_PER_S,
                                                   .write_timeout_ns = 600 * NS_PER_S}};
-    const struct services_config config = {
+    const struct serving_config config = {
         .table = {.buckets = 100, .memory_limit = 64 << 20, .stats_interval_s = 86400},
         .poolcounter_max_locks = 3,
         .poolcounter_max_line = TEXT_LINE_MAX,
@@ -228,7 +228,7 @@ static struct client *sayer_of(const void *bytes, size_t len)
 static struct client *dumper(void)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
-        if (conn_is_paused(clients[i].conn))
+        if (conn_in_pieces(clients[i].conn))
             return &clients[i];
     }
     ck_abort_msg("no Dump is under way");
@@ -249,7 +249,7 @@ static size_t half_said(uint8_t bytes[100])
 static size_t queued_for(const struct client *client, uint8_t to[QUEUED_MAX])
 {
     size_t len = 0;
-    for (const struct chunk *c = client->conn->out_first; c; c = c->next) {
+    for (const struct chunk *c = client->conn->out.first; c; c = c->next) {
         memcpy(to + len, c->data + c->begin, c->end - c->begin);
         len += c->end - c->begin;
     }
@@ -349,7 +349,7 @@ static void expect_name(const char *name, uint32_t consumption, uint32_t peak, u
         ck_assert(waits[i].units == 1 && waits[i].limit == 1);
         ck_assert(waits[i].kind == (strcmp(name, "page") == 0 ? WAIT_ANY : WAIT_ME));
         ck_assert(waits[i].since_ns > written_ns - 60 * NS_PER_S && waits[i].since_ns < written_ns);
-        ck_assert(conn_expires(waiter_for(name, i)->conn));
+        ck_assert(conn_expires(waiter_for(name, i)->conn, 0));
     }
 }
 

@@ -294,7 +294,7 @@ TEST(guesses_are_right_while_nothing_changes)
     static ref_t ref[COUNT];
     struct rng rng = rng_start("guesses", random_seed());
     start();
-    ck_assert(index_guess(index_foresee(&ix, 5), 5) == 0);
+    ck_assert(index_guess(index_prefetch(&ix, 5), 5) == 0);
     unsigned first = 0, tag_0 = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
         /* Some of the tag that free places have, some crowded. */
@@ -306,7 +306,7 @@ TEST(guesses_are_right_while_nothing_changes)
     for (uint32_t i = 0; i < COUNT; i++) {
         uint32_t hash = entry_at(ref[i])->hash;
         const struct index_bucket *b = index_bucket_at(&ix, index_bucket_of(&ix, hash));
-        ck_assert(index_foresee(&ix, hash) == b);
+        ck_assert(index_prefetch(&ix, hash) == b);
         ref_t guess = index_guess(b, hash);
         if (is_first_of_its_tag(hash, ref[i])) {
             first++;

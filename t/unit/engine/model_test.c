@@ -334,7 +334,8 @@ static void compare_waiters(unsigned holder)
         const struct mwaiter *m = &waiters[place_of(w)];
         AGREE(m->holder == holder && !m->noted && w->prev == prev);
         AGREE(!prev || waiters[place_of(prev)].age > m->age); /* newest first */
-        AGREE(w->holder == &holders[holder] && w->tag == holder && w->since_ns == m->since_ns);
+        AGREE(w->holder == &holders[holder] && w->letter.to == holder &&
+              w->since_ns == m->since_ns);
         AGREE(w->state == m->state && w->kind == m->kind);
         count++;
     }
@@ -702,7 +703,7 @@ static void step_deliver(void)
         return;
     struct mwaiter *w = &waiters[i];
     AGREE((w->real->holder == NULL) == w->noted);
-    AGREE(w->real->tag == w->holder);
+    AGREE(w->real->letter.to == w->holder);
     if (!w->noted)
         settle(i);
     table_waiter_free(t, w->real);

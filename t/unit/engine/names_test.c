@@ -45,27 +45,27 @@ TEST(names_of_every_length)
 }
 END_TEST
 
-TEST(what_was_foreseen_is_the_same)
+TEST(what_was_prefetched_is_the_same)
 {
     enum { COUNT = 5000 };
-    unsigned char name[TABLE_FORESIGHT][40] = {{0}};
-    struct bytes names[TABLE_FORESIGHT];
-    uint64_t hashes[TABLE_FORESIGHT];
+    unsigned char name[TABLE_PREFETCH_MAX][40] = {{0}};
+    struct bytes names[TABLE_PREFETCH_MAX];
+    uint64_t hashes[TABLE_PREFETCH_MAX];
     struct rng rng = rng_start("foresight", random_seed());
     start();
-    table_foresee(t, names, 0, hashes);
+    table_prefetch(t, names, 0, hashes);
     names[0] = (struct bytes){0};
-    table_foresee(t, names, 1, hashes);
+    table_prefetch(t, names, 1, hashes);
     ck_assert(hashes[0] == 0);
-    for (unsigned i = 0; i < COUNT; i += TABLE_FORESIGHT) {
-        for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
+    for (unsigned i = 0; i < COUNT; i += TABLE_PREFETCH_MAX) {
+        for (unsigned k = 0; k < TABLE_PREFETCH_MAX; k++) {
             uint32_t number = i + k;
             memcpy(name[k], &number, sizeof(number));
             names[k] = bytes_at(name[k], 4 + rng_below(&rng, 37));
         }
-        table_foresee(t, names, TABLE_FORESIGHT, hashes);
+        table_prefetch(t, names, TABLE_PREFETCH_MAX, hashes);
         /* With the hash or without, before and after. */
-        for (unsigned k = 0; k < TABLE_FORESIGHT; k++) {
+        for (unsigned k = 0; k < TABLE_PREFETCH_MAX; k++) {
             struct acquire a = {
                 .name = names[k], .hash = k % 2 ? hashes[k] : 0, .units = 3, .limit = 9};
             ck_assert_int_eq(table_acquire(t, &h[0], &a, now, NULL, NULL), TABLE_OK);
@@ -73,8 +73,8 @@ TEST(what_was_foreseen_is_the_same)
             ck_assert_int_eq(table_acquire(t, &h[0], &a, now, NULL, NULL), TABLE_OK);
             ck_assert(count_of_bytes(names[k].data, names[k].len) == 6);
         }
-        table_foresee(t, names, TABLE_FORESIGHT, hashes);
-        for (unsigned k = 0; k < TABLE_FORESIGHT; k += 2) {
+        table_prefetch(t, names, TABLE_PREFETCH_MAX, hashes);
+        for (unsigned k = 0; k < TABLE_PREFETCH_MAX; k += 2) {
             struct release r = {.name = names[k], .hash = hashes[k], .units = 6};
             ck_assert_int_eq(table_release(t, &h[0], &r, now, NULL, &out), TABLE_OK);
             ck_assert_int_eq(table_release(t, &h[0], &r, now, NULL, &out), TABLE_NOT_FOUND);
@@ -357,7 +357,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(names_of_every_length),
-    UNIT(what_was_foreseen_is_the_same),
+    UNIT(what_was_prefetched_is_the_same),
     UNIT(names_that_differ_in_one_byte),
     UNIT(names_of_equal_hashes_are_different_names),
     UNIT(a_name_is_copied),

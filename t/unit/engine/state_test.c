@@ -70,7 +70,7 @@ static uint64_t deliver(struct side *side, verdicts *out)
     uint64_t sum = 0;
     for (struct mail *m; (m = mail_list_take(out)) != NULL;) {
         struct waiter *w = waiter_of(m);
-        sum = sum * 31 + w->tag * 7 + (w->holder ? table_settle(side->t, w) : w->state);
+        sum = sum * 31 + w->letter.to * 7 + (w->holder ? table_settle(side->t, w) : w->state);
         sum = sum * 31 + (uint64_t)w->since_ns + w->units;
         table_waiter_free(side->t, w);
     }
@@ -207,7 +207,7 @@ static void compare(struct side *a, struct side *b)
         const struct waiter *v = a->holders[i].waiters, *w = b->holders[i].waiters;
         for (; v && w; v = v->next, w = w->next)
             REQUIRE(v->since_ns == w->since_ns && v->units == w->units && v->limit == w->limit &&
-                    w->tag == b->holders[i].tag && w->holder == &b->holders[i]);
+                    w->letter.to == b->holders[i].tag && w->holder == &b->holders[i]);
         REQUIRE(!v && !w);
     }
     compare_contended(a, b, CONTENDED_WAITING);

@@ -119,7 +119,7 @@ static inline struct waiter *wait_for(struct holder *holder, enum wait_kind kind
     struct acquire a = {.name = name_of(name), .units = units, .limit = limit, .wait = kind};
     struct waiter *w = NULL;
     ck_assert_int_eq(ask(holder, &a, &w), TABLE_WAITING);
-    ck_assert(w != NULL && w->holder == holder && w->tag == holder->tag);
+    ck_assert(w != NULL && w->holder == holder && w->letter.to == holder->tag);
     ck_assert(w->since_ns == now.mono_ns && w->units == units && w->limit == limit);
     ck_assert(w->kind == kind && holder->waiters == w);
     return w;
@@ -149,7 +149,7 @@ static inline void expect_nobody(void)
 static inline void expect(struct waiter *w, enum waiter_state verdict)
 {
     struct mail *m = mail_list_take(&out);
-    ck_assert(m == &w->mail);
+    ck_assert(m == &w->letter.mail);
     ck_assert(waiter_of(m) == w);
     ck_assert_int_eq(w->state, verdict);
     ck_assert(w->ended_ns == now.mono_ns);

@@ -134,7 +134,7 @@ static void deliver(struct mail *mail, void *arg)
 {
     struct worker *w = arg;
     struct waiter *waiter = waiter_of(mail);
-    CHECK(waiter->tag == w->number);
+    CHECK(waiter->letter.to == w->number);
     if (waiter->holder)
         take_note(w, waiter);
     table_waiter_free(t, waiter);
@@ -154,7 +154,7 @@ static void read_mail(struct worker *w)
 static void send_verdicts(struct worker *w)
 {
     for (struct mail *m; (m = mail_list_take(&w->out)) != NULL;) {
-        struct worker *owner = &workers[waiter_of(m)->tag];
+        struct worker *owner = &workers[waiter_of(m)->letter.to];
         if (mailbox_send(&owner->box, m))
             w->bells++;
     }
@@ -177,11 +177,11 @@ static void close_client(struct worker *w, struct client *c)
 }
 
 /* Looks ahead, now and then: the hash of that name, or 0. */
-static uint64_t foreseen(struct rng *rng, struct bytes name)
+static uint64_t prefetched(struct rng *rng, struct bytes name)
 {
     uint64_t hash = 0;
     if (rng_one_in(rng, 2))
-        table_foresee(t, &name, 1, &hash);
+        table_prefetch(t, &name, 1, &hash);
     return hash;
 }
 
@@ -190,7 +190,7 @@ static void want(struct worker *w, struct client *c, unsigned n)
     struct bytes name = bytes_of(wanted[n].name);
     struct acquire a = {
         .name = name,
-        .hash = foreseen(&w->rng, name),
+        .hash = prefetched(&w->rng, name),
         .units = 1 + rng_below(&w->rng, wanted[n].most),
         .limit = wanted[n].limit,
         .queue_max = rng_one_in(&w->rng, 2) ? 20 : 0,
@@ -225,7 +225,7 @@ static void give_back(struct worker *w, struct client *c, unsigned n)
         table_release_held(t, &c->holder, c->held[n], units, w->now, &w->out);
     } else {
         struct bytes name = bytes_of(wanted[n].name);
-        struct release r = {.name = name, .hash = foreseen(&w->rng, name), .units = units};
+        struct release r = {.name = name, .hash = prefetched(&w->rng, name), .units = units};
         CHECK(table_release(t, &c->holder, &r, w->now, &w->holds, &w->out) == TABLE_OK);
     }
 }
@@ -408,7 +408,7 @@ static void *churn(void *arg)
         uint32_t who = *id << 16 | number;
         memcpy(data, &who, sizeof(who));
         struct bytes name = {data, lengths[number % ARRAY_SIZE(lengths)]};
-        struct acquire a = {.name = name, .hash = foreseen(&rng, name), .units = 1, .limit = 1};
+        struct acquire a = {.name = name, .hash = prefetched(&rng, name), .units = 1, .limit = 1};
         if (has[number]) {
             struct release r = {.name = name, .hash = a.hash, .units = 1};
             CHECK(table_release(t, &holder, &r, start_time, NULL, &none) == TABLE_OK);

@@ -129,7 +129,7 @@ TEST(a_verdict_outlives_its_holder)
     table_close(t, &h[1], now, NULL, &out);
     ck_assert(any->holder == NULL && stats().holdings == 2);
     table_close(t, &h[2], now, NULL, &out);
-    ck_assert(me->holder == NULL && me->tag == tag && stats().holdings == 1);
+    ck_assert(me->holder == NULL && me->letter.to == tag && stats().holdings == 1);
     open_holder(&h[1]);
     open_holder(&h[2]);
     expect(any, WAITER_DONE);

@@ -41,8 +41,8 @@ static struct protocol *protocol_of(void *arg, const char *name)
 static void make(struct toy_server *s, unsigned workers)
 {
     toy_make(s, workers, toy_limits());
-    s->protocol.save = toy_save;
-    s->protocol.restore = toy_restore;
+    s->row.save = toy_save;
+    s->row.restore = toy_restore;
 }
 
 /* The record of a server that is parked; the descriptor of its file. */
@@ -66,7 +66,7 @@ static void abandon(struct toy_server *s)
             struct conn *conn = worker_conn_at(s->server.workers[i], slot);
             if (!conn)
                 continue;
-            loop_io_remove(worker_loop(s->server.workers[i]), &conn->io);
+            loop_io_remove(worker_reactor(s->server.workers[i])->loop, &conn->io);
             conn->stream.fd = -1;
             conn_close(conn, CLOSE_KILLED);
         }
@@ -194,7 +194,7 @@ TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
 {
     struct toy_server s;
     make(&s, 1);
-    s.protocol.close = close_and_tell;
+    s.row.close = close_and_tell;
     toy_run(&s);
     int waiter = connect_tcp(&s, 0), secure = connect_tcp(&s, 0);
     server_park(&s.server);
@@ -299,8 +299,8 @@ static bool rehearse(const uint8_t *data, size_t len)
             struct conn *conn = worker_conn_at(s.server.workers[i], slot);
             if (!conn)
                 continue;
-            conn_clear_deadline(conn);
-            conn->state = CONN_FINISHING; /* its session may be half made */
+            conn_clear_deadline(conn, 0);
+            conn->reading = READING_DISCARD; /* its session may be half made */
             conn_close(conn, CLOSE_KILLED);
         }
         worker_chain_free_slots(s.server.workers[i]);

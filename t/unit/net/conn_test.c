@@ -8,7 +8,7 @@
 
 /* ---- requests and replies ------------------------------------------------------------------ */
 
-/* Some are looked at ahead of their turn, some put off then; some can't be looked at. */
+/* Some are looked at ahead of their turn and some put off then; some let no other be looked at. */
 static const char batch[] =
     "ehello\neyou\nd5\nen\nx\nb30\nn0007one\ntwoe2\nn0000e\nn0012the end\n...\rf\n";
 
@@ -243,9 +243,9 @@ static void look_at_owned(struct worker *worker, void *arg)
             continue;
         owned->conns++;
         owned->bytes_in += conn->in ? conn->in_room : 0;
-        for (const struct chunk *c = conn->out_first; c; c = c->next)
+        for (const struct chunk *c = conn->out.first; c; c = c->next)
             owned->chunks_out++;
-        CHECK(owned->chunks_out > 0 || (conn->out_bytes == 0 && !conn->out_last));
+        CHECK(owned->chunks_out > 0 || (conn->out_bytes == 0 && !conn->out.last));
     }
 }
 
@@ -472,7 +472,7 @@ TEST(long_answers_of_many_leave_room_for_others_in_between)
         send_text(clients[i] = connect_local(&s, 0), "d20000\n");
     WAIT_UNTIL(atomic_load(&s.toy.resumed) == CLIENTS);
     ck_assert_uint_gt(atomic_load(&s.toy.turn_max), 1);
-    ck_assert_uint_le(atomic_load(&s.toy.turn_max), TURN_AGAINS);
+    ck_assert_uint_le(atomic_load(&s.toy.turn_max), AGAINS_MAX);
     for (int i = 0; i < CLIENTS; i++)
         close(clients[i]);
     toy_stop(&s);
@@ -890,12 +890,12 @@ TEST(each_end_is_counted_by_its_reason)
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 7);
     toy_stop(&s);
     expect_end(stays);
-    static const unsigned expected[CLOSE_REASON_COUNT] = {
+    static const unsigned expected[CLOSE_MAX] = {
         [CLOSE_PEER] = 2,          [CLOSE_RESET] = 1,
         [CLOSE_PROTOCOL] = 1,      [CLOSE_REQUEST_TIMEOUT] = 1,
         [CLOSE_WRITE_TIMEOUT] = 1, [CLOSE_SHUTDOWN] = 1};
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
-        ck_assert_msg(toy_closed(&s, i) == expected[i], "%s", close_reason_word(i));
+    for (unsigned i = 0; i < CLOSE_MAX; i++)
+        ck_assert_msg(toy_closed(&s, i) == expected[i], "reason %u", i);
     close(half);
     close(slow);
     close(deaf);
@@ -1047,10 +1047,20 @@ END_TEST
 
 TEST(each_reason_has_its_word)
 {
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++) {
-        ck_assert_uint_gt(strlen(close_reason_word(i)), 0);
+    static const char *const ends[] = {"bored", "tired", NULL};
+    const struct protocol_row plain = {.name = "toy"}, own = {.name = "toy", .ends = ends};
+    for (unsigned i = 0; i < CLOSE_OWN + 2; i++) {
+        const char *word = protocol_close_word(&own, i);
+        ck_assert(word != NULL && strlen(word) > 0);
         for (unsigned j = 0; j < i; j++)
-            ck_assert_str_ne(close_reason_word(i), close_reason_word(j));
+            ck_assert_str_ne(word, protocol_close_word(&own, j));
+        ck_assert(i >= CLOSE_OWN || protocol_close_word(&plain, i) == word);
+    }
+    ck_assert_str_eq(protocol_close_word(&own, CLOSE_OWN), "bored");
+    ck_assert_str_eq(protocol_close_word(&own, CLOSE_OWN + 1), "tired");
+    for (unsigned i = CLOSE_OWN; i <= CLOSE_MAX; i++) {
+        ck_assert(protocol_close_word(&plain, i) == NULL);
+        ck_assert(i < CLOSE_OWN + 2 || protocol_close_word(&own, i) == NULL);
     }
 }
 END_TEST

@@ -17,16 +17,11 @@
 #include <sched.h>
 #include <sys/un.h>
 
-/* ---- the owner ----------------------------------------------------------------------------- */
-
-enum { KIND_DIAL, KIND_PATIENCE, KIND_LATER };
+/* ---- the reactor --------------------------------------------------------------------------- */
 
 struct bench {
-    struct loop *loop;
-    struct deadlines deadlines;
-    struct moment now;
-    struct dial_owner owner;
-    struct deadline patience, later;
+    struct reactor reactor; /* first */
+    struct timer patience, later;
     void (*run_later)(struct bench *bench);
     void *later_arg;
     unsigned pending; /* dials that are not over; at 0 the loop stops */
@@ -46,72 +41,53 @@ static int open_fds(void)
     return count;
 }
 
-static int64_t on_begin(void *arg)
-{
-    struct bench *b = arg;
-    b->now = clock_now();
-    return b->now.mono_ns;
-}
-
 static int64_t on_end(void *arg)
 {
     struct bench *b = arg;
     if (++b->turns == b->stop_after)
-        loop_stop(b->loop);
+        loop_stop(b->reactor.loop);
     if (b->spinning)
-        loop_soon(b->loop);
-    loop_timer_at(b->loop, deadlines_next(&b->deadlines));
-    return clock_mono_ns();
+        loop_soon(b->reactor.loop);
+    return reactor_end(&b->reactor);
 }
 
-static void on_timer(void *arg)
+static int64_t lose_patience(struct timer *timer, struct moment now)
 {
-    struct bench *b = arg;
-    struct deadline *d;
-    while ((d = deadlines_take_due(&b->deadlines, b->now.mono_ns)) != NULL) {
-        CHECK(d->kind != KIND_PATIENCE);
-        if (d->kind == KIND_DIAL)
-            dial_deadline_passed(d);
-        else
-            b->run_later(b);
-    }
+    (void)timer;
+    (void)now;
+    CHECK(false); /* nothing came within PATIENCE_NS */
+    return DEADLINE_NONE;
 }
 
-static void ignore(void *arg)
+static int64_t on_later(struct timer *timer, struct moment now)
 {
-    (void)arg;
+    struct bench *b = container_of(timer, struct bench, later);
+    (void)now;
+    b->run_later(b);
+    return DEADLINE_NONE;
 }
 
 static void bench_make(struct bench *b)
 {
     signal(SIGPIPE, SIG_IGN); /* as the daemon does */
     *b = (struct bench){.fds = open_fds()};
-    struct loop_handlers handlers = {.begin = on_begin,
-                                     .end = on_end,
-                                     .bell = ignore,
-                                     .timer = on_timer,
-                                     .soon = ignore,
-                                     .arg = b};
-    b->loop = loop_new(&handlers);
-    ck_assert(b->loop != NULL);
-    deadlines_init(&b->deadlines);
-    ck_assert(deadlines_reserve(&b->deadlines, 2));
-    b->patience.kind = KIND_PATIENCE;
-    b->later.kind = KIND_LATER;
-    b->owner = (struct dial_owner){
-        .loop = b->loop, .deadlines = &b->deadlines, .now = &b->now, .deadline_kind = KIND_DIAL};
-    b->now = clock_now();
+    struct loop_handlers handlers = reactor_default;
+    handlers.end = on_end;
+    ck_assert(reactor_init(&b->reactor, &handlers));
+    b->patience.run = lose_patience;
+    b->later.run = on_later;
+    ck_assert(reactor_add_timer(&b->reactor, &b->patience, DEADLINE_NONE));
+    ck_assert(reactor_add_timer(&b->reactor, &b->later, DEADLINE_NONE));
 }
 
 /* What dials have taken is all given back. */
 static void bench_free(struct bench *b)
 {
-    deadline_clear(&b->deadlines, &b->patience);
-    deadlines_unreserve(&b->deadlines, 2);
-    ck_assert_uint_eq(b->deadlines.count, 0);
-    ck_assert_uint_eq(b->deadlines.reserved, 0);
-    deadlines_free(&b->deadlines);
-    loop_free(&b->loop);
+    reactor_remove_timer(&b->reactor, &b->patience);
+    reactor_remove_timer(&b->reactor, &b->later);
+    ck_assert_uint_eq(b->reactor.deadlines.count, 0);
+    ck_assert_uint_eq(b->reactor.deadlines.reserved, 0);
+    reactor_free(&b->reactor);
     ck_assert_int_eq(open_fds(), b->fds);
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
@@ -123,9 +99,8 @@ static void run(struct bench *b, unsigned turns)
         return;
     b->turns = 0;
     b->stop_after = turns;
-    deadline_set(&b->deadlines, &b->patience, clock_mono_ns() + PATIENCE_NS);
-    loop_timer_at(b->loop, deadlines_next(&b->deadlines));
-    loop_run(b->loop);
+    reactor_set_timer(&b->reactor, &b->patience, clock_mono_ns() + PATIENCE_NS);
+    loop_run(b->reactor.loop);
 }
 
 /* So many turns, whatever happens in them. */
@@ -133,7 +108,7 @@ static void spin(struct bench *b, unsigned turns)
 {
     b->pending++;
     b->spinning = true;
-    loop_soon(b->loop);
+    loop_soon(b->reactor.loop);
     run(b, turns);
     b->spinning = false;
     b->pending--;
@@ -165,7 +140,7 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
     else
         snprintf(c->reason, sizeof(c->reason), "%s", reason);
     if (--c->bench->pending == 0)
-        loop_stop(c->bench->loop);
+        loop_stop(c->bench->reactor.loop);
     if (c->then)
         c->then(c);
 }
@@ -177,8 +152,8 @@ static bool start_call(struct bench *b, struct call *c, const struct dial_target
                        int64_t limit_ns)
 {
     *c = (struct call){.bench = b, .stream.fd = -1};
-    b->now = clock_now();
-    c->dial = dial_start(&b->owner, target, limit_ns, on_done, c);
+    b->reactor.now = clock_now();
+    c->dial = dial_start(&b->reactor, target, limit_ns, on_done, c);
     b->pending += c->dial != NULL;
     return c->dial;
 }
@@ -227,15 +202,15 @@ static void expect_too_long(const struct call *c, const char *reason)
 /* ---- servers in the loop ------------------------------------------------------------------- */
 
 /* What a server has in the loop; whatever it does, it has memory. */
-struct served {
+struct watched {
     struct loop_io io;
     struct bench *bench;
-    void (*fn)(struct served *served, unsigned what);
+    void (*fn)(struct watched *served, unsigned what);
 };
 
 static void on_served(struct loop_io *io, unsigned what)
 {
-    struct served *served = container_of(io, struct served, io);
+    struct watched *served = container_of(io, struct watched, io);
     unsigned long countdown = fault_countdown;
     bool counting = fault_counting;
     fault_countdown = 0;
@@ -245,20 +220,20 @@ static void on_served(struct loop_io *io, unsigned what)
     fault_counting = counting;
 }
 
-static void serve(struct served *served, struct bench *b, int fd, unsigned wanted,
-                  void (*fn)(struct served *served, unsigned what))
+static void serve(struct watched *served, struct bench *b, int fd, unsigned wanted,
+                  void (*fn)(struct watched *served, unsigned what))
 {
     served->bench = b;
     served->fn = fn;
-    ck_assert(loop_io_add(b->loop, &served->io, fd, wanted, on_served));
+    ck_assert(loop_io_add(b->reactor.loop, &served->io, fd, wanted, on_served));
 }
 
-static void stop_serving(struct served *served)
+static void stop_serving(struct watched *served)
 {
     if (!served->io.fn)
         return;
     int fd = served->io.fd;
-    loop_io_remove(served->bench->loop, &served->io);
+    loop_io_remove(served->bench->reactor.loop, &served->io);
     close(fd);
 }
 
@@ -524,7 +499,7 @@ TEST(unix_socket_that_is_full_is_tried_again)
     expect_too_long(&c, reason);
     b.run_later = accept_one;
     b.later_arg = &fd;
-    deadline_set(&b.deadlines, &b.later, clock_mono_ns() + 50 * NS_PER_MS);
+    reactor_set_timer(&b.reactor, &b.later, clock_mono_ns() + 50 * NS_PER_MS);
     make_call(&b, &c, &target, LONG_NS);
     expect_connected(&c);
     stream_close(&c.stream);
@@ -579,7 +554,7 @@ struct zone_row {
 };
 
 struct dns {
-    struct served udp, tcp, stream;
+    struct watched udp, tcp, stream;
     struct zone_row *zone;
     size_t zone_count;
     unsigned questions, over_tcp;
@@ -679,7 +654,7 @@ static void send_late(struct bench *b)
                      sizeof(dns->late_to)) > 0);
 }
 
-static void on_datagram(struct served *served, unsigned what)
+static void on_datagram(struct watched *served, unsigned what)
 {
     struct dns *dns = container_of(served, struct dns, udp);
     uint8_t question[512], to[512];
@@ -698,15 +673,15 @@ static void on_datagram(struct served *served, unsigned what)
         dns->late_to = from;
         served->bench->run_later = send_late;
         served->bench->later_arg = dns;
-        deadline_set(&served->bench->deadlines, &served->bench->later,
-                     served->bench->now.mono_ns + 100 * NS_PER_MS);
+        reactor_set_timer(&served->bench->reactor, &served->bench->later,
+                          served->bench->reactor.now.mono_ns + 100 * NS_PER_MS);
     } else if (len) { /* who asked may have gone */
         (void)sendto(served->io.fd, to, len, 0, (struct sockaddr *)&from, from_len);
     }
 }
 
 /* One question in one piece is enough; the answer goes byte by byte. */
-static void on_question(struct served *served, unsigned what)
+static void on_question(struct watched *served, unsigned what)
 {
     struct dns *dns = container_of(served, struct dns, stream);
     uint8_t question[514];
@@ -731,11 +706,11 @@ static void on_question(struct served *served, unsigned what)
     } else if (dns->out_at < dns->out_len) {
         dns->out_at += send(served->io.fd, dns->out + dns->out_at, 1, MSG_NOSIGNAL) == 1;
     }
-    ck_assert(loop_io_want(served->bench->loop, &served->io,
+    ck_assert(loop_io_want(served->bench->reactor.loop, &served->io,
                            LOOP_READ | (dns->out_at < dns->out_len ? LOOP_WRITE : 0)));
 }
 
-static void on_asker(struct served *served, unsigned what)
+static void on_asker(struct watched *served, unsigned what)
 {
     struct dns *dns = container_of(served, struct dns, tcp);
     int yes = 1;
@@ -766,7 +741,7 @@ static void dns_start(struct bench *b, struct dns *dns, struct zone_row *zone, s
 
 static void dns_stop(struct dns *dns)
 {
-    deadline_clear(&dns->udp.bench->deadlines, &dns->udp.bench->later);
+    reactor_set_timer(&dns->udp.bench->reactor, &dns->udp.bench->later, DEADLINE_NONE);
     stop_serving(&dns->udp);
     stop_serving(&dns->tcp);
     stop_serving(&dns->stream);
@@ -952,7 +927,7 @@ END_TEST
 
 /* A server with TLS, of one connection at a time, that says "hello" and then what it is told. */
 struct tls_server {
-    struct served door, peer;
+    struct watched door, peer;
     struct tls *tls;
     SSL *ssl;
     BIO *in, *out;
@@ -989,7 +964,7 @@ static void respond(struct tls_server *s)
     ERR_clear_error();
 }
 
-static void on_peer(struct served *served, unsigned what)
+static void on_peer(struct watched *served, unsigned what)
 {
     struct tls_server *s = container_of(served, struct tls_server, peer);
     char bytes[16384];
@@ -1007,11 +982,11 @@ static void on_peer(struct served *served, unsigned what)
         ck_assert_int_eq(BIO_write(s->in, bytes, (int)n), (int)n);
         respond(s);
     }
-    ck_assert(loop_io_want(served->bench->loop, &served->io,
+    ck_assert(loop_io_want(served->bench->reactor.loop, &served->io,
                            LOOP_READ | (BIO_ctrl_pending(s->out) ? LOOP_WRITE : 0)));
 }
 
-static void on_door(struct served *served, unsigned what)
+static void on_door(struct watched *served, unsigned what)
 {
     struct tls_server *s = container_of(served, struct tls_server, door);
     int yes = 1;
@@ -1079,7 +1054,7 @@ static void hear(struct listener_of_words *l)
         l->len += (size_t)n;
     l->over = n;
     if (l->len >= l->wanted || n != STREAM_AGAIN)
-        loop_stop(l->bench->loop);
+        loop_stop(l->bench->reactor.loop);
 }
 
 static void on_words(struct loop_io *io, unsigned what)
@@ -1091,13 +1066,13 @@ static void on_words(struct loop_io *io, unsigned what)
 static void hear_words(struct bench *b, struct call *c, struct listener_of_words *l, size_t wanted)
 {
     *l = (struct listener_of_words){.bench = b, .stream = &c->stream, .wanted = wanted};
-    ck_assert(loop_io_add(b->loop, &l->io, c->stream.fd, LOOP_READ, on_words));
+    ck_assert(loop_io_add(b->reactor.loop, &l->io, c->stream.fd, LOOP_READ, on_words));
     hear(l); /* some may be here */
     b->pending++;
     if (l->len < wanted && l->over == STREAM_AGAIN)
         run(b, 0);
     b->pending--;
-    loop_io_remove(b->loop, &l->io);
+    loop_io_remove(b->reactor.loop, &l->io);
 }
 
 static void converse(struct bench *b, struct call *c)
@@ -1363,7 +1338,7 @@ static void cancel_other(struct call *c)
     if (other->dial) {
         cancel(other);
         if (c->bench->pending == 0)
-            loop_stop(c->bench->loop);
+            loop_stop(c->bench->reactor.loop);
     }
 }
 
@@ -1397,7 +1372,7 @@ static void dial_again(struct call *c)
     if (c->done == 5)
         return;
     stream_close(&c->stream);
-    c->dial = dial_start(&c->bench->owner, target, LONG_NS, on_done, c);
+    c->dial = dial_start(&c->bench->reactor, target, LONG_NS, on_done, c);
     ck_assert(next.done == c->done && c->dial != NULL);
     c->bench->pending++;
 }
@@ -1455,7 +1430,7 @@ TEST(cancelled_after_any_number_of_turns)
         cancelled++;
         hang_up(&s);
         stop_serving(&dns.stream);
-        ck_assert_uint_eq(b.deadlines.count, turns > 0);
+        ck_assert_uint_eq(b.reactor.deadlines.count, 2);
         ck_assert_int_eq(open_fds(), fds);
     }
     ck_assert_uint_ge(cancelled, 50);

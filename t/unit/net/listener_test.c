@@ -33,7 +33,7 @@ static int connect_port(in_port_t port)
 
 TEST(port_0_is_any_port_and_told)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener a, b;
     char where[64];
     ck_assert(open_v4(&a, &protocol, 0));
@@ -53,7 +53,7 @@ END_TEST
 
 TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener six, four;
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false)) {
@@ -95,7 +95,7 @@ END_TEST
 
 TEST(port_in_use_is_an_error_that_names_it)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener first, second;
     ck_assert(open_v4(&first, &protocol, 0));
     in_port_t port = port_of(&first);
@@ -109,7 +109,7 @@ END_TEST
 
 TEST(port_can_be_had_again_at_once)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener first, second;
     bool again = false;
     for (int i = 0; i < 10 && !again; i++) { /* others may take it in between */
@@ -130,7 +130,7 @@ END_TEST
 
 TEST(address_of_another_machine_is_an_error_that_names_it)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener l;
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(7531)};
     ck_assert(inet_pton(AF_INET, "192.0.2.1", &in.sin_addr) == 1);
@@ -143,7 +143,7 @@ END_TEST
 
 TEST(address_of_an_unknown_family_is_an_error)
 {
-    struct protocol protocol = {.name = "toy"};
+    struct protocol protocol = {.row = &toy_row};
     struct listener l;
     struct sockaddr_in in = loopback(0);
     in.sin_family = AF_MAX;
@@ -307,7 +307,8 @@ static int64_t cpu_time_ns(const struct worker *worker)
 {
     clockid_t id;
     struct timespec used;
-    ck_assert(pthread_getcpuclockid(worker->thread, &id) == 0 && clock_gettime(id, &used) == 0);
+    ck_assert(pthread_getcpuclockid(worker->reactor.thread, &id) == 0 &&
+              clock_gettime(id, &used) == 0);
     return used.tv_sec * NS_PER_S + used.tv_nsec;
 }
 

@@ -536,7 +536,7 @@ TEST(connections_are_described)
     struct toy_server s;
     struct look look;
     toy_make(&s, 2, toy_limits());
-    s.protocol.describe = describe_toy;
+    s.row.describe = describe_toy;
     listen_there(&s, true, false);
     struct moment before = clock_now();
     toy_run(&s);
@@ -600,7 +600,7 @@ TEST(handshaking_connections_are_described_without_their_protocol)
     struct toy_server s;
     struct look look;
     toy_make(&s, 1, toy_limits());
-    s.protocol.describe = describe_toy;
+    s.row.describe = describe_toy;
     s.secure = true;
     secure_rules(&s, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     toy_run(&s);
@@ -677,13 +677,14 @@ END_TEST
 
 TEST(words_of_transports_and_reasons)
 {
+    static const struct protocol_row row = {.name = "toy"};
     ck_assert_str_eq(transport_word(TRANSPORT_TCP), "tcp");
     ck_assert_str_eq(transport_word(TRANSPORT_TLS), "tls");
     ck_assert_str_eq(transport_word(TRANSPORT_UNIX), "unix");
-    ck_assert_str_eq(close_reason_word(CLOSE_KILLED), "killed");
-    ck_assert_str_eq(close_reason_word(CLOSE_DENIED), "denied");
-    ck_assert_str_eq(close_reason_word(CLOSE_SOURCE), "per_source");
-    ck_assert_str_eq(close_reason_word(CLOSE_HANDSHAKE), "handshake");
+    ck_assert_str_eq(protocol_close_word(&row, CLOSE_KILLED), "killed");
+    ck_assert_str_eq(protocol_close_word(&row, CLOSE_DENIED), "denied");
+    ck_assert_str_eq(protocol_close_word(&row, CLOSE_SOURCE), "per_source");
+    ck_assert_str_eq(protocol_close_word(&row, CLOSE_HANDSHAKE), "handshake");
 }
 END_TEST
 

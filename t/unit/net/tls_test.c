@@ -697,7 +697,7 @@ static void is_crossed(struct worker *worker, void *arg)
     struct seen *seen = arg;
     const struct conn *conn = conn_find(worker, seen->tag);
     CHECK(conn);
-    seen->crossed = conn->read_crossed && conn->io.wanted & LOOP_WRITE;
+    seen->crossed = conn->input == INPUT_CROSSED && conn->io.wanted & LOOP_WRITE;
 }
 
 /*
@@ -1045,7 +1045,7 @@ static void kill_all(struct worker *worker, void *arg)
         struct conn_info info;
         conn_describe(conn, &info);
         CHECK(conn_find(worker, info.tag) == conn);
-        conn_kill(conn);
+        conn_close(conn, CLOSE_KILLED);
         CHECK(!conn_find(worker, info.tag) && !worker_conn_at(worker, i));
         ++*killed;
     }

@@ -123,10 +123,10 @@ static inline void toy_close(struct conn *conn)
     atomic_fetch_add(&toy_of(conn)->ended, 1);
 }
 
-static inline void toy_expire(struct conn *conn)
+static inline void toy_expire(struct conn *conn, unsigned which)
 {
     struct toy_session *session = conn_session(conn);
-    CHECK(session->open && session->deadline_set);
+    CHECK(which == 0 && session->open && session->deadline_set);
     session->deadline_set = false;
     atomic_fetch_add(&toy_of(conn)->expired, 1);
     conn_reply(conn, "expired\n", 8);
@@ -164,11 +164,11 @@ static inline bool toy_resume(struct conn *conn)
     return true;
 }
 
-static inline enum consumed toy_finish(struct conn *conn, const char *text)
+static inline enum served toy_finish(struct conn *conn, const char *text)
 {
     conn_reply(conn, text, strlen(text));
     conn_finish(conn, CLOSE_PROTOCOL);
-    return CONSUMED_LAST;
+    return SERVED_LAST;
 }
 
 static inline void toy_reply_text(struct conn *conn, const char *text)
@@ -188,136 +188,158 @@ static inline void toy_tell_other(struct conn *conn, const char *args)
 }
 
 /* Deals with one line; its first character says what is wanted. */
-static inline enum consumed toy_line(struct conn *conn, const char *line)
+static inline enum served toy_line(struct conn *conn, const char *line)
 {
     struct toy_session *session = conn_session(conn);
     char text[64];
     switch (line[0]) {
     case 'e':
         toy_reply_text(conn, line + 1);
-        return CONSUMED_ONE;
+        return SERVED;
     case 'b':
         conn_reply(conn, toy_pattern, strtoul(line + 1, NULL, 10));
-        return CONSUMED_ONE;
+        return SERVED;
     case 'd':
         session->dump_at = 0;
         session->dump_end = (unsigned)strtoul(line + 1, NULL, 10);
-        return CONSUMED_PAUSED;
+        return SERVED_PIECES;
     case 't':
         session->deadline_set = true;
-        conn_expire_in(conn, (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
-        return CONSUMED_ONE;
+        conn_expire_in(conn, 0, (int64_t)strtoul(line + 1, NULL, 10) * NS_PER_MS);
+        return SERVED;
     case 'c':
         session->deadline_set = false;
-        conn_clear_deadline(conn);
+        conn_clear_deadline(conn, 0);
         toy_reply_text(conn, "cleared");
-        return CONSUMED_ONE;
+        return SERVED;
     case 'i':
         snprintf(text, sizeof(text), "%x %llx", conn_id(conn), (unsigned long long)conn_tag(conn));
         toy_reply_text(conn, text);
-        return CONSUMED_ONE;
+        return SERVED;
     case 'o':
         toy_tell_other(conn, line + 1);
-        return CONSUMED_ONE;
+        return SERVED;
     case 'f':
         return toy_finish(conn, "bye\n");
     default:
         toy_reply_text(conn, "?");
-        return CONSUMED_ONE;
+        return SERVED;
     }
 }
 
-/* The request that begins with its length. */
-static inline enum consumed toy_counted(struct conn *conn, const uint8_t *data, size_t len,
-                                        size_t *used_r)
+/* A request, whose text stays where it was received. */
+struct toy_request {
+    const uint8_t *text;
+    size_t len; /* without a line end */
+    enum { TOY_LINE, TOY_COUNTED, TOY_TOO_LONG } kind;
+};
+
+/* The requests that a thread was told of ahead of their turn. */
+static _Thread_local struct {
+    const uint8_t *text[PROTOCOL_BATCH];
+    unsigned next, count;
+} toy_ahead;
+
+/* The request that begins with its length. What comes behind it is not looked at ahead. */
+static inline enum parsed toy_parse_counted(const uint8_t *data, size_t len,
+                                            struct toy_request *request, size_t *used_r)
 {
     *used_r = 5;
     if (len < *used_r)
-        return CONSUMED_MORE;
+        return PARSED_MORE;
     char digits[5] = {0};
     memcpy(digits, data + 1, 4);
     size_t size = strtoul(digits, NULL, 10);
     *used_r += size;
     CHECK(*used_r <= TOY_LINE_MAX);
     if (len < *used_r)
-        return CONSUMED_MORE;
-    conn_reply(conn, data + 5, size);
-    conn_reply(conn, "\n", 1);
-    return CONSUMED_ONE;
+        return PARSED_MORE;
+    *request = (struct toy_request){.text = data + 5, .len = size, .kind = TOY_COUNTED};
+    return PARSED_LAST;
 }
 
-static inline enum consumed toy_consume(struct conn *conn, const uint8_t *data, size_t len,
-                                        size_t *used_r)
+static inline enum parsed toy_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
+                                    size_t *used_r)
+{
+    const struct toy_session *session = conn_session(conn);
+    struct toy_request *request = to;
+    CHECK(session->open && len > 0);
+    toy_ahead.count = 0;
+    if (data[0] == 'n')
+        return toy_parse_counted(data, len, request, used_r);
+    const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
+    if (end) {
+        *request = (struct toy_request){.text = data, .len = (size_t)(end - data)};
+        *used_r = request->len + 1;
+        return PARSED;
+    }
+    toy_note(conn);
+    *used_r = 0;
+    if (len < TOY_LINE_MAX)
+        return PARSED_MORE;
+    *request = (struct toy_request){.kind = TOY_TOO_LONG};
+    *used_r = TOY_LINE_MAX;
+    return PARSED;
+}
+
+static inline void toy_prefetch(struct conn *conn, void *requests, unsigned count)
+{
+    const struct toy_session *session = conn_session(conn);
+    const struct toy_request *request = requests;
+    CHECK(session->open && count > 1 && count <= PROTOCOL_BATCH);
+    toy_ahead.next = 0;
+    toy_ahead.count = count;
+    for (unsigned i = 0; i < count; i++)
+        toy_ahead.text[i] = request[i].text;
+}
+
+static inline enum served toy_serve(struct conn *conn, const void *parsed)
 {
     struct toy *toy = toy_of(conn);
     const struct toy_session *session = conn_session(conn);
-    CHECK(session->open && len > 0);
-    enum consumed consumed;
-    if (data[0] == 'n') {
-        consumed = toy_counted(conn, data, len, used_r);
+    const struct toy_request *request = parsed;
+    CHECK(session->open);
+    if (toy_ahead.count > 0) {
+        CHECK(toy_ahead.next < toy_ahead.count);
+        CHECK(toy_ahead.text[toy_ahead.next++] == request->text);
+        atomic_fetch_add(&toy->foreseen, 1);
+    }
+    if (request->kind == TOY_TOO_LONG)
+        return toy_finish(conn, "too long\n");
+    char line[TOY_LINE_MAX + 1];
+    memcpy(line, request->text, request->len);
+    line[request->len] = '\0';
+    enum served served = SERVED;
+    if (request->kind == TOY_COUNTED) {
+        toy_reply_text(conn, line);
     } else {
-        const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
-        if (!end) {
-            toy_note(conn);
-            *used_r = 0;
-            return len < TOY_LINE_MAX ? CONSUMED_MORE : toy_finish(conn, "too long\n");
-        }
-        char line[TOY_LINE_MAX + 1];
-        size_t size = (size_t)(end - data);
-        memcpy(line, data, size);
-        line[size] = '\0';
         if (toy->seen)
             toy->seen(conn, line);
-        *used_r = size + 1;
-        consumed = toy_line(conn, line);
+        served = toy_line(conn, line);
     }
-    if (consumed != CONSUMED_MORE)
-        atomic_fetch_add(&toy->requests, 1);
+    atomic_fetch_add(&toy->requests, 1);
     toy_note(conn);
-    return consumed;
+    return served;
 }
 
-/* The requests that a thread has looked at ahead of their turn: whole lines, up to others. */
-static _Thread_local struct {
-    struct conn *conn;
-    const uint8_t *data;
-    size_t len[CONN_FORESIGHT];
-    unsigned next, count;
-} toy_ahead;
-
-static inline unsigned toy_foresee(struct conn *conn, const uint8_t *data, size_t len)
-{
-    CHECK(len > 0);
-    toy_ahead.conn = conn;
-    toy_ahead.data = data;
-    toy_ahead.next = toy_ahead.count = 0;
-    while (toy_ahead.count < CONN_FORESIGHT && len > 0 && data[0] != 'n') {
-        const uint8_t *end = memchr(data, '\n', len < TOY_LINE_MAX ? len : TOY_LINE_MAX);
-        if (!end)
-            break;
-        size_t size = (size_t)(end - data) + 1;
-        toy_ahead.len[toy_ahead.count++] = size;
-        data += size;
-        len -= size;
-    }
-    return toy_ahead.count;
-}
-
-static inline enum consumed toy_consume_foreseen(struct conn *conn, size_t *used_r)
-{
-    CHECK(toy_ahead.conn == conn && toy_ahead.next < toy_ahead.count);
-    size_t len = toy_ahead.len[toy_ahead.next++];
-    enum consumed consumed = toy_consume(conn, toy_ahead.data, len, used_r);
-    CHECK(consumed != CONSUMED_MORE && *used_r == len);
-    atomic_fetch_add(&toy_of(conn)->foreseen, 1);
-    toy_ahead.data += len;
-    return consumed;
-}
+static const struct protocol_row toy_row = {
+    .name = "toy",
+    .request_size = sizeof(struct toy_request),
+    .deadlines = 1,
+    .open = toy_open,
+    .parse = toy_parse,
+    .prefetch = toy_prefetch,
+    .serve = toy_serve,
+    .resume = toy_resume,
+    .expire = toy_expire,
+    .close = toy_close,
+};
 
 /* ---- the server -------------------------------------------------------------------------- */
 
 struct toy_server {
     struct server server;
+    struct protocol_row row; /* of its own, which a test may change before it runs */
     struct protocol protocol;
     struct toy toy;
     bool secure;              /* has TLS connections */
@@ -341,18 +363,11 @@ static inline void toy_make(struct toy_server *s, unsigned count, struct server_
         toy_pattern[i] = (uint8_t)('a' + (i * 7 + i / 1000) % 26);
     *s = (struct toy_server){
         .server = {.count = count},
-        .protocol = {.name = "toy",
-                     .session_size = sizeof(struct toy_session),
-                     .open = toy_open,
-                     .consume = toy_consume,
-                     .foresee = toy_foresee,
-                     .consume_foreseen = toy_consume_foreseen,
-                     .resume = toy_resume,
-                     .expire = toy_expire,
-                     .close = toy_close,
-                     .request_max = TOY_LINE_MAX},
+        .row = toy_row,
+        .protocol = {.session_size = sizeof(struct toy_session), .request_max = TOY_LINE_MAX},
         .listener.fd = -1,
     };
+    s->protocol.row = &s->row;
     s->protocol.service = &s->toy;
     struct rules_config config = {.limits = limits};
     server_set_rules(&s->server, rules_new(&config));
@@ -374,7 +389,7 @@ static inline void toy_start(struct toy_server *s, unsigned count, struct server
     toy_run(s);
 }
 
-static inline uint64_t toy_closed(struct toy_server *s, enum close_reason reason)
+static inline uint64_t toy_closed(struct toy_server *s, unsigned reason)
 {
     return atomic_load(&s->protocol.closed[reason]);
 }
@@ -394,7 +409,7 @@ static inline void toy_end(struct toy_server *s)
 static inline void toy_free(struct toy_server *s)
 {
     uint64_t closed = 0;
-    for (unsigned i = 0; i < CLOSE_REASON_COUNT; i++)
+    for (unsigned i = 0; i < CLOSE_MAX; i++)
         closed +=
             i == CLOSE_REFUSED || i == CLOSE_DENIED || i == CLOSE_SOURCE ? 0 : toy_closed(s, i);
     ck_assert_uint_eq(closed, atomic_load(&s->protocol.connections_made));

@@ -64,7 +64,7 @@ static bool exists(const char *name)
     return lstat(name, &st) == 0;
 }
 
-static struct protocol protocol = {.name = "toy"};
+static struct protocol protocol = {.row = &toy_row};
 
 static void expect_failure(const char *name, int error)
 {

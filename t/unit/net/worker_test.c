@@ -1,4 +1,4 @@
-/* worker_test.c - workers: letters, chores, the clock of a turn, stopping and what is left. */
+/* worker_test.c - workers: letters, timers, the clock of a turn, stopping and what is left. */
 #include "net/worker.h"
 
 #include "t/unit/net/toy.h"
@@ -187,19 +187,19 @@ TEST(worker_knows_its_number_and_server)
 }
 END_TEST
 
-/* ---- chores -------------------------------------------------------------------------------- */
+/* ---- timers -------------------------------------------------------------------------------- */
 
 struct toll {
-    struct chore chore;
+    struct timer timer;
     _Atomic unsigned runs;
     unsigned times;      /* how often it wants to run */
     int64_t interval_ns; /* and with what between */
     int64_t due_ns;
 };
 
-static int64_t run_toll(struct chore *chore, struct moment now)
+static int64_t run_toll(struct timer *timer, struct moment now)
 {
-    struct toll *toll = container_of(chore, struct toll, chore);
+    struct toll *toll = container_of(timer, struct toll, timer);
     CHECK(now.mono_ns >= toll->due_ns);
     toll->due_ns = now.mono_ns + toll->interval_ns;
     return atomic_fetch_add(&toll->runs, 1) + 1 < toll->times ? toll->due_ns : DEADLINE_NONE;
@@ -209,15 +209,15 @@ static void add_toll(struct toy_server *s, struct toll *toll, unsigned times, in
                      int64_t at_ns)
 {
     *toll = (struct toll){
-        .chore.run = run_toll, .times = times, .interval_ns = interval_ns, .due_ns = at_ns};
-    ck_assert(worker_add_chore(s->server.workers[0], &toll->chore, at_ns));
+        .timer.run = run_toll, .times = times, .interval_ns = interval_ns, .due_ns = at_ns};
+    ck_assert(reactor_add_timer(worker_reactor(s->server.workers[0]), &toll->timer, at_ns));
 }
 
 static void end_tolls(struct toy_server *s, struct toll *tolls, size_t count)
 {
     toy_end(s);
     for (size_t i = 0; i < count; i++)
-        worker_remove_chore(s->server.workers[0], &tolls[i].chore);
+        reactor_remove_timer(worker_reactor(s->server.workers[0]), &tolls[i].timer);
     toy_free(s);
 }
 
@@ -245,7 +245,7 @@ END_TEST
 static void set_toll(struct worker *worker, void *arg)
 {
     struct toll *toll = arg;
-    worker_set_chore(worker, &toll->chore, toll->due_ns);
+    reactor_set_timer(worker_reactor(worker), &toll->timer, toll->due_ns);
 }
 
 TEST(chore_set_to_another_time_runs_then)

@@ -6,7 +6,7 @@
  * The clock is the test's (it stands in for base/clock.c). Workers do not run; the test acts for
  * their threads.
  */
-#include "service/service.h"
+#include "t/unit/serving.h"
 
 #include "engine/contention.h"
 #include "engine/state.h"
@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { CLIENTS = 30, NAMES = 8, KIND_CONN = 0x7001, REPLY_MAX = 65536 };
+enum { CLIENTS = 30, NAMES = 8, KIND_CONN = 0x7001, TABLE_COLLECTOR = 0x0110, REPLY_MAX = 65536 };
 
 static struct moment now = {.mono_ns = 1000, .unix_s = 1700000000};
 static struct rng rng;
@@ -56,9 +56,9 @@ struct world {
     struct client clients[CLIENTS]; /* the first half speak the text protocol */
 };
 
-static struct services_config usual_config(void)
+static struct serving_config usual_config(void)
 {
-    return (struct services_config){
+    return (struct serving_config){
         .table = {.buckets = 100,
                   .memory_limit = (size_t)64 << 20,
                   .stats_interval_s = 60,
@@ -68,7 +68,7 @@ static struct services_config usual_config(void)
     };
 }
 
-static void begin(struct world *world, const struct services_config *config, unsigned workers)
+static void begin(struct world *world, const struct serving_config *config, unsigned workers)
 {
     struct rules_config rules = {.limits = {.output_buffer = 1u << 20,
                                             .request_timeout_ns = 100 * NS_PER_S,
@@ -79,9 +79,9 @@ static void begin(struct world *world, const struct services_config *config, uns
         struct worker *worker = worker_new(&world->server, world->server.count);
         ck_assert_ptr_nonnull(worker);
         world->server.workers[world->server.count] = worker;
-        worker_wake(worker);
+        worker_begin_iteration(worker);
     }
-    world->services = services_new(config, &world->server, now);
+    world->services = serving_services(config, &world->server, now);
     ck_assert_ptr_nonnull(world->services);
 }
 
@@ -96,12 +96,9 @@ static void settle(struct world *world)
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < world->server.count; i++) {
             struct worker *worker = world->server.workers[i];
-            worker_wake(worker);
-            for (struct mail *m = mailbox_take(&worker->box), *next; m; m = next) {
-                next = m->next;
-                m->deliver(m, worker);
-            }
-            (void)worker_settle(worker);
+            worker_begin_iteration(worker);
+            reactor_deliver(worker_reactor(worker));
+            (void)worker_end_iteration(worker);
         }
     }
 }
@@ -156,15 +153,18 @@ static size_t receive(const struct world *world, unsigned i, uint8_t *to)
 static void say(struct world *world, unsigned i, const void *data, size_t len)
 {
     struct conn *conn = world->clients[i].conn;
+    const struct protocol_row *row = conn->protocol->row;
+    _Alignas(16) uint8_t request[PROTOCOL_REQUEST_MAX];
     size_t used = 0;
-    if (conn->paused)
+    if (conn_in_pieces(conn))
         return;
-    switch (conn->protocol->consume(conn, data, len, &used)) {
-    case CONSUMED_PAUSED:
-        conn->paused = true;
-        __attribute__((fallthrough));
-    case CONSUMED_ONE:
-        ck_assert_uint_eq(used, len);
+    ck_assert_int_eq(row->parse(conn, data, len, request, &used), PARSED);
+    ck_assert_uint_eq(used, len);
+    switch (row->serve(conn, request)) {
+    case SERVED_PIECES:
+        conn_move(conn, READING_PIECES);
+        break;
+    case SERVED:
         break;
     default:
         ck_abort_msg("not a request");
@@ -193,8 +193,8 @@ static void say_binary(struct world *world, unsigned i, struct ctr_request req)
 static void resume(struct world *world, unsigned i)
 {
     struct conn *conn = world->clients[i].conn;
-    if (conn->paused && conn->protocol->resume(conn))
-        conn->paused = false;
+    if (conn_in_pieces(conn) && conn->protocol->row->resume(conn))
+        conn_pieces_done(conn);
     settle(world);
 }
 
@@ -238,14 +238,14 @@ static void one_request(struct world *world, struct rng *at)
     unsigned i = rng_below(at, CLIENTS), what = rng_below(at, 100);
     struct conn *conn = world->clients[i].conn;
     for (unsigned n = 0; n < world->server.count; n++)
-        worker_wake(world->server.workers[n]);
+        worker_begin_iteration(world->server.workers[n]);
     if (what < 3) {
         close_client(world, i);
         open_client(world, i);
-    } else if (what < 8 && conn_expires(conn)) {
-        conn->protocol->expire(conn);
+    } else if (what < 8 && is_text(i) && conn_expires(conn, 0)) {
+        conn->protocol->row->expire(conn, 0);
         settle(world);
-    } else if (what < 60 && conn->paused) {
+    } else if (what < 60 && conn_in_pieces(conn)) {
         resume(world, i);
     } else if (is_text(i)) {
         text_request(world, i, at);
@@ -282,9 +282,9 @@ static struct record_reader save(const struct world *world)
     for (unsigned i = 0; i < CLIENTS; i++) {
         struct conn *conn = world->clients[i].conn;
         record_begin(&writer, KIND_CONN);
-        record_put_u8(&writer, conn_expires(conn));
-        record_put_u8(&writer, conn_is_paused(conn));
-        conn->protocol->save(conn, &writer);
+        record_put_u8(&writer, is_text(i) && conn_expires(conn, 0));
+        record_put_u8(&writer, conn_in_pieces(conn));
+        conn->protocol->row->save(conn, &writer);
         record_end(&writer);
     }
     struct record_reader r;
@@ -299,10 +299,11 @@ static bool restore_client(struct world *world, unsigned i, struct record_reader
     open_client(world, i);
     struct conn *conn = world->clients[i].conn;
     atomic_fetch_sub(&conn->protocol->connections_made, 1);
+    if (record_get_bool(r) && is_text(i))
+        conn_expire_in(conn, 0, NS_PER_S);
     if (record_get_bool(r))
-        conn_expire_in(conn, NS_PER_S);
-    conn->paused = record_get_bool(r);
-    return record_ok(r) && conn->protocol->restore(conn, r);
+        conn_move(conn, READING_PIECES);
+    return record_ok(r) && conn->protocol->row->restore(conn, r);
 }
 
 static bool restore(struct world *world, struct record_reader *r)
@@ -321,8 +322,8 @@ static bool restore(struct world *world, struct record_reader *r)
     return record_ok(r) && services_restore_done(world->services, r) && i == CLIENTS;
 }
 
-static void hand_on(const struct world *from, struct world *to,
-                    const struct services_config *config, unsigned workers)
+static void hand_on(const struct world *from, struct world *to, const struct serving_config *config,
+                    unsigned workers)
 {
     begin(to, config, workers);
     struct record_reader r = save(from);
@@ -346,8 +347,9 @@ static void compare_counts(const struct world *a, const struct world *b)
         const struct service *of_b = services_at(b->services, i);
         const struct protocol *p = &of_a->protocol, *q = &of_b->protocol;
         struct histogram_sum sum_a, sum_b;
-        for (unsigned v = 0; v < SERVICE_VERBS; v++) {
-            for (unsigned o = 0; o < SERVICE_OUTCOMES; o++)
+        REQUIRE(of_a->row == of_b->row);
+        for (unsigned v = 0; v < of_a->verbs; v++) {
+            for (unsigned o = 0; o < of_a->outcomes; o++)
                 REQUIRE(service_requests(of_a, v, o) == service_requests(of_b, v, o));
         }
         REQUIRE(service_waiting(of_a) == service_waiting(of_b));
@@ -366,7 +368,7 @@ static void compare_counts(const struct world *a, const struct world *b)
         compare_sums("answers", &sum_a, &sum_b);
         REQUIRE(p->connections == q->connections && p->connections_made == q->connections_made);
         REQUIRE(p->accept_errors == q->accept_errors && p->send_errors == q->send_errors);
-        for (unsigned k = 0; k < CLOSE_REASON_COUNT; k++)
+        for (unsigned k = 0; k < CLOSE_MAX; k++)
             REQUIRE(p->closed[k] == q->closed[k]);
     }
 }
@@ -385,7 +387,7 @@ TEST(restored_services_go_on_as_those_before)
     rng = rng_start("worlds", random_seed());
     for (unsigned round = 0; round < 10; round++) {
         struct world a, b;
-        struct services_config config = usual_config(), other = usual_config();
+        struct serving_config config = usual_config(), other = usual_config();
         other.table.buckets = rng_below(&rng, 1000);
         begin(&a, &config, 1 + rng_below(&rng, 3));
         for (unsigned i = 0; i < CLIENTS; i++)
@@ -418,7 +420,7 @@ static void open_all(struct world *world)
 TEST(who_has_more_locks_than_are_allowed_now_keeps_them)
 {
     struct world a, b, c;
-    struct services_config config = usual_config();
+    struct serving_config config = usual_config();
     begin(&a, &config, 1);
     open_all(&a);
     say_text(&a, 0, "ACQ4ME a 2 9 9\n");
@@ -467,7 +469,7 @@ static void spend_centuries(struct world *world)
         expect(world, i, "DONE\n");
     struct service *service = services_protocol(world->services, "poolcounter")->service;
     for (unsigned i = 0; i < 7; i++)
-        histogram_add(&service->counts[i % world->server.count].holds, century_ns, 1);
+        histogram_add(&service_counts_of(service, i % world->server.count)->holds, century_ns, 1);
 }
 
 /* That STATS has this line. */
@@ -482,7 +484,7 @@ static void expect_stat(struct world *world, const char *line)
 TEST(sums_of_centuries_go_on)
 {
     struct world a, b, c;
-    struct services_config config = usual_config();
+    struct serving_config config = usual_config();
     begin(&a, &config, 2);
     open_all(&a);
     spend_centuries(&a);
@@ -514,7 +516,7 @@ TEST(sums_of_64_bits_are_read)
 {
     const uint64_t year_ns = UINT64_C(31557600) * (uint64_t)NS_PER_S;
     struct world world;
-    struct services_config config = usual_config();
+    struct serving_config config = usual_config();
     begin(&world, &config, 2);
     open_all(&world);
     int fd = memfd_create("state", MFD_CLOEXEC);
@@ -568,6 +570,67 @@ TEST(sums_of_64_bits_are_read)
 }
 END_TEST
 
+/* That the state has this of the table's collector, behind the length of its interval. */
+static void expect_collector(struct record_reader *r, const uint8_t *rest, size_t len)
+{
+    struct record_reader section;
+    uint32_t kind = 0;
+    while (kind != TABLE_COLLECTOR)
+        ck_assert(record_enter(r, &kind, &section));
+    ck_assert_uint_eq(record_get_u32(&section), 60);
+    const uint8_t *got = record_take(&section, len);
+    ck_assert_ptr_nonnull(got);
+    ck_assert_mem_eq(got, rest, len);
+    record_leave(&section);
+    ck_assert(record_ok(r));
+}
+
+/*
+ * What version 1 wrote of all services, byte for byte: the table's collector and what sessions have
+ * room for in one section, in the middle of a sweep.
+ */
+TEST(what_version_1_wrote_of_all_services_is_read)
+{
+    static const uint8_t contents[] = {
+        60,   0, 0, 0,                                      /* length of an interval */
+        0x20, 3, 0, 0, 0, 0,  0, 0,                         /* began at 800 ns */
+        7,    0, 0, 0,                                      /* locks that a session has room for */
+        1,    5, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0,          /* a sweep, its interval, busy ns */
+        9,    0, 0, 0, 1, 2,  3, 4, 0, 0, 0, 0,             /* where it is: shard, hash */
+        2,    0, 0, 0, 0, 0,  0, 0, 0, 1, 0, 0, 0, 0, 0, 0, /* sweeps, names that they took */
+        3,    0, 0, 0, 0, 0,  0, 0, 8, 0, 0, 0, 0, 0, 0, 0, /* us of the last, of all */
+    };
+    struct world world;
+    struct record_reader section, again;
+    struct collector_stats collector;
+    struct serving_config config = usual_config();
+    begin(&world, &config, 1);
+    for (size_t len = 0; len < sizeof(contents); len++) { /* cut off anywhere it is refused */
+        world.services->restored = false;
+        record_reader_init(&section, contents, len);
+        ck_assert(!services_restore(world.services, now, SERVICES_V1, &section));
+    }
+    open_all(&world);
+    end(&world);
+    begin(&world, &config, 1);
+    record_reader_init(&section, contents, sizeof(contents));
+    ck_assert_msg(services_restore(world.services, now, SERVICES_V1, &section), "%s", section.why);
+    record_reader_init(&again, contents, sizeof(contents));
+    ck_assert(!services_restore(world.services, now, SERVICES_V1, &again));
+    ck_assert_str_eq(again.why, "the services are there twice");
+    ck_assert_int_eq(world.services->started_ns, 800);
+    ck_assert_uint_eq(world.services->session_room, 7);
+    table_resource_collector(world.services, &collector);
+    ck_assert(collector.collections == 2 && collector.collected == 256);
+    ck_assert(collector.last_us == 3 && collector.all_us == 8);
+    open_all(&world);
+    struct record_reader r = save(&world);
+    expect_collector(&r, &contents[16], sizeof(contents) - 16);
+    record_unmap(&r);
+    end(&world);
+}
+END_TEST
+
 /* A build that does not know them passes over the halves that its sums have no room for. */
 TEST(sums_beyond_64_bits_may_be_missed)
 {
@@ -599,7 +662,7 @@ TEST(a_dump_goes_on)
     enum { MANY = 3000 };
     rng = rng_start("dump", random_seed());
     struct world a, b;
-    struct services_config config = usual_config();
+    struct serving_config config = usual_config();
     begin(&a, &config, 1);
     open_all(&a);
     unsigned client = CLIENTS - 1, names = 0;
@@ -624,7 +687,7 @@ TEST(a_dump_goes_on)
     hand_on(&a, &b, &config, 2);
     bool over = false;
     while (!over) {
-        ck_assert(b.clients[client].conn->paused);
+        ck_assert(conn_in_pieces(b.clients[client].conn));
         resume(&b, client);
         over = read_dump(&b, client, &names);
     }
@@ -646,7 +709,7 @@ static bool try_state(const void *data, size_t len)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         struct world world;
-        struct services_config config = usual_config();
+        struct serving_config config = usual_config();
         struct record_reader r;
         begin(&world, &config, 1 + rng_below(&rng, 2));
         record_reader_init(&r, data, len);
@@ -669,7 +732,7 @@ TEST(damage_is_refused_or_harmless)
 {
     rng = rng_start("damage", random_seed());
     struct world a;
-    struct services_config config = usual_config();
+    struct serving_config config = usual_config();
     begin(&a, &config, 2);
     open_all(&a);
     run(&a, 400);
@@ -701,6 +764,7 @@ static const struct unit_test tests[] = {
     UNIT(who_has_more_locks_than_are_allowed_now_keeps_them),
     UNIT(sums_of_centuries_go_on),
     UNIT(sums_of_64_bits_are_read),
+    UNIT(what_version_1_wrote_of_all_services_is_read),
     UNIT(sums_beyond_64_bits_may_be_missed),
     UNIT(a_dump_goes_on),
     UNIT(damage_is_refused_or_harmless),

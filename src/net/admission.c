@@ -1,0 +1,118 @@
+/* admission.c - see admission.h. */
+#include "net/admission.h"
+
+#include "net/address.h"
+#include "net/private.h"
+
+#include "base/log.h"
+
+bool admission_asks_address(const struct worker *worker)
+{
+    return worker->rules->allow_count > 0 || worker->rules->limits.per_source > 0;
+}
+
+/* Closes a connection before it is one, for `reason`. */
+static bool turn_away(struct protocol *protocol, struct stream *stream, enum close_reason reason)
+{
+    atomic_fetch_add_explicit(&protocol->closed[reason], 1, memory_order_relaxed);
+    stream_close(stream);
+    return false;
+}
+
+/* True: clients from `from` are allowed. */
+static bool admit_address(const struct worker *worker, const struct protocol *protocol,
+                          const struct sockaddr *from)
+{
+    static struct log_limit denials;
+    char text[ADDRESS_TEXT];
+    if (access_allows(worker->rules->allow, worker->rules->allow_count, from))
+        return true;
+    address_text(from, text, sizeof(text));
+    log_warning_limited(&denials, "%s: connection from %s closed: this address is not allowed",
+                        protocol->row->name, text);
+    return false;
+}
+
+/* True: there may be one more from `from`, and it is counted. */
+static bool admit_source(struct worker *worker, const struct protocol *protocol,
+                         const struct sockaddr *from, uint32_t *source_r)
+{
+    static struct log_limit crowds, shortages;
+    char text[ADDRESS_TEXT];
+    uint32_t limit = worker->rules->limits.per_source;
+    uint32_t source = source_enter(&worker->server->sources, from, limit);
+    if (source == SOURCE_NO_MEMORY) {
+        log_warning_limited(&shortages, "%s: connection closed: no memory to count its address",
+                            protocol->row->name);
+        return false;
+    }
+    if (source != SOURCE_FULL) {
+        *source_r = source;
+        return true;
+    }
+    address_text(from, text, sizeof(text));
+    log_warning_limited(&crowds,
+                        "%s: connection from %s closed: its address has %u, the most allowed",
+                        protocol->row->name, text, limit);
+    return false;
+}
+
+/* True: there may be one more of this protocol, and it is counted. */
+static bool admit_one_more(struct protocol *protocol)
+{
+    static struct log_limit refusals;
+    uint32_t now_open =
+        atomic_fetch_add_explicit(&protocol->connections, 1, memory_order_relaxed) + 1;
+    uint32_t limit = atomic_load_explicit(&protocol->max_connections, memory_order_relaxed);
+    if (!limit || now_open <= limit)
+        return true;
+    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
+    log_warning_limited(&refusals, "%s: connection refused: %u are open, the most allowed",
+                        protocol->row->name, limit);
+    return false;
+}
+
+bool admission_enter(struct worker *worker, struct protocol *protocol, struct stream *stream,
+                     const struct sockaddr *from, uint32_t *source_r)
+{
+    *source_r = 0;
+    if (from && !admit_address(worker, protocol, from))
+        return turn_away(protocol, stream, CLOSE_DENIED);
+    if (from && worker->rules->limits.per_source && !admit_source(worker, protocol, from, source_r))
+        return turn_away(protocol, stream, CLOSE_SOURCE);
+    if (admit_one_more(protocol))
+        return true;
+    source_leave(&worker->server->sources, *source_r);
+    return turn_away(protocol, stream, CLOSE_REFUSED);
+}
+
+bool admission_handshake(struct worker *worker, const struct protocol *protocol)
+{
+    static struct log_limit without_tls, too_many;
+    uint32_t limit = worker->rules->limits.handshakes;
+    _Atomic uint32_t *handshakes = &worker->server->handshakes;
+    if (!worker->rules->tls) {
+        log_warning_limited(&without_tls,
+                            "%s: TLS connection closed: there is no certificate to show",
+                            protocol->row->name);
+        return false;
+    }
+    uint32_t now = atomic_fetch_add_explicit(handshakes, 1, memory_order_relaxed) + 1;
+    if (limit == 0 || now <= limit)
+        return true;
+    atomic_fetch_sub_explicit(handshakes, 1, memory_order_relaxed);
+    log_warning_limited(&too_many,
+                        "%s: TLS connection closed: %u handshakes are under way, the most allowed",
+                        protocol->row->name, limit);
+    return false;
+}
+
+void admission_leave(struct worker *worker, struct protocol *protocol, struct stream *stream,
+                     uint32_t source)
+{
+    source_leave(&worker->server->sources, source);
+    atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&protocol->closed[CLOSE_HANDSHAKE], 1, memory_order_relaxed);
+    stream_close(stream);
+}

@@ -1,0 +1,529 @@
+/*
+ * input.c - reading from a connection, and having its requests served (see protocol.h for the ways
+ * in which a request may be answered).
+ *
+ * Fairness: an iteration serves at most REQUESTS_MAX requests of a connection; the rest waits in
+ * the worker's list until other connections had their iteration. So do bytes that the loop does not
+ * report again (conn->input): a TLS stream holds them already, or the loop reports once only.
+ *
+ * Back-pressure: while more than half of the output limit is queued, no request is served and
+ * nothing is read. So what one client can queue is bounded by that half and its last answer.
+ *
+ * A connection that waits (PENDING, PIECES, FULL) stays watched: over TCP, where the loop reports
+ * once, with no system call; elsewhere reading is left out of what is watched once bytes have come.
+ * So the client's end is noticed, and an idle wait wakes nobody.
+ */
+#include "net/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUESTS_MAX 128
+
+/* A peer that got its last answer may send on for so long and so much. */
+#define LINGER_BYTES (1u << 20)
+
+/* ---- watching ------------------------------------------------------------------------------ */
+
+/* True: the connection may read now. */
+static bool reads(const struct conn *conn)
+{
+    if (conn->reading == READING_DISCARD)
+        return conn->writing == WRITING_SHUT;
+    return conn->reading == READING_OPEN && !conn->unserved;
+}
+
+/*
+ * How it watches for bytes. The loop reports a plain TCP stream once, and says whether that was the
+ * end: asking the kernel a second time, only to learn that all has been read, costs 4 % of a
+ * request. TLS, which reads as it likes, and unix sockets, whose reads may end early where
+ * descriptors were sent, are reported until all has been read.
+ */
+static unsigned reported_once(const struct conn *conn)
+{
+    return conn->stream.transport == TRANSPORT_TCP ? LOOP_READ | LOOP_GONE | LOOP_MARK | LOOP_ONCE
+                                                   : 0;
+}
+
+static unsigned reading_wanted(const struct conn *conn)
+{
+    if (conn->stream.transport == TRANSPORT_TCP)
+        return reported_once(conn);
+    return conn->input == INPUT_CROSSED ? LOOP_WRITE : LOOP_READ;
+}
+
+/* Reports the client's end, where it is not known yet. */
+static unsigned end_wanted(const struct conn *conn)
+{
+    return conn_is_served(conn) && !conn->gone ? LOOP_GONE : 0;
+}
+
+void conn_watch(struct conn *conn)
+{
+    unsigned wanted;
+    if (conn->out.first) {
+        /* Reported again and again: a write may also have failed for want of memory, and the
+         * kernel does not report when there is some again. */
+        wanted = reads(conn) ? reading_wanted(conn) & ~LOOP_ONCE : end_wanted(conn);
+        wanted |= conn->writing == WRITING_CROSSED ? LOOP_READ : LOOP_WRITE;
+    } else if (reads(conn)) {
+        wanted = reading_wanted(conn);
+    } else if (conn_is_served(conn) && reported_once(conn)) {
+        wanted = reported_once(conn);
+    } else if (conn_is_served(conn) && conn->input == INPUT_DRY) {
+        wanted = LOOP_READ | end_wanted(conn);
+    } else {
+        wanted = end_wanted(conn);
+    }
+    if (!loop_io_want(conn->worker->reactor.loop, &conn->io, wanted))
+        conn_close(conn, CLOSE_MEMORY);
+}
+
+/* ---- what was received --------------------------------------------------------------------- */
+
+void conn_drop_input(struct conn *conn)
+{
+    server_unhold(conn->worker->server, conn->in_room);
+    free(conn->in);
+    conn->in = NULL;
+    conn->in_begin = conn->in_end = conn->in_room = 0;
+}
+
+bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room)
+{
+    room = room > len ? room : len;
+    if (!server_hold(conn->worker->server, conn->worker->rules, room))
+        return false;
+    uint8_t *in = malloc(room);
+    if (!in) {
+        server_unhold(conn->worker->server, room);
+        return false;
+    }
+    memcpy(in, data, len);
+    conn_drop_input(conn);
+    conn->in = in;
+    conn->in_end = (uint32_t)len;
+    conn->in_room = (uint32_t)room;
+    return true;
+}
+
+/* Keeps the rest, `data`, which may lie in the connection's own buffer. False: no memory. */
+static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t room)
+{
+    if (len == 0) {
+        if (conn->in)
+            conn_drop_input(conn);
+        return true;
+    }
+    bool own = conn->in && data >= conn->in && data <= conn->in + conn->in_room;
+    if (own && room <= len) {
+        conn->in_begin = (uint32_t)(data - conn->in); /* nothing more is read for now */
+        return true;
+    }
+    if (own && room <= conn->in_room) {
+        memmove(conn->in, data, len);
+    } else if (!conn_take_input(conn, data, len, room)) {
+        return false;
+    }
+    conn->in_begin = 0;
+    conn->in_end = (uint32_t)len;
+    return true;
+}
+
+/* How much room an unfinished request of `have` bytes gets; `need` as the parser said. */
+static size_t room_for(const struct conn *conn, size_t have, size_t need)
+{
+    size_t max = conn->protocol->request_max;
+    CHECK(have < max && need <= max);
+    size_t want = need > have ? need : max;
+    size_t step = have * 2 > 256 ? have * 2 : 256; /* an announced length alone gets no memory */
+    return step < want ? step : want;
+}
+
+void conn_renew_request(struct conn *conn)
+{
+    if (conn->extended)
+        conn_extension(conn)->part_bytes = 0;
+    deadline_set(conn_deadlines(conn), &conn->read_deadline,
+                 worker_mono_ns(conn->worker) + conn->worker->rules->limits.request_timeout_ns);
+}
+
+/* Counts requests that were served; the end of the iteration shows how long that took. */
+static void count_requests(struct conn *conn, unsigned count)
+{
+    struct traffic *traffic = conn_traffic(conn);
+    if (!traffic || count == 0)
+        return;
+    tally_add(&traffic->requests, count);
+    if (!traffic->unanswered) {
+        traffic->unanswered_next = conn->worker->unanswered;
+        conn->worker->unanswered = traffic;
+    }
+    traffic->unanswered += count;
+}
+
+/* ---- serving ------------------------------------------------------------------------------- */
+
+/* What of a read has been served. */
+struct intake {
+    size_t done;     /* bytes */
+    unsigned served; /* requests */
+    bool in_parts;   /* a request goes on whose bytes up to `done` were served as parts */
+    bool stepped;    /* enough parts came to give it more time */
+};
+
+/* Parses what there is, up to a batch: the bytes of each request to `used`. Returns how many; 0:
+ * the first is not all here, and *need_r says how many bytes it has at least (0: unknown). */
+static inline unsigned parse_batch(struct conn *conn, const struct protocol_row *row,
+                                   const uint8_t *data, size_t len, size_t *used, size_t *need_r)
+{
+    uint8_t *request = conn->worker->batch;
+    unsigned count = 0;
+    for (;;) {
+        used[count] = 0;
+        enum parsed parsed = row->parse(conn, data, len, request, &used[count]);
+        if (parsed == PARSED_MORE) {
+            *need_r = used[count];
+            break;
+        }
+        CHECK(used[count] - 1 < len); /* from 1 to len */
+        data += used[count];
+        len -= used[count];
+        count++;
+        if (len == 0 || parsed == PARSED_LAST || count == PROTOCOL_BATCH)
+            break;
+        request += row->request_size;
+    }
+    if (count > 1 && row->prefetch)
+        row->prefetch(conn, conn->worker->batch, count);
+    return count;
+}
+
+/* Counts the bytes of a part; enough of them give the request more time. */
+static void take_part(struct conn *conn, struct intake *intake, size_t used)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    intake->in_parts = true;
+    extension->part_bytes += (uint32_t)used;
+    if (extension->part_bytes >= conn->protocol->row->part_step)
+        intake->stepped = true;
+}
+
+/* Waits for pending answers before the next request. */
+static void wait_for_answers(struct conn *conn, bool for_all)
+{
+    CHECK(conn->pending > 0);
+    conn_extension(conn)->wait_for_all = for_all;
+    conn_move(conn, READING_PENDING);
+}
+
+/* Takes note of how a request of `used` bytes was served, other than at once. */
+static void note_served(struct conn *conn, struct intake *intake, enum served how, size_t used)
+{
+    if (conn->aside)
+        conn_answer_served(conn, how == SERVED);
+    if (how != SERVED_LATER)
+        intake->done += used;
+    if (how != SERVED_LATER && how != SERVED_PART)
+        intake->served++;
+    switch (how) {
+    case SERVED:
+        break;
+    case SERVED_PART:
+        take_part(conn, intake, used);
+        break;
+    case SERVED_PENDING:
+    case SERVED_LATER:
+        wait_for_answers(conn, true);
+        break;
+    case SERVED_PENDING_NEXT:
+        if (conn->pending == conn->protocol->row->pending_max)
+            wait_for_answers(conn, false);
+        break;
+    case SERVED_PIECES:
+        CHECK(conn->pending == 0);
+        conn_move(conn, READING_PIECES);
+        break;
+    case SERVED_LAST:
+        CHECK(!conn_is_served(conn));
+        break;
+    }
+}
+
+/* True: the connection may serve the next request now. */
+static inline bool serves_on(const struct conn *conn, unsigned served)
+{
+    return conn->reading == READING_OPEN && served < REQUESTS_MAX && !conn_over_half(conn);
+}
+
+/* Serves `count` parsed requests, or the first few of them: the rest is parsed again later. */
+static inline void serve_batch(struct conn *conn, const struct protocol_row *row,
+                               const size_t *used, unsigned count, struct intake *intake)
+{
+    const uint8_t *request = conn->worker->batch;
+    unsigned i = 0;
+    do {
+        intake->in_parts = false;
+        if (unlikely(conn->pending))
+            conn_answer_next(conn);
+        enum served how = row->serve(conn, request);
+        if (likely(how == SERVED && !conn->aside)) {
+            intake->done += used[i];
+            intake->served++;
+        } else {
+            note_served(conn, intake, how, used[i]);
+        }
+        request += row->request_size;
+    } while (++i < count && serves_on(conn, intake->served));
+}
+
+/* Serves what can be served of `data`, and keeps the rest. */
+static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
+{
+    const struct protocol_row *row = conn->protocol->row;
+    struct intake intake = {.done = 0};
+    size_t used[PROTOCOL_BATCH], need = 0;
+    bool cut = false; /* the request behind intake.done is not all here */
+    conn->unserved = false;
+    conn_begin_serving(conn);
+    while (intake.done < len && serves_on(conn, intake.served)) {
+        unsigned count = parse_batch(conn, row, data + intake.done, len - intake.done, used, &need);
+        cut = count == 0;
+        if (cut)
+            break;
+        serve_batch(conn, row, used, count, &intake);
+    }
+    conn_end_serving(conn);
+    count_requests(conn, intake.served);
+    if (!conn_is_served(conn))
+        return;
+    if (conn->reading == READING_OPEN && conn_over_half(conn))
+        conn_move(conn, READING_FULL);
+    size_t rest = len - intake.done;
+    if (rest > 0 || conn->in) {
+        conn->unserved = rest > 0 && !cut;
+        if (!keep_rest(conn, data + intake.done, rest, cut ? room_for(conn, rest, need) : 0)) {
+            conn_close(conn, CLOSE_MEMORY);
+            return;
+        }
+    }
+    bool complete = !cut && !intake.in_parts;
+    if (unlikely(complete && deadline_is_set(&conn->read_deadline)))
+        deadline_clear(conn_deadlines(conn), &conn->read_deadline);
+    else if (unlikely(!complete) &&
+             (intake.served > 0 || intake.stepped || !deadline_is_set(&conn->read_deadline)))
+        conn_renew_request(conn);
+    if (unlikely(conn->unserved || conn->reading != READING_OPEN)) {
+        if (conn_has_work(conn))
+            worker_again_later(conn->worker, conn);
+        worker_flush_later(conn->worker, conn);
+    }
+}
+
+/* ---- reading ------------------------------------------------------------------------------- */
+
+/* Reads into `to`; notes how to go on. */
+static ssize_t read_stream(struct conn *conn, void *to, size_t room)
+{
+    ssize_t n = stream_read(&conn->stream, to, room);
+    if (conn->stream.tls) {
+        bool more = n > 0 && stream_has_more(&conn->stream);
+        conn->input = n == STREAM_CROSSED ? INPUT_CROSSED : more ? INPUT_MORE : INPUT_DRY;
+        if (n == STREAM_CROSSED) {
+            worker_flush_later(conn->worker, conn); /* watches for the other direction */
+            return STREAM_AGAIN;
+        }
+    } else if (n == STREAM_AGAIN) {
+        conn->input = INPUT_DRY;
+    } else if (conn->input != INPUT_DRAIN) {
+        conn->input = n == (ssize_t)room ? INPUT_MORE : INPUT_DRY;
+    }
+    if (n <= 0)
+        return n;
+    if (conn->input == INPUT_MORE || conn->input == INPUT_DRAIN)
+        worker_again_later(conn->worker, conn);
+    struct traffic *traffic = conn_traffic(conn);
+    if (traffic)
+        tally_add(&traffic->received, (uint64_t)n);
+    return n;
+}
+
+/* The client sends nothing more, whatever was not read yet. */
+static void note_gone(struct conn *conn)
+{
+    if (conn->gone)
+        return;
+    conn->gone = true;
+    if (conn->protocol->row->ended)
+        conn->protocol->row->ended(conn);
+}
+
+/* The end was read: whatever came before has been served. */
+static void end_input(struct conn *conn)
+{
+    if (conn->protocol->row->input_end == INPUT_END_CLOSES) {
+        conn_close(conn, CLOSE_PEER);
+        return;
+    }
+    conn_drop_input(conn); /* a request that was never finished */
+    deadline_clear(conn_deadlines(conn), &conn->read_deadline);
+    note_gone(conn);
+    if (conn->reading == READING_OPEN)
+        conn_move(conn, READING_ENDED);
+    worker_flush_later(conn->worker, conn);
+}
+
+static void read_in(struct conn *conn)
+{
+    uint8_t *to = conn->worker->input;
+    size_t room = WORKER_INPUT;
+    if (conn->in) {
+        to = conn->in + conn->in_end;
+        room = conn->in_room - conn->in_end;
+    }
+    ssize_t n = read_stream(conn, to, room);
+    if (n == STREAM_AGAIN)
+        return;
+    if (n == STREAM_END) {
+        end_input(conn);
+    } else if (n < 0) {
+        conn_close(conn, conn_reason_of(n));
+    } else if (conn->in) {
+        conn->in_end += (uint32_t)n;
+        serve_input(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
+    } else {
+        serve_input(conn, to, (size_t)n);
+    }
+}
+
+/* Reads and throws away, until the peer has closed or sent too much. */
+static void read_away(struct conn *conn)
+{
+    ssize_t n = read_stream(conn, conn->worker->input, WORKER_INPUT);
+    if (n == STREAM_AGAIN)
+        return;
+    if (n > 0)
+        conn->in_end += (uint32_t)n;
+    if (n <= 0 || conn->in_end > LINGER_BYTES)
+        conn_close(conn, conn->reason);
+}
+
+/* Goes on with an answer in pieces. False: it is not complete, or the connection has ended. */
+static bool resume(struct conn *conn)
+{
+    conn_begin_serving(conn);
+    bool complete = conn->protocol->row->resume(conn);
+    if (complete && conn->reading == READING_PIECES)
+        conn_pieces_done(conn);
+    conn_end_serving(conn);
+    worker_flush_later(conn->worker, conn);
+    return conn->reading == READING_OPEN;
+}
+
+void conn_continue(struct conn *conn)
+{
+    if (conn->in_flush_list) { /* its own answers leave first */
+        worker_again_later(conn->worker, conn);
+        return;
+    }
+    if (!conn_has_work(conn))
+        return;
+    if (conn->reading == READING_DISCARD) {
+        read_away(conn);
+        return;
+    }
+    if (conn->reading == READING_PIECES && !resume(conn))
+        return;
+    if (conn->unserved)
+        serve_input(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
+    else if (conn->input == INPUT_MORE || conn->input == INPUT_DRAIN)
+        read_in(conn);
+    worker_flush_later(conn->worker, conn); /* with nothing to write: watches again */
+}
+
+/* ---- TLS handshakes ------------------------------------------------------------------------ */
+
+/* Goes on with the handshake; then the connection is open. */
+static void shake_hands(struct conn *conn)
+{
+    const char *why = NULL;
+    ssize_t n = stream_handshake(&conn->stream, &why);
+    if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
+        if (!loop_io_want(conn->worker->reactor.loop, &conn->io,
+                          n == STREAM_AGAIN ? LOOP_READ : LOOP_WRITE))
+            conn_close(conn, CLOSE_MEMORY);
+        return;
+    }
+    if (n != 1) {
+        conn_handshake_failed(conn, why, n == STREAM_ERROR);
+        return;
+    }
+    deadline_clear(conn_deadlines(conn), &conn->read_deadline);
+    conn_open(conn);
+    if (stream_has_more(&conn->stream)) /* what came along with its last bytes */
+        conn->input = INPUT_MORE;
+    worker_flush_later(conn->worker, conn); /* watches, and reads that */
+}
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+/* The client's end was reported while the connection does not read. */
+static void on_gone(struct conn *conn)
+{
+    if (conn->protocol->row->input_end == INPUT_END_SERVED)
+        note_gone(conn);
+    else if (conn->reading == READING_PENDING || conn->out.first)
+        conn_close(conn, CLOSE_PEER);
+}
+
+static void on_io(struct loop_io *io, unsigned what)
+{
+    struct conn *conn = container_of(io, struct conn, io);
+    struct worker *worker = conn->worker;
+    if (unlikely(what & (LOOP_GONE | LOOP_MARK)) && conn->input != INPUT_CROSSED)
+        conn->input = INPUT_DRAIN;
+    if (conn->in_flush_list) { /* its own answers leave first; then it is looked at */
+        if (conn->input == INPUT_DRY)
+            conn->input = INPUT_MORE;
+        return;
+    }
+    if (conn->reading == READING_HANDSHAKE) {
+        shake_hands(conn);
+        worker_flush(worker);
+        return;
+    }
+    if (conn->input == INPUT_CROSSED && what & LOOP_WRITE)
+        what |= LOOP_READ;
+    if (conn->writing == WRITING_CROSSED && what & LOOP_READ)
+        what |= LOOP_WRITE;
+    if (what & LOOP_WRITE)
+        conn_flush(conn);
+    if (unlikely(what & LOOP_GONE)) {
+        if (reads(conn))
+            what |= LOOP_READ;
+        else if (conn_is_served(conn))
+            on_gone(conn);
+    }
+    if (what & LOOP_READ && reads(conn)) {
+        if (conn->reading == READING_DISCARD)
+            read_away(conn);
+        else
+            read_in(conn);
+    } else if (what & LOOP_READ && conn->input == INPUT_DRY) {
+        conn->input = INPUT_MORE; /* read when that is possible */
+        if (conn_is_served(conn) && !reported_once(conn))
+            worker_flush_later(worker, conn); /* watches for the end alone */
+    }
+    worker_flush(worker);
+}
+
+bool conn_begin(struct conn *conn)
+{
+    return loop_io_add(conn->worker->reactor.loop, &conn->io, conn->stream.fd, reading_wanted(conn),
+                       on_io);
+}
+
+void conn_rejoin(struct conn *conn)
+{
+    CHECK(loop_io_add(conn->worker->reactor.loop, &conn->io, conn->stream.fd, 0, on_io));
+}

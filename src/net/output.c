@@ -1,0 +1,550 @@
+/*
+ * output.c - answers: how they gather, in which order they leave, and how they are written.
+ *
+ * A connection's output is a list of chunks. Answers of requests that are pending, and of those
+ * behind them, are kept in lists of their own (struct held_answer) until all before them are
+ * complete; so what is in the output is in order, always. Interjections (conn_interject) go to the
+ * output between two answers; while an answer in pieces is under way they wait behind it.
+ *
+ * Nothing is written at once: a connection with new output joins the worker's list, and is flushed
+ * when the event is over. The connection whose requests are being served joins last: a client that
+ * is woken by a request is told before the request's sender.
+ */
+#include "net/private.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A peer that got its last answer has so long to read it. */
+#define LINGER_NS (2 * NS_PER_S)
+
+#define FLUSH_PIECES 16
+
+/* ---- chunks -------------------------------------------------------------------------------- */
+
+/* A chunk at the end of `list` that has room for `size` bytes. NULL: no memory. */
+static inline struct chunk *chunk_with_room(struct conn *conn, struct chunk_list *list, size_t size)
+{
+    struct chunk *last = list->last;
+    if (last && last->room - last->end >= size)
+        return last;
+    /* A connection that is being served may get many more answers in this iteration. */
+    bool may_grow = last || conn == conn->worker->serving;
+    struct chunk *chunk = worker_chunk_take(conn->worker, may_grow ? CHUNK_LARGE_ROOM : size);
+    if (!chunk)
+        return NULL;
+    if (last)
+        last->next = chunk;
+    else
+        list->first = chunk;
+    list->last = chunk;
+    return chunk;
+}
+
+static void drop_chunks(struct conn *conn, struct chunk_list *list)
+{
+    while (list->first) {
+        struct chunk *chunk = list->first;
+        list->first = chunk->next;
+        conn->out_bytes -= chunk->end - chunk->begin;
+        worker_chunk_give(conn->worker, chunk);
+    }
+    list->last = NULL;
+}
+
+/* Bytes in a list of chunks. */
+static size_t chunk_bytes(const struct chunk_list *list)
+{
+    size_t bytes = 0;
+    for (const struct chunk *c = list->first; c; c = c->next)
+        bytes += c->end - c->begin;
+    return bytes;
+}
+
+/* Moves what was kept to the end of the output. */
+static void append_kept(struct conn *conn, struct chunk_list *kept)
+{
+    if (!kept->first)
+        return;
+    conn_extension(conn)->queued += chunk_bytes(kept);
+    if (conn->out.last)
+        conn->out.last->next = kept->first;
+    else
+        conn->out.first = kept->first;
+    conn->out.last = kept->last;
+    *kept = (struct chunk_list){NULL, NULL};
+}
+
+void conn_drop_output(struct conn *conn)
+{
+    drop_chunks(conn, &conn->out);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+static struct held_answer *held_at(const struct conn *conn, uint32_t number)
+{
+    struct held_answer *held = conn_extension(conn)->held;
+    return &held[number % conn->protocol->row->pending_max];
+}
+
+/* Where what is replied now belongs. */
+static struct chunk_list *reply_list(struct conn *conn)
+{
+    return conn->aside ? &held_at(conn, conn_extension(conn)->current)->out : &conn->out;
+}
+
+/* There are new answers: the connection that is being served joins the list at the end of that. */
+static inline void flush_later(struct conn *conn)
+{
+    if (conn != conn->worker->serving)
+        worker_flush_later(conn->worker, conn);
+}
+
+/* There is no memory for an answer. */
+static void fail(struct conn *conn)
+{
+    conn->writing = WRITING_FAILED;
+    worker_flush_later(conn->worker, conn);
+}
+
+/* conn_reply_room where the last chunk has none. */
+static __attribute__((noinline)) void *new_room(struct conn *conn, size_t size)
+{
+    CHECK(size <= CONN_REPLY_MAX);
+    struct chunk *chunk = NULL;
+    if (likely(conn->writing != WRITING_FAILED))
+        chunk = chunk_with_room(conn, reply_list(conn), size);
+    if (likely(chunk))
+        return chunk->data + chunk->end;
+    fail(conn);
+    return conn->worker->scratch + WORKER_SCRATCH - CONN_REPLY_MAX;
+}
+
+void *conn_reply_room(struct conn *conn, size_t size)
+{
+    struct chunk *last = conn->out.last;
+    if (unlikely(conn->aside || conn->writing == WRITING_FAILED))
+        return new_room(conn, size);
+    if (!last && conn == conn->worker->serving) {
+        struct chunk *chunk = worker_chunk_take(conn->worker, CHUNK_LARGE_ROOM);
+        conn->out = (struct chunk_list){chunk, chunk};
+        if (likely(chunk))
+            return chunk->data;
+    } else if (last && last->room - last->end >= size) {
+        return last->data + last->end;
+    }
+    return new_room(conn, size);
+}
+
+/* Counts `len` bytes in that were written to the end of a chunk. */
+static inline void extend_chunk(struct conn *conn, struct chunk *chunk, size_t len)
+{
+    CHECK(len <= chunk->room - chunk->end);
+    chunk->end += (uint32_t)len;
+    conn->out_bytes += (uint32_t)len;
+}
+
+/* conn_replied where there is more to it. */
+static __attribute__((noinline)) void replied_extended(struct conn *conn, size_t len)
+{
+    if (conn->writing == WRITING_FAILED)
+        return;
+    extend_chunk(conn, reply_list(conn)->last, len);
+    if (!conn->aside)
+        conn_extension(conn)->queued += len;
+    flush_later(conn);
+}
+
+void conn_replied(struct conn *conn, size_t len)
+{
+    if (unlikely(conn->extended || conn->writing == WRITING_FAILED)) {
+        if (conn->extended)
+            replied_extended(conn, len);
+        return;
+    }
+    extend_chunk(conn, conn->out.last, len);
+    flush_later(conn);
+}
+
+/* Adds bytes to a list, copying them. */
+static void add_bytes(struct conn *conn, struct chunk_list *list, const void *data, size_t len)
+{
+    const uint8_t *at = data;
+    while (len > 0) {
+        size_t part = len < CONN_REPLY_MAX ? len : CONN_REPLY_MAX;
+        struct chunk *chunk = chunk_with_room(conn, list, part);
+        if (!chunk) {
+            fail(conn);
+            return;
+        }
+        memcpy(chunk->data + chunk->end, at, part);
+        extend_chunk(conn, chunk, part);
+        if (list == &conn->out && conn->extended)
+            conn_extension(conn)->queued += part;
+        at += part;
+        len -= part;
+    }
+    flush_later(conn);
+}
+
+void conn_reply(struct conn *conn, const void *data, size_t len)
+{
+    if (likely(conn->writing != WRITING_FAILED))
+        add_bytes(conn, reply_list(conn), data, len);
+}
+
+bool conn_is_full(const struct conn *conn)
+{
+    return conn_over_half(conn);
+}
+
+size_t conn_space(const struct conn *conn)
+{
+    size_t limit = conn->worker->rules->limits.output_buffer;
+    return conn->out_bytes < limit ? limit - conn->out_bytes : 0;
+}
+
+/* ---- pending answers ----------------------------------------------------------------------- */
+
+/* Makes room to keep answers. False: no memory. */
+static bool reserve_held(struct conn *conn, struct conn_extension *extension)
+{
+    unsigned max = conn->protocol->row->pending_max;
+    CHECK(conn->pending < max && max <= PROTOCOL_PENDING_MAX);
+    if (!extension->held && conn->pending > 0)
+        extension->held = calloc(max, sizeof(*extension->held));
+    if (!extension->held)
+        return conn->pending == 0;
+    *held_at(conn, extension->next) = (struct held_answer){.complete = false};
+    return true;
+}
+
+bool conn_pend(struct conn *conn, uint32_t *number_r)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    if (!conn->aside && !reserve_held(conn, extension)) /* else conn_answer_next did */
+        return false;
+    *number_r = extension->next++;
+    conn->pending++;
+    return true;
+}
+
+unsigned conn_pending(const struct conn *conn)
+{
+    return conn->pending;
+}
+
+void conn_answer_next(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    if (!reserve_held(conn, extension)) {
+        fail(conn);
+        return;
+    }
+    extension->current = extension->next;
+    conn->aside = true;
+}
+
+void conn_answer_served(struct conn *conn, bool answered)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    conn->aside = false;
+    if (!answered)
+        return;
+    CHECK(extension->current == extension->next);
+    held_at(conn, extension->next)->complete = true;
+    extension->next++;
+    conn->pending++;
+    if (conn->pending == conn->protocol->row->pending_max) {
+        extension->wait_for_all = false;
+        conn_move(conn, READING_PENDING);
+    }
+}
+
+void conn_answer(struct conn *conn, uint32_t number)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    CHECK(!conn->aside && number - extension->oldest < conn->pending);
+    extension->current = number;
+    conn->aside = number != extension->oldest;
+}
+
+/* The oldest answer is complete: it, and all complete ones behind it, are in the output. */
+static void advance(struct conn *conn, struct conn_extension *extension)
+{
+    bool complete;
+    do {
+        extension->oldest++;
+        conn->pending--;
+        complete = false;
+        if (conn->pending > 0) {
+            struct held_answer *held = held_at(conn, extension->oldest);
+            append_kept(conn, &held->out);
+            complete = held->complete;
+        }
+    } while (complete);
+    flush_later(conn);
+}
+
+void conn_answered(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    if (conn->aside) {
+        conn->aside = false;
+        held_at(conn, extension->current)->complete = true;
+        return;
+    }
+    advance(conn, extension);
+    if (conn->reading == READING_PENDING && (conn->pending == 0 || !extension->wait_for_all)) {
+        conn_move(conn, READING_OPEN);
+        worker_flush_later(conn->worker, conn); /* watches, and goes on with what is there */
+    }
+}
+
+void conn_drop_extension(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    for (uint32_t n = extension->oldest; extension->held && n != extension->next; n++)
+        drop_chunks(conn, &held_at(conn, n)->out);
+    extension->oldest = extension->next;
+    conn->pending = 0;
+    conn->aside = false;
+    append_kept(conn, &extension->after);
+    extension->wants_room = extension->checks = false;
+    conn_unhold(conn, extension->held_bytes);
+}
+
+/* ---- lines between answers ------------------------------------------------------------------ */
+
+bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    if (conn->writing == WRITING_FAILED)
+        return true; /* it is about to close */
+    if (conn->out_bytes >= unsent_max) {
+        extension->wants_room = true;
+        extension->room_at = unsent_max / 2;
+        return false;
+    }
+    bool within = conn->reading == READING_PIECES;
+    add_bytes(conn, within ? &extension->after : &conn->out, data, len);
+    return true;
+}
+
+void conn_pieces_done(struct conn *conn)
+{
+    conn_move(conn, READING_OPEN);
+    if (conn->extended)
+        append_kept(conn, &conn_extension(conn)->after);
+}
+
+/* ---- positions ----------------------------------------------------------------------------- */
+
+uint64_t conn_output_end(const struct conn *conn)
+{
+    return conn_extension(conn)->queued;
+}
+
+bool conn_was_written(const struct conn *conn, uint64_t position)
+{
+    return conn_extension(conn)->written > position;
+}
+
+int64_t conn_position_save(const struct conn *conn, uint64_t position)
+{
+    return (int64_t)(position - conn_extension(conn)->written);
+}
+
+uint64_t conn_position_restore(const struct conn *conn, int64_t saved)
+{
+    return conn_extension(conn)->written + (uint64_t)saved;
+}
+
+void conn_check_output(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    extension->check_at = extension->queued;
+    extension->checks = true;
+}
+
+/* Asks the protocol where a marked answer comes next. False: the connection was closed. */
+static bool may_write(struct conn *conn)
+{
+    if (!conn_extension(conn)->checks || conn->protocol->row->may_write(conn))
+        return true;
+    CHECK(conn->reading == READING_CLOSED);
+    return false;
+}
+
+/* Counts what was written. */
+static void note_written(struct conn *conn, size_t len)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    extension->written += len;
+    if (extension->written > extension->check_at)
+        extension->checks = false;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+enum close_reason conn_reason_of(ssize_t n)
+{
+    return n == STREAM_END        ? CLOSE_PEER
+           : n == STREAM_RESET    ? CLOSE_RESET
+           : n == STREAM_VANISHED ? CLOSE_VANISHED
+                                  : CLOSE_ERROR;
+}
+
+/* Drops what was written. */
+static void drop_written(struct conn *conn, size_t len)
+{
+    conn->out_bytes -= (uint32_t)len;
+    while (len > 0) {
+        struct chunk *chunk = conn->out.first;
+        CHECK(chunk);
+        size_t here = chunk->end - chunk->begin;
+        if (len < here) {
+            chunk->begin += (uint32_t)len;
+            return;
+        }
+        len -= here;
+        conn->out.first = chunk->next;
+        if (!conn->out.first)
+            conn->out.last = NULL;
+        worker_chunk_give(conn->worker, chunk);
+    }
+}
+
+/* Writes one round of chunks. `*blocked_r`: the socket took less than all. 0 or more: bytes
+ * written; below 0: the connection was closed. */
+static inline __attribute__((always_inline)) ssize_t write_round(struct conn *conn, bool *blocked_r)
+{
+    struct iovec pieces[FLUSH_PIECES];
+    int count = 0;
+    size_t all = 0;
+    for (struct chunk *c = conn->out.first; c && count < FLUSH_PIECES; c = c->next) {
+        pieces[count].iov_base = c->data + c->begin;
+        pieces[count].iov_len = c->end - c->begin;
+        all += c->end - c->begin;
+        count++;
+    }
+    ssize_t n = stream_write(&conn->stream, pieces, count);
+    if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
+        conn->writing = n == STREAM_CROSSED ? WRITING_CROSSED : WRITING_BLOCKED;
+        *blocked_r = true;
+        return 0;
+    }
+    if (n < 0) {
+        atomic_fetch_add_explicit(&conn->protocol->send_errors, 1, memory_order_relaxed);
+        conn_close(conn, conn_is_served(conn) ? conn_reason_of(n) : conn->reason);
+        return -1;
+    }
+    *blocked_r = (size_t)n < all;
+    conn->writing = *blocked_r ? WRITING_BLOCKED : WRITING_OPEN;
+    return n;
+}
+
+/* Writes what the socket takes. False: the connection was closed. */
+static bool write_out(struct conn *conn)
+{
+    bool progress = false, blocked = false;
+    struct traffic *traffic = conn_traffic(conn);
+    while (conn->out.first && !blocked) {
+        if (unlikely(conn->extended) && !may_write(conn))
+            return false;
+        ssize_t n = write_round(conn, &blocked);
+        if (n < 0)
+            return false;
+        if (n == 0)
+            break;
+        progress = true;
+        if (traffic)
+            tally_add(&traffic->sent, (uint64_t)n);
+        if (unlikely(conn->extended))
+            note_written(conn, (size_t)n);
+        drop_written(conn, (size_t)n);
+    }
+    struct deadlines *ds = conn_deadlines(conn);
+    if (!conn->out.first && !deadline_is_set(&conn->write_deadline))
+        return true;
+    if (!conn->out.first)
+        deadline_clear(ds, &conn->write_deadline);
+    else if (progress || !deadline_is_set(&conn->write_deadline))
+        deadline_set(ds, &conn->write_deadline,
+                     worker_mono_ns(conn->worker) + conn->worker->rules->limits.write_timeout_ns);
+    return true;
+}
+
+void conn_linger(struct conn *conn)
+{
+    if (conn->writing == WRITING_SHUT)
+        return;
+    conn->writing = WRITING_SHUT;
+    stream_finish(&conn->stream);
+    deadline_set(conn_deadlines(conn), &conn->read_deadline,
+                 worker_mono_ns(conn->worker) + LINGER_NS);
+    conn->in_end = 0; /* counts what the peer sends from here on */
+}
+
+/* The protocol asked for room for lines between answers, and there is some. */
+static void offer_room(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    if (!extension->wants_room || conn->out_bytes > extension->room_at || !conn_is_served(conn))
+        return;
+    extension->wants_room = false;
+    conn->protocol->row->room(conn);
+}
+
+void conn_flush(struct conn *conn)
+{
+    if (conn->reading == READING_CLOSED)
+        return;
+    if (conn_is_served(conn) &&
+        atomic_load_explicit(&conn->worker->server->ending, memory_order_relaxed))
+        return; /* it is about to be closed */
+    if (conn->writing == WRITING_FAILED) {
+        conn_close(conn, CLOSE_MEMORY);
+        return;
+    }
+    if (!write_out(conn))
+        return;
+    if (unlikely(conn->extended))
+        offer_room(conn);
+    if (conn->reading == READING_DISCARD && conn->out_bytes == 0)
+        conn_linger(conn);
+    if (conn->reading == READING_FULL && !conn_over_half(conn))
+        conn_move(conn, READING_OPEN);
+    if (conn->reading == READING_ENDED && conn->out_bytes == 0 && conn->pending == 0) {
+        conn_close(conn, CLOSE_PEER);
+        return;
+    }
+    bool goes_on = conn_has_work(conn);
+    if (goes_on)
+        worker_again_later(conn->worker, conn);
+    if (unlikely(conn->behind) && conn->pending == 0 && (!goes_on || !conn_is_served(conn)))
+        conn_caught_up(conn);
+    conn_watch(conn);
+}
+
+/* ---- handshakes ---------------------------------------------------------------------------- */
+
+void conn_handshake_failed(struct conn *conn, const char *why, bool told)
+{
+    if (log_enabled(LOG_LEVEL_DEBUG)) {
+        char peer[CONN_PEER_TEXT];
+        conn_peer_text(conn, peer);
+        log_debug("%s: TLS handshake with %s failed: %s", conn->protocol->row->name, peer, why);
+    }
+    if (!told) {
+        conn_close(conn, CLOSE_HANDSHAKE);
+        return;
+    }
+    conn_move(conn, READING_DISCARD);
+    conn->reason = CLOSE_HANDSHAKE;
+    conn_linger(conn);
+    conn_watch(conn);
+}

@@ -1,0 +1,281 @@
+/* reactor.c - see reactor.h. */
+#include "net/reactor.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <time.h>
+
+/* So many deadlines pass before the loop looks for other events again. */
+#define DEFAULT_BUDGET 256
+
+/* ---- iterations ---------------------------------------------------------------------------- */
+
+int64_t reactor_end(struct reactor *r)
+{
+    loop_timer_at(r->loop, deadlines_next(&r->deadlines));
+    int64_t now_ns = clock_mono_ns();
+    tally_add(&r->busy_ns, (uint64_t)(now_ns - r->now.mono_ns));
+    return now_ns;
+}
+
+/* Delivers a list of letters, oldest first. False: it was empty. */
+static bool deliver(struct reactor *r, struct mail *mail)
+{
+    bool any = mail != NULL;
+    while (mail) {
+        struct mail *next = mail->next;
+        mail->deliver(mail, r);
+        mail = next;
+    }
+    return any;
+}
+
+void reactor_deliver(struct reactor *r)
+{
+    (void)deliver(r, mailbox_take(&r->box));
+}
+
+bool reactor_deliver_parked(struct reactor *r)
+{
+    return deliver(r, mailbox_take(&r->box));
+}
+
+struct deadline *reactor_next_due(struct reactor *r, unsigned *budget)
+{
+    while (*budget > 0) {
+        struct deadline *d = deadlines_take_due(&r->deadlines, r->now.mono_ns);
+        if (!d)
+            return NULL;
+        --*budget;
+        if (d->kind != REACTOR_TIMER)
+            return d;
+        struct timer *timer = container_of(d, struct timer, deadline);
+        int64_t at_ns = timer->run(timer, r->now);
+        if (at_ns == TIMER_OVER)
+            deadlines_unreserve(&r->deadlines, 1);
+        else
+            deadline_set(&r->deadlines, d, at_ns);
+    }
+    return NULL;
+}
+
+static int64_t default_begin(void *arg)
+{
+    return reactor_begin(arg);
+}
+
+static int64_t default_end(void *arg)
+{
+    return reactor_end(arg);
+}
+
+static void default_bell(void *arg)
+{
+    reactor_deliver(arg);
+}
+
+static void default_timer(void *arg)
+{
+    unsigned budget = DEFAULT_BUDGET;
+    CHECK(!reactor_next_due(arg, &budget)); /* all its deadlines are timers */
+}
+
+static void default_soon(void *arg)
+{
+    (void)arg;
+}
+
+const struct loop_handlers reactor_default = {
+    .begin = default_begin,
+    .end = default_end,
+    .bell = default_bell,
+    .timer = default_timer,
+    .soon = default_soon,
+};
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+bool reactor_init(struct reactor *r, const struct loop_handlers *handlers)
+{
+    struct loop_handlers own = *handlers;
+    own.arg = r;
+    *r = (struct reactor){.loop = loop_new(&own)};
+    if (!r->loop)
+        return false;
+    mailbox_init(&r->box);
+    deadlines_init(&r->deadlines);
+    r->now = clock_now();
+    return true;
+}
+
+void reactor_free(struct reactor *r)
+{
+    if (!r->loop)
+        return;
+    deadlines_free(&r->deadlines);
+    loop_free(&r->loop);
+}
+
+static void *run(void *arg)
+{
+    struct reactor *r = arg;
+    clockid_t clock = 0;
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+        atomic_store_explicit(&r->cpu_clock, clock, memory_order_relaxed);
+    loop_run(r->loop);
+    atomic_store_explicit(&r->cpu_clock, 0, memory_order_relaxed);
+    return NULL;
+}
+
+bool reactor_start(struct reactor *r, const char *name, bool (*confine)(void))
+{
+    r->running = thread_start(&r->thread, name, confine, run, r);
+    return r->running;
+}
+
+static void on_stop(struct mail *mail, void *reader)
+{
+    (void)mail;
+    struct reactor *r = reader;
+    loop_stop(r->loop);
+}
+
+void reactor_stop(struct reactor *r)
+{
+    r->stop.deliver = on_stop;
+    reactor_post(r, &r->stop);
+}
+
+void reactor_join(struct reactor *r)
+{
+    CHECK(pthread_join(r->thread, NULL) == 0);
+    r->running = false;
+}
+
+/* ---- letters ------------------------------------------------------------------------------- */
+
+void reactor_post(struct reactor *r, struct mail *mail)
+{
+    if (mailbox_send(&r->box, mail))
+        loop_ring(r->loop);
+}
+
+/* What a thread wants done in a reactor's, and waits for. */
+struct errand {
+    struct mail mail;
+    void (*fn)(struct reactor *r, void *arg);
+    void *arg;
+    sem_t done;
+};
+
+static void run_errand(struct mail *mail, void *reader)
+{
+    struct errand *errand = container_of(mail, struct errand, mail);
+    errand->fn(reader, errand->arg);
+    CHECK(sem_post(&errand->done) == 0);
+}
+
+void reactor_ask(struct reactor *r, void (*fn)(struct reactor *r, void *arg), void *arg)
+{
+    struct errand errand = {.mail.deliver = run_errand, .fn = fn, .arg = arg};
+    CHECK(sem_init(&errand.done, 0, 0) == 0);
+    reactor_post(r, &errand.mail);
+    while (sem_wait(&errand.done) != 0)
+        CHECK(errno == EINTR);
+    CHECK(sem_destroy(&errand.done) == 0);
+}
+
+/* ---- timers and hooks ---------------------------------------------------------------------- */
+
+bool reactor_add_timer(struct reactor *r, struct timer *timer, int64_t at_ns)
+{
+    if (!deadlines_reserve(&r->deadlines, 1))
+        return false;
+    timer->deadline = (struct deadline){.kind = REACTOR_TIMER};
+    reactor_set_timer(r, timer, at_ns);
+    return true;
+}
+
+void reactor_set_timer(struct reactor *r, struct timer *timer, int64_t at_ns)
+{
+    deadline_set(&r->deadlines, &timer->deadline, at_ns);
+    loop_timer_at(r->loop, deadlines_next(&r->deadlines));
+}
+
+void reactor_remove_timer(struct reactor *r, struct timer *timer)
+{
+    deadline_clear(&r->deadlines, &timer->deadline);
+    deadlines_unreserve(&r->deadlines, 1);
+}
+
+void reactor_add_hook(struct reactor *r, struct reactor_hook *hook)
+{
+    hook->next = r->hooks;
+    r->hooks = hook;
+}
+
+void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
+{
+    struct reactor_hook **at = &r->hooks;
+    while (*at && *at != hook)
+        at = &(*at)->next;
+    if (*at)
+        *at = hook->next;
+}
+
+/* ---- timers that any thread may bring forward ----------------------------------------------- */
+
+/*
+ * `wanted_ns` only goes down until the letter arrives, which takes it. The letter is marked as
+ * arrived before it takes: a time that comes in between sends another letter.
+ */
+static void on_shared(struct mail *mail, void *reader)
+{
+    struct shared_timer *timer = container_of(mail, struct shared_timer, mail);
+    struct reactor *r = reader;
+    atomic_store(&timer->on_its_way, false);
+    int64_t at_ns = atomic_exchange(&timer->wanted_ns, DEADLINE_NONE);
+    struct deadline *d = &timer->timer.deadline;
+    if (!deadline_is_set(d) || at_ns < deadline_at(&r->deadlines, d))
+        reactor_set_timer(r, &timer->timer, at_ns);
+}
+
+bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns)
+{
+    timer->reactor = r;
+    timer->mail.deliver = on_shared;
+    atomic_store(&timer->wanted_ns, DEADLINE_NONE);
+    return reactor_add_timer(r, &timer->timer, at_ns);
+}
+
+void shared_timer_remove(struct shared_timer *timer)
+{
+    reactor_remove_timer(timer->reactor, &timer->timer);
+}
+
+void shared_timer_by(struct shared_timer *timer, int64_t at_ns)
+{
+    int64_t wanted_ns = atomic_load(&timer->wanted_ns);
+    do {
+        if (wanted_ns <= at_ns)
+            return;
+    } while (!atomic_compare_exchange_weak(&timer->wanted_ns, &wanted_ns, at_ns));
+    if (!atomic_exchange(&timer->on_its_way, true))
+        reactor_post(timer->reactor, &timer->mail);
+}
+
+/* ---- what others see ----------------------------------------------------------------------- */
+
+uint64_t reactor_busy_ns(const struct reactor *r)
+{
+    return tally_get(&r->busy_ns);
+}
+
+uint64_t reactor_cpu_ns(const struct reactor *r)
+{
+    clockid_t clock = atomic_load_explicit(&r->cpu_clock, memory_order_relaxed);
+    struct timespec used;
+    if (clock == 0 || clock_gettime(clock, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * (uint64_t)NS_PER_S + (uint64_t)used.tv_nsec;
+}

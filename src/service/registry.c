@@ -1,0 +1,19 @@
+/*
+ * registry.c - which protocols and resources this daemon has. Everything else finds them here, by
+ * their rows; a test may link a registry of its own.
+ */
+#include "service/poolcounter.h"
+#include "service/table_resource.h"
+
+extern const struct service_row counter_row;
+extern const struct option_protocol counter_options;
+
+static const struct service_row *const protocols[] = {&poolcounter_row, &counter_row, NULL};
+static const struct resource_row *const resources[] = {&table_resource_row, NULL};
+const struct registry registry = {.protocols = protocols, .resources = resources};
+
+/* In the same order. */
+static const struct option_protocol *const protocol_options[] = {&poolcounter_options,
+                                                                 &counter_options, NULL};
+static const struct option_group *const groups[] = {&table_options, NULL};
+const struct option_registry option_registry = {.protocols = protocol_options, .groups = groups};

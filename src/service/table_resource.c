@@ -1,0 +1,274 @@
+/*
+ * table_resource.c - see table_resource.h.
+ *
+ * Its sections are those of the table (engine/state.h), and:
+ *
+ *     TABLE_COLLECTOR  u32 interval length in s, bool collecting, u32 interval collected, u64 ns
+ *                      busy, the collector's walk, u64 collections, collected, microseconds of the
+ *                      last and of all
+ *
+ * In version 1 that was one section with what the services share (SERVICES_V1): u32 interval
+ * length, i64 started ns, u32 room of sessions, and then the rest of TABLE_COLLECTOR.
+ */
+#include "service/table_resource.h"
+
+#include "base/record.h"
+#include "engine/state.h"
+
+#include <stdlib.h>
+
+#define TABLE_COLLECTOR UINT32_C(0x0110)
+
+
+/*
+ * The collector looks at so many names at a time, and then leaves the worker to others for a while:
+ * four times as long as it took, or just as long where names take memory that is needed.
+ */
+#define COLLECT_LOOKS    512
+#define COLLECT_IDLE_NS  NS_PER_S
+#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* at least */
+
+struct table_resource {
+    struct resource resource; /* first */
+    struct table_settings settings;
+
+    /* The collector's, in worker 0's thread. */
+    struct timer collector;
+    struct table_walk walk;
+    uint32_t collected_interval; /* the interval in which the last sweep began */
+    bool collecting;
+    uint64_t busy_ns; /* of this sweep */
+
+    tally collections, collected, last_us, all_us;
+};
+
+static struct table_resource *own(const struct resource *r)
+{
+    return (struct table_resource *)(uintptr_t)r; /* `resource` is its first member */
+}
+
+static const struct table_resource *of_services(const struct services *services)
+{
+    return own(services_resource((struct services *)(uintptr_t)services, "table"));
+}
+
+/* ---- the collector ------------------------------------------------------------------------- */
+
+/* Begins a sweep where a new interval has begun. False: none has. */
+static bool begin_sweep(struct table_resource *t, uint32_t interval)
+{
+    if (interval == t->collected_interval)
+        return false;
+    t->collected_interval = interval;
+    t->walk = (struct table_walk){0};
+    t->busy_ns = 0;
+    t->collecting = true;
+    return true;
+}
+
+static void end_sweep(struct table_resource *t)
+{
+    t->collecting = false;
+    uint64_t us = t->busy_ns / 1000;
+    tally_add(&t->collections, 1);
+    tally_add(&t->all_us, us);
+    tally_sub(&t->last_us, tally_get(&t->last_us) - us);
+}
+
+/* Runs a slice of a sweep, or waits for the next interval to begin. */
+static int64_t collect(struct timer *timer, struct moment now)
+{
+    struct table_resource *t = container_of(timer, struct table_resource, collector);
+    struct table *table = t->resource.services->table;
+    if (!t->collecting && table_is_tight(table))
+        table_trim(table);
+    if (!t->collecting && !begin_sweep(t, table_interval(table, now.unix_s)))
+        return now.mono_ns + COLLECT_IDLE_NS;
+    uint64_t collected = 0;
+    int64_t begun_ns = clock_mono_ns();
+    bool over = table_collect(table, &t->walk, now, COLLECT_LOOKS, &collected);
+    int64_t ended_ns = clock_mono_ns(), took_ns = ended_ns - begun_ns;
+    t->busy_ns += (uint64_t)took_ns;
+    tally_add(&t->collected, collected);
+    if (!over) {
+        int64_t pause_ns = table_is_tight(table) ? took_ns : 4 * took_ns;
+        return ended_ns + (pause_ns > COLLECT_PAUSE_NS ? pause_ns : COLLECT_PAUSE_NS);
+    }
+    end_sweep(t);
+    return now.mono_ns + COLLECT_IDLE_NS;
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+static struct resource *start(struct services *services, const void *settings, struct moment now)
+{
+    struct table_resource *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->resource = (struct resource){.row = &table_resource_row, .services = services};
+    t->settings = *(const struct table_settings *)settings;
+    struct table_config config = {
+        .buckets = t->settings.buckets,
+        .memory_limit = (size_t)t->settings.memory_limit,
+        .stats_interval_s = t->settings.stats_interval_s,
+        .hash_key = services->hash_key,
+    };
+    t->collector.run = collect;
+    services->table = table_new(&config);
+    if (!services->table) {
+        free(t);
+        return NULL;
+    }
+    t->collected_interval = table_interval(services->table, now.unix_s);
+    if (!reactor_add_timer(worker_reactor(services->server->workers[0]), &t->collector,
+                           now.mono_ns + COLLECT_IDLE_NS)) {
+        table_free(&services->table);
+        free(t);
+        return NULL;
+    }
+    return &t->resource;
+}
+
+static void end(struct resource **r)
+{
+    struct table_resource *t = own(*r);
+    struct services *services = t->resource.services;
+    *r = NULL;
+    reactor_remove_timer(worker_reactor(services->server->workers[0]), &t->collector);
+    table_free(&services->table);
+    free(t);
+}
+
+static uint64_t held(const struct resource *r, struct moment now)
+{
+    struct table_stats stats;
+    table_get_stats(r->services->table, now, &stats);
+    return stats.units;
+}
+
+/* ---- going on in another process ------------------------------------------------------------ */
+
+static void save(const struct resource *r, struct moment now, struct record_writer *w)
+{
+    const struct table_resource *t = own(r);
+    table_save(r->services->table, now, w);
+    record_begin(w, TABLE_COLLECTOR);
+    record_put_u32(w, t->settings.stats_interval_s);
+    record_put_u8(w, t->collecting);
+    record_put_u32(w, t->collected_interval);
+    record_put_u64(w, t->busy_ns);
+    table_walk_save(&t->walk, w);
+    record_put_u64(w, tally_get(&t->collections));
+    record_put_u64(w, tally_get(&t->collected));
+    record_put_u64(w, tally_get(&t->last_us));
+    record_put_u64(w, tally_get(&t->all_us));
+    record_end(w);
+}
+
+/* Reads what follows the length of an interval. */
+static bool restore_collector(struct table_resource *t, uint32_t interval_s,
+                              struct record_reader *r)
+{
+    struct table_walk walk;
+    bool collecting = record_get_bool(r);
+    uint32_t collected_interval = record_get_u32(r);
+    uint64_t busy_ns = record_get_u64(r);
+    if (!table_walk_restore(&walk, r))
+        return false;
+    tally_add(&t->collections, record_get_u64(r));
+    tally_add(&t->collected, record_get_u64(r));
+    tally_add(&t->last_us, record_get_u64(r));
+    tally_add(&t->all_us, record_get_u64(r));
+    record_leave(r);
+    if (record_ok(r) && interval_s == t->settings.stats_interval_s) { /* else it begins anew */
+        t->collecting = collecting;
+        t->collected_interval = collected_interval;
+        t->walk = walk;
+        t->busy_ns = busy_ns;
+    }
+    return record_ok(r);
+}
+
+static bool restore_v1(struct table_resource *t, struct moment now, struct record_reader *r)
+{
+    uint32_t interval_s = record_get_u32(r);
+    int64_t started_ns = record_get_i64(r);
+    uint32_t session_room = record_get_u32(r);
+    return services_restore_shared(t->resource.services, now, started_ns, session_room, r) &&
+           restore_collector(t, interval_s, r);
+}
+
+static bool restore(struct resource *r, struct moment now, uint32_t kind,
+                    struct record_reader *section)
+{
+    switch (kind) {
+    case STATE_TABLE:
+        return table_restore(r->services->table, now, section);
+    case TABLE_COLLECTOR:
+        return restore_collector(own(r), record_get_u32(section), section);
+    case SERVICES_V1:
+        return restore_v1(own(r), now, section);
+    default:
+        return false;
+    }
+}
+
+static bool restore_done(struct resource *r, struct record_reader *reader)
+{
+    return table_restore_done(r->services->table, reader);
+}
+
+/* ---- what others see ----------------------------------------------------------------------- */
+
+void table_resource_collector(const struct services *services, struct collector_stats *stats_r)
+{
+    const struct table_resource *t = of_services(services);
+    *stats_r = (struct collector_stats){
+        .collections = tally_get(&t->collections),
+        .collected = tally_get(&t->collected),
+        .last_us = tally_get(&t->last_us),
+        .all_us = tally_get(&t->all_us),
+    };
+}
+
+const struct table_settings *table_resource_settings(const struct services *services)
+{
+    return &of_services(services)->settings;
+}
+
+const struct resource_row table_resource_row = {
+    .name = "table",
+    .start = start,
+    .save = save,
+    .restore = restore,
+    .restore_done = restore_done,
+    .held = held,
+    .end = end,
+};
+
+/* ---- options ------------------------------------------------------------------------------ */
+
+#define MIB (UINT64_C(1) << 20)
+
+/* clang-format off */
+static const struct option_row table_rows[] = {
+    { .key = "buckets", OPTION_IS_NUMBER(struct table_settings, buckets), .min = 1,
+      .max = 1000000000, .default_text = "16384", .unit = "",
+      .help = "how many names the table is made for; it grows when there are more" },
+    { .key = "stats_interval", .alias = "stat_interval",
+      OPTION_IS_NUMBER(struct table_settings, stats_interval_s), .min = 1, .max = UINT32_MAX,
+      .default_text = "86400", .unit = "seconds",
+      .help = "interval over which the peak consumption of a counter is taken" },
+    { .key = "memory_limit", OPTION_IS_SIZE(struct table_settings, memory_limit), .min = 16 * MIB,
+      .max = 32768 * MIB, .default_text = "1G", .unit = "",
+      .help = "most memory for names, units and waiters of all protocols" },
+};
+/* clang-format on */
+
+const struct option_group table_options = {
+    .owner = "table",
+    .prefix = "counter",
+    .rows = table_rows,
+    .count = ARRAY_SIZE(table_rows),
+    .size = sizeof(struct table_settings),
+};
