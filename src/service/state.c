@@ -197,6 +197,10 @@ bool services_restore_shared(struct services *services, struct moment now, int64
 {
     if (services->restored)
         record_refuse(r, "the services are there twice");
+    for (unsigned i = 0; i < services_count(services); i++) {
+        if (atomic_load(&services->services[i]->protocol.connections) > 0)
+            record_refuse(r, "the services come after connections"); /* made with other room */
+    }
     if (started_ns < 0 || started_ns > now.mono_ns || session_room > ROOM_MAX)
         record_refuse(r, "the services contradict themselves");
     if (!record_ok(r))

@@ -631,6 +631,28 @@ TEST(what_version_1_wrote_of_all_services_is_read)
 }
 END_TEST
 
+/* Sessions have no more room than when they were made. */
+TEST(what_services_share_comes_before_connections)
+{
+    struct world a, b;
+    struct serving_config config = usual_config();
+    begin(&a, &config, 1);
+    open_all(&a);
+    config.poolcounter_max_locks = 1;
+    begin(&b, &config, 1);
+    open_all(&b);
+    struct record_reader r = save(&a), section;
+    uint32_t kind = 0;
+    while (kind != SERVICES)
+        ck_assert(record_enter(&r, &kind, &section));
+    ck_assert(!services_restore(b.services, now, kind, &section));
+    ck_assert_str_eq(r.why, "the services come after connections");
+    record_unmap(&r);
+    end(&a);
+    end(&b);
+}
+END_TEST
+
 /* A build that does not know them passes over the halves that its sums have no room for. */
 TEST(sums_beyond_64_bits_may_be_missed)
 {
@@ -765,6 +787,7 @@ static const struct unit_test tests[] = {
     UNIT(sums_of_centuries_go_on),
     UNIT(sums_of_64_bits_are_read),
     UNIT(what_version_1_wrote_of_all_services_is_read),
+    UNIT(what_services_share_comes_before_connections),
     UNIT(sums_beyond_64_bits_may_be_missed),
     UNIT(a_dump_goes_on),
     UNIT(damage_is_refused_or_harmless),
