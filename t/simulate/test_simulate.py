@@ -24,6 +24,7 @@ def run(program, *arguments, seeded=True):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",
         timeout=600,
         check=False,
     )
