@@ -171,10 +171,9 @@ static char *skip_mark(char *line)
     return strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : line;
 }
 
-/* Takes every line, until the end or too many mistakes. */
-static void take_lines(struct reading *file)
+/* Takes every line, until the end or too many mistakes. `line`: room for one (LINE_SIZE bytes). */
+static void take_lines(struct reading *file, char *line)
 {
-    char line[LINE_SIZE];
     enum line_status status;
     while ((status = read_line(file, line)) != LINE_NONE) {
         file->line++;
@@ -227,6 +226,7 @@ static FILE *open_regular(const char *path)
 enum config_file_status config_file_load(struct settings *settings, const char *path, FILE *err)
 {
     struct reading file = {.settings = settings, .path = path, .err = err};
+    char line[LINE_SIZE], buffer[4096]; /* where a token may stand */
     file.from = open_regular(path);
     if (!file.from) {
         if (errno == ENOENT)
@@ -236,7 +236,10 @@ enum config_file_status config_file_load(struct settings *settings, const char *
         return CONFIG_FILE_BAD;
     }
     forget_keys(settings);
-    take_lines(&file);
+    CHECK(setvbuf(file.from, buffer, _IOFBF, sizeof buffer) == 0);
+    take_lines(&file, line);
     fclose(file.from);
+    explicit_bzero(buffer, sizeof buffer);
+    explicit_bzero(line, sizeof line);
     return file.errors ? CONFIG_FILE_BAD : CONFIG_FILE_READ;
 }

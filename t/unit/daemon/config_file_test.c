@@ -315,6 +315,55 @@ TEST(a_file_that_fails_while_it_is_read_is_a_mistake)
 }
 END_TEST
 
+/* How often the `len` bytes stand in this process's heap and on its stack. */
+static unsigned occurrences(const char *bytes, size_t len)
+{
+    static char memory[1 << 22]; /* in neither of them */
+    char line[256], *end;
+    unsigned count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    ck_assert(maps && fd >= 0);
+    while (fgets(line, sizeof line, maps)) {
+        if (!strstr(line, "[heap]") && !strstr(line, "[stack]"))
+            continue;
+        unsigned long from = strtoul(line, &end, 16), to = strtoul(end + 1, NULL, 16);
+        size_t size = to - from < sizeof memory ? to - from : sizeof memory;
+        /* Of a stack that may grow, the end is in use. */
+        from = strstr(line, "[stack]") ? to - size : from;
+        ssize_t got = pread(fd, memory, size, (off_t)from);
+        ck_assert_int_gt(got, 0);
+        for (char *at = memory; (at = memmem(at, (size_t)(memory + got - at), bytes, len)); at++)
+            count++;
+    }
+    fclose(maps);
+    close(fd);
+    return count;
+}
+
+TEST(what_was_read_is_wiped)
+{
+    static char text[2048]; /* a comment, a line with a token, a comment */
+    static const char key[] = "\nadmin.token = ", last[] = "\n#";
+    enum { AT = 900, TOKEN = 40 };
+    struct frame frame = make_frame();
+    memset(text, '#', sizeof text);
+    memcpy(text + AT - (sizeof key - 1), key, sizeof key - 1);
+    memcpy(text + AT + TOKEN, last, sizeof last - 1);
+    for (size_t i = 0; i < TOKEN; i++)
+        text[AT + i] = (char)('a' + i * 7 % 26);
+    int fd = open(frame.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    ck_assert(fd >= 0 && write(fd, text, sizeof text) == (ssize_t)sizeof text);
+    close(fd);
+    ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
+                     CONFIG_FILE_READ);
+    ck_assert_str_eq(said(&frame), "");
+    ck_assert_ptr_nonnull(frame.settings.admin_token);
+    ck_assert_uint_eq(occurrences(text + AT + TOKEN / 2, TOKEN / 2), 0);
+    free_frame(&frame);
+}
+END_TEST
+
 TEST(a_yrmcds_conf_is_accepted)
 {
     struct frame frame = make_frame();
@@ -394,6 +443,7 @@ static const struct unit_test tests[] = {
     UNIT(a_file_has_an_end),
     UNIT(what_cannot_be_read_is_a_mistake),
     UNIT(a_file_that_fails_while_it_is_read_is_a_mistake),
+    UNIT(what_was_read_is_wiped),
     UNIT(a_yrmcds_conf_is_accepted),
     UNIT(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen),
     UNIT(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at),
