@@ -274,6 +274,14 @@ static void show_life(const struct control *control)
     notify_alive();
 }
 
+/* What is due at times: looks after the connection to syslog; shows life if `shows` it at all. */
+static void look_after(const struct control *control, bool shows)
+{
+    log_renew();
+    if (shows)
+        show_life(control);
+}
+
 /* How often a connection to syslog is looked after, if there is one. */
 #define RENEW_NS (5 * NS_PER_S)
 
@@ -293,9 +301,7 @@ static int next_signal(const struct control *control, const sigset_t *awaited, i
             return sig;
         if (errno != EAGAIN)
             continue;
-        log_renew();
-        if (interval_ns)
-            show_life(control);
+        look_after(control, interval_ns != 0);
     }
 }
 
@@ -348,6 +354,7 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
             say_stats(control);
         else if (other > 0)
             log_info("draining: SIG%s is ignored", sigabbrev_np(other));
+        log_renew();
         if (interval_ns && clock_mono_ns() - alive_ns >= interval_ns) {
             show_life(control);
             alive_ns = clock_mono_ns();
@@ -391,7 +398,6 @@ int control_run(struct control *control, const sigset_t *awaited)
             notify_stopping();
             return sig;
         }
-        if (interval_ns)
-            show_life(control); /* signals that come often must not put it off */
+        look_after(control, interval_ns != 0); /* signals that come often must not put it off */
     }
 }

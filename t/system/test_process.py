@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import subprocess
+import urllib.error
 import urllib.request
 
 import tap
@@ -303,9 +304,9 @@ def fill(path):
 def start_to_syslog(start, syslog):
     """A function that starts a daemon of the fixture above, and waits until it serves."""
 
-    def start_one():
+    def start_one(*more):
         address = ("127.0.0.1", servers.free_port())
-        options = ("log.output=syslog", "poolcounter.port=%d" % address[1])
+        options = ("log.output=syslog", "poolcounter.port=%d" % address[1], *more)
         daemon = start(*options, ready=False, prefix=syslog[1], admin=True)
         servers.wait_listening(daemon, address)
         with wire.TextClient(address) as client:
@@ -355,6 +356,31 @@ def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
             except TimeoutError:
                 return False
 
+        wire.poll(hears, "a line for the syslog that was started again")
+
+
+def ask_for_a_change(daemon):
+    """Without a token, which the thread of the admin interface logs a warning of."""
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen("http://%s:%d/api/v1/reload" % daemon.admin, b"", timeout=wire.DEADLINE)
+
+
+def test_signals_that_keep_coming_leave_syslog_no_less_connected(syslog, start_to_syslog):
+    """Of these signals the main thread logs nothing at this level, which would connect again."""
+    listen = syslog[0]
+    with listen():
+        daemon = start_to_syslog("log.level=warning", "admin.token=t0ken")
+    with listen() as reader:
+        reader.settimeout(0.1)
+
+        def hears():
+            daemon.child.send_signal(signal.SIGUSR2)
+            try:
+                return b"counterd[" in reader.recv(4096)
+            except TimeoutError:
+                return False
+
+        ask_for_a_change(daemon)
         wire.poll(hears, "a line for the syslog that was started again")
 
 
