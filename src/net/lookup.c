@@ -16,6 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *const lookup_reads[] = {
+    "/etc/resolv.conf", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/svc.conf",
+    "/etc/hosts",       "/etc/services",      "/dev/urandom",   NULL,
+};
+
 /* A question is asked so often of each server, each time for twice as long: seven eighths of the
  * limit with one server. */
 #define TRIES        3

@@ -3,9 +3,8 @@
  * name servers. The only header that stands for c-ares.
  *
  * A numeric address is found at once. For a name c-ares reads the system's files in the thread that
- * begins the lookup, each time, so a change of theirs needs no restart: resolv.conf, nsswitch.conf
- * (or host.conf, svc.conf) and hosts in /etc, and /dev/urandom. Then only sockets in the loop are
- * used. The process must ignore SIGPIPE (process.h): c-ares writes without MSG_NOSIGNAL.
+ * begins the lookup, each time, so a change of theirs needs no restart. Then only sockets in the
+ * loop are used. The process must ignore SIGPIPE (process.h): c-ares writes without MSG_NOSIGNAL.
  *
  * Threads: a lookup belongs to the thread that runs its loop.
  */
@@ -16,6 +15,10 @@
 
 #include <stdint.h>
 #include <sys/socket.h>
+
+/* What is read for it, for the confinement (thread.h) of a thread that looks names up: these files,
+ * NULL after the last. */
+extern const char *const lookup_reads[];
 
 /* So many addresses of one host are looked at, the most suitable first (RFC 6724). */
 #define LOOKUP_ADDRESSES 16
