@@ -293,14 +293,32 @@ static bool start_threads(struct daemon *d)
     return true;
 }
 
+/* What each thread that is started will be confined to, in all_r (1 + SERVICES_MAX). Without
+ * services: of the threads that there are whatever the settings say. */
+static size_t list_confinements(const struct services *services, const struct confinement **all_r)
+{
+    size_t count = 0;
+    all_r[count++] = &thread_serves;
+    for (unsigned i = 0; services && i < services->resource_count; i++) {
+        const struct resource *r = services->resources[i];
+        const struct confinement *of = r->row->confinement ? r->row->confinement(r) : NULL;
+        if (of)
+            all_r[count++] = of;
+    }
+    return count;
+}
+
 /*
  * Whether the sandbox that is asked for can be had: by default it is there where it can be, and who
  * has asked for it by name gets it or an error. *reason_r: why not, in half a sentence, or "".
  */
-static bool find_sandbox(const struct settings *settings, char *reason_r)
+static bool find_sandbox(const struct settings *settings, const struct services *services,
+                         char *reason_r)
 {
+    const struct confinement *all[1 + SERVICES_MAX];
+    size_t count = list_confinements(services, all);
     *reason_r = '\0';
-    return !settings->security_sandbox || sandbox_prepare(reason_r) ||
+    return !settings->security_sandbox || sandbox_prepare(all, count, reason_r) ||
            !options_mark(settings, options_find("security.sandbox"))->named;
 }
 
@@ -308,7 +326,7 @@ static bool find_sandbox(const struct settings *settings, char *reason_r)
 static bool prepare_sandbox(struct daemon *d)
 {
     char reason[SANDBOX_REASON_SIZE];
-    if (!find_sandbox(settings_of(d), reason)) {
+    if (!find_sandbox(settings_of(d), d->services, reason)) {
         log_error("security.sandbox: %s; it can be set to false", reason);
         return false;
     }
@@ -342,8 +360,8 @@ static bool make_all(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     struct upgrade *upgrade = &d->upgrade;
-    if (!take_inherited(d) || !prepare_sandbox(d) || !make_rules(d) || !make_workers(d) ||
-        !make_services(d) ||
+    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+        !prepare_sandbox(d) ||
         !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
                         &upgrade->heritage) ||
         !make_admin(d))
@@ -490,7 +508,7 @@ static enum process_exit check(const struct settings *settings)
     if (!credentials_load(settings, &credentials, stderr) || !known)
         return PROCESS_EXIT_SETUP;
     credentials_free(&credentials);
-    if (!find_sandbox(settings, reason)) {
+    if (!find_sandbox(settings, NULL, reason)) {
         options_complain(stderr, "security.sandbox: %s; it can be set to false", reason);
         return PROCESS_EXIT_SETUP;
     }

@@ -13,18 +13,25 @@
  *   at its first random byte (the key of the table);
  * - /proc/self, for metrics, is opened by admin_new and kept (admin/process.h); syslog's socket by
  *   log_open, and the main thread alone connects it again (log_renew).
- * Two calls are refused instead of killed for, since libraries make them and get over it: a
- * datagram socket, which getnameinfo wants to name the interface of a link-local address; and
- * newfstatat, as which some C libraries call fstat (admin/process.c does without). Filters can't
- * see its path, so it would tell of any file. And SIGABRT, of a failed check, is sent with a call
- * that is allowed to nobody but this process.
+ * Some calls are refused instead of killed for, since libraries make them and get over it: a
+ * datagram socket, which getnameinfo wants to name the interface of a link-local address;
+ * newfstatat, as which some C libraries call fstat (admin/process.c does without), and whose path
+ * filters can't see, so that it would tell of any file; and fchown, which SQLite calls as root. And
+ * SIGABRT, of a failed check, is sent with a call that is allowed to nobody but this process.
  *
- * Bytes go out by write and writev alone, which take no address and no descriptors. recvmsg, which
- * takes descriptors in, is on no list.
+ * Bytes go out by write and writev, which take no address and no descriptors; c-ares alone, in a
+ * thread that connects, uses sendto. sendmsg and recvmsg, which hand descriptors over, are for no
+ * thread.
+ *
+ * A filter depends on the kinds of rights alone (enum right), so threads share those that they have
+ * in common; Landlock keeps them to their folders (landlock.h).
  */
 #include "config.h"
 
 #include "daemon/sandbox.h"
+
+#include "base/log.h"
+#include "daemon/landlock.h"
 
 #include <errno.h>
 #include <linux/capability.h>
@@ -85,8 +92,18 @@ static bool drop_capabilities(void)
 
 #define CALL(name) SCMP_SYS(name)
 
-/* Whatever their arguments. */
-static const int strict_allowed[] = {
+/* What a thread may beyond what all may (struct confinement). */
+enum right {
+    ACCEPTS = 1,
+    CONNECTS = 2,
+    READS = 4,
+    WRITES = 8,
+    RIGHTS_ALL = 15,
+    ALWAYS = 16, /* of a group: needs none */
+};
+
+/* Whatever their arguments, for every thread. */
+static const int always_allowed[] = {
     /* requests */
     CALL(read),
     CALL(readv),
@@ -98,8 +115,6 @@ static const int strict_allowed[] = {
     CALL(epoll_pwait),
     CALL(epoll_pwait2),
     CALL(epoll_ctl),
-    CALL(accept),
-    CALL(accept4),
     CALL(close),
     CALL(futex),
     CALL(poll),
@@ -154,14 +169,49 @@ static const int strict_allowed[] = {
     CALL(exit_group),
 };
 
+static const int accepting[] = {CALL(accept), CALL(accept4)};
+
+static const int connecting[] = {CALL(connect), CALL(send), CALL(sendto)};
+
+static const int opening[] = {CALL(open), CALL(openat)};
+
+/* What libraries call to find a file, and to look at one. */
+static const int looking[] = {
+    CALL(stat),      CALL(lstat),      CALL(stat64), CALL(lstat64),   CALL(newfstatat),
+    CALL(fstatat64), CALL(statx),      CALL(access), CALL(faccessat), CALL(faccessat2),
+    CALL(readlink),  CALL(readlinkat), CALL(getcwd), CALL(fadvise64), CALL(fadvise64_64),
+};
+
+static const int writing[] = {
+    CALL(pwrite64), CALL(pwritev),   CALL(ftruncate), CALL(ftruncate64), CALL(fallocate),
+    CALL(fsync),    CALL(fdatasync), CALL(unlink),    CALL(unlinkat),    CALL(rename),
+    CALL(renameat), CALL(renameat2), CALL(fchmod),
+};
+
+static const int owning[] = {CALL(fchown), CALL(fchown32)};
+
+/* What happens to calls, whatever their arguments, where a thread has one of these rights. */
+static const struct group {
+    unsigned rights;
+    uint32_t action;
+    const int *calls;
+    size_t count;
+} groups[] = {
+    {ALWAYS, SCMP_ACT_ALLOW, always_allowed, ARRAY_SIZE(always_allowed)},
+    {ACCEPTS, SCMP_ACT_ALLOW, accepting, ARRAY_SIZE(accepting)},
+    {CONNECTS, SCMP_ACT_ALLOW, connecting, ARRAY_SIZE(connecting)},
+    {READS | WRITES, SCMP_ACT_ALLOW, looking, ARRAY_SIZE(looking)},
+    {WRITES, SCMP_ACT_ALLOW, writing, ARRAY_SIZE(writing)},
+    {WRITES, SCMP_ACT_ERRNO(EPERM), owning, ARRAY_SIZE(owning)},
+};
+
 /*
- * What ends the process. Not socketcall, by which some machines do all that sockets are for: rules
- * for accept4, connect and so on are for its first argument there, too.
+ * What ends the process where none of these groups has it. Not socketcall, by which some machines
+ * do all that sockets are for: rules for accept4, connect and so on are for its first argument
+ * there, too.
  */
 static const int strict_killing[] = {
     /* files */
-    CALL(open),
-    CALL(openat),
     CALL(openat2),
     CALL(creat),
     CALL(open_by_handle_at),
@@ -200,6 +250,8 @@ static const int strict_killing[] = {
     CALL(connect),
     CALL(bind),
     CALL(listen),
+    CALL(accept),
+    CALL(accept4),
     CALL(socketpair),
     /* processes and threads */
     CALL(execve),
@@ -295,9 +347,13 @@ static const int never[] = {
 
 /* What /proc and the C library are asked with a number that says what is meant. */
 static const int fcntl_allowed[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
-static const unsigned ioctl_allowed[] = {FIONREAD, FIONBIO, TIOCOUTQ};
+static const int ioctl_allowed[] = {FIONREAD, FIONBIO, TIOCOUTQ};
 static const int option_levels[] = {IPPROTO_TCP, 282 /* SOL_TLS */};
+static const int lock_commands[] = {F_GETLK, F_SETLK, F_SETLKW};
+static const int families[] = {AF_UNIX, AF_INET, AF_INET6};
+static const int sockets_connecting[] = {SOCK_STREAM, SOCK_DGRAM};
 static const int sockets_killing[] = {SOCK_STREAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_PACKET};
+static const int opening_killing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
 
 #define SOCKET_KIND 0xfU /* of the second argument of socket(2) */
 
@@ -309,9 +365,10 @@ static const int sockets_killing[] = {SOCK_STREAM, SOCK_RAW, SOCK_RDM, SOCK_SEQP
 /* In force where this answers EALREADY, which no kernel does: says that the loose filter is on. */
 #define MARK 0x636f7531U
 
-/* The filters as the kernel takes them; `filter` is NULL when there are none. */
-static struct sock_fprog strict, loose;
-static pid_t made_for; /* the process that may signal itself by the strict one */
+/* The filters as the kernel takes them, the strict ones by rights; `filter` is NULL where there is
+ * none. */
+static struct sock_fprog strict[RIGHTS_ALL + 1], loose;
+static pid_t made_for; /* the process that may signal itself by the strict ones */
 
 /* Adds a rule unless an earlier one failed: *error_r is the first negative answer. */
 #define ADD(error_r, ...)                                                                          \
@@ -329,34 +386,100 @@ static void add_all(scmp_filter_ctx ctx, uint32_t action, const int *calls, size
             ADD(error, ctx, action, calls[i], 0);
 }
 
-static void add_strict(scmp_filter_ctx ctx, int *error)
+/* Whether a group that applies with these rights has this call. */
+static bool is_in_group(unsigned rights, int call)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+        for (size_t j = 0; j < groups[i].count; j++)
+            if (groups[i].calls[j] == call && (groups[i].rights & rights))
+                return true;
+    return false;
+}
+
+/* A call whose argument number `at` says with these words what is meant. */
+static void allow_commands(scmp_filter_ctx ctx, int call, unsigned at, const int *words,
+                           size_t count, int *error)
+{
+    for (size_t i = 0; i < count; i++)
+        ADD(error, ctx, SCMP_ACT_ALLOW, call, 1, SCMP_CMP32(at, SCMP_CMP_EQ, (uint32_t)words[i]));
+}
+
+/* Memory is mapped and protected, but not to be executed. */
+static void add_memory(scmp_filter_ctx ctx, int *error)
 {
     static const int mapping[] = {CALL(mmap), CALL(mmap2), CALL(mprotect), CALL(pkey_mprotect)};
-    add_all(ctx, SCMP_ACT_ALLOW, strict_allowed, ARRAY_SIZE(strict_allowed), error);
-    add_all(ctx, SCMP_ACT_KILL_PROCESS, strict_killing, ARRAY_SIZE(strict_killing), error);
-    add_all(ctx, SCMP_ACT_KILL_PROCESS, never, ARRAY_SIZE(never), error);
-
     for (size_t i = 0; i < ARRAY_SIZE(mapping); i++) {
         ADD(error, ctx, SCMP_ACT_ALLOW, mapping[i], 1, SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0));
         ADD(error, ctx, SCMP_ACT_KILL_PROCESS, mapping[i], 1,
             SCMP_A2(SCMP_CMP_MASKED_EQ, PROT_EXEC, PROT_EXEC));
     }
-    for (size_t i = 0; i < ARRAY_SIZE(fcntl_allowed); i++) {
-        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(fcntl), 1,
-            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)fcntl_allowed[i]));
-        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(fcntl64), 1,
-            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)fcntl_allowed[i]));
+}
+
+/* Files are opened, but not to write, make or empty them. */
+static void add_opening(scmp_filter_ctx ctx, int *error)
+{
+    uint32_t all = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(opening_killing); i++)
+        all |= (uint32_t)opening_killing[i];
+    for (unsigned i = 0; i < ARRAY_SIZE(opening); i++) {
+        unsigned at = i + 1; /* where the flags are, of open and of openat */
+        ADD(error, ctx, SCMP_ACT_ALLOW, opening[i], 1, SCMP_CMP32(at, SCMP_CMP_MASKED_EQ, all, 0));
+        for (size_t j = 0; j < ARRAY_SIZE(opening_killing); j++) {
+            uint32_t flag = (uint32_t)opening_killing[j];
+            ADD(error, ctx, SCMP_ACT_KILL_PROCESS, opening[i], 1,
+                SCMP_CMP32(at, SCMP_CMP_MASKED_EQ, flag, flag));
+        }
     }
-    for (size_t i = 0; i < ARRAY_SIZE(ioctl_allowed); i++)
-        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1_32(SCMP_CMP_EQ, ioctl_allowed[i]));
-    for (size_t i = 0; i < ARRAY_SIZE(option_levels); i++)
-        ADD(error, ctx, SCMP_ACT_ALLOW, CALL(setsockopt), 1,
-            SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)option_levels[i]));
+}
+
+static void add_sockets(scmp_filter_ctx ctx, bool connects, int *error)
+{
+    if (connects) {
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++)
+            for (size_t j = 0; j < ARRAY_SIZE(sockets_connecting); j++)
+                ADD(error, ctx, SCMP_ACT_ALLOW, CALL(socket), 2,
+                    SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)families[i]),
+                    SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, (uint32_t)sockets_connecting[j]));
+        return;
+    }
     ADD(error, ctx, SCMP_ACT_ERRNO(EACCES), CALL(socket), 1,
         SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, SOCK_DGRAM));
     for (size_t i = 0; i < ARRAY_SIZE(sockets_killing); i++)
         ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(socket), 1,
             SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, (uint32_t)sockets_killing[i]));
+}
+
+/* What does not depend on the arguments. */
+static void add_calls(scmp_filter_ctx ctx, unsigned rights, int *error)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
+        if (groups[i].rights & rights)
+            add_all(ctx, groups[i].action, groups[i].calls, groups[i].count, error);
+    for (size_t i = 0; i < ARRAY_SIZE(strict_killing); i++)
+        if (!is_in_group(rights, strict_killing[i]))
+            add_all(ctx, SCMP_ACT_KILL_PROCESS, &strict_killing[i], 1, error);
+    add_all(ctx, SCMP_ACT_KILL_PROCESS, never, ARRAY_SIZE(never), error);
+}
+
+/* The filter of a thread with these rights. */
+static void add_strict(scmp_filter_ctx ctx, unsigned rights, int *error)
+{
+    add_calls(ctx, rights | ALWAYS, error);
+    if ((rights & (READS | WRITES)) == READS)
+        add_opening(ctx, error);
+    else
+        add_all(ctx, rights & WRITES ? SCMP_ACT_ALLOW : SCMP_ACT_KILL_PROCESS, opening,
+                ARRAY_SIZE(opening), error);
+    add_memory(ctx, error);
+    add_sockets(ctx, rights & CONNECTS, error);
+    allow_commands(ctx, CALL(fcntl), 1, fcntl_allowed, ARRAY_SIZE(fcntl_allowed), error);
+    allow_commands(ctx, CALL(fcntl64), 1, fcntl_allowed, ARRAY_SIZE(fcntl_allowed), error);
+    if (rights & WRITES) {
+        allow_commands(ctx, CALL(fcntl), 1, lock_commands, ARRAY_SIZE(lock_commands), error);
+        allow_commands(ctx, CALL(fcntl64), 1, lock_commands, ARRAY_SIZE(lock_commands), error);
+    }
+    allow_commands(ctx, CALL(ioctl), 1, ioctl_allowed, ARRAY_SIZE(ioctl_allowed), error);
+    allow_commands(ctx, CALL(setsockopt), 1, option_levels, ARRAY_SIZE(option_levels), error);
     /* Any other would have a listener become a socket that can be used for something else. */
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_EQ, SHUT_WR));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_NE, SHUT_WR));
@@ -369,8 +492,9 @@ static void add_strict(scmp_filter_ctx ctx, int *error)
         SCMP_A2(SCMP_CMP_EQ, 0));
 }
 
-static void add_loose(scmp_filter_ctx ctx, int *error)
+static void add_loose(scmp_filter_ctx ctx, unsigned rights, int *error)
 {
+    (void)rights;
     add_all(ctx, SCMP_ACT_ERRNO(EPERM), never, ARRAY_SIZE(never), error);
     ADD(error, ctx, SCMP_ACT_ERRNO(EALREADY), CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, MARK));
 }
@@ -393,8 +517,10 @@ static int read_program(int fd, struct sock_fprog *code_r)
     return 0;
 }
 
+typedef void add_fn(scmp_filter_ctx ctx, unsigned rights, int *error);
+
 /* Makes one of the filters and has `export` write it. Answers 0, or an error number. */
-static int export_filter(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, int *error),
+static int export_filter(uint32_t otherwise, add_fn *add, unsigned rights,
                          int (*export)(const scmp_filter_ctx ctx, int fd), int fd)
 {
     scmp_filter_ctx ctx = seccomp_init(otherwise);
@@ -403,7 +529,7 @@ static int export_filter(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, in
     /* A tree instead of a list: some 7 comparisons for a call, not 100. */
     (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     int error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
-    add(ctx, &error);
+    add(ctx, rights, &error);
     if (!error)
         error = export(ctx, fd);
     seccomp_release(ctx);
@@ -411,39 +537,35 @@ static int export_filter(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, in
 }
 
 /* Makes the program of one of the filters. Answers 0, or an error number. */
-static int make_program(uint32_t otherwise, void (*add)(scmp_filter_ctx ctx, int *error),
-                        struct sock_fprog *code_r)
+static int make_program(uint32_t otherwise, add_fn *add, unsigned rights, struct sock_fprog *code_r)
 {
     int fd = memfd_create("filter", MFD_CLOEXEC);
     if (fd < 0)
         return errno;
-    int error = export_filter(otherwise, add, seccomp_export_bpf, fd);
+    int error = export_filter(otherwise, add, rights, seccomp_export_bpf, fd);
     if (!error)
         error = read_program(fd, code_r);
     close(fd);
     return error;
 }
 
-static void free_filters(void)
+static void free_filter(struct sock_fprog *filter)
 {
-    free(strict.filter);
-    free(loose.filter);
-    strict.filter = loose.filter = NULL;
+    free(filter->filter);
+    filter->filter = NULL;
 }
 
-/* Makes both, unless there are such. Answers 0, or an error number. */
-static int make_filters(void)
+static void free_filters(void)
 {
-    if (strict.filter && made_for == getpid())
-        return 0;
-    free_filters();
-    made_for = getpid();
-    int error = make_program(STRICT_OTHERWISE, add_strict, &strict);
-    if (!error)
-        error = make_program(SCMP_ACT_ALLOW, add_loose, &loose);
-    if (error)
-        free_filters();
-    return error;
+    for (size_t i = 0; i <= RIGHTS_ALL; i++)
+        free_filter(&strict[i]);
+    free_filter(&loose);
+}
+
+static unsigned rights_of(const struct confinement *to)
+{
+    return (to->accepts ? ACCEPTS : 0U) | (to->connects ? CONNECTS : 0U) |
+           (to->reads ? READS : 0U) | (to->writes ? WRITES : 0U);
 }
 
 static bool put_on(const struct sock_fprog *filter)
@@ -470,32 +592,61 @@ static void shrink_heap(void)
     free(pieces);
 }
 
-static void *try_both(void *arg)
+/* A filter that is tried. */
+struct trial {
+    const struct sock_fprog *filter;
+    int error;
+};
+
+static void *try_on(void *arg)
 {
-    int *error = arg;
-    shrink_heap();
-    *error = put_on(&loose) && put_on(&strict) ? 0 : errno;
+    static bool shrunk; /* trials come one after the other */
+    struct trial *trial = arg;
+    if (!shrunk)
+        shrink_heap();
+    shrunk = true;
+    trial->error = put_on(&loose) && put_on(trial->filter) ? 0 : errno;
     return NULL;
+}
+
+/* Makes the loose filter, unless there is one of this process. Answers 0, or an error number. */
+static int make_loose(void)
+{
+    if (loose.filter && made_for == getpid())
+        return 0;
+    free_filters();
+    made_for = getpid();
+    return make_program(SCMP_ACT_ALLOW, add_loose, 0, &loose);
+}
+
+/* The same of a strict one, and tries it. */
+static int make_strict(unsigned rights)
+{
+    pthread_t thread;
+    struct trial trial = {.filter = &strict[rights]};
+    if (strict[rights].filter)
+        return 0;
+    int error = make_program(STRICT_OTHERWISE, add_strict, rights, &strict[rights]);
+    if (!error)
+        error = pthread_create(&thread, NULL, try_on, &trial);
+    if (error)
+        return error;
+    CHECK(pthread_join(thread, NULL) == 0);
+    return trial.error;
 }
 
 /* ---- the interface --------------------------------------------------------------------------- */
 
-bool sandbox_prepare(char *reason_r)
+bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r)
 {
-    pthread_t thread;
-    int result = 0;
     if (IN_SANITIZER) {
         snprintf(reason_r, SANDBOX_REASON_SIZE,
                  "this build has a sanitizer, which makes system calls of its own");
         return false;
     }
-    int error = make_filters();
-    if (!error)
-        error = pthread_create(&thread, NULL, try_both, &result);
-    if (!error) {
-        CHECK(pthread_join(thread, NULL) == 0);
-        error = result;
-    }
+    int error = make_loose();
+    for (size_t i = 0; i < count && !error; i++)
+        error = make_strict(rights_of(all[i]));
     if (error) {
         free_filters();
         snprintf(reason_r, SANDBOX_REASON_SIZE, "the kernel has no filters of system calls: %s",
@@ -504,19 +655,34 @@ bool sandbox_prepare(char *reason_r)
     return error == 0;
 }
 
+/* Where the kernel can, which files there are for a thread that opens some. */
+static bool keep_to_files(const struct confinement *to)
+{
+    if (!to->reads && !to->writes)
+        return true; /* it opens none */
+    if (landlock_exists())
+        return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_confine(to);
+    log_info("security.sandbox: the thread of the %s is kept from files by the rights of the user "
+             "alone: the kernel has no Landlock: %s",
+             to->name, strerrordesc_np(errno));
+    return true;
+}
+
 static bool has_loose(void)
 {
     return prctl((int)MARK, 0, 0, 0, 0) == -1 && errno == EALREADY;
 }
 
-bool sandbox_confine(void)
+bool sandbox_confine(const struct confinement *to)
 {
-    return put_on(&strict);
+    const struct sock_fprog *filter = &strict[rights_of(to)];
+    CHECK(filter->filter); /* sandbox_prepare was told of it */
+    return keep_to_files(to) && put_on(filter);
 }
 
-bool sandbox_export(int fd)
+bool sandbox_export(const struct confinement *to, int fd)
 {
-    return export_filter(STRICT_OTHERWISE, add_strict, seccomp_export_pfc, fd) == 0;
+    return export_filter(STRICT_OTHERWISE, add_strict, rights_of(to), seccomp_export_pfc, fd) == 0;
 }
 
 static bool enter_filter(void)
@@ -526,20 +692,24 @@ static bool enter_filter(void)
 
 #else
 
-bool sandbox_prepare(char *reason_r)
+bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r)
 {
+    (void)all;
+    (void)count;
     snprintf(reason_r, SANDBOX_REASON_SIZE, "this build is without libseccomp");
     return false;
 }
 
-bool sandbox_confine(void)
+bool sandbox_confine(const struct confinement *to)
 {
+    (void)to;
     errno = ENOSYS;
     return false;
 }
 
-bool sandbox_export(int fd)
+bool sandbox_export(const struct confinement *to, int fd)
 {
+    (void)to;
     (void)fd;
     return false;
 }

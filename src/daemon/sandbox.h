@@ -2,16 +2,19 @@
  * sandbox.h - what the process gives up before it lets clients in: rights it does not need, and
  * system calls that only somebody who has taken it over would make.
  *
- * Two filters. The strict one is on every thread that sees bytes of peers: workers, and the one of
- * the admin interface. They serve descriptors that there are already and accept further ones; they
- * can't open a file, connect, listen, hand a descriptor over, start a process or thread, signal
- * another, map memory to be executed or look into other processes: the kernel ends the whole
- * process (SIGSYS) when they try.
- * A call on neither list is answered with ENOSYS, which a C library gets over that is newer than
- * the lists; and two with other errors, since libraries make them where nobody attacks (sandbox.c).
- * The loose one is on the main thread, which reads files on a reload and may execute its own binary
- * anew, and is inherited over that: it answers EPERM to what no daemon does (mount, ptrace, bpf,
- * modules, keys, clocks). Both are in force beside a service manager's.
+ * Each thread that the daemon starts has a strict filter, by what its struct confinement
+ * (net/thread.h) says it may. All work on descriptors that are open. Workers, and the thread of the
+ * admin interface, which see bytes of peers, accept connections besides; the thread of a resource
+ * may connect, or open files. None can listen, hand a descriptor over, start a process or thread,
+ * signal another, map memory to be executed or look into other processes, nor do what its own
+ * confinement does not say: the kernel ends the whole process (SIGSYS) when it tries.
+ * A call on no list is answered with ENOSYS, which a C library gets over that is newer than the
+ * lists; and a few with other errors, since libraries make them where nobody attacks (sandbox.c).
+ * Landlock keeps a thread that opens files to its folders (EACCES); where the kernel has none, the
+ * log says so, and the user's rights are the limit.
+ * The loose filter is on the main thread, which reads files on a reload and may execute its own
+ * binary anew, and is inherited over that: it answers EPERM to what no daemon does (mount, ptrace,
+ * bpf, modules, keys, clocks). Both are in force beside a service manager's.
  *
  * What this is not: threads share memory, so whoever runs code in one of them has all that the
  * process knows and holds, and by overwriting what the main thread looks at may get as far as its
@@ -24,16 +27,18 @@
 #define DAEMON_SANDBOX_H
 
 #include "base/check.h"
+#include "net/thread.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #define SANDBOX_REASON_SIZE 200
 
 /*
- * Makes the filters, and tries them in a thread that ends at once. False: they can't be had here,
- * and reason_r (SANDBOX_REASON_SIZE bytes) says why.
+ * Makes the filters of all threads that will be confined so, and tries each in a thread that ends
+ * at once. False: they can't be had here, and reason_r (SANDBOX_REASON_SIZE bytes) says why.
  */
-bool sandbox_prepare(char *reason_r) MUST_USE;
+bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r) MUST_USE;
 
 /*
  * In the main thread: gives up all capabilities, and that anything executed gains rights; puts on
@@ -42,11 +47,11 @@ bool sandbox_prepare(char *reason_r) MUST_USE;
  */
 bool sandbox_enter(void) MUST_USE;
 
-/* In a thread that begins: puts the strict filter on it. False: errno. */
-bool sandbox_confine(void) MUST_USE;
+/* In a thread that begins: confines it for good, as sandbox_prepare was told. False: errno. */
+bool sandbox_confine(const struct confinement *to) MUST_USE;
 
 /* For tests: writes the strict filter as the text of seccomp_export_pfc(3). False: there is none.
  */
-bool sandbox_export(int fd) MUST_USE;
+bool sandbox_export(const struct confinement *to, int fd) MUST_USE;
 
 #endif

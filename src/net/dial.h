@@ -7,8 +7,9 @@
  *
  * A dial lives in a reactor, and is used in its thread alone. What that thread asks of the kernel:
  * socket, connect, setsockopt, getsockopt, getsockname, getpeername, reading and writing of
- * sockets; for names also to read the files that lookup.h names, and bind, sendto, recvfrom; for
- * TLS with the system's certificates, to read these.
+ * sockets; for names also to read the files that lookup.h names, and sendto, recvfrom; for TLS with
+ * the system's certificates, to read these. A confinement (thread.h) with `connects` and these
+ * files in `reads` allows that.
  */
 #ifndef NET_DIAL_H
 #define NET_DIAL_H

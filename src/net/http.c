@@ -764,7 +764,8 @@ int http_door(const struct http *http, size_t i, const char **asked_r)
 
 bool http_start(struct http *http)
 {
-    http->runs = thread_start(&http->thread, http->config.name, http->config.confine, run, http);
+    http->runs = thread_start(&http->thread, http->config.name, http->config.confine,
+                              &thread_serves, run, http);
     return http->runs;
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "net/thread.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,8 +49,8 @@ struct http_config {
     const int *fds;              /* inherited listening sockets, taken over */
     const char *const *fd_asked; /* what http_door is to answer for each; NULL: "" for all */
     size_t fd_count;
-    const char *name;      /* of the thread: at most 15 bytes */
-    bool (*confine)(void); /* the thread calls it first; false: errno. NULL: nothing */
+    const char *name;    /* of the thread: at most 15 bytes */
+    confine_fn *confine; /* the thread calls it first, for thread_serves; NULL: nothing */
 
     /* A request has come: answer it with one of the functions below, or http_later. */
     void (*handle)(void *arg, struct http_request *request);

@@ -127,9 +127,10 @@ static void *run(void *arg)
     return NULL;
 }
 
-bool reactor_start(struct reactor *r, const char *name, bool (*confine)(void))
+bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
+                   const struct confinement *to)
 {
-    r->running = thread_start(&r->thread, name, confine, run, r);
+    r->running = thread_start(&r->thread, name, confine, to, run, r);
     return r->running;
 }
 

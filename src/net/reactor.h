@@ -67,9 +67,10 @@ bool reactor_init(struct reactor *r, const struct loop_handlers *handlers) MUST_
 /* Frees what reactor_init made; the thread does not run. Harmless when all is zero. */
 void reactor_free(struct reactor *r);
 
-/* Starts the thread, `name` (15 bytes at most), with all signals blocked. `confine` as with
- * thread_start. False: errno. */
-bool reactor_start(struct reactor *r, const char *name, bool (*confine)(void)) MUST_USE;
+/* Starts the thread, `name` (15 bytes at most), with all signals blocked, confined by `confine`
+ * (struct server has it; NULL: not at all) `to` what it needs. False: errno. */
+bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
+                   const struct confinement *to) MUST_USE;
 /* Has the thread end after what it does now: reactor_join waits for it. Any thread. */
 void reactor_stop(struct reactor *r);
 void reactor_join(struct reactor *r);

@@ -6,10 +6,13 @@
 #include <signal.h>
 #include <stdio.h>
 
+const struct confinement thread_serves = {.name = "serving", .accepts = true};
+
 /* On the stack of thread_start: the new thread leaves it alone once it has posted `settled`. */
 struct beginning {
     const char *name;
-    bool (*confine)(void);
+    confine_fn *confine;
+    const struct confinement *to;
     void *(*run)(void *arg);
     void *arg;
     int error; /* of `confine` */
@@ -24,17 +27,18 @@ static void *begin(void *arg)
     char name[16]; /* the kernel's limit */
     snprintf(name, sizeof(name), "%s", beginning->name);
     pthread_setname_np(pthread_self(), name);
-    if (beginning->confine && !beginning->confine())
+    if (beginning->confine && !beginning->confine(beginning->to))
         beginning->error = errno;
     bool confined = beginning->error == 0;
     CHECK(sem_post(&beginning->settled) == 0);
     return confined ? run(run_arg) : NULL;
 }
 
-bool thread_start(pthread_t *thread_r, const char *name, bool (*confine)(void),
-                  void *(*run)(void *arg), void *arg)
+bool thread_start(pthread_t *thread_r, const char *name, confine_fn *confine,
+                  const struct confinement *to, void *(*run)(void *arg), void *arg)
 {
-    struct beginning beginning = {.name = name, .confine = confine, .run = run, .arg = arg};
+    struct beginning beginning = {
+        .name = name, .confine = confine, .to = to, .run = run, .arg = arg};
     sigset_t all, before;
     CHECK(sem_init(&beginning.settled, 0, 0) == 0);
     sigfillset(&all);

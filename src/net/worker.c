@@ -430,7 +430,7 @@ bool worker_start(struct worker *worker)
 {
     char name[16];
     snprintf(name, sizeof(name), "worker %u", worker->number);
-    return reactor_start(&worker->reactor, name, worker->server->confine);
+    return reactor_start(&worker->reactor, name, worker->server->confine, &thread_serves);
 }
 
 static void close_all(struct mail *mail, void *reader)

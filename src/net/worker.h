@@ -25,7 +25,7 @@ struct server {
     _Atomic uint64_t unfinished; /* bytes of unfinished requests, of all connections */
     _Atomic bool ending;         /* server_end was called */
     int64_t busy_poll_ns;        /* of all workers' loops; set before they are made */
-    bool (*confine)(void);       /* each thread calls it first; false: errno. NULL: nothing */
+    confine_fn *confine;         /* what each thread calls first; NULL: nothing */
     unsigned count;
     struct worker *workers[WORKERS_MAX];
 };

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 struct admin_part;
+struct confinement;
 struct record_reader;
 struct record_writer;
 struct resource;
@@ -35,7 +36,10 @@ struct resource_row {
     /* Makes it, from its settings (struct part_config, `own`). NULL: no memory or what else errno
      * says; more was logged where that is not enough. */
     struct resource *(*start)(struct services *services, const void *settings, struct moment now);
-    /* The workers run: starts its own thread. False: errno. */
+    /* What its own thread may do, for as long as the resource lives. NULL, or answering that: it
+     * has no thread. */
+    const struct confinement *(*confinement)(const struct resource *r);
+    /* The workers run: starts its own thread (reactor_start), so confined. False: errno. */
     bool (*run)(struct resource *r);
     /* Stops its thread, after the workers' have stopped: with everything on its way brought to an
      * end. False: that did not happen until `until_ns` (monotonic); the thread runs on. */

@@ -141,13 +141,28 @@ def allowed_calls():
     return allowed
 
 
+def calls_of(*lists):
+    """The system calls in lists of src/daemon/sandbox.c."""
+    with open(os.path.join(SRCDIR, "src", "daemon", "sandbox.c")) as f:
+        source = f.read()
+    found = [re.search(r"int %s\[\] = \{(.*?)\};" % name, source, re.S).group(1) for name in lists]
+    return set(re.findall(r"CALL\((\w+)\)", "".join(found)))
+
+
 @needs_analyze
 def test_the_service_refuses_what_the_daemon_refuses_itself():
     """What no thread of it does (security.sandbox), by the list of the source."""
-    with open(os.path.join(SRCDIR, "src", "daemon", "sandbox.c")) as f:
-        never = re.search(r"int never\[\] = \{(.*?)\};", f.read(), re.S).group(1)
-    names = set(re.findall(r"CALL\((\w+)\)", never))
+    names = calls_of("never")
     assert len(names) > 50 and not names & allowed_calls(), names & allowed_calls()
+
+
+@needs_analyze
+def test_the_service_allows_what_threads_are_allowed():
+    """But for what this systemd does not know, as it is of other machines or newer."""
+    names = calls_of("always_allowed", "accepting", "connecting", "opening", "looking", "writing")
+    names |= {"seccomp", "capset", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
+    refused = names & members("@known") - allowed_calls()
+    assert len(names) > 80 and not refused, refused
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ t_unit_daemon_reload_test_CPPFLAGS = $(AM_CPPFLAGS) -USYSCONFDIR -DSYSCONFDIR='"
 t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_sandbox_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_sandbox_test_LDADD = $(daemon_unit_libs) $(LIBCARES_LIBS)
 t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
 EXTRA_DIST += t/unit/daemon/state-1.record

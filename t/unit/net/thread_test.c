@@ -9,15 +9,19 @@
 static atomic_int order; /* what was called so far, a digit each */
 static pthread_t confined_in;
 
-static bool confine(void)
+static const struct confinement narrow = {.name = "narrow"};
+
+static bool confine(const struct confinement *to)
 {
+    ck_assert_ptr_eq(to, &narrow);
     order = order * 10 + 1;
     confined_in = pthread_self();
     return true;
 }
 
-static bool refuse(void)
+static bool refuse(const struct confinement *to)
 {
+    ck_assert_ptr_eq(to, &narrow);
     errno = EPERM;
     return false;
 }
@@ -39,7 +43,7 @@ TEST(a_thread_confines_itself_first)
 {
     pthread_t thread;
     void *result;
-    ck_assert(thread_start(&thread, "a thread", confine, run, &order));
+    ck_assert(thread_start(&thread, "a thread", confine, &narrow, run, &order));
     int begun = order;
     ck_assert(begun == 1 || begun == 12); /* before it is said to have started */
     ck_assert(pthread_join(thread, &result) == 0);
@@ -50,7 +54,7 @@ TEST(a_thread_confines_itself_first)
 TEST(what_cannot_be_confined_does_not_run)
 {
     pthread_t thread;
-    ck_assert(!thread_start(&thread, "a thread", refuse, run, NULL));
+    ck_assert(!thread_start(&thread, "a thread", refuse, &narrow, run, NULL));
     ck_assert_int_eq(errno, EPERM);
     ck_assert_int_eq(order, 0);
 }
@@ -58,7 +62,7 @@ TEST(what_cannot_be_confined_does_not_run)
 TEST(there_may_be_nothing_to_confine)
 {
     pthread_t thread;
-    ck_assert(thread_start(&thread, "a thread", NULL, run, NULL));
+    ck_assert(thread_start(&thread, "a thread", NULL, NULL, run, NULL));
     ck_assert(pthread_join(thread, NULL) == 0);
     ck_assert_int_eq(order, 2);
 }
