@@ -463,6 +463,13 @@ static const char *const outcomes[OUTCOME_COUNT + 1] = {
     "success",      "not_found",       "invalid",      "not_available",
     "not_acquired", "unknown_command", "out_of_memory"};
 
+static enum meaning meaning_of(unsigned verb, unsigned outcome)
+{
+    if (verb == VERB_ACQUIRE && outcome == OUTCOME_SUCCESS)
+        return MEANS_GRANTED;
+    return outcome == OUTCOME_NOT_AVAILABLE ? MEANS_REFUSED : MEANS_OTHER;
+}
+
 const struct service_row counter_row = {
     .protocol =
         {
@@ -480,6 +487,7 @@ const struct service_row counter_row = {
         },
     .verbs = verbs,
     .outcomes = outcomes,
+    .meaning = meaning_of,
     .fit = fit,
     .holder = holder_of,
 };

@@ -596,6 +596,22 @@ static const char *const outcomes[OUTCOME_COUNT + 1] = {
     "LOCKED",   "DONE",       "QUEUE_FULL", "TIMEOUT", "LOCK_HELD",
     "RELEASED", "NOT_LOCKED", "ok",         "error",   NULL};
 
+static enum meaning meaning_of(unsigned verb, unsigned outcome)
+{
+    (void)verb;
+    switch ((enum pc_outcome)outcome) {
+    case OUTCOME_LOCKED:
+        return MEANS_GRANTED;
+    case OUTCOME_QUEUE_FULL:
+    case OUTCOME_LOCK_HELD:
+        return MEANS_REFUSED;
+    case OUTCOME_TIMEOUT:
+        return MEANS_TIMED_OUT;
+    default:
+        return MEANS_OTHER;
+    }
+}
+
 const struct service_row poolcounter_row = {
     .protocol =
         {
@@ -614,6 +630,7 @@ const struct service_row poolcounter_row = {
         },
     .verbs = verbs,
     .outcomes = outcomes,
+    .meaning = meaning_of,
     .own_size = sizeof(struct pc_own),
     .own_tally = own_tally,
     .own_time = own_time,

@@ -179,11 +179,17 @@ struct service {
     void *own;                /* the same, of what only this service has; or NULL */
 };
 
+/* What an answer means for what was asked for, whatever its word. */
+enum meaning { MEANS_OTHER, MEANS_GRANTED, MEANS_REFUSED, MEANS_TIMED_OUT, MEANS_COUNT };
+
 /* A row of the registry. */
 struct service_row {
     struct protocol_row protocol; /* constants of the protocol (net/protocol.h) */
     const char *const *verbs;     /* their words for metrics; NULL after the last */
     const char *const *outcomes;  /* the same */
+    /* What an outcome of a verb means: MEANS_TIMED_OUT also where the wait was for no time. NULL:
+     * MEANS_OTHER for all. */
+    enum meaning (*meaning)(unsigned verb, unsigned outcome);
     size_t own_size; /* of one worker's: a multiple of a cache line, so that none is shared */
     /* Number `i` of the counts, or of the sums of times, in one worker's own, in the order in which
      * they are saved; NULL: there are no more. NULL: there are none at all. */
