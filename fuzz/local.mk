@@ -23,7 +23,7 @@ fuzz_binary_fuzz_LDFLAGS = $(libfuzzer_flags)
 
 # The services over a fake network.
 fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
-	t/simulate/fake.h t/simulate/fake.c
+	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
 fuzz_service_libs = libservice.a libnet.a libengine.a libproto.a libbase.a $(LIBSSL_LIBS)
 
 fuzz_text_service_SOURCES = fuzz/text-service.c fuzz/replay.c $(fuzz_world)

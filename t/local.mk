@@ -13,7 +13,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/serving.h \
+EXTRA_DIST += t/README.md t/campaigns/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/serving.h \
 	t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
@@ -28,20 +28,20 @@ include t/unit/daemon/local.mk
 include t/unit/cli/local.mk
 include t/unit/bench/local.mk
 include t/scenario/local.mk
-include t/counts/local.mk
-include t/simulate/local.mk
+include bench/counts/local.mk
+include t/campaigns/simulate/local.mk
 include t/system/local.mk
-include t/bench/local.mk
-include t/torture/splits.mk
-include t/torture/malformed.mk
-include t/model/local.mk
-include t/torture/exhaustion.mk
+include bench/t/local.mk
+include t/campaigns/torture/splits.mk
+include t/campaigns/torture/malformed.mk
+include t/campaigns/model/local.mk
+include t/campaigns/torture/exhaustion.mk
 include t/system/bench.mk
 include t/system/cli.mk
-include t/torture/upgrade.mk
+include t/campaigns/torture/upgrade.mk
 include t/browser/local.mk
-include t/history/local.mk
-include t/torture/storm.mk
+include t/campaigns/history/local.mk
+include t/campaigns/torture/storm.mk
 
 # What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
 # package.
@@ -57,9 +57,9 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \
 	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
 	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
-	t/unit/engine/waitq_test t/model/test_model.py t/history/check_test t/torture/splits \
+	t/unit/engine/waitq_test t/campaigns/model/test_model.py t/campaigns/history/check_test t/campaigns/torture/splits \
 	t/unit/net/dial_test t/scenario/run.py t/system/test_completion.py \
-	t/system/test_sidebyside.py t/system/test_units.py t/bench/test_suite.py \
+	t/system/test_sidebyside.py t/system/test_units.py bench/t/test_suite.py \
 	t/browser/test_page.py
 .PHONY: check-threads
 check-threads:

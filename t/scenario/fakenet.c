@@ -1,6 +1,6 @@
 /*
  * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
- * a loop, streams and a clock (t/simulate/fake.h) that a script moves.
+ * a loop, streams and a clock (t/campaigns/simulate/fake.h) that a script moves.
  *
  * One worker, one thread, nothing happens but what a command
  * says, so a run is the same each time. Commands come on standard input, one a line:
@@ -20,7 +20,7 @@
  * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
  */
 #include "net/listener.h"
-#include "t/simulate/fake.h"
+#include "t/campaigns/simulate/fake.h"
 #include "t/unit/serving.h"
 
 #include <errno.h>

@@ -22,6 +22,6 @@ EXTRA_DIST += $(scenarios) \
 	t/scenario/run.py
 
 check_PROGRAMS += t/scenario/fakenet
-t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/simulate/fake.c t/simulate/fake.h
+t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
 t_scenario_fakenet_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(LIBSSL_LIBS)

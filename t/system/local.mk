@@ -29,7 +29,7 @@ EXTRA_DIST += $(system_tests) \
 	t/system/wire.py
 
 check_PROGRAMS += t/system/storm
-t_system_storm_SOURCES = t/system/storm.c t/history/peer.c t/history/peer.h
+t_system_storm_SOURCES = t/system/storm.c t/campaigns/history/peer.c t/campaigns/history/peer.h
 # The storm itself is never built with a sanitizer: what it tests is another process.
 t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
 t_system_storm_LDFLAGS = -pthread

@@ -15,7 +15,7 @@
  * At the end all units must be free again and nobody may be waiting. Every blocking call has a
  * timeout. Exits 0 where nothing was violated, 1 where something was, 2 for wrong usage.
  */
-#include "t/history/peer.h"
+#include "t/campaigns/history/peer.h"
 
 #include <inttypes.h>
 #include <pthread.h>

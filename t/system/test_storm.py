@@ -11,7 +11,7 @@ import wire
 
 BUILD = os.environ.get("TOP_BUILDDIR", ".")
 STORM = os.path.join(BUILD, "t", "system", "storm")
-STORM_KILL = os.path.join(BUILD, "t", "torture", "storm_kill")
+STORM_KILL = os.path.join(BUILD, "t", "campaigns", "torture", "storm_kill")
 
 
 @pytest.mark.parametrize("threads", [4])

@@ -617,7 +617,7 @@ def test_the_variable_is_not_for_people(start):
 
 def test_under_load():
     """The campaign's short form: ./dev torture upgrade."""
-    campaign = os.path.join(os.path.dirname(__file__), "..", "torture", "upgrade.py")
+    campaign = os.path.join(os.path.dirname(__file__), "..", "campaigns", "torture", "upgrade.py")
     size = str(wire.scaled(200, 60))
     done = subprocess.run(
         [sys.executable, "-B", campaign, "--upgrades", str(wire.scaled(8, 2)), "--holders", size,

@@ -1,0 +1,251 @@
+# campaigns.sh - the long tests of ./dev, which reads this file: fuzz, simulate, check-history, model,
+# soak, and torture NAME. Each is a function here, of which t/README.md says what it shows; it ends by
+# itself, with the status that matters. A further torture is a function torture_NAME.
+
+torture_packages=(python3 python3-pytest iproute2 util-linux faketime)
+model_packages=(spin gcc libc6-dev python3)
+fuzz_packages=(clang libclang-rt-14-dev)
+fuzz_coverage_packages=(clang libclang-rt-14-dev llvm)
+
+# made_plain PROGRAM...: these programs of the plain build, which are tests.
+made_plain() {
+    need "${build_packages[@]}" "${test_packages[@]}"
+    configured build CFLAGS='-O2 -g'
+    make -s -C build -j"$jobs" "$@"
+}
+
+# asks_for_help TEXT ARGUMENT...: whether one of them is -h or --help, which TEXT then answers.
+asks_for_help() {
+    local text=$1
+    shift
+    case " $* " in
+    *" -h "* | *" --help "*) printf 'usage: ./dev %s\n' "$text" ;;
+    *) return 1 ;;
+    esac
+}
+
+simulate() {
+    ! asks_for_help 'simulate [--seeds N] [--seed N] [--jobs N]
+N runs (1,000) with seeds in a row; --seed alone: that one' "$@" || return 0
+    made_plain t/campaigns/simulate/simulate
+    exec build/t/campaigns/simulate/simulate "$@"
+}
+
+torture_memory() {
+    ! asks_for_help 'torture memory [--seed N] [--seeds N] [--jobs N]
+each piece of memory is refused once; then one in a hundred, in N runs' "$@" || return 0
+    made_plain t/campaigns/simulate/simulate t/campaigns/simulate/sockets t/campaigns/simulate/admin
+    local seed=()
+    [[ ! " $* " =~ \ --seed\ ([0-9]+) ]] || seed=(--seed "${BASH_REMATCH[1]}")
+    build/t/campaigns/simulate/simulate --memory "$@"
+    build/t/campaigns/simulate/sockets tls "${seed[@]}"
+    build/t/campaigns/simulate/admin
+}
+
+torture_io() {
+    ! asks_for_help 'torture io [--seed N] [--sessions N]
+N sessions (100,000) whose calls are interrupted, in vain, or move one byte' "$@" || return 0
+    made_plain t/campaigns/simulate/sockets
+    exec build/t/campaigns/simulate/sockets io "$@"
+}
+
+# As bench, it ends by itself, with the status that matters.
+check_history() {
+    need "${build_packages[@]}" python3 patch iproute2
+    configured build CFLAGS='-O2 -g'
+    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check
+    COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
+}
+
+model() {
+    need "${model_packages[@]}"
+    exec python3 -B t/campaigns/model/model.py "$@"
+}
+
+torture_storm() {
+    local dir=build
+    need "${build_packages[@]}" python3 patch iproute2
+    configured build CFLAGS='-O2 -g'
+    make -s -C build -j"$jobs" t/campaigns/torture/storm_kill
+    case " $* " in
+    *" --tsan "*)
+        dir=build/tsan
+        configured build/tsan --enable-sanitize=thread CFLAGS='-O1 -g'
+        ;;
+    esac
+    make -s -C $dir -j"$jobs" counterd
+    TSAN_OPTIONS='halt_on_error=1:second_deadlock_stack=1' COUNTERD=$PWD/$dir/counterd \
+        TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/torture/storm.py "$@"
+}
+
+# tortured NAME ARGUMENT...: runs t/campaigns/torture/NAME.py on the plain build, with Debian's Python, as pytest
+# is that one's.
+tortured() {
+    local name=$1
+    shift
+    need "${build_packages[@]}" "${torture_packages[@]}"
+    build
+    COUNTERD=$PWD/build/counterd COUNTERCTL=$PWD/build/counterctl COUNTERBENCH=$PWD/build/counterbench \
+        TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B "t/campaigns/torture/$name.py" "$@"
+}
+
+torture_exhaustion() { tortured exhaustion "$@"; }
+torture_vanished() { tortured vanished "$@"; }
+torture_clock() { tortured clock "$@"; }
+soak() { tortured soak "$@"; }
+
+fuzz_harnesses=(text binary options admin text-service binary-service)
+# The longest inputs that are made up; no message needs more to go everywhere.
+fuzz_max_len=600
+
+# The parsers, of which the corpora are to reach nearly all; the rest of what harnesses run through is
+# measured by ./dev coverage.
+fuzz_parsers=(proto/poolcounter.c proto/counter.c src/daemon/config_file.c src/daemon/command_line.c
+    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/admin/query.c src/admin/text.c src/admin/hosts.c)
+
+fuzz_built() {
+    need "${build_packages[@]}" "${fuzz_packages[@]}"
+    configured build/fuzzing CC=clang --enable-sanitize=address,undefined,fuzzer-no-link \
+        CFLAGS="-O2 -g -fsanitize-coverage-ignorelist=$PWD/fuzz/unwatched"
+    local programs=("${fuzz_harnesses[@]/#/fuzz/}")
+    make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}"
+}
+
+# fuzz_one HARNESS RUNS SECONDS SEED: inputs that reach something new are kept in build/fuzzing/work.
+fuzz_one() {
+    local harness=$1 runs=$2 seconds=$3 seed=$4 work=build/fuzzing/work/$1 log=build/fuzzing/$1.log status=0
+    mkdir -p "$work" "build/fuzzing/found/$harness"
+    say "== $harness: --seed $seed"
+    ASAN_OPTIONS=quarantine_size_mb=8:detect_leaks=1 "build/fuzzing/fuzz/$harness.fuzz" \
+        -dict="fuzz/dictionaries/$harness" -max_len=$fuzz_max_len -timeout=60 -seed="$seed" \
+        -runs="$runs" -max_total_time="$seconds" -print_final_stats=1 \
+        -artifact_prefix="build/fuzzing/found/$harness/" "$work" "fuzz/corpus/$harness" >"$log" 2>&1 || status=$?
+    local inputs
+    inputs=$(sed -nE 's/^stat::number_of_executed_units: *//p' "$log")
+    fuzz_runs=$((fuzz_runs + ${inputs:-0}))
+    if [ $status = 0 ] && [ -n "$inputs" ]; then
+        say "== $harness: $inputs inputs, nothing found"
+    else
+        grep -vE '^#[0-9]+' "$log" | tail -n 60 >&2
+        say "== $harness: found something after ${inputs:-0} inputs; the whole of it: $log"
+        fuzz_found=$((fuzz_found + 1))
+    fi
+}
+
+fuzz() {
+    local runs='' seconds=0 seed=$((RANDOM * 32768 + RANDOM)) chosen=() harness
+    case ${1:-} in
+    coverage | corpus)
+        [ $# = 1 ] || { say "./dev fuzz $1 takes no arguments"; exit 2; }
+        "fuzz_$1"
+        return
+        ;;
+    -h | --help)
+        printf '%s\n' './dev fuzz [HARNESS...] [--runs N] [--seconds S] [--seed N], or coverage, or corpus' \
+            "harnesses: ${fuzz_harnesses[*]} (all)" \
+            '--runs N       inputs for each (20000, or as many as the seconds allow)' \
+            '--seconds S    at most so long for each'
+        return
+        ;;
+    esac
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --runs | --seconds | --seed)
+            [[ ${2:-} =~ ^[0-9]+$ ]] || { say "$1 needs a number"; exit 2; }
+            printf -v "${1#--}" %s "$2"
+            shift 2
+            ;;
+        *)
+            [[ " ${fuzz_harnesses[*]} " == *" $1 "* ]] ||
+                { say "no such harness: $1; there are ${fuzz_harnesses[*]}"; exit 2; }
+            chosen+=("$1")
+            shift
+            ;;
+        esac
+    done
+    [ -n "$runs" ] || { [ "$seconds" = 0 ] && runs=20000 || runs=-1; }
+    [ ${#chosen[@]} -gt 0 ] || chosen=("${fuzz_harnesses[@]}")
+    fuzz_built
+    local fuzz_runs=0 fuzz_found=0
+    for harness in "${chosen[@]}"; do
+        fuzz_one "$harness" "$runs" "$seconds" "$seed"
+    done
+    printf '%d harnesses, %d inputs, %d with findings (--seed %d)\n' ${#chosen[@]} $fuzz_runs $fuzz_found "$seed"
+    [ $fuzz_found = 0 ]
+}
+
+# As few and as short inputs as reach all that those of the corpora and of the runs so far do.
+fuzz_corpus() {
+    local harness kept
+    fuzz_built
+    for harness in "${fuzz_harnesses[@]}"; do
+        kept=build/fuzzing/kept/$harness
+        rm -rf "$kept"
+        mkdir -p "$kept" "build/fuzzing/work/$harness"
+        "build/fuzzing/fuzz/$harness.fuzz" -merge=1 -use_counters=0 -max_len=$fuzz_max_len "$kept" \
+            "fuzz/corpus/$harness" "build/fuzzing/work/$harness" >"build/fuzzing/$harness.log" 2>&1
+        rm -rf "fuzz/corpus/$harness"
+        mkdir "fuzz/corpus/$harness"
+        (cd "$kept" && for file in *; do cp "$file" "$OLDPWD/fuzz/corpus/$harness/${file:0:16}"; done)
+        say "$harness: $(find "fuzz/corpus/$harness" -type f | wc -l) inputs"
+    done
+}
+
+fuzz_coverage() {
+    need "${build_packages[@]}" "${fuzz_coverage_packages[@]}"
+    configured build/fuzzing-coverage CC=clang CFLAGS='-O0 -g -fprofile-instr-generate -fcoverage-mapping'
+    make -s -C build/fuzzing-coverage -j"$jobs" "${fuzz_harnesses[@]/#/fuzz/}"
+    local harness programs=()
+    for harness in "${fuzz_harnesses[@]}"; do
+        LLVM_PROFILE_FILE=$PWD/build/fuzzing-coverage/$harness.profraw TOP_SRCDIR=$PWD \
+            "build/fuzzing-coverage/fuzz/$harness" >/dev/null
+        programs+=(-object "build/fuzzing-coverage/fuzz/$harness")
+    done
+    llvm-profdata merge -o build/fuzzing-coverage/all.profdata build/fuzzing-coverage/*.profraw
+    llvm-cov show "${programs[@]:1}" -instr-profile=build/fuzzing-coverage/all.profdata \
+        -show-branches=count "${fuzz_parsers[@]}" >build/fuzzing-coverage/lines.txt 2>/dev/null
+    llvm-cov report "${programs[@]:1}" -instr-profile=build/fuzzing-coverage/all.profdata \
+        -show-branch-summary "${fuzz_parsers[@]}" 2>/dev/null
+    say 'line by line: build/fuzzing-coverage/lines.txt'
+}
+
+torture_splits() {
+    need "${build_packages[@]}"
+    configured build CFLAGS='-O2 -g'
+    make -s -C build -j"$jobs" t/campaigns/torture/splits
+    case " $* " in
+    *" --streams "* | *" --only "* | *" -h "*) ;;
+    *) set -- --streams 1000000 "$@" ;;
+    esac
+    build/t/campaigns/torture/splits "$@"
+}
+
+torture_malformed() {
+    need "${build_packages[@]}" python3
+    configured build/asan --enable-sanitize=address,undefined CFLAGS='-O1 -g'
+    make -s -C build/asan -j"$jobs" counterd
+    case " $* " in
+    *" --requests "* | *" -h "*) ;;
+    *) set -- --requests 1000000 "$@" ;;
+    esac
+    COUNTERD=$PWD/build/asan/counterd python3 -B t/campaigns/torture/malformed.py "$@"
+}
+
+torture_upgrade() {
+    need "${build_packages[@]}" python3
+    configured build CFLAGS='-O2 -g'
+    make -s -C build -j"$jobs" counterd
+    COUNTERD=$PWD/build/counterd exec python3 -B t/campaigns/torture/upgrade.py "$@"
+}
+
+# Campaigns that are asked for by name: each is a function torture_NAME.
+torture() {
+    local name=${1:-}
+    if [ -z "$name" ] || ! declare -F "torture_$name" >/dev/null; then
+        say "./dev torture NAME [OPTION...], of these:" \
+            "$(declare -F | sed -nE 's/^declare -f torture_//p' | tr '\n' ' ')"
+        exit 2
+    fi
+    shift
+    "torture_$name" "$@"
+}

@@ -1,0 +1,893 @@
+/*
+ * check.c - the search (see check.h).
+ *
+ * After Wing and Gong, and Lowe's "just in time" variant: one walk over the history in the order of
+ * time, with the set of all states that the server may be in. A state (struct state) is what the
+ * rule needs to know of one name, and which of the operations that are under way have taken effect
+ * already. A moment at which something must have taken effect (an answer was read) leaves those
+ * states from which some sequence of the operations under way leads there, each sequence ending
+ * with what is asked for: whatever else may happen can happen later as well. States are kept once
+ * each. Where none is left, no order explains the history up to that moment.
+ *
+ * An operation that changes nothing (Get, a refusal) takes effect as soon as a state allows what it
+ * was answered: that forbids nothing to the others, so no other choice need be tried.
+ *
+ * A connection that is closed without anybody seeing it holds its units for nobody knows how long.
+ * Whose they were does not matter any more, so a state only counts how many there are that hold so
+ * many units: else each of them would have to be told from the others for as long as some answer
+ * does not come.
+ */
+#include "t/campaigns/history/check.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLIENTS    48  /* connections that have to do with one name at the same time, at most */
+#define POINTS     64  /* points under way at the same time, at most: one bit each */
+#define UNITS_MAX  255 /* that one connection holds */
+#define CLOSED_MAX 16  /* closed connections that hold fewer units than that are counted */
+#define STATES_MAX (1u << 20)
+#define BUCKETS    256 /* at first */
+
+/* The moments at which an operation takes effect. */
+enum point_kind {
+    POINT_ENTER, /* a request is taken in */
+    POINT_LEAVE, /* a waiter leaves the line: timed out, cancelled, closed */
+    POINT_FREE,  /* a closed connection's units go back */
+};
+
+enum point_life { POINT_TO_COME, POINT_PENDING, POINT_PAST };
+
+#define NONE UINT32_MAX
+
+struct point {
+    uint32_t operation;
+    enum point_kind kind;
+    enum point_life life;
+    unsigned slot;    /* its bit, while it is pending */
+    uint32_t before;  /* a point that must come first; NONE */
+    uint32_t disarms; /* a point that can't come any more after this; NONE */
+};
+
+/* What happens when, in the walk: of one time in this order. */
+enum event_kind { EVENT_BEGINS, EVENT_MUST, EVENT_ANSWERED };
+
+struct event {
+    int64_t time;
+    enum event_kind kind;
+    uint32_t point;
+};
+
+struct state {
+    uint64_t done; /* of the pending points, a bit each */
+    uint32_t consumption;
+    uint8_t kept;          /* stays at 0, since the binary protocol has acquired it */
+    uint8_t waiting;       /* how many are in line */
+    uint8_t nothing[2];    /* so that no bytes are compared that have no meaning */
+    uint8_t line[CLIENTS]; /* who, oldest first */
+    uint8_t held[CLIENTS];
+    uint8_t closed[CLOSED_MAX]; /* how many were closed and hold so many units still */
+};
+
+_Static_assert(sizeof(struct state) == 16 + 2 * CLIENTS + CLOSED_MAX, "there are no bytes between");
+
+struct states {
+    struct state *all;
+    size_t count, room;
+};
+
+/* States once each, in the order in which they were added, and by hash. */
+struct state_set {
+    struct states list;
+    uint32_t *buckets; /* position + 1; 0: free */
+    size_t bucket_count;
+};
+
+/* A connection that has to do with the name. */
+struct client {
+    uint32_t conn;
+    uint32_t wait;   /* its latest ACQ4*: an operation */
+    uint32_t points; /* that have not passed yet, and answers to waits */
+    uint8_t slot;
+    bool present;
+};
+
+struct search {
+    const struct operation *operations; /* of one name */
+    uint32_t operation_count;
+    bool in_order; /* waiters are served oldest first */
+    struct point *points;
+    uint32_t point_count;
+    struct event *events;
+    size_t event_count;
+    struct client *clients;
+    uint32_t client_count;
+    uint32_t *client_of;      /* of each operation */
+    uint32_t pending[POINTS]; /* points by slot; NONE: free */
+    struct client *present[CLIENTS];
+    struct states now;         /* what the server may be */
+    struct state_set explored; /* on the way to the next of these */
+    struct states reached;
+    uint32_t goal; /* the point of the event that is dealt with, and which event that is */
+    enum event_kind goal_kind;
+    bool too_hard;
+    struct check_result *result;
+};
+
+static void *or_die(void *memory)
+{
+    if (!memory)
+        abort();
+    return memory;
+}
+
+const char *check_verdict_word(enum check_verdict verdict)
+{
+    static const char *const words[] = {
+        [CHECK_GOOD] = "good",
+        [CHECK_BAD_TIME] = "an answer came before its time",
+        [CHECK_BAD_ORDER] = "waiters were not served oldest first",
+        [CHECK_BAD] = "no order explains it",
+        [CHECK_TOO_HARD] = "too hard to decide",
+    };
+    return words[verdict];
+}
+
+/* ---- sets of states ------------------------------------------------------------------------ */
+
+static uint64_t hash_state(const struct state *state)
+{
+    uint64_t words[sizeof(*state) / 8], hash = 0;
+    memcpy(words, state, sizeof(words));
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static void states_add(struct states *list, const struct state *state)
+{
+    if (list->count == list->room) {
+        list->room = list->room ? 2 * list->room : 64;
+        list->all = or_die(realloc(list->all, list->room * sizeof(*list->all)));
+    }
+    list->all[list->count++] = *state;
+}
+
+static void set_buckets(struct state_set *set, size_t bucket_count)
+{
+    free(set->buckets);
+    set->bucket_count = bucket_count;
+    set->buckets = or_die(calloc(bucket_count, sizeof(*set->buckets)));
+    for (size_t i = 0; i < set->list.count; i++) {
+        size_t at = hash_state(&set->list.all[i]) & (bucket_count - 1);
+        while (set->buckets[at])
+            at = (at + 1) & (bucket_count - 1);
+        set->buckets[at] = (uint32_t)i + 1;
+    }
+}
+
+static void set_clear(struct state_set *set)
+{
+    set->list.count = 0;
+    if (set->bucket_count != BUCKETS)
+        set_buckets(set, BUCKETS);
+    else
+        memset(set->buckets, 0, BUCKETS * sizeof(*set->buckets));
+}
+
+/* Adds a state. False: it was there. */
+static bool set_add(struct state_set *set, const struct state *state)
+{
+    if (2 * set->list.count >= set->bucket_count)
+        set_buckets(set, 2 * set->bucket_count);
+    size_t at = hash_state(state) & (set->bucket_count - 1);
+    for (; set->buckets[at]; at = (at + 1) & (set->bucket_count - 1)) {
+        if (memcmp(&set->list.all[set->buckets[at] - 1], state, sizeof(*state)) == 0)
+            return false;
+    }
+    states_add(&set->list, state);
+    set->buckets[at] = (uint32_t)set->list.count;
+    return true;
+}
+
+/* ---- the rule ------------------------------------------------------------------------------ */
+
+static bool fits(const struct state *state, uint32_t units, uint32_t limit)
+{
+    return units <= limit && state->consumption <= limit - units;
+}
+
+static bool exists(const struct state *state)
+{
+    return state->consumption > 0 || state->kept;
+}
+
+static bool is_waiting(const struct state *state, uint8_t who)
+{
+    return memchr(state->line, who, state->waiting) != NULL;
+}
+
+/* Takes the one at `place` out of line. */
+static void leave_line(struct state *state, unsigned place)
+{
+    state->waiting--;
+    memmove(&state->line[place], &state->line[place + 1], state->waiting - place);
+    state->line[state->waiting] = 0; /* so that equal states have equal bytes */
+}
+
+static void leave_line_if_there(struct state *state, uint8_t who)
+{
+    const uint8_t *there = memchr(state->line, who, state->waiting);
+    if (there)
+        leave_line(state, (unsigned)(there - state->line));
+}
+
+static const struct operation *wait_of(const struct search *search, uint8_t who)
+{
+    return &search->operations[search->present[who]->wait];
+}
+
+static void add_units(struct search *search, struct state *state, uint8_t who, uint32_t units)
+{
+    if (units > UNITS_MAX - (uint32_t)state->held[who]) {
+        search->too_hard = true;
+        return;
+    }
+    state->held[who] = (uint8_t)(state->held[who] + units);
+    state->consumption += units;
+}
+
+static void take_units(struct state *state, uint8_t who, uint32_t units)
+{
+    state->held[who] = (uint8_t)(state->held[who] - units);
+    state->consumption -= units;
+}
+
+static void arrive(struct search *search, const struct state *state);
+
+/* Grants to the one at `place`. False: it was answered otherwise. */
+static bool grant(struct search *search, struct state *state, unsigned place)
+{
+    uint8_t who = state->line[place];
+    enum history_result result = wait_of(search, who)->result;
+    if (result != RESULT_LOCKED && result != RESULT_UNKNOWN)
+        return false;
+    leave_line(state, place);
+    add_units(search, state, who, 1);
+    return true;
+}
+
+/*
+ * Units of the name have come back: grants to waiters of the kind that fit, then (after a close) to
+ * those of the other. In order there is one way to do so; else each that fits may be next.
+ */
+static void hand_over(struct search *search, struct state state, enum history_verb kind,
+                      bool by_close)
+{
+    for (unsigned place = 0; place < state.waiting;) {
+        const struct operation *wait = wait_of(search, state.line[place]);
+        if (wait->verb != kind || !fits(&state, 1, wait->limit)) {
+            place++;
+            continue;
+        }
+        if (search->in_order) {
+            if (!grant(search, &state, place))
+                return;
+            place = 0;
+            continue;
+        }
+        /* Where none of those that fit may be granted to, this state is impossible. */
+        for (; place < state.waiting; place++) {
+            wait = wait_of(search, state.line[place]);
+            struct state granted = state;
+            if (wait->verb != kind || !fits(&state, 1, wait->limit) ||
+                !grant(search, &granted, place))
+                continue;
+            hand_over(search, granted, kind, by_close);
+        }
+        return;
+    }
+    if (by_close && kind == VERB_ACQ4ME)
+        hand_over(search, state, VERB_ACQ4ANY, true);
+    else
+        arrive(search, &state);
+}
+
+/* DONE to all that wait for anyone. False: one of them was answered otherwise. */
+static bool finish_any(const struct search *search, struct state *state)
+{
+    for (unsigned place = 0; place < state->waiting;) {
+        const struct operation *wait = wait_of(search, state->line[place]);
+        if (wait->verb != VERB_ACQ4ANY) {
+            place++;
+            continue;
+        }
+        if (wait->result != RESULT_DONE && wait->result != RESULT_UNKNOWN)
+            return false;
+        leave_line(state, place);
+    }
+    return true;
+}
+
+static void release(struct search *search, struct state *state, uint8_t who, uint32_t units)
+{
+    if (units > state->held[who])
+        return;
+    take_units(state, who, units);
+    if (finish_any(search, state))
+        hand_over(search, *state, VERB_ACQ4ME, false);
+}
+
+/* An ACQ4* is taken in. */
+static void enter(struct search *search, struct state *state, const struct operation *o,
+                  uint8_t who)
+{
+    bool unknown = o->result == RESULT_UNKNOWN;
+    uint64_t load = (uint64_t)state->consumption + state->waiting;
+    if (o->queue && load >= o->queue) {
+        if (o->result == RESULT_FULL || unknown)
+            arrive(search, state);
+    } else if (fits(state, 1, o->limit)) {
+        if (o->result == RESULT_LOCKED || unknown) {
+            add_units(search, state, who, 1);
+            arrive(search, state);
+        }
+    } else if (o->timeout == 0) {
+        if (o->result == RESULT_TIMEOUT || unknown)
+            arrive(search, state);
+    } else if (o->result != RESULT_FULL) {
+        state->line[state->waiting++] = who; /* there are as many places as clients */
+        arrive(search, state);
+    }
+}
+
+/* ---- points -------------------------------------------------------------------------------- */
+
+static bool changes_nothing(const struct operation *o)
+{
+    switch (o->verb) {
+    case VERB_ACQ4ME:
+    case VERB_ACQ4ANY:
+        return o->result == RESULT_FULL || (o->result == RESULT_TIMEOUT && o->timeout == 0);
+    case VERB_RELEASE:
+    case VERB_ACQUIRE:
+    case VERB_GIVE:
+        return o->result != RESULT_OK;
+    default:
+        return o->verb == VERB_GET;
+    }
+}
+
+/* Whether a state allows the answer of an operation that changes nothing. */
+static bool allows(const struct state *state, const struct operation *o, uint8_t who)
+{
+    uint64_t load = (uint64_t)state->consumption + state->waiting;
+    bool full = o->queue && load >= o->queue;
+    switch (o->verb) {
+    case VERB_ACQ4ME:
+    case VERB_ACQ4ANY:
+        return o->result == RESULT_FULL ? full : !full && !fits(state, 1, o->limit);
+    case VERB_RELEASE:
+        return o->result == RESULT_NOT_LOCKED && state->held[who] == 0 && !is_waiting(state, who);
+    case VERB_ACQUIRE:
+        return o->result == RESULT_UNAVAILABLE && !fits(state, o->units, o->limit);
+    case VERB_GIVE:
+        if (o->result == RESULT_NOT_FOUND)
+            return !exists(state);
+        return o->result == RESULT_NOT_ACQUIRED && exists(state) && state->held[who] < o->units;
+    case VERB_GET:
+        if (o->result == RESULT_NOT_FOUND)
+            return !exists(state);
+        return o->result == RESULT_OK && exists(state) && state->consumption == o->units;
+    default:
+        return false;
+    }
+}
+
+static bool is_done(const struct search *search, const struct state *state, uint32_t point)
+{
+    const struct point *p = &search->points[point];
+    return p->life == POINT_PAST ||
+           (p->life == POINT_PENDING && state->done & UINT64_C(1) << p->slot);
+}
+
+static void mark_done(const struct search *search, struct state *state, uint32_t point)
+{
+    const struct point *p = &search->points[point];
+    if (p->life == POINT_PENDING)
+        state->done |= UINT64_C(1) << p->slot;
+}
+
+static uint8_t slot_of(const struct search *search, uint32_t operation)
+{
+    return search->clients[search->client_of[operation]].slot;
+}
+
+/* Lets a pending point take effect: each state that may follow goes to `arrive`. */
+static void take_effect(struct search *search, struct state state, uint32_t point)
+{
+    const struct point *p = &search->points[point];
+    const struct operation *o = &search->operations[p->operation];
+    uint8_t who = slot_of(search, p->operation);
+    if (p->before != NONE && !is_done(search, &state, p->before))
+        return;
+    mark_done(search, &state, point);
+    if (p->disarms != NONE)
+        mark_done(search, &state, p->disarms);
+    if (p->kind == POINT_LEAVE) {
+        if (o->verb != VERB_CLOSE && !is_waiting(&state, who))
+            return;
+        leave_line_if_there(&state, who);
+        arrive(search, &state);
+        return;
+    }
+    switch (o->verb) {
+    case VERB_ACQ4ME:
+    case VERB_ACQ4ANY:
+        enter(search, &state, o, who);
+        break;
+    case VERB_RELEASE:
+        release(search, &state, who, 1);
+        break;
+    case VERB_ACQUIRE:
+        if (fits(&state, o->units, o->limit)) {
+            state.kept = 1;
+            add_units(search, &state, who, o->units);
+            arrive(search, &state);
+        }
+        break;
+    case VERB_GIVE:
+        if (o->units > 0)
+            release(search, &state, who, o->units);
+        else if (exists(&state))
+            arrive(search, &state);
+        break;
+    case VERB_CLOSE:
+        if (state.held[who] == 0) {
+            arrive(search, &state);
+        } else {
+            take_units(&state, who, state.held[who]);
+            hand_over(search, state, VERB_ACQ4ME, true);
+        }
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- the walk ------------------------------------------------------------------------------ */
+
+/* Whether a state is what the event asks for. */
+static bool is_goal(const struct search *search, const struct state *state)
+{
+    if (!is_done(search, state, search->goal))
+        return false;
+    return search->goal_kind == EVENT_MUST ||
+           !is_waiting(state, slot_of(search, search->points[search->goal].operation));
+}
+
+/*
+ * Whether a pending point changes nothing in this state, and so may as well take effect now. (So
+ * does what is left of a close of one who neither waits nor holds any more, or whose units are
+ * counted among those of the closed.)
+ */
+static bool is_idle(const struct search *search, const struct state *state, const struct point *p)
+{
+    const struct operation *o = &search->operations[p->operation];
+    uint8_t who = slot_of(search, p->operation);
+    if (p->kind == POINT_ENTER && o->verb != VERB_CLOSE)
+        return changes_nothing(o) && allows(state, o, who);
+    if (o->verb != VERB_CLOSE)
+        return false;
+    if (p->kind == POINT_LEAVE)
+        return is_done(search, state, p->disarms) && !is_waiting(state, who);
+    if (p->before != NONE && !is_done(search, state, p->before))
+        return false;
+    return state->held[who] == 0 || (o->ret == TIME_UNKNOWN && state->held[who] < CLOSED_MAX);
+}
+
+/* What is idle takes effect. */
+static void let_pass(struct search *search, struct state *state, const struct point *p)
+{
+    uint8_t who = slot_of(search, p->operation);
+    state->done |= UINT64_C(1) << p->slot;
+    if (p->kind != POINT_FREE || state->held[who] == 0)
+        return;
+    uint8_t *closed = &state->closed[state->held[who]];
+    state->held[who] = 0;
+    if (++*closed == UINT8_MAX)
+        search->too_hard = true;
+}
+
+/* A state that is possible now: what is idle takes effect, and if it is new it is kept. */
+static void arrive(struct search *search, const struct state *state)
+{
+    struct state after = *state;
+    for (unsigned slot = 0; slot < POINTS; slot++) {
+        uint32_t point = search->pending[slot];
+        if (point == NONE || after.done & UINT64_C(1) << slot ||
+            !is_idle(search, &after, &search->points[point]))
+            continue;
+        let_pass(search, &after, &search->points[point]);
+        slot = UINT_MAX; /* others may be idle now: look again from the first */
+    }
+    if (!set_add(&search->explored, &after))
+        return;
+    search->result->states++;
+    if (search->explored.list.count > STATES_MAX)
+        search->too_hard = true;
+    if (is_goal(search, &after))
+        states_add(&search->reached, &after);
+}
+
+/* Tries everything under way from one state. */
+static void spread(struct search *search, size_t from)
+{
+    for (unsigned slot = 0; slot < POINTS && !search->too_hard; slot++) {
+        uint32_t point = search->pending[slot];
+        struct state state = search->explored.list.all[from]; /* which may move */
+        if (point == NONE || state.done & UINT64_C(1) << slot)
+            continue;
+        if (!changes_nothing(&search->operations[search->points[point].operation]))
+            take_effect(search, state, point);
+    }
+    for (uint32_t units = 1; units < CLOSED_MAX; units++) {
+        struct state state = search->explored.list.all[from];
+        if (state.closed[units] == 0)
+            continue;
+        state.closed[units]--;
+        state.consumption -= units;
+        hand_over(search, state, VERB_ACQ4ME, true);
+    }
+}
+
+/* Goes on to the states in which the event's goal is reached. False: there is none. */
+static bool pursue(struct search *search)
+{
+    set_clear(&search->explored);
+    search->reached.count = 0;
+    for (size_t i = 0; i < search->now.count; i++)
+        arrive(search, &search->now.all[i]);
+    for (size_t i = 0; i < search->explored.list.count && !search->too_hard; i++) {
+        if (!is_goal(search, &search->explored.list.all[i]))
+            spread(search, i);
+    }
+    if (search->reached.count == 0)
+        return false;
+    struct states before = search->now;
+    search->now = search->reached;
+    search->reached = before;
+    if (search->result->most < search->now.count)
+        search->result->most = search->now.count;
+    return true;
+}
+
+/* Points that have taken effect in all states are past; so are clients of whom nothing remains. */
+static void retire(struct search *search)
+{
+    uint64_t done = UINT64_MAX;
+    bool busy[CLIENTS] = {false};
+    for (size_t i = 0; i < search->now.count; i++) {
+        const struct state *state = &search->now.all[i];
+        done &= state->done;
+        for (unsigned who = 0; who < CLIENTS; who++)
+            busy[who] |= state->held[who] > 0 || is_waiting(state, (uint8_t)who);
+    }
+    for (unsigned slot = 0; slot < POINTS; slot++) {
+        uint32_t point = search->pending[slot];
+        if (point == NONE || !(done & UINT64_C(1) << slot))
+            continue;
+        search->points[point].life = POINT_PAST;
+        search->clients[search->client_of[search->points[point].operation]].points--;
+        search->pending[slot] = NONE;
+    }
+    for (unsigned who = 0; who < CLIENTS; who++) {
+        struct client *client = search->present[who];
+        if (client && client->points == 0 && !busy[who]) {
+            client->present = false;
+            search->present[who] = NULL;
+        }
+    }
+    /* Bits are used again; all states had these, so they stay different from each other. */
+    for (size_t i = 0; i < search->now.count; i++)
+        search->now.all[i].done &= ~done;
+}
+
+/* A point may take effect from now on. */
+static void begin(struct search *search, uint32_t point)
+{
+    struct point *p = &search->points[point];
+    struct client *client = &search->clients[search->client_of[p->operation]];
+    unsigned slot = 0, who = 0;
+    while (slot < POINTS && search->pending[slot] != NONE)
+        slot++;
+    while (who < CLIENTS && !client->present && search->present[who])
+        who++;
+    if (slot == POINTS || who == CLIENTS) {
+        search->too_hard = true;
+        return;
+    }
+    if (!client->present) {
+        client->slot = (uint8_t)who;
+        client->present = true;
+        search->present[who] = client;
+    }
+    enum history_verb verb = search->operations[p->operation].verb;
+    if (p->kind == POINT_ENTER && (verb == VERB_ACQ4ME || verb == VERB_ACQ4ANY))
+        client->wait = p->operation;
+    p->life = POINT_PENDING;
+    p->slot = slot;
+    search->pending[slot] = point;
+}
+
+/* ---- what was found ------------------------------------------------------------------------ */
+
+static void say(struct check_result *result, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void say(struct check_result *result, const char *format, ...)
+{
+    size_t len = strlen(result->report);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(result->report + len, sizeof(result->report) - len, format, args);
+    va_end(args);
+}
+
+static void say_operation(struct check_result *result, const struct operation *o)
+{
+    char *text = NULL;
+    size_t len = 0;
+    FILE *to = or_die(open_memstream(&text, &len));
+    history_write_line(to, o);
+    fclose(to);
+    say(result, "    %s", text);
+    free(text);
+}
+
+static void say_states(const struct search *search)
+{
+    struct check_result *result = search->result;
+    say(result, "  what the server may have been just before (%zu states):\n", search->now.count);
+    for (size_t i = 0; i < search->now.count && i < 3; i++) {
+        const struct state *state = &search->now.all[i];
+        say(result, "    %u held:", state->consumption);
+        for (unsigned who = 0; who < CLIENTS; who++) {
+            if (state->held[who])
+                say(result, " %u by %u", state->held[who], search->present[who]->conn);
+        }
+        for (unsigned units = 1; units < CLOSED_MAX; units++) {
+            if (state->closed[units])
+                say(result, " %u each by %u closed", units, state->closed[units]);
+        }
+        say(result, "; in line:");
+        for (unsigned place = 0; place < state->waiting; place++)
+            say(result, " %u", search->present[state->line[place]]->conn);
+        say(result, "\n");
+    }
+}
+
+static void report(const struct search *search, const struct event *event)
+{
+    uint32_t operation = search->points[event->point].operation;
+    const struct operation *o = &search->operations[operation];
+    struct check_result *result = search->result;
+    say(result, "name %u: nothing explains, at %" PRId64 ",\n", o->name, event->time);
+    say_operation(result, o);
+    say(result, "  under way then:\n");
+    for (unsigned slot = 0; slot < POINTS; slot++) {
+        uint32_t point = search->pending[slot];
+        if (point != NONE && search->points[point].operation != operation)
+            say_operation(result, &search->operations[search->points[point].operation]);
+    }
+    say_states(search);
+}
+
+static bool walk(struct search *search)
+{
+    static const struct state nothing;
+    memset(search->pending, 0xff, sizeof(search->pending));
+    states_add(&search->now, &nothing);
+    for (size_t i = 0; i < search->event_count && !search->too_hard; i++) {
+        const struct event *event = &search->events[i];
+        if (event->kind == EVENT_BEGINS) {
+            begin(search, event->point);
+            continue;
+        }
+        search->goal = event->point;
+        search->goal_kind = event->kind;
+        if (!pursue(search) && !search->too_hard) {
+            report(search, event);
+            return false;
+        }
+        if (event->kind == EVENT_ANSWERED)
+            search->clients[search->client_of[search->points[event->point].operation]].points--;
+        retire(search);
+    }
+    return true;
+}
+
+/* ---- making points of operations ----------------------------------------------------------- */
+
+static void add_event(struct search *search, int64_t time, enum event_kind kind, uint32_t point)
+{
+    search->events[search->event_count++] =
+        (struct event){.time = time, .kind = kind, .point = point};
+}
+
+/* Adds a point that may take effect from `from` and must have by `until`, if that is known. */
+static uint32_t add_point(struct search *search, uint32_t operation, enum point_kind kind,
+                          int64_t from, int64_t until)
+{
+    uint32_t point = search->point_count++;
+    search->points[point] =
+        (struct point){.operation = operation, .kind = kind, .before = NONE, .disarms = NONE};
+    search->clients[search->client_of[operation]].points++;
+    add_event(search, from, EVENT_BEGINS, point);
+    if (until != TIME_UNKNOWN)
+        add_event(search, until, EVENT_MUST, point);
+    return point;
+}
+
+/* `unanswered` is the point at which a wait of this connection without an answer entered, or NONE.
+ */
+static void add_points(struct search *search, uint32_t operation, uint32_t *unanswered)
+{
+    const struct operation *o = &search->operations[operation];
+    if (o->verb == VERB_CLOSE) {
+        uint32_t leave = NONE;
+        if (*unanswered != NONE) {
+            leave = add_point(search, operation, POINT_LEAVE, o->call, o->ret);
+            search->points[leave].disarms = *unanswered;
+        }
+        uint32_t free_point = add_point(search, operation, POINT_FREE, o->call, o->ret);
+        search->points[free_point].before = leave;
+        return;
+    }
+    int64_t entered = o->seen != TIME_UNKNOWN ? o->seen : o->ret;
+    uint32_t enter_point = add_point(search, operation, POINT_ENTER, o->call, entered);
+    bool waits = (o->verb == VERB_ACQ4ME || o->verb == VERB_ACQ4ANY) && o->timeout > 0;
+    if (o->result == RESULT_UNKNOWN) {
+        *unanswered = enter_point;
+    } else if (waits && (o->result == RESULT_TIMEOUT || o->result == RESULT_CANCELLED)) {
+        uint32_t leave = add_point(search, operation, POINT_LEAVE, o->left, o->ret);
+        search->points[leave].before = enter_point;
+    } else if (waits && (o->result == RESULT_LOCKED || o->result == RESULT_DONE)) {
+        /* Until then the client has its place, though nothing may be left to take effect. */
+        search->clients[search->client_of[operation]].points++;
+        add_event(search, o->ret, EVENT_ANSWERED, enter_point);
+    }
+}
+
+static int compare_events(const void *a, const void *b)
+{
+    const struct event *x = a, *y = b;
+    if (x->time != y->time)
+        return x->time < y->time ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1;
+    return x->point < y->point ? -1 : x->point > y->point;
+}
+
+/* Which client each operation is of, found by sorting. */
+static int compare_conns(const void *a, const void *b)
+{
+    const struct client *x = a, *y = b;
+    return x->conn < y->conn ? -1 : x->conn > y->conn;
+}
+
+static void find_clients(struct search *search)
+{
+    uint32_t count = search->operation_count, kept = 0;
+    for (uint32_t i = 0; i < count; i++)
+        search->clients[i].conn = search->operations[i].conn;
+    qsort(search->clients, count, sizeof(*search->clients), compare_conns);
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == 0 || search->clients[i].conn != search->clients[kept - 1].conn)
+            search->clients[kept++] = search->clients[i];
+    }
+    search->client_count = kept;
+    for (uint32_t i = 0; i < count; i++) {
+        struct client key = {.conn = search->operations[i].conn};
+        const struct client *found =
+            bsearch(&key, search->clients, kept, sizeof(key), compare_conns);
+        search->client_of[i] = (uint32_t)(found - search->clients);
+    }
+}
+
+/* Whether its times can be at all. */
+static bool is_timely(const struct operation *o)
+{
+    bool ended = o->ret != TIME_UNKNOWN;
+    if (!ended)
+        return o->verb == VERB_CLOSE || o->result == RESULT_UNKNOWN;
+    bool leaves = o->result == RESULT_CANCELLED || (o->result == RESULT_TIMEOUT && o->timeout > 0);
+    return o->call <= o->ret && (o->seen == TIME_UNKNOWN || o->seen >= o->call) &&
+           (!leaves || (o->left >= o->call && o->left <= o->ret));
+}
+
+static enum check_verdict check_name(const struct operation *operations, uint32_t count,
+                                     bool in_order, struct check_result *result)
+{
+    struct search search = {
+        .operations = operations,
+        .operation_count = count,
+        .in_order = in_order,
+        .points = or_die(calloc(2 * (size_t)count, sizeof(struct point))),
+        .events = or_die(calloc(5 * (size_t)count, sizeof(struct event))),
+        .clients = or_die(calloc(count, sizeof(struct client))),
+        .client_of = or_die(calloc(count, sizeof(uint32_t))),
+        .result = result,
+    };
+    uint32_t *unanswered = or_die(malloc(count * sizeof(*unanswered)));
+    find_clients(&search);
+    for (uint32_t i = 0; i < search.client_count; i++)
+        unanswered[i] = NONE;
+    for (uint32_t i = 0; i < count; i++)
+        add_points(&search, i, &unanswered[search.client_of[i]]);
+    qsort(search.events, search.event_count, sizeof(*search.events), compare_events);
+    bool explained = walk(&search);
+    free(search.now.all);
+    free(search.reached.all);
+    free(search.explored.list.all);
+    free(search.explored.buckets);
+    free(unanswered);
+    free(search.client_of);
+    free(search.clients);
+    free(search.events);
+    free(search.points);
+    return search.too_hard ? CHECK_TOO_HARD : explained ? CHECK_GOOD : CHECK_BAD;
+}
+
+static int compare_operations(const void *a, const void *b)
+{
+    const struct operation *x = a, *y = b;
+    if (x->name != y->name)
+        return x->name < y->name ? -1 : 1;
+    if (x->call != y->call)
+        return x->call < y->call ? -1 : 1;
+    return x->conn < y->conn ? -1 : x->conn > y->conn;
+}
+
+static void check_one(const struct operation *operations, uint32_t count,
+                      struct check_result *result)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!is_timely(&operations[i])) {
+            result->verdict = CHECK_BAD_TIME;
+            say(result, "not at its time:\n");
+            say_operation(result, &operations[i]);
+            return;
+        }
+    }
+    result->verdict = check_name(operations, count, true, result);
+    if (result->verdict == CHECK_TOO_HARD)
+        say(result, "name %u: too many operations or states at once\n", operations[0].name);
+    if (result->verdict != CHECK_BAD)
+        return;
+    struct check_result any_order = {0};
+    if (check_name(operations, count, false, &any_order) == CHECK_GOOD)
+        result->verdict = CHECK_BAD_ORDER;
+}
+
+void check_history(const struct history *history, struct check_result *result_r)
+{
+    *result_r = (struct check_result){.verdict = CHECK_GOOD};
+    if (history->count == 0)
+        return;
+    size_t size = history->count * sizeof(struct operation);
+    struct operation *sorted = or_die(malloc(size));
+    memcpy(sorted, history->operations, size);
+    qsort(sorted, history->count, sizeof(*sorted), compare_operations);
+    for (size_t i = 0, next; i < history->count && result_r->verdict == CHECK_GOOD; i = next) {
+        for (next = i + 1; next < history->count && sorted[next].name == sorted[i].name;)
+            next++;
+        check_one(&sorted[i], (uint32_t)(next - i), result_r);
+    }
+    free(sorted);
+}

@@ -1,0 +1,247 @@
+/* fake.c - loops, streams and clocks that a program moves (see fake.h). */
+#include "t/campaigns/simulate/fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fake_hooks fake_hooks;
+
+/* ---- clocks ------------------------------------------------------------------------------- */
+
+struct moment fake_now = {.mono_ns = 0, .unix_s = 1700000000};
+
+struct moment clock_now(void)
+{
+    return fake_now;
+}
+
+int64_t clock_mono_ns(void)
+{
+    return fake_now.mono_ns;
+}
+
+int64_t clock_unix_ns(void)
+{
+    return fake_now.unix_s * NS_PER_S;
+}
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+static struct fake_peer **peers;
+static int peer_count, peer_room;
+
+void fake_peer_join(struct fake_peer *peer)
+{
+    if (peer_count == peer_room) {
+        peer_room = peer_room ? peer_room * 2 : 64;
+        peers = realloc(peers, (size_t)peer_room * sizeof(struct fake_peer *));
+        CHECK(peers);
+    }
+    peer->fd = peer_count;
+    peers[peer_count++] = peer;
+}
+
+void fake_peers_leave(void)
+{
+    for (int i = 0; i < peer_count; i++) {
+        free(peers[i]->input);
+        peers[i]->input = NULL;
+    }
+    free(peers);
+    peers = NULL;
+    peer_count = peer_room = 0;
+}
+
+void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len)
+{
+    if (peer->input_len + len > peer->input_room) {
+        peer->input_room = (peer->input_len + len) * 2;
+        peer->input = realloc(peer->input, peer->input_room);
+        CHECK(peer->input);
+    }
+    if (len)
+        memcpy(peer->input + peer->input_len, bytes, len);
+    peer->input_len += len;
+    peer->news = true;
+}
+
+unsigned fake_peer_ready(const struct fake_peer *peer)
+{
+    unsigned ready = 0;
+    if (!peer->io || (peer->io->wanted & LOOP_ONCE && !peer->news))
+        return 0;
+    if (peer->input_len || peer->ended || peer->broken)
+        ready |= LOOP_READ;
+    if (peer->window || peer->broken)
+        ready |= LOOP_WRITE;
+    if (peer->ended || peer->broken)
+        ready |= LOOP_GONE;
+    return ready & peer->io->wanted;
+}
+
+void fake_peer_tell(struct fake_peer *peer, unsigned ready)
+{
+    peer->news = false;
+    peer->io->fn(peer->io, ready);
+}
+
+static void stir(struct fake_peer *peer)
+{
+    peer->news = true;
+    if (fake_hooks.stirred)
+        fake_hooks.stirred(peer);
+}
+
+/* ---- loops -------------------------------------------------------------------------------- */
+
+struct loop *loop_new(const struct loop_handlers *handlers)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+    if (loop)
+        *loop = (struct loop){.handlers = *handlers, .timer_at_ns = INT64_MAX};
+    return loop;
+}
+
+void loop_free(struct loop **loop)
+{
+    free(*loop);
+    *loop = NULL;
+}
+
+void loop_run(struct loop *loop)
+{
+    (void)loop;
+    CHECK(false); /* the program does */
+}
+
+void loop_stop(struct loop *loop)
+{
+    (void)loop;
+}
+
+void loop_ring(struct loop *loop)
+{
+    loop->rung = true;
+}
+
+void loop_timer_at(struct loop *loop, int64_t at_ns)
+{
+    loop->timer_at_ns = at_ns;
+}
+
+void loop_busy_poll(struct loop *loop, int64_t busy_ns)
+{
+    (void)loop;
+    (void)busy_ns;
+}
+
+void loop_soon(struct loop *loop)
+{
+    loop->soon = true;
+}
+
+bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted, loop_io_fn *fn)
+{
+    (void)loop;
+    if (fake_hooks.refuses && fake_hooks.refuses())
+        return false;
+    *io = (struct loop_io){.fn = fn, .fd = fd, .wanted = wanted};
+    peers[fd]->io = io;
+    stir(peers[fd]);
+    return true;
+}
+
+bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
+{
+    (void)loop;
+    if (io->wanted == wanted)
+        return true;
+    /* Only what was not watched for anything needs memory. */
+    if (!io->wanted && fake_hooks.refuses && fake_hooks.refuses())
+        return false;
+    io->wanted = wanted;
+    stir(peers[io->fd]);
+    return true;
+}
+
+void loop_io_remove(struct loop *loop, struct loop_io *io)
+{
+    (void)loop;
+    if (io->fn)
+        peers[io->fd]->io = NULL;
+    io->fn = NULL;
+}
+
+/* ---- streams ------------------------------------------------------------------------------ */
+
+ssize_t stream_read(struct stream *stream, void *to, size_t room)
+{
+    struct fake_peer *peer = peers[stream->fd];
+    if (peer->broken)
+        return STREAM_RESET;
+    if (!peer->input_len)
+        return peer->ended ? STREAM_END : STREAM_AGAIN;
+    size_t n = peer->input_len < room ? peer->input_len : room;
+    memcpy(to, peer->input, n);
+    peer->input_len -= n;
+    memmove(peer->input, peer->input + n, peer->input_len);
+    return (ssize_t)n;
+}
+
+ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
+{
+    struct fake_peer *peer = peers[stream->fd];
+    if (peer->broken)
+        return STREAM_RESET;
+    size_t written = 0;
+    for (int i = 0; i < count && peer->window > 0; i++) {
+        size_t n = pieces[i].iov_len < peer->window ? pieces[i].iov_len : peer->window;
+        if (peer->window != SIZE_MAX)
+            peer->window -= n;
+        if (fake_hooks.received)
+            fake_hooks.received(peer, pieces[i].iov_base, n, written == 0,
+                                i == count - 1 || peer->window == 0);
+        written += n;
+    }
+    return written ? (ssize_t)written : STREAM_AGAIN;
+}
+
+/* Peers here speak plainly. */
+bool stream_secure(struct stream *stream, struct tls *tls)
+{
+    (void)stream;
+    (void)tls;
+    return false;
+}
+
+ssize_t stream_handshake(struct stream *stream, const char **why_r)
+{
+    (void)stream;
+    *why_r = "there is no TLS here";
+    return STREAM_ERROR;
+}
+
+bool stream_has_more(const struct stream *stream)
+{
+    (void)stream;
+    return false;
+}
+
+/* A peer that hears that nothing more will come closes, unless it is a stubborn one. */
+void stream_finish(struct stream *stream)
+{
+    struct fake_peer *peer = peers[stream->fd];
+    peer->ended = peer->ended || !peer->stubborn;
+    stir(peer);
+}
+
+void stream_close(struct stream *stream)
+{
+    if (stream->fd < 0)
+        return;
+    struct fake_peer *peer = peers[stream->fd];
+    stream->fd = -1;
+    peer->closed = true;
+    if (fake_hooks.closed)
+        fake_hooks.closed(peer);
+}

@@ -1,0 +1,254 @@
+/*
+ * inside.h - the inside of the simulation (world.h): its state, and what its files have each other
+ * do.
+ *
+ * world.c has the run and what the seed decides, turns.c the rounds in which workers take turns,
+ * clients.c what clients do, ends.c why they were closed, protocols.c what stands before the
+ * functions of the services, answers.c what the model says they answer, replies.c what they did
+ * answer, and look.c compares all of it.
+ */
+#ifndef SIMULATE_INSIDE_H
+#define SIMULATE_INSIDE_H
+
+#include "net/rules.h"
+#include "proto/counter.h"
+#include "proto/poolcounter.h"
+#include "service/service.h"
+#include "t/campaigns/simulate/fake.h"
+#include "t/campaigns/simulate/model.h"
+#include "t/campaigns/simulate/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS  8
+#define DEPTH    64 /* requests of a client on their way, at most */
+#define LINE_MAX 4000
+#define TIMEOUT  (30 * NS_PER_S) /* for requests and writes */
+
+/* ---- state --------------------------------------------------------------------------------- */
+
+/* Bytes in order, taken from the front. */
+struct bytes_queue {
+    uint8_t *data;
+    size_t begin, end, room;
+};
+
+enum request_kind {
+    TEXT_ACQUIRE,
+    TEXT_RELEASE_KEY,
+    TEXT_RELEASE,
+    TEXT_STATS,
+    TEXT_BAD,
+    TEXT_TOO_LONG,
+    BINARY_NOOP,
+    BINARY_GET,
+    BINARY_ACQUIRE,
+    BINARY_RELEASE,
+    BINARY_STATS,
+    BINARY_DUMP,
+    BINARY_BAD,
+    BINARY_UNKNOWN,
+    BINARY_BAD_MAGIC,
+};
+
+struct request {
+    enum request_kind kind;
+    uint8_t name;
+    bool any; /* ACQ4ANY */
+    uint32_t units, limit, queue_max;
+    uint32_t len; /* bytes */
+    uint8_t opaque[4];
+    int64_t timeout_ns;
+};
+
+/* A Dump under way. */
+struct dump {
+    uint8_t opaque[4];
+    uint32_t life[MODEL_NAMES]; /* when it began; 0: it was not there */
+    bool seen[MODEL_NAMES];
+};
+
+struct client {
+    struct fake_peer peer;
+    struct model_client has;
+    struct client *next, *next_closed; /* of all, also those gone; of `closed` */
+    unsigned worker, place;
+    bool text, opened, over; /* over: it is a client no more, but may hear its last */
+    bool hot;                /* in its worker's list of those that may be ready */
+    bool rude;               /* leaves as soon as it has said all */
+    bool killed;
+    struct conn *conn;
+    uint64_t tag;
+    struct mail kill;
+    struct protocol *protocol;
+    struct request requests[DEPTH];
+    unsigned head, tail;      /* served, said */
+    unsigned parsed;          /* so far, in this batch; from `head` on */
+    bool batch_over;          /* something was served since */
+    struct bytes_queue wire;  /* said, not arrived */
+    struct bytes_queue reply; /* replied, not received */
+    size_t unchecked;         /* of the replies, the last: not compared with the model yet */
+    struct dump *dump;
+    bool partial;  /* a request has arrived in part */
+    bool was_full; /* of output: then an unfinished request is begun anew when that is gone */
+    int64_t partial_ns, partial_again_ns, progress_ns;
+    unsigned allowed; /* reasons to close, when it was closed */
+};
+
+/* A worker and those of its clients that may be ready for something. */
+struct crew {
+    struct worker *worker;
+    struct loop *loop;
+    struct client **hot;
+    unsigned hot_count, hot_room;
+    struct client **by_slot;
+    unsigned slots;
+    int at;        /* its place in the turn; -1: in none */
+    unsigned left; /* descriptors to tell in it */
+    bool soon, in_bell;
+    uint64_t mail_decided[MODEL_NAMES]; /* the last decision told by mail */
+};
+
+/* What the seed has chosen. */
+struct mix {
+    unsigned workers, names, clients, depth, burst, rush;
+    unsigned slow, chop, leave, refused, dumps, bad, calm; /* one in so many; 0: never */
+    uint32_t limits[MODEL_NAMES];
+    struct bytes name[MODEL_NAMES];
+    uint8_t bytes[MODEL_NAMES][3000];
+    bool fixed_limits;
+};
+
+extern const struct plan *plan;
+extern struct outcome *result;
+extern uint64_t step, served;
+extern bool in_server; /* while the server runs; what this program itself takes is never refused */
+extern bool ending;
+extern struct mix mix;
+extern struct services *services;
+extern struct server server;
+extern struct model model;
+extern struct crew crew[WORKERS];
+extern struct client *all;
+extern struct client **open_clients;
+extern unsigned open_count, open_room;
+extern struct client *opening;
+extern uint64_t reasons_told[2][CLOSE_MAX];
+
+/* ---- world.c ------------------------------------------------------------------------------- */
+
+/* Says what is wrong, and ends the process. */
+_Noreturn void fail(const char *file, int line, const char *what, const char *format, ...);
+
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (unlikely(!(condition)))                                                                \
+            fail(__FILE_NAME__, __LINE__, #condition, "" __VA_ARGS__);                             \
+    } while (0)
+
+/* What the seed decides. */
+uint64_t random_bits(void);
+uint32_t below(uint32_t bound);
+bool one_in(uint32_t n);
+/* The same; never where n is 0. */
+bool sometimes(unsigned n);
+
+/* How many pieces of memory were refused so far. */
+unsigned long refusals(void);
+/* Whether memory was refused since `before`, or the table has none left to speak of. */
+bool may_lack_memory(unsigned long before);
+
+/* How many bytes there are, and adding some. */
+size_t queued(const struct bytes_queue *q);
+void enqueue(struct bytes_queue *q, const void *bytes, size_t len);
+
+/* ---- turns.c ------------------------------------------------------------------------------- */
+
+/* Some workers, or every one, take a turn each, all at once. */
+void take_turns(bool every);
+/* Whether nobody has anything to do now. */
+bool is_quiet(void);
+void pass_time(int64_t ns);
+/* To the next deadline of some worker, or just before or after it; or simply on. */
+void let_time_pass(void);
+
+/* ---- clients.c ----------------------------------------------------------------------------- */
+
+/* Puts a client on its worker's list of those that may be ready. */
+void heat(struct client *c);
+/* Whose end of the network, or whose connection this is. */
+struct client *client_of_peer(struct fake_peer *peer);
+struct client *client_of(struct conn *conn);
+/* Some client does something. */
+void act(void);
+/* Some of what is on the wire arrives. */
+void arrive(struct client *c, size_t most);
+/* A client sends no more; its connection breaks. */
+void end_client(struct client *c);
+void break_client(struct client *c);
+
+/* ---- ends.c -------------------------------------------------------------------------------- */
+
+/* The server has closed a connection (fake_hooks). */
+void on_closed(struct fake_peer *peer);
+/* Each that has closed was closed for a reason that it gave. */
+void look_at_closed(void);
+
+/* ---- protocols.c --------------------------------------------------------------------------- */
+
+/* Has every function of a service's row ask the model first. */
+void replace_protocols(void);
+
+/* ---- answers.c ----------------------------------------------------------------------------- */
+
+/* A request of this client is dealt with; then it was, and was answered as the model says. */
+void begin_answer(struct client *c);
+void end_answer(struct client *c);
+/*
+ * Before the real request: what gives something back. Returns the word that will be replied, after
+ * what it is told of those it wakes.
+ */
+enum pc_reply give_back(struct client *c, const struct request *r);
+/* A binary Release is before the real one, all else after it. */
+enum ctr_status give_back_units(struct client *c, const struct request *r);
+/* After it: the rest of what the model says. */
+void expect_text(struct client *c, const struct request *r, enum pc_reply released,
+                 unsigned long faults_before);
+void expect_binary(struct client *c, const struct request *r, enum ctr_status released,
+                   unsigned long faults_before);
+
+/* ---- replies.c ----------------------------------------------------------------------------- */
+
+/* What the model says is replied to the request that is dealt with, so far. */
+extern struct answer {
+    struct client *to;
+    uint8_t bytes[8192];
+    size_t len;
+} answer;
+
+/* Add to it. */
+void expect_bytes(const void *bytes, size_t len);
+void expect_word(enum pc_reply word);
+/* What was replied and not compared yet. */
+const uint8_t *unchecked(const struct client *c);
+/* Whether that ends so. */
+bool was_replied(const struct client *c, const void *bytes, size_t len);
+/* All that was replied is what the model says. */
+void compare_answer(struct client *c, const void *bytes, size_t len);
+/* A client receives, or may be ready for something (fake_hooks). */
+void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first, bool last);
+void on_stirred(struct fake_peer *peer);
+
+/* ---- look.c -------------------------------------------------------------------------------- */
+
+/* The sums of the table are those of the model. */
+void compare_sums(void);
+/* Who waits for a name, oldest first. */
+void compare_line(unsigned n);
+/* Has all that is under way arrive, and lets the server do what it can. */
+void become_quiet(bool windows_open);
+
+#endif

@@ -1,0 +1,296 @@
+"""./dev torture clock: no timer is early, late or frozen, whatever the clocks show.
+
+`monotonic`: a daemon in a time namespace, whose monotonic clock is about to pass a power of two of
+milliseconds, nanoseconds or seconds (needs root). `wall`: a daemon whose wall clock jumps by a year
+and back while clients wait (libfaketime). Both have clients that wait for many different times across
+the moment in question, requests that are never finished, and holders whose ages are looked at.
+"""
+
+import argparse
+import contextlib
+import ctypes
+import os
+import random
+import re
+import select
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
+
+import http_client  # noqa: E402
+import servers  # noqa: E402
+import wire  # noqa: E402
+
+YEAR = 365 * 86400
+FAKETIME = "/usr/lib/%s/faketime/libfaketime.so.1" % sys.implementation._multiarch
+
+# In seconds. 2^56 and 2^58 ns: what is kept of connections' and holdings' ages comes round.
+EDGES = {
+    "2^31 ms": 2**31 / 1e3,
+    "2^32 ms": 2**32 / 1e3,
+    "2^31 us": 2**31 / 1e6,
+    "2^53 ns": 2**53 / 1e9,
+    "2^56 ns": 2**56 / 1e9,
+    "2^58 ns": 2**58 / 1e9,
+    "2^31 s": 2**31,
+}
+
+# How late an answer may be before it counts: the machine may be busy. What was seen is reported.
+LATE = 20.0 if wire.SLOW else 5.0
+
+
+class Found(AssertionError):
+    """A timer that was early, late or frozen, or an age that is wrong."""
+
+
+def want(condition, what, *values):
+    if not condition:
+        raise Found(what % values if values else what)
+
+
+# Becomes the command in argv[2:] in a time namespace whose monotonic clock is ahead by argv[1]
+# seconds and nanoseconds ("12 345").
+_AHEAD = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+NEWTIME = 0x80
+if libc.unshare(NEWTIME) != 0:
+    sys.exit("unshare: " + os.strerror(ctypes.get_errno()))
+with open("/proc/self/timens_offsets", "w") as f:
+    f.write("monotonic " + sys.argv[1])
+fd = os.open("/proc/self/ns/time_for_children", os.O_RDONLY)
+if libc.setns(fd, NEWTIME) != 0:
+    sys.exit("setns: " + os.strerror(ctypes.get_errno()))
+os.close(fd)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def ahead(edge_s, lead_s):
+    """What stands before a command so that its monotonic clock passes `edge_s` in `lead_s`."""
+    ns = int((edge_s - lead_s) * 1e9) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return [sys.executable, "-I", "-c", _AHEAD, "%d %d" % divmod(ns, 10**9)]
+
+
+def cannot_unshare():
+    """Why there is no time namespace of our own; None where there can be one."""
+    if os.geteuid() != 0:
+        return "a clock of our own needs root"
+    done = subprocess.run(
+        ahead(1e7, 0) + ["/bin/true"], capture_output=True, text=True, check=False
+    )
+    return done.stderr.strip() or None if done.returncode else None
+
+
+# ---- clients that wait ---------------------------------------------------------------------------
+
+
+class Waits:
+    """Many clients that wait for one name, each for a time of its own, and unfinished requests."""
+
+    def __init__(self, daemon, times, request_limit):
+        self.daemon = daemon
+        self.holder = daemon.text_client(deadline=120)
+        want(self.holder.ask("ACQ4ME held 1 1000 0") == "LOCKED", "the holder gets its lock")
+        self.held = time.monotonic()
+        self.due = {}
+        for i, seconds in enumerate(times):
+            client = daemon.text_client(deadline=120)
+            verb = "ACQ4ANY" if i % 2 else "ACQ4ME"
+            asked = time.monotonic()
+            client.say("%s held 1 1000 %s" % (verb, seconds))
+            self.due[client.fileno()] = (client, asked, seconds, b"TIMEOUT\n")
+        self.forever = daemon.text_client(deadline=120)
+        self.forever.say("ACQ4ME held 1 1000 86400")
+        for _ in range(3):
+            client = daemon.text_client(deadline=120)
+            asked = time.monotonic()
+            client.send(b"ACQ4M")
+            self.due[client.fileno()] = (client, asked, request_limit, b"")
+
+    def run(self, step):
+        """Until all have been answered; calls `step` now and then. Returns the most one was late."""
+        latest = 0.0
+        poller = select.poll()
+        for fd in self.due:
+            poller.register(fd, select.POLLIN)
+        while self.due:
+            step()
+            for fd, _ in poller.poll(10):
+                came = time.monotonic()
+                poller.unregister(fd)
+                client, asked, seconds, answer = self.due.pop(fd)
+                got = client.sock.recv(100)
+                want(got == answer, "%r instead of %r", got, answer)
+                late = came - asked - seconds
+                want(late >= 0, "%r %.6f s early, of %s s", answer, -late, seconds)
+                want(late < LATE, "%r %.3f s late, of %s s", answer, late, seconds)
+                latest = max(latest, late)
+                client.close()
+            now = time.monotonic()
+            for client, asked, seconds, _ in self.due.values():
+                want(now - asked < seconds + LATE, "a wait of %s s goes on after %.1f s", seconds,
+                     now - asked)  # fmt: skip
+        return latest
+
+    def finish(self):
+        """Timers go on, ages are right, and who waits for ever is not forgotten."""
+        with self.daemon.text_client(deadline=120) as client:
+            asked = time.monotonic()
+            want(client.ask("ACQ4ME held 1 1000 0.3") == "TIMEOUT", "a wait afterwards")
+            passed = time.monotonic() - asked
+            want(0.3 <= passed < 0.3 + LATE, "a wait of 0.3 s afterwards took %.3f s", passed)
+            found = re.match(r"uptime: (\d+) days, (\d+)h (\d+)m (\d+)s", client.ask("STATS UPTIME"))
+            days, hours, minutes, seconds = map(int, found.groups())
+            up = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+            want(up < 600, "up for %d s", up)
+        passed = time.monotonic() - self.held
+        ages = [c["age_seconds"] for c in http_client.get(self.daemon.admin, "/api/v1/connections")
+                ["connections"]]  # fmt: skip
+        # Noted in steps of 17 ms, at the beginning of a turn of the loop.
+        want(passed - 0.5 <= max(ages) <= passed + LATE, "a connection of %.2f s is %.2f s old",
+             passed, max(ages))  # fmt: skip
+        detail = http_client.get(self.daemon.admin, "/api/v1/names/held")
+        held = [h["held_seconds"] for h in detail["holders"]]
+        want(len(held) == 1 and passed - 0.5 <= held[0] <= passed + LATE,
+             "a lock of %.2f s is held for %s s", passed, held)  # fmt: skip
+        want(self.holder.ask("RELEASE") == "RELEASED", "the holder gives back")
+        want(self.forever.line() == "LOCKED", "who waits for a day gets the lock")
+        self.forever.close()
+        self.holder.close()
+
+
+def times_around(moment, count, rng):
+    """Times to wait for, most of them until about `moment` from now."""
+    near = [moment + rng.uniform(-0.2, 0.2) for _ in range(count // 2)]
+    return ["%.3f" % t for t in sorted(near + [rng.uniform(0.05, 2 * moment) for _ in near])]
+
+
+def waits_for(daemon, times, request_limit):
+    return Waits(daemon, [float(t) for t in times], request_limit)
+
+
+# ---- the parts -----------------------------------------------------------------------------------
+
+
+def monotonic(edges, lead, count, rng):
+    """Passes each edge with a daemon of its own, all at once. Returns a line on each."""
+    with contextlib.ExitStack() as stack:
+        running = []
+        for name in edges:
+            daemon = servers.Counterd(
+                "limits.request_timeout=1", "counter.threads=2",
+                prefix=ahead(EDGES[name], lead), admin=True,
+            )  # fmt: skip
+            stack.callback(daemon.kill)
+            began = time.monotonic()
+            running.append((name, daemon, waits_for(daemon, times_around(lead, count, rng), 1), began))
+        lines = []
+        for name, daemon, waits, began in running:
+            try:
+                latest = waits.run(lambda: None)
+                while time.monotonic() - began < lead + 0.3:
+                    time.sleep(0.05)
+                waits.finish()
+                daemon.stop()
+            except AssertionError as e:
+                raise Found("at %s: %s" % (name, e)) from e
+            lines.append("%s: %d waits, none early, at most %.1f ms late" % (name, count, latest * 1e3))
+        return lines
+
+
+def year_of(log):
+    """The year that its last line was written in."""
+    return int(re.findall(r"^(\d{4})-", log, re.M)[-1])
+
+
+def wall(count, rng):
+    """The wall clock jumps a year ahead, a year back, and home again while clients wait."""
+    with tempfile.TemporaryDirectory(prefix="clock-") as folder, contextlib.ExitStack() as stack:
+        path = os.path.join(folder, "offset")
+
+        def jump(seconds):
+            with open(path + ".new", "w") as f:
+                f.write("%+d\n" % seconds)
+            os.rename(path + ".new", path)
+
+        jump(0)
+        # Not confined: libfaketime opens its file in whatever thread asks for the time.
+        daemon = servers.Counterd(
+            "limits.request_timeout=1", "counter.threads=2", "security.sandbox=false", admin=True,
+            env={"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",
+                 "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1"},
+        )  # fmt: skip
+        stack.callback(daemon.kill)
+        began = time.monotonic()
+        jumps = [(0.5, YEAR), (1.0, -YEAR), (1.5, 0)]
+        years = []
+        with daemon.binary_client() as client:
+            want(client.acquire(5, 9, b"peak") == wire.OK, "units")
+            want(client.release(3, b"peak") == wire.OK, "some are given back")
+            want((b"peak", 2, 5) in client.dump(), "the peak is known")
+
+            def step():
+                if not jumps or time.monotonic() - began < jumps[0][0]:
+                    return
+                jump(jumps.pop(0)[1])
+                want((b"peak", 2, 2) in client.dump(), "another interval has begun: %s", client.dump())
+                want(client.acquire(5, 9, b"peak") == wire.OK, "more units")
+                want(client.release(5, b"peak") == wire.OK, "they are given back")
+                want((b"peak", 2, 7) in client.dump(), "its peak is known: %s", client.dump())
+                daemon.reload()
+                years.append(year_of(daemon.log))
+
+            latest = waits_for_all(daemon, count, rng, step, lambda: not jumps)
+        there = [time.gmtime(time.time() + offset).tm_year for offset in (YEAR, -YEAR)]
+        want(years[:2] == there, "the log says %s, not %s", years, there)
+        daemon.stop()
+        return ["wall clock +1, -1 and 0 years: %d waits, none early, at most %.1f ms late"
+                % (count, latest * 1e3)]  # fmt: skip
+
+
+def waits_for_all(daemon, count, rng, step, is_over):
+    waits = waits_for(daemon, times_around(1.0, count, rng), 1)
+    latest = waits.run(step)
+    while not is_over():
+        step()
+        time.sleep(0.01)
+    waits.finish()
+    return latest
+
+
+def main(argv):
+    parser = argparse.ArgumentParser(prog="./dev torture clock", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of all (default: 3)")
+    parser.add_argument("--waits", type=int, default=200, help="clients that wait (default: 200)")
+    parser.add_argument("--seed", type=int, help="of the times they wait for")
+    chosen = parser.parse_args(argv)
+    seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
+    print("seed %d" % seed, flush=True)
+    rng = random.Random(seed)
+    done = failed = 0
+    why = cannot_unshare()
+    parts = [lambda: wall(chosen.waits, rng)]
+    if why:
+        print("monotonic: not tried: " + why)
+    else:
+        parts += [lambda name=name: monotonic([name], 1.5, chosen.waits, rng) for name in EDGES]
+    for _ in range(chosen.rounds):
+        for part in parts:
+            done += 1
+            try:
+                print("  " + "\n  ".join(part()), flush=True)
+            except AssertionError as e:
+                failed += 1
+                print("  FOUND: %s" % e, flush=True)
+    print("%d runs, %d failed" % (done, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,12 @@
+# Exhaustion, clocks, soak: the short forms of the campaigns, and these.
+torture_tests = \
+	t/campaigns/torture/test_clock.py \
+	t/campaigns/torture/test_exhaustion.py \
+	t/campaigns/torture/test_soak.py
+TESTS += $(torture_tests)
+EXTRA_DIST += $(torture_tests) \
+	t/campaigns/torture/clock.py \
+	t/campaigns/torture/exhaustion.py \
+	t/campaigns/torture/exhaustion_names.py \
+	t/campaigns/torture/soak.py \
+	t/campaigns/torture/vanished.py

@@ -1,0 +1,3 @@
+# Broken requests over sockets (malformed.py); as a test, a short form of ./dev torture malformed.
+TESTS += t/campaigns/torture/malformed.py
+EXTRA_DIST += t/campaigns/torture/malformed.py

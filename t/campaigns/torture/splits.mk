@@ -1,0 +1,6 @@
+# The same bytes, cut anywhere (splits.c); as a test, a short form of ./dev torture splits.
+check_PROGRAMS += t/campaigns/torture/splits
+TESTS += t/campaigns/torture/splits
+t_campaigns_torture_splits_SOURCES = t/campaigns/torture/splits.c fuzz/world.h fuzz/world.c \
+	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
+t_campaigns_torture_splits_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a $(LIBSSL_LIBS)

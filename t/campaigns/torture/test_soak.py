@@ -1,0 +1,50 @@
+"""The soak goes through all its deeds, and its verdict tells growth from noise."""
+
+import os
+import random
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
+import tap  # noqa: E402
+import pytest  # noqa: E402
+
+import servers  # noqa: E402
+import soak  # noqa: E402
+
+
+def samples(kib_an_hour=0, descriptors_an_hour=0):
+    rng = random.Random(1)
+    hours = [i / 60 for i in range(12, 60)]
+    return [(3600 * h, 20000 + kib_an_hour * h + rng.randrange(500), 16 + descriptors_an_hour * h)
+            for h in hours]  # fmt: skip
+
+
+def test_what_is_flat_is_found_flat():
+    assert soak.verdict(samples()) == []
+    assert soak.verdict(samples(kib_an_hour=-9000)) == []
+
+
+@pytest.mark.parametrize("kib, descriptors", [(8000, 0), (0, 3)])
+def test_what_grows_is_found(kib, descriptors):
+    assert len(soak.verdict(samples(kib, descriptors))) == 1
+
+
+def test_a_short_soak():
+    if not servers.have_counterd():
+        pytest.skip("COUNTERD names no daemon")
+    seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
+    print("seed %d" % seed)
+    daemon = soak.start_daemon()
+    try:
+        taken = soak.soak(daemon, 1, 1, seed)
+        # In so short a time memory grows to what it needs; what leaks descriptors leaks many.
+        assert taken[-1][2] <= taken[0][2] + 4, taken
+        daemon.stop()
+    finally:
+        daemon.kill()
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

@@ -1,0 +1,1 @@
+EXTRA_DIST += t/campaigns/torture/upgrade.py
