@@ -8,6 +8,7 @@
 #define BASE_CHECK_H
 
 #include <stddef.h>
+#include <string.h>
 
 /* The caller has to look at what the function answers. */
 #define MUST_USE __attribute__((warn_unused_result))
@@ -20,6 +21,14 @@
 
 /* The struct of type `type` whose member `member` is at `ptr`. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+/* The same object, writable, for a function that takes a pointer to const and hands on another. */
+static inline void *unconst(const void *object)
+{
+    void *same;
+    memcpy(&same, &object, sizeof(same));
+    return same;
+}
 
 /* How many elements an array has. */
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -419,7 +419,7 @@ static void tear_down(struct daemon *d)
     for (unsigned i = 0; i < d->started; i++)
         worker_join(d->server.workers[i]);
     if (d->services)
-        CHECK(services_park(d->services, DEADLINE_NONE)); /* their threads send no letters any more */
+        CHECK(services_park(d->services, DEADLINE_NONE)); /* their threads send no more letters */
     for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)

@@ -141,10 +141,11 @@ static inline ref_t index_first(const struct index *ix, uint32_t hash, struct in
 }
 
 /*
- * Prefetch, for a hash that is looked up soon; called without the lock. First index_prefetch has its
- * bucket fetched from memory. When that has had time to come, index_guess says what the search will
- * come to in it: the entry, if it is there, or else a further bucket; 0: nothing. It is a guess, as
- * others may be changing the index: all that may be done with it is to have it fetched, too.
+ * Prefetch, for a hash that is looked up soon; called without the lock. First index_prefetch has
+ * its bucket fetched from memory. When that has had time to come, index_guess says what the search
+ * will come to in it: the entry, if it is there, or else a further bucket; 0: nothing. It is a
+ * guess, as others may be changing the index: all that may be done with it is to have it fetched,
+ * too.
  */
 static inline const struct index_bucket *index_prefetch(const struct index *ix, uint32_t hash)
 {

@@ -408,8 +408,8 @@ static bool is_possible(const struct carried *c)
 static void read_carried(const struct carry *carry, struct record_reader *r, struct carried *c)
 {
     *c = (struct carried){.protocol = read_protocol(carry, r)};
-    if (!record_ok(r))
-        return;
+    if (!c->protocol)
+        return; /* refused */
     c->worker = record_get_u32(r);
     c->slot = record_get_u32(r);
     c->fd = (int)record_get_u32(r);
@@ -433,8 +433,8 @@ static void read_carried(const struct carry *carry, struct record_reader *r, str
 static void read_carried_v1(const struct carry *carry, struct record_reader *r, struct carried *c)
 {
     *c = (struct carried){.protocol = read_protocol(carry, r)};
-    if (!record_ok(r))
-        return;
+    if (!c->protocol)
+        return; /* refused */
     c->worker = record_get_u32(r);
     c->slot = record_get_u32(r);
     c->fd = (int)record_get_u32(r);

@@ -250,7 +250,7 @@ struct conn_extension *conn_extension(const struct conn *conn)
     const char *at = (const char *)conn + deadlines_offset(protocol) +
                      protocol->row->deadlines * sizeof(struct deadline);
     CHECK(conn->extended);
-    return (struct conn_extension *)(uintptr_t)at;
+    return unconst(at);
 }
 
 struct conn *conn_new(struct worker *worker, struct protocol *protocol, struct stream stream)
@@ -318,7 +318,7 @@ void conn_clear_deadline(struct conn *conn, unsigned which)
 
 bool conn_expires(const struct conn *conn, unsigned which)
 {
-    return deadline_is_set(conn_session_deadline((struct conn *)(uintptr_t)conn, which));
+    return deadline_is_set(conn_session_deadline(unconst(conn), which));
 }
 
 bool conn_in_pieces(const struct conn *conn)

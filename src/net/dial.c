@@ -39,7 +39,6 @@ struct dial {
     dial_done_fn *done;
     void *arg;
     struct timer timer;
-    bool *gone;                         /* set when the dial ends; NULL unless its timer runs */
     int64_t limit_ns, end_ns;           /* the whole: how long, until when */
     int64_t attempt_ns, attempt_end_ns; /* one address */
     int64_t retry_ns;                   /* STEP_FULL: when */
@@ -249,15 +248,11 @@ static void dial_free(struct dial *d)
 {
     drop(d);
     lookup_free(&d->lookup);
-    if (d->gone)
-        *d->gone = true;
-    else
-        reactor_remove_timer(d->reactor, &d->timer);
     tls_free(&d->tls);
     free(d);
 }
 
-/* Ends it, with or without a stream. */
+/* Ends it, with or without a stream. Its timer is not set any more. */
 static void end(struct dial *d, bool good)
 {
     dial_done_fn *done = d->done;
@@ -286,8 +281,8 @@ static int64_t due_ns(const struct dial *d)
     return d->attempt_end_ns;
 }
 
-/* Goes on after a step that has come to `outcome`. The dial may be gone then. */
-static void go_on(struct dial *d, enum outcome outcome)
+/* Tries the next address, and the next, after a step with this outcome. */
+static enum outcome advance(struct dial *d, enum outcome outcome)
 {
     while (outcome == FAILED) {
         drop(d);
@@ -296,10 +291,19 @@ static void go_on(struct dial *d, enum outcome outcome)
         d->at++;
         outcome = attempt(d);
     }
-    if (outcome != GOING)
-        end(d, outcome == CONNECTED);
-    else if (!d->gone)
+    return outcome;
+}
+
+/* Goes on after a step with this outcome, outside the timer. May free the dial. */
+static void go_on(struct dial *d, enum outcome outcome)
+{
+    outcome = advance(d, outcome);
+    if (outcome == GOING) {
         reactor_set_timer(d->reactor, &d->timer, due_ns(d));
+        return;
+    }
+    reactor_remove_timer(d->reactor, &d->timer);
+    end(d, outcome == CONNECTED);
 }
 
 static void on_ready(struct loop_io *io, unsigned what)
@@ -315,32 +319,31 @@ static void on_lookup(void *arg)
     go_on(d, look(d));
 }
 
-/* Goes on because time has passed. The dial may be gone then. */
-static void pass(struct dial *d)
+/* The outcome of a step whose time has passed. */
+static enum outcome pass(struct dial *d)
 {
     if (d->step == STEP_BEGIN)
-        go_on(d, begin(d));
-    else if (d->step == STEP_LOOKUP && now_ns(d) < d->end_ns)
-        lookup_time_passed(d->lookup); /* which calls on_lookup */
-    else if (d->step == STEP_LOOKUP)
-        go_on(d, failed(d, "no answer of the name servers within %.1f s", seconds(d->limit_ns)));
-    else if (now_ns(d) >= d->attempt_end_ns)
-        go_on(d, attempt_too_long(d));
-    else
-        go_on(d, d->step == STEP_FULL ? connect_now(d) : GOING);
+        return begin(d);
+    if (d->step == STEP_LOOKUP && now_ns(d) < d->end_ns) {
+        lookup_time_passed(d->lookup);
+        return look(d);
+    }
+    if (d->step == STEP_LOOKUP)
+        return failed(d, "no answer of the name servers within %.1f s", seconds(d->limit_ns));
+    if (now_ns(d) >= d->attempt_end_ns)
+        return attempt_too_long(d);
+    return d->step == STEP_FULL ? connect_now(d) : GOING;
 }
 
 static int64_t on_time(struct timer *timer, struct moment now)
 {
     struct dial *d = container_of(timer, struct dial, timer);
-    bool gone = false;
     (void)now;
-    d->gone = &gone;
-    pass(d);
-    if (gone)
-        return TIMER_OVER;
-    d->gone = NULL;
-    return due_ns(d);
+    enum outcome outcome = advance(d, pass(d));
+    if (outcome == GOING)
+        return due_ns(d);
+    end(d, outcome == CONNECTED);
+    return TIMER_OVER;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -403,6 +406,8 @@ void dial_cancel(struct dial **dial)
 {
     struct dial *d = *dial;
     *dial = NULL;
-    if (d)
-        dial_free(d);
+    if (!d)
+        return;
+    reactor_remove_timer(d->reactor, &d->timer);
+    dial_free(d);
 }

@@ -280,5 +280,4 @@ void lookup_time_passed(struct lookup *lookup)
 {
     ares_process_fd(lookup->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
     settle(lookup);
-    lookup->progress(lookup->arg);
 }

@@ -28,7 +28,7 @@ struct lookup;
 enum lookup_state { LOOKUP_PENDING, LOOKUP_FOUND, LOOKUP_FAILED };
 
 /* Something has happened: look at lookup_state, and, while it is pending, at lookup_wait_ns. Never
- * called from within a function declared here but lookup_time_passed; may free the lookup. */
+ * called from within a function declared here; may free the lookup. */
 typedef void lookup_progress_fn(void *arg);
 
 /*
@@ -50,7 +50,7 @@ const char *lookup_why(const struct lookup *lookup);
 /* LOOKUP_PENDING: how long to wait before lookup_time_passed, in nanoseconds; INT64_MAX: for ever.
  * May change with each progress. */
 int64_t lookup_wait_ns(const struct lookup *lookup);
-/* That time has passed; calls `progress`. Too early is harmless. */
+/* That time has passed; the state may have changed. Too early is harmless. */
 void lookup_time_passed(struct lookup *lookup);
 
 /* Ends it, pending or not, without a word, and nulls it. NULL is harmless. */

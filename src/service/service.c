@@ -372,7 +372,7 @@ struct protocol *services_protocol(struct services *services, const char *name)
     return NULL;
 }
 
-struct resource *services_resource(struct services *services, const char *name)
+struct resource *services_resource(const struct services *services, const char *name)
 {
     for (unsigned i = 0; i < services->resource_count; i++) {
         if (strcmp(services->resources[i]->row->name, name) == 0)

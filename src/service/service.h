@@ -98,7 +98,7 @@ uint64_t services_held(const struct services *services, struct moment now);
 /* The protocol of that name; NULL: there is none. */
 struct protocol *services_protocol(struct services *services, const char *name);
 /* The resource of that name; NULL: there is none, or it was not started yet. */
-struct resource *services_resource(struct services *services, const char *name);
+struct resource *services_resource(const struct services *services, const char *name);
 
 /* ---- going on in another process (base/record.md): the main thread, when no worker runs -------
  */

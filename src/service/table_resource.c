@@ -19,7 +19,6 @@
 
 #define TABLE_COLLECTOR UINT32_C(0x0110)
 
-
 /*
  * The collector looks at so many names at a time, and then leaves the worker to others for a while:
  * four times as long as it took, or just as long where names take memory that is needed.
@@ -44,12 +43,12 @@ struct table_resource {
 
 static struct table_resource *own(const struct resource *r)
 {
-    return (struct table_resource *)(uintptr_t)r; /* `resource` is its first member */
+    return unconst(r); /* `resource` is its first member */
 }
 
 static const struct table_resource *of_services(const struct services *services)
 {
-    return own(services_resource((struct services *)(uintptr_t)services, "table"));
+    return own(services_resource(services, "table"));
 }
 
 /* ---- the collector ------------------------------------------------------------------------- */
