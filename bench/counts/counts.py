@@ -23,6 +23,8 @@ import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORD = os.path.join(HERE, "record")
+# The one from before connections got one state for each direction.
+BEFORE = RECORD + ".before"
 REQUESTS = os.environ.get("REQUESTS") or os.path.join(
     os.environ.get("TOP_BUILDDIR", "."), "bench", "counts", "requests"
 )
@@ -251,10 +253,10 @@ class Record:
                 self.counts[words[0]] = Count(words[1], int(words[2]), float(words[3]), layers)
 
     @classmethod
-    def read(cls):
-        if not os.path.exists(RECORD):
+    def read(cls, path=RECORD):
+        if not os.path.exists(path):
             return cls()
-        with open(RECORD, encoding="utf-8") as f:
+        with open(path, encoding="utf-8") as f:
             return cls(f.read())
 
     def judged(self, built):
@@ -318,16 +320,18 @@ def compare(name, old, new):
 
 def main(arguments):
     accept = len(arguments) == 2 and arguments[0] == "--accept" and arguments[1].strip()
-    if arguments and not accept:
-        sys.exit("usage: counts [--accept REASON]")
+    before = arguments == ["--before"]
+    if arguments and not accept and not before:
+        sys.exit("usage: counts [--accept REASON | --before]")
     why = cannot_count()
     if why:
         sys.exit("counts: " + why)
     built, counts = measure()
-    record = Record.read()
+    record = Record.read(BEFORE if before else RECORD)
     if accept:
         record.write(built, counts, arguments[1].strip())
-    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % (" so far" if accept else ""))
+    which = " so far" if accept else " from before" if before else ""
+    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % which)
     judged, why = record.judged(built)
     if why:
         print("only %s are judged: %s" % (" and ".join(judged), why))

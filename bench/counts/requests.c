@@ -13,6 +13,8 @@
  * counts_serve and counts_use_engine, not in counts_await that is called from there; each count
  * begins with counts_begin and ends with counts_end. What it is of is said on standard output.
  */
+#include "bench/counts/later.h"
+
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
@@ -36,14 +38,13 @@
 
 static struct server server;
 static struct services *services;
-static struct listener listeners[2];
+static struct listener listeners[3];
 static struct acceptor *acceptor;
 
-enum language { TEXT, BINARY };
+enum language { TEXT, BINARY, LATER };
 
 static void set_up(void)
 {
-    static const char *const names[] = {[TEXT] = "poolcounter", [BINARY] = "counter"};
     const struct rules_config rules_config = {
         .limits = {.output_buffer = 262144,
                    .request_timeout_ns = 30 * NS_PER_S,
@@ -60,9 +61,14 @@ static void set_up(void)
     struct sockaddr_in any_port = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     services = serving_make(&server, 1, &rules_config, &config);
+    struct protocol *const protocols[] = {
+        [TEXT] = services_protocol(services, "poolcounter"),
+        [BINARY] = services_protocol(services, "counter"),
+        [LATER] = &later_protocol,
+    };
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
-        CHECK(listener_open(&listeners[i], services_protocol(services, names[i]),
-                            (struct sockaddr *)&any_port, sizeof(any_port), false));
+        CHECK(listener_open(&listeners[i], protocols[i], (struct sockaddr *)&any_port,
+                            sizeof(any_port), false));
     acceptor = acceptor_new(server.workers[0], listeners, ARRAY_SIZE(listeners));
     CHECK(acceptor);
 }
@@ -354,6 +360,28 @@ static void go(const struct count *count, unsigned round)
     client_close(&clients[0]);
 }
 
+static void ask_deep(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->depth; i++) {
+        static const uint8_t text[LATER_LEN] = "a line\n";
+        memcpy(clients[0].out + clients[0].out_len, text, LATER_LEN);
+        clients[0].out_len += LATER_LEN;
+    }
+    client_send(&clients[0]);
+}
+
+static void answer_deep(const struct count *count, unsigned round)
+{
+    (void)round;
+    CHECK(later_answer(server.workers[0]) == count->depth);
+    memset(clients[0].answer, 0, CLIENT_ROOM);
+    for (unsigned i = 0; i < count->depth; i++)
+        memcpy(clients[0].answer + i * LATER_LEN, "a line\n", LATER_LEN);
+    clients[0].answer_len = count->depth * LATER_LEN;
+    due = 1; /* the mailbox */
+}
+
 static const struct count counts[] = {
     {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
     {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
@@ -366,6 +394,8 @@ static const struct count counts[] = {
     {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
     {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
     {"binary-get", BINARY, 2, 1000, 1000, "request", 1, hold, {get}},
+    {"pending-1", LATER, 1, 1000, 1000, "request", 1, NULL, {ask_deep, answer_deep}},
+    {"pending-32", LATER, 1, 100, 3200, "request", 32, NULL, {ask_deep, answer_deep}},
 };
 
 /* How far the script has come. */
