@@ -377,7 +377,7 @@ static void answer_deep(const struct count *count, unsigned round)
     CHECK(later_answer(server.workers[0]) == count->depth);
     memset(clients[0].answer, 0, CLIENT_ROOM);
     for (unsigned i = 0; i < count->depth; i++)
-        memcpy(clients[0].answer + i * LATER_LEN, "a line\n", LATER_LEN);
+        memcpy(clients[0].answer + (size_t)i * LATER_LEN, "a line\n", LATER_LEN);
     clients[0].answer_len = count->depth * LATER_LEN;
     due = 1; /* the mailbox */
 }
