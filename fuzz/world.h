@@ -1,6 +1,7 @@
 /*
  * world.h - the daemon's services, engine, worker and connections with a few clients, on a network,
- * a loop and a clock that a program moves (t/campaigns/simulate/fake.h): what harnesses put bytes into.
+ * a loop and a clock that a program moves (t/campaigns/simulate/fake.h): what harnesses put bytes
+ * into.
  *
  * There may be several worlds; the clock is one. A world stays from one input to the next, because
  * making one takes longer than most inputs; world_settle makes it as new, but for what has been
