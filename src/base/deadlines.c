@@ -1,4 +1,4 @@
-/* deadlines.c - a binary heap whose entries know their places (see deadlines.h). */
+/* deadlines.c - a binary heap whose entries know their index (see deadlines.h). */
 #include "base/deadlines.h"
 
 #include <stdlib.h>
@@ -57,7 +57,7 @@ static void put(struct deadlines *ds, uint32_t i, struct deadlines_row row)
     row.deadline->place = i + 1;
 }
 
-/* Finds the place of `row`, going up and then down from the free place `i`. */
+/* Puts `row` into the heap: starts at the free index `i` and moves up, then down. */
 static void settle(struct deadlines *ds, uint32_t i, struct deadlines_row row)
 {
     while (i > 0) {
