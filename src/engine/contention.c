@@ -19,14 +19,14 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h speaks of the sketch");
-_Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "what is kept is shown");
+_Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h describes the sketch");
+_Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "contention.h shows all that a sketch keeps");
 
 #define HALF_LIFE_NS (CONTENDED_HALF_LIFE_S * NS_PER_S)
 /* The landmark moves after this many half-lives. A double allows 1,023; weights are sums. */
 #define LANDMARK_HALF_LIVES 512
 /* When one queue changes, another is updated if its waiting time is this far behind. */
-#define SETTLE_AFTER_NS NS_PER_S
+#define COUNT_AFTER_NS NS_PER_S
 
 /* Converts nanoseconds to half-lives. */
 static double half_lives(int64_t ns)
@@ -103,7 +103,7 @@ static void ring_remove(struct shard *s, struct queue *q)
 }
 
 /* Counts the waiting time since the last update. */
-static void settle(struct shard *s, struct queue *q, struct moment now)
+static void count_waiting(struct shard *s, struct queue *q, struct moment now)
 {
     int64_t elapsed_ns = now.mono_ns - q->since_ns;
     if (elapsed_ns <= 0)
@@ -117,10 +117,10 @@ static void settle(struct shard *s, struct queue *q, struct moment now)
 }
 
 /* Does the same for the queue with the oldest update, which then becomes the newest in the ring. */
-static void settle_oldest(struct shard *s, struct moment now)
+static void count_oldest(struct shard *s, struct moment now)
 {
     struct queue *q = queue_at(s, s->oldest);
-    settle(s, q, now);
+    count_waiting(s, q, now);
     if (q->newer) {
         ring_remove(s, q);
         ring_add(s, q);
@@ -130,7 +130,7 @@ static void settle_oldest(struct shard *s, struct moment now)
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now)
 {
     if (q->waiting > 0) {
-        settle(s, q, now);
+        count_waiting(s, q, now);
         ring_remove(s, q);
     } else {
         q->since_ns = now.mono_ns;
@@ -138,8 +138,8 @@ void contention_line_changes(struct shard *s, struct queue *q, int more, struct 
     q->waiting += (uint32_t)more;
     if (q->waiting > 0)
         ring_add(s, q);
-    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= SETTLE_AFTER_NS)
-        settle_oldest(s, now);
+    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= COUNT_AFTER_NS)
+        count_oldest(s, now);
 }
 
 void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns)
@@ -186,7 +186,7 @@ static void bring_up_to_date(struct shard *s, struct moment now)
     for (unsigned i = 0; i < CONTENDED_SETTLED; i++) {
         if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
             break;
-        settle_oldest(s, now);
+        count_oldest(s, now);
     }
 }
 
