@@ -156,9 +156,7 @@ static void make_line(struct line *line, enum log_level level, bool headed, cons
         add(line, end);
 }
 
-/*
- * --- Sending a line --------------------------------------------------------------------------
- */
+/* --- Sending a line -------------------------------------------------------------------------- */
 
 /*
  * Waits until standard error can take a line. Returns false when it cannot within the time limit.

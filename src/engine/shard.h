@@ -301,9 +301,7 @@ static inline void counter_touch(struct shard *s, struct counter *c, uint32_t in
  */
 void counter_drop(struct shard *s, struct counter *c);
 
-/*
- * ---- contention.c: caller holds the shard's lock ------------------------------------------
- */
+/* ---- contention.c: caller holds the shard's lock ------------------------------------------- */
 
 /* Adds `more` waiters to those in line; removes them if negative. */
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now);

@@ -15,9 +15,7 @@
 /* Maximum weight: sums of weights must stay finite. */
 #define WEIGHT_MAX 1e300
 
-/*
- * ---- working data --------------------------------------------------------------------------
- */
+/* ---- working data -------------------------------------------------------------------------- */
 
 void restoring_free(struct table *t)
 {
@@ -166,9 +164,7 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
     return record_ok(r);
 }
 
-/*
- * ---- contention ----------------------------------------------------------------------------
- */
+/* ---- contention ---------------------------------------------------------------------------- */
 
 /*
  * True unless a listed name is known to have another hash. A long name is cut, so it cannot be
