@@ -8,7 +8,7 @@
 
 void (*text_no_memory)(void);
 
-/* Makes room for `len` more bytes and a null byte. False: no memory. */
+/* Makes room for `len` more bytes and a null byte. Returns false when out of memory. */
 static bool reserve(struct text *t, size_t len)
 {
     if (t->failed)
@@ -61,7 +61,7 @@ void text_addf(struct text *t, const char *format, ...)
     va_end(values);
 }
 
-/* The characters that stand for themselves in a URL (RFC 3986: "unreserved"). */
+/* Characters that need no encoding in a URL (RFC 3986: "unreserved"). */
 static bool is_unreserved(uint8_t c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
