@@ -8,14 +8,14 @@
 
 const struct confinement thread_serves = {.name = "serving", .accepts = true};
 
-/* On the stack of thread_start: the new thread leaves it alone once it has posted `settled`. */
+/* Lives on the stack of thread_start. The new thread must not use it after posting `settled`. */
 struct beginning {
     const char *name;
     confine_fn *confine;
     const struct confinement *to;
     void *(*run)(void *arg);
     void *arg;
-    int error; /* of `confine` */
+    int error; /* from `confine` */
     sem_t settled;
 };
 
