@@ -66,7 +66,7 @@ static int64_t now_ns(const struct dial *d)
     return d->reactor->now.mono_ns;
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
+/* ---- error texts --------------------------------------------------------------------------- */
 
 static void PRINTF_LIKE(2, 3) say(struct dial *d, const char *format, ...)
 {
@@ -216,7 +216,7 @@ static enum outcome attempt_too_long(struct dial *d)
                   seconds(d->attempt_ns));
 }
 
-/* ---- where to ------------------------------------------------------------------------------ */
+/* ---- lookup and start ---------------------------------------------------------------------- */
 
 /* Handles the state of the lookup. */
 static enum outcome look(struct dial *d)
@@ -246,7 +246,7 @@ static enum outcome begin(struct dial *d)
     return d->lookup ? look(d) : failed(d, "no memory");
 }
 
-/* ---- from step to step --------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
 static void dial_free(struct dial *d)
 {

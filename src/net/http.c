@@ -164,7 +164,7 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
         event_add(http->retry, &retry_interval); /* look_at_clients decides */
 }
 
-/* ---- the ends of connections --------------------------------------------------------------- */
+/* ---- closing ------------------------------------------------------------------------------- */
 
 /* Whether evhttp has closed it. */
 static bool has_ended(const struct http_request *client)

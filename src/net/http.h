@@ -85,8 +85,7 @@ void http_pause(struct http *http);
 /* Ends the thread, if it runs, closes all connections and frees *http; nulls it. */
 void http_free(struct http **http);
 
-/* ---- requests: in the server's thread ---------------------------------------------------------
- */
+/* ---- requests: in the server's thread ---- */
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_OTHER };
 enum http_method http_method(const struct http_request *request);

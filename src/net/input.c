@@ -81,7 +81,7 @@ void conn_watch(struct conn *conn)
         conn_close(conn, CLOSE_MEMORY);
 }
 
-/* ---- what was received --------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------------------------- */
 
 void conn_drop_input(struct conn *conn)
 {

@@ -194,7 +194,7 @@ bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, 
     return true;
 }
 
-/* ---- listeners made by others --------------------------------------------------------------- */
+/* ---- inherited sockets ---------------------------------------------------------------------- */
 
 /* True when `fd` is a listening stream socket. False with errno. */
 static bool is_listening(int fd)

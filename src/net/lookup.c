@@ -47,7 +47,7 @@ struct lookup {
     struct sockaddr_storage addresses[LOOKUP_ADDRESSES];
 };
 
-/* ---- outcomes ------------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------- */
 
 static void fail(struct lookup *l, const char *why)
 {
@@ -100,7 +100,7 @@ static void settle(struct lookup *l)
         close_channel(l);
 }
 
-/* ---- what c-ares calls --------------------------------------------------------------------- */
+/* ---- callbacks of c-ares ------------------------------------------------------------------- */
 
 static void on_ready(struct loop_io *io, unsigned what)
 {
@@ -250,7 +250,7 @@ void lookup_free(struct lookup **lookup)
     free(l);
 }
 
-/* ---- what its owner looks at --------------------------------------------------------------- */
+/* ---- for the owner ------------------------------------------------------------------------- */
 
 enum lookup_state lookup_state(const struct lookup *lookup)
 {

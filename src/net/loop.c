@@ -101,7 +101,7 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
     io->fn = NULL;
 }
 
-/* ---- the bell ----------------------------------------------------------------------------- */
+/* ---- wake-up ------------------------------------------------------------------------------ */
 
 static void on_bell(struct loop_io *io, unsigned what)
 {
@@ -174,7 +174,7 @@ void loop_soon(struct loop *loop)
     loop->soon = true;
 }
 
-/* ---- turns -------------------------------------------------------------------------------- */
+/* ---- iterations --------------------------------------------------------------------------- */
 
 /* Polls for events without sleeping, until `until_ns` or until the timer is due. */
 static int poll_busily(struct loop *loop, int64_t until_ns)

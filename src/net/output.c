@@ -319,7 +319,7 @@ void conn_drop_extension(struct conn *conn)
     conn_unhold(conn, extension->held_bytes);
 }
 
-/* ---- lines between answers ------------------------------------------------------------------ */
+/* ---- interjections -------------------------------------------------------------------------- */
 
 bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
 {

@@ -224,7 +224,7 @@ void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
         *at = hook->next;
 }
 
-/* ---- timers that any thread may bring forward ----------------------------------------------- */
+/* ---- shared timers -------------------------------------------------------------------------- */
 
 /* `wanted_ns` only decreases until this letter arrives and resets it. on_its_way is cleared before
  * the reset, so a time that is requested in between sends a new letter. */
@@ -263,7 +263,7 @@ void shared_timer_by(struct shared_timer *timer, int64_t at_ns)
         reactor_post(timer->reactor, &timer->mail);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other threads --------------------------------------------------------------------- */
 
 uint64_t reactor_busy_ns(const struct reactor *r)
 {

@@ -115,7 +115,7 @@ uint64_t reactor_busy_ns(const struct reactor *r);
 /* The CPU time of the thread, in nanoseconds; 0 when it does not run. Any thread. */
 uint64_t reactor_cpu_ns(const struct reactor *r);
 
-/* ---- for the owner's handlers: in the reactor's thread --------------------------------------- */
+/* ---- for the owner's handlers, in the reactor's thread --------------------------------------- */
 
 /* Begins an iteration: reads the clock and calls the hooks. Returns the monotonic time. */
 static inline int64_t reactor_begin(struct reactor *r)

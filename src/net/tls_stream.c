@@ -43,7 +43,7 @@ struct tls_stream {
     bool said_goodbye;
 };
 
-/* ---- the socket as the library sees it ----------------------------------------------------- */
+/* ---- the library's access to the socket ---------------------------------------------------- */
 
 static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
 {
@@ -203,7 +203,7 @@ void tls_stream_free(struct tls_stream **s)
     free(t);
 }
 
-/* ---- what failed --------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------ */
 
 /* Converts the library's result `ret` to a stream result. `reading`: the call was a read. */
 static ssize_t failure(struct tls_stream *s, int ret, bool reading)

@@ -599,7 +599,7 @@ void server_unhold(struct server *server, uint64_t bytes)
         atomic_fetch_sub_explicit(&server->unfinished, bytes, memory_order_relaxed);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other code ------------------------------------------------------------------------ */
 
 struct reactor *worker_reactor(struct worker *worker)
 {

@@ -402,7 +402,7 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, &service_counts(conn)->holds);
 }
 
-/* ---- going on in another process ----------------------------------------------------------- */
+/* ---- upgrades ------------------------------------------------------------------------------ */
 
 /*
  * Saves the session: its holder, a bool that is true during a Dump, and then the Dump's 4 bytes of

@@ -492,7 +492,7 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, NULL);
 }
 
-/* ---- going on in another process ----------------------------------------------------------- */
+/* ---- upgrades ------------------------------------------------------------------------------ */
 
 /* Saves the session: its holder, u32 number of locks, then for each lock its holding and i64 ns at
  * which it was granted. The holder includes the wait; the connection's deadline is its end. */

@@ -80,7 +80,7 @@ void service_describe(struct conn *conn, struct conn_info *info)
         info->waits++;
 }
 
-/* ---- what has been counted ------------------------------------------------------------------ */
+/* ---- counters ------------------------------------------------------------------------------- */
 
 unsigned services_count(const struct services *services)
 {

@@ -98,8 +98,7 @@ struct protocol *services_protocol(struct services *services, const char *name);
 /* The resource with this name; NULL: none, or not started yet. */
 struct resource *services_resource(const struct services *services, const char *name);
 
-/* ---- going on in another process (base/record.md): the main thread, when no worker runs -------
- */
+/* ---- upgrades (base/record.md): in the main thread, while no worker runs ---- */
 
 /*
  * Kinds of section: one for the shared state, some for each protocol.
@@ -212,7 +211,7 @@ static inline const char *service_name(const struct service *service)
     return service->row->protocol.name;
 }
 
-/* ---- what has been counted: sums over all workers; any thread ---- */
+/* ---- counters: sums over all workers; any thread ---- */
 
 /* The number of requests with this verb and outcome (numbers as in struct service_row). */
 uint64_t service_requests(const struct service *service, unsigned verb, unsigned outcome);
@@ -231,7 +230,7 @@ uint64_t service_sent(const struct service *service);
 /* The holder of a connection that is being served; NULL: none. In its worker's thread. */
 struct holder *service_holder(struct conn *conn);
 
-/* ---- what the services' own files share: in the worker's thread ---- */
+/* ---- shared by the services' files: in the worker's thread ---- */
 
 /* The service, table and clock of a connection. */
 static inline struct service *service_of(const struct conn *conn)

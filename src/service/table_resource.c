@@ -143,7 +143,7 @@ static uint64_t held(const struct resource *r, struct moment now)
     return stats.units;
 }
 
-/* ---- going on in another process ------------------------------------------------------------ */
+/* ---- upgrades ------------------------------------------------------------------------------- */
 
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
@@ -215,7 +215,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
     return table_restore_done(r->services->table, reader);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other code ------------------------------------------------------------------------ */
 
 void table_resource_collector(const struct services *services, struct collector_stats *stats_r)
 {
