@@ -2,8 +2,8 @@
  * lookup.c - name lookups with c-ares (see lookup.h).
  *
  * Each lookup has its own c-ares channel and destroys it as soon as the result is known. A callback
- * of c-ares must not touch the channel, so the callbacks only store the result, and `settle`
- * destroys the channel after each call into the library.
+ * of c-ares must not touch the channel, so the callbacks only store the result, and
+ * `close_when_known` destroys the channel after each call into the library.
  */
 #include "net/lookup.h"
 
@@ -94,7 +94,7 @@ static void close_channel(struct lookup *l)
 }
 
 /* Destroys the channel if the result is known. Call it after each call into c-ares. */
-static void settle(struct lookup *l)
+static void close_when_known(struct lookup *l)
 {
     if (l->state != LOOKUP_PENDING)
         close_channel(l);
@@ -109,7 +109,7 @@ static void on_ready(struct loop_io *io, unsigned what)
     int fd = io->fd;
     ares_process_fd(l->channel, what & LOOP_READ ? fd : ARES_SOCKET_BAD,
                     what & LOOP_WRITE ? fd : ARES_SOCKET_BAD);
-    settle(l);
+    close_when_known(l);
     l->progress(l->arg);
 }
 
@@ -235,7 +235,7 @@ struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, 
     } else {
         fail(l, words_for(status));
     }
-    settle(l);
+    close_when_known(l);
     return l;
 }
 
@@ -280,5 +280,5 @@ int64_t lookup_wait_ns(const struct lookup *lookup)
 void lookup_time_passed(struct lookup *lookup)
 {
     ares_process_fd(lookup->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-    settle(lookup);
+    close_when_known(lookup);
 }
