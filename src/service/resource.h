@@ -1,18 +1,18 @@
 /*
- * resource.h - a resource: what services hand out (counters, pools, jobs), or what they need for it
- * (another machine). One interface for all; services.c walks over it.
+ * resource.h - a resource: something that services hand out (counters, pools, jobs), or a machine
+ * that they need for that. All resources have this interface; service.c calls it.
  *
- * A resource lives in the workers, behind locks of its own, or has a reactor of its own
- * (net/reactor.h), to which services send letters and from which letters come back to connections.
+ * A resource lives in the workers, behind its own locks, or has its own reactor (net/reactor.h). In
+ * the second case services send letters to the reactor, and it sends letters back to connections.
  *
- * In order: `start` before any thread runs; `run` when the workers run; for an upgrade `park`, then
- * `flush` until there are no letters, then `save`, and `unpark` where the upgrade fails; `end` when
- * no worker runs. In a new process `restore` takes the place of what `start` would build. A
- * rehearsal of an upgrade calls `start`, `restore` and `end` alone: these open no file for writing
- * and connect nowhere.
+ * Order of calls: `start` before any thread runs; `run` when the workers run. For an upgrade:
+ * `park`, then `flush` until there is no mail, then `save`, and `unpark` if the upgrade fails.
+ * `end` when no worker runs. In a new process `restore` replaces the state that `start` made. A
+ * rehearsal of an upgrade calls only `start`, `restore` and `end`, so these must not open files for
+ * writing and must not connect.
  *
- * Threads: the main thread calls all of it. Where a function is missing (NULL) there is nothing to
- * do.
+ * Threads: the main thread calls every function, except where "any thread" is said. A missing
+ * function (NULL) does nothing.
  */
 #ifndef SERVICE_RESOURCE_H
 #define SERVICE_RESOURCE_H
@@ -33,43 +33,50 @@ struct services;
 struct resource_row {
     const char *name; /* "table" */
 
-    /* Makes it, from its settings (struct part_config, `own`). NULL: no memory or what else errno
-     * says; more was logged where that is not enough. */
+    /* Makes the resource from its settings (struct part_config, `own`). Returns NULL with errno (no
+     * memory, or another error); details are logged if errno does not say enough. */
     struct resource *(*start)(struct services *services, const void *settings, struct moment now);
-    /* What its own thread may do, for as long as the resource lives. NULL, or answering that: it
-     * has no thread. */
+    /* The rights of its own thread; they must live as long as the resource. NULL, or a NULL result:
+     * it has no thread. */
     const struct confinement *(*confinement)(const struct resource *r);
-    /* The workers run: starts its own thread (reactor_start), so confined. False: errno. */
+    /* Starts its thread (reactor_start) with that confinement; the workers run already. Returns
+     * false with errno. */
     bool (*run)(struct resource *r);
-    /* Stops its thread, after the workers' have stopped: with everything on its way brought to an
-     * end. False: that did not happen until `until_ns` (monotonic); the thread runs on. */
+    /*
+     * Completes all work in progress and stops its thread. The workers' threads have stopped
+     * before. Returns false when that takes longer than until `until_ns` (monotonic); the thread
+     * then keeps running.
+     */
     bool (*park)(struct resource *r, int64_t until_ns);
-    /* Delivers its letters while it is parked. False: there were none. */
+    /* Delivers its mail while it is parked. Returns false when there was none. */
     bool (*flush)(struct resource *r);
-    /* Starts the thread again. False: errno. */
+    /* Starts its thread again. Returns false with errno. */
     bool (*unpark)(struct resource *r);
 
-    /* Writes what it is, as sections of its own kinds (base/record.md). */
+    /* Writes its state, in sections of its own kinds (base/record.md). */
     void (*save)(const struct resource *r, struct moment now, struct record_writer *w);
-    /* Reads a section. False: the kind is none of its own, or the section has failed. */
+    /*
+     * Reads a section. Returns false when the kind is not its own, or when the section has failed.
+     */
     bool (*restore)(struct resource *r, struct moment now, uint32_t kind,
                     struct record_reader *section);
-    /* All sections and connections were read. False: something is missing, and `reader` says so. */
+    /* Called after all sections and connections were read. Returns false when something is missing;
+     * `reader` has the reason. */
     bool (*restore_done)(struct resource *r, struct record_reader *reader);
 
-    /* From now on nothing new is handed out; or again it is. Any thread. */
+    /* `on`: hands out nothing new from now on. Not `on`: goes back to normal. Any thread. */
     void (*drain)(struct resource *r, bool on);
-    /* How much is held that a drain waits for. Any thread. */
+    /* The number of held things for which a drain waits. Any thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
-    /* What /metrics, the JSON interface and the status page show of it; NULL: nothing. */
+    /* Its part of /metrics, the JSON interface and the status page; NULL: none. */
     const struct admin_part *seen;
 
-    /* Frees *r, when no worker runs, and nulls it. */
+    /* Frees *r and sets it to NULL, while no worker runs. */
     void (*end)(struct resource **r);
 };
 
-/* The beginning of every resource's own struct. */
+/* The first member of every resource's struct. */
 struct resource {
     const struct resource_row *row;
     struct services *services;
