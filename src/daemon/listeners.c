@@ -2,7 +2,7 @@
 #include "daemon/listeners.h"
 
 #include "base/log.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/process.h"
 #include "net/address.h"
 
@@ -36,7 +36,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
         return false;
     }
     sock->fd = -1;
-    listeners->inherited[listeners->count++] = true;
+    listeners->activated[listeners->count++] = true;
     return true;
 }
 
@@ -92,13 +92,13 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
 }
 
 /* Takes over what the process before listened on there. False: it did not. */
-static bool take_over(struct listeners *listeners, struct heritage *heritage,
+static bool take_over(struct listeners *listeners, struct inherited *inherited,
                       struct protocol *protocol, bool tls, const char *asked)
 {
-    struct heritage_socket *sock = heritage_find(heritage, protocol->row->name, tls, asked);
-    if (!sock || !heritage_take(sock, &listeners->at[listeners->count], protocol))
+    struct inherited_socket *sock = inherited_find(inherited, protocol->row->name, tls, asked);
+    if (!sock || !inherited_take(sock, &listeners->at[listeners->count], protocol))
         return false;
-    listeners->heritage[listeners->count++] = true;
+    listeners->inherited[listeners->count++] = true;
     return true;
 }
 
@@ -106,13 +106,13 @@ static bool take_over(struct listeners *listeners, struct heritage *heritage,
  * Whether to do without an address that can't be listened on. After an upgrade, what is held is
  * worth more than one address.
  */
-static bool is_dispensable(const struct heritage *heritage)
+static bool is_dispensable(const struct inherited *inherited)
 {
-    return heritage->exists && !heritage->rehearse;
+    return inherited->exists && !inherited->rehearse;
 }
 
 /* Opens one port of a protocol, on each of its addresses. */
-static bool open_port(struct listeners *listeners, struct heritage *heritage,
+static bool open_port(struct listeners *listeners, struct inherited *inherited,
                       struct protocol *protocol, const struct option_addresses *list, uint16_t port,
                       bool tls)
 {
@@ -122,7 +122,7 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
         struct sockaddr_storage sa = address_of(&list->at[i], port, asked);
         CHECK(listeners->count < ARRAY_SIZE(listeners->at));
         struct listener *l = &listeners->at[listeners->count];
-        if (take_over(listeners, heritage, protocol, tls, asked)) {
+        if (take_over(listeners, inherited, protocol, tls, asked)) {
             had++;
             continue;
         }
@@ -132,27 +132,27 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
             log_warning("%s: not listening on %s: %s", protocol->row->name, l->where,
                         strerrordesc_np(errno));
             continue;
-        } else if (errno != EADDRINUSE || !heritage_blocks(heritage, (struct sockaddr *)&sa)) {
+        } else if (errno != EADDRINUSE || !inherited_blocks(inherited, (struct sockaddr *)&sa)) {
             say_not_listening(l, protocol->row->name, errno);
-            if (!is_dispensable(heritage))
+            if (!is_dispensable(inherited))
                 return false;
         } /* else it can be opened when that is closed */
         had++;
     }
     if (had == 0)
         log_error("%s: none of its addresses is one of this machine's", protocol->row->name);
-    return had > 0 || is_dispensable(heritage);
+    return had > 0 || is_dispensable(inherited);
 }
 
 /* Opens a protocol's unix socket, and gives it to the user that we shall be. */
-static bool open_socket(struct listeners *listeners, struct heritage *heritage,
+static bool open_socket(struct listeners *listeners, struct inherited *inherited,
                         struct protocol *protocol, const struct settings *settings,
                         const struct settings_protocol *p)
 {
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     struct listener *l = &listeners->at[listeners->count];
-    if (take_over(listeners, heritage, protocol, false, p->socket)) {
-        if (l->own_file && !heritage->rehearse && chmod(p->socket, p->socket_mode) != 0)
+    if (take_over(listeners, inherited, protocol, false, p->socket)) {
+        if (l->own_file && !inherited->rehearse && chmod(p->socket, p->socket_mode) != 0)
             log_error("%s: can't change the mode of unix socket %s: %s", protocol->row->name,
                       p->socket, strerrordesc_np(errno));
         return true;
@@ -164,7 +164,7 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
                                                : "";
         log_error("%s: can't listen on unix socket %s: %s%s", protocol->row->name, p->socket,
                   strerrordesc_np(errno), hint);
-        return is_dispensable(heritage);
+        return is_dispensable(inherited);
     }
     listeners->count++;
     if (*p->socket == '@' || process_give_file(p->socket, settings->user, settings->group))
@@ -172,7 +172,7 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
     log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->row->name,
               p->socket, settings->user ? settings->user : "",
               settings->group ? settings->group : "", strerrordesc_np(errno));
-    return is_dispensable(heritage);
+    return is_dispensable(inherited);
 }
 
 /* What a protocol opens itself: all but the kinds that were handed to us. */
@@ -190,7 +190,7 @@ static struct own own_of(const struct settings_protocol *p, const struct handed 
 }
 
 /* Opens what the settings say of one protocol, but for kinds that were handed to us. */
-static bool open_protocol(struct listeners *listeners, struct heritage *heritage,
+static bool open_protocol(struct listeners *listeners, struct inherited *inherited,
                           struct protocol *protocol, const struct settings *settings,
                           const struct settings_protocol *p, const struct handed *handed)
 {
@@ -198,13 +198,13 @@ static bool open_protocol(struct listeners *listeners, struct heritage *heritage
     if (p->enable && p->socket && handed->kind[false])
         log_info("%s: unix socket %s is not opened, as there is an inherited socket",
                  protocol->row->name, p->socket);
-    return (!own.plain || open_port(listeners, heritage, protocol, &p->listen, p->port, false)) &&
-           (!own.socket || open_socket(listeners, heritage, protocol, settings, p)) &&
-           (!own.tls || open_port(listeners, heritage, protocol, &p->listen, p->tls_port, true));
+    return (!own.plain || open_port(listeners, inherited, protocol, &p->listen, p->port, false)) &&
+           (!own.socket || open_socket(listeners, inherited, protocol, settings, p)) &&
+           (!own.tls || open_port(listeners, inherited, protocol, &p->listen, p->tls_port, true));
 }
 
 /* Marks what will be listened on again of one protocol. */
-static void want_protocol(struct heritage *heritage, const char *name,
+static void want_protocol(struct inherited *inherited, const char *name,
                           const struct settings_protocol *p, const struct handed *handed)
 {
     char asked[ADDRESS_TEXT];
@@ -212,40 +212,40 @@ static void want_protocol(struct heritage *heritage, const char *name,
     for (size_t i = 0; i < p->listen.count; i++) {
         (void)address_of(&p->listen.at[i], p->port, asked);
         if (own.plain)
-            heritage_want(heritage, name, false, asked);
+            inherited_want(inherited, name, false, asked);
         (void)address_of(&p->listen.at[i], p->tls_port, asked);
         if (own.tls)
-            heritage_want(heritage, name, true, asked);
+            inherited_want(inherited, name, true, asked);
     }
     if (own.socket)
-        heritage_want(heritage, name, false, p->socket);
+        inherited_want(inherited, name, false, p->socket);
 }
 
 /* Marks what of the admin interface will be. */
-static void want_admin(struct heritage *heritage, const struct settings *settings, bool handed)
+static void want_admin(struct inherited *inherited, const struct settings *settings, bool handed)
 {
     char asked[ADDRESS_TEXT];
     for (size_t i = 0; settings->admin_port && !handed && i < settings->admin_listen.count; i++) {
         (void)address_of(&settings->admin_listen.at[i], settings->admin_port, asked);
-        heritage_want(heritage, "admin", false, asked);
+        inherited_want(inherited, "admin", false, asked);
     }
 }
 
 bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
-                    struct heritage *heritage)
+                    struct inherited *inherited)
 {
     struct handed handed[OPTION_PROTOCOLS_MAX] = {0};
     if (!adopt_all(listeners, services, settings, activation, handed))
         return false;
     for (size_t i = 0; options_protocol_at(i); i++)
-        want_protocol(heritage, options_protocol_at(i)->name, settings_protocol(settings, i),
+        want_protocol(inherited, options_protocol_at(i)->name, settings_protocol(settings, i),
                       &handed[i]);
-    want_admin(heritage, settings, listeners->admin_count > 0);
-    heritage_close_unwanted(heritage);
+    want_admin(inherited, settings, listeners->admin_count > 0);
+    inherited_close_unwanted(inherited);
     for (size_t i = 0; options_protocol_at(i); i++) {
         struct protocol *protocol = services_protocol(services, options_protocol_at(i)->name);
-        if (!open_protocol(listeners, heritage, protocol, settings, settings_protocol(settings, i),
+        if (!open_protocol(listeners, inherited, protocol, settings, settings_protocol(settings, i),
                            &handed[i]))
             return false;
     }
@@ -295,7 +295,7 @@ static void say_listener(const struct listener *l, const char *note)
 void listeners_say(const struct listeners *listeners)
 {
     for (size_t i = 0; i < listeners->count; i++)
-        say_listener(&listeners->at[i], listeners->inherited[i] ? " (inherited)" : "");
+        say_listener(&listeners->at[i], listeners->activated[i] ? " (inherited)" : "");
 }
 
 static enum reach reach_v4(uint32_t address)

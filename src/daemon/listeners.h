@@ -22,25 +22,25 @@
 struct listeners {
     size_t count;
     struct listener at[LISTENERS_MAX];
-    bool inherited[LISTENERS_MAX]; /* which of them were handed to us */
-    bool heritage[LISTENERS_MAX];  /* which the process before had opened */
+    bool activated[LISTENERS_MAX]; /* true: the service manager made it (activation.h) */
+    bool inherited[LISTENERS_MAX]; /* true: the process before an upgrade opened it (inherited.h) */
 
     /* Sockets handed to us for the admin interface. */
     size_t admin_count;
     int admin[ACTIVATION_MAX];
 };
 
-struct heritage;
+struct inherited;
 
 /*
  * Takes over the sockets of `activation` (their fd is -1 then) and opens what the settings ask for
- * besides; of `heritage`, what they ask for is taken over and the rest closed. False: it was said
+ * besides; of `inherited`, what they ask for is taken over and the rest closed. False: it was said
  * on the log why not; what is open is to be closed. In the new process of an upgrade, an address
  * that can't be listened on is said to be so and left out.
  */
 bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
-                    struct heritage *heritage) MUST_USE;
+                    struct inherited *inherited) MUST_USE;
 
 /* Closes all of them, but for those of the admin interface where that has taken them. */
 void listeners_close(struct listeners *listeners);

@@ -15,7 +15,7 @@
 #include "base/log.h"
 #include "daemon/control.h"
 #include "daemon/credentials.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/process.h"
@@ -206,12 +206,12 @@ static void place_admin_at(struct daemon *d, struct admin_config *config,
     if (listeners_reach((struct sockaddr *)&sa) != REACH_MACHINE)
         d->admin_is_open = true;
     address_text((struct sockaddr *)&sa, asked, sizeof(asked));
-    struct heritage_socket *sock = heritage_find(&d->upgrade.heritage, "admin", false, asked);
+    struct inherited_socket *sock = inherited_find(&d->upgrade.inherited, "admin", false, asked);
     if (sock) {
         places->asked[config->fd_count] = sock->asked;
         d->listeners.admin[config->fd_count++] = sock->fd;
         sock->fd = -1;
-    } else if (!heritage_blocks(&d->upgrade.heritage, (struct sockaddr *)&sa)) {
+    } else if (!inherited_blocks(&d->upgrade.inherited, (struct sockaddr *)&sa)) {
         places->addresses[config->address_count] = sa;
         places->lens[config->address_count++] = address->len;
     }
@@ -346,7 +346,7 @@ static bool enter_sandbox(const struct daemon *d)
     return false;
 }
 
-static bool take_inherited(struct daemon *d)
+static bool take_activated(struct daemon *d)
 {
     char reason[ACTIVATION_REASON_SIZE];
     if (d->upgrade.role != UPGRADE_NONE || activation_take(&d->upgrade.activation, reason))
@@ -360,10 +360,10 @@ static bool make_all(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     struct upgrade *upgrade = &d->upgrade;
-    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+    if (!take_activated(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
         !prepare_sandbox(d) ||
         !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
-                        &upgrade->heritage) ||
+                        &upgrade->inherited) ||
         !make_admin(d))
         return false;
     upgrade->parts = (struct upgrade_parts){
@@ -426,7 +426,7 @@ static void tear_down(struct daemon *d)
         acceptor_free(&d->acceptors[i]);
     listeners_close(&d->listeners);
     activation_close(&d->upgrade.activation);
-    heritage_close(&d->upgrade.heritage);
+    inherited_close(&d->upgrade.inherited);
     services_free(&d->services);
     settings_free(&d->at_start);
     while (d->server.count > 0)
@@ -546,9 +546,9 @@ static _Noreturn void rehearse(struct daemon *d)
     const struct settings *settings = settings_of(d);
     control_init(&d->control);
     bool good = make_all(d);
-    heritage_close(&d->upgrade.heritage);
+    inherited_close(&d->upgrade.inherited);
     for (size_t i = 0; i < d->listeners.count; i++) {
-        if (!d->listeners.heritage[i])
+        if (!d->listeners.inherited[i])
             listener_close(&d->listeners.at[i]); /* with its file */
     }
     good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d);

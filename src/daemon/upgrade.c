@@ -185,12 +185,12 @@ static void get_text(struct record_reader *r, char *to, size_t size)
 static void save_process(struct upgrade *upgrade, struct record_writer *w)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
-    static struct heritage heritage; /* large */
-    heritage.count = 0;
+    static struct inherited inherited; /* large */
+    inherited.count = 0;
     for (size_t i = 0; i < parts->listeners->count; i++) {
         const struct listener *l = &parts->listeners->at[i];
-        if (!parts->listeners->inherited[i])
-            heritage_add(&heritage, l->protocol->row->name, l, l->fd);
+        if (!parts->listeners->activated[i])
+            inherited_add(&inherited, l->protocol->row->name, l, l->fd);
     }
     for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++) {
         struct listener l = {.fd = -1};
@@ -198,7 +198,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
         int fd = admin_door(parts->admin, i, &asked);
         snprintf(l.asked, sizeof(l.asked), "%s", asked);
         if (*asked)
-            heritage_add(&heritage, "admin", &l, fd);
+            inherited_add(&inherited, "admin", &l, fd);
     }
     record_begin(w, UPGRADE_PROCESS);
     put_text(w, PACKAGE_VERSION);
@@ -206,7 +206,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     record_put_i64(w, upgrade->parked_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);
-    heritage_save(&heritage, parts->activation, w);
+    inherited_save(&inherited, parts->activation, w);
     record_end(w);
     record_begin(w, UPGRADE_FILE);
     record_put_u8(w, parts->settings->file != NULL);
@@ -236,9 +236,9 @@ static bool restore_process(struct upgrade *upgrade)
     upgrade->history.tried = record_get_u32(&section);
     upgrade->history.done = record_get_u32(&section);
     if (upgrade->role != UPGRADE_CHECK)
-        heritage_restore(&upgrade->heritage, &upgrade->activation, &section);
-    upgrade->heritage.exists = true;
-    upgrade->heritage.rehearse = upgrade->role == UPGRADE_REHEARSE;
+        inherited_restore(&upgrade->inherited, &upgrade->activation, &section);
+    upgrade->inherited.exists = true;
+    upgrade->inherited.rehearse = upgrade->role == UPGRADE_REHEARSE;
     upgrade->had_file = restore_had_file(&upgrade->state);
     return record_ok(&section);
 }

@@ -27,7 +27,7 @@
 #include "admin/admin.h"
 #include "base/record.h"
 #include "daemon/activation.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 
@@ -67,7 +67,7 @@ struct upgrade {
 
     /* From the process before, unless the role is NONE. */
     struct record_reader state;
-    struct heritage heritage;
+    struct inherited inherited;
     struct activation activation;
     char version[UPGRADE_VERSION_MAX + 1];
     char pid_file[PATH_MAX]; /* "": it wrote none */
