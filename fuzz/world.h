@@ -1,9 +1,10 @@
 /*
  * world.h - the daemon's services, engine, worker and connections with a few clients, on a network,
- * a loop and a clock that a program moves (t/campaigns/simulate/fake.h): what harnesses put bytes into.
+ * a loop and a clock that a program moves (t/campaigns/simulate/fake.h): what harnesses put bytes
+ * into.
  *
  * There may be several worlds; the clock is one. A world stays from one input to the next, because
- * making one takes longer than most inputs; world_settle makes it as new, but for what has been
+ * making one takes longer than most inputs; world_drain makes it as new, but for what has been
  * counted.
  */
 #ifndef FUZZ_WORLD_H
@@ -58,8 +59,8 @@ void world_advance(struct world *const *worlds, unsigned count, int64_t ns);
  * inputs to be served: that is the caller's.)
  */
 #define WORLD_INTERVAL_S 60
-void world_settle(struct world *world);
+void world_drain(struct world *world);
 /* When no world has clients: lets go of all peers, and moves the wall clock on. */
-void worlds_settled(void);
+void worlds_drained(void);
 
 #endif

@@ -26,7 +26,7 @@ _Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "what is kept is shown");
 /* So many half-lives after the landmark it moves on. A double has 1,023; weights are sums. */
 #define LANDMARK_HALF_LIVES 512
 /* A line that has not changed is brought up to date after so long, when another one changes. */
-#define SETTLE_AFTER_NS NS_PER_S
+#define ACCOUNT_AFTER_NS NS_PER_S
 
 /* Half-lives in `ns`. */
 static double half_lives(int64_t ns)
@@ -103,7 +103,7 @@ static void ring_remove(struct shard *s, struct queue *q)
 }
 
 /* Accounts what those in line have waited since that was last done. */
-static void settle(struct shard *s, struct queue *q, struct moment now)
+static void account_wait(struct shard *s, struct queue *q, struct moment now)
 {
     int64_t elapsed_ns = now.mono_ns - q->since_ns;
     if (elapsed_ns <= 0)
@@ -117,10 +117,10 @@ static void settle(struct shard *s, struct queue *q, struct moment now)
 }
 
 /* The same for the line that has gone without for longest; it is the last in the ring then. */
-static void settle_oldest(struct shard *s, struct moment now)
+static void account_oldest(struct shard *s, struct moment now)
 {
     struct queue *q = queue_at(s, s->oldest);
-    settle(s, q, now);
+    account_wait(s, q, now);
     if (q->newer) {
         ring_remove(s, q);
         ring_add(s, q);
@@ -130,7 +130,7 @@ static void settle_oldest(struct shard *s, struct moment now)
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now)
 {
     if (q->waiting > 0) {
-        settle(s, q, now);
+        account_wait(s, q, now);
         ring_remove(s, q);
     } else {
         q->since_ns = now.mono_ns;
@@ -138,8 +138,8 @@ void contention_line_changes(struct shard *s, struct queue *q, int more, struct 
     q->waiting += (uint32_t)more;
     if (q->waiting > 0)
         ring_add(s, q);
-    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= SETTLE_AFTER_NS)
-        settle_oldest(s, now);
+    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= ACCOUNT_AFTER_NS)
+        account_oldest(s, now);
 }
 
 void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns)
@@ -183,10 +183,10 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
 static void bring_up_to_date(struct shard *s, struct moment now)
 {
     lock_assert_held(&s->lock);
-    for (unsigned i = 0; i < CONTENDED_SETTLED; i++) {
+    for (unsigned i = 0; i < CONTENDED_ACCOUNTED; i++) {
         if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
             break;
-        settle_oldest(s, now);
+        account_oldest(s, now);
     }
 }
 

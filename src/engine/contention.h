@@ -6,7 +6,7 @@
  *
  * - Waiting: the time that its waiters have waited, each second of each waiter counting half after
  *   CONTENDED_HALF_LIFE_S. It is accounted when a line changes; for lines that do not, one of the
- *   others is brought up to date at each change, and the oldest CONTENDED_SETTLED of a shard
+ *   others is brought up to date at each change, and the oldest CONTENDED_ACCOUNTED of a shard
  *   whenever somebody reads. What is still to be accounted of a name on a list is added by the
  *   reader, so a name shows while its first waiters still wait.
  * - Refused: the BUSY and FULL answers of table_acquire, with the same decay.
@@ -48,7 +48,7 @@ enum contended_by {
 #define CONTENDED_NAME_MAX    255 /* of longer names, the first so many bytes are known */
 #define CONTENDED_HALF_LIFE_S 60
 #define CONTENDED_KEPT        16 /* names on each list of each shard */
-#define CONTENDED_SETTLED     64
+#define CONTENDED_ACCOUNTED   64
 #define CONTENDED_LEAST       1e-6 /* a load or a rate below that counts as none, and is not listed */
 
 /* A contended name. */
@@ -77,7 +77,7 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
  * The error bound in force: what a name that is on no list has at most, in the unit of `by`
  * (waiters, refusals a second, units). The highest of the shards' bounds; 0: all names that have
  * any are listed. It includes what may have been waited in lines that are still to be accounted:
- * none just after table_contended at the same `now`, unless more than CONTENDED_SETTLED names of
+ * none just after table_contended at the same `now`, unless more than CONTENDED_ACCOUNTED names of
  * one shard are waited for. Any thread; locks one shard at a time.
  */
 double table_contended_bound(struct table *t, enum contended_by by, struct moment now);

@@ -187,7 +187,7 @@ uint32_t holding_units(const struct holding *held);
 /*
  * The owner ends a wait, for `why`: TIMED_OUT or CANCELLED. Returns `why`: the waiter is gone, and
  * nobody was woken. Or GRANTED or DONE: too late, the verdict is on its way; the owner may take
- * note at once with table_settle.
+ * note at once with table_take_verdict.
  */
 enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum waiter_state why,
                                  struct moment now) MUST_USE;
@@ -196,7 +196,7 @@ enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum wa
  * The owner takes note of a verdict, once: when it arrives, or before. Takes the waiter off its
  * holder. Returns GRANTED (waiter->holding has the units) or DONE.
  */
-enum waiter_state table_settle(struct table *t, struct waiter *waiter);
+enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter);
 
 /* Frees a waiter whose verdict has arrived and, unless its holder was closed, been settled. */
 void table_waiter_free(struct table *t, struct waiter *waiter);

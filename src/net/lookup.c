@@ -3,7 +3,7 @@
  *
  * Each lookup has a channel of c-ares's own, which is destroyed as soon as the answer is known.
  * From within c-ares's callbacks the channel may not be touched, so these only note what they are
- * told, and `settle` acts on it after each call into the library.
+ * told, and `close_if_done` acts on it after each call into the library.
  */
 #include "net/lookup.h"
 
@@ -94,7 +94,7 @@ static void close_channel(struct lookup *l)
 }
 
 /* After each call into c-ares. */
-static void settle(struct lookup *l)
+static void close_if_done(struct lookup *l)
 {
     if (l->state != LOOKUP_PENDING)
         close_channel(l);
@@ -109,7 +109,7 @@ static void on_ready(struct loop_io *io, unsigned what)
     int fd = io->fd;
     ares_process_fd(l->channel, what & LOOP_READ ? fd : ARES_SOCKET_BAD,
                     what & LOOP_WRITE ? fd : ARES_SOCKET_BAD);
-    settle(l);
+    close_if_done(l);
     l->progress(l->arg);
 }
 
@@ -234,7 +234,7 @@ struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, 
     } else {
         fail(l, words_for(status));
     }
-    settle(l);
+    close_if_done(l);
     return l;
 }
 
@@ -279,5 +279,5 @@ int64_t lookup_wait_ns(const struct lookup *lookup)
 void lookup_time_passed(struct lookup *lookup)
 {
     ares_process_fd(lookup->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-    settle(lookup);
+    close_if_done(lookup);
 }
