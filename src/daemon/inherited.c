@@ -14,7 +14,7 @@
 
 /* --- Finding --------------------------------------------------------------------------------- */
 
-/* Whether the file that a socket was given is there yet. */
+/* True unless the socket's file is gone or replaced. */
 static bool has_file(const struct inherited_socket *sock)
 {
     struct stat st;
@@ -73,7 +73,7 @@ void inherited_close(struct inherited *inherited)
     inherited->count = 0;
 }
 
-/* The port of an address of the Internet; 0: it has none. */
+/* The port of an IPv4 or IPv6 address; 0 for other families. */
 static in_port_t port_of(const struct sockaddr *address)
 {
     struct sockaddr_in in;
@@ -145,7 +145,7 @@ static void put_text(struct record_writer *w, const char *text)
     record_put_bytes(w, text, strlen(text));
 }
 
-/* Reads a text that has to fit. */
+/* Reads a text; refuses the record when it does not fit. */
 static void get_text(struct record_reader *r, char *to, size_t size)
 {
     const void *text;
@@ -158,7 +158,7 @@ static void get_text(struct record_reader *r, char *to, size_t size)
     to[len] = '\0';
 }
 
-/* Reads a descriptor; none of a program that is started is to have it. */
+/* Reads a descriptor and makes it close-on-exec. */
 static int get_descriptor(struct record_reader *r)
 {
     int fd = (int)record_get_u32(r);

@@ -1,7 +1,7 @@
 /*
- * inherited.h - listening sockets that the process before this one, in an upgrade, had opened
- * itself: each is taken over by whatever is to listen on the same address or path. (Those that a
- * service manager made stay what they were: activation.h.)
+ * inherited.h - listening sockets that survive an upgrade in place. The old program opened them;
+ * the new program uses each for the listener that has the same address or path. Sockets made by a
+ * service manager are not here (activation.h).
  *
  * Threads: main thread only, before any other starts.
  */
@@ -14,47 +14,49 @@
 struct record_reader;
 struct record_writer;
 
-/* Most sockets there may be: the daemon's listeners, and as many again of the admin interface. */
+/* Enough for the daemon's listeners and as many of the admin interface. */
 #define INHERITED_MAX ((size_t)2 * LISTENERS_MAX)
 
 struct inherited_socket {
-    int fd;         /* -1: it was taken over or closed */
-    char owner[32]; /* a protocol's name, or "admin" */
-    char asked[sizeof(((struct listener *)0)->asked)];
+    int fd;                                            /* -1: taken or closed */
+    char owner[32];                                    /* a protocol's name, or "admin" */
+    char asked[sizeof(((struct listener *)0)->asked)]; /* address or path from the settings */
     bool tls;
-    bool own_file; /* `asked` is a socket file that was made: this one */
+    bool own_file; /* counterd made the socket file at `asked`; it has this device and inode */
     dev_t device;
     ino_t inode;
-    bool wanted; /* something is to listen there again */
+    bool wanted; /* the settings still have this address or path */
 };
 
-/* Zero-initialised: this process follows none. */
+/* All zeros: this start is no upgrade. */
 struct inherited {
-    bool exists;   /* there was a process before */
-    bool rehearse; /* and it is still there: what it has is not to be touched */
+    bool exists;   /* this process took over from an old program */
+    bool rehearse; /* the old program still runs: do not touch its sockets and files */
     size_t count;
     struct inherited_socket at[INHERITED_MAX];
 };
 
-/* The socket on which `owner` listens there, if there is one that was not taken; else NULL. */
+/* Finds the socket of `owner` at `asked`. NULL when there is none, or it was taken. */
 struct inherited_socket *inherited_find(struct inherited *inherited, const char *owner, bool tls,
                                         const char *asked);
-/* Marks it as wanted, if it is there. */
+/* Sets `wanted` on that socket, if it exists. */
 void inherited_want(struct inherited *inherited, const char *owner, bool tls, const char *asked);
-/* Closes those that are not wanted, and unlinks their files; in a rehearsal does nothing. */
+/* Closes the sockets that are not wanted and unlinks their files. Does nothing in a rehearsal. */
 void inherited_close_unwanted(struct inherited *inherited);
-/* Whether an address can't be had only because a socket listens that is going to be closed. */
+/* True in a rehearsal when an unwanted socket, which the upgrade will close, uses this port. */
 bool inherited_blocks(const struct inherited *inherited, const struct sockaddr *address);
-/* Makes a listener of one of them. False: it can't be listened on any more; it is closed. */
+/* Makes a listener from a socket, which it owns then. Returns false when that fails: the socket is
+ * closed, the error logged. */
 bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
                     struct protocol *protocol) MUST_USE;
-/* Closes what nobody has taken. */
+/* Closes the sockets that no listener took. */
 void inherited_close(struct inherited *inherited);
 
-/* Adds one socket that stays open over an upgrade. */
+/* Adds a socket that stays open during the upgrade; the caller still owns `fd`. */
 void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener,
                    int fd);
-/* Writes and reads what there is, and the sockets of a service manager. */
+/* Writes and reads these sockets and those of a service manager. After an error the reader says
+ * what is wrong (record_ok). */
 void inherited_save(const struct inherited *inherited, const struct activation *activation,
                     struct record_writer *w);
 void inherited_restore(struct inherited *inherited_r, struct activation *activation_r,

@@ -14,7 +14,7 @@
 
 /* --- Opening --------------------------------------------------------------------------------- */
 
-/* What one protocol was handed; index: whether with TLS. */
+/* Kinds of activated sockets that one protocol has; index 1: with TLS. */
 struct handed {
     bool kind[2];
 };
@@ -40,7 +40,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
     return true;
 }
 
-/* Takes over all that was handed to us; says what kinds each protocol got. */
+/* Takes all activated sockets; sets handed_r for each protocol. */
 static bool adopt_all(struct listeners *listeners, struct services *services,
                       const struct settings *settings, struct activation *activation,
                       struct handed handed_r[OPTION_PROTOCOLS_MAX])
@@ -61,13 +61,13 @@ static bool adopt_all(struct listeners *listeners, struct services *services,
     return true;
 }
 
-/* An address of a family that this machine has switched off. */
+/* True for the errors of an address family that is switched off. */
 static bool is_missing_family(int error)
 {
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/* Says why an address can't be listened on, and what to do. */
+/* Logs why counterd can't listen on an address, and what to do. */
 static void say_not_listening(const struct listener *l, const char *name, int error)
 {
     if (error == EADDRINUSE)
@@ -78,7 +78,7 @@ static void say_not_listening(const struct listener *l, const char *name, int er
         log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
 }
 
-/* The address of a port; `asked_r`: what a listener there is asked for. */
+/* Returns the address with the port; asked_r: the same as text, a listener's `asked`. */
 static struct sockaddr_storage address_of(const struct option_address *address, uint16_t port,
                                           char asked_r[ADDRESS_TEXT])
 {
@@ -91,7 +91,7 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
     return sa;
 }
 
-/* Takes over what the process before listened on there. False: it did not. */
+/* Takes the inherited socket at `asked`. Returns false when there is none. */
 static bool take_over(struct listeners *listeners, struct inherited *inherited,
                       struct protocol *protocol, bool tls, const char *asked)
 {
@@ -103,8 +103,8 @@ static bool take_over(struct listeners *listeners, struct inherited *inherited,
 }
 
 /*
- * Whether to do without an address that can't be listened on. After an upgrade, what is held is
- * worth more than one address.
+ * True after an upgrade: an address that fails is left out then, because keeping all connections
+ * matters more.
  */
 static bool is_dispensable(const struct inherited *inherited)
 {
@@ -136,7 +136,7 @@ static bool open_port(struct listeners *listeners, struct inherited *inherited,
             say_not_listening(l, protocol->row->name, errno);
             if (!is_dispensable(inherited))
                 return false;
-        } /* else it can be opened when that is closed */
+        } /* else the upgrade closes that socket first */
         had++;
     }
     if (had == 0)
@@ -144,7 +144,7 @@ static bool open_port(struct listeners *listeners, struct inherited *inherited,
     return had > 0 || is_dispensable(inherited);
 }
 
-/* Opens a protocol's unix socket, and gives it to the user that we shall be. */
+/* Opens a protocol's unix socket, and gives the file to the daemon's user and group. */
 static bool open_socket(struct listeners *listeners, struct inherited *inherited,
                         struct protocol *protocol, const struct settings *settings,
                         const struct settings_protocol *p)
@@ -175,7 +175,7 @@ static bool open_socket(struct listeners *listeners, struct inherited *inherited
     return is_dispensable(inherited);
 }
 
-/* What a protocol opens itself: all but the kinds that were handed to us. */
+/* Kinds of sockets that a protocol opens itself: those without an activated socket. */
 struct own {
     bool plain, socket, tls;
 };
@@ -189,7 +189,7 @@ static struct own own_of(const struct settings_protocol *p, const struct handed 
     };
 }
 
-/* Opens what the settings say of one protocol, but for kinds that were handed to us. */
+/* Opens the sockets of one protocol, except for kinds with an activated socket. */
 static bool open_protocol(struct listeners *listeners, struct inherited *inherited,
                           struct protocol *protocol, const struct settings *settings,
                           const struct settings_protocol *p, const struct handed *handed)
@@ -203,7 +203,7 @@ static bool open_protocol(struct listeners *listeners, struct inherited *inherit
            (!own.tls || open_port(listeners, inherited, protocol, &p->listen, p->tls_port, true));
 }
 
-/* Marks what will be listened on again of one protocol. */
+/* Marks the inherited sockets that one protocol will use. */
 static void want_protocol(struct inherited *inherited, const char *name,
                           const struct settings_protocol *p, const struct handed *handed)
 {
@@ -221,7 +221,7 @@ static void want_protocol(struct inherited *inherited, const char *name,
         inherited_want(inherited, name, false, p->socket);
 }
 
-/* Marks what of the admin interface will be. */
+/* Marks the inherited sockets that the admin interface will use. */
 static void want_admin(struct inherited *inherited, const struct settings *settings, bool handed)
 {
     char asked[ADDRESS_TEXT];
@@ -268,7 +268,7 @@ bool listeners_use_tls(const struct listeners *listeners)
     return false;
 }
 
-/* --- Telling --------------------------------------------------------------------------------- */
+/* --- Log lines ------------------------------------------------------------------------------- */
 
 static void say_listener(const struct listener *l, const char *note)
 {
