@@ -51,13 +51,10 @@ bool listeners_use_tls(const struct listeners *listeners);
 /* Logs the address of each listener, and a command to try it by hand. */
 void listeners_say(const struct listeners *listeners);
 
-/*
- * Logs a warning for each listener without TLS that the whole Internet may reach, unless
- * access.allow says who may come.
- */
+/* Logs a warning for each listener without TLS on a public address, unless access.allow is set. */
 void listeners_warn(const struct listeners *listeners, const struct settings *settings);
 
-/* How far an address can be reached from. */
+/* From where an address can be reached. */
 enum reach {
     REACH_MACHINE, /* loopback, or a unix socket */
     REACH_NETWORK, /* private and link-local addresses */
