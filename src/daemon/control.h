@@ -41,9 +41,7 @@ struct control {
     char report[CONTROL_REPORT_SIZE];
 };
 
-/* Initialises the locks and the condition. The caller zeroes `control` before and fills in the
- * rest.
- */
+/* Initialises the locks and the condition. The caller zeroes `control` before. */
 void control_init(struct control *control);
 void control_destroy(struct control *control);
 
