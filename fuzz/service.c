@@ -213,7 +213,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     table_check(world->services->table); /* also checks what the previous input left */
     for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
         check_answers(i);
-    world_settle(world);
-    worlds_settled();
+    world_drain(world);
+    worlds_drained();
     return 0;
 }

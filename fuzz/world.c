@@ -172,7 +172,7 @@ void world_advance(struct world *const *worlds, unsigned count, int64_t ns)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-void world_settle(struct world *world)
+void world_drain(struct world *world)
 {
     struct table *table = world->services->table;
     for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
@@ -198,7 +198,7 @@ void world_settle(struct world *world)
         world->clients[i].protocol = NULL;
 }
 
-void worlds_settled(void)
+void worlds_drained(void)
 {
     fake_now.unix_s += 2 * (int64_t)WORLD_INTERVAL_S;
     fake_peers_leave();

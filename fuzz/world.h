@@ -4,7 +4,7 @@
  * it.
  *
  * There may be several worlds; they share one clock. A world stays from one input to the next,
- * because making one takes longer than most inputs. world_settle resets it, except for its
+ * because making one takes longer than most inputs. world_drain resets it, except for its
  * statistics.
  */
 #ifndef FUZZ_WORLD_H
@@ -64,8 +64,8 @@ void world_advance(struct world *const *worlds, unsigned count, int64_t ns);
  * caller may.
  */
 #define WORLD_INTERVAL_S 60
-void world_settle(struct world *world);
+void world_drain(struct world *world);
 /* Call when no world has clients. Frees all peers and advances the wall clock. */
-void worlds_settled(void);
+void worlds_drained(void);
 
 #endif

@@ -179,11 +179,11 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Counts the waiting time of up to CONTENDED_SETTLED queues; in most shards that is all. */
+/* Counts the waiting time of up to CONTENDED_ACCOUNTED queues; in most shards that is all. */
 static void bring_up_to_date(struct shard *s, struct moment now)
 {
     lock_assert_held(&s->lock);
-    for (unsigned i = 0; i < CONTENDED_SETTLED; i++) {
+    for (unsigned i = 0; i < CONTENDED_ACCOUNTED; i++) {
         if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
             break;
         count_oldest(s, now);

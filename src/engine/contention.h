@@ -7,8 +7,8 @@
  * - Waiting: the time that clients waited for the name. A second of waiting by one client counts
  * half after CONTENDED_HALF_LIFE_S. The time is added when a name's queue changes. For queues that
  * do not change, each change elsewhere in the shard also updates one of them, and each reader
- * updates the CONTENDED_SETTLED of a shard with the oldest update. A reader also adds the time not
- * yet counted for names on a list, so a name shows while its first waiters still wait.
+ * updates the CONTENDED_ACCOUNTED of a shard with the oldest update. A reader also adds the time
+ * not yet counted for names on a list, so a name shows while its first waiters still wait.
  * - Refused: BUSY and FULL answers of table_acquire, with the same decay.
  * - Peaks, exact: the names with the highest peaks of the current interval, among those that were
  *   used in it, or were held and visited by the collector. A name keeps its peak for the interval
@@ -48,7 +48,7 @@ enum contended_by {
 #define CONTENDED_NAME_MAX    255 /* of longer names, only this many bytes are kept */
 #define CONTENDED_HALF_LIFE_S 60
 #define CONTENDED_KEPT        16 /* names on each list of each shard */
-#define CONTENDED_SETTLED     64
+#define CONTENDED_ACCOUNTED   64
 #define CONTENDED_LEAST       1e-6 /* a lower load or rate counts as 0 and is not listed */
 
 /* A contended name. */
@@ -77,8 +77,8 @@ size_t table_contended(struct table *t, enum contended_by by, struct moment now,
  * Upper bound for names that are not listed, in the unit of `by` (waiters, refusals per second,
  * units): the highest bound of all shards. 0: all names with a value are listed. The bound includes
  * waiting time not yet counted. There is none just after table_contended with the same `now`,
- * unless one shard has more than CONTENDED_SETTLED names with waiters. Any thread. Locks one shard
- * at a time.
+ * unless one shard has more than CONTENDED_ACCOUNTED names with waiters. Any thread. Locks one
+ * shard at a time.
  */
 double table_contended_bound(struct table *t, enum contended_by by, struct moment now);
 

@@ -758,7 +758,7 @@ enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum wa
     return state;
 }
 
-enum waiter_state table_settle(struct table *t, struct waiter *waiter)
+enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter)
 {
     CHECK(waiter->holder);
     struct shard *s = shard_of(t, waiter);

@@ -207,7 +207,7 @@ enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum wa
  * before. Removes the waiter from its holder. Returns GRANTED (waiter->holding has the units) or
  * DONE.
  */
-enum waiter_state table_settle(struct table *t, struct waiter *waiter);
+enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter);
 
 /*
  * Frees a waiter whose verdict has arrived. It must be acknowledged, unless its holder was closed.

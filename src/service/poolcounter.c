@@ -191,7 +191,7 @@ static void take_note(struct conn *conn)
     struct pc_session *s = conn_session(conn);
     struct pc_own *own = own_of(conn);
     struct waiter *w = s->waiter;
-    bool granted = table_settle(service_table(conn), w) == WAITER_GRANTED;
+    bool granted = table_take_verdict(service_table(conn), w) == WAITER_GRANTED;
     uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
     forget_wait(conn);
     count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
