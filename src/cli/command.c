@@ -114,7 +114,7 @@ const char *nearest_word(const char *word, const char *(*next)(size_t index))
 {
     size_t len = strlen(word);
     const char *nearest = spelling_nearest(word, next, len > 4 ? 2 : 1), *at;
-    /* What is only begun, too. */
+    /* A prefix counts too. */
     for (size_t i = 0; len >= 2 && !nearest && (at = next(i)); i++)
         if (strncmp(at, word, len) == 0)
             nearest = at;

@@ -1,25 +1,26 @@
 /*
- * command_line.c - understanding the command line. Part of command.h.
+ * command_line.c - parses the command line. Part of command.h.
  *
- * Options are taken wherever they stand, and looked at with the command in mind when all are read.
- * "--" ends them; behind the command's arguments it begins the command that is to be executed.
+ * Options may stand anywhere. They are checked against the command when all words are read. "--"
+ * ends the options; after the command's arguments it starts the command to execute.
  */
 #include "cli/command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a wrong argument a message shows. */
+/* How many bytes of a wrong argument a message shows. */
 #define SHOWN_MAX 100
 
 struct parser {
     struct invocation *invocation;
-    char **words;  /* what is left of argv; ended by NULL */
-    uint64_t seen; /* options that were given */
+    char **words;  /* the rest of argv, ended by NULL */
+    uint64_t seen; /* set of the options given */
     FILE *err;
 };
 
-/* At most `max` bytes for a message: what a terminal would take for itself is escaped. */
+/* At most `max` bytes of an argument for a message, with escapes for what could steer a terminal.
+ */
 static const char *shown_up_to(const char *argument, size_t max)
 {
     static struct text text;
@@ -62,7 +63,7 @@ static bool complain_unknown_option(const struct parser *p, const char *name, si
     return false;
 }
 
-/* Sets an option; `as_given` is how the user wrote it. */
+/* Sets an option; `as_given` is the user's spelling. */
 static bool set(struct parser *p, const struct option_row *row, const char *as_given,
                 const char *value)
 {
@@ -74,7 +75,7 @@ static bool set(struct parser *p, const struct option_row *row, const char *as_g
     return false;
 }
 
-/* The value that follows an option as the next word; NULL (and said so) where none does. */
+/* The next word, which is the option's value; NULL after printing that there is none. */
 static const char *next_value(struct parser *p, const struct option_row *row, const char *as_given)
 {
     const char *value = *p->words;
@@ -131,7 +132,7 @@ static bool short_options(struct parser *p, const char *letters)
 
 /* --- Words ----------------------------------------------------------------------------------- */
 
-/* The first word that is no option is the command, the others are its arguments. */
+/* Takes a word that is not an option: the first is the command, the others are its arguments. */
 static bool take_word(struct parser *p, char *word)
 {
     struct invocation *invocation = p->invocation;
@@ -151,7 +152,7 @@ static bool take_word(struct parser *p, char *word)
     return false;
 }
 
-/* After "--": what is to be executed, or arguments that may begin with a dash. */
+/* Takes the words after "--": a command to execute, or arguments that may begin with a dash. */
 static bool take_rest(struct parser *p)
 {
     struct invocation *invocation = p->invocation;
@@ -184,7 +185,7 @@ static bool read_words(struct parser *p)
     return true;
 }
 
-/* --- All together ---------------------------------------------------------------------------- */
+/* --- The whole line -------------------------------------------------------------------------- */
 
 static bool check_arguments(const struct parser *p)
 {

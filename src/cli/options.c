@@ -1,5 +1,5 @@
 /*
- * options.c - the table of options, and reading their values (options.h).
+ * options.c - the table of options, and parsing of their values (options.h).
  */
 #include "cli/options.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How much of a wrong value a message shows. */
+/* How many bytes of a wrong value a message shows. */
 #define SHOWN_MAX 100
 
 #define FIELD(name) offsetof(struct options, name)
@@ -149,7 +149,8 @@ static bool set_number(struct options *options, const struct option_row *row, co
     return false;
 }
 
-/* What takes no "none" takes no 0 either, unless it is a grace: no time at all is no use there. */
+/* Sets an option in seconds. 0 is wrong, because no time at all would be useless, except for
+   options that take "none" and for the grace. */
 static bool set_seconds(struct options *options, const struct option_row *row, const char *value,
                         char *reason_r)
 {
