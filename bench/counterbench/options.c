@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* How much of a wrong argument a message shows. */
+/* How many bytes of a wrong argument a message shows. */
 #define SHOWN_MAX 100
 
 /* The highest number of a processor. */
@@ -74,7 +74,7 @@ const struct bench_option_row *bench_option_at(size_t index)
     return &rows[index];
 }
 
-/* Says what is wrong as a line; always false. */
+/* Prints an error as one line. Always returns false. */
 static bool complain(FILE *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 static bool complain(FILE *err, const char *format, ...)
@@ -149,7 +149,7 @@ static bool set(struct bench_options *options, const struct bench_option_row *ro
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* The options in the form that getopt_long wants; the value of each is its index and BASE. */
+/* The options in getopt_long's form; the value of each is its index plus BASE. */
 #define BASE 256
 
 struct getopt_tables {
@@ -161,7 +161,7 @@ static void make_tables(struct getopt_tables *tables)
 {
     *tables = (struct getopt_tables){0};
     char *letter = tables->letters;
-    *letter++ = ':'; /* tell a missing argument from an unknown option */
+    *letter++ = ':'; /* getopt_long then reports a missing argument with ':' */
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
         const struct bench_option_row *row = &rows[i];
         int has = row->type == BENCH_IS_JSON ? optional_argument
@@ -176,7 +176,7 @@ static void make_tables(struct getopt_tables *tables)
     }
 }
 
-/* The row that getopt_long's answer stands for; NULL: none. */
+/* The row for a result of getopt_long; NULL: none. */
 static const struct bench_option_row *row_of(int option)
 {
     if (option >= BASE && option < BASE + BENCH_OPTION_COUNT)
@@ -187,7 +187,7 @@ static const struct bench_option_row *row_of(int option)
     return NULL;
 }
 
-/* The file that may follow --json as a word of its own: any but a workload or an option. */
+/* The file after --json as a word of its own: any word but a workload or an option. */
 static const char *file_behind_json(char **argv)
 {
     const char *next = argv[optind];
@@ -274,7 +274,7 @@ static bool find_protocol(struct bench_options *options, FILE *err)
     return false;
 }
 
-/* Sets what was not given to the workload's own. */
+/* Sets missing options to the workload's defaults. */
 static void take_defaults(struct bench_options *options)
 {
     const struct workload *workload = options->workload;
@@ -294,7 +294,7 @@ static void take_defaults(struct bench_options *options)
         options->beside = workload->beside;
 }
 
-/* Whether what was given fits together. */
+/* True if the given options fit together. */
 static bool check(struct bench_options *options, FILE *err)
 {
     const struct workload *workload = options->workload;
