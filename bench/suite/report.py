@@ -65,8 +65,8 @@ def goals_part(store):
     yield "## Goals"
     yield ""
     yield "%d of %d are met%s. The column \"seen\" is the median over rounds, or for a worst " \
-        "answer the worst of all rounds; a ratio is one of two runs of the same round. The spread " \
-        "is from the least to the greatest value." % (
+        "answer the worst of all rounds; a ratio is one of two runs of the same round. The " \
+        "spread is from the least to the greatest value." % (
             sum(measured), len(verdicts),
             "" if len(measured) == len(verdicts)
             else ", %d have not been measured" % (len(verdicts) - len(measured)))  # fmt: skip
@@ -92,8 +92,8 @@ def overview(store):
     if lines:
         yield "## At a glance"
         yield ""
-        yield "The cost of each server: microseconds of processor time, bytes of memory. The echo " \
-            "and the fixed words are the floor: the kernel's work alone."  # fmt: skip
+        yield "The cost of each server: microseconds of processor time, bytes of memory. The " \
+            "echo and the fixed words are the floor: the kernel's work alone."  # fmt: skip
         yield ""
         yield from table(["", *(title for title, *_ in rows.OVERVIEW)], lines)
         yield ""

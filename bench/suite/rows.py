@@ -37,7 +37,7 @@ CONTENDERS = {
 }
 ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
        "Redis INCR", "Redis Lua")  # fmt: skip
-PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # drops all requests but the first
+PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # it drops all but the first
 
 NAMES = 10000  # number of names to draw from, unless a row sets it
 
@@ -175,7 +175,7 @@ ROWS = [
         two_workers(), PAIR_COLUMNS),
     row("open-loop", "Pairs at a fixed rate",
         "30,000 requests a second in total, over 50 connections, whatever the answers are. The "
-        "time of an answer counts from the scheduled time of its request, so a stall stays visible.",
+        "time of an answer counts from the scheduled time of its request, so a stall shows.",
         [subject(name, "pairs", c=50, d=1, k=NAMES, rate=30000) for name in ALL],
         (c.P50, c.P99, c.P999, c.WORST, c.CPU_REQUEST)),
     row("churn-16", "Churn, 16 connections at once",

@@ -2,8 +2,8 @@
 
 A server is a context manager. Inside, it listens, is pinned if its layout says so, and is idle.
 Afterwards it is gone, by its process id, whatever happened. Each server gets its own port or
-address and its own folder, so any number may run beside other servers of the machine. We poll for readiness
-and never just wait.
+address and its own folder, so any number may run beside other servers of the machine. We poll for
+readiness and never just wait.
 """
 
 import os
