@@ -1,4 +1,4 @@
-/* search.js - the search box: a combobox over the names that begin as what is typed. */
+/* search.js - the search box: a combobox of the names that begin with the typed text. */
 
 const FOUND_MAX = 12;
 
@@ -28,7 +28,7 @@ function onSearchInput() {
     if (text !== '') search.timer = setTimeout(() => find(text), 150);
 }
 
-/* Walks on through the table until there are enough names or no more; a new input stops it. */
+/* Walks through the table until there are enough names or no more. New input stops it. */
 async function find(text) {
     const stop = (search.stop = new AbortController());
     let cursorText = null,
@@ -97,7 +97,7 @@ function drawFound(names, note) {
                         (n.waiting ? ', ' + count(n.waiting) + ' waiting' : ''),
                 ),
             );
-            // The focus stays in the box.
+            // Keep the focus in the box.
             item.addEventListener('pointerdown', (e) => e.preventDefault());
             item.addEventListener('click', () => open(n.id));
             return item;
