@@ -27,7 +27,7 @@ function drawNames() {
         {
             waiting: 'Nothing waits. No name is contended.',
             refused: 'Nothing has been refused.',
-            peak: 'No name is in use, and none was lately.',
+            peak: 'No name is in use, and none was recently.',
         }[by],
     );
     setText(

@@ -132,8 +132,8 @@ function drawLink() {
         setText(
             $('outage-data'),
             goodAt
-                ? 'What is shown is of ' + clock(goodAt / 1000) + ', not of now.'
-                : 'Nothing has been read yet.',
+                ? 'The figures are from ' + clock(goodAt / 1000) + ', not current.'
+                : 'No figures have arrived yet.',
         );
         drawCountdown();
     }

@@ -40,7 +40,7 @@ function drawDetail() {
     setText(
         $('detail-level'),
         d.gone
-            ? 'There is no such name now: nobody holds or awaits units of it'
+            ? 'There is no such name now: no client holds units or waits for them'
             : !n
               ? 'Reading'
               : n.waiting > 0

@@ -127,6 +127,6 @@ function nameLink(cell, row) {
         row.truncated ? 0 : 84,
     );
     link.title = row.truncated
-        ? 'Only the beginning of this name is known: look for it'
+        ? 'Only the start of this name is known: search for it'
         : nameText(row.name, 500);
 }

@@ -51,7 +51,7 @@ async function find(text) {
             drawFound(
                 names,
                 cursorText && names.length < FOUND_MAX
-                    ? 'Looked at ' + count(examined) + ' names so far'
+                    ? 'Searched ' + count(examined) + ' names so far'
                     : '',
             );
         } while (cursorText && names.length < FOUND_MAX);
@@ -59,21 +59,21 @@ async function find(text) {
         drawFound(
             names,
             names.length >= FOUND_MAX && cursorText
-                ? 'The first ' + names.length + ' found; more letters find others'
+                ? 'The first ' + names.length + ' matches; type more to find others'
                 : names.length === 0
-                  ? 'No name begins so now.'
+                  ? 'No name begins like this now.'
                   : known
                     ? ''
-                    : plural(names.length, 'name begins so', 'names begin so'),
+                    : plural(names.length, 'name begins like this', 'names begin like this'),
         );
         say(
             names.length === 0
-                ? 'No name begins so'
+                ? 'No name begins like this'
                 : plural(names.length, 'name', 'names') + ' found',
         );
     } catch (e) {
         if (!stop.signal.aborted)
-            drawFound([], e instanceof NotFound ? 'No name begins so now.' : e.message);
+            drawFound([], e instanceof NotFound ? 'No name begins like this now.' : e.message);
     }
 }
 

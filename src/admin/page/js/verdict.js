@@ -108,13 +108,13 @@ function drawCalm(level) {
     const lately = contended.waiting.names.find((n) => n.waiting_load >= 0.1);
     const texts = [
         turnedAway(),
-        lately ? 'Until lately clients waited for ' + nameText(lately.name, 60) + '.' : '',
+        lately ? 'Until recently clients waited for ' + nameText(lately.name, 60) + '.' : '',
     ];
     if (past.highest('requests', 60) > 0)
         texts.push(
             level === 'ok' && !lately ? 'Every request that asked for units got them at once.' : '',
         );
-    else texts.push('No request has come in the last 60 seconds.');
+    else texts.push('No request has arrived in the last 60 seconds.');
     setText($('verdict-text'), texts.filter((t) => t !== '').join(' '));
 }
 
@@ -128,7 +128,7 @@ function drawHot(row) {
     );
     const waits = isHot(row);
     const texts = [
-        row.truncated ? 'Only the beginning of this name is known.' : '',
+        row.truncated ? 'Only the start of this name is known.' : '',
         turnedAway(),
         waits && others
             ? 'Clients wait for ' +
