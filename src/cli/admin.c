@@ -396,7 +396,8 @@ static enum status await_upgrade(struct http *http, json_t **answer_r)
         json_decref(*answer_r);
         *answer_r = NULL;
     }
-    complain("upgrade: it is not over after %d seconds", UPGRADE_LOOKS_MS / 1000);
+    complain("upgrade: not finished after %d seconds; see the server's log",
+             UPGRADE_LOOKS_MS / 1000);
     return STATUS_TEMPORARY;
 }
 

@@ -215,7 +215,7 @@ static enum status execute(struct batch *batch, struct bytes line)
         text_add_name(&shown, (struct bytes){.data = words[0].data,
                                              .len = words[0].len < 100 ? words[0].len : 100});
         answer_error(batch,
-                     "there is no command \"%s\" here; acquire, release, get, stats and "
+                     "no such command: \"%s\"; acquire, release, get, stats and "
                      "noop are",
                      text_str(&shown));
         text_free(&shown);
@@ -280,7 +280,7 @@ static bool on_notice(void *owner, struct bytes message)
 {
     const struct client *client = owner;
     (void)message;
-    complain("%s: an answer has come that was not asked for", client->link.where);
+    complain("%s: the server sent an answer without a request", client->link.where);
     loop_end(client->link.loop, STATUS_PROTOCOL);
     return true;
 }

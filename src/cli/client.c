@@ -105,7 +105,7 @@ enum status client_begin(struct client *client, const struct protocol *protocol,
     if (!client_address(options, &address))
         return STATUS_USAGE;
     if (address.is_unix && options->tls) {
-        complain("--tls: a unix socket speaks no TLS; leave it out");
+        complain("--tls: a unix socket has no TLS; leave --tls out");
         return STATUS_USAGE;
     }
     link_open(&client->link, loop, &address, options, protocol->port);

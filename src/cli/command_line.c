@@ -49,15 +49,16 @@ static bool complain_unknown_option(const struct parser *p, const char *name, si
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), name);
     if (strcmp(word, "token") == 0) {
-        fputs("counterctl: there is no --token: everybody on this machine could read it in the "
-              "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
-              p->err);
+        fputs(
+            "counterctl: no such option: --token; every user of this machine could read it in the "
+            "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
+            p->err);
         return false;
     }
     const char *nearest = nearest_word(word, option_name);
-    fprintf(p->err, "counterctl: there is no option --%s", shown(word));
+    fprintf(p->err, "counterctl: no such option: --%s", shown(word));
     if (nearest)
-        fprintf(p->err, "; is --%s meant?\n", nearest);
+        fprintf(p->err, "; did you mean --%s?\n", nearest);
     else
         fputs("; \"counterctl help COMMAND\" lists those of a command\n", p->err);
     return false;
@@ -114,7 +115,7 @@ static bool short_options(struct parser *p, const char *letters)
         char as_given[] = {'-', *letters, '\0'};
         if (!row) {
             fprintf(p->err,
-                    "counterctl: there is no option %s; \"counterctl help COMMAND\" lists "
+                    "counterctl: no such option: %s; \"counterctl help COMMAND\" lists "
                     "those of a command\n",
                     shown(as_given));
             return false;
@@ -144,9 +145,9 @@ static bool take_word(struct parser *p, char *word)
     if (invocation->command)
         return true;
     const char *nearest = nearest_command(word);
-    fprintf(p->err, "counterctl: there is no command \"%s\"", shown(word));
+    fprintf(p->err, "counterctl: no such command: \"%s\"", shown(word));
     if (nearest)
-        fprintf(p->err, "; is %s meant?\n", nearest);
+        fprintf(p->err, "; did you mean %s?\n", nearest);
     else
         fputs("; \"counterctl help\" lists them\n", p->err);
     return false;

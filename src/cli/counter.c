@@ -23,7 +23,7 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
         return true;
     struct text shown = {0};
     text_add_shown(&shown, given);
-    complain("%s: %s is \"%.*s\", and has to be a whole number from %u to %u",
+    complain("%s: %s is \"%.*s\", but must be a whole number from %u to %u",
              invocation->command->name, what, 100, text_str(&shown), least, UINT32_MAX);
     text_free(&shown);
     return false;
@@ -275,9 +275,10 @@ static int acquire(struct holding *holding, uint32_t maximum)
 static bool check_acquire(const struct invocation *invocation, uint32_t units, uint32_t maximum)
 {
     if (units > maximum)
-        complain("acquire: %u units can't be had of at most %u", units, maximum);
+        complain("acquire: UNITS is %u, more than MAX, which is %u", units, maximum);
     else if (invocation->execute && invocation->options.for_ns != SECONDS_NONE)
-        complain("acquire: --for and a COMMAND exclude each other: the command's end is the end");
+        complain("acquire: --for and a COMMAND exclude each other: units are held until the "
+                 "command ends");
     else
         return true;
     return false;

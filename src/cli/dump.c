@@ -134,8 +134,8 @@ static bool keep(struct dump *dump, struct entry *entry)
         heap_rise(&dump->heap, dump->kept, dump->count);
     if (dump->memory <= SORT_MEMORY_MAX)
         return true;
-    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort what "
-             "comes unsorted",
+    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort the "
+             "unsorted output",
              SORT_MEMORY_MAX >> 20);
     return false;
 }

@@ -30,7 +30,7 @@ static void on_lost(void *owner, enum status status)
     (void)status;
     complain("%s: %s: what it held is free, and %s %s", held->client->link.where,
              held->client->link.reason, held->name,
-             held->options->strict ? "is told to end (--strict)" : "goes on without it");
+             held->options->strict ? "gets TERM (--strict)" : "goes on without it");
     if (held->options->strict)
         child_terminate(&held->child, held->options->grace_ns);
 }

@@ -204,7 +204,8 @@ static enum status read_token_file(struct http *http, const char *path)
         return STATUS_NO_INPUT;
     }
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (about.st_mode & S_IROTH))
-        complain("--token-file %s: everybody on this machine can read it; chmod o-r it", path);
+        complain("--token-file %s: every user of this machine can read it; run chmod o-r on it",
+                 path);
     close(fd);
     text[n] = '\0';
     bool good = set_token(http, text, path);
@@ -301,7 +302,7 @@ static void explain(struct http_call *call, CURLcode result)
     } else if (result != CURLE_OK) {
         text_add_shown(&call->failure, curl_easy_strerror(result));
     } else if (!call->answer) {
-        text_addf(&call->failure, "it answers %ld, and with no JSON (is this the admin port?)",
+        text_addf(&call->failure, "it answers %ld without JSON (is this the admin port?)",
                   call->code);
     } else if (call->code >= 300) {
         text_add_shown(&call->failure, json_text_at(call->answer, "error.reason", "no reason"));
@@ -362,7 +363,7 @@ enum status http_status(const struct http *http, const struct http_call *call, b
     if (complains)
         complain("admin interface at %s: %s", http->where, text_str(&call->failure));
     if (call->code == 401 && complains && !*http->token)
-        complain("the admin token is given with --token-file or $COUNTER_ADMIN_TOKEN");
+        complain("give the admin token with --token-file or $COUNTER_ADMIN_TOKEN");
     if (call->code == 0)
         return STATUS_UNAVAILABLE;
     return call->answer ? status_of_code(call->code) : STATUS_PROTOCOL;

@@ -334,7 +334,7 @@ static void find_addresses(struct link *link)
     }
     link->fd = lookup_start(link->address.host, port);
     if (link->fd < 0) {
-        give_reason(link, "can't look it up: %s", strerrordesc_np(errno));
+        give_reason(link, "can't look up its address: %s", strerrordesc_np(errno));
         end(link);
         return;
     }

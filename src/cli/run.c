@@ -27,7 +27,7 @@ static bool make_key(const struct invocation *invocation, struct text *key)
             text_add(key, "%20", 3);
         } else if (byte < ' ' || byte == 0x7f) {
             complain("run: byte %zu of the key is the control 0x%02x, which a key can't hold; "
-                     "leave it out, or write it as %%%02X if all who use the key do so",
+                     "leave it out, or write it as %%%02X if all users of the key do",
                      i + 1, byte, byte);
             good = false;
         } else {
@@ -56,19 +56,19 @@ static enum status not_locked(const struct invocation *invocation, const struct 
         text_add_name(&shown, bytes_of(key));
     switch (answer->reply) {
     case PC_REPLY_DONE:
-        text_addf(&said, "somebody else has just done the work: %s is not executed",
+        text_addf(&said, "another client has just done the work: %s is not executed",
                   invocation->execute[0]);
         status = STATUS_OK;
         break;
     case PC_REPLY_TIMEOUT:
         text_addf(&said,
-                  options->timeout_ns == 0 ? "%u hold it already (--workers)"
-                                           : "%u held it all the time (--workers)",
+                  options->timeout_ns == 0 ? "all slots are taken, limit %u (--workers)"
+                                           : "timed out, no slot became free, limit %u (--workers)",
                   options->workers);
         status = STATUS_TEMPORARY;
         break;
     case PC_REPLY_QUEUE_FULL:
-        text_addf(&said, "%u hold it or wait for it already (--queue)", options->queue);
+        text_addf(&said, "the queue is full, limit %u (--queue)", options->queue);
         status = STATUS_UNAVAILABLE;
         break;
     case PC_REPLY_OUT_OF_MEMORY:
@@ -115,7 +115,7 @@ static void release(struct client *client, const struct text *key)
     if (ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer) ==
             STATUS_OK &&
         answer.reply != PC_REPLY_RELEASED)
-        complain("%s: the lock was not held to its end: %.*s", client->link.where,
+        complain("%s: the lock was lost before its release: %.*s", client->link.where,
                  (int)answer.line.len, (const char *)answer.line.data);
 }
 

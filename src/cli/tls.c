@@ -111,8 +111,8 @@ void tls_explain_handshake(struct link *link)
     }
     const char *host = SSL_get0_peername(link->ssl);
     snprintf(link->reason, sizeof link->reason,
-             "its certificate is not accepted%s%s: %s (--ca names whom to trust, --tls-name whose "
-             "certificate it is)",
+             "its certificate is not accepted%s%s: %s (--ca sets the trusted certificates, "
+             "--tls-name the name in it)",
              host ? " for " : "", host ? host : "", X509_verify_cert_error_string(verified));
     ERR_clear_error();
 }

@@ -251,7 +251,7 @@ static enum status enter_screen(void)
     tcgetattr(STDIN_FILENO, &terminal.before);
     if (!newterm(NULL, stdout, stdin)) {
         const char *type = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe): one thread */
-        complain("top: this machine does not know the terminal type \"%s\" ($TERM); --once needs "
+        complain("top: unknown terminal type \"%s\" ($TERM); set TERM, or use --once, which needs "
                  "none",
                  type ? type : "");
         return STATUS_UNAVAILABLE;
@@ -447,7 +447,8 @@ static int watch(struct top *top)
 static int show_screen(struct top *top)
 {
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
-        complain("top: standard input and output are to be a terminal; --once prints one frame");
+        complain(
+            "top: standard input and output must be a terminal; use --once to print one frame");
         return STATUS_USAGE;
     }
     int status = signals_begin(top->loop);
