@@ -39,7 +39,7 @@ static enum bench_status tell(const struct run *run)
         good = false;
     }
     if (run->was_interrupted) {
-        fputs("counterbench: ended by a signal before its time\n", stderr);
+        fputs("counterbench: ended early by a signal\n", stderr);
         good = false;
     }
     return good ? BENCH_OK : BENCH_FAILED;

@@ -160,7 +160,7 @@ void report_print(const struct run *run, const json_t *report, FILE *to)
               " operations\n");
     print_latency(find(report, NULL, "latency_us"), "latency:", to);
     print_latency(find(report, NULL, "before_us"), "before: ", to);
-    print(to, find(report, NULL, "time_to_last_us"), "until the last has heard: ", 1, " us\n");
+    print(to, find(report, NULL, "time_to_last_us"), "until the last is notified: ", 1, " us\n");
     print(to, find(report, "dump", "seconds"), "a dump: ", 3, " s");
     print(to, find(report, "dump", "names"), ", ", 0, " names\n");
     if (!find(report, NULL, "server"))

@@ -45,7 +45,7 @@ static bool raise_descriptors(uint32_t links, char *reason_r)
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return true;
     snprintf(reason_r, RUN_REASON_MAX,
-             "%" PRIu32 " connections need more open files than are allowed (ulimit -n)", links);
+             "%" PRIu32 " connections need more open files than the limit (ulimit -n)", links);
     return false;
 }
 
@@ -301,7 +301,7 @@ static bool look(struct run *run, struct server_state *state_r, char *reason_r)
     uint32_t pid = run->options->pid;
     if (!pid || server_look((pid_t)pid, state_r))
         return true;
-    snprintf(reason_r, RUN_REASON_MAX, "--pid: process %" PRIu32 " can't be looked at", pid);
+    snprintf(reason_r, RUN_REASON_MAX, "--pid: can't read the state of process %" PRIu32, pid);
     return false;
 }
 

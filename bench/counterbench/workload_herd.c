@@ -90,7 +90,7 @@ static void waiter_heard(struct link *link, const struct flight *flight, enum he
     (void)flight;
     driver_ended(link);
     if (heard != HEARD_DONE)
-        give_up(link, "a waiter was not told that the work is done");
+        give_up(link, "a waiter got no DONE");
     driver_time(driver, release_ns);
     if (release_ns >= run->from_ns)
         driver_count(driver);
@@ -145,7 +145,7 @@ static void hear_waiting(struct link *link, uint64_t waiting)
         release(link);
         return;
     } else if (++herd->polls == POLLS_MAX) {
-        give_up(link, "the server does not say that all wait");
+        give_up(link, "the server does not report all waiters");
     }
     driver_alarm(link, driver->now_ns + POLL_NS);
 }
@@ -180,7 +180,7 @@ static void end_round_when_over(struct link *link)
 static void leader_heard(struct link *link, const struct flight *flight, enum heard heard)
 {
     if (heard != HEARD_YES) {
-        give_up(link, "the first connection can't get the unit, or not give it back");
+        give_up(link, "the first connection can't get the unit, or can't release it");
         driver_ended(link);
     } else if (flight->ask == ASK_WAIT) {
         poll_waiting(link);
