@@ -1,4 +1,4 @@
-# How many instructions requests cost, beside a record.
+# Compares the number of instructions that requests cost with a record.
 TESTS += bench/counts/test_counts.py
 EXTRA_DIST += bench/counts/counts.py bench/counts/record bench/counts/record.before bench/counts/test_counts.py
 

@@ -371,7 +371,7 @@ test('names with blanks and without waiters are found, too', async () => {
     await page.goBack();
     await poll(() => isShown('#overview'), 'the overview');
     await page.locator('#find').fill('there is none such');
-    await poll(async () => (await text('#found-note')) === 'No name begins so now.', 'it says so');
+    await poll(async () => (await text('#found-note')) === 'No name begins like this now.', 'it says so');
     await page.keyboard.press('Escape');
     holder.close();
 });
@@ -739,7 +739,7 @@ test('the server gone and back', async () => {
     same(await text('#link-text'), 'Unreachable', 'link');
     same(await text('#outage-what'), 'The daemon can’t be reached.', 'what is wrong');
     check(
-        /^What is shown is of \d\d:\d\d:\d\d, not of now\.$/.test(await text('#outage-data')),
+        /^The figures are from \d\d:\d\d:\d\d, not current\.$/.test(await text('#outage-data')),
         await text('#outage-data'),
     );
     check(/^Next try in|^Trying/.test(await text('#outage-next')), await text('#outage-next'));
