@@ -23,11 +23,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct admin_part;
 struct confinement;
 struct record_reader;
 struct record_writer;
 struct resource;
+struct seen;
 struct services;
 
 struct resource_row {
@@ -62,8 +62,8 @@ struct resource_row {
     /* How much is held that a drain waits for. Any thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
-    /* What /metrics, the JSON interface and the status page show of it; NULL: nothing. */
-    const struct admin_part *seen;
+    /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
+    const struct seen *seen;
 
     /* Frees *r, when no worker runs, and nulls it. */
     void (*end)(struct resource **r);

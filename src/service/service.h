@@ -203,8 +203,8 @@ struct service_row {
     /* The table's verdict on a wait of this connection has come: takes note of it. Does not free
      * the waiter. NULL: its clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
-    /* What the admin interface shows of it beyond what all have; NULL: nothing. */
-    const struct admin_part *seen;
+    /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
+    const struct seen *seen;
 };
 
 /* The services in the order of the registry, `i` below their number. Any thread. */
