@@ -96,6 +96,24 @@ void text_add_escaped(struct text *t, struct bytes from, bool (*may_stay)(uint32
     }
 }
 
+void text_add_label(struct text *t, const char *value)
+{
+    size_t len = strlen(value);
+    for (size_t i = 0; i < len;) {
+        uint32_t code;
+        size_t size = utf8_decode((const uint8_t *)value + i, len - i, &code);
+        if (value[i] == '\n')
+            text_add(t, "\\n", 2);
+        else if (value[i] == '"' || value[i] == '\\')
+            text_addf(t, "\\%c", value[i]);
+        else if (size == 0)
+            text_addf(t, "\\\\x%02x", (uint8_t)value[i]);
+        else
+            text_add(t, value + i, size);
+        i += size ? size : 1;
+    }
+}
+
 const char *text_str(const struct text *t)
 {
     return t->data ? t->data : "";

@@ -26,6 +26,9 @@ void text_add(struct text *t, const void *bytes, size_t len);
 void text_addf(struct text *t, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_vaddf(struct text *t, const char *format, va_list values) PRINTF_LIKE(2, 0);
 
+/* Adds the value of a metric's label, UTF-8 or not, as it stands between quotes. */
+void text_add_label(struct text *t, const char *value);
+
 /* Adds bytes percent-encoded, as URLs need; A-Z a-z 0-9 - . _ ~ stay. */
 void text_add_percent(struct text *t, struct bytes from);
 

@@ -308,6 +308,14 @@ void http_answer_static(struct http_request *request, int status, const char *ty
     send_body(request, buffer ? status : 503, type, buffer);
 }
 
+void http_answer_json(struct http_request *request, int status, struct json_text *json)
+{
+    size_t len;
+    text_add(&json->text, "\n", 1);
+    char *body = text_take(&json->text, &len);
+    http_answer(request, status, "application/json", body, len);
+}
+
 /* The largest body of an error: each byte of the reason may need five. */
 #define ERROR_SIZE (HTTP_REASON_SIZE * 5 + 64)
 

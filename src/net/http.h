@@ -26,6 +26,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "net/thread.h"
 
 #include <stdbool.h>
@@ -118,6 +119,9 @@ void http_answer(struct http_request *request, int status, const char *type, cha
 /* The same with constant bytes, which must live as long as the server. */
 void http_answer_static(struct http_request *request, int status, const char *type,
                         const void *body, size_t len);
+
+/* The same with JSON, whose text is taken over, and a line end behind it. */
+void http_answer_json(struct http_request *request, int status, struct json_text *json);
 
 /* Answers with an error. In the reason, bytes that are not printable ASCII become \xNN; it is cut
  * to HTTP_REASON_SIZE bytes. */

@@ -23,11 +23,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct admin_part;
 struct confinement;
 struct record_reader;
 struct record_writer;
 struct resource;
+struct seen;
 struct services;
 
 struct resource_row {
@@ -69,8 +69,8 @@ struct resource_row {
     /* The number of held things for which a drain waits. Any thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
-    /* Its part of /metrics, the JSON interface and the status page; NULL: none. */
-    const struct admin_part *seen;
+    /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
+    const struct seen *seen;
 
     /* Frees *r and sets it to NULL, while no worker runs. */
     void (*end)(struct resource **r);

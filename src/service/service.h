@@ -198,8 +198,8 @@ struct service_row {
     /* Applies the table's verdict on a wait of this connection. Must not free the waiter. NULL: its
      * clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
-    /* Its own part of the admin interface; NULL: none. */
-    const struct admin_part *seen;
+    /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
+    const struct seen *seen;
 };
 
 /* The number of services, and service number `i` in the registry's order. Any thread. */

@@ -240,6 +240,7 @@ const struct resource_row table_resource_row = {
     .restore = restore,
     .restore_done = restore_done,
     .held = held,
+    .seen = &table_seen,
     .end = end,
 };
 
