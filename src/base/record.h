@@ -141,7 +141,7 @@ void record_refuse(struct record_reader *r, const char *why);
 static inline const uint8_t *record_take(struct record_reader *r, size_t len)
 {
     if (unlikely(r->failed || len > r->len - r->pos)) {
-        record_refuse(r, "the state ends too early");
+        record_refuse(r, "the state is cut off");
         return NULL;
     }
     r->pos += len;

@@ -52,7 +52,7 @@ struct restoring {
     size_t wait_count, wait_room;
 };
 
-#define NO_TABLE "there is no table"
+#define NO_TABLE "the state has no table"
 
 /* Both make the reader fail and return false. */
 static inline bool refuse(struct record_reader *r, const char *why)
