@@ -220,7 +220,7 @@ static inline bool record_left(const struct record_reader *r)
     return !r->failed && r->pos < r->len;
 }
 
-/* Ends the reading of a section: fails if any of it is unread. */
+/* Call at the end of a section: fails if any of it is unread. */
 void record_leave(struct record_reader *section);
 
 /* Reads what record_put_head wrote. Fails when the version is not supported. */

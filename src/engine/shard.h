@@ -71,7 +71,7 @@ struct queue {
  * because the collector visits every name once per interval, or at least once in 65,534 intervals
  * (18 hours or more). It drops expired names, and updates the interval of held ones. The update is
  * invisible: a name that was not used since has, in the new interval, its consumption as its peak.
- * If the clock is set by a multiple of 65,536 intervals, plus or minus one, nobody notices: for
+ * If the clock is set by a multiple of 65,536 intervals, plus or minus one, this goes unseen: for
  * that one interval, peaks continue and names at 0 stay.
  */
 struct counter {
@@ -99,10 +99,10 @@ struct contention {
 };
 
 /*
- * A peak that was reported to the list of peaks. It is on the list, or higher peaks have replaced
- * it; then a peak that is not higher is not above the floor either. So if a name's hash and peak
- * are here, the list does not need the peak. Ignores the possibility that two names have the same
- * 64-bit hash; the hash key is secret.
+ * A peak that was already reported to `peaks`. It is on that list, or higher peaks have replaced
+ * it. In both cases, reporting a peak of the same name that is no higher changes nothing, so the
+ * caller skips it. Ignores the possibility that two names have the same 64-bit hash; the hash key
+ * is secret.
  */
 struct peak_noted {
     uint64_t hash;
