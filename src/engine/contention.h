@@ -7,8 +7,8 @@
  * - Waiting: the time that clients waited for the name. A second of waiting by one client counts
  *   half after CONTENDED_HALF_LIFE_S. The time is added when a name's queue changes. A change may
  *   also update one other queue of the shard. A reader updates up to CONTENDED_SETTLED queues of
- * each shard, those with the oldest updates first, and adds the time not yet counted of listed
- * names. So a name shows while its first waiters still wait.
+ *   each shard, those with the oldest updates first, and adds the time not yet counted of listed
+ *   names. So a name shows while its first waiters still wait.
  * - Refused: BUSY and FULL answers of table_acquire, with the same decay.
  * - Peaks, exact: the names with the highest peaks of the current interval, among those that were
  *   used in it, or were held and visited by the collector. A name keeps its peak for the interval
@@ -19,7 +19,7 @@
  * sketch, and `total` the weight of all events in the shard:
  *
  * - a name that is not listed has at most the least weight listed, which is at most total / k;
- * while the list is not full, it has 0;
+ *   while the list is not full, it has 0;
  * - the weight of a listed name is never too low, and too high by at most its recorded error, which
  *   is at most total / k.
  *

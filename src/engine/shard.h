@@ -4,9 +4,9 @@
  *
  * Locking: a shard's lock protects its indexes, slab, counters and queues, the states and places of
  * waiters, and all fields of a holding except `next` and `prev`. These two link the holder's list
- * and belong to the holder's thread. That is why only the owner makes and frees a holding: it is
- * made when a wait begins, and another thread that grants or ends the wait never frees it. A
- * holding also stays while a waiter with an unacknowledged verdict points to it.
+ * and belong to the holder's thread. So only the owner's thread makes and frees a holding. When a
+ * wait begins, the owner makes the holding at once; another thread that grants or ends the wait
+ * never frees it. A holding also stays while a waiter with an unacknowledged verdict points to it.
  *
  * A counter is visible (found by name) while it has units or waiters, or is kept at 0. Its memory
  * may stay a little longer: after a DONE, until the owner of an empty holding has reaped it
