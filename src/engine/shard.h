@@ -138,7 +138,7 @@ struct shard {
     struct peak_noted noted[PEAKS_NOTED]; /* for peak_interval; indexed by some bits of the hash */
 } __attribute__((aligned(64)));
 
-_Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
+_Static_assert(offsetof(struct shard, names) == 64, "the fields that change take one cache line");
 
 struct restoring; /* working data of state_restore.c */
 
