@@ -2,8 +2,8 @@
  * admin.c - tests the requests of the admin interface. It sends bytes over real connections to the
  * real HTTP server, routes and handlers. A worker has clients that hold and wait for units.
  *
- * The harness itself runs the server's thread: it calls its iterations until nothing happens any
- * more, so it never needs to wait for an answer. This needs the private parts of net/http.c, so
+ * The harness has no server thread: it runs the server's iterations itself until nothing happens
+ * any more, so it never needs to wait for an answer. This needs the private parts of net/http.c, so
  * this file includes it; the linker then ignores the other copy. Handlers ask the worker in its own
  * thread, as in the daemon.
  *

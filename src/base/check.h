@@ -25,7 +25,8 @@
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /*
- * Casts const away without a compiler warning, for example to return a pointer to const as plain.
+ * Removes const without a compiler warning, for functions that take a pointer to const and return a
+ * plain one.
  */
 static inline void *unconst(const void *object)
 {

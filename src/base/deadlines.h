@@ -16,7 +16,7 @@
 /* Embedded in the struct that has the deadline. Zero-initialised: not set. */
 struct deadline {
     uint32_t place; /* index in the heap plus 1; 0 when not set */
-    uint32_t kind;  /* free for the owner: tells its deadlines apart */
+    uint32_t kind;  /* the owner may use it to tell its deadlines apart */
 };
 
 struct deadlines {

@@ -17,9 +17,10 @@
 typedef unsigned __int128 duration;
 
 /*
- * `high` is twice the upper half of the sum; it is odd while the writer changes both halves. Stores
- * are releases, loads are acquires: a reader that finds `high` even reads a `low` at least as new,
- * and if `high` is unchanged afterwards, a `low` no newer. Zero-initialised: 0.
+ * `high` is twice the upper half of the sum. It is odd while the writer changes both halves. Stores
+ * are releases, loads are acquires. So if a reader finds an even `high`, the `low` that it reads
+ * next is at least as new; and if `high` is still the same afterwards, that `low` is no newer.
+ * Zero-initialised: 0.
  */
 struct duration_sum {
     _Atomic uint64_t low, high;

@@ -1,6 +1,6 @@
 /*
- * hash.h - a keyed hash of names (SipHash). The key is random at each start and never leaves the
- * process, so a client cannot choose names that all fall into one bucket.
+ * hash.h - a keyed hash of names (SipHash). The key is random and secret, so a client cannot choose
+ * names that all fall into one bucket.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

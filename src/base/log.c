@@ -248,7 +248,8 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
     if (vsnprintf(text, sizeof text, format, values) < 0)
         snprintf(text, sizeof text, "(a message that could not be formatted: %s)", format);
     if (left_out)
-        snprintf(tail, sizeof tail, " (%u like it left out)", left_out);
+        snprintf(tail, sizeof tail, " (%u similar line%s left out)", left_out,
+                 left_out == 1 ? "" : "s");
 
     bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
     bool starting = !atomic_load_explicit(&started, memory_order_relaxed);
@@ -297,7 +298,7 @@ void log_close(void)
 {
     unsigned long left_out = atomic_load(&left_out_total), lost = atomic_load(&lost_total);
     if (left_out || lost)
-        log_warning("log: %lu lines left out for their rate, %lu lost", left_out, lost);
+        log_warning("log: %lu lines left out because of the rate limit, %lu lost", left_out, lost);
     pthread_mutex_lock(&sending);
     syslog_disconnect();
     syslog_missed = 0;

@@ -79,8 +79,8 @@ void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 /*
  * Limits the rate of lines that peers can provoke. Each place in the code has its own limit: at
  * most LOG_BURST lines in each window of LOG_WINDOW_S seconds. Windows are counted from zero of the
- * clock. After a window in which lines were left out, the next line ends in "(N like it left out)".
- * Zero-initialised. Any thread.
+ * clock. After a window in which lines were left out, the next line ends in "(N similar lines left
+ * out)". Zero-initialised. Any thread.
  */
 #define LOG_BURST    10
 #define LOG_WINDOW_S 10

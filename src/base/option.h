@@ -61,7 +61,9 @@ struct option_row {
     size_t offset;              /* of the field in the owner's struct */
 };
 
-/* The offset of a field; fails to compile when the field has not the type of the row. */
+/*
+ * The offset of a field. Does not compile when the type of the field differs from that of the row.
+ */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses */
 #define OPTION_FIELD(owner, member, c_type)                                                        \
     (offsetof(owner, member) + 0 * sizeof(char[_Generic(&((owner *)NULL)->member, c_type * : 1)]))

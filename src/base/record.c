@@ -180,7 +180,7 @@ bool record_get_bool(struct record_reader *r)
 {
     uint8_t value = record_get_u8(r);
     if (value > 1)
-        record_refuse(r, "neither yes nor no");
+        record_refuse(r, "a boolean is neither 0 nor 1");
     return value == 1;
 }
 
@@ -210,23 +210,23 @@ bool record_enter(struct record_reader *r, uint32_t *kind_r, struct record_reade
 void record_unknown(struct record_reader *section, uint32_t kind)
 {
     if (!(kind & RECORD_OPTIONAL))
-        record_refuse(section, "a section is of a kind that this version does not know");
+        record_refuse(section, "a section has an unknown kind");
 }
 
 void record_leave(struct record_reader *section)
 {
     if (record_left(section))
-        record_refuse(section, "a section is longer than it should be");
+        record_refuse(section, "a section has extra bytes");
 }
 
 void record_get_head(struct record_reader *r)
 {
     const uint8_t *at = record_take(r, sizeof(magic));
     if (at && memcmp(at, magic, sizeof(magic)) != 0)
-        record_refuse(r, "not the state of a counterd");
+        record_refuse(r, "it is not a state of counterd");
     uint32_t version = record_get_u32(r);
     if (record_ok(r) && version > RECORD_VERSION)
-        record_refuse(r, "the state is of a newer version");
+        record_refuse(r, "the state has a newer version");
     if (record_ok(r) && version < RECORD_VERSION_OLDEST)
-        record_refuse(r, "the state is of an older version");
+        record_refuse(r, "the state has an older version");
 }

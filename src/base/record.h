@@ -141,7 +141,7 @@ void record_refuse(struct record_reader *r, const char *why);
 static inline const uint8_t *record_take(struct record_reader *r, size_t len)
 {
     if (unlikely(r->failed || len > r->len - r->pos)) {
-        record_refuse(r, "the state ends too early");
+        record_refuse(r, "the state is cut off");
         return NULL;
     }
     r->pos += len;
@@ -220,7 +220,7 @@ static inline bool record_left(const struct record_reader *r)
     return !r->failed && r->pos < r->len;
 }
 
-/* Ends the reading of a section: fails if any of it is unread. */
+/* Call at the end of a section: fails if any of it is unread. */
 void record_leave(struct record_reader *section);
 
 /* Reads what record_put_head wrote. Fails when the version is not supported. */

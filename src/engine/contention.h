@@ -5,23 +5,23 @@
  * Each shard keeps three lists of CONTENDED_KEPT names (sketch.h):
  *
  * - Waiting: the time that clients waited for the name. A second of waiting by one client counts
- * half after CONTENDED_HALF_LIFE_S. The time is added when a name's queue changes. For queues that
- * do not change, each change elsewhere in the shard also updates one of them, and each reader
- * updates the CONTENDED_ACCOUNTED of a shard with the oldest update. A reader also adds the time
- * not yet counted for names on a list, so a name shows while its first waiters still wait.
+ *   half after CONTENDED_HALF_LIFE_S. The time is added when a name's queue changes. A change may
+ *   also update one other queue of the shard. A reader updates up to CONTENDED_ACCOUNTED queues of
+ *   each shard, those with the oldest updates first, and adds the time not yet counted of listed
+ *   names. So a name shows while its first waiters still wait.
  * - Refused: BUSY and FULL answers of table_acquire, with the same decay.
  * - Peaks, exact: the names with the highest peaks of the current interval, among those that were
  *   used in it, or were held and visited by the collector. A name keeps its peak for the interval
- *   even if it was removed and created again.
+ *   even if it was removed and made again.
  *
  * The first two are Space-Saving sketches (Metwally, Agrawal, El Abbadi: "Efficient computation of
  * frequent and top-k elements in data streams"). With k = CONTENDED_KEPT entries in a shard's
  * sketch, and `total` the weight of all events in the shard:
  *
- * - a name that is not listed has at most the least weight listed, which is at most total / k (0
- * while the list is not full);
+ * - a name that is not listed has at most the least weight listed, which is at most total / k;
+ *   while the list is not full, it has 0;
  * - the weight of a listed name is never too low, and too high by at most its recorded error, which
- * is at most total / k.
+ *   is at most total / k.
  *
  * So a name with more than 1/k of its shard's weight is always listed. Decay does not change this:
  * it scales all weights alike.
@@ -66,9 +66,9 @@ struct contended {
 
 /*
  * Copies the top `room` names by `by`, highest first, to `to`. Returns their number. The other two
- * measures of a name come from its shard's lists; for a name not on such a list, the value is the
- * most that it can have, and all of it is error. Any thread. Locks one shard at a time, for some
- * tens of microseconds at most.
+ * measures of a name come from the lists of its shard. If a list does not have the name, the
+ * measure is the upper bound, and all of it is error. Any thread. Locks one shard at a time, for
+ * some tens of microseconds at most.
  */
 size_t table_contended(struct table *t, enum contended_by by, struct moment now,
                        struct contended *to, size_t room);

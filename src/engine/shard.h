@@ -4,9 +4,9 @@
  *
  * Locking: a shard's lock protects its indexes, slab, counters and queues, the states and places of
  * waiters, and all fields of a holding except `next` and `prev`. These two link the holder's list
- * and belong to the holder's thread. That is why only the owner makes and frees a holding: it is
- * made when a wait begins, and another thread that grants or ends the wait never frees it. A
- * holding also stays while a waiter with an unacknowledged verdict points to it.
+ * and belong to the holder's thread. So only the owner's thread makes and frees a holding. When a
+ * wait begins, the owner makes the holding at once; another thread that grants or ends the wait
+ * never frees it. A holding also stays while a waiter with an unacknowledged verdict points to it.
  *
  * A counter is visible (found by name) while it has units or waiters, or is kept at 0. Its memory
  * may stay a little longer: after a DONE, until the owner of an empty holding has reaped it
@@ -71,7 +71,7 @@ struct queue {
  * because the collector visits every name once per interval, or at least once in 65,534 intervals
  * (18 hours or more). It drops expired names, and updates the interval of held ones. The update is
  * invisible: a name that was not used since has, in the new interval, its consumption as its peak.
- * If the clock is set by a multiple of 65,536 intervals, plus or minus one, nobody notices: for
+ * If the clock is set by a multiple of 65,536 intervals, plus or minus one, this goes unseen: for
  * that one interval, peaks continue and names at 0 stay.
  */
 struct counter {
@@ -99,10 +99,10 @@ struct contention {
 };
 
 /*
- * A peak that was reported to the list of peaks. It is on the list, or higher peaks have replaced
- * it; then a peak that is not higher is not above the floor either. So if a name's hash and peak
- * are here, the list does not need the peak. Ignores the possibility that two names have the same
- * 64-bit hash; the hash key is secret.
+ * A peak that was already reported to `peaks`. It is on that list, or higher peaks have replaced
+ * it. In both cases, reporting a peak of the same name that is no higher changes nothing, so the
+ * caller skips it. Ignores the possibility that two names have the same 64-bit hash; the hash key
+ * is secret.
  */
 struct peak_noted {
     uint64_t hash;
@@ -138,7 +138,7 @@ struct shard {
     struct peak_noted noted[PEAKS_NOTED]; /* for peak_interval; indexed by some bits of the hash */
 } __attribute__((aligned(64)));
 
-_Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
+_Static_assert(offsetof(struct shard, names) == 64, "the fields that change take one cache line");
 
 struct restoring; /* working data of state_restore.c */
 

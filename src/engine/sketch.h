@@ -4,10 +4,10 @@
  * A list has up to SKETCH_ENTRIES names with weights. Use one of two functions for a list:
  *
  * - sketch_add, when weights grow by amounts: Space-Saving (Metwally et al.). A name that is not on
- *   the full list replaces the lightest entry; it adds its amount to that entry's weight and takes
- *   the old weight as its error. So the sum of all weights is the sum of all amounts. A weight is
- *   never too low, and too high by at most its error. A name that is not listed has at most the
- * least weight listed.
+ *   the full list replaces the lightest entry: its weight is the old weight plus the amount, its
+ *   error is the old weight. So the sum of all weights is the sum of all amounts. A weight is never
+ *   too low, and too high by at most its error. A name that is not listed has at most the least
+ *   weight listed.
  * - sketch_raise, when weights rise to given values: exact. A name that is not on the full list
  *   replaces the lightest entry if it is heavier.
  *

@@ -1,17 +1,17 @@
 /*
  * state.h - writes a table's state to a record (base/record.h) and reads it, when a process hands
- * over to the next. No other thread uses the table, and all verdicts have been delivered.
+ * over to the next. No other thread uses the table, and all verdicts are acknowledged.
  *
  * Saved: names with consumption, peak, limit and interval, including names kept at 0; for each
  * holder, its holdings in order with units, limit and start time, and its waits with units, limit,
  * kind, start time and age among all waits; the contention lists; the sums. The hash key is saved
- * too, because a walk's position is a hash (so that Dump continues where it was), and because the
+ * too, for two reasons. The position of a walk is a hash, and Dump must continue there. And the
  * contention lists identify names by hash: of a long name they keep only the beginning.
  *
  * The new table may have other settings. The number of buckets does not matter. If the state
  * exceeds the new memory limit, all of it is restored, but nothing new is allocated. If the
- * interval length differs, values used in the old process's current interval move to the new
- * current interval, and expired ones are dropped.
+ * interval length differs, names used in the old process's current interval count as used in the
+ * new one's, and expired names are dropped.
  *
  * Order: table_save, then each holder. Reading uses the same order; table_restore_done then puts
  * the waiters into their queues. The names are a section; holders are values in a section of the
@@ -27,8 +27,8 @@
  *                   u32 waiters, i64 since ns (waiting time before it is in the sketch);
  *                   and a section
  *     STATE_CONTENTION  u32 interval of the peaks, i64 landmark ns; waiting, refused, peaks: u8
- *                   entries; for each: u64 hash, double weight, error, u32 length of the name,
- * bytes a holder      for each holding, newest first: u32 mark, units, limit, i64 since ns; u32 0;
+ *                   entries; for each: u64 hash, double weight, error, u32 name length, bytes
+ *     a holder      for each holding, newest first: u32 mark, units, limit, i64 since ns; u32 0;
  *                   for each wait, newest first: u32 mark, units, limit, u8 kind (1: any, 2: me),
  *                   i64 since ns, u64 age; u32 0
  *     a holding     u32 mark
@@ -47,7 +47,7 @@
 /* Writes the section STATE_TABLE: everything except holders and waiters. */
 void table_save(const struct table *t, struct moment now, struct record_writer *w);
 
-/* Writes what one holder has. Fails with EBUSY if the holder has an undelivered verdict. */
+/* Writes what one holder has. Fails with EBUSY if the holder has an unacknowledged verdict. */
 void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w);
 
 /* Writes which of its holder's holdings this is. */

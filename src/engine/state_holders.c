@@ -30,11 +30,11 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     struct counter *c = counter_at(t, m->counter);
     struct shard *s = shard_of(t, c);
     if (units > m->units) {
-        record_refuse(r, "more units are held than are counted");
+        record_refuse(r, "a holder has more units than the name");
         return NULL;
     }
     if (holding_find(s, c, holder->id)) {
-        record_refuse(r, "somebody holds a name twice");
+        record_refuse(r, "a holder has two holdings of a name");
         return NULL;
     }
     struct holding *h = holding_place(s, c, holder->id);
@@ -92,7 +92,7 @@ static struct waiter *restore_wait(struct table *t, struct holder *holder, uint3
     struct holding *h = holding_find(s, c, holder->id);
     if (!h || h->waits == TABLE_WAITS_MAX || !units || units > limit ||
         (kind != WAIT_ANY && kind != WAIT_ME) || since_ns < 0 || !seq || seq > s->seq) {
-        record_refuse(r, "a wait contradicts itself");
+        record_refuse(r, "a wait has inconsistent values");
         return NULL;
     }
     struct queue *q = queue_for(s, c);
@@ -153,7 +153,7 @@ bool holder_restore(struct table *t, struct holder *holder, struct record_reader
             return false;
     }
     if (record_ok(r) && empty > 0)
-        record_refuse(r, "somebody holds nothing of a name");
+        record_refuse(r, "a holding has neither units nor waits");
     return record_ok(r);
 }
 
@@ -166,7 +166,7 @@ struct holding *holding_restore(struct table *t, struct holder *holder, struct r
     struct counter *c = counter_at(t, m->counter);
     struct holding *h = holding_find(shard_of(t, c), c, holder->id);
     if (!h)
-        record_refuse(r, "somebody has a lock on what he does not hold");
+        record_refuse(r, "a lock is on a name that its holder does not hold");
     return h;
 }
 
@@ -209,7 +209,7 @@ static bool line_up(struct table *t, struct record_reader *r)
         qsort(restoring->waits, restoring->wait_count, sizeof(*restoring->waits), by_age);
     for (size_t i = 0; i < restoring->wait_count; i++) {
         if (i > 0 && by_age(&restoring->waits[i - 1], &restoring->waits[i]) == 0)
-            return refuse(r, "two waiters are equally old");
+            return refuse(r, "two waiters have the same age");
         if (!join_line(t, &restoring->waits[i]))
             return no_memory(r);
     }
@@ -227,16 +227,16 @@ static bool restore_rings(struct table *t, struct record_reader *r)
         struct shard *s = shard_of(t, c);
         struct queue *q = c->queue ? queue_of(s, c) : NULL;
         if (!q || q->waiting != line->waiting)
-            return refuse(r, "waiters are missing in a line, or one too many");
+            return refuse(r, "a queue has too few or too many waiters");
         if (q->newer || q->older || s->newest == c->queue)
-            return refuse(r, "a line is there twice");
+            return refuse(r, "a queue appears twice");
         if (waitq_oldest(&q->any, c->consumption) || waitq_oldest(&q->me, c->consumption))
-            return refuse(r, "somebody waits who would not have to");
+            return refuse(r, "a waiter waits although its request fits");
         contention_line_restored(s, q, line->since_ns);
         waiting += q->waiting;
     }
     if (waiting != restoring->wait_count)
-        return refuse(r, "a line is missing");
+        return refuse(r, "a queue is missing");
     return true;
 }
 
@@ -246,7 +246,7 @@ bool table_restore_done(struct table *t, struct record_reader *r)
         return refuse(r, NO_TABLE);
     for (uint32_t i = 0; i <= t->restoring->mask; i++) {
         if (t->restoring->marked[i].units > 0)
-            return refuse(r, "units are counted that nobody holds");
+            return refuse(r, "a name has units that no holder has");
     }
     if (!line_up(t, r) || !restore_rings(t, r))
         return false;

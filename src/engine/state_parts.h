@@ -23,7 +23,7 @@ static inline size_t kept_of(size_t len)
     return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
 }
 
-/* Restoring: what is known about a name, by its mark. */
+/* Restoring: the restored name of a mark. */
 struct marked {
     uint32_t mark; /* 0: this entry is free */
     ref_t counter;
@@ -52,7 +52,7 @@ struct restoring {
     size_t wait_count, wait_room;
 };
 
-#define NO_TABLE "there is no table"
+#define NO_TABLE "the state has no table"
 
 /* Both make the reader fail and return false. */
 static inline bool refuse(struct record_reader *r, const char *why)

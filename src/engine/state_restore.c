@@ -46,7 +46,7 @@ struct marked *find_marked(const struct table *t, uint32_t mark, struct record_r
     struct marked *m = marked_at(t->restoring, mark);
     if (m->mark)
         return m;
-    record_refuse(r, "somebody has units of a name, or waits for one, that there is not");
+    record_refuse(r, "the state refers to an unknown name");
     return NULL;
 }
 
@@ -88,7 +88,7 @@ static bool read_name(struct record_reader *r, struct name_head *head_r)
         return false;
     if (!head_r->mark || !head_r->name.len || head_r->flags > COUNTER_KEEP ||
         head_r->peak < head_r->consumption || !(head_r->consumption || head_r->flags))
-        return refuse(r, "a name contradicts itself");
+        return refuse(r, "a name has inconsistent values");
     return true;
 }
 
@@ -111,7 +111,7 @@ static bool restore_name(struct table *t, struct shard *s, struct table_head *he
         return false;
     uint64_t hash = hash_name(t, n.name);
     if (shard_of_hash(t, hash) != s)
-        return refuse(r, "a name is among others than its hash says");
+        return refuse(r, "a name is in the wrong shard");
     if (!head->same_length && !translate_interval(head, &n))
         return true;
     struct marked *m = marked_at(t->restoring, n.mark);
@@ -120,10 +120,10 @@ static bool restore_name(struct table *t, struct shard *s, struct table_head *he
          ref = index_next(&s->names, &probe)) {
         struct bytes other = counter_name(counter_at(t, ref));
         if (other.len == n.name.len && memcmp(other.data, n.name.data, other.len) == 0)
-            return refuse(r, "a name is there twice");
+            return refuse(r, "a name appears twice");
     }
     if (m->mark)
-        return refuse(r, "a mark is there twice");
+        return refuse(r, "a mark appears twice");
     struct counter *c = counter_make(s, hash, n.name, head->now);
     if (!c)
         return no_memory(r);
@@ -153,7 +153,7 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
             return false;
         line.counter = m->counter;
         if (shard_of(t, counter_at(t, m->counter)) != s || !line.waiting || line.since_ns < 0)
-            return refuse(r, "a line of waiters contradicts itself");
+            return refuse(r, "a queue has inconsistent values");
         struct line_to_come *lines =
             grown(restoring->lines, restoring->line_count, &restoring->line_room, sizeof(*lines));
         if (!lines)
@@ -201,7 +201,7 @@ static bool restore_sketch(struct shard *s, struct sketch *sketch, struct record
             key.len > TABLE_NAME_MAX || kept != kept_of(key.len) ||
             shard_of_hash(table_of(s), key.hash) != s || !is_hash_of(s, &key) ||
             is_listed(sketch, key.hash))
-            return refuse(r, "a list of contended names contradicts itself");
+            return refuse(r, "a list of contended names has inconsistent values");
         sketch_add(sketch, &key, weight);
         sketch->error[i] = error;
     }
@@ -214,13 +214,13 @@ static bool restore_contention(struct shard *s, struct record_reader *r)
     uint32_t peak_interval = record_get_u32(r);
     k->landmark_ns = record_get_i64(r);
     if (k->landmark_ns < 0)
-        return refuse(r, "the scale of what is contended begins before time");
+        return refuse(r, "the time scale of a contention list is negative");
     if (!restore_sketch(s, &k->waiting, r) || !restore_sketch(s, &k->refused, r) ||
         !restore_sketch(s, &k->peaks, r))
         return false;
     for (unsigned i = 0; i < k->peaks.count; i++) {
         if (k->peaks.weight[i] < 1 || k->peaks.weight[i] > UINT32_MAX || k->peaks.error[i] > 0)
-            return refuse(r, "a peak that can't be");
+            return refuse(r, "a peak is out of range");
     }
     record_leave(r);
     s->peak_interval = peak_interval;
@@ -256,7 +256,7 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
     if (!record_ok(r))
         return false;
     if (names > head->names)
-        return refuse(r, "there are more names than are announced");
+        return refuse(r, "there are more names than announced");
     head->names -= names;
     if (!head->same_length)
         head->idle_interval = (uint16_t)head->now;
@@ -270,7 +270,7 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
     }
     /* There may be more than counted if the clock was set back. */
     if (idle_now > head->idle_now || idle_before > head->idle_before)
-        return refuse(r, "names at 0 are counted wrongly");
+        return refuse(r, "the numbers of names at 0 are wrong");
     s->names_made = names_made;
     s->idle_interval = head->idle_interval;
     s->idle_now = (uint32_t)idle_now;
@@ -282,7 +282,7 @@ static bool restore_shard(struct table *t, uint32_t number, struct table_head *h
                           struct record_reader *r)
 {
     if (record_get_u32(r) != number)
-        return refuse(r, "the parts of the table are not in order");
+        return refuse(r, "the shards of the table are out of order");
     struct shard *s = &t->shards[number];
     if (!restore_names(t, s, head, r) || !restore_lines(t, s, r))
         return false;
@@ -319,7 +319,7 @@ bool table_restore(struct table *t, struct moment now, struct record_reader *sec
 {
     struct record_reader *r = section;
     if (t->restoring)
-        return refuse(r, "the table is there twice");
+        return refuse(r, "the table appears twice");
     uint32_t shards = record_get_u32(r);
     t->hash_key.k0 = record_get_u64(r);
     t->hash_key.k1 = record_get_u64(r);
@@ -334,7 +334,7 @@ bool table_restore(struct table *t, struct moment now, struct record_reader *sec
     if (!record_ok(r))
         return false;
     if (shards != TABLE_SHARDS || head.names > r->len / NAME_FIXED || head.names > UINT32_MAX / 4)
-        return refuse(r, "the table is not of this kind");
+        return refuse(r, "the header of the table is invalid");
     t->restoring = calloc(1, sizeof(*t->restoring));
     if (!t->restoring || !make_room(t, used, head.names))
         return no_memory(r);
@@ -344,12 +344,12 @@ bool table_restore(struct table *t, struct moment now, struct record_reader *sec
         if (kind != STATE_SHARD)
             record_unknown(&shard, kind);
         else if (number == TABLE_SHARDS)
-            record_refuse(&shard, "the table has too many parts");
+            record_refuse(&shard, "the table has too many shards");
         else if (restore_shard(t, number, &head, &shard))
             number++;
     }
     if (record_ok(r) && (number != TABLE_SHARDS || head.names > 0))
-        record_refuse(r, "parts of the table are missing");
+        record_refuse(r, "shards or names of the table are missing");
     return record_ok(r);
 }
 
@@ -357,6 +357,6 @@ bool table_walk_restore(struct table_walk *walk, struct record_reader *r)
 {
     *walk = (struct table_walk){.shard = record_get_u32(r), .hash_from = record_get_u64(r)};
     if (walk->shard > TABLE_SHARDS || walk->hash_from > UINT32_MAX + UINT64_C(1))
-        record_refuse(r, "a walk is nowhere");
+        record_refuse(r, "the position of a walk is invalid");
     return record_ok(r);
 }

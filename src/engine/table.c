@@ -153,8 +153,8 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
 }
 
 /*
- * Count kept names at 0, in total and for the two latest intervals. From these counts follows how
- * many names have expired before the collector has visited them. When the clock is set back by more
+ * Count the kept names at 0, in total and for the two latest intervals. These counts give the
+ * number of expired names before the collector has visited them. When the clock is set back by more
  * than one interval, names of the later interval count as expired, even if the clock reaches that
  * interval again.
  */

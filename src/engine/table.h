@@ -273,10 +273,10 @@ struct table_walk {
 /*
  * Continues a walk over the holders of one name. Looks at no more than `budget` (at least 1)
  * holdings of any name and empty buckets. Copies up to `room` (at least 1) holdings to `to`;
- * *count_r is their number. Returns true when the walk is over, which includes that the name is
- * gone or was made again elsewhere. A holder that has units during the whole walk is shown exactly
- * once; one that releases them all and acquires some again may be shown again. Any thread. A whole
- * walk looks at all holdings of the name's shard.
+ * *count_r is their number. Returns true when the walk is over, or when the name is gone or was
+ * made again elsewhere. A holder that has units during the whole walk is shown exactly once; one
+ * that releases them all and acquires some again may be shown again. Any thread. A whole walk looks
+ * at all holdings of the name's shard.
  */
 bool table_holders_on(struct table *t, struct bytes name, struct table_walk *walk,
                       struct moment now, unsigned budget, struct table_hold *to, size_t room,

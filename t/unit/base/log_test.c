@@ -492,7 +492,7 @@ static void lose_lines(int flags)
     second[-1] = '\0';
     ck_assert_str_eq(lines + STAMP_LEN, "info: found");
     ck_assert_str_eq(second + STAMP_LEN,
-                     "warning: log: 0 lines left out for their rate, 1000 lost\n");
+                     "warning: log: 0 lines left out because of the rate limit, 1000 lost\n");
     free(lines);
 }
 
@@ -519,7 +519,7 @@ TEST(a_standard_error_that_is_closed_loses_lines)
     capture();
     log_close();
     ck_assert_str_eq(captured() + STAMP_LEN,
-                     "warning: log: 0 lines left out for their rate, 2 lost\n");
+                     "warning: log: 0 lines left out because of the rate limit, 2 lost\n");
 }
 END_TEST
 
@@ -535,7 +535,7 @@ TEST(a_reader_that_has_gone_loses_lines)
     capture();
     log_close();
     ck_assert_str_eq(captured() + STAMP_LEN,
-                     "warning: log: 0 lines left out for their rate, 1 lost\n");
+                     "warning: log: 0 lines left out because of the rate limit, 1 lost\n");
 }
 END_TEST
 
@@ -816,7 +816,8 @@ TEST(limited_warnings_are_counted_and_told_in_the_end)
         ck_assert_int_eq(strncmp(at + STAMP_LEN, expected, strlen(expected)), 0);
         at = strchr(at, '\n') + 1;
     }
-    ck_assert_str_eq(at + STAMP_LEN, "warning: log: 30 lines left out for their rate, 0 lost\n");
+    ck_assert_str_eq(at + STAMP_LEN,
+                     "warning: log: 30 lines left out because of the rate limit, 0 lost\n");
     free(lines);
 }
 END_TEST
@@ -831,12 +832,12 @@ TEST(a_limited_warning_tells_how_many_were_left_out)
     struct log_limit copy = limit;
     capture();
     log_warning_limited(&limit, "again\n");
-    ck_assert_str_eq(captured() + STAMP_LEN, "warning: again\\x0a (12 like it left out)\n");
+    ck_assert_str_eq(captured() + STAMP_LEN, "warning: again\\x0a (12 similar lines left out)\n");
     capture();
     log_warning_limited(&copy, "%s", x);
     const char *line = captured();
     ck_assert_uint_eq(strlen(line), 1001);
-    static const char end[] = "x... (12 like it left out)\n";
+    static const char end[] = "x... (12 similar lines left out)\n";
     ck_assert_str_eq(line + 1001 - strlen(end), end);
 }
 END_TEST

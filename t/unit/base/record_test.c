@@ -59,7 +59,7 @@ TEST(values_come_back)
     ck_assert(record_ok(&r) && !record_left(&r));
     ck_assert_uint_eq(record_get_u8(&r), 0);
     ck_assert(!record_ok(&r));
-    ck_assert_str_eq(r.why, "the state ends too early");
+    ck_assert_str_eq(r.why, "the state is cut off");
     record_unmap(&r);
 }
 END_TEST
@@ -118,16 +118,16 @@ TEST(a_section_that_fails_fails_the_whole)
         switch (how) {
         case 0: /* beyond its end, though there is more in the file */
             (void)record_get_u32(&two);
-            ck_assert_str_eq(r.why, "the state ends too early");
+            ck_assert_str_eq(r.why, "the state is cut off");
             break;
         case 1:
             ck_assert(!record_get_bool(&two));
-            ck_assert_str_eq(r.why, "neither yes nor no");
+            ck_assert_str_eq(r.why, "a boolean is neither 0 nor 1");
             break;
         case 2:
             (void)record_get_u8(&two);
             record_leave(&two);
-            ck_assert_str_eq(r.why, "a section is longer than it should be");
+            ck_assert_str_eq(r.why, "a section has extra bytes");
             break;
         case 3:
             record_refuse(&two, "so");
@@ -183,7 +183,7 @@ TEST(heads)
     head[8] = RECORD_VERSION + 1;
     record_reader_init(&r, head, sizeof(head));
     record_get_head(&r);
-    ck_assert_str_eq(r.why, "the state is of a newer version");
+    ck_assert_str_eq(r.why, "the state has a newer version");
     for (unsigned version = RECORD_VERSION; version >= RECORD_VERSION_OLDEST; version--) {
         head[8] = (uint8_t)version;
         record_reader_init(&r, head, sizeof(head));
@@ -193,11 +193,11 @@ TEST(heads)
     head[8] = RECORD_VERSION_OLDEST - 1;
     record_reader_init(&r, head, sizeof(head));
     record_get_head(&r);
-    ck_assert_str_eq(r.why, "the state is of an older version");
+    ck_assert_str_eq(r.why, "the state has an older version");
     head[0] = 'x';
     record_reader_init(&r, head, sizeof(head));
     record_get_head(&r);
-    ck_assert_str_eq(r.why, "not the state of a counterd");
+    ck_assert_str_eq(r.why, "it is not a state of counterd");
 }
 END_TEST
 

@@ -512,8 +512,8 @@ static void refused_without(unsigned holder, const char *why)
 
 TEST(who_is_missing_is_noticed)
 {
-    refused_without(0, "units are counted that nobody holds");
-    refused_without(1, "waiters are missing in a line, or one too many");
+    refused_without(0, "a name has units that no holder has");
+    refused_without(1, "a queue has too few or too many waiters");
 }
 END_TEST
 
@@ -533,7 +533,7 @@ TEST(out_of_order)
     while (record_enter(&r, &kind, &section) && section.len == 8)
         continue;
     ck_assert(!holder_restore(b.t, &b.holders[0], &section));
-    ck_assert_str_eq(r.why, "there is no table");
+    ck_assert_str_eq(r.why, "the state has no table");
     r = whole;
     ck_assert(!table_restore_done(b.t, &r));
     r = whole;
@@ -542,7 +542,7 @@ TEST(out_of_order)
     table.parent = again.parent = &r;
     ck_assert(table_restore(b.t, now, &table));
     ck_assert(!table_restore(b.t, now, &again));
-    ck_assert_str_eq(r.why, "the table is there twice");
+    ck_assert_str_eq(r.why, "the table appears twice");
     table_free(&b.t);
     record_unmap(&whole);
     end(&a);
