@@ -306,7 +306,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
     struct server *server = carry->server;
     uint32_t count = record_get_u32(r);
     if (carry->begun || count == 0 || count > WORKERS_MAX)
-        record_refuse(r, "there can't be so many workers");
+        record_refuse(r, "the number of workers is out of range");
     carry->begun = true;
     carry->same_places = count == server->count;
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
@@ -315,7 +315,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
         if (!generations || !carry->same_places)
             continue;
         if (!worker_place_slots(server->workers[i], slots))
-            record_refuse(r, "there is no memory for the workers' connections");
+            record_refuse(r, "no memory for the workers' connections");
         for (uint32_t slot = 0; slot < slots && record_ok(r); slot++) {
             memcpy(&server->workers[i]->slots[slot].generation, generations + (size_t)slot * 4, 4);
             server->workers[i]->slots[slot].generation =
@@ -349,7 +349,7 @@ static struct protocol *read_protocol(const struct carry *carry, struct record_r
         memcpy(name, text, len);
     struct protocol *protocol = carry->protocol(carry->arg, name);
     if (!protocol || !protocol->row->restore)
-        record_refuse(r, "a connection is of a protocol that is not known");
+        record_refuse(r, "a connection has an unknown protocol");
     return protocol;
 }
 
@@ -365,7 +365,7 @@ static unsigned read_word(struct record_reader *r, const char *(*word)(const voi
         if (strlen(known) == len && memcmp(known, text, len) == 0)
             return i;
     }
-    record_refuse(r, "a connection's state has a word that is not known");
+    record_refuse(r, "a connection's state has an unknown word");
     return 0;
 }
 
@@ -420,7 +420,7 @@ static void read_carried(const struct carry *carry, struct record_reader *r, str
     c->write_at = record_get_i64(r);
     c->deadlines = record_get_u8(r);
     if (c->deadlines != c->protocol->row->deadlines || c->deadlines > CARRY_DEADLINES_MAX)
-        record_refuse(r, "a connection has another number of deadlines");
+        record_refuse(r, "a connection has the wrong number of deadlines");
     for (unsigned i = 0; i < c->deadlines && record_ok(r); i++)
         c->session_at[i] = record_get_i64(r);
     c->thrown_away = record_get_u32(r);
@@ -566,7 +566,7 @@ static void restore_input(struct conn *conn, const struct carried *c, struct rec
     if (c->in_len == 0)
         return;
     if (!conn_take_input(conn, c->in, c->in_len, c->in_len)) {
-        record_refuse(r, "there is no memory for what clients have sent");
+        record_refuse(r, "no memory for the input of clients");
         return;
     }
     conn->unserved = true;
@@ -580,13 +580,13 @@ static void restore_output(struct conn *conn, struct record_reader *r)
         const void *data;
         size_t len = record_get_bytes(r, &data);
         if (len > UINT32_MAX / 2 - conn->out_bytes) {
-            record_refuse(r, "a connection has more output than can be");
+            record_refuse(r, "a connection has too much output");
             return;
         }
         conn_reply(conn, data, len);
     }
     if (conn->writing == WRITING_FAILED)
-        record_refuse(r, "there is no memory for answers to clients");
+        record_refuse(r, "no memory for answers to clients");
 }
 
 /* Restores pending answers; they get the numbers 0, 1, 2 and so on. */
@@ -594,10 +594,10 @@ static void restore_pending(struct conn *conn, struct record_reader *r)
 {
     uint32_t pending = record_get_u32(r), number;
     if (pending > conn->protocol->row->pending_max)
-        record_refuse(r, "a connection has more pending answers than can be");
+        record_refuse(r, "a connection has too many pending answers");
     for (uint32_t i = 0; i < pending && record_ok(r); i++) {
         if (!conn_pend(conn, &number)) {
-            record_refuse(r, "there is no memory for pending answers");
+            record_refuse(r, "no memory for pending answers");
             return;
         }
         bool complete = record_get_bool(r);
@@ -619,13 +619,13 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
         const void *data;
         size_t len = record_get_bytes(r, &data);
         if (!conn_interject(conn, data, len, SIZE_MAX))
-            record_refuse(r, "there is no memory for answers to clients");
+            record_refuse(r, "no memory for answers to clients");
     }
     extension->checks = record_get_bool(r);
     extension->check_at = conn_position_restore(conn, record_get_i64(r));
     extension->part_bytes = record_get_u32(r);
     if (record_ok(r) && conn->reading == READING_PENDING && conn->pending == 0)
-        record_refuse(r, "a connection waits for no answer");
+        record_refuse(r, "a connection waits, but no answer is pending");
 }
 
 /* Closes a connection that was in its TLS handshake; its protocol never knew it. */
@@ -644,7 +644,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     if (record_ok(r) && !is_possible(&c))
         record_refuse(r, "a connection's state contradicts itself");
     if (record_ok(r) && !carry->begun)
-        record_refuse(r, "connections come before their workers");
+        record_refuse(r, "a connection comes before the workers");
     if (!record_ok(r))
         return false;
     if (carry->rehearse) {
@@ -660,7 +660,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     }
     struct conn *conn = make_conn(carry, &c);
     if (!conn) {
-        record_refuse(r, "a connection has no place, or there is no memory for it");
+        record_refuse(r, "a connection's slot is taken or missing, or there is no memory for it");
         return false;
     }
     if (c.flags & FLAG_SOURCE && !carry->rehearse)
@@ -673,7 +673,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     else if (extended)
         restore_extension(conn, r);
     if (record_ok(r) && conn_is_served(conn) && !conn->protocol->row->restore(conn, r))
-        record_refuse(r, "a connection's session can't be so");
+        record_refuse(r, "a connection's session is not valid");
     record_leave(r);
     worker_flush_later(conn->worker, conn); /* the first iteration watches, writes, reads */
     loop_soon(conn->worker->reactor.loop);

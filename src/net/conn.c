@@ -65,7 +65,7 @@ const char *transport_word(enum transport transport)
 
 _Static_assert(offsetof(struct conn, worker) == offsetof(struct conn_head, worker) &&
                    offsetof(struct conn, protocol) == offsetof(struct conn_head, protocol),
-               "a connection begins with its head");
+               "CONN_HEAD comes first");
 
 void *conn_session(struct conn *conn)
 {

@@ -211,7 +211,7 @@ static enum outcome attempt_too_long(struct dial *d)
 {
     return failed(d, "%s within %.1f s",
                   d->step == STEP_HANDSHAKE ? "TLS handshake: not done"
-                  : d->step == STEP_FULL    ? "the server takes no connection"
+                  : d->step == STEP_FULL    ? "the server accepts no connection"
                                             : "no answer",
                   seconds(d->attempt_ns));
 }
@@ -335,7 +335,7 @@ static enum outcome pass(struct dial *d)
         return look(d);
     }
     if (d->step == STEP_LOOKUP)
-        return failed(d, "no answer of the name servers within %.1f s", seconds(d->limit_ns));
+        return failed(d, "no answer from the name servers within %.1f s", seconds(d->limit_ns));
     if (now_ns(d) >= d->attempt_end_ns)
         return attempt_too_long(d);
     return d->step == STEP_FULL ? connect_now(d) : GOING;

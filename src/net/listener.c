@@ -320,8 +320,7 @@ static void pause_accepting(struct acceptor *acceptor, int error)
     if (!acceptor->paused) {
         acceptor->paused = true;
         if (atomic_fetch_add(&workers_paused, 1) == 0)
-            log_warning_limited(&pauses,
-                                "can't accept connections (%s): waiting until others have closed",
+            log_warning_limited(&pauses, "can't accept connections (%s): paused until others close",
                                 strerrordesc_np(error));
     }
     (void)watch_doors(acceptor, 0); /* removing a watch needs no memory */

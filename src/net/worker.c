@@ -34,7 +34,7 @@
 
 _Static_assert(offsetof(struct worker, reactor) == 0 &&
                    offsetof(struct worker, number) == offsetof(struct worker_head, number),
-               "a worker begins with its head");
+               "WORKER_HEAD comes first");
 
 /* ---- lists of connections ---------------------------------------------------------------- */
 
