@@ -24,7 +24,8 @@ extern const struct option_protocol counter_options;
 #define DUMP_LOOKS 256
 
 /* The scratch has room for the longest reply of Dump, so every piece makes progress. */
-_Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX, "a Dump gets on");
+_Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX,
+               "a piece of a Dump has room for any name");
 
 struct ctr_dump {
     struct table_walk walk;
@@ -429,9 +430,9 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
         return false;
     bool dumps = record_get_bool(r);
     if (s->holder.waiters)
-        record_refuse(r, "a client of counter waits");
+        record_refuse(r, "a counter connection waits; this protocol has no waits");
     if (record_ok(r) && dumps != conn_in_pieces(conn))
-        record_refuse(r, "a Dump is under way without an answer, or the other way round");
+        record_refuse(r, "a Dump does not match the phase of its connection");
     if (!record_ok(r) || !dumps)
         return record_ok(r);
     s->dump = calloc(1, sizeof(*s->dump));

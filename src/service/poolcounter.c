@@ -538,23 +538,23 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     s->waiter = s->holder.waiters;
     uint32_t count = record_get_u32(r), wanted = s->waiter ? 1 : 0;
     if (wanted && (s->waiter->next || s->waiter->units != 1))
-        record_refuse(r, "a client of poolcounter waits for several locks");
+        record_refuse(r, "a poolcounter connection waits for more than one lock");
     if (record_ok(r) && (count > room || wanted > room - count))
-        record_refuse(r, "a client has more locks than there is room for");
+        record_refuse(r, "a poolcounter connection has too many locks");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct pc_lock *lock = &s->locks[i];
         lock->held = holding_restore(t, &s->holder, r);
         lock->granted_ns = record_get_i64(r);
         if (lock->granted_ns < 0)
-            record_refuse(r, "a lock is older than time");
+            record_refuse(r, "a lock was granted at a negative time");
         s->lock_count++;
     }
     if (!record_ok(r))
         return false;
     if (!locks_are_units(s, t))
-        record_refuse(r, "a client's locks are not what it holds");
+        record_refuse(r, "a poolcounter connection's locks do not match its units");
     if (conn_expires(conn, WAIT_DEADLINE) != (s->waiter != NULL) || conn_in_pieces(conn))
-        record_refuse(r, "a client waits without a deadline, or the other way round");
+        record_refuse(r, "a poolcounter connection's wait does not match its deadline");
     if (s->waiter)
         tally_add(&service_counts(conn)->waiting, 1);
     return record_ok(r);
@@ -643,10 +643,10 @@ const struct service_row poolcounter_row = {
 static const struct option_row option_rows[] = {
     { .key = "max_locks", OPTION_IS_NUMBER(struct poolcounter_settings, max_locks), .min = 1,
       .max = 64, .default_text = "4", .unit = "",
-      .help = "most locks that one PoolCounter connection may hold at once" },
+      .help = "maximum number of locks of one PoolCounter connection" },
     { .key = "max_line", OPTION_IS_NUMBER(struct poolcounter_settings, max_line), .min = 64,
       .max = 1048576, .default_text = "8192", .unit = "bytes",
-      .help = "longest PoolCounter request; a longer one closes its connection" },
+      .help = "maximum length of a PoolCounter request; a longer one closes its connection" },
 };
 /* clang-format on */
 

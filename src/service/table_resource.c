@@ -251,14 +251,14 @@ const struct resource_row table_resource_row = {
 static const struct option_row table_rows[] = {
     { .key = "buckets", OPTION_IS_NUMBER(struct table_settings, buckets), .min = 1,
       .max = 1000000000, .default_text = "16384", .unit = "",
-      .help = "how many names the table is made for; it grows when there are more" },
+      .help = "number of names for which the table is made; it grows when there are more" },
     { .key = "stats_interval", .alias = "stat_interval",
       OPTION_IS_NUMBER(struct table_settings, stats_interval_s), .min = 1, .max = UINT32_MAX,
       .default_text = "86400", .unit = "seconds",
-      .help = "interval over which the peak consumption of a counter is taken" },
+      .help = "interval for which a counter's peak consumption is measured" },
     { .key = "memory_limit", OPTION_IS_SIZE(struct table_settings, memory_limit), .min = 16 * MIB,
       .max = 32768 * MIB, .default_text = "1G", .unit = "",
-      .help = "most memory for names, units and waiters of all protocols" },
+      .help = "maximum memory for names, units and waiters of all protocols" },
 };
 /* clang-format on */
 
