@@ -51,7 +51,7 @@ enum phase {
     PHASE_PIECES,
     PHASE_ENDED,
     PHASE_LAST, /* its last answer is queued */
-    PHASE_SHUT, /* its last answer was written; the peer may still be reading it */
+    PHASE_SHUT, /* its last answer was written; the peer may still read it */
     PHASE_COUNT,
 };
 static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pending", "pieces",
@@ -86,8 +86,8 @@ static void allow_conn(struct conn *conn, void *arg)
     allow_until(conn, &conn->write_deadline, *at_ns);
 }
 
-/* Gives every connection whose deadline passed while the workers were parked a little more time.
- * Its peer may have acted in time; the first iterations of the workers read what it sent. */
+/* Gives connections more time if a deadline passed while the workers were parked. The peer may have
+ * acted in time; the workers' first iterations will read what it sent. */
 static void allow_moment(const struct server *server)
 {
     int64_t at_ns = clock_mono_ns() + MOMENT_NS;
@@ -231,8 +231,8 @@ static unsigned flags_of(const struct conn *conn)
            (conn->gone ? FLAG_GONE : 0);
 }
 
-/* Saves pending answers, output that waits behind an answer in pieces, and the position of the
- * output that needs a check before it is written. */
+/* Saves pending answers, output that waits behind an answer in pieces, and the mark of
+ * conn_check_output. */
 static void save_extension(const struct conn *conn, struct record_writer *w)
 {
     const struct conn_extension *extension = conn_extension(conn);
@@ -353,8 +353,8 @@ static struct protocol *read_protocol(const struct carry *carry, struct record_r
     return protocol;
 }
 
-/* Reads a word and returns its number: the `i` for which word(arg, i) equals it. `word` returns
- * NULL after the last. An unknown word fails the record and returns 0. */
+/* Reads a word and returns its index in the list that `word` gives: word(arg, 0), word(arg, 1) and
+ * so on, then NULL. For an unknown word, fails the record and returns 0. */
 static unsigned read_word(struct record_reader *r, const char *(*word)(const void *arg, unsigned i),
                           const void *arg)
 {
@@ -494,7 +494,7 @@ static void set_deadline(struct conn *conn, struct deadline *d, int64_t at_ns)
         deadline_set(conn_deadlines(conn), d, at_ns);
 }
 
-/* The reading state in which a connection continues. */
+/* The reading state for a connection restored in this phase. */
 static enum conn_reading reading_of(enum phase phase)
 {
     switch (phase) {
@@ -513,7 +513,7 @@ static enum conn_reading reading_of(enum phase phase)
 }
 
 /* Makes the connection, without session, output and input. Returns NULL when there is no memory or
- * no such slot. */
+ * the slot is not free. */
 static struct conn *make_conn(const struct carry *carry, const struct carried *c)
 {
     uint32_t slot;

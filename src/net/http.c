@@ -56,7 +56,7 @@ static const struct timeval second = {.tv_sec = 1};
  */
 #define SEND_BUFFER (64 * 1024)
 
-/* The most bytes of a client that are discarded before its connection is closed: see bury. */
+/* Maximum number of bytes that are discarded before a connection is closed: see bury. */
 #define DRAIN_MAX ((size_t)64 * 1024)
 
 enum phase { READING, HANDLING, WRITING };

@@ -51,7 +51,8 @@ static bool PRINTF_LIKE(2, 3) wrong(char *reason_r, const char *format, ...)
     return false;
 }
 
-/* The library's text for the first error in its queue; later ones only pass it on. */
+/* The library's text for the first error in its queue, which is the cause; the later ones come from
+ * its callers. */
 static const char *library_words(void)
 {
     const char *words = ERR_reason_error_string(ERR_peek_error());
@@ -85,7 +86,8 @@ static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
         log_warning("certificate %s is not valid yet: %s will refuse it", path, peers);
 }
 
-/* Loads the certificate chain. `peers` says in a warning which side will refuse it. */
+/* Loads the certificate chain. `peers` is a word for warnings: the side that will refuse a bad
+ * date. */
 static bool load_certificate(SSL_CTX *context, const char *path, const char *peers, char *reason_r)
 {
     if (!readable("certificate", path, reason_r))
