@@ -184,7 +184,7 @@ static void do_release(struct conn *conn, const struct ctr_request *req, uint64_
 
 /* ---- Stats ------------------------------------------------------------------------------- */
 
-/* The body of a Stats reply while it is written. */
+/* The body of a Stats reply that is being written. */
 struct stats_body {
     uint8_t *data;
     size_t len, room;
@@ -271,7 +271,7 @@ static bool begin_dump(struct conn *conn, const struct ctr_request *req)
     return true;
 }
 
-/* Replies of Dump while they are written to the worker's scratch. */
+/* Replies of Dump that are being written to the worker's scratch. */
 struct dump_page {
     const uint8_t *opaque;
     uint8_t *data;
@@ -281,9 +281,8 @@ struct dump_page {
 static bool dump_one(void *arg, const struct table_entry *entry)
 {
     struct dump_page *page = arg;
-    /*
-     * The first one always fits into the scratch, even when the client's output limit is reached.
-     */
+    /* The first entry always fits into the scratch. It is sent even if the client's output limit is
+     * reached. */
     if (page->len > 0 && page->len + CTR_DUMP_LEN(entry->name.len) > page->room)
         return false;
     struct bytes name = {.data = entry->name.data, .len = entry->name.len};
@@ -406,8 +405,8 @@ static void on_close(struct conn *conn)
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
 /*
- * Saves the session: its holder, a bool that is true during a Dump, and then the Dump's 4 bytes of
- * opaque and the position of its walk. The new process keeps the hash key, so the walk can
+ * Saves the session: its holder, and a bool that is true during a Dump. During a Dump, also its 4
+ * bytes of opaque and the position of its walk. The new process keeps the hash key, so the walk can
  * continue.
  */
 static void on_save(struct conn *conn, struct record_writer *w)

@@ -14,8 +14,8 @@
 /* An upper limit for session_room. */
 #define ROOM_MAX 65536
 
-/* An upper limit for sums of times, in units of 2^64 ns, so that the seconds of each fit into 64
- * bits. */
+/* An upper limit for sums of times, in units of 2^64 ns. With it, the seconds of each sum fit into
+ * 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
 /* The index of the service's own first sum of times (time_at). */
@@ -166,7 +166,7 @@ static void save_protocol(const struct service *service, struct record_writer *w
     record_end(w);
 }
 
-/* Saves the upper halves of the sums, which SERVICES_PROTOCOL has no room for. */
+/* Saves the upper halves of the sums; SERVICES_PROTOCOL has the lower halves. */
 static void save_times(const struct service *service, struct record_writer *w)
 {
     unsigned count = times_count(service);

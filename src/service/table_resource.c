@@ -19,11 +19,14 @@
 
 #define TABLE_COLLECTOR UINT32_C(0x0110)
 
-/* Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses, so that the worker
- * can serve clients: four times as long as the slice took, or once as long when memory is short. */
+/*
+ * Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses for four times as
+ * long as the slice took, so that the worker can serve clients; only once as long when memory is
+ * short.
+ */
 #define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
-#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the least pause */
+#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the shortest pause */
 
 struct table_resource {
     struct resource resource; /* first */
