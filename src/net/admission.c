@@ -28,7 +28,8 @@ static bool admit_address(const struct worker *worker, const struct protocol *pr
     if (access_allows(worker->rules->allow, worker->rules->allow_count, from))
         return true;
     address_text(from, text, sizeof(text));
-    log_warning_limited(&denials, "%s: connection from %s closed: this address is not allowed",
+    log_warning_limited(&denials,
+                        "%s: connection from %s refused: access.allow does not contain its address",
                         protocol->row->name, text);
     return false;
 }
@@ -42,7 +43,7 @@ static bool admit_source(struct worker *worker, const struct protocol *protocol,
     uint32_t limit = worker->rules->limits.per_source;
     uint32_t source = source_enter(&worker->server->sources, from, limit);
     if (source == SOURCE_NO_MEMORY) {
-        log_warning_limited(&shortages, "%s: connection closed: no memory to count its address",
+        log_warning_limited(&shortages, "%s: connection refused: no memory to count its address",
                             protocol->row->name);
         return false;
     }
@@ -51,9 +52,11 @@ static bool admit_source(struct worker *worker, const struct protocol *protocol,
         return true;
     }
     address_text(from, text, sizeof(text));
-    log_warning_limited(&crowds,
-                        "%s: connection from %s closed: its address has %u, the most allowed",
-                        protocol->row->name, text, limit);
+    log_warning_limited(
+        &crowds,
+        "%s: connection from %s refused: its address has %u connections, the maximum "
+        "(access.max_per_source)",
+        protocol->row->name, text, limit);
     return false;
 }
 
@@ -67,7 +70,9 @@ static bool admit_one_more(struct protocol *protocol)
     if (!limit || now_open <= limit)
         return true;
     atomic_fetch_sub_explicit(&protocol->connections, 1, memory_order_relaxed);
-    log_warning_limited(&refusals, "%s: connection refused: %u are open, the most allowed",
+    log_warning_limited(&refusals,
+                        "%s: connection refused: %u connections are open, the maximum "
+                        "(max_connections)",
                         protocol->row->name, limit);
     return false;
 }
@@ -93,7 +98,7 @@ bool admission_handshake(struct worker *worker, const struct protocol *protocol)
     _Atomic uint32_t *handshakes = &worker->server->handshakes;
     if (!worker->rules->tls) {
         log_warning_limited(&without_tls,
-                            "%s: TLS connection closed: there is no certificate to show",
+                            "%s: TLS connection refused: no certificate is configured (tls.cert)",
                             protocol->row->name);
         return false;
     }
@@ -102,7 +107,8 @@ bool admission_handshake(struct worker *worker, const struct protocol *protocol)
         return true;
     atomic_fetch_sub_explicit(handshakes, 1, memory_order_relaxed);
     log_warning_limited(&too_many,
-                        "%s: TLS connection closed: %u handshakes are under way, the most allowed",
+                        "%s: TLS connection refused: %u handshakes are in progress, the maximum "
+                        "(tls.max_handshakes)",
                         protocol->row->name, limit);
     return false;
 }

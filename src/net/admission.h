@@ -1,10 +1,10 @@
 /*
- * admission.h - decides which connections to accept, by the access list, by the limits for one
- * address and for one protocol, and by the limit of TLS handshakes in progress. The limits come
- * from the worker's rules. A refused connection is closed, counted by its reason, and logged at a
- * bounded rate.
+ * admission.h - accepts or refuses new connections. It checks the access list, the limits for one
+ * address and for one protocol, and the limit of TLS handshakes. The limits come from the worker's
+ * rules and from struct protocol. A refused connection is closed, counted by its reason, and logged
+ * at a bounded rate.
  *
- * Threads: call only in the thread of the worker that is passed.
+ * Threads: the thread of the worker that is passed.
  */
 #ifndef NET_ADMISSION_H
 #define NET_ADMISSION_H
@@ -26,7 +26,8 @@ bool admission_enter(struct worker *worker, struct protocol *protocol, struct st
 /* Returns true when one more TLS handshake may begin; it is then counted in server->handshakes. */
 bool admission_handshake(struct worker *worker, const struct protocol *protocol) MUST_USE;
 
-/* Closes an admitted connection whose handshake was refused, and undoes its counts. */
+/* Closes an admitted connection whose handshake was refused. Counts it as CLOSE_HANDSHAKE, and
+ * takes it out of the counts of open connections. */
 void admission_leave(struct worker *worker, struct protocol *protocol, struct stream *stream,
                      uint32_t source);
 

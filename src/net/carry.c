@@ -51,7 +51,7 @@ enum phase {
     PHASE_PIECES,
     PHASE_ENDED,
     PHASE_LAST, /* its last answer is queued */
-    PHASE_SHUT, /* its last answer was written; the peer may still be reading it */
+    PHASE_SHUT, /* its last answer was written; the peer may still read it */
     PHASE_COUNT,
 };
 static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pending", "pieces",
@@ -86,8 +86,8 @@ static void allow_conn(struct conn *conn, void *arg)
     allow_until(conn, &conn->write_deadline, *at_ns);
 }
 
-/* Gives every connection whose deadline passed while the workers were parked a little more time.
- * Its peer may have acted in time; the first iterations of the workers read what it sent. */
+/* Gives connections more time if a deadline passed while the workers were parked. The peer may have
+ * acted in time; the workers' first iterations will read what it sent. */
 static void allow_moment(const struct server *server)
 {
     int64_t at_ns = clock_mono_ns() + MOMENT_NS;
@@ -231,8 +231,8 @@ static unsigned flags_of(const struct conn *conn)
            (conn->gone ? FLAG_GONE : 0);
 }
 
-/* Saves pending answers, output that waits behind an answer in pieces, and the position of the
- * output that needs a check before it is written. */
+/* Saves pending answers, output that waits behind an answer in pieces, and the mark of
+ * conn_check_output. */
 static void save_extension(const struct conn *conn, struct record_writer *w)
 {
     const struct conn_extension *extension = conn_extension(conn);
@@ -306,7 +306,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
     struct server *server = carry->server;
     uint32_t count = record_get_u32(r);
     if (carry->begun || count == 0 || count > WORKERS_MAX)
-        record_refuse(r, "there can't be so many workers");
+        record_refuse(r, "the number of workers is out of range");
     carry->begun = true;
     carry->same_places = count == server->count;
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
@@ -315,7 +315,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
         if (!generations || !carry->same_places)
             continue;
         if (!worker_place_slots(server->workers[i], slots))
-            record_refuse(r, "there is no memory for the workers' connections");
+            record_refuse(r, "no memory for the workers' connections");
         for (uint32_t slot = 0; slot < slots && record_ok(r); slot++) {
             memcpy(&server->workers[i]->slots[slot].generation, generations + (size_t)slot * 4, 4);
             server->workers[i]->slots[slot].generation =
@@ -349,12 +349,12 @@ static struct protocol *read_protocol(const struct carry *carry, struct record_r
         memcpy(name, text, len);
     struct protocol *protocol = carry->protocol(carry->arg, name);
     if (!protocol || !protocol->row->restore)
-        record_refuse(r, "a connection is of a protocol that is not known");
+        record_refuse(r, "a connection has an unknown protocol");
     return protocol;
 }
 
-/* Reads a word and returns its number: the `i` for which word(arg, i) equals it. `word` returns
- * NULL after the last. An unknown word fails the record and returns 0. */
+/* Reads a word and returns its index in the list that `word` gives: word(arg, 0), word(arg, 1) and
+ * so on, then NULL. For an unknown word, fails the record and returns 0. */
 static unsigned read_word(struct record_reader *r, const char *(*word)(const void *arg, unsigned i),
                           const void *arg)
 {
@@ -365,7 +365,7 @@ static unsigned read_word(struct record_reader *r, const char *(*word)(const voi
         if (strlen(known) == len && memcmp(known, text, len) == 0)
             return i;
     }
-    record_refuse(r, "a connection's state has a word that is not known");
+    record_refuse(r, "a connection's state has an unknown word");
     return 0;
 }
 
@@ -420,7 +420,7 @@ static void read_carried(const struct carry *carry, struct record_reader *r, str
     c->write_at = record_get_i64(r);
     c->deadlines = record_get_u8(r);
     if (c->deadlines != c->protocol->row->deadlines || c->deadlines > CARRY_DEADLINES_MAX)
-        record_refuse(r, "a connection has another number of deadlines");
+        record_refuse(r, "a connection has the wrong number of deadlines");
     for (unsigned i = 0; i < c->deadlines && record_ok(r); i++)
         c->session_at[i] = record_get_i64(r);
     c->thrown_away = record_get_u32(r);
@@ -494,7 +494,7 @@ static void set_deadline(struct conn *conn, struct deadline *d, int64_t at_ns)
         deadline_set(conn_deadlines(conn), d, at_ns);
 }
 
-/* The reading state in which a connection continues. */
+/* The reading state for a connection restored in this phase. */
 static enum conn_reading reading_of(enum phase phase)
 {
     switch (phase) {
@@ -513,7 +513,7 @@ static enum conn_reading reading_of(enum phase phase)
 }
 
 /* Makes the connection, without session, output and input. Returns NULL when there is no memory or
- * no such slot. */
+ * the slot is not free. */
 static struct conn *make_conn(const struct carry *carry, const struct carried *c)
 {
     uint32_t slot;
@@ -566,7 +566,7 @@ static void restore_input(struct conn *conn, const struct carried *c, struct rec
     if (c->in_len == 0)
         return;
     if (!conn_take_input(conn, c->in, c->in_len, c->in_len)) {
-        record_refuse(r, "there is no memory for what clients have sent");
+        record_refuse(r, "no memory for the input of clients");
         return;
     }
     conn->unserved = true;
@@ -580,13 +580,13 @@ static void restore_output(struct conn *conn, struct record_reader *r)
         const void *data;
         size_t len = record_get_bytes(r, &data);
         if (len > UINT32_MAX / 2 - conn->out_bytes) {
-            record_refuse(r, "a connection has more output than can be");
+            record_refuse(r, "a connection has too much output");
             return;
         }
         conn_reply(conn, data, len);
     }
     if (conn->writing == WRITING_FAILED)
-        record_refuse(r, "there is no memory for answers to clients");
+        record_refuse(r, "no memory for answers to clients");
 }
 
 /* Restores pending answers; they get the numbers 0, 1, 2 and so on. */
@@ -594,10 +594,10 @@ static void restore_pending(struct conn *conn, struct record_reader *r)
 {
     uint32_t pending = record_get_u32(r), number;
     if (pending > conn->protocol->row->pending_max)
-        record_refuse(r, "a connection has more pending answers than can be");
+        record_refuse(r, "a connection has too many pending answers");
     for (uint32_t i = 0; i < pending && record_ok(r); i++) {
         if (!conn_pend(conn, &number)) {
-            record_refuse(r, "there is no memory for pending answers");
+            record_refuse(r, "no memory for pending answers");
             return;
         }
         bool complete = record_get_bool(r);
@@ -619,13 +619,13 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
         const void *data;
         size_t len = record_get_bytes(r, &data);
         if (!conn_interject(conn, data, len, SIZE_MAX))
-            record_refuse(r, "there is no memory for answers to clients");
+            record_refuse(r, "no memory for answers to clients");
     }
     extension->checks = record_get_bool(r);
     extension->check_at = conn_position_restore(conn, record_get_i64(r));
     extension->part_bytes = record_get_u32(r);
     if (record_ok(r) && conn->reading == READING_PENDING && conn->pending == 0)
-        record_refuse(r, "a connection waits for no answer");
+        record_refuse(r, "a connection waits, but no answer is pending");
 }
 
 /* Closes a connection that was in its TLS handshake; its protocol never knew it. */
@@ -644,7 +644,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     if (record_ok(r) && !is_possible(&c))
         record_refuse(r, "a connection's state contradicts itself");
     if (record_ok(r) && !carry->begun)
-        record_refuse(r, "connections come before their workers");
+        record_refuse(r, "a connection comes before the workers");
     if (!record_ok(r))
         return false;
     if (carry->rehearse) {
@@ -660,7 +660,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     }
     struct conn *conn = make_conn(carry, &c);
     if (!conn) {
-        record_refuse(r, "a connection has no place, or there is no memory for it");
+        record_refuse(r, "a connection's slot is taken or missing, or there is no memory for it");
         return false;
     }
     if (c.flags & FLAG_SOURCE && !carry->rehearse)
@@ -673,7 +673,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     else if (extended)
         restore_extension(conn, r);
     if (record_ok(r) && conn_is_served(conn) && !conn->protocol->row->restore(conn, r))
-        record_refuse(r, "a connection's session can't be so");
+        record_refuse(r, "a connection's session is not valid");
     record_leave(r);
     worker_flush_later(conn->worker, conn); /* the first iteration watches, writes, reads */
     loop_soon(conn->worker->reactor.loop);

@@ -1,18 +1,18 @@
 /*
- * carry.h - carries connections over an upgrade: this process saves them, calls exec, and the new
- * program goes on with them.
+ * carry.h - carries connections over an upgrade: this process saves them and calls exec, and the
+ * new program continues to serve them.
  *
- * First the workers are parked: each finishes its iteration and its thread ends. Then the mail
- * between workers is delivered, and queued output is sent as far as the sockets take it. So no
- * request is half served; input that was not parsed stays as bytes. After that there are two ways
- * on: the same workers start again, or the connections are written to a record. The new process has
- * the same descriptors and makes its workers from that record.
+ * First the workers are parked: each finishes its iteration and its thread ends. Then mail between
+ * workers is delivered, and queued output is written until the sockets are full. So no request is
+ * half served; input that was not parsed is kept as bytes. After that, either the same workers
+ * start again, or the connections are written to a record. The new program inherits the descriptors
+ * and makes its workers and connections from that record.
  *
  * A connection keeps its worker, slot and generation, and so its tag, when the new process has as
  * many workers as the old one. Otherwise connections are spread again and get new tags. A TLS
- * connection cannot be carried, because its keys and counters are inside the library. It is carried
- * only to be closed in the new process with CLOSE_UPGRADE, so that its locks go to the clients that
- * wait for them.
+ * connection cannot be carried, because the library does not export its keys and counters. The new
+ * process only closes it with CLOSE_UPGRADE, so that its locks go to the clients that wait for
+ * them.
  *
  * Threads: the main thread, while no other thread touches the workers.
  */
@@ -26,7 +26,7 @@
 #define CARRY_CONN_V1 0x0302u /* a connection in the format of version 1 */
 #define CARRY_CONN    0x0303u /* one connection */
 
-/* The largest number of deadlines of a protocol. */
+/* Maximum number of deadlines of a protocol. */
 #define CARRY_DEADLINES_MAX 16
 
 /*
@@ -48,8 +48,7 @@ bool server_unpark(struct server *server) MUST_USE;
  * errno. */
 bool server_keep_descriptors(const struct server *server, bool keep) MUST_USE;
 
-/* Sends the TLS end-of-data alert to the peer of each TLS connection, because the next process
- * cannot. */
+/* Sends close_notify to the peer of each TLS connection, because the next process cannot. */
 void server_say_goodbye(const struct server *server);
 
 /*
@@ -61,7 +60,7 @@ uint32_t server_close_tls(struct server *server);
 /* Writes the sections that describe the parked workers and their connections. */
 void server_save(const struct server *server, struct record_writer *w);
 
-/* The largest unfinished request of any protocol, in bytes. */
+/* Maximum size of an unfinished request of any protocol, in bytes. */
 #define CARRY_INPUT_MAX ((size_t)1 << 30)
 
 /* What carry_restore needs to make connections from a record. */
@@ -86,9 +85,8 @@ struct carry {
  */
 bool carry_restore(struct carry *carry, uint32_t kind, struct record_reader *section) MUST_USE;
 /*
- * Ends the restore: new connections may be accepted from now on. Deadlines that have passed are
- * moved a little into the future, because a client may have acted in time while nobody read its
- * socket.
+ * Ends the restore: new connections may be accepted from now on. Moves deadlines that have passed a
+ * little into the future, because a client may have acted in time while no process read its socket.
  */
 void carry_done(const struct carry *carry);
 

@@ -1,6 +1,5 @@
 /*
- * conn.c - one connection's identity, states and end (conn.h). input.c has its reading, output.c
- * its writing.
+ * conn.c - one connection's identity, states and end (conn.h). input.c reads, output.c writes.
  *
  * Reading states, and the event that causes each transition:
  *
@@ -18,7 +17,7 @@
  * Only conn_move changes this state. A connection is served from OPEN to ENDED; when it leaves
  * these states, conn_move calls the protocol's `close`.
  *
- * The writing state changes between OPEN and BLOCKED or CROSSED; it is SHUT after the last answer,
+ * The writing state changes between OPEN and BLOCKED or CROSSED. It is SHUT after the last answer,
  * and FAILED when there is no memory.
  */
 #include "net/private.h"
@@ -65,7 +64,7 @@ const char *transport_word(enum transport transport)
 
 _Static_assert(offsetof(struct conn, worker) == offsetof(struct conn_head, worker) &&
                    offsetof(struct conn, protocol) == offsetof(struct conn_head, protocol),
-               "a connection begins with its head");
+               "CONN_HEAD comes first");
 
 void *conn_session(struct conn *conn)
 {
@@ -125,7 +124,7 @@ void conn_tag_text(uint64_t tag, char *to)
              (uint32_t)(tag >> 32) & 0xffffff, (uint32_t)tag);
 }
 
-/* Parses a number up to `max`, in the form that printf writes, followed by the byte `end`; moves
+/* Parses a decimal number up to `max`, without leading zeros, followed by the byte `end`. Moves
  * *text past both. */
 static bool parse_number(const char **text, uint32_t max, char end, uint64_t *number_r)
 {
@@ -391,8 +390,9 @@ static const uint16_t transitions[READING_COUNT] = {
     [READING_DISCARD] = TO(CLOSED),
 };
 
-/* Ends service for this client: frees what it holds, and forgets its deadlines and pending
- * requests. */
+/*
+ * Ends service for this client: frees what it holds, and clears its deadlines and pending answers.
+ */
 static void stop_serving(struct conn *conn)
 {
     conn->protocol->row->close(conn);

@@ -3,15 +3,16 @@
  *
  * A connection reads bytes, parses and serves one request at a time (protocol.h), and writes the
  * answers. An idle connection owns no buffers: bytes are read into the worker's buffer and parsed
- * there, and only the rest of an unfinished request is kept. Answers collect in chunks from the
- * worker's pool and are sent in one write after the event that caused them.
+ * there, and only the rest of an unfinished request is kept. Answers are collected in chunks from
+ * the worker's pool. All answers to one event are sent in one write.
  *
  * A connection has one state for reading and one for writing (states and transitions: conn.c). When
- * it stops serving, the row's `close` is called and must free everything that the client holds.
- * With TLS the handshake comes first; the protocol does not know the connection until it is done.
+ * service ends, the row's `close` is called and must free everything that the client holds. A TLS
+ * connection starts with its handshake; the protocol does not know the connection until that is
+ * done.
  *
- * Threads: a connection belongs to its worker. Call everything here in that worker's thread, except
- * where "any thread" is said.
+ * Threads: a connection belongs to its worker. Call all functions in that worker's thread, except
+ * those marked "any thread".
  */
 #ifndef NET_CONN_H
 #define NET_CONN_H
@@ -63,7 +64,7 @@ uint32_t conn_id(const struct conn *conn);
  * Worker, slot and generation in one number. It identifies the connection even after it has closed.
  */
 uint64_t conn_tag(const struct conn *conn);
-/* The worker's number in a tag. Any thread. */
+/* The worker's number, from a tag. Any thread. */
 unsigned conn_tag_worker(uint64_t tag);
 /* The connection with this tag, if it belongs to `worker` and is being served; else NULL. */
 struct conn *conn_by_tag(struct worker *worker, uint64_t tag);
@@ -72,15 +73,15 @@ struct conn *conn_by_tag(struct worker *worker, uint64_t tag);
 struct conn *conn_find(struct worker *worker, uint64_t tag);
 /* The connection with this id, if it belongs to `worker` and is being served; else NULL. */
 struct conn *conn_by_id(struct worker *worker, uint32_t id);
-/* The worker's number in an id. Any thread. */
+/* The worker's number, from an id. Any thread. */
 unsigned conn_id_worker(uint32_t id);
 
 /* Size of the text form of a tag, for people and URLs: "WORKER.SLOT.GENERATION" in decimal. */
 #define CONN_TAG_TEXT 32
 /* Writes the text of `tag` to `to` (CONN_TAG_TEXT bytes), with a null byte. Any thread. */
 void conn_tag_text(uint64_t tag, char *to);
-/* Parses the text that conn_tag_text writes, and no other form. Returns false when it is not one;
- * *tag_r is then unchanged. Any thread. */
+/* Parses a text of conn_tag_text, and no other form. Returns false for any other text; *tag_r is
+ * then unchanged. Any thread. */
 bool conn_tag_parse(const char *text, uint64_t *tag_r) MUST_USE;
 
 /* ---- the peer ------------------------------------------------------------------------------ */
@@ -105,7 +106,7 @@ struct conn_info {
     char peer[CONN_PEER_TEXT];
     int64_t opened_ns;     /* monotonic time, rounded to 2^24 ns */
     uint32_t queued;       /* bytes of output not yet written */
-    uint32_t holds, waits; /* numbers of names; set by the protocol's `describe` */
+    uint32_t holds, waits; /* names held and waited for; set by the protocol's `describe` */
 };
 
 /* Describes a connection that came from conn_find or worker_conn_at. */
@@ -124,11 +125,11 @@ void conn_describe(struct conn *conn, struct conn_info *info_r);
 void *conn_reply_room(struct conn *conn, size_t size);
 void conn_replied(struct conn *conn, size_t len);
 
-/* Copies bytes to the end of the output. Without memory: as conn_reply_room. */
+/* Copies bytes to the end of the output. Without memory it does the same as conn_reply_room. */
 void conn_reply(struct conn *conn, const void *data, size_t len);
 
-/* True when half of the output limit is queued. Until that shrinks, no request is served, and
- * answers in pieces wait. */
+/* True when half of the output limit is queued. While it is true, no request is served, and answers
+ * in pieces wait. */
 bool conn_is_full(const struct conn *conn);
 /* The number of bytes that may still be queued. An answer that cannot be cut may exceed it. */
 size_t conn_space(const struct conn *conn);
@@ -157,10 +158,10 @@ void conn_answered(struct conn *conn);
 /* ---- letters ------------------------------------------------------------------------------- */
 
 /*
- * Sends a letter (base/mail.h) to the worker of the connection that letter->to names. The letter's
- * `deliver` runs in that worker's thread, with the worker as reader, even when the connection has
- * closed; use conn_by_tag there to find out. conn_post: any thread. worker_deliver: only in the
- * thread of `from`; a letter to `from` itself is delivered at once.
+ * Sends a letter (base/mail.h) to the worker of the connection letter->to. The letter's `deliver`
+ * runs in that worker's thread, with the worker as reader, even when the connection has closed;
+ * conn_by_tag then returns NULL. conn_post: any thread. worker_deliver: only in the thread of
+ * `from`; a letter to `from` itself is delivered at once.
  */
 void conn_post(struct server *server, struct letter *letter);
 void worker_deliver(struct worker *from, struct letter *letter);
@@ -169,16 +170,16 @@ void worker_deliver(struct worker *from, struct letter *letter);
 
 /* The position after all answers queued so far: bytes since the connection was opened. */
 uint64_t conn_output_end(const struct conn *conn);
-/* True when the byte at `position` was given to the kernel (with TLS: to the library). May also be
- * called in `close`. */
+/* True when the byte at `position` was given to the kernel (with TLS: to the library). May be
+ * called in `close` too. */
 bool conn_was_written(const struct conn *conn, uint64_t position);
-/* Converts positions for an upgrade: `save` stores a position relative to the written output, and
- * `restore` converts it back. */
+/* Positions in a record are relative to the written output. `save` converts a position with
+ * conn_position_save, `restore` converts it back with conn_position_restore. */
 int64_t conn_position_save(const struct conn *conn, uint64_t position);
 uint64_t conn_position_restore(const struct conn *conn, int64_t saved);
 
-/* Marks the start of the current answer for a check: before its first byte is written, each write
- * asks the row's `may_write`. */
+/* Marks the start of the current answer. Before its first byte is written, the row's `may_write` is
+ * asked at every write. */
 void conn_check_output(struct conn *conn);
 
 /*
@@ -201,9 +202,9 @@ void conn_unhold(struct conn *conn, size_t bytes);
 /* ---- deadlines ----------------------------------------------------------------------------- */
 
 /*
- * Makes the row's `expire` run in `wait_ns`, instead of any earlier setting of the same deadline.
- * `which` is less than the row's `deadlines`. This reads the clock again, because an iteration may
- * have lasted a while when the request came, and a deadline must never pass early.
+ * Makes the row's `expire` run in `wait_ns` nanoseconds. Replaces the earlier time of the same
+ * deadline; `which` is less than the row's `deadlines`. It reads the clock again, because the
+ * iteration may have started a while ago, and a deadline must never pass early.
  */
 void conn_expire_in(struct conn *conn, unsigned which, int64_t wait_ns);
 void conn_clear_deadline(struct conn *conn, unsigned which);

@@ -1,8 +1,7 @@
 /*
- * dial.c - a dial is a small state machine (see dial.h). Each step returns whether it is still
- * going, has failed or is connected. Only `go_on` and `on_time` move to the next address or end the
- * dial, so no step frees the dial that it uses. A dial has one timer, set to whatever the current
- * step waits for.
+ * dial.c - a dial is a small state machine (see dial.h). Each step returns an outcome: still going,
+ * failed or connected. Only `go_on` and `on_time` try the next address or end the dial, so a step
+ * never frees its dial. A dial has one timer, which is set for the current step.
  */
 #include "net/dial.h"
 
@@ -19,12 +18,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/*
- * Delay before the next connect to a unix socket with a full backlog; no event reports free room.
- */
+/* The delay before another connect to a unix socket with a full backlog; no event reports that it
+ * has room again. */
 #define FULL_RETRY_NS (10 * NS_PER_MS)
 
-/* The longest host name (RFC 1035); c-ares accepts no longer one. */
+/* Room for the longest host name (RFC 1035); c-ares accepts no longer names. */
 #define HOST_SIZE 256
 
 enum step {
@@ -134,8 +132,8 @@ static enum outcome shake(struct dial *d)
     return failed(d, "TLS handshake: %s", why);
 }
 
-/* True when the socket is connected to itself. That can happen with a local port of the ephemeral
- * range on which nobody listens. */
+/* True when the socket is connected to itself. That can happen when nobody listens on a local port
+ * of the ephemeral range. */
 static bool is_own_end(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
@@ -211,7 +209,7 @@ static enum outcome attempt_too_long(struct dial *d)
 {
     return failed(d, "%s within %.1f s",
                   d->step == STEP_HANDSHAKE ? "TLS handshake: not done"
-                  : d->step == STEP_FULL    ? "the server takes no connection"
+                  : d->step == STEP_FULL    ? "the server accepts no connection"
                                             : "no answer",
                   seconds(d->attempt_ns));
 }
@@ -256,7 +254,7 @@ static void dial_free(struct dial *d)
     free(d);
 }
 
-/* Ends the dial: frees it, then calls `done`. Its timer must be removed. */
+/* Ends the dial: frees it, then calls `done`. The caller has removed its timer. */
 static void end(struct dial *d, bool good)
 {
     dial_done_fn *done = d->done;
@@ -273,7 +271,7 @@ static void end(struct dial *d, bool good)
     done(arg, good ? &stream : NULL, good ? NULL : reason);
 }
 
-/* The time at which the timer must run next. */
+/* The time for which the timer must be set. */
 static int64_t due_ns(const struct dial *d)
 {
     if (d->step == STEP_LOOKUP) {
@@ -285,7 +283,9 @@ static int64_t due_ns(const struct dial *d)
     return d->attempt_end_ns;
 }
 
-/* After a failed step, tries the next addresses until one does not fail at once or none is left. */
+/*
+ * After a failed step, tries the next addresses, until a step does not fail or no address is left.
+ */
 static enum outcome advance(struct dial *d, enum outcome outcome)
 {
     while (outcome == FAILED) {
@@ -298,9 +298,8 @@ static enum outcome advance(struct dial *d, enum outcome outcome)
     return outcome;
 }
 
-/*
- * Continues after a step with this outcome. Not for use in the timer's callback. May free the dial.
- */
+/* Continues after a step with this outcome; may free the dial. The timer's own callback must not
+ * use it. */
 static void go_on(struct dial *d, enum outcome outcome)
 {
     outcome = advance(d, outcome);
@@ -325,7 +324,7 @@ static void on_lookup(void *arg)
     go_on(d, look(d));
 }
 
-/* Handles a timer that ran, and returns the outcome. */
+/* Handles the timer for the current step, and returns the outcome. */
 static enum outcome pass(struct dial *d)
 {
     if (d->step == STEP_BEGIN)
@@ -335,7 +334,7 @@ static enum outcome pass(struct dial *d)
         return look(d);
     }
     if (d->step == STEP_LOOKUP)
-        return failed(d, "no answer of the name servers within %.1f s", seconds(d->limit_ns));
+        return failed(d, "no answer from the name servers within %.1f s", seconds(d->limit_ns));
     if (now_ns(d) >= d->attempt_end_ns)
         return attempt_too_long(d);
     return d->step == STEP_FULL ? connect_now(d) : GOING;

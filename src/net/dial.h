@@ -2,14 +2,14 @@
  * dial.h - opens outgoing streams without blocking: to a host over TCP or TLS, or to a unix socket.
  *
  * One time limit covers the name lookup, the connect and the TLS handshake. A dial tries the
- * addresses of a name one after another, each with its own handshake, until one works. Each attempt
- * gets an equal share of the time that remains.
+ * addresses of a name one after another until one works, handshake included. Each address gets an
+ * equal share of the remaining time.
  *
  * A dial belongs to a reactor; use it in the reactor's thread only. That thread uses these system
  * calls: socket, connect, setsockopt, getsockopt, getsockname, getpeername, and those that read and
- * write sockets. For names it also opens and reads the files that lookup.h lists, and calls sendto
- * and recvfrom. For TLS with the system's certificates it reads those too. A confinement (thread.h)
- * with `connects`, and with these files in `reads`, allows all that.
+ * write sockets. To look up names it also reads the files listed in lookup.h, and calls sendto and
+ * recvfrom. For TLS with the system's certificates it reads their files. A confinement (thread.h)
+ * allows all that if it has `connects`, and these files in `reads`.
  */
 #ifndef NET_DIAL_H
 #define NET_DIAL_H
@@ -32,17 +32,16 @@ struct dial;
 #define DIAL_REASON_SIZE 512
 
 /*
- * Called once when the dial ends. The dial has been freed already; do not use its pointer again.
- * The reactor calls this, never from inside a function of this header. It may start and cancel
- * dials.
+ * Called once when the dial ends. The dial is freed already; do not use its pointer again. The
+ * reactor calls this, never from inside a function of this header. It may start and cancel dials.
  *
- * `stream` is the connection, with its TLS handshake done, and no loop watches it. Copy it; you own
- * it and close it. Read before you wait for events, because the server's first bytes may have come
- * with the handshake (stream_has_more). A server with TLS 1.3 refuses a client's certificate only
- * after the handshake; the first read then fails.
+ * `stream` is the open connection, TLS handshake included; no loop watches it. Copy it; you own the
+ * copy and close it. Read before you wait for events, because the server's first bytes may have
+ * come with the handshake (stream_has_more). A server with TLS 1.3 refuses a client's certificate
+ * only after the handshake; the first read then fails.
  *
  * On failure `stream` is NULL, and `reason` says what was tried and why it failed, without a line
- * end. Both pointers are valid during the call only.
+ * end. Both pointers are valid only during the call.
  */
 typedef void dial_done_fn(void *arg, struct stream *stream, const char *reason);
 

@@ -56,7 +56,7 @@ static const struct timeval second = {.tv_sec = 1};
  */
 #define SEND_BUFFER (64 * 1024)
 
-/* The most bytes of a client that are discarded before its connection is closed: see bury. */
+/* Maximum number of bytes that are discarded before a connection is closed: see bury. */
 #define DRAIN_MAX ((size_t)64 * 1024)
 
 enum phase { READING, HANDLING, WRITING };
@@ -352,13 +352,13 @@ static const char *refusal(int status)
 {
     switch (status) {
     case 413:
-        return "the request is too large: its headers may take 8192 bytes, its body 4096";
+        return "the request is too large: at most 8192 bytes of headers and 4096 of body";
     case 417:
-        return "\"Expect: 100-continue\" is all that may be expected";
+        return "the only Expect header supported is \"Expect: 100-continue\"";
     case 501:
-        return "there is no such method: GET, HEAD and POST are served";
+        return "unknown method: use GET, HEAD or POST";
     default:
-        return "this is not an HTTP request, or its headers take more than 8192 bytes";
+        return "not an HTTP request, or more than 8192 bytes of headers";
     }
 }
 
@@ -709,8 +709,8 @@ static bool adopt(struct http *http, int fd, const char *asked, char *reason_r)
     struct listener *l = &http->listeners[http->listener_count];
     if (!listener_adopt(l, NULL, fd, false)) {
         snprintf(reason_r, HTTP_REASON_SIZE,
-                 "can't accept connections from inherited descriptor %d: it is no listening stream "
-                 "socket",
+                 "can't accept connections from inherited descriptor %d: it is not a listening "
+                 "stream socket",
                  fd);
         return false;
     }
@@ -724,7 +724,7 @@ static bool listen_all(struct http *http, const struct http_config *config, char
 {
     size_t count = config->fd_count + config->address_count;
     if (count > LISTENERS_MAX) {
-        snprintf(reason_r, HTTP_REASON_SIZE, "%zu addresses are too many to listen on: at most %d",
+        snprintf(reason_r, HTTP_REASON_SIZE, "can't listen on %zu addresses: the maximum is %d",
                  count, LISTENERS_MAX);
         return false;
     }
@@ -737,7 +737,7 @@ static bool listen_all(struct http *http, const struct http_config *config, char
             return false;
     }
     if (http->listener_count == 0)
-        snprintf(reason_r, HTTP_REASON_SIZE, "none of the addresses is one of this machine's");
+        snprintf(reason_r, HTTP_REASON_SIZE, "this machine has none of the addresses");
     return http->listener_count > 0;
 }
 

@@ -64,7 +64,7 @@ struct http_config {
 };
 
 /*
- * Opens the listening sockets, `fds` first; accepts nobody yet. If there are several addresses,
+ * Opens the listening sockets, `fds` first; does not accept yet. If there are several addresses,
  * IPv6 addresses are left out with a warning on a machine without IPv6. Returns NULL on failure:
  * reason_r (HTTP_REASON_SIZE bytes) has the reason, and `config->fds` are closed.
  */

@@ -2,10 +2,10 @@
  * http_memory.h - memory for libevent: from malloc, or from a reserve when malloc fails.
  *
  * In some places libevent uses a null pointer after a failed allocation (for example: the
- * watermarks of a new connection). That crashed the process, and all held locks were lost. The
- * number of HTTP connections and the size of a request are limited, so the HTTP server's need is
- * limited too, and this reserve covers it. The HTTP server accepts no new connections while much of
- * the reserve is in use.
+ * watermarks of a new connection). That would crash the process, and all held locks would be lost.
+ * The number of HTTP connections and the size of a request are limited, so this reserve is large
+ * enough for the HTTP server. While much of it is in use, the HTTP server accepts no new
+ * connections.
  *
  * Threads: any. The reserve has its own lock, and nothing is called under it.
  */

@@ -1,6 +1,6 @@
 /*
- * input.c - reads from connections and has their requests parsed and served. protocol.h lists the
- * ways in which a request may be answered.
+ * input.c - reads from connections, parses their requests and has them served. protocol.h lists the
+ * ways to answer a request.
  *
  * Fairness: an iteration serves at most REQUESTS_MAX requests of one connection. The rest waits in
  * the worker's list until the other connections have been served. The same list is used for bytes
@@ -10,9 +10,10 @@
  * Back-pressure: while more than half of the output limit is queued, no request is served and
  * nothing is read. So the queue of one client never exceeds that half plus one answer.
  *
- * A waiting connection (PENDING, PIECES, FULL) stays watched, so the client's end is noticed. A TCP
- * socket is reported once, and keeping the watch needs no system call. For other sockets LOOP_READ
- * is removed from the watch when bytes come. So a wait without events wakes no thread.
+ * A waiting connection (PENDING, PIECES, FULL) stays watched, so the worker notices when the client
+ * goes. A TCP socket is reported once, and keeping its watch needs no system call. For other
+ * sockets LOOP_READ is removed from the watch when bytes come. So an idle wait does not wake the
+ * thread.
  */
 #include "net/private.h"
 
@@ -21,7 +22,7 @@
 
 #define REQUESTS_MAX 128
 
-/* A client may send this many more bytes after its last answer; then the connection closes. */
+/* The connection closes when the client sends more than this after its last answer. */
 #define LINGER_BYTES (1u << 20)
 
 /* ---- watching ------------------------------------------------------------------------------ */
@@ -36,10 +37,10 @@ static bool reads(const struct conn *conn)
 
 /*
  * The flags for watching a connection that the loop reports only once; 0 for other transports.
- * Plain TCP is reported once, together with the end of input. That saves a second read call whose
- * only result would be "no more data", which costs 4 % of a request. TLS reads in its own way, and
- * a read from a unix socket may end early when descriptors were sent; both are reported until
- * everything is read.
+ * Plain TCP is reported once, together with the end of input. That saves a second read, which would
+ * only find that no data is left, and costs 4 % of a request. TLS reads in its own way, and a read
+ * from a unix socket may end early when descriptors were sent; both are reported until everything
+ * is read.
  */
 static unsigned reported_once(const struct conn *conn)
 {
@@ -133,15 +134,14 @@ static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t
     return true;
 }
 
-/*
- * The room for an unfinished request of which `have` bytes are here; `need` comes from the parser.
- */
+/* The size of the buffer for an unfinished request: `have` bytes are here, and the parser needs
+ * `need`. */
 static size_t room_for(const struct conn *conn, size_t have, size_t need)
 {
     size_t max = conn->protocol->request_max;
     CHECK(have < max && need <= max);
     size_t want = need > have ? need : max;
-    size_t step = have * 2 > 256 ? have * 2 : 256; /* an announced length gets no memory */
+    size_t step = have * 2 > 256 ? have * 2 : 256; /* no memory for an announced length */
     return step < want ? step : want;
 }
 
@@ -169,7 +169,7 @@ static void count_requests(struct conn *conn, unsigned count)
 
 /* ---- serving ------------------------------------------------------------------------------- */
 
-/* Progress of serving the bytes of one read. */
+/* What was served of the bytes of one read. */
 struct intake {
     size_t done;     /* bytes served */
     unsigned served; /* requests served */
@@ -179,7 +179,7 @@ struct intake {
 
 /*
  * Parses up to one batch of requests and stores the length of each in `used`. Returns their number.
- * 0: the first request is incomplete; *need_r is the least number of bytes that it has (0:
+ * Returns 0 when the first request is incomplete; *need_r is then its minimum length in bytes (0:
  * unknown).
  */
 static inline unsigned parse_batch(struct conn *conn, const struct protocol_row *row,
@@ -225,7 +225,9 @@ static void wait_for_answers(struct conn *conn, bool for_all)
     conn_move(conn, READING_PENDING);
 }
 
-/* Handles the result of serving a request of `used` bytes, unless it was simply answered. */
+/*
+ * Handles the result of serving a request of `used` bytes, for all results except a plain SERVED.
+ */
 static void note_served(struct conn *conn, struct intake *intake, enum served how, size_t used)
 {
     if (conn->aside)
@@ -416,7 +418,9 @@ static void read_away(struct conn *conn)
         conn_close(conn, conn->reason);
 }
 
-/* Continues an answer in pieces. Returns true when it is complete and the connection reads on. */
+/*
+ * Continues an answer in pieces. Returns true when it is complete and the next request may be read.
+ */
 static bool resume(struct conn *conn)
 {
     conn_begin_serving(conn);

@@ -1,11 +1,11 @@
 /*
  * listener.c - listens, and accepts connections (see listener.h).
  *
- * A worker that runs out of descriptors or memory stops watching its listeners, because a ready
- * socket that cannot be accepted would keep it spinning. It watches them again when one of its
- * connections closes. It also tries again every tenth of a second, because other workers'
- * connections close too. Socket options for clients (no delay, keepalive) are set on the listener:
- * accepted sockets inherit them, which saves six calls for each.
+ * A worker that runs out of descriptors or memory stops watching its listeners; otherwise it would
+ * spin on a socket that stays ready. It watches them again when one of its connections closes. It
+ * also tries again every tenth of a second, because connections of other workers close too. Socket
+ * options for clients (no delay, keepalive) are set on the listener: accepted sockets inherit them,
+ * which saves six calls for each.
  */
 #include "net/listener.h"
 
@@ -26,19 +26,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* ACCEPTS_MAX: the most accepts at one door in an iteration. FULL_TURNS: a door's burst doubles
- * after this many iterations that used all of it. */
+/* ACCEPTS_MAX: maximum number of accepts at one door in an iteration. FULL_TURNS: a door's burst
+ * doubles after this many iterations that used all of it. */
 #define ACCEPTS_MAX 16
 #define FULL_TURNS  4
 #define RETRY_NS    (100 * NS_PER_MS)
 
-/* A peer that is silent is given up after 30 s. */
+/* A connection to a silent peer is closed after 30 s. */
 #define KEEPALIVE_IDLE_S     15
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES     3
 #define USER_TIMEOUT_MS      30000
 
-/* As long as the kernel allows (net.core.somaxconn limits it). */
+/* The longest backlog; the kernel cuts it to net.core.somaxconn. */
 #define BACKLOG 65535
 
 /* ---- listening --------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, 
 
 /* ---- inherited sockets ---------------------------------------------------------------------- */
 
-/* True when `fd` is a listening stream socket. False with errno. */
+/* True when `fd` is a listening stream socket. Otherwise false with errno. */
 static bool is_listening(int fd)
 {
     int type = 0, listening = 0;
@@ -263,8 +263,8 @@ void listener_close(struct listener *listener)
 struct door {
     struct acceptor *acceptor;
     const struct listener *listener;
-    /* The number of accepts in an iteration. It grows only after several full iterations, because
-     * one accept too many, which finds no client, costs 1 % of a connection. */
+    /* `burst`: the number of accepts in an iteration. It doubles only after several full
+     * iterations: an accept that finds no client costs 1 % of a connection. */
     unsigned burst, full_turns;
     struct loop_io io;
 };
@@ -320,8 +320,7 @@ static void pause_accepting(struct acceptor *acceptor, int error)
     if (!acceptor->paused) {
         acceptor->paused = true;
         if (atomic_fetch_add(&workers_paused, 1) == 0)
-            log_warning_limited(&pauses,
-                                "can't accept connections (%s): waiting until others have closed",
+            log_warning_limited(&pauses, "can't accept connections (%s): paused until others close",
                                 strerrordesc_np(error));
     }
     (void)watch_doors(acceptor, 0); /* removing a watch needs no memory */
@@ -390,7 +389,7 @@ static void take_in(struct acceptor *acceptor, const struct listener *listener, 
     }
     *hand_off = (struct hand_off){
         .mail.deliver = open_handed, .protocol = protocol, .stream = stream, .source = source};
-    worker_expect(to, 1); /* counts it now, or a whole burst would go to one worker */
+    worker_expect(to, 1); /* count it now; otherwise a burst would all go to that worker */
     worker_post(to, &hand_off->mail);
 }
 

@@ -21,7 +21,7 @@ const char *const lookup_reads[] = {
     "/etc/hosts",       "/etc/services",      "/dev/urandom",   NULL,
 };
 
-/* Each server gets this many queries, each with twice the timeout of the one before. With one
+/* Each server gets this many queries; each query has twice the timeout of the one before. With one
  * server they take seven eighths of the limit. */
 #define TRIES        3
 #define LIMIT_PARTS  8
@@ -122,8 +122,8 @@ static struct lookup_socket **place_of(struct lookup *l, int fd)
     return at;
 }
 
-/* Called by c-ares when it starts to wait for a socket, or stops; in the latter case it is about to
- * close it. */
+/* Called by c-ares when it starts or stops to wait for a socket. When it stops, it is about to
+ * close the socket. */
 static void on_socket(void *arg, ares_socket_t fd, int readable, int writable)
 {
     struct lookup *l = arg;
@@ -168,7 +168,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* True when `host` is numeric: the address, or the reason for failure, is then known. */
+/* True when `host` is not a name. The lookup then has its address, or the reason for failure. */
 static bool is_numeric(struct lookup *l, const char *host, const char *service)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
@@ -245,7 +245,7 @@ void lookup_free(struct lookup **lookup)
     if (!l)
         return;
     *lookup = NULL;
-    fail(l, "given up"); /* ignores the result of c-ares from now on */
+    fail(l, "given up"); /* callbacks do nothing from now on */
     close_channel(l);
     free(l);
 }
@@ -273,7 +273,7 @@ int64_t lookup_wait_ns(const struct lookup *lookup)
     struct timeval tv;
     if (!ares_timeout(lookup->channel, NULL, &tv))
         return INT64_MAX;
-    /* One more millisecond: c-ares reads the clock later than the loop's iteration. */
+    /* Adds one millisecond, because c-ares reads the clock later than the loop does. */
     return tv.tv_sec * NS_PER_S + tv.tv_usec * NS_PER_US + NS_PER_MS;
 }
 

@@ -1,6 +1,6 @@
 /*
  * lookup.h - looks up the addresses of a host without blocking, in the hosts file and with the name
- * servers. This is the only header that hides c-ares.
+ * servers. c-ares is hidden behind this header; no other code uses it.
  *
  * A numeric address is known at once. For a name, c-ares reads the system's files in the calling
  * thread at the start of each lookup, so changed files take effect without a restart. After that a
@@ -21,7 +21,7 @@
  * NULL after the last. */
 extern const char *const lookup_reads[];
 
-/* The most addresses kept for one host, best first (RFC 6724). */
+/* Maximum number of addresses kept for one host, best first (RFC 6724). */
 #define LOOKUP_ADDRESSES 16
 
 struct lookup;
@@ -34,11 +34,11 @@ typedef void lookup_progress_fn(void *arg);
 
 /*
  * Starts to look up `host`, a name or a numeric address; its addresses get `port`. Queries are
- * repeated. The lookup ends within `limit_ns` nanoseconds even if two queries get no answer; the
- * caller still needs a time limit of its own. `servers` are the name servers as ADDRESS:PORT or
- * [IPv6]:PORT, separated by commas; NULL: those of the system. The strings are used only during the
- * call. The result is often known at once: check the state. The caller frees the lookup. Returns
- * NULL when there is no memory.
+ * repeated soon enough that the lookup ends within `limit_ns` nanoseconds (monotonic) even if two
+ * answers never come; the caller still needs its own time limit. `servers` are the name servers as
+ * ADDRESS:PORT or [IPv6]:PORT, separated by commas; NULL: those of the system. The strings are used
+ * only during the call. The result is often known at once: check the state. The caller frees the
+ * lookup. Returns NULL when there is no memory.
  */
 struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, int64_t limit_ns,
                             const char *servers, lookup_progress_fn *progress, void *arg) MUST_USE;

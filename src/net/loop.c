@@ -20,7 +20,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* The most descriptors handled in an iteration; the kernel rotates among the others. */
+/* Maximum number of descriptors handled in an iteration. The kernel reports the others in later
+ * iterations, in turn. */
 #define TURN_EVENTS 256
 
 struct loop {

@@ -1,11 +1,11 @@
 /*
- * loop.h - one thread's event loop: descriptors, one timer, one wake-up, and "soon". This is the
- * only header that hides epoll; tests replace it by another loop.
+ * loop.h - one thread's event loop: descriptors, one timer, one wake-up, and "soon". epoll is
+ * hidden behind this header; tests link another loop.
  *
- * The loop runs in iterations. Each one waits until something is ready, calls `begin`, calls each
- * ready descriptor's function, then the handlers of wake-up, timer and "soon" if due, and calls
- * `end`. A thread uses `begin` and `end` for work that it does once for many events (reading the
- * clock, freeing what was closed).
+ * The loop runs in iterations. Each iteration waits until something is ready and calls `begin`.
+ * Then it calls the function of each ready descriptor, and the handlers of wake-up, timer and
+ * "soon" if they are due. At last it calls `end`. A thread uses `begin` and `end` for work that it
+ * does once for many events (reading the clock, freeing closed connections).
  *
  * Threads: only the thread that runs a loop may use it; any thread may call loop_ring.
  */
@@ -35,12 +35,12 @@ struct loop *loop_new(const struct loop_handlers *handlers) MUST_USE;
 /* Frees *loop and sets it to NULL. All descriptors must be removed. NULL is harmless. */
 void loop_free(struct loop **loop);
 
-/* Polls for events for up to `busy_ns` nanoseconds before each sleep; 0: never polls. A polling
- * thread answers sooner, and uses a whole core meanwhile. */
+/* Makes the loop poll for events for up to `busy_ns` nanoseconds before each sleep; 0: no polling.
+ * A polling thread answers sooner, but uses a whole core. */
 void loop_busy_poll(struct loop *loop, int64_t busy_ns);
 /* Runs the loop until loop_stop. */
 void loop_run(struct loop *loop);
-/* Ends the current iteration after the handler that calls this; then loop_run returns. */
+/* Called in a handler: the iteration ends after this handler, and loop_run returns. */
 void loop_stop(struct loop *loop);
 /* Wakes the loop and calls its `bell` handler once, in its thread. Any thread; costs one system
  * call. */
@@ -56,14 +56,14 @@ void loop_soon(struct loop *loop);
 #define LOOP_GONE  4u /* the peer sends nothing more; earlier bytes may still be unread */
 #define LOOP_MARK  8u /* a TCP urgent mark is in the readable data; a read stops before it */
 /*
- * Reports each state only once: not again until there is more to read or write, or until other
- * flags are wanted. So the owner must read until a read returns less than it asked for; after
- * LOOP_GONE until the end, and after LOOP_MARK until nothing is left. If it stops earlier it must
- * remember that.
+ * Edge-triggered: reports a state once, and again only when there is more to read or write, or when
+ * the flags change. The owner must read until a read returns less than it asked for. After
+ * LOOP_GONE it must read until the end, and after LOOP_MARK until nothing is left. If it stops
+ * earlier it must remember that.
  */
 #define LOOP_ONCE 16u
-/* Only together with LOOP_READ: several loops watch the descriptor, and an event needs to wake only
- * one of those that sleep. */
+/* Only with LOOP_READ: several loops watch the descriptor, and the kernel may wake only one that
+ * sleeps. */
 #define LOOP_SHARED 32u
 
 struct loop_io;

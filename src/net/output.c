@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer has this long to read the last answer. */
+/* A peer has this much time to read the last answer. */
 #define LINGER_NS (2 * NS_PER_S)
 
 #define FLUSH_PIECES 16
@@ -96,7 +96,7 @@ static struct chunk_list *reply_list(struct conn *conn)
     return conn->aside ? &held_at(conn, conn_extension(conn)->current)->out : &conn->out;
 }
 
-/* Notes new output. The connection that is being served joins the flush list later, in
+/* Notes new output. A connection that is being served joins the flush list later, in
  * conn_end_serving. */
 static inline void flush_later(struct conn *conn)
 {
@@ -383,7 +383,7 @@ static bool may_write(struct conn *conn)
     return false;
 }
 
-/* Counts written bytes. */
+/* Counts bytes that were written. */
 static void note_written(struct conn *conn, size_t len)
 {
     struct conn_extension *extension = conn_extension(conn);
@@ -402,7 +402,7 @@ enum close_reason conn_reason_of(ssize_t n)
                                   : CLOSE_ERROR;
 }
 
-/* Removes written bytes from the output. */
+/* Removes bytes that were written from the output. */
 static void drop_written(struct conn *conn, size_t len)
 {
     conn->out_bytes -= (uint32_t)len;
@@ -422,8 +422,8 @@ static void drop_written(struct conn *conn, size_t len)
     }
 }
 
-/* Writes one round of chunks. *blocked_r: the socket took less than everything. Returns the number
- * of bytes, or a negative number after closing the connection. */
+/* Writes one round of chunks. Sets *blocked_r when the socket did not take all of them. Returns the
+ * number of bytes, or a negative number after closing the connection. */
 static inline __attribute__((always_inline)) ssize_t write_round(struct conn *conn, bool *blocked_r)
 {
     struct iovec pieces[FLUSH_PIECES];
@@ -493,7 +493,7 @@ void conn_linger(struct conn *conn)
     conn->in_end = 0; /* from here on counts discarded input */
 }
 
-/* Calls the protocol's `room` if it wants to add lines and enough room is free. */
+/* Calls the protocol's `room` if it is waiting for room and there is enough. */
 static void offer_room(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);

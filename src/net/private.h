@@ -7,8 +7,8 @@
 
 /*
  * A piece of output from the worker's pools. Small chunks are for clients that get a short message
- * without a request of their own just before: one request may wake thousands of them, and a large
- * chunk for each would cost a page fault.
+ * while they wait. One request may wake thousands of clients, and a large chunk for each would cost
+ * a page fault.
  */
 struct chunk {
     struct chunk *next;
@@ -63,7 +63,7 @@ enum conn_writing {
     WRITING_FAILED,  /* no memory for answers: the next flush closes the connection */
 };
 
-/* Says if there may be more input that the loop does not report again. */
+/* Whether input may be left that the loop does not report again. */
 enum conn_input {
     INPUT_DRY,     /* none; the loop reports new input */
     INPUT_MORE,    /* there may be more */
@@ -179,8 +179,8 @@ struct worker {
 };
 
 #define WORKER_INPUT ((size_t)64 * 1024)
-/* The most connections that continue left-over work in an iteration. A client with a single request
- * waits for no more of other clients' work than this. */
+/* Maximum number of connections that continue left-over work in an iteration. A client with a
+ * single request never waits longer than for these. */
 #define AGAINS_MAX 16
 #define SLOTS_MAX  ((1u << 24) - 2)
 
@@ -259,8 +259,11 @@ bool conn_begin(struct conn *conn) MUST_USE;
 void conn_rejoin(struct conn *conn);
 /* Sets the watch to the events that the connection can use now. */
 void conn_watch(struct conn *conn);
-/* Moves `len` received bytes into a new buffer of at least `room` bytes, which replaces the present
- * one. Returns false when there is no memory or limits.unfinished is reached. */
+/*
+ * Moves `len` received bytes into a new buffer, which replaces the present one and has room for
+ * `room` bytes, or `len` if that is more. Returns false when there is no memory or
+ * limits.unfinished is reached.
+ */
 bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room) MUST_USE;
 /* Frees the input buffer. Harmless when there is none. */
 void conn_drop_input(struct conn *conn);
@@ -286,7 +289,7 @@ void conn_answer_served(struct conn *conn, bool answered);
 void conn_pieces_done(struct conn *conn);
 /* Frees all queued output. */
 void conn_drop_output(struct conn *conn);
-/* For the end of service: forgets pending answers and gives back the bytes of conn_hold. */
+/* Called when service ends: forgets pending answers, and gives back the bytes of conn_hold. */
 void conn_drop_extension(struct conn *conn);
 /* Converts a stream result to a close reason. */
 enum close_reason conn_reason_of(ssize_t n);

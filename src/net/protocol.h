@@ -48,11 +48,11 @@ struct record_writer;
     ROW(PROTOCOL, "protocol") /* the peer broke the protocol; no next request can be found */      \
     ROW(REQUEST_TIMEOUT, "request_timeout") /* a request was not finished in time */               \
     ROW(WRITE_TIMEOUT, "write_timeout")     /* the peer did not read its answers */                \
-    ROW(MEMORY, "memory")                   /* no memory for its data */                           \
+    ROW(MEMORY, "memory")                   /* no memory for its input or output */                \
     ROW(SHUTDOWN, "shutdown")               /* the daemon ends */                                  \
     ROW(REFUSED, "refused")                 /* too many connections */                             \
     ROW(KILLED, "killed")                   /* an operator closed it */                            \
-    ROW(DENIED, "denied")                   /* its address is not allowed */                       \
+    ROW(DENIED, "denied")                   /* the access list does not allow its address */       \
     ROW(SOURCE, "per_source")               /* too many connections from its address */            \
     ROW(HANDSHAKE, "handshake")             /* TLS: failed, too slow, or too many */               \
     ROW(UPGRADE, "upgrade")                 /* TLS connections do not survive an upgrade */
@@ -61,28 +61,28 @@ enum close_reason {
 #define ROW(name, word) CLOSE_##name,
     CLOSE_REASONS(ROW)
 #undef ROW
-        CLOSE_OWN, /* the first reason of a protocol's own (struct protocol_row, `ends`) */
+        CLOSE_OWN, /* the first of a protocol's own reasons (struct protocol_row, `ends`) */
 };
 
-/* The most close reasons of a protocol's own. */
+/* Maximum number of a protocol's own close reasons. */
 #define CLOSE_OWN_MAX 8
 #define CLOSE_MAX     ((unsigned)CLOSE_OWN + CLOSE_OWN_MAX)
 
 /* ---- the row ------------------------------------------------------------------------------- */
 
-/* The most requests in a batch. */
+/* Maximum number of requests in a batch. */
 #define PROTOCOL_BATCH 32
 
-/* The largest parsed request, in bytes (`request_size`). */
+/* Maximum size of a parsed request, in bytes (`request_size`). */
 #define PROTOCOL_REQUEST_MAX 128
 
-/* The most pending answers of a connection (`pending_max`). */
+/* Maximum number of pending answers of a connection (`pending_max`). */
 #define PROTOCOL_PENDING_MAX 64
 
 enum parsed {
     PARSED,      /* one request; *used_r is its length in bytes, more than 0 */
-    PARSED_LAST, /* the same, but parse no more bytes until it was served */
-    PARSED_MORE, /* incomplete; *used_r is its least length in bytes, 0: unknown */
+    PARSED_LAST, /* the same, but parse no more bytes until it is served */
+    PARSED_MORE, /* incomplete; *used_r is its minimum length in bytes, 0: unknown */
 };
 
 enum served {
@@ -106,7 +106,7 @@ struct protocol_row {
 
     size_t request_size;  /* size of a parsed request, in bytes */
     unsigned deadlines;   /* number of deadlines of a session */
-    unsigned pending_max; /* the most pending answers at once; 0: never any */
+    unsigned pending_max; /* maximum number of pending answers; 0: never any */
     uint32_t part_step;   /* SERVED_PART: bytes that restart the request's deadline; 0: no parts */
     bool tracks_output;   /* conn_output_end and related functions may be called */
     enum input_end input_end;
@@ -131,14 +131,15 @@ struct protocol_row {
     void (*ended)(struct conn *conn);
     /* Called when there is room again after conn_interject failed. */
     void (*room)(struct conn *conn);
-    /* Called before a marked answer is written (conn_check_output). Returns false after closing the
-     * connection; nothing is written then. */
+    /* Called before a marked answer is written (conn_check_output). To stop the write, it closes
+     * the connection and returns false. */
     bool (*may_write)(struct conn *conn);
-    /* The client has gone, or its last answer is queued: frees everything that it holds. */
+    /* Called when the client has gone or its last answer is queued. Frees everything that the
+     * client holds. */
     void (*close)(struct conn *conn);
 
-    /* For upgrades. `save` writes the session while no worker runs. `restore` reads it, instead of
-     * `open`, for a connection of the process before; it returns false when that fails. */
+    /* For upgrades. `save` writes the session while no worker runs. `restore` reads it in the new
+     * process, instead of `open`; it returns false when that fails. */
     void (*save)(struct conn *conn, struct record_writer *w);
     bool (*restore)(struct conn *conn, struct record_reader *r);
 
@@ -148,7 +149,7 @@ struct protocol_row {
 
 /* ---- the live part ------------------------------------------------------------------------- */
 
-/* What one worker has moved for one protocol. Only that worker writes it; any thread may read the
+/* Traffic of one protocol in one worker. Only that worker writes it; any thread may read the
  * tallies and the histogram. The last two fields are private to the worker. */
 struct traffic {
     tally received, sent; /* bytes of the protocol, without TLS overhead */
@@ -170,7 +171,7 @@ struct protocol {
     _Atomic uint32_t max_connections; /* 0: no limit; may change at any time */
 
     /* Counted by the workers. */
-    _Atomic uint32_t connections; /* open now, including handshakes and connections being refused */
+    _Atomic uint32_t connections; /* open now, also those in a handshake or being refused */
     /* Since the start, except those refused for their address or their number. */
     _Atomic uint64_t connections_made;
     _Atomic uint64_t accept_errors; /* connections that failed after accept */
@@ -180,7 +181,7 @@ struct protocol {
     _Atomic uint64_t closed[CLOSE_MAX];
 };
 
-/* The word of a close reason, of net or of the protocol; NULL when there is no such reason. Reasons
+/* The word of a close reason, of net or of the protocol; NULL when the number is too large. Reasons
  * are numbered from 0 without gaps. Any thread. */
 const char *protocol_close_word(const struct protocol_row *row, unsigned reason);
 

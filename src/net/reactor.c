@@ -5,7 +5,7 @@
 #include <semaphore.h>
 #include <time.h>
 
-/* The most deadlines handled before the loop checks for other events. */
+/* Maximum number of deadlines handled before the loop checks for other events. */
 #define DEFAULT_BUDGET 256
 
 /* ---- iterations ---------------------------------------------------------------------------- */
@@ -226,8 +226,8 @@ void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
 
 /* ---- shared timers -------------------------------------------------------------------------- */
 
-/* `wanted_ns` only decreases until this letter arrives and resets it. on_its_way is cleared before
- * the reset, so a time that is requested in between sends a new letter. */
+/* Until this letter arrives and resets it, `wanted_ns` only decreases. on_its_way is cleared before
+ * the reset, so a request in between sends a new letter. */
 static void on_shared(struct mail *mail, void *reader)
 {
     struct shared_timer *timer = container_of(mail, struct shared_timer, mail);

@@ -56,12 +56,12 @@ struct reactor {
     _Atomic clockid_t cpu_clock; /* of the thread; 0: none */
 };
 
-/* Handlers for an owner with no work of its own in an iteration. */
+/* Handlers for a reactor without other work in its iterations. */
 extern const struct loop_handlers reactor_default;
 
 /*
- * Makes the loop. The handlers get the reactor as `arg`; an owner's own handlers must call
- * reactor_begin, reactor_end and so on (below), and an owner without any passes &reactor_default.
+ * Makes the loop. All handlers get the reactor as `arg`. Pass &reactor_default, or your own
+ * handlers, which must call reactor_begin, reactor_end and so on (see the end of this file).
  * Returns false with errno; nothing needs to be freed then.
  */
 bool reactor_init(struct reactor *r, const struct loop_handlers *handlers) MUST_USE;
@@ -96,8 +96,8 @@ void reactor_remove_timer(struct reactor *r, struct timer *timer);
 void reactor_add_hook(struct reactor *r, struct reactor_hook *hook);
 void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook);
 
-/* A timer that any thread may bring forward, for a resource that uses a worker's thread instead of
- * its own. Zero-initialise it, set `timer.run`, then call shared_timer_add. */
+/* A timer that any thread may set to an earlier time, for a resource that uses a worker's thread.
+ * Zero-initialise it, set `timer.run`, then call shared_timer_add. */
 struct shared_timer {
     struct timer timer;
     struct reactor *reactor;
@@ -130,8 +130,8 @@ static inline int64_t reactor_begin(struct reactor *r)
 int64_t reactor_end(struct reactor *r);
 /* Delivers all mail. */
 void reactor_deliver(struct reactor *r);
-/* Runs timers that are due, and returns the first due deadline that is not a timer. Returns NULL
- * when none is left, or after *budget deadlines. */
+/* Runs timers that are due. Returns the first due deadline that is not a timer. Returns NULL when
+ * none is left, or when *budget deadlines were handled. */
 struct deadline *reactor_next_due(struct reactor *r, unsigned *budget);
 
 #endif

@@ -2,10 +2,9 @@
  * rules.h - settings for all connections that may change while the daemon runs: limits, access
  * list, TLS.
  *
- * Rules are a snapshot that never changes. Each worker has one. New rules reach a worker as a
- * letter, which is part of them, and apply between two iterations to everything that starts from
- * then on. Deadlines that are already set keep their time. Connections that started with another
- * TLS context keep it.
+ * Rules are a snapshot that never changes. Each worker has one. New rules are sent to each worker
+ * as a letter. The worker uses them from its next iteration on. A deadline that is already set
+ * keeps its time; a connection that started with another TLS context keeps that context.
  *
  * Threads: rules_new in any thread. The last holder frees the snapshot, in its own thread.
  */

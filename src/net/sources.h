@@ -35,9 +35,9 @@ void sources_init(struct sources *sources);
 void sources_free(struct sources *sources);
 
 /*
- * Counts a connection from `from` (IPv4 or IPv6). Returns the number for source_leave at the end of
- * the connection. Returns one of the results above, counting nothing, when the address has `limit`
- * connections or when there is no memory.
+ * Counts a connection from `from` (IPv4 or IPv6). Returns a number for source_leave, which must be
+ * called when the connection ends. Returns SOURCE_FULL or SOURCE_NO_MEMORY without counting it when
+ * the address has `limit` connections or when there is no memory.
  */
 uint32_t source_enter(struct sources *sources, const struct sockaddr *from,
                       uint32_t limit) MUST_USE;

@@ -1,8 +1,8 @@
 /*
  * stream.c - streams over sockets (see stream.h); tls_stream.c has the TLS part.
  *
- * Bytes are sent with write and writev, not with send and sendmsg: those could also connect and
- * pass descriptors, so the sandbox allows them to no worker. The daemon ignores SIGPIPE.
+ * Bytes are sent with write and writev. send and sendmsg could also connect and pass descriptors,
+ * so the sandbox does not allow them to workers. The daemon ignores SIGPIPE.
  */
 #include "net/stream.h"
 

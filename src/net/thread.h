@@ -1,4 +1,4 @@
-/* thread.h - starts threads, and describes which system calls each may use. */
+/* thread.h - starts threads, and describes what each may ask of the kernel. */
 #ifndef NET_THREAD_H
 #define NET_THREAD_H
 

@@ -51,7 +51,8 @@ static bool PRINTF_LIKE(2, 3) wrong(char *reason_r, const char *format, ...)
     return false;
 }
 
-/* The library's text for the first error in its queue; later ones only pass it on. */
+/* The library's text for the first error in its queue, which is the cause; the later ones come from
+ * its callers. */
 static const char *library_words(void)
 {
     const char *words = ERR_reason_error_string(ERR_peek_error());
@@ -85,7 +86,8 @@ static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
         log_warning("certificate %s is not valid yet: %s will refuse it", path, peers);
 }
 
-/* Loads the certificate chain. `peers` says in a warning which side will refuse it. */
+/* Loads the certificate chain. `peers` is a word for warnings: the side that will refuse a bad
+ * date. */
 static bool load_certificate(SSL_CTX *context, const char *path, const char *peers, char *reason_r)
 {
     if (!readable("certificate", path, reason_r))
@@ -95,7 +97,7 @@ static bool load_certificate(SSL_CTX *context, const char *path, const char *pee
         return true;
     }
     if (is_not_there())
-        return wrong(reason_r, "certificate %s: there is no certificate in PEM in it", path);
+        return wrong(reason_r, "certificate %s: the file has no certificate in PEM format", path);
     return wrong(reason_r, "certificate %s: %s", path, library_words());
 }
 
@@ -119,20 +121,19 @@ static bool load_key(SSL_CTX *context, const char *path, const char *cert, char 
     bool loaded = SSL_CTX_use_PrivateKey_file(context, path, SSL_FILETYPE_PEM) == 1;
     SSL_CTX_set_default_passwd_cb_userdata(context, NULL);
     if (asked)
-        return wrong(reason_r, "key %s: it is encrypted; a key without a passphrase is needed",
-                     path);
+        return wrong(reason_r, "key %s: it is encrypted; use a key without a passphrase", path);
     unsigned long code = ERR_peek_last_error();
     if ((loaded && SSL_CTX_check_private_key(context) != 1) ||
         (!loaded && ERR_GET_LIB(code) == ERR_LIB_X509 &&
          (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
           ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH)))
-        return wrong(reason_r, "key %s: it is not that of the certificate %s", path, cert);
+        return wrong(reason_r, "key %s: it does not belong to the certificate %s", path, cert);
     if (loaded)
         return true;
     code = ERR_peek_error();
     if (is_not_there() || ERR_GET_REASON(code) == ERR_R_UNSUPPORTED ||
         ERR_GET_LIB(code) == ERR_LIB_OSSL_DECODER)
-        return wrong(reason_r, "key %s: there is no private key in PEM in it", path);
+        return wrong(reason_r, "key %s: the file has no private key in PEM format", path);
     return wrong(reason_r, "key %s: %s", path, library_words());
 }
 
@@ -144,7 +145,8 @@ static bool load_ca(SSL_CTX *context, const char *path, char *reason_r)
     if (!names || sk_X509_NAME_num(names) == 0) {
         bool none = !names && is_not_there();
         wrong(reason_r, "CA certificates %s: %s", path,
-              none || !ERR_peek_error() ? "there is no certificate in PEM in it" : library_words());
+              none || !ERR_peek_error() ? "the file has no certificate in PEM format"
+                                        : library_words());
         sk_X509_NAME_pop_free(names, X509_NAME_free);
         return false;
     }
@@ -206,11 +208,11 @@ static struct tls *make(const SSL_METHOD *side, char *reason_r)
 struct tls *tls_new(const struct tls_config *config, char *reason_r)
 {
     if (!config->cert) {
-        wrong(reason_r, "there is no certificate");
+        wrong(reason_r, "no certificate is configured (tls.cert)");
         return NULL;
     }
     if (config->verify_client != TLS_VERIFY_OFF && !config->ca) {
-        wrong(reason_r, "clients can't be verified without CA certificates");
+        wrong(reason_r, "can't verify clients without CA certificates (tls.ca)");
         return NULL;
     }
     struct tls *tls = make(TLS_server_method(), reason_r);

@@ -1,13 +1,13 @@
 /*
  * tls_stream.c - TLS on a socket (see tls_stream.h).
  *
- * The library reads and writes through a BIO of ours. It uses write (stream.c), keeps the errno,
+ * The library reads and writes through our own BIO. The BIO uses write (stream.c), keeps the errno,
  * and limits the number of recv calls in one function call: a peer can send any number of records
- * without application data (key updates), and a call must end. Unread bytes make the descriptor
- * ready again.
+ * without application data (key updates), and each call must end. Bytes that remain make the
+ * descriptor ready again.
  *
- * The library's error queue belongs to the thread. It must be empty before a call whose error is
- * read from it, so it is cleared after every failure, and after freeing, which may fail inside.
+ * The library's error queue belongs to the thread. It must be empty before a call that may fail
+ * with a reason. So it is cleared after every failure, and after freeing, which may fail inside.
  */
 #include "net/tls_stream.h"
 
@@ -24,8 +24,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The most recv calls in one function call. The library asks each time for the free part of its 16
- * KiB buffer. */
+/* Maximum number of recv calls in one function call. The library asks each time for the free part
+ * of its 16 KiB buffer. */
 #define READ_RECEIVES      2
 #define HANDSHAKE_RECEIVES 4
 
@@ -179,8 +179,8 @@ struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *ho
     return s;
 }
 
-/* Skipped after an unfinished write, because the library would mix up the bytes, and after a
- * failure, because the peer cannot read it. */
+/* Sends nothing after an unfinished write, because the library would mix up the bytes, or after a
+ * failure, because nobody can read it. */
 void tls_stream_finish(struct tls_stream *s)
 {
     if (!s->shaken || s->broken || s->writing || s->said_goodbye)

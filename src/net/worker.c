@@ -2,11 +2,11 @@
  * worker.c - a worker's iterations, mail, deadlines, slots and pools (see worker.h).
  *
  * Each iteration reads the clock, handles events, ends, and reads the clock again. After each event
- * the collected answers are written (worker_flush), connection by connection in the order in which
- * they got output. The connection whose requests are being served joins last, so a client that is
- * woken by a request is notified before the sender of that request gets its answer. Writing may
- * close connections, and that may wake other clients. When one request wakes very many clients, the
- * rest is written in the next iterations, so that other clients are served and timeouts are kept in
+ * worker_flush writes the collected answers, one connection after the other, first come first
+ * served. The connection whose requests are being served joins last. So a client that is woken by a
+ * request is notified before the sender of that request gets its answer. Writing may close
+ * connections, and that may wake other clients. When one request wakes very many clients, some are
+ * written to in the next iterations, so that other clients are served and timeouts are kept in
  * between.
  */
 #include "net/private.h"
@@ -19,13 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Free chunks that a pool keeps: two megabytes of small ones, half a megabyte of large ones. So a
+/* Free chunks kept in the pools: two megabytes of small ones, half a megabyte of large ones. So a
  * release that wakes ten thousand clients does not allocate and free their memory each time. */
 #define SMALL_KEPT 16384
 #define LARGE_KEPT 32
 
 /*
- * The most connections that are written to, and the most deadlines, before the loop checks for
+ * Maximum numbers of connections written to, and of deadlines handled, before the loop checks for
  * events again. (The loop reports at most 256 descriptors in an iteration; the connections of the
  * requests are among them.)
  */
@@ -34,7 +34,7 @@
 
 _Static_assert(offsetof(struct worker, reactor) == 0 &&
                    offsetof(struct worker, number) == offsetof(struct worker_head, number),
-               "a worker begins with its head");
+               "WORKER_HEAD comes first");
 
 /* ---- lists of connections ---------------------------------------------------------------- */
 
@@ -275,8 +275,8 @@ void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
     worker->fd_freed_arg = arg;
 }
 
-/* Call this when a connection leaves a list. If it was closed meanwhile, returns true, and frees it
- * later unless it is in the other list. */
+/* Called when a connection leaves a list. Returns true if it was closed meanwhile; it is then
+ * freed, once it is in no list. */
 static bool drop_if_closed(struct worker *worker, struct conn *conn)
 {
     if (conn->reading != READING_CLOSED)
@@ -462,7 +462,7 @@ void worker_join(struct worker *worker)
 
 void worker_drain(struct worker *worker)
 {
-    worker->stopping = true; /* also a worker that never ran opens no connection */
+    worker->stopping = true; /* opens no connection, even if it never ran */
     worker_begin_iteration(worker);
     reactor_deliver(&worker->reactor);
     do {
@@ -543,10 +543,8 @@ void server_barrier(struct server *server)
     server_ask(server, do_nothing, NULL);
 }
 
-/*
- * In the first round the workers serve the requests that have arrived; that may send letters
- * between workers. The second round starts when these are in the mailboxes, and so runs after them.
- */
+/* In the first round the workers serve the requests that have arrived, and may send letters to each
+ * other. The second round starts after these letters were sent, and is delivered after them. */
 #define CATCH_UP_ROUNDS 2
 
 static void begin_round(struct worker *worker, void *arg)

@@ -34,8 +34,8 @@ struct server {
 /* ---- all workers --------------------------------------------------------------------------- */
 
 /*
- * Runs `fn` in each worker's thread, one after the other, and waits for each. When this returns,
- * every worker has finished the iteration that was running when it was called. All workers must
+ * Runs `fn` in each worker's thread, one worker after the other, and waits for each. So when it
+ * returns, every worker has finished the iteration in which it was at the call. All workers must
  * run. Never call it in a worker's thread.
  */
 void server_ask(struct server *server, void (*fn)(struct worker *worker, void *arg), void *arg);
@@ -50,9 +50,9 @@ struct catch_up {
 /*
  * Returns true when the workers have done everything that had arrived on open connections when this
  * was first called with `catch_up`: they have served those requests, delivered all mail sent before
- * or caused by them, have no pending answer, and have written the answers as far as the sockets
- * take them. Returns false otherwise; call it again a moment later. Restrictions as server_ask; one
- * thread at a time.
+ * or caused by them, have no pending answer, and have written the answers until done or until a
+ * socket was full. Returns false otherwise; call it again a moment later. Restrictions as
+ * server_ask; one thread at a time.
  *
  * It does not wait for clients that do not read their answers, for incomplete requests, for TLS
  * handshakes, or for later requests. Only a client that sends faster than it is served can delay
@@ -61,9 +61,9 @@ struct catch_up {
 bool server_catch_up(struct server *server, struct catch_up *catch_up) MUST_USE;
 
 /*
- * Call this before stopping the workers. From then on open connections are sent nothing more:
- * closing connections frees locks, and a client must not be granted a lock that it would lose at
- * once. Any thread.
+ * Call this before stopping the workers. From then on open connections are sent nothing more.
+ * Closing connections frees locks, and no client may be granted a lock that it would lose at once.
+ * Any thread.
  */
 void server_end(struct server *server);
 
@@ -92,7 +92,7 @@ void worker_drain(struct worker *worker);
 
 /* The worker's reactor, for timers, hooks and letters. */
 struct reactor *worker_reactor(struct worker *worker);
-/* The worker of a reactor that belongs to one. */
+/* The worker of a reactor that is a worker's. */
 struct worker *worker_of(struct reactor *reactor);
 
 /* Sends a letter; its `deliver` gets the worker. Any thread. */
@@ -150,7 +150,9 @@ void worker_expect(struct worker *worker, int more);
 uint64_t worker_busy_ns(const struct worker *worker);
 uint64_t worker_cpu_ns(const struct worker *worker);
 
-/* Memory for code in the worker's thread, valid until that code returns. */
+/*
+ * The size of the scratch memory. Code in the worker's thread may use the scratch until it returns.
+ */
 #define WORKER_SCRATCH ((size_t)128 * 1024)
 void *worker_scratch(struct worker *worker);
 

@@ -24,7 +24,8 @@ extern const struct option_protocol counter_options;
 #define DUMP_LOOKS 256
 
 /* The scratch has room for the longest reply of Dump, so every piece makes progress. */
-_Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX, "a Dump gets on");
+_Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX,
+               "a piece of a Dump has room for any name");
 
 struct ctr_dump {
     struct table_walk walk;
@@ -183,7 +184,7 @@ static void do_release(struct conn *conn, const struct ctr_request *req, uint64_
 
 /* ---- Stats ------------------------------------------------------------------------------- */
 
-/* The body of a Stats reply while it is written. */
+/* The body of a Stats reply that is being written. */
 struct stats_body {
     uint8_t *data;
     size_t len, room;
@@ -270,7 +271,7 @@ static bool begin_dump(struct conn *conn, const struct ctr_request *req)
     return true;
 }
 
-/* Replies of Dump while they are written to the worker's scratch. */
+/* Replies of Dump that are being written to the worker's scratch. */
 struct dump_page {
     const uint8_t *opaque;
     uint8_t *data;
@@ -280,9 +281,8 @@ struct dump_page {
 static bool dump_one(void *arg, const struct table_entry *entry)
 {
     struct dump_page *page = arg;
-    /*
-     * The first one always fits into the scratch, even when the client's output limit is reached.
-     */
+    /* The first entry always fits into the scratch. It is sent even if the client's output limit is
+     * reached. */
     if (page->len > 0 && page->len + CTR_DUMP_LEN(entry->name.len) > page->room)
         return false;
     struct bytes name = {.data = entry->name.data, .len = entry->name.len};
@@ -405,8 +405,8 @@ static void on_close(struct conn *conn)
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
 /*
- * Saves the session: its holder, a bool that is true during a Dump, and then the Dump's 4 bytes of
- * opaque and the position of its walk. The new process keeps the hash key, so the walk can
+ * Saves the session: its holder, and a bool that is true during a Dump. During a Dump, also its 4
+ * bytes of opaque and the position of its walk. The new process keeps the hash key, so the walk can
  * continue.
  */
 static void on_save(struct conn *conn, struct record_writer *w)
@@ -429,9 +429,9 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
         return false;
     bool dumps = record_get_bool(r);
     if (s->holder.waiters)
-        record_refuse(r, "a client of counter waits");
+        record_refuse(r, "a counter connection waits; this protocol has no waits");
     if (record_ok(r) && dumps != conn_in_pieces(conn))
-        record_refuse(r, "a Dump is under way without an answer, or the other way round");
+        record_refuse(r, "a Dump does not match the phase of its connection");
     if (!record_ok(r) || !dumps)
         return record_ok(r);
     s->dump = calloc(1, sizeof(*s->dump));

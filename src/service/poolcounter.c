@@ -2,13 +2,13 @@
  * poolcounter.c - the service of the PoolCounter protocol: locks with a bounded queue, made of the
  * table's counters. (Protocol page: "PoolCounter (text)".)
  *
- * A lock is one unit of its key. A connection keeps its locks in the order in which it got them,
- * because RELEASE without a key means the newest. A connection can wait for one more lock, which
- * then counts as the newest.
+ * A lock is one unit of its key. A connection keeps its locks in the order in which they were
+ * granted, because RELEASE without a key means the newest. A connection can wait for one more lock,
+ * which then counts as the newest.
  *
- * Another thread may decide a wait (a verdict) while the connection gets its next request, reaches
- * its timeout, or closes, and before the letter with the verdict has arrived. Each of these first
- * checks for a verdict and applies it (take_note), as if the letter had come just before. So every
+ * Another thread may decide a wait and send the verdict as a letter. Before the letter arrives, the
+ * connection may get its next request, reach its timeout, or close. Each of these checks for a
+ * verdict first, and applies it (take_note) as if the letter had arrived just before. So every
  * answer agrees with the table.
  */
 #include "service/poolcounter.h"
@@ -67,8 +67,8 @@ static const struct poolcounter_settings *settings_of(const struct service *serv
     return service->settings;
 }
 
-/* The number of locks for which a session has room. It is more than the settings allow if an
- * earlier process allowed more. */
+/* The number of locks that fit into a session: more than the settings allow if an earlier process
+ * allowed more. */
 static uint32_t locks_room(const struct service *service)
 {
     uint32_t wanted = settings_of(service)->max_locks, had = service->services->session_room;
@@ -138,7 +138,7 @@ static void count_processed(struct conn *conn, const struct pc_lock *lock, int64
     histogram_add(&service_counts(conn)->holds, now_ns - lock->granted_ns, 1);
 }
 
-/* The number of DONE verdicts: clients that need not do the work themselves. */
+/* The number of DONE verdicts: each client with one is spared the work. */
 static uint64_t count_done(const verdicts *out)
 {
     uint64_t done = 0;
@@ -203,8 +203,8 @@ static void take_note(struct conn *conn)
     reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
 }
 
-/* Ends this connection's wait because of a timeout or a cancel. Returns false when a verdict came
- * first; the client has then got its answer. */
+/* Ends this connection's wait after a timeout or a cancel. Returns false when a verdict came first;
+ * the client then has its answer already. */
 static bool end_wait(struct conn *conn, enum waiter_state why)
 {
     struct pc_session *s = conn_session(conn);
@@ -370,8 +370,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
         .release_mismatch = service_requests(service, VERB_RELEASE, OUTCOME_NOT_LOCKED),
         .processed_count = histogram_sum_count(&holds),
     };
-    /* The two numbers are read one after the other while workers count, so the difference could be
-     * negative. */
+    /* The numbers are read while workers count, so the difference could be negative. */
     if (stats_r->total_acquired > stats_r->processed_count)
         stats_r->processing_workers = stats_r->total_acquired - stats_r->processed_count;
     for (unsigned i = 0; i < services->server->count; i++) {
@@ -494,8 +493,8 @@ static void on_close(struct conn *conn)
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
-/* Saves the session: its holder, u32 number of locks, then for each lock its holding and i64 ns at
- * which it was granted. The holder includes the wait; the connection's deadline is its end. */
+/* Saves the session: its holder, u32 number of locks, then each lock: its holding, i64 time of its
+ * grant in ns. The holder includes the wait; the connection's deadline is the end of the wait. */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
     const struct pc_session *s = conn_session(conn);
@@ -538,23 +537,23 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     s->waiter = s->holder.waiters;
     uint32_t count = record_get_u32(r), wanted = s->waiter ? 1 : 0;
     if (wanted && (s->waiter->next || s->waiter->units != 1))
-        record_refuse(r, "a client of poolcounter waits for several locks");
+        record_refuse(r, "a poolcounter connection waits for more than one lock");
     if (record_ok(r) && (count > room || wanted > room - count))
-        record_refuse(r, "a client has more locks than there is room for");
+        record_refuse(r, "a poolcounter connection has too many locks");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct pc_lock *lock = &s->locks[i];
         lock->held = holding_restore(t, &s->holder, r);
         lock->granted_ns = record_get_i64(r);
         if (lock->granted_ns < 0)
-            record_refuse(r, "a lock is older than time");
+            record_refuse(r, "a lock was granted at a negative time");
         s->lock_count++;
     }
     if (!record_ok(r))
         return false;
     if (!locks_are_units(s, t))
-        record_refuse(r, "a client's locks are not what it holds");
+        record_refuse(r, "a poolcounter connection's locks do not match its units");
     if (conn_expires(conn, WAIT_DEADLINE) != (s->waiter != NULL) || conn_in_pieces(conn))
-        record_refuse(r, "a client waits without a deadline, or the other way round");
+        record_refuse(r, "a poolcounter connection's wait does not match its deadline");
     if (s->waiter)
         tally_add(&service_counts(conn)->waiting, 1);
     return record_ok(r);
@@ -643,10 +642,10 @@ const struct service_row poolcounter_row = {
 static const struct option_row option_rows[] = {
     { .key = "max_locks", OPTION_IS_NUMBER(struct poolcounter_settings, max_locks), .min = 1,
       .max = 64, .default_text = "4", .unit = "",
-      .help = "most locks that one PoolCounter connection may hold at once" },
+      .help = "maximum number of locks of one PoolCounter connection" },
     { .key = "max_line", OPTION_IS_NUMBER(struct poolcounter_settings, max_line), .min = 64,
       .max = 1048576, .default_text = "8192", .unit = "bytes",
-      .help = "longest PoolCounter request; a longer one closes its connection" },
+      .help = "maximum length of a PoolCounter request; a longer one closes its connection" },
 };
 /* clang-format on */
 

@@ -43,9 +43,8 @@ struct resource_row {
      * false with errno. */
     bool (*run)(struct resource *r);
     /*
-     * Completes all work in progress and stops its thread. The workers' threads have stopped
-     * before. Returns false when that takes longer than until `until_ns` (monotonic); the thread
-     * then keeps running.
+     * Completes all work in progress and stops its thread, after the workers' threads have stopped.
+     * Returns false when that is not done at `until_ns` (monotonic); the thread then keeps running.
      */
     bool (*park)(struct resource *r, int64_t until_ns);
     /* Delivers its mail while it is parked. Returns false when there was none. */
@@ -66,7 +65,8 @@ struct resource_row {
 
     /* `on`: hands out nothing new from now on. Not `on`: goes back to normal. Any thread. */
     void (*drain)(struct resource *r, bool on);
-    /* The number of held things for which a drain waits. Any thread. */
+    /* The number of units, locks or jobs that clients hold; a drain waits until it is 0. Any
+     * thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
     /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */

@@ -38,8 +38,8 @@ extern const struct registry registry;
 
 /* The settings of one protocol or resource. */
 struct part_config {
-    const char *name;         /* the name in its row */
-    const void *own;          /* in the struct that its own file declares; may be NULL */
+    const char *name; /* the name in its row */
+    const void *own;  /* its own settings, in a struct that its file declares; may be NULL */
     uint32_t max_connections; /* for a protocol; 0: no limit */
 };
 
@@ -56,8 +56,8 @@ struct services {
     struct hash_key hash_key;
     _Atomic bool draining;
     bool restored; /* a section with the shared state was read */
-    /* Sessions with room for a limited number of things have room for at least this many. It is
-     * more than the settings allow if an earlier process allowed more. */
+    /* Sessions have room for at least this many things (locks). It is more than the settings allow
+     * if an earlier process allowed more. */
     uint32_t session_room;
 
     unsigned service_count, resource_count;
@@ -76,8 +76,8 @@ void services_free(struct services **services);
 bool services_run(struct services *services) MUST_USE;
 
 /*
- * Parks the resources, then delivers all mail between them and the workers. For an upgrade and for
- * shutdown, while the workers are parked. Returns false when a resource takes longer than until
+ * Parks the resources, then delivers all mail between them and the workers. Used for an upgrade and
+ * for shutdown, while the workers are parked. Returns false when a resource is not parked at
  * `until_ns` (monotonic); those parked before it run again.
  */
 bool services_park(struct services *services, int64_t until_ns) MUST_USE;
@@ -85,12 +85,12 @@ bool services_park(struct services *services, int64_t until_ns) MUST_USE;
 bool services_unpark(struct services *services) MUST_USE;
 
 /*
- * `on`: hands out nothing new from now on; such requests get the answer that the server is shutting
- * down. Clients can still release, and those that wait can still get what is released. Not `on`:
- * goes back to normal. Any thread.
+ * `on`: hands out nothing new from now on; requests for it get the answer that the server is
+ * shutting down. Clients can still release, and a waiting client can still get what another one
+ * releases. Not `on`: goes back to normal. Any thread.
  */
 void services_drain(struct services *services, bool on);
-/* The number of held things in all resources. Any thread. */
+/* The sum of `held` of all resources. Any thread. */
 uint64_t services_held(const struct services *services, struct moment now);
 
 /* The protocol with this name; NULL: none. */
@@ -128,8 +128,8 @@ void services_save(const struct services *services, struct moment now, struct re
 /*
  * Reads one of these sections into new services (services_new). Call it before any connection is
  * made, because the size of a session depends on it. Returns false when the kind is another one, or
- * when the section has failed. Restored counters have the old connections already: a connection
- * that is made again adds to `connections` only.
+ * when the section has failed. The restored counters include the old connections, so a restored
+ * connection adds to `connections` only.
  */
 bool services_restore(struct services *services, struct moment now, uint32_t kind,
                       struct record_reader *section) MUST_USE;
@@ -157,7 +157,7 @@ const char *waited_word(enum waited how);
 struct service_counts {
     tally waiting;                        /* clients that are waiting now */
     struct histogram waits[WAITED_COUNT]; /* times of waits that have ended */
-    struct histogram holds;               /* times for which units were held */
+    struct histogram holds;               /* how long units were held */
     tally requests[];                     /* answered requests: for each verb, by outcome */
 };
 
@@ -167,7 +167,7 @@ struct service {
     const struct service_row *row;
     struct services *services;
     struct table *table;      /* services->table; saves one load in each request */
-    const void *settings;     /* its own (struct part_config); must outlive the service */
+    const void *settings;     /* its own (struct part_config); they must outlive the service */
     unsigned verbs, outcomes; /* numbers of words in the row */
     size_t counts_size;       /* bytes of one worker's counters, a multiple of a cache line */
     unsigned char *counts;    /* struct service_counts, one for each worker */
@@ -182,12 +182,12 @@ struct service_row {
     struct protocol_row protocol; /* the constants of the protocol (net/protocol.h) */
     const char *const *verbs;     /* words for metrics, NULL after the last */
     const char *const *outcomes;  /* the same */
-    /* The meaning of an outcome of a verb. A wait of zero time that fails is MEANS_TIMED_OUT too.
+    /* The meaning of an outcome of a verb. MEANS_TIMED_OUT also covers a wait with a timeout of 0.
      * NULL: MEANS_OTHER for all. */
     enum meaning (*meaning)(unsigned verb, unsigned outcome);
     size_t own_size; /* of one worker's `own`: a multiple of a cache line, so that none is shared */
-    /* Tally or sum of times number `i` in one worker's `own`, in the order of the record; NULL
-     * result: no more. NULL function: none. */
+    /* One worker's tally or sum of times number `i`, in the order of the record; they return NULL
+     * after the last. NULL function: there are none. */
     tally *(*own_tally)(void *own, unsigned i);
     struct duration_sum *(*own_time)(void *own, unsigned i);
     /* Sets request_max and session_size of the live protocol from the settings and
@@ -219,7 +219,8 @@ uint64_t service_requests(const struct service *service, unsigned verb, unsigned
 uint64_t service_answered(const struct service *service);
 /* The number of clients that are waiting now. */
 uint64_t service_waiting(const struct service *service);
-/* Histograms of times: of waits that ended in this way, of units being held, of answers. */
+/* Histograms of times: how long waits took that ended in this way, how long units were held, how
+ * long answers took. */
 void service_waits(const struct service *service, enum waited how, struct histogram_sum *sum_r);
 void service_holds(const struct service *service, struct histogram_sum *sum_r);
 void service_answers(const struct service *service, struct histogram_sum *sum_r);
@@ -277,18 +278,17 @@ static inline void service_count(const struct conn *conn, unsigned verb, unsigne
 void service_open_holder(struct conn *conn, struct holder *holder);
 
 /*
- * Closes the holder: gives back everything that the connection holds, and notifies the clients that
- * waited for it. The time for which each name was held is added to `holds`; NULL: the service
- * measures that itself.
+ * Closes the holder: gives back everything that the connection holds, and notifies clients that
+ * waited for it. Adds to `holds` how long each name was held; NULL: the service measures that
+ * itself.
  */
 void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds);
 
 /* The `describe` of protocols whose connections have holders. */
 void service_describe(struct conn *conn, struct conn_info *info);
 
-/*
- * Sends the table's verdicts to their connections, in order; there the row's `verdict` is called.
- */
+/* Sends the table's verdicts to their connections, in order. The row's `verdict` is called for
+ * each. */
 void service_deliver(struct worker *from, verdicts *out);
 
 #endif

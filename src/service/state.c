@@ -14,8 +14,8 @@
 /* An upper limit for session_room. */
 #define ROOM_MAX 65536
 
-/* An upper limit for sums of times, in units of 2^64 ns, so that the seconds of each fit into 64
- * bits. */
+/* An upper limit for sums of times, in units of 2^64 ns. With it, the seconds of each sum fit into
+ * 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
 /* The index of the service's own first sum of times (time_at). */
@@ -166,7 +166,7 @@ static void save_protocol(const struct service *service, struct record_writer *w
     record_end(w);
 }
 
-/* Saves the upper halves of the sums, which SERVICES_PROTOCOL has no room for. */
+/* Saves the upper halves of the sums; SERVICES_PROTOCOL has the lower halves. */
 static void save_times(const struct service *service, struct record_writer *w)
 {
     unsigned count = times_count(service);
@@ -198,14 +198,14 @@ bool services_restore_shared(struct services *services, struct moment now, int64
                              uint32_t session_room, struct record_reader *r)
 {
     if (services->restored)
-        record_refuse(r, "the services are there twice");
+        record_refuse(r, "the services come twice");
     /* The sessions of existing connections may be too small. */
     for (unsigned i = 0; i < services_count(services); i++) {
         if (atomic_load(&services->services[i]->protocol.connections) > 0)
-            record_refuse(r, "the services come after connections");
+            record_refuse(r, "a connection comes before the services");
     }
     if (started_ns < 0 || started_ns > now.mono_ns || session_room > ROOM_MAX)
-        record_refuse(r, "the services contradict themselves");
+        record_refuse(r, "the services' start time or session room is out of range");
     if (!record_ok(r))
         return false;
     services->started_ns = started_ns;
@@ -274,7 +274,7 @@ static void restore_histogram(struct histogram *h, struct record_reader *r)
 {
     struct histogram_sum sum;
     if (record_get_u8(r) != ARRAY_SIZE(sum.counts))
-        record_refuse(r, "a histogram has other classes");
+        record_refuse(r, "a histogram has the wrong number of classes");
     for (size_t i = 0; i < ARRAY_SIZE(sum.counts); i++)
         sum.counts[i] = record_get_u64(r);
     sum.sum_ns = record_get_u64(r);
@@ -318,7 +318,7 @@ static bool restore_times(struct services *s, struct record_reader *r)
         uint64_t high = record_get_u64(r);
         struct duration_sum *to = time_at(service, 0, i);
         if (high >= TIMES_MAX)
-            record_refuse(r, "a sum of times is longer than any can be");
+            record_refuse(r, "a sum of times is out of range");
         else if (to)
             duration_sum_add(to, (duration)high << 64);
     }
@@ -342,7 +342,7 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
     tally_add(&protocol->traffic[0].requests, record_get_u64(r));
     restore_histogram(&protocol->traffic[0].answers, r);
     if (record_get_u8(r) != WAITED_COUNT)
-        record_refuse(r, "waits end in other ways");
+        record_refuse(r, "the number of wait histograms is wrong");
     for (unsigned how = 0; how < WAITED_COUNT; how++)
         restore_histogram(&service_counts_of(service, 0)->waits[how], r);
     restore_histogram(&service_counts_of(service, 0)->holds, r);

@@ -19,11 +19,14 @@
 
 #define TABLE_COLLECTOR UINT32_C(0x0110)
 
-/* Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses, so that the worker
- * can serve clients: four times as long as the slice took, or once as long when memory is short. */
+/*
+ * Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses for four times as
+ * long as the slice took, so that the worker can serve clients; only once as long when memory is
+ * short.
+ */
 #define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
-#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the least pause */
+#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the shortest pause */
 
 struct table_resource {
     struct resource resource; /* first */
@@ -252,14 +255,14 @@ const struct resource_row table_resource_row = {
 static const struct option_row table_rows[] = {
     { .key = "buckets", OPTION_IS_NUMBER(struct table_settings, buckets), .min = 1,
       .max = 1000000000, .default_text = "16384", .unit = "",
-      .help = "how many names the table is made for; it grows when there are more" },
+      .help = "number of names for which the table is made; it grows when there are more" },
     { .key = "stats_interval", .alias = "stat_interval",
       OPTION_IS_NUMBER(struct table_settings, stats_interval_s), .min = 1, .max = UINT32_MAX,
       .default_text = "86400", .unit = "seconds",
-      .help = "interval over which the peak consumption of a counter is taken" },
+      .help = "interval for which a counter's peak consumption is measured" },
     { .key = "memory_limit", OPTION_IS_SIZE(struct table_settings, memory_limit), .min = 16 * MIB,
       .max = 32768 * MIB, .default_text = "1G", .unit = "",
-      .help = "most memory for names, units and waiters of all protocols" },
+      .help = "maximum memory for names, units and waiters of all protocols" },
 };
 /* clang-format on */
 

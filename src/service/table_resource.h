@@ -10,7 +10,7 @@
 
 /* Settings of the table. */
 struct table_settings {
-    uint32_t buckets;          /* names for which the table has room at the start, approximately */
+    uint32_t buckets;          /* names that fit into the table at the start, approximately */
     uint32_t stats_interval_s; /* in seconds; at least 1 */
     uint64_t memory_limit;     /* in bytes */
 };

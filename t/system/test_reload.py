@@ -155,7 +155,7 @@ def effect_tls_key(running):
     running.apply("tls.cert = %s\n" % both)
     assert peer_certificate(running.daemon.text_tls) == file_certificate(running.pair[0])
     said = running.reload("tls.cert = %s\ntls.key = %s\n" % (both, running.authority.key))
-    assert "is not that of the certificate" in said
+    assert "does not belong to the certificate" in said
 
 
 def effect_tls_verify_client(running):

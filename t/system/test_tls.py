@@ -185,7 +185,7 @@ def test_t_tries_the_files(authority, tmp_path):
     for options, said in (
         (("tls.cert=%s" % absent, good[1]), "%s: No such file" % absent),
         (("tls.cert=%s" % empty, good[1]), empty),
-        ((good[0], "tls.key=%s" % other), "is not that of the certificate"),
+        ((good[0], "tls.key=%s" % other), "does not belong to the certificate"),
         ((good[0], "tls.key=%s" % empty), empty),
         ((good[0],), "no private key"),
         ((*good, "tls.ca=%s" % empty), empty),
@@ -209,7 +209,7 @@ def test_a_start_with_bad_files_says_so_and_ends(authority):
     )
     try:
         assert daemon.wait() == 2
-        assert "error: tls: key %s: it is not that of the certificate" % authority.key in daemon.log
+        assert "error: tls: key %s: it does not belong to the certificate" % authority.key in daemon.log
     finally:
         daemon.kill()
 

@@ -495,7 +495,7 @@ TEST(unix_socket_that_is_full_is_tried_again)
     int count = fill_backlog(fd, (struct sockaddr *)&un, sizeof(un), fds, FILLERS);
     struct dial_target target = {.transport = TRANSPORT_UNIX, .path = un.sun_path};
     make_call(&b, &c, &target, 50 * NS_PER_MS);
-    snprintf(reason, sizeof(reason), "%s: the server takes no connection within ", un.sun_path);
+    snprintf(reason, sizeof(reason), "%s: the server accepts no connection within ", un.sun_path);
     expect_too_long(&c, reason);
     b.run_later = accept_one;
     b.later_arg = &fd;
@@ -826,7 +826,7 @@ TEST(what_is_wrong_with_a_name_is_told)
     target = named(&dns, "silent.test", 6379);
     make_call(&b, &c, &target, 160 * NS_PER_MS);
     if (!strstr(c.reason, "do not answer")) /* on a slow machine the limit comes first */
-        expect_too_long(&c, "silent.test:6379: no answer of the name servers within ");
+        expect_too_long(&c, "silent.test:6379: no answer from the name servers within ");
     target = named(&dns, "strange.test", 6379);
     make_call(&b, &c, &target, NS_PER_S / 2);
     ck_assert_int_eq(c.stream.fd, -1);

@@ -45,8 +45,8 @@ TEST(reasons_name_the_file_and_what_is_wrong)
     expect_reason(&(struct tls_config){.cert = cert}, cert, "no private key in PEM");
     expect_reason(&(struct tls_config){.cert = cert, .key = badkey}, badkey, "key");
     expect_reason(&(struct tls_config){.cert = cert, .key = locked}, locked, "encrypted");
-    expect_reason(&(struct tls_config){.cert = cert, .key = second}, second, "is not that of");
-    expect_reason(&(struct tls_config){.cert = cert, .key = second}, cert, "is not that of");
+    expect_reason(&(struct tls_config){.cert = cert, .key = second}, second, "does not belong to");
+    expect_reason(&(struct tls_config){.cert = cert, .key = second}, cert, "does not belong to");
     expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = missing}, missing,
                   "No such file");
     expect_reason(&(struct tls_config){.cert = cert, .key = key, .ca = empty}, empty,
@@ -85,7 +85,7 @@ TEST(clients_reasons_name_the_file_too)
         {{.ca = empty}, empty, "no certificate in PEM"},
         {{.ca = ca, .cert = missing}, missing, "No such file"},
         {{.ca = ca, .cert = cert}, cert, "no private key in PEM"},
-        {{.ca = ca, .cert = cert, .key = second}, second, "is not that of"},
+        {{.ca = ca, .cert = cert, .key = second}, second, "does not belong to"},
     };
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
         ck_assert(tls_client_new(&rows[i].config, reason) == NULL);

@@ -617,7 +617,7 @@ TEST(what_version_1_wrote_of_all_services_is_read)
     ck_assert_msg(services_restore(world.services, now, SERVICES_V1, &section), "%s", section.why);
     record_reader_init(&again, contents, sizeof(contents));
     ck_assert(!services_restore(world.services, now, SERVICES_V1, &again));
-    ck_assert_str_eq(again.why, "the services are there twice");
+    ck_assert_str_eq(again.why, "the services come twice");
     ck_assert_int_eq(world.services->started_ns, 800);
     ck_assert_uint_eq(world.services->session_room, 7);
     table_resource_collector(world.services, &collector);
@@ -646,7 +646,7 @@ TEST(what_services_share_comes_before_connections)
     while (kind != SERVICES)
         ck_assert(record_enter(&r, &kind, &section));
     ck_assert(!services_restore(b.services, now, kind, &section));
-    ck_assert_str_eq(r.why, "the services come after connections");
+    ck_assert_str_eq(r.why, "a connection comes before the services");
     record_unmap(&r);
     end(&a);
     end(&b);
