@@ -18,7 +18,7 @@
  * program. It returns EPERM for calls that no daemon makes (mount, ptrace, bpf, modules, keys,
  * clocks), and stays on after execve. Filters of a service manager apply as well.
  *
- * Limits: threads share memory. An attacker who runs code in one thread can read everything in the
+ * Limits: threads share memory. Attack code in one thread can read everything in the
  * process and, by changing the main thread's memory, may get as far as the loose filter and the
  * user's rights allow.
  *
