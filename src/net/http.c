@@ -13,6 +13,11 @@
  *
  *     READING -> HANDLING (on_request) -> WRITING (send) -> READING (on_sent)
  *
+ * An answer that is pending (http_pend) has a tag, which the letter with the answer names: the
+ * number of its place, and a serial number of which each is used once. Letters go through a box
+ * that lives as long as the server or anything pending; its lock covers only the list and whether
+ * it is open.
+ *
  * evhttp ends the process when bytes come while it waits for a handler's answer, so a connection is
  * not read from while HANDLING; whether its client is still there is asked of the kernel instead.
  */
@@ -36,6 +41,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +66,20 @@ static const struct timeval second = {.tv_sec = 1};
 
 enum phase { READING, HANDLING, WRITING };
 
+/* The letters to one server, from any thread. */
+struct box {
+    pthread_mutex_t lock; /* of all below; nothing is called or locked under it */
+    unsigned users;       /* the server and what is pending */
+    bool open;            /* the server's thread runs */
+    int bell_fd;          /* the server's, while it is open */
+    struct mail_list letters;
+};
+
+struct http_pending {
+    struct box *box;
+    uint64_t tag;
+};
+
 /* A connection, and the request that it is about. */
 struct http_request {
     struct http *http;
@@ -74,6 +94,10 @@ struct http_request {
     void (*step)(void *job, struct http_request *request);
     void (*end)(void *job);
     void *job;
+
+    /* When it is answered by letter: its tag, and until when. 0: it is not. */
+    uint64_t tag;
+    int64_t until_ns;
 };
 
 struct http {
@@ -84,15 +108,21 @@ struct http {
     int bell_fd;
     pthread_t thread;
     bool runs;
-    bool stopping; /* the thread's */
-    bool paused;   /* nobody is accepted: all places are taken, or there are no descriptors */
-    bool starved;  /* there were no descriptors or no memory; until the next retry */
+    _Atomic bool stopping; /* the thread shall end */
+    bool ending;           /* it does: nothing new is handled. The thread's */
+    bool second_over;      /* since pending answers were last looked at. The thread's */
+    bool paused;  /* nobody is accepted: all places are taken, or there are no descriptors */
+    bool starved; /* there were no descriptors or no memory; until the next retry */
 
     struct listener listeners[LISTENERS_MAX];
     struct evconnlistener *doors[LISTENERS_MAX];
     size_t listener_count;
 
-    unsigned handling; /* requests that are answered in steps */
+    unsigned handling;                 /* requests that are answered in steps */
+    unsigned pending;                  /* by letter */
+    uint64_t serial;                   /* of the last tag */
+    struct http_request *delivered_to; /* by the letter that is being delivered; NULL: to nobody */
+    struct box *box;
     struct http_request clients[HTTP_CONNECTIONS_MAX];
 };
 
@@ -202,6 +232,15 @@ static void end_job(struct http_request *client)
     client->end(client->job);
 }
 
+/* The answer is pending no more. */
+static void end_pending(struct http_request *client)
+{
+    if (client->tag == 0)
+        return;
+    client->tag = 0;
+    client->http->pending--;
+}
+
 /* Has evhttp close the connection of a client that is too slow, or was told its last. */
 static void give_up(struct http_request *client)
 {
@@ -221,6 +260,7 @@ static void drop(struct http_request *client)
 {
     struct evhttp_connection *evcon = evhttp_request_get_connection(client->req);
     end_job(client);
+    end_pending(client);
     evhttp_connection_free(evcon);
     bury(client);
 }
@@ -249,6 +289,7 @@ static void send_body(struct http_request *client, int status, const char *type,
     struct evhttp_request *req = client->req;
     struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
     CHECK(client->phase == HANDLING);
+    end_pending(client);
     client->phase = WRITING;
     client->since_ns = clock_mono_ns();
     client->req = NULL;
@@ -481,6 +522,169 @@ void http_later(struct http_request *request, void (*step)(void *job, struct htt
     request->http->handling++;
 }
 
+/* ---- answers by letter --------------------------------------------------------------------- */
+
+static struct box *box_new(int bell_fd)
+{
+    struct box *box = calloc(1, sizeof(*box));
+    if (!box)
+        return NULL;
+    CHECK(pthread_mutex_init(&box->lock, NULL) == 0);
+    mail_list_init(&box->letters);
+    box->users = 1;
+    box->bell_fd = bell_fd;
+    return box;
+}
+
+static void box_lock(struct box *box)
+{
+    CHECK(pthread_mutex_lock(&box->lock) == 0);
+}
+
+static void box_unlock(struct box *box)
+{
+    CHECK(pthread_mutex_unlock(&box->lock) == 0);
+}
+
+/* One user less; the last one frees it. */
+static void box_leave(struct box *box)
+{
+    box_lock(box);
+    bool last = --box->users == 0;
+    box_unlock(box);
+    if (!last)
+        return;
+    CHECK(pthread_mutex_destroy(&box->lock) == 0);
+    free(box);
+}
+
+static void box_set_open(struct box *box, bool open)
+{
+    box_lock(box);
+    box->open = open;
+    box_unlock(box);
+}
+
+/* True: it is answered, or has a way to be answered. */
+static bool is_taken_care_of(const struct http_request *client)
+{
+    return client->phase != HANDLING || client->step || client->tag != 0;
+}
+
+static void deliver_letters(struct http *http)
+{
+    struct mail_list letters;
+    struct mail *mail;
+    mail_list_init(&letters);
+    box_lock(http->box);
+    while ((mail = mail_list_take(&http->box->letters)) != NULL)
+        mail_list_add(&letters, mail);
+    box_unlock(http->box);
+    while ((mail = mail_list_take(&letters)) != NULL) {
+        http->delivered_to = NULL;
+        mail->deliver(mail, http);
+        CHECK(!http->delivered_to || is_taken_care_of(http->delivered_to));
+    }
+}
+
+static void refuse_at_end(struct http_request *request)
+{
+    http_error(request, 503, "the server ends or is upgraded: ask again");
+}
+
+struct http_pending *http_pend(struct http_request *request, int64_t limit_ns)
+{
+    struct http *http = request->http;
+    CHECK(request->phase == HANDLING && !request->step && request->tag == 0);
+    CHECK(limit_ns >= NS_PER_S);
+    if (http->ending) {
+        refuse_at_end(request);
+        return NULL;
+    }
+    if (http->pending == HTTP_PENDING_MAX) {
+        http_error(request, 503, "%d requests wait for an answer, no more may: ask again later",
+                   HTTP_PENDING_MAX);
+        return NULL;
+    }
+    struct http_pending *pending = malloc(sizeof(*pending));
+    if (!pending) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return NULL;
+    }
+    request->tag = ++http->serial * HTTP_CONNECTIONS_MAX + (uint64_t)(request - http->clients);
+    request->until_ns = clock_mono_ns() + limit_ns;
+    http->pending++;
+    *pending = (struct http_pending){.box = http->box, .tag = request->tag};
+    box_lock(http->box);
+    http->box->users++;
+    box_unlock(http->box);
+    return pending;
+}
+
+bool http_post(struct http_pending **pending, struct letter *letter)
+{
+    struct box *box = (*pending)->box;
+    letter->to = (*pending)->tag;
+    free(*pending);
+    *pending = NULL;
+    box_lock(box);
+    bool open = box->open;
+    if (open) {
+        uint64_t one = 1;
+        bool first = !box->letters.first;
+        mail_list_add(&box->letters, &letter->mail);
+        CHECK(!first || write(box->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
+    }
+    box_unlock(box);
+    box_leave(box);
+    return open;
+}
+
+struct http_request *http_by_tag(struct http *http, uint64_t tag)
+{
+    struct http_request *client = &http->clients[tag % HTTP_CONNECTIONS_MAX];
+    if (client->tag != tag)
+        return NULL;
+    if (has_left(client)) {
+        drop(client);
+        return NULL;
+    }
+    end_pending(client);
+    http->delivered_to = client;
+    return client;
+}
+
+/* Drops the clients that have gone, and answers those whose time is over. */
+static void look_at_pending(struct http *http)
+{
+    int64_t now_ns = clock_mono_ns();
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->pending > 0; i++) {
+        struct http_request *client = &http->clients[i];
+        if (client->tag == 0)
+            continue;
+        if (has_left(client))
+            drop(client);
+        else if (now_ns >= client->until_ns)
+            http_error(client, 504, "no answer came in time: ask again later");
+    }
+}
+
+/* The thread ends: takes the letters that have come, and refuses what is pending still. */
+static void refuse_pending(struct http *http)
+{
+    http->ending = true;
+    box_set_open(http->box, false);
+    bool any = http->pending > 0;
+    deliver_letters(http); /* what has come in time is an answer yet */
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->pending > 0; i++) {
+        if (http->clients[i].tag != 0)
+            refuse_at_end(&http->clients[i]);
+    }
+    if (any)
+        event_base_loop(http->base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* writes these answers */
+    http->ending = false;
+}
+
 /* evhttp has read a request. */
 static void on_request(struct evhttp_request *req, void *arg)
 {
@@ -497,8 +701,11 @@ static void on_request(struct evhttp_request *req, void *arg)
     client->req = req;
     client->phase = HANDLING;
     client->since_ns = clock_mono_ns();
-    http->config.handle(http->config.arg, client);
-    CHECK(client->phase != HANDLING || client->step);
+    if (http->ending)
+        refuse_at_end(client); /* a handler might wait for the thread that waits for this one */
+    else
+        http->config.handle(http->config.arg, client);
+    CHECK(is_taken_care_of(client));
 }
 
 /* ---- the thread ---------------------------------------------------------------------------- */
@@ -584,7 +791,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     struct http *http = arg;
     uint64_t rings;
     CHECK(read(fd, &rings, sizeof(rings)) == (ssize_t)sizeof(rings));
-    http->stopping = true;
+    deliver_letters(http);
 }
 
 static void on_second(evutil_socket_t fd, short what, void *arg)
@@ -592,6 +799,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct http *http = arg;
+    http->second_over = true;
     if (http->config.every_second)
         http->config.every_second(http->config.arg);
 }
@@ -600,11 +808,15 @@ static void *run(void *arg)
 {
     struct http *http = arg;
     here = http;
-    while (!http->stopping) {
+    while (!atomic_load(&http->stopping)) {
         event_base_loop(http->base, http->handling ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         take_steps(http);
         look_at_clients(http);
+        if (http->second_over)
+            look_at_pending(http);
+        http->second_over = false;
     }
+    refuse_pending(http);
     return NULL;
 }
 
@@ -631,7 +843,8 @@ static bool make_server(struct http *http)
         http->base = event_base_new_with_config(config);
     event_config_free(config);
     http->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!http->base || http->bell_fd < 0)
+    http->box = http->bell_fd < 0 ? NULL : box_new(http->bell_fd);
+    if (!http->base || !http->box)
         return false;
     http->server = evhttp_new(http->base);
     http->bell = event_new(http->base, http->bell_fd, EV_READ | EV_PERSIST, on_bell, http);
@@ -772,14 +985,21 @@ int http_door(const struct http *http, size_t i, const char **asked_r)
 
 bool http_start(struct http *http)
 {
+    box_set_open(http->box, true);
     http->runs = thread_start(&http->thread, http->config.name, http->config.confine,
                               &thread_serves, run, http);
+    if (!http->runs) {
+        int error = errno;
+        box_set_open(http->box, false);
+        errno = error;
+    }
     return http->runs;
 }
 
 static void stop(struct http *http)
 {
     uint64_t one = 1;
+    atomic_store(&http->stopping, true);
     CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
     CHECK(pthread_join(http->thread, NULL) == 0);
 }
@@ -789,7 +1009,8 @@ void http_pause(struct http *http)
     if (!http->runs)
         return;
     stop(http);
-    http->runs = http->stopping = false;
+    http->runs = false;
+    atomic_store(&http->stopping, false);
 }
 
 static void free_event(struct event *event)
@@ -821,6 +1042,8 @@ void http_free(struct http **http)
     free_event(h->retry);
     if (h->base)
         event_base_free(h->base);
+    if (h->box)
+        box_leave(h->box);
     if (h->bell_fd >= 0)
         close(h->bell_fd);
     free(h);

@@ -12,8 +12,12 @@
  * - memory: HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes of a request are read, and little more than
  *   HTTP_INPUT_MAX of those behind it. An answer's size is its handler's to bound.
  *
- * A handler answers a request at once, or in steps between which others are served. Every error's
- * body is {"error":{"status":404,"reason":"..."}}, also of those that the library finds itself.
+ * - pending answers: HTTP_PENDING_MAX at once, so that half of the places stay for other clients.
+ *
+ * A handler answers a request at once, in steps between which others are served, or by letter: then
+ * another thread sends the answer, and the request takes no iteration of the loop meanwhile. Every
+ * error's body is {"error":{"status":404,"reason":"..."}}, also of those that the library finds
+ * itself.
  *
  * Threads: http_new, http_start and http_free in one thread; the handlers, and all that is about a
  * request, in the server's own, whose signals are all blocked.
@@ -24,6 +28,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/mail.h"
 #include "net/thread.h"
 
 #include <stdbool.h>
@@ -31,6 +36,7 @@
 #include <sys/socket.h>
 
 #define HTTP_CONNECTIONS_MAX 64
+#define HTTP_PENDING_MAX     (HTTP_CONNECTIONS_MAX / 2)
 #define HTTP_HEADERS_MAX     8192 /* bytes, with the request line */
 #define HTTP_BODY_MAX        4096
 #define HTTP_INPUT_MAX       16384
@@ -53,7 +59,7 @@ struct http_config {
     const char *name;    /* of the thread: at most 15 bytes */
     confine_fn *confine; /* the thread calls it first, for thread_serves; NULL: nothing */
 
-    /* A request has come: answer it with one of the functions below, or http_later. */
+    /* A request has come: answer it with one of the functions below, http_later or http_pend. */
     void (*handle)(void *arg, struct http_request *request);
     /* Called about once a second, at the latest after the handler that then runs; NULL: never. */
     void (*every_second)(void *arg);
@@ -79,7 +85,8 @@ bool http_start(struct http *http) MUST_USE;
 
 /*
  * Ends the thread, if it runs; connections stay as they are, and go on when it is started again.
- * Not while a handler waits for the caller.
+ * Pending answers do not: their clients get a 503 that says so, and http_post takes no letter until
+ * http_start. Not while a handler waits for the caller.
  */
 void http_pause(struct http *http);
 
@@ -138,5 +145,43 @@ void http_error(struct http_request *request, int status, const char *format, ..
  */
 void http_later(struct http_request *request, void (*step)(void *job, struct http_request *request),
                 void (*end)(void *job), void *job);
+
+/* ---- answers by letter -------------------------------------------------------------------------
+ *
+ *     handler                        another thread               the server's thread again
+ *     http_pend -> *pending  ......  http_post(&pending, letter)  letter->mail.deliver
+ *                                                                   http_by_tag -> request: answer
+ *                                                                   NULL: undo
+ *
+ * While an answer is pending its request costs nothing but a look at its client once a second: a
+ * client that has gone (one that sends no more counts as gone) is dropped then, and one whose time
+ * is over gets a 504. A drain does not wait for pending answers; a resource that wants it to counts
+ * them in `held`.
+ */
+
+/* An answer that is pending. Its owner passes it to http_post exactly once, also when the server
+ * has ended before: it may live longer than the server. */
+struct http_pending;
+
+/*
+ * In a handler: makes the answer pending, for at most `limit_ns` (at least 1 s; a second more may
+ * pass). NULL: there is no memory, too many are pending or the server ends, and the request has
+ * been answered with a 503.
+ */
+struct http_pending *http_pend(struct http_request *request, int64_t limit_ns) MUST_USE;
+
+/*
+ * Sends the letter with the answer, frees *pending and nulls it. Any thread. True:
+ * letter->mail.deliver will run in the server's thread, exactly once, with the server as reader.
+ * False: the server is paused or has ended; the letter is the caller's, who undoes what it did.
+ */
+bool http_post(struct http_pending **pending, struct letter *letter) MUST_USE;
+
+/*
+ * In `deliver`, once: the request that letter->to names. `deliver` answers it with one of the
+ * functions above, at once or in steps, or makes it pending again. NULL: its client has gone, its
+ * time is over or the server ended: `deliver` undoes what it brings.
+ */
+struct http_request *http_by_tag(struct http *http, uint64_t tag);
 
 #endif
