@@ -13,6 +13,10 @@
  *
  *     READING -> HANDLING (on_request) -> WRITING (send_body) -> READING (on_sent)
  *
+ * A pending answer (http_pend) has a tag, which the letter with the answer names: its place, and a
+ * serial number that is used once. Letters go through a box that lives as long as the server and
+ * every pending answer. The box's lock covers only its list and the flag that it is open.
+ *
  * evhttp aborts the process when bytes arrive while a handler's answer is missing. So a connection
  * is not read while HANDLING; poll shows whether its client has gone.
  */
@@ -36,6 +40,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +66,20 @@ static const struct timeval second = {.tv_sec = 1};
 
 enum phase { READING, HANDLING, WRITING };
 
+/* The letters to one server, from any thread. */
+struct box {
+    pthread_mutex_t lock; /* protects the rest; no other lock is taken under it */
+    unsigned users;       /* the server and each pending answer */
+    bool open;            /* the server's thread runs */
+    int bell_fd;          /* the server's, while it is open */
+    struct mail_list letters;
+};
+
+struct http_pending {
+    struct box *box;
+    uint64_t tag;
+};
+
 /* A connection and its present request. */
 struct http_request {
     struct http *http;
@@ -75,6 +94,10 @@ struct http_request {
     void (*step)(void *job, struct http_request *request);
     void (*end)(void *job);
     void *job;
+
+    /* When it is answered by letter: its tag, and until when. 0: it is not. */
+    uint64_t tag;
+    int64_t until_ns;
 };
 
 struct http {
@@ -85,15 +108,21 @@ struct http {
     int bell_fd;
     pthread_t thread;
     bool runs;
-    bool stopping; /* used only in the thread */
-    bool paused;   /* not accepting: all places are taken, or no descriptors are free */
-    bool starved;  /* descriptors or memory ran out; false again at the next retry */
+    _Atomic bool stopping; /* the thread must end */
+    bool ending;           /* the thread ends: no new request is handled. The thread's */
+    bool second_over; /* a second has passed since pending answers were checked. The thread's */
+    bool paused;      /* not accepting: all places are taken, or no descriptors are free */
+    bool starved;     /* descriptors or memory ran out; false again at the next retry */
 
     struct listener listeners[LISTENERS_MAX];
     struct evconnlistener *doors[LISTENERS_MAX];
     size_t listener_count;
 
-    unsigned handling; /* requests that are being answered in steps */
+    unsigned handling;                 /* requests that are being answered in steps */
+    unsigned pending;                  /* requests that a letter answers */
+    uint64_t serial;                   /* of the last tag */
+    struct http_request *delivered_to; /* the request that the present letter answers, or NULL */
+    struct box *box;
     struct http_request clients[HTTP_CONNECTIONS_MAX];
 };
 
@@ -205,6 +234,15 @@ static void end_job(struct http_request *client)
     client->end(client->job);
 }
 
+/* The answer is no longer pending. */
+static void end_pending(struct http_request *client)
+{
+    if (client->tag == 0)
+        return;
+    client->tag = 0;
+    client->http->pending--;
+}
+
 /* Makes evhttp close a connection that is too slow or has got its last answer. */
 static void give_up(struct http_request *client)
 {
@@ -224,6 +262,7 @@ static void drop(struct http_request *client)
 {
     struct evhttp_connection *evcon = evhttp_request_get_connection(client->req);
     end_job(client);
+    end_pending(client);
     evhttp_connection_free(evcon);
     bury(client);
 }
@@ -252,6 +291,7 @@ static void send_body(struct http_request *client, int status, const char *type,
     struct evhttp_request *req = client->req;
     struct evkeyvalq *headers = evhttp_request_get_output_headers(req);
     CHECK(client->phase == HANDLING);
+    end_pending(client);
     client->phase = WRITING;
     client->since_ns = clock_mono_ns();
     client->req = NULL;
@@ -484,6 +524,169 @@ void http_later(struct http_request *request, void (*step)(void *job, struct htt
     request->http->handling++;
 }
 
+/* ---- answers by letter --------------------------------------------------------------------- */
+
+static struct box *box_new(int bell_fd)
+{
+    struct box *box = calloc(1, sizeof(*box));
+    if (!box)
+        return NULL;
+    CHECK(pthread_mutex_init(&box->lock, NULL) == 0);
+    mail_list_init(&box->letters);
+    box->users = 1;
+    box->bell_fd = bell_fd;
+    return box;
+}
+
+static void box_lock(struct box *box)
+{
+    CHECK(pthread_mutex_lock(&box->lock) == 0);
+}
+
+static void box_unlock(struct box *box)
+{
+    CHECK(pthread_mutex_unlock(&box->lock) == 0);
+}
+
+/* Removes one user; the last one frees the box. */
+static void box_leave(struct box *box)
+{
+    box_lock(box);
+    bool last = --box->users == 0;
+    box_unlock(box);
+    if (!last)
+        return;
+    CHECK(pthread_mutex_destroy(&box->lock) == 0);
+    free(box);
+}
+
+static void box_set_open(struct box *box, bool open)
+{
+    box_lock(box);
+    box->open = open;
+    box_unlock(box);
+}
+
+/* True: the request is answered, or has steps or a pending answer. */
+static bool has_answer(const struct http_request *client)
+{
+    return client->phase != HANDLING || client->step || client->tag != 0;
+}
+
+static void deliver_letters(struct http *http)
+{
+    struct mail_list letters;
+    struct mail *mail;
+    mail_list_init(&letters);
+    box_lock(http->box);
+    while ((mail = mail_list_take(&http->box->letters)) != NULL)
+        mail_list_add(&letters, mail);
+    box_unlock(http->box);
+    while ((mail = mail_list_take(&letters)) != NULL) {
+        http->delivered_to = NULL;
+        mail->deliver(mail, http);
+        CHECK(!http->delivered_to || has_answer(http->delivered_to));
+    }
+}
+
+static void refuse_at_end(struct http_request *request)
+{
+    http_error(request, 503, "the server ends or is being upgraded: ask again");
+}
+
+struct http_pending *http_pend(struct http_request *request, int64_t limit_ns)
+{
+    struct http *http = request->http;
+    CHECK(request->phase == HANDLING && !request->step && request->tag == 0);
+    CHECK(limit_ns >= NS_PER_S);
+    if (http->ending) {
+        refuse_at_end(request);
+        return NULL;
+    }
+    if (http->pending == HTTP_PENDING_MAX) {
+        http_error(request, 503, "%d requests wait for an answer already: ask again later",
+                   HTTP_PENDING_MAX);
+        return NULL;
+    }
+    struct http_pending *pending = malloc(sizeof(*pending));
+    if (!pending) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return NULL;
+    }
+    request->tag = ++http->serial * HTTP_CONNECTIONS_MAX + (uint64_t)(request - http->clients);
+    request->until_ns = clock_mono_ns() + limit_ns;
+    http->pending++;
+    *pending = (struct http_pending){.box = http->box, .tag = request->tag};
+    box_lock(http->box);
+    http->box->users++;
+    box_unlock(http->box);
+    return pending;
+}
+
+bool http_post(struct http_pending **pending, struct letter *letter)
+{
+    struct box *box = (*pending)->box;
+    letter->to = (*pending)->tag;
+    free(*pending);
+    *pending = NULL;
+    box_lock(box);
+    bool open = box->open;
+    if (open) {
+        uint64_t one = 1;
+        bool first = !box->letters.first;
+        mail_list_add(&box->letters, &letter->mail);
+        CHECK(!first || write(box->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
+    }
+    box_unlock(box);
+    box_leave(box);
+    return open;
+}
+
+struct http_request *http_by_tag(struct http *http, uint64_t tag)
+{
+    struct http_request *client = &http->clients[tag % HTTP_CONNECTIONS_MAX];
+    if (client->tag != tag)
+        return NULL;
+    if (has_left(client)) {
+        drop(client);
+        return NULL;
+    }
+    end_pending(client);
+    http->delivered_to = client;
+    return client;
+}
+
+/* Drops requests of clients that have gone, and answers those whose time limit has passed. */
+static void look_at_pending(struct http *http)
+{
+    int64_t now_ns = clock_mono_ns();
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->pending > 0; i++) {
+        struct http_request *client = &http->clients[i];
+        if (client->tag == 0)
+            continue;
+        if (has_left(client))
+            drop(client);
+        else if (now_ns >= client->until_ns)
+            http_error(client, 504, "no answer came in time: ask again later");
+    }
+}
+
+/* The thread ends: delivers the letters that have come, and refuses the other pending requests. */
+static void refuse_pending(struct http *http)
+{
+    http->ending = true;
+    box_set_open(http->box, false);
+    bool any = http->pending > 0;
+    deliver_letters(http);
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX && http->pending > 0; i++) {
+        if (http->clients[i].tag != 0)
+            refuse_at_end(&http->clients[i]);
+    }
+    if (any)
+        event_base_loop(http->base, EVLOOP_ONCE | EVLOOP_NONBLOCK); /* writes these answers */
+    http->ending = false;
+}
+
 /* Called when evhttp has read a request. */
 static void on_request(struct evhttp_request *req, void *arg)
 {
@@ -500,8 +703,11 @@ static void on_request(struct evhttp_request *req, void *arg)
     client->req = req;
     client->phase = HANDLING;
     client->since_ns = clock_mono_ns();
-    http->config.handle(http->config.arg, client);
-    CHECK(client->phase != HANDLING || client->step);
+    if (http->ending)
+        refuse_at_end(client); /* a handler might wait for the thread that waits for this one */
+    else
+        http->config.handle(http->config.arg, client);
+    CHECK(has_answer(client));
 }
 
 /* ---- the thread ---------------------------------------------------------------------------- */
@@ -590,7 +796,7 @@ static void on_bell(evutil_socket_t fd, short what, void *arg)
     struct http *http = arg;
     uint64_t rings;
     CHECK(read(fd, &rings, sizeof(rings)) == (ssize_t)sizeof(rings));
-    http->stopping = true;
+    deliver_letters(http);
 }
 
 static void on_second(evutil_socket_t fd, short what, void *arg)
@@ -598,6 +804,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct http *http = arg;
+    http->second_over = true;
     if (http->config.every_second)
         http->config.every_second(http->config.arg);
 }
@@ -606,11 +813,15 @@ static void *run(void *arg)
 {
     struct http *http = arg;
     here = http;
-    while (!http->stopping) {
+    while (!atomic_load(&http->stopping)) {
         event_base_loop(http->base, http->handling ? EVLOOP_ONCE | EVLOOP_NONBLOCK : EVLOOP_ONCE);
         take_steps(http);
         look_at_clients(http);
+        if (http->second_over)
+            look_at_pending(http);
+        http->second_over = false;
     }
+    refuse_pending(http);
     return NULL;
 }
 
@@ -637,7 +848,8 @@ static bool make_server(struct http *http)
         http->base = event_base_new_with_config(config);
     event_config_free(config);
     http->bell_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!http->base || http->bell_fd < 0)
+    http->box = http->bell_fd < 0 ? NULL : box_new(http->bell_fd);
+    if (!http->base || !http->box)
         return false;
     http->server = evhttp_new(http->base);
     http->bell = event_new(http->base, http->bell_fd, EV_READ | EV_PERSIST, on_bell, http);
@@ -780,14 +992,21 @@ int http_door(const struct http *http, size_t i, const char **asked_r)
 
 bool http_start(struct http *http)
 {
+    box_set_open(http->box, true);
     http->runs = thread_start(&http->thread, http->config.name, http->config.confine,
                               &thread_serves, run, http);
+    if (!http->runs) {
+        int error = errno;
+        box_set_open(http->box, false);
+        errno = error;
+    }
     return http->runs;
 }
 
 static void stop(struct http *http)
 {
     uint64_t one = 1;
+    atomic_store(&http->stopping, true);
     CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
     CHECK(pthread_join(http->thread, NULL) == 0);
 }
@@ -797,7 +1016,8 @@ void http_pause(struct http *http)
     if (!http->runs)
         return;
     stop(http);
-    http->runs = http->stopping = false;
+    http->runs = false;
+    atomic_store(&http->stopping, false);
 }
 
 static void free_event(struct event *event)
@@ -829,6 +1049,8 @@ void http_free(struct http **http)
     free_event(h->retry);
     if (h->base)
         event_base_free(h->base);
+    if (h->box)
+        box_leave(h->box);
     if (h->bell_fd >= 0)
         close(h->bell_fd);
     free(h);

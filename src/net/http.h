@@ -14,9 +14,12 @@
  * - memory: a request may have HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes, and little more than
  *   HTTP_INPUT_MAX bytes are read after it. The handler must limit the size of its answer.
  *
- * A handler answers a request at once, or in steps; other requests are served between the steps.
- * The body of every error is {"error":{"status":404,"reason":"..."}}, also when evhttp itself
- * refuses a request.
+ * - pending answers: HTTP_PENDING_MAX at once, so half of the places stay free for other clients.
+ *
+ * A handler answers a request at once, in steps, or by letter. Other requests are served between
+ * the steps. With a letter, another thread sends the answer, and the loop does nothing for the
+ * request meanwhile. The body of every error is {"error":{"status":404,"reason":"..."}}, also when
+ * evhttp itself refuses a request.
  *
  * Threads: http_new, http_start and http_free in one thread; handlers and all functions of a
  * request in the server's own thread, which has all signals blocked.
@@ -27,6 +30,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/mail.h"
 #include "net/thread.h"
 
 #include <stdbool.h>
@@ -34,6 +38,7 @@
 #include <sys/socket.h>
 
 #define HTTP_CONNECTIONS_MAX 64
+#define HTTP_PENDING_MAX     (HTTP_CONNECTIONS_MAX / 2)
 #define HTTP_HEADERS_MAX     8192 /* bytes, including the request line */
 #define HTTP_BODY_MAX        4096
 #define HTTP_INPUT_MAX       16384
@@ -56,7 +61,8 @@ struct http_config {
     const char *name;    /* the thread's name, at most 15 bytes */
     confine_fn *confine; /* called first in the thread, with thread_serves; NULL: none */
 
-    /* Called for each request. It must answer with a function below, or call http_later. */
+    /* Called for each request. It must answer with a function below, or call http_later or
+     * http_pend. */
     void (*handle)(void *arg, struct http_request *request);
     /* Called about once a second; a running handler may delay it. NULL: never. */
     void (*every_second)(void *arg);
@@ -80,8 +86,11 @@ int http_door(const struct http *http, size_t i, const char **asked_r);
 /* Starts the thread. Returns false with errno. */
 bool http_start(struct http *http) MUST_USE;
 
-/* Ends the thread if it runs. Connections stay open and continue when it starts again. Must not be
- * called while a handler waits for the calling thread. */
+/*
+ * Ends the thread, if it runs; connections stay as they are, and go on when it is started again.
+ * Pending answers do not: their clients get a 503 that says so, and http_post takes no letter until
+ * http_start. Not while a handler waits for the caller.
+ */
 void http_pause(struct http *http);
 
 /* Ends the thread if it runs, closes all connections, frees *http and sets it to NULL. */
@@ -136,5 +145,43 @@ void http_error(struct http_request *request, int status, const char *format, ..
  */
 void http_later(struct http_request *request, void (*step)(void *job, struct http_request *request),
                 void (*end)(void *job), void *job);
+
+/* ---- answers by letter -------------------------------------------------------------------------
+ *
+ *     handler                        another thread               the server's thread again
+ *     http_pend -> *pending  ......  http_post(&pending, letter)  letter->mail.deliver
+ *                                                                   http_by_tag -> request: answer
+ *                                                                   NULL: undo
+ *
+ * While an answer is pending its request costs nothing but a look at its client once a second: a
+ * client that has gone (one that sends no more counts as gone) is dropped then, and one whose time
+ * is over gets a 504. A drain does not wait for pending answers; a resource that wants it to counts
+ * them in `held`.
+ */
+
+/* An answer that is pending. Its owner passes it to http_post exactly once, also when the server
+ * has ended before: it may live longer than the server. */
+struct http_pending;
+
+/*
+ * In a handler: makes the answer pending, for at most `limit_ns` (at least 1 s; a second more may
+ * pass). NULL: there is no memory, too many are pending or the server ends, and the request has
+ * been answered with a 503.
+ */
+struct http_pending *http_pend(struct http_request *request, int64_t limit_ns) MUST_USE;
+
+/*
+ * Sends the letter with the answer, frees *pending and nulls it. Any thread. True:
+ * letter->mail.deliver will run in the server's thread, exactly once, with the server as reader.
+ * False: the server is paused or has ended; the letter is the caller's, who undoes what it did.
+ */
+bool http_post(struct http_pending **pending, struct letter *letter) MUST_USE;
+
+/*
+ * In `deliver`, once: the request that letter->to names. `deliver` answers it with one of the
+ * functions above, at once or in steps, or makes it pending again. NULL: its client has gone, its
+ * time is over or the server ended: `deliver` undoes what it brings.
+ */
+struct http_request *http_by_tag(struct http *http, uint64_t tag);
 
 #endif
