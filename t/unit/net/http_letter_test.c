@@ -403,7 +403,7 @@ TEST(pause_refuses_what_is_pending_and_takes_no_letter)
     serve();
     int fd = ask_pending(), idle = http_connect(where);
     http_pause(http);
-    expect_reply(fd, 503, "the server ends or is upgraded");
+    expect_reply(fd, 503, "the server ends or is being upgraded");
     ck_assert(!post("too late\n"));
     ck_assert(http_start(http));
     for (int i = 0; i < 2; i++) {
@@ -426,7 +426,7 @@ TEST(end_refuses_what_is_pending_and_later_letters)
         fds[i] = ask_pending();
     http_free(&http);
     for (int i = 0; i < 3; i++) {
-        expect_reply(fds[i], 503, "the server ends or is upgraded");
+        expect_reply(fds[i], 503, "the server ends or is being upgraded");
         close(fds[i]);
         ck_assert(!post("too late\n"));
     }
