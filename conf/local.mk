@@ -1,5 +1,5 @@
-# The sample is an example, and becomes this machine's file only where that has none: what has been
-# edited is neither overwritten nor removed.
+# Installs the sample as an example, and as this machine's configuration if there is none. An edited
+# file is neither overwritten nor removed.
 examplesdir = $(docdir)/examples
 dist_examples_DATA = conf/counter.conf
 sample_conf = $(srcdir)/conf/counter.conf
@@ -7,7 +7,7 @@ machine_conf = $(DESTDIR)$(sysconfdir)/counter.conf
 
 install-data-hook:
 	@if test -e "$(machine_conf)" || test -h "$(machine_conf)"; then \
-	    echo "$(machine_conf) is there already, and stays as it is"; \
+	    echo "$(machine_conf) exists, and is not changed"; \
 	else \
 	    $(MKDIR_P) "$(DESTDIR)$(sysconfdir)" && \
 	    $(INSTALL_DATA) "$(sample_conf)" "$(machine_conf)"; \
@@ -16,7 +16,7 @@ install-data-hook:
 uninstall-hook:
 	@if cmp -s "$(sample_conf)" "$(machine_conf)"; then rm -f "$(machine_conf)"; fi
 
-# The units name the daemon where this build installs it.
+# The unit gets the daemon's path in this build.
 EXTRA_DIST += conf/systemd/counterd.service conf/systemd/counterd.socket conf/sysusers/counterd.conf
 if INSTALL_UNITS
 nodist_systemdsystemunit_DATA = counterd.service conf/systemd/counterd.socket

@@ -1,4 +1,4 @@
-# Each shell looks for a file of the program's name, zsh with a "_" before it.
+# Bash looks for a file named like the program, zsh for that name with a "_" before it.
 bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/site-functions
 if CLIENT

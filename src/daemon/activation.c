@@ -101,7 +101,7 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
     if (!protocol || !is_listening(STDIN_FILENO))
         return true;
     if (activation->count == ACTIVATION_MAX)
-        return fail(reason_r, "standard input is one listening socket more than %d",
+        return fail(reason_r, "standard input is a listening socket, and %d others are the limit",
                     ACTIVATION_MAX);
     int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FD);
     int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -112,7 +112,7 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
     if (!replaced) {
         if (fd >= 0)
             close(fd);
-        return fail(reason_r, "standard input is a listening socket, and can't be taken: %s",
+        return fail(reason_r, "can't take the listening socket that is standard input: %s",
                     strerrordesc_np(error));
     }
     struct activation_socket *sock = &activation->at[activation->count++];
@@ -293,13 +293,13 @@ bool activation_find_use(const struct activation_socket *sock, const struct sett
     describe(sock, what, sizeof what);
     *use_r = (struct activation_use){.tls = false};
     if (!find_place(sock->fd, &place))
-        return fail(reason_r, "%s is no listening stream socket", what);
+        return fail(reason_r, "%s is not a listening stream socket", what);
     use_r->local = place.sa.ss_family == AF_UNIX;
     if (!use_of_name(sock->name, use_r) && !use_of_place(&place, settings, use_r)) {
         list_names(names, sizeof names);
         return fail(reason_r,
-                    "%s listens on %s, which is nothing of the settings, and has no name of ours; "
-                    "name it %s",
+                    "%s listens on %s, which no option names, and its name is not known; name it "
+                    "%s",
                     what, place.where, names);
     }
     return is_allowed(use_r, settings, what, reason_r);

@@ -147,7 +147,7 @@ static struct options_request read_flags(int argc, char **argv, const char **fil
         }
     }
     if (optind < argc) {
-        options_complain(err, "\"%s\" is no flag; counterd --help lists them", argv[optind]);
+        options_complain(err, "\"%s\" is not a flag; counterd --help lists them", argv[optind]);
         return failure(PROCESS_EXIT_SETUP);
     }
     return request;

@@ -189,8 +189,7 @@ static void take_lines(struct reading *file, char *line)
         else
             take_line(file, file->line == 1 ? skip_mark(line) : line);
         if (file->errors >= CONFIG_FILE_ERRORS_MAX) {
-            options_complain(file->err, "%s: too many mistakes; the rest was not looked at",
-                             file->path);
+            options_complain(file->err, "%s: too many mistakes; the rest was not read", file->path);
             return;
         }
     }

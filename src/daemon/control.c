@@ -336,7 +336,7 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
     control_end(control);
     services_drain(control->reload.services, true);
     server_barrier(control->reload.server); /* acquires that had started are done */
-    log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
+    log_info("draining: no new acquires; ending when no client holds a unit, in %" PRIu32
              " s at the latest",
              control->reload.settings.shutdown_drain);
     notify_draining(allow_ns + DRAIN_SLACK_NS, "waiting for clients to release");
@@ -360,7 +360,7 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
         }
     }
     log_info("draining: over, with %" PRIu64 " units held%s", held,
-             drained || held > 0 ? "" : ", before everybody was answered");
+             drained || held > 0 ? "" : ", before all answers were sent");
     return sig;
 }
 

@@ -38,8 +38,8 @@ static bool take_token(const char *path, const char *text, size_t size, char *di
         len--;
     if (!options_is_token(text, len)) {
         options_complain(err,
-                         "admin.token_file: %s: its first line is not 1 to %d printable characters "
-                         "of ASCII without blanks",
+                         "admin.token_file: %s: its first line is not 1 to %d printable ASCII "
+                         "characters without blanks",
                          path, OPTIONS_TOKEN_MAX);
         return false;
     }
@@ -114,11 +114,11 @@ static void warn_of_file(const char *key, const char *path, const char *remedy)
 
 void credentials_warn(const struct settings *settings)
 {
-    static const char others[] = "take that away with chmod o=";
+    static const char others[] = "forbid that with chmod o=";
     if (settings->tls_key)
         warn_of_file("tls.key", settings->tls_key, others);
     else
-        warn_of_file("tls.cert, which has the key, too", settings->tls_cert, others);
+        warn_of_file("tls.cert, which also has the key", settings->tls_cert, others);
     if (settings->admin_token_file)
         warn_of_file("admin.token_file", settings->admin_token_file, others);
     else if (settings->file_has_token)

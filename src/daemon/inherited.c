@@ -109,7 +109,7 @@ bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
                     struct protocol *protocol)
 {
     if (!listener_adopt(listener_r, protocol, sock->fd, sock->tls)) {
-        log_error("%s: %s can't be listened on any more: %s", sock->owner, sock->asked,
+        log_error("%s: can't listen on %s any more: %s", sock->owner, sock->asked,
                   strerrordesc_np(errno));
         close_socket(sock, false);
         return false;

@@ -100,7 +100,7 @@ static bool allow_reading(const struct rules_of *rules, const char *path)
 static bool failed(const struct rules_of *rules, const char *path)
 {
     int error = errno;
-    log_error("security.sandbox: the thread of the %s can't be kept to %s: %s", rules->to->name,
+    log_error("security.sandbox: can't restrict the thread of the %s to %s: %s", rules->to->name,
               path, strerrordesc_np(error));
     errno = error;
     return false;

@@ -31,7 +31,7 @@ static bool adopt(struct listeners *listeners, struct services *services,
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     if (!listener_adopt(&listeners->at[listeners->count], services_protocol(services, name),
                         sock->fd, use->tls)) {
-        log_error("%s: descriptor %d can't be listened on: %s", name, sock->number,
+        log_error("%s: can't listen on descriptor %d: %s", name, sock->number,
                   strerrordesc_np(errno));
         return false;
     }
@@ -72,7 +72,7 @@ static void say_not_listening(const struct listener *l, const char *name, int er
 {
     if (error == EADDRINUSE)
         log_error("%s: can't listen on %s: %s (another server, or another protocol of this one, "
-                  "has this port; end it, or set another with %s.%s)",
+                  "uses this port; stop it, or set another port with %s.%s)",
                   name, l->where, strerrordesc_np(error), name, l->tls ? "tls_port" : "port");
     else
         log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
@@ -140,7 +140,8 @@ static bool open_port(struct listeners *listeners, struct inherited *inherited,
         had++;
     }
     if (had == 0)
-        log_error("%s: none of its addresses is one of this machine's", protocol->row->name);
+        log_error("%s: this machine has none of the addresses of %s.listen", protocol->row->name,
+                  protocol->row->name);
     return had > 0 || is_dispensable(inherited);
 }
 
@@ -158,10 +159,12 @@ static bool open_socket(struct listeners *listeners, struct inherited *inherited
         return true;
     }
     if (!listener_open_unix(l, protocol, p->socket, p->socket_mode)) {
-        const char *hint = errno == EADDRINUSE ? "; another server listens there"
-                           : errno == EEXIST   ? "; it is no socket, and stays"
-                           : errno == ENOENT   ? "; its folder has to be there"
-                                               : "";
+        const char *hint =
+            errno == EADDRINUSE ? "; another server listens there"
+            : errno == EEXIST
+                ? "; the file is not a socket, and stays: remove it, or set another path"
+            : errno == ENOENT ? "; make its folder first"
+                              : "";
         log_error("%s: can't listen on unix socket %s: %s%s", protocol->row->name, p->socket,
                   strerrordesc_np(errno), hint);
         return is_dispensable(inherited);
@@ -196,7 +199,7 @@ static bool open_protocol(struct listeners *listeners, struct inherited *inherit
 {
     struct own own = own_of(p, handed);
     if (p->enable && p->socket && handed->kind[false])
-        log_info("%s: unix socket %s is not opened, as there is an inherited socket",
+        log_info("%s: unix socket %s is not opened, because there is an inherited socket",
                  protocol->row->name, p->socket);
     return (!own.plain || open_port(listeners, inherited, protocol, &p->listen, p->port, false)) &&
            (!own.socket || open_socket(listeners, inherited, protocol, settings, p)) &&
@@ -353,8 +356,8 @@ void listeners_warn(const struct listeners *listeners, const struct settings *se
     for (size_t i = 0; settings->access_allow.count == 0 && i < listeners->count; i++) {
         const struct listener *l = &listeners->at[i];
         if (!l->tls && listeners_fd_reach(l->fd) == REACH_WORLD)
-            log_warning("%s: whoever reaches %s can take every unit there is; say with "
-                        "access.allow who may, or listen on addresses of a network of your own",
+            log_warning("%s: every client that reaches %s can take all units; set access.allow, or "
+                        "listen on addresses of a private network",
                         l->protocol->row->name, l->where);
     }
 }

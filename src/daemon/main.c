@@ -155,12 +155,12 @@ static bool make_services(struct daemon *d)
         return false;
     struct services_config config = {.parts = parts, .count = list_parts(&d->at_start, parts)};
     if (RAND_bytes((unsigned char *)&config.hash_key, sizeof(config.hash_key)) != 1) {
-        log_error("no random bytes are to be had for the key of the table's hash");
+        log_error("can't get random bytes for the key of the table's hash");
         return false;
     }
     d->services = services_new(&config, &d->server, clock_now());
     if (!d->services) {
-        log_error("can't make what is served: %s; counter.memory_limit may be more than there is",
+        log_error("can't make the services: %s; counter.memory_limit may be larger than the memory",
                   strerrordesc_np(errno));
         return false;
     }
@@ -255,7 +255,8 @@ static bool make_admin(struct daemon *d)
     d->admin = admin_new(&config, reason);
     d->listeners.admin_count = 0; /* admin_new has taken or closed the sockets */
     if (!d->admin)
-        log_error("admin: %s; set another with admin.port, or none with admin.port = 0", reason);
+        log_error("admin: %s; set another port with admin.port, or disable it with admin.port = 0",
+                  reason);
     /* An upgrade goes on without this interface: keeping the connections matters more. */
     return d->admin || d->upgrade.role == UPGRADE_TAKE;
 }
@@ -266,9 +267,8 @@ static void say_admin(const struct daemon *d)
         log_info("admin: listening on %s; try: http://%s/", admin_where(d->admin, i),
                  admin_where(d->admin, i));
     if (d->admin_is_open)
-        log_warning("admin: other machines may reach it, and whoever does can read everything: "
-                    "what is counted, who has it, these settings; admin.token guards no more than "
-                    "changes");
+        log_warning("admin: other machines can reach it and read everything: names, holders and "
+                    "settings; admin.token protects only changes");
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -327,7 +327,7 @@ static bool prepare_sandbox(struct daemon *d)
 {
     char reason[SANDBOX_REASON_SIZE];
     if (!find_sandbox(settings_of(d), d->services, reason)) {
-        log_error("security.sandbox: %s; it can be set to false", reason);
+        log_error("security.sandbox: %s; set it to false to run without", reason);
         return false;
     }
     if (*reason)
@@ -342,7 +342,7 @@ static bool enter_sandbox(const struct daemon *d)
 {
     if (!settings_of(d)->security_sandbox || sandbox_enter())
         return true;
-    log_error("security.sandbox: rights can't be given up: %s", strerrordesc_np(errno));
+    log_error("security.sandbox: can't drop rights: %s", strerrordesc_np(errno));
     return false;
 }
 
@@ -487,7 +487,7 @@ static enum process_exit run(struct daemon *d)
         log_ready();
         serve(d, &awaited);
     } else if (d->upgrade.role == UPGRADE_TAKE) {
-        log_error("upgrade: it can't be gone on: all connections are lost");
+        log_error("upgrade: the new program can't start: all connections are lost");
         _exit(PROCESS_EXIT_SETUP); /* the half-made state can't be torn down in order */
     }
     tear_down(d);
@@ -509,7 +509,7 @@ static enum process_exit check(const struct settings *settings)
         return PROCESS_EXIT_SETUP;
     credentials_free(&credentials);
     if (!find_sandbox(settings, NULL, reason)) {
-        options_complain(stderr, "security.sandbox: %s; it can be set to false", reason);
+        options_complain(stderr, "security.sandbox: %s; set it to false to run without", reason);
         return PROCESS_EXIT_SETUP;
     }
     for (size_t i = 0; options_protocol_at(i); i++) {

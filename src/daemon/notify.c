@@ -19,7 +19,7 @@ const char *const notify_variables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCH
 static void check_sent(int result)
 {
     if (result < 0)
-        log_warning("the service manager can't be told: %s", strerrordesc_np(-result));
+        log_warning("can't notify the service manager: %s", strerrordesc_np(-result));
 }
 
 void notify_ready(const char *status)

@@ -209,7 +209,8 @@ static bool assign_string(void *field, const char *text, char *reason_r)
     char *copy = NULL;
     for (const char *c = text; *c; c++) {
         if (iscntrl((unsigned char)*c) || *c == '"') {
-            option_say_value(reason_r, text, strlen(text), "holds a quote or a control character");
+            option_say_value(reason_r, text, strlen(text),
+                             "contains a quote or a control character");
             return false;
         }
     }
@@ -229,8 +230,7 @@ static bool assign_secret(void *field, const char *text, char *reason_r)
     char digest[TOKEN_DIGEST_SIZE] = "";
     size_t len = strlen(text);
     if (len > 0 && !options_is_token(text, len)) {
-        say(reason_r, "not 1 to %d printable characters of ASCII without blanks",
-            OPTIONS_TOKEN_MAX);
+        say(reason_r, "not 1 to %d printable ASCII characters without blanks", OPTIONS_TOKEN_MAX);
         return false;
     }
     if (len > 0 && !token_digest(text, len, digest)) {
@@ -288,7 +288,7 @@ static bool add_network(struct settings_networks *list, const char *text, size_t
     if (!access_parse(text, len, &one)) {
         option_say_value(reason_r, text, len,
                          "is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or "
-                         "2001:db8::/32; the bits after the first so many must be 0");
+                         "2001:db8::/32; the bits after the prefix must be 0");
         return false;
     }
     for (size_t i = 0; i < list->count; i++)

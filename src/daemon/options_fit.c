@@ -94,7 +94,7 @@ static bool addresses_fit(const struct port *port, FILE *err)
                 continue;
             options_address_text(&list->at[i], all, sizeof all);
             options_address_text(&list->at[j], one, sizeof one);
-            options_complain(err, "%s.listen: %s is every address, %s among them; leave one out",
+            options_complain(err, "%s.listen: %s is every address and includes %s; remove one",
                              port->of, all, one);
             return false;
         }
@@ -123,12 +123,12 @@ static bool socket_fits(const char *name, const struct settings_protocol *protoc
     if (!protocol->enable || !protocol->socket)
         return true;
     if (strlen(protocol->socket) > room) {
-        options_complain(err, "%s.socket: a path of %zu bytes; a socket's has %zu at most", name,
+        options_complain(err, "%s.socket: the path has %zu bytes; the limit is %zu", name,
                          strlen(protocol->socket), room);
         return false;
     }
     if (strcmp(protocol->socket, "@") == 0) {
-        options_complain(err, "%s.socket: a name is to follow the @ of an abstract socket", name);
+        options_complain(err, "%s.socket: an abstract socket needs a name after the @", name);
         return false;
     }
     return true;
@@ -199,10 +199,11 @@ static bool hosts_fit(const struct settings *s, FILE *err)
 {
     if (!s->admin_hosts || hosts_are_names(s->admin_hosts))
         return true;
-    options_complain(err,
-                     "admin.hosts: not names of hosts without ports, with commas between them, or "
-                     "*; %d bytes at most",
-                     HOSTS_MAX);
+    options_complain(
+        err,
+        "admin.hosts: not a list of host names without ports, separated by commas, and "
+        "not *; the limit is %d bytes",
+        HOSTS_MAX);
     return false;
 }
 

@@ -103,8 +103,9 @@ bool process_can_become(const char *user, const char *group)
         return false;
     if (geteuid() == 0 || (uid == getuid() && gid == getgid()))
         return true;
-    log_error("it can't become user \"%s\", group \"%s\", as it is another already: restart it",
-              user ? user : "", group ? group : "");
+    log_error(
+        "can't become user \"%s\", group \"%s\": the process is another user already: restart it",
+        user ? user : "", group ? group : "");
     return false;
 }
 
@@ -128,7 +129,7 @@ bool process_drop_root(const char *user, const char *group)
         return false;
     }
     if (uid != 0 && setuid(0) == 0) {
-        log_error("root's rights could be had back: refusing to go on");
+        log_error("the process could become root again: it does not start");
         return false;
     }
     return true;
@@ -137,7 +138,7 @@ bool process_drop_root(const char *user, const char *group)
 void process_warn_of_root(void)
 {
     if (geteuid() == 0)
-        log_warning("running as root: set user, and whoever finds a way in gets little");
+        log_warning("running as root: set the option user, so that an attacker gets fewer rights");
 }
 
 bool process_write_pid_file(const char *path)
@@ -148,7 +149,7 @@ bool process_write_pid_file(const char *path)
     bool written = fd >= 0 && write(fd, text, (size_t)len) == len;
     if (!written)
         log_error("pid_file %s: %s", path,
-                  errno == ELOOP ? "is a symbolic link, and none is followed; name a file"
+                  errno == ELOOP ? "is a symbolic link, which counterd does not follow; name a file"
                                  : strerrordesc_np(errno));
     if (fd >= 0)
         close(fd);

@@ -168,12 +168,13 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
 static bool merged_fits(const struct reload *reload, const struct settings *merged, FILE *err)
 {
     if (!options_fit(merged, err)) {
-        options_complain(err, "this does not fit what only a restart changes; restart counterd to "
-                              "have all of it");
+        options_complain(err,
+                         "the new settings conflict with old ones that only a restart changes; "
+                         "restart counterd to apply all");
         return false;
     }
     if (listeners_use_tls(reload->listeners) && !merged->tls_cert) {
-        options_complain(err, "tls.cert: TLS is served, and has to have a certificate");
+        options_complain(err, "tls.cert: a listener serves TLS and needs a certificate");
         return false;
     }
     return true;
@@ -293,7 +294,7 @@ bool reload_run(struct reload *reload, FILE *report)
         log_set_level(level);
     } else {
         reload_log_complaints(said, "reload: ", report);
-        say(report, LOG_LEVEL_ERROR, "nothing was changed; what held before holds");
+        say(report, LOG_LEVEL_ERROR, "nothing was changed; the old settings stay in force");
     }
     free(said);
     free_fresh(fresh);

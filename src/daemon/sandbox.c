@@ -650,7 +650,7 @@ bool sandbox_prepare(const struct confinement *const *all, size_t count, char *r
         error = make_strict(rights_of(all[i]));
     if (error) {
         free_filters();
-        snprintf(reason_r, SANDBOX_REASON_SIZE, "the kernel has no filters of system calls: %s",
+        snprintf(reason_r, SANDBOX_REASON_SIZE, "the kernel can't filter system calls: %s",
                  strerrordesc_np(error));
     }
     return error == 0;
@@ -663,9 +663,10 @@ static bool keep_to_files(const struct confinement *to)
         return true; /* the thread opens no files */
     if (landlock_exists())
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_confine(to);
-    log_info("security.sandbox: the thread of the %s is kept from files by the rights of the user "
-             "alone: the kernel has no Landlock: %s",
-             to->name, strerrordesc_np(errno));
+    log_info(
+        "security.sandbox: only the rights of the user restrict the files of the thread of the "
+        "%s: the kernel has no Landlock: %s",
+        to->name, strerrordesc_np(errno));
     return true;
 }
 

@@ -266,10 +266,10 @@ size_t options_ignored_text(const struct settings *settings, size_t i, char *to,
     const struct option_protocol *protocol = options_protocol_at(i);
     const struct settings_protocol *p = settings_protocol(settings, i);
     struct option_text text = {.to = to, .size = size};
-    option_text_add(&text, "options of %s that mean nothing here are ignored: %s",
-                    protocol->foreign_program, p->ignored_keys);
+    option_text_add(&text, "options that only %s has are ignored: %s", protocol->foreign_program,
+                    p->ignored_keys);
     if (p->enable) {
-        option_text_add(&text, "; unlike %s, counterd listens only where %s.listen says: ",
+        option_text_add(&text, "; unlike %s, counterd listens only on the addresses of %s.listen: ",
                         protocol->foreign_program, protocol->name);
         option_text_add_addresses(&text, &p->listen);
     }

@@ -256,7 +256,7 @@ bool upgrade_init(struct upgrade *upgrade, char **argv)
     bool good = read_variable(variable, &upgrade->role, &fd) && record_map(&upgrade->state, fd);
     unsetenv(UPGRADE_VARIABLE);
     if (!good) {
-        options_complain(stderr, "%s is not to be set by hand", UPGRADE_VARIABLE);
+        options_complain(stderr, "do not set %s by hand", UPGRADE_VARIABLE);
         return false;
     }
     close(fd);
@@ -264,8 +264,8 @@ bool upgrade_init(struct upgrade *upgrade, char **argv)
         log_set_level(LOG_LEVEL_ERROR); /* the old program logs the errors of its child */
     if (restore_process(upgrade))
         return true;
-    options_complain(stderr, "the state can't be taken over: %s",
-                     upgrade->state.why ? upgrade->state.why : "it does not begin as it should");
+    options_complain(stderr, "can't restore the state: %s",
+                     upgrade->state.why ? upgrade->state.why : "its head is invalid");
     return false;
 }
 /* NOLINTEND(concurrency-mt-unsafe) */
@@ -410,7 +410,7 @@ static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
 static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns)
 {
     static const char *const does[] = {
-        [UPGRADE_CHECK] = "was asked whether it can take over",
+        [UPGRADE_CHECK] = "was asked to check if it can take over",
         [UPGRADE_REHEARSE] = "rehearsed taking over",
     };
     struct child child;
@@ -501,7 +501,7 @@ static void become(struct upgrade *upgrade, const struct stat *rehearsed, int st
             strerrordesc_np(errno));
         (void)server_close_tls(upgrade->parts.server);
     } else {
-        say(upgrade, LOG_LEVEL_ERROR, "its descriptors can't be handed on: %s",
+        say(upgrade, LOG_LEVEL_ERROR, "can't keep its descriptors open: %s",
             strerrordesc_np(errno));
     }
     (void)keep_all(upgrade, state_fd, false);
@@ -520,7 +520,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     struct stat rehearsed = program_now(upgrade);
     bool parked = services_park(parts->services, upgrade->parked_ns + limit_ns);
     if (!parked)
-        say(upgrade, LOG_LEVEL_ERROR, "what was on its way did not come to an end in %lld s",
+        say(upgrade, LOG_LEVEL_ERROR, "the resources did not stop in %lld s",
             (long long)(limit_ns / NS_PER_S));
     else if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);
@@ -542,12 +542,12 @@ void upgrade_run(struct upgrade *upgrade)
     history->tried++;
     history->good = false;
     *history->report = '\0';
-    log_info("upgrade: asking %s", *upgrade->path ? upgrade->path : "nobody");
+    log_info("upgrade: to %s", *upgrade->path ? upgrade->path : "an unknown path");
     int fd = memfd_create("counterd state", MFD_CLOEXEC);
     if (fd < 0)
-        say(upgrade, LOG_LEVEL_ERROR, "no file in memory is to be had: %s", strerrordesc_np(errno));
+        say(upgrade, LOG_LEVEL_ERROR, "can't make a file in memory: %s", strerrordesc_np(errno));
     else if (!*upgrade->path)
-        say(upgrade, LOG_LEVEL_ERROR, "it is not known which program this is");
+        say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
     if (fd >= 0 && *upgrade->path && write_state(upgrade, fd) &&
         ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS))
         hand_over(upgrade, fd);
@@ -625,8 +625,8 @@ bool upgrade_restore(struct upgrade *upgrade)
     };
     bool good = restore_sections(upgrade, &carry);
     if (!good)
-        log_error("the state can't be taken over: %s",
-                  upgrade->state.why ? upgrade->state.why : "something is missing");
+        log_error("can't restore the state: %s",
+                  upgrade->state.why ? upgrade->state.why : "a section is missing");
     record_unmap(&upgrade->state);
     if (!good)
         return false;

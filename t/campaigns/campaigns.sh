@@ -1,20 +1,20 @@
-# campaigns.sh - the long tests of ./dev, which reads this file: fuzz, simulate, check-history, model,
-# soak, and torture NAME. Each is a function here, of which t/README.md says what it shows; it ends by
-# itself, with the status that matters. A further torture is a function torture_NAME.
+# campaigns.sh - the long tests of ./dev, which sources this file: fuzz, simulate, check-history, model,
+# soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
+# them. Each ends the script or returns with its own exit status, so ./dev prints no report after it.
 
 torture_packages=(python3 python3-pytest iproute2 util-linux faketime)
 model_packages=(spin gcc libc6-dev python3)
 fuzz_packages=(clang libclang-rt-14-dev)
 fuzz_coverage_packages=(clang libclang-rt-14-dev llvm)
 
-# made_plain PROGRAM...: these programs of the plain build, which are tests.
+# made_plain PROGRAM...: builds these test programs in the plain build.
 made_plain() {
     need "${build_packages[@]}" "${test_packages[@]}"
     configured build CFLAGS='-O2 -g'
     make -s -C build -j"$jobs" "$@"
 }
 
-# asks_for_help TEXT ARGUMENT...: whether one of them is -h or --help, which TEXT then answers.
+# asks_for_help TEXT ARGUMENT...: true if an argument is -h or --help; prints TEXT then.
 asks_for_help() {
     local text=$1
     shift
@@ -26,14 +26,14 @@ asks_for_help() {
 
 simulate() {
     ! asks_for_help 'simulate [--seeds N] [--seed N] [--jobs N]
-N runs (1,000) with seeds in a row; --seed alone: that one' "$@" || return 0
+N runs (1,000) with consecutive seeds; --seed alone: one run with this seed' "$@" || return 0
     made_plain t/campaigns/simulate/simulate
     exec build/t/campaigns/simulate/simulate "$@"
 }
 
 torture_memory() {
     ! asks_for_help 'torture memory [--seed N] [--seeds N] [--jobs N]
-each piece of memory is refused once; then one in a hundred, in N runs' "$@" || return 0
+each allocation fails once; then one in a hundred fails, in N runs' "$@" || return 0
     made_plain t/campaigns/simulate/simulate t/campaigns/simulate/sockets t/campaigns/simulate/admin
     local seed=()
     [[ ! " $* " =~ \ --seed\ ([0-9]+) ]] || seed=(--seed "${BASH_REMATCH[1]}")
@@ -44,12 +44,11 @@ each piece of memory is refused once; then one in a hundred, in N runs' "$@" || 
 
 torture_io() {
     ! asks_for_help 'torture io [--seed N] [--sessions N]
-N sessions (100,000) whose calls are interrupted, in vain, or move one byte' "$@" || return 0
+N sessions (100,000) whose system calls are interrupted, fail with EAGAIN, or move one byte' "$@" || return 0
     made_plain t/campaigns/simulate/sockets
     exec build/t/campaigns/simulate/sockets io "$@"
 }
 
-# As bench, it ends by itself, with the status that matters.
 check_history() {
     need "${build_packages[@]}" python3 patch iproute2
     configured build CFLAGS='-O2 -g'
@@ -78,8 +77,8 @@ torture_storm() {
         TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/torture/storm.py "$@"
 }
 
-# tortured NAME ARGUMENT...: runs t/campaigns/torture/NAME.py on the plain build, with Debian's Python, as pytest
-# is that one's.
+# tortured NAME ARGUMENT...: runs t/campaigns/torture/NAME.py on the plain build, with Debian's Python,
+# which has pytest.
 tortured() {
     local name=$1
     shift
@@ -95,11 +94,10 @@ torture_clock() { tortured clock "$@"; }
 soak() { tortured soak "$@"; }
 
 fuzz_harnesses=(text binary options admin text-service binary-service)
-# The longest inputs that are made up; no message needs more to go everywhere.
+# The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
-# The parsers, of which the corpora are to reach nearly all; the rest of what harnesses run through is
-# measured by ./dev coverage.
+# The parsers: the corpora must reach nearly all of their code. ./dev coverage measures other code.
 fuzz_parsers=(proto/poolcounter.c proto/counter.c src/daemon/config_file.c src/daemon/command_line.c
     src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/admin/query.c src/admin/text.c src/admin/hosts.c)
 
@@ -111,7 +109,7 @@ fuzz_built() {
     make -s -C build/fuzzing -j"$jobs" "${programs[@]/%/.fuzz}"
 }
 
-# fuzz_one HARNESS RUNS SECONDS SEED: inputs that reach something new are kept in build/fuzzing/work.
+# fuzz_one HARNESS RUNS SECONDS SEED: keeps inputs that reach new code in build/fuzzing/work.
 fuzz_one() {
     local harness=$1 runs=$2 seconds=$3 seed=$4 work=build/fuzzing/work/$1 log=build/fuzzing/$1.log status=0
     mkdir -p "$work" "build/fuzzing/found/$harness"
@@ -127,7 +125,7 @@ fuzz_one() {
         say "== $harness: $inputs inputs, nothing found"
     else
         grep -vE '^#[0-9]+' "$log" | tail -n 60 >&2
-        say "== $harness: found something after ${inputs:-0} inputs; the whole of it: $log"
+        say "== $harness: found something after ${inputs:-0} inputs; the whole log: $log"
         fuzz_found=$((fuzz_found + 1))
     fi
 }
@@ -144,7 +142,7 @@ fuzz() {
         printf '%s\n' './dev fuzz [HARNESS...] [--runs N] [--seconds S] [--seed N], or coverage, or corpus' \
             "harnesses: ${fuzz_harnesses[*]} (all)" \
             '--runs N       inputs for each (20000, or as many as the seconds allow)' \
-            '--seconds S    at most so long for each'
+            '--seconds S    time limit for each'
         return
         ;;
     esac
@@ -157,7 +155,7 @@ fuzz() {
             ;;
         *)
             [[ " ${fuzz_harnesses[*]} " == *" $1 "* ]] ||
-                { say "no such harness: $1; there are ${fuzz_harnesses[*]}"; exit 2; }
+                { say "no such harness: $1; the harnesses are ${fuzz_harnesses[*]}"; exit 2; }
             chosen+=("$1")
             shift
             ;;
@@ -174,7 +172,8 @@ fuzz() {
     [ $fuzz_found = 0 ]
 }
 
-# As few and as short inputs as reach all that those of the corpora and of the runs so far do.
+# Minimises the corpora: keeps the fewest and shortest inputs, from the corpora and from earlier runs,
+# that reach the same code.
 fuzz_corpus() {
     local harness kept
     fuzz_built
@@ -238,7 +237,7 @@ torture_upgrade() {
     COUNTERD=$PWD/build/counterd exec python3 -B t/campaigns/torture/upgrade.py "$@"
 }
 
-# Campaigns that are asked for by name: each is a function torture_NAME.
+# Runs the function torture_NAME.
 torture() {
     local name=${1:-}
     if [ -z "$name" ] || ! declare -F "torture_$name" >/dev/null; then

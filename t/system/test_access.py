@@ -207,11 +207,11 @@ def test_anything_else_there_is_left(path, tmp_path):
     with open(path, "w") as f:
         f.write("mine")
     log = fails("poolcounter.socket=%s" % path)
-    assert path in log and "it is no socket, and stays" in log
+    assert path in log and "the file is not a socket, and stays" in log
     with open(path) as f:
         assert f.read() == "mine"
     log = fails("poolcounter.socket=%s" % (tmp_path / "absent" / "x.sock"))
-    assert "its folder has to be there" in log
+    assert "make its folder first" in log
 
 
 # --- warnings ------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_listener_for_everybody_is_warned_of(start):
     daemon = start(args=["-l", "0.0.0.0"])
     told = warnings(daemon)
     assert len(told) == 2 and all("access.allow" in line for line in told)
-    assert "whoever reaches 0.0.0.0:%d" % daemon.text[1] in told[0] + told[1]
+    assert "every client that reaches 0.0.0.0:%d" % daemon.text[1] in told[0] + told[1]
 
 
 @pytest.mark.parametrize(
@@ -243,10 +243,10 @@ def test_others_are_not(start, options):
 
 def test_an_admin_interface_for_everybody_is_warned_of(start):
     daemon = start("admin.port=%d" % servers.free_port(), "admin.listen=0.0.0.0")
-    assert ["admin: other machines may reach it" in line for line in warnings(daemon)] == [True]
+    assert ["admin: other machines can reach it" in line for line in warnings(daemon)] == [True]
     sock = servers.listening(("0.0.0.0", 0))
     daemon = start(inherit=[("admin", sock)])
-    assert ["admin: other machines may reach it" in line for line in warnings(daemon)] == [True]
+    assert ["admin: other machines can reach it" in line for line in warnings(daemon)] == [True]
 
 
 def test_secrets_that_all_may_read_are_warned_of(start, tmp_path):

@@ -178,7 +178,7 @@ def test_sockets_without_names_go_by_their_port(start):
 def test_an_unknown_name_and_port_is_an_error():
     sock = servers.listening()
     log = fails(inherit=[("web", sock)])
-    assert 'descriptor 3 ("web") listens on %s, which is nothing' % text_of(sock.getsockname()) in log
+    assert 'descriptor 3 ("web") listens on %s, which no option names' % text_of(sock.getsockname()) in log
     assert "poolcounter, poolcounter-tls, counter, counter-tls or admin" in log
 
 
@@ -201,7 +201,7 @@ def test_a_socket_of_no_use_is_an_error(pair, tmp_path):
     assert "TLS is not served" in fails(*pair, inherit=[("counter-tls", servers.listening(path))])
     quiet = socket.socket()
     quiet.bind(("127.0.0.1", 0))
-    assert "is no listening stream socket" in fails(inherit=[("counter", quiet)])
+    assert "is not a listening stream socket" in fails(inherit=[("counter", quiet)])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def begin(daemon):
     """Sends SIGTERM and waits until the daemon says that it drains."""
     daemon.is_expected_to_be_gone = True
     daemon.child.send_signal(signal.SIGTERM)
-    daemon.wait_log("draining: nobody acquires")
+    daemon.wait_log("draining: no new acquires")
 
 
 def acquire(binary, name):

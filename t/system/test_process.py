@@ -186,7 +186,7 @@ def test_a_yrmcds_file_is_taken_and_its_other_keys_named_once(start, config):
         assert client.noop() == wire.OK
     notices = [line for line in daemon.log.splitlines() if "virtual_ip" in line]
     assert len(notices) == 1 and "repl" not in notices[0]
-    assert "counter.listen says: 127.0.0.1, ::1" in notices[0]
+    assert "counter.listen: 127.0.0.1, ::1" in notices[0]
 
 
 def test_both_spellings_of_the_interval_are_one_option(config):

@@ -354,7 +354,7 @@ def effect_shutdown_drain(running):
         assert client.ask("ACQ4ME k 1 9") == "LOCKED"
         daemon.is_expected_to_be_gone = True
         daemon.child.send_signal(signal.SIGTERM)
-        daemon.wait_log("draining: nobody acquires")
+        daemon.wait_log("draining: no new acquires")
         assert client.ask("RELEASE") == "RELEASED"
         assert daemon.wait() == 0
 

@@ -437,9 +437,9 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     fails(r'upgrade: .*counter\.conf:1: log\.level: "loud"')
     running.write(patient)
     running.misbehave("check", OTHER_VERSION % {"python": sys.executable})
-    fails("upgrade: the state can't be taken over: .*version")
+    fails("upgrade: can't restore the state: .*version")
     running.misbehave("check", "kill -SEGV $$")
-    fails("was asked whether it can take over, and crashed: SIGSEGV")
+    fails("was asked to check if it can take over, and crashed: SIGSEGV")
     running.misbehave("rehearse", "kill -ABRT $$")
     fails("rehearsed taking over, and crashed: SIGABRT")
     running.misbehave("rehearse", "echo it is not so >&2; exit 3")
@@ -464,7 +464,7 @@ def test_a_named_file_that_is_missing_changes_nothing(start, tmp_path):
     os.unlink(running.settings)
     said = running.fail()
     assert "counter.conf: no such file, and one was read before: put it back" in said
-    assert "was asked whether it can take over, and failed" in said
+    assert "was asked to check if it can take over, and failed" in said
     running.write("")
     running.succeed()
 
@@ -597,7 +597,7 @@ def test_no_upgrade_while_it_ends(start, tmp_path):
     assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
     running.daemon.is_expected_to_be_gone = True
     running.daemon.child.send_signal(signal.SIGTERM)
-    running.daemon.wait_log("draining: nobody acquires")
+    running.daemon.wait_log("draining: no new acquires")
     running.daemon.child.send_signal(signal.SIGUSR1)
     running.daemon.wait_log("draining: SIGUSR1 is ignored")
     where, environment = "%s:%d" % running.daemon.admin, {"COUNTER_ADMIN_TOKEN": "secret"}
@@ -612,7 +612,7 @@ def test_the_variable_is_not_for_people(start):
     daemon = start(env={"COUNTERD_UPGRADE": "take 99"}, ready=False)
     daemon.is_expected_to_be_gone = True
     assert daemon.wait() == 2
-    assert "COUNTERD_UPGRADE is not to be set by hand" in daemon.log
+    assert "do not set COUNTERD_UPGRADE by hand" in daemon.log
 
 
 def test_under_load():

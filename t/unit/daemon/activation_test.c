@@ -364,8 +364,8 @@ TEST(or_its_path)
     assign(&settings, "counter.socket", abstract + 1);
     char expected[ACTIVATION_REASON_SIZE];
     snprintf(expected, sizeof expected,
-             "descriptor 5 listens on unix socket %s, which is nothing of the settings, and has no "
-             "name of ours; name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
+             "descriptor 5 listens on unix socket %s, which no option names, and its name is not "
+             "known; name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
              abstract);
     assert_no_use(&settings, abstract_fd, "", expected);
     unlink(socket_path);
@@ -381,19 +381,18 @@ TEST(what_has_no_use_is_told)
     char expected[ACTIVATION_REASON_SIZE];
     make_settings(&settings);
     int fd = tcp_socket(AF_INET, true, &port);
-    snprintf(
-        expected, sizeof expected,
-        "descriptor 5 (\"web\") listens on 127.0.0.1:%u, which is nothing of the settings, and "
-        "has no name of ours; name it poolcounter, poolcounter-tls, counter, counter-tls or "
-        "admin",
-        port);
+    snprintf(expected, sizeof expected,
+             "descriptor 5 (\"web\") listens on 127.0.0.1:%u, which no option names, and its "
+             "name is not known; name it poolcounter, poolcounter-tls, counter, counter-tls or "
+             "admin",
+             port);
     assert_no_use(&settings, fd, "web", expected);
     assert_no_use(&settings, tcp_socket(AF_INET, false, &port), "counter",
-                  "descriptor 5 (\"counter\") is no listening stream socket");
+                  "descriptor 5 (\"counter\") is not a listening stream socket");
     assert_no_use(&settings, open("/dev/null", O_RDONLY), "",
-                  "descriptor 5 is no listening stream socket");
+                  "descriptor 5 is not a listening stream socket");
     assert_no_use(&settings, socket(AF_INET, SOCK_DGRAM, 0), "",
-                  "descriptor 5 is no listening stream socket");
+                  "descriptor 5 is not a listening stream socket");
     settings_free(&settings);
 }
 END_TEST

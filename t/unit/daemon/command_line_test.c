@@ -90,9 +90,9 @@ TEST(wrong_flags_end_with_status_2)
     ASSERT_FAILS(&frame, 2, "counterd: the argument of -o is missing\n", "-t", "-o");
     ASSERT_FAILS(&frame, 2, "counterd: the argument of -l is missing\n", "-l");
     ASSERT_FAILS(&frame, 2, "counterd: -f is given twice\n", "-f", "a", "-f", "b");
-    ASSERT_FAILS(&frame, 2, "counterd: \"start\" is no flag; counterd --help lists them\n", "start",
-                 "-h");
-    ASSERT_FAILS(&frame, 2, "counterd: \"-h\" is no flag; counterd --help lists them\n", "--",
+    ASSERT_FAILS(&frame, 2, "counterd: \"start\" is not a flag; counterd --help lists them\n",
+                 "start", "-h");
+    ASSERT_FAILS(&frame, 2, "counterd: \"-h\" is not a flag; counterd --help lists them\n", "--",
                  "-h");
     free_frame(&frame);
 }

@@ -184,7 +184,7 @@ TEST(twenty_mistakes_are_enough)
                    "counterd: c.conf:%d: neither \"key = value\" nor a comment\n", i);
     }
     append(expected, sizeof expected,
-           "counterd: c.conf: too many mistakes; the rest was not looked at\n");
+           "counterd: c.conf: too many mistakes; the rest was not read\n");
     assert_complains(&frame, text, expected);
     free_frame(&frame);
 }
@@ -403,11 +403,12 @@ TEST(a_yrmcds_conf_is_told_what_is_ignored_and_where_we_listen)
     char notice[256];
     assert_loads(&frame, "workers = 10\nport = 11211\n");
     options_ignored_text(&frame.settings, BINARY, notice, sizeof notice);
-    ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers, port");
+    ck_assert_str_eq(notice, "options that only yrmcds has are ignored: workers, port");
     assert_loads(&frame, "workers = 10\ncounter.enable = true\n");
     size_t len = options_ignored_text(&frame.settings, BINARY, notice, sizeof notice);
-    ck_assert_str_eq(notice, "options of yrmcds that mean nothing here are ignored: workers; "
-                             "unlike yrmcds, counterd listens only where counter.listen says: "
+    ck_assert_str_eq(notice, "options that only yrmcds has are ignored: workers; "
+                             "unlike yrmcds, counterd listens only on the addresses of "
+                             "counter.listen: "
                              "127.0.0.1, ::1");
     ck_assert_uint_eq(len, strlen(notice));
     free_frame(&frame);

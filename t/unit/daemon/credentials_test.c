@@ -78,7 +78,7 @@ static void assert_no_token(const char *content, size_t len)
     write_file("admin.token_file", content, len);
     ck_assert_str_eq(complaint(),
                      "counterd: admin.token_file: FILE: its first line is not 1 to 255 "
-                     "printable characters of ASCII without blanks\n");
+                     "printable ASCII characters without blanks\n");
 }
 
 /* --- Tokens ---------------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ TEST(secrets_that_all_can_read_are_warned_of)
     static const struct {
         const char *key, *named;
     } keys[] = {
-        {"tls.cert", "tls.cert, which has the key, too"},
+        {"tls.cert", "tls.cert, which also has the key"},
         {"tls.key", "tls.key"},
         {"admin.token_file", "admin.token_file"},
     };
@@ -206,7 +206,7 @@ TEST(secrets_that_all_can_read_are_warned_of)
         ck_assert_str_eq(warning(), "");
         ck_assert_int_eq(chmod(path, 0644), 0);
         snprintf(expected, sizeof expected,
-                 "warning: %s: %s can be read by every user of this machine; take that away with "
+                 "warning: %s: %s can be read by every user of this machine; forbid that with "
                  "chmod o=\n",
                  keys[i].named, path);
         ck_assert_str_eq(warning(), expected);

@@ -94,8 +94,8 @@ END_TEST
 TEST(names_of_hosts_are_names)
 {
     static const char wrong[] =
-        LINE("admin.hosts: not names of hosts without ports, with commas between them, or *; 1023 "
-             "bytes at most");
+        LINE("admin.hosts: not a list of host names without ports, separated by commas, and not *; "
+             "the limit is 1023 bytes");
     FITS("admin.hosts=counter.example.org, locks");
     FITS("admin.hosts=*");
     SAYS(wrong, "admin.hosts=counter.example.org:7532");
@@ -143,12 +143,12 @@ END_TEST
 
 TEST(everywhere_and_somewhere_are_told)
 {
-    SAYS(LINE("poolcounter.listen: 0.0.0.0 is every address, 127.0.0.1 among them; leave one out"),
+    SAYS(LINE("poolcounter.listen: 0.0.0.0 is every address and includes 127.0.0.1; remove one"),
          "poolcounter.listen=127.0.0.1 0.0.0.0");
-    SAYS(LINE("admin.listen: :: is every address, ::1 among them; leave one out"),
+    SAYS(LINE("admin.listen: :: is every address and includes ::1; remove one"),
          "admin.listen=:: ::1");
     /* Said once, though two ports have the list. */
-    SAYS(LINE("poolcounter.listen: :: is every address, ::1 among them; leave one out"),
+    SAYS(LINE("poolcounter.listen: :: is every address and includes ::1; remove one"),
          "poolcounter.listen=:: ::1", "poolcounter.tls_port=1", "tls.cert=/x");
     FITS("poolcounter.listen=0.0.0.0 ::");
     FITS("poolcounter.listen=0.0.0.0 ::1");
@@ -161,9 +161,9 @@ TEST(unix_sockets_have_their_own_paths)
     snprintf(longest, sizeof longest, "poolcounter.socket=%0107d", 1);
     snprintf(longer, sizeof longer, "poolcounter.socket=%0108d", 1);
     FITS(longest);
-    SAYS(LINE("poolcounter.socket: a path of 108 bytes; a socket's has 107 at most"), longer);
-    SAYS(LINE("counter.socket: a name is to follow the @ of an abstract socket"),
-         "counter.enable=true", "counter.socket=@");
+    SAYS(LINE("poolcounter.socket: the path has 108 bytes; the limit is 107"), longer);
+    SAYS(LINE("counter.socket: an abstract socket needs a name after the @"), "counter.enable=true",
+         "counter.socket=@");
     SAYS(LINE("poolcounter.socket and counter.socket are both /run/x; set another for one of them"),
          "counter.enable=true", "counter.socket=/run/x", "poolcounter.socket=/run/x");
     FITS("counter.socket=/run/x", "poolcounter.socket=/run/x"); /* one is not served */
@@ -175,7 +175,7 @@ TEST(all_mistakes_are_said)
 {
     SAYS(LINE("poolcounter.tls_port is 7532, and there is no certificate; set tls.cert")
              LINE("tls.verify_client is require, and there is nothing to verify with; set tls.ca")
-                 LINE("poolcounter.socket: a name is to follow the @ of an abstract socket")
+                 LINE("poolcounter.socket: an abstract socket needs a name after the @")
                      LINE("poolcounter.tls_port and admin.port are both 7532, on 127.0.0.1; set "
                           "another for one of them"),
          "poolcounter.tls_port=7532", "tls.verify_client=require", "poolcounter.socket=@");

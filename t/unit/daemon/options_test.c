@@ -441,7 +441,7 @@ TEST(networks_may_be_none_and_are_each_once)
     assert_value(&settings, "access.allow", "0.0.0.0/0");
     assert_reason("access.allow", "::1 10.0.0.1/8",
                   "\"10.0.0.1/8\" is not an address or a network, such as 192.0.2.7, 10.0.0.0/8 or "
-                  "2001:db8::/32; the bits after the first so many must be 0");
+                  "2001:db8::/32; the bits after the prefix must be 0");
     settings_free(&settings);
 }
 END_TEST
@@ -540,14 +540,14 @@ TEST(reasons_say_what_would_be_right)
     assert_reason("counter.listen", "::1, nowhere",
                   "\"nowhere\" is not a numeric IPv4 or IPv6 address, such as 127.0.0.1 or ::1");
     assert_reason("counter.listen", "", "at least one address is needed, such as 127.0.0.1 or ::1");
-    assert_reason("user", "a\tb", "\"a\tb\" holds a quote or a control character");
+    assert_reason("user", "a\tb", "\"a\tb\" contains a quote or a control character");
 }
 END_TEST
 
 TEST(a_token_is_printable)
 {
     static char longest[OPTIONS_TOKEN_MAX + 1], longer[OPTIONS_TOKEN_MAX + 2];
-    static const char wrong[] = "not 1 to 255 printable characters of ASCII without blanks";
+    static const char wrong[] = "not 1 to 255 printable ASCII characters without blanks";
     struct settings settings;
     ck_assert(settings_init(&settings));
     memset(longest, '1', sizeof longest - 1);

@@ -226,7 +226,7 @@ TEST(a_bad_file_changes_nothing)
     ck_assert_str_eq(reload("counter.max_connections = 5\nlog.level = loud\nnonsense\n", false),
                      "FILE:2: log.level: \"loud\" is not one of error, warning, info or debug\n"
                      "FILE:3: neither \"key = value\" nor a comment\n"
-                     "nothing was changed; what held before holds\n");
+                     "nothing was changed; the old settings stay in force\n");
     assert_value("counter.max_connections", "3");
     unlink(running.path);
     ck_assert_int_eq(mkdir(running.path, 0700), 0);
@@ -241,9 +241,10 @@ TEST(a_file_that_is_missing_changes_nothing)
     set_up("access.allow = 10.0.0.0/8\nadmin.token = hush\n");
     unlink(running.path);
     for (int i = 0; i < 2; i++) {
-        ck_assert_str_eq(reload_again(false), "FILE: no such file, and one was read before: put "
-                                              "it back\n"
-                                              "nothing was changed; what held before holds\n");
+        ck_assert_str_eq(reload_again(false),
+                         "FILE: no such file, and one was read before: put "
+                         "it back\n"
+                         "nothing was changed; the old settings stay in force\n");
         assert_value("access.allow", "10.0.0.0/8");
         assert_value("admin.token",
                      "dc8331bcb2283e89d275a1c2fe66f7bf5ac3163ec1967f149dd7e27906365f0c");
@@ -260,15 +261,16 @@ TEST(the_default_file_may_be_missing_until_it_was_read)
     static const char missing[] =
         "FILE: no such file, and one was read before: put it back, or restart counterd to go on "
         "with the defaults\n"
-        "nothing was changed; what held before holds\n";
+        "nothing was changed; the old settings stay in force\n";
     set_up(NULL);
     ck_assert_int_eq(chdir(running.dir), 0);
     snprintf(running.path, sizeof running.path, "%s", options_default_file());
     ck_assert_str_eq(reload_again(true), "done: 0 changed, 0 need a restart\n");
     ck_assert_ptr_nonnull(strstr(reload("access.max_per_source = 9\n", true),
                                  "access.max_per_source is 9 now; it was 0\n"));
-    ck_assert_str_eq(reload("nonsense\n", false), "FILE:1: neither \"key = value\" nor a comment\n"
-                                                  "nothing was changed; what held before holds\n");
+    ck_assert_str_eq(reload("nonsense\n", false),
+                     "FILE:1: neither \"key = value\" nor a comment\n"
+                     "nothing was changed; the old settings stay in force\n");
     unlink(running.path);
     for (int i = 0; i < 2; i++) {
         ck_assert_str_eq(reload_again(false), missing);
@@ -286,11 +288,11 @@ TEST(options_that_do_not_fit_change_nothing)
     set_up("");
     ck_assert_str_eq(reload("tls.verify_client = require\nlog.level = error\n", false),
                      "tls.verify_client is require, and there is nothing to verify with; set "
-                     "tls.ca\nnothing was changed; what held before holds\n");
+                     "tls.ca\nnothing was changed; the old settings stay in force\n");
     ck_assert_int_eq((int)log_level_now(), LOG_LEVEL_INFO);
     ck_assert_str_eq(reload("tls.cert = /no/such/file\n", false),
                      "tls: certificate /no/such/file: No such file or directory\n"
-                     "nothing was changed; what held before holds\n");
+                     "nothing was changed; the old settings stay in force\n");
     assert_value("tls.cert", "");
     tear_down();
 }
@@ -302,9 +304,9 @@ TEST(new_settings_must_fit_the_old_that_stay)
     set_up("poolcounter.tls_port = 7533\ntls.cert = /x\n");
     ck_assert_str_eq(reload("", false),
                      "poolcounter.tls_port is 7533, and there is no certificate; set tls.cert\n"
-                     "this does not fit what only a restart changes; restart counterd to have all "
-                     "of it\n"
-                     "nothing was changed; what held before holds\n");
+                     "the new settings conflict with old ones that only a restart changes; "
+                     "restart counterd to apply all\n"
+                     "nothing was changed; the old settings stay in force\n");
     tear_down();
 }
 END_TEST
@@ -314,8 +316,8 @@ TEST(an_inherited_tls_socket_keeps_its_certificate)
     set_up("tls.cert = /x\n");
     running.listeners.count = 1;
     running.listeners.at[0].tls = true;
-    ck_assert_str_eq(reload("", false), "tls.cert: TLS is served, and has to have a certificate\n"
-                                        "nothing was changed; what held before holds\n");
+    ck_assert_str_eq(reload("", false), "tls.cert: a listener serves TLS and needs a certificate\n"
+                                        "nothing was changed; the old settings stay in force\n");
     tear_down();
 }
 END_TEST

@@ -695,8 +695,8 @@ static int write_without_landlock(void)
         return NOT_PREPARED;
     int result = in_thread();
     return pread(log, said, sizeof said - 1, 0) > 0 &&
-                   strstr(said, "the thread of the store is kept from files by the rights of the "
-                                "user alone: the kernel has no Landlock: Function not implemented")
+                   strstr(said, "only the rights of the user restrict the files of the thread of "
+                                "the store: the kernel has no Landlock: Function not implemented")
                ? result
                : ALL_CONFINED;
 }
