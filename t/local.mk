@@ -43,8 +43,7 @@ include t/browser/local.mk
 include t/campaigns/history/local.mk
 include t/campaigns/torture/storm.mk
 
-# What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
-# package.
+# The tests that need no peers, no root, no browser and no machine of their own; for packagers.
 .PHONY: check-quick
 check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \

@@ -304,7 +304,7 @@ static void assert_same_but(const struct settings *a, const struct settings *b, 
     }
 }
 
-/* Whether the line is an option that is commented out. */
+/* True if the line is a commented-out option. */
 static bool is_shown_default(const char *line)
 {
     return line[0] == '#' && islower((unsigned char)line[1]) && strstr(line, " = ");

@@ -39,7 +39,7 @@ static const char *reload(const char *text, bool good)
     return reload_again(good);
 }
 
-/* Whether the log warns of a secret that others can read when it reloads with this file. */
+/* True if a reload with this file logs a warning about a secret that others can read. */
 static bool is_warned(const char *text)
 {
     char said[4096];

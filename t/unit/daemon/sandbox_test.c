@@ -55,7 +55,7 @@ static bool prepare(char *reason_r)
     return sandbox_prepare(all, ARRAY_SIZE(all), reason_r);
 }
 
-/* Whether this machine and this build have filters; else there is no more to be seen here. */
+/* True if this machine and this build have filters; else the test ends here. */
 static bool can(void)
 {
     char reason[SANDBOX_REASON_SIZE] = "";
@@ -678,7 +678,7 @@ TEST(without_its_folder_a_thread_that_writes_does_not_start)
     ck_assert_int_eq(end_confined(&lost, make_inside), NOT_STARTED);
 }
 
-/* As with a kernel that has none; what is logged goes to a file. */
+/* As with a kernel without Landlock; the log goes to a file. */
 static int write_without_landlock(void)
 {
     struct sock_filter steps[] = {

@@ -278,9 +278,9 @@ TEST(removing_what_is_not_in_aborts)
 }
 END_TEST
 
-/* ---- foresight --------------------------------------------------------------------------- */
+/* ---- prefetch ---------------------------------------------------------------------------- */
 
-/* Whether the first bucket of a hash has that entry, and it is the first of its tag. */
+/* True if the first bucket of a hash has that entry, as the first of its tag. */
 static bool is_first_of_its_tag(uint32_t hash, ref_t ref)
 {
     struct index_probe probe;

@@ -52,7 +52,7 @@ struct mwaiter {
     uint32_t units, limit, life;
     enum wait_kind kind;
     enum waiter_state state;
-    bool noted; /* settled, or its holder closed */
+    bool noted; /* its owner took note, or closed */
     uint64_t age, decided;
     int64_t since_ns, ended_ns;
 };
@@ -80,7 +80,7 @@ static unsigned waiting_for(unsigned n)
     return count;
 }
 
-/* Whether a name was last used in this interval, or in the next by a thread that is ahead. */
+/* True if a name was last used in this interval, or in the next by a thread that is ahead. */
 static bool is_current(unsigned n)
 {
     return names[n].interval == this_interval() || names[n].interval == this_interval() + 1;
@@ -97,7 +97,7 @@ static bool exists(unsigned n)
     return names[n].present && !expired(n);
 }
 
-/* A request looks for the name: what has expired goes. True: it exists. */
+/* A request looks for the name, which removes it if it has expired. True: it exists. */
 static bool look_for(unsigned n)
 {
     if (expired(n))
@@ -401,7 +401,7 @@ static bool is_since(int64_t ns, unsigned n, unsigned holder)
     return ns <= names[n].since_ns[holder] && ns > names[n].since_ns[holder] - 1024;
 }
 
-/* A name and its waiters, as one who looks at it closely sees them. */
+/* Compares a name and its waiters with the result of inspecting them. */
 static void compare_closely(unsigned n, size_t room)
 {
     static struct table_wait waits[WAITERS];

@@ -50,7 +50,7 @@ static void end_table(void)
     table_free(&t);
 }
 
-/* ---- few names, many who want them ------------------------------------------------------- */
+/* ---- few names, many clients ------------------------------------------------------------- */
 
 enum {
     NAMES = 4,
@@ -289,7 +289,7 @@ static bool look_at(void *arg, const struct table_entry *entry)
     return true;
 }
 
-/* Somebody who looks closely: what is seen is never more than there can be. */
+/* Inspects a name: the numbers are never above the possible ones. */
 static void look_closely(unsigned n, struct moment now)
 {
     enum { MOST_WAITS = 50 };

@@ -1342,7 +1342,7 @@ static void cancel_other(struct call *c)
     }
 }
 
-/* Both connect in the same turn, and whoever is told first ends the other. */
+/* Both connect in the same iteration, and the first callback cancels the other. */
 TEST(callback_may_cancel_another)
 {
     struct bench b;

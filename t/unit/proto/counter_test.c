@@ -78,7 +78,7 @@ static struct bytes longest_name(void)
     return (struct bytes){.data = name, .len = sizeof(name)};
 }
 
-/* Whether a prefix of `n` bytes may be given in a buffer of its own: all of a short message. */
+/* True if a prefix of `n` bytes gets its own buffer: every prefix of a short message. */
 static bool is_worth_a_copy(size_t n)
 {
     return n < 256 || n % 4099 == 0;
