@@ -41,7 +41,7 @@ const text = (selector) => page.locator(selector).first().textContent();
 const isShown = (selector) => page.locator(selector).first().isVisible();
 
 /* Colours change over a moment; half-way they are none of ours. */
-const settled = () =>
+const transitionsDone = () =>
     poll(
         () =>
             page.evaluate(() => !document.getAnimations().some((a) => a instanceof CSSTransition)),
@@ -49,12 +49,12 @@ const settled = () =>
     );
 
 async function shot(name) {
-    await settled();
+    await transitionsDone();
     await page.screenshot({path: path.join(SHOTS, name + '.png')});
 }
 
 async function fullShot(name) {
-    await settled();
+    await transitionsDone();
     await page.evaluate(() => scrollTo(0, 0));
     await page.screenshot({path: path.join(SHOTS, name + '.png'), fullPage: true});
 }
@@ -104,7 +104,7 @@ async function checkWidth(what) {
 }
 
 async function checkContrast(what) {
-    await settled();
+    await transitionsDone();
     const found = await page.evaluate(lowContrast);
     check(
         found.texts > 30 && found.graphics > 5,

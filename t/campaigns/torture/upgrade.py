@@ -3,8 +3,8 @@
 Clients of both protocols hold names up to their limit, and others wait in line. All the time
 holders give back and queue again, and an oracle here knows the next holder; requests are sent in
 pieces. Two clients in separate processes, one of each protocol, only send requests and measure
-how long answers take. Meanwhile the daemon is upgraded again and again: to another file of the same program, with
-other numbers of threads, and every so often to one that crashes, hangs or refuses.
+how long answers take. Meanwhile the daemon is upgraded again and again: to another file of the same
+program, with other numbers of threads, and every so often to one that crashes, hangs or refuses.
 
 It finds: connections that end, wrong answers, a waiter that is granted out of order or not at all,
 units that are lost or doubled, answers that take too long. The seed determines which holders give
