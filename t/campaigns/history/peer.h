@@ -1,8 +1,8 @@
 /*
- * peer.h - a client of either protocol that waits for each answer: for programs that put a real
- * server to the test. It has no part in the server's own code, codecs included.
+ * peer.h - a client of either protocol that waits for each answer, for programs that test a real
+ * server. It shares no code with the server, not even the codecs.
  *
- * A function that can fail says why in `error`, and the connection is of no use any more.
+ * A function that fails sets `error`; the connection is useless then.
  */
 #ifndef PEER_H
 #define PEER_H

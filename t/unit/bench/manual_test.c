@@ -1,5 +1,5 @@
 /*
- * manual_test.c - the manual says what the tables of workloads, protocols and options say.
+ * manual_test.c - compares the manual with the tables of workloads, protocols and options.
  */
 #include "bench/counterbench/workload.h"
 #include "t/unit/manual.h"

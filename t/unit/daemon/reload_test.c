@@ -1,6 +1,6 @@
 /*
- * reload_test.c - new settings for a daemon that runs: what is told, what takes effect, and that
- * nothing does where something is wrong. Certificates and running connections are t/system's.
+ * reload_test.c - new settings for a running daemon: the report, what takes effect, and that
+ * nothing does after an error. t/system tests certificates and running connections.
  */
 #include "t/unit/daemon/running.h"
 

@@ -1,7 +1,7 @@
 /*
- * sandbox_test.c - what the main thread gives up, which goes on over execve, and what each kind of
- * confined thread may do, is refused and is killed for. In processes of their own: nothing of it
- * can be taken back.
+ * sandbox_test.c - the rights that the main thread gives up, also after execve; and for each kind
+ * of confined thread what it may do, what is refused and what kills it. Each test runs in its own
+ * process, because nothing of this can be undone.
  */
 #include "daemon/sandbox.h"
 

@@ -1,10 +1,10 @@
 /*
- * upgrade_test.c - a state that an older daemon has written, in a file, is taken over: what its
- * clients had, waited for, had said half of and were still to be sent is there, and they go on.
+ * upgrade_test.c - takes over a state from a file that an older daemon has written: the clients'
+ * units, waits, incomplete requests and unsent output are there, and the clients continue.
  *
- * It is read as in a rehearsal, without the clients' sockets. Then each connection gets one of the
- * test's, and the workers run. The clock is the test's (it stands in for base/clock.c): it goes on
- * from when the state was written.
+ * The test reads it as in a rehearsal, without the clients' sockets. Then each connection gets a
+ * socket of the test, and the workers run. The clock is the test's (it replaces base/clock.c) and
+ * starts at the time when the state was written.
  */
 #include "daemon/upgrade.h"
 

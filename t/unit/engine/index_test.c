@@ -1,6 +1,6 @@
 /*
- * index_test.c - the hash table that grows and shrinks one bucket at a time: everything in it is
- * found, whatever was split and joined, and a walk over it sees what stays exactly once.
+ * index_test.c - the hash table that grows and shrinks by one bucket at a time: it finds every
+ * entry after any splits and joins, and a walk visits every lasting entry exactly once.
  */
 #include "engine/index.h"
 

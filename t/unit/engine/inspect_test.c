@@ -1,6 +1,6 @@
 /*
- * inspect_test.c - looking closely: one name with its waiters, the walk over its holders, what one
- * holder has, since when and with which limit; and how long holdings have lasted.
+ * inspect_test.c - inspection: one name with its waiters, the walk over its holders, one holder's
+ * units, start and limit; and the duration of holdings.
  */
 #include "engine/table.h"
 

@@ -1,11 +1,11 @@
 /*
- * model_test.c - a million random steps of the table beside a model of it that is slow, plain and
+ * model_test.c - a million random steps of the table, compared with a model that is slow, plain and
  * obviously right: arrays, searched from end to end.
  *
- * After every step everything that can be asked is compared: the answer, the verdicts in their
- * order, the consumption of each name, the sums. Now and then the table is written to a record, and
- * another one goes on that was read from it, as if nothing had happened. T_SEED repeats a run,
- * T_MODEL_STEPS sets its length; a failure says at which step.
+ * Each step compares everything that can be asked: the answer, the verdicts in their order, the
+ * consumption of each name, the sums. Now and then the test writes the table to a record, reads it
+ * into a new table and continues with that one. T_SEED repeats a run, T_MODEL_STEPS sets its
+ * length; a failure names the step.
  */
 #include "engine/state.h"
 

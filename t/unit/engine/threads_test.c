@@ -1,10 +1,10 @@
 /*
- * threads_test.c - several threads in one table, each with holders of its own: no limit is ever
- * passed, no verdict is lost, and in the end nothing is left.
+ * threads_test.c - several threads on one table, each with its own holders: no limit is exceeded,
+ * no verdict is lost, and in the end nothing is left.
  *
- * Verdicts go to their owner through a mailbox for each thread, as workers do it. An observer
- * outside the table counts what holders know they have: raised after a grant became known, lowered
- * before the units go back, so at no moment may it be above the limit.
+ * Verdicts go to their owner through a mailbox for each thread, as in workers. An observer outside
+ * the table counts the units that holders know they have. A holder raises the count after it knows
+ * of a grant, and lowers it before it releases, so the count must never be above the limit.
  */
 #include "engine/contention.h"
 

@@ -1,6 +1,6 @@
 /*
- * dial_test.c - streams opened outward, by an owner of a loop and deadlines, to servers that live
- * in the same loop: listeners, TLS servers, and a name server. Nothing leaves the machine.
+ * dial_test.c - outgoing streams, for an owner of a loop and deadlines, to servers in the same
+ * loop: listeners, TLS servers, and a name server. Nothing leaves the machine.
  */
 #include "net/dial.h"
 

@@ -1,6 +1,6 @@
 /*
  * http_test.c - the HTTP server: requests whole and in pieces, answers at once and in steps, and
- * what clients may not do to it: keep it, fill it, or end it.
+ * attacks by clients: occupying it, filling its memory, ending it.
  */
 #include "net/http.h"
 

@@ -1,9 +1,8 @@
 /*
  * counter_test.c - the binary counter protocol, both directions.
  *
- * The bytes here are written out from the published layouts, not made with the codec. Every message
- * is handed over at every split, each prefix in a buffer of exactly its size, so that a sanitizer
- * sees a look past the end.
+ * The bytes come from the published layouts, not from the codec. Every message is passed at every
+ * split, each prefix in a buffer of exactly its size, so that a sanitizer sees a read past the end.
  */
 #include "proto/counter.h"
 #include "t/unit/unit.h"
