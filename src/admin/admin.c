@@ -2,8 +2,8 @@
  * admin.c - the admin's life, the way from a request to its handler, by which names it may be
  * asked for, for whose pages, and who may change something.
  *
- * Whoever asks for a change shows the token, of which only a digest is kept; two digests are
- * compared in constant time, so neither the token nor its length can be guessed bit by bit.
+ * A request for a change needs the token, of which only a digest is stored. Digests are compared in
+ * constant time, so neither the token nor its length can be guessed bit by bit.
  */
 #include "admin/admin.h"
 
@@ -57,7 +57,7 @@ static const char *token_of(const struct http_request *request)
     return value + strspn(value, " ");
 }
 
-/* Whether the request may change something. False: it has been answered. */
+/* True if the request may change something. Otherwise answers it and returns false. */
 static bool may_change(struct admin *admin, struct http_request *request)
 {
     static struct log_limit refusals;
@@ -90,7 +90,8 @@ void admin_set_hosts(struct admin *admin, const char *hosts)
     CHECK(pthread_mutex_unlock(&admin->lock) == 0);
 }
 
-/* Whether the request asks for this server by one of its names. False: it has been answered. */
+/* True if the request names this server by one of its names. Otherwise answers it, returns false.
+ */
 static bool is_for_us(struct admin *admin, struct http_request *request)
 {
     static struct log_limit refusals;
@@ -121,7 +122,7 @@ static bool says(const struct http_request *request, const char *header, const c
     return said && strcmp(said, value) == 0;
 }
 
-/* Whether it is a link to the status page that is followed: the page with the link sees nothing. */
+/* True if the reader follows a link to the status page; the page with the link sees nothing. */
 static bool follows_link(const struct http_request *request)
 {
     return http_method(request) == HTTP_GET && strcmp(http_path(request), "/") == 0 &&
@@ -151,7 +152,7 @@ static bool is_for_our_page(struct http_request *request)
 
 /* ---- routes -------------------------------------------------------------------------------- */
 
-/* Whether a path is one of a route's; *slug_r is what stands for its '*'. */
+/* True if a path matches a route; *slug_r is the part for its '*'. */
 static bool is_path(const char *route, const char *path, struct slug *slug_r)
 {
     size_t len = strlen(path), head = strcspn(route, "*");

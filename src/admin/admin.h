@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* An option of the daemon, as text. All strings are copied by whoever is told of it. */
+/* An option of the daemon, as text. The callee copies all strings. */
 struct admin_option {
     const char *key;          /* "log.level" */
     const char *value;        /* in force; "(set)" in place of a secret */

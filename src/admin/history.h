@@ -1,9 +1,8 @@
 /*
  * history.h - the last ten minutes, second by second, and the last minute in sum.
  *
- * Once a second somebody adds the totals; what is kept is, for each second, how much was done in
- * it, and the totals of the last minute, whose histograms differ by what that minute has added.
- * One thread.
+ * Once a second the owner adds the totals. It keeps the changes of each second, and the totals of
+ * the last minute; the difference of their histograms is what that minute has added. One thread.
  */
 #ifndef ADMIN_HISTORY_H
 #define ADMIN_HISTORY_H

@@ -1,5 +1,5 @@
 /*
- * holders.c - one name, and who has it or waits for it.
+ * holders.c - one name, its holders and its waiters.
  *
  * The ledger knows holders by the ids of their connections, and waiters by their tags. Who these
  * are is asked of the connections' workers, a piece at a time. An id may be another connection's by
@@ -40,7 +40,7 @@ struct name_job {
     struct party *parties; /* holders, then waiters, each oldest first; NULL: not yet */
     size_t party_count;
     unsigned worker; /* whose are being asked */
-    size_t first;    /* no party before it is to be asked of that worker */
+    size_t first;    /* the next party to consider for that worker */
     struct party *piece[CLIENT_PIECE];
     size_t piece_count;
 
@@ -133,7 +133,7 @@ static unsigned party_worker(const struct party *party)
     return party->holder ? conn_id_worker(party->holder) : conn_tag_worker(party->tag);
 }
 
-/* Whether a connection has units of the name; in its worker's thread. */
+/* True if a connection has units of the name; in its worker's thread. */
 static bool holds_now(struct name_job *job, struct conn *conn, struct party *party)
 {
     struct table_hold hold;

@@ -17,15 +17,15 @@
 #define HOSTS_MAX 1023
 
 /*
- * Whether `list` is one: at most HOSTS_MAX bytes, names with commas or blanks between them, or "*"
- * for any.
+ * True if `list` is valid: at most HOSTS_MAX bytes, names with commas or blanks between them, or
+ * "*" for any.
  */
 bool hosts_are_names(const char *list);
 
 /*
- * Whether a request may ask for `asked`, the value of its Host header, with or without a port;
- * NULL: it has none, as no browser's. `machine` is what the machine calls itself: its name alone,
- * or with its domain, when the name alone will do as well.
+ * True if a request may ask for `asked`, the value of its Host header, with or without a port.
+ * NULL: no Host header, which no browser sends. `machine`: the machine's own name, alone or with
+ * its domain; then the name alone matches too.
  */
 bool hosts_allow(const char *list, const char *machine, const char *asked);
 

@@ -97,15 +97,15 @@ static void drop_worst(struct names_job *job)
     heap_sink(&heap, job->heap, job->heap_count, 0);
 }
 
-/* Whether it may be among the best so many. */
+/* True if it may be among the best. */
 static bool is_wanted(const struct names_job *job, const struct table_entry *entry)
 {
     return job->heap_count < job->limit || compare(entry, &job->heap[0].entry, job->order) < 0;
 }
 
 /*
- * Adds it to the best, if it is one of them. Where their names become too long together, the worst
- * go, and fewer are wanted from then on: so what is listed is always the best so many.
+ * Adds it to the best, if it is one of them. When their names together become too long, removes the
+ * worst and lowers the limit, so that the list always has the best.
  */
 static void consider(struct names_job *job, const struct table_entry *entry)
 {

@@ -1,6 +1,6 @@
 /*
- * page.h - the files of the status page, which are part of the executable: nothing is to be
- * installed or found, and page and API are always of one version.
+ * page.h - the files of the status page. They are part of the executable, so there is nothing to
+ * install or find, and page and API always have the same version.
  *
  * embed.sh makes them at build time from the files in src/admin/page. All of it is constant: any
  * thread may use it.

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Whether a list of tags ("If-None-Match: W/"a", "b"" or "*") has this one. */
+/* True if a list of tags ("If-None-Match: W/"a", "b"" or "*") has this one. */
 static bool has_tag(const char *list, const char *tag)
 {
     return list && (strstr(list, tag) || strcmp(list, "*") == 0);

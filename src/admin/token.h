@@ -1,6 +1,6 @@
 /*
- * token.h - the token of the admin interface, of which only a digest is kept: whoever reads the
- * daemon's memory does not find the token there. Any thread.
+ * token.h - the token of the admin interface. Only a digest is stored, so the daemon's memory does
+ * not reveal the token. Any thread.
  */
 #ifndef ADMIN_TOKEN_H
 #define ADMIN_TOKEN_H

@@ -329,7 +329,7 @@ static int list_room(const struct frame *frame, int heads_row, const struct view
 }
 
 /* Keeps the selection within the list, and the selected row visible. */
-static void settle_selection(struct view *view, int room)
+static void clamp_selection(struct view *view, int room)
 {
     size_t count = list_count(view), seen = room > 0 ? (size_t)room : 1;
     if (view->selected >= count)
@@ -399,7 +399,7 @@ static void draw_names(struct view *view, struct frame *frame, int row)
 {
     draw_name_heads(view, frame, row);
     int room = list_room(frame, row, view);
-    settle_selection(view, room);
+    clamp_selection(view, room);
     if (!name_at(view, 0)) {
         frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s",
                    *view->filter     ? "none of the contended names has this text in it"
@@ -476,7 +476,7 @@ static void draw_detail(struct view *view, struct frame *frame)
                 count_text(json_number_at(detail, "waiting", -1), texts[0]), LOOK_BOLD);
     draw_detail_heads(frame, 5);
     int room = list_room(frame, 5, view);
-    settle_selection(view, room);
+    clamp_selection(view, room);
     size_t holders = json_array_size(json_at(detail, "holders"));
     for (int i = 0; i < room; i++) {
         size_t index = view->scrolled + (size_t)i;

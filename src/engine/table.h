@@ -197,7 +197,7 @@ uint32_t holding_units(const struct holding *held);
 /*
  * Ends a wait of the calling owner. `why`: TIMED_OUT or CANCELLED. Returns `why` when the wait has
  * ended: the waiter is freed, and no other waiter was woken. Returns GRANTED or DONE when it is too
- * late and the verdict is on its way; the owner may acknowledge it at once with table_settle.
+ * late and the verdict is on its way; the owner may acknowledge it at once with table_take_verdict.
  */
 enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum waiter_state why,
                                  struct moment now) MUST_USE;

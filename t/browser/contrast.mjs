@@ -1,6 +1,6 @@
 /*
- * contrast.mjs - computes in the browser what WCAG 2 asks of colours: 4.5 for text (3 where it is
- * large), 3 for graphics that mean something. Runs inside the page; returns what falls short.
+ * contrast.mjs - computes in the browser what WCAG 2 requires of colours: 4.5 for text (3 for large
+ * text), 3 for meaningful graphics. Runs inside the page; returns the elements that fail.
  */
 export function lowContrast() {
     const numbers = (text) => {
@@ -33,7 +33,7 @@ export function lowContrast() {
     const short = [];
     let texts = 0,
         graphics = 0;
-    let isGrey = false; // what is stale is drawn without colour
+    let isGrey = false; // stale parts are drawn without colour
     const grey = (rgb) => {
         const luma = 0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2];
         return isGrey ? [luma, luma, luma] : rgb;

@@ -1,5 +1,5 @@
 /*
- * harness.mjs - what the tests of the status page stand on: TAP, the daemon as a child, clients of
+ * harness.mjs - the base of the tests of the status page: TAP, the daemon as a child, clients of
  * both protocols, and Chromium. Every wait is a poll with a deadline.
  */
 import {spawn} from 'node:child_process';

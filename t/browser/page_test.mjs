@@ -90,7 +90,7 @@ async function contend(name, waiters) {
     await holder.ask(`ACQ4ME ${name} 1 100 100`, 'LOCKED');
     const all = Array.from({length: waiters}, () => client());
     for (const c of all) {
-        // Who asks for anything else while waiting is in line by then: each before the next.
+        // An answer to another request shows that the client is in line: one after the other.
         c.say(`ACQ4ME ${name} 1 100 100`);
         const answer = await c.ask('STATS waiting_workers');
         check(/^waiting_workers: \d+$/.test(answer), `it does not wait: ${answer}`);
@@ -219,7 +219,7 @@ test('a hot name is there with the second look, and its waiters in its detail', 
         'who and how badly',
     );
     same(await text('#v-use'), '1 of 1', 'in use');
-    await poll(async () => /127\.0\.0\.1×3/.test(await text('#v-waiters')), 'who waits');
+    await poll(async () => /127\.0\.0\.1×3/.test(await text('#v-waiters')), 'the waiters');
     await (await rowOf('hot:page')).locator('a').click();
     await poll(async () => (await text('#detail-head')) === 'hot:page', 'the detail');
     await poll(
@@ -720,7 +720,7 @@ test('pause and a hidden tab stop the questions', async () => {
     await nextCycles(1);
 });
 
-test('who wants no motion sees none', async () => {
+test('no animation with reduced motion', async () => {
     await page.emulateMedia({reducedMotion: 'reduce'});
     same(await page.evaluate(() => document.getAnimations().length), 0, 'animations');
     await page.emulateMedia({reducedMotion: 'no-preference'});

@@ -1,9 +1,8 @@
 """The status page in a real browser, against the real daemon.
 
-This only prepares: it looks for Chromium, Node.js and npm, has npm install playwright-core (the
-version in package-lock.json) below the build folder, and becomes page_test.mjs, which reports in
-TAP. What is installed and the screenshots (shots/) are left in t/browser/out below the build
-folder.
+This file only prepares: it finds Chromium, Node.js and npm, lets npm install playwright-core (the
+version in package-lock.json) below the build folder, and executes page_test.mjs, which reports in
+TAP. The installation and the screenshots (shots/) stay in t/browser/out below the build folder.
 """
 
 import os

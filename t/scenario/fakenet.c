@@ -2,8 +2,8 @@
  * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
  * a loop, streams and a clock (t/campaigns/simulate/fake.h) that a script moves.
  *
- * One worker, one thread, nothing happens but what a command
- * says, so a run is the same each time. Commands come on standard input, one a line:
+ * One worker, one thread, and nothing happens without a command, so a run is the same each time.
+ * Commands come on standard input, one in each line:
  *
  *     open NAME text|binary    a client connects
  *     send NAME HEX            it sends bytes

@@ -1,8 +1,8 @@
 """Plays the stories of *.scn files (README.md has the format) against one server or another.
 
-A backend is what a story is played on: FakeBackend drives the program `fakenet`, which holds the
-daemon's services, engine and connections on a fake network with a clock that only moves when told;
-SocketBackend talks to a running server over TCP. The stories do not know which.
+A backend plays a story: FakeBackend drives the program `fakenet`, which runs the daemon's services,
+engine and connections on a fake network with a clock that only moves on command; SocketBackend
+talks to a running server over TCP. The stories do not know the backend.
 """
 
 import os

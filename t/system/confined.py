@@ -3,9 +3,9 @@ Executes a program that is killed (by SIGSYS) at the first system call not named
 
     confined.py CALL,CALL,... PROGRAM [ARGUMENT]...
 
-A unit's SystemCallFilter= answers such a call with an error, which the program might get over
-without a word; here it can't. As with a service manager that sets LimitNOFILE=, there are no more
-descriptors to be had than it starts with.
+A unit's SystemCallFilter= answers such a call with an error, which the program might ignore; here
+it can't. As under a service manager that sets LimitNOFILE=, it can't
+raise the limit of descriptors.
 """
 
 import ctypes

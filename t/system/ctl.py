@@ -19,7 +19,7 @@ Done = namedtuple("Done", "status out err")
 
 
 def have_counterctl():
-    """Whether there is a client to test; as servers.have_counterd."""
+    """True if there is a client to test; like servers.have_counterd."""
     return bool(COUNTERCTL)
 
 

@@ -1,9 +1,10 @@
 /*
- * misbehaving.c - counterd as if somebody had taken it over: the daemon with some of its functions
- * replaced by the linker (--wrap), so that a request has the thread that parses it do what nobody
- * sent for. A request of the text protocol, "MISBEHAVE WHAT", does so in a worker; a path of the
- * HTTP interface, "/misbehave/WHAT", in its thread. Afterwards it is a request like any other.
- * The program is made for tests, and is installed nowhere.
+ * misbehaving.c - counterd as if an attacker had taken it over: the daemon with some of its
+ * functions replaced by the linker (--wrap), so that a request makes the thread that parses it
+ * misbehave. A request of the text protocol, "MISBEHAVE WHAT", does so in a worker; a path of the
+ * HTTP interface,
+ * "/misbehave/WHAT", in its thread. Afterwards it is a request like any other. The program is for
+ * tests only and is never installed.
  */
 #include "net/http.h"
 #include "proto/poolcounter.h"
@@ -141,7 +142,7 @@ static bool connect_by_sending(void)
            errno == EINPROGRESS || errno == ECONNREFUSED;
 }
 
-/* A listener to a client on a unix socket, who need not be of this user. */
+/* Passes a listener to a client on a unix socket, maybe of another user. */
 static bool give_descriptor(void)
 {
     int listener = find_socket(AF_INET, true);

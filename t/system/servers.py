@@ -1,8 +1,8 @@
-"""Starts the daemon under test, and the two servers whose clients it takes over.
+"""Starts the daemon under test, and the two servers that it replaces.
 
-Each server object knows its process, its addresses (`text` and `binary`, None where it has none)
-and its log, and ends with `stop`, which also judges how it went. Readiness is read from the log or
-found by connecting, never waited for by time.
+Each server object knows its process, its addresses (`text` and `binary`, None if it has none) and
+its log. `stop` ends it and checks how it ended. Readiness is read from the log or found by
+connecting; no test just waits for it.
 """
 
 import os
@@ -29,8 +29,8 @@ ADMIN_PORT = 7532  # of counterd's admin interface, unless told otherwise
 
 def have_counterd():
     """
-    Whether there is a daemon to test: only where none is named are its tests skipped. One that is
-    named and not there must make them fail.
+    True if there is a daemon to test. Tests are skipped only if COUNTERD is unset; a daemon that is
+    named but missing must make them fail.
     """
     return bool(COUNTERD)
 
@@ -460,7 +460,7 @@ def _thread_states(pid):
 def await_idle(process, deadline=None):
     """
     Waits until the server has read everything sent to it and sleeps: all its threads idle in two
-    looks with no step between them. What it answers to what was sent is on its way back by then.
+    looks with no step between them. Its answers are on their way by then.
     """
     seen = {}
 

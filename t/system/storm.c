@@ -1,5 +1,5 @@
 /*
- * storm.c - many clients of both protocols on a few names, and an observer who counts.
+ * storm.c - many clients of both protocols on a few names, and an observer that counts.
  *
  * usage: storm HOST TEXT_PORT BINARY_PORT SECONDS SEED
  *
@@ -12,8 +12,8 @@
  * what the server has given out, and a count above the limit is a fault of the server's, whatever
  * the order in which threads run.
  *
- * At the end all units must be free again and nobody may be waiting. Every blocking call has a
- * timeout. Exits 0 where nothing was violated, 1 where something was, 2 for wrong usage.
+ * At the end all units must be free again and nobody may wait. Every blocking call has a timeout.
+ * Exits 0 without a violation, 1 with one, 2 for wrong usage.
  */
 #include "t/campaigns/history/peer.h"
 

@@ -1,4 +1,4 @@
-"""Who is served: networks, connections from one address, unix sockets, and what is warned of."""
+"""Access: networks, connections from one address, unix sockets, and warnings."""
 
 import os
 import pwd

@@ -1,4 +1,4 @@
-"""Sockets that are handed over, and what a service manager is told."""
+"""Inherited sockets, and notifications to a service manager."""
 
 import os
 import re
@@ -272,7 +272,7 @@ def test_without_the_text_protocol_it_is_an_error():
 
 
 class Manager:
-    """Who hears what the daemon tells its service manager."""
+    """A service manager that reads the daemon's notifications."""
 
     def __init__(self, folder):
         self.path = str(folder / "notify")

@@ -1,4 +1,4 @@
-"""The admin interface of the real daemon: that it is wired, read with other people's HTTP and JSON."""
+"""The admin interface of the real daemon, read with independent HTTP and JSON."""
 
 import http.client
 import json

@@ -88,7 +88,7 @@ def test_a_thousand_clients_at_once_are_all_served(daemon):
 
 
 def test_a_release_that_wakes_very_many_tells_all_of_them(daemon):
-    count = 700  # more than a worker sends to in one turn of its loop
+    count = 700  # more than a worker sends to in one iteration of its loop
     holder = wire.TextClient(daemon.text)
     assert holder.ask("ACQ4ME herd 1 %d 60" % (count + 1)) == "LOCKED"
     waiters = connect_many(daemon.text, count)

@@ -54,7 +54,7 @@ def wait_waiting(daemon, count):
 
 
 def is_free(daemon, key):
-    """Whether a lock on `key` can be had."""
+    """True if a lock on `key` is free."""
     with daemon.text_client() as client:
         return client.ask("ACQ4ME %s 1 100 0" % key) == "LOCKED"
 

@@ -1,4 +1,4 @@
-"""`counterctl top` on a terminal: what is seen, keys, sizes, and the terminal afterwards."""
+"""`counterctl top` on a terminal: the screen, keys, sizes, and the terminal afterwards."""
 
 import os
 import re
@@ -150,7 +150,7 @@ def test_a_pause_asks_for_nothing(top, mock):
     screen.wait_for("PAUSED")
     wire.poll(lambda: screen.read(0.1) == b"", "nothing is drawn")
     before = len(mock.requests)
-    # Keys are still taken, and each is a turn of its loop.
+    # Keys still work, and each causes an iteration of its loop.
     for key in "jkjk":
         screen.type(key)
         screen.read(0.2)
@@ -262,7 +262,7 @@ def test_a_server_that_is_gone_is_said_and_asked_again(mock):
         screen.wait_for("enwiki")
         mock.stop()
         screen.wait_for(r"No answer for .*, trying again: ")
-        assert "enwiki" in screen.text()  # what was known is still seen
+        assert "enwiki" in screen.text()  # the last answer is still shown
         again = mock_admin.MockAdmin(port=address[1])
         try:
             screen.wait_without("No answer")

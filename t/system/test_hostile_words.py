@@ -1,7 +1,6 @@
 """
-What peers say never steers a terminal or breaks a line, wherever it comes out: the log, the HTTP
-interface's answers, and what counterctl and counterbench write; and what nobody may foresee, nobody
-can.
+Text from peers never steers a terminal or breaks a line, wherever it comes out: the log, the HTTP
+interface, counterctl and counterbench. And what must be unpredictable, is.
 """
 
 import os
@@ -122,7 +121,7 @@ def dump_order(daemon):
 
 
 def test_two_starts_hash_differently(start):
-    """Else whoever knows one could make names that collide. The order of a dump is the hash's."""
+    """Otherwise a client could make names that collide. A dump is in the order of the hash."""
     orders = []
     for _ in range(2):
         daemon = start("counter.threads=1")

@@ -496,7 +496,7 @@ def test_a_signal_ends_it_in_order_whoever_holds_and_waits(start, number):
 
 
 def test_a_hangup_does_not_disturb_the_end(start):
-    # Whoever runs the tests may have it ignored, which is inherited.
+    # The caller of the tests may ignore SIGHUP, and children inherit that.
     daemon = start("counter.threads=2", preexec=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     clients = busy_clients(daemon)
     daemon.is_expected_to_be_gone = True

@@ -51,7 +51,7 @@ def authority(tmp_path):
 
 
 def closed(client):
-    """Whether the server closes without a word."""
+    """True if the server closes without an answer."""
     try:
         return client.wait_closed() == b""
     finally:
@@ -59,7 +59,7 @@ def closed(client):
 
 
 def is_served(address, **kwargs):
-    """Whether a client from there, or of that kind, gets an answer."""
+    """True if a client from there, or of that kind, gets an answer."""
     try:
         with wire.TextClient(address, **kwargs) as client:
             return client.ask("RELEASE") == "NOT_LOCKED"

@@ -1,7 +1,7 @@
 """
-What the daemon gives up, seen from outside: the program "misbehaving" is the daemon, only that a
-request has the thread that serves it open a file, execute a shell or connect out. Confined, it is
-killed for that; not confined, it is not, so that these tests can fail.
+What the daemon gives up, seen from outside. The program "misbehaving" is the daemon, but a request
+makes the thread that serves it open a file, execute a shell or connect out. Confined, it is killed
+for that; not confined, it is not, which shows that these tests can fail.
 """
 
 import errno
@@ -313,7 +313,7 @@ def test_misbehaving_is_the_end(misbehave, confined, thread, what):
 
 
 def all_done(daemon, acts):
-    """Whether it goes on after each of them."""
+    """True if the daemon keeps running after each of them."""
     with daemon.text_client() as client:
         for what in acts:
             assert client.ask("MISBEHAVE " + what) == "ERROR BAD_COMMAND"

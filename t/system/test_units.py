@@ -1,9 +1,9 @@
 """
-The systemd units: how much the service is shut in, that the daemon needs nothing it takes away, and
-that units, configuration and program fit together.
+The systemd units: how far they confine the service, that they take away nothing that the daemon
+needs, and that units, configuration and program fit together.
 
-systemd itself need not run, only systemd-analyze, which reads unit files. How the units work under
-it, with all that is configurable, is seen by "./dev package-check".
+systemd itself need not run, only systemd-analyze, which reads unit files. "./dev package-check"
+tests the units under systemd, with all options.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Upgrades in place: clients notice nothing but a pause; and what can't take over changes nothing."""
+"""Upgrades in place: clients notice only a pause; a program that fails changes nothing."""
 
 import os
 import re
@@ -267,7 +267,7 @@ def test_what_came_in_time_during_the_pause_is_in_time(start, tmp_path):
 
 
 def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
-    # A unix socket: the kernel takes little of what is to be sent.
+    # A unix socket: the kernel takes little of the output.
     running = Running(
         start, tmp_path, "counter.threads=1", "counter.socket=%s" % (tmp_path / "binary.sock")
     )

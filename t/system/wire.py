@@ -64,7 +64,7 @@ Counter = namedtuple("Counter", "consumption peak")
 
 
 def _is_slow():
-    """Whether the daemon under test runs under a sanitizer (or T_SLOW says to take time)."""
+    """True if the daemon under test has a sanitizer (or T_SLOW says so): tests allow more time."""
     said = os.environ.get("T_SLOW", "")
     if said:
         return said != "0"

@@ -1,6 +1,6 @@
 /*
- * http_client.h - a plain HTTP client for tests: what is sent is written byte for byte, and an
- * answer is read as long as its Content-Length says.
+ * http_client.h - a plain HTTP client for tests. It writes requests byte for byte, and reads an
+ * answer to its Content-Length.
  */
 #ifndef HTTP_CLIENT_H
 #define HTTP_CLIENT_H
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long anything may take before a test gives up: it only ends hangs. Real time. */
+/* The longest time that anything may take before a test gives up. Only ends hangs. Real time. */
 #define CLIENT_PATIENCE_MS (60 * 1000)
 
 static inline int64_t real_ms(void)
@@ -37,7 +37,7 @@ static inline void rest_ms(int ms)
     (void)poll(NULL, 0, ms);
 }
 
-/* Looks at `cond` again and again until it is true. */
+/* Polls until `cond` is true. */
 #define COME_TRUE(cond)                                                                            \
     do {                                                                                           \
         int64_t give_up_ = real_ms() + CLIENT_PATIENCE_MS;                                         \
@@ -47,7 +47,7 @@ static inline void rest_ms(int ms)
         }                                                                                          \
     } while (0)
 
-/* A socket connected to "127.0.0.1:PORT", with a receive buffer of so many bytes (0: as usual). */
+/* A socket connected to "127.0.0.1:PORT"; `receive_buffer` in bytes (0: the default). */
 static inline int http_connect_buffer(const char *where, int receive_buffer)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET,
@@ -58,7 +58,7 @@ static inline int http_connect_buffer(const char *where, int receive_buffer)
     if (receive_buffer)
         ck_assert(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(int)) == 0);
     ck_assert_msg(connect(fd, (struct sockaddr *)&sa, sizeof(sa)) == 0, "%s: %m", where);
-    int on = 1; /* or what is sent in pieces waits for a late acknowledgement of each */
+    int on = 1; /* otherwise each piece waits for a delayed acknowledgement */
     ck_assert(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
     return fd;
 }
@@ -68,7 +68,7 @@ static inline int http_connect(const char *where)
     return http_connect_buffer(where, 0);
 }
 
-/* Sends it all; false: the server has closed. */
+/* Sends all. Returns false when the server has closed. */
 static inline bool try_send(int fd, const void *data, size_t len)
 {
     for (size_t sent = 0; sent < len;) {
@@ -87,13 +87,13 @@ static inline void http_send(int fd, const char *text)
 }
 
 struct http_reply {
-    int status; /* 0: the connection was closed before one came */
+    int status; /* 0: the connection closed before an answer */
     char *head; /* status line and headers */
-    char *body; /* ended by a null byte that does not count */
+    char *body; /* ended by a null byte, which `len` excludes */
     size_t len;
 };
 
-/* Some bytes, with the flags of recv; 0: the end, in order or not. */
+/* Receives some bytes, with the flags of recv. 0: the end, in order or not. */
 static inline size_t receive_flags(int fd, void *to, size_t size, int flags)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -108,7 +108,7 @@ static inline size_t receive_some(int fd, void *to, size_t size)
     return receive_flags(fd, to, size, 0);
 }
 
-/* A header's value, copied to `to`; NULL: there is none. */
+/* Copies a header's value to `to`; NULL: no such header. */
 static inline const char *reply_header(const struct http_reply *r, const char *name, char *to,
                                        size_t size)
 {
@@ -123,7 +123,7 @@ static inline const char *reply_header(const struct http_reply *r, const char *n
     return NULL;
 }
 
-/* Reads as far as a head reaches, and not into what follows it. False: the end, before any byte. */
+/* Reads a head, and no byte after it. Returns false when the connection ends before any byte. */
 static inline bool receive_head(int fd, char *head, size_t size)
 {
     size_t len = 0;
@@ -145,7 +145,7 @@ static inline bool receive_head(int fd, char *head, size_t size)
     }
 }
 
-/* Reads one answer; `head`: to a HEAD, so without its body. */
+/* Reads one answer. `head`: the answer to a HEAD, which has no body. */
 static inline struct http_reply read_reply(int fd, bool head)
 {
     struct http_reply r = {.head = calloc(1, 65536)};
@@ -173,7 +173,7 @@ static inline void reply_free(struct http_reply *r)
     *r = (struct http_reply){0};
 }
 
-/* Sends `request` on a connection of its own and reads the answer. */
+/* Sends `request` on a new connection and reads the answer. */
 static inline struct http_reply http_say(const char *where, const void *request, size_t len)
 {
     int fd = http_connect(where);
@@ -183,7 +183,7 @@ static inline struct http_reply http_say(const char *where, const void *request,
     return r;
 }
 
-/* The same for one made of its parts; `headers`: lines that end in \r\n, or "". */
+/* The same for a request made of its parts; `headers`: lines that end in \r\n, or "". */
 static inline struct http_reply http_ask(const char *where, const char *method, const char *target,
                                          const char *headers)
 {
@@ -196,7 +196,7 @@ static inline struct http_reply http_ask(const char *where, const char *method, 
     return r;
 }
 
-/* That GET of `target` answers 200 with just this. */
+/* Requires that GET of `target` answers 200 with exactly this body. */
 static inline void expect_get(const char *where, const char *target, const char *body)
 {
     struct http_reply r = http_ask(where, "GET", target, "");
@@ -205,7 +205,7 @@ static inline void expect_get(const char *where, const char *target, const char 
     reply_free(&r);
 }
 
-/* How many descriptors this process has open. */
+/* The number of open descriptors of this process. */
 static inline unsigned open_descriptors(void)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -214,7 +214,7 @@ static inline unsigned open_descriptors(void)
     while (readdir(dir))
         count++;
     closedir(dir);
-    return count - 3; /* ".", "..", and the one that lists them */
+    return count - 3; /* ".", "..", and the descriptor of the listing */
 }
 
 #endif

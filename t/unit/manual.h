@@ -1,7 +1,7 @@
 /*
  * manual.h - reads manuals as source, for tests that compare them with a program's tables.
  *
- * TOP_SRCDIR is where the sources are; without it, the working directory.
+ * TOP_SRCDIR is the folder of the sources; the default is the working directory.
  */
 #ifndef MANUAL_H
 #define MANUAL_H
@@ -27,7 +27,7 @@ static inline char *read_source(const char *name)
     return text;
 }
 
-/* How often `part` is in `text`. */
+/* The number of occurrences of `part` in `text`. */
 static inline unsigned count(const char *text, const char *part)
 {
     unsigned n = 0;
@@ -36,7 +36,7 @@ static inline unsigned count(const char *text, const char *part)
     return n;
 }
 
-/* Whether `word` is in `text` with nothing of a word around it. */
+/* True if `word` is in `text` as a whole word. */
 static inline bool has_word(const char *text, const char *word)
 {
     size_t len = strlen(word);
@@ -61,8 +61,8 @@ static inline char *section(const char *page, const char *from)
 }
 
 /*
- * The text of the one item whose head is the line `head`, or begins with it and a space; up to the
- * next item or the end of the list. The caller frees it.
+ * The text of the item whose head is the line `head` or begins with it and a space, up to the next
+ * item or the end of the list. The caller frees it.
  */
 static inline char *item_text(const char *text, const char *head)
 {
@@ -85,7 +85,7 @@ static inline char *item_text(const char *text, const char *head)
     return copy;
 }
 
-/* The head of an option's item; `letter` 0 and `argument` NULL: it has none. */
+/* Writes the head of an option's item; `letter` 0, `argument` NULL: it has none. */
 static inline void write_option_head(char head[128], char letter, const char *name,
                                      const char *argument)
 {

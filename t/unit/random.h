@@ -1,7 +1,7 @@
 /*
- * random.h - random numbers that can be had again: for tests that compare against a model.
+ * random.h - reproducible random numbers, for tests that compare with a model.
  *
- * A test says its seed on a line that TAP readers pass by; T_SEED in the environment repeats it.
+ * A test prints its seed on a line that TAP readers ignore; T_SEED in the environment repeats it.
  */
 #ifndef RANDOM_H
 #define RANDOM_H
@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* As ck_assert, but silent while it holds: for loops that run a million times. */
+/* Like ck_assert, but silent on success: for loops that run a million times. */
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -49,14 +49,14 @@ static inline bool rng_one_in(struct rng *rng, uint32_t n)
     return rng_below(rng, n) == 0;
 }
 
-/* A number from the environment, `otherwise` where it has none of that name. */
+/* A number from the environment; `otherwise` if it is unset. */
 static inline uint64_t env_number(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name); // NOLINT(concurrency-mt-unsafe): nobody sets it
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-/* A generator with T_SEED or else with `seed`; says which on standard output. */
+/* A generator with T_SEED or else with `seed`; prints the seed. */
 static inline struct rng rng_start(const char *what, uint64_t seed)
 {
     struct rng rng = {.state = env_number("T_SEED", seed)};
@@ -64,7 +64,7 @@ static inline struct rng rng_start(const char *what, uint64_t seed)
     return rng;
 }
 
-/* A seed that nobody has chosen. */
+/* A random seed. */
 static inline uint64_t random_seed(void)
 {
     uint64_t seed = 0;

@@ -1,6 +1,6 @@
 /*
- * serving.h - workers and the services on them, as most tests and fuzzers of them begin and end. No
- * worker runs.
+ * serving.h - makes and frees workers and their services, for tests and fuzzers. The workers do not
+ * run.
  */
 #ifndef SERVING_H
 #define SERVING_H
@@ -17,7 +17,7 @@ struct serving_config {
     size_t poolcounter_max_line;
 };
 
-/* As services_new. A program may have eight at a time: their settings are kept here. */
+/* Like services_new. A program may have eight at a time, because their settings are stored here. */
 static inline struct services *serving_services(const struct serving_config *config,
                                                 struct server *server, struct moment now)
 {
@@ -46,7 +46,7 @@ static inline struct services *serving_services(const struct serving_config *con
     return services_new(&all, server, now);
 }
 
-/* Makes so many workers of `server`, which is zero-initialised, and their services. */
+/* Makes `workers` workers of `server`, which is zero-initialised, and their services. */
 static inline struct services *serving_make(struct server *server, unsigned workers,
                                             const struct rules_config *rules_config,
                                             const struct serving_config *config)
@@ -63,7 +63,7 @@ static inline struct services *serving_make(struct server *server, unsigned work
     return services;
 }
 
-/* Frees them, when all workers have ended and been drained. */
+/* Frees them; all workers must have ended and been drained. */
 static inline void serving_free(struct server *server, struct services **services)
 {
     services_free(services);

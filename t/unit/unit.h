@@ -1,8 +1,8 @@
 /*
  * unit.h - the frame of a unit test program: a table of tests, run by Check, reported as TAP.
  *
- * Each test runs in a process of its own, so that an abort, a leak or a sanitizer's report fails
- * that test and no other. A program is: functions made with TEST(name) { ... }, a table of rows
+ * Each test runs in its own process, so that an abort, a leak or a sanitizer's report fails only
+ * that test. A program consists of functions made with TEST(name) { ... }, a table of rows
  * UNIT(name) or UNIT_ABORTS(name), and UNIT_MAIN("suite", table).
  */
 #ifndef UNIT_H
@@ -18,7 +18,7 @@ struct unit_test {
     double timeout_s;
 };
 
-/* The default limit of one test. Sanitizers on a busy machine are slow: it only ends hangs. */
+/* The default time limit of one test. It only ends hangs; sanitizers on a busy machine are slow. */
 #define UNIT_TIMEOUT_S 300.0
 
 #define TEST(name) START_TEST(name)

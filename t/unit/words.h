@@ -1,5 +1,5 @@
 /*
- * words.h - a command line for tests of those that read one: words as main gets them.
+ * words.h - command lines for tests, in the form that main gets them.
  */
 #ifndef WORDS_H
 #define WORDS_H
@@ -10,16 +10,16 @@
 
 #define WORDS_MAX 32
 
-/* Words ended by NULL, as a function takes them. */
+/* Words ended by NULL, as a function argument. */
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 struct command_line {
     int argc;
     char *argv[WORDS_MAX + 2];
-    char copies[WORDS_MAX + 1][400]; /* which the reader may change */
+    char copies[WORDS_MAX + 1][400]; /* the parser may change them */
 };
 
-/* Makes a command line of a program's name and words. Valid until the next call. */
+/* Makes a command line from a program's name and words. Valid until the next call. */
 static inline struct command_line *command_line_of(const char *program, const char *const *words)
 {
     static struct command_line line;

@@ -1,9 +1,9 @@
 """
 ./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
 
-With --planted it does so with bugs: each patch in planted/ is applied to a scratch copy of the tree,
-built, and histories are recorded until one is found to be wrong. That is what shows that the
-campaign is able to fail.
+With --planted it does so with bugs: it applies each patch in planted/ to a scratch copy of the
+tree, builds it, and records histories until one is wrong. This shows that the campaign
+can fail.
 """
 
 import argparse
@@ -190,7 +190,7 @@ def main():
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else random.randrange(2**31)
     folder = os.path.join(BUILD, "history")
-    print("seed %d (of the plan: who comes first is up to the threads)" % seed, flush=True)
+    print("seed %d (of the plan; the threads race)" % seed, flush=True)
     if args.planted is not None:
         bound = min(args.histories, 60)
         missed = planted(

@@ -111,7 +111,7 @@ struct search {
     struct states now;         /* what the server may be */
     struct state_set explored; /* on the way to the next of these */
     struct states reached;
-    uint32_t goal; /* the point of the event that is dealt with, and which event that is */
+    uint32_t goal; /* point and kind of the current event */
     enum event_kind goal_kind;
     bool too_hard;
     struct check_result *result;
@@ -363,7 +363,7 @@ static bool changes_nothing(const struct operation *o)
     }
 }
 
-/* Whether a state allows the answer of an operation that changes nothing. */
+/* True if a state allows the answer of an operation that changes nothing. */
 static bool allows(const struct state *state, const struct operation *o, uint8_t who)
 {
     uint64_t load = (uint64_t)state->consumption + state->waiting;
@@ -462,7 +462,7 @@ static void take_effect(struct search *search, struct state state, uint32_t poin
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-/* Whether a state is what the event asks for. */
+/* True if a state is what the event requires. */
 static bool is_goal(const struct search *search, const struct state *state)
 {
     if (!is_done(search, state, search->goal))
@@ -472,9 +472,9 @@ static bool is_goal(const struct search *search, const struct state *state)
 }
 
 /*
- * Whether a pending point changes nothing in this state, and so may as well take effect now. (So
- * does what is left of a close of one who neither waits nor holds any more, or whose units are
- * counted among those of the closed.)
+ * True if a pending point changes nothing in this state, so that it may take effect now. (The rest
+ * of a close is such a point if its connection neither waits nor holds, or if its units are counted
+ * among those of closed connections.)
  */
 static bool is_idle(const struct search *search, const struct state *state, const struct point *p)
 {
@@ -800,7 +800,7 @@ static void find_clients(struct search *search)
     }
 }
 
-/* Whether its times can be at all. */
+/* True if its times are possible. */
 static bool is_timely(const struct operation *o)
 {
     bool ended = o->ret != TIME_UNKNOWN;

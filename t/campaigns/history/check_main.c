@@ -3,8 +3,8 @@
  *
  * usage: check FILE...
  *
- * Prints a line a file, and of one that is not good what was found. Exits 0 where all are good, 1
- * where one is not, 2 where one can't be read.
+ * Prints one line for each file, and the error of a bad one. Exits 0 if all are good, 1 if one is
+ * not, 2 if one can't be read.
  */
 #include "t/campaigns/history/check.h"
 

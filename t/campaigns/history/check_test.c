@@ -82,7 +82,7 @@ TEST(a_notice_may_come_long_after_the_grant)
          "1 0 release ok 0 0 0 0 50 - - 60\n"
          "1 0 acq4me timeout 1 1 9 0 70 - - 80\n"
          "3 0 get ok 1 0 0 0 90 - - 95\n");
-    /* Others who wait meanwhile once took the place of who was told last. */
+    /* Waiters that came later once took the place of the last one notified. */
     good("1 0 acq4me locked 1 1 9 0 10 - - 20\n"
          "2 0 acq4any done 1 1 9 900 30 35 - 200\n"
          "1 0 release ok 0 0 0 0 50 - - 60\n"

@@ -25,7 +25,7 @@
         row(RELEASE, "release") /* one unit, by text */                                            \
         row(ACQUIRE, "acquire") /* units, limit: by the binary protocol */                         \
         row(GIVE, "give")       /* units: Release of the binary protocol */                        \
-        row(GET, "get")         /* what was answered is in `units` */                              \
+        row(GET, "get")         /* `units` is the answer */                                        \
         row(CLOSE, "close")     /* ret: when the end was seen, if it was */
 
 #define HISTORY_RESULTS(row)                                                                       \

@@ -1,8 +1,8 @@
 /*
- * peer.h - a client of either protocol that waits for each answer: for programs that put a real
- * server to the test. It has no part in the server's own code, codecs included.
+ * peer.h - a client of either protocol that waits for each answer, for programs that test a real
+ * server. It shares no code with the server, not even the codecs.
  *
- * A function that can fail says why in `error`, and the connection is of no use any more.
+ * A function that fails sets `error`; the connection is useless then.
  */
 #ifndef PEER_H
 #define PEER_H
@@ -48,7 +48,7 @@ bool peer_server_parse(char *const *words, struct peer_server *server_r);
  */
 bool peer_connect(struct peer *peer, const struct peer_server *server, bool text, unsigned number);
 bool peer_send(struct peer *peer, const void *data, size_t len);
-/* Whether there is something to read, or to be seen, within so many nanoseconds. */
+/* True if there is something to read, or an end, within `wait_ns`. */
 bool peer_is_ready(const struct peer *peer, int64_t wait_ns);
 /* Reads a line of text, of PEER_LINE bytes at most, and ends it with NUL. */
 bool peer_line(struct peer *peer, char *line);

@@ -3,18 +3,18 @@
  *
  * usage: record HOST TEXT_PORT BINARY_PORT OPERATIONS SEED FILE
  *
- * Every thread is one connection after another, of the text or of the binary protocol. It acquires,
- * waits, gives up waiting, releases, asks, and ends with or without having released: by close, by
- * RST, by shutting down its sending side, in line or not. Requests bring different limits. The
- * names are of this seed alone, so a server may serve one history after another.
+ * Each thread is one connection after another, of the text or of the binary protocol. It acquires,
+ * waits, gives up waiting, releases, asks, and ends with or without a release: by close, by RST, by
+ * shutting down its sending side, in line or not. Requests have different limits. The names depend
+ * on the seed, so a server may serve one history after another.
  *
- * A client that stops waiting by closing was either seen to be in line (a later request of it was
- * answered: a marker), or waits to see the server close. Else nobody could ever tell whether its
- * request had been taken in, and the checker would have to think of both for ever.
+ * A client that stops waiting by closing either knows that it was in line (the server has answered
+ * a later request of it: a marker), or waits until the server closes. Otherwise it would stay
+ * unknown if the server took its request, and the checker would have to consider both for ever.
  *
- * At the end all names are asked until they are at 0. Exits 0 where the history has been written, 1
- * where an answer was wrong or did not come, 2 for wrong usage. The seed gives the plan; who comes
- * first is up to the threads.
+ * At the end all names are asked until they are at 0. Exits 0 when the history has been written, 1
+ * when an answer was wrong or missing, 2 for wrong usage. The seed determines the plan; the threads
+ * race.
  */
 #include "t/campaigns/history/history.h"
 #include "t/campaigns/history/peer.h"
@@ -126,7 +126,7 @@ static void ends(struct client *c, struct operation *o, enum history_result resu
 
 /* ---- text ---------------------------------------------------------------------------------- */
 
-/* How a wait is dealt with. */
+/* What a client does while it waits. */
 enum patience {
     PATIENT, /* until the answer comes */
     CANCEL,  /* for a while, then RELEASE */

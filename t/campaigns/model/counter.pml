@@ -1,8 +1,8 @@
 /*
- * counter.pml - one name, two workers, three connections: who gets its units, and who hears of it.
+ * counter.pml - one name, two workers, three connections: grants, and their notifications.
  *
- * What is searched is every order in which two threads can take their steps, with clients that ask
- * for whatever they like and timers that pass whenever they like, EVENTS in all. Connection 0 is
+ * The search covers every order of the steps of two threads, with clients that send any request and
+ * timers that expire at any time, EVENTS in all. Connection 0 is
  * worker 0's, 1 and 2 are worker 1's, so verdicts travel both ways and within a worker. A connection
  * that has ended may come again, in the same slot with the next generation.
  *
@@ -32,7 +32,7 @@
  *
  * Checked, whenever the lock is given up: consumption is the sum of the units held; nobody was granted
  * beyond its own limit; no waiter that fits waits. Always: clients that were told LOCKED are never more
- * than the limit; a verdict is settled once, by its owner; no waiter is used after it was freed, and
+ * than the limit; its owner takes note of a verdict once; no waiter is used after it was freed, and
  * no holding that was reaped; a letter reaches the connection it was for, or nobody. When all stands
  * still: no letter is unread, no verdict unheard, and of connections that have ended nothing is left.
  * That is how a lost wake-up shows: once all EVENTS are used up, waits have no timer that would hide it.
@@ -71,7 +71,7 @@ bool held[CONNS]; /* there is a holding */
 byte line[WAITERS], in_line;
 byte state[WAITERS] = FREE;
 
-/* Waiters. `holder` and what follows is their owner's, `next` that of who has the letter. */
+/* Waiters. `holder` and what follows belongs to their owner, `next` to the owner of the letter. */
 byte holder[WAITERS] = NONE, next[WAITERS] = NONE;
 byte slot_of[WAITERS], generation_of[WAITERS];
 bool any[WAITERS];
@@ -228,7 +228,7 @@ inline decide(m, verdict)
     if
     :: verdict == GRANTED ->
         assert(consumption < LIMIT(slot_of[m]));
-#if PLANT != 7 /* 7: the ledger hears of a grant only when its client does */
+#if PLANT != 7 /* 7: the ledger gets a grant only when its client does */
         units[slot_of[m]]++;
         consumption++
 #endif
@@ -313,7 +313,7 @@ inline tell_locked(c)
     assert(told <= LIMIT_OF_LAST)
 }
 
-/* Settles the verdict on the wait of `c` (table_take_verdict), and tells its client. */
+/* Acknowledges the verdict on the wait of `c` (table_take_verdict), and notifies its client. */
 inline take_note(c)
 {
     d_step {
@@ -331,7 +331,7 @@ inline take_note(c)
         lock_release()
     };
     d_step {
-#if PLANT != 9 /* 9: its letter, when it comes, is not told that it was settled */
+#if PLANT != 9 /* 9: its letter, when it comes, does not know that the owner took note */
         holder[noted] = NONE;
 #endif
         forget_wait(c);
@@ -339,7 +339,7 @@ inline take_note(c)
         :: granted -> tell_locked(c)
         :: else
         fi;
-#if PLANT == 10 /* whoever takes note frees, though the letter is on its way */
+#if PLANT == 10 /* the owner frees it although its letter is on the way */
         state[noted] = FREE;
 #endif
         granted = false;

@@ -1,6 +1,6 @@
-"""./dev model: has spin search counter.pml exhaustively, as it is and with bugs planted.
+"""./dev model: lets spin search counter.pml exhaustively, as it is and with planted bugs.
 
-There is no seed: every order of steps is gone through, so each run is the same.
+There is no seed: spin tries every order of steps, so each run is the same.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(HERE, "counter.pml")
 
-# What PLANT=n plants, and what that breaks.
+# The bug of each PLANT=n.
 PLANTED = {
     1: "the bell is rung before the letter lies in the box",
     2: "a letter is pushed with a store instead of a compare-and-swap",
@@ -25,7 +25,7 @@ PLANTED = {
     6: "the oldest is granted whether it fits or not",
     7: "a grant is in the ledger only when its client is told",
     8: "a holding is reaped with its last unit, though it has waits",
-    9: "the letter of a settled verdict settles it again",
+    9: "the letter of a noted verdict is noted again",
     10: "a waiter is freed while its letter is on the way",
     11: "a timeout looks for the verdict before it has the lock",
     12: "a timeout ends a wait that was granted",

@@ -1,12 +1,12 @@
 /*
- * admin.c - the admin interface while memory fails: each piece that its thread asks for in a script
- * of requests is refused once, be it libevent's, jansson's or our own.
+ * admin.c - the admin interface while memory fails. Each allocation of its thread in a script of
+ * requests is refused once, also those of libevent and jansson.
  *
  *     admin [--every N] [--first N] [--fail-at K]
  *
- * Each run is a process: a whole daemon without its main, some requests, its end. A request is
- * answered, or told that there is no memory, or its connection is closed; nobody waits for ever;
- * afterwards all are answered again, and what was taken was given back.
+ * Each run is a process: a whole daemon without its main, some requests, its end. The server
+ * answers a request, or reports that there is no memory, or closes the connection; no client waits
+ * for ever; afterwards all are answered again, and what was taken was given back.
  */
 #include "t/campaigns/simulate/unchecked.h"
 

@@ -1,5 +1,5 @@
 /*
- * answers.c - what the model says of requests: before the real service deals with one, or after it.
+ * answers.c - the model's answers to requests, before or after the real service handles them.
  */
 #include "t/campaigns/simulate/inside.h"
 

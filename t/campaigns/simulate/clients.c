@@ -1,6 +1,6 @@
 /*
- * clients.c - what clients of the simulation do: they say requests, of which some arrives, take
- * what is replied or do not, and leave.
+ * clients.c - the clients of the simulation: they send requests, which arrive in parts, read
+ * replies or do not, and leave.
  */
 #include "t/campaigns/simulate/inside.h"
 

@@ -227,7 +227,7 @@ bool stream_has_more(const struct stream *stream)
     return false;
 }
 
-/* A peer that hears that nothing more will come closes, unless it is a stubborn one. */
+/* A peer that reads the end closes, unless it is a stubborn one. */
 void stream_finish(struct stream *stream)
 {
     struct fake_peer *peer = peers[stream->fd];

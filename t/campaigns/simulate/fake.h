@@ -45,7 +45,7 @@ struct fake_hooks {
     void (*closed)(struct fake_peer *peer);
     /* It may be ready for something now, because the server wants something else. */
     void (*stirred)(struct fake_peer *peer);
-    /* Whether the kernel has no memory to watch a descriptor. */
+    /* True if the kernel has no memory to watch a descriptor. */
     bool (*refuses)(void);
 };
 extern struct fake_hooks fake_hooks;
@@ -59,7 +59,7 @@ void fake_peers_leave(void);
 void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len);
 /* What it is ready for, of what the server wants to be told (LOOP_...). */
 unsigned fake_peer_ready(const struct fake_peer *peer);
-/* Tells the server so, which is then dealt with. */
+/* Notifies the server, which then handles it. */
 void fake_peer_tell(struct fake_peer *peer, unsigned ready);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * inside.h - the inside of the simulation (world.h): its state, and what its files have each other
- * do.
+ * inside.h - the inside of the simulation (world.h): its state, and the functions that its files
+ * share.
  *
  * world.c has the run and what the seed decides, turns.c the rounds in which workers take turns,
  * clients.c what clients do, ends.c why they were closed, protocols.c what stands before the
@@ -204,7 +204,8 @@ void replace_protocols(void);
 
 /* ---- answers.c ----------------------------------------------------------------------------- */
 
-/* A request of this client is dealt with; then it was, and was answered as the model says. */
+/* The server starts to handle a request of this client; then it has, and gave the model's answer.
+ */
 void begin_answer(struct client *c);
 void end_answer(struct client *c);
 /*
@@ -222,7 +223,7 @@ void expect_binary(struct client *c, const struct request *r, enum ctr_status re
 
 /* ---- replies.c ----------------------------------------------------------------------------- */
 
-/* What the model says is replied to the request that is dealt with, so far. */
+/* The model's reply to the current request, so far. */
 extern struct answer {
     struct client *to;
     uint8_t bytes[8192];
@@ -234,7 +235,7 @@ void expect_bytes(const void *bytes, size_t len);
 void expect_word(enum pc_reply word);
 /* What was replied and not compared yet. */
 const uint8_t *unchecked(const struct client *c);
-/* Whether that ends so. */
+/* True if the reply ends with these bytes. */
 bool was_replied(const struct client *c, const void *bytes, size_t len);
 /* All that was replied is what the model says. */
 void compare_answer(struct client *c, const void *bytes, size_t len);
@@ -246,7 +247,7 @@ void on_stirred(struct fake_peer *peer);
 
 /* The sums of the table are those of the model. */
 void compare_sums(void);
-/* Who waits for a name, oldest first. */
+/* Compares the waiters of a name, oldest first. */
 void compare_line(unsigned n);
 /* Has all that is under way arrive, and lets the server do what it can. */
 void become_quiet(bool windows_open);

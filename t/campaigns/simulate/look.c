@@ -1,6 +1,5 @@
 /*
- * look.c - looks at all of it: at the sums, at lines, and at rest, when nothing may have been
- * forgotten.
+ * look.c - compares everything: sums, lines, and the state at rest, when nothing may be left over.
  */
 #include "t/campaigns/simulate/inside.h"
 

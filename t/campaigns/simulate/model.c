@@ -11,7 +11,7 @@ void model_free(struct model *m)
     *m = (struct model){0};
 }
 
-/* Last used in this interval; or in the next, by somebody who is ahead. */
+/* Last used in this interval; or in the next, by a thread that is ahead. */
 static bool is_current(const struct model *m, const struct model_name *n)
 {
     return (uint16_t)(n->interval - m->interval) <= 1;
@@ -250,7 +250,7 @@ enum pc_reply model_lock(struct model *m, struct model_client *c, const struct m
     }
 }
 
-/* Whether it gave back its newest lock, of that name if there is one. */
+/* Releases the newest lock, if it is of that name when one is given. True if it did. */
 static bool unlock_newest(struct model *m, struct model_client *c, unsigned name)
 {
     for (unsigned i = c->lock_count; i > 0; i--) {

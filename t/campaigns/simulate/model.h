@@ -1,6 +1,6 @@
 /*
- * model.h - what the server must do, in plain arrays searched from end to end: names, what clients
- * have of them and wait for. The simulation asks it for every answer.
+ * model.h - what the server must do, in plain arrays searched from end to end: names, and what
+ * clients hold and wait for. The simulation asks it for every answer.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -34,7 +34,7 @@ struct model_name {
     uint32_t consumption, peak;
     uint32_t life; /* how often it was made */
     uint32_t waiting, room;
-    struct model_client **line; /* who waits, oldest first */
+    struct model_client **line; /* waiters, oldest first */
 };
 
 struct model {
@@ -49,7 +49,7 @@ struct model {
 
 void model_free(struct model *m);
 
-/* Whether the name exists, maybe with nothing held. */
+/* True if the name exists, maybe with nothing held. */
 bool model_exists(const struct model *m, unsigned name);
 /* The peak that is shown of it. */
 uint32_t model_peak(const struct model *m, unsigned name);

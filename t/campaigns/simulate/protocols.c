@@ -1,7 +1,6 @@
 /*
- * protocols.c - the functions of the services' rows, with the model before and after them: each
- * asks the model, and then calls the real one. A row is constant; what the service points to is a
- * copy of it, changed.
+ * protocols.c - the functions in the services' rows, wrapped: each asks the model before and after
+ * it calls the real one. A row is constant; the service points to a changed copy of it.
  *
  * Parsing must change nothing and prefetching must not matter: so each request is parsed twice, and
  * a prefetch is now and then left out, or done twice.
@@ -40,7 +39,7 @@ static void on_open(struct conn *conn)
     real_of(c)->open(conn);
 }
 
-/* Whether the first request in `len` bytes is all there, as far as it takes to answer it. */
+/* True if the first request in `len` bytes is complete enough to answer it. */
 static bool is_whole(const struct request *r, size_t len)
 {
     switch (r->kind) {

@@ -1,7 +1,6 @@
 /*
- * replies.c - what is replied and received. Replies are caught where the services hand them to the
- * connection
- * (--wrap), and a client receives what was replied to it.
+ * replies.c - replies and their receipt. The services' calls to the connection are wrapped (--wrap)
+ * to catch replies, and a client must receive what was replied to it.
  */
 #include "t/campaigns/simulate/inside.h"
 

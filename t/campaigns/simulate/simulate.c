@@ -5,8 +5,8 @@
  *                                                  --seed alone: that one
  *     simulate --memory [--seed N]                 memory that fails: see torture_memory
  *
- * Each job is a process of its own; when one ends badly, whatever of (a check, a sanitizer, a
- * signal), the seed it was at is told, and the same seed fails again in the same way.
+ * Each job is a process. When one ends badly (a check, a sanitizer, a signal), the program prints
+ * its current seed; the same seed fails again in the same way.
  */
 #include "t/campaigns/simulate/world.h"
 

@@ -7,14 +7,14 @@
  *     sockets tls [--seed N] [--fail-at K]          piece of memory K of OpenSSL's fails, for each
  * K
  *
- * The real server in one thread: worker, loop, listeners, connections, services, TLS; its calls of
- * the kernel come here first (--wrap). Clients act where the worker would wait: one at a time, the
- * next one when all that the model says is answered has arrived, so the order of requests is known
- * and with it every byte of every session. Each run (one seed) has a server and sessions of its
- * own, over TCP, TLS and a unix socket.
+ * The real server in one thread: worker, loop, listeners, connections, services, TLS. Its system
+ * calls come here first (--wrap). Clients act when the worker would wait, one at a time: the next
+ * one when all answers of the model have arrived. So the order of requests is known, and every byte
+ * of every session. Each run (one seed) has its own server and sessions, over TCP, TLS and a unix
+ * socket.
  *
- * epoll tells only once of what came to a TCP connection (net/input.c), so who reads less than
- * there is, or hears that there is nothing, has to be told again, as if the rest came later:
+ * epoll reports only once what arrived on a TCP connection (net/input.c). So when the worker reads
+ * less than there is, or gets EAGAIN, it must be notified again, as if the rest came later:
  * `tell_again`.
  */
 #include "net/listener.h"
@@ -120,7 +120,7 @@ int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int ti
 int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
                         const struct timespec *timeout, const sigset_t *mask);
 
-/* What is watched, and who is to be told again. */
+/* The watched descriptors, and the ones to notify again. */
 static struct {
     struct epoll_event event;
     bool watched, again;
@@ -626,7 +626,7 @@ static void leave(struct session *s)
 {
     const struct linger now = {.l_onoff = 1};
     switch (rng_below(&rng, 4)) {
-    case 0: /* it says that it will say no more, and hears that nothing more comes */
+    case 0: /* it shuts down its sending side, and reads the end */
         s->awaits_end = true;
         CHECK(shutdown(s->fd, SHUT_WR) == 0 || memory_fails);
         end_session(s);

@@ -1,12 +1,11 @@
 /*
- * turns.c - rounds: some of the workers take a turn of their loops, and what they do in it (begin,
- * deal with one descriptor, take their mail, look at their deadlines, go on, end) is mixed at
- * random, so that verdicts are on their way while others' requests, timeouts and ends come. Then
- * time goes on.
+ * turns.c - rounds: some of the workers run an iteration of their loops. Its steps (begin, handle
+ * one descriptor, take mail, check deadlines, continue, end) are mixed at random, so that verdicts
+ * are on their way while requests, timeouts and ends arrive. Then time moves on.
  */
 #include "t/campaigns/simulate/inside.h"
 
-/* A client connects; in a turn of its worker. */
+/* A client connects; in an iteration of its worker. */
 static void connect_one(unsigned worker)
 {
     struct client *c = calloc(1, sizeof(*c));

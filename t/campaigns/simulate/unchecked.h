@@ -1,6 +1,6 @@
 /*
- * unchecked.h - to be included before headers of the unit tests by a program that is none of
- * Check's: what they assert ends it with a message.
+ * unchecked.h - for programs without Check; include it before headers of the unit tests. Their
+ * failed assertions then end the program with a message.
  */
 #ifndef UNCHECKED_H
 #define UNCHECKED_H

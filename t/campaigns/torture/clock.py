@@ -139,7 +139,7 @@ class Waits:
         return latest
 
     def finish(self):
-        """Timers go on, ages are right, and who waits for ever is not forgotten."""
+        """Timers go on, ages are right, and an endless wait is not forgotten."""
         with self.daemon.text_client(deadline=120) as client:
             asked = time.monotonic()
             want(client.ask("ACQ4ME held 1 1000 0.3") == "TIMEOUT", "a wait afterwards")
@@ -152,7 +152,7 @@ class Waits:
         passed = time.monotonic() - self.held
         ages = [c["age_seconds"] for c in http_client.get(self.daemon.admin, "/api/v1/connections")
                 ["connections"]]  # fmt: skip
-        # Noted in steps of 17 ms, at the beginning of a turn of the loop.
+        # Measured in steps of 17 ms, at the start of an iteration of the loop.
         want(passed - 0.5 <= max(ages) <= passed + LATE, "a connection of %.2f s is %.2f s old",
              passed, max(ages))  # fmt: skip
         detail = http_client.get(self.daemon.admin, "/api/v1/names/held")
@@ -160,7 +160,7 @@ class Waits:
         want(len(held) == 1 and passed - 0.5 <= held[0] <= passed + LATE,
              "a lock of %.2f s is held for %s s", passed, held)  # fmt: skip
         want(self.holder.ask("RELEASE") == "RELEASED", "the holder gives back")
-        want(self.forever.line() == "LOCKED", "who waits for a day gets the lock")
+        want(self.forever.line() == "LOCKED", "a waiter of a day gets the lock")
         self.forever.close()
         self.holder.close()
 

@@ -1,7 +1,7 @@
-"""./dev torture exhaustion: what a daemon does that has run out of something, and what others notice.
+"""./dev torture exhaustion: a daemon that has run out of something, and its other clients.
 
-Each part has its own daemon. What it asserts are promises in plain numbers; how long others wait is
-measured by counterbench beside it, and reported. `--short` is what the tests run: fewer of
+Each part has its own daemon. Assertions are promises in plain numbers; counterbench beside it
+measures how long others wait, and the campaign reports it. The tests run `--short`: fewer of
 everything, and shorter limits.
 """
 
@@ -214,7 +214,7 @@ def descriptors(start, scale, rng):
         wire.poll(lambda: daemon.descriptors() >= scale.limit - 4, "it is out of descriptors", 60)
     began, used = time.monotonic(), daemon.cpu_seconds()
     while time.monotonic() - began < scale.cpu_seconds:
-        want(early.ask("RELEASE other") == "NOT_LOCKED", "who is in is served")
+        want(early.ask("RELEASE other") == "NOT_LOCKED", "a connected client is served")
         time.sleep(0.1)
     share = (daemon.cpu_seconds() - used) / (time.monotonic() - began)
     say("%d connections to %d descriptors: %.1f %% of a processor", len(crowd), scale.limit,
@@ -352,7 +352,7 @@ def unread(start, scale, rng):
         text = connect_many(daemon.text, few, rcvbuf=4096)
         binary = connect_many(daemon.binary, scale.unread - few, rcvbuf=4096)
         most, seconds = never_read(daemon, scale, others, text, binary)
-        want(client.get(b"%05d" % 0 + b"n" * 2000) == 1, "who holds something does so still")
+        want(client.get(b"%05d" % 0 + b"n" * 2000) == 1, "the holder still holds it")
     say("%d clients that never read: %d bytes queued at most, all closed within %.0f s",
         scale.unread, most, seconds)  # fmt: skip
     want(0 < most <= OUTPUT_MAX, "%d bytes queued for one client", most)
@@ -484,7 +484,7 @@ def work_with(daemon, some):
 
 
 def collisions(start, scale, rng):
-    """Names that have the same hash, for all who know the function."""
+    """Names with the same hash, made by a client that knows the function."""
     count = scale.colliding
     kinds = list(names.HASHES.items())
     for kind, function in kinds if scale is FULL else rng.sample(kinds, 2):

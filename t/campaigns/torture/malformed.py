@@ -2,11 +2,10 @@
 
     malformed.py [--requests N] [--seed N] [--protocol text|binary]
 
-The daemon that COUNTERD names, best one built with sanitizers (./dev torture malformed does that),
-is sent connections full of requests of which most are broken, cut into pieces. Each is answered
-once, in order, or else it is known that the connection ends there. In the end nothing may be held
-or awaited, a client that does nothing wrong is served, and the daemon has to end in order, without
-a word from a sanitizer about what it did or leaked.
+The daemon that COUNTERD names (best built with sanitizers; ./dev torture malformed does that) gets
+connections full of mostly broken requests, cut into pieces. It must answer each once, in order, or
+end the connection where the protocol says so. In the end nothing may be held or waited for, a
+correct client is served, and the daemon must end in order without a report from a sanitizer.
 
 Connections follow from the seed and their number alone. It reports in TAP; without arguments it is
 short enough for a test.
@@ -117,7 +116,7 @@ WORDS = {
 
 
 def is_full(line):
-    """Whether a line asks for STATS FULL, whose answer ends with an empty line."""
+    """True if a line is STATS FULL; its answer ends with an empty line."""
     return line[:5] == b"STATS" and line[5:6] in (b"", b" ") and (
         line[5:].strip(b" ").lower() in (b"", b"full")
     )
@@ -140,7 +139,7 @@ def text_line(chance):
 
 
 def text_batch(chance, count):
-    """What is sent, and what each line is to be answered by: a line, FULL, or the end."""
+    """The bytes to send, and the expected answer to each line: a line, FULL, or the end."""
     sent, kinds = [], []
     for _ in range(count):
         line = text_line(chance)
@@ -328,7 +327,7 @@ def main():
         try:
             check_end(daemon)
             print("ok %d - malformed: all is free, and the daemon ends well" % count)
-        except Exception as error:  # whatever it is, it is to be said
+        except Exception as error:  # report any error
             failed += 1
             print("not ok %d - malformed: all is free, and the daemon ends well" % count)
             print("# %s" % str(error).replace("\n", "\n# "))

@@ -1,10 +1,10 @@
 """./dev soak [SECONDS]: a daemon under mixed load for an hour, whose memory and descriptors stay flat.
 
-What it goes through: requests of both protocols, waits, hand-overs, timeouts, clients that reset, die
-amid a request or never read, connections that are killed by the operator, reloads, dumps, statistics,
-and the admin interface. A sample is taken now and then, when the load pauses and all is closed: so what
-is counted is what is left behind. Judged is the slope of a line through the samples after the warm-up:
-over the whole run neither memory nor descriptors may grow by more than the tolerance.
+The load: requests of both protocols, waits, hand-overs, timeouts, clients that reset, die inside a
+request or never read, connections that the operator kills, reloads, dumps, statistics, and the
+admin interface. Now and then the load pauses, all connections close, and the soak takes a sample,
+so it measures what is left behind. The verdict is the slope of a line through the samples after the
+warm-up: over the whole run neither memory nor descriptors may grow by more than the tolerance.
 """
 
 import argparse

@@ -3,12 +3,12 @@
  *
  *     splits [--streams N] [--seed N] [--protocol text|binary] [--only I]
  *
- * Two worlds (fuzz/world.h) live through the same: other clients hold and wait, a client connects,
- * sends a stream of requests, many of them broken, between which time goes on, and is gone. In one
- * world each part of the stream arrives at once; in the other it is cut at random places, and the
- * server gets some turns, or none, between the pieces. Whatever the clients receive, and why
- * the connection was closed, has to be the same to the byte. As all before has been the same, too,
- * statistics are.
+ * Two worlds (fuzz/world.h) run the same story: other clients hold and wait, a client connects,
+ * sends a stream of requests, many of them broken, while time moves on, and leaves. In one world
+ * each part of the stream arrives at once; in the other it is cut at random places, with some
+ * iterations of the server, or none, between the pieces. All that clients receive, and the reason
+ * of the close, must be the same to the byte. Because everything before was the same, statistics
+ * are the same too.
  *
  * It reports in TAP; without arguments it is short enough for a test.
  *
@@ -251,7 +251,7 @@ static void send_part(const uint8_t *bytes, size_t len, bool tell)
 
 static uint64_t closes[2][CLOSE_MAX];
 
-/* Whether the clients' connections ended for the same reasons so far. */
+/* True if the clients' connections ended for the same reasons so far. */
 static bool same_closes(const char *protocol)
 {
     bool same = true;

@@ -16,8 +16,8 @@
  * kills it has taken its slot before, so that it is in the midst of no change of the count, lowers
  * what it had raised, and then kills it.
  *
- * Exits 0 where nothing was wrong, 1 where something was, 2 for wrong usage. The seed gives the
- * plan; who comes first is up to the processes.
+ * Exits 0 when nothing was wrong, 1 when something was, 2 for wrong usage. The seed determines the
+ * plan; the processes race.
  */
 #include "t/campaigns/history/peer.h"
 
@@ -439,7 +439,7 @@ int main(int argc, char **argv)
         perror("mmap");
         return 2;
     }
-    printf("seed %" PRIu64 " (of the plan: who comes first is up to the processes)\n", seed);
+    printf("seed %" PRIu64 " (of the plan; the processes race)\n", seed);
     fflush(stdout); /* children have a copy of what is not written */
     int64_t begun = peer_now_ns(), next = begun, until = begun + (int64_t)seconds * 1000000000;
     uint64_t random = seed;

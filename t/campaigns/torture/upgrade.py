@@ -1,15 +1,14 @@
 """Upgrades in place under load: nobody may notice more than a pause.
 
-Names are held by clients of both protocols, up to their limit, and others wait in line. All the time
-holders give back and stand in line again, and an oracle here knows who has to be next; requests are
-sent in pieces. Two clients in processes of their own, one of each protocol, do nothing but ask, and
-measure how long they wait for answers. Meanwhile the daemon is upgraded again and again: to another
-file of the same program, with other numbers of threads, and, every so often, to one that crashes,
-hangs or refuses.
+Clients of both protocols hold names up to their limit, and others wait in line. All the time
+holders give back and queue again, and an oracle here knows the next holder; requests are sent in
+pieces. Two clients in separate processes, one of each protocol, only send requests and measure
+how long answers take. Meanwhile the daemon is upgraded again and again: to another file of the same
+program, with other numbers of threads, and every so often to one that crashes, hangs or refuses.
 
-Found are: connections that end, answers that are not the right ones, a waiter who is granted out of
-turn or not at all, units that are lost or doubled, answers that take too long. The seed determines
-who gives back when, and which upgrades are made; when exactly these meet is up to the machine.
+It finds: connections that end, wrong answers, a waiter that is granted out of order or not at all,
+units that are lost or doubled, answers that take too long. The seed determines which holders give
+back when, and which upgrades are made; the machine determines when these meet.
 """
 
 import argparse
@@ -87,7 +86,7 @@ def measure(kind, address, end, results):
     results.put((kind, count, slow, failure))
 
 
-# --- those who hold and wait ---------------------------------------------------------------------
+# --- holders and waiters -------------------------------------------------------------------------
 
 
 class Client:
@@ -135,8 +134,8 @@ class Client:
 
 class Name:
     """
-    A name, who holds it, and who waits for it, oldest first. One thing at a time happens to it: a
-    holder gives back, the oldest waiter gets it, and then the holder stands in line again.
+    A name, its holders and its waiters, oldest first. Its events come one at a time: a holder gives
+    back, the oldest waiter gets it, and then the holder queues again.
     """
 
     def __init__(self, crowd, number, limit):

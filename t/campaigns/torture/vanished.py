@@ -1,8 +1,8 @@
 """./dev torture vanished: peers that vanish without a word have nothing left after 35 seconds.
 
 Each round has a daemon and clients in two network namespaces joined by a cable, and cuts off the
-clients' address: holders of both protocols, a waiter, one with an answer on its way. What is looked at
-is t/system/test_vanished.py. Needs root.
+clients' address: holders of both protocols, a waiter, one with an answer on its way. The checks are
+those of t/system/test_vanished.py. Needs root.
 """
 
 import argparse
@@ -28,7 +28,7 @@ class Round:
         )
 
     def judge(self):
-        """Whether it was passed, and what is to be said of it."""
+        """The verdict on the round, and the message for it."""
         try:
             out = self.child.communicate(timeout=ROUND_SECONDS)[0]
         except subprocess.TimeoutExpired:

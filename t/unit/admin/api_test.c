@@ -1,4 +1,4 @@
-/* api_test.c - every endpoint: its shape key by key, its errors, and what it says is so. */
+/* api_test.c - every endpoint: its shape key by key, its errors, and its values. */
 #include "t/unit/admin/fixture.h"
 
 #include "admin/private.h"

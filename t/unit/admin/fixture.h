@@ -1,6 +1,6 @@
 /*
- * fixture.h - a whole daemon without its main: workers, both services, listeners of them and of the
- * admin on free ports, and hooks that tests can turn.
+ * fixture.h - a whole daemon without its main: workers, both services, listeners for them and for
+ * the admin on free ports, and hooks that tests can set.
  */
 #ifndef FIXTURE_H
 #define FIXTURE_H

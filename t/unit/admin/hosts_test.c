@@ -1,4 +1,4 @@
-/* hosts_test.c - which Host headers are let in, and which lists of names there can be. */
+/* hosts_test.c - accepted Host headers, and valid lists of names. */
 #include "admin/hosts.h"
 
 #include "base/check.h"

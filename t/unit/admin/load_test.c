@@ -1,6 +1,6 @@
 /*
- * load_test.c - the admin and the workers at the same time: what clients of one do to the other.
- * Under TSan it shows that the threads keep to what is theirs.
+ * load_test.c - the admin interface and the workers under load at the same time, and the effect of
+ * one on the other. Under TSan it shows that each thread touches only its own data.
  */
 #include "t/unit/admin/fixture.h"
 
@@ -119,7 +119,7 @@ static void leave(struct holder *holder)
     table_close(services->table, holder, clock_now(), NULL, &out);
 }
 
-/* How often a worker has been woken is not to be had; what it did with its time is. */
+/* The number of a worker's wake-ups is not available; its busy time is. */
 static uint64_t workers_busy_ns(void)
 {
     uint64_t sum = 0;
@@ -152,7 +152,7 @@ TEST(slow_clients_cost_the_workers_nothing)
     rest_ms(500);
     uint64_t busy = workers_busy_ns() - before;
     ck_assert_msg(busy < 250 * (uint64_t)NS_PER_MS, "busy for %llu ns", (unsigned long long)busy);
-    /* And who comes is served. */
+    /* And new connections are served. */
     int a = text_connect();
     for (int i = 0; i < 2000; i++) {
         text_say(a, "ACQ4ME k 1 9 0", "LOCKED");

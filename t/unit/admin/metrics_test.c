@@ -1,4 +1,5 @@
-/* metrics_test.c - what Prometheus reads: its form, its numbers, and that the manual has it all. */
+/* metrics_test.c - the output for Prometheus: its form, its numbers, and that the manual is
+ * complete. */
 #include "t/unit/admin/fixture.h"
 
 #include "admin/metrics.h"

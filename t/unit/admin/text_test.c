@@ -1,4 +1,4 @@
-/* text_test.c - how untrusted bytes are spelled: in JSON, in URLs, in metrics. */
+/* text_test.c - escapes of untrusted bytes: in JSON, in URLs, in metrics. */
 #include "admin/text.h"
 
 #include "t/unit/random.h"

@@ -116,7 +116,7 @@ TEST(absurd_reservations_are_refused)
     ck_assert(!deadlines_reserve(&ds, UINT32_MAX));
     ck_assert(!deadlines_reserve(&ds, UINT32_MAX / 2 - 4));
     ck_assert(ds.reserved == 5);
-    /* What was reserved is still to be had. */
+    /* The reserve is still available. */
     struct deadline d[5] = {0};
     for (unsigned i = 0; i < 5; i++)
         deadline_set(&ds, &d[i], i);

@@ -1,7 +1,7 @@
 /*
- * hash_test.c - SipHash: the published vectors of the reference variant, and of the variant in use
- * what can be had without vectors: it depends on every bit, on the length, on both key words, and
- * on nothing else.
+ * hash_test.c - SipHash: the published vectors of the reference variant. For the variant in use,
+ * the properties that need no vectors: it depends on every bit, on the length, on both key words,
+ * and on nothing else.
  */
 #include "base/hash.h"
 

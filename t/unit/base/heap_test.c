@@ -1,4 +1,4 @@
-/* heap_test.c - the best so many of any number. */
+/* heap_test.c - a heap that keeps the best N of any number. */
 #include "base/check.h"
 #include "base/heap.h"
 #include "t/unit/random.h"

@@ -208,7 +208,7 @@ TEST(it_excludes)
 }
 END_TEST
 
-/* Whether a thread sleeps in the kernel, as /proc tells. */
+/* True if a thread sleeps in the kernel, according to /proc. */
 static bool is_asleep(pid_t thread)
 {
     char path[64], state = '?';

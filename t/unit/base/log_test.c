@@ -1,8 +1,8 @@
 /*
  * log_test.c - lines, levels, limits, and readers of standard error that do not read.
  *
- * Every test has a process of its own, so it may do with standard error what it likes: `capture`
- * puts a file or pipe of ours there, and `captured` answers what came to it.
+ * Every test runs in its own process, so it may change standard error: `capture` redirects it to a
+ * file or a pipe of ours, and `captured` returns what arrived there.
  */
 #include "base/check.h"
 #include "base/clock.h"

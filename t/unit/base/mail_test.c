@@ -1,4 +1,4 @@
-/* mail_test.c - letters: order of each sender, nothing lost, the bell exactly when it is due. */
+/* mail_test.c - letters: the order of each sender, no losses, exactly the necessary wake-ups. */
 #include "base/mail.h"
 
 #include "base/check.h"

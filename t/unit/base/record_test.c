@@ -1,4 +1,4 @@
-/* record_test.c - what is written is read again; what is cut off or damaged fails and no more. */
+/* record_test.c - a record reads back as it was written; truncated or damaged data only fails. */
 #include "base/record.h"
 
 #include "t/unit/random.h"

@@ -1,4 +1,4 @@
-/* text_test.c - a text that grows, and what is spelled out in it. */
+/* text_test.c - a growing text, and its escapes. */
 #include "base/text.h"
 #include "t/unit/unit.h"
 

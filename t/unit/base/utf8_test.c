@@ -1,4 +1,4 @@
-/* utf8_test.c - characters from strangers, and JSON that may be looked at. */
+/* utf8_test.c - untrusted characters, and JSON that is safe to print. */
 #include "base/utf8.h"
 #include "t/unit/unit.h"
 

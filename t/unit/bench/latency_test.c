@@ -1,6 +1,6 @@
 /*
- * latency_test.c - the classes of a histogram are where they should be, and what is read back is
- * near what was added.
+ * latency_test.c - the bounds of the histogram's classes, and that a value read back is near the
+ * one that was added.
  */
 #include "bench/counterbench/latency.h"
 #include "t/unit/random.h"

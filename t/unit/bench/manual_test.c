@@ -1,5 +1,5 @@
 /*
- * manual_test.c - the manual says what the tables of workloads, protocols and options say.
+ * manual_test.c - compares the manual with the tables of workloads, protocols and options.
  */
 #include "bench/counterbench/workload.h"
 #include "t/unit/manual.h"
@@ -13,7 +13,7 @@ static char *page_section(const char *name)
     return text;
 }
 
-/* Whether an option of a workload is none that all take. */
+/* True if only some workloads take the option. */
 static bool is_own(size_t option)
 {
     return !(WORKLOAD_OPTIONS_OF_ALL & BENCH_BIT(option));

@@ -1,6 +1,5 @@
 /*
- * options_test.c - the command line, what workloads take when nothing is said, and what is said
- * when it is wrong.
+ * options_test.c - the command line, the defaults of workloads, and error messages.
  */
 #include "base/clock.h"
 #include "bench/counterbench/protocol.h"

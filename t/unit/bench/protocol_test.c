@@ -1,5 +1,5 @@
 /*
- * protocol_test.c - the languages: what is asked, and how answers are judged, whole and cut in two.
+ * protocol_test.c - the protocols: requests, and the judging of answers, whole and cut in two.
  */
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/resp.h"

@@ -1,5 +1,5 @@
 /*
- * schedule_test.c - when operations of an open loop are meant to begin.
+ * schedule_test.c - the scheduled starts of operations in an open loop.
  */
 #include "base/clock.h"
 #include "bench/counterbench/schedule.h"

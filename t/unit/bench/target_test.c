@@ -1,5 +1,5 @@
 /*
- * target_test.c - where the server is, and where our connections come from.
+ * target_test.c - the server's address, and the source addresses of our connections.
  */
 #include "bench/counterbench/target.h"
 #include "t/unit/unit.h"

@@ -1,5 +1,5 @@
 /*
- * address_test.c - where a server is, as people write it.
+ * address_test.c - parsing and printing server addresses.
  */
 #include "cli/address.h"
 #include "t/unit/unit.h"

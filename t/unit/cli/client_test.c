@@ -16,7 +16,7 @@
 
 #define CLIENTS 20
 
-/* A server that says its piece to each who has said a line, in slices of `slice` bytes. */
+/* A server that sends its text to every client that has sent a line, in slices of `slice` bytes. */
 struct server {
     struct loop *loop;
     struct watch door;

@@ -1,6 +1,5 @@
 /*
- * command_test.c - the command line, its options and their values, and what is said when it is
- * wrong.
+ * command_test.c - the command line, its options and their values, and error messages.
  */
 #include "base/clock.h"
 #include "cli/command.h"

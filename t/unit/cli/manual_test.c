@@ -1,6 +1,6 @@
 /*
- * manual_test.c - the manual and the completions say what the tables of commands, options and exit
- * statuses say.
+ * manual_test.c - compares the manual and the completions with the tables of commands, options and
+ * exit statuses.
  *
  * A command, an option or a status is an ".It" of a list, and its text goes to the next one.
  */

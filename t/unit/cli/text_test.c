@@ -1,5 +1,5 @@
 /*
- * text_test.c - names as text: what is shown, and that it can be read back.
+ * text_test.c - names as text: the escapes, and that the text can be read back.
  */
 #include "cli/text.h"
 #include "t/unit/random.h"

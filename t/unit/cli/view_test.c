@@ -1,5 +1,5 @@
 /*
- * view_test.c - frames, and what the live view draws and does with keys.
+ * view_test.c - frames, and the live view: its drawing and its keys.
  */
 #include "cli/view.h"
 #include "t/unit/unit.h"

@@ -1,6 +1,6 @@
 /*
- * activation_test.c - sockets that are handed over: what the environment may say, what a socket is
- * for, and that the process is left as it should be. Each test has a process of its own.
+ * activation_test.c - inherited sockets: the environment variables, the purpose of each socket, and
+ * the state of the process afterwards. Each test runs in its own process.
  */
 #include "daemon/activation.h"
 #include "t/unit/unit.h"

@@ -1,5 +1,5 @@
 /*
- * config_file_test.c - the file: its lines, its mistakes, files of yrmcds.
+ * config_file_test.c - the configuration file: its lines, its errors, files of yrmcds.
  */
 #include "t/unit/daemon/options.h"
 

@@ -1,6 +1,6 @@
 /*
- * control_test.c - what the admin's hooks do, called in a thread of their own as the admin does.
- * What signals do is t/system's.
+ * control_test.c - the admin's hooks, called in a thread of their own as the admin does. t/system
+ * tests the signals.
  */
 #include "t/unit/daemon/running.h"
 

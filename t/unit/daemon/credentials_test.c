@@ -1,6 +1,6 @@
 /*
- * credentials_test.c - tokens in files, and what is said of files that are no good. Certificates
- * themselves are the net's tests; here it counts that a bad one is told.
+ * credentials_test.c - tokens in files, and the messages for bad files. The tests of net cover
+ * certificates; here a bad one only has to be reported.
  */
 #include "daemon/credentials.h"
 #include "t/unit/unit.h"
@@ -17,7 +17,7 @@ static char path[] = "/tmp/credentials_test.XXXXXX";
 static struct settings settings;
 static struct credentials credentials;
 
-/* Makes the file one of these bytes. */
+/* Writes these bytes to the file. */
 static void write_bytes(const char *bytes, size_t len)
 {
     static bool made;

@@ -1,6 +1,6 @@
 /*
- * fit_test.c - whether options fit together: each check by the one line it says, and that nothing
- * is said where they do.
+ * fit_test.c - checks that options fit together: each check has its one message, and good options
+ * have none.
  */
 #include "daemon/options.h"
 #include "t/unit/unit.h"

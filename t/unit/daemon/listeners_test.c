@@ -1,4 +1,4 @@
-/* listeners_test.c - from how far an address can be reached. Listening itself is t/system's. */
+/* listeners_test.c - the reach of an address. t/system tests listening itself. */
 #include "base/check.h"
 #include "daemon/listeners.h"
 #include "t/unit/unit.h"

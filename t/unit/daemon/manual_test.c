@@ -1,9 +1,9 @@
 /*
- * manual_test.c - the sample file and the manuals say what the tables of options, flags, signals,
- * exit statuses and environment variables say.
+ * manual_test.c - compares the sample file and the manuals with the tables of options, flags,
+ * signals, exit statuses and environment variables.
  *
- * TOP_SRCDIR is where the sources are; without it, the working directory. The pages are compared as
- * source: an option or flag is an ".It" of a list, and its text goes to the next one.
+ * TOP_SRCDIR is the folder of the sources; the default is the working directory. The pages are
+ * compared as source: an option or flag is an ".It" of a list, and its text goes to the next one.
  */
 #include "daemon/activation.h"
 #include "daemon/config_file.h"
@@ -19,7 +19,7 @@
 
 /* --- Files ----------------------------------------------------------------------------------- */
 
-/* The name of a file of the sources, which is not to be freed. */
+/* The name of a file of the sources, which the caller must not free. */
 static const char *source_path(const char *name)
 {
     static char path[4096];
@@ -304,7 +304,7 @@ static void assert_same_but(const struct settings *a, const struct settings *b, 
     }
 }
 
-/* Whether the line is an option that is commented out. */
+/* True if the line is a commented-out option. */
 static bool is_shown_default(const char *line)
 {
     return line[0] == '#' && islower((unsigned char)line[1]) && strstr(line, " = ");

@@ -1,6 +1,6 @@
 /*
- * notify_test.c - what a service manager hears: the test is the manager, with a datagram socket.
- * Each test has a process of its own, and so an environment.
+ * notify_test.c - notifications to a service manager: the test is the manager, with a datagram
+ * socket. Each test runs in its own process, and so has its own environment.
  */
 #include "config.h"
 

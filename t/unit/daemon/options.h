@@ -1,8 +1,8 @@
 /*
- * options.h - what the tests of options share: settings, a file, and what is said.
+ * options.h - common code for tests of options: settings, a file, and messages.
  *
- * Files are written into a directory of the test's own, which make_frame makes; what would go to
- * standard error goes to a string, in which the directory's name is left out.
+ * make_frame makes a directory for the test's files. Messages for standard error go to a string,
+ * without the directory's name.
  */
 #ifndef UNIT_DAEMON_OPTIONS_H
 #define UNIT_DAEMON_OPTIONS_H

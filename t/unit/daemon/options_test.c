@@ -1,5 +1,5 @@
 /*
- * options_test.c - the table of options: their defaults, what each takes, what it says of the rest.
+ * options_test.c - the table of options: defaults, valid values, and messages for the others.
  */
 #include "t/unit/daemon/options.h"
 

@@ -1,6 +1,6 @@
 /*
- * reload_test.c - new settings for a daemon that runs: what is told, what takes effect, and that
- * nothing does where something is wrong. Certificates and running connections are t/system's.
+ * reload_test.c - new settings for a running daemon: the report, what takes effect, and that
+ * nothing does after an error. t/system tests certificates and running connections.
  */
 #include "t/unit/daemon/running.h"
 
@@ -39,7 +39,7 @@ static const char *reload(const char *text, bool good)
     return reload_again(good);
 }
 
-/* Whether the log warns of a secret that others can read when it reloads with this file. */
+/* True if a reload with this file logs a warning about a secret that others can read. */
 static bool is_warned(const char *text)
 {
     char said[4096];

@@ -1,6 +1,6 @@
 /*
- * running.h - a daemon as a reload finds it, without its listeners: services and one worker, which
- * runs, and an admin interface of which nothing is there but what it is told.
+ * running.h - a daemon in the state before a reload, without its listeners: services, one running
+ * worker, and an admin interface that only records its calls.
  */
 #ifndef RUNNING_H
 #define RUNNING_H

@@ -1,7 +1,7 @@
 /*
- * sandbox_test.c - what the main thread gives up, which goes on over execve, and what each kind of
- * confined thread may do, is refused and is killed for. In processes of their own: nothing of it
- * can be taken back.
+ * sandbox_test.c - the rights that the main thread gives up, also after execve; and for each kind
+ * of confined thread what it may do, what is refused and what kills it. Each test runs in its own
+ * process, because nothing of this can be undone.
  */
 #include "daemon/sandbox.h"
 
@@ -55,7 +55,7 @@ static bool prepare(char *reason_r)
     return sandbox_prepare(all, ARRAY_SIZE(all), reason_r);
 }
 
-/* Whether this machine and this build have filters; else there is no more to be seen here. */
+/* True if this machine and this build have filters; else the test ends here. */
 static bool can(void)
 {
     char reason[SANDBOX_REASON_SIZE] = "";
@@ -678,7 +678,7 @@ TEST(without_its_folder_a_thread_that_writes_does_not_start)
     ck_assert_int_eq(end_confined(&lost, make_inside), NOT_STARTED);
 }
 
-/* As with a kernel that has none; what is logged goes to a file. */
+/* As with a kernel without Landlock; the log goes to a file. */
 static int write_without_landlock(void)
 {
     struct sock_filter steps[] = {

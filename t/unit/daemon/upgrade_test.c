@@ -1,10 +1,10 @@
 /*
- * upgrade_test.c - a state that an older daemon has written, in a file, is taken over: what its
- * clients had, waited for, had said half of and were still to be sent is there, and they go on.
+ * upgrade_test.c - takes over a state from a file that an older daemon has written: the clients'
+ * units, waits, incomplete requests and unsent output are there, and the clients continue.
  *
- * It is read as in a rehearsal, without the clients' sockets. Then each connection gets one of the
- * test's, and the workers run. The clock is the test's (it stands in for base/clock.c): it goes on
- * from when the state was written.
+ * The test reads it as in a rehearsal, without the clients' sockets. Then each connection gets a
+ * socket of the test, and the workers run. The clock is the test's (it replaces base/clock.c) and
+ * starts at the time when the state was written.
  */
 #include "daemon/upgrade.h"
 
@@ -158,7 +158,7 @@ static void finish(void)
         close(clients[i].fd);
 }
 
-/* ---- who is who ---------------------------------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------------------------- */
 
 static struct table *table(void)
 {
@@ -181,7 +181,7 @@ static const char *long_name(unsigned i)
     return name;
 }
 
-/* Who has so many units of a name. */
+/* The client that holds that many units of a name. */
 static struct client *holder_of(const char *name, uint32_t units)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -195,7 +195,7 @@ static struct client *holder_of(const char *name, uint32_t units)
     return NULL;
 }
 
-/* Who waits for a name, in the order of their ages. */
+/* A client that waits for a name; `place` counts by age, oldest first. */
 static struct client *waiter_for(const char *name, size_t place)
 {
     struct table_wait waits[CLIENTS];
@@ -212,7 +212,7 @@ static struct client *waiter_for(const char *name, size_t place)
     return NULL;
 }
 
-/* Who has said that and no more. */
+/* The client that has sent exactly this. */
 static struct client *sayer_of(const void *bytes, size_t len)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {

@@ -1,6 +1,6 @@
 /*
- * contention_test.c - what is contended, beside the exact loads, rates and peaks of all names: what
- * is listed is right within its error, and what is not listed has no more than the bound.
+ * contention_test.c - contended names, compared with the exact loads, rates and peaks of all names:
+ * listed values are right within their error, and unlisted names are below the bound.
  */
 #include "engine/contention.h"
 

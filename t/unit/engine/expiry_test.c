@@ -54,7 +54,7 @@ TEST(kept_names_stay_at_0_until_their_interval_ends)
     ck_assert(walk_for("k").count == 0);
     ck_assert(stats().names == 0);
     size_t memory = stats().memory;
-    ck_assert_int_eq(count_of("k"), -1); /* who looks for it takes it away */
+    ck_assert_int_eq(count_of("k"), -1); /* looking for it removes it */
     ck_assert(stats().names == 0 && stats().memory <= memory);
     ck_assert(collect_all(1000) == 0);
     finish();
@@ -114,7 +114,7 @@ TEST(only_a_grant_keeps)
     ck_assert_int_eq(take_keep(&h[1], "k", 1, 1), TABLE_BUSY);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     ck_assert_int_eq(count_of("k"), -1);
-    /* One grant is enough, whoever comes after. */
+    /* One grant is enough, whatever requests follow. */
     ck_assert_int_eq(take(&h[0], "k", 1, 2), TABLE_OK);
     ck_assert_int_eq(take_keep(&h[1], "k", 1, 2), TABLE_OK);
     ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);

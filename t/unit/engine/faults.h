@@ -1,5 +1,5 @@
 /*
- * faults.h - lack of memory on demand: stands between the engine and what it takes memory from.
+ * faults.h - failing allocations on demand, between the engine and its sources of memory.
  *
  * For a test program of one file, linked with --wrap for each function below (fault_wraps in
  * local.mk). Without these flags it links as well, but nothing ever fails, and the tests say so.
@@ -16,11 +16,11 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-/* Counts down at each piece of memory taken; the one that finds it at 1 is refused. 0: none is. */
+/* Each allocation counts it down; the one that finds 1 fails. 0: none fails. */
 static unsigned long fault_countdown;
-/* Instead: refuses one in so many, by the caller's random numbers. */
+/* Instead: one in this many fails, by the caller's random numbers. */
 static bool (*fault_dice)(void);
-/* How many were refused. */
+/* The number of failed allocations. */
 static unsigned long faults;
 
 /* While it is set, how many pieces that were taken by the C library's functions have not been given

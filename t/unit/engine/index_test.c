@@ -1,6 +1,6 @@
 /*
- * index_test.c - the hash table that grows and shrinks one bucket at a time: everything in it is
- * found, whatever was split and joined, and a walk over it sees what stays exactly once.
+ * index_test.c - the hash table that grows and shrinks by one bucket at a time: it finds every
+ * entry after any splits and joins, and a walk visits every lasting entry exactly once.
  */
 #include "engine/index.h"
 
@@ -278,9 +278,9 @@ TEST(removing_what_is_not_in_aborts)
 }
 END_TEST
 
-/* ---- foresight --------------------------------------------------------------------------- */
+/* ---- prefetch ---------------------------------------------------------------------------- */
 
-/* Whether the first bucket of a hash has that entry, and it is the first of its tag. */
+/* True if the first bucket of a hash has that entry, as the first of its tag. */
 static bool is_first_of_its_tag(uint32_t hash, ref_t ref)
 {
     struct index_probe probe;

@@ -1,6 +1,6 @@
 /*
- * inspect_test.c - looking closely: one name with its waiters, the walk over its holders, what one
- * holder has, since when and with which limit; and how long holdings have lasted.
+ * inspect_test.c - inspection: one name with its waiters, the walk over its holders, one holder's
+ * units, start and limit; and the duration of holdings.
  */
 #include "engine/table.h"
 
@@ -147,7 +147,7 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
     struct table_entry e = entry_of("k");
     ck_assert(e.consumption == 4 && e.peak == 5 && e.limit == 8);
     ck_assert(e.waiting == 0 && e.holders == 2);
-    /* Who only waits is no holder; who holds and waits is one; a refusal brings its limit. */
+    /* A waiter is no holder; a holder that also waits is one; a refusal sets its limit. */
     ck_assert(ask(&h[2], "k", 1, 4, WAIT_ME) == TABLE_WAITING);
     ck_assert(ask(&h[2], "k", 1, 4, WAIT_ANY) == TABLE_WAITING);
     ck_assert(ask(&h[1], "k", 1, 4, WAIT_ANY) == TABLE_WAITING);
@@ -168,7 +168,7 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
 }
 END_TEST
 
-/* Units come and go while verdicts are under way: who holds is counted right all the time. */
+/* Units come and go while verdicts are under way: the number of holders is right all the time. */
 TEST(holders_are_counted_right_before_verdicts_are_taken)
 {
     start();
@@ -355,7 +355,7 @@ TEST(who_has_waited_holds_since_the_grant)
     ck_assert(!holds(&h[2], "k"));
     now.mono_ns += NS_PER_S;
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
-    /* To who has some already it adds; who had none holds from then on. */
+    /* A holder gets more; a connection without units becomes a holder. */
     struct table_hold hold = hold_of(&h[1], "k");
     ck_assert(hold.units == 2 && is_since(hold.since_ns, begun_ns) && !holds(&h[2], "k"));
     now.mono_ns += NS_PER_S;
@@ -417,7 +417,7 @@ static struct histogram_sum sum_of(const struct histogram *histogram)
     return sum;
 }
 
-/* Whether the holdings told have lasted that long together, give or take a step for each. */
+/* True if the holdings in the histogram lasted that long in sum, within one step each. */
 static bool lasted(const struct histogram *histogram, uint64_t count, int64_t ns)
 {
     struct histogram_sum sum = sum_of(histogram);
@@ -683,7 +683,7 @@ TEST(a_holder_waits_for_one_name_only_so_often)
     ck_assert(entry_of("k").waiting == TABLE_WAITS_MAX + 1);
     table_check(t);
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
-    ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_NO_MEMORY); /* they are not settled */
+    ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_NO_MEMORY); /* verdicts are not noted */
     free_letters();
     ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_WAITING);
     finish();

@@ -1,11 +1,11 @@
 /*
- * model_test.c - a million random steps of the table beside a model of it that is slow, plain and
+ * model_test.c - a million random steps of the table, compared with a model that is slow, plain and
  * obviously right: arrays, searched from end to end.
  *
- * After every step everything that can be asked is compared: the answer, the verdicts in their
- * order, the consumption of each name, the sums. Now and then the table is written to a record, and
- * another one goes on that was read from it, as if nothing had happened. T_SEED repeats a run,
- * T_MODEL_STEPS sets its length; a failure says at which step.
+ * Each step compares everything that can be asked: the answer, the verdicts in their order, the
+ * consumption of each name, the sums. Now and then the test writes the table to a record, reads it
+ * into a new table and continues with that one. T_SEED repeats a run, T_MODEL_STEPS sets its
+ * length; a failure names the step.
  */
 #include "engine/state.h"
 
@@ -52,7 +52,7 @@ struct mwaiter {
     uint32_t units, limit, life;
     enum wait_kind kind;
     enum waiter_state state;
-    bool noted; /* settled, or its holder closed */
+    bool noted; /* its owner took note, or closed */
     uint64_t age, decided;
     int64_t since_ns, ended_ns;
 };
@@ -80,7 +80,7 @@ static unsigned waiting_for(unsigned n)
     return count;
 }
 
-/* Whether a name was last used in this interval, or in the next by a thread that is ahead. */
+/* True if a name was last used in this interval, or in the next by a thread that is ahead. */
 static bool is_current(unsigned n)
 {
     return names[n].interval == this_interval() || names[n].interval == this_interval() + 1;
@@ -97,7 +97,7 @@ static bool exists(unsigned n)
     return names[n].present && !expired(n);
 }
 
-/* A request looks for the name: what has expired goes. True: it exists. */
+/* A request looks for the name, which removes it if it has expired. True: it exists. */
 static bool look_for(unsigned n)
 {
     if (expired(n))
@@ -401,7 +401,7 @@ static bool is_since(int64_t ns, unsigned n, unsigned holder)
     return ns <= names[n].since_ns[holder] && ns > names[n].since_ns[holder] - 1024;
 }
 
-/* A name and its waiters, as one who looks at it closely sees them. */
+/* Compares a name and its waiters with the result of inspecting them. */
 static void compare_closely(unsigned n, size_t room)
 {
     static struct table_wait waits[WAITERS];

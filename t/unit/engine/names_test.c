@@ -51,7 +51,7 @@ TEST(what_was_prefetched_is_the_same)
     unsigned char name[TABLE_PREFETCH_MAX][40] = {{0}};
     struct bytes names[TABLE_PREFETCH_MAX];
     uint64_t hashes[TABLE_PREFETCH_MAX];
-    struct rng rng = rng_start("foresight", random_seed());
+    struct rng rng = rng_start("prefetch", random_seed());
     start();
     table_prefetch(t, names, 0, hashes);
     names[0] = (struct bytes){0};

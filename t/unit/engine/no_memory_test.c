@@ -1,5 +1,5 @@
 /*
- * no_memory_test.c - nothing is lost or left when memory is short; tables of odd sizes.
+ * no_memory_test.c - nothing is lost or left over when memory is short; tables of odd sizes.
  */
 #include "t/unit/engine/faults.h"
 #include "t/unit/engine/tables.h"
@@ -13,12 +13,12 @@ static bool same_but_for_memory(struct table_stats a, struct table_stats b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-/*
- * Refuses each piece of memory that a request needs, in turn, until it needs none that is refused.
- * Each time nothing has changed. Returns how many pieces were refused.
- */
 static int repeats = 1500;
 
+/*
+ * Lets each allocation of a request fail in turn, until the request succeeds. Checks that each
+ * failure changes nothing. Returns the number of failures.
+ */
 static unsigned refuse_each(struct holder *holder, const struct acquire *a,
                             enum table_status expected, struct waiter **waiter_r)
 {

@@ -1,6 +1,6 @@
 /*
- * sketch_test.c - the list of the heaviest names beside the exact weights of all of them: both
- * bounds hold at every step, whatever comes in what order.
+ * sketch_test.c - the list of the heaviest names, compared with the exact weights of all names:
+ * both bounds hold at every step, for any order of additions.
  */
 #include "engine/sketch.h"
 

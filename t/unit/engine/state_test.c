@@ -1,7 +1,7 @@
 /*
- * state_test.c - a table that was saved and restored is as the one before and goes on as it would;
- * what is damaged is refused, or gives a table that is whole. (What each request answers afterwards
- * model_test.c looks at, which goes on in restored tables all the time.)
+ * state_test.c - a saved and restored table equals the one before and continues like it; damaged
+ * data is refused, or gives a consistent table. (model_test.c checks the later answers, because it
+ * often continues in restored tables.)
  */
 #include "engine/state.h"
 

@@ -1,6 +1,6 @@
 /*
- * table_test.c - the table, row by row of the protocol page: who is admitted, and who is told what
- * in which order.
+ * table_test.c - the table, row by row of the protocol page: the requests it admits, and the
+ * clients it notifies, in which order.
  */
 #include "t/unit/engine/tables.h"
 

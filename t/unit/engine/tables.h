@@ -1,7 +1,7 @@
 /*
- * tables.h - a table with some holders and a clock, and a short language to ask it in. A test
- * begins with start() and ends with finish(), which also looks that nothing is left; those that
- * abort need not.
+ * tables.h - a table with some holders and a clock, and short functions to use it. A test begins
+ * with start() and ends with finish(), which also checks that nothing is left; tests that abort
+ * need no finish().
  */
 #ifndef UNIT_ENGINE_TABLES_H
 #define UNIT_ENGINE_TABLES_H

@@ -1,10 +1,10 @@
 /*
- * threads_test.c - several threads in one table, each with holders of its own: no limit is ever
- * passed, no verdict is lost, and in the end nothing is left.
+ * threads_test.c - several threads on one table, each with its own holders: no limit is exceeded,
+ * no verdict is lost, and in the end nothing is left.
  *
- * Verdicts go to their owner through a mailbox for each thread, as workers do it. An observer
- * outside the table counts what holders know they have: raised after a grant became known, lowered
- * before the units go back, so at no moment may it be above the limit.
+ * Verdicts go to their owner through a mailbox for each thread, as in workers. An observer outside
+ * the table counts the units that holders know they have. A holder raises the count after it knows
+ * of a grant, and lowers it before it releases, so the count must never be above the limit.
  */
 #include "engine/contention.h"
 
@@ -50,7 +50,7 @@ static void end_table(void)
     table_free(&t);
 }
 
-/* ---- few names, many who want them ------------------------------------------------------- */
+/* ---- few names, many clients ------------------------------------------------------------- */
 
 enum {
     NAMES = 4,
@@ -289,7 +289,7 @@ static bool look_at(void *arg, const struct table_entry *entry)
     return true;
 }
 
-/* Somebody who looks closely: what is seen is never more than there can be. */
+/* Inspects a name: the numbers are never above the possible ones. */
 static void look_closely(unsigned n, struct moment now)
 {
     enum { MOST_WAITS = 50 };

@@ -1,5 +1,5 @@
 /*
- * waitq_test.c - who is the oldest of those that fit: against a list searched from end to end.
+ * waitq_test.c - the oldest waiter that fits, compared with a list searched from end to end.
  */
 #include "engine/waitq.h"
 

@@ -1,4 +1,4 @@
-/* access_test.c - networks as text, and who is in them; addresses as text; counts by address. */
+/* access_test.c - networks as text, and their addresses; addresses as text; counts by address. */
 #include "net/access.h"
 
 #include "net/address.h"

@@ -1,7 +1,7 @@
 /*
- * carry_test.c - workers that are parked, and connections that go on with other workers, in the
- * middle of all that they can be in the middle of. The two servers of a test are in one process:
- * the first lets go of its descriptors, as exec would have it.
+ * carry_test.c - parked workers, and connections that continue with other workers, in the middle of
+ * everything they can do. Both servers of a test are in one process: the first gives up its
+ * descriptors, as exec would do.
  */
 #include "net/carry.h"
 

@@ -8,7 +8,7 @@
 
 /* ---- requests and replies ------------------------------------------------------------------ */
 
-/* Some are looked at ahead of their turn and some put off then; some let no other be looked at. */
+/* Some requests are prefetched, some are postponed then; some stop the prefetch of others. */
 static const char batch[] =
     "ehello\neyou\nd5\nen\nx\nb30\nn0007one\ntwoe2\nn0000e\nn0012the end\n...\rf\n";
 

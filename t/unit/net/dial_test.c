@@ -1,6 +1,6 @@
 /*
- * dial_test.c - streams opened outward, by an owner of a loop and deadlines, to servers that live
- * in the same loop: listeners, TLS servers, and a name server. Nothing leaves the machine.
+ * dial_test.c - outgoing streams, for an owner of a loop and deadlines, to servers in the same
+ * loop: listeners, TLS servers, and a name server. Nothing leaves the machine.
  */
 #include "net/dial.h"
 
@@ -1342,7 +1342,7 @@ static void cancel_other(struct call *c)
     }
 }
 
-/* Both connect in the same turn, and whoever is told first ends the other. */
+/* Both connect in the same iteration, and the first callback cancels the other. */
 TEST(callback_may_cancel_another)
 {
     struct bench b;

@@ -1,6 +1,6 @@
 /*
  * http_test.c - the HTTP server: requests whole and in pieces, answers at once and in steps, and
- * what clients may not do to it: keep it, fill it, or end it.
+ * attacks by clients: occupying it, filling its memory, ending it.
  */
 #include "net/http.h"
 
@@ -713,7 +713,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     ck_assert(connect(late, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
     http_send(late, "GET /ok HTTP/1.1\r\n\r\n");
     int64_t cpu = cpu_ms();
-    for (int i = 0; i < 50; i++) { /* who is in is served */
+    for (int i = 0; i < 50; i++) { /* a connected client is served */
         http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
         r = read_reply(fd, false);
         ck_assert_int_eq(r.status, 200);

@@ -1,4 +1,4 @@
-/* listener_test.c - listening, accepting, and how connections are spread over workers. */
+/* listener_test.c - listening, accepting, and the distribution of connections over workers. */
 #include "net/listener.h"
 
 #include "t/unit/net/toy.h"

@@ -1,4 +1,4 @@
-/* loop_test.c - the event loop: readiness, the timer, the bell, and "soon". */
+/* loop_test.c - the event loop: readiness, the timer, wake-ups, and "soon". */
 #include "net/loop.h"
 
 #include "t/unit/net/toy.h"

@@ -1,6 +1,6 @@
 /*
- * rules_test.c - rules that change while workers run, who is let in by them, and what operators see
- * of connections.
+ * rules_test.c - rules that change while workers run, the clients that they admit, and what
+ * operators see of connections.
  */
 #include "net/rules.h"
 
@@ -107,7 +107,7 @@ static void await_rules(struct toy_server *s)
         in_worker(s, i, nothing, NULL);
 }
 
-/* ---- who is let in --------------------------------------------------------------------------- */
+/* ---- admission ------------------------------------------------------------------------------- */
 
 TEST(addresses_not_allowed_are_closed_at_once_and_counted)
 {

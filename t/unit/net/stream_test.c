@@ -1,4 +1,4 @@
-/* stream_test.c - streams over TCP: what reading, writing, finishing and closing answer. */
+/* stream_test.c - streams over TCP: the results of reading, writing, finishing and closing. */
 #include "net/stream.h"
 
 #include "t/unit/net/toy.h"

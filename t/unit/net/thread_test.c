@@ -1,4 +1,4 @@
-/* thread_test.c - threads that begin by confining themselves, or do not begin. */
+/* thread_test.c - threads confine themselves first, or do not start. */
 #include "net/thread.h"
 #include "t/unit/unit.h"
 

@@ -267,7 +267,7 @@ TEST(handshake_that_takes_too_long_is_closed)
     WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 2);
     ck_assert_uint_eq(atomic_load(&s.toy.opened), 0);
     ck_assert_uint_eq(atomic_load(&s.server.handshakes), 0);
-    /* Who is done in time has no such limit any more. */
+    /* A finished handshake no longer has a time limit. */
     limits.handshake_timeout_ns = 20 * NS_PER_S;
     secure_rules(&s, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
@@ -888,7 +888,7 @@ static void *flood(void *arg)
     return NULL;
 }
 
-/* Whoever sends nothing but updates of keys gets turns like others. */
+/* A client that sends only key updates gets no more time than others. */
 TEST(others_are_served_while_one_floods_with_records_of_no_bytes)
 {
     struct pki pki;

@@ -75,7 +75,7 @@ struct toy {
     _Atomic unsigned resumed;    /* answers that went on to their end */
     int64_t turn_ns;             /* when the turn began; the worker's */
     uint32_t turn_resumes;       /* in it; the worker's */
-    /* Called with each line before it is dealt with, unless NULL. */
+    /* Called with each line before the service handles it; may be NULL. */
     void (*seen)(struct conn *conn, const char *line);
 };
 

@@ -1,4 +1,4 @@
-/* unix_test.c - listening on unix sockets, and on sockets that somebody else made. */
+/* unix_test.c - listening on unix sockets, and on inherited sockets. */
 #include "net/listener.h"
 
 #include "t/unit/net/toy.h"

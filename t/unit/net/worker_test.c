@@ -1,4 +1,5 @@
-/* worker_test.c - workers: letters, timers, the clock of a turn, stopping and what is left. */
+/* worker_test.c - workers: letters, timers, the clock of an iteration, stopping and what is left.
+ */
 #include "net/worker.h"
 
 #include "t/unit/net/toy.h"
@@ -375,7 +376,7 @@ END_TEST
 
 enum { LISTENERS = 450, REQUESTS = 1000 };
 
-/* A letter that tells a listener, who is another worker's. */
+/* A letter that notifies a listener of another worker. */
 struct telling {
     struct mail mail;
     uint64_t tag;

@@ -1,9 +1,8 @@
 /*
  * counter_test.c - the binary counter protocol, both directions.
  *
- * The bytes here are written out from the published layouts, not made with the codec. Every message
- * is handed over at every split, each prefix in a buffer of exactly its size, so that a sanitizer
- * sees a look past the end.
+ * The bytes come from the published layouts, not from the codec. Every message is passed at every
+ * split, each prefix in a buffer of exactly its size, so that a sanitizer sees a read past the end.
  */
 #include "proto/counter.h"
 #include "t/unit/unit.h"
@@ -78,7 +77,7 @@ static struct bytes longest_name(void)
     return (struct bytes){.data = name, .len = sizeof(name)};
 }
 
-/* Whether a prefix of `n` bytes may be given in a buffer of its own: all of a short message. */
+/* True if a prefix of `n` bytes gets its own buffer: every prefix of a short message. */
 static bool is_worth_a_copy(size_t n)
 {
     return n < 256 || n % 4099 == 0;

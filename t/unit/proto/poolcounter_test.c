@@ -1,9 +1,9 @@
 /*
  * poolcounter_test.c - the PoolCounter line protocol, both directions.
  *
- * Every line goes through `read_line_at_every_split`: it is handed over byte by byte, each prefix
- * in a buffer of exactly its size, so that a sanitizer sees a look past the end and no verdict can
- * depend on how the network cut the line.
+ * `read_line_at_every_split` passes every line byte by byte, each prefix in a buffer of exactly its
+ * size, so that a sanitizer sees a read past the end, and no result depends on how the network cut
+ * the line.
  */
 #include "proto/poolcounter.h"
 #include "t/unit/unit.h"

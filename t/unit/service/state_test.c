@@ -1,7 +1,7 @@
 /*
- * state_test.c - services whose state was saved and restored go on as those before: two worlds of
- * workers, connections and services, of which the second begins with the state of the first, answer
- * the same requests alike, byte for byte. Damage is refused, or harmless.
+ * state_test.c - services with a saved and restored state continue like those before. Two worlds of
+ * workers, connections and services answer the same requests; the second starts with the state of
+ * the first, and answers must match byte for byte. Damage is refused, or harmless.
  *
  * The clock is the test's (it stands in for base/clock.c). Workers do not run; the test acts for
  * their threads.
@@ -90,7 +90,7 @@ static bool is_text(unsigned i)
     return i < CLIENTS / 2;
 }
 
-/* Has every worker do what there is to do. */
+/* Runs every worker until it has nothing more to do. */
 static void run_workers(struct world *world)
 {
     for (unsigned round = 0; round < 3; round++) {
