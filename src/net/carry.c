@@ -238,14 +238,13 @@ static unsigned flags_of(const struct conn *conn)
 static void save_extension(const struct conn *conn, struct record_writer *w)
 {
     const struct conn_extension *extension = conn_extension(conn);
-    static const struct held_answer none;
+    static const struct chunk_list none;
     record_put_u8(w, extension->wait_for_all);
     record_put_u32(w, conn->pending);
     for (uint32_t i = 0; i < conn->pending; i++) {
-        uint32_t place = (extension->oldest + i) % conn->protocol->row->pending_max;
-        const struct held_answer *held = extension->held ? &extension->held[place] : &none;
+        const struct held_answer *held = conn_held_answer(conn, extension->oldest + i);
         record_put_u8(w, i > 0 && held->complete);
-        save_chunks(i > 0 ? &held->out : &none.out, w);
+        save_chunks(i > 0 ? &held->out : &none, w);
     }
     save_chunks(&extension->after, w);
     record_put_u8(w, extension->checks);

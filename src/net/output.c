@@ -84,10 +84,22 @@ void conn_drop_output(struct conn *conn)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+/* A connection can keep so many answers, less one: a power of two less one, as the numbers of
+ * requests go round at 2^32. */
+static uint32_t held_mask(const struct conn *conn)
+{
+    return UINT32_MAX >> __builtin_clz((conn->protocol->row->pending_max - 1) | 1);
+}
+
 static struct held_answer *held_at(const struct conn *conn, uint32_t number)
 {
-    struct held_answer *held = conn_extension(conn)->held;
-    return &held[number % conn->protocol->row->pending_max];
+    return &conn_extension(conn)->held[number & held_mask(conn)];
+}
+
+const struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number)
+{
+    static const struct held_answer none;
+    return conn_extension(conn)->held ? held_at(conn, number) : &none;
 }
 
 /* Where what is replied now belongs. */
@@ -215,7 +227,7 @@ static bool reserve_held(struct conn *conn, struct conn_extension *extension)
     unsigned max = conn->protocol->row->pending_max;
     CHECK(conn->pending < max && max <= PROTOCOL_PENDING_MAX);
     if (!extension->held && conn->pending > 0)
-        extension->held = calloc(max, sizeof(*extension->held));
+        extension->held = calloc((size_t)held_mask(conn) + 1, sizeof(*extension->held));
     if (!extension->held)
         return conn->pending == 0;
     *held_at(conn, extension->next) = (struct held_answer){.complete = false};

@@ -132,7 +132,7 @@ struct conn_extension {
     bool wait_for_all; /* READING_PENDING: until no answer is pending, not for one place */
     bool wants_room;   /* call `room` when at most room_at bytes are unsent */
     size_t room_at;
-    struct held_answer *held; /* pending_max of them, by number; NULL: never were two pending */
+    struct held_answer *held; /* pending_max or more, by number; NULL: never were two pending */
     struct chunk_list after;  /* interjections that follow an answer in pieces */
 
     uint64_t queued, written; /* bytes since the connection was opened */
@@ -280,6 +280,8 @@ void conn_linger(struct conn *conn);
  * `answered`: it is the whole answer of the request. */
 void conn_answer_next(struct conn *conn);
 void conn_answer_served(struct conn *conn, bool answered);
+/* What is kept of the answer of a request that is pending. */
+const struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number);
 /* An answer in pieces is complete: what had to follow it does. */
 void conn_pieces_done(struct conn *conn);
 /* Frees what is queued. */
