@@ -470,10 +470,12 @@ static void shake_hands(struct conn *conn)
 /* The client's end was reported while the connection does not read. */
 static void on_gone(struct conn *conn)
 {
-    if (conn->protocol->row->input_end == INPUT_END_SERVED)
+    if (conn->protocol->row->input_end == INPUT_END_SERVED) {
         note_gone(conn);
-    else if (conn->reading == READING_PENDING || conn->out.first)
+        worker_flush_later(conn->worker, conn); /* watches for the end no more */
+    } else if (conn->reading == READING_PENDING || conn->out.first) {
         conn_close(conn, CLOSE_PEER);
+    }
 }
 
 static void on_io(struct loop_io *io, unsigned what)
