@@ -206,7 +206,8 @@ bool conn_in_pieces(const struct conn *conn);
 
 /* ---- ending -------------------------------------------------------------------------------- */
 
-/* Sends what is queued, then closes; no further request is served. Reasons: protocol.h. */
+/* Sends what is queued, then closes; no further request is served. Answers whose turn has not come
+ * are dropped: they would seem to be other requests'. Reasons: protocol.h. */
 void conn_finish(struct conn *conn, unsigned reason);
 /* Closes it at once, whatever it does. */
 void conn_close(struct conn *conn, unsigned reason);

@@ -319,6 +319,8 @@ void conn_answered(struct conn *conn)
 void conn_drop_extension(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);
+    if (conn->aside) /* the answer that is being made, maybe of a request that has no number yet */
+        drop_chunks(conn, &held_at(conn, extension->current)->out);
     for (uint32_t n = extension->oldest; extension->held && n != extension->next; n++)
         drop_chunks(conn, &held_at(conn, n)->out);
     extension->oldest = extension->next;
