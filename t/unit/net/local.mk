@@ -4,6 +4,7 @@ net_unit_tests = \
 	t/unit/net/dial_test \
 	t/unit/net/thread_test \
 	t/unit/net/conn_test \
+	t/unit/net/pending_test \
 	t/unit/net/worker_test \
 	t/unit/net/carry_test \
 	t/unit/net/listener_test \
@@ -15,7 +16,7 @@ net_unit_tests = \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
-EXTRA_DIST += t/unit/net/toy.h t/unit/net/secure.h
+EXTRA_DIST += t/unit/net/toy.h t/unit/net/late.h t/unit/net/secure.h
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_stream_test_CFLAGS = $(UNIT_CFLAGS)
@@ -27,6 +28,8 @@ t_unit_net_thread_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_thread_test_LDADD = libnet.a libbase.a $(CHECK_LIBS)
 t_unit_net_conn_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_conn_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_pending_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_pending_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_carry_test_CFLAGS = $(UNIT_CFLAGS)
