@@ -160,7 +160,8 @@ void worker_deliver(struct worker *from, struct letter *letter);
 
 /* ---- output: rows with tracks_output -------------------------------------------------------- */
 
-/* The position behind all answers queued so far: bytes since the connection was opened. */
+/* The position behind all answers queued so far: bytes since the connection was opened. Answers
+ * whose turn has not come are not queued yet. */
 uint64_t conn_output_end(const struct conn *conn);
 /* True: the byte at `position` was given to the kernel (with TLS: to the library). Also in
  * `close`. */
@@ -170,7 +171,7 @@ int64_t conn_position_save(const struct conn *conn, uint64_t position);
 uint64_t conn_position_restore(const struct conn *conn, int64_t saved);
 
 /* Marks the answer that begins here: the row's `may_write` is asked before its first byte is
- * written, at each write until then. */
+ * written, at each write until then. conn_finish asks a last time: the session ends with it. */
 void conn_check_output(struct conn *conn);
 
 /*

@@ -96,10 +96,9 @@ static struct held_answer *held_at(const struct conn *conn, uint32_t number)
     return &conn_extension(conn)->held[number & held_mask(conn)];
 }
 
-const struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number)
+struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number)
 {
-    static const struct held_answer none;
-    return conn_extension(conn)->held ? held_at(conn, number) : &none;
+    return conn_extension(conn)->held ? held_at(conn, number) : NULL;
 }
 
 /* Where what is replied now belongs. */
@@ -284,6 +283,17 @@ void conn_answer(struct conn *conn, uint32_t number)
     conn->aside = number != extension->oldest;
 }
 
+/* The turn of an answer has come: moves what was kept of it to the output. */
+static void append_held(struct conn *conn, struct conn_extension *extension,
+                        struct held_answer *held)
+{
+    if (held->checks) {
+        extension->check_at = extension->queued + held->check_at;
+        extension->checks = true;
+    }
+    append_kept(conn, &held->out);
+}
+
 /* The oldest answer is complete: it, and all complete ones behind it, are in the output. */
 static void advance(struct conn *conn, struct conn_extension *extension)
 {
@@ -294,7 +304,7 @@ static void advance(struct conn *conn, struct conn_extension *extension)
         complete = false;
         if (conn->pending > 0) {
             struct held_answer *held = held_at(conn, extension->oldest);
-            append_kept(conn, &held->out);
+            append_held(conn, extension, held);
             complete = held->complete;
         }
     } while (complete);
@@ -380,6 +390,12 @@ uint64_t conn_position_restore(const struct conn *conn, int64_t saved)
 void conn_check_output(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);
+    if (conn->aside) {
+        struct held_answer *held = held_at(conn, extension->current);
+        held->check_at = (uint32_t)chunk_bytes(&held->out);
+        held->checks = true;
+        return;
+    }
     extension->check_at = extension->queued;
     extension->checks = true;
 }
@@ -391,6 +407,11 @@ static bool may_write(struct conn *conn)
         return true;
     CHECK(conn->reading == READING_CLOSED);
     return false;
+}
+
+bool conn_may_finish(struct conn *conn)
+{
+    return !conn->extended || may_write(conn);
 }
 
 /* Counts what was written. */

@@ -121,6 +121,8 @@ struct conn {
 struct held_answer {
     struct chunk_list out;
     bool complete;
+    bool checks;       /* it is marked (conn_check_output) */
+    uint32_t check_at; /* from this byte of it on */
 };
 
 /* What only connections of some protocols have (protocol_is_extended). */
@@ -280,8 +282,11 @@ void conn_linger(struct conn *conn);
  * `answered`: it is the whole answer of the request. */
 void conn_answer_next(struct conn *conn);
 void conn_answer_served(struct conn *conn, bool answered);
-/* What is kept of the answer of a request that is pending. */
-const struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number);
+/* What is kept of the answer of a request that is pending; NULL: there never were two. */
+struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number);
+/* Asks about a marked answer that is queued, while its session is there. False: the connection was
+ * closed. */
+bool conn_may_finish(struct conn *conn) MUST_USE;
 /* An answer in pieces is complete: what had to follow it does. */
 void conn_pieces_done(struct conn *conn);
 /* Frees what is queued. */
