@@ -136,7 +136,7 @@ TEST(positions_hold_over_many_chunks)
         char text[32];
         snprintf(text, sizeof(text), "b%u\n", i * 3001);
         stage_send(client, text);
-        end += i * 3001;
+        end += (uint64_t)i * 3001;
         ck_assert_uint_eq(conn_output_end(client->conn), end);
         ck_assert(end == 0 || conn_was_written(client->conn, end - 1));
         ck_assert(!conn_was_written(client->conn, end));
