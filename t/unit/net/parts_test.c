@@ -12,7 +12,7 @@
 enum { STEP = 64 * 1024, HEAD = 9 };
 
 /* A request is 's' or 'k' (skip, keep) and its length, 8 bytes, little endian; then its bytes. It
- * is answered "done", or "full" where it was to be kept and there is no room. */
+ * is answered "done", or "full" where 'k' finds no room. */
 struct session {
     uint64_t left; /* bytes of the request that goes on */
     uint64_t kept;
