@@ -58,6 +58,12 @@ static unsigned end_wanted(const struct conn *conn)
     return conn_is_served(conn) && !conn->gone ? LOOP_GONE : 0;
 }
 
+/* True: the end may have been reported, and is not read before an answer comes. */
+static bool may_miss_end(const struct conn *conn)
+{
+    return conn->reading == READING_PENDING && conn->input == INPUT_DRAIN;
+}
+
 void conn_watch(struct conn *conn)
 {
     unsigned wanted;
@@ -68,7 +74,7 @@ void conn_watch(struct conn *conn)
         wanted |= conn->writing == WRITING_CROSSED ? LOOP_READ : LOOP_WRITE;
     } else if (reads(conn)) {
         wanted = reading_wanted(conn);
-    } else if (conn_is_served(conn) && reported_once(conn)) {
+    } else if (conn_is_served(conn) && reported_once(conn) && !may_miss_end(conn)) {
         wanted = reported_once(conn);
     } else if (conn_is_served(conn) && conn->input == INPUT_DRY) {
         wanted = LOOP_READ | end_wanted(conn);

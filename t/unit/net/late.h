@@ -162,16 +162,27 @@ struct late_client {
     struct secure_client tls; /* TRANSPORT_TLS, over TCP */
 };
 
+/* Makes a pair of sockets; returns the server's end. */
+static inline int late_pair(enum transport transport, struct late_client *c)
+{
+    *c = (struct late_client){.transport = transport};
+    return transport == TRANSPORT_UNIX ? local_pair(SOCK_STREAM, &c->fd) : tcp_pair(&c->fd);
+}
+
+/* Gives the server's end to a worker that runs. */
+static inline void late_give(struct toy_server *s, unsigned number, enum transport transport,
+                             int fd)
+{
+    struct toy_opening opening = {.protocol = &s->protocol, .transport = transport, .fd = fd};
+    in_worker(s, number, toy_open_there, &opening);
+    ck_assert(opening.ok);
+}
+
 static inline void late_connect(struct toy_server *s, unsigned number, enum transport transport,
                                 struct late_client *c)
 {
-    *c = (struct late_client){.transport = transport};
-    struct toy_opening opening = {
-        .protocol = &s->protocol,
-        .transport = transport,
-        .fd = transport == TRANSPORT_UNIX ? local_pair(SOCK_STREAM, &c->fd) : tcp_pair(&c->fd)};
-    in_worker(s, number, toy_open_there, &opening);
-    ck_assert(opening.ok);
+    int fd = late_pair(transport, c);
+    late_give(s, number, transport, fd);
     if (transport != TRANSPORT_TLS)
         return;
     c->tls = client_new(c->fd, TLS1_3_VERSION);

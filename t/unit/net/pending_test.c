@@ -384,6 +384,44 @@ TEST(half_close_is_noticed_too)
 }
 END_TEST
 
+/* The worker learns of the request and of the end at once, and from the request that it must wait.
+ * Where many requests come before that one, the end is known before it. */
+TEST(end_that_comes_with_the_request_is_noticed)
+{
+    static const enum transport plain[] = {TRANSPORT_TCP, TRANSPORT_UNIX};
+    static const enum input_end means[] = {INPUT_END_CLOSES, INPUT_END_SERVED};
+    for (unsigned i = 0; i < 8; i++) {
+        struct toy_server s;
+        struct late_client c;
+        unsigned requests = i / 4 ? 300 : 0;
+        late_make(&s, 1, PENDING, toy_limits());
+        s.row.input_end = means[i % 2];
+        toy_run(&s);
+        int fd = late_pair(plain[i / 2 % 2], &c), there;
+        char bytes[1024] = "";
+        for (unsigned k = 0; k < requests; k++)
+            memcpy(bytes + (size_t)k * 2, "e\n", 3);
+        memcpy(bytes + (size_t)requests * 2, "wx\nebehind\n", 12);
+        late_send(&c, bytes);
+        late_shut(&c);
+        WAIT_UNTIL(ioctl(fd, FIONREAD, &there) == 0 && there == (int)requests * 2 + 11);
+        ck_assert(wait_ready(fd, POLLRDHUP, clock_mono_ns() + PATIENCE_NS));
+        late_give(&s, 0, c.transport, fd);
+        for (unsigned k = 0; k < requests; k++)
+            late_expect(&c, "\n");
+        if (i % 2) {
+            WAIT_UNTIL(atomic_load(&late.ends) == i / 2 + 1);
+            late_answer(&s, i);
+            late_expect(&c, "x\nbehind\n");
+        }
+        late_expect_end(&c);
+        late_free(&c);
+        WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 1);
+        toy_stop(&s);
+    }
+}
+END_TEST
+
 /* ---- letters that find nobody --------------------------------------------------------------- */
 
 TEST(letters_for_a_connection_that_has_gone_are_undone_once)
@@ -496,6 +534,7 @@ static const struct unit_test tests[] = {
     UNIT(client_that_has_gone_causes_no_wakeups_where_its_end_is_served),
     UNIT(client_that_goes_is_noticed_while_its_bytes_lie_unread),
     UNIT(half_close_is_noticed_too),
+    UNIT(end_that_comes_with_the_request_is_noticed),
     UNIT(letters_for_a_connection_that_has_gone_are_undone_once),
     UNIT(letters_for_a_connection_that_finishes_are_undone_once),
     UNIT(connection_that_is_closed_while_it_serves_behind_pending_answers_ends),
