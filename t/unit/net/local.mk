@@ -9,6 +9,8 @@ net_unit_tests = \
 	t/unit/net/output_test \
 	t/unit/net/parts_test \
 	t/unit/net/states_test \
+	t/unit/net/ends_test \
+	t/unit/net/reactor_test \
 	t/unit/net/worker_test \
 	t/unit/net/carry_test \
 	t/unit/net/listener_test \
@@ -48,6 +50,10 @@ t_unit_net_parts_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_states_test_SOURCES = t/unit/net/states_test.c $(fake_sources)
 t_unit_net_states_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_states_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_ends_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_ends_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_reactor_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_reactor_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_carry_test_CFLAGS = $(UNIT_CFLAGS)

@@ -223,7 +223,7 @@ TEST(deadlines_may_be_set_again_when_they_come)
         struct stage_client *c = begin(n);
         stage_send(c, "r1\n");
         stage_advance(10 * NS_PER_S);
-        ck_assert_uint_eq(expired.count, n * 10);
+        ck_assert_uint_eq(expired.count, 10UL * n);
         stage_end();
     }
 }
