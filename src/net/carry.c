@@ -236,14 +236,16 @@ static unsigned flags_of(const struct conn *conn)
 static void save_extension(const struct conn *conn, struct record_writer *w)
 {
     const struct conn_extension *extension = conn_extension(conn);
-    static const struct held_answer none;
+    static const struct chunk_list none;
     record_put_u8(w, extension->wait_for_all);
     record_put_u32(w, conn->pending);
     for (uint32_t i = 0; i < conn->pending; i++) {
-        uint32_t place = (extension->oldest + i) % conn->protocol->row->pending_max;
-        const struct held_answer *held = extension->held ? &extension->held[place] : &none;
-        record_put_u8(w, i > 0 && held->complete);
-        save_chunks(i > 0 ? &held->out : &none.out, w);
+        const struct held_answer *held = conn_held_answer(conn, extension->oldest + i);
+        bool kept = i > 0 && held;
+        record_put_u8(w, kept && held->complete);
+        record_put_u8(w, kept && held->checks);
+        record_put_u32(w, kept && held->checks ? held->check_at : 0);
+        save_chunks(kept ? &held->out : &none, w);
     }
     save_chunks(&extension->after, w);
     record_put_u8(w, extension->checks);
@@ -600,8 +602,13 @@ static void restore_pending(struct conn *conn, struct record_reader *r)
             record_refuse(r, "no memory for pending answers");
             return;
         }
-        bool complete = record_get_bool(r);
+        bool complete = record_get_bool(r), checks = record_get_bool(r);
+        uint32_t check_at = record_get_u32(r);
         conn_answer(conn, number);
+        if (conn->aside) {
+            conn_held_answer(conn, number)->checks = checks;
+            conn_held_answer(conn, number)->check_at = check_at;
+        }
         restore_output(conn, r);
         if (complete && i > 0)
             conn_answered(conn);

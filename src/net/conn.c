@@ -440,7 +440,7 @@ void conn_close(struct conn *conn, unsigned reason)
 
 void conn_finish(struct conn *conn, unsigned reason)
 {
-    if (!conn_is_served(conn))
+    if (!conn_is_served(conn) || !conn_may_finish(conn))
         return;
     conn_move(conn, READING_DISCARD);
     conn->reason = (uint8_t)reason;

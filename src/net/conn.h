@@ -168,7 +168,8 @@ void worker_deliver(struct worker *from, struct letter *letter);
 
 /* ---- output: rows with tracks_output -------------------------------------------------------- */
 
-/* The position after all answers queued so far: bytes since the connection was opened. */
+/* The position after all answers queued so far: bytes since the connection was opened. Answers that
+ * wait for earlier ones are not queued yet. */
 uint64_t conn_output_end(const struct conn *conn);
 /* True when the byte at `position` was given to the kernel (with TLS: to the library). May be
  * called in `close` too. */
@@ -179,7 +180,7 @@ int64_t conn_position_save(const struct conn *conn, uint64_t position);
 uint64_t conn_position_restore(const struct conn *conn, int64_t saved);
 
 /* Marks the start of the current answer. Before its first byte is written, the row's `may_write` is
- * asked at every write. */
+ * asked at every write. conn_finish asks a last time, because the session ends then. */
 void conn_check_output(struct conn *conn);
 
 /*
@@ -216,7 +217,9 @@ bool conn_in_pieces(const struct conn *conn);
 
 /* ---- ending -------------------------------------------------------------------------------- */
 
-/* Sends the queued output, then closes; no more requests are served. Reasons: protocol.h. */
+/* Sends the queued output, then closes; no more requests are served. Answers that wait for earlier
+ * ones are dropped: the client would take them for answers to other requests. Reasons: protocol.h.
+ */
 void conn_finish(struct conn *conn, unsigned reason);
 /* Closes the connection at once, in any state. */
 void conn_close(struct conn *conn, unsigned reason);

@@ -61,6 +61,12 @@ static unsigned end_wanted(const struct conn *conn)
     return conn_is_served(conn) && !conn->gone ? LOOP_GONE : 0;
 }
 
+/* True: the end may have been reported, and is not read before an answer comes. */
+static bool may_miss_end(const struct conn *conn)
+{
+    return conn->reading == READING_PENDING && conn->input == INPUT_DRAIN;
+}
+
 void conn_watch(struct conn *conn)
 {
     unsigned wanted;
@@ -71,7 +77,7 @@ void conn_watch(struct conn *conn)
         wanted |= conn->writing == WRITING_CROSSED ? LOOP_READ : LOOP_WRITE;
     } else if (reads(conn)) {
         wanted = reading_wanted(conn);
-    } else if (conn_is_served(conn) && reported_once(conn)) {
+    } else if (conn_is_served(conn) && reported_once(conn) && !may_miss_end(conn)) {
         wanted = reported_once(conn);
     } else if (conn_is_served(conn) && conn->input == INPUT_DRY) {
         wanted = LOOP_READ | end_wanted(conn);
@@ -482,10 +488,12 @@ static void shake_hands(struct conn *conn)
 /* Handles the client's end when the loop reports it and the connection does not read. */
 static void on_gone(struct conn *conn)
 {
-    if (conn->protocol->row->input_end == INPUT_END_SERVED)
+    if (conn->protocol->row->input_end == INPUT_END_SERVED) {
         note_gone(conn);
-    else if (conn->reading == READING_PENDING || conn->out.first)
+        worker_flush_later(conn->worker, conn); /* watches for the end no more */
+    } else if (conn->reading == READING_PENDING || conn->out.first) {
         conn_close(conn, CLOSE_PEER);
+    }
 }
 
 static void on_io(struct loop_io *io, unsigned what)

@@ -84,10 +84,21 @@ void conn_drop_output(struct conn *conn)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
+/* Kept answers have a place by number. The number of places is a power of two, so that numbers may
+ * wrap at 2^32. This is that number, less one. */
+static uint32_t held_mask(const struct conn *conn)
+{
+    return UINT32_MAX >> __builtin_clz((conn->protocol->row->pending_max - 1) | 1);
+}
+
 static struct held_answer *held_at(const struct conn *conn, uint32_t number)
 {
-    struct held_answer *held = conn_extension(conn)->held;
-    return &held[number % conn->protocol->row->pending_max];
+    return &conn_extension(conn)->held[number & held_mask(conn)];
+}
+
+struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number)
+{
+    return conn_extension(conn)->held ? held_at(conn, number) : NULL;
 }
 
 /* The list for the answer that is being written now. */
@@ -216,7 +227,7 @@ static bool reserve_held(struct conn *conn, struct conn_extension *extension)
     unsigned max = conn->protocol->row->pending_max;
     CHECK(conn->pending < max && max <= PROTOCOL_PENDING_MAX);
     if (!extension->held && conn->pending > 0)
-        extension->held = calloc(max, sizeof(*extension->held));
+        extension->held = calloc((size_t)held_mask(conn) + 1, sizeof(*extension->held));
     if (!extension->held)
         return conn->pending == 0;
     *held_at(conn, extension->next) = (struct held_answer){.complete = false};
@@ -273,6 +284,17 @@ void conn_answer(struct conn *conn, uint32_t number)
     conn->aside = number != extension->oldest;
 }
 
+/* All answers before a kept one are complete: moves the kept answer to the output. */
+static void append_held(struct conn *conn, struct conn_extension *extension,
+                        struct held_answer *held)
+{
+    if (held->checks) {
+        extension->check_at = extension->queued + held->check_at;
+        extension->checks = true;
+    }
+    append_kept(conn, &held->out);
+}
+
 /* The oldest answer is complete. Moves on to the next answer, and moves kept answers to the output
  * until one is incomplete. */
 static void advance(struct conn *conn, struct conn_extension *extension)
@@ -284,7 +306,7 @@ static void advance(struct conn *conn, struct conn_extension *extension)
         complete = false;
         if (conn->pending > 0) {
             struct held_answer *held = held_at(conn, extension->oldest);
-            append_kept(conn, &held->out);
+            append_held(conn, extension, held);
             complete = held->complete;
         }
     } while (complete);
@@ -309,6 +331,8 @@ void conn_answered(struct conn *conn)
 void conn_drop_extension(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);
+    if (conn->aside) /* the answer that is being made, maybe of a request that has no number yet */
+        drop_chunks(conn, &held_at(conn, extension->current)->out);
     for (uint32_t n = extension->oldest; extension->held && n != extension->next; n++)
         drop_chunks(conn, &held_at(conn, n)->out);
     extension->oldest = extension->next;
@@ -368,6 +392,12 @@ uint64_t conn_position_restore(const struct conn *conn, int64_t saved)
 void conn_check_output(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);
+    if (conn->aside) {
+        struct held_answer *held = held_at(conn, extension->current);
+        held->check_at = (uint32_t)chunk_bytes(&held->out);
+        held->checks = true;
+        return;
+    }
     extension->check_at = extension->queued;
     extension->checks = true;
 }
@@ -381,6 +411,11 @@ static bool may_write(struct conn *conn)
         return true;
     CHECK(conn->reading == READING_CLOSED);
     return false;
+}
+
+bool conn_may_finish(struct conn *conn)
+{
+    return !conn->extended || may_write(conn);
 }
 
 /* Counts bytes that were written. */

@@ -120,6 +120,8 @@ struct conn {
 struct held_answer {
     struct chunk_list out;
     bool complete;
+    bool checks;       /* it is marked (conn_check_output) */
+    uint32_t check_at; /* from this byte of it on */
 };
 
 /* State that only connections of some protocols need (protocol_is_extended). */
@@ -131,7 +133,7 @@ struct conn_extension {
     bool wait_for_all; /* READING_PENDING: wait until no answer is pending, not for one place */
     bool wants_room;   /* call `room` when room_at bytes or fewer are unsent */
     size_t room_at;
-    struct held_answer *held; /* pending_max of them, by number; NULL until two were pending */
+    struct held_answer *held; /* at least pending_max, by number; NULL until two were pending */
     struct chunk_list after;  /* interjections that wait behind an answer in pieces */
 
     uint64_t queued, written; /* bytes since the connection was opened */
@@ -285,6 +287,11 @@ void conn_linger(struct conn *conn);
  * until those before it are complete. `answered`: the request is completely answered. */
 void conn_answer_next(struct conn *conn);
 void conn_answer_served(struct conn *conn, bool answered);
+/* What is kept of a pending answer; NULL when there never were two. */
+struct held_answer *conn_held_answer(const struct conn *conn, uint32_t number);
+/* Asks `may_write` about a marked answer in the output, while the session still exists. Returns
+ * false when the connection was closed. */
+bool conn_may_finish(struct conn *conn) MUST_USE;
 /* Ends an answer in pieces, and sends what waited behind it. */
 void conn_pieces_done(struct conn *conn);
 /* Frees all queued output. */

@@ -1,0 +1,345 @@
+/* reactor_test.c - a reactor's timers, also those that other threads bring forward; its hooks; and
+ * how it is stopped. */
+#include "net/reactor.h"
+
+#include "t/unit/net/toy.h"
+
+static struct reactor reactor;
+
+static void begin(void)
+{
+    ck_assert(reactor_init(&reactor, &reactor_default));
+}
+
+static void run(void)
+{
+    ck_assert(reactor_start(&reactor, "reactor", NULL, &thread_serves));
+}
+
+static void stop(void)
+{
+    reactor_stop(&reactor);
+    reactor_join(&reactor);
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+/* A timer that frees itself after so many runs. */
+struct shot {
+    struct timer timer;
+    unsigned left;
+};
+
+static _Atomic unsigned runs;
+
+static int64_t run_shot(struct timer *timer, struct moment now)
+{
+    struct shot *shot = container_of(timer, struct shot, timer);
+    atomic_fetch_add(&runs, 1);
+    if (--shot->left > 0)
+        return now.mono_ns + NS_PER_MS / 10;
+    free(shot);
+    return TIMER_OVER;
+}
+
+static void add_shots(struct reactor *r, void *arg)
+{
+    const unsigned *count = arg;
+    for (unsigned i = 0; i < *count; i++) {
+        struct shot *shot = calloc(1, sizeof(*shot));
+        CHECK(shot);
+        shot->timer.run = run_shot;
+        shot->left = 1 + i % 3;
+        CHECK(reactor_add_timer(r, &shot->timer, clock_mono_ns() + i % 7 * NS_PER_MS / 10));
+    }
+}
+
+static void read_reserved(struct reactor *r, void *arg)
+{
+    uint32_t *reserved = arg;
+    *reserved = r->deadlines.reserved;
+}
+
+TEST(timer_that_is_over_is_removed_and_may_be_freed)
+{
+    unsigned count = 300, expected = 0;
+    begin();
+    run();
+    for (unsigned round = 0; round < 10; round++) {
+        reactor_ask(&reactor, add_shots, &count);
+        expected += 2 * count; /* one, two or three each */
+        WAIT_UNTIL(atomic_load(&runs) == expected);
+        uint32_t reserved = 1;
+        reactor_ask(&reactor, read_reserved, &reserved);
+        ck_assert_uint_eq(reserved, 0);
+    }
+    stop();
+    ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
+    reactor_free(&reactor);
+}
+END_TEST
+
+/* ---- timers that any thread may bring forward ------------------------------------------------ */
+
+static struct shared_timer shared;
+static _Atomic int64_t ran_at_ns;
+
+static int64_t run_shared(struct timer *timer, struct moment now)
+{
+    CHECK(timer == &shared.timer);
+    atomic_store(&ran_at_ns, now.mono_ns);
+    atomic_fetch_add(&runs, 1);
+    return DEADLINE_NONE;
+}
+
+static void add_shared(int64_t at_ns)
+{
+    shared.timer.run = run_shared;
+    ck_assert(shared_timer_add(&shared, &reactor, at_ns));
+}
+
+TEST(shared_timer_is_brought_forward_by_another_thread)
+{
+    begin();
+    add_shared(clock_mono_ns() + 2 * PATIENCE_NS);
+    run();
+    for (unsigned i = 0; i < 100; i++) {
+        int64_t at_ns = clock_mono_ns() + (i % 3) * NS_PER_MS;
+        shared_timer_by(&shared, at_ns + 2 * PATIENCE_NS);
+        shared_timer_by(&shared, at_ns);
+        shared_timer_by(&shared, at_ns + PATIENCE_NS);
+        WAIT_UNTIL(atomic_load(&runs) == i + 1);
+        ck_assert_int_ge(atomic_load(&ran_at_ns), at_ns);
+    }
+    stop();
+    shared_timer_remove(&shared);
+    reactor_free(&reactor);
+    ck_assert_uint_eq(atomic_load(&runs), 100);
+}
+END_TEST
+
+TEST(shared_timer_is_not_put_off)
+{
+    begin();
+    int64_t at_ns = clock_mono_ns() + 20 * NS_PER_MS;
+    add_shared(at_ns);
+    run();
+    shared_timer_by(&shared, at_ns + 2 * PATIENCE_NS);
+    WAIT_UNTIL(atomic_load(&runs) == 1);
+    ck_assert_int_ge(atomic_load(&ran_at_ns), at_ns);
+    stop();
+    shared_timer_remove(&shared);
+    reactor_free(&reactor);
+}
+END_TEST
+
+enum { THREADS = 4, WISHES = 2000 };
+
+/* A time asked for is in the past when it is: it has to run after. */
+static void *wish(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < WISHES; i++) {
+        int64_t asked_ns = clock_mono_ns();
+        shared_timer_by(&shared, asked_ns);
+        if (i % 100 > 0)
+            continue;
+        int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
+        while (atomic_load(&ran_at_ns) < asked_ns) {
+            CHECK(clock_mono_ns() < give_up_ns);
+            pause_ns(NS_PER_US);
+        }
+    }
+    return NULL;
+}
+
+TEST(no_wish_of_many_threads_is_lost)
+{
+    pthread_t threads[THREADS];
+    begin();
+    add_shared(DEADLINE_NONE);
+    run();
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert(pthread_create(&threads[i], NULL, wish, NULL) == 0);
+    for (unsigned i = 0; i < THREADS; i++)
+        ck_assert(pthread_join(threads[i], NULL) == 0);
+    stop();
+    (void)reactor_deliver_parked(&reactor);
+    shared_timer_remove(&shared);
+    reactor_free(&reactor);
+}
+END_TEST
+
+/* ---- hooks --------------------------------------------------------------------------------- */
+
+struct counter {
+    struct reactor_hook hook;
+    unsigned calls;
+    int64_t last_ns;
+};
+
+/* What an iteration did, in order. */
+static char trace[64];
+static size_t traced;
+
+static void note(char what)
+{
+    if (traced < sizeof(trace) - 1)
+        trace[traced++] = what;
+}
+
+static void count_call(struct reactor_hook *hook, struct moment now)
+{
+    struct counter *counter = container_of(hook, struct counter, hook);
+    CHECK(now.mono_ns >= counter->last_ns);
+    counter->last_ns = now.mono_ns;
+    counter->calls++;
+    note('h');
+}
+
+static void note_io(struct loop_io *io, unsigned what)
+{
+    (void)what;
+    uint64_t value;
+    CHECK(read(io->fd, &value, 1) == 1);
+    note('d');
+}
+
+static void note_letter(struct mail *mail, void *reader)
+{
+    (void)mail;
+    CHECK(reader == &reactor);
+    note('l');
+}
+
+static void look_at_hook(struct reactor *r, void *arg)
+{
+    const struct counter *counter = arg;
+    CHECK(counter->calls > 0 && counter->last_ns == r->now.mono_ns);
+}
+
+static unsigned calls_read;
+
+static void read_calls(struct reactor *r, void *arg)
+{
+    const struct counter *counter = arg;
+    (void)r;
+    calls_read = counter->calls;
+}
+
+TEST(hook_is_called_in_each_iteration_before_anything_else)
+{
+    struct counter counters[2] = {{.hook.run = count_call}, {.hook.run = count_call}};
+    struct mail letter = {.deliver = note_letter};
+    struct loop_io io = {0};
+    int ends[2];
+    begin();
+    ck_assert(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+    ck_assert(loop_io_add(reactor.loop, &io, ends[0], LOOP_READ, note_io));
+    reactor_add_hook(&reactor, &counters[0].hook);
+    reactor_post(&reactor, &letter);
+    reactor_stop(&reactor);
+    run();
+    reactor_join(&reactor);
+    /* Once before it waits, once when all that was there is told. */
+    ck_assert_str_eq(trace, "hhdl");
+    reactor_add_hook(&reactor, &counters[1].hook);
+    run();
+    for (unsigned i = 0, before = 0; i < 20; i++) {
+        reactor_ask(&reactor, look_at_hook, &counters[0]);
+        reactor_ask(&reactor, look_at_hook, &counters[1]);
+        reactor_ask(&reactor, read_calls, &counters[0]);
+        ck_assert_uint_gt(calls_read, before);
+        before = calls_read;
+    }
+    stop();
+    unsigned before = counters[0].calls;
+    reactor_remove_hook(&reactor, &counters[0].hook);
+    run();
+    reactor_ask(&reactor, look_at_hook, &counters[1]);
+    stop();
+    ck_assert_uint_eq(counters[0].calls, before);
+    loop_io_remove(reactor.loop, &io);
+    reactor_free(&reactor);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
+/* ---- stopping ------------------------------------------------------------------------------ */
+
+struct numbered {
+    struct mail mail;
+    unsigned number;
+    struct mail *answer; /* sent when this is delivered */
+};
+
+static unsigned next_number;
+
+static void deliver_numbered(struct mail *mail, void *reader)
+{
+    struct numbered *letter = container_of(mail, struct numbered, mail);
+    CHECK(letter->number == next_number++);
+    if (letter->answer)
+        reactor_post(reader, letter->answer);
+}
+
+TEST(letters_are_delivered_while_it_is_stopped)
+{
+    struct numbered letters[4];
+    begin();
+    for (unsigned i = 0; i < ARRAY_SIZE(letters); i++)
+        letters[i] = (struct numbered){.mail.deliver = deliver_numbered, .number = i};
+    letters[2].answer = &letters[3].mail;
+    ck_assert(!reactor_deliver_parked(&reactor));
+    for (unsigned round = 0; round < 5; round++) {
+        next_number = 0;
+        run();
+        reactor_post(&reactor, &letters[0].mail); /* before the stop: delivered by its thread */
+        stop();
+        ck_assert_uint_eq(next_number, 1);
+        ck_assert(!reactor.running);
+        ck_assert_uint_eq(reactor_cpu_ns(&reactor), 0);
+        reactor_post(&reactor, &letters[1].mail);
+        reactor_post(&reactor, &letters[2].mail);
+        ck_assert_uint_eq(next_number, 1);
+        ck_assert(reactor_deliver_parked(&reactor));
+        ck_assert_uint_eq(next_number, 3);
+        ck_assert(reactor_deliver_parked(&reactor)); /* what that has sent */
+        ck_assert_uint_eq(next_number, 4);
+        ck_assert(!reactor_deliver_parked(&reactor));
+    }
+    reactor_free(&reactor);
+}
+END_TEST
+
+TEST(what_is_due_waits_while_it_is_stopped)
+{
+    begin();
+    add_shared(clock_mono_ns());
+    run();
+    WAIT_UNTIL(atomic_load(&runs) == 1);
+    stop();
+    shared_timer_by(&shared, clock_mono_ns());
+    ck_assert(reactor_deliver_parked(&reactor));
+    ck_assert_uint_eq(atomic_load(&runs), 1);
+    run();
+    WAIT_UNTIL(atomic_load(&runs) == 2);
+    stop();
+    shared_timer_remove(&shared);
+    reactor_free(&reactor);
+    reactor_free(&(struct reactor){0}); /* harmless */
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(timer_that_is_over_is_removed_and_may_be_freed),
+    UNIT(shared_timer_is_brought_forward_by_another_thread),
+    UNIT(shared_timer_is_not_put_off),
+    UNIT(no_wish_of_many_threads_is_lost),
+    UNIT(hook_is_called_in_each_iteration_before_anything_else),
+    UNIT(letters_are_delivered_while_it_is_stopped),
+    UNIT(what_is_due_waits_while_it_is_stopped),
+};
+
+UNIT_MAIN("reactor", tests)
