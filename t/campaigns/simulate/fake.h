@@ -1,10 +1,10 @@
 /*
- * fake.h - a network, loops and clocks without a kernel: what a test program moves by hand.
+ * fake.h - a network, loops and clocks without a kernel, moved by a test program.
  *
- * fake.c stands in for net/loop.c, net/stream.c and base/clock.c by defining their functions; the
- * linker then leaves the real ones out. Nothing happens but what the program does: it puts bytes
- * into a peer's input, calls the handlers of a loop, moves the clock. So a run is the same each
- * time. There may be several loops; all run in one thread.
+ * fake.c replaces net/loop.c, net/stream.c and base/clock.c: it defines their functions, so the
+ * linker omits the real ones. Only the program makes anything happen: it puts bytes into a peer's
+ * input, calls the handlers of a loop, moves the clock. So a run is the same each time. There may
+ * be several loops; all run in one thread.
  */
 #ifndef FAKE_H
 #define FAKE_H
@@ -13,31 +13,32 @@
 #include "net/loop.h"
 #include "net/stream.h"
 
-/* What time it is. */
+/* The current time. */
 extern struct moment fake_now;
 
-/* As loop.c has it, as far as the program is to look. */
+/* The loop, as far as the program may look. */
 struct loop {
     struct loop_handlers handlers;
     int64_t timer_at_ns;
     bool soon, rung;
 };
 
-/* The client's end of a connection. Streams find it by its number, which serves as descriptor. */
+/* The client's end of a connection. Streams find it by its number, which replaces the descriptor.
+ */
 struct fake_peer {
     int fd;
     struct loop_io *io; /* set while the server watches it */
     uint8_t *input;     /* sent, and not read yet */
     size_t input_len, input_room;
-    size_t window; /* so many bytes it takes yet; SIZE_MAX: any number */
-    bool ended;    /* it sends no more than its input */
+    size_t window; /* bytes that it still takes; SIZE_MAX: any number */
+    bool ended;    /* it sends nothing after its input */
     bool broken;   /* the connection is reset */
-    bool stubborn; /* it does not close when the server has said its last */
+    bool stubborn; /* it does not close after the server's last bytes */
     bool closed;   /* by the server */
-    bool news;     /* something happened since the server was last told what it is ready for */
+    bool news;     /* something has happened since the last notification of the server */
 };
 
-/* What the program wants to know of; each may be NULL. */
+/* Callbacks of the program; each may be NULL. */
 struct fake_hooks {
     /* The peer takes bytes: a piece of a write, maybe its first or last one. */
     void (*received)(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
@@ -57,7 +58,7 @@ void fake_peers_leave(void);
 
 /* It sends bytes. */
 void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len);
-/* What it is ready for, of what the server wants to be told (LOOP_...). */
+/* The events it is ready for, of those the server waits for (LOOP_...). */
 unsigned fake_peer_ready(const struct fake_peer *peer);
 /* Notifies the server, which then handles it. */
 void fake_peer_tell(struct fake_peer *peer, unsigned ready);

@@ -2,10 +2,10 @@
  * inside.h - the inside of the simulation (world.h): its state, and the functions that its files
  * share.
  *
- * world.c has the run and what the seed decides, turns.c the rounds in which workers take turns,
- * clients.c what clients do, ends.c why they were closed, protocols.c what stands before the
- * functions of the services, answers.c what the model says they answer, replies.c what they did
- * answer, and look.c compares all of it.
+ * world.c runs it and makes the seed's choices, turns.c runs the rounds of the workers, clients.c
+ * has the clients' actions, ends.c the reasons of closes, protocols.c the wrappers of the services'
+ * functions, answers.c the model's answers, replies.c the real ones, and look.c compares
+ * everything.
  */
 #ifndef SIMULATE_INSIDE_H
 #define SIMULATE_INSIDE_H
@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define WORKERS  8
-#define DEPTH    64 /* requests of a client on their way, at most */
+#define DEPTH    64 /* most requests of a client on their way */
 #define LINE_MAX 4000
 #define TIMEOUT  (30 * NS_PER_S) /* for requests and writes */
 
@@ -64,41 +64,41 @@ struct request {
     int64_t timeout_ns;
 };
 
-/* A Dump under way. */
+/* A pending Dump. */
 struct dump {
     uint8_t opaque[4];
-    uint32_t life[MODEL_NAMES]; /* when it began; 0: it was not there */
+    uint32_t life[MODEL_NAMES]; /* the names' lives when it began; 0: the name did not exist */
     bool seen[MODEL_NAMES];
 };
 
 struct client {
     struct fake_peer peer;
     struct model_client has;
-    struct client *next, *next_closed; /* of all, also those gone; of `closed` */
+    struct client *next, *next_closed; /* list of all clients, also those gone; list `closed` */
     unsigned worker, place;
-    bool text, opened, over; /* over: it is a client no more, but may hear its last */
+    bool text, opened, over; /* over: no longer a client, but may still read the last reply */
     bool hot;                /* in its worker's list of those that may be ready */
-    bool rude;               /* leaves as soon as it has said all */
+    bool rude;               /* leaves as soon as it has sent all */
     bool killed;
     struct conn *conn;
     uint64_t tag;
     struct mail kill;
     struct protocol *protocol;
     struct request requests[DEPTH];
-    unsigned head, tail;      /* served, said */
+    unsigned head, tail;      /* requests served, sent */
     unsigned parsed;          /* so far, in this batch; from `head` on */
     bool batch_over;          /* something was served since */
-    struct bytes_queue wire;  /* said, not arrived */
+    struct bytes_queue wire;  /* sent, not arrived */
     struct bytes_queue reply; /* replied, not received */
-    size_t unchecked;         /* of the replies, the last: not compared with the model yet */
+    size_t unchecked;         /* bytes at the end of the replies that are not compared yet */
     struct dump *dump;
     bool partial;  /* a request has arrived in part */
-    bool was_full; /* of output: then an unfinished request is begun anew when that is gone */
+    bool was_full; /* its output was full: an unfinished request restarts when the output is gone */
     int64_t partial_ns, partial_again_ns, progress_ns;
-    unsigned allowed; /* reasons to close, when it was closed */
+    unsigned allowed; /* allowed reasons, if it was closed */
 };
 
-/* A worker and those of its clients that may be ready for something. */
+/* A worker, and its clients that may be ready for something. */
 struct crew {
     struct worker *worker;
     struct loop *loop;
@@ -106,16 +106,16 @@ struct crew {
     unsigned hot_count, hot_room;
     struct client **by_slot;
     unsigned slots;
-    int at;        /* its place in the turn; -1: in none */
-    unsigned left; /* descriptors to tell in it */
+    int at;        /* its step in the iteration; -1: in none */
+    unsigned left; /* descriptors left to handle in it */
     bool soon, in_bell;
-    uint64_t mail_decided[MODEL_NAMES]; /* the last decision told by mail */
+    uint64_t mail_decided[MODEL_NAMES]; /* the last decision that came by mail */
 };
 
-/* What the seed has chosen. */
+/* The choices of the seed. */
 struct mix {
     unsigned workers, names, clients, depth, burst, rush;
-    unsigned slow, chop, leave, refused, dumps, bad, calm; /* one in so many; 0: never */
+    unsigned slow, chop, leave, refused, dumps, bad, calm; /* one in N; 0: never */
     uint32_t limits[MODEL_NAMES];
     struct bytes name[MODEL_NAMES];
     uint8_t bytes[MODEL_NAMES][3000];
@@ -125,7 +125,7 @@ struct mix {
 extern const struct plan *plan;
 extern struct outcome *result;
 extern uint64_t step, served;
-extern bool in_server; /* while the server runs; what this program itself takes is never refused */
+extern bool in_server; /* true while the server runs; allocations of this program never fail */
 extern bool ending;
 extern struct mix mix;
 extern struct services *services;
@@ -140,7 +140,7 @@ extern uint64_t reasons_told[2][CLOSE_MAX];
 
 /* ---- world.c ------------------------------------------------------------------------------- */
 
-/* Says what is wrong, and ends the process. */
+/* Prints the error, and ends the process. */
 _Noreturn void fail(const char *file, int line, const char *what, const char *format, ...);
 
 #define EXPECT(condition, ...)                                                                     \
@@ -149,42 +149,42 @@ _Noreturn void fail(const char *file, int line, const char *what, const char *fo
             fail(__FILE_NAME__, __LINE__, #condition, "" __VA_ARGS__);                             \
     } while (0)
 
-/* What the seed decides. */
+/* Random choices, from the seed. */
 uint64_t random_bits(void);
 uint32_t below(uint32_t bound);
 bool one_in(uint32_t n);
-/* The same; never where n is 0. */
+/* True once in `n` times; never if n is 0. */
 bool sometimes(unsigned n);
 
-/* How many pieces of memory were refused so far. */
+/* The number of failed allocations so far. */
 unsigned long refusals(void);
-/* Whether memory was refused since `before`, or the table has none left to speak of. */
+/* True if an allocation has failed since `before`, or the table has almost no memory left. */
 bool may_lack_memory(unsigned long before);
 
-/* How many bytes there are, and adding some. */
+/* The number of bytes, and adding some. */
 size_t queued(const struct bytes_queue *q);
 void enqueue(struct bytes_queue *q, const void *bytes, size_t len);
 
 /* ---- turns.c ------------------------------------------------------------------------------- */
 
-/* Some workers, or every one, take a turn each, all at once. */
+/* Some workers, or all, run an iteration each, interleaved. */
 void take_turns(bool every);
-/* Whether nobody has anything to do now. */
+/* True if no worker and no client has anything to do now. */
 bool is_quiet(void);
 void pass_time(int64_t ns);
-/* To the next deadline of some worker, or just before or after it; or simply on. */
+/* Moves time to a worker's next deadline, or just before or after it; or simply on. */
 void let_time_pass(void);
 
 /* ---- clients.c ----------------------------------------------------------------------------- */
 
 /* Puts a client on its worker's list of those that may be ready. */
 void heat(struct client *c);
-/* Whose end of the network, or whose connection this is. */
+/* The client at this end of the network, or of this connection. */
 struct client *client_of_peer(struct fake_peer *peer);
 struct client *client_of(struct conn *conn);
 /* Some client does something. */
 void act(void);
-/* Some of what is on the wire arrives. */
+/* Some of the bytes on the wire arrive. */
 void arrive(struct client *c, size_t most);
 /* A client sends no more; its connection breaks. */
 void end_client(struct client *c);
@@ -194,12 +194,12 @@ void break_client(struct client *c);
 
 /* The server has closed a connection (fake_hooks). */
 void on_closed(struct fake_peer *peer);
-/* Each that has closed was closed for a reason that it gave. */
+/* Checks that every closed client has given the reason for it. */
 void look_at_closed(void);
 
 /* ---- protocols.c --------------------------------------------------------------------------- */
 
-/* Has every function of a service's row ask the model first. */
+/* Wraps every function of a service's row, so that it asks the model first. */
 void replace_protocols(void);
 
 /* ---- answers.c ----------------------------------------------------------------------------- */
@@ -209,13 +209,13 @@ void replace_protocols(void);
 void begin_answer(struct client *c);
 void end_answer(struct client *c);
 /*
- * Before the real request: what gives something back. Returns the word that will be replied, after
- * what it is told of those it wakes.
+ * Before the real request: gives back in the model. Returns the word of the reply, which follows
+ * notifications for the waiters it wakes.
  */
 enum pc_reply give_back(struct client *c, const struct request *r);
-/* A binary Release is before the real one, all else after it. */
+/* A binary Release runs in the model before the real one, every other request after it. */
 enum ctr_status give_back_units(struct client *c, const struct request *r);
-/* After it: the rest of what the model says. */
+/* After the real request: the rest of the model's answer. */
 void expect_text(struct client *c, const struct request *r, enum pc_reply released,
                  unsigned long faults_before);
 void expect_binary(struct client *c, const struct request *r, enum ctr_status released,
@@ -233,11 +233,11 @@ extern struct answer {
 /* Add to it. */
 void expect_bytes(const void *bytes, size_t len);
 void expect_word(enum pc_reply word);
-/* What was replied and not compared yet. */
+/* The replies that are not compared yet. */
 const uint8_t *unchecked(const struct client *c);
 /* True if the reply ends with these bytes. */
 bool was_replied(const struct client *c, const void *bytes, size_t len);
-/* All that was replied is what the model says. */
+/* Checks that all replies are the model's. */
 void compare_answer(struct client *c, const void *bytes, size_t len);
 /* A client receives, or may be ready for something (fake_hooks). */
 void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first, bool last);
@@ -245,11 +245,11 @@ void on_stirred(struct fake_peer *peer);
 
 /* ---- look.c -------------------------------------------------------------------------------- */
 
-/* The sums of the table are those of the model. */
+/* Compares the sums of the table with those of the model. */
 void compare_sums(void);
 /* Compares the waiters of a name, oldest first. */
 void compare_line(unsigned n);
-/* Has all that is under way arrive, and lets the server do what it can. */
+/* Lets everything on its way arrive, and the server finish its work. */
 void become_quiet(bool windows_open);
 
 #endif

@@ -8,27 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Wishes about a run; what is 0 is left to the seed. */
+/* Requirements for a run; the seed chooses what is 0. */
 struct plan {
     uint64_t seed;
-    uint64_t requests;    /* it ends after so many */
+    uint64_t requests;    /* it ends after this many */
     bool no_failures;     /* memory never fails, whatever the seed says */
-    uint64_t fail_at;     /* the piece of memory of this number, from 1, is refused, no other */
-    uint32_t fail_one_in; /* one in so many pieces is refused */
+    uint64_t fail_at;     /* only the allocation with this number, from 1, fails */
+    uint32_t fail_one_in; /* one in this many allocations fails */
 };
 
-/* What has come of it. */
+/* The result. */
 struct outcome {
     uint64_t requests, clients, steps, waits;
-    uint64_t pieces;        /* of memory asked for by the server */
-    uint64_t refused;       /* of them */
-    uint64_t out_of_memory; /* answers that said so */
-    uint64_t closed[32];    /* connections, by why */
+    uint64_t pieces;        /* allocations of the server */
+    uint64_t refused;       /* failed ones */
+    uint64_t out_of_memory; /* answers that report a lack of memory */
+    uint64_t closed[32];    /* connections, by reason */
 };
 
 /*
- * Carries out one run, adding to *sum. Where something is not as it must be it says so on standard
- * error and ends the process.
+ * Carries out one run and adds to *sum. On a violation it prints what is wrong to standard error
+ * and ends the process.
  */
 void world_run(const struct plan *plan, struct outcome *sum);
 

@@ -2,7 +2,7 @@
  * toy.h - a server of real workers that speaks a small protocol of lines, and clients to talk to
  * it.
  *
- * The requests, one a line unless said otherwise, and what they are answered:
+ * The requests, one in each line unless noted otherwise, and their answers:
  *
  *     eTEXT      TEXT
  *     nDDDDTEXT  TEXT; DDDD is its length in digits, and no line end follows
@@ -11,11 +11,11 @@
  *     tMS        nothing now; "expired" MS ms later. Another t replaces it, c takes it back
  *     c          "cleared"
  *     i          "ID TAG", in hexadecimal
- *     oTAG TEXT  tells TEXT to the connection of that tag, then "told" or "nobody"
+ *     oTAG TEXT  sends TEXT to the connection of that tag, then "told" or "nobody"
  *     f          "bye", and finishes
  *     anything   "?"
  *
- * A line that is too long is answered "too long", and finishes.
+ * A line that is too long gets "too long", and finishes.
  */
 #ifndef TOY_H
 #define TOY_H
@@ -38,7 +38,7 @@
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* How long anything may take before a test gives up: it only ends hangs. */
+/* The longest time that anything may take before a test gives up. Only ends hangs. */
 #define PATIENCE_NS (60 * NS_PER_S)
 
 static inline void pause_ns(int64_t ns)
@@ -47,7 +47,7 @@ static inline void pause_ns(int64_t ns)
     (void)nanosleep(&ts, NULL);
 }
 
-/* Looks at `cond` again and again until it is true. */
+/* Polls until `cond` is true. */
 #define WAIT_UNTIL(cond)                                                                           \
     do {                                                                                           \
         int64_t give_up_ns_ = clock_mono_ns() + PATIENCE_NS;                                       \
@@ -68,13 +68,13 @@ static uint8_t toy_pattern[TOY_PATTERN];
 /* The service of the protocol. */
 struct toy {
     _Atomic unsigned opened, ended, requests, prefetched, expired;
-    _Atomic uint64_t last_tag;   /* of the connection opened last */
-    _Atomic uint32_t queued_max; /* the most that was queued for one connection */
-    _Atomic uint32_t kept_max;   /* the largest buffer that one had for its requests */
-    _Atomic uint32_t turn_max;   /* the most answers that went on in one turn of the only worker */
-    _Atomic unsigned resumed;    /* answers that went on to their end */
-    int64_t turn_ns;             /* when the turn began; the worker's */
-    uint32_t turn_resumes;       /* in it; the worker's */
+    _Atomic uint64_t last_tag;   /* tag of the connection opened last */
+    _Atomic uint32_t queued_max; /* the most bytes queued for one connection */
+    _Atomic uint32_t kept_max;   /* the largest request buffer of a connection */
+    _Atomic uint32_t turn_max; /* the most answers continued in one iteration of the only worker */
+    _Atomic unsigned resumed;  /* answers continued to their end */
+    int64_t turn_ns;           /* start of the iteration; belongs to the worker */
+    uint32_t turn_resumes;     /* continued in it; belongs to the worker */
     /* Called with each line before the service handles it; may be NULL. */
     void (*seen)(struct conn *conn, const char *line);
 };
@@ -132,7 +132,7 @@ static inline void toy_expire(struct conn *conn, unsigned which)
     conn_reply(conn, "expired\n", 8);
 }
 
-/* One more answer goes on: where there is one worker, counts those of a turn. */
+/* One more answer continues: if there is one worker, counts those of an iteration. */
 static inline void toy_note_turn(struct conn *conn)
 {
     struct toy *toy = toy_of(conn);
@@ -187,7 +187,7 @@ static inline void toy_tell_other(struct conn *conn, const char *args)
     toy_reply_text(conn, other ? "told" : "nobody");
 }
 
-/* Deals with one line; its first character says what is wanted. */
+/* Handles one line; its first character selects the request. */
 static inline enum served toy_line(struct conn *conn, const char *line)
 {
     struct toy_session *session = conn_session(conn);
@@ -227,20 +227,20 @@ static inline enum served toy_line(struct conn *conn, const char *line)
     }
 }
 
-/* A request, whose text stays where it was received. */
+/* A request; its text stays in the receive buffer. */
 struct toy_request {
     const uint8_t *text;
     size_t len; /* without a line end */
     enum { TOY_LINE, TOY_COUNTED, TOY_TOO_LONG } kind;
 };
 
-/* The requests that a thread was told of ahead of their turn. */
+/* The requests that this thread has prefetched. */
 static _Thread_local struct {
     const uint8_t *text[PROTOCOL_BATCH];
     unsigned next, count;
 } toy_ahead;
 
-/* The request that begins with its length. What comes behind it is not looked at ahead. */
+/* The request that begins with its length. Requests behind it are not prefetched. */
 static inline enum parsed toy_parse_counted(const uint8_t *data, size_t len,
                                             struct toy_request *request, size_t *used_r)
 {
@@ -347,7 +347,7 @@ struct toy_server {
     struct acceptor *acceptors[TOY_WORKERS];
 };
 
-/* Limits that no test runs into by itself. */
+/* Limits that no test reaches by accident. */
 static inline struct server_limits toy_limits(void)
 {
     return (struct server_limits){.output_buffer = 256u * 1024,
@@ -394,7 +394,7 @@ static inline uint64_t toy_closed(struct toy_server *s, unsigned reason)
     return atomic_load(&s->protocol.closed[reason]);
 }
 
-/* Ends the server's threads, and delivers what is left. */
+/* Ends the server's threads, and delivers the remaining mail. */
 static inline void toy_end(struct toy_server *s)
 {
     for (unsigned i = 0; i < s->server.count; i++)
@@ -405,7 +405,7 @@ static inline void toy_end(struct toy_server *s)
         worker_drain(s->server.workers[i]);
 }
 
-/* Frees the server, which has ended; whatever it did, its books must balance now. */
+/* Frees the server, which has ended; its counts must balance now. */
 static inline void toy_free(struct toy_server *s)
 {
     uint64_t closed = 0;
@@ -437,7 +437,7 @@ static inline void toy_stop(struct toy_server *s)
     toy_free(s);
 }
 
-/* Something done in a worker's thread, while the test waits. */
+/* Runs something in a worker's thread, while the test waits. */
 static inline void in_worker(struct toy_server *s, unsigned number,
                              void (*run)(struct worker *worker, void *arg), void *arg)
 {
@@ -460,7 +460,7 @@ static inline void toy_open_there(struct worker *worker, void *arg)
         (struct stream){.fd = opening->fd, .transport = (uint8_t)opening->transport}, 0);
 }
 
-/* Gives the server's end of a connection to a worker that runs. */
+/* Gives the server's end of a connection to a running worker. */
 static inline void toy_give(struct toy_server *s, unsigned number, int fd)
 {
     struct toy_opening opening = {.protocol = &s->protocol, .fd = fd};
@@ -468,7 +468,7 @@ static inline void toy_give(struct toy_server *s, unsigned number, int fd)
     ck_assert(opening.ok);
 }
 
-/* The same of one that begins with a TLS handshake; whether it was taken in. */
+/* The same for a connection that begins with a TLS handshake. True if the worker accepted it. */
 static inline bool toy_give_secure(struct toy_server *s, unsigned number, int fd)
 {
     struct toy_opening opening = {.protocol = &s->protocol, .fd = fd, .transport = TRANSPORT_TLS};
@@ -516,7 +516,7 @@ static inline int tcp_pair(int *client_r)
     return fd;
 }
 
-/* A client of a worker that runs. */
+/* A client of a running worker. */
 static inline int connect_local(struct toy_server *s, unsigned number)
 {
     int client, fd = local_pair(SOCK_STREAM, &client);
@@ -560,7 +560,7 @@ static inline bool wait_ready(int fd, short events, int64_t until_ns)
     }
 }
 
-/* What recv answers once there is something; -1: errno says what. */
+/* The result of recv once there is something; -1 with errno. */
 static inline ssize_t receive(int fd, void *to, size_t room)
 {
     ck_assert_msg(wait_ready(fd, POLLIN, clock_mono_ns() + PATIENCE_NS), "nothing arrived");
@@ -605,7 +605,7 @@ static inline void expect_end(int fd)
     ck_assert_msg(n == 0, "no end, but %s", n > 0 ? "more" : strerror(errno));
 }
 
-/* Nothing has arrived so far. */
+/* Requires that nothing has arrived so far. */
 static inline void expect_quiet(int fd)
 {
     char byte;
@@ -625,7 +625,7 @@ static inline void set_buffer(int fd, int which, int size)
     ck_assert(setsockopt(fd, SOL_SOCKET, which, &size, sizeof(size)) == 0);
 }
 
-/* Has the client vanish with a reset. */
+/* Makes the client vanish with a reset. */
 static inline void reset(int fd)
 {
     struct linger now = {.l_onoff = 1, .l_linger = 0};
@@ -633,7 +633,7 @@ static inline void reset(int fd)
     ck_assert(close(fd) == 0);
 }
 
-/* What "i" answers. */
+/* The answer to "i". */
 struct toy_names {
     unsigned id;
     unsigned long long tag;
