@@ -1,4 +1,4 @@
-/* json_text_test.c - what is written is JSON, whatever the values hold. */
+/* json_text_test.c - the output is valid JSON for all values. */
 #include "base/json_text.h"
 
 #include "t/unit/unit.h"
