@@ -253,6 +253,8 @@ static void save_extension(const struct conn *conn, struct record_writer *w)
     record_put_u8(w, extension->checks);
     record_put_i64(w, conn_position_save(conn, extension->check_at));
     record_put_u32(w, extension->part_bytes);
+    record_put_u8(w, extension->wants_room);
+    record_put_u64(w, extension->room_at);
 }
 
 static void save_conn(struct conn *conn, void *arg)
@@ -632,8 +634,13 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
     extension->checks = record_get_bool(r);
     extension->check_at = conn_position_restore(conn, record_get_i64(r));
     extension->part_bytes = record_get_u32(r);
+    extension->wants_room = record_get_bool(r);
+    extension->room_at = record_get_u64(r);
     if (record_ok(r) && conn->reading == READING_PENDING && conn->pending == 0)
         record_refuse(r, "a connection waits for no answer");
+    const struct protocol_row *row = conn->protocol->row;
+    if ((extension->checks && !row->may_write) || (extension->wants_room && !row->room))
+        record_refuse(r, "a connection's protocol has changed");
 }
 
 /* A connection that cannot go on: it was closed before its protocol knew of it. */
