@@ -133,6 +133,9 @@ size_t conn_space(const struct conn *conn);
  * In `serve`, before the request goes to another thread: makes its answer pending. *number_r names
  * it for conn_answer; `serve` then returns SERVED_PENDING or SERVED_PENDING_NEXT. False: no memory,
  * and nothing has changed: the service answers so.
+ *
+ * After an upgrade the oldest that is pending has the number 0: each has its number less that of
+ * the oldest, which is always the service's.
  */
 bool conn_pend(struct conn *conn, uint32_t *number_r) MUST_USE;
 
