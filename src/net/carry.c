@@ -251,6 +251,8 @@ static void save_extension(const struct conn *conn, struct record_writer *w)
     record_put_u8(w, extension->checks);
     record_put_i64(w, conn_position_save(conn, extension->check_at));
     record_put_u32(w, extension->part_bytes);
+    record_put_u8(w, extension->wants_room);
+    record_put_u64(w, extension->room_at);
 }
 
 static void save_conn(struct conn *conn, void *arg)
@@ -631,8 +633,13 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
     extension->checks = record_get_bool(r);
     extension->check_at = conn_position_restore(conn, record_get_i64(r));
     extension->part_bytes = record_get_u32(r);
+    extension->wants_room = record_get_bool(r);
+    extension->room_at = record_get_u64(r);
     if (record_ok(r) && conn->reading == READING_PENDING && conn->pending == 0)
         record_refuse(r, "a connection waits, but no answer is pending");
+    const struct protocol_row *row = conn->protocol->row;
+    if ((extension->checks && !row->may_write) || (extension->wants_room && !row->room))
+        record_refuse(r, "a connection needs what its protocol no longer has");
 }
 
 /* Closes a connection that was in its TLS handshake; its protocol never knew it. */

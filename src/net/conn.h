@@ -141,6 +141,9 @@ size_t conn_space(const struct conn *conn);
  * another thread. *number_r identifies the answer for conn_answer; `serve` must then return
  * SERVED_PENDING or SERVED_PENDING_NEXT. Returns false when there is no memory: nothing has
  * changed, and the service answers with an error.
+ *
+ * After an upgrade the oldest pending answer has the number 0, and each other one the difference
+ * between its number and the oldest one's. The oldest pending answer is always the service's.
  */
 bool conn_pend(struct conn *conn, uint32_t *number_r) MUST_USE;
 

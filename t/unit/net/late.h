@@ -44,6 +44,11 @@ static const char *const late_ends[] = {"bored", "tired", NULL};
 
 struct late_session {
     struct toy_session toy; /* first */
+    unsigned count;         /* errands whose answers have not come, in order */
+    struct {
+        uint32_t number; /* of conn_pend */
+        unsigned errand;
+    } waits[PROTOCOL_PENDING_MAX];
 };
 
 /* ---- the row ------------------------------------------------------------------------------- */
@@ -58,6 +63,10 @@ static inline enum served late_pend(struct conn *conn, const char *text, enum se
     errand->letter.to = conn_tag(conn);
     errand->number = number;
     strcpy(errand->text, text);
+    struct late_session *session = conn_session(conn);
+    session->waits[session->count].number = number;
+    session->waits[session->count].errand = i;
+    session->count++;
     atomic_store(&errand->ready, true);
     return how;
 }
@@ -126,6 +135,19 @@ static inline void late_make(struct toy_server *s, unsigned count, unsigned pend
 
 /* ---- letters ------------------------------------------------------------------------------- */
 
+/* The answer of a request has come: takes it from the session's list. */
+static inline void late_forget(struct conn *conn, uint32_t number)
+{
+    struct late_session *session = conn_session(conn);
+    unsigned kept = 0;
+    for (unsigned i = 0; i < session->count; i++) {
+        if (session->waits[i].number != number)
+            session->waits[kept++] = session->waits[i];
+    }
+    CHECK(kept == session->count - 1);
+    session->count = kept;
+}
+
 /* Brings the answer. */
 static inline void late_deliver(struct mail *mail, void *reader)
 {
@@ -135,6 +157,7 @@ static inline void late_deliver(struct mail *mail, void *reader)
         atomic_fetch_add(&errand->undone, 1);
         return;
     }
+    late_forget(conn, errand->number);
     conn_answer(conn, errand->number);
     if (errand->pattern > 0)
         conn_reply(conn, toy_pattern, errand->pattern);

@@ -11,8 +11,10 @@ net_unit_tests = \
 	t/unit/net/states_test \
 	t/unit/net/ends_test \
 	t/unit/net/reactor_test \
+	t/unit/net/admission_test \
 	t/unit/net/worker_test \
 	t/unit/net/carry_test \
+	t/unit/net/carry_pending_test \
 	t/unit/net/listener_test \
 	t/unit/net/access_test \
 	t/unit/net/unix_test \
@@ -55,6 +57,10 @@ t_unit_net_ends_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_ends_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_reactor_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_reactor_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_carry_pending_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_carry_pending_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_admission_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_admission_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_worker_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_worker_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_carry_test_CFLAGS = $(UNIT_CFLAGS)
