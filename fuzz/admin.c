@@ -207,12 +207,25 @@ struct got {
 
 static struct got got;
 
-static int connect_client(uint8_t how)
+static int connect_over(bool over_unix)
 {
-    bool over_unix = how & OVER_UNIX;
     const void *address = over_unix ? (const void *)&unix_address : (const void *)&tcp_address;
     int fd = socket(over_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0 && connect(fd, address, over_unix ? unix_address_len : sizeof(tcp_address)) == 0);
+    CHECK(fd >= 0);
+    if (connect(fd, address, over_unix ? unix_address_len : sizeof(tcp_address)) == 0)
+        return fd;
+    CHECK(!over_unix && errno == EADDRNOTAVAIL);
+    close(fd);
+    return -1;
+}
+
+/* Connects over TCP or a unix socket. After minutes of inputs the server may have left every port
+ * in TIME_WAIT; then TCP is left out. */
+static int connect_client(uint8_t how)
+{
+    int fd = how & OVER_UNIX ? -1 : connect_over(false);
+    if (fd < 0)
+        fd = connect_over(true);
     struct linger at_once = {.l_onoff = 1}; /* so that no port stays in TIME_WAIT */
     CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
     return fd;
