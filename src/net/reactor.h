@@ -100,14 +100,17 @@ void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook);
  */
 struct shared_timer {
     struct timer timer;
-    struct reactor *reactor;
+    struct reactor *reactor;   /* NULL: it was removed */
     _Atomic int64_t wanted_ns; /* the earliest time asked for since the letter was sent */
     _Atomic bool on_its_way;   /* the letter is */
     struct mail mail;
 };
 bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns) MUST_USE;
+/* Never again, in the reactor's thread or while it does not run; from then on nobody calls
+ * shared_timer_by. A letter may still be under way: `timer` stays until letters were delivered. */
 void shared_timer_remove(struct shared_timer *timer);
-/* Has it run at `at_ns` at the latest. Any thread. */
+/* Has it run at `at_ns` at the latest. Any thread. A run that was due already counts, and its `now`
+ * may be before `at_ns`: `run` returns when it is wanted next. */
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns);
 
 /* How long it has been at work, in nanoseconds. Any thread. */
