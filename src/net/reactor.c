@@ -234,6 +234,8 @@ static void on_shared(struct mail *mail, void *reader)
     struct reactor *r = reader;
     atomic_store(&timer->on_its_way, false);
     int64_t at_ns = atomic_exchange(&timer->wanted_ns, DEADLINE_NONE);
+    if (!timer->reactor)
+        return; /* it was removed meanwhile */
     struct deadline *d = &timer->timer.deadline;
     if (!deadline_is_set(d) || at_ns < deadline_at(&r->deadlines, d))
         reactor_set_timer(r, &timer->timer, at_ns);
@@ -250,6 +252,7 @@ bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_
 void shared_timer_remove(struct shared_timer *timer)
 {
     reactor_remove_timer(timer->reactor, &timer->timer);
+    timer->reactor = NULL;
 }
 
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns)

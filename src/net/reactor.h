@@ -100,14 +100,18 @@ void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook);
  * Zero-initialise it, set `timer.run`, then call shared_timer_add. */
 struct shared_timer {
     struct timer timer;
-    struct reactor *reactor;
+    struct reactor *reactor;   /* NULL when it was removed */
     _Atomic int64_t wanted_ns; /* the earliest time requested since the letter was sent */
     _Atomic bool on_its_way;   /* the letter was sent and has not arrived */
     struct mail mail;
 };
 bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns) MUST_USE;
+/* Removes the timer, in the reactor's thread or while it does not run. No thread may call
+ * shared_timer_by afterwards. A letter may still be on its way, so the struct must stay until all
+ * letters were delivered. */
 void shared_timer_remove(struct shared_timer *timer);
-/* Makes the timer run at `at_ns` or earlier. Any thread. */
+/* Makes the timer run at `at_ns` or earlier. Any thread. A run that was due before counts too, and
+ * its `now` may be before `at_ns`: `run` returns the next time. */
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns);
 
 /* The time that the thread has spent working, in nanoseconds. Any thread. */

@@ -4,6 +4,8 @@
 
 #include "t/unit/net/toy.h"
 
+#include <sched.h>
+
 static struct reactor reactor;
 
 static void begin(void)
@@ -135,19 +137,27 @@ END_TEST
 
 enum { THREADS = 4, WISHES = 2000 };
 
-/* A time asked for is in the past when it is: it has to run after. */
+static _Atomic unsigned wishes, fulfilled;
+
+/* Fulfils all wishes that there are. */
+static int64_t run_wishes(struct timer *timer, struct moment now)
+{
+    (void)timer;
+    (void)now;
+    atomic_store(&fulfilled, atomic_load(&wishes));
+    return DEADLINE_NONE;
+}
+
 static void *wish(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < WISHES; i++) {
-        int64_t asked_ns = clock_mono_ns();
-        shared_timer_by(&shared, asked_ns);
-        if (i % 100 > 0)
-            continue;
+        unsigned number = atomic_fetch_add(&wishes, 1) + 1;
+        shared_timer_by(&shared, clock_mono_ns());
         int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
-        while (atomic_load(&ran_at_ns) < asked_ns) {
+        while (i % 100 == 0 && atomic_load(&fulfilled) < number) {
             CHECK(clock_mono_ns() < give_up_ns);
-            pause_ns(NS_PER_US);
+            sched_yield();
         }
     }
     return NULL;
@@ -158,13 +168,14 @@ TEST(no_wish_of_many_threads_is_lost)
     pthread_t threads[THREADS];
     begin();
     add_shared(DEADLINE_NONE);
+    shared.timer.run = run_wishes;
     run();
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_create(&threads[i], NULL, wish, NULL) == 0);
     for (unsigned i = 0; i < THREADS; i++)
         ck_assert(pthread_join(threads[i], NULL) == 0);
+    WAIT_UNTIL(atomic_load(&fulfilled) == THREADS * WISHES);
     stop();
-    (void)reactor_deliver_parked(&reactor);
     shared_timer_remove(&shared);
     reactor_free(&reactor);
 }
@@ -332,6 +343,27 @@ TEST(what_is_due_waits_while_it_is_stopped)
 }
 END_TEST
 
+/* A wish that was under way when its timer was removed. */
+TEST(shared_timer_that_was_removed_does_not_run)
+{
+    begin();
+    add_shared(DEADLINE_NONE);
+    run();
+    stop();
+    shared_timer_by(&shared, clock_mono_ns());
+    shared_timer_remove(&shared);
+    ck_assert(reactor_deliver_parked(&reactor));
+    ck_assert_int_eq(deadlines_next(&reactor.deadlines), DEADLINE_NONE);
+    add_shared(DEADLINE_NONE); /* it may be used again */
+    shared_timer_by(&shared, clock_mono_ns());
+    run();
+    WAIT_UNTIL(atomic_load(&runs) == 1);
+    stop();
+    shared_timer_remove(&shared);
+    reactor_free(&reactor);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(timer_that_is_over_is_removed_and_may_be_freed),
     UNIT(shared_timer_is_brought_forward_by_another_thread),
@@ -340,6 +372,7 @@ static const struct unit_test tests[] = {
     UNIT(hook_is_called_in_each_iteration_before_anything_else),
     UNIT(letters_are_delivered_while_it_is_stopped),
     UNIT(what_is_due_waits_while_it_is_stopped),
+    UNIT(shared_timer_that_was_removed_does_not_run),
 };
 
 UNIT_MAIN("reactor", tests)
