@@ -300,8 +300,7 @@ static size_t list_confinements(const struct services *services, const struct co
     size_t count = 0;
     all_r[count++] = &thread_serves;
     for (unsigned i = 0; services && i < services->resource_count; i++) {
-        const struct resource *r = services->resources[i];
-        const struct confinement *of = r->row->confinement ? r->row->confinement(r) : NULL;
+        const struct confinement *of = services->resources[i]->confinement;
         if (of)
             all_r[count++] = of;
     }

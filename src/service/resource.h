@@ -2,14 +2,16 @@
  * resource.h - a resource: what services hand out (counters, pools, jobs), or what they need for it
  * (another machine). One interface for all; services.c walks over it.
  *
- * A resource lives in the workers, behind locks of its own, or has a reactor of its own
+ * A resource lives in the workers, behind locks of its own, or has a thread of its own: a reactor
  * (net/reactor.h), to which services send letters and from which letters come back to connections.
+ * services.c starts that thread, stops it and delivers its letters: a resource only says what the
+ * thread may do.
  *
- * In order: `start` before any thread runs; `run` when the workers run; for an upgrade `park`, then
- * `flush` until there are no letters, then `save`, and `unpark` where the upgrade fails; `end` when
- * no worker runs. In a new process `restore` takes the place of what `start` would build. A
- * rehearsal of an upgrade calls `start`, `restore` and `end` alone: these open no file for writing
- * and connect nowhere.
+ * In order: `start` before any thread runs; its thread runs when the workers run; for an upgrade
+ * `park`, then the thread stops, letters are delivered until there are none, and then `save`. Where
+ * the upgrade fails the thread runs again. `end` when no thread runs. In a new process `restore`
+ * takes the place of what `start` would build. A rehearsal of an upgrade calls `start`, `restore`
+ * and `end` alone: these open no file for writing and connect nowhere.
  *
  * Threads: the main thread calls all of it. Where a function is missing (NULL) there is nothing to
  * do.
@@ -19,35 +21,27 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "net/reactor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct admin_part;
-struct confinement;
 struct record_reader;
 struct record_writer;
 struct resource;
 struct services;
 
 struct resource_row {
-    const char *name; /* "table" */
+    const char *name; /* "table"; with a thread at most 15 bytes, as it is named so */
 
     /* Makes it, from its settings (struct part_config, `own`). NULL: no memory or what else errno
      * says; more was logged where that is not enough. */
     struct resource *(*start)(struct services *services, const void *settings, struct moment now);
-    /* What its own thread may do, for as long as the resource lives. NULL, or answering that: it
-     * has no thread. */
-    const struct confinement *(*confinement)(const struct resource *r);
-    /* The workers run: starts its own thread (reactor_start), so confined. False: errno. */
-    bool (*run)(struct resource *r);
-    /* Stops its thread, after the workers' have stopped: with everything on its way brought to an
-     * end. False: that did not happen until `until_ns` (monotonic); the thread runs on. */
+    /* An upgrade, or the end, and the workers have stopped: brings to an end what must not be left
+     * half done, while its thread runs, which is stopped next. False: that did not happen until
+     * `until_ns` (monotonic); the thread runs on. */
     bool (*park)(struct resource *r, int64_t until_ns);
-    /* Delivers its letters while it is parked. False: there were none. */
-    bool (*flush)(struct resource *r);
-    /* Starts the thread again. False: errno. */
-    bool (*unpark)(struct resource *r);
 
     /* Writes what it is, as sections of its own kinds (base/record.md). */
     void (*save)(const struct resource *r, struct moment now, struct record_writer *w);
@@ -73,6 +67,10 @@ struct resource_row {
 struct resource {
     const struct resource_row *row;
     struct services *services;
+    /* Its thread. `start` calls reactor_init, and says what the thread may do for as long as the
+     * resource lives; `end` calls reactor_free. NULL: it has none. */
+    const struct confinement *confinement;
+    struct reactor thread;
 };
 
 #endif

@@ -297,11 +297,17 @@ void services_free(struct services **services)
     free(s);
 }
 
+/* Starts the thread of a resource that has one. False: errno. */
+static bool start_thread(struct resource *r)
+{
+    return !r->confinement ||
+           reactor_start(&r->thread, r->row->name, r->services->server->confine, r->confinement);
+}
+
 bool services_run(struct services *services)
 {
     for (unsigned i = 0; i < services->resource_count; i++) {
-        struct resource *r = services->resources[i];
-        if (r->row->run && !r->row->run(r))
+        if (!start_thread(services->resources[i]))
             return false;
     }
     return true;
@@ -311,30 +317,46 @@ bool services_run(struct services *services)
 static bool unpark(struct services *services, unsigned count)
 {
     bool all = true;
-    for (unsigned i = 0; i < count; i++) {
-        struct resource *r = services->resources[i];
-        all = (!r->row->unpark || r->row->unpark(r)) && all;
-    }
+    for (unsigned i = 0; i < count; i++)
+        all = start_thread(services->resources[i]) && all;
     return all;
 }
 
-bool services_park(struct services *services, int64_t until_ns)
+/* Stops the thread of a resource that has one. False: not until `until_ns`, and it runs on. */
+static bool park(struct resource *r, int64_t until_ns)
 {
-    for (unsigned i = 0; i < services->resource_count; i++) {
-        struct resource *r = services->resources[i];
-        if (r->row->park && !r->row->park(r, until_ns)) {
-            (void)unpark(services, i);
-            return false;
-        }
+    bool runs = !r->confinement || r->thread.running;
+    if (runs && r->row->park && !r->row->park(r, until_ns))
+        return false;
+    if (r->thread.running) {
+        reactor_stop(&r->thread);
+        reactor_join(&r->thread);
     }
+    return true;
+}
+
+/* Delivers letters both ways until there are none. */
+static void flush(struct services *services)
+{
     bool busy;
     do {
         busy = server_flush_parked(services->server);
         for (unsigned i = 0; i < services->resource_count; i++) {
             struct resource *r = services->resources[i];
-            busy = (r->row->flush && r->row->flush(r)) || busy;
+            busy = (r->confinement && reactor_deliver_parked(&r->thread)) || busy;
         }
     } while (busy);
+}
+
+bool services_park(struct services *services, int64_t until_ns)
+{
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        if (!park(services->resources[i], until_ns)) {
+            (void)unpark(services, i);
+            return false;
+        }
+    }
+    flush(services);
     return true;
 }
 
