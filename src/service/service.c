@@ -204,6 +204,14 @@ static void *for_each_worker(const struct services *services, size_t size)
     return elements;
 }
 
+void service_fit(struct service *service)
+{
+    service->protocol.session_size = service->row->session_size;
+    service->protocol.request_max = service->row->request_max;
+    if (service->row->fit)
+        service->row->fit(service);
+}
+
 static struct service *service_new(struct services *services, const struct service_row *row,
                                    const struct part_config *part)
 {
@@ -223,7 +231,7 @@ static struct service *service_new(struct services *services, const struct servi
     service->protocol.row = &row->protocol;
     service->protocol.service = service;
     atomic_init(&service->protocol.max_connections, part->max_connections);
-    row->fit(service);
+    service_fit(service);
     service->protocol.traffic = for_each_worker(services, sizeof(struct traffic));
     service->counts = for_each_worker(services, service->counts_size);
     if (row->own_size)

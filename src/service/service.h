@@ -195,8 +195,9 @@ struct service_row {
      * they are saved; NULL: there are no more. NULL: there are none at all. */
     tally *(*own_tally)(void *own, unsigned i);
     struct duration_sum *(*own_time)(void *own, unsigned i);
-    /* Sets the live protocol's request_max and session_size, from the settings and
-     * services->session_room: at the start, and again when that grows. */
+    size_t session_size, request_max; /* see struct protocol */
+    /* Sets them in the live protocol, from the settings and services->session_room: at the start,
+     * and again when that grows. NULL: they are always what stands above. */
     void (*fit)(struct service *service);
     /* The holder of a connection in the counter table; NULL: its clients hold nothing there. */
     struct holder *(*holder)(struct conn *conn);
@@ -277,6 +278,9 @@ static inline void service_count(const struct conn *conn, unsigned verb, unsigne
 {
     tally_add(&service_counts(conn)->requests[verb * service_of(conn)->outcomes + outcome], 1);
 }
+
+/* Sets the sizes of the live protocol (`fit`). In the main thread, before there are connections. */
+void service_fit(struct service *service);
 
 /* Opens the holder of a connection in the table. */
 void service_open_holder(struct conn *conn, struct holder *holder);
