@@ -33,11 +33,15 @@ struct resource;
 struct services;
 
 struct resource_row {
-    const char *name; /* "table"; with a thread at most 15 bytes, as it is named so */
+    const char *name; /* "table"; at most 15 bytes where it is that of a thread */
 
-    /* Makes it, from its settings (struct part_config, `own`). NULL: no memory or what else errno
-     * says; more was logged where that is not enough. */
-    struct resource *(*start)(struct services *services, const void *settings, struct moment now);
+    size_t size;   /* of its own struct, which begins with struct resource */
+    bool threaded; /* it has a thread: `start` sets `confinement` and may add timers */
+
+    /* Makes it, in a struct that is zero but for struct resource, from its settings (struct
+     * part_config, `own`). False: no memory or what else errno says, and more was logged where that
+     * is not enough; then `end` is called. */
+    bool (*start)(struct resource *r, const void *settings, struct moment now);
     /* An upgrade, or the end, and the workers have stopped: brings to an end what must not be left
      * half done, while its thread runs, which is stopped next. False: that did not happen until
      * `until_ns` (monotonic); the thread runs on. */
@@ -59,18 +63,18 @@ struct resource_row {
     /* What /metrics, the JSON interface and the status page show of it; NULL: nothing. */
     const struct admin_part *seen;
 
-    /* Frees *r, when no worker runs, and nulls it. */
-    void (*end)(struct resource **r);
+    /* Frees what it has, also after a `start` that failed half-way. No thread runs. NULL: nothing
+     * to free. */
+    void (*end)(struct resource *r);
 };
 
 /* The beginning of every resource's own struct. */
 struct resource {
     const struct resource_row *row;
     struct services *services;
-    /* Its thread. `start` calls reactor_init, and says what the thread may do for as long as the
-     * resource lives; `end` calls reactor_free. NULL: it has none. */
-    const struct confinement *confinement;
-    struct reactor thread;
+    const struct confinement
+        *confinement;      /* what its thread may do, as long as the resource lives */
+    struct reactor thread; /* threaded: it is there from before `start` until after `end` */
 };
 
 #endif

@@ -243,6 +243,36 @@ static struct service *service_new(struct services *services, const struct servi
     return service;
 }
 
+/* Ends a resource, whose `start` may have failed. */
+static void resource_free(struct resource *r)
+{
+    if (r->row->end)
+        r->row->end(r);
+    reactor_free(&r->thread); /* harmless where there is none */
+    free(r);
+}
+
+/* NULL: errno. */
+static struct resource *resource_new(struct services *services, const struct resource_row *row,
+                                     const void *settings, struct moment now)
+{
+    struct resource *r = calloc(1, row->size);
+    if (!r)
+        return NULL;
+    r->row = row;
+    r->services = services;
+    if (row->threaded && !reactor_init(&r->thread, &reactor_default)) {
+        free(r);
+        return NULL;
+    }
+    if (row->start(r, settings, now))
+        return r;
+    int error = errno;
+    resource_free(r);
+    errno = error;
+    return NULL;
+}
+
 /* Starts all resources. False: errno. */
 static bool start_resources(struct services *s, const struct services_config *config,
                             struct moment now)
@@ -250,11 +280,9 @@ static bool start_resources(struct services *s, const struct services_config *co
     for (size_t i = 0; registry.resources[i]; i++) {
         const struct resource_row *row = registry.resources[i];
         CHECK(s->resource_count < SERVICES_MAX);
-        struct resource *r = row->start(s, find_part(config, row->name)->own, now);
+        struct resource *r = resource_new(s, row, find_part(config, row->name)->own, now);
         if (!r)
             return false;
-        r->row = row;
-        r->services = s;
         s->resources[s->resource_count++] = r;
     }
     return true;
@@ -298,17 +326,15 @@ void services_free(struct services **services)
     *services = NULL;
     while (s->service_count > 0)
         service_free(s->services[--s->service_count]);
-    while (s->resource_count > 0) {
-        struct resource **r = &s->resources[--s->resource_count];
-        (*r)->row->end(r);
-    }
+    while (s->resource_count > 0)
+        resource_free(s->resources[--s->resource_count]);
     free(s);
 }
 
 /* Starts the thread of a resource that has one. False: errno. */
 static bool start_thread(struct resource *r)
 {
-    return !r->confinement ||
+    return !r->row->threaded ||
            reactor_start(&r->thread, r->row->name, r->services->server->confine, r->confinement);
 }
 
@@ -333,7 +359,7 @@ static bool unpark(struct services *services, unsigned count)
 /* Stops the thread of a resource that has one. False: not until `until_ns`, and it runs on. */
 static bool park(struct resource *r, int64_t until_ns)
 {
-    bool runs = !r->confinement || r->thread.running;
+    bool runs = !r->row->threaded || r->thread.running;
     if (runs && r->row->park && !r->row->park(r, until_ns))
         return false;
     if (r->thread.running) {
@@ -351,7 +377,7 @@ static void flush(struct services *services)
         busy = server_flush_parked(services->server);
         for (unsigned i = 0; i < services->resource_count; i++) {
             struct resource *r = services->resources[i];
-            busy = (r->confinement && reactor_deliver_parked(&r->thread)) || busy;
+            busy = (r->row->threaded && reactor_deliver_parked(&r->thread)) || busy;
         }
     } while (busy);
 }
