@@ -18,6 +18,7 @@
 #include "net/worker.h"
 #include "service/resource.h"
 
+struct asked;
 struct record_reader;
 struct record_writer;
 struct service;
@@ -204,6 +205,11 @@ struct service_row {
     /* The table's verdict on a wait of this connection has come: takes note of it. Does not free
      * the waiter. NULL: its clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
+    /* Requests that the thread of a resource answers (asked.h): the name of the resource, what is
+     * called there with each, and what replies when it has come back. NULL: it has none. */
+    const char *asks;
+    void (*asked)(struct resource *r, struct asked *asked);
+    void (*answer)(struct conn *conn, const struct asked *asked);
     /* What the admin interface shows of it beyond what all have; NULL: nothing. */
     const struct admin_part *seen;
 };
