@@ -1,19 +1,19 @@
 /*
- * engine_bench.c - what the table costs, without sockets: nanoseconds per acquire and release, the
- * worst single one while the table grows, bytes resident per name.
+ * engine_bench.c - measures the table without sockets: nanoseconds per acquire and release, the
+ * worst single acquire while the table grows, resident bytes per name.
  *
- * A pair is an acquire and a release of one name, drawn at random. As over the wire the requests
- * come in batches: of one, or of 32 (16 pairs: acquire, release, acquire, ...), of which all are
- * known before the first is carried out. Names are written before the time is taken, as a socket
- * would have brought them. A name is either kept (it exists at 0 before and after, as the binary
- * protocol has it), or fresh (made by the acquire and gone with the release, as the text protocol
- * has it) among as many others that exist.
+ * A pair is an acquire and a release of one name, drawn at random. Requests come in batches, as
+ * over the network: of one, or of 32 (16 pairs: acquire, release, acquire, ...); the table sees the
+ * whole batch before it carries out the first request. Names are written before the clock starts,
+ * because a socket would deliver them. A name is either kept (it exists at 0 before and after, as
+ * in the binary protocol), or fresh (the acquire makes it and the release removes it, as in the
+ * text protocol) among the given number of other names.
  *
- * Nanoseconds are those that pass, divided by the pairs of all threads: what two threads do at once
- * counts double.
+ * A figure is the elapsed time divided by the pairs of all threads, so two threads that work in
+ * parallel halve it.
  */
 #include "base/hash.h"
-#include "engine/shard.h" /* to tell what lies where */
+#include "engine/shard.h" /* for the layout of memory */
 #include "engine/table.h"
 
 #include <errno.h>
@@ -31,15 +31,15 @@
 
 enum { NAME_LEN = 24, THREADS_MAX = 2, BATCH_MAX = 32, BLOCK = 1024 };
 
-/* What the table is made for: the default of counter.buckets. */
+/* Size of the table: the default of counter.buckets. */
 enum { BUCKETS = 16384 };
 
 static struct {
     bool json;
-    int64_t run_ns; /* how long one figure is measured */
+    int64_t run_ns; /* time for one figure */
     uint64_t names_max;
-    uint64_t pairs; /* instead of for a time: so many */
-    /* Only these: */
+    uint64_t pairs; /* a fixed number of pairs instead of a time */
+    /* Restrict the measurements to these: */
     uint64_t names;
     unsigned threads, depth;
     const char *kind;
@@ -67,7 +67,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* Sixteen bits as four letters, one to a byte. */
+/* Converts 16 bits to four letters, one letter in each byte. */
 static uint32_t letters(uint64_t bits)
 {
     uint32_t x = (uint32_t)bits & 0xffff;
@@ -76,10 +76,10 @@ static uint32_t letters(uint64_t bits)
     return x + 0x61616161;
 }
 
-/* Name number `number`: 24 letters, of which the first 8 are the same in all. */
+/* Name number `number`: 24 letters; all names share the first 8. */
 static void write_name(uint64_t number, unsigned char *to)
 {
-    uint64_t bits = mix(number); /* one to one */
+    uint64_t bits = mix(number); /* a one-to-one function */
     static const char first[8] = {'e', 'n', 'w', 'i', 'k', 'i', ':', 'a'};
     memcpy(to, first, sizeof(first));
     for (size_t i = 0; i < 4; i++)
@@ -92,7 +92,7 @@ enum kind { KEPT, FRESH, HOT, KINDS };
 
 static const char *const kind_words[KINDS] = {"kept", "fresh", "hot"};
 
-/* What is measured. */
+/* What to measure. */
 struct run {
     unsigned threads, depth;
     uint64_t names;
@@ -123,11 +123,11 @@ static void pin(unsigned cpu)
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
-    /* Where there are fewer, the figures say so themselves. */
+    /* On fewer processors the printed figures show it. */
     (void)sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* The names of the next block of pairs. */
+/* Draws the names of the next block of pairs. */
 static void draw_names(struct runner *r)
 {
     const struct run *run = r->run;
@@ -158,7 +158,7 @@ static void release(struct runner *r, unsigned i, struct moment now)
     CHECK(!out.first);
 }
 
-/* Each request is looked at, so each name twice. */
+/* Prefetches for each request, so twice for each name. */
 static void prefetch(struct runner *r, unsigned from, unsigned to)
 {
     struct bytes names[TABLE_PREFETCH_MAX] = {{0}};
@@ -170,7 +170,7 @@ static void prefetch(struct runner *r, unsigned from, unsigned to)
         r->hashes[i] = hashes[k];
 }
 
-/* The pairs of one block, in batches. */
+/* Executes the pairs of one block, in batches. */
 static void do_block(struct runner *r)
 {
     unsigned pairs = r->run->depth > 1 ? r->run->depth / 2 : 1;
@@ -190,7 +190,7 @@ static void *run_pairs(void *arg)
 {
     struct runner *r = arg;
     pin(r->number);
-    /* A tenth of the time is for getting warm. */
+    /* A tenth of the time is warm-up. */
     for (int64_t warm_ns = options.run_ns / 10, begun = clock_mono_ns();
          options.pairs == 0 && clock_mono_ns() - begun < warm_ns;) {
         draw_names(r);
@@ -212,7 +212,7 @@ static void *run_pairs(void *arg)
     return NULL;
 }
 
-/* Nanoseconds for a pair. */
+/* Nanoseconds per pair. */
 static double measure_pairs(const struct run *run)
 {
     double pairs_per_ns = 0;
@@ -249,7 +249,7 @@ static void new_table(void)
         fail("table_new");
 }
 
-/* Makes names from `from` to `to`. */
+/* Creates the names `from` to `to`. */
 static void make_names(struct holder *holder, uint64_t from, uint64_t to, bool kept)
 {
     struct moment now = moment_now();
@@ -285,7 +285,7 @@ static bool is_wanted(const struct run *run)
     return (!options.threads || run->threads == options.threads) &&
            (!options.depth || run->depth == options.depth) &&
            (!options.kind || strcmp(options.kind, kind_words[run->kind]) == 0) &&
-           /* To the hot name the others do not matter. */
+           /* The hot name does not depend on the others. */
            (run->kind != HOT || run->names == 1000 || options.names);
 }
 
@@ -313,7 +313,7 @@ static void bench_pairs(void)
 
 /* ---- growth ------------------------------------------------------------------------------ */
 
-/* How often something took so many nanoseconds, in classes of 1/16 of a power of two. */
+/* A histogram of nanoseconds, in classes of 1/16 of a power of two. */
 enum { CLASSES = 64 * 16 };
 
 static unsigned class_of(uint64_t ns)
@@ -325,11 +325,11 @@ static unsigned class_of(uint64_t ns)
 static uint64_t class_end(unsigned class_no)
 {
     unsigned bits = class_no / 16;
-    CHECK(bits >= 4); /* as class_of has it */
+    CHECK(bits >= 4); /* as in class_of */
     return (UINT64_C(17) + class_no % 16) << (bits - 4);
 }
 
-/* How often this thread had to leave its processor to others. */
+/* How often the kernel has taken the processor from this thread. */
 static long times_interrupted(void)
 {
     struct rusage usage;
@@ -338,8 +338,8 @@ static long times_interrupted(void)
 }
 
 /*
- * One name more, again and again; each is timed by itself. One during which the processor went to
- * somebody else says nothing of the table: the worst of them is shown apart from the others.
+ * Adds one name after the other, each timed by itself. If the kernel took the processor away during
+ * one, its time says nothing about the table: the worst of those is printed apart.
  */
 static void bench_growth(void)
 {
@@ -405,7 +405,7 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* What the index of names takes of the arena, without further buckets. */
+/* Bytes of the arena that the index of names takes, without further buckets. */
 static size_t index_bytes(void)
 {
     size_t buckets = 0;

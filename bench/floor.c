@@ -1,19 +1,18 @@
 /*
- * floor.c - the bare server that everything else is measured against.
+ * floor.c - the bare server that all others are compared with.
  *
  * usage: floor [-p PORT] [-m echo|words-text|words-binary] [-w WORKERS]
  *
- * What any server on TCP has to do for a request and nothing else: wait, receive, send. It keeps
- * count of nothing. `echo` sends back what it got; `words-text` answers LOCKED to a line that
- * begins with A and RELEASED to one that begins with R; `words-binary` answers a frame of success
- * to Acquire and to Release, with the request's opaque. All that came in one read is answered by
- * one send. So the difference between a server and this one is what that server adds to the
- * kernel's work.
+ * It does only what every TCP server must do for a request: wait, receive, send. It counts nothing.
+ * `echo` sends back what it received. `words-text` answers LOCKED to a line that begins with A and
+ * RELEASED to one that begins with R. `words-binary` answers Acquire and Release with a frame of
+ * success that has the request's opaque. One send answers all requests of one read. So the
+ * difference between a server and this one is what that server adds to the kernel's work.
  *
- * Level-triggered epoll and one call for each thing, as plain as it can be. Each worker is a thread
- * with an epoll of its own; all watch one listening socket, and a connection stays with the worker
- * that accepted it. It prints "listening on 127.0.0.1:PORT" when clients may come, and ends by
- * SIGTERM.
+ * It uses level-triggered epoll and one system call for each thing, as plainly as possible. Each
+ * worker is a thread with its own epoll; all watch one listening socket, and a connection stays
+ * with the worker that accepted it. It prints "listening on 127.0.0.1:PORT" when clients may
+ * connect; SIGTERM ends it.
  */
 #include "proto/wire.h"
 
@@ -35,30 +34,31 @@
 #define WORKERS_MAX 64
 #define EVENTS      256
 #define ROOM        65536 /* bytes read at once */
-#define PATIENCE    2000  /* milliseconds for a client to read its answers */
+#define PATIENCE    2000  /* milliseconds that a client may take to read its answers */
 
 #define FRAME_HEADER 12
 #define FRAME_MAGIC  0x91
 #define OP_ACQUIRE   0x02
 
-/* What a connection has sent of a request that was cut in two. */
+/* The incomplete request of a connection. */
 struct half {
-    size_t have;                  /* bytes of its header, or 1 amid a line */
-    size_t skip;                  /* bytes of its body still to come */
+    size_t have;                  /* bytes of its header, or 1 inside a line */
+    size_t skip;                  /* missing bytes of its body */
     uint8_t header[FRAME_HEADER]; /* words-binary */
 };
 
-/* Answers `len` bytes of requests at `in` by writing to `out`; returns how much that is. */
+/* Answers `len` bytes of requests at `in` by writing to `out`. Returns the number of bytes written.
+ */
 typedef size_t answer_fn(struct half *half, const uint8_t *in, size_t len, uint8_t *out);
 
 struct mode {
     const char *name;
-    answer_fn *answer; /* NULL: what was received is sent back */
+    answer_fn *answer; /* NULL: echo */
 };
 
 static const struct mode *mode;
 static int listener;
-static struct half *halves; /* by descriptor; each is touched only by its connection's worker */
+static struct half *halves; /* by descriptor; only the worker of a connection touches its entry */
 
 static _Noreturn void fail(const char *what)
 {
@@ -124,7 +124,7 @@ static size_t answer_binary(struct half *half, const uint8_t *in, size_t len, ui
     return (size_t)(to - out);
 }
 
-/* Sends all; false where the client is gone or does not read. */
+/* Sends all. Returns false when the client has gone or does not read. */
 static bool send_all(int fd, const uint8_t *data, size_t len)
 {
     while (len > 0) {
@@ -143,7 +143,7 @@ static bool send_all(int fd, const uint8_t *data, size_t len)
     return true;
 }
 
-/* Reads what there is and answers it. `out` has room for whatever ROOM bytes can ask for. */
+/* Reads once and answers. `out` has room for the answers to ROOM bytes. */
 static void serve(int fd, uint8_t *in, uint8_t *out)
 {
     ssize_t got = recv(fd, in, ROOM, 0);
@@ -162,7 +162,7 @@ static void take(int epoll)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0)
-        return; /* another worker took it, or it has gone */
+        return; /* another worker accepted it, or the client has gone */
     halves[fd] = (struct half){0};
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -172,7 +172,7 @@ static void take(int epoll)
 static void *work(void *unused)
 {
     (void)unused;
-    /* An empty line is the shortest request, RELEASED with its line's end the longest answer. */
+    /* The shortest request is an empty line, the longest answer RELEASED with its line end. */
     uint8_t *in = malloc(ROOM), *out = malloc((size_t)ROOM * 9);
     int epoll = epoll_create1(EPOLL_CLOEXEC);
     struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.fd = listener};
@@ -196,7 +196,7 @@ static void end(int signal_number)
     _exit(0);
 }
 
-/* As many descriptors as one may have, and what is kept of each. */
+/* Raises the limit of descriptors to the maximum, and allocates the state for each. */
 static void make_room(void)
 {
     struct rlimit limit;
@@ -238,7 +238,7 @@ static const struct mode *find_mode(const char *name)
     return NULL;
 }
 
-/* The number that `text` is; -1 where it is none or above `max`. */
+/* Parses a number; -1 when it is none or above `max`. */
 static long number(const char *text, long max)
 {
     char *stop;

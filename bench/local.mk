@@ -1,5 +1,5 @@
-# What speed is measured with and against: programs that are neither installed nor part of
-# `make check`. The side-by-side suite that uses them is run by ./dev bench.
+# Programs for measuring speed. They are neither installed nor part of `make check`; ./dev bench
+# runs the suite that uses them.
 noinst_PROGRAMS += bench/floor
 bench_floor_SOURCES = bench/floor.c
 bench_floor_CFLAGS = $(AM_CFLAGS) -pthread

@@ -1,16 +1,17 @@
 /*
- * admin.c - the admin interface's requests: bytes over real connections to the real HTTP server,
- * routes and handlers, with a worker whose clients hold and await something.
+ * admin.c - tests the requests of the admin interface. It sends bytes over real connections to the
+ * real HTTP server, routes and handlers. A worker has clients that hold and wait for units.
  *
- * The server's thread is this one: the harness goes through its turns until nothing happens any
- * more, so an answer never has to be waited for. That wants the inside of net/http.c, which is
- * therefore part of this file; the linker then leaves the other one out. The worker's own thread is
- * asked by handlers, as in the daemon.
+ * The harness itself runs the server's thread: it calls its iterations until nothing happens any
+ * more, so it never needs to wait for an answer. This needs the private parts of net/http.c, so
+ * this file includes it; the linker then ignores the other copy. Handlers ask the worker in its own
+ * thread, as in the daemon.
  *
- * The first byte says how the rest is sent: as it is, or as the target of a request that is whole;
- * or that it goes straight to what spells and reads names, hosts and numbers.
- * Promised are: what comes back begins as HTTP does; a whole request has one answer, of the length
- * that it tells, in JSON where it says so; and a connection that its client has closed goes away.
+ * The first byte chooses how the rest is used: sent as it is; sent as the target of a whole
+ * request; or passed directly to the functions that escape and parse names, hosts and numbers.
+ *
+ * Promises: an answer begins as HTTP does; a whole request gets one answer, with the right
+ * Content-Length, and valid JSON if it says so; a connection closed by its client goes away.
  */
 #include "fuzz/fuzz.h"
 #include "net/http.c"
@@ -28,11 +29,11 @@
 /* Bits of the first byte. */
 #define OVER_UNIX    1  /* instead of TCP */
 #define AS_TARGET    2  /* the rest is a target */
-#define SHUT_AFTER   4  /* the client sends no more, and says so */
-#define IN_PIECES    8  /* with a turn of the server between them */
-#define WITH_TOKEN   16 /* a target: POST, with the token */
-#define READ_NOTHING 32 /* before it closes */
-#define SPELLED      64 /* the rest is spelled */
+#define SHUT_AFTER   4  /* the client shuts down sending afterwards */
+#define IN_PIECES    8  /* with an iteration of the server between them */
+#define WITH_TOKEN   16 /* with AS_TARGET: POST with the token */
+#define READ_NOTHING 32 /* the client closes without reading */
+#define SPELLED      64 /* pass the rest to check_spelling */
 
 #define TURNS_MAX 20000
 
@@ -43,13 +44,13 @@ static struct sockaddr_in tcp_address;
 static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
 static socklen_t unix_address_len;
 
-/* ---- what there is to see ------------------------------------------------------------------ */
+/* ---- data to show -------------------------------------------------------------------------- */
 
-/* Clients of the worker, which hold or await something while they are there. */
+/* Clients of the worker that hold or wait for units. */
 static struct holder_client {
     const char *protocol, *says;
     size_t len;
-    int fd; /* -1: it has to connect */
+    int fd; /* -1: not connected */
 } holders[] = {
 #define SAYS(protocol, text)                                                                       \
     {                                                                                              \
@@ -74,7 +75,7 @@ static void open_there(struct worker *worker, void *arg)
                       (struct stream){.fd = opening->fd, .transport = TRANSPORT_UNIX}, 0));
 }
 
-/* Has those connect that are not there, because they were killed, or from the start. */
+/* Connects clients that are not connected yet or were disconnected. */
 static void connect_holders(void)
 {
     for (size_t i = 0; i < ARRAY_SIZE(holders); i++) {
@@ -147,7 +148,7 @@ static void start(void)
                                               .hash_key = {1, 2}},
                                     .poolcounter_max_locks = 4,
                                     .poolcounter_max_line = 8192};
-    signal(SIGPIPE, SIG_IGN); /* as the server's own thread, which has all signals blocked */
+    signal(SIGPIPE, SIG_IGN); /* the server's own thread blocks all signals */
     log_set_level(LOG_LEVEL_ERROR);
     services = serving_make(&server, 1, &rules, &config);
     CHECK(worker_start(server.workers[0]));
@@ -175,10 +176,10 @@ static void start(void)
     char reason[ADMIN_REASON_SIZE];
     admin = admin_new(&admin_config, reason);
     CHECK(admin);
-    here = admin->http; /* as its thread has it */
+    here = admin->http; /* as in the server's own thread */
 }
 
-/* A turn of the server's thread that waits for nothing. */
+/* One iteration of the server's thread, without waiting. */
 static void turn(void)
 {
     event_base_loop(admin->http->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
@@ -197,7 +198,7 @@ static bool has_clients(void)
 
 /* ---- a client ------------------------------------------------------------------------------ */
 
-/* What has come back. */
+/* The answer received so far. */
 struct got {
     char data[1 << 20];
     size_t len;
@@ -217,7 +218,7 @@ static int connect_client(uint8_t how)
     return fd;
 }
 
-/* Takes what has come; false: nothing had. */
+/* Reads what has arrived. Returns false if nothing has. */
 static bool receive(int fd)
 {
     ssize_t n = recv(fd, got.data + got.len, sizeof(got.data) - 1 - got.len, MSG_DONTWAIT);
@@ -226,7 +227,7 @@ static bool receive(int fd)
     return n > 0;
 }
 
-/* Turns until nothing happens any more. */
+/* Runs iterations until nothing happens any more. */
 static void turn_until_quiet(int fd, bool reads)
 {
     unsigned quiet = 0;
@@ -246,7 +247,7 @@ static void send_all(int fd, const char *data, size_t len, bool in_pieces)
             turn();
         size_t n = piece < len - at ? piece : len - at;
         if (send(fd, data + at, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)n)
-            return; /* the server has closed already, or reads no more than so much */
+            return; /* the server has closed the connection or stopped reading */
     }
 }
 
@@ -255,7 +256,7 @@ static bool is_status_line(const char *line)
     return strncmp(line, "HTTP/", 5) == 0;
 }
 
-/* The one answer to a request that was whole. */
+/* Checks the one answer to a whole request. */
 static void check_answer(void)
 {
     CHECK(got.ended && is_status_line(got.data));
@@ -274,7 +275,7 @@ static void check_answer(void)
     json_decref(json);
 }
 
-/* Whether nothing in a target ends the request line, or what is known of it. */
+/* True when a target has no byte that would end the target or the request line. */
 static bool is_plain(const uint8_t *target, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -284,7 +285,7 @@ static bool is_plain(const uint8_t *target, size_t len)
     return len > 0;
 }
 
-/* Makes a request of a target; to be freed. */
+/* Makes a request with this target. The caller frees it. */
 static char *request_of(uint8_t how, const uint8_t *target, size_t len, size_t *len_r)
 {
     const char *method = how & WITH_TOKEN ? "POST " : "GET ";
@@ -302,7 +303,7 @@ static char *request_of(uint8_t how, const uint8_t *target, size_t len, size_t *
     return request;
 }
 
-/* What spells bytes can be read back; what reads them is told any. */
+/* Checks that escaped bytes can be parsed back, and that the parsers accept any bytes. */
 static void check_spelling(struct input *in)
 {
     if (in->left == 0)
@@ -315,7 +316,7 @@ static void check_spelling(struct input *in)
     CHECK(bytes);
     text_add_name(&text, bytes_at(in->at, in->left));
     json_t *string = json_stringn(text_str(&text), text.len);
-    CHECK(string); /* it is UTF-8 */
+    CHECK(string); /* so it is UTF-8 */
     json_decref(string);
     text_add_percent(&id, bytes_at(in->at, in->left));
     if (id.len > 0)
@@ -327,7 +328,7 @@ static void check_spelling(struct input *in)
     if (number_take_base(&rest, in->left % 2 ? 10 : 16, UINT64_C(1) << 50, &number))
         CHECK(number <= UINT64_C(1) << 50 && rest.data > in->at && rest.data + rest.len == end);
 
-    /* Two strings: a list of hosts, and one that is asked for; and a label. */
+    /* Two strings: a list of hosts and the host to look up. The whole is also a label. */
     char *list = malloc(in->left + 1);
     CHECK(list);
     memcpy(list, in->at, in->left);
@@ -371,7 +372,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (request && !(how & (SHUT_AFTER | READ_NOTHING)) && is_plain(in.at, in.left))
         check_answer();
     CHECK(got.len == 0 || is_status_line(got.data));
-    CHECK(!strstr(got.data, "\r\n\r\n<HTML>")); /* a page of the library's own */
+    CHECK(!strstr(got.data, "\r\n\r\n<HTML>")); /* an error page of libevent */
     close(fd);
     free(request);
     for (unsigned i = 0; has_clients(); i++) {

@@ -1,17 +1,18 @@
 /*
- * binary.c - the codec of the binary protocol: requests, replies, and what is in replies.
+ * binary.c - tests the codec of the binary protocol: requests, replies, and the contents of
+ * replies.
  *
- * The first byte says which. Promised are: what was parsed once parses the same without what
- * follows it; a beginning of it is MORE, which tells no more bytes than there are; MORE becomes
- * something else with as many bytes as it wants; composing what was parsed gives bytes that parse
- * as the same.
+ * The first byte chooses among them. Promises: a parsed message parses the same without the bytes
+ * after it; a prefix of a message is MORE, which never claims more bytes than the message has; MORE
+ * becomes another result when the claimed number of bytes is there; composing a parsed message
+ * gives bytes that parse as the same message.
  */
 #include "fuzz/fuzz.h"
 #include "proto/counter.h"
 
 #define BEGINNINGS 8
 
-/* No more is made up for a message that says it is longer. */
+/* Longer messages are not completed with zeros. */
 #define MADE_UP_MAX ((size_t)1 << 17)
 
 static bool same(struct bytes a, struct bytes b)
@@ -19,7 +20,7 @@ static bool same(struct bytes a, struct bytes b)
     return same_bytes(a.data, a.len, b.data, b.len);
 }
 
-/* What a parser answered; of requests or of replies. */
+/* The result of a parser, for requests or replies. */
 struct answer {
     enum ctr_parsed parsed;
     size_t used;
@@ -64,7 +65,7 @@ static void check_beginning(parser *parse, const uint8_t *data, size_t at, size_
     CHECK(a.used == (at < CTR_HEADER ? CTR_HEADER : len));
 }
 
-/* Beginnings of a message that has `len` bytes, of which all at `data` are there. */
+/* Checks prefixes of a message of `len` bytes; `data` has the first `there` of them. */
 static void check_beginnings(parser *parse, const uint8_t *data, size_t there, size_t len)
 {
     size_t step = there / BEGINNINGS + 1;
@@ -96,12 +97,12 @@ static void check_more(parser *parse, const uint8_t *data, size_t len, const str
     if (len > 0)
         memcpy(made_up, data, len);
     struct answer whole = parse(made_up, a->used);
-    /* A header that is made up has no body. */
+    /* The header was completed with zeros, so the message has no body. */
     CHECK(whole.parsed != CTR_MORE || len < CTR_HEADER);
     free(made_up);
 }
 
-/* Refused: at the first byte, or when the header was there. */
+/* Checks a message that was refused: after its first byte, or after its header. */
 static void check_refused(parser *parse, const uint8_t *data, size_t len, const struct answer *a)
 {
     bool magic = a->parsed == CTR_BAD_MAGIC;
@@ -112,7 +113,7 @@ static void check_refused(parser *parse, const uint8_t *data, size_t len, const 
         check_beginnings(parse, data, CTR_HEADER, CTR_HEADER);
 }
 
-/* Composes a request and reads it back. */
+/* Composes a request and parses it. */
 static void check_composed(const struct ctr_request *request, bool was_read)
 {
     size_t room = CTR_HEADER + CTR_BODY_MAX;
@@ -133,7 +134,7 @@ static void check_composed(const struct ctr_request *request, bool was_read)
     free(to);
 }
 
-/* What a client finds in a reply, written anew, is the reply again. */
+/* Checks that composing the contents of a reply gives the same reply. */
 static void check_reply(const struct ctr_reply *reply)
 {
     uint32_t number, consumption, peak;
@@ -156,7 +157,7 @@ static void check_reply(const struct ctr_reply *reply)
         CHECK(value.data + value.len == body.data);
     }
     CHECK(body.len <= reply->body.len);
-    /* Every text that goes with a status is read as it is written. */
+    /* The text of every status can be parsed. */
     uint8_t to[CTR_REPLY_ROOM];
     size_t len =
         ctr_compose_status(reply->opcode, reply->opaque, (enum ctr_status)reply->status, to);
@@ -190,7 +191,7 @@ static void check_stream(parser *parse, const uint8_t *data, size_t len)
     }
 }
 
-/* Any request, and a pair of statistics. */
+/* Composes any request, and a name-value pair of a Stats body. */
 static void compose_any(struct input *in)
 {
     struct ctr_request request = {.opcode = input_byte(in)};

@@ -1,10 +1,10 @@
 /*
- * fuzz.h - what all harnesses share.
+ * fuzz.h - shared by all harnesses.
  *
- * A harness is one function that takes any bytes and ends the process where they make the code
- * under test break a promise. It is linked with libFuzzer, which looks for such bytes (./dev fuzz),
- * and with replay.c, which only goes through the corpus (the tests). It answers the same to the
- * same bytes: what it keeps from one input to the next must not show.
+ * A harness is one function that takes any bytes and aborts when they make the tested code break a
+ * promise. It is linked with libFuzzer, which searches for such bytes (./dev fuzz), and with
+ * replay.c, which only runs the corpus (in the tests). The same bytes must always give the same
+ * result, even though a harness may keep objects from one input to the next.
  */
 #ifndef FUZZ_FUZZ_H
 #define FUZZ_FUZZ_H
@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The harness, by the name that libFuzzer wants. Returns 0. */
+/* The harness; libFuzzer prescribes the name. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The front of an input, which says how the rest is to be taken. Past the end all is 0. */
+/* The start of an input, which controls how the rest is used. Reads 0 after the end. */
 struct input {
     const uint8_t *at;
     size_t left;
@@ -42,7 +42,7 @@ static inline uint64_t input_number(struct input *in, unsigned bytes)
     return value;
 }
 
-/* The next `len` bytes, or fewer where there are no more; *len_r says how many. */
+/* Takes the next `len` bytes, or fewer at the end; *len_r is their number. */
 static inline const uint8_t *input_bytes(struct input *in, size_t len, size_t *len_r)
 {
     const uint8_t *at = in->at;
@@ -52,7 +52,10 @@ static inline const uint8_t *input_bytes(struct input *in, size_t len, size_t *l
     return at;
 }
 
-/* A copy of just these bytes, so that a sanitizer sees who reads past them; to be freed. */
+/*
+ * Copies exactly these bytes, so that a sanitizer notices reads past their end. The caller frees
+ * it.
+ */
 static inline uint8_t *exact_copy(const void *data, size_t len)
 {
     uint8_t *copy = malloc(len ? len : 1);

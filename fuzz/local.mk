@@ -1,5 +1,5 @@
-# Harnesses (fuzz.h), each a test that goes through its corpus; and for ./dev fuzz, which builds with
-# clang, the same ones with libFuzzer, as fuzz/NAME.fuzz.
+# The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
+# libFuzzer, as fuzz/NAME.fuzz.
 fuzz_harnesses = fuzz/text fuzz/binary fuzz/options fuzz/admin fuzz/text-service fuzz/binary-service
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
@@ -21,7 +21,7 @@ fuzz_binary_fuzz_SOURCES = fuzz/fuzz.h fuzz/binary.c
 fuzz_binary_fuzz_LDADD = $(fuzz_binary_LDADD)
 fuzz_binary_fuzz_LDFLAGS = $(libfuzzer_flags)
 
-# The services over a fake network.
+# The services on a simulated network.
 fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
 	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
 fuzz_service_libs = libservice.a libnet.a libengine.a libproto.a libbase.a $(LIBSSL_LIBS)

@@ -1,10 +1,11 @@
 /*
- * options.c - the command line and the configuration file.
+ * options.c - tests the command line and the configuration file.
  *
- * An input is a byte that says how, a number of arguments, these, each up to a line feed, and what
- * is in the file. Promised are: whatever there is to complain of is said in printable lines, and
- * nothing where all is well; settings that were taken are the same when taken again, when copied,
- * and when each is written as text and read back, but for a token, of which only a digest is kept.
+ * An input is a byte of flags, the number of arguments, the arguments (each ends with a line feed),
+ * and the contents of the file. Promises: complaints are printable lines, and there are none if all
+ * is well; accepted settings stay the same when they are parsed again, when they are copied, and
+ * when each is written as text and parsed. Tokens are an exception to the last one, because only a
+ * digest is kept.
  */
 #include "daemon/options.h"
 #include "fuzz/fuzz.h"
@@ -16,12 +17,12 @@
 #define ARGUMENTS_MAX 8
 
 /* Bits of the first byte. */
-#define NO_FILE    1 /* none is named, but by the arguments themselves */
-#define FILE_LAST  2 /* it is named behind the other arguments */
-#define ALONE      4 /* no arguments: all is file, and at least this goes on */
+#define NO_FILE    1 /* no -f, except in the arguments */
+#define FILE_LAST  2 /* -f comes after the other arguments */
+#define ALONE      4 /* no arguments in the input: the rest is the file */
 #define WITH_CHECK 8 /* -t */
 
-/* The file, which has a path for as long as this process runs. */
+/* The file, with a path that is valid while the process runs. */
 static int file_fd = -1;
 static char file_path[64];
 
@@ -36,7 +37,10 @@ static void write_file(const uint8_t *data, size_t len)
     CHECK(len == 0 || pwrite(file_fd, data, len, 0) == (ssize_t)len);
 }
 
-/* The arguments: strings of their own, so that a sanitizer sees who reads past them. */
+/*
+ * The arguments. Each string has its own allocation, so that a sanitizer notices reads past its
+ * end.
+ */
 struct arguments {
     int count;
     char *at[ARGUMENTS_MAX + 6];
@@ -86,7 +90,7 @@ static void read_arguments(struct arguments *args, struct input *in)
     }
 }
 
-/* What was complained of: lines of printable characters that begin with the name. */
+/* Checks complaints: printable lines that begin with the program's name. */
 static void check_complaints(const char *text, size_t len, bool failed)
 {
     static const char name[] = "counterd: ";
@@ -99,7 +103,7 @@ static void check_complaints(const char *text, size_t len, bool failed)
     }
 }
 
-/* That settings survive being copied, and being written and read. */
+/* Checks that settings survive copying, and writing and parsing. */
 static void check_settings(const struct settings *settings)
 {
     struct settings copy, read;
@@ -120,7 +124,7 @@ static void check_settings(const struct settings *settings)
     settings_free(&read);
 }
 
-/* Reads a command line; what it says is freed by the caller. */
+/* Parses a command line. The caller frees *said_r, the complaints. */
 static struct options_request take(const struct arguments *args, struct settings *settings,
                                    char **said_r)
 {
@@ -129,7 +133,7 @@ static struct options_request take(const struct arguments *args, struct settings
     CHECK(err);
     CHECK(settings_init(settings));
     char *given[ARRAY_SIZE(args->at)];
-    memcpy(given, args->at, sizeof(given)); /* nobody promises that their order stays */
+    memcpy(given, args->at, sizeof(given)); /* the parser may change the order */
     struct options_request request = options_command_line(args->count, given, false, settings, err);
     CHECK(fclose(err) == 0);
     bool failed = request.action == OPTIONS_ERROR;
@@ -138,7 +142,7 @@ static struct options_request take(const struct arguments *args, struct settings
     return request;
 }
 
-/* That a command line that was taken is taken again, and sets the same. */
+/* Checks that an accepted command line is accepted again and gives the same settings. */
 static void check_again(const struct arguments *args, const struct settings *settings)
 {
     struct settings again;
@@ -152,7 +156,7 @@ static void check_again(const struct arguments *args, const struct settings *set
     free(said);
 }
 
-/* That help tells of every flag and option. */
+/* Checks that help lists every flag and option. */
 static void check_help(void)
 {
     char *help;

@@ -1,11 +1,10 @@
 /*
- * replay.c - a harness without libFuzzer: it is given every file of a folder, in the order of their
- * names, and what it says of them is reported in TAP.
+ * replay.c - runs a harness without libFuzzer, on every file of a folder in the order of the names,
+ * and reports in TAP.
  *
- *     HARNESS [FILE|FOLDER...]      default: the corpus of that harness in the source folder
+ *     HARNESS [FILE|FOLDER...]      default: the harness's corpus in the source folder
  *
- * Which file was at fault stands in the last line that begins with "# ", as the process ends with
- * it.
+ * If the process dies, the last line that begins with "# " names the input.
  */
 #include "fuzz/fuzz.h"
 
@@ -16,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What the process is about, for when it dies; written by the handler of its end alone. */
+/* Name of the current input, for the signal handler; only the main thread writes it. */
 static char current[4096];
 
 static void die(const char *what, const char *path)
@@ -25,7 +24,7 @@ static void die(const char *what, const char *path)
     exit(1); // NOLINT(concurrency-mt-unsafe): one thread
 }
 
-/* Gives one file to the harness, in memory of just its size. */
+/* Runs the harness on one file, in memory of exactly its size. */
 static void replay_file(const char *path)
 {
     FILE *from = fopen(path, "rb");
@@ -42,7 +41,7 @@ static void replay_file(const char *path)
     free(data);
 }
 
-/* Says which input it was, when the process ends in the middle of one. */
+/* Writes the name of the current input when the process dies. */
 static void tell_current(void)
 {
     ssize_t ignored = write(STDERR_FILENO, current, strlen(current));
@@ -56,7 +55,7 @@ static void on_signal(int number)
     raise(number);
 }
 
-/* Where there is a sanitizer, it ends the process in its own way. */
+/* Defined only in sanitizer builds: the sanitizer calls `callback` before it ends the process. */
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 
 static int is_visible(const struct dirent *entry)
@@ -64,7 +63,7 @@ static int is_visible(const struct dirent *entry)
     return entry->d_name[0] != '.';
 }
 
-/* How many files it was. */
+/* Runs a file, or all files of a folder. Returns their number. */
 static unsigned replay(const char *path)
 {
     struct stat status;

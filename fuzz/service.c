@@ -1,11 +1,11 @@
 /*
- * service.c - the services as a whole: several clients send any bytes in any pieces, read slowly,
- * vanish, and time goes on; engine and connections are the real ones (world.h).
+ * service.c - tests the whole services: several clients send any bytes in any pieces, read slowly
+ * and disconnect, while time passes. Engine and connections are the real ones (world.h).
  *
- * An input is steps, each a byte and what it wants to know (see `step`). Promised are: every answer
- * is a well-formed one; binary ones carry opcode and opaque of the requests, in their order; there
- * are no more answers than requests; all invariants of the table hold; and when the clients have
- * gone, nothing is held, awaited or open.
+ * An input is a list of steps, each a byte and its arguments (see `step`). Promises: every answer
+ * is well-formed; binary answers have opcode and opaque of the requests, in order; there are no
+ * more answers than requests; all invariants of the table hold; when the clients have gone, nothing
+ * is held, waited for or open.
  */
 #include "fuzz/service.h"
 #include "fuzz/world.h"
@@ -16,7 +16,7 @@
 
 static struct world *world;
 
-/* What a client has sent on its connection, and whether all that it was told arrived. */
+/* Bytes that a client has sent on its connection. `cut`: answers may be incomplete. */
 struct sent {
     uint8_t *bytes;
     size_t len, room;
@@ -30,9 +30,9 @@ static bool is_open(unsigned i)
     return world->clients[i].protocol && !world->clients[i].peer.closed;
 }
 
-/* ---- what they were told ------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------- */
 
-/* Counts the lines that were sent, up to one that is too long. */
+/* Number of lines sent, up to and including one that is too long. */
 static size_t count_lines(const struct sent *s)
 {
     size_t count = 0, used = 0;
@@ -68,7 +68,7 @@ static void check_text(const struct world_client *c, const struct sent *s)
     CHECK(words <= count_lines(s));
 }
 
-/* Goes on from *at to the request after it; MORE: there is none that is whole. */
+/* Parses the request at *at and moves *at behind it. MORE: there is no whole request. */
 static enum ctr_parsed next_request(const struct sent *s, size_t *at, struct ctr_request *request_r)
 {
     size_t used = 0;
@@ -78,8 +78,8 @@ static enum ctr_parsed next_request(const struct sent *s, size_t *at, struct ctr
 }
 
 /*
- * Whether a reply has the opcode and opaque of its request. What is no request is answered at its
- * first byte, with as much of them as had arrived by then.
+ * True when a reply has the opcode and opaque of its request. For BAD_MAGIC (`begun`), the reply
+ * comes after the first byte and has 0 for bytes that had not arrived.
  */
 static bool is_reply_to(const struct ctr_reply *reply, const struct ctr_request *request,
                         bool begun)
@@ -110,7 +110,7 @@ static void check_binary(const struct world_client *c, const struct sent *s)
     }
 }
 
-/* Looks at what client `i` was told, before that is forgotten. */
+/* Checks all answers to client `i` before they are discarded. */
 static void check_answers(unsigned i)
 {
     const struct world_client *c = &world->clients[i];
@@ -167,8 +167,8 @@ static void set_window(unsigned i, uint8_t window)
 }
 
 /*
- * Bits 0 and 1 say which client, 2 to 4 what it does, and where 7 is set no time is given to the
- * server before the next step.
+ * Runs one step. Bits 0 and 1 choose the client, bits 2 to 4 the action. If bit 7 is set, the
+ * server gets only one iteration before the next step.
  */
 static void step(struct input *in)
 {
@@ -177,20 +177,20 @@ static void step(struct input *in)
     size_t len;
     const uint8_t *bytes;
     switch (what >> 2 & 7) {
-    case 0: /* sends all that follows */
+    case 0: /* send all remaining bytes */
         bytes = input_bytes(in, in->left, &len);
         send_some(i, bytes, len);
         break;
-    case 1: /* ends its sending, breaks off, or will not close */
+    case 1: /* shut down sending, disconnect, or refuse to close */
         end_sending(i, input_byte(in));
         break;
-    case 2: /* takes so many bytes from now on */
+    case 2: /* change how many bytes the client accepts */
         set_window(i, input_byte(in));
         break;
-    case 3: /* time goes on, by up to 2^36 ns */
+    case 3: /* let time pass, up to 2^36 ns */
         world_advance(&world, 1, (int64_t)1 << (input_byte(in) % 37));
         break;
-    default: /* sends so many bytes */
+    default: /* send some bytes */
         bytes = input_bytes(in, input_byte(in), &len);
         send_some(i, bytes, len);
         break;
@@ -210,10 +210,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (in.left > 0)
         step(&in);
     world_run(world);
-    table_check(world->services->table); /* also of what the input before has left */
+    table_check(world->services->table); /* also checks what the previous input left */
     for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
         check_answers(i);
-    world_settle(world);
-    worlds_settled();
+    world_drain(world);
+    worlds_drained();
     return 0;
 }

@@ -1,11 +1,13 @@
-/* service.h - the harness of both services, with clients of both kinds; which are how many differs.
+/*
+ * service.h - the harness for both services, with clients of both protocols. text-service.c and
+ * binary-service.c choose how many of each.
  */
 #ifndef FUZZ_SERVICE_H
 #define FUZZ_SERVICE_H
 
 #include "fuzz/fuzz.h"
 
-/* Protocols of the clients that an input speaks for, in their order. */
+/* The protocols of an input's clients, in order. */
 #define SERVICE_CLIENTS 4
 extern const char *const service_clients[SERVICE_CLIENTS];
 

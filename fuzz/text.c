@@ -1,17 +1,17 @@
 /*
- * text.c - the codec of the text protocol: requests, replies, statistics.
+ * text.c - tests the codec of the text protocol: requests, replies, statistics.
  *
- * The first byte says which, the second how long a line may be. Promised are: what was parsed once
- * parses the same without what follows it; a beginning of it is MORE, and MORE becomes something
- * else with a line end; composing what was parsed, or any request at all, gives bytes that parse as
- * the same.
+ * The first byte chooses among them, the second the maximum line length. Promises: a parsed message
+ * parses the same without the bytes after it; a prefix of a message is MORE, and MORE becomes
+ * another result with a line end; composing a parsed message, or any request at all, gives bytes
+ * that parse as the same message.
  */
 #include "fuzz/fuzz.h"
 #include "proto/poolcounter.h"
 
 static const size_t max_lines[] = {8192, 16, 64, 300, 70000, 1, 0, SIZE_MAX};
 
-/* Longer inputs are cut into lines and looked at as long; beginnings only of so many lengths. */
+/* Only about this many prefixes of a message are tested. */
 #define BEGINNINGS 8
 
 static bool same(struct bytes a, struct bytes b)
@@ -26,7 +26,7 @@ static bool same_request(const struct pc_request *a, const struct pc_request *b)
            same(a->subject, b->subject);
 }
 
-/* What a parser answered; of requests or of replies. */
+/* The result of a parser, for requests or replies. */
 struct answer {
     enum pc_parsed parsed;
     size_t used;
@@ -58,7 +58,7 @@ static bool same_answer(const struct answer *a, const struct answer *b)
            a->reply == b->reply && same(a->line, b->line);
 }
 
-/* Beginnings of a message of `len` bytes: the shortest and the longest, and some between. */
+/* Checks prefixes of a message of `len` bytes: the shortest, the longest, and some between. */
 static void check_beginnings(parser *parse, const uint8_t *data, size_t len, size_t max_line)
 {
     size_t step = len / BEGINNINGS + 1;
@@ -68,7 +68,7 @@ static void check_beginnings(parser *parse, const uint8_t *data, size_t len, siz
         CHECK(parse(data, len - 1, max_line).parsed == PC_MORE);
 }
 
-/* A whole line has arrived; what comes behind it must not matter. */
+/* Checks a whole line: the bytes after it must not matter. */
 static void check_whole(parser *parse, const uint8_t *data, size_t len, size_t max_line,
                         const struct answer *a)
 {
@@ -81,7 +81,7 @@ static void check_whole(parser *parse, const uint8_t *data, size_t len, size_t m
     free(alone);
 }
 
-/* More was wanted: a line end is enough, and all up to here wants more, too. */
+/* Checks MORE: a line end completes the line, and all prefixes are MORE too. */
 static void check_more(parser *parse, const uint8_t *data, size_t len, size_t max_line,
                        const struct answer *a)
 {
@@ -97,7 +97,7 @@ static void check_more(parser *parse, const uint8_t *data, size_t len, size_t ma
     free(ended);
 }
 
-/* It was too long: from some byte on, which comes before max_line and a line end are over. */
+/* Checks a line that is too long: it must be refused within max_line + 2 bytes. */
 static void check_too_long(parser *parse, const uint8_t *data, size_t len, size_t max_line,
                            const struct answer *a)
 {
@@ -108,14 +108,20 @@ static void check_too_long(parser *parse, const uint8_t *data, size_t len, size_
         CHECK(parse(data, max_line + 2, max_line).parsed == PC_LINE_TOO_LONG);
 }
 
-/* Composes a request and reads it back; a request that was read can always be composed. */
+/*
+ * Composes a request and parses it. A parsed request can always be composed, with one exception
+ * below.
+ */
 static void check_composed(const struct pc_request *request, bool was_read)
 {
     size_t room = request->key.len + request->subject.len + 96;
     uint8_t *to = malloc(room);
     CHECK(to);
     size_t len = pc_compose_request(request, to, room);
-    /* A CR in a subject is read, but never written: at its end it would be part of the line's. */
+    /*
+     * Exception: a CR in a subject is parsed but never composed; at the end it would belong to the
+     * line end.
+     */
     bool has_cr =
         request->subject.len > 0 && memchr(request->subject.data, '\r', request->subject.len);
     CHECK(len > 0 || !was_read || has_cr);
@@ -170,7 +176,7 @@ static void check_stream(parser *parse, const uint8_t *data, size_t len, size_t 
     }
 }
 
-/* Any request, most of which none could have read. */
+/* Composes any request; the parser could not have produced most of them. */
 static void compose_any(struct input *in)
 {
     size_t key_len = input_byte(in);
@@ -183,7 +189,10 @@ static void compose_any(struct input *in)
     check_composed(&request, false);
 }
 
-/* Any statistics: what is written is read back, but for what of a microsecond is cut. */
+/*
+ * Composes any statistics and parses them. All values stay the same, except that times are rounded
+ * down to microseconds.
+ */
 static void compose_stats(struct input *in)
 {
     struct pc_stats stats, read = {0};
@@ -211,7 +220,7 @@ static void compose_stats(struct input *in)
     pc_ns told_ns = stats.waiting_ns < PC_NS_MAX ? stats.waiting_ns : PC_NS_MAX;
     CHECK(read.waiting_ns == told_ns / 1000 * 1000);
     char again[PC_STATS_ROOM];
-    read.processing_ns = stats.processing_ns; /* of which an average is told */
+    read.processing_ns = stats.processing_ns; /* the answer has only the average */
     CHECK(pc_compose_stats(&read, (struct bytes){0}, again, sizeof(again)) == full &&
           memcmp(to, again, full) == 0);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t unix_ns; /* what of a second has passed on the wall clock */
+static int64_t unix_ns; /* nanoseconds of the current second of the wall clock */
 
 /* ---- what clients see ---------------------------------------------------------------------- */
 
@@ -63,7 +63,7 @@ struct world_client *world_open(struct world *world, unsigned i, const char *pro
     struct world_client *c = &world->clients[i];
     CHECK(!c->protocol || c->peer.closed);
     if (c->protocol) {
-        /* fake.c knows the peer by its address until all leave: what it was becomes what it is. */
+        /* fake.c keeps this peer's address until all peers leave, so reset the struct in place. */
         int fd = c->peer.fd;
         free(c->peer.input);
         c->peer = (struct fake_peer){.fd = fd, .window = SIZE_MAX};
@@ -88,7 +88,7 @@ void world_send(struct world *world, unsigned i, const void *bytes, size_t len)
     fake_peer_send(&c->peer, bytes, len);
 }
 
-/* ---- turns --------------------------------------------------------------------------------- */
+/* ---- the event loop ------------------------------------------------------------------------ */
 
 static struct loop *loop_of(const struct world *world)
 {
@@ -170,9 +170,9 @@ void world_advance(struct world *const *worlds, unsigned count, int64_t ns)
         world_run(worlds[i]);
 }
 
-/* ---- ends ---------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------- */
 
-void world_settle(struct world *world)
+void world_drain(struct world *world)
 {
     struct table *table = world->services->table;
     for (unsigned i = 0; i < WORLD_CLIENTS; i++) {
@@ -198,7 +198,7 @@ void world_settle(struct world *world)
         world->clients[i].protocol = NULL;
 }
 
-void worlds_settled(void)
+void worlds_drained(void)
 {
     fake_now.unix_s += 2 * (int64_t)WORLD_INTERVAL_S;
     fake_peers_leave();

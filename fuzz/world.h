@@ -1,10 +1,11 @@
 /*
- * world.h - the daemon's services, engine, worker and connections with a few clients, on a network,
- * a loop and a clock that a program moves (t/campaigns/simulate/fake.h): what harnesses put bytes into.
+ * world.h - the daemon's services, engine, worker and connections with a few clients, on a
+ * simulated network, event loop and clock (t/campaigns/simulate/fake.h). Harnesses feed bytes into
+ * it.
  *
- * There may be several worlds; the clock is one. A world stays from one input to the next, because
- * making one takes longer than most inputs; world_settle makes it as new, but for what has been
- * counted.
+ * There may be several worlds; they share one clock. A world stays from one input to the next,
+ * because making one takes longer than most inputs. world_drain resets it, except for its
+ * statistics.
  */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
@@ -14,10 +15,10 @@
 
 #define WORLD_CLIENTS 8
 
-/* A client, and what it has received. */
+/* A client and the bytes that it has received. */
 struct world_client {
     struct fake_peer peer;
-    struct protocol *protocol; /* NULL: there is none in this place */
+    struct protocol *protocol; /* NULL: this slot has no client */
     uint8_t *got;
     size_t got_len, got_room;
 };
@@ -34,32 +35,37 @@ struct world_config {
     size_t output_buffer;
 };
 
-/* Ends the process where there is no memory. */
+/* Makes a world. Aborts when out of memory. Free it with world_free. */
 struct world *world_new(const struct world_config *config);
-/* Frees *world, whose clients have all gone, and nulls it. */
+/* Frees *world and sets it to NULL. All its clients must be gone. */
 void world_free(struct world **world);
 
-/* Client `i` (whose place is free, or whose connection has been closed) connects: "poolcounter" or
- * "counter". What the one before it received is forgotten. */
+/*
+ * Connects client `i` by "poolcounter" or "counter". The slot must be free or its connection
+ * closed. Discards what the previous client in this slot received.
+ */
 struct world_client *world_open(struct world *world, unsigned i, const char *protocol);
-/* Client `i` sends bytes; it is open. */
+/* Sends bytes from client `i`, which must be open. */
 void world_send(struct world *world, unsigned i, const void *bytes, size_t len);
 
-/* One turn of the loop: everything that is ready, once. False: nothing was. */
+/*
+ * One iteration of the event loop: handles everything that is ready, once. Returns false when
+ * nothing was ready.
+ */
 bool world_turn(struct world *world);
-/* Turns until nothing is ready. */
+/* Repeats world_turn until nothing is ready. */
 void world_run(struct world *world);
-/* Both clocks go on in `count` worlds; deadlines on the way fire in order. */
+/* Advances both clocks in `count` worlds. Deadlines on the way fire in order. */
 void world_advance(struct world *const *worlds, unsigned count, int64_t ns);
 
 /*
- * All clients break off; checks that nothing is held, awaited or open then, and takes the names out
- * of the table that were kept at 0. (All invariants of the table take longer to check than most
- * inputs to be served: that is the caller's.)
+ * Disconnects all clients. Checks that nothing is held, waited for or open then, and removes names
+ * kept at 0 from the table. Does not call table_check, which takes longer than most inputs; the
+ * caller may.
  */
 #define WORLD_INTERVAL_S 60
-void world_settle(struct world *world);
-/* When no world has clients: lets go of all peers, and moves the wall clock on. */
-void worlds_settled(void);
+void world_drain(struct world *world);
+/* Call when no world has clients. Frees all peers and advances the wall clock. */
+void worlds_drained(void);
 
 #endif

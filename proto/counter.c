@@ -1,16 +1,16 @@
 /*
- * counter.c - the binary counter protocol, from frames to messages and back.
+ * counter.c - parses and composes messages of the binary counter protocol.
  *
- * Requests and replies are framed alike: a header tells the length of the body, and everything that
- * can be refused from the header is refused there, so nothing is ever buffered for it. What the
- * body of a request holds is data, not code: a row per opcode names the fields it has, and the same
- * row drives reading and writing, in the one order in which fields appear.
+ * Requests and replies have the same framing. The header has the length of the body. A message that
+ * can be refused from its header is refused at once, so its body is never buffered. A table has one
+ * row per opcode with the fields of its request. The same row drives parsing and composing; fields
+ * always have the same order.
  */
 #include "proto/counter.h"
 
 #include "base/check.h"
 
-/* Where the fields of the header are. */
+/* Offsets of the header's fields. */
 #define AT_OPCODE   1
 #define AT_STATUS   2
 #define AT_BODY_LEN 4
@@ -25,7 +25,7 @@ struct frame {
     struct bytes body;
 };
 
-/* The same for less than a header: what of it has arrived, the rest 0. */
+/* parse_frame for an incomplete header: takes the bytes that have arrived; the rest is 0. */
 static enum ctr_parsed parse_begun_frame(const uint8_t *data, size_t len, uint8_t magic,
                                          struct frame *frame_r, size_t *used_r)
 {
@@ -39,7 +39,10 @@ static enum ctr_parsed parse_begun_frame(const uint8_t *data, size_t len, uint8_
     return good ? CTR_MORE : CTR_BAD_MAGIC;
 }
 
-/* CTR_OK, MORE, TOO_LONG or BAD_MAGIC, and *frame_r and *used_r as the parsers promise them. */
+/*
+ * Returns CTR_OK, MORE, TOO_LONG or BAD_MAGIC; sets *frame_r and *used_r as documented for the
+ * parsers.
+ */
 static inline enum ctr_parsed parse_frame(const uint8_t *data, size_t len, uint8_t magic,
                                           uint32_t body_max, struct frame *frame_r, size_t *used_r)
 {
@@ -81,8 +84,10 @@ static uint8_t *store_bytes(uint8_t *to, const void *data, size_t len)
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The body of each opcode's request: the fields it has, which stand in this order, and their
- * length without that of the name's bytes. */
+/*
+ * The body of each opcode's request: its fields, in this order, and the body's length without the
+ * bytes of the name.
+ */
 static const struct shape {
     bool known;
     bool units;
@@ -104,7 +109,10 @@ static const struct shape *shape_of(uint8_t opcode)
     return opcode < ARRAY_SIZE(shapes) && shapes[opcode].known ? &shapes[opcode] : NULL;
 }
 
-/* Reads the fields of `shape` into *req; false where they are wrong, and *req is as it was. */
+/*
+ * Reads the fields of `shape` into *req. Returns false, and leaves *req alone, when they are
+ * invalid.
+ */
 static inline bool read_fields(const struct shape *shape, struct bytes body,
                                struct ctr_request *req)
 {
@@ -171,7 +179,7 @@ size_t ctr_compose_request(const struct ctr_request *req, uint8_t *to, size_t ro
     return CTR_HEADER + body_len;
 }
 
-/* ---- Replies, as the server writes them ----------------------------------------------------- */
+/* ---- Replies, composed by the server -------------------------------------------------------- */
 
 static struct bytes status_text(uint8_t status)
 {
@@ -249,7 +257,7 @@ size_t ctr_compose_stat(const char *name, const char *value, uint8_t *to, size_t
     return 4 + name_len + value_len;
 }
 
-/* ---- Replies, as a client reads them -------------------------------------------------------- */
+/* ---- Replies, parsed by a client ------------------------------------------------------------ */
 
 enum ctr_parsed ctr_parse_reply(const uint8_t *data, size_t len, struct ctr_reply *reply_r,
                                 size_t *used_r)

@@ -1,14 +1,13 @@
 /*
- * poolcounter.c - the PoolCounter line protocol, from lines to requests and back.
+ * poolcounter.c - parses and composes lines of the PoolCounter protocol.
  *
- * A request is read in three steps, each blind to the next: where the line ends (split_line), which
- * verb it begins with (the table of verbs), and what that verb makes of the rest (its handler). A
- * line is judged only when it is whole, or when it can no longer become one, so the answer never
- * depends on how the network cut the bytes.
+ * A request is parsed in three independent steps: find the line end (split_line), find the verb
+ * (the table of verbs), parse the arguments (the verb's handler). A line is judged only when it is
+ * complete or certainly too long. So the answer never depends on how the network splits the bytes.
  *
- * STATS is one table of rows, each a label, a place in struct pc_stats and a notation. A notation
- * writes a value and reads it back; what was read counts only if writing it again gives the same
- * bytes, so each notation has one spelling and its reader may be simple.
+ * STATS is a table of rows: label, field of struct pc_stats, and notation. A notation writes a
+ * value and parses it. The parsed value counts only if writing it again gives the same bytes. So
+ * each value has one spelling, and the parser may be lenient.
  */
 #include "proto/poolcounter.h"
 
@@ -38,7 +37,7 @@ static struct bytes trim(struct bytes b)
 
 /* ---- Writing -------------------------------------------------------------------------------- */
 
-/* A buffer being filled; what does not fit makes it `full`, and it takes nothing more. */
+/* A buffer to fill. When something does not fit, it becomes `full` and takes nothing more. */
 struct out {
     uint8_t *to;
     size_t room;
@@ -67,7 +66,7 @@ static void put_text(struct out *out, const char *text)
     put_bytes(out, bytes_of(text));
 }
 
-/* Writes `value` in decimal, with zeros in front where it has fewer than `digits` (1 to 20). */
+/* Writes `value` in decimal, padded with zeros to `digits` (1 to 20). */
 static void put_number(struct out *out, uint64_t value, size_t digits)
 {
     uint8_t text[20];
@@ -82,8 +81,9 @@ static void put_number(struct out *out, uint64_t value, size_t digits)
 /* ---- Lines ---------------------------------------------------------------------------------- */
 
 /*
- * Finds the line at the start of `data`: *line_r is its content, *used_r its bytes with its end.
- * PC_OK, PC_MORE or PC_LINE_TOO_LONG, as soon as no further byte could change it.
+ * Finds the line at the start of `data`: *line_r is its content, *used_r its length with the line
+ * end. Returns PC_OK, PC_MORE or PC_LINE_TOO_LONG, as soon as no further byte could change the
+ * result.
  */
 static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t max_line,
                                         struct bytes *line_r, size_t *used_r)
@@ -91,7 +91,7 @@ static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t 
     *used_r = 0;
     if (len == 0)
         return PC_MORE;
-    /* The longest line accepted and "\r\n": an end further on comes too late. */
+    /* The longest line and "\r\n": a line end after this is too late. */
     size_t window = len > max_line && len - max_line > 2 ? max_line + 2 : len;
     const uint8_t *end = memchr(data, '\n', window);
     size_t before = end ? (size_t)(end - data) : window;
@@ -108,14 +108,14 @@ static inline enum pc_parsed split_line(const uint8_t *data, size_t len, size_t 
 /* ---- Arguments of requests ------------------------------------------------------------------ */
 
 /*
- * What is left of a line. Its end is followed by the line end, so `at` can always be looked at, and
- * neither a space nor a digit is there: loops over these need not look for the end.
+ * The rest of a line. The line end follows at `end`, so `at` can always be read, and `end` has
+ * neither a space nor a digit: loops over these need not check for the end.
  */
 struct args {
     const uint8_t *at, *end;
 };
 
-/* Skips the spaces in front of a word. */
+/* Skips the spaces before a word. */
 static inline const uint8_t *word_begin(struct args args)
 {
     while (*args.at == ' ')
@@ -123,25 +123,26 @@ static inline const uint8_t *word_begin(struct args args)
     return args.at;
 }
 
-/* Whether a word is over at `args->at`. */
+/* True when a word ends at `args->at`. */
 static inline bool word_ends(const struct args *args)
 {
     return *args->at == ' ' || args->at == args->end;
 }
 
-/* Whether each of the eight bytes at `at` is above the space, in 5 instructions. */
+/* True when all eight bytes at `at` are above the space; takes 5 instructions. */
 static bool eight_above_space(const uint8_t *at)
 {
-    const uint64_t each = 0x0101010101010101; /* times a byte: eight of it */
+    const uint64_t each = 0x0101010101010101; /* times a byte: that byte eight times */
     uint64_t eight;
     memcpy(&eight, at, sizeof(eight));
-    /* A borrow reaches the top bit of a byte that is below '!', unless that bit was set before. */
+    /* A borrow sets the top bit of each byte below '!', unless that bit was set before. */
     return ((eight - each * '!') & ~eight & each * 0x80) == 0;
 }
 
 /*
- * How many bytes at the front of `in` a key may have. None that ends one is above the space, and
- * few keys have others of that kind: looking at eight at a time takes 2 instructions a byte.
+ * Returns the number of bytes at the front of `in` that a key may have. No byte above the space
+ * ends a key, and most keys have only such bytes: checking eight at a time takes 2 instructions per
+ * byte.
  */
 static size_t key_length(struct bytes in)
 {
@@ -161,7 +162,7 @@ static bool is_key(struct bytes key)
     return key.len <= PC_KEY_MAX && key_length(key) == key.len;
 }
 
-/* Takes a key, of no bytes where there is no word. False: the word can't be a key. */
+/* Takes a key; it is empty if there is no word. Returns false when the word is not a valid key. */
 static inline bool take_key(struct args *args, struct bytes *key_r)
 {
     const uint8_t *begin = word_begin(*args);
@@ -171,7 +172,7 @@ static inline bool take_key(struct args *args, struct bytes *key_r)
     return len <= PC_KEY_MAX && word_ends(args);
 }
 
-/* Takes a limit: decimal digits only, 1 to 4,294,967,295. False: there is none. */
+/* Takes a limit: decimal digits only, 1 to 4,294,967,295. Returns false if there is none. */
 static inline bool take_limit(struct args *args, uint32_t *limit_r)
 {
     uint64_t value;
@@ -182,7 +183,10 @@ static inline bool take_limit(struct args *args, uint32_t *limit_r)
     return value > 0 && word_ends(args);
 }
 
-/* Reads the next word as seconds with an optional fraction, in nanoseconds; 0 for anything else. */
+/*
+ * Reads the next word as seconds with an optional fraction. Returns nanoseconds; 0 for anything
+ * else.
+ */
 static inline int64_t read_timeout(struct args args)
 {
     args.at = word_begin(args);
@@ -264,7 +268,7 @@ static bool write_stats(struct out *out, const struct pc_request *req)
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
-/* The verbs: the word, whether it is the verb without a space after it, its two directions. */
+/* The verbs: word, true if it may stand alone without a space, parser, composer. */
 #define VERBS(ROW)                                                                                 \
     ROW(PC_ACQ4ME, "ACQ4ME", false, read_acquire, write_acquire)                                   \
     ROW(PC_RELEASE, "RELEASE", true, read_release, write_release)                                  \
@@ -274,7 +278,9 @@ static bool write_stats(struct out *out, const struct pc_request *req)
 static const struct verb {
     struct bytes word;
     bool bare;
-    /* Fills in all but the verb. False: wrong arguments, and nothing is written. */
+    /*
+     * Fills in all fields except the verb. Returns false, and writes nothing, on wrong arguments.
+     */
     bool (*read)(struct args args, struct pc_request *req_r);
     bool (*write)(struct out *out, const struct pc_request *req);
 } verbs[] = {
@@ -284,9 +290,8 @@ static const struct verb {
 };
 
 /*
- * The number of the verb that a line begins with; that of all verbs where it is none. Each word's
- * length is known to the compiler, which then compares in two or three instructions instead of by a
- * call.
+ * Returns the verb that a line begins with, or the number of verbs if there is none. The compiler
+ * knows each word's length, so a comparison takes two or three instructions instead of a call.
  */
 static size_t verb_of(struct bytes line)
 {
@@ -355,7 +360,7 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
     *reply_r = PC_REPLY_OTHER;
     for (size_t i = 0; i < PC_REPLY_COUNT; i++) {
         struct bytes word = reply_lines[i];
-        word.len--; /* its line end */
+        word.len--; /* without the line end */
         if (bytes_equal(line, word))
             *reply_r = (enum pc_reply)i;
     }
@@ -364,25 +369,25 @@ enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
 
 /* ---- Notations of STATS --------------------------------------------------------------------- */
 
-/* Room for a value in any notation. */
+/* Buffer size that suffices for a value in any notation. */
 #define VALUE_ROOM 64
 
 /*
- * One way to write a value, of 64 bits but for sums of times. `read` may accept more spellings than
- * `write` has: see read_value.
+ * A notation for values. Values have 64 bits, sums of times more. `read` may accept more spellings
+ * than `write` produces: see read_value.
  */
 struct notation {
     void (*write)(struct out *out, pc_ns value);
     bool (*read)(struct bytes text, pc_ns *value_r);
 };
 
-/* What follows each number of a time, largest unit first. */
+/* The text after each number of a time, largest unit first. */
 struct unit {
     const char *mark;
     uint64_t seconds;
 };
 
-/* Takes a sum of numbers, each with its unit's mark; a unit that is not there adds nothing. */
+/* Takes a sum of numbers, each followed by the mark of its unit; units may be absent. */
 static bool take_seconds(struct bytes *in, const struct unit *units, size_t count,
                          uint64_t *seconds_r)
 {
@@ -438,7 +443,7 @@ static bool read_uptime(struct bytes text, pc_ns *value_r)
     return is_uptime;
 }
 
-/* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs"; what is below a microsecond is cut. */
+/* Nanoseconds: "[[[N days ]Nh ]Nm ]N.NNNNNNs", rounded down to microseconds. */
 static void write_duration(struct out *out, pc_ns value)
 {
     if (value > PC_NS_MAX)
@@ -479,7 +484,7 @@ static const struct notation count_notation = {write_count, read_count};
 static const struct notation uptime_notation = {write_uptime, read_uptime};
 static const struct notation duration_notation = {write_duration, read_duration};
 
-/* Reads `text`, which must be spelled as the notation writes it. */
+/* Parses `text`, which must be spelled exactly as the notation writes it. */
 static bool read_value(const struct notation *notation, struct bytes text, pc_ns *value_r)
 {
     pc_ns value = 0;
@@ -496,13 +501,13 @@ static bool read_value(const struct notation *notation, struct bytes text, pc_ns
 
 /* ---- Lines of STATS ------------------------------------------------------------------------- */
 
-/* The lines, in the order of FULL. `alone`: it may also be asked for by its label. */
+/* The lines, in the order of FULL. `alone`: a client may request it by its label. */
 static const struct stat_row {
     const char *label;
     const struct notation *notation;
     bool alone;
-    bool derived;  /* computed from other fields, `offset` says nothing */
-    size_t offset; /* in struct pc_stats, of a pc_ns if it is a duration, else of 64 bits */
+    bool derived;  /* computed from other fields; `offset` is unused */
+    size_t offset; /* in struct pc_stats: of a pc_ns for durations, else of a uint64_t */
 } stat_rows[] = {
 #define DURATION(label, field)                                                                     \
     {                                                                                              \

@@ -1,15 +1,15 @@
 /*
  * poolcounter.h - the PoolCounter line protocol, both directions (spec: poolcounter.md).
  *
- * Requests are lines that end in "\n" or "\r\n"; replies are lines that end in "\n". The one reply
- * of several lines (STATS FULL) ends with an empty line.
+ * Requests are lines that end in "\n" or "\r\n"; replies are lines that end in "\n". Only STATS
+ * FULL has a reply of several lines; it ends with an empty line.
  */
 #ifndef PROTO_POOLCOUNTER_H
 #define PROTO_POOLCOUNTER_H
 
 #include "proto/wire.h"
 
-/* The longest key, however long lines may be: names of the table end there. */
+/* Maximum length of a key for any line length: the table's maximum for names. */
 #define PC_KEY_MAX 65535
 
 enum pc_verb {
@@ -19,46 +19,46 @@ enum pc_verb {
     PC_STATS,
 };
 
-/* A request. Fields that a verb does not use are zero. */
+/* A request. Fields that the verb does not use are zero. */
 struct pc_request {
     enum pc_verb verb;
-    struct bytes key;     /* ACQ4*: always; RELEASE: len 0 when none was given */
+    struct bytes key;     /* ACQ4*: required; RELEASE: len 0 when absent */
     uint32_t workers;     /* ACQ4*: how many may work, at least 1 */
     uint32_t maxqueue;    /* ACQ4*: how many may work or wait, at least 1 */
-    int64_t timeout_ns;   /* ACQ4*: 0 when missing or unreadable, never negative */
-    struct bytes subject; /* STATS: what is asked for, without blanks around it; may be empty */
+    int64_t timeout_ns;   /* ACQ4*: 0 when absent or malformed, never negative */
+    struct bytes subject; /* STATS: the subject without spaces around it; may be empty */
 };
 
 enum pc_parsed {
     PC_OK,           /* a whole request */
-    PC_MORE,         /* no whole line yet */
-    PC_BAD_COMMAND,  /* a whole line, of no known verb */
-    PC_BAD_SYNTAX,   /* a whole line, of wrong arguments */
-    PC_LINE_TOO_LONG /* no line can begin here any more: answer and close */
+    PC_MORE,         /* the line is not complete */
+    PC_BAD_COMMAND,  /* a whole line with an unknown verb */
+    PC_BAD_SYNTAX,   /* a whole line with wrong arguments */
+    PC_LINE_TOO_LONG /* too long for any line: answer and close */
 };
 
-/* The longest timeout that is told apart, in nanoseconds: about 136 years; longer ones are cut. */
+/* Maximum timeout in nanoseconds, about 136 years; longer ones are reduced to it. */
 #define PC_TIMEOUT_MAX_NS ((int64_t)4294967295 * 1000000000)
 
 /*
- * Parses the line at the start of `data` (`len` bytes, any bytes). `max_line` is the length of the
- * longest line accepted, not counting its line end (an "\r" before "\n" is part of the line end).
- * *used_r is how many bytes the line took with its end, also for BAD_COMMAND and BAD_SYNTAX; 0 for
- * MORE and LINE_TOO_LONG. *req_r is written only for PC_OK and points into `data`.
+ * Parses the line at the start of `data` (`len` bytes of any value). `max_line` is the maximum
+ * length of a line without its line end (an "\r" before "\n" is part of the line end). *used_r is
+ * the number of bytes in the line and its end, also for BAD_COMMAND and BAD_SYNTAX; 0 for MORE and
+ * LINE_TOO_LONG. *req_r is written only for PC_OK and points into `data`.
  */
 enum pc_parsed pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
                                 struct pc_request *req_r, size_t *used_r);
 
 /*
- * Writes `req` as a line with its "\n" into `to` (`room` bytes). Timeouts are written as decimal
- * seconds with no more digits than needed, down to the nanosecond. Returns the length; 0 where it
- * does not fit or would be read as another request: a key with a byte that no key may hold (space,
- * CR, LF, NUL), ACQ4* without a key, a negative timeout, a subject with CR or LF, no verb of ours.
- * Limits are written as they are, 0 too, which a server refuses.
+ * Writes `req` as a line with its "\n" into `to` (`room` bytes). Timeouts are decimal seconds with
+ * as few digits as possible, down to the nanosecond. Returns the length. Returns 0 when the line
+ * does not fit or would be parsed as another request: a key with a byte that keys cannot have
+ * (space, CR, LF, NUL), ACQ4* without a key, a negative timeout, a subject with CR or LF, an
+ * unknown verb. Limits are not checked: 0 is written although a server refuses it.
  */
 size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room);
 
-/* The one-line replies: word (as on the wire, without its line end). One row each. */
+/* The one-line replies: name, and text on the wire without its line end. One row each. */
 #define PC_REPLIES(ROW)                                                                            \
     ROW(LOCKED, "LOCKED")                                                                          \
     ROW(DONE, "DONE")                                                                              \
@@ -80,39 +80,39 @@ enum pc_reply {
     PC_REPLIES(ROW)
 #undef ROW
         PC_REPLY_COUNT,
-    PC_REPLY_OTHER = PC_REPLY_COUNT /* a line of no fixed word: a line of STATS */
+    PC_REPLY_OTHER = PC_REPLY_COUNT /* a line without fixed text: a line of STATS */
 };
 
-/* The reply's line with its "\n"; points to static memory. PC_REPLY_OTHER has none: len 0. */
+/* The reply's line with its "\n", in static memory. Empty for PC_REPLY_OTHER. */
 struct bytes pc_reply_line(enum pc_reply reply);
 
 /*
- * Parses one reply line at the start of `data`. PC_OK: *reply_r says which word it is, or
- * PC_REPLY_OTHER; *line_r is the line without its end, pointing into `data`; *used_r its bytes.
- * PC_MORE: no whole line yet. PC_LINE_TOO_LONG: more than `max_line` bytes without a line end.
- * Line ends, `max_line` and *used_r are as for requests; *reply_r and *line_r are written only for
- * PC_OK.
+ * Parses one reply line at the start of `data`. PC_OK: *reply_r is the reply, or PC_REPLY_OTHER;
+ * *line_r is the line without its end, pointing into `data`; *used_r is its length with the end.
+ * PC_MORE: the line is not complete. PC_LINE_TOO_LONG: more than `max_line` bytes without a line
+ * end. Line ends, `max_line` and *used_r work as for requests. *reply_r and *line_r are written
+ * only for PC_OK.
  */
 enum pc_parsed pc_parse_reply(const uint8_t *data, size_t len, size_t max_line,
                               enum pc_reply *reply_r, struct bytes *line_r, size_t *used_r);
 
-/* Nanoseconds of many times together: 64 bits are full when 1,000 locks were held for 7 months. */
+/* Nanoseconds, summed over many clients: 1,000 locks fill 64 bits in 7 months. */
 typedef unsigned __int128 pc_ns;
 
-/* The longest sum that is told apart: its whole seconds just fit 64 bits; longer ones are cut. */
+/* Maximum sum: its whole seconds just fit into 64 bits. Larger sums are reduced to it. */
 #define PC_NS_MAX (((pc_ns)1 << 64) * 1000000000 - 1)
 
-/* What STATS tells. */
+/* The values of STATS. */
 struct pc_stats {
     uint64_t uptime_s;
-    pc_ns processing_ns;         /* sum over finished locks, from grant to release or close */
-    pc_ns gained_ns;             /* sum over DONE answers of the work that spared them theirs */
-    pc_ns waiting_ns;            /* sum of waits that ended in LOCKED: for_me + for_anyone */
-    pc_ns waiting_for_me_ns;     /* of ACQ4ME that ended in LOCKED */
-    pc_ns waiting_for_anyone_ns; /* of ACQ4ANY that ended in LOCKED */
-    pc_ns waiting_for_good_ns;   /* of ACQ4ANY that ended in DONE */
-    pc_ns wasted_timeout_ns;     /* of waits that ended in TIMEOUT */
-/* The plain counts, in the order they are printed. */
+    pc_ns processing_ns;         /* finished locks, from grant to release or close */
+    pc_ns gained_ns;             /* DONE answers: the processing time that each one saved */
+    pc_ns waiting_ns;            /* waits that ended in LOCKED: for_me + for_anyone */
+    pc_ns waiting_for_me_ns;     /* ACQ4ME waits that ended in LOCKED */
+    pc_ns waiting_for_anyone_ns; /* ACQ4ANY waits that ended in LOCKED */
+    pc_ns waiting_for_good_ns;   /* ACQ4ANY waits that ended in DONE */
+    pc_ns wasted_timeout_ns;     /* waits that ended in TIMEOUT */
+/* The plain counts, in output order. */
 #define PC_COUNTS(ROW)                                                                             \
     ROW(total_acquired)                                                                            \
     ROW(total_releases)                                                                            \
@@ -131,21 +131,21 @@ struct pc_stats {
 #undef ROW
 };
 
-/* Room that any answer to STATS fits in. */
+/* Buffer size that suffices for any answer to STATS. */
 #define PC_STATS_ROOM 2048
 
 /*
  * Writes the answer to STATS `subject` (any case; empty means FULL) into `to` (`room` bytes, at
- * least PC_STATS_ROOM): FULL with its closing empty line, UPTIME, or one count by its name. Returns
- * its length; 0 for an unknown subject (answer PC_REPLY_WRONG_STAT).
+ * least PC_STATS_ROOM): FULL with its closing empty line, UPTIME, or one count by name. Returns the
+ * length; 0 for an unknown subject (answer PC_REPLY_WRONG_STAT).
  */
 size_t pc_compose_stats(const struct pc_stats *stats, struct bytes subject, char *to, size_t room);
 
 /*
- * Reads one line of a STATS answer (without its end) into *stats, if it is one of those that
- * pc_compose_stats writes, in its very spelling; other lines change nothing and answer false. Times
- * come back in whole microseconds. The derived line ("average processing time") is known and
- * changes nothing.
+ * Parses one line of a STATS answer, without its end, into *stats. Accepts only lines spelled
+ * exactly as pc_compose_stats writes them; for others returns false and changes nothing. Times are
+ * read in whole microseconds. The derived line ("average processing time") is accepted and changes
+ * nothing.
  */
 bool pc_parse_stats_line(struct bytes line, struct pc_stats *stats);
 

@@ -13,8 +13,8 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; export UBSAN_OPTIONS; \
 	TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1; export TSAN_OPTIONS;
 
-EXTRA_DIST += t/README.md t/campaigns/campaigns.sh t/unit/manual.h t/unit/unit.h t/unit/words.h t/unit/random.h t/unit/serving.h \
-	t/unit/http_client.h
+EXTRA_DIST += t/README.md t/FOUND.md t/words/banned t/campaigns/campaigns.sh t/unit/manual.h t/unit/unit.h \
+	t/unit/words.h t/unit/random.h t/unit/serving.h t/unit/http_client.h
 UNIT_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 
 include t/unit/proto/local.mk
@@ -43,15 +43,13 @@ include t/browser/local.mk
 include t/campaigns/history/local.mk
 include t/campaigns/torture/storm.mk
 
-# What needs neither peers nor root nor a browser nor a machine of its own, for whoever makes a
-# package.
+# Tests that need no peers, root, browser or machine of their own: for building packages.
 .PHONY: check-quick
 check-quick:
 	$(MAKE) $(AM_MAKEFLAGS) check \
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/scenario/%,$(TESTS)))'
 
-# What one thread does alone, or another server does, shows nothing under TSan that it does not show
-# under ASan.
+# Programs of one thread, and other servers, show nothing under TSan that they do not show under ASan.
 single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
 	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \

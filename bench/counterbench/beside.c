@@ -1,4 +1,4 @@
-/* beside.c - connections that work meanwhile (beside.h). */
+/* beside.c - connections that make load beside the measured work (beside.h). */
 #include "bench/counterbench/beside.h"
 
 #include "bench/counterbench/driver.h"

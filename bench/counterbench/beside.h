@@ -1,13 +1,13 @@
 /*
- * beside.h - connections that work while something else is measured: pairs of acquire and release,
- * one request at a time, whose answers are what latency is about.
+ * beside.h - connections that make load while the run measures something else. They acquire and
+ * release, one request at a time; the run records their latency.
  */
 #ifndef COUNTERBENCH_BESIDE_H
 #define COUNTERBENCH_BESIDE_H
 
 #include "bench/counterbench/workload.h"
 
-/* Pairs of which only the answers' times are noted: they count as no operations. */
+/* Acquires and releases. Records the latency of answers, counts no operations. */
 extern const struct role beside_role;
 
 #endif

@@ -16,18 +16,18 @@
 
 #define EVENTS 512
 
-/* How many links of all threads connect at once: fewer than any server's backlog. */
+/* The most links of all threads that connect at once: fewer than any server's backlog. */
 #define CONNECTING_AT_ONCE 16
 
-/* For how long operations begin before answers are looked for, and how many between two looks at
-   the clock. */
+/* How long operations may begin before the loop looks for answers, and how many may begin between
+   two readings of the clock. */
 #define BEGIN_NS      NS_PER_MS
 #define BEGIN_AT_ONCE 16
 
-/* How long no answer may come while one is awaited. */
+/* The longest time without any answer while one is pending. */
 #define PATIENCE_NS (30 * NS_PER_S)
 
-/* How long at the end what is under way is waited for. */
+/* How long to wait at the end for pending operations. */
 #define DRAIN_NS (10 * NS_PER_S)
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ static void make_link(struct driver *driver, size_t index)
         .number = number,
         .fd = -1,
     };
-    /* Two links' sequences must not be the same but for a shift. */
+    /* The sequences of two links must not be shifted copies of each other. */
     uint64_t high = link_random(link, UINT32_MAX);
     link->random = high << 32 | link_random(link, UINT32_MAX);
 }
@@ -163,13 +163,14 @@ static void operate(struct driver *driver, struct link *link, int64_t start_ns)
     link->role->operate(link, start_ns);
 }
 
-/* Has the operations begin that may. */
+/* Starts the operations that may begin now. */
 static void dispatch(struct driver *driver)
 {
     struct idle *idle = &driver->idle;
     bool is_open = driver->schedule.rate > 0;
     int64_t until_ns = driver->now_ns + BEGIN_NS;
-    /* Not those that end at once, such as connections that are refused: these wait their turn. */
+    /* Each link at most once: operations that end at once, such as refused connections, go to the
+       end of the list. */
     for (size_t left = idle->count, begun = 0; left > 0 && !driver_is_over(driver); left--) {
         int64_t start_ns = driver->now_ns;
         if (is_open) {
@@ -238,7 +239,7 @@ void driver_alarm(struct link *link, int64_t at_ns)
 
 /* ---- what links tell ------------------------------------------------------------------------- */
 
-/* Counts an error, and keeps the text of the first one. */
+/* Counts an error, and stores the text of the first one. */
 static void complain(struct driver *driver, const char *format, va_list values)
 {
     if (driver->counts.errors++ == 0)
@@ -259,7 +260,7 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
     struct driver *driver = link->driver;
     driver->any_heard_ns = driver->now_ns;
     if (link->is_greeting) {
-        link->is_greeting = false; /* whatever it was, it was an answer */
+        link->is_greeting = false; /* any answer will do */
         driver->greeted++;
         return;
     }
@@ -304,7 +305,7 @@ void driver_lost(struct link *link, const char *format, ...)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* How long nothing is to be done unless something comes. */
+/* How long to wait if nothing arrives. */
 static struct timespec pause_of(const struct driver *driver)
 {
     int64_t longest = 100 * NS_PER_MS, pause = longest;
@@ -323,7 +324,7 @@ static struct timespec pause_of(const struct driver *driver)
     return (struct timespec){.tv_sec = pause / NS_PER_S, .tv_nsec = pause % NS_PER_S};
 }
 
-/* Another thread wants something. */
+/* Another thread has written to the eventfd. */
 static void wake_up(struct driver *driver)
 {
     uint64_t times;
@@ -341,7 +342,7 @@ static void ring(struct driver *driver)
         link->role->alarm(link);
 }
 
-/* Waits for something to come, and does what it is about. */
+/* One iteration: waits for events and timers, and handles them. */
 static void turn(struct driver *driver)
 {
     struct epoll_event events[EVENTS];
@@ -378,7 +379,7 @@ static bool has_failed(struct driver *driver)
     return driver->counts.errors > 0 || run_until(driver->run) != RUN_NO_LIMIT;
 }
 
-/* Connects all links. False: one could not be; the reason is kept. */
+/* Connects all links. Returns false if one failed; the reason is stored. */
 static bool connect_all(struct driver *driver)
 {
     struct run *run = driver->run;
@@ -401,7 +402,7 @@ static bool connect_all(struct driver *driver)
     return true;
 }
 
-/* Has the roles prepare. False: one could not; the reason is kept. */
+/* Lets the roles prepare. Returns false if one failed; the reason is stored. */
 static bool prepare_all(struct driver *driver)
 {
     for (size_t i = 0; i < driver->link_count; i++) {
@@ -436,7 +437,7 @@ static void begin(struct driver *driver)
     link_flush(driver);
 }
 
-/* Until nothing more is to begin, and then until nothing is under way. */
+/* Works until nothing more may begin, and then until nothing is pending. */
 static void work(struct driver *driver)
 {
     while (!driver_is_over(driver)) {
@@ -455,7 +456,8 @@ static void work(struct driver *driver)
                         (unsigned long long)driver->busy);
 }
 
-/* Those that were meant to begin and could not: they took at least until now. */
+/* Counts the scheduled operations that never began; their latency is at least the time until now.
+ */
 static void count_missed(struct driver *driver)
 {
     struct run *run = driver->run;
@@ -473,7 +475,7 @@ static void count_missed(struct driver *driver)
 void driver_work(struct driver *driver)
 {
     struct run *run = driver->run;
-    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* an open loop begins in time */
+    prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); /* for exact starts in an open loop */
     if (connect_all(driver) && prepare_all(driver) && run_meet(run)) {
         if (driver->has_operations)
             schedule_start(&driver->schedule, run->options->rate, run->plan.requests, driver->turn,

@@ -1,12 +1,12 @@
 /*
  * driver.h - one thread of load: an epoll loop over its links.
  *
- * It connects its links, some at a time, waits until all threads have done so, and then has
- * operations begin: in a closed loop as soon as a link has room for one, in an open loop when the
- * schedule says. What is answered from run->from_ns until run->until_ns counts. At the end it waits
- * for what is under way, and leaves its links open.
+ * It connects its links, a few at a time, and waits until all threads have done so. Then it starts
+ * operations: in a closed loop as soon as a link has room for one, in an open loop at the time of
+ * the schedule. Answers from run->from_ns to run->until_ns count. At the end it waits for pending
+ * operations and leaves the links open.
  *
- * Only its thread touches a driver while that runs, but for `shown` and `wake`.
+ * While the thread runs, only it touches the driver, except `shown` and `wake`.
  */
 #ifndef COUNTERBENCH_DRIVER_H
 #define COUNTERBENCH_DRIVER_H
@@ -21,107 +21,108 @@
 
 #define DRIVER_REASON_SIZE 512
 
-/* Links that have room for an operation, the longest first. */
+/* Links that have room for an operation, in the order in which they became idle. */
 struct idle {
     struct link **links;
     size_t room, first, count;
 };
 
-/* What is counted, from run->from_ns on. */
+/* Counters, from run->from_ns on. */
 struct counts {
     uint64_t requests; /* answered */
     uint64_t operations;
-    uint64_t refused; /* answered with no, in order */
+    uint64_t refused; /* refused in a regular way */
     uint64_t errors;
-    uint64_t missed; /* open loop: operations that could not even begin */
+    uint64_t missed; /* open loop: operations that never began */
 };
 
 struct driver {
     struct run *run;
     unsigned number;
-    bool has_operations; /* some link's role has: it takes part in --rate and --requests */
-    unsigned turn;       /* which of run->turns it is, if so */
+    bool has_operations; /* the role of some link operates: --rate and --requests apply */
+    unsigned turn;       /* if so, the driver's number among run->turns */
     pthread_t thread;
     int epoll;
-    int wake; /* eventfd: look at what the run wants */
+    int wake; /* eventfd: the run asks for attention */
     int64_t now_ns;
     struct link *links;
     size_t link_count;
     struct flight *flights; /* of all links */
     uint8_t *in, *out;
     size_t out_len;
-    struct link *out_link; /* whose requests are in `out` */
+    struct link *out_link; /* the link of the requests in `out` */
     struct idle idle;
     struct schedule schedule;
-    uint64_t busy;        /* operations under way */
-    size_t lost;          /* links that are dead */
-    size_t greeted;       /* links that were connected, and answered */
-    size_t unprepared;    /* links whose preparation goes on */
+    uint64_t busy;        /* pending operations */
+    size_t lost;          /* dead links */
+    size_t greeted;       /* links that have connected and got an answer */
+    size_t unprepared;    /* links that still prepare */
     uint64_t asked;       /* operations begun since run->from_ns */
-    struct link *alarmed; /* whose role is called at alarm_ns; NULL: none */
+    struct link *alarmed; /* its role's alarm is due at alarm_ns; NULL: none */
     int64_t alarm_ns;
-    uint64_t number_heard; /* by the answer that is being heard, where it is a number */
-    int64_t heard_ns;      /* the last answer that counts */
-    int64_t any_heard_ns;  /* the last one at all */
+    uint64_t number_heard; /* the current answer, if it is a number */
+    int64_t heard_ns;      /* time of the last counted answer */
+    int64_t any_heard_ns;  /* time of the last answer */
     struct counts counts;
-    struct latency *latency, *quiet; /* of what began from run->from_ns, run->quiet_ns on */
-    char reason[DRIVER_REASON_SIZE]; /* the first thing that went wrong */
+    struct latency *latency, *quiet; /* of operations begun from run->from_ns, run->quiet_ns on */
+    char reason[DRIVER_REASON_SIZE]; /* the first error */
     _Atomic uint64_t shown;          /* requests so far, for the progress bar */
 };
 
-/* Makes a driver for every run->threads-th link from `number` on. False: *reason says why not. */
+/* Makes a driver for every run->threads-th link, starting at `number`. False: *reason_r says why.
+ */
 bool driver_make(struct driver *driver, struct run *run, unsigned number, char *reason_r) MUST_USE;
 
-/* Closes its links and frees all. */
+/* Closes the links and frees all memory. */
 void driver_free(struct driver *driver);
 
-/* What the thread does, from connecting to the end. */
+/* The thread's function: connects, measures, drains. */
 void driver_work(struct driver *driver);
 
 /* ---- for roles ------------------------------------------------------------------------------- */
 
 /*
- * A role that goes on by itself has something under way on the link that the end of the run waits
- * for, or has no longer. What is under way on a link that is lost is forgotten.
+ * For roles that run by themselves: something is pending on the link, or no longer; the end of the
+ * run waits for it. The driver forgets pending work of a lost link.
  */
 void driver_begun(struct link *link);
 void driver_ended(struct link *link);
 
-/* An operation that the driver had the link begin is over. `good`: it counts. */
+/* An operation that the driver started has ended. `good`: it counts. */
 void driver_done(struct link *link, bool good);
 
-/* Counts an operation of a role that goes on by itself. */
+/* Counts an operation of a role that runs by itself. */
 void driver_count(struct driver *driver);
 
-/* What `prepare` began is done. */
+/* The link has finished what `prepare` started. */
 void driver_prepared(struct link *link);
 
-/* Has the role's `alarm` called at a time. There is one alarm for each driver. */
+/* Calls the role's `alarm` at a time. Each driver has one alarm. */
 void driver_alarm(struct link *link, int64_t at_ns);
 
-/* Notes that something took from `start_ns` until now. */
+/* Records a latency from `start_ns` until now. */
 void driver_time(struct driver *driver, int64_t start_ns);
 
-/* Whether no further operation is to begin. */
+/* True when no further operation may begin. */
 bool driver_is_over(const struct driver *driver);
 
-/* Counts an error, and keeps the text of the first one. */
+/* Counts an error, and stores the text of the first one. */
 void driver_complain(struct driver *driver, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* ---- for links ------------------------------------------------------------------------------- */
 
-/* Bytes of `in` and `out`. */
+/* Sizes of `in` and `out` in bytes. */
 #define DRIVER_IN  ((size_t)256 << 10)
 #define DRIVER_OUT ((size_t)256 << 10)
 
-/* The link is no longer full (link_is_full): what was held back may begin. */
+/* The link is no longer full (link_is_full): starts the operations that were held back. */
 void driver_has_room(struct link *link);
 
-/* An answer has come. */
+/* Called with each answer. */
 void driver_heard(struct link *link, const struct flight *flight, enum heard heard,
                   const char *said);
 
-/* The link can't go on; it is closed. */
+/* Called when the link has failed; it is closed. */
 void driver_lost(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -4,7 +4,7 @@
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
-/* link->name is the next one; beyond the last there is none. */
+/* link->name is the next name to request; past --names there is none. */
 static bool ask_next(struct link *link, uint32_t step)
 {
     struct driver *driver = link->driver;
@@ -16,7 +16,7 @@ static bool ask_next(struct link *link, uint32_t step)
     return true;
 }
 
-/* Asks for as many as may be in flight. */
+/* Requests as many names as may be in flight. */
 static void ask_many(struct link *link, uint32_t step)
 {
     while (link->count < link->driver->run->options->depth && !link_is_full(link) &&

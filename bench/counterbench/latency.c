@@ -18,7 +18,7 @@ size_t latency_class(int64_t ns)
         return (size_t)value;
     unsigned log = 63 - (unsigned)__builtin_clzll(value);
     unsigned shift = log - LATENCY_BITS;
-    /* The leading bit is part of what is left: it counts the powers of two. */
+    /* `value >> shift` still has the leading bit, which counts the powers of two. */
     return ((size_t)shift << LATENCY_BITS) + (size_t)(value >> shift);
 }
 

@@ -11,12 +11,12 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-/* What is received at once: more would have the other links wait. */
+/* The size of one receive: a larger one would keep the other links waiting. */
 #define RECEIVE_MAX ((size_t)64 << 10)
 
 /* ---- watching -------------------------------------------------------------------------------- */
 
-/* Has epoll watch it for what it waits for. */
+/* Sets the events that epoll reports. */
 static void watch(struct link *link, uint32_t wanted)
 {
     if (wanted == link->armed)
@@ -42,9 +42,9 @@ static void watch_as_needed(struct link *link)
 /* ---- opening and closing --------------------------------------------------------------------- */
 
 /*
- * Links that stay fill one source after the other. Those that are opened again take all sources in
- * turn: where many ports of one are in TIME_WAIT, the kernel searches long for a free one (70 ms
- * were seen), and that would be measured.
+ * The source address of a link. Links that stay open fill one source after the other. Links that
+ * are reopened take all sources in rotation: if many ports of one source are in TIME_WAIT, the
+ * kernel searches long for a free one (we saw 70 ms), and we would measure that.
  */
 static uint64_t source_of(const struct link *link)
 {
@@ -96,7 +96,7 @@ void link_close(struct link *link)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Returns how much was taken; what can't be sent to an end that is gone counts as taken. */
+/* Sends. Returns the number of bytes taken; bytes for a closed peer count as taken. */
 static size_t send_some(struct link *link, const uint8_t *data, size_t len)
 {
     if (link->tls)
@@ -110,11 +110,11 @@ static size_t send_some(struct link *link, const uint8_t *data, size_t len)
     return len;
 }
 
-/* Keeps what was not taken. */
+/* Stores bytes that the kernel did not take. */
 static void keep_unsent(struct link *link, const uint8_t *data, size_t len)
 {
     if (link->out_sent + link->out_len + len > link->out_room) {
-        size_t room = 2 * (link->out_len + len) + DRIVER_OUT; /* each byte is moved a few times */
+        size_t room = 2 * (link->out_len + len) + DRIVER_OUT; /* each byte moves only a few times */
         uint8_t *more = malloc(room);
         CHECK(more);
         if (link->out_len > 0)
@@ -133,7 +133,7 @@ static void send_kept(struct link *link)
     size_t sent = send_some(link, link->out + link->out_sent, link->out_len);
     link->out_len -= sent;
     link->out_sent = link->out_len > 0 ? link->out_sent + sent : 0;
-    if (link->out_len <= LINK_UNSENT_MAX / 2) /* not for each that fits */
+    if (link->out_len <= LINK_UNSENT_MAX / 2) /* not for each single operation that fits */
         driver_has_room(link);
 }
 
@@ -171,7 +171,7 @@ void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Judges what has come; returns how much of it is whole answers. */
+/* Judges the received answers. Returns the number of bytes in complete answers. */
 static size_t hear_all(struct link *link, const uint8_t *data, size_t len)
 {
     uint32_t generation = link->generation, room = link->driver->run->plan.flights;
@@ -202,12 +202,12 @@ static size_t hear_all(struct link *link, const uint8_t *data, size_t len)
         link->count--;
         driver_heard(link, &flight, heard, said);
         if (link->generation != generation)
-            return used; /* it was closed, and what may have come then is not its */
+            return used; /* the link was closed; the rest belongs to no one */
     }
     return used;
 }
 
-/* Keeps the beginning of an answer for the next time. */
+/* Stores the start of an answer until the rest arrives. */
 static void keep_begun(struct link *link, const uint8_t *data, size_t len)
 {
     if (len > link->in_room) {
@@ -220,7 +220,7 @@ static void keep_begun(struct link *link, const uint8_t *data, size_t len)
     link->in_len = len;
 }
 
-/* Receives once. False: there is nothing more, or it has ended. */
+/* Receives once. Returns false when there is nothing more, or the link has ended. */
 static bool read_once(struct link *link)
 {
     struct driver *driver = link->driver;
@@ -251,7 +251,7 @@ static bool read_once(struct link *link)
     return link->generation == generation;
 }
 
-/* Goes on with connecting. False: it is not connected yet, or lost. */
+/* Continues connecting. Returns false when the link is not connected yet, or lost. */
 static bool finish_connecting(struct link *link)
 {
     if (link->tls) {

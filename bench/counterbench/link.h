@@ -1,14 +1,13 @@
 /*
  * link.h - one connection to the target, and its requests in flight.
  *
- * A link belongs to one driver (a thread), which alone touches it. Requests are composed into a
- * buffer that the driver's links share; what a role asks while it is called goes out in one call.
- * What the kernel does not take is kept by the link until it does; likewise the beginning of an
- * answer that came cut in two. Both are rare. While much is kept, nothing new is begun: a deep
- * pipeline of long requests would else take any amount of memory, and time to fill.
+ * A link belongs to one driver; only the driver's thread touches it. All links of a driver compose
+ * requests into one shared buffer; what a role asks during one call goes out in one send. The link
+ * keeps bytes that the kernel does not take, and the start of an answer that arrived in pieces.
+ * Both are rare. A link with many unsent bytes starts nothing new: a deep pipeline of long requests
+ * could otherwise fill any amount of memory.
  *
- * A link may be asked at once after link_open: a socket that is not connected yet takes the bytes
- * when it is.
+ * A role may ask right after link_open: the requests go out when the socket is connected.
  */
 #ifndef COUNTERBENCH_LINK_H
 #define COUNTERBENCH_LINK_H
@@ -20,14 +19,14 @@
 struct driver;
 struct role;
 
-/* A request that is not answered yet. */
+/* An unanswered request. */
 struct flight {
-    int64_t start_ns; /* when it was, or was meant to be, sent */
+    int64_t start_ns; /* actual or scheduled time of sending */
     uint32_t name;
     uint8_t ask; /* enum ask */
 };
 
-/* So many bytes unsent are much. */
+/* A link with more unsent bytes than this is full. */
 #define LINK_UNSENT_MAX ((size_t)1 << 20)
 
 enum link_state { LINK_CLOSED, LINK_CONNECTING, LINK_UP };
@@ -39,48 +38,48 @@ struct link {
     const struct target *target;
     SSL *tls;
     struct flight *flights; /* a ring of driver->run->plan.flights */
-    uint64_t random;        /* state of its own sequence */
-    int64_t begun_ns;       /* of the operation, where its role wants to know */
-    uint32_t name;          /* of the operation, likewise */
+    uint64_t random;        /* state of the link's own random numbers */
+    int64_t begun_ns;       /* start of the operation, for the role */
+    uint32_t name;          /* name of the operation, for the role */
     uint32_t number;        /* among all links of the run */
     uint32_t first, count;  /* of the flights */
-    uint32_t operations;    /* under way */
-    uint32_t held_back;     /* that may begin when less is unsent */
-    uint32_t generation;    /* counts how often it was closed */
+    uint32_t operations;    /* pending */
+    uint32_t held_back;     /* operations that wait until the link is not full */
+    uint32_t generation;    /* number of times closed */
     int fd;
-    int error;      /* errno of a send that failed; the next receive tells it */
-    uint32_t armed; /* what epoll watches it for; 0: it does not */
+    int error;      /* errno of a failed send; the next receive reports it */
+    uint32_t armed; /* epoll events; 0: not watched */
     enum link_state state;
-    bool is_greeting; /* its first answer is not the role's */
-    bool is_dead;     /* was lost, and is not to be opened again */
-    uint8_t *in;      /* the beginning of an answer */
+    bool is_greeting; /* the first answer does not go to the role */
+    bool is_dead;     /* lost, and stays closed */
+    uint8_t *in;      /* the start of an answer */
     size_t in_len, in_room;
-    uint8_t *out; /* what was not taken: out_len bytes from out_sent on */
+    uint8_t *out; /* unsent: out_len bytes from out_sent on */
     size_t out_len, out_sent, out_room;
 };
 
-/* Begins to connect a closed link. False: it could not, and was counted as lost. */
+/* Starts to connect a closed link. Returns false on failure, after counting the link as lost. */
 bool link_open(struct link *link) MUST_USE;
 
-/* Asks about name `number`. There is room for the flight: that is the role's to see to. */
+/* Sends a request about name `number`. The role must know that there is room for it in flight. */
 void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns);
 
-/* Whether so much is unsent that nothing more is to be begun. */
+/* True when too much is unsent to start anything new. */
 static inline bool link_is_full(const struct link *link)
 {
     return link->out_len >= LINK_UNSENT_MAX;
 }
 
-/* Sends what was asked of the link that was asked last. */
+/* Sends the composed requests of driver->out_link. */
 void link_flush(struct driver *driver);
 
-/* Does what its descriptor is ready for. */
+/* Handles the epoll events of the link. */
 void link_handle(struct link *link, uint32_t events);
 
-/* Ends it in order. What is in flight is forgotten. */
+/* Closes the link in order, and forgets requests in flight. */
 void link_close(struct link *link);
 
-/* A number below `bound`, of the link's own sequence. */
+/* A random number below `bound`, from the link's own sequence. */
 static inline uint32_t link_random(struct link *link, uint32_t bound)
 {
     link->random += UINT64_C(0x9e3779b97f4a7c15);

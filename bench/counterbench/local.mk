@@ -1,5 +1,5 @@
-# The tool that puts load on a server and measures it. It is installed: what it finds is about the
-# machine and the network it runs on.
+# The tool that puts load on a server and measures it. We install it because its results depend on
+# the machine and the network.
 if CLIENT
 noinst_LIBRARIES += libcounterbench.a
 libcounterbench_a_SOURCES = \

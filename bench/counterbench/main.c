@@ -1,5 +1,5 @@
 /*
- * main.c - counterbench: understands the command line, runs a workload, and tells what it found.
+ * main.c - counterbench: parses the command line, runs a workload, and prints the result.
  */
 #include "config.h"
 
@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* Writes the JSON to the file that was named. False: it said why it could not. */
+/* Writes the JSON to the named file. Returns false after printing why it failed. */
 static bool write_json(const char *name, const json_t *report)
 {
     FILE *to = strcmp(name, "-") == 0 ? stdout : fopen(name, "we");
@@ -23,7 +23,7 @@ static bool write_json(const char *name, const json_t *report)
     return good;
 }
 
-/* Tells what was found. */
+/* Prints the result. */
 static enum bench_status tell(const struct run *run)
 {
     const struct bench_options *options = run->options;
@@ -39,7 +39,7 @@ static enum bench_status tell(const struct run *run)
         good = false;
     }
     if (run->was_interrupted) {
-        fputs("counterbench: ended by a signal before its time\n", stderr);
+        fputs("counterbench: ended early by a signal\n", stderr);
         good = false;
     }
     return good ? BENCH_OK : BENCH_FAILED;

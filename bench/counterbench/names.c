@@ -1,4 +1,4 @@
-/* names.c - the names that are asked for (names.h). */
+/* names.c - the names in requests (names.h). */
 #include "bench/counterbench/names.h"
 
 uint64_t names_most(size_t length)

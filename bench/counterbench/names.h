@@ -1,6 +1,5 @@
 /*
- * names.h - the names that are asked for: all of one length, told apart by a number in hexadecimal
- * digits at their end.
+ * names.h - the names in requests: all of one length, each ends in a number in hexadecimal digits.
  */
 #ifndef COUNTERBENCH_NAMES_H
 #define COUNTERBENCH_NAMES_H
@@ -14,14 +13,13 @@
 #define NAMES_DIGITS  8
 #define NAMES_LONGEST 60000 /* leaves room for the rest of a request */
 
-/* The most names that can be told apart by names of `length` bytes. */
+/* How many different names of `length` bytes there are. */
 uint64_t names_most(size_t length);
 
-/* Writes the whole of name `number` in `length` bytes. */
+/* Writes name `number` in `length` bytes. */
 void names_write(uint32_t number, uint8_t *to, size_t length);
 
-/* Writes the digits alone, the last min(length, NAMES_DIGITS) bytes of a name that ends at `end`.
- */
+/* Writes only the digits: the last min(length, NAMES_DIGITS) bytes of a name that ends at `end`. */
 static inline void names_write_digits(uint32_t number, uint8_t *end, size_t length)
 {
     size_t digits = length < NAMES_DIGITS ? length : NAMES_DIGITS;

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-/* How much of a wrong argument a message shows. */
+/* How many bytes of a wrong argument a message shows. */
 #define SHOWN_MAX 100
 
 /* The highest number of a processor. */
@@ -24,21 +24,21 @@ static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
                       "the server: HOST[:PORT], [V6]:PORT, a path or unix:@NAME (default: "
                       "127.0.0.1 and the protocol's port)"},
     [BENCH_PROTOCOL] = {"protocol", 'p', BENCH_IS_TEXT, "NAME", FIELD(protocol_name), 0, 0, NULL,
-                        "what it speaks (below)"},
+                        "its protocol (below)"},
     [BENCH_CONNECTIONS] = {"connections", 'c', BENCH_IS_NUMBER, "N", FIELD(connections), 1, 1000000,
                            NULL, "connections; churn: how many at once"},
     [BENCH_DEPTH] = {"depth", 'd', BENCH_IS_NUMBER, "N", FIELD(depth), 1, 65536, NULL,
                      "requests in flight on each connection"},
     [BENCH_THREADS] = {"threads", 'T', BENCH_IS_NUMBER, "N", FIELD(threads), 1, 256, "1",
-                       "threads that the connections are shared out to"},
+                       "threads that share the connections"},
     [BENCH_SECONDS] = {"seconds", 's', BENCH_IS_SECONDS, "S", FIELD(seconds_ns), 0, 0, "5",
                        "how long to measure"},
     [BENCH_REQUESTS] = {"requests", 'n', BENCH_IS_NUMBER, "N", FIELD(requests), 1, UINT32_MAX, NULL,
-                        "end after so many requests, if that comes first"},
+                        "end after this many requests, unless the time ends first"},
     [BENCH_WARMUP] = {"warmup", 'w', BENCH_IS_SECONDS, "S", FIELD(warmup_ns), 0, 0, "1",
-                      "seconds of the same work before, which count for nothing"},
+                      "seconds of the same work before; they do not count"},
     [BENCH_RATE] = {"rate", 'r', BENCH_IS_NUMBER, "R", FIELD(rate), 1, 100000000, NULL,
-                    "an open loop: so many requests a second in all, whatever the answers"},
+                    "open loop: this many requests a second in total, whatever the answers"},
     [BENCH_NAMES] = {"names", 'k', BENCH_IS_NUMBER, "N", FIELD(names), 1, UINT32_MAX, NULL,
                      "how many names there are"},
     [BENCH_NAME_LENGTH] = {"name-length", 'l', BENCH_IS_NUMBER, "N", FIELD(name_length), 1,
@@ -48,16 +48,16 @@ static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
     [BENCH_LIMIT] = {"limit", 0, BENCH_IS_NUMBER, "N", FIELD(limit), 1, 1000000000, NULL,
                      "units of a name that may be in use"},
     [BENCH_BESIDE] = {"beside", 0, BENCH_IS_NUMBER, "N", FIELD(beside), 0, 100000, NULL,
-                      "connections that work meanwhile"},
+                      "other connections that work at the same time"},
     [BENCH_PID] = {"pid", 0, BENCH_IS_NUMBER, "PID", FIELD(pid), 1, 1 << 22, NULL,
-                   "the server's process: measure its CPU time and memory, too"},
+                   "the server's process: also measure its CPU time and memory"},
     [BENCH_CPU] = {"cpu", 0, BENCH_IS_TEXT, "LIST", FIELD(cpu), 0, 0, NULL,
                    "run our threads on these processors, such as 0,2-3"},
     [BENCH_TLS] = {"tls", 0, BENCH_IS_FLAG, NULL, FIELD(tls), 0, 0, NULL, "speak TLS"},
     [BENCH_TLS_CA] = {"tls-ca", 0, BENCH_IS_TEXT, "FILE", FIELD(tls_ca), 0, 0, NULL,
-                      "certificates to verify the server's by; without, any will do"},
+                      "trusted certificates; without it, any certificate is accepted"},
     [BENCH_SEED] = {"seed", 0, BENCH_IS_NUMBER, "N", FIELD(seed), 0, UINT32_MAX, "1",
-                    "another sequence of names"},
+                    "start of the random sequence of names"},
     [BENCH_JSON] = {"json", 0, BENCH_IS_JSON, "FILE", FIELD(json_file), 0, 0, NULL,
                     "write JSON, to standard output without FILE or with -"},
     [BENCH_QUIET] = {"quiet", 'q', BENCH_IS_FLAG, NULL, FIELD(quiet), 0, 0, NULL,
@@ -74,7 +74,7 @@ const struct bench_option_row *bench_option_at(size_t index)
     return &rows[index];
 }
 
-/* Says what is wrong as a line; always false. */
+/* Prints an error as one line. Always returns false. */
 static bool complain(FILE *err, const char *format, ...) PRINTF_LIKE(2, 3);
 
 static bool complain(FILE *err, const char *format, ...)
@@ -149,7 +149,7 @@ static bool set(struct bench_options *options, const struct bench_option_row *ro
 
 /* ---- the command line ------------------------------------------------------------------------ */
 
-/* The options in the form that getopt_long wants; the value of each is its index and BASE. */
+/* The options in getopt_long's form; the value of each is its index plus BASE. */
 #define BASE 256
 
 struct getopt_tables {
@@ -161,7 +161,7 @@ static void make_tables(struct getopt_tables *tables)
 {
     *tables = (struct getopt_tables){0};
     char *letter = tables->letters;
-    *letter++ = ':'; /* tell a missing argument from an unknown option */
+    *letter++ = ':'; /* getopt_long then reports a missing argument with ':' */
     for (size_t i = 0; i < BENCH_OPTION_COUNT; i++) {
         const struct bench_option_row *row = &rows[i];
         int has = row->type == BENCH_IS_JSON ? optional_argument
@@ -176,7 +176,7 @@ static void make_tables(struct getopt_tables *tables)
     }
 }
 
-/* The row that getopt_long's answer stands for; NULL: none. */
+/* The row for a result of getopt_long; NULL: none. */
 static const struct bench_option_row *row_of(int option)
 {
     if (option >= BASE && option < BASE + BENCH_OPTION_COUNT)
@@ -187,7 +187,7 @@ static const struct bench_option_row *row_of(int option)
     return NULL;
 }
 
-/* The file that may follow --json as a word of its own: any but a workload or an option. */
+/* The file after --json as a word of its own: any word but a workload or an option. */
 static const char *file_behind_json(char **argv)
 {
     const char *next = argv[optind];
@@ -206,8 +206,8 @@ static bool complain_unknown(int option, int argc, char **argv, FILE *err)
     if (row)
         return complain(err, "--%s takes no value", row->name);
     if (optopt)
-        return complain(err, "there is no option -%c; counterbench -h lists them", optopt);
-    return complain(err, "there is no option %.*s; counterbench -h lists them", SHOWN_MAX,
+        return complain(err, "no such option: -%c; counterbench -h lists them", optopt);
+    return complain(err, "no such option: %.*s; counterbench -h lists them", SHOWN_MAX,
                     optind > 0 && optind <= argc ? argv[optind - 1] : "");
 }
 
@@ -254,7 +254,7 @@ static bool find_workload(int argc, char **argv, struct bench_options *options, 
     if (!options->workload)
         return complain_workload(word, err);
     if (optind + 1 < argc)
-        return complain(err, "\"%.*s\" is one word too many: one workload at a time", SHOWN_MAX,
+        return complain(err, "unexpected word \"%.*s\": give one workload", SHOWN_MAX,
                         argv[optind + 1]);
     return true;
 }
@@ -274,7 +274,7 @@ static bool find_protocol(struct bench_options *options, FILE *err)
     return false;
 }
 
-/* Sets what was not given to the workload's own. */
+/* Sets missing options to the workload's defaults. */
 static void take_defaults(struct bench_options *options)
 {
     const struct workload *workload = options->workload;
@@ -294,7 +294,7 @@ static void take_defaults(struct bench_options *options)
         options->beside = workload->beside;
 }
 
-/* Whether what was given fits together. */
+/* True if the given options fit together. */
 static bool check(struct bench_options *options, FILE *err)
 {
     const struct workload *workload = options->workload;

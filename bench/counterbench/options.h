@@ -1,5 +1,5 @@
 /*
- * options.h - the options of counterbench: one table, which drives parsing, help, and the test of
+ * options.h - the options of counterbench. One table drives the parser, the help, and the test of
  * the manual.
  */
 #ifndef COUNTERBENCH_OPTIONS_H
@@ -15,10 +15,10 @@
 #define BENCH_TARGETS 2
 #define BENCH_CPUS    64
 
-/* What we exit with. */
+/* Exit statuses. */
 enum bench_status { BENCH_OK, BENCH_FAILED, BENCH_USAGE };
 
-/* The options, in the order of help. A set of them has the bit 1 << index of each. */
+/* The options in the order of the help. A set of options has the bit 1 << index of each. */
 enum bench_option {
     BENCH_TARGET,
     BENCH_PROTOCOL,
@@ -48,13 +48,13 @@ enum bench_option {
 
 #define BENCH_BIT(option) (UINT64_C(1) << (option))
 
-/* What the options say; strings are the command line's. 0 and NULL: not given. */
+/* Values of the options. Strings point into the command line. 0 and NULL: not given. */
 struct bench_options {
     const struct workload *workload;
     const char *targets[BENCH_TARGETS];
     size_t target_count;
     const char *protocol_name;
-    const struct protocol *protocol; /* NULL: the workload's own */
+    const struct protocol *protocol; /* NULL: the workload's default */
     uint32_t connections, depth, threads;
     int64_t seconds_ns, warmup_ns;
     uint32_t requests, rate;
@@ -70,7 +70,7 @@ struct bench_options {
     bool json;
     const char *json_file; /* "-": standard output */
     bool quiet, help, version;
-    uint64_t given; /* BENCH_BIT of each that was */
+    uint64_t given; /* BENCH_BIT of each given option */
 };
 
 enum bench_option_type {
@@ -84,12 +84,12 @@ enum bench_option_type {
 
 struct bench_option_row {
     const char *name; /* without the dashes */
-    char letter;      /* 0: none */
+    char letter;      /* 0: no letter */
     enum bench_option_type type;
     const char *argument;
-    size_t offset; /* in struct bench_options */
+    size_t offset; /* of the value in struct bench_options */
     uint32_t min, max;
-    const char *default_text; /* as one would give it; NULL: none, or the workload's */
+    const char *default_text; /* as on the command line; NULL: none, or the workload's */
     const char *help;
 };
 
@@ -97,13 +97,14 @@ struct bench_option_row {
 const struct bench_option_row *bench_option_at(size_t index);
 
 /*
- * Understands the command line. False: it said to `err` what is wrong; exit with BENCH_USAGE. The
- * arguments are not copied; what was not given has the workload's default. One thread.
+ * Parses the command line, and sets missing options to the workload's defaults. Returns false after
+ * printing the error to `err`; exit with BENCH_USAGE then. The result points into `argv`. One
+ * thread.
  */
 bool bench_options_parse(int argc, char **argv, struct bench_options *options_r,
                          FILE *err) MUST_USE;
 
-/* Reads a list of processors, such as 0,2-3. False: it is none. */
+/* Parses a list of processors, such as 0,2-3. Returns false for anything else. */
 bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count_r) MUST_USE;
 
 void bench_print_help(FILE *to);

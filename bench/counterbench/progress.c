@@ -1,4 +1,4 @@
-/* progress.c - how far a run is (progress.h). */
+/* progress.c - the progress bar (progress.h). */
 #include "bench/counterbench/progress.h"
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@ void progress_start(struct progress *progress, bool quiet)
     *progress = (struct progress){.is_shown = !quiet && isatty(STDERR_FILENO)};
 }
 
-/* How much of the time from `begin` to `end` has passed, 0 to 1. */
+/* The share of the time from `begin` to `end` that has passed, 0 to 1. */
 static double share_of(int64_t begin, int64_t end, int64_t now)
 {
     if (end <= begin || now <= begin)

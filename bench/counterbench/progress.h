@@ -1,5 +1,5 @@
 /*
- * progress.h - how far a run is: a bar on a terminal, on one line of standard error.
+ * progress.h - a progress bar on a terminal: one line of standard error.
  */
 #ifndef COUNTERBENCH_PROGRESS_H
 #define COUNTERBENCH_PROGRESS_H
@@ -11,14 +11,14 @@ struct run;
 
 struct progress {
     bool is_shown;
-    int64_t shown_ns; /* when it was drawn last */
+    int64_t shown_ns; /* when we last drew it */
     uint64_t requests;
 };
 
-/* Begins; nothing is shown where standard error is no terminal, or when `quiet`. */
+/* Starts. Shows nothing when `quiet`, or when standard error is not a terminal. */
 void progress_start(struct progress *progress, bool quiet);
 
-/* Draws it, at most some times a second. `doing` says what goes on. */
+/* Draws it, at most a few times a second. `doing` names the current phase. */
 void progress_show(struct progress *progress, struct run *run, const char *doing);
 
 /* Wipes the line. */

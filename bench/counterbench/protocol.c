@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* What a request may need beside its name. */
+/* The most bytes of a request beside its name. */
 #define REQUEST_ROOM 1024
 
 static const struct protocol *const protocols[] = {
@@ -33,7 +33,7 @@ void protocol_say(char *said, const void *data, size_t len)
     said[used] = '\0';
 }
 
-/* Where a name of the request ends: behind the last byte that differs between two names. */
+/* The end of the name in a request: after the last byte that differs between two names. */
 static size_t find_name_end(const uint8_t *a, const uint8_t *b, size_t len)
 {
     while (len > 0 && a[len - 1] == b[len - 1])

@@ -1,6 +1,6 @@
 /*
- * protocol_echo.c - what a server is sent that gives every byte back: the requests of the other
- * protocols, of which the answers are as long. The least that a server of such packets can cost.
+ * protocol_echo.c - for a server that sends every byte back. The requests are those of the other
+ * protocols, and answers are as long. This is the least that a server of such packets can cost.
  */
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/protocol_codecs.h"

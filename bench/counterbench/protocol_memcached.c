@@ -1,4 +1,4 @@
-/* protocol_memcached.c - memcached, which can only be asked whether it is there. */
+/* protocol_memcached.c - memcached; it only answers whether it is there. */
 #include "bench/counterbench/protocol.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * protocol_redis.c - counting on Redis in the two ways people do: a bare INCR and DECR, and a
- * semaphore in Lua.
+ * protocol_redis.c - counting on Redis in the two usual ways: a bare INCR and DECR, and a semaphore
+ * in Lua.
  *
- * The semaphore's two scripts are run by EVALSHA, for taking and for giving back; neither lets the
- * count pass its bounds. A connection begins with loading them.
+ * EVALSHA runs the semaphore's two scripts, one to take and one to give back; both keep the count
+ * within its bounds. A connection first loads the scripts.
  */
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/resp.h"
@@ -12,7 +12,7 @@
 #include <openssl/evp.h>
 #include <stdio.h>
 
-/* With a limit it takes, without one it gives back. */
+/* Takes a unit if a limit is given, else gives one back. */
 static const char script[] =
     "local n = tonumber(redis.call('GET', KEYS[1]) or '0') "
     "if ARGV[1] then "
@@ -39,7 +39,7 @@ static size_t incr_compose(const struct request *request, uint8_t *to, size_t ro
 
 /* ---- a semaphore ----------------------------------------------------------------------------- */
 
-/* What EVALSHA calls a script: its SHA-1 in hexadecimal. */
+/* The name of a script for EVALSHA: its SHA-1 in hexadecimal. */
 static void script_name(char name[41])
 {
     unsigned char digest[EVP_MAX_MD_SIZE];

@@ -6,7 +6,7 @@
 #include "bench/counterbench/protocol_codecs.h"
 #include "proto/poolcounter.h"
 
-/* No answer of ours is longer. */
+/* The longest line of an answer that we accept. */
 #define LINE_MAX_BYTES 8192
 
 static const struct bytes waiting_stat = {.data = (const uint8_t *)"waiting_workers", .len = 15};
@@ -32,7 +32,7 @@ static size_t text_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
 {
     (void)units;
     if (ask == ASK_SHARE || ask == ASK_WAITING)
-        return 0; /* there are several that will do */
+        return 0; /* several answers mean success */
     struct bytes line = pc_reply_line(ask == ASK_RELEASE ? PC_REPLY_RELEASED : PC_REPLY_LOCKED);
     if (line.len > room)
         return 0;
@@ -40,7 +40,7 @@ static size_t text_hope(enum ask ask, uint32_t units, uint8_t *to, size_t room)
     return line.len;
 }
 
-/* Has `said` be what follows the label in a line of STATS: a number. */
+/* Copies the number after the label of a STATS line to `said`. */
 static bool hear_number(struct bytes line, char *said)
 {
     const uint8_t *colon = memmem(line.data, line.len, ": ", 2);

@@ -1,4 +1,4 @@
-/* report.c - what a run found (report.h). */
+/* report.c - the result of a run (report.h). */
 #include "bench/counterbench/report.h"
 
 #include "base/clock.h"
@@ -11,7 +11,7 @@ static const struct {
     double share;
 } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}};
 
-/* A number with no more digits than it is worth: to a thousandth. */
+/* A number rounded to a thousandth; more digits mean nothing. */
 static json_t *real(double value)
 {
     return json_real(round(value * 1000) / 1000);
@@ -120,13 +120,13 @@ json_t *report_make(const struct run *run)
     return object;
 }
 
-/* A member, which may be within another; NULL: there is none. */
+/* A member of the report, or of its member `within`; NULL: there is none. */
 static const json_t *find(const json_t *report, const char *within, const char *name)
 {
     return json_object_get(within ? json_object_get(report, within) : report, name);
 }
 
-/* Prints a number with what stands around it, where the report has it. */
+/* Prints a number with the text around it, if the report has it. */
 static void print(FILE *to, const json_t *number, const char *before, int digits, const char *after)
 {
     if (number)
@@ -160,7 +160,7 @@ void report_print(const struct run *run, const json_t *report, FILE *to)
               " operations\n");
     print_latency(find(report, NULL, "latency_us"), "latency:", to);
     print_latency(find(report, NULL, "before_us"), "before: ", to);
-    print(to, find(report, NULL, "time_to_last_us"), "until the last has heard: ", 1, " us\n");
+    print(to, find(report, NULL, "time_to_last_us"), "until the last is notified: ", 1, " us\n");
     print(to, find(report, "dump", "seconds"), "a dump: ", 3, " s");
     print(to, find(report, "dump", "names"), ", ", 0, " names\n");
     if (!find(report, NULL, "server"))

@@ -1,5 +1,5 @@
 /*
- * report.h - what a run found, as JSON and as text.
+ * report.h - the result of a run, as JSON and as text.
  */
 #ifndef COUNTERBENCH_REPORT_H
 #define COUNTERBENCH_REPORT_H
@@ -8,16 +8,16 @@
 
 #include <stdio.h>
 
-/* All of it as JSON; the caller gives it back with json_decref. NULL: no memory. */
+/* The whole result as JSON; the caller frees it with json_decref. NULL: no memory. */
 json_t *report_make(const struct run *run) MUST_USE;
 
 /* The latencies of a histogram as an object: mean, percentiles, worst, in microseconds. */
 json_t *report_latency(const struct latency *latency) MUST_USE;
 
-/* Sets a member to a time in microseconds. */
+/* Sets a member to a time, in microseconds. */
 void report_set_us(json_t *object, const char *name, double ns);
 
-/* What people want to know of it, as a few lines. */
+/* Prints a summary of a few lines for people. */
 void report_print(const struct run *run, const json_t *report, FILE *to);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include <stdio.h>
 
-/* No line of an answer is longer. */
+/* The longest line of an answer that we accept. */
 #define LINE_MAX_BYTES 1024
 
-/* Adds text to `to` behind *len_r; false: it does not fit. */
+/* Appends to `to` after *len_r. Returns false if it does not fit. */
 static bool put(uint8_t *to, size_t room, size_t *len_r, const void *data, size_t len)
 {
     if (len > room - *len_r)
@@ -18,7 +18,7 @@ static bool put(uint8_t *to, size_t room, size_t *len_r, const void *data, size_
     return true;
 }
 
-/* A line of a mark and a number. */
+/* Appends a line of a mark and a number. */
 static bool put_count(uint8_t *to, size_t room, size_t *len_r, char mark, size_t count)
 {
     char line[32];
@@ -39,7 +39,7 @@ size_t resp_compose(const struct bytes *arguments, size_t count, uint8_t *to, si
     return len;
 }
 
-/* The number behind a line's mark; one that is too large is the largest there is. */
+/* The number after a line's mark; too large a number becomes the largest one. */
 static int64_t number_of(const uint8_t *line, size_t len)
 {
     struct bytes in = bytes_at(line + 1, len - 1);
@@ -65,7 +65,7 @@ enum heard resp_hear(int64_t least, const uint8_t *data, size_t len, size_t *use
         if (data[0] == ':')
             return number_of(data, line) >= least ? HEARD_YES : HEARD_NO;
         if (data[0] == '$' && number_of(data, line) >= 0) {
-            uint64_t body = (uint64_t)number_of(data, line); /* and its line end, if all is there */
+            uint64_t body = (uint64_t)number_of(data, line); /* a line end follows it */
             bool whole = len - *used_r >= 2 && body <= len - *used_r - 2;
             *used_r = whole ? *used_r + (size_t)body + 2 : 0;
             return whole ? HEARD_YES : HEARD_MORE;

@@ -17,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Between two looks at how far it is. */
+/* The interval between two looks at the progress. */
 #define TICK_NS (100 * NS_PER_MS)
 
-/* Between the word to begin and the beginning: for threads to wake up. */
+/* The time from the signal to begin to the beginning, so that all threads are awake. */
 #define HEADSTART_NS (5 * NS_PER_MS)
 
-/* How long to wait for a server to have done what it does at leisure. */
+/* How long to wait until a server has finished its background work. */
 #define SETTLE_NS NS_PER_S
 
 /* Descriptors beside those of the links. */
@@ -41,11 +41,11 @@ static bool raise_descriptors(uint32_t links, char *reason_r)
         return true;
     limit.rlim_cur = needed;
     if (limit.rlim_max < needed)
-        limit.rlim_max = needed; /* what root may */
+        limit.rlim_max = needed; /* root may raise it */
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
         return true;
     snprintf(reason_r, RUN_REASON_MAX,
-             "%" PRIu32 " connections need more open files than are allowed (ulimit -n)", links);
+             "%" PRIu32 " connections need more open files than the limit (ulimit -n)", links);
     return false;
 }
 
@@ -65,7 +65,7 @@ static bool make_language(struct run *run, size_t number, const struct protocol 
     return false;
 }
 
-/* The languages that are spoken, and where to: two for a workload without a protocol. */
+/* Makes the protocols of the run and their targets: two for a workload without a protocol. */
 static bool make_languages(struct run *run, char *reason_r)
 {
     run->language_count = run->options->protocol ? 1 : 2;
@@ -75,7 +75,7 @@ static bool make_languages(struct run *run, char *reason_r)
            make_language(run, 1, &protocol_binary, reason_r);
 }
 
-/* What most workloads want: units that are always there. */
+/* The default plan: units are always available. */
 static void make_plan(struct run *run)
 {
     const struct bench_options *options = run->options;
@@ -201,7 +201,7 @@ static void *thread_main(void *driver)
     return NULL;
 }
 
-/* Runs a thread, or this one, on the processor of its turn. */
+/* Pins a thread, or this one, to its processor of the list. */
 static void pin(const struct run *run, pthread_t thread, unsigned number)
 {
     const struct bench_options *options = run->options;
@@ -230,7 +230,7 @@ static bool start_threads(struct run *run, unsigned *started_r, char *reason_r)
 
 /* ---- the main thread ------------------------------------------------------------------------- */
 
-/* Signals that end a run; whoever waits for threads reads them here. */
+/* Signals that end a run. The main thread reads them here while it waits for the other threads. */
 struct watch {
     int signals;
     sigset_t before;
@@ -247,7 +247,7 @@ static void watch_start(struct watch *watch)
     watch->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* They stay blocked: a signal that comes now would only lose the result. */
+/* The signals stay blocked: one that arrives now would only lose the result. */
 static void watch_end(struct watch *watch)
 {
     if (watch->signals >= 0)
@@ -284,7 +284,7 @@ static unsigned count_of(struct run *run, const unsigned *field)
     return count;
 }
 
-/* Until all links are connected. False: some thread could not, or a signal came. */
+/* Waits until all links are connected. Returns false if a thread failed, or a signal arrived. */
 static bool await_connected(struct run *run, const struct watch *watch, struct progress *progress)
 {
     while (count_of(run, &run->ready) < run->driver_count) {
@@ -301,7 +301,7 @@ static bool look(struct run *run, struct server_state *state_r, char *reason_r)
     uint32_t pid = run->options->pid;
     if (!pid || server_look((pid_t)pid, state_r))
         return true;
-    snprintf(reason_r, RUN_REASON_MAX, "--pid: process %" PRIu32 " can't be looked at", pid);
+    snprintf(reason_r, RUN_REASON_MAX, "--pid: can't read the state of process %" PRIu32, pid);
     return false;
 }
 
@@ -325,7 +325,7 @@ static void set_times(struct run *run)
         if (options->requests > 0)
             run->share = (options->requests + each - 1) / each;
     }
-    /* Unless a signal has already ended it. */
+    /* Not if a signal has already ended the run. */
     if (until_ns < run_until(run))
         atomic_store(&run->until_ns, until_ns);
     run->has_begun = true;
@@ -333,7 +333,7 @@ static void set_times(struct run *run)
     pthread_mutex_unlock(&run->lock);
 }
 
-/* From connected links to the end, with a look at the server at both ends of what counts. */
+/* Runs from connected links to the end, and looks at the server when counting begins and ends. */
 static bool measure(struct run *run, const struct watch *watch, struct progress *progress,
                     char *reason_r)
 {

@@ -1,9 +1,9 @@
 /*
- * run.h - one run of a workload: the threads, the times, and what came out.
+ * run.h - one run of a workload: threads, times and result.
  *
- * Threads meet at one point: each says that its links are connected, and waits until the main
- * thread has set the times. What is begun from from_ns until until_ns counts; the main thread looks
- * at the server at both times, and at signals, which end the run before its time.
+ * Threads meet once: each reports that its links are connected, and waits until the main thread has
+ * set the times. Operations begun from from_ns to until_ns count. The main thread looks at the
+ * server at both times. It also reads signals, which end the run early.
  */
 #ifndef COUNTERBENCH_RUN_H
 #define COUNTERBENCH_RUN_H
@@ -27,23 +27,22 @@ struct run {
 
     struct driver *drivers;
     unsigned driver_count;
-    unsigned turns; /* drivers that have operations begin */
-    int news;       /* eventfd: a thread has something to tell the main thread */
+    unsigned turns; /* number of drivers that start operations */
+    int news;       /* eventfd: a thread has news for the main thread */
 
-    pthread_mutex_t lock; /* of the next three */
+    pthread_mutex_t lock; /* protects ready, ended, has_begun */
     pthread_cond_t changed;
-    unsigned ready, ended; /* threads */
+    unsigned ready, ended; /* numbers of threads */
     bool has_begun;
 
-    /* Set before has_begun, RUN_NO_LIMIT until then; threads read them without the lock. */
+    /* Set before has_begun, RUN_NO_LIMIT until then. Threads read them without the lock. */
     int64_t begin_ns, quiet_ns, from_ns;
-    uint64_t share; /* operations that each thread that has any begins; 0: as many as there is time
-                       for */
+    uint64_t share; /* operations for each thread that starts some; 0: no limit */
 
-    _Atomic int64_t until_ns; /* nothing begins from then on; any thread may bring it forward */
-    void *shared;             /* plan.shared_size bytes for the workload, at first 0 */
+    _Atomic int64_t until_ns; /* nothing begins after it; any thread may move it forward */
+    void *shared;             /* plan.shared_size bytes for the workload, zeroed */
 
-    /* What came out. */
+    /* Result. */
     struct server_state at_rest, before, after;
     int64_t elapsed_ns, connecting_ns;
     struct counts counts;
@@ -52,36 +51,36 @@ struct run {
 };
 
 /*
- * Makes what a run needs. False: *reason_r (RUN_REASON_MAX) says what is wrong. run_free is to be
- * called in either case.
+ * Makes a run. Returns false on an error; *reason_r (RUN_REASON_MAX) says what. In both cases the
+ * caller must call run_free.
  */
 bool run_make(struct run *run, const struct bench_options *options, char *reason_r) MUST_USE;
 void run_free(struct run *run);
 
-/* The first thing that went wrong; NULL: nothing did. */
+/* The first error; NULL: none. */
 const char *run_complaint(const struct run *run);
 
-/* Runs it. False: it never came to measure anything; *reason_r says why. */
+/* Executes the run. Returns false if it did not get as far as measuring; *reason_r says why. */
 bool run_execute(struct run *run, char *reason_r) MUST_USE;
 
 /* ---- for drivers ----------------------------------------------------------------------------- */
 
-/* The thread's links are connected: waits for the others. False: the run is not to be. */
+/* The thread's links are connected: waits for the other threads. False: the run is cancelled. */
 bool run_meet(struct run *run) MUST_USE;
 
 /* The thread has ended. */
 void run_leave(struct run *run);
 
-/* When nothing more is to begin; RUN_NO_LIMIT: that is not known yet. */
+/* The time after which nothing may begin; RUN_NO_LIMIT: not known yet. */
 static inline int64_t run_until(const struct run *run)
 {
     return atomic_load_explicit(&run->until_ns, memory_order_relaxed);
 }
 
-/* Ends the run at a time, unless it ends before. */
+/* Ends the run at a time, unless it ends earlier. */
 void run_end(struct run *run, int64_t until_ns);
 
-/* Has the `woken` of all roles called, in their threads. */
+/* Calls the `woken` of all roles, each in its own thread. */
 void run_wake(struct run *run);
 
 #endif

@@ -1,4 +1,4 @@
-/* schedule.c - intended starts (schedule.h). */
+/* schedule.c - scheduled starts (schedule.h). */
 #include "bench/counterbench/schedule.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ void schedule_start(struct schedule *s, uint64_t rate, unsigned requests, unsign
 
 int64_t schedule_next_ns(const struct schedule *s)
 {
-    /* Whole seconds apart, so that nothing overflows however long it runs. */
+    /* Whole seconds are separate, so that nothing overflows in a long run. */
     uint64_t request = s->next * s->requests;
     uint64_t whole = request / s->rate, rest = request % s->rate;
     return s->start_ns +

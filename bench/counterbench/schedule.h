@@ -1,8 +1,8 @@
 /*
- * schedule.h - when operations are meant to begin in an open loop.
+ * schedule.h - the scheduled starts of operations in an open loop.
  *
- * The intended start of each operation follows from its number alone, so what the target or we do
- * late shifts nothing: a stall is seen by all operations that were meant to begin during it. The
+ * The start of an operation depends only on its number. A delay, ours or the target's, moves no
+ * later start, so a stall lengthens the latency of every operation scheduled during it. The
  * operations of several threads interleave.
  */
 #ifndef COUNTERBENCH_SCHEDULE_H
@@ -12,19 +12,19 @@
 
 struct schedule {
     int64_t start_ns;
-    uint64_t requests;     /* of an operation */
-    uint64_t rate;         /* requests a second of all threads together; 0: a closed loop */
-    uint64_t next, stride; /* the number of this thread's next operation, and to the one after */
+    uint64_t requests;     /* requests of one operation */
+    uint64_t rate;         /* requests a second, all threads together; 0: a closed loop */
+    uint64_t next, stride; /* number of this thread's next operation, and the step to the next */
 };
 
-/* Thread number `thread` of `threads` begins at `start_ns`. */
+/* Starts the schedule of thread `thread` of `threads` at `start_ns`. */
 void schedule_start(struct schedule *s, uint64_t rate, unsigned requests, unsigned thread,
                     unsigned threads, int64_t start_ns);
 
-/* When the next operation is meant to begin. */
+/* The scheduled start of the next operation. */
 int64_t schedule_next_ns(const struct schedule *s);
 
-/* Goes on to the one after. */
+/* Moves on to the operation after it. */
 void schedule_advance(struct schedule *s);
 
 #endif

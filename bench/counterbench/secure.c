@@ -7,7 +7,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
-/* What OpenSSL says of what failed. */
+/* OpenSSL's text for the last error. */
 static const char *reason(void)
 {
     unsigned long error = ERR_peek_last_error();
@@ -37,7 +37,7 @@ void secure_settings_free(SSL_CTX *settings)
     SSL_CTX_free(settings);
 }
 
-/* Has the certificate be for `host`, which may be an address. */
+/* Requires a certificate for `host`, which may be an address. */
 static bool set_host(SSL *tls, const char *host)
 {
     unsigned char address[sizeof(struct in6_addr)];
@@ -78,7 +78,7 @@ enum secure_step secure_shake_hands(SSL *tls, const char **why_r)
     int result = SSL_do_handshake(tls);
     if (result == 1)
         return SECURE_DONE;
-    /* A socket that is not connected yet can't be written to, which is no failure. */
+    /* The socket is not connected yet; that is no failure. */
     if (errno == ENOTCONN)
         return SECURE_WANTS_OUT;
     enum secure_step next = step(tls, result);
@@ -109,7 +109,7 @@ size_t secure_write(SSL *tls, const void *data, size_t len)
     int result = SSL_write_ex(tls, data, len, &sent);
     if (result == 1)
         return sent;
-    /* What can't be sent to an end that is gone counts as taken; the next read tells. */
+    /* Bytes for a closed peer count as taken; the next read reports the end. */
     return step(tls, result) == SECURE_FAILED ? len : 0;
 }
 

@@ -1,5 +1,5 @@
 /*
- * secure.h - the TLS side of a link, without waiting.
+ * secure.h - the TLS side of a link. No function blocks.
  */
 #ifndef COUNTERBENCH_SECURE_H
 #define COUNTERBENCH_SECURE_H
@@ -14,26 +14,26 @@
 
 enum secure_step { SECURE_DONE, SECURE_WANTS_IN, SECURE_WANTS_OUT, SECURE_FAILED };
 
-/* What all links have in common; `ca` NULL: any certificate will do. NULL: *why_r says why not. */
+/* Settings for all links. With `ca` NULL any certificate is accepted. NULL: *why_r says why. */
 SSL_CTX *secure_settings(const char *ca, const char **why_r) MUST_USE;
 void secure_settings_free(SSL_CTX *settings);
 
-/* The client's side on a descriptor; `host` is whose certificate it has to be. NULL: no memory. */
+/* The client's side on a descriptor; the certificate must be for `host`. NULL: no memory. */
 SSL *secure_start(SSL_CTX *settings, int fd, const char *host) MUST_USE;
 
-/* Goes on with the handshake. *why_r is set where it failed. */
+/* Continues the handshake. Sets *why_r when it failed. */
 enum secure_step secure_shake_hands(SSL *tls, const char **why_r);
 
-/* As recv: -1 with errno, EAGAIN where there is nothing now. */
+/* Like recv: -1 with errno, EAGAIN when there is nothing now. */
 ssize_t secure_read(SSL *tls, void *to, size_t room);
 
-/* How much was taken; 0 where nothing can be now. */
+/* Returns the number of bytes taken; 0 when none can be now. */
 size_t secure_write(SSL *tls, const void *data, size_t len);
 
-/* Whether something was received that has not been read, which no descriptor tells. */
+/* True when OpenSSL holds received bytes that we have not read; the descriptor does not show it. */
 bool secure_has_more(const SSL *tls);
 
-/* Says goodbye where `is_up`, and frees it. */
+/* Sends close_notify if `is_up`, and frees it. */
 void secure_end(SSL *tls, bool is_up);
 
 #endif

@@ -24,7 +24,7 @@ static FILE *open_file(pid_t pid, const char *name)
     return fopen(path, "re");
 }
 
-/* User and system time, which stand behind the name, in which there may be anything. */
+/* Reads user and system time. They stand after the name, which may contain anything. */
 static bool read_times(pid_t pid, struct server_state *state_r)
 {
     char line[1024];
@@ -45,7 +45,7 @@ static bool read_times(pid_t pid, struct server_state *state_r)
     return true;
 }
 
-/* The number of kibibytes behind a label of a file; -1: there is none. */
+/* The number of kibibytes after a label in a file; -1: not found. */
 static int64_t read_kib(pid_t pid, const char *name, const char *label)
 {
     char line[256];
@@ -62,7 +62,7 @@ static int64_t read_kib(pid_t pid, const char *name, const char *label)
     return found ? (int64_t)kib : -1;
 }
 
-/* smaps_rollup counts pages; what `status` has may be off by hundreds of them. */
+/* Reads the resident memory from smaps_rollup, which counts pages; `status` may be hundreds off. */
 static bool read_rss(pid_t pid, struct server_state *state_r)
 {
     int64_t kib = read_kib(pid, "smaps_rollup", "Rss:");

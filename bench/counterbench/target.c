@@ -1,4 +1,4 @@
-/* target.c - where the server is (target.h). */
+/* target.c - the server's address (target.h). */
 #include "bench/counterbench/target.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ static void set_unix(struct target *target, const struct address *address)
     size_t len = strlen(address->path);
     memcpy(to.sun_path + address->is_abstract, address->path, len);
     memcpy(&target->to, &to, sizeof to);
-    /* An abstract name has no NUL at its end; a path has. */
+    /* A path has a NUL at its end, an abstract name has none. */
     target->len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
@@ -62,7 +62,7 @@ bool target_find(struct target *target, const char *text, uint16_t port, char *r
     return look_up(target, &address, port, reason_r);
 }
 
-/* Has a socket come from one of our addresses; its port is chosen when it connects. */
+/* Binds a socket to one of our addresses; the kernel chooses the port when it connects. */
 static bool come_from(int fd, uint64_t source)
 {
     int on = 1;

@@ -1,10 +1,10 @@
 /*
  * workload_churn.c - churn: each cycle connects, acquires a unit of a random name, gives it back
- * and closes, as PHP does. So many are under way at once, and none waits for another: what a
- * server's backlog does not take counts.
+ * and closes, as PHP does. The given number of cycles run at once and never wait for each other, so
+ * a connection that overflows the server's backlog counts.
  *
- * The request is sent with the first packet that can carry it, and we close first, as such clients
- * do. Latency is a whole cycle's.
+ * The request goes out with the first packet that can carry it, and we close first, as such clients
+ * do. The latency is that of a whole cycle.
  */
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
@@ -12,7 +12,7 @@
 static void operate(struct link *link, int64_t start_ns)
 {
     link->begun_ns = start_ns;
-    link_close(link); /* that of the beginning */
+    link_close(link); /* the connection from the start of the run */
     if (link_open(link))
         link_ask(link, ASK_ACQUIRE, link_random(link, link->driver->run->options->names), start_ns);
 }
@@ -29,7 +29,7 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
     driver_done(link, flight->ask == ASK_RELEASE && heard == HEARD_YES);
 }
 
-/* The next cycle is another connection. */
+/* The next cycle uses a new connection. */
 static void lost(struct link *link)
 {
     if (link->operations > 0)

@@ -1,8 +1,9 @@
 /*
- * workload_dump.c - dump: one connection has a server dump so many names, again and again, while
- * others work. What is measured is how these are answered meanwhile, and as long before without.
+ * workload_dump.c - dump: one connection makes the server dump all names, again and again, while
+ * others work. The run measures the others' latency, for the same time without a dump and during
+ * dumps.
  *
- * The names are acquired and held by a connection of their own before.
+ * Before that, one connection acquires the names and holds them.
  */
 #include "base/clock.h"
 #include "bench/counterbench/beside.h"
@@ -10,17 +11,17 @@
 #include "bench/counterbench/fill.h"
 #include "bench/counterbench/run.h"
 
-/* Which links there are, by number; then those beside. */
+/* Links by number; those beside follow. */
 enum { HOLDER, DUMPER, OTHERS };
 
-/* Only the dumper's thread writes; what came of it is read at the end. */
+/* Only the dumper's thread writes it; the main thread reads it at the end. */
 struct dump {
-    uint64_t parts;        /* of the one under way */
-    uint64_t dumps, names; /* that are over, and the names in the last one */
+    uint64_t parts;        /* parts of the current dump */
+    uint64_t dumps, names; /* finished dumps, and names in the last one */
     int64_t sum_ns, longest_ns;
 };
 
-/* ---- who holds the names --------------------------------------------------------------------- */
+/* ---- the holder of the names ----------------------------------------------------------------- */
 
 static bool prepare(struct link *link)
 {

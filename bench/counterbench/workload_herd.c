@@ -1,12 +1,12 @@
 /*
- * workload_herd.c - herd: one connection has the unit of a name, many wait for it or for its work
- * to be done (ACQ4ANY), and its release wakes them all. Round after round: how long until the last
- * one knows, and what that costs the server.
+ * workload_herd.c - herd: one connection holds the unit of a name, and many wait for it or for its
+ * work to be done (ACQ4ANY). The release wakes all of them. Each round measures the time until the
+ * last one is notified, and the server's CPU time.
  *
- * The release comes when the server says (STATS waiting_workers) that all are in its queue, and
- * the round is over when all have heard. The server's CPU time is looked at when it has come to
- * rest, before the release and after, so queueing up and asking are not part of it. Our threads
- * look at short intervals: else the server would have to wake them for each of its answers.
+ * The leader releases when the server reports (STATS waiting_workers) that all are in its queue.
+ * The round is over when all are notified. We read the server's CPU time when it is idle, before
+ * the release and after the round, so it excludes queueing and polling. Our threads poll at short
+ * intervals; otherwise the server would have to wake them for each answer.
  */
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
@@ -18,14 +18,14 @@
 /* Longer than any run. */
 #define TIMEOUT_NS (86400 * NS_PER_S)
 
-/* Between two questions whether all wait, and how many there may be. */
+/* The interval between two polls of the queue's length, and the most polls. */
 #define POLL_NS   NS_PER_MS
 #define POLLS_MAX 30000
 
-/* Between two looks at what has come. */
+/* The interval between two polls for answers. */
 #define NAP_NS 20000L
 
-/* How long a server may need to come to rest. */
+/* How long to wait until the server is idle. */
 #define SETTLE_NS NS_PER_S
 
 #define ROUNDS_MAX 4096
@@ -37,18 +37,18 @@ struct round {
     int64_t to_last_ns, cpu_ns;
 };
 
-/* The leader's alone, but for what is atomic. */
+/* Only the leader touches it, except what is atomic. */
 struct herd {
-    _Atomic uint32_t round;     /* the one to wait in; 0: none yet */
+    _Atomic uint32_t round;     /* the round to wait in; 0: none yet */
     _Atomic int64_t release_ns; /* when the unit was given back */
-    _Atomic uint32_t woken;     /* waiters that have heard */
-    _Atomic int64_t last_ns;    /* when the last of them did */
-    bool is_filling;            /* waiters were called */
-    bool is_released;           /* and the server has said so */
-    uint64_t others;            /* that wait at the server and are not ours */
+    _Atomic uint32_t woken;     /* notified waiters */
+    _Atomic int64_t last_ns;    /* when the last waiter was notified */
+    bool is_filling;            /* the waiters have been woken to queue up */
+    bool is_released;           /* the server has confirmed the release */
+    uint64_t others;            /* waiters at the server that are not ours */
     unsigned polls;
     int64_t cpu_ns; /* of the server before the release */
-    size_t count;   /* of rounds */
+    size_t count;   /* finished rounds */
     struct round rounds[ROUNDS_MAX];
 };
 
@@ -70,7 +70,7 @@ static void give_up(struct link *link, const char *why)
 
 /* ---- waiters --------------------------------------------------------------------------------- */
 
-/* link->name is the round in which it waited last. */
+/* link->name is the round in which this link last waited. */
 static void waiter_woken(struct link *link)
 {
     uint32_t round = atomic_load(&herd_of(link)->round);
@@ -90,7 +90,7 @@ static void waiter_heard(struct link *link, const struct flight *flight, enum he
     (void)flight;
     driver_ended(link);
     if (heard != HEARD_DONE)
-        give_up(link, "a waiter was not told that the work is done");
+        give_up(link, "a waiter got no DONE");
     driver_time(driver, release_ns);
     if (release_ns >= run->from_ns)
         driver_count(driver);
@@ -98,7 +98,7 @@ static void waiter_heard(struct link *link, const struct flight *flight, enum he
            !atomic_compare_exchange_weak(&herd->last_ns, &last_ns, driver->now_ns)) {
     }
     if (atomic_fetch_add(&herd->woken, 1) + 1 == run->options->waiters)
-        run_wake(run); /* the leader */
+        run_wake(run); /* wakes the leader */
 }
 
 static const struct role waiter = {.woken = waiter_woken, .heard = waiter_heard};
@@ -130,7 +130,7 @@ static void release(struct link *link)
     link_ask(link, ASK_RELEASE, 0, driver->now_ns);
 }
 
-/* So many wait at the server: at first those of others, then ours, too. */
+/* The number of waiters at the server: first only those of other clients, then ours too. */
 static void hear_waiting(struct link *link, uint64_t waiting)
 {
     struct driver *driver = link->driver;
@@ -145,7 +145,7 @@ static void hear_waiting(struct link *link, uint64_t waiting)
         release(link);
         return;
     } else if (++herd->polls == POLLS_MAX) {
-        give_up(link, "the server does not say that all wait");
+        give_up(link, "the server does not report all waiters");
     }
     driver_alarm(link, driver->now_ns + POLL_NS);
 }
@@ -180,7 +180,7 @@ static void end_round_when_over(struct link *link)
 static void leader_heard(struct link *link, const struct flight *flight, enum heard heard)
 {
     if (heard != HEARD_YES) {
-        give_up(link, "the first connection can't get the unit, or not give it back");
+        give_up(link, "the first connection can't get the unit, or can't release it");
         driver_ended(link);
     } else if (flight->ask == ASK_WAIT) {
         poll_waiting(link);
@@ -235,7 +235,7 @@ static void describe(const struct run *run, json_t *to)
         cpu_ns += (double)herd->rounds[i].cpu_ns;
     }
     json_object_set_new(to, "rounds", rounds);
-    json_object_del(to, "per_second"); /* most of the time is spent on getting ready */
+    json_object_del(to, "per_second"); /* preparing takes most of the time */
     if (server) {
         json_object_del(server, "cpu_us_per_request");
         json_object_del(server, "cpu_us_per_operation");

@@ -1,12 +1,12 @@
 /*
- * workload_hot.c - hot: all queue on one name with one unit. Whoever gets it gives it back at once
- * and queues again, so what is measured is how fast a server hands over.
+ * workload_hot.c - hot: all clients queue on one name with one unit. The holder gives it back at
+ * once and queues again, so the run measures how fast a server hands over.
  *
- * Only one request is under way at a time, so a server would have to wake our thread for every
- * answer, which here costs it more than the answer does: therefore our threads do not sleep.
+ * Only one request is pending at a time, so a server would have to wake our thread for every
+ * answer, which costs it more than the answer. Therefore our threads do not sleep.
  *
- * Latency is from a release to when the next one hears that it has the unit; with more units than
- * one (--limit), from the last release.
+ * The latency is the time from a release until the next client reads that it has the unit; with
+ * several units (--limit), from the last release.
  */
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
@@ -15,7 +15,7 @@
 /* Longer than any run. */
 #define TIMEOUT_NS (86400 * NS_PER_S)
 
-/* When the unit of each name was given back last. */
+/* The time of the last release of each name. */
 static _Atomic int64_t *released(const struct link *link)
 {
     _Atomic int64_t *times = link->driver->run->shared;

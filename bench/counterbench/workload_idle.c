@@ -1,6 +1,6 @@
 /*
- * workload_idle.c - idle: connections that have been served once and then do nothing, to see what
- * memory each takes when a server has had time to give back what it needed for that.
+ * workload_idle.c - idle: connections that were served once and then do nothing. The run measures
+ * the memory of each, after the server had time to free what it needed to serve them.
  */
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"

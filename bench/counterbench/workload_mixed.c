@@ -1,26 +1,26 @@
 /*
- * workload_mixed.c - mixed: what clients of all kinds do at once, on the same names. Without a
- * protocol named, every other connection speaks text and the others binary.
+ * workload_mixed.c - mixed: clients of all kinds at once, on the same names. Without --protocol,
+ * every other connection speaks text and the others binary.
  *
- * Each operation is drawn at random, in parts of 16: of a text connection 8 ACQ4ME that do not
- * wait, 4 that do, and 4 ACQ4ANY, of a binary one 13 Acquire and 3 Get; of both, 2 come on a new
- * connection. What is got is given back at once. Few names, few units and short queues have them
- * get into each other's way: an answer that refuses is as good as one that grants.
+ * Each operation is drawn at random, in parts of 16. Text connections: 8 ACQ4ME that do not wait, 4
+ * that do, and 4 ACQ4ANY. Binary connections: 13 Acquire and 3 Get. On both, 2 of the 16 use a new
+ * connection. A unit goes back at once. With few names, few units and short queues the clients
+ * conflict often; a refusal is as good an answer as a grant.
  */
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
-/* How long those wait that do, and how many of them beside those that have a unit. */
+/* The timeout of requests that wait, and how many may wait beside the holders. */
 #define TIMEOUT_NS (NS_PER_S / 2)
 #define QUEUE      4
 
 #define PARTS 16
 
-/* What of an operation's parts falls to what. */
+/* The parts of 16 at which each kind of operation ends. */
 enum { UP_TO_WAIT = 4, UP_TO_SHARE = 8, UP_TO_GET = 11, UP_TO_RECONNECT = 13 };
 
-/* One of `asks` that the protocol has, or else a plain acquire. */
+/* Chooses one of `asks` that the protocol has, else a plain acquire. */
 static enum ask choose(const struct link *link, uint32_t part)
 {
     unsigned asks = link->language->protocol->asks;
@@ -52,7 +52,7 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
         driver_done(link, heard != HEARD_WRONG);
 }
 
-/* The next operation is on another connection. */
+/* The next operation uses a new connection. */
 static void lost(struct link *link)
 {
     if (link->operations > 0)

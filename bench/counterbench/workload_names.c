@@ -1,6 +1,6 @@
 /*
- * workload_names.c - names: so many names are acquired and held, to see what memory each takes;
- * and, with others beside, how a table that grows answers meanwhile.
+ * workload_names.c - names: acquires many names and holds them. The run measures the memory of
+ * each; and, with others beside, their latency while the table grows.
  *
  * Each connection takes its share of the names and keeps --depth requests in flight.
  */
@@ -9,7 +9,7 @@
 #include "bench/counterbench/fill.h"
 #include "bench/counterbench/run.h"
 
-/* Connections that are still at it. */
+/* The number of connections that have not finished. */
 static _Atomic uint32_t *unfinished(const struct link *link)
 {
     return link->driver->run->shared;

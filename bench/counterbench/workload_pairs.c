@@ -2,8 +2,8 @@
  * workload_pairs.c - pairs: each connection acquires a unit of a name drawn at random and gives it
  * back.
  *
- * One request at a time, or, with a depth of two and more, so many in flight that alternate. The
- * limit is so high that every acquire succeeds, unless another is given.
+ * With a depth of 1 one request at a time; with more, that many in flight, alternating. The limit
+ * is so high that every acquire succeeds, unless --limit sets another.
  */
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"

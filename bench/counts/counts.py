@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """
-How many instructions requests cost: counts them, shows them beside the record, changes the record.
+Counts how many instructions requests cost, compares them with the record, and updates the record.
 
-`./dev counts` shows what is, `./dev counts --accept 'REASON'` puts it on record; test_counts.py
-fails when a count has grown. The program `requests` plays the script, callgrind counts (user space
-only), and what it found is split by layer: by source file for what is ours, inline functions where
-they are written; by library for what is not. System calls are counted beside it.
+`./dev counts` prints the counts; `./dev counts --accept 'REASON'` makes them the record.
+test_counts.py fails when a count has grown. The program `requests` plays the script, and callgrind
+counts instructions in user space. The counts are split by layer: our code by source file (inline
+functions count where they are written), other code by library. System calls are counted too.
 
-What is the same on any machine is judged: our own code where compiler and flags are the record's,
-with that of libraries where the C library is the record's too, and system calls always. The C
-library has functions for each kind of CPU; it is told to take the plainest.
+Only counts that are the same on every machine are judged: our own code if compiler and flags match
+the record, our code plus libraries if the C library matches too, and system calls always. The C
+library has variants of functions for each CPU; an environment variable selects the plainest.
 """
 
 import datetime
@@ -23,17 +23,18 @@ import textwrap
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORD = os.path.join(HERE, "record")
+# The one from before connections got one state for each direction.
+BEFORE = RECORD + ".before"
 REQUESTS = os.environ.get("REQUESTS") or os.path.join(
     os.environ.get("TOP_BUILDDIR", "."), "bench", "counts", "requests"
 )
 
-# What a count may grow by, from where on one that has shrunk is told of, and what is worth a line
-# in the history: per cent.
+# Per cent: growth that fails, shrinkage that is reported, a change that the history notes.
 GROWTH = 5
 SHRINKAGE = 5
 NOTED = 0.5
 
-# Where a layer's sources are, and what the names of its libraries begin with.
+# The sources of each layer, and the prefixes of library names.
 LAYERS = {
     "net": "src/net/",
     "service": "src/service/",
@@ -45,26 +46,26 @@ LIBRARIES = {"libevent": "libevent", "libc": ("libc.so", "libm.so")}
 REST = "rest"
 COLUMNS = [*LAYERS, *LIBRARIES, REST]
 
-# How callgrind is told what to count: the functions of requests.c.
+# What callgrind counts: functions of requests.c.
 COUNTED = ("counts_serve*", "counts_use_engine*")
 NOT_COUNTED = "counts_await"
 BEGIN, END = "counts_begin", "counts_end"
 
-# What no CPU has as far as the C library is concerned, so that it copies and compares alike on all.
+# CPU features hidden from the C library, so that it copies and compares alike on every CPU.
 BETTER_CPUS = "AVX AVX2 AVX_Fast_Unaligned_Load AVX512VL AVX512BW BMI2 ERMS FSRM LZCNT MOVBE SSSE3 "
 BETTER_CPUS += "SSE4_1 SSE4_2"
 ENVIRONMENT = {
-    "LD_BIND_NOW": "1",  # what the linker does at the first call is not the request's
+    "LD_BIND_NOW": "1",  # the linker's work at a first call does not belong to a request
     "GLIBC_TUNABLES": "glibc.cpu.hwcaps=" + ",".join("-" + f for f in BETTER_CPUS.split()),
 }
 
-# What the program was built with, and what decides over our own code.
+# Facts about the build, and the ones that affect our own code.
 BUILT = ("machine", "compiler", "flags", "libc")
 BUILT_OURS = BUILT[:3]
 
 
 class Count:
-    """What one thing costs: instructions by layer, and system calls, each per unit."""
+    """The cost of one unit: instructions by layer, and system calls."""
 
     def __init__(self, unit, total, calls, layers):
         self.unit, self.total, self.calls, self.layers = unit, total, calls, layers
@@ -75,17 +76,17 @@ class Count:
         return sum(self.layers.get(layer, 0) for layer in LAYERS)
 
     def grown(self, recorded, judged=("calls", "own", "total")):
-        """Which of the things that are judged have become too much more than was recorded."""
+        """The judged counts that have grown too much since the record."""
         growth = {what: change(getattr(recorded, what), getattr(self, what)) for what in judged}
         return [what for what in judged if round(growth[what], 3) > GROWTH]
 
     def has_shrunk(self, recorded):
-        """Whether it costs so much less that the record should say so."""
+        """True if it costs so much less that the record should be updated."""
         return change(recorded.total, self.total) < -SHRINKAGE
 
 
 def change(old, new):
-    """By how many per cent; 100 where there was nothing."""
+    """The change in per cent; 100 if there was nothing before."""
     return 100 * (new - old) / old if old else 100 * (new > old)
 
 
@@ -107,7 +108,7 @@ class Names:
 
 class Profile:
     """
-    Reads callgrind's output, a line at a time. `parts`: for each count, a dictionary of instructions
+    Reads callgrind's output line by line. `parts`: for each count, a dictionary of instructions
     by layer, and `calls`.
     """
 
@@ -120,7 +121,7 @@ class Profile:
 
     def _layer(self):
         if os.path.basename(self._object) == "requests":
-            # What headers of the system put in belongs to the function that it is in.
+            # Code from system headers belongs to the function around it.
             for path in (self._file, self._own_file):
                 for layer, folder in LAYERS.items():
                     if ("/" + folder) in ("/" + path):
@@ -169,7 +170,7 @@ class Profile:
 
 
 def cannot_count():
-    """Why nothing can be counted here; "" when it can."""
+    """The reason why counting is impossible here; "" if it is possible."""
     if not shutil.which("valgrind"):
         return "valgrind is not installed"
     if not os.access(REQUESTS, os.X_OK):
@@ -182,12 +183,12 @@ def cannot_count():
 
 
 def said_flags(text):
-    """The compiler flags that make a difference to what is executed."""
+    """The compiler flags that affect the generated code."""
     return " ".join(f for f in text.split() if not re.match(r"-(g|W|ffile-prefix|fdebug-prefix)", f))
 
 
 def measure():
-    """Plays the script: what it was built with, and each Count by its name."""
+    """Plays the script. Returns the facts about the build, and each Count by name."""
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind")
         command = ["valgrind", "-q", "--command-line-only=yes", "--tool=callgrind"]
@@ -232,7 +233,7 @@ What requests cost: instructions in user space, and system calls (counts.py). No
 
 
 class Record:
-    """What was counted last, with what, and how it came about."""
+    """The recorded counts, the build they belong to, and their history."""
 
     def __init__(self, text=""):
         self.built, self.counts = {}, {}
@@ -251,14 +252,14 @@ class Record:
                 self.counts[words[0]] = Count(words[1], int(words[2]), float(words[3]), layers)
 
     @classmethod
-    def read(cls):
-        if not os.path.exists(RECORD):
+    def read(cls, path=RECORD):
+        if not os.path.exists(path):
             return cls()
-        with open(RECORD, encoding="utf-8") as f:
+        with open(path, encoding="utf-8") as f:
             return cls(f.read())
 
     def judged(self, built):
-        """What can be judged of a program that was built so, and why nothing else can."""
+        """What can be judged for a program built like this, and why the rest can't."""
         other = [key for key in BUILT if built.get(key) != self.built.get(key)]
         why = ["%s %s, not %s" % (key, built.get(key), self.built.get(key)) for key in other]
         judged = ["calls"]
@@ -269,7 +270,7 @@ class Record:
         return judged, "; ".join(why)
 
     def changes(self, counts):
-        """Lines for the history: what differs from the record by enough to be noted."""
+        """Lines for the history: changes large enough to note."""
         lines = []
         for name in {**counts, **self.counts} if self.counts else ():
             old, new = self.counts.get(name), counts.get(name)
@@ -282,7 +283,7 @@ class Record:
         return lines
 
     def write(self, built, counts, reason):
-        """Puts `counts` on record."""
+        """Makes `counts` the record."""
         entry = "%s  %s\n" % (datetime.date.today().isoformat(), reason)
         entry += "".join("    %s\n" % line for line in self.changes(counts))
         with open(RECORD, "w", encoding="utf-8") as f:
@@ -292,7 +293,7 @@ class Record:
 
 
 def table(counts):
-    """The counts as lines; columns where nothing is are left out."""
+    """The counts as lines; omits empty columns."""
     columns = [c for c in COLUMNS if any(round(count.layers[c]) for count in counts.values())]
     lines = ["%-17s %-9s %6s %6s" % ("count", "unit", "total", "calls")]
     lines[0] += "".join("%9s" % column for column in columns)
@@ -303,13 +304,13 @@ def table(counts):
 
 
 def moved(old, new):
-    """How a count has changed, in words."""
+    """The change of a count, in words."""
     calls = ", calls %.2f -> %.2f" % (old.calls, new.calls) if old.calls != new.calls else ""
     return "%d -> %d%s" % (old.total, new.total, calls)
 
 
 def compare(name, old, new):
-    """A line that shows how much a count has changed, and where."""
+    """A line that shows the change of a count, and the layers that changed."""
     layers = [(c, round(old.layers.get(c, 0)), round(new.layers[c])) for c in COLUMNS]
     where = ", ".join("%s %d -> %d" % layer for layer in layers if layer[1] != layer[2])
     line = "%-17s %+6.1f %%  %s" % (name, change(old.total, new.total), moved(old, new))
@@ -318,16 +319,18 @@ def compare(name, old, new):
 
 def main(arguments):
     accept = len(arguments) == 2 and arguments[0] == "--accept" and arguments[1].strip()
-    if arguments and not accept:
-        sys.exit("usage: counts [--accept REASON]")
+    before = arguments == ["--before"]
+    if arguments and not accept and not before:
+        sys.exit("usage: counts [--accept REASON | --before]")
     why = cannot_count()
     if why:
         sys.exit("counts: " + why)
     built, counts = measure()
-    record = Record.read()
+    record = Record.read(BEFORE if before else RECORD)
     if accept:
         record.write(built, counts, arguments[1].strip())
-    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % (" so far" if accept else ""))
+    which = " so far" if accept else " from before" if before else ""
+    print("\n".join(table(counts)) + "\n\nbeside the record%s:" % which)
     judged, why = record.judged(built)
     if why:
         print("only %s are judged: %s" % (" and ".join(judged), why))

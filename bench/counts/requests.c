@@ -1,18 +1,19 @@
 /*
- * requests.c - a fixed script of requests to the real services, engine, connections, worker and
- * loop over real sockets, in which counts.py has callgrind count instructions.
+ * requests.c - plays a fixed script of requests to the real services, engine, connections, worker
+ * and event loop over real sockets. counts.py has callgrind count the instructions.
  *
- * One thread acts, and nothing is left to chance: the clients act when the worker has nothing more
- * to do, so every run makes the same wake-ups for the same requests. For that the program stands in
- * for the kernel in two things: waiting (epoll_wait and epoll_pwait2 let the clients act first) and
- * time (clock_gettime goes on by a microsecond at each look). Hash key and names are fixed. A
- * second thread does nothing, but where there is one the C library's functions cost more, as in the
- * daemon.
+ * One thread does all the work, and nothing is random: the clients act when the worker is idle, so
+ * every run makes the same wake-ups for the same requests. For that the program replaces two things
+ * of the kernel: waiting (epoll_wait and epoll_pwait2 let the clients act first) and time
+ * (clock_gettime adds a microsecond at each call). Hash key and names are fixed. A second thread
+ * does nothing; with it the C library's functions cost more, as in the daemon.
  *
- * callgrind goes by names of functions, which therefore begin with `counts_`: it counts in
- * counts_serve and counts_use_engine, not in counts_await that is called from there; each count
- * begins with counts_begin and ends with counts_end. What it is of is said on standard output.
+ * callgrind selects functions by name, so these names begin with `counts_`. It counts in
+ * counts_serve and counts_use_engine, but not in counts_await, which they call. Each count begins
+ * with counts_begin and ends with counts_end. Standard output says what each count is.
  */
+#include "bench/counts/later.h"
+
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
@@ -36,14 +37,13 @@
 
 static struct server server;
 static struct services *services;
-static struct listener listeners[2];
+static struct listener listeners[3];
 static struct acceptor *acceptor;
 
-enum language { TEXT, BINARY };
+enum language { TEXT, BINARY, LATER };
 
 static void set_up(void)
 {
-    static const char *const names[] = {[TEXT] = "poolcounter", [BINARY] = "counter"};
     const struct rules_config rules_config = {
         .limits = {.output_buffer = 262144,
                    .request_timeout_ns = 30 * NS_PER_S,
@@ -60,9 +60,14 @@ static void set_up(void)
     struct sockaddr_in any_port = {.sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     services = serving_make(&server, 1, &rules_config, &config);
+    struct protocol *const protocols[] = {
+        [TEXT] = services_protocol(services, "poolcounter"),
+        [BINARY] = services_protocol(services, "counter"),
+        [LATER] = &later_protocol,
+    };
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
-        CHECK(listener_open(&listeners[i], services_protocol(services, names[i]),
-                            (struct sockaddr *)&any_port, sizeof(any_port), false));
+        CHECK(listener_open(&listeners[i], protocols[i], (struct sockaddr *)&any_port,
+                            sizeof(any_port), false));
     acceptor = acceptor_new(server.workers[0], listeners, ARRAY_SIZE(listeners));
     CHECK(acceptor);
 }
@@ -80,7 +85,7 @@ static void tear_down(void)
 #define CLIENTS     100
 #define CLIENT_ROOM 4096
 
-/* A client, what it is about to send and what it must be answered: these very bytes. */
+/* A client, the bytes to send and the exact bytes it must get as the answer. */
 struct client {
     int fd;
     uint8_t out[CLIENT_ROOM], answer[CLIENT_ROOM];
@@ -89,7 +94,7 @@ struct client {
 
 static struct client clients[CLIENTS];
 
-/* Descriptors of the server that have something to read and that it was not told of yet. */
+/* Readable descriptors of the server that it has not been notified of. */
 static int due;
 
 static void client_open(struct client *c, enum language language)
@@ -115,7 +120,7 @@ static void client_send(struct client *c)
     due++;
 }
 
-/* Takes what has come. True: all that must. */
+/* Receives. Returns true when all expected bytes have arrived. */
 static bool client_is_answered(struct client *c)
 {
     while (c->answered < c->answer_len) {
@@ -163,7 +168,7 @@ static void put_text(struct client *c, const struct pc_request *req)
     c->out_len += len;
 }
 
-/* ACQ4*, with numbers as MediaWiki has them. */
+/* ACQ4*, with the numbers that MediaWiki uses. */
 static void put_lock(struct client *c, enum pc_verb verb, unsigned name, uint32_t workers,
                      int64_t timeout_ns)
 {
@@ -197,7 +202,7 @@ static void put_binary(struct client *c, enum ctr_opcode opcode, unsigned name)
                          : ctr_compose_number(req.opcode, req.opaque, 1, to);
 }
 
-/* Takes one unit of a name that nobody contends for. */
+/* Takes one unit of an uncontended name. */
 static void put_acquire(struct client *c, enum language language, unsigned name)
 {
     if (language == BINARY) {
@@ -219,9 +224,9 @@ static void put_release(struct client *c, enum language language, unsigned name)
 /* ---- the script -------------------------------------------------------------------------- */
 
 /*
- * What is counted, one row each: name, language, how many clients are connected, how often the
- * steps are taken to warm up and then again while it counts, and of how many units that is the
- * cost. A step is what clients do before the server does something.
+ * The counts, one row each: name, language, number of connected clients, number of steps to warm up
+ * and then to count, and the units to divide the cost by. A step is all that the clients do before
+ * the server acts.
  */
 struct count {
     const char *name;
@@ -259,7 +264,7 @@ static void pipeline_pairs(const struct count *count, unsigned round)
     client_send(&clients[0]);
 }
 
-/* Client 0 holds what the others ask for. */
+/* Client 0 holds what the others request. */
 static void hold(const struct count *count)
 {
     put_acquire(&clients[0], count->language, 0);
@@ -283,7 +288,7 @@ static void be_refused(const struct count *count, unsigned round)
     client_send(&clients[1]);
 }
 
-/* All queue for one lock, and the first has it. */
+/* All clients queue for one lock; the first holds it. */
 static void queue_up(const struct count *count)
 {
     for (unsigned i = 0; i < count->clients; i++) {
@@ -332,13 +337,13 @@ static void end_work(const struct count *count, unsigned round)
     client_send(&clients[0]);
 }
 
-/* A client that connects for every lock. Its first request is on its way when it is accepted. */
+/* A client that connects for every lock. Its first request is already on its way at accept. */
 static void come(const struct count *count, unsigned round)
 {
     client_open(&clients[0], count->language);
     put_acquire(&clients[0], count->language, round);
     client_send(&clients[0]);
-    due = 1; /* the door; the connection itself is not known yet */
+    due = 1; /* the listener; the server does not know the connection yet */
 }
 
 static void work(const struct count *count, unsigned round)
@@ -354,6 +359,28 @@ static void go(const struct count *count, unsigned round)
     client_close(&clients[0]);
 }
 
+static void ask_deep(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->depth; i++) {
+        static const uint8_t text[LATER_LEN] = "a line\n";
+        memcpy(clients[0].out + clients[0].out_len, text, LATER_LEN);
+        clients[0].out_len += LATER_LEN;
+    }
+    client_send(&clients[0]);
+}
+
+static void answer_deep(const struct count *count, unsigned round)
+{
+    (void)round;
+    CHECK(later_answer(server.workers[0]) == count->depth);
+    memset(clients[0].answer, 0, CLIENT_ROOM);
+    for (unsigned i = 0; i < count->depth; i++)
+        memcpy(clients[0].answer + (size_t)i * LATER_LEN, "a line\n", LATER_LEN);
+    clients[0].answer_len = count->depth * LATER_LEN;
+    due = 1; /* the mailbox */
+}
+
 static const struct count counts[] = {
     {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
     {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
@@ -366,14 +393,16 @@ static const struct count counts[] = {
     {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
     {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
     {"binary-get", BINARY, 2, 1000, 1000, "request", 1, hold, {get}},
+    {"pending-1", LATER, 1, 1000, 1000, "request", 1, NULL, {ask_deep, answer_deep}},
+    {"pending-32", LATER, 1, 100, 3200, "request", 32, NULL, {ask_deep, answer_deep}},
 };
 
-/* How far the script has come. */
+/* The count that is being played. */
 static const struct count *playing;
 static unsigned round_now, step_now;
 static enum { CONNECTING, PREPARING, PLAYING, ENDING } phase;
 
-/* Called for callgrind's sake; unlike, or the compiler would make one of them. */
+/* Marks for callgrind. They differ, so that the compiler does not merge them. */
 static volatile bool counting;
 
 __attribute__((noinline)) static void counts_begin(void)
@@ -398,7 +427,7 @@ static void take_step(void)
     }
 }
 
-/* The next thing that clients do. False: there is none. */
+/* Does the next action of the clients. Returns false at the end of the script. */
 static bool act(void)
 {
     if (phase == CONNECTING) {
@@ -422,9 +451,9 @@ static bool act(void)
     return true;
 }
 
-/* ---- what the kernel does otherwise ------------------------------------------------------ */
+/* ---- in place of the kernel -------------------------------------------------------------- */
 
-#define PATIENCE_MS 10000 /* for the loopback network to bring what was sent */
+#define PATIENCE_MS 10000 /* limit for the loopback network to deliver */
 
 int clock_gettime(clockid_t clock, struct timespec *now_r)
 {
@@ -446,11 +475,11 @@ static bool all_are_answered(void)
     return all;
 }
 
-/* What the kernel has told of and the server was not told yet. */
+/* Events that the kernel has reported and that we have not passed to the server. */
 static struct epoll_event ready[2 * CLIENTS];
 static int ready_count;
 
-/* Asks the kernel, which may tell of a descriptor once, or again and again. */
+/* Polls the kernel, which may report a descriptor once or repeatedly. */
 static void look(int epoll_fd, int wait_ms)
 {
     struct epoll_event now[ARRAY_SIZE(ready)];
@@ -465,8 +494,8 @@ static void look(int epoll_fd, int wait_ms)
     }
 }
 
-/* Lets clients act until there is something for the server to do, and all that they did is there
- * at once; or until the script is over. */
+/* Lets clients act until the server has something to do and all bytes that they sent have arrived;
+   or until the script is over. */
 static void let_clients_act(int epoll_fd)
 {
     for (int waited_ms = 0; waited_ms < PATIENCE_MS; waited_ms++) {
@@ -483,7 +512,7 @@ static void let_clients_act(int epoll_fd)
             return;
         }
     }
-    CHECK(false); /* something has got lost */
+    CHECK(false); /* the network has lost something */
 }
 
 __attribute__((noinline)) static int counts_await(int epoll_fd, struct epoll_event *events,
@@ -498,8 +527,8 @@ __attribute__((noinline)) static int counts_await(int epoll_fd, struct epoll_eve
     return n;
 }
 
-/* The kernel is asked where nothing is counted: another system call counts for that one, and
- * costs as much before it gets there. */
+/* Asks the kernel outside the counted functions. Another system call is counted instead; it costs
+   as much until it enters the kernel. */
 static int await_events(int epoll_fd, struct epoll_event *events, int room)
 {
     poll(NULL, 0, 0);
@@ -580,7 +609,7 @@ static void *do_nothing(void *arg)
     return NULL;
 }
 
-/* What some distributions' compilers do without being told. */
+/* Some distributions' compilers do this by default. */
 #ifdef __PIE__
 #define ADDS_PIE " -fpie"
 #else

@@ -1,6 +1,6 @@
 """
-No request costs over 5 % more instructions or system calls than the record says. What costs less
-does not fail, and is told of until it is on record.
+Fails when a request costs over 5 % more instructions or system calls than the record. A lower cost
+does not fail; the tests report it until it is in the record.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""./dev bench: measures counterd beside its peers and the floor, and writes bench/RESULTS.md."""
+"""./dev bench: compares counterd with its peers and the floor, and writes bench/RESULTS.md."""
 
 import argparse
 import os
@@ -14,7 +14,7 @@ from store import Store
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-# Of each run, in seconds; how many rounds; how long all of it may take at most.
+# Seconds of each run; number of rounds; time limit of the whole, in seconds.
 USUAL = {"seconds": 2.0, "warmup": 0.3, "rounds": 5, "minutes": 38.0}
 QUICK = {"seconds": 0.4, "warmup": 0.1, "rounds": 1, "minutes": 5.5}
 
@@ -28,14 +28,14 @@ def arguments(argv):
                         help="a look: one short round; the report goes to build/bench/quick/")  # fmt: skip
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds of each row (default: 5)")
     parser.add_argument("--only", nargs="+", metavar="ROW", default=[],
-                        help="measure these; the report has what was kept of the others")  # fmt: skip
+                        help="measure only these; the report uses stored results for the others")  # fmt: skip
     parser.add_argument("--report", action="store_true",
-                        help="measure nothing, write the report of what was kept")  # fmt: skip
+                        help="measure nothing; write the report from stored results")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="name the rows")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build"), metavar="DIR",
-                        help="where the executables are (default: build)")  # fmt: skip
+                        help="folder of the executables (default: build)")  # fmt: skip
     parser.add_argument("--out", metavar="DIR",
-                        help="where the report goes (default: bench, or build/bench/quick)")  # fmt: skip
+                        help="folder for the report (default: bench, or build/bench/quick)")  # fmt: skip
     chosen = parser.parse_args(argv)
     unknown = [name for name in chosen.only if not rows.named(name)]
     if unknown:
@@ -46,7 +46,7 @@ def arguments(argv):
 
 
 def end_in_order(*_):
-    """On SIGTERM: as on Ctrl-C, what has been started is ended."""
+    """SIGTERM works like Ctrl-C: it ends what the suite has started."""
     raise KeyboardInterrupt
 
 
@@ -79,7 +79,7 @@ def main(argv):
         if not chosen.report:
             measure(chosen, scale, build, store, tree)
     except KeyboardInterrupt:
-        rounds.say("broken off; what has been measured is kept, --report writes it up")
+        rounds.say("interrupted; finished measurements are stored, --report writes them up")
         return 130
     except machine.Unfit as e:
         rounds.say(str(e))

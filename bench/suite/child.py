@@ -1,4 +1,4 @@
-"""What every process that the suite starts has in common."""
+"""Common code for all processes that the suite starts."""
 
 import ctypes
 import os
@@ -11,8 +11,8 @@ _PR_SET_PDEATHSIG = 1
 
 def bound(cpus=None):
     """
-    Further arguments for Popen: in a session of its own, so that Ctrl-C is for us, who then end it;
-    if we are killed, so is it; and on these processors only, where any are named.
+    Further arguments for Popen. The child gets its own session, so that Ctrl-C reaches only us, and
+    we end it. The kernel kills it when we are killed. With `cpus` it runs only on these processors.
     """
 
     def in_child():
@@ -24,7 +24,7 @@ def bound(cpus=None):
 
 
 def cpu_ns(pid):
-    """Processor time that all threads of a process have used."""
+    """Processor time used by all threads of a process."""
     used = 0
     folder = "/proc/%d/task" % pid
     for task in os.listdir(folder):

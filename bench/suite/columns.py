@@ -1,9 +1,9 @@
-"""The columns that tables have: where in a result a number is, and how it is shown."""
+"""The columns of tables: where a result has the number, and how to print it."""
 
 from collections import namedtuple
 
-# path: dotted, in a result; scale: what it is multiplied by; compared: the number is that of the
-# subject divided by that of ours in the same round; spread: least and greatest are shown, too.
+# path: dotted, in a result; scale: factor; compared: the subject's number divided by ours in the
+# same round; spread: print least and greatest too.
 Column = namedtuple("Column", "title path scale compared spread")
 
 

@@ -1,12 +1,12 @@
 """The arithmetic of the suite: medians over rounds, ratios within a round, percentiles.
 
-A ratio is taken within each round, of two runs that were made one after the other, and the median
-of these is what counts: what the machine does at one time it does to both.
+A ratio is taken within each round, of two runs made one after the other; the median of these ratios
+counts. Most disturbances of the machine affect both runs of a round.
 """
 
 from collections import namedtuple
 
-# What is said of several rounds. `low` and `high` are the least and the greatest.
+# The result of several rounds. `low` and `high` are the least and the greatest value.
 Figure = namedtuple("Figure", "value low high rounds")
 
 
@@ -22,7 +22,7 @@ def median(values):
 
 
 def summary(values, choose=median):
-    """A Figure of what was measured in rounds (None where one failed); None where there is nothing."""
+    """A Figure of the values of rounds (None: a failed round); None if there are none."""
     there = [value for value in values if value is not None]
     if not there:
         return None
@@ -30,14 +30,14 @@ def summary(values, choose=median):
 
 
 def ratios(over, under):
-    """Round by round; None for a round that lacks one of the two, or whose divisor is 0."""
+    """The ratio for each round; None if a value is missing or the divisor is 0."""
     return [
         None if a is None or not b else a / b for a, b in zip(over, under)
     ]  # fmt: skip
 
 
 def lookup(result, path):
-    """A number of a result by its dotted path, as in "latency_us.p999"; None where it is not there."""
+    """A number of a result by its dotted path, as in "latency_us.p999"; None if it is missing."""
     for key in path.split("."):
         if not isinstance(result, dict) or key not in result:
             return None
@@ -46,7 +46,7 @@ def lookup(result, path):
 
 
 def merged(histograms):
-    """One histogram of several: pairs of upper bound and count, by rising bounds."""
+    """Adds up histograms: pairs of upper bound and count, by rising bounds."""
     counts = {}
     for histogram in histograms:
         for upper, count in histogram:
@@ -55,7 +55,7 @@ def merged(histograms):
 
 
 def percentile(histogram, fraction):
-    """The upper bound of the class that holds this fraction of all; None where it is empty."""
+    """The upper bound of the class that holds this fraction; None for an empty histogram."""
     total = sum(count for _, count in histogram)
     seen = 0
     for upper, count in histogram:
@@ -66,12 +66,12 @@ def percentile(histogram, fraction):
 
 
 def tail(histogram):
-    """Points for a curve of percentiles: one in how many takes longer than what, up to the worst."""
+    """Points of a percentile curve: 1 in x values is longer than y, up to the worst."""
     total = sum(count for _, count in histogram)
     seen, points = 0, []
     for upper, count in histogram:
         if count:
-            # The class's own share lies at or above its beginning.
+            # The values of this class start at its lower bound.
             points.append((total / (total - seen), upper))
             seen += count
     if points and points[-1][0] < total:

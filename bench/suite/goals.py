@@ -1,7 +1,7 @@
-"""What must be reached: one table of goals, each with the formula of what is measured for it.
+"""The goals: one table, each with the formula for its measured value.
 
-A formula gives a number for each round; the goal is judged by their median, or, where it is about
-the worst that ever happens, by the greatest.
+A formula gives a number for each round. The median of these is compared with the goal; for goals
+about the worst case, the greatest.
 """
 
 from collections import namedtuple
@@ -18,7 +18,7 @@ NS = "ns_per_operation"
 
 
 class Value:
-    """What was measured of one subject, by the path of a number in its results."""
+    """A number measured for one subject, by its path in the results."""
 
     def __init__(self, row, subject, path, choose=figures.median):
         self.row = row
@@ -39,7 +39,7 @@ class Value:
 
 
 class Ratio:
-    """What was measured of one subject by the same of another one of its row, within each round."""
+    """The ratio of a number of two subjects of a row, within each round."""
 
     choose = staticmethod(figures.median)
 
@@ -58,7 +58,7 @@ class Ratio:
         return figures.summary(self.by_round(store))
 
 
-# at_most, at_least: one of them is None.
+# at_most, at_least: one of the two is None.
 Goal = namedtuple("Goal", "workload measure formula at_most at_least unit")
 
 
@@ -156,12 +156,12 @@ GOALS = [
             Ratio("tls", "counterd, binary, TLS", "counterd, binary", CPU_REQUEST)),
 ]  # fmt: skip
 
-# Results have microseconds.
+# Results are in microseconds.
 SCALES = {"ms": 1e-3}
 
 
 def judged(goal, store):
-    """A Figure in the goal's unit, and whether the goal is met; None, None where it is not measured."""
+    """A Figure in the goal's unit, and True if the goal is met; None, None without results."""
     figure = goal.formula.figure(store)
     if figure is None:
         return None, None

@@ -1,8 +1,7 @@
 """Runs the two programs that measure: counterbench against a server, engine_bench without one.
 
-What they print as JSON is a result, kept as it is but for what is added here: "others", the share of
-the processors that went to processes that had nothing to do with it, and "requests_per_second". A
-run that failed gives a result with "failed", a text that says why.
+A result is the JSON that they print, plus "others" (the share of the processors used by unrelated
+processes) and "requests_per_second". The result of a failed run has "failed", a text that says why.
 """
 
 import json
@@ -12,10 +11,10 @@ import subprocess
 import machine
 from child import bound, cpu_ns, cpu_of_ended
 
-# Beyond the time that a run was given: to connect, to fill a server with names, to end.
+# Extra seconds beyond the time of a run: to connect, to fill a server with names, to end.
 SPARE = 90.0
 
-# The share of requests that may fail in a run that counts; the report tells of them.
+# The share of requests that may fail in a valid run; the report mentions them.
 ERRORS_MAX = 0.01
 
 
@@ -31,12 +30,12 @@ class Load:
 
     @property
     def family(self):
-        """Which of a server's addresses it goes to."""
+        """The family of the server's address to use."""
         family = self.protocol.rpartition("echo-")[2]
         return family + "+tls" if self.tls else family
 
     def arguments(self):
-        """As one would type them, without address, threads and times."""
+        """The options for the command line, without address, threads and times."""
         argv = [self.workload, "-p", self.protocol]
         for name, value in self.options.items():
             argv += ["-" + name if len(name) == 1 else "--" + name.replace("_", "-"), str(value)]
@@ -44,7 +43,7 @@ class Load:
 
 
 def objects_in(text):
-    """The JSON objects of a text, one after the other; what stands between them is passed over."""
+    """The JSON objects in a text, in order; skips the text between them."""
     decoder = json.JSONDecoder()
     found, at = [], text.find("{")
     while at >= 0:
@@ -55,7 +54,7 @@ def objects_in(text):
 
 
 def _result(argv, seconds, cpus=None):
-    """The result of a program that prints one, or an object with "failed"."""
+    """Runs a program that prints a result. Returns the result, or an object with "failed"."""
     child = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -81,7 +80,7 @@ def _result(argv, seconds, cpus=None):
 
 
 def judged(result, status, said):
-    """The result, with "failed" where it is no result."""
+    """The result, with "failed" added if it is not valid."""
     requests = result.get("requests", 0)
     if result.get("seconds") and requests:
         result["requests_per_second"] = requests / result["seconds"]
@@ -96,7 +95,7 @@ def judged(result, status, said):
 
 
 def run(build, load, server, seconds, warmup):
-    """Result of one run of counterbench against a server that is up."""
+    """Runs counterbench once against a running server. Returns the result."""
     layout = server.layout
     argv = [os.path.join(build, "counterbench"), *load.arguments()]
     argv += ["--target", server.target(load.family), "--pid", str(server.pid)]
@@ -111,7 +110,7 @@ def run(build, load, server, seconds, warmup):
 
 
 def run_engine(build, names, threads, depth, kind):
-    """Result of one figure of engine_bench."""
+    """Runs engine_bench for one figure. Returns the result."""
     argv = [os.path.join(build, "bench", "engine_bench"), "--json", "pairs"]
     argv += ["--names", str(names), "--threads", str(threads), "--depth", str(depth)]
     with machine.Others(machine.two_cpus(), cpu_of_ended) as others:

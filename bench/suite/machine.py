@@ -1,4 +1,4 @@
-"""What the figures were measured on: the machine, the versions of what is compared, its cores."""
+"""The environment of the measurements: the machine, the versions of all servers, the cores."""
 
 import datetime
 import os
@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections import namedtuple
 
-# Where the server and the load run, and with how many workers and threads.
+# The processors of the server and of the load, and their numbers of workers and threads.
 Layout = namedtuple("Layout", "name workers server_cpus load_cpus load_threads")
 
 
@@ -25,25 +25,25 @@ def two_cpus():
 
 
 def pinned():
-    """One worker on a core of its own, the load on another one."""
+    """One worker on one core, the load on another."""
     first, second = two_cpus()
     return Layout("pinned", 1, {first}, {second}, 1)
 
 
 def free():
-    """Two workers and two threads of load on the same two cores, as the kernel has it."""
+    """Two workers and two threads of load on the same two cores, scheduled by the kernel."""
     both = set(two_cpus())
     return Layout("free", 2, both, both, 2)
 
 
 LAYOUTS = {"pinned": pinned, "free": free}
 
-# The share of the cores that other processes may take before it is told of.
+# Report other processes that use more than this share of the cores.
 OTHERS_MAX = 0.05
 
 
 def _busy_seconds(cpus):
-    """How long these processors have not been idle, or have been kept from us, since the start."""
+    """Seconds since boot that these processors were busy or taken by the hypervisor."""
     wanted = {"cpu%d" % cpu for cpu in cpus}
     ticks = 0
     with open("/proc/stat") as f:
@@ -57,8 +57,8 @@ def _busy_seconds(cpus):
 
 class Others:
     """
-    Tells how much processes that have nothing to do with a measurement used of its processors
-    meanwhile: `share`, 0 to 1. `used`: says the seconds that those that belong to it have used.
+    Measures the `share` (0 to 1) of the processors that unrelated processes used during a
+    measurement. `used`: returns the seconds that the related processes have used.
     """
 
     def __init__(self, cpus, used):
@@ -77,12 +77,12 @@ class Others:
         self.share = min(1.0, max(0.0, others / available))
 
 
-# What is compared, by Debian's names.
+# The compared servers, by the names of their Debian packages.
 PACKAGES = ("poolcounter", "yrmcds", "redis-server", "memcached", "libevent-2.1-7", "libssl3", "gcc")
 
 
 def raise_limits():
-    """As many descriptors as one may have, for us and whatever we start; returns how many."""
+    """Raises the limit of descriptors for us and our children. Returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (65536, hard):
         try:
@@ -113,13 +113,13 @@ def _said_by(*argv, cwd=None):
 
 
 def version(source):
-    """Of the tree: its version, its commit where git knows it, and whether it has been changed."""
+    """The source tree's version, its commit if git knows it, and if it was changed."""
     release = _first_match(os.path.join(source, "configure.ac"), r"^AC_INIT\(\[.*?\], \[(.*?)\]\)")
     git = ["git", "-c", "safe.directory=" + source, "-C", source]
     commit = _said_by(*git, "rev-parse", "--short=12", "HEAD")
     if not commit:
         return release
-    # The results themselves do not count: writing them is what this is for.
+    # Results do not count as a change: the suite writes them.
     changed = _said_by(
         *git, "status", "--porcelain", "-uno", "--", ".", ":!bench/RESULTS.md", ":!bench/plots"
     )
@@ -131,7 +131,7 @@ def today():
 
 
 def facts(build):
-    """Pairs of a label and what it is, for the report."""
+    """Pairs of label and value, for the report."""
     memory = _first_match("/proc/meminfo", r"^MemTotal:\s+(\d+) kB")
     flags = _first_match("/proc/cpuinfo", r"^flags\s*:(.*)")
     cpu = _first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)")

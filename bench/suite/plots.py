@@ -1,7 +1,7 @@
-"""Draws what has been measured: gnuplot, SVG.
+"""Draws the plots: gnuplot, SVG.
 
-The pictures have a ground of their own, light or dark as the reader's browser prefers: gnuplot
-draws the light one, and a style sheet put into the file says what its colours are in the dark.
+The plots have their own background, light or dark as the reader's browser prefers. gnuplot draws
+the light version, and a style sheet in the file replaces its colours for the dark one.
 """
 
 import os
@@ -15,7 +15,7 @@ import rows
 from columns import CPU_REQUEST, NS, REQUESTS
 
 INK, FAINT, GROUND = "#24303c", "#d5dbe1", "#ffffff"
-# By series: colour on light and on dark ground, type of point, dashes.
+# For each series: colour on light and on dark background, type of point, dashes.
 LOOKS = {
     "counterd, text": ("#1257b8", "#6fb1ff", 7, 1),
     "counterd, binary": ("#0f8a9d", "#4fd6e8", 5, 1),
@@ -27,32 +27,32 @@ LOOKS = {
     "Redis INCR": ("#a3298e", "#f08fdd", 13, 1),
     "Redis Lua": ("#8a6a00", "#e6c34d", 15, 1),
 }
-# Series that are none of these take them one after the other.
+# Looks of other series, in order.
 OTHERS = ("counterd, text", "counterd, binary", "yrmcds", "Redis Lua")
 GROUND_DARK = {INK: "#dfe6ee", FAINT: "#39434e", GROUND: "#161b22"}
 
-# What each series of a plot is: its name, how it looks (of LOOKS), its points, and whether a value
-# holds from its point to the next.
+# A series of a plot: its name, its look (of LOOKS), its points, and is_steps: the value holds from
+# a point to the next.
 Series = namedtuple("Series", "name look points is_steps")
-# Ticks: position -> label, on a logarithmic scale; None: gnuplot's own, on a linear one from 0.
-# whole: from the first of the ticks to the last, whatever the points.
+# Ticks: position -> label, on a logarithmic scale; None: gnuplot's own, on a linear scale from 0.
+# whole: show all ticks, whatever the points.
 Axis = namedtuple("Axis", "label ticks whole", defaults=(None, False))
-# row: whose part of the report it stands in; draw: makes the series of a store.
+# row: the part of the report that shows it; draw: makes the series from a store.
 Plot = namedtuple("Plot", "row file title x y draw")
 
 def axis_commands(letter, axis, values):
-    """What gnuplot is told of an axis that has to show these values."""
+    """The gnuplot commands for an axis that shows these values."""
     yield 'set %slabel "%s" textcolor rgb "%s"' % (letter, axis.label, INK)
     if not axis.ticks:
         yield "set %srange [0:*]" % letter
         return
-    # Ticks have room for all points, and no more than that.
+    # Just enough ticks for all points.
     low = min(axis.ticks if axis.whole else values)
     high = max(axis.ticks if axis.whole else values)
     first = max((at for at in axis.ticks if at <= low), default=low)
     last = min((at for at in axis.ticks if at >= high), default=high)
     labels = ", ".join("'%s' %g" % (label, at) for at, label in axis.ticks.items())
-    # A little more: gnuplot sometimes leaves out the label of a tick at the very end.
+    # Slightly wider: gnuplot sometimes omits the label of a tick at the very end.
     yield "set logscale %s; set %srange [%g*0.9999:%g*1.0001]; set %stics (%s)" % (
         letter, letter, first, last, letter, labels)  # fmt: skip
 
@@ -66,7 +66,7 @@ def power_ticks(low, high):
 
 
 def curve(row_name, path, scale=1.0):
-    """Medians over rounds, against the x of each subject."""
+    """Medians over rounds, by the x of each subject."""
 
     def draw(store):
         subjects = [s for s in rows.named(row_name).subjects if s.x is not None]
@@ -87,7 +87,7 @@ def curve(row_name, path, scale=1.0):
 
 
 def distribution(row_name):
-    """How many take longer than what, all rounds together."""
+    """The percentile curve of all rounds together."""
 
     def draw(store):
         for name in (subject.name for subject in rows.named(row_name).subjects):
@@ -100,7 +100,7 @@ def distribution(row_name):
 
 
 def script(plot, series, path):
-    """What gnuplot is told."""
+    """The gnuplot script."""
     lines = [
         'set terminal svg size 860,480 dynamic enhanced font "sans-serif,14" background "%s"' % GROUND,
         'set output "%s"' % path,
@@ -131,7 +131,7 @@ def script(plot, series, path):
 
 
 def with_dark(svg):
-    """The picture with a style sheet for readers who prefer it dark."""
+    """The picture with a style sheet for a dark background."""
     svg = re.sub(
         r"rgb\(\s*(\d+),\s*(\d+),\s*(\d+)\)",
         lambda m: "#%02x%02x%02x" % tuple(map(int, m.groups())),
@@ -150,7 +150,7 @@ def with_dark(svg):
 
 
 def draw(plots, store, folder):
-    """Draws all for which there is something; returns those."""
+    """Draws all plots that have results; returns these plots."""
     os.makedirs(folder, exist_ok=True)
     drawn = []
     for plot in plots:

@@ -1,4 +1,4 @@
-"""RESULTS.md: the goals and whether they are met, a part with its table for each row, the machine."""
+"""RESULTS.md: the goals and their results, a part with a table for each row, the machine."""
 
 import os
 
@@ -12,7 +12,7 @@ NONE = "–"
 
 
 def number(value):
-    """Three digits that mean something, and commas in what is large."""
+    """At most three significant digits; commas in large numbers."""
     if value == 0:
         return "0"
     size = abs(value)
@@ -24,7 +24,7 @@ def number(value):
 
 
 def beside(value, limit):
-    """A number that does not look like its limit unless it is."""
+    """A number with enough digits to differ from its limit."""
     text = number(value)
     return "%.4g" % value if text == number(limit) else text
 
@@ -34,12 +34,12 @@ def with_unit(text, unit):
 
 
 def spread(figure):
-    """The least and the greatest; nothing where there was one round."""
+    """The least and the greatest value; empty for one round."""
     return "%s–%s" % (number(figure.low), number(figure.high)) if figure.rounds > 1 else ""
 
 
 def table(head, lines, left=1):
-    """Of Markdown; the first `left` columns are text, the others numbers."""
+    """A Markdown table; the first `left` columns are text, the others numbers."""
     yield "| " + " | ".join(head) + " |"
     yield "| " + " | ".join("---" if n < left else "---:" for n in range(len(head))) + " |"
     for line in lines:
@@ -64,9 +64,9 @@ def goals_part(store):
     measured = [one for one in verdicts if one is not None]
     yield "## Goals"
     yield ""
-    yield "%d of %d are met%s. What is seen is the median over rounds (of a worst answer the worst " \
-        "of all rounds), and a ratio is one of two runs of the same round; the spread goes from the " \
-        "least to the greatest." % (
+    yield "%d of %d are met%s. The column \"seen\" is the median over rounds, or for a worst " \
+        "answer the worst of all rounds; a ratio is one of two runs of the same round. The " \
+        "spread is from the least to the greatest value." % (
             sum(measured), len(verdicts),
             "" if len(measured) == len(verdicts)
             else ", %d have not been measured" % (len(verdicts) - len(measured)))  # fmt: skip
@@ -80,7 +80,7 @@ def goals_part(store):
 
 
 def overview(store):
-    """A line for each server, with the processor time or the memory that everything takes."""
+    """A line for each server, with the processor time or the memory in each row."""
     lines = []
     for name in rows.CONTENDERS:
         figures_of = [
@@ -92,8 +92,8 @@ def overview(store):
     if lines:
         yield "## At a glance"
         yield ""
-        yield "What each server needs: microseconds of processor time, bytes of memory. The echo and " \
-            "the fixed words are the floor: what the kernel's work alone takes."  # fmt: skip
+        yield "The cost of each server: microseconds of processor time, bytes of memory. The " \
+            "echo and the fixed words are the floor: the kernel's work alone."  # fmt: skip
         yield ""
         yield from table(["", *(title for title, *_ in rows.OVERVIEW)], lines)
         yield ""
@@ -103,7 +103,7 @@ def overview(store):
 
 
 def values(row, subject, column, store):
-    """What a column has of a subject, round by round."""
+    """The values of a column for a subject, by round."""
     mine = goals.Value(row.name, subject.name, column.path).by_round(store)
     if column.compared:
         if not subject.ours:
@@ -121,7 +121,7 @@ def cell(figure, column):
 
 
 def line_for_each(row, store):
-    """A line for each subject, or nothing where nothing has been measured."""
+    """A line for each measured subject."""
     lines = []
     for subject in row.subjects:
         there = [figures.summary(values(row, subject, one, store)) for one in row.columns]
@@ -131,7 +131,7 @@ def line_for_each(row, store):
 
 
 def line_for_each_x(row, store):
-    """Of a curve: a line for each x, a column for each series."""
+    """The table of a curve: a line for each x, a column for each series."""
     found = {}
     for subject in row.subjects:
         figure = figures.summary(values(row, subject, row.columns[0], store))
@@ -147,7 +147,7 @@ def line_for_each_x(row, store):
 
 
 def remarks(row, kept, store, tree):
-    """What there is to say of how a row was measured."""
+    """Remarks on how a row was measured."""
     rounds = len(kept["rounds"])
     yield "%d round%s%s" % (rounds, "" if rounds == 1 else "s",
                            " of %d asked for" % kept["asked"] if rounds < kept["asked"] else "")  # fmt: skip
@@ -162,14 +162,14 @@ def remarks(row, kept, store, tree):
 
 
 def troubles(row, store):
-    """Runs that failed and answers that were wrong."""
+    """Failed runs and wrong answers."""
     for name, why in dict(store.failures(row.name)).items():
         yield "- %s failed at least once: `%s`" % (name, why.replace("\n", " ").replace("`", "'"))
     for subject in row.subjects:
         errors = goals.Value(row.name, subject.name, "errors").by_round(store)
         total = sum(filter(None, errors))
         if total:
-            yield "- %s: %d requests went wrong, in all rounds together" % (subject.name, total)
+            yield "- %s: %d requests went wrong in all rounds together" % (subject.name, total)
 
 
 def row_part(row, store, drawn, tree):
@@ -202,7 +202,7 @@ def machine_part(build):
 
 
 def prevailing(store, default):
-    """The tree that most of the rows were measured of, and when."""
+    """The version that most rows were measured with, and the date."""
     kept = [one for one in (store.read(row.name) for row in rows.ROWS) if one]
     return max(
         [(one["tree"], one["date"]) for one in kept] or [(default, machine.today())],
@@ -211,14 +211,14 @@ def prevailing(store, default):
 
 
 def whole(build, store, tree, drawn, note, findings=False):
-    """Lines of the file. `tree`: the present one; `findings`: there are some."""
+    """Lines of the file. `tree`: the current version; `findings`: FINDINGS.md exists."""
     tree, date = prevailing(store, tree)
     yield "# Results"
     yield ""
     yield "Measured by `./dev bench` on %s with counterd %s%s; do not edit. How to run and read it: " \
         "[README.md](README.md).%s" % (
             date, tree, note,
-            " What is behind the figures: [FINDINGS.md](FINDINGS.md)." if findings else "")  # fmt: skip
+            " Where the time goes: [FINDINGS.md](FINDINGS.md)." if findings else "")  # fmt: skip
     yield ""
     yield from goals_part(store)
     yield from overview(store)

@@ -1,8 +1,7 @@
-"""Measures rows, interleaved: a round runs every subject of a row once, one after the other.
+"""Measures rows, interleaved: a round runs each subject of a row once, one after the other.
 
-Every run has a server of its own, started for it, so where its memory happens to lie is drawn anew
-each time, and no server that is not measured is there to disturb. Every second round goes through
-the subjects backwards.
+Each run starts its own server, so the layout of its memory varies between runs, and no other server
+disturbs the measurement. Every second round runs the subjects in reverse order.
 """
 
 import sys
@@ -19,8 +18,8 @@ def say(text):
 
 class Measuring:
     """
-    `seconds` and `warmup` of each run; no round is begun that would not end before `until`; what is
-    slow is left out when in a hurry.
+    `seconds` and `warmup` of each run. Begins no round that would not end before `until`.
+    `hurries`: skips slow subjects.
     """
 
     def __init__(self, build, store, tree, seconds, warmup, until, hurries=False,
@@ -40,7 +39,7 @@ class Measuring:
         return subject.options
 
     def run(self, row, subject):
-        """Result of one subject."""
+        """Runs one subject. Returns the result."""
         seconds = self.seconds * row.seconds
         if subject.engine:
             return load.run_engine(self.build, **subject.engine)
@@ -67,14 +66,14 @@ class Measuring:
         return results
 
     def row(self, row, rounds):
-        """Measures a row in so many rounds, or as many as there is time for, and keeps them."""
+        """Measures a row in `rounds` rounds, or as many as time allows, and stores them."""
         kept = {"row": row.name, "tree": self.tree, "date": machine.today(), "rounds": []}
         kept.update(seconds=self.seconds * row.seconds, asked=rounds)
         took = 0.0
         for number in range(rounds):
             begun = self.clock()
             if begun + took > self.until:
-                say("%s: no time is left for %d of %d rounds" % (row.name, rounds - number, rounds))
+                say("%s: no time left for %d of %d rounds" % (row.name, rounds - number, rounds))
                 return
             subjects = [one for one in row.subjects if not (self.hurries and one.slow)]
             if number % 2:
@@ -86,7 +85,7 @@ class Measuring:
 
 
 def in_short(result):
-    """One line of a result, for whoever looks on."""
+    """A result in one line, for the terminal."""
     if "failed" in result:
         return "failed: " + result["failed"].replace("\n", " ")[:160]
     parts = []

@@ -1,8 +1,7 @@
-"""What is measured: rows of subjects, each a server under a load.
+"""What the suite measures: rows of subjects. A subject is a server under a load.
 
-Within a round the subjects of a row are run one after the other. RESULTS.md has a part for each
-row; the goals (goals.py) and the plots (plots.py) name rows and subjects by what they are called
-here.
+Within a round the subjects of a row run one after the other. RESULTS.md has a part for each row.
+The goals (goals.py) and the plots (plots.py) refer to rows and subjects by name.
 """
 
 from collections import namedtuple
@@ -10,19 +9,19 @@ from collections import namedtuple
 import columns as c
 from load import Load
 
-# name: of the server's kind, as in a table; server, options: for servers.KINDS; load; layout: of
-# machine.LAYOUTS; before: loads to be run first on the same server; engine: instead of all that,
-# arguments for load.run_engine; ours: the subject of the row that it is compared with; series, x:
-# where a curve has it; slow: --quick leaves it out.
+# name: the kind of server, as in tables; server, options: for servers.KINDS; load; layout: of
+# machine.LAYOUTS; before: loads to run first on the same server; engine: instead of all that, the
+# arguments for load.run_engine; ours: the subject of the row to compare with; series, x: position
+# in a curve; slow: --quick skips it.
 Subject = namedtuple("Subject", "name server options load layout before engine ours series x slow")
 
-# about: what is done, a sentence or two, with what there is to say of single subjects; columns: of
-# its table; rounds, seconds: parts of what is asked for; x_title: of a curve, whose table has a line
-# for each x and, of its first column, one for each series.
+# about: one or two sentences on the load, with notes on single subjects; columns: of its table;
+# rounds, seconds: factors for the requested values; x_title: for a curve. The table of a curve has
+# a line for each x and, for its first column, one column for each series.
 Row = namedtuple("Row", "name title about subjects columns rounds seconds x_title")
 
-# Who can be run beside whom: the kind of server, its options, the protocol, and to whom of ours it
-# is compared.
+# The servers to compare: kind of server, its options, the protocol, and the one of ours to compare
+# it with.
 CONTENDERS = {
     "counterd, text": ("counterd", {}, "text", None),
     "counterd, binary": ("counterd", {}, "binary", None),
@@ -38,9 +37,9 @@ CONTENDERS = {
 }
 ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
        "Redis INCR", "Redis Lua")  # fmt: skip
-PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # which loses all but the first
+PIPELINED = tuple(name for name in ALL if name != "poolcounterd")  # it drops all but the first
 
-NAMES = 10000  # drawn from at random, where a row says nothing else
+NAMES = 10000  # number of names to draw from, unless a row sets it
 
 
 def row(name, title, about, subjects, shown, rounds=1.0, seconds=1.0, x_title=None):
@@ -50,8 +49,8 @@ def row(name, title, about, subjects, shown, rounds=1.0, seconds=1.0, x_title=No
 def subject(contender, workload, suffix="", layout="pinned", before=(), ours="", x=None,
             server_options=None, slow=False, timed=True, **options):  # fmt: skip
     """
-    One of CONTENDERS under a load; `options` are the load's, or tls. `before`: workloads with
-    their options.
+    One of CONTENDERS under a load; `options` are those of the load, or tls. `before`: workloads
+    with their options.
     """
     kind, made_with, protocol, compared = CONTENDERS[contender]
     load = Load(workload, protocol, timed=timed, **options)
@@ -75,7 +74,7 @@ def pairs(contenders, connections, depth, suffix="", layout="pinned", **options)
 
 
 def engine(name, series=None, x=None, ours=None, **arguments):
-    """A figure of the engine without a server."""
+    """A figure of the engine alone."""
     return Subject(name, None, {}, None, None, (), arguments, ours, series, x, False)
 
 
@@ -84,7 +83,7 @@ def power(exponent):
 
 
 def at(x, one, several):
-    """What is put behind a name on a curve."""
+    """The suffix of a name on a curve."""
     return ", %s %s" % (format(x, ","), one if x == 1 else several)
 
 
@@ -111,7 +110,7 @@ def idle():
 
 
 def names_held():
-    # By the text protocol a connection holds one lock.
+    # In the text protocol a connection holds one lock.
     yield subject("counterd, binary", "names", ", 10^6 names", k=10**6, timed=False)
     yield subject("yrmcds", "names", ", 10^6 names", k=10**6, timed=False)
     yield subject("counterd, binary", "names", ", 10^7 names", k=10**7, timed=False)
@@ -153,7 +152,7 @@ def over_names():
         names = 10**exponent
         for name in "counterd, binary", "yrmcds", "Redis INCR":
             if name == "yrmcds" and exponent > 6:
-                continue  # to give it so many takes minutes
+                continue  # filling it with so many names takes minutes
             fill = [("names", {"k": names})]
             slow = exponent > (5 if name == "yrmcds" else 6)
             yield from pairs((name,), 50, 32, ", %s names" % power(exponent), k=names, before=fill,
@@ -165,18 +164,18 @@ ROWS = [
         "Each connection acquires a unit of a random name and releases it, one request at a time.",
         pairs(ALL, 50, 1), PAIR_COLUMNS),
     row("pairs-2000", "Pairs, 2,000 connections, depth 1",
-        "The same with many connections.",
+        "The same load over many connections.",
         pairs(ALL, 2000, 1), PAIR_COLUMNS),
     row("pairs-50-d32", "Pairs, 50 connections, depth 32",
-        "The same with 32 requests in flight on each connection. poolcounterd is not there: it "
-        "takes one request at a time and drops what comes behind it.",
+        "The same with 32 requests in flight on each connection. poolcounterd is missing: it takes "
+        "one request at a time and drops those behind it.",
         pairs(PIPELINED, 50, 32), PAIR_COLUMNS),
     row("two-workers", "Pairs, 50 connections, two workers and the load on both cores",
         "Server and load share two cores. yrmcds has its ten workers, poolcounterd its one thread.",
         two_workers(), PAIR_COLUMNS),
     row("open-loop", "Pairs at a fixed rate",
-        "30,000 requests a second in all, over 50 connections, whatever the answers do. The time of "
-        "an answer counts from when its request was due, so a stall is not hidden.",
+        "30,000 requests a second in total, over 50 connections, whatever the answers are. The "
+        "time of an answer counts from the scheduled time of its request, so a stall shows.",
         [subject(name, "pairs", c=50, d=1, k=NAMES, rate=30000) for name in ALL],
         (c.P50, c.P99, c.P999, c.WORST, c.CPU_REQUEST)),
     row("churn-16", "Churn, 16 connections at once",
@@ -185,17 +184,17 @@ ROWS = [
          for name in ("counterd, text", "counterd, binary", "poolcounterd", "fixed words")],
         CYCLE_COLUMNS),
     row("churn-200", "Churn, 200 connections at once",
-        "The same, more of it than a short backlog has room for.",
+        "The same with more connections than fit in a short backlog.",
         [subject(name, "churn", c=200, k=NAMES)
          for name in ("counterd, text", "poolcounterd", "fixed words")],
         CYCLE_COLUMNS),
     row("hot", "Hot: all queue on one name",
-        "One unit goes from hand to hand: each release gives it to the one that waits longest.",
+        "One unit goes from client to client: each release grants it to the oldest waiter.",
         [subject(name, "hot", ", %s waiters" % format(waiters, ","), waiters=waiters)
          for waiters in (100, 10000) for name in ("counterd, text", "poolcounterd")],
         CYCLE_COLUMNS),
     row("herd", "Herd: one release wakes 5,000",
-        "5,000 clients wait by ACQ4ANY for work that another one does; its release wakes them all.",
+        "5,000 clients wait with ACQ4ANY for the work of one client; its release wakes them all.",
         [subject(name, "herd", waiters=5000) for name in ("counterd, text", "poolcounterd")],
         (c.CPU_OPERATION, c.COMPARED_OPERATION, c.TO_LAST)),
     row("herd-two-workers", "Herd, two workers and the load on both cores",
@@ -204,21 +203,21 @@ ROWS = [
          for name in ("counterd, text", "poolcounterd")],
         (c.CPU_OPERATION, c.COMPARED_OPERATION, c.TO_LAST)),
     row("idle", "Idle connections",
-        "10,000 connections that have said something once (5,000 with TLS), and what they take of "
-        "the server's memory as soon as the last is there. Redis, which begins with large buffers, "
-        "gives most of that back within half a minute.",
+        "10,000 connections that have each made one request (5,000 with TLS), and the server's "
+        "memory for them right after the last one has connected. Redis starts with large buffers "
+        "and frees most of them within half a minute.",
         idle(), (c.BYTES,), rounds=0.6),
     row("names", "Live names",
-        "Names of 24 bytes, all held by one connection, which asks for 64 at a time.",
+        "Names of 24 bytes, all held by one connection, with 64 requests in flight.",
         names_held(), (c.BYTES, c.CPU_OPERATION, c.P999, c.WORST), rounds=0.4),
     row("dump", "Dump of 10^6 names while 50 connections work",
-        "One connection holds the names, one dumps them again and again, 50 work among them: the "
-        "figures are those of the 50, during dumps and as long before.",
+        "One connection holds the names, one dumps them again and again, 50 others work. The "
+        "figures are those of the 50, during dumps and for the same time before.",
         [subject(name, "dump", k=10**6, beside=50) for name in ("counterd, binary", "yrmcds")],
         (c.P50, c.P999, c.WORST, c.BEFORE_P50, c.BEFORE_P999, c.BEFORE_WORST, c.DUMP), rounds=0.6),
     row("growth", "Growth under load",
-        "A server made for 10^5 names is given 10^7, as fast as it takes them, by four connections; "
-        "the figures are those of 50 others that work meanwhile.",
+        "A server sized for 10^5 names gets 10^7 from four connections, as fast as it takes them. "
+        "The figures are those of 50 other connections that work meanwhile.",
         [subject("counterd, binary", "names", c=4, d=256, k=10**7, beside=50, timed=False,
                  server_options={"set": {"counter.buckets": 100000}})],
         (c.P50, c.P999, c.WORST), rounds=0.4),
@@ -226,8 +225,8 @@ ROWS = [
         "Pairs as above, plain and with TLS.",
         tls(), PAIR_COLUMNS),
     row("engine", "The engine alone",
-        "No sockets: nanoseconds for an acquire and its release in one thread; what two threads do "
-        "at once counts double. Of a batch of 32 all is known before the first is carried out.",
+        "No sockets: nanoseconds for an acquire and its release in one thread; two threads in "
+        "parallel halve the figure. The engine sees a batch of 32 before it carries out the first.",
         engine_figures(), (c.NS, c.COMPARED_NS)),
     row("connections", "Against the number of connections",
         "Pairs at depth 1; CPU microseconds per request.",
@@ -243,11 +242,11 @@ ROWS = [
 
 
 def named(name):
-    """The row of that name; None where there is none."""
+    """The row of that name; None if there is none."""
     return next((one for one in ROWS if one.name == name), None)
 
 
-# What is shown at a glance of each of CONTENDERS: title, row, column, what is behind its name.
+# The overview of all CONTENDERS: title, row, column, suffix of the subject's name.
 OVERVIEW = [
     ("request, 50 connections, µs", "pairs-50", c.CPU_REQUEST, ""),
     ("2,000 connections, µs", "pairs-2000", c.CPU_REQUEST, ""),

@@ -1,9 +1,9 @@
-"""Starts what is measured, and sees to its end.
+"""Starts the measured servers, and ends them.
 
-A server is a context manager: inside it listens, is pinned where its layout says so, and has come
-to rest; afterwards it is gone, by its process id, whatever happened. Each gets a port or an address
-of its own and a folder of its own, so any number may run beside others of the machine's. Readiness
-is found by looking, never waited for by time.
+A server is a context manager. Inside, it listens, is pinned if its layout says so, and is idle.
+Afterwards it is gone, by its process id, whatever happened. Each server gets its own port or
+address and its own folder, so any number may run beside other servers of the machine. We poll for
+readiness and never just wait.
 """
 
 import os
@@ -25,7 +25,7 @@ LISTENS = "0A"  # a socket's state in /proc/net/tcp
 
 
 class Trouble(Exception):
-    """A server or a tool did not do what it should; the message says what."""
+    """A server or a tool failed; the message says how."""
 
 
 def _poll(condition, what, deadline=DEADLINE):
@@ -40,7 +40,7 @@ def _poll(condition, what, deadline=DEADLINE):
 
 
 def _free_port(host=HOST):
-    """One that was free a moment ago, below those that the kernel gives to clients."""
+    """A port that was free a moment ago, below the range that the kernel gives to clients."""
     while True:
         port = random.randrange(16000, 32000)
         with socket.socket() as s:
@@ -53,8 +53,8 @@ def _free_port(host=HOST):
 
 def _is_listened_on(host, port):
     """
-    Whether some process does, at this address or at any. Looked up, not tried: yrmcdsd never sees
-    the end of a connection it has not yet accepted.
+    True if a process listens at this address, or at any address. Reads the kernel's table instead
+    of connecting: yrmcdsd never notices the end of a connection that it has not accepted.
     """
     packed = "%08X" % int.from_bytes(socket.inet_aton(host), "little")
     wanted = {"%s:%04X" % (address, port) for address in (packed, "0" * 8, "0" * 32)}
@@ -63,7 +63,7 @@ def _is_listened_on(host, port):
             next(table)
             for line in table:
                 fields = line.split()
-                if fields[3] != LISTENS:  # those that listen come first
+                if fields[3] != LISTENS:  # listening sockets come first
                     break
                 if fields[1] in wanted:
                     return True
@@ -71,7 +71,7 @@ def _is_listened_on(host, port):
 
 
 class Server:
-    """What all have in common. A subclass says its `argv`, and when it `is_ready`."""
+    """The base class. A subclass defines `argv` and `is_ready`."""
 
     program = None  # path of the executable
     end_signal = signal.SIGKILL
@@ -128,7 +128,7 @@ class Server:
         return _is_listened_on(host, port)
 
     def _settle(self, patience=2.0):
-        """Waits until it uses no processor any more; False where it never comes to rest."""
+        """Waits until it uses no processor time; False if it stays busy."""
         until = time.monotonic() + patience
         while time.monotonic() < until:
             before = cpu_ns(self.pid)
@@ -142,7 +142,7 @@ class Server:
             raise Trouble("not installed: %s" % self.where(self.build))
         self.folder = tempfile.mkdtemp(prefix="counterd-bench-")
         try:
-            # One of yrmcdsd's workers sometimes spins from the start: then another one is started.
+            # A worker of yrmcdsd sometimes spins from the start; then we start another yrmcdsd.
             for _ in range(10):
                 self._launch()
                 if self._settle():
@@ -171,8 +171,8 @@ class Server:
 
 
 class Counterd(Server):
-    """Ours, on ports that it chooses. Options: tls (paths of certificate and key); set: options of
-    the daemon's own."""
+    """counterd, on ports that it chooses. Options: tls (paths of certificate and key); set: options
+    of the daemon."""
 
     end_signal = signal.SIGTERM
 
@@ -194,7 +194,7 @@ class Counterd(Server):
         if "tls" in self.options:
             cert, key = self.options["tls"]
             said.update({"tls.cert": cert, "tls.key": key})
-            # Their plain ports stay beside these.
+            # The plain ports stay open too.
             said["poolcounter.tls_port"] = _free_port()
             said["counter.tls_port"] = _free_port()
         said.update(self.options.get("set", {}))
@@ -234,7 +234,7 @@ class Floor(Server):
 
 
 class Peer(Server):
-    """One that binds the address it is told."""
+    """A server that binds a given address."""
 
     address = None
 
@@ -244,7 +244,7 @@ class Peer(Server):
 
 
 class Poolcounterd(Peer):
-    """It always binds port 7531, so each gets a loopback address of its own."""
+    """It always binds port 7531, so each gets its own loopback address."""
 
     program = "/usr/bin/poolcounterd"
 
@@ -258,7 +258,7 @@ class Poolcounterd(Peer):
 
 
 class Yrmcds(Peer):
-    """Options: workers (else the layout's)."""
+    """Options: workers (default: the layout's)."""
 
     program = "/usr/sbin/yrmcdsd"
 
@@ -315,7 +315,7 @@ KINDS = {
 
 
 def certificate(folder):
-    """Paths of a certificate for localhost and its key, made with openssl where they are not there."""
+    """Paths of a certificate for localhost and its key, made with openssl if missing."""
     cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
     if not os.path.exists(cert):
         subprocess.run(

@@ -1,8 +1,8 @@
-"""What has been measured, as JSON files: one for each row, with the result of every run.
+"""Stores results as JSON files: one for each row, with the result of every run.
 
 A file is {"row", "tree", "date", "seconds", "asked", "rounds": [{subject: result}]}. It is written
-anew after each round, so nothing is lost when a run is broken off, and the report can be made again
-from them.
+again after each round, so an interrupted run loses nothing, and the report can be made again from
+the files.
 """
 
 import json
@@ -19,7 +19,7 @@ class Store:
         return os.path.join(self.folder, row_name + ".json")
 
     def read(self, row_name):
-        """What is kept of a row; None where nothing is."""
+        """The stored results of a row; None if there are none."""
         if row_name not in self._read:
             try:
                 with open(self._path(row_name)) as f:
@@ -37,7 +37,7 @@ class Store:
         self._read[row_name] = kept
 
     def results(self, row_name, subject_name):
-        """Round by round; None for a round in which it failed or was not run."""
+        """The result of each round; None if the subject failed or did not run."""
         kept = self.read(row_name)
         if kept is None:
             return []
@@ -45,7 +45,7 @@ class Store:
         return [None if result is None or "failed" in result else result for result in found]
 
     def failures(self, row_name):
-        """Pairs of a subject's name and why a run of it failed."""
+        """Pairs of a subject's name and the reason why its run failed."""
         kept = self.read(row_name)
         return [
             (name, result["failed"])

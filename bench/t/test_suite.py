@@ -1,4 +1,4 @@
-"""What ./dev bench makes of its measurements, and that it runs and cleans up after itself."""
+"""Tests how ./dev bench evaluates measurements, and that it runs and cleans up."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def store(tmp_path):
 
 
 def keep(store, row, *results):
-    """Keeps a row of which each argument is a round: subject -> result."""
+    """Stores a row; each argument is a round: subject -> result."""
     store.write(row, {"row": row, "tree": "1 (commit 2)", "date": "2000-01-01", "seconds": 1,
                       "asked": len(results), "rounds": list(results)})  # fmt: skip
 
@@ -191,7 +191,7 @@ def test_few_errors_are_told_and_many_are_a_failure():
 
 
 def measured(store, until, asked, hurries=False):
-    """The order in which three subjects that take 10 s each are run; the last of them is slow."""
+    """The order of runs of three subjects that take 10 s each; the last one is slow."""
     now, order = [0.0], []
 
     class Measuring(rounds.Measuring):
@@ -225,7 +225,7 @@ def test_what_others_use_is_told_apart():
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpu})
     try:
-        # What is measured takes no time of its own; so we are the others.
+        # The measured process uses no time, so this process is the others.
         with machine.Others({cpu}, lambda: 0) as others, machine.Others({cpu}, time.process_time) as ours:
             begun, until = time.monotonic(), time.process_time() + 0.5
             while time.process_time() < until:
@@ -233,7 +233,7 @@ def test_what_others_use_is_told_apart():
         elapsed = time.monotonic() - begun
     finally:
         os.sched_setaffinity(0, before)
-    # Time is told in hundredths of a second.
+    # The kernel counts hundredths of a second.
     assert others.share * elapsed > 0.4
     assert (others.share - ours.share) * elapsed > 0.4
 
@@ -243,7 +243,7 @@ def test_what_others_use_is_told_apart():
 
 @pytest.fixture
 def bench(tmp_path):
-    """A function that starts ./dev bench with arguments; its servers have folders in `folder`."""
+    """Returns a function that starts ./dev bench; its servers use folders in `folder`."""
     if not os.access(os.path.join(BUILD, "counterbench"), os.X_OK):
         pytest.skip("counterbench is not built")
     if len(os.sched_getaffinity(0)) < 2:
@@ -275,7 +275,7 @@ def bench(tmp_path):
 
 
 def left_behind(folder):
-    """Processes that have their working directory there, and what lies there."""
+    """The processes that work in the folder, and the files in it."""
     found = os.listdir(folder)
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -307,7 +307,7 @@ def test_a_row_is_measured_and_reported(bench):
 
 def test_ended_amid_a_run_it_leaves_nothing(bench):
     child = bench()
-    assert "counterd" in child.stderr.readline()  # the first is measured, the second is on its way
+    assert "counterd" in child.stderr.readline()  # the first run is done, the second has begun
     child.send_signal(signal.SIGTERM)
     child.communicate(timeout=60)
     assert child.returncode == 130

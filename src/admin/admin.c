@@ -173,15 +173,15 @@ static bool is_method(enum http_method route, enum http_method method)
 }
 
 /* Says which methods this path has, if any: 405, else 404. */
-static void refuse(struct http_request *request)
+static void refuse(struct admin *admin, struct http_request *request)
 {
     char allow[32] = "";
     struct slug slug;
-    for (size_t i = 0; i < admin_route_count; i++) {
-        const struct admin_route *route = &admin_routes[i];
-        if (!is_path(route->path, http_path(request), &slug))
+    struct any_route route;
+    for (size_t i = 0; admin_route_at(admin->config.services, i, &route); i++) {
+        if (!is_path(route.path, http_path(request), &slug))
             continue;
-        const char *methods = route->method == HTTP_GET ? "GET, HEAD" : "POST";
+        const char *methods = route.method == HTTP_GET ? "GET, HEAD" : "POST";
         size_t len = strlen(allow);
         snprintf(allow + len, sizeof(allow) - len, "%s%s", len ? ", " : "", methods);
     }
@@ -199,16 +199,20 @@ static void handle(void *arg, struct http_request *request)
     struct slug slug;
     if (!is_for_us(admin, request) || !is_for_our_page(request))
         return;
-    for (size_t i = 0; i < admin_route_count; i++) {
-        const struct admin_route *route = &admin_routes[i];
-        if (!is_method(route->method, http_method(request)) ||
-            !is_path(route->path, http_path(request), &slug))
+    struct any_route route;
+    for (size_t i = 0; admin_route_at(admin->config.services, i, &route); i++) {
+        if (!is_method(route.method, http_method(request)) ||
+            !is_path(route.path, http_path(request), &slug))
             continue;
-        if (!route->changes || may_change(admin, request))
-            route->handler(admin, request, slug);
+        if (route.changes && !may_change(admin, request))
+            return;
+        if (route.own)
+            route.own(admin, request, slug);
+        else
+            route.seen(admin->config.services, request, slug);
         return;
     }
-    refuse(request);
+    refuse(admin, request);
 }
 
 static void sample(void *arg)

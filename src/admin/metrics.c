@@ -1,109 +1,16 @@
 /*
- * metrics.c - see metrics.h. The format is Prometheus's text format 0.0.4. Of requests, only those
- * kinds are listed that there have been: most pairs of verb and outcome can never be.
+ * metrics.c - see metrics.h. Of requests, only those kinds are listed that there have been: most
+ * pairs of verb and outcome can never be.
  */
 #include "admin/metrics.h"
 
 #include "admin/private.h"
-#include "service/table_resource.h"
+#include "service/seen.h"
 
-#include <math.h>
-#include <string.h>
-
-/* ---- samples ------------------------------------------------------------------------------- */
-
-/* The values of a metric's labels, in the order of its row. */
-struct labels {
-    const char *values[3];
-};
+#include <limits.h>
+#include <stdlib.h>
 
 static const struct labels none;
-
-/*
- * Writes the name of a sample, with its labels and, where there is one, the bound of a bucket.
- */
-static void begin_sample(struct exposition *e, const char *suffix, const struct labels *labels,
-                         const char *bound)
-{
-    const char *name = e->metric->labels;
-    char separator = '{';
-    text_addf(e->text, "%s%s", e->metric->name, suffix);
-    for (size_t i = 0; *name; i++) {
-        size_t len = strcspn(name, " ");
-        CHECK(labels->values[i]);
-        text_addf(e->text, "%c%.*s=\"", separator, (int)len, name);
-        text_add_label(e->text, labels->values[i]);
-        text_add(e->text, "\"", 1);
-        name += len + (name[len] == ' ');
-        separator = ',';
-    }
-    if (bound) {
-        text_addf(e->text, "%cle=\"%s\"", separator, bound);
-        separator = ',';
-    }
-    text_addf(e->text, separator == ',' ? "} " : " ");
-}
-
-static void sample(struct exposition *e, struct labels labels, uint64_t value)
-{
-    begin_sample(e, "", &labels, NULL);
-    text_addf(e->text, "%llu\n", (unsigned long long)value);
-}
-
-/* Nanoseconds, as exact seconds in decimal without needless zeros. */
-static const char *seconds_text(duration ns, char *to)
-{
-    duration second = (duration)NS_PER_S;
-    int len = sprintf(to, "%llu.%09llu", (unsigned long long)(ns / second),
-                      (unsigned long long)(ns % second));
-    while (to[len - 1] == '0')
-        len--;
-    if (to[len - 1] == '.')
-        len--;
-    to[len] = '\0';
-    return to;
-}
-#define SECONDS_TEXT 32
-
-static void sample_seconds(struct exposition *e, struct labels labels, uint64_t ns)
-{
-    char text[SECONDS_TEXT];
-    begin_sample(e, "", &labels, NULL);
-    text_addf(e->text, "%s\n", seconds_text(ns, text));
-}
-
-/* One that may be unknown: then nothing is said. */
-static void sample_known(struct exposition *e, double value)
-{
-    if (isnan(value))
-        return;
-    begin_sample(e, "", &none, NULL);
-    if (isinf(value))
-        text_add(e->text, "+Inf\n", 5);
-    else if (value == floor(value))
-        text_addf(e->text, "%.0f\n", value);
-    else
-        text_addf(e->text, "%.6f\n", value);
-}
-
-static void sample_histogram(struct exposition *e, struct labels labels,
-                             const struct histogram_sum *sum)
-{
-    char text[SECONDS_TEXT];
-    uint64_t count = 0;
-    for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
-        count += sum->counts[i];
-        begin_sample(e, "_bucket", &labels, seconds_text((uint64_t)histogram_bound_ns(i), text));
-        text_addf(e->text, "%llu\n", (unsigned long long)count);
-    }
-    count += sum->counts[HISTOGRAM_BOUNDS];
-    begin_sample(e, "_bucket", &labels, "+Inf");
-    text_addf(e->text, "%llu\n", (unsigned long long)count);
-    begin_sample(e, "_sum", &labels, NULL);
-    text_addf(e->text, "%s\n", seconds_text(sum->sum_ns, text));
-    begin_sample(e, "_count", &labels, NULL);
-    text_addf(e->text, "%llu\n", (unsigned long long)count);
-}
 
 /* ---- what they are collected from ---------------------------------------------------------- */
 
@@ -114,12 +21,12 @@ static uint64_t load(const _Atomic uint64_t *count)
 
 static void build_info(struct exposition *e)
 {
-    sample(e, (struct labels){{e->config->version}}, 1);
+    sample_count(e->to, (struct labels){{e->config->version}}, 1);
 }
 
 static void start_time(struct exposition *e)
 {
-    sample_known(e, unix_of(e->config->services->started_ns));
+    sample_number(e->to, none, unix_of(e->config->services->started_ns));
 }
 
 static void requests(struct exposition *e, const struct service *s)
@@ -129,8 +36,9 @@ static void requests(struct exposition *e, const struct service *s)
         for (unsigned o = 0; o < s->outcomes; o++) {
             uint64_t count = service_requests(s, v, o);
             if (count > 0)
-                sample(e, (struct labels){{service_name(s), row->verbs[v], row->outcomes[o]}},
-                       count);
+                sample_count(e->to,
+                             (struct labels){{service_name(s), row->verbs[v], row->outcomes[o]}},
+                             count);
         }
     }
 }
@@ -140,86 +48,66 @@ static void wait_durations(struct exposition *e, const struct service *s)
     for (unsigned how = 0; how < WAITED_COUNT; how++) {
         struct histogram_sum sum;
         service_waits(s, how, &sum);
-        sample_histogram(e, (struct labels){{service_name(s), waited_word(how)}}, &sum);
+        sample_histogram(e->to, (struct labels){{service_name(s), waited_word(how)}}, &sum);
     }
 }
 
 static void connections(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{service_name(s)}}, atomic_load(&s->protocol.connections));
+    sample_count(e->to, (struct labels){{service_name(s)}}, atomic_load(&s->protocol.connections));
 }
 
 static void connections_opened(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.connections_made));
+    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.connections_made));
 }
 
 static void connections_closed(struct exposition *e, const struct service *s)
 {
     const char *word;
     for (unsigned i = 0; (word = protocol_close_word(s->protocol.row, i)) != NULL; i++)
-        sample(e, (struct labels){{service_name(s), word}}, load(&s->protocol.closed[i]));
+        sample_count(e->to, (struct labels){{service_name(s), word}}, load(&s->protocol.closed[i]));
 }
 
 static void accept_errors(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.accept_errors));
+    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.accept_errors));
 }
 
 static void send_errors(struct exposition *e, const struct service *s)
 {
-    sample(e, (struct labels){{service_name(s)}}, load(&s->protocol.send_errors));
-}
-
-static void memory_limit(struct exposition *e)
-{
-    sample(e, none, table_resource_settings(e->config->services)->memory_limit);
-}
-
-static void collections(struct exposition *e)
-{
-    sample(e, none, e->collector.collections);
-}
-
-static void collected_names(struct exposition *e)
-{
-    sample(e, none, e->collector.collected);
-}
-
-static void collection_time(struct exposition *e)
-{
-    sample_seconds(e, none, (duration)e->collector.all_us * 1000);
+    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.send_errors));
 }
 
 static void log_lines(struct exposition *e)
 {
     for (unsigned level = 0; level < LOG_LEVELS; level++)
-        sample(e, (struct labels){{log_level_word(level)}}, e->log.lines[level]);
+        sample_count(e->to, (struct labels){{log_level_word(level)}}, e->log.lines[level]);
 }
 
 static void log_dropped(struct exposition *e)
 {
-    sample(e, (struct labels){{"rate"}}, e->log.left_out);
-    sample(e, (struct labels){{"lost"}}, e->log.lost);
+    sample_count(e->to, (struct labels){{"rate"}}, e->log.left_out);
+    sample_count(e->to, (struct labels){{"lost"}}, e->log.lost);
 }
 
 static void upgrades(struct exposition *e)
 {
-    sample(e, (struct labels){{"done"}}, e->upgrades.done);
-    sample(e, (struct labels){{"failed"}},
-           e->upgrades.tried > e->upgrades.done ? e->upgrades.tried - e->upgrades.done : 0);
+    sample_count(e->to, (struct labels){{"done"}}, e->upgrades.done);
+    sample_count(e->to, (struct labels){{"failed"}},
+                 e->upgrades.tried > e->upgrades.done ? e->upgrades.tried - e->upgrades.done : 0);
 }
 
 static void upgrade_pause(struct exposition *e)
 {
-    sample_seconds(e, none, (uint64_t)e->upgrades.pause_ns);
+    sample_seconds(e->to, none, (uint64_t)e->upgrades.pause_ns);
 }
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-#define COUNTER   "counter"
-#define GAUGE     "gauge"
-#define HISTOGRAM "histogram"
+#define COUNTER   METRIC_COUNTER
+#define GAUGE     METRIC_GAUGE
+#define HISTOGRAM METRIC_HISTOGRAM
 
 #define AT(field) offsetof(struct exposition, field)
 
@@ -231,10 +119,6 @@ const struct metric metrics[] = {
     {"counterd_requests_total", COUNTER,
      "Requests answered, by what was asked and what was answered.", "protocol verb outcome",
      .service = requests},
-    {"counterd_names", GAUGE, "Names that exist.", "", .number = AT(table.names)},
-    {"counterd_units", GAUGE, "Units held, over all names.", "", .number = AT(table.units)},
-    {"counterd_holdings", GAUGE, "Pairs of a client and a name that it holds or waits for.", "",
-     .number = AT(table.holdings)},
     {"counterd_waiting", GAUGE, "Clients that wait.", "protocol", .of_service = service_waiting},
     {"counterd_wait_duration_seconds", HISTOGRAM, "How long waits took, by how they ended.",
      "protocol outcome", .service = wait_durations},
@@ -257,16 +141,6 @@ const struct metric metrics[] = {
      .of_service = service_received},
     {"counterd_sent_bytes_total", COUNTER, "Bytes sent to clients.", "protocol",
      .of_service = service_sent},
-    {"counterd_table_memory_bytes", GAUGE, "What names, units and waiters take.", "",
-     .number = AT(table.memory)},
-    {"counterd_table_memory_limit_bytes", GAUGE, "What they may take.", "", .whole = memory_limit},
-    {"counterd_table_names_made_total", COUNTER, "Names made.", "", .number = AT(table.names_made)},
-    {"counterd_collections_total", COUNTER, "Sweeps over all names for those not in use any more.",
-     "", .whole = collections},
-    {"counterd_collected_names_total", COUNTER, "Names that sweeps have removed.", "",
-     .whole = collected_names},
-    {"counterd_collection_seconds_total", COUNTER, "Time that sweeps took.", "",
-     .whole = collection_time},
     {"counterd_worker_busy_seconds_total", COUNTER,
      "Time that a worker had something to do; its rate is the worker's load, 0 to 1.", "worker",
      .worker_ns = worker_busy_ns},
@@ -303,10 +177,10 @@ static void collect_service(struct exposition *e, const struct metric *m, const 
     if (m->service)
         m->service(e, s);
     if (m->of_service)
-        sample(e, labels, m->of_service(s));
+        sample_count(e->to, labels, m->of_service(s));
     if (m->durations) {
         m->durations(s, &sum);
-        sample_histogram(e, labels, &sum);
+        sample_histogram(e->to, labels, &sum);
     }
 }
 
@@ -317,9 +191,9 @@ static void collect_worker(struct exposition *e, const struct metric *m, const s
     struct labels labels = {{number}};
     snprintf(number, sizeof(number), "%u", i);
     if (m->of_worker)
-        sample(e, labels, m->of_worker(w));
+        sample_count(e->to, labels, m->of_worker(w));
     if (m->worker_ns)
-        sample_seconds(e, labels, m->worker_ns(w));
+        sample_seconds(e->to, labels, m->worker_ns(w));
 }
 
 static void collect(struct exposition *e, const struct metric *m)
@@ -327,29 +201,52 @@ static void collect(struct exposition *e, const struct metric *m)
     const struct admin_config *config = e->config;
     if (m->whole)
         m->whole(e);
-    if (m->number)
-        sample(e, none, *(const uint64_t *)((const char *)e + m->number));
     if (m->known)
-        sample_known(e, *(const double *)((const char *)e + m->known));
+        sample_number(e->to, none, *(const double *)((const char *)e + m->known));
     for (unsigned i = 0; i < services_count(config->services); i++)
         collect_service(e, m, services_at(config->services, i));
     for (unsigned i = 0; i < config->server->count; i++)
         collect_worker(e, m, config->server->workers[i], i);
 }
 
+/* Writes the metrics of one protocol or resource. */
+static void write_seen(struct text *text, struct services *services, const struct seen *seen,
+                       struct moment now)
+{
+    void *reading = calloc(1, seen->reading_size + 1);
+    if (!reading) {
+        text->failed = true;
+        return;
+    }
+    if (seen->read)
+        seen->read(services, now, reading);
+    for (const struct metric_row *m = seen->metrics; m->name; m++) {
+        struct samples to;
+        samples_begin(&to, text, m->name, m->type, m->help, m->labels, m->max);
+        m->write(&to, reading);
+        samples_end(&to);
+    }
+    free(reading);
+}
+
 void metrics_write(struct text *text, const struct admin_config *config)
 {
-    struct exposition e = {.text = text, .config = config};
-    table_get_stats(config->services->table, clock_now(), &e.table);
-    table_resource_collector(config->services, &e.collector);
+    struct samples to;
+    struct exposition e = {.to = &to, .config = config};
+    struct moment now = clock_now();
     process_read(&e.process);
     log_get_counts(&e.log);
     config->hooks.upgrades(config->hooks.arg, &e.upgrades);
     for (size_t i = 0; i < metric_count; i++) {
         const struct metric *m = &metrics[i];
-        text_addf(text, "# HELP %s %s\n# TYPE %s %s\n", m->name, m->help, m->name, m->type);
-        e.metric = m;
+        samples_begin(&to, text, m->name, m->type, m->help, m->labels, UINT_MAX);
         collect(&e, m);
+        samples_end(&to);
+    }
+    const struct seen *seen;
+    for (unsigned i = 0; services_seen(config->services, i, &seen); i++) {
+        if (seen && seen->metrics)
+            write_seen(text, config->services, seen, now);
     }
 }
 

@@ -1,25 +1,23 @@
 /*
- * metrics.h - what Prometheus is told: one table with a row for each metric.
+ * metrics.h - what Prometheus reads: one table with a row for each metric of the daemon, of all
+ * protocols and of the workers. The metrics of one protocol or resource are rows of its own
+ * (service/seen.h) and are written after these.
  *
- * To add one: a row here, which says what its samples are made of, and a passage in
- * counterd-admin(7); a test fails while that is missing.
+ * To add one: a row, which says what its samples are made of, and a passage in counterd-admin(7); a
+ * test fails while that is missing.
  */
 #ifndef ADMIN_METRICS_H
 #define ADMIN_METRICS_H
 
 #include "admin/admin.h"
 #include "admin/process.h"
-#include "admin/text.h"
 #include "base/log.h"
-#include "service/table_resource.h"
+#include "service/seen.h"
 
 /* What one answer is made from: read once, so that its numbers are of one moment. */
 struct exposition {
-    struct text *text;
+    struct samples *to; /* of the metric that is being written */
     const struct admin_config *config;
-    const struct metric *metric; /* whose samples are being written */
-    struct table_stats table;
-    struct collector_stats collector;
     struct process process;
     struct log_counts log;
     struct admin_upgrades upgrades;
@@ -34,8 +32,8 @@ struct metric {
        or for each service; */
     void (*whole)(struct exposition *e);
     void (*service)(struct exposition *e, const struct service *s);
-    /* the place in an exposition of a count, or of a number that may be NAN; */
-    size_t number, known;
+    /* the place in an exposition of a number that may be NAN; */
+    size_t known;
     /* the count, or the durations, of a service; */
     uint64_t (*of_service)(const struct service *s);
     void (*durations)(const struct service *s, struct histogram_sum *sum_r);

@@ -10,6 +10,7 @@
 #include "admin/hosts.h"
 #include "admin/token.h"
 #include "net/http.h"
+#include "service/seen.h"
 
 #include <jansson.h>
 #include <pthread.h>
@@ -26,25 +27,32 @@ struct admin {
 
 /* ---- requests ------------------------------------------------------------------------------ */
 
-/* The part of a path that stands for the '*' of its route: as sent, not ended by a null byte. */
-struct slug {
-    const char *text;
-    size_t len;
-};
-
 /* Answers one kind of request. */
 typedef void admin_handler(struct admin *admin, struct http_request *request, struct slug slug);
 
-/* A row of the table of routes. */
+/* A row of the admin's own table of routes: as struct route_row (service/seen.h). */
 struct admin_route {
-    enum http_method method; /* HTTP_GET: HEAD as well */
-    const char *path;        /* with at most one '*', which stands for no or any bytes but '/' */
+    enum http_method method;
+    const char *path;
     admin_handler *handler;
-    bool changes; /* something: needs the token */
+    bool changes;
 };
 
 extern const struct admin_route admin_routes[];
 extern const size_t admin_route_count;
+
+/* A route of the admin's own, or of a protocol or a resource. */
+struct any_route {
+    enum http_method method;
+    const char *path;
+    bool changes;
+    admin_handler *own; /* one of these two answers */
+    route_handler *seen;
+};
+
+/* Route number `i` of all, from 0: the admin's own, then those of protocols and resources. False:
+ * there are no more. */
+bool admin_route_at(const struct services *services, size_t i, struct any_route *route_r);
 
 /* health.c, status_page.c */
 admin_handler get_health, get_readiness, get_page;

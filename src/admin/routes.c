@@ -1,5 +1,6 @@
 /*
- * routes.c - the table of what is served.
+ * routes.c - the table of what is served: the admin's own routes, and behind them those that
+ * protocols and resources bring (service/seen.h).
  */
 #include "admin/private.h"
 
@@ -26,3 +27,23 @@ const struct admin_route admin_routes[] = {
     {HTTP_POST, "/api/v1/loglevel", set_log_level, true},
 };
 const size_t admin_route_count = ARRAY_SIZE(admin_routes);
+
+bool admin_route_at(const struct services *services, size_t i, struct any_route *route_r)
+{
+    const struct seen *seen;
+    if (i < admin_route_count) {
+        const struct admin_route *own = &admin_routes[i];
+        *route_r = (struct any_route){own->method, own->path, own->changes, own->handler, NULL};
+        return true;
+    }
+    i -= admin_route_count;
+    for (unsigned part = 0; services_seen(services, part, &seen); part++) {
+        for (const struct route_row *r = seen ? seen->routes : NULL; r && r->path; r++) {
+            if (i-- > 0)
+                continue;
+            *route_r = (struct any_route){r->method, r->path, r->changes, NULL, r->handle};
+            return true;
+        }
+    }
+    return false;
+}

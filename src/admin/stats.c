@@ -2,6 +2,7 @@
 #include "admin/private.h"
 #include "admin/process.h"
 #include "admin/query.h"
+#include "service/seen.h"
 #include "service/table_resource.h"
 
 #include <math.h>
@@ -80,27 +81,66 @@ static json_t *listeners_of(const struct admin_config *config, const struct prot
     return array;
 }
 
-static json_t *protocol_of(const struct admin_config *config, const struct service *service)
+/* The statistics that a protocol or a resource brings (service/seen.h). NULL: no memory. */
+static json_t *statistics_of(struct services *services, const struct seen *seen, struct moment now)
 {
+    struct json_text json = {0};
+    json_error_t error = {0};
+    json_text_open(&json, NULL, '{');
+    seen->statistics(services, now, &json);
+    json_text_close(&json, '}');
+    json_t *object = json.text.failed ? NULL
+                                      : json_loadb(text_str(&json.text), json.text.len,
+                                                   JSON_REJECT_DUPLICATES, &error);
+    CHECK(object || json.text.failed || json_error_code(&error) == json_error_out_of_memory);
+    text_free(&json.text);
+    return object;
+}
+
+/* Adds the resources that bring statistics, if there are any, to *root. */
+static void put_resources(json_t **root, struct services *services, struct moment now)
+{
+    json_t *all = json_object();
+    bool any = !all; /* no memory: the whole answer fails */
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        const struct resource_row *row = services->resources[i]->row;
+        if (row->seen && row->seen->statistics) {
+            json_put(&all, row->name, statistics_of(services, row->seen, now));
+            any = true;
+        }
+    }
+    if (any)
+        json_put(root, "resources", all);
+    else
+        json_decref(all);
+}
+
+static json_t *protocol_of(const struct admin_config *config, const struct service *service,
+                           struct moment now)
+{
+    const struct seen *seen = service->row->seen;
     const struct protocol *protocol = &service->protocol;
     struct histogram_sum holds, answers;
     service_holds(service, &holds);
     service_answers(service, &answers);
     json_t *listeners = listeners_of(config, protocol);
-    return json_pack("{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
-                     service_name(service), "enabled", json_array_size(listeners) > 0, "listeners",
-                     listeners, "connections", connections_of(protocol), "bytes", "received",
-                     (json_int_t)service_received(service), "sent",
-                     (json_int_t)service_sent(service), "requests", requests_of(service), "waiting",
-                     (json_int_t)service_waiting(service), "waits", waits_of(service), "holds",
-                     summary(&holds, true), "answers", summary(&answers, true));
+    json_t *object = json_pack(
+        "{s:s, s:b, s:o, s:o, s:{s:I, s:I}, s:o, s:I, s:o, s:o, s:o}", "name",
+        service_name(service), "enabled", json_array_size(listeners) > 0, "listeners", listeners,
+        "connections", connections_of(protocol), "bytes", "received",
+        (json_int_t)service_received(service), "sent", (json_int_t)service_sent(service),
+        "requests", requests_of(service), "waiting", (json_int_t)service_waiting(service), "waits",
+        waits_of(service), "holds", summary(&holds, true), "answers", summary(&answers, true));
+    if (seen && seen->statistics)
+        json_put(&object, "own", statistics_of(config->services, seen, now));
+    return object;
 }
 
-static json_t *protocols_of(const struct admin_config *config)
+static json_t *protocols_of(const struct admin_config *config, struct moment now)
 {
     json_t *array = json_array();
     for (unsigned i = 0; i < services_count(config->services); i++)
-        json_add(&array, protocol_of(config, services_at(config->services, i)));
+        json_add(&array, protocol_of(config, services_at(config->services, i), now));
     return array;
 }
 
@@ -151,16 +191,17 @@ void get_stats(struct admin *admin, struct http_request *request, struct slug sl
     json_int_t waiting = 0;
     for (unsigned i = 0; i < services_count(config->services); i++)
         waiting += (json_int_t)service_waiting(services_at(config->services, i));
-    answer_json(request, 200,
-                json_pack("{s:s, s:f, s:f, s:f, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}",
-                          "version", config->version, "now", unix_of(now.mono_ns), "started",
-                          unix_of(config->services->started_ns), "uptime_seconds",
-                          seconds_of(now.mono_ns - config->services->started_ns), "threads",
-                          (json_int_t)config->server->count, "memory",
-                          memory_of(config->services, &table), "names", (json_int_t)table.names,
-                          "units", (json_int_t)table.units, "holdings", (json_int_t)table.holdings,
-                          "waiting", waiting, "protocols", protocols_of(config), "workers",
-                          workers_of(config->server), "recent", recent_of(admin->history)));
+    json_t *root = json_pack(
+        "{s:s, s:f, s:f, s:f, s:I, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "version",
+        config->version, "now", unix_of(now.mono_ns), "started",
+        unix_of(config->services->started_ns), "uptime_seconds",
+        seconds_of(now.mono_ns - config->services->started_ns), "threads",
+        (json_int_t)config->server->count, "memory", memory_of(config->services, &table), "names",
+        (json_int_t)table.names, "units", (json_int_t)table.units, "holdings",
+        (json_int_t)table.holdings, "waiting", waiting, "protocols", protocols_of(config, now),
+        "workers", workers_of(config->server), "recent", recent_of(admin->history));
+    put_resources(&root, config->services, now);
+    answer_json(request, 200, root);
 }
 
 void get_history(struct admin *admin, struct http_request *request, struct slug slug)

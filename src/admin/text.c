@@ -2,7 +2,6 @@
 #include "admin/text.h"
 
 #include "base/number.h"
-#include "base/utf8.h"
 
 static bool is_no_control(uint32_t code)
 {
@@ -12,24 +11,6 @@ static bool is_no_control(uint32_t code)
 void text_add_name(struct text *t, struct bytes name)
 {
     text_add_escaped(t, name, is_no_control, true);
-}
-
-void text_add_label(struct text *t, const char *value)
-{
-    size_t len = strlen(value);
-    for (size_t i = 0; i < len;) {
-        uint32_t code;
-        size_t size = utf8_decode((const uint8_t *)value + i, len - i, &code);
-        if (value[i] == '\n')
-            text_add(t, "\\n", 2);
-        else if (value[i] == '"' || value[i] == '\\')
-            text_addf(t, "\\%c", value[i]);
-        else if (size == 0)
-            text_addf(t, "\\\\x%02x", (uint8_t)value[i]);
-        else
-            text_add(t, value + i, size);
-        i += size ? size : 1;
-    }
 }
 
 bool text_unpercent(const char *from, size_t len, uint8_t *to, size_t *len_r)

@@ -1,5 +1,5 @@
 /*
- * bytes.h - a run of bytes that somebody else owns: names, messages, parts of texts.
+ * bytes.h - a pointer and a length: names, messages and parts of texts that belong to other code.
  */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
@@ -9,25 +9,23 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Not terminated; may hold any byte. Valid as long as what it points into. */
+/* Not null-terminated. May hold any byte. Valid while the memory at `data` is. */
 struct bytes {
     const uint8_t *data;
     size_t len;
 };
 
-/* The bytes of a literal, as an initialiser: the compiler finds their number. */
+/* Initialiser with the bytes of a string literal. */
 #define BYTES_OF_LITERAL(literal)                                                                  \
     {                                                                                              \
         .data = (const uint8_t *)(literal), .len = sizeof(literal) - 1                             \
     }
 
-/* `len` bytes at `data`. */
 static inline struct bytes bytes_at(const void *data, size_t len)
 {
     return (struct bytes){.data = data, .len = len};
 }
 
-/* The bytes of a C string. */
 static inline struct bytes bytes_of(const char *string)
 {
     return bytes_at(string, strlen(string));
@@ -38,14 +36,13 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
-/* Whether `b` begins with `prefix`. */
+/* True when `b` begins with `prefix`. */
 static inline bool bytes_begin_with(struct bytes b, struct bytes prefix)
 {
     return b.len >= prefix.len && (prefix.len == 0 || memcmp(b.data, prefix.data, prefix.len) == 0);
 }
 
-/* The order of two, byte by byte, as memcmp; of which one begins with the other, that comes last.
- */
+/* Compares byte by byte, as memcmp does. If one begins with the other, the shorter comes first. */
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
     size_t both = a.len < b.len ? a.len : b.len;
@@ -54,9 +51,9 @@ static inline int bytes_compare(struct bytes a, struct bytes b)
 }
 
 /*
- * Takes `len` bytes from the front of *in and returns them. NULL where there are not as many: *in
- * is then empty with `data` NULL, and so is whatever is taken from it after. So a parser may go
- * straight through and look at `data` once.
+ * Takes `len` bytes from the front of *in and returns them. Returns NULL if *in is shorter: *in
+ * then becomes empty with `data` NULL, and every later call returns NULL too. So a parser can take
+ * all fields and check for NULL once, at the end.
  */
 static inline const uint8_t *bytes_take(struct bytes *in, size_t len)
 {
@@ -69,7 +66,7 @@ static inline const uint8_t *bytes_take(struct bytes *in, size_t len)
     return at;
 }
 
-/* Takes `text` from the front of *in, if it is there. */
+/* Takes `text` from the front of *in. Returns false, and leaves *in alone, when it is not there. */
 static inline bool bytes_take_text(struct bytes *in, const char *text)
 {
     struct bytes prefix = bytes_of(text);

@@ -1,5 +1,5 @@
 /*
- * check.c - the end of a process that found a bug in itself.
+ * check.c - prints a failed CHECK and aborts.
  */
 #include "base/check.h"
 
@@ -9,7 +9,7 @@
 
 void check_failed(const char *file, int line, const char *func, const char *cond)
 {
-    /* No stdio stream and no log: the bug may be in a thread that has their locks. */
+    /* Uses neither stdio nor the log: the failing thread may hold their locks. */
     char text[512];
     int len = snprintf(text, sizeof text, "%s:%d: %s: check failed: %s\n", file, line, func, cond);
     if (len > 0) {

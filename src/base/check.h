@@ -1,8 +1,8 @@
 /*
- * check.h - assertions that are always on, and marks for the compiler.
+ * check.h - assertions that are always on, and hints for the compiler.
  *
- * CHECK is for our own bugs: a condition that no peer, no lack of memory and no kernel error can
- * make false. Those get error codes.
+ * CHECK catches our own bugs only. Use it for conditions that no peer, lack of memory or kernel
+ * error can make false. Return an error code for those.
  */
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
@@ -10,10 +10,12 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The caller has to look at what the function answers. */
+/* The compiler warns about a caller that ignores the return value. */
 #define MUST_USE __attribute__((warn_unused_result))
 
-/* The function takes arguments as printf does: format at `f`, first value at `a`. */
+/*
+ * The function takes printf arguments: the format is parameter `f`, the first value parameter `a`.
+ */
 #define PRINTF_LIKE(f, a) __attribute__((format(printf, f, a)))
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -22,7 +24,9 @@
 /* The struct of type `type` whose member `member` is at `ptr`. */
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-/* The same object, writable, for a function that takes a pointer to const and hands on another. */
+/*
+ * Casts const away without a compiler warning, for example to return a pointer to const as plain.
+ */
 static inline void *unconst(const void *object)
 {
     void *same;
@@ -30,17 +34,17 @@ static inline void *unconst(const void *object)
     return same;
 }
 
-/* How many elements an array has. */
+/* Number of elements in an array. */
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Ends the process with a message when `cond` is false. Always on. */
+/* Aborts the process with a message when `cond` is false. Always on. */
 #define CHECK(cond)                                                                                \
     do {                                                                                           \
         if (unlikely(!(cond)))                                                                     \
             check_failed(__FILE__, __LINE__, __func__, #cond);                                     \
     } while (0)
 
-/* Writes where and what to standard error and aborts. */
+/* Writes the place and the condition to standard error and aborts. */
 _Noreturn void check_failed(const char *file, int line, const char *func, const char *cond);
 
 #endif

@@ -1,4 +1,4 @@
-/* clock.c - the machine's clocks (see clock.h). */
+/* clock.c - reads the system clocks (see clock.h). */
 #include "base/clock.h"
 
 #include "base/check.h"
@@ -21,7 +21,7 @@ int64_t clock_unix_ns(void)
 
 struct moment clock_now(void)
 {
-    /* Coarse is enough for intervals of whole seconds, and costs a fifth. */
+    /* The coarse clock is good enough for intervals of whole seconds and costs a fifth. */
     struct timespec wall;
     CHECK(clock_gettime(CLOCK_REALTIME_COARSE, &wall) == 0);
     return (struct moment){.mono_ns = clock_mono_ns(), .unix_s = wall.tv_sec};

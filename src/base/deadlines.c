@@ -1,4 +1,4 @@
-/* deadlines.c - a binary heap whose entries know their places (see deadlines.h). */
+/* deadlines.c - a binary heap whose entries know their index (see deadlines.h). */
 #include "base/deadlines.h"
 
 #include <stdlib.h>
@@ -57,8 +57,8 @@ static void put(struct deadlines *ds, uint32_t i, struct deadlines_row row)
     row.deadline->place = i + 1;
 }
 
-/* Finds the place of `row`, going up and then down from the free place `i`. */
-static void settle(struct deadlines *ds, uint32_t i, struct deadlines_row row)
+/* Puts `row` into the heap: starts at the free index `i` and moves up, then down. */
+static void sift(struct deadlines *ds, uint32_t i, struct deadlines_row row)
 {
     while (i > 0) {
         uint32_t parent = (i - 1) / 2;
@@ -89,7 +89,7 @@ void deadline_set(struct deadlines *ds, struct deadline *d, int64_t at_ns)
         CHECK(ds->count < ds->reserved);
         ds->count++;
     }
-    settle(ds, i, row);
+    sift(ds, i, row);
 }
 
 void deadline_clear(struct deadlines *ds, struct deadline *d)
@@ -101,7 +101,7 @@ void deadline_clear(struct deadlines *ds, struct deadline *d)
     d->place = 0;
     struct deadlines_row last = ds->rows[--ds->count];
     if (i < ds->count)
-        settle(ds, i, last);
+        sift(ds, i, last);
 }
 
 int64_t deadline_at(const struct deadlines *ds, const struct deadline *d)

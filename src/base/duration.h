@@ -1,9 +1,9 @@
 /*
- * duration.h - sums of times that 64 bits of nanoseconds are too few for, which one thread adds to
- * and any thread reads: no lock, no locked instruction.
+ * duration.h - sums of nanoseconds in 128 bits. One thread adds, any thread reads, without locks or
+ * locked instructions.
  *
- * The low 64 bits carry over once in 584 years of what is added up. So the writer usually stores
- * the low half alone, and a reader finds the high half the same before and after it.
+ * The low 64 bits overflow once per 584 years of added time. So the writer usually stores only the
+ * low half, and a reader usually finds the high half unchanged.
  */
 #ifndef BASE_DURATION_H
 #define BASE_DURATION_H
@@ -13,19 +13,19 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Nanoseconds: 10^6 locks that are held for ten years are 2^78 of them. */
+/* Nanoseconds. One million locks held for ten years make 2^78 of them. */
 typedef unsigned __int128 duration;
 
 /*
- * `high` is twice what lies above the 64 bits of `low`, and odd while both change. Each store is a
- * release and each load an acquire: so who finds an even `high` has a `low` that is not older, and
- * who finds it unchanged afterwards one that is not newer. Zero-initialised: 0.
+ * `high` is twice the upper half of the sum; it is odd while the writer changes both halves. Stores
+ * are releases, loads are acquires: a reader that finds `high` even reads a `low` at least as new,
+ * and if `high` is unchanged afterwards, a `low` no newer. Zero-initialised: 0.
  */
 struct duration_sum {
     _Atomic uint64_t low, high;
 };
 
-/* Adds `by`, less than 2^126; only ever from one thread at a time. */
+/* Adds `by`, which must be less than 2^126. One thread at a time. */
 static inline void duration_sum_add(struct duration_sum *sum, duration by)
 {
     uint64_t low, carry = (uint64_t)(by >> 64);
@@ -41,7 +41,7 @@ static inline void duration_sum_add(struct duration_sum *sum, duration by)
     atomic_store_explicit(&sum->high, high + 2 * carry, memory_order_release);
 }
 
-/* Adds `times` times `ns`. */
+/* Adds `times` times `ns`. One thread at a time. */
 static inline void duration_sum_add_times(struct duration_sum *sum, uint64_t ns, uint64_t times)
 {
     uint64_t by;
@@ -51,7 +51,7 @@ static inline void duration_sum_add_times(struct duration_sum *sum, uint64_t ns,
         duration_sum_add(sum, (duration)ns * times);
 }
 
-/* What it is now: never less than it was before. Any thread. */
+/* The current sum. Never less than an earlier result. Any thread. */
 static inline duration duration_sum_get(const struct duration_sum *sum)
 {
     uint64_t high, low;

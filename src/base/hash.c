@@ -1,7 +1,7 @@
 /*
- * hash.c - SipHash by Aumasson and Bernstein, written from its paper: four words of state, each
- * 8-byte block of the input mixed in between rounds of add, rotate and xor; the last block carries
- * the length.
+ * hash.c - SipHash by Aumasson and Bernstein, written from the paper. It has four words of state.
+ * Each 8-byte block of the input is mixed in between rounds of add, rotate and xor; the last block
+ * carries the length.
  */
 #include "base/hash.h"
 
@@ -39,7 +39,7 @@ static inline void sip_block(struct sip *s, uint64_t block, int rounds)
     s->v0 ^= block;
 }
 
-/* The little-endian integer of 8 bytes. */
+/* Reads 8 bytes as a little-endian integer. */
 static inline uint64_t load_block(const unsigned char *at)
 {
     uint64_t v;
@@ -47,12 +47,12 @@ static inline uint64_t load_block(const unsigned char *at)
     return __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? __builtin_bswap64(v) : v;
 }
 
-/* That of the last `left` (0 to 7) of `len` bytes, which end at `end`. */
+/* Reads the last `left` (0 to 7) of `len` bytes, which end at `end`, as a little-endian integer. */
 static inline uint64_t load_rest(const unsigned char *end, size_t left, size_t len)
 {
     if (left == 0)
         return 0;
-    if (len >= 8) /* the 8 bytes that end there, without those that were blocks already */
+    if (len >= 8) /* load the last 8 bytes, shift out those of the previous block */
         return load_block(end - 8) >> (8 * (8 - left));
     uint64_t v = 0;
     for (size_t i = 0; i < left; i++)
@@ -60,7 +60,7 @@ static inline uint64_t load_rest(const unsigned char *end, size_t left, size_t l
     return v;
 }
 
-/* `per_block` and `at_end` are constants at each call, so that the loops unroll. */
+/* `per_block` and `at_end` are constants at each call, so the compiler unrolls the loops. */
 static inline __attribute__((always_inline)) uint64_t
 sip_hash(const struct hash_key *key, const unsigned char *at, size_t len, int per_block, int at_end)
 {

@@ -1,6 +1,6 @@
 /*
  * hash.h - a keyed hash of names (SipHash). The key is random at each start and never leaves the
- * process, so nobody outside can make many names fall into one bucket.
+ * process, so a client cannot choose names that all fall into one bucket.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
@@ -13,12 +13,12 @@ struct hash_key {
 };
 
 /*
- * SipHash of `len` bytes at `data` with 1 round a block and 3 at the end: what hash tables need,
- * at half the price of the 2 and 4 rounds meant for authentication. Any thread.
+ * SipHash of `len` bytes at `data`, with 1 round per block and 3 at the end. That is enough for
+ * hash tables and costs half as much as the 2 and 4 rounds used for authentication. Any thread.
  */
 uint64_t hash_bytes(const struct hash_key *key, const void *data, size_t len);
 
-/* SipHash-2-4, the variant whose test vectors are published; shows that the rounds are right. */
+/* SipHash-2-4, which has published test vectors. Tests use it to check the rounds. */
 uint64_t hash_bytes_reference(const struct hash_key *key, const void *data, size_t len);
 
 /* Mixes two small integers into 32 well-spread bits. */

@@ -7,7 +7,7 @@
 #define US INT64_C(1000)
 
 #define DECADE(unit) (unit), (unit)*5 / 2, (unit)*5
-/* After the last bound one that nothing is above. */
+/* The last entry is above every duration. */
 static const int64_t bounds[HISTOGRAM_BOUNDS + 1] = {
     DECADE(US),
     DECADE(10 * US),
@@ -29,13 +29,13 @@ int64_t histogram_bound_ns(size_t i)
 }
 
 /*
- * The class of a duration: the first bound that is not below it, or the one after the last. A class
- * is about ten ninths of a bit wide, so the number of bits says it but for one or two.
+ * Returns the index of the first bound that is at least `ns`. A class is about ten ninths of a bit
+ * wide, so the bit length of `ns` gives the index to within one or two.
  */
 static size_t class_of(int64_t ns)
 {
     unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)ns | 1);
-    size_t i = bits > 10 ? (bits - 10) * 9 / 10 : 0; /* the first one is up to ten bits wide */
+    size_t i = bits > 10 ? (bits - 10) * 9 / 10 : 0; /* the first class is up to ten bits wide */
     if (i > HISTOGRAM_BOUNDS)
         return HISTOGRAM_BOUNDS;
     while (bounds[i] < ns)

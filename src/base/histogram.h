@@ -1,9 +1,9 @@
 /*
- * histogram.h - how often durations of what length occurred, in classes of 1, 2.5 and 5 times each
- * power of ten from a microsecond to 1,000 seconds: the bounds that metrics show.
+ * histogram.h - counts durations in classes. The class bounds are 1, 2.5 and 5 times each power of
+ * ten, from a microsecond to 1,000 seconds; metrics show the same bounds.
  *
- * Threads: one adds, any reads (as with tallies). What is read while another adds may lack the
- * newest durations in some of its fields and not in others.
+ * Threads: one thread adds, any thread reads, as with tallies. A reader may see a new duration in
+ * one field and not yet in another.
  */
 #ifndef BASE_HISTOGRAM_H
 #define BASE_HISTOGRAM_H
@@ -17,38 +17,40 @@
 #define HISTOGRAM_BOUNDS 28
 
 struct histogram {
-    tally counts[HISTOGRAM_BOUNDS + 1]; /* durations up to bound i, above bound i - 1 */
+    tally counts[HISTOGRAM_BOUNDS + 1]; /* [i]: durations above bound i - 1, up to bound i */
     struct duration_sum sum_ns;
 };
 
-/* A histogram as it was at one time, or several added up. Zero-initialised: empty. */
+/* A copy of a histogram, or the sum of several. Zero-initialised: empty. */
 struct histogram_sum {
     uint64_t counts[HISTOGRAM_BOUNDS + 1];
     duration sum_ns;
 };
 
-/* The upper bound of class `i` (below HISTOGRAM_BOUNDS) in nanoseconds, itself included. */
+/*
+ * The upper bound of class `i` in nanoseconds, inclusive. `i` must be less than HISTOGRAM_BOUNDS.
+ */
 int64_t histogram_bound_ns(size_t i);
 
-/* Adds `times` durations of `ns` each (below 0: 0). One thread. */
+/* Adds `times` durations of `ns` each; negative ones count as 0. One thread. */
 void histogram_add(struct histogram *h, int64_t ns, uint64_t times);
 
-/* Adds what `sum` has to `h`. The thread that adds. */
+/* Adds `sum` to `h`. Called by the thread that adds. */
 void histogram_add_sum(struct histogram *h, const struct histogram_sum *sum);
 
-/* Adds what `h` has now to `sum`. Any thread. */
+/* Adds the current values of `h` to `sum`. Any thread. */
 void histogram_sum_up(struct histogram_sum *sum, const struct histogram *h);
 
-/* Takes `earlier`, an older sum of the same, off `sum`. */
+/* Subtracts `earlier`, an older sum of the same histograms, from `sum`. */
 void histogram_sum_since(struct histogram_sum *sum, const struct histogram_sum *earlier);
 
-/* How many durations a sum has. */
+/* Number of durations in a sum. */
 uint64_t histogram_sum_count(const struct histogram_sum *sum);
 
 /*
- * The duration in nanoseconds below which `per_mille` of 1,000 of them lie, taken to be spread
- * evenly within their class; what lies above the last bound counts as that bound. 0 when there are
- * none.
+ * The quantile in nanoseconds: `per_mille` of 1,000 durations are shorter. Assumes that durations
+ * are spread evenly within their class. Durations above the last bound count as that bound. Returns
+ * 0 when the sum is empty.
  */
 int64_t histogram_quantile_ns(const struct histogram_sum *sum, unsigned per_mille);
 

@@ -8,6 +8,7 @@ libbase_a_SOURCES = \
 	src/base/hash.h src/base/hash.c \
 	src/base/heap.h src/base/heap.c \
 	src/base/histogram.h src/base/histogram.c \
+	src/base/json_text.h src/base/json_text.c \
 	src/base/lock.h src/base/lock.c \
 	src/base/log.h src/base/log.c \
 	src/base/mail.h src/base/mail.c \

@@ -1,10 +1,11 @@
 /*
  * lock.c - waiting for a lock (see lock.h).
  *
- * The state is a futex. Who finds the lock taken looks on for a little while, since it is held for
- * well under a microsecond; then it says that somebody waits (LOCK_AWAITED), and sleeps. It takes
- * the lock in that same state, as others may sleep, too: at worst the kernel is asked once in vain
- * to wake somebody. Who gives back what is awaited wakes one.
+ * The state is a futex. Locks are held for well under a microsecond, so a thread that finds the
+ * lock taken first spins for a short time. Then it sets LOCK_AWAITED and sleeps. When it wakes, it
+ * takes the lock and keeps the state LOCK_AWAITED, because other threads may be sleeping too; the
+ * worst case is one needless wake-up call to the kernel. A thread that releases a lock in state
+ * LOCK_AWAITED wakes one sleeper.
  */
 #include "base/lock.h"
 
@@ -15,9 +16,9 @@
 #include <unistd.h>
 
 /*
- * It looks after 1, 2, 4 and so on pauses, up to these, together some one or two microseconds. With
- * longer pauses whoever has the lock is disturbed less: of two threads that do nothing but take one
- * lock in turn, a pair of requests took 226 ns with even pauses, and 168 so.
+ * A waiting thread checks the lock after 1, 2, 4, ... up to PAUSES_MAX pauses, about one or two
+ * microseconds in all. Growing pauses disturb the holder less than even ones: with two threads
+ * contending for one lock, a pair of requests took 168 ns instead of 226.
  */
 #define PAUSES_MAX 64
 
@@ -34,7 +35,7 @@ void lock_destroy(struct lock *lock)
     CHECK(atomic_load(&lock->state) == LOCK_FREE);
 }
 
-/* Tells the processor that it turns round and round, where there is a way to say so. */
+/* Tells the processor that this is a spin loop, on processors that have an instruction for it. */
 static inline void pause_briefly(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,11 +1,11 @@
 /*
- * lock.h - mutexes with a rank. A thread takes locks in rising rank only and never two of one rank,
- * which rules deadlock out; both are checked at every lock, in every build. This is the one place
- * that says the order.
+ * lock.h - mutexes with a rank. A thread takes locks in rising rank only, and never two of one
+ * rank; this rules out deadlock. Every build checks both rules at every lock. The order is declared
+ * here only.
  *
- * Taking and giving back are here, to be compiled into their callers, since every request does it;
- * waiting is in lock.c. And they are not pthread's because that one's take 40 bytes: so whatever
- * a request changes in a shard lies in one cache line with its lock (see struct shard).
+ * lock_acquire and lock_release are inline because every request calls them; waiting is in lock.c.
+ * A pthread mutex takes 40 bytes. This lock is small enough to share a cache line with all fields
+ * that a request changes in a shard (see struct shard).
  */
 #ifndef BASE_LOCK_H
 #define BASE_LOCK_H
@@ -16,51 +16,51 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* In the order in which they may be taken. */
+/* In the order in which a thread may take them. */
 enum lock_rank {
     LOCK_RANK_SHARD,   /* one shard of the table: its names, holdings, waiters */
     LOCK_RANK_ARENA,   /* the pages that all shards share */
-    LOCK_RANK_SOURCES, /* how many connections come from where */
+    LOCK_RANK_SOURCES, /* connection counts by source address */
     LOCK_RANK_COUNT
 };
 
 enum lock_state {
     LOCK_FREE,
     LOCK_TAKEN,
-    LOCK_AWAITED, /* taken, and there may be threads that sleep until it is free */
+    LOCK_AWAITED, /* taken; threads may be sleeping until it is free */
 };
 
 struct lock {
     _Atomic uint32_t state;
     uint32_t rank;
-    _Atomic(const void *) owner; /* the holding thread's mark; NULL when free */
+    _Atomic(const void *) owner; /* the mark of the thread that holds it; NULL when free */
 };
 
-/* The ranks that this thread holds, a bit each; its address is the thread's mark. */
+/* One bit for each rank that this thread holds. Its address serves as the thread's mark. */
 extern _Thread_local unsigned lock_ranks_held;
 
 void lock_init(struct lock *lock, enum lock_rank rank);
-/* Of a free lock. */
+/* The lock must be free. */
 void lock_destroy(struct lock *lock);
 
-/* Waits until it is free, and takes it. */
+/* Waits until the lock is free, and takes it. */
 void lock_wait(struct lock *lock);
-/* Has one of those that sleep go on. */
+/* Wakes one sleeping thread. */
 void lock_wake(struct lock *lock);
 
-/* Aborts unless this thread holds `lock`: for helpers that need it. */
+/* Aborts unless this thread holds `lock`. For functions that need the caller to hold it. */
 static inline void lock_assert_held(const struct lock *lock)
 {
     CHECK(atomic_load_explicit(&lock->owner, memory_order_relaxed) == &lock_ranks_held);
 }
 
-/* Aborts if this thread holds any lock: for what must not happen under one. */
+/* Aborts if this thread holds any lock. For functions that must not run under one. */
 static inline void lock_assert_none_held(void)
 {
     CHECK(lock_ranks_held == 0);
 }
 
-/* Waits for the lock. Aborts when the thread holds one of the same or a higher rank. */
+/* Waits for the lock. Aborts when the thread holds a lock of the same or a higher rank. */
 static inline void lock_acquire(struct lock *lock)
 {
     CHECK(lock_ranks_held >> lock->rank == 0);

@@ -1,11 +1,11 @@
 /*
- * log.c - one function makes a line out of what was said, another sends it off.
+ * log.c - one function formats a line, another sends it.
  *
- * Locking: `sending` is held while a line goes off, so that lines of several threads do not mix.
+ * Locking: `sending` is held while a line is written, so lines of different threads do not mix.
  * Nothing else is called under it. Everything else is atomic.
  *
- * A log must not hold up the service: when whoever reads the lines stops, the first line waits for
- * STALL_MS at most, and those after it not at all until there is room again.
+ * The log must not block the service. When the reader of the log stops reading, the first line
+ * waits for up to STALL_MS, and later lines do not wait at all until there is room again.
  */
 #include "base/log.h"
 
@@ -24,7 +24,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Longest line, without its newline. What fits into one page goes into a pipe whole. */
+/*
+ * Longest line, without its newline. A line that fits into a page is written to a pipe atomically.
+ */
 #define LINE_MAX_BYTES 1000
 
 #define STALL_MS 100
@@ -44,18 +46,18 @@ _Static_assert(sizeof(levels) / sizeof(levels[0]) == LOG_LEVELS, "each level has
 static _Atomic int sink = LOG_OUTPUT_STDERR;
 static _Atomic int line_format = LOG_FORMAT_TEXT;
 static _Atomic int threshold = LOG_LEVEL_INFO;
-static _Atomic bool started; /* nobody waits for the start any more: see log_ready */
+static _Atomic bool started; /* set by log_ready: errors no longer go to standard error as well */
 
-/* Since log_open: lines that went off, that a limit left out, and that nobody took. */
+/* Since log_open: lines written, suppressed by a limit, and not taken by the output. */
 static _Atomic uint64_t lines_total[LOG_LEVELS];
 static _Atomic uint64_t left_out_total;
 static _Atomic uint64_t lost_total;
 
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
-/* Under it: */
-static pthread_t opener;       /* may connect to syslog; others may not */
+/* Protected by `sending`: */
+static pthread_t opener;       /* the thread that may connect to syslog */
 static bool stalled;           /* the last line to standard error found no room */
-static uint64_t syslog_missed; /* lines that syslog did not take, and has not been told of */
+static uint64_t syslog_missed; /* lines that syslog missed, not reported to it yet */
 
 /* --- Making a line --------------------------------------------------------------------------- */
 
@@ -64,7 +66,9 @@ struct line {
     size_t len;
 };
 
-/* The text of a byte: itself, or \xNN; with `json`, escaped as in a string. Answers its length. */
+/*
+ * Writes a byte as itself or as \xNN; with `json`, escaped as in a JSON string. Returns the length.
+ */
 static size_t spell(unsigned char byte, bool json, char spelled_r[5])
 {
     static const char digits[] = "0123456789abcdef";
@@ -83,11 +87,11 @@ static size_t spell(unsigned char byte, bool json, char spelled_r[5])
     return len;
 }
 
-/* Adds text with its bytes spelled, leaving `reserved` bytes; what is too long ends in "...". */
+/* Appends text, escaped, and keeps `reserved` bytes free. Text that is too long ends in "...". */
 static void add_spelled(struct line *line, const char *text, bool json, size_t reserved)
 {
     size_t limit = LINE_MAX_BYTES - reserved;
-    size_t cut = line->len; /* where the text can be cut so that the dots still fit */
+    size_t cut = line->len; /* the last place to cut where "..." still fits */
     for (; *text; text++) {
         char spelled[5];
         size_t len = spell((unsigned char)*text, json, spelled);
@@ -103,7 +107,7 @@ static void add_spelled(struct line *line, const char *text, bool json, size_t r
     }
 }
 
-/* Adds what is ours and fits. */
+/* Appends our own text, which must fit. */
 static void add(struct line *line, const char *text)
 {
     size_t len = strlen(text);
@@ -111,7 +115,7 @@ static void add(struct line *line, const char *text)
     line->len += len;
 }
 
-/* Adds "2026-01-31T12:34:56.789Z". */
+/* Appends "2026-01-31T12:34:56.789Z". */
 static void add_time(struct line *line)
 {
     struct timespec now;
@@ -126,7 +130,7 @@ static void add_time(struct line *line)
     line->len += (size_t)len;
 }
 
-/* What was said, as a line without its newline; as plain text, with its head only if `headed`. */
+/* Formats a line without its newline. Plain text gets time and level in front only if `headed`. */
 static void make_line(struct line *line, enum log_level level, bool headed, const char *text,
                       const char *tail)
 {
@@ -152,9 +156,11 @@ static void make_line(struct line *line, enum log_level level, bool headed, cons
         add(line, end);
 }
 
-/* --- Sending it off -------------------------------------------------------------------------- */
+/* --- Sending a line -------------------------------------------------------------------------- */
 
-/* Waits until standard error takes a line. False when it does not, or not soon. */
+/*
+ * Waits until standard error can take a line. Returns false when it cannot within the time limit.
+ */
 static bool wait_for_room(void)
 {
     struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -165,7 +171,7 @@ static bool wait_for_room(void)
     return ready == 1 && (to.revents & POLLOUT);
 }
 
-/* One write, tried again only when a signal came before its first byte. False: the line is lost. */
+/* Writes a line once; repeats only after EINTR. Returns false when the line is lost. */
 static bool send_to_stderr(enum log_level level, const char *text, const char *tail)
 {
     struct line line;
@@ -188,7 +194,7 @@ static void count(_Atomic uint64_t *total)
     atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
 }
 
-/* Under the lock: sends syslog a line. False: it did not take it. */
+/* Sends a line to syslog. Returns false when syslog did not take it. Caller holds `sending`. */
 static bool pass_to_syslog(enum log_level level, const char *text, const char *tail, int wait_ms)
 {
     struct line line;
@@ -196,7 +202,10 @@ static bool pass_to_syslog(enum log_level level, const char *text, const char *t
     return syslog_send(levels[level].priority, line.bytes, line.len, wait_ms);
 }
 
-/* Under the lock: tells syslog how many lines it has missed. False: it still takes none. */
+/*
+ * Tells syslog how many lines it missed. Returns false when it still takes none. Caller holds
+ * `sending`.
+ */
 static bool tell_missed(void)
 {
     char text[80];
@@ -214,7 +223,7 @@ static bool tell_missed(void)
     return true;
 }
 
-/* Only a line before which none was missed waits for room. False: the line is lost. */
+/* Waits for room only if no line was missed before. Returns false when the line is lost. */
 static bool send_to_syslog(enum log_level level, const char *text, const char *tail)
 {
     pthread_mutex_lock(&sending);
@@ -228,12 +237,12 @@ static bool send_to_syslog(enum log_level level, const char *text, const char *t
     return taken;
 }
 
-/* Logs one line; with `left_out`, it says how many like it were not logged. */
+/* Logs one line. If `left_out` is not 0, the line says how many lines like it were left out. */
 static void log_line(enum log_level level, unsigned left_out, const char *format, va_list values)
     PRINTF_LIKE(3, 0);
 static void log_line(enum log_level level, unsigned left_out, const char *format, va_list values)
 {
-    int error = errno; /* a caller may log first and look afterwards */
+    int error = errno; /* callers may log before they look at errno */
     char text[LINE_MAX_BYTES + 2], tail[48] = "";
 
     if (vsnprintf(text, sizeof text, format, values) < 0)
@@ -265,7 +274,7 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
     pthread_mutex_lock(&sending);
     opener = pthread_self();
     pthread_mutex_unlock(&sending);
-    tzset(); /* reads a file, which threads that log may not be allowed to do */
+    tzset(); /* reads a file; other threads may not be allowed to */
     log_renew();
 }
 
@@ -337,7 +346,7 @@ void log_get_counts(struct log_counts *counts_r)
     counts_r->lost = atomic_load_explicit(&lost_total, memory_order_relaxed);
 }
 
-/* The four functions that say a line, which differ in nothing else. */
+/* The four logging functions differ only in their level. */
 #define LOG_FUNCTION(name, level)                                                                  \
     void name(const char *format, ...)                                                             \
     {                                                                                              \
@@ -356,8 +365,8 @@ LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)
 /* --- Limits ---------------------------------------------------------------------------------- */
 
 /*
- * A limit's state is the number of its window (since the clock's zero) in the upper half and how
- * many lines came in that window in the lower, in one word, so that one exchange moves both.
+ * The state of a limit is one word, so one compare-and-swap changes it. Upper half: number of the
+ * window, from zero of the clock. Lower half: lines in that window.
  */
 static uint32_t window_of(uint64_t state)
 {
@@ -375,7 +384,7 @@ bool log_limit_pass(struct log_limit *limit, long long now_ns, unsigned *left_ou
     uint32_t window = (uint32_t)(now_s / LOG_WINDOW_S);
     uint64_t old = atomic_load_explicit(&limit->state, memory_order_relaxed), new;
     do {
-        /* A thread that looked at the clock before another's window began belongs to it. */
+        /* A thread may have read the clock just before another thread began a window. */
         if (window <= window_of(old))
             new = old + (count_of(old) < UINT32_MAX);
         else

@@ -1,10 +1,11 @@
 /*
- * log.h - what the daemon says: levels, to standard error or syslog, at a bounded rate.
+ * log.h - writes log lines with levels, to standard error or syslog, at a limited rate.
  *
- * Threads: log_open before any thread starts, log_close after they ended; everything else from any
- * thread at any time. Lines are written whole, and errno is left as it was. The log has one lock of
- * its own, under which it calls nothing else, so any lock may be held by a caller; the engine still
- * never logs. When whoever reads the lines stops reading, they are lost rather than waited for.
+ * Threads: call log_open before any thread starts and log_close after all have ended. Call
+ * everything else from any thread at any time. Lines are written whole. errno is preserved. The log
+ * has one lock of its own and calls nothing else under it, so a caller may hold any lock; the
+ * engine still never logs. When the reader of the log stops reading, lines are dropped instead of
+ * blocking the daemon.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -21,50 +22,54 @@ enum log_output { LOG_OUTPUT_STDERR, LOG_OUTPUT_SYSLOG };
 enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
 
 /*
- * Starts logging; before it, lines of level info and above go to standard error as text. With
- * syslog, errors go to standard error as well, for whoever starts the daemon, until log_ready.
+ * Starts logging. Before this call, lines of level info and above go to standard error as text.
+ * With syslog, errors also go to standard error until log_ready, so that they reach the terminal or
+ * script that starts the daemon.
  */
 void log_open(enum log_output output, enum log_format format, enum log_level level);
-/* The start is over: from now on, every line goes only where log_open said. */
+/* Ends the start-up phase: from now on, every line goes only to the output given to log_open. */
 void log_ready(void);
 /*
- * Where lines go to syslog: connects to it again if it was lost, which other threads may not be
- * allowed to, and tells it how many lines it has missed. Without a system call where there is no
- * need.
+ * Reconnects to syslog if the connection was lost, and logs how many lines it missed. Call it from
+ * the thread that called log_open: other threads may not be allowed to connect. Does nothing when
+ * the log goes to standard error. Makes no system call when nothing needs doing.
  */
 void log_renew(void);
-/* Ends it: says how many lines were left out or lost, if any, and closes syslog. */
+/* Ends logging: logs how many lines were left out or lost, if any, and closes syslog. */
 void log_close(void);
-/* Sets the least important level that is written, from now on. Any thread. */
+/* Sets the least important level that is logged from now on. Any thread. */
 void log_set_level(enum log_level level);
-/* That level. Any thread. */
+/* Returns that level. Any thread. */
 enum log_level log_level_now(void);
-/* Whether lines of `level` are written at all; cheap, for callers that prepare much. */
+/* True when lines of `level` are logged. Cheap: ask before preparing an expensive message. */
 bool log_enabled(enum log_level level);
-/* The word of a level: "error", "warning", "info" or "debug". */
+/* The name of a level: "error", "warning", "info" or "debug". */
 const char *log_level_word(enum log_level level);
-/* The level that has this word. False, and *level_r as it was: none has. */
+/* Finds a level by name. Returns false, and leaves *level_r alone, when no level has that name. */
 bool log_level_parse(const char *word, enum log_level *level_r) MUST_USE;
 
-/* What the log has done since log_open. */
+/* Counts since log_open. */
 struct log_counts {
-    uint64_t lines[LOG_LEVELS]; /* of each level: lines that went off */
-    uint64_t left_out;          /* lines that a log_limit held back */
-    uint64_t lost;              /* lines that nobody took */
+    uint64_t lines[LOG_LEVELS]; /* lines written, for each level */
+    uint64_t left_out;          /* lines suppressed by a log_limit */
+    uint64_t lost;              /* lines that the output did not take */
 };
-/* Takes the counts, each as it is at some moment of the call. Any thread. */
+/*
+ * Reads the counts, one after the other, so they may belong to slightly different moments. Any
+ * thread.
+ */
 void log_get_counts(struct log_counts *counts_r);
 
 /*
- * One line. To standard error: "2026-01-31T12:34:56.789Z warning: text" (UTC). Bytes below 0x20 and
- * from 0x7f on that got into the text are written as \xNN, so a peer cannot forge a line. Lines
- * longer than 1,000 bytes are cut and end in "...". To syslog: the text, spelled and cut the same;
- * after lines that it did not take, a warning says how many.
+ * Each logs one line. On standard error: "2026-01-31T12:34:56.789Z warning: text" (UTC). Bytes
+ * below 0x20 and from 0x7f on are written as \xNN, so a peer cannot forge a line. Lines longer than
+ * 1,000 bytes are cut and end in "...". To syslog goes only the text, escaped and cut the same way;
+ * after syslog missed lines, a warning says how many.
  *
- * With LOG_FORMAT_JSON, a line is one object,
- * {"time":"2026-01-31T12:34:56.789Z","level":"warning","message":"text"}, to syslog as well. Its
- * message is spelled the same and then escaped as JSON wants, so it is ASCII whatever the text
- * held; a line that would be longer than 1,000 bytes has its message cut, and is a whole object.
+ * With LOG_FORMAT_JSON, a line is one object, on syslog too:
+ * {"time":"2026-01-31T12:34:56.789Z","level":"warning","message":"text"}. The message is escaped as
+ * above and then as a JSON string, so it is always ASCII. When a line would exceed 1,000 bytes, its
+ * message is cut; the object stays complete.
  */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
@@ -72,25 +77,25 @@ void log_info(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_debug(const char *format, ...) PRINTF_LIKE(1, 2);
 
 /*
- * A place in the code whose lines peers can provoke: at most `LOG_BURST` lines in each window of
- * `LOG_WINDOW_S` seconds of the clock given, counted from its zero; the first line in a later
- * window than one that left lines out is followed by "(N like it left out)". Zero-initialised; any
- * thread.
+ * Limits the rate of lines that peers can provoke. Each place in the code has its own limit: at
+ * most LOG_BURST lines in each window of LOG_WINDOW_S seconds. Windows are counted from zero of the
+ * clock. After a window in which lines were left out, the next line ends in "(N like it left out)".
+ * Zero-initialised. Any thread.
  */
 #define LOG_BURST    10
 #define LOG_WINDOW_S 10
 struct log_limit {
-    _Atomic uint64_t state; /* which window, and how many lines came in it; see log.c */
+    _Atomic uint64_t state; /* window number and lines in that window; see log.c */
 };
 
 /*
- * Whether a line may be written at `limit` now (monotonic ns; one that lies in an earlier window
- * than the last counts for the last). *left_out_r: how many were left out in the last window, to be
- * said with this line; mostly 0.
+ * Returns true when a line may be logged at `limit` now. `now_ns` is monotonic; a time before the
+ * current window counts as within it. *left_out_r: number of lines left out in the last window,
+ * usually 0; append it to this line.
  */
 bool log_limit_pass(struct log_limit *limit, long long now_ns, unsigned *left_out_r) MUST_USE;
 
-/* log_warning at a bounded rate; takes the monotonic clock itself. */
+/* log_warning with a rate limit. Reads the monotonic clock itself. */
 void log_warning_limited(struct log_limit *limit, const char *format, ...) PRINTF_LIKE(2, 3);
 
 #endif

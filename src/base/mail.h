@@ -1,10 +1,11 @@
 /*
- * mail.h - messages between threads: an intrusive, lock-free queue of many senders and one reader.
+ * mail.h - messages between threads: an intrusive, lock-free queue with many senders and one
+ * reader.
  *
- * A letter is part of what it tells of, so sending allocates nothing and can't fail. Senders push
- * onto a stack with one compare-and-swap; the reader takes the whole stack with one exchange and
- * turns it round, so letters of one sender arrive in the order sent. Whoever pushes onto an empty
- * box rings the reader's bell; nobody else needs to.
+ * A letter is embedded in the struct that it is about, so sending never allocates and never fails.
+ * Senders push onto a stack with one compare-and-swap. The reader takes the whole stack with one
+ * exchange and reverses it, so letters of one sender arrive in the order sent. Only the sender that
+ * finds the box empty must wake the reader.
  */
 #ifndef BASE_MAIL_H
 #define BASE_MAIL_H
@@ -16,14 +17,16 @@
 
 struct mail {
     struct mail *next;
-    /* Called by the reader; `reader` is what the reader is (a worker). Set before sending. */
+    /* Called by the reader's thread. `reader` is its own object (a worker). Set before sending. */
     void (*deliver)(struct mail *mail, void *reader);
 };
 
-/* A letter to one of the reader's many: to what, in a number that the reader understands (for
- * workers: conn_tag). */
+/*
+ * A letter to one of the reader's objects. `to` is a number that the reader understands (for
+ * workers: a conn_tag).
+ */
 struct letter {
-    struct mail mail; /* first */
+    struct mail mail; /* first member */
     uint64_t to;
 };
 
@@ -34,7 +37,7 @@ struct mailbox {
 /* A list of letters in order. */
 struct mail_list {
     struct mail *first;
-    struct mail **end; /* where the next one is linked */
+    struct mail **end; /* the pointer that will link the next letter */
 };
 
 static inline void mail_list_init(struct mail_list *list)
@@ -43,7 +46,7 @@ static inline void mail_list_init(struct mail_list *list)
     list->end = &list->first;
 }
 
-/* Puts `mail` at the end of `list`. */
+/* Appends `mail` to `list`. */
 static inline void mail_list_add(struct mail_list *list, struct mail *mail)
 {
     mail->next = NULL;
@@ -51,7 +54,7 @@ static inline void mail_list_add(struct mail_list *list, struct mail *mail)
     list->end = &mail->next;
 }
 
-/* Takes the first letter of `list`; NULL when it is empty. */
+/* Removes and returns the first letter of `list`; NULL when it is empty. */
 static inline struct mail *mail_list_take(struct mail_list *list)
 {
     struct mail *mail = list->first;
@@ -68,10 +71,13 @@ static inline void mailbox_init(struct mailbox *box)
     atomic_init(&box->top, NULL);
 }
 
-/* Sends one letter. Any thread. True: the box was empty, so ring the reader's bell. */
+/*
+ * Sends one letter. Any thread. Returns true when the box was empty: the caller must wake the
+ * reader.
+ */
 bool mailbox_send(struct mailbox *box, struct mail *mail);
 
-/* Takes all letters that are there, oldest first (NULL when none). The reader only. */
+/* Takes all letters, oldest first; NULL when there are none. The reader's thread only. */
 struct mail *mailbox_take(struct mailbox *box);
 
 #endif

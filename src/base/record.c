@@ -1,8 +1,8 @@
 /*
- * record.c - values to and from a file (see record.h).
+ * record.c - writes values to a memory file and reads them back (see record.h).
  *
- * A section's length is not known when it begins: it is put in when the section ends, in the buffer
- * or, where that has been written, in the file. A number never lies half in the buffer.
+ * A section's length is unknown when it begins. record_end fills it in: in the buffer, or in the
+ * file if that part was flushed already. A number is never split between buffer and file.
  */
 #include "base/record.h"
 
@@ -33,7 +33,7 @@ void record_give_up(struct record_writer *w, int error)
     w->failed = true;
 }
 
-/* Writes `len` bytes to that place of the file. */
+/* Writes `len` bytes at offset `at` of the file. */
 static void write_at(struct record_writer *w, const uint8_t *data, size_t len, uint64_t at)
 {
     while (len > 0 && !w->failed) {

@@ -1,14 +1,14 @@
 /*
- * record.h - a stream of values to and from a file in memory: how a process hands its state on to
- * the one that follows it. What the whole state looks like, and what of versions: record.md.
+ * record.h - writes and reads a stream of values in a memory file. A process hands its state to its
+ * successor this way. record.md has the layout of the whole state and the rules for versions.
  *
- * Numbers are little endian, of fixed size and not aligned. Values stand in sections, each with its
- * kind and length, which may lie in one another; so a reader passes over what it need not know, and
- * none reads beyond the section that it is in.
+ * Numbers are little endian, of fixed size and not aligned. Values are grouped in sections, each
+ * with a kind and a length; sections may be nested. So a reader can skip a section that it does not
+ * need and never reads beyond the section that it is in.
  *
- * Errors stick: a writer or reader that has failed does nothing more, so it is enough to ask at the
- * end. A reader trusts nothing: what is cut off, or is said not to be right by whoever reads it
- * (record_refuse), makes it failed, with all sections that it lies in; values read then are 0.
+ * Errors stick: after a failure a writer or reader does nothing more, so check once at the end. A
+ * reader trusts nothing: it fails when data is missing or when its caller rejects a value
+ * (record_refuse). All enclosing sections then fail too, and further reads return 0.
  *
  * One thread at a time.
  */
@@ -23,39 +23,39 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The version of the whole state: goes up with every change that an older reader can't take. */
+/* Version of the whole state. Increase it with every change that an older reader cannot read. */
 #define RECORD_VERSION 2
 
-/* The oldest version that is still read. */
+/* The oldest version that this reader accepts. */
 #define RECORD_VERSION_OLDEST 1
 
-/* So deep may sections lie in one another. */
+/* Maximum nesting depth of sections. */
 #define RECORD_DEPTH 4
 
-/* In a section's kind: who does not know it may pass over it. */
+/* Flag in a section's kind: readers that do not know the kind skip the section. */
 #define RECORD_OPTIONAL (UINT32_C(1) << 31)
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
-/* Large: not for the stack of a thread. */
+/* Large: do not put it on a thread's stack. */
 struct record_writer {
     int fd;
     bool failed;
     int error;        /* errno of the failure */
-    unsigned depth;   /* sections that are open */
-    size_t used;      /* of the buffer */
-    uint64_t flushed; /* bytes in the file */
+    unsigned depth;   /* number of open sections */
+    size_t used;      /* bytes of the buffer in use */
+    uint64_t flushed; /* bytes already in the file */
     uint64_t begun[RECORD_DEPTH];
     uint8_t buffer[65536];
 };
 
-/* Writes to `fd`, a file that one can seek in, from its beginning. */
+/* Writes to `fd`, a seekable file, from its beginning. */
 void record_writer_init(struct record_writer *w, int fd);
 
-/* Makes room for `len` bytes, at most the buffer's size, and returns where; NULL: failed. */
+/* Reserves `len` bytes, at most the buffer's size, and returns their address. NULL: failed. */
 uint8_t *record_room(struct record_writer *w, size_t len);
 
-/* The value of each is the last argument. */
+/* Each appends one value. */
 static inline void record_put_u8(struct record_writer *w, uint8_t value)
 {
     uint8_t *to = record_room(w, sizeof(value));
@@ -92,23 +92,26 @@ static inline void record_put_i64(struct record_writer *w, int64_t value)
     record_put_u64(w, (uint64_t)value);
 }
 
-/* A double, as its 64 bits. */
+/* Appends a double as its 64 bits. */
 void record_put_double(struct record_writer *w, double value);
 
-/* Any bytes, their number (up to 2^32 - 1, as u32) before them. */
+/* Appends `len` bytes (up to 2^32 - 1), preceded by `len` as u32. */
 void record_put_bytes(struct record_writer *w, const void *data, size_t len);
 
-/* Begins a section of that kind, and ends the one begun last. */
+/* record_begin opens a section of this kind; record_end closes the section opened last. */
 void record_begin(struct record_writer *w, uint32_t kind);
 void record_end(struct record_writer *w);
 
-/* What was to be written can't be, for this errno: the writer has failed. */
+/* Makes the writer fail with this errno: the caller cannot write a value. */
 void record_give_up(struct record_writer *w, int error);
 
-/* The first thing in a file: what it is, and RECORD_VERSION. */
+/* Writes the start of a file: the magic bytes and RECORD_VERSION. */
 void record_put_head(struct record_writer *w);
 
-/* When all sections have ended: writes what is left. False: something failed; errno says what. */
+/*
+ * Writes what is left in the buffer. All sections must be closed. Returns false and sets errno when
+ * anything failed.
+ */
 bool record_finish(struct record_writer *w) MUST_USE;
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -117,22 +120,24 @@ struct record_reader {
     const uint8_t *data;
     size_t len, pos; /* bytes; pos <= len */
     bool failed;
-    const char *why;              /* it failed; for people */
-    struct record_reader *parent; /* the section that this one lies in; NULL: it is the outermost */
-    void *mapped;                 /* by record_map */
+    const char *why;              /* reason of the failure, for people */
+    struct record_reader *parent; /* the enclosing section; NULL: this is the outermost */
+    void *mapped;                 /* set by record_map */
 };
 
-/* Reads `len` bytes at `data`, which stay there meanwhile. */
+/* Reads `len` bytes at `data`, which must stay valid. */
 void record_reader_init(struct record_reader *r, const void *data, size_t len);
 
-/* Reads all of a file, by mapping it. False: errno. Undone by record_unmap. */
+/*
+ * Maps a whole file and reads it. Returns false and sets errno on failure. record_unmap undoes it.
+ */
 bool record_map(struct record_reader *r, int fd) MUST_USE;
 void record_unmap(struct record_reader *r);
 
-/* What was read can't be so: fails, for that reason (a literal), if that has not happened yet. */
+/* Makes the reader fail with this reason (a string literal). Keeps the first reason. */
 void record_refuse(struct record_reader *r, const char *why);
 
-/* The next `len` bytes; NULL: failed. */
+/* Takes the next `len` bytes; NULL: failed. */
 static inline const uint8_t *record_take(struct record_reader *r, size_t len)
 {
     if (unlikely(r->failed || len > r->len - r->pos)) {
@@ -181,41 +186,44 @@ static inline int64_t record_get_i64(struct record_reader *r)
     return (int64_t)record_get_u64(r);
 }
 
-/* Not finite: fails. */
+/* Fails if the number is not finite. */
 double record_get_double(struct record_reader *r);
 
-/* 0 or 1, else fails. */
+/* Fails if the value is neither 0 nor 1. */
 bool record_get_bool(struct record_reader *r);
 
-/* The number of bytes and where they lie, in the file; 0 and an empty string when it failed. */
+/*
+ * Returns the length; *data_r points into the file. On failure the length is 0 and the string
+ * empty.
+ */
 size_t record_get_bytes(struct record_reader *r, const void **data_r);
 
 /*
- * The next section: its kind, and a reader of what is in it. False: there is none, or failed. What
- * of it is not read is passed over. A section that fails makes `r` fail, which must stay in its
- * place while the section is read.
+ * Opens the next section: sets its kind and a reader for its contents. Returns false when there is
+ * none or `r` has failed. `r` then stands behind the section, even if the caller reads only part of
+ * it. A failure in the section makes `r` fail; do not move `r` while the section is read.
  */
 bool record_enter(struct record_reader *r, uint32_t *kind_r, struct record_reader *section_r);
 
-/* A section whose kind the reader does not know: fine if it may be passed over, else fails. */
+/* Handles a section of unknown kind: fails unless the kind has RECORD_OPTIONAL. */
 void record_unknown(struct record_reader *section, uint32_t kind);
 
-/* Nothing has failed. What was not read yet does not matter. */
+/* True when nothing has failed. There may still be unread data. */
 static inline bool record_ok(const struct record_reader *r)
 {
     return !r->failed;
 }
 
-/* Whether something is left to read; false when it failed. */
+/* True when there is unread data and nothing has failed. */
 static inline bool record_left(const struct record_reader *r)
 {
     return !r->failed && r->pos < r->len;
 }
 
-/* A section has been read: fails if something is left in it. */
+/* Ends the reading of a section: fails if any of it is unread. */
 void record_leave(struct record_reader *section);
 
-/* Reads what record_put_head wrote; fails where the version is not one that is read here. */
+/* Reads what record_put_head wrote. Fails when the version is not supported. */
 void record_get_head(struct record_reader *r);
 
 #endif

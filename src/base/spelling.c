@@ -18,8 +18,8 @@ static bool same_letter(char a, char b)
 }
 
 /*
- * How many changes make `b` of `a`; `b` is at most SPELLING_MAX long. Row i holds the answers for
- * the first i letters of `a`; only three rows are ever looked at.
+ * The number of changes that turn `a` into `b`; `b` is at most SPELLING_MAX long. Row i has the
+ * distances for the first i letters of `a`; the algorithm needs only three rows at a time.
  */
 static size_t distance_of(const char *a, const char *b)
 {

@@ -1,8 +1,8 @@
 /*
  * syslog.c - see syslog.h.
  *
- * A datagram that finds no program at the other end ends the connection. Its socket stays, and is
- * connected again to whoever has bound the path by then.
+ * When no program receives at the other end, sending a datagram ends the connection. The socket
+ * stays open; syslog_connect connects it again to the program that then has the path bound.
  */
 #include "base/syslog.h"
 
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A line of the log, and what stands before it. Longer ones are cut. */
+/* Maximum length of a log line plus its head. Longer lines are cut. */
 #define LINE_SIZE 1200
 
 static const char *log_path = _PATH_LOG;
@@ -48,7 +48,7 @@ void syslog_disconnect(void)
     connected = false;
 }
 
-/* "<30>Jan 31 12:34:56 counterd[123]: ", in local time. Returns its length. */
+/* Writes "<30>Jan 31 12:34:56 counterd[123]: ", in local time. Returns its length. */
 static size_t make_head(int priority, char *to, size_t size)
 {
     char stamp[32] = "";

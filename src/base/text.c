@@ -8,7 +8,7 @@
 
 void (*text_no_memory)(void);
 
-/* Makes room for `len` more bytes and a null byte. False: no memory. */
+/* Makes room for `len` more bytes and a null byte. Returns false when out of memory. */
 static bool reserve(struct text *t, size_t len)
 {
     if (t->failed)
@@ -61,7 +61,7 @@ void text_addf(struct text *t, const char *format, ...)
     va_end(values);
 }
 
-/* The characters that stand for themselves in a URL (RFC 3986: "unreserved"). */
+/* Characters that need no encoding in a URL (RFC 3986: "unreserved"). */
 static bool is_unreserved(uint8_t c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -93,6 +93,24 @@ void text_add_escaped(struct text *t, struct bytes from, bool (*may_stay)(uint32
             text_add(t, one.data, one.len);
         for (size_t i = 0; !stays && i < one.len; i++)
             text_addf(t, "\\x%02x", one.data[i]);
+    }
+}
+
+void text_add_label(struct text *t, const char *value)
+{
+    size_t len = strlen(value);
+    for (size_t i = 0; i < len;) {
+        uint32_t code;
+        size_t size = utf8_decode((const uint8_t *)value + i, len - i, &code);
+        if (value[i] == '\n')
+            text_add(t, "\\n", 2);
+        else if (value[i] == '"' || value[i] == '\\')
+            text_addf(t, "\\%c", value[i]);
+        else if (size == 0)
+            text_addf(t, "\\\\x%02x", (uint8_t)value[i]);
+        else
+            text_add(t, value + i, size);
+        i += size ? size : 1;
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * text.h - text that grows, and the spellings of bytes from strangers that all share.
+ * text.h - a growing string, and the escapes for untrusted bytes that all parts share.
  */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
@@ -9,16 +9,16 @@
 
 #include <stdarg.h>
 
-/* Zero-initialised: empty. Where there is no memory, what is added is lost and `failed` is set. */
+/* Zero-initialised: empty. When out of memory, the addition is lost and `failed` is set. */
 struct text {
-    char *data; /* ended by a null byte that does not count; NULL: nothing was added yet */
+    char *data; /* null-terminated (not counted in len); NULL: nothing was added yet */
     size_t len, room;
     bool failed;
 };
 
 /*
- * For a program that ends where it has no memory: set before there are texts, it is called then,
- * and does not return. NULL: see `failed`.
+ * For programs that exit when out of memory: called at that moment, must not return. Set it before
+ * using any text. NULL: the text sets `failed` instead.
  */
 extern void (*text_no_memory)(void);
 
@@ -26,24 +26,29 @@ void text_add(struct text *t, const void *bytes, size_t len);
 void text_addf(struct text *t, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_vaddf(struct text *t, const char *format, va_list values) PRINTF_LIKE(2, 0);
 
-/* Adds bytes with all but A-Z a-z 0-9 - . _ ~ percent-encoded: as URLs take a name. */
+/* Adds the value of a metric's label, UTF-8 or not, as it stands between quotes. */
+void text_add_label(struct text *t, const char *value);
+
+/* Adds bytes percent-encoded, as URLs need; A-Z a-z 0-9 - . _ ~ stay. */
 void text_add_percent(struct text *t, struct bytes from);
 
 /*
- * Adds bytes, of which those that are no UTF-8 and those of characters that may not stay are
- * spelled \xNN; where `doubled`, a backslash is doubled, so that different bytes have different
- * spellings.
+ * Adds bytes. Invalid UTF-8, and characters for which `may_stay` is false, are written as \xNN.
+ * With `doubled`, a backslash is doubled, so different bytes always have different spellings.
  */
 void text_add_escaped(struct text *t, struct bytes from, bool (*may_stay)(uint32_t code),
                       bool doubled);
 
-/* What it holds as a C string, never NULL, and as bytes. Valid until the next change. */
+/* The contents as a C string (never NULL) or as bytes. Valid until the next change. */
 const char *text_str(const struct text *t);
 struct bytes text_bytes(const struct text *t);
 
-/* Empties it, keeping its memory. */
+/* Empties the text, keeps its memory. */
 void text_clear(struct text *t);
-/* What it holds, now the caller's, who frees it; NULL: something was lost. It is empty then. */
+/*
+ * Returns the contents and empties the text. The caller frees them. NULL: nothing was added, or an
+ * addition was lost.
+ */
 char *text_take(struct text *t, size_t *len_r) MUST_USE;
 void text_free(struct text *t);
 

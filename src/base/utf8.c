@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long a character is that begins with this byte, and the bits of its code in it; 0: none. */
+/*
+ * Length of the character that this byte begins, and the bits of its code in the byte; 0: invalid.
+ */
 static size_t utf8_length(uint8_t first, uint32_t *bits_r)
 {
     if (first < 0x80) {
@@ -64,15 +66,15 @@ bool utf8_is_showable(uint32_t code)
     return !(code >= 0x2028 && code <= 0x202e) && !(code >= 0x2066 && code <= 0x2069);
 }
 
-/* The room of \uNNNN: what may not be shown lies below U+10000, all of it. */
+/* Length of \uNNNN. All unsafe characters are below U+10000. */
 #define SPELLED 6
 
-/* How long the byte or character at the start of `data` is; *code_r is 0 for what may stay. */
+/* Length of the byte or character at the start of `data`. *code_r is 0 when it may stay. */
 static size_t next_unit(const char *data, size_t len, uint32_t *code_r)
 {
     size_t n = utf8_decode((const uint8_t *)data, len, code_r);
     if (n == 0 || utf8_is_showable(*code_r) || *code_r < 0x20 || *code_r > 0xffff)
-        *code_r = 0; /* JSON's own line ends, too */
+        *code_r = 0; /* JSON's own line breaks stay, too */
     return n ? n : 1;
 }
 

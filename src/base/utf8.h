@@ -1,5 +1,6 @@
 /*
- * utf8.h - UTF-8 from strangers: what is well-formed, and what a terminal may be shown.
+ * utf8.h - checks untrusted UTF-8: which bytes are well-formed, which characters a terminal may
+ * show.
  */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
@@ -12,26 +13,27 @@
 
 /*
  * Decodes the character at the start of `data` (`len` bytes, at least 1). Returns its length and
- * sets *code_r; returns 0 where no well-formed UTF-8 begins (no surrogates, nothing overlong).
+ * sets *code_r. Returns 0 when the bytes are not well-formed UTF-8; surrogates and overlong forms
+ * are not.
  */
 size_t utf8_decode(const uint8_t *data, size_t len, uint32_t *code_r);
 
-/* The longest character. */
+/* Maximum length of a character, in bytes. */
 #define UTF8_MAX 4
 
-/* Writes the character with that code, which is one. Returns its length. */
+/* Encodes a character; `code` must be valid. Returns the length. */
 size_t utf8_encode(uint32_t code, char to[UTF8_MAX]);
 
 /*
- * Whether a character may be shown as it is: controls (of which those from U+0080 on steer some
- * terminals, too) and marks that turn the direction of writing may not.
+ * True when a character is safe to show. Control characters are not (some terminals obey those from
+ * U+0080 on, too), nor are marks that change the direction of writing.
  */
 bool utf8_is_showable(uint32_t code);
 
 /*
- * Takes JSON, `*len` bytes from malloc, and returns it, from malloc too, with characters that may
- * not be shown as \uNNNN: for a parser the same, and harmless where somebody looks at it. NULL: no
- * memory, and `json` is freed.
+ * Takes ownership of `json` (`*len` bytes from malloc). Returns it with unsafe characters written
+ * as \uNNNN, also from malloc. Parsers read the same value, and it is safe to look at. Returns NULL
+ * when out of memory; `json` is freed.
  */
 char *utf8_spell_json(char *json, size_t *len) MUST_USE;
 

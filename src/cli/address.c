@@ -1,5 +1,5 @@
 /*
- * address.c - where a server is (address.h).
+ * address.c - parses and prints server addresses (address.h).
  */
 #include "cli/address.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How much of a wrong address a message shows. */
+/* How many bytes of a wrong address a message shows. */
 #define SHOWN_MAX 100
 
 static bool parse_unix(const char *path, struct address *address, char *reason_r)

@@ -1,8 +1,8 @@
 /*
- * admin.c - the commands of the admin interface: contended, holders, connections, kill, config,
- * reload, upgrade, loglevel.
+ * admin.c - the commands that use the admin interface: contended, holders, connections, kill,
+ * config, reload, upgrade, loglevel.
  *
- * Each asks one or more pages of JSON and prints them as columns, or passes them on with --json.
+ * Each requests one or more pages of JSON and prints them as columns, or unchanged with --json.
  */
 #include "base/log.h"
 #include "cli/command.h"
@@ -12,14 +12,14 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* How many rows one page of a list asks for. */
+/* The number of rows to request for one page of a list. */
 #define PAGE_MAX 1000
 
-/* ---- the frame --------------------------------------------------------------------------- */
+/* ---- common ------------------------------------------------------------------------------ */
 
 typedef enum status (*admin_work)(struct invocation *invocation, struct http *http);
 
-/* Does `work` with the interface; `with_token` where it changes something. */
+/* Runs `work` with the interface; `with_token` if it changes something. */
 static int with_http(struct invocation *invocation, bool with_token, admin_work work)
 {
     struct http *http = http_new(&invocation->loop, &invocation->options);
@@ -32,7 +32,8 @@ static int with_http(struct invocation *invocation, bool with_token, admin_work 
     return (int)status;
 }
 
-/* Asks for the page at `path`, which is freed; with --json prints it, and *answer_r is NULL. */
+/* Requests the page at `path` and frees `path`. With --json prints it and sets *answer_r to NULL.
+ */
 static enum status ask_page(const struct invocation *invocation, struct http *http,
                             struct text *path, bool is_post, json_t **answer_r)
 {
@@ -48,7 +49,7 @@ static enum status ask_page(const struct invocation *invocation, struct http *ht
     return status;
 }
 
-/* A number of a row as text, without decimals; "-" where there is none. */
+/* A number of a row as text without decimals; "-" when it is missing. */
 static const char *number_cell(const json_t *row, const char *key, char to[NUMBER_TEXT])
 {
     double number = json_number_at(row, key, -1);
@@ -201,7 +202,7 @@ static void add_connection(struct columns *columns, const json_t *row)
     add_string(columns, row, "client");
 }
 
-/* The path of the page at `cursor` (NULL: the first) with `count` rows. */
+/* The path of the page at `cursor` (NULL: the first), with `count` rows. */
 static void page_path(const struct options *options, const char *cursor, uint64_t count,
                       struct text *path)
 {
@@ -217,7 +218,7 @@ static void page_path(const struct options *options, const char *cursor, uint64_
     }
 }
 
-/* Adds or prints the rows of a page, up to *left of them. */
+/* Adds or prints the rows of a page, at most *left of them. */
 static void take_connections(const struct options *options, const json_t *answer,
                              struct columns *columns, uint64_t *left)
 {
@@ -252,7 +253,7 @@ static enum status connections(struct invocation *invocation, struct http *http)
         if (status == STATUS_OK) {
             const char *next = json_text_at(answer, "cursor", "");
             take_connections(options, answer, &columns, &left);
-            /* A cursor that stays where it is would never end. */
+            /* A cursor that does not move would loop for ever. */
             is_over = !*next || strcmp(next, text_str(&cursor)) == 0;
             text_clear(&cursor);
             text_add(&cursor, next, strlen(next));
@@ -332,8 +333,8 @@ int do_config(struct invocation *invocation)
 }
 
 /*
- * Prints the lines of a report, if there is one, and gives it up: what has changed to standard
- * output, what is wrong to error; with --json all of it.
+ * Prints the lines of a report, if there is one, and frees it. A good report goes to standard
+ * output, errors go to standard error; --json prints all of it.
  */
 static void print_report(const struct invocation *invocation, json_t *answer, enum status status)
 {
@@ -367,11 +368,11 @@ int do_reload(struct invocation *invocation)
     return with_http(invocation, true, reload);
 }
 
-/* How often it is looked whether an upgrade is over, and for how long. */
+/* The interval and the duration of polling for the end of an upgrade. */
 #define UPGRADE_LOOK_MS  50
 #define UPGRADE_LOOKS_MS 120000
 
-/* Looks once. STATUS_OK: *answer_r is what there is to know; else nobody has answered. */
+/* Polls once. STATUS_OK: *answer_r is the state of the upgrade; else no server answered. */
 static enum status look_at_upgrade(struct http *http, json_t **answer_r)
 {
     struct http_call call = {0};
@@ -382,7 +383,7 @@ static enum status look_at_upgrade(struct http *http, json_t **answer_r)
     return status;
 }
 
-/* Waits until an upgrade that was asked for is over; meanwhile nobody may answer. */
+/* Waits until the requested upgrade is over. Meanwhile the server may not answer. */
 static enum status await_upgrade(struct http *http, json_t **answer_r)
 {
     struct pollfd none = {.fd = -1};
@@ -395,7 +396,8 @@ static enum status await_upgrade(struct http *http, json_t **answer_r)
         json_decref(*answer_r);
         *answer_r = NULL;
     }
-    complain("upgrade: it is not over after %d seconds", UPGRADE_LOOKS_MS / 1000);
+    complain("upgrade: not finished after %d seconds; see the server's log",
+             UPGRADE_LOOKS_MS / 1000);
     return STATUS_TEMPORARY;
 }
 
@@ -438,7 +440,7 @@ int do_loglevel(struct invocation *invocation)
 {
     bool is_set = invocation->count > 0;
     enum log_level level;
-    /* A level that no server knows is found here, before a token is asked for. */
+    /* Finds an unknown level here, before we ask for a token. */
     if (is_set && !log_level_parse(invocation->arguments[0], &level)) {
         complain("loglevel: LEVEL is one of error, warning, info, debug");
         return STATUS_USAGE;

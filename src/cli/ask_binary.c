@@ -1,5 +1,5 @@
 /*
- * ask_binary.c - a client of the binary counter protocol (ask_binary.h).
+ * ask_binary.c - the client of the binary counter protocol (ask_binary.h).
  */
 #include "cli/ask_binary.h"
 
@@ -11,7 +11,7 @@
 
 static size_t take_reply(struct client *client, struct bytes data)
 {
-    static const uint8_t opaque[4]; /* of all requests */
+    static const uint8_t opaque[4]; /* all requests have the same */
     struct ctr_reply reply;
     size_t used;
     if (client->count == 0) {
@@ -52,9 +52,9 @@ enum status ask_binary_wait(struct client *client, const struct ctr_request *req
     return client_wait(client);
 }
 
-/* ---- what replies mean ------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
-/* What each status of a reply means to us: the exit status, and its word in JSON. */
+/* The exit status for each status of a reply, and its word in JSON. */
 static const struct meaning {
     uint8_t reply_status;
     enum status status;

@@ -1,5 +1,5 @@
 /*
- * ask_text.c - a client of the text protocol (ask_text.h).
+ * ask_text.c - the client of the text protocol (ask_text.h).
  */
 #include "cli/ask_text.h"
 
@@ -25,7 +25,7 @@ const struct protocol protocol_text = {
 void ask_text(struct client *client, const struct pc_request *request, int64_t timeout_ns,
               answer_handler *on_answer, void *owner)
 {
-    /* Verb, numbers and blanks take less than the rest of it. */
+    /* 256 bytes are enough for verb, numbers and blanks. */
     static uint8_t line[PC_KEY_MAX + 256];
     size_t len = pc_compose_request(request, line, sizeof line);
     CHECK(len > 0);

@@ -1,10 +1,10 @@
 /*
- * batch.c - `counterctl batch`: commands of the binary protocol from standard input, over one
- * connection, which holds what they acquire. Each line is answered by one line at once.
+ * batch.c - `counterctl batch`: executes commands of the binary protocol from standard input, over
+ * one connection, which holds what they acquire. Prints one line for each line at once.
  *
- * Lines are split at blanks. A name's own blanks, controls and backslashes are written as names are
- * printed (text.h). The connection is watched while we wait for input: when it is lost, so is all
- * that was held.
+ * Blanks separate words. In a name, blanks, controls and backslashes are escaped, as in our output
+ * (text.h). We watch the connection while we wait for input: with the connection, all that it held
+ * is lost.
  */
 #include "cli/ask_binary.h"
 #include "cli/command.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The longest line: a name of which every byte is escaped, and the rest. */
+/* The longest line: a name with every byte escaped, and the other words. */
 #define LINE_MAX_LEN ((size_t)4 * CTR_NAME_MAX + 256)
 #define READ_SIZE    65536
 #define WORDS_MAX    4
@@ -23,15 +23,15 @@ struct batch {
     const struct options *options;
     struct loop *loop;
     struct client client;
-    struct text input; /* what was read and not yet executed */
-    size_t number;     /* of the line */
-    bool is_skipping;  /* the rest of a line that is too long */
+    struct text input; /* bytes read and not yet executed */
+    size_t number;     /* line number */
+    bool is_skipping;  /* skipping the rest of a line that is too long */
     bool any_no, any_error;
 };
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-/* Answers that the line is wrong, as printf. */
+/* Answers that the line is wrong; as printf. */
 static void answer_error(struct batch *batch, const char *format, ...) PRINTF_LIKE(2, 3);
 
 static void answer_error(struct batch *batch, const char *format, ...)
@@ -55,7 +55,7 @@ static void answer_error(struct batch *batch, const char *format, ...)
     text_free(&why);
 }
 
-/* The statistics of a reply: into an object, or without one as NAME=VALUE. */
+/* Puts the statistics of a reply into the object, or without one prints NAME=VALUE. */
 static void answer_stats(json_t *object, struct bytes body)
 {
     struct bytes name, value;
@@ -75,7 +75,7 @@ static void answer_stats(json_t *object, struct bytes body)
         json_put(object, "stats", stats);
 }
 
-/* Answers in JSON with what the server answered. */
+/* Prints the server's reply as JSON. */
 static void answer_json(const char *word, const struct ctr_request *request,
                         const struct ctr_reply *reply)
 {
@@ -94,7 +94,7 @@ static void answer_json(const char *word, const struct ctr_request *request,
     json_line(object, stdout);
 }
 
-/* Answers with what the server answered. */
+/* Prints the server's reply. */
 static void answer(struct batch *batch, const char *word, const struct ctr_request *request,
                    const struct ctr_reply *reply)
 {
@@ -118,7 +118,7 @@ static void answer(struct batch *batch, const char *word, const struct ctr_reque
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-/* A command of a batch, and which of its words are what. */
+/* A command of a batch, and the positions of its words. */
 struct batch_command {
     const char *word;
     uint8_t opcode;
@@ -142,7 +142,7 @@ static const struct batch_command *find_command(struct bytes word)
     return NULL;
 }
 
-/* Splits a line at blanks. Returns how many words it has; only WORDS_MAX + 1 are kept. */
+/* Splits a line at blanks. Returns the number of words; keeps only the first WORDS_MAX + 1. */
 static size_t split(struct bytes line, struct bytes *words)
 {
     size_t count = 0;
@@ -161,7 +161,8 @@ static size_t split(struct bytes line, struct bytes *words)
     return count;
 }
 
-/* Makes the request of a line's words. False: it is wrong, and that is answered. */
+/* Makes a request from the words of a line. Returns false after answering that the line is wrong.
+ */
 static bool make_request(struct batch *batch, const struct batch_command *command,
                          const struct bytes *words, struct text *name, struct ctr_request *request)
 {
@@ -197,7 +198,7 @@ static enum status ask(struct batch *batch, const struct batch_command *command,
     return status;
 }
 
-/* Executes one line. Anything but STATUS_OK ends the batch. */
+/* Executes one line. Any status but STATUS_OK ends the batch. */
 static enum status execute(struct batch *batch, struct bytes line)
 {
     struct bytes words[WORDS_MAX + 1];
@@ -214,7 +215,7 @@ static enum status execute(struct batch *batch, struct bytes line)
         text_add_name(&shown, (struct bytes){.data = words[0].data,
                                              .len = words[0].len < 100 ? words[0].len : 100});
         answer_error(batch,
-                     "there is no command \"%s\" here; acquire, release, get, stats and "
+                     "no such command: \"%s\"; acquire, release, get, stats and "
                      "noop are",
                      text_str(&shown));
         text_free(&shown);
@@ -230,7 +231,7 @@ static enum status execute(struct batch *batch, struct bytes line)
     return print_end(status);
 }
 
-/* Executes the whole lines that were read; at the end of the input, what is left, too. */
+/* Executes all complete lines of the input; at its end also the last, incomplete one. */
 static enum status execute_lines(struct batch *batch, bool is_end)
 {
     size_t at = 0;
@@ -249,7 +250,7 @@ static enum status execute_lines(struct batch *batch, bool is_end)
         } else if (!batch->is_skipping) {
             status = execute(batch, bytes_at(line, len));
         }
-        /* Without its end, what follows is still of the same line. */
+        /* No line end yet: the next bytes belong to the same line. */
         batch->is_skipping = !end && (batch->is_skipping || len > LINE_MAX_LEN);
     }
     memmove(batch->input.data, batch->input.data + at, batch->input.len - at);
@@ -259,7 +260,7 @@ static enum status execute_lines(struct batch *batch, bool is_end)
 
 /* ---- input ------------------------------------------------------------------------------- */
 
-/* Reads once. STATUS_OK: *is_end_r says whether there is no more. */
+/* Reads once. STATUS_OK: *is_end_r is true at the end of the input. */
 static enum status read_input(struct batch *batch, bool *is_end_r)
 {
     static char data[READ_SIZE];
@@ -279,7 +280,7 @@ static bool on_notice(void *owner, struct bytes message)
 {
     const struct client *client = owner;
     (void)message;
-    complain("%s: an answer has come that was not asked for", client->link.where);
+    complain("%s: the server sent an answer without a request", client->link.where);
     loop_end(client->link.loop, STATUS_PROTOCOL);
     return true;
 }
@@ -290,7 +291,7 @@ static void on_input(void *loop, short revents)
     loop_end(loop, STATUS_OK);
 }
 
-/* Waits for input; meanwhile the connection may be lost. */
+/* Waits for input; fails when the connection is lost meanwhile. */
 static enum status wait_input(struct batch *batch)
 {
     struct watch input = {.on_ready = on_input, .owner = batch->loop};

@@ -1,5 +1,5 @@
 /*
- * child.c - a command that is executed (child.h).
+ * child.c - runs a command as a child process (child.h).
  */
 #include "cli/child.h"
 
@@ -17,12 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- its beginning ----------------------------------------------------------------------- */
+/* ---- start ------------------------------------------------------------------------------- */
 
-/* In the new process: becomes the command, or writes errno to `report`. */
+/* In the new process: executes the command, or writes errno to `report`. */
 static _Noreturn void become(char **argv, int report, pid_t parent, bool dies_with_us)
 {
-    /* Where we are killed outright, nobody holds the lock any more: the same as a lost one. */
+    /* If we are killed, the server frees the lock: for the command it is a lost lock. */
     if (dies_with_us && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
         _exit(STATUS_LOST);
     signals_restore();
@@ -32,7 +32,7 @@ static _Noreturn void become(char **argv, int report, pid_t parent, bool dies_wi
     _exit(STATUS_NOT_EXECUTABLE);
 }
 
-/* Waits until the command is executed; returns 0, or the errno of what failed. */
+/* Waits until exec has succeeded or failed. Returns 0, or errno. */
 static int wait_executed(int report)
 {
     int error = 0;
@@ -43,14 +43,14 @@ static int wait_executed(int report)
     return n == (ssize_t)sizeof error ? error : 0;
 }
 
-/* Ends a process that is of no use. */
+/* Kills and reaps a process that we can't use. */
 static void discard(pid_t pid)
 {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
 }
 
-/* The process has ended: a descriptor of one can be read then. */
+/* The pidfd is readable: the process has ended. */
 static void reap(void *owner, short revents)
 {
     struct child *child = owner;
@@ -65,7 +65,7 @@ static void reap(void *owner, short revents)
     child->on_end(child->owner, how);
 }
 
-/* The grace is over. */
+/* The grace period is over. */
 static void kill_it(void *child)
 {
     child_signal(child, SIGKILL);
@@ -107,7 +107,7 @@ int child_start(struct child *child, struct loop *loop, char **argv, bool dies_w
     return STATUS_OK;
 }
 
-/* ---- its end ----------------------------------------------------------------------------- */
+/* ---- end --------------------------------------------------------------------------------- */
 
 bool child_runs(const struct child *child)
 {

@@ -1,5 +1,5 @@
 /*
- * client.c - a connection and its requests (client.h).
+ * client.c - a connection and its unanswered requests (client.h).
  */
 #include "cli/client.h"
 
@@ -42,7 +42,7 @@ void client_lost(void *owner, enum status status)
     loop_end(client->link.loop, STATUS_LOST);
 }
 
-/* Closes it, and tells whoever it concerns. */
+/* Closes the connection, and calls on_end or prints why. */
 static void end(struct client *client, enum status status)
 {
     link_close(&client->link);
@@ -86,7 +86,7 @@ static void on_end(void *owner)
     end(owner, STATUS_UNAVAILABLE);
 }
 
-/* The oldest request was not answered in time. */
+/* The oldest request has timed out. */
 static void on_due(void *owner)
 {
     struct client *client = owner;
@@ -105,7 +105,7 @@ enum status client_begin(struct client *client, const struct protocol *protocol,
     if (!client_address(options, &address))
         return STATUS_USAGE;
     if (address.is_unix && options->tls) {
-        complain("--tls: a unix socket speaks no TLS; leave it out");
+        complain("--tls: a unix socket has no TLS; leave --tls out");
         return STATUS_USAGE;
     }
     link_open(&client->link, loop, &address, options, protocol->port);
@@ -129,7 +129,7 @@ void client_close(struct client *client)
     client->count = client->room = 0;
 }
 
-/* As client->on_end, where the end is what is waited for. */
+/* An on_end callback for a caller that waits for the end. */
 static void finished(void *owner, enum status status)
 {
     struct client *client = owner;
@@ -175,7 +175,7 @@ enum status client_wait(struct client *client)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Waits for the next part of the oldest request's answer as long as it may take. */
+/* Sets the timer for the next part of the oldest request's answer. */
 static void time_first(struct client *client)
 {
     if (client->count > 0 && client->asks[0].timeout_ns != SECONDS_NONE)
@@ -203,7 +203,7 @@ void client_answer(struct client *client, const void *answer)
     struct ask *first = client->asks;
     first->due_ns = clock_mono_ns() + first->timeout_ns;
     bool is_last = first->on_answer(first->owner, answer);
-    if (client->count == 0) /* it was closed meanwhile */
+    if (client->count == 0) /* a callback has closed the client */
         return;
     if (is_last)
         memmove(client->asks, client->asks + 1, --client->count * sizeof *client->asks);

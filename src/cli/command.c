@@ -28,33 +28,33 @@ static const struct command commands[] = {
          OPTION_BIT(OPTION_TIMEOUT) | OPTION_BIT(OPTION_ANY),
      do_run, "execute a command while holding a lock",
      "Waits for a lock of the text protocol, executes COMMAND, gives the lock back, and\n"
-     "exits as COMMAND did. The lock is given back as work done when COMMAND exited with\n"
-     "0; else the connection is just closed, so that who waits with --any does the work.\n"
+     "exits with the status of COMMAND. If that is 0, the lock goes back as finished work;\n"
+     "else run just closes the connection, and a client waiting with --any does the work.\n"
      "A space in KEY is sent as %20, as MediaWiki does; controls are refused.\n"},
     {"acquire", "NAME UNITS MAX [-- COMMAND...]", 3, 3, EXECUTE_MAY,
      TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_FOR) | OPTION_BIT(OPTION_JSON),
      do_acquire, "hold units of a name, of which at most MAX may be in use",
      "Holds the units while COMMAND runs; without one, until standard input ends, a\n"
-     "signal comes, or --for is over (then standard input is not looked at). Nothing\n"
-     "waits: units that are not available now are an exit with 75.\n"},
+     "signal arrives, or the time of --for is over (--for ignores standard input). It\n"
+     "never waits for units: if they are not available now, it exits with 75.\n"},
     {"release", "NAME UNITS", 2, 2, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON),
      do_release, "give units of a name back",
-     "Units belong to the connection that acquired them, and this is a new one: it has\n"
-     "none to give back. Use batch to acquire and release over one connection.\n"},
+     "Units belong to the connection that acquired them. This is a new connection, which\n"
+     "has none to give back. Use batch to acquire and release over one connection.\n"},
     {"get", "NAME", 1, 1, EXECUTE_NEVER, TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON), do_get,
      "print how many units of a name are in use", ""},
     {"dump", "", 0, 0, EXECUTE_NEVER,
      TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_SORT) |
          OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_MIN) | OPTION_BIT(OPTION_LIMIT),
      do_dump, "list all names with their units in use and their peak",
-     "Names are printed as they come, unless --sort wants to see all of them first.\n"},
+     "Names are printed in the server's order, or with --sort after all have arrived.\n"},
     {"stats", "", 0, 0, EXECUTE_NEVER,
      TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_TEXT), do_stats,
      "print the statistics of both protocols",
-     "Asks both ports for theirs. An address with a port of its own, or unix:, is that\n"
-     "of the binary protocol, or with --text that of the text protocol.\n"},
+     "Asks both ports. An address with a port, or unix:, is that of the binary protocol,\n"
+     "or with --text that of the text protocol.\n"},
     {"noop", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_noop,
-     "ask for nothing: see whether the server answers, and how fast", ""},
+     "ask for nothing: check that the server answers, and how fast", ""},
     {"batch", "", 0, 0, EXECUTE_NEVER, TO_SERVER | OPTION_BIT(OPTION_JSON), do_batch,
      "execute commands of standard input over one connection",
      "Each line is one of\n"
@@ -63,32 +63,32 @@ static const struct command commands[] = {
      "    get NAME\n"
      "    stats\n"
      "    noop\n"
-     "and answered by one: \"ok\" with a number where there is one, \"no\" with the\n"
-     "server's reason, or \"error\" with what is wrong with the line. In names \\xNN is a\n"
+     "and gets one line as answer: \"ok\", with a number if there is one, \"no\" with the\n"
+     "server's reason, or \"error\" with the mistake in the line. In names \\xNN is a\n"
      "byte, \\x20 a space, and \\\\ a backslash. Empty lines and those that begin with #\n"
      "are ignored. All units go back at the end of the input.\n"},
     {"top", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
          OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),
      do_top, "watch the server: rates, waits, and the most contended names",
-     "In full screen; the key h shows the others. --json needs --once.\n"},
+     "In full screen; the key h lists all keys. --json needs --once.\n"},
     {"contended", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT), do_contended,
      "list the most contended names", ""},
     {"holders", "NAME", 1, 1, EXECUTE_NEVER, TO_ADMIN | WITH_NAME, do_holders,
-     "list who holds units of a name, and who waits for one", ""},
+     "list the holders of a name, and its waiting clients", ""},
     {"connections", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_PROTOCOL) | OPTION_BIT(OPTION_LIMIT), do_connections,
      "list connections", ""},
     {"kill", "CONNECTION", 1, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_kill,
      "close a connection, which frees what it holds",
-     "CONNECTION is such as holders and connections print it: 0.12.3.\n"},
+     "CONNECTION is an id printed by holders or connections, such as 0.12.3.\n"},
     {"config", "", 0, 0, EXECUTE_NEVER, TO_ADMIN, do_config, "print the server's options", ""},
     {"reload", "", 0, 0, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_reload,
-     "have the server read its configuration again", ""},
+     "make the server read its configuration again", ""},
     {"upgrade", "", 0, 0, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE), do_upgrade,
-     "have the server become the program on its disk, in place",
-     "Clients stay connected and keep what they hold, but for those with TLS.\n"},
+     "replace the running server by the program on its disk, in place",
+     "Clients stay connected and keep what they hold, except those with TLS.\n"},
     {"loglevel", "[LEVEL]", 0, 1, EXECUTE_NEVER, TO_ADMIN | OPTION_BIT(OPTION_TOKEN_FILE),
      do_loglevel, "print what the server logs, or set it",
      "LEVEL is error, warning, info or debug.\n"},
@@ -114,7 +114,7 @@ const char *nearest_word(const char *word, const char *(*next)(size_t index))
 {
     size_t len = strlen(word);
     const char *nearest = spelling_nearest(word, next, len > 4 ? 2 : 1), *at;
-    /* What is only begun, too. */
+    /* A prefix counts too. */
     for (size_t i = 0; len >= 2 && !nearest && (at = next(i)); i++)
         if (strncmp(at, word, len) == 0)
             nearest = at;
@@ -173,7 +173,7 @@ void print_help(const struct command *command, FILE *to)
           to);
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
         fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].help);
-    fputs("\nOptions of all that talk to a server:\n", to);
+    fputs("\nOptions of all commands that talk to a server:\n", to);
     print_options(TO_SERVER | OPTION_BIT(OPTION_ADMIN) | OPTION_BIT(OPTION_VERSION), to);
     fputs("\n\"counterctl help COMMAND\" has the others, counterctl(1) all of it.\n", to);
 }
@@ -185,8 +185,8 @@ int do_help(struct invocation *invocation)
         command = command_named(invocation->arguments[0]);
         if (!command) {
             const char *nearest = nearest_command(invocation->arguments[0]);
-            complain("help: there is no such command; \"counterctl help\" lists them%s%s",
-                     nearest ? "; is this meant: " : "", nearest ? nearest : "");
+            complain("help: no such command; \"counterctl help\" lists them%s%s",
+                     nearest ? "; did you mean: " : "", nearest ? nearest : "");
             return STATUS_USAGE;
         }
     }

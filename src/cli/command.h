@@ -1,6 +1,6 @@
 /*
- * command.h - the commands of counterctl: one table, which drives parsing, help, and the tests of
- * the manual and of the completions; and the command line as it was understood.
+ * command.h - the commands of counterctl, and the parsed command line. One table of commands drives
+ * the parser, the help, and the tests of the manual and of the completions.
  */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
@@ -12,65 +12,67 @@
 
 #include <stdio.h>
 
-/* A command line, understood. */
+/* A parsed command line. */
 struct invocation {
     const struct command *command; /* NULL: --help or --version alone */
     struct options options;
-    struct loop loop; /* what the command waits in */
-    char **arguments; /* the command's own, `count` of them; names as they were given */
+    struct loop loop; /* the command's event loop */
+    char **arguments; /* of the command, `count` of them; names are not decoded */
     size_t count;
-    char **execute; /* what stands behind "--", ended by NULL; NULL: nothing does */
+    char **execute; /* the words after "--", ended by NULL; NULL: no "--" */
 };
 
-/* Whether a command is followed by "--" and a command to execute. */
+/* Does a command take "--" and a command to execute? */
 enum command_execute { EXECUTE_NEVER, EXECUTE_MAY, EXECUTE_MUST };
 
 struct command {
     const char *name;
-    const char *arguments; /* for people; "" where it has none */
-    size_t least, most;    /* how many they are */
+    const char *arguments; /* for people; "" for no arguments */
+    size_t least, most;    /* number of arguments */
     enum command_execute execute;
     uint64_t options; /* OPTION_BIT of each */
     int (*run)(struct invocation *invocation);
-    const char *help; /* a line */
-    const char *more; /* some sentences, in lines of up to 79 columns; each ends in "\n" */
+    const char *help; /* one line */
+    const char *more; /* lines of up to 79 columns, each ended by "\n" */
 };
 
-/* The command at an index; NULL: there are no more. */
+/* The command at an index; NULL after the last. */
 const struct command *command_at(size_t index);
 
-/* The command of that name; NULL: there is none. */
+/* The command of that name; NULL when there is none. */
 const struct command *command_named(const char *name);
 
 /*
- * Understands the command line. False: it said what is wrong to `err`; exit with STATUS_USAGE.
- * Whatever the result, invocation_free is due. The arguments are not copied.
+ * Parses the command line. Returns false after printing the error to `err`; exit with STATUS_USAGE
+ * then. In both cases the caller must call invocation_free. The result points into `argv`.
  */
 bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, FILE *err) MUST_USE;
 
 void invocation_free(struct invocation *invocation);
 
-/* The word of `words` (ended by NULL by `next`) nearest to `word`; NULL: none is near. */
+/* Finds the word nearest to `word`; `next` returns the known words, and NULL after the last. NULL:
+   none is near. */
 const char *nearest_word(const char *word, const char *(*next)(size_t index));
 
-/* The command that is nearest; NULL: none is near. */
+/* The command name nearest to `word`; NULL: none is near. */
 const char *nearest_command(const char *word);
 
-/* Prints the help of counterctl, or of a command. */
+/* Prints the help of counterctl (NULL) or of a command. */
 void print_help(const struct command *command, FILE *to);
 
 /*
- * Reads a name that was given as an argument: 1 to 65,535 bytes, escaped where --escapes says so.
- * False: it said what is wrong.
+ * Reads a name from an argument: 1 to 65,535 bytes, with escapes if --escapes was given. Returns
+ * false after printing what is wrong.
  */
 bool read_name(const struct invocation *invocation, const char *given,
                struct text *name_r) MUST_USE;
 
-/* The same with the result in a text, for `what` ("line 3", "NAME"); false: *reason_r says why. */
+/* Like read_name, for names from elsewhere: false puts the error into *reason_r and prints nothing.
+ */
 bool parse_name(const char *given, size_t len, bool is_escaped, struct text *name_r,
                 struct text *reason_r) MUST_USE;
 
-/* The functions of the commands. Each returns an exit status and has said what went wrong. */
+/* The commands. Each prints its errors and returns an exit status. */
 int do_run(struct invocation *invocation);
 int do_acquire(struct invocation *invocation);
 int do_release(struct invocation *invocation);

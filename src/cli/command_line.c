@@ -1,25 +1,26 @@
 /*
- * command_line.c - understanding the command line. Part of command.h.
+ * command_line.c - parses the command line. Part of command.h.
  *
- * Options are taken wherever they stand, and looked at with the command in mind when all are read.
- * "--" ends them; behind the command's arguments it begins the command that is to be executed.
+ * Options may stand anywhere. They are checked against the command when all words are read. "--"
+ * ends the options; after the command's arguments it starts the command to execute.
  */
 #include "cli/command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a wrong argument a message shows. */
+/* How many bytes of a wrong argument a message shows. */
 #define SHOWN_MAX 100
 
 struct parser {
     struct invocation *invocation;
-    char **words;  /* what is left of argv; ended by NULL */
-    uint64_t seen; /* options that were given */
+    char **words;  /* the rest of argv, ended by NULL */
+    uint64_t seen; /* set of the options given */
     FILE *err;
 };
 
-/* At most `max` bytes for a message: what a terminal would take for itself is escaped. */
+/* At most `max` bytes of an argument for a message, with escapes for what could steer a terminal.
+ */
 static const char *shown_up_to(const char *argument, size_t max)
 {
     static struct text text;
@@ -48,21 +49,22 @@ static bool complain_unknown_option(const struct parser *p, const char *name, si
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(len < sizeof word ? len : sizeof word - 1), name);
     if (strcmp(word, "token") == 0) {
-        fputs("counterctl: there is no --token: everybody on this machine could read it in the "
-              "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
-              p->err);
+        fputs(
+            "counterctl: no such option: --token; every user of this machine could read it in the "
+            "list of processes; use --token-file or $COUNTER_ADMIN_TOKEN\n",
+            p->err);
         return false;
     }
     const char *nearest = nearest_word(word, option_name);
-    fprintf(p->err, "counterctl: there is no option --%s", shown(word));
+    fprintf(p->err, "counterctl: no such option: --%s", shown(word));
     if (nearest)
-        fprintf(p->err, "; is --%s meant?\n", nearest);
+        fprintf(p->err, "; did you mean --%s?\n", nearest);
     else
         fputs("; \"counterctl help COMMAND\" lists those of a command\n", p->err);
     return false;
 }
 
-/* Sets an option; `as_given` is how the user wrote it. */
+/* Sets an option; `as_given` is the user's spelling. */
 static bool set(struct parser *p, const struct option_row *row, const char *as_given,
                 const char *value)
 {
@@ -74,7 +76,7 @@ static bool set(struct parser *p, const struct option_row *row, const char *as_g
     return false;
 }
 
-/* The value that follows an option as the next word; NULL (and said so) where none does. */
+/* The next word, which is the option's value; NULL after printing that there is none. */
 static const char *next_value(struct parser *p, const struct option_row *row, const char *as_given)
 {
     const char *value = *p->words;
@@ -113,7 +115,7 @@ static bool short_options(struct parser *p, const char *letters)
         char as_given[] = {'-', *letters, '\0'};
         if (!row) {
             fprintf(p->err,
-                    "counterctl: there is no option %s; \"counterctl help COMMAND\" lists "
+                    "counterctl: no such option: %s; \"counterctl help COMMAND\" lists "
                     "those of a command\n",
                     shown(as_given));
             return false;
@@ -131,7 +133,7 @@ static bool short_options(struct parser *p, const char *letters)
 
 /* --- Words ----------------------------------------------------------------------------------- */
 
-/* The first word that is no option is the command, the others are its arguments. */
+/* Takes a word that is not an option: the first is the command, the others are its arguments. */
 static bool take_word(struct parser *p, char *word)
 {
     struct invocation *invocation = p->invocation;
@@ -143,15 +145,15 @@ static bool take_word(struct parser *p, char *word)
     if (invocation->command)
         return true;
     const char *nearest = nearest_command(word);
-    fprintf(p->err, "counterctl: there is no command \"%s\"", shown(word));
+    fprintf(p->err, "counterctl: no such command: \"%s\"", shown(word));
     if (nearest)
-        fprintf(p->err, "; is %s meant?\n", nearest);
+        fprintf(p->err, "; did you mean %s?\n", nearest);
     else
         fputs("; \"counterctl help\" lists them\n", p->err);
     return false;
 }
 
-/* After "--": what is to be executed, or arguments that may begin with a dash. */
+/* Takes the words after "--": a command to execute, or arguments that may begin with a dash. */
 static bool take_rest(struct parser *p)
 {
     struct invocation *invocation = p->invocation;
@@ -184,7 +186,7 @@ static bool read_words(struct parser *p)
     return true;
 }
 
-/* --- All together ---------------------------------------------------------------------------- */
+/* --- The whole line -------------------------------------------------------------------------- */
 
 static bool check_arguments(const struct parser *p)
 {

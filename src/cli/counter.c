@@ -1,5 +1,6 @@
 /*
- * counter.c - the single commands of the binary protocol: noop, get, acquire, release; and stats.
+ * counter.c - the commands of the binary protocol that make one request: noop, get, acquire,
+ * release.
  */
 #include "base/clock.h"
 #include "cli/ask_binary.h"
@@ -22,7 +23,7 @@ static bool read_units(const struct invocation *invocation, size_t which, uint32
         return true;
     struct text shown = {0};
     text_add_shown(&shown, given);
-    complain("%s: %s is \"%.*s\", and has to be a whole number from %u to %u",
+    complain("%s: %s is \"%.*s\", but must be a whole number from %u to %u",
              invocation->command->name, what, 100, text_str(&shown), least, UINT32_MAX);
     text_free(&shown);
     return false;
@@ -34,7 +35,7 @@ static enum status complain_no_number(const struct client *client)
     return STATUS_PROTOCOL;
 }
 
-/* An object with the name, for an answer in JSON. */
+/* A JSON object that has the name. */
 static json_t *name_object(const struct text *name)
 {
     json_t *object = json_new();
@@ -107,7 +108,7 @@ static enum status print_release(const struct invocation *invocation, const stru
     return ask_status_of(reply->status);
 }
 
-/* Asks one thing about a name, and prints the answer. */
+/* Sends one request about a name, and prints the reply. */
 static int ask_and_print(struct invocation *invocation, struct ctr_request *request,
                          enum status (*print)(const struct invocation *invocation,
                                               const struct client *client, const struct text *name,
@@ -144,7 +145,7 @@ int do_release(struct invocation *invocation)
 
 /* ---- acquire ----------------------------------------------------------------------------- */
 
-/* Units that are held, and what for. */
+/* The units held, and how long. */
 struct holding {
     struct invocation *invocation;
     struct client *client;
@@ -152,7 +153,7 @@ struct holding {
     uint32_t units;
 };
 
-/* Gives them back as work done. That the connection is lost by now is worth a word only. */
+/* Gives the units back as finished work. A lost connection gets a message, no more. */
 static void give_back(const struct holding *holding)
 {
     struct ctr_request request = {
@@ -163,7 +164,7 @@ static void give_back(const struct holding *holding)
         (void)ask_refused(holding->client, "the units were not held to their end", &reply);
 }
 
-/* What standard input has is read and of no use. */
+/* Drops what standard input has; ends the loop at its end. */
 static void end_with_input(void *loop, short revents)
 {
     char nowhere[4096];
@@ -178,7 +179,7 @@ static void end_with_time(void *loop)
     loop_end(loop, STATUS_OK);
 }
 
-/* Waits until the time is over, standard input ends, a signal comes or the connection is lost. */
+/* Waits until the time is over, standard input ends, a signal arrives or the connection is lost. */
 static int hold(const struct holding *holding)
 {
     int64_t for_ns = holding->invocation->options.for_ns;
@@ -229,7 +230,7 @@ static int hold_and_execute(const struct holding *holding)
     return status;
 }
 
-/* The server's answer to Acquire: holds what it gave. */
+/* Handles the reply to Acquire: holds the units that it gave. */
 static int acquired(const struct holding *holding, const struct ctr_reply *reply)
 {
     const struct options *options = &holding->invocation->options;
@@ -270,13 +271,14 @@ static int acquire(struct holding *holding, uint32_t maximum)
     return exit_status;
 }
 
-/* What is said of --for and a command together. */
+/* Checks UNITS against MAX, and --for against a command. */
 static bool check_acquire(const struct invocation *invocation, uint32_t units, uint32_t maximum)
 {
     if (units > maximum)
-        complain("acquire: %u units can't be had of at most %u", units, maximum);
+        complain("acquire: UNITS is %u, more than MAX, which is %u", units, maximum);
     else if (invocation->execute && invocation->options.for_ns != SECONDS_NONE)
-        complain("acquire: --for and a COMMAND exclude each other: the command's end is the end");
+        complain("acquire: --for and a COMMAND exclude each other: units are held until the "
+                 "command ends");
     else
         return true;
     return false;

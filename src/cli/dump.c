@@ -1,8 +1,9 @@
 /*
- * dump.c - `counterctl dump`: all names, as they come or sorted.
+ * dump.c - `counterctl dump`: lists all names, sorted or in the server's order.
  *
- * What is printed as it comes needs no memory. Sorted with a limit, only the best so far are kept,
- * in a heap whose root is the worst of them; without one, all of them, up to a bound.
+ * Unsorted names are printed as they arrive and need no memory. Sorting with a limit keeps only the
+ * best names so far, in a heap with the worst at the root. Sorting without one keeps all, up to a
+ * bound.
  */
 #include "base/heap.h"
 #include "base/number.h"
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What sorting may take of our memory. */
+/* The most memory for sorting, in bytes. */
 #define SORT_MEMORY_MAX ((size_t)2 << 30)
 
 struct entry {
@@ -30,11 +31,11 @@ struct dump {
     struct text prefix; /* unescaped */
     enum sort sort;
     struct heap heap;
-    struct entry **kept; /* with a limit, a heap */
+    struct entry **kept; /* a heap if there is a limit */
     size_t count, room, memory;
-    uint64_t printed, seen, total; /* total: names in all, as the server told; 0: it did not */
+    uint64_t printed, seen, total; /* total: names on the server; 0: unknown */
     bool has_head, has_bar;
-    int64_t drawn_ns; /* the progress bar, last */
+    int64_t drawn_ns; /* when we last drew the progress bar */
 };
 
 /* ---- progress ---------------------------------------------------------------------------- */
@@ -42,7 +43,7 @@ struct dump {
 #define BAR_WIDTH       30
 #define BAR_INTERVAL_NS (NS_PER_S / 10)
 
-/* A bar is for people who see nothing else yet. */
+/* True if the user sees no output yet, so that a bar is useful. */
 static bool has_bar(const struct dump *dump)
 {
     return isatty(STDERR_FILENO) && (!isatty(STDOUT_FILENO) || dump->sort != SORT_NONE);
@@ -59,7 +60,7 @@ static void draw_bar(struct dump *dump)
         return;
     }
     double share = (double)dump->seen / (double)dump->total;
-    share = share > 1 ? 1 : share; /* names are made meanwhile */
+    share = share > 1 ? 1 : share; /* clients may create names meanwhile */
     int full = (int)(share * BAR_WIDTH);
     fprintf(stderr, "\r[%.*s%*s] %3.0f%%  %" PRIu64 " of %" PRIu64 " names ", full,
             "##############################", BAR_WIDTH - full, "", share * 100, dump->seen,
@@ -96,7 +97,7 @@ static void print_entry(struct dump *dump, uint32_t in_use, uint32_t peak, struc
 
 /* ---- sorting ----------------------------------------------------------------------------- */
 
-/* Below 0 where `a` is printed before `b`: the higher number, then the name. */
+/* Below 0 if `a` is printed before `b`: the higher number first, then by name. */
 static int compare(const struct entry *a, const struct entry *b, enum sort sort)
 {
     if (sort == SORT_IN_USE && a->in_use != b->in_use)
@@ -113,7 +114,7 @@ static int compare_entries(const void *a, const void *b, void *sort)
 
 static size_t entry_size(const struct entry *entry)
 {
-    /* With what the allocator and the list take. */
+    /* Includes the overhead of the allocator and of the list. */
     return sizeof *entry + entry->len + 4 * sizeof(void *);
 }
 
@@ -133,13 +134,14 @@ static bool keep(struct dump *dump, struct entry *entry)
         heap_rise(&dump->heap, dump->kept, dump->count);
     if (dump->memory <= SORT_MEMORY_MAX)
         return true;
-    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort what "
-             "comes unsorted",
+    complain("dump: sorting would take more than %zu MiB of memory; use --limit, or sort the "
+             "unsorted output",
              SORT_MEMORY_MAX >> 20);
     return false;
 }
 
-/* Keeps an entry, or only the better of it and the worst that is kept where these are enough. */
+/* Keeps the entry. If the limit is reached, keeps the better of the entry and the worst one kept.
+ */
 static bool sort_in(struct dump *dump, struct entry *entry)
 {
     if (!dump->options->limit || dump->count < dump->options->limit)
@@ -175,14 +177,14 @@ static void print_sorted(struct dump *dump)
     }
 }
 
-/* ---- the conversation -------------------------------------------------------------------- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static bool is_wanted(const struct dump *dump, uint32_t in_use, struct bytes name)
 {
     return in_use >= dump->options->min && bytes_begin_with(name, text_bytes(&dump->prefix));
 }
 
-/* Asks how many names there are, for the bar; a server that does not say is as good. */
+/* Asks for the number of names, for the bar; goes on without it if the server does not say. */
 static enum status ask_total(struct dump *dump)
 {
     struct ctr_request request = {.opcode = CTR_STATS};
@@ -199,7 +201,7 @@ static enum status ask_total(struct dump *dump)
     return STATUS_OK;
 }
 
-/* Takes one reply. STATUS_OK: go on, unless *is_over_r. */
+/* Takes one reply. STATUS_OK: continue, unless *is_over_r. */
 static enum status take_entry(struct dump *dump, const struct ctr_reply *reply, bool *is_over_r)
 {
     uint32_t in_use, peak;

@@ -35,7 +35,7 @@ static struct cell *cell_at(const struct frame *frame, int row, int column)
     return &frame->cells[(size_t)row * (size_t)frame->width + (size_t)column];
 }
 
-/* Where a run of `room` columns ends in the frame; -1: it is outside. */
+/* The column where a run of `room` columns ends in the frame; -1: outside the frame. */
 static int end_of(const struct frame *frame, int row, int column, int room)
 {
     if (row < 0 || row >= frame->height || column < 0 || room <= 0 || column >= frame->width)
@@ -43,7 +43,7 @@ static int end_of(const struct frame *frame, int row, int column, int room)
     return room > frame->width - column ? frame->width : column + room;
 }
 
-/* The next character of a text, as it can be drawn, and its columns; 0 for one that combines. */
+/* The next drawable character of a text, and its columns; 0 columns for a combining mark. */
 static int next_character(const struct frame *frame, const uint8_t **at, size_t *len,
                           wchar_t *character_r)
 {
@@ -61,7 +61,7 @@ static int next_character(const struct frame *frame, const uint8_t **at, size_t 
     return 1;
 }
 
-/* How many columns a text takes. */
+/* The number of columns of a text. */
 static int text_width(const struct frame *frame, const char *text)
 {
     const uint8_t *at = (const uint8_t *)text;
@@ -92,7 +92,7 @@ static int put(struct frame *frame, int row, int column, int end, unsigned look,
     return column;
 }
 
-/* Draws a text in a run of `room` columns, at its end where `is_right`. */
+/* Draws a text in a run of `room` columns, aligned right if `is_right`. */
 static int draw(struct frame *frame, int row, int column, int room, unsigned look, bool is_right,
                 const char *format, va_list values)
 {
@@ -135,7 +135,7 @@ void frame_row_look(struct frame *frame, int row, unsigned look)
         cell_at(frame, row, column)->look |= (uint8_t)look;
 }
 
-/* The character of a bar that is filled by `share`, 0 to 1. */
+/* The character for a bar filled to `share`, 0 to 1. */
 static wchar_t bar_of(const struct frame *frame, double share)
 {
     static const wchar_t ascii[] = {L'.', L':', L'-', L'=', L'+', L'*', L'%', L'#'};
@@ -153,14 +153,14 @@ void frame_spark(struct frame *frame, int row, int column, int room, const doubl
         if (value > 0)
             *cell_at(frame, row, at) = (struct cell){
                 .character = bar_of(frame, most > 0 ? value / most : 0), .look = LOOK_BAR};
-        else if (value >= 0) /* nothing there, but known */
+        else if (value >= 0) /* zero, but known */
             *cell_at(frame, row, at) = (struct cell){.character = L'_', .look = LOOK_DIM};
     }
 }
 
 /* ---- as text ----------------------------------------------------------------------------- */
 
-/* How many columns of a row are drawn on. */
+/* The number of columns used in a row. */
 static int row_length(const struct frame *frame, int row)
 {
     int length = frame->width;

@@ -1,5 +1,5 @@
 /*
- * held.c - executing a command while a connection holds something for it (held.h).
+ * held.c - runs a command while a connection holds something for it (held.h).
  */
 #include "cli/held.h"
 
@@ -14,14 +14,14 @@ struct held {
     const char *name;
 };
 
-/* What the kernel sends is of the terminal, which has sent it to the command, too. */
+/* Signals from the kernel come from the terminal, which has sent them to the command too. */
 static void pass_on(void *owner, const struct signalfd_siginfo *taken)
 {
     struct held *held = owner;
     if (taken->ssi_code != SI_KERNEL)
         child_signal(&held->child, (int)taken->ssi_signo);
     if (taken->ssi_signo == SIGTSTP)
-        signals_stop(); /* so that the shell sees that its job has stopped */
+        signals_stop(); /* the shell must see that its job has stopped */
 }
 
 static void on_lost(void *owner, enum status status)
@@ -30,7 +30,7 @@ static void on_lost(void *owner, enum status status)
     (void)status;
     complain("%s: %s: what it held is free, and %s %s", held->client->link.where,
              held->client->link.reason, held->name,
-             held->options->strict ? "is told to end (--strict)" : "goes on without it");
+             held->options->strict ? "gets TERM (--strict)" : "goes on without it");
     if (held->options->strict)
         child_terminate(&held->child, held->options->grace_ns);
 }

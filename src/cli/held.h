@@ -1,5 +1,5 @@
 /*
- * held.h - executing a command while a connection holds something for it.
+ * held.h - runs a command while a connection holds something for it.
  */
 #ifndef CLI_HELD_H
 #define CLI_HELD_H
@@ -7,11 +7,11 @@
 #include "cli/client.h"
 
 /*
- * As a step: executes `argv` and waits for its end. Signals that somebody sends to us alone are
- * passed on, and none is taken any more after it. A connection that is lost meanwhile is said and
- * closed, and with options->strict ends the command: TERM, and KILL after options->grace_ns.
- * Returns what to exit with; STATUS_LOST where the command was ended so. *holds_r: it has exited
- * with 0, and the connection is up.
+ * Step: runs `argv` and waits for its end. Passes on to it the signals that another process sends
+ * to us alone; afterwards we take no signals any more. When the connection is lost meanwhile,
+ * prints so and closes it; with options->strict also ends the command: TERM, and KILL after
+ * options->grace_ns. Returns the exit status: the command's, or STATUS_LOST if the loss ended it.
+ * *holds_r is true if the command exited with 0 and the connection is still up.
  */
 int held_run(char **argv, struct client *client, const struct options *options,
              bool *holds_r) MUST_USE;

@@ -1,5 +1,5 @@
 /*
- * http.c - calls of the admin interface (http.h).
+ * http.c - calls to the admin interface (http.h).
  */
 #include "cli/http.h"
 
@@ -18,16 +18,16 @@
 struct http {
     CURLM *multi;
     struct loop *loop;
-    struct timer timer; /* libcurl's one */
+    struct timer timer; /* libcurl's timer */
     struct address address;
     char where[ADDRESS_TEXT];
-    char token[HTTP_TOKEN_MAX + 1]; /* "": none */
+    char token[HTTP_TOKEN_MAX + 1]; /* "": no token */
     long connect_ms, whole_ms;
 };
 
-/* ---- where ------------------------------------------------------------------------------- */
+/* ---- address ----------------------------------------------------------------------------- */
 
-/* The server's host, at the admin port. */
+/* The server's host with the admin port. */
 static bool address_of_server(const struct options *options, struct address *address)
 {
     if (!client_address(options, address))
@@ -64,7 +64,7 @@ static long whole_ms(int64_t ns)
 
 /* ---- libcurl in the loop ----------------------------------------------------------------- */
 
-/* A socket of libcurl's. */
+/* A socket of libcurl. */
 struct http_socket {
     struct http *http;
     struct watch watch;
@@ -72,7 +72,7 @@ struct http_socket {
 
 static void finish(struct http_call *call, CURLcode result);
 
-/* Has libcurl go on with a socket that is ready, and tells of calls that are done. */
+/* Tells libcurl that a socket is ready, and reports finished calls. */
 static void go_on(struct http *http, curl_socket_t fd)
 {
     int running, in_queue;
@@ -97,7 +97,7 @@ static void on_due(void *http)
     go_on(http, CURL_SOCKET_TIMEOUT);
 }
 
-/* libcurl wants to wait for a socket, or not any more. */
+/* libcurl wants to wait for a socket, or stops waiting. */
 static int want_socket(CURL *easy, curl_socket_t fd, int what, void *owner, void *of_socket)
 {
     struct http *http = owner;
@@ -119,7 +119,7 @@ static int want_socket(CURL *easy, curl_socket_t fd, int what, void *owner, void
     return 0;
 }
 
-/* libcurl wants to be called in so long. */
+/* libcurl asks for a call after `ms`. */
 static int want_timer(CURLM *multi, long ms, void *owner)
 {
     struct http *http = owner;
@@ -174,7 +174,7 @@ const char *http_where(const struct http *http)
 
 /* ---- the token --------------------------------------------------------------------------- */
 
-/* Takes a token from a text without its line end. False: it can't be one. */
+/* Takes a token from a text without its line end. Returns false for an invalid token. */
 static bool set_token(struct http *http, const char *text, const char *from)
 {
     size_t len = strcspn(text, "\r\n");
@@ -204,7 +204,8 @@ static enum status read_token_file(struct http *http, const char *path)
         return STATUS_NO_INPUT;
     }
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && (about.st_mode & S_IROTH))
-        complain("--token-file %s: everybody on this machine can read it; chmod o-r it", path);
+        complain("--token-file %s: every user of this machine can read it; run chmod o-r on it",
+                 path);
     close(fd);
     text[n] = '\0';
     bool good = set_token(http, text, path);
@@ -251,7 +252,7 @@ static void set_url(const struct http *http, CURL *easy, const char *path)
     text_free(&url);
 }
 
-/* Only what changes something carries the token. */
+/* Makes it a POST. Only calls that change something carry the token. */
 static void set_post(const struct http *http, struct http_call *call)
 {
     struct curl_slist *headers = NULL;
@@ -293,7 +294,7 @@ void http_begin(struct http *http, struct http_call *call, const char *path, boo
         out_of_memory();
 }
 
-/* Writes why there is no answer, or what the server says in an answer of an error. */
+/* Writes why there is no answer, or the server's text from an error answer. */
 static void explain(struct http_call *call, CURLcode result)
 {
     if (result == CURLE_WRITE_ERROR) {
@@ -301,7 +302,7 @@ static void explain(struct http_call *call, CURLcode result)
     } else if (result != CURLE_OK) {
         text_add_shown(&call->failure, curl_easy_strerror(result));
     } else if (!call->answer) {
-        text_addf(&call->failure, "it answers %ld, and with no JSON (is this the admin port?)",
+        text_addf(&call->failure, "it answers %ld without JSON (is this the admin port?)",
                   call->code);
     } else if (call->code >= 300) {
         text_add_shown(&call->failure, json_text_at(call->answer, "error.reason", "no reason"));
@@ -337,7 +338,7 @@ void http_call_free(struct http *http, struct http_call *call)
     *call = (struct http_call){0};
 }
 
-/* The exit status that goes with a code of HTTP. */
+/* The exit status for an HTTP status. */
 static enum status status_of_code(long code)
 {
     switch (code) {
@@ -362,7 +363,7 @@ enum status http_status(const struct http *http, const struct http_call *call, b
     if (complains)
         complain("admin interface at %s: %s", http->where, text_str(&call->failure));
     if (call->code == 401 && complains && !*http->token)
-        complain("the admin token is given with --token-file or $COUNTER_ADMIN_TOKEN");
+        complain("give the admin token with --token-file or $COUNTER_ADMIN_TOKEN");
     if (call->code == 0)
         return STATUS_UNAVAILABLE;
     return call->answer ? status_of_code(call->code) : STATUS_PROTOCOL;

@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* How much one read asks for. */
+/* The size of one read. */
 #define READ_SIZE 65536
 
-/* How long a server may take to close what we have closed. */
+/* How long we wait for the server to close a connection that we have closed. */
 #define FINISH_NS NS_PER_S
 
 static void give_reason(struct link *link, const char *format, ...) PRINTF_LIKE(2, 3);
@@ -31,7 +31,7 @@ static void give_reason(struct link *link, const char *format, ...)
     va_end(values);
 }
 
-/* ---- ends -------------------------------------------------------------------------------- */
+/* ---- end --------------------------------------------------------------------------------- */
 
 static void close_fd(struct link *link)
 {
@@ -55,7 +55,8 @@ void link_close(struct link *link)
     text_free(&link->out);
 }
 
-/* For its reason. Nothing of the link is looked at after this: it may be open again, or gone. */
+/* Closes the link with its reason set. The caller must not use the link afterwards: on_end may have
+   opened it again or freed it. */
 static void end(struct link *link)
 {
     link_close(link);
@@ -64,7 +65,7 @@ static void end(struct link *link)
 
 /* ---- bytes ------------------------------------------------------------------------------- */
 
-/* Waits for what reading wants, and for what writing wants where something is unsent. */
+/* Waits for what reading needs, and for what writing needs if bytes are unsent. */
 static void wait_for_bytes(struct link *link)
 {
     short events = link->read_events;
@@ -73,7 +74,7 @@ static void wait_for_bytes(struct link *link)
     watch_set(link->loop, &link->watch, link->fd, events);
 }
 
-/* One write. Returns its bytes; 0: it has to wait; -1: the connection is broken. */
+/* Writes once. Returns the bytes written; 0: would block; -1: the connection broke. */
 static ssize_t write_some(struct link *link, const void *data, size_t len)
 {
     size_t n = 0;
@@ -89,7 +90,7 @@ static ssize_t write_some(struct link *link, const void *data, size_t len)
     return link->write_events ? 0 : -1;
 }
 
-/* Sends what it can. False: the connection is broken. */
+/* Sends as much as possible. Returns false when the connection broke. */
 static bool flush(struct link *link)
 {
     ssize_t n = 1;
@@ -108,7 +109,7 @@ static bool flush(struct link *link)
     return n >= 0;
 }
 
-/* Adds one read to what is left of those before. False: the connection has ended. */
+/* Appends one read to the unread bytes. Returns false when the connection has ended. */
 static bool read_some(struct link *link)
 {
     static char data[READ_SIZE];
@@ -141,7 +142,7 @@ static bool read_some(struct link *link)
     return false;
 }
 
-/* Has the whole messages taken that have come. A call may close the link. */
+/* Passes on all complete messages. A call may close the link. */
 static void take_messages(struct link *link)
 {
     size_t used = 1;
@@ -216,7 +217,7 @@ static void shake_hands(struct link *link)
     }
 }
 
-/* Small messages go at once, and a server that has vanished is noticed within half a minute. */
+/* Sends small messages at once, and notices a vanished server within half a minute. */
 static void tune_tcp(int fd)
 {
     int on = 1, idle_s = 10, interval_s = 5, probes = 3;
@@ -246,7 +247,7 @@ static void connected(struct link *link)
         end(link);
 }
 
-/* One attempt to connect. Returns 0, or errno: EINPROGRESS where it goes on. */
+/* Starts one attempt to connect. Returns 0, or errno: EINPROGRESS when it continues. */
 static int connect_to(struct link *link, const struct sockaddr *to, socklen_t len)
 {
     link->fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -260,7 +261,7 @@ static int connect_to(struct link *link, const struct sockaddr *to, socklen_t le
     return error;
 }
 
-/* Tries the next address of the host; each may take its share of the time that is left. */
+/* Tries the host's next address; each may use its share of the time left. */
 static void connect_next(struct link *link)
 {
     int error = -1;
@@ -282,7 +283,7 @@ static void connect_next(struct link *link)
         end(link);
 }
 
-/* Connecting has ended, well or not. */
+/* An attempt to connect has succeeded or failed. */
 static void look_at_connect(struct link *link)
 {
     int error = 0;
@@ -296,14 +297,14 @@ static void look_at_connect(struct link *link)
     connect_next(link);
 }
 
-/* A path is all there is to try. */
+/* Connects to the path; there is no other address to try. */
 static void connect_unix(struct link *link)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     size_t len = strlen(link->address.path);
     memcpy(to.sun_path + link->address.is_abstract, link->address.path,
            len < sizeof to.sun_path - 1 ? len : sizeof to.sun_path - 1);
-    /* An abstract name has no NUL at its end; a path has. */
+    /* A path has a NUL at its end, an abstract name has none. */
     socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
     if (connect_to(link, (struct sockaddr *)&to, size) == 0)
         connected(link);
@@ -311,17 +312,17 @@ static void connect_unix(struct link *link)
         end(link);
 }
 
-/* The host's addresses are found, or an error of the search. */
+/* The lookup has found the host's addresses, or failed. */
 static void found(struct link *link, int error)
 {
     link->next = link->found;
     link->state = LINK_CONNECTING;
     if (error)
         give_reason(link, "%s", gai_strerror(error));
-    connect_next(link); /* to none, after an error */
+    connect_next(link); /* reports the error if there is no address */
 }
 
-/* Finds the host's addresses; numeric ones need no search. */
+/* Looks up the host's addresses; numeric ones need no lookup. */
 static void find_addresses(struct link *link)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
@@ -333,7 +334,7 @@ static void find_addresses(struct link *link)
     }
     link->fd = lookup_start(link->address.host, port);
     if (link->fd < 0) {
-        give_reason(link, "can't look it up: %s", strerrordesc_np(errno));
+        give_reason(link, "can't look up its address: %s", strerrordesc_np(errno));
         end(link);
         return;
     }
@@ -342,7 +343,7 @@ static void find_addresses(struct link *link)
     watch_set(link->loop, &link->watch, link->fd, POLLIN);
 }
 
-/* ---- the loop's calls -------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------- */
 
 static void on_ready(void *owner, short revents)
 {
@@ -359,7 +360,7 @@ static void on_ready(void *owner, short revents)
     }
 }
 
-/* The state, or what is to be sent in it, has taken too long. */
+/* The state has timed out, or sending in it. */
 static void on_due(void *owner)
 {
     static const char *const reasons[] = {
@@ -403,5 +404,5 @@ void link_open(struct link *link, struct loop *loop, const struct address *addre
     address_text(address, port, link->where);
     if (!link->address.port)
         link->address.port = port;
-    timer_set(loop, &link->timer, now); /* the rest is the loop's, which may call then */
+    timer_set(loop, &link->timer, now); /* the loop does the rest, because it may run callbacks */
 }

@@ -1,10 +1,10 @@
 /*
- * link.h - one connection to a server, over TCP, TLS or a unix socket, as something that the loop
- * waits for. It moves bytes; client.h makes requests and answers of them.
+ * link.h - one connection to a server over TCP, TLS or a unix socket, driven by the event loop. It
+ * moves bytes; client.h turns them into requests and answers.
  *
- * A link is begun, is up, and ends; none of its functions waits. Connecting and sending are bounded
- * by the options' timeouts. A vanished server is noticed even where nothing is sent: keepalive ends
- * the connection within half a minute.
+ * A link begins, is up, and ends. No function here blocks. The options' timeouts bound connecting
+ * and sending. TCP keepalive ends the connection within half a minute after the server has
+ * vanished, even when we send nothing.
  */
 #ifndef CLI_LINK_H
 #define CLI_LINK_H
@@ -23,17 +23,17 @@ enum link_state {
     LINK_BEGUN,
     LINK_LOOKING,
     LINK_CONNECTING,
-    LINK_SHAKING, /* hands, for TLS */
+    LINK_SHAKING, /* TLS handshake */
     LINK_UP,
     LINK_FINISHING
 };
 
 struct link_calls {
     void (*on_up)(void *owner);
-    /* Takes a message from the beginning of `data`: returns its length; 0: it is not all there.
-       The message stays valid until the loop waits. Called for all that came in one read. */
+    /* Takes one message from the start of `data` and returns its length; 0 when it is incomplete.
+       The message stays valid until the loop waits. Called for all messages of one read. */
     size_t (*take)(void *owner, struct bytes data);
-    void (*on_end)(void *owner); /* it is closed, and the link's `reason` says why, for people */
+    void (*on_end)(void *owner); /* the link is closed; its `reason` says why, for people */
 };
 
 /* Zero-initialised: closed. */
@@ -41,42 +41,44 @@ struct link {
     enum link_state state;
     char where[ADDRESS_TEXT];
     char reason[LINK_REASON_SIZE];
-    /* link.c's own, and tls.c's */
+    /* private to link.c and tls.c */
     const struct link_calls *calls;
-    void *owner; /* of the calls */
+    void *owner; /* passed to the calls */
     struct loop *loop;
     const struct options *options;
     struct watch watch;            /* of fd */
-    struct timer timer;            /* the end of the state, or of what is unsent */
-    int64_t connect_by_ns;         /* the end of all states before LINK_UP */
+    struct timer timer;            /* deadline of the state, or of unsent bytes */
+    int64_t connect_by_ns;         /* deadline of all states before LINK_UP */
     struct address address;        /* with a port */
-    struct addrinfo *found, *next; /* addresses, and which is tried next */
-    int fd;                        /* the socket, or of the lookup; -1: there is none */
+    struct addrinfo *found, *next; /* the host's addresses, and the one to try next */
+    int fd;                        /* the socket or the lookup's pipe; -1: none */
     SSL *ssl;                      /* NULL: plain */
     SSL_CTX *tls;
     struct text in, out;
-    size_t taken, sent;              /* so much of the one and the other is of no use any more */
-    short read_events, write_events; /* what the one and the other wait for */
+    size_t taken, sent;              /* bytes of each buffer that are done */
+    short read_events, write_events; /* poll events that reading and writing wait for */
 };
 
 /*
- * Begins to connect a closed link to an address, with `port` where it names none; with TLS where
- * the options say so. Finding the address, connecting and the TLS handshake together take no longer
- * than options->connect_timeout_ns.
+ * Starts to connect a closed link to an address, with `port` as the default port, and with TLS if
+ * the options say so. Lookup, connect and TLS handshake together must finish within
+ * options->connect_timeout_ns.
  */
 void link_open(struct link *link, struct loop *loop, const struct address *address,
                const struct options *options, uint16_t port);
 
-/* Sends it all; the link is up. It ends where that takes longer than options->io_timeout_ns. */
+/* Sends `len` bytes; the link must be up. The link ends if sending takes longer than
+   options->io_timeout_ns. */
 void link_send(struct link *link, const void *data, size_t len);
 
 /*
- * Ends it in order: half-closes it, forgets what comes, and ends when the server has closed it,
- * too, or in a second. Then what it held is free, and who asks next finds it so. The link is up.
+ * Ends the link in order: half-closes it, drops what arrives, and ends when the server has closed
+ * its side, after a second at the latest. A later request then finds what the link held free. The
+ * link must be up.
  */
 void link_finish(struct link *link);
 
-/* Closes it at once, whatever its state, and calls nobody. */
+/* Closes the link at once in any state, and makes no calls. */
 void link_close(struct link *link);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * lookup.c - finding a host's addresses (lookup.h).
+ * lookup.c - finds a host's addresses (lookup.h).
  */
 #include "cli/lookup.h"
 
@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The thread's own. */
+/* Belongs to the thread. */
 struct lookup {
     char *host, *port;
-    int to; /* the pipe's end */
+    int to; /* write end of the pipe */
 };
 
-/* What comes through the pipe. */
+/* The result, as sent through the pipe. */
 struct found {
     int error;
     struct addrinfo *list;
@@ -37,7 +37,7 @@ static void *look_up(void *arg)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG};
     struct found found = {0};
     found.error = getaddrinfo(lookup->host, lookup->port, &hints, &found.list);
-    if (write(lookup->to, &found, sizeof found) < 0 && !found.error) /* nobody wants it any more */
+    if (write(lookup->to, &found, sizeof found) < 0 && !found.error) /* the caller has given up */
         freeaddrinfo(found.list);
     lookup_free(lookup);
     return NULL;

@@ -1,9 +1,9 @@
 /*
- * lookup.h - finding a host's addresses as something that the loop waits for.
+ * lookup.h - finds a host's addresses; the event loop waits for the result.
  *
- * The C library's resolver blocks, so it runs in a thread of its own, which can't be stopped: who
- * has waited long enough leaves it to itself. What it has found comes through a pipe, so that they
- * share nothing.
+ * The C library's resolver blocks, so it runs in a thread of its own. That thread can't be stopped:
+ * a caller that gives up leaves it running. The result comes through a pipe, so the two threads
+ * share no memory.
  */
 #ifndef CLI_LOOKUP_H
 #define CLI_LOOKUP_H
@@ -13,13 +13,14 @@
 #include <netdb.h>
 
 /*
- * Starts looking for `host` (a name) and `port`. Returns a descriptor that can be read when the
- * search is over; who closes it earlier gives up. -1: no memory, descriptor or thread; see errno.
+ * Starts to look up `host` (a name) and `port`. Returns a descriptor that becomes readable when the
+ * lookup is over; the caller may close it earlier to give up. Returns -1 without memory, descriptor
+ * or thread; see errno.
  */
 int lookup_start(const char *host, const char *port) MUST_USE;
 
-/* When it can be read: 0, and the list, which the caller frees with freeaddrinfo; or an EAI_ error.
- */
+/* Reads the result from a readable `fd`. Returns 0 and the list, which the caller frees with
+   freeaddrinfo, or an EAI_ error. */
 int lookup_take(int fd, struct addrinfo **list_r) MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * loop.c - waiting for descriptors and timers (loop.h), on poll.
+ * loop.c - the event loop (loop.h), on poll.
  */
 #include "cli/loop.h"
 
@@ -35,7 +35,7 @@ void watch_clear(struct loop *loop, struct watch *watch)
     watch->place = 0;
 }
 
-/* Closes the gaps in the list, and tells poll what the rest waits for. */
+/* Removes cleared watches from the list, and fills poll's array. */
 static void prepare(struct loop *loop)
 {
     size_t count = 0;
@@ -81,7 +81,7 @@ static void call_due(struct loop *loop)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-/* Waits for the first descriptor or timer. Returns how many watches were looked at. */
+/* Waits for the first descriptor or timer. Returns the number of watches polled. */
 static size_t wait(struct loop *loop)
 {
     int64_t next = deadlines_next(&loop->timers), now = clock_mono_ns();
@@ -105,7 +105,7 @@ int loop_run(struct loop *loop)
             break;
         size_t count = wait(loop);
         for (size_t i = 0; i < count && !loop->is_over; i++) {
-            struct watch *watch = loop->watches[i]; /* which another's call may have cleared */
+            struct watch *watch = loop->watches[i]; /* an earlier callback may have cleared it */
             if (watch && loop->fds[i].revents)
                 watch->on_ready(watch->owner, loop->fds[i].revents);
         }

@@ -1,16 +1,17 @@
 /*
- * loop.h - the one loop of counterctl: it waits for descriptors and timers, and calls their owners.
+ * loop.h - the event loop of counterctl: waits for descriptors and timers, and runs callbacks.
  *
- * Connections (link.h), commands (child.h), signals (signals.h) and HTTP (http.h) are all made of
- * watches and timers, so any number of them can be waited for at once, in one thread.
+ * Connections (link.h), commands (child.h), signals (signals.h) and HTTP (http.h) all consist of
+ * watches and timers, so one thread can wait for any number of them.
  *
- * Work is written in one of two ways. As callbacks alone: begin everything, call loop_run, and
- * loop_end at the end. Or in steps that each begin one thing and call loop_run, which returns what
- * the callback of that thing gave to loop_end; other watches and timers go on meanwhile.
+ * Callers write their work in one of two ways. With callbacks: start everything, call loop_run
+ * once, and call loop_end at the end. In steps: each step starts one thing and calls loop_run,
+ * which returns the value that this thing's callback passed to loop_end; other watches and timers
+ * stay active meanwhile.
  *
- * Only loop_run calls callbacks, and no callback calls loop_run. A callback may set and clear any
- * watch and timer, its own too, and free what they are part of. After loop_end no more are called:
- * whatever else is ready or due stays so for the next loop_run.
+ * Only loop_run runs callbacks, and no callback calls loop_run. A callback may set and clear any
+ * watch and timer, also its own, and free the memory they are in. After loop_end no more callbacks
+ * run; what is ready or due waits for the next loop_run.
  */
 #ifndef CLI_LOOP_H
 #define CLI_LOOP_H
@@ -19,28 +20,29 @@
 
 #include <poll.h>
 
-/* A descriptor that is waited for. Zero-initialised but for callback and owner: it is not. */
+/* Waits for a descriptor. Zero-initialise, then set callback and owner; it is inactive until
+   watch_set. */
 struct watch {
-    void (*on_ready)(void *owner, short revents); /* may be called in vain */
+    void (*on_ready)(void *owner, short revents); /* may be called although nothing is ready */
     void *owner;
     int fd;
     short events;
-    size_t place; /* the loop's own: in its list, from 1; 0: not in it */
+    size_t place; /* private to the loop: place in its list from 1; 0: inactive */
 };
 
-/* A point in time that is waited for; initialised as a watch. */
+/* Waits for a point in time; initialise it like a watch. */
 struct timer {
-    struct deadline deadline;    /* the loop's own */
-    void (*on_due)(void *owner); /* NULL: the wait is over, that is all */
+    struct deadline deadline;    /* private to the loop */
+    void (*on_due)(void *owner); /* NULL: the loop only wakes up */
     void *owner;
 };
 
-/* Zero-initialised: nothing is waited for. */
+/* Zero-initialise: an empty loop. */
 struct loop {
-    void (*before_wait)(void *owner); /* each time before it waits; NULL: nothing */
+    void (*before_wait)(void *owner); /* called before each wait; NULL: none */
     void *owner;                      /* of before_wait */
-    /* loop.c's own */
-    struct watch **watches; /* NULL where one was cleared */
+    /* private to loop.c */
+    struct watch **watches; /* NULL in place of a cleared watch */
     struct pollfd *fds;
     size_t count, room;
     struct deadlines timers;
@@ -48,25 +50,25 @@ struct loop {
     int result;
 };
 
-/* Waits for `events` of poll on `fd` from now on, instead of what the watch waited for. */
+/* Waits for the poll events `events` on `fd`; replaces what the watch waited for. */
 void watch_set(struct loop *loop, struct watch *watch, int fd, short events);
 
-/* Does not wait for it any more. Harmless where it did not. */
+/* Stops waiting. Harmless for an inactive watch. */
 void watch_clear(struct loop *loop, struct watch *watch);
 
-/* Calls once at `at_ns` of the monotonic clock, or as soon after as the loop runs. */
+/* Calls on_due once at `at_ns` of the monotonic clock, or soon after. */
 void timer_set(struct loop *loop, struct timer *timer, int64_t at_ns);
 
-/* Does not call it any more. Harmless where it was not set. */
+/* Stops the timer. Harmless for one that is not set. */
 void timer_clear(struct loop *loop, struct timer *timer);
 
-/* Waits and calls until a callback has called loop_end. Returns what it gave. */
+/* Waits and runs callbacks until one of them calls loop_end. Returns that call's result. */
 int loop_run(struct loop *loop);
 
-/* Has loop_run return `result`. */
+/* Makes loop_run return `result`. */
 void loop_end(struct loop *loop, int result);
 
-/* Frees what it has. Nothing is waited for any more. */
+/* Frees the loop's memory. All watches and timers become inactive. */
 void loop_free(struct loop *loop);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * main.c - counterctl: understands the command line, and has the command do its work.
+ * main.c - counterctl: parses the command line, and runs the command.
  */
 #include "config.h"
 

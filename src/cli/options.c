@@ -1,5 +1,5 @@
 /*
- * options.c - the table of options, and reading their values (options.h).
+ * options.c - the table of options, and parsing of their values (options.h).
  */
 #include "cli/options.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How much of a wrong value a message shows. */
+/* How many bytes of a wrong value a message shows. */
 #define SHOWN_MAX 100
 
 #define FIELD(name) offsetof(struct options, name)
@@ -22,22 +22,22 @@ static const struct option_row rows[OPTION_COUNT] = {
     [OPTION_TLS] = {"tls", 0, NULL, OPTION_IS_FLAG, FIELD(tls), 0, 0, NULL, NULL,
                     "speak TLS with the server"},
     [OPTION_CA] = {"ca", 0, "FILE", OPTION_IS_TEXT, FIELD(ca), 0, 0, NULL, NULL,
-                   "whom to trust: certificates in PEM, instead of this machine's"},
+                   "trusted certificates in PEM, instead of this machine's"},
     [OPTION_CERT] = {"cert", 0, "FILE", OPTION_IS_TEXT, FIELD(cert), 0, 0, NULL, NULL,
-                     "our certificate and those between it and its root, in PEM"},
+                     "our certificate and its intermediates, in PEM"},
     [OPTION_KEY] = {"key", 0, "FILE", OPTION_IS_TEXT, FIELD(key), 0, 0, NULL, NULL,
-                    "the key of our certificate, where that file has it not"},
+                    "the key of our certificate, if that file lacks it"},
     [OPTION_TLS_NAME] = {"tls-name", 0, "NAME", OPTION_IS_TEXT, FIELD(tls_name), 0, 0, NULL, NULL,
-                         "whose certificate the server shows, where not its host's"},
+                         "the name in the server's certificate, if not its host"},
     [OPTION_INSECURE] = {"insecure", 0, NULL, OPTION_IS_FLAG, FIELD(insecure), 0, 0, NULL, NULL,
-                         "believe any certificate: whoever is in between can read and change all"},
+                         "accept any certificate: an attacker in between can read and change all"},
     [OPTION_CONNECT_TIMEOUT] = {"connect-timeout", 0, "S", OPTION_IS_SECONDS,
                                 FIELD(connect_timeout_ns), 0, 0, NULL, "5",
                                 "seconds that finding and connecting may take"},
     [OPTION_IO_TIMEOUT] = {"io-timeout", 0, "S", OPTION_IS_SECONDS, FIELD(io_timeout_ns), 0, 0,
                            NULL, "30", "seconds the server may let us wait for an answer"},
     [OPTION_ADMIN] = {"admin", 0, "ADDRESS", OPTION_IS_TEXT, FIELD(admin), 0, 0, NULL, NULL,
-                      "the admin interface, where it is not port 7532 of the server's host"},
+                      "the admin interface, if not port 7532 of the server's host"},
     [OPTION_TOKEN_FILE] = {"token-file", 0, "FILE", OPTION_IS_TEXT, FIELD(token_file), 0, 0, NULL,
                            NULL, "the admin token is the first line of this file"},
     [OPTION_JSON] = {"json", 'j', NULL, OPTION_IS_FLAG, FIELD(json), 0, 0, NULL, NULL,
@@ -51,35 +51,35 @@ static const struct option_row rows[OPTION_COUNT] = {
     [OPTION_TIMEOUT] = {"timeout", 't', "S", OPTION_IS_SECONDS, FIELD(timeout_ns), 0, 0, NULL,
                         "none", "seconds to wait for the lock; 0: do not wait"},
     [OPTION_ANY] = {"any", 'a', NULL, OPTION_IS_FLAG, FIELD(any), 0, 0, NULL, NULL,
-                    "the work of another will do: exit with 0 when one has done it meanwhile"},
+                    "accept another client's work: exit with 0 when it has done the work"},
     [OPTION_STRICT] = {"strict", 0, NULL, OPTION_IS_FLAG, FIELD(strict), 0, 0, NULL, NULL,
                        "end the command when the connection is lost"},
     [OPTION_GRACE] = {"grace", 0, "S", OPTION_IS_SECONDS, FIELD(grace_ns), 0, 0, NULL, "5",
                       "seconds between TERM and KILL of --strict"},
     [OPTION_FOR] = {"for", 0, "S", OPTION_IS_SECONDS, FIELD(for_ns), 0, 0, NULL, "none",
-                    "hold the units for so many seconds"},
+                    "hold the units for this many seconds"},
     [OPTION_QUIET] = {"quiet", 'q', NULL, OPTION_IS_FLAG, FIELD(quiet), 0, 0, NULL, NULL,
                       "do not say why there is no lock; the exit status does"},
     [OPTION_SORT] = {"sort", 'S', "ORDER", OPTION_IS_WORD, FIELD(sort), 0, 0, sort_words, "none",
-                     "name, in-use or peak (highest first); none: as they come"},
+                     "name, in-use or peak (highest first); none: the server's order"},
     [OPTION_PREFIX] = {"prefix", 'p', "TEXT", OPTION_IS_TEXT, FIELD(prefix), 0, 0, NULL, NULL,
-                       "only names that begin so"},
+                       "only names that begin with this"},
     [OPTION_MIN] = {"min", 'm', "N", OPTION_IS_NUMBER, FIELD(min), 0, UINT32_MAX, NULL, "0",
                     "only names with at least N units in use"},
     [OPTION_LIMIT] = {"limit", 'n', "N", OPTION_IS_NUMBER, FIELD(limit), 1, UINT32_MAX, NULL, NULL,
-                      "at most so many rows"},
+                      "at most this many rows"},
     [OPTION_BY] = {"by", 'b', "ORDER", OPTION_IS_WORD, FIELD(by), 0, 0, by_words, "waiting",
                    "what is contended: waiting, refused or peak"},
     [OPTION_PROTOCOL] = {"protocol", 'P', "NAME", OPTION_IS_TEXT, FIELD(protocol), 0, 0, NULL, NULL,
                          "only connections of this protocol: poolcounter or counter"},
     [OPTION_TEXT] = {"text", 0, NULL, OPTION_IS_FLAG, FIELD(text), 0, 0, NULL, NULL,
-                     "only what the text protocol tells (STATS FULL)"},
+                     "only the statistics of the text protocol (STATS FULL)"},
     [OPTION_INTERVAL] = {"interval", 'i', "S", OPTION_IS_SECONDS, FIELD(interval_ns), 0, 0, NULL,
                          "2", "seconds between two looks"},
     [OPTION_ONCE] = {"once", '1', NULL, OPTION_IS_FLAG, FIELD(once), 0, 0, NULL, NULL,
                      "print one frame as text, and exit"},
     [OPTION_FILTER] = {"filter", 'f', "TEXT", OPTION_IS_TEXT, FIELD(filter), 0, 0, NULL, NULL,
-                       "only names that hold this text"},
+                       "only names that contain this text"},
     [OPTION_HELP] = {"help", 'h', NULL, OPTION_IS_FLAG, FIELD(help), 0, 0, NULL, NULL,
                      "print help, of the command if one is named, and exit"},
     [OPTION_VERSION] = {"version", 'V', NULL, OPTION_IS_FLAG, FIELD(version), 0, 0, NULL, NULL,
@@ -149,7 +149,8 @@ static bool set_number(struct options *options, const struct option_row *row, co
     return false;
 }
 
-/* What takes no "none" takes no 0 either, unless it is a grace: no time at all is no use there. */
+/* Sets an option in seconds. 0 is wrong, because no time at all would be useless, except for
+   options that take "none" and for the grace. */
 static bool set_seconds(struct options *options, const struct option_row *row, const char *value,
                         char *reason_r)
 {

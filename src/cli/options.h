@@ -1,9 +1,9 @@
 /*
- * options.h - the options of counterctl: one table, which drives parsing, help, and the tests of
+ * options.h - the options of counterctl. One table drives the parser, the help, and the tests of
  * the manual and of the completions.
  *
- * Each command takes some of them (command.h). An option may stand before or behind the command's
- * name, and between its arguments.
+ * Each command takes some of the options (command.h). An option may stand before or after the
+ * command's name, and between its arguments.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -15,27 +15,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* "none" of an option in seconds. */
+/* The value "none" of an option in seconds. */
 #define SECONDS_NONE INT64_C(-1)
 
-/* The most seconds an option takes: about 136 years, as the text protocol. */
+/* The largest number of seconds, about 136 years, as in the text protocol. */
 #define SECONDS_MAX UINT32_MAX
 
 enum sort { SORT_NONE, SORT_NAME, SORT_IN_USE, SORT_PEAK };
 enum by { BY_WAITING, BY_REFUSED, BY_PEAK, BY_COUNT };
 
-/* The words of enum by. */
+/* The words of `enum by`. */
 extern const char *const by_words[];
 
-/* What the options say; strings are the command line's. */
+/* Values of the options. Strings point into the command line. */
 struct options {
-    /* the server */
+    /* server */
     const char *server;
     bool tls;
     const char *ca, *cert, *key, *tls_name;
     bool insecure;
     int64_t connect_timeout_ns, io_timeout_ns;
-    /* its admin interface */
+    /* admin interface */
     const char *admin, *token_file;
     /* output and names */
     bool json, escapes, quiet;
@@ -44,12 +44,12 @@ struct options {
     int64_t timeout_ns; /* SECONDS_NONE: no limit */
     bool any, strict;
     int64_t grace_ns;
-    int64_t for_ns; /* SECONDS_NONE: until something else ends it */
+    int64_t for_ns; /* SECONDS_NONE: no limit */
     /* lists */
     uint32_t sort; /* enum sort */
     const char *prefix;
     uint32_t min;
-    uint32_t limit; /* 0: the command's own */
+    uint32_t limit; /* 0: the command's default */
     uint32_t by;    /* enum by */
     const char *protocol;
     bool text;
@@ -57,11 +57,12 @@ struct options {
     int64_t interval_ns;
     bool once;
     const char *filter;
-    /* not a command's */
+    /* for counterctl itself */
     bool help, version;
 };
 
-/* The options, in the order of help. A command's set of them has the bit 1 << index of each. */
+/* The options in the order of the help. A command's set of options has the bit 1 << index of each.
+ */
 enum option_index {
     OPTION_SERVER,
     OPTION_TLS,
@@ -105,26 +106,27 @@ enum option_type {
     OPTION_IS_FLAG,
     OPTION_IS_TEXT,
     OPTION_IS_NUMBER,  /* uint32_t from min to max */
-    OPTION_IS_SECONDS, /* int64_t of nanoseconds, from min seconds on; "none" where default is so */
+    OPTION_IS_SECONDS, /* int64_t, nanoseconds, at least min seconds; "none" if that is the default
+                        */
     OPTION_IS_WORD     /* uint32_t: the index in words */
 };
 
 struct option_row {
     const char *name; /* without the dashes */
-    char letter;      /* 0: none */
+    char letter;      /* 0: no letter */
     const char *argument;
     enum option_type type;
-    size_t offset; /* in struct options */
+    size_t offset; /* of the value in struct options */
     uint32_t min, max;
     const char *const *words;
-    const char *default_text; /* as one would give it; NULL: none */
+    const char *default_text; /* as on the command line; NULL: none */
     const char *help;
 };
 
 /* The row at an index below OPTION_COUNT. */
 const struct option_row *option_at(size_t index);
 
-/* The option of that long name (`len` bytes) or letter; NULL: there is none. */
+/* The option with that long name (`len` bytes) or letter; NULL when there is none. */
 const struct option_row *option_named(const char *name, size_t len);
 const struct option_row *option_lettered(char letter);
 
@@ -136,16 +138,16 @@ void options_init(struct options *options);
 
 #define OPTION_REASON_SIZE 320
 
-/* Sets an option to a value (ignored for a flag). False: *reason_r (OPTION_REASON_SIZE) says what
-   would be right. */
+/* Sets an option to a value, which a flag ignores. Returns false for a wrong value; *reason_r
+   (OPTION_REASON_SIZE) then says what is allowed. */
 bool option_set(struct options *options, const struct option_row *row, const char *value,
                 char *reason_r) MUST_USE;
 
-/* Reads a whole number from `min` to `max`; false: it is none. */
+/* Parses a whole number from `min` to `max`. Returns false for anything else. */
 bool parse_number(struct bytes text, uint32_t min, uint32_t max, uint32_t *number_r) MUST_USE;
 
-/* Reads seconds with or without a fraction, up to SECONDS_MAX, as nanoseconds; false: it is none.
- */
+/* Parses seconds, with or without a fraction, up to SECONDS_MAX. Gives nanoseconds. Returns false
+   for anything else. */
 bool parse_seconds(const char *text, int64_t *ns_r) MUST_USE;
 
 #endif

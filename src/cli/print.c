@@ -1,5 +1,5 @@
 /*
- * print.c - what counterctl writes (print.h).
+ * print.c - output of counterctl (print.h).
  */
 #include "cli/print.h"
 
@@ -48,7 +48,7 @@ int print_end(int status)
 
 /* --- Numbers --------------------------------------------------------------------------------- */
 
-/* A duration of a minute and more, in two units. */
+/* A duration of at least a minute, in two units. */
 static void long_duration(double seconds, char *to)
 {
     unsigned long s = seconds < 1e12 ? (unsigned long)seconds : 1000000000000;
@@ -64,7 +64,7 @@ static void long_duration(double seconds, char *to)
 
 const char *seconds_text(double seconds, char to[NUMBER_TEXT])
 {
-    if (!(seconds >= 0)) /* no number at all, too */
+    if (!(seconds >= 0)) /* or NaN */
         snprintf(to, NUMBER_TEXT, "-");
     else if (seconds < 5e-7)
         snprintf(to, NUMBER_TEXT, "0");
@@ -95,7 +95,7 @@ static const char *scaled(double value, double step, const char *letters, const 
     return to;
 }
 
-/* Of small numbers: whether ".0" would follow. */
+/* True for a small number that would print with ".0". */
 static bool is_nearly_whole(double number)
 {
     double off = number - (int)(number + 0.5);
@@ -142,7 +142,7 @@ void columns_add(struct columns *columns, const char *format, ...)
     columns->count++;
 }
 
-/* How many characters a text has. */
+/* The number of characters in a text. */
 static size_t characters(const char *text)
 {
     size_t n = 0;

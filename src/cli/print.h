@@ -1,5 +1,5 @@
 /*
- * print.h - what counterctl writes: complaints, numbers for people, columns, JSON lines.
+ * print.h - output of counterctl: errors, numbers for people, columns, JSON lines.
  */
 #ifndef CLI_PRINT_H
 #define CLI_PRINT_H
@@ -10,26 +10,25 @@
 #include <stdio.h>
 
 /*
- * Writes "counterctl: " and the message as a line of standard error, what may not be shown in it
- * (text.h) as \xNN: it may have words of a server's.
+ * Writes "counterctl: " and the message as one line to standard error. Characters that are unsafe
+ * on a terminal become \xNN (text.h), because the message may contain text from a server.
  */
 void complain(const char *format, ...) PRINTF_LIKE(1, 2);
 
-/* Writes the message as a line of `to`, likewise. */
+/* Writes the message as one line to `to`, with the same escapes. */
 void print_line(FILE *to, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /*
- * Writes out what was printed. Returns `status`, or another where standard output could not be
- * written: 141 without a word where its reader has gone, as if SIGPIPE had ended us, else
- * STATUS_OUTPUT, with a complaint.
+ * Flushes standard output. Returns `status`, or when that failed another one: 141 without a message
+ * if the reader has gone, as if SIGPIPE had ended us; else STATUS_OUTPUT after printing why.
  */
 int print_end(int status);
 
-/* Room for the texts of the next three. */
+/* Buffer size for the next three functions. */
 #define NUMBER_TEXT 24
 
 /* A duration in 7 columns, up to a million days: "0", "12 us", "3.4 ms", "59.9 s", "12m 3s", "3h
-   20m", "12d 3h". Below 0 and no number at all: "-". Returns `to`. */
+   20m", "12d 3h". A negative number or NaN: "-". Returns `to`. */
 const char *seconds_text(double seconds, char to[NUMBER_TEXT]);
 
 /* A count or a rate in at most 6 columns: "0.3", "123", "12.3k", "4.5M". Negative: "-". */
@@ -39,44 +38,44 @@ const char *count_text(double count, char to[NUMBER_TEXT]);
 const char *size_text(double bytes, char to[NUMBER_TEXT]);
 
 /*
- * Rows whose columns are aligned when all are there. The last column is not padded, so that names
- * stand there. Zero-initialise, set `heads` and `align`; free with columns_free.
+ * A table with aligned columns, printed when all rows are added. The last column is not padded; put
+ * names there. Zero-initialise, set `heads` and `align`; free with columns_free.
  */
 #define COLUMNS_MAX 12
 
 struct columns {
-    const char *heads[COLUMNS_MAX]; /* ended by NULL where there are fewer */
-    const char *align;              /* for each column 'l' or 'r' */
+    const char *heads[COLUMNS_MAX]; /* ended by NULL if fewer than COLUMNS_MAX */
+    const char *align;              /* 'l' or 'r' for each column */
     struct text cells;              /* each ended by NUL */
-    size_t count;                   /* cells */
+    size_t count;                   /* number of cells */
 };
 
-/* Adds the next cell of the row, as printf. Bytes that can't be shown are written as \xNN. */
+/* Adds the next cell of the row, as printf. Unsafe bytes become \xNN. */
 void columns_add(struct columns *columns, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* Adds the next cell as it is: escaped already. */
+/* Adds the next cell unchanged; the caller has escaped it. */
 void columns_add_text(struct columns *columns, const char *cell);
 
-/* Prints heads and rows, each after `indent`; nothing where there is no row. */
+/* Prints heads and rows, each after `indent`. Prints nothing if there is no row. */
 void columns_print(const struct columns *columns, const char *indent, FILE *to);
 
 void columns_free(struct columns *columns);
 
-/* Prints `value`, compact, as one line, and gives up the caller's reference. */
+/* Prints `value` as one compact line, and drops the caller's reference. */
 void json_line(json_t *value, FILE *to);
 
-/* "name" (escaped) and "id" (percent-encoded) of a name in `object`. */
+/* Sets "name" (escaped) and "id" (percent-encoded) in `object` for a name. */
 void json_set_name(json_t *object, struct bytes name);
 
-/* Sets a member to a new value whose reference is taken over; ends the process without memory. */
+/* Sets a member to a new value and takes over its reference. Ends the process without memory. */
 void json_put(json_t *object, const char *key, json_t *value);
 
-/* A new object; ends the process without memory. */
+/* A new object. Ends the process without memory. */
 json_t *json_new(void);
 
 /*
- * A member of an object as text or number; `none` where it is missing or of another type. `path` is
- * a key, or keys with dots between.
+ * A member of an object as text or number; `none` when it is missing or has another type. `path` is
+ * a key, or several keys separated by dots.
  */
 double json_number_at(const json_t *object, const char *path, double none);
 const char *json_text_at(const json_t *object, const char *path, const char *none);

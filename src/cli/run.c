@@ -1,9 +1,8 @@
 /*
- * run.c - `counterctl run`: a command under a lock of the text protocol.
+ * run.c - `counterctl run`: runs a command under a lock of the text protocol.
  *
- * The lock is given back with RELEASE only where the command has exited with 0: RELEASE tells those
- * who wait for anybody's work (ACQ4ANY) that it is done. After any other end the connection is
- * just closed, and the next of them does the work.
+ * RELEASE tells waiting ACQ4ANY clients that the work is done, so we send it only if the command
+ * exited with 0. Otherwise we just close the connection, and the next of them does the work.
  */
 #include "cli/ask_text.h"
 #include "cli/command.h"
@@ -14,8 +13,8 @@
 #include <string.h>
 
 /*
- * The key as it is sent: spaces as MediaWiki's client sends them, so that both mean the same lock.
- * Other bytes that would break the line, or were hardly meant, are refused.
+ * Makes the key to send: spaces become %20, as in MediaWiki's client, so that both mean the same
+ * lock. Refuses other bytes that would break the line or are probably a mistake.
  */
 static bool make_key(const struct invocation *invocation, struct text *key)
 {
@@ -28,7 +27,7 @@ static bool make_key(const struct invocation *invocation, struct text *key)
             text_add(key, "%20", 3);
         } else if (byte < ' ' || byte == 0x7f) {
             complain("run: byte %zu of the key is the control 0x%02x, which a key can't hold; "
-                     "leave it out, or write it as %%%02X if all who use the key do so",
+                     "leave it out, or write it as %%%02X if all users of the key do",
                      i + 1, byte, byte);
             good = false;
         } else {
@@ -44,7 +43,7 @@ static bool make_key(const struct invocation *invocation, struct text *key)
     return good;
 }
 
-/* Says why there is no lock, and returns the exit status of that. */
+/* Prints why there is no lock, and returns the exit status. */
 static enum status not_locked(const struct invocation *invocation, const struct text_line *answer)
 {
     const struct options *options = &invocation->options;
@@ -57,19 +56,19 @@ static enum status not_locked(const struct invocation *invocation, const struct 
         text_add_name(&shown, bytes_of(key));
     switch (answer->reply) {
     case PC_REPLY_DONE:
-        text_addf(&said, "somebody else has just done the work: %s is not executed",
+        text_addf(&said, "another client has just done the work: %s is not executed",
                   invocation->execute[0]);
         status = STATUS_OK;
         break;
     case PC_REPLY_TIMEOUT:
         text_addf(&said,
-                  options->timeout_ns == 0 ? "%u hold it already (--workers)"
-                                           : "%u held it all the time (--workers)",
+                  options->timeout_ns == 0 ? "all slots are taken, limit %u (--workers)"
+                                           : "timed out, no slot became free, limit %u (--workers)",
                   options->workers);
         status = STATUS_TEMPORARY;
         break;
     case PC_REPLY_QUEUE_FULL:
-        text_addf(&said, "%u hold it or wait for it already (--queue)", options->queue);
+        text_addf(&said, "the queue is full, limit %u (--queue)", options->queue);
         status = STATUS_UNAVAILABLE;
         break;
     case PC_REPLY_OUT_OF_MEMORY:
@@ -91,7 +90,7 @@ static enum status not_locked(const struct invocation *invocation, const struct 
     return status;
 }
 
-/* Asks for the lock and waits for it. STATUS_OK: the answer has come. */
+/* Requests the lock and waits for it. STATUS_OK: the answer has arrived. */
 static enum status wait_for_lock(struct client *client, const struct options *options,
                                  const struct text *key, struct text_line *answer_r)
 {
@@ -108,7 +107,7 @@ static enum status wait_for_lock(struct client *client, const struct options *op
                          answer_r);
 }
 
-/* Gives the lock back as work done. That the connection is lost by now is worth a word only. */
+/* Gives the lock back as finished work. A lost connection gets a message, no more. */
 static void release(struct client *client, const struct text *key)
 {
     struct pc_request request = {.verb = PC_RELEASE, .key = text_bytes(key)};
@@ -116,7 +115,7 @@ static void release(struct client *client, const struct text *key)
     if (ask_text_wait(client, &request, client->link.options->io_timeout_ns, &answer) ==
             STATUS_OK &&
         answer.reply != PC_REPLY_RELEASED)
-        complain("%s: the lock was not held to its end: %.*s", client->link.where,
+        complain("%s: the lock was lost before its release: %.*s", client->link.where,
                  (int)answer.line.len, (const char *)answer.line.data);
 }
 

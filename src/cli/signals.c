@@ -1,5 +1,5 @@
 /*
- * signals.c - signals as something that the loop waits for (signals.h).
+ * signals.c - the event loop reads signals (signals.h).
  */
 #include "cli/signals.h"
 
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How SIGPIPE was when we were started. */
+/* The disposition of SIGPIPE when we started. */
 static struct sigaction pipe_before;
 
 static struct {
-    struct loop *loop; /* NULL: signals are as we found them */
+    struct loop *loop; /* NULL: signals are unchanged */
     struct watch watch;
     signal_handler *handle;
     sigset_t mask_before;
@@ -28,7 +28,7 @@ void signals_start(void)
     sigaction(SIGPIPE, &ignore, &pipe_before);
 }
 
-/* Those that are taken: all of ours but what is ignored, which a block would have us see. */
+/* The signals to read: all of ours except ignored ones, because blocking would make us see them. */
 static sigset_t taken_signals(void)
 {
     static const int taken[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
@@ -43,7 +43,7 @@ static sigset_t taken_signals(void)
     return set;
 }
 
-/* Where no command runs. */
+/* The handler while no command runs. */
 static void end_wait(void *owner, const struct signalfd_siginfo *taken)
 {
     int number = (int)taken->ssi_signo;
@@ -53,7 +53,7 @@ static void end_wait(void *owner, const struct signalfd_siginfo *taken)
         loop_end(owner, STATUS_SIGNAL + number);
 }
 
-/* One at a time: what handles it may end the loop. */
+/* Reads one signal at a time, because its handler may end the loop. */
 static void take_signal(void *owner, short revents)
 {
     struct signalfd_siginfo taken;
@@ -64,7 +64,7 @@ static void take_signal(void *owner, short revents)
 
 int signals_begin(struct loop *loop)
 {
-    /* Where children are ignored they can't be waited for. */
+    /* While SIGCHLD is ignored we can't wait for children. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigset_t set = taken_signals();
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -98,7 +98,7 @@ void signals_stop(void)
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
     raise(SIGTSTP);
-    pthread_sigmask(SIG_UNBLOCK, &stop, NULL); /* it stops here, until it is continued */
+    pthread_sigmask(SIG_UNBLOCK, &stop, NULL); /* the process stops here until SIGCONT */
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
 }
 

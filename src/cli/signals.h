@@ -1,10 +1,10 @@
 /*
- * signals.h - signals as something that the loop waits for.
+ * signals.h - the event loop reads signals from a descriptor.
  *
- * Those that are to end or steer a wait are blocked and read from a descriptor. What was ignored
- * when we were started stays ignored (nohup, the background of a script). SIGPIPE is ignored; what
- * a command that we execute finds is as we found it. Signals are the process's, so there is one
- * set of them, for one loop.
+ * We block the signals that end or steer a wait, and read them from a signalfd. Signals that were
+ * ignored when we started stay ignored (nohup, background jobs of a script). We ignore SIGPIPE;
+ * a command that we execute gets our original disposition. Signals belong to the process, so there
+ * is one set of them, for one loop.
  */
 #ifndef CLI_SIGNALS_H
 #define CLI_SIGNALS_H
@@ -14,28 +14,28 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 
-/* Called by the loop for each signal that has come. */
+/* The loop calls it for each signal that arrived. */
 typedef void signal_handler(void *owner, const struct signalfd_siginfo *taken);
 
-/* Has SIGPIPE ignored. Once, at the very start. */
+/* Ignores SIGPIPE. Called once, first in main. */
 void signals_start(void);
 
 /*
- * Blocks the signals and has the loop take them: one that ends us ends the loop with STATUS_SIGNAL
- * and its number, until signals_handle says otherwise. They stay blocked to the end: what is left
- * after the last wait is to exit with the status that was found, which one that comes then does not
- * change. STATUS_OK, or STATUS_SYSTEM (said).
+ * Blocks the signals and makes the loop read them. A signal ends the loop with STATUS_SIGNAL plus
+ * its number, unless signals_handle set another handler. The signals stay blocked to the end, so a
+ * late signal does not change the exit status. Returns STATUS_OK, or STATUS_SYSTEM after printing
+ * why.
  */
 int signals_begin(struct loop *loop) MUST_USE;
 
-/* Has `handle` called for each signal from now on. NULL: none is taken any more. Harmless where
-   signals_begin was not called. */
+/* Calls `handle` for each signal from now on. NULL: stops reading signals. Harmless without
+   signals_begin. */
 void signals_handle(signal_handler *handle, void *owner);
 
-/* After SIGTSTP was taken: stops the process as it would have, until it is continued. */
+/* After SIGTSTP was read: stops the process, as the signal would have, until it is continued. */
 void signals_stop(void);
 
-/* In a new process, before it executes a command: as we found it. */
+/* In a new process before exec: restores the signals to what they were when we started. */
 void signals_restore(void);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * stats.c - `counterctl stats`: what both protocols tell of themselves.
+ * stats.c - `counterctl stats`: the statistics of both protocols.
  *
- * Each is asked at its own port. Where an address names a port (or a unix socket), only that is
- * asked: it speaks one of the two.
+ * Asks each protocol at its own port. An address with a port (or a unix socket) belongs to one
+ * protocol, so only that one is asked.
  */
 #include "base/number.h"
 #include "cli/ask_binary.h"
@@ -12,20 +12,20 @@
 
 #include <string.h>
 
-/* The lines of an answer, at most; a server that sends more speaks another protocol. */
+/* The most lines of an answer; a server that sends more speaks another protocol. */
 #define LINES_MAX 1000
 
-/* The largest number that JSON is given as such; others are strings. */
+/* The largest number to print as a JSON number; larger ones become strings. */
 #define NUMBER_MAX UINT64_C(999999999999999999)
 
 struct stats {
     struct client client;
-    size_t lines; /* of the text protocol */
-    json_t *json; /* NULL: rows are printed */
+    size_t lines; /* lines of the text protocol */
+    json_t *json; /* NULL: print rows */
     struct columns columns;
 };
 
-/* Adds a pair: of JSON's sake numbers are numbers. */
+/* Adds a name and a value; JSON gets numbers as numbers. */
 static void add(struct stats *stats, struct bytes name, struct bytes value)
 {
     struct text key = {0}, text = {0};
@@ -67,7 +67,7 @@ static enum status ask_binary_stats(struct stats *stats)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Takes a line of the answer, up to the empty one that ends it. */
+/* Takes one line of the answer; an empty line ends it. */
 static bool take_line(void *owner, const void *answer)
 {
     struct stats *stats = owner;
@@ -119,7 +119,7 @@ static void print_rows(const char *name, const struct columns *columns, bool *is
     columns_print(columns, "  ", stdout);
 }
 
-/* Asks one protocol and adds to the JSON `all`, or prints where there is none. */
+/* Asks one protocol. Adds the result to the JSON `all`, or prints it if `all` is NULL. */
 static enum status tell(const struct protocol_stats *protocol, struct invocation *invocation,
                         json_t *all, bool *is_first)
 {
@@ -154,7 +154,7 @@ int do_stats(struct invocation *invocation)
             continue;
         enum status status = tell(&protocols[i], invocation, all, &is_first);
         any |= status == STATUS_OK;
-        /* That a protocol is not served is no failure, if the other one answers. */
+        /* A protocol that is not served is no failure if the other one answers. */
         if (status != STATUS_OK && worst != STATUS_PROTOCOL)
             worst = status;
     }

@@ -1,13 +1,13 @@
 /*
- * status.h - what counterctl exits with. Where sysexits.h has a number for it, that is taken.
+ * status.h - exit statuses of counterctl; numbers of sysexits.h where it has one.
  *
- * A command that is run under a lock passes its own status on, so these are numbers that commands
- * seldom use. The manual lists them all, and a test compares the two.
+ * `run` passes on the status of its command, so these are numbers that commands seldom use. The
+ * manual lists all of them; a test compares the two.
  */
 #ifndef CLI_STATUS_H
 #define CLI_STATUS_H
 
-/* Statuses: name, number, what it means (for people). One row each. */
+/* One row each: name, number, meaning (for people). */
 #define STATUSES(ROW)                                                                              \
     ROW(OK, 0, "done")                                                                             \
     ROW(NO, 1, "the server answered no: there is no such name or connection, or no such units")    \

@@ -1,5 +1,5 @@
 /*
- * text.c - names as text (text.h).
+ * text.c - prints names (text.h).
  */
 #include "cli/text.h"
 

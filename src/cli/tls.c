@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Writes the reason: what failed, and what OpenSSL says about it. */
+/* Writes the reason: what failed, and OpenSSL's error. */
 static void explain(struct link *link, const char *what, const char *about)
 {
     unsigned long error = ERR_peek_last_error();
@@ -21,7 +21,7 @@ static void explain(struct link *link, const char *what, const char *about)
     ERR_clear_error();
 }
 
-/* Whom to trust, and who we are. */
+/* Loads the trusted certificates, and our own certificate and key. */
 static bool load_files(struct link *link, const struct options *options)
 {
     SSL_CTX *tls = link->tls;
@@ -52,7 +52,7 @@ static bool load_files(struct link *link, const struct options *options)
     return true;
 }
 
-/* Whose certificate it has to be. */
+/* Sets the name that the server's certificate must have. */
 static bool set_name(struct link *link, const char *name)
 {
     unsigned char address[16];
@@ -72,7 +72,7 @@ bool tls_start(struct link *link, const struct options *options, const char *hos
         explain(link, "TLS can't be used", "");
         return false;
     }
-    /* A peer that just closes has ended, too: both protocols know where their messages end. */
+    /* A close without close_notify is an end too: both protocols mark the end of each message. */
     SSL_CTX_set_options(link->tls, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(link->tls,
                      SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
@@ -111,8 +111,8 @@ void tls_explain_handshake(struct link *link)
     }
     const char *host = SSL_get0_peername(link->ssl);
     snprintf(link->reason, sizeof link->reason,
-             "its certificate is not accepted%s%s: %s (--ca names whom to trust, --tls-name whose "
-             "certificate it is)",
+             "its certificate is not accepted%s%s: %s (--ca sets the trusted certificates, "
+             "--tls-name the name in it)",
              host ? " for " : "", host ? host : "", X509_verify_cert_error_string(verified));
     ERR_clear_error();
 }

@@ -7,18 +7,18 @@
 #include "cli/link.h"
 
 /*
- * Makes link->tls and link->ssl for its open socket, with names and chain to be verified
- * unless options->insecure. False: link->reason says which option is wrong.
+ * Creates link->tls and link->ssl for the open socket. They verify chain and name, unless
+ * options->insecure. Returns false on an error; link->reason names the wrong option.
  */
 bool tls_start(struct link *link, const struct options *options, const char *host) MUST_USE;
 
-/* What a TLS function wants before it is called again: POLLIN or POLLOUT; 0: it failed or ended. */
+/* What a TLS function waits for before the next call: POLLIN or POLLOUT; 0: it failed or ended. */
 short tls_wants(struct link *link, int result);
 
-/* Writes why the handshake failed to link->reason. */
+/* Writes to link->reason why the handshake failed. */
 void tls_explain_handshake(struct link *link);
 
-/* Says that we end, as far as that goes without waiting, and frees both. */
+/* Sends close_notify if that does not block, and frees both. */
 void tls_end(struct link *link);
 
 #endif

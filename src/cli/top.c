@@ -1,9 +1,9 @@
 /*
- * top.c - `counterctl top`: asks the admin interface again and again, and shows what view.c draws
- * with ncurses, or prints it once.
+ * top.c - `counterctl top`: polls the admin interface, and shows the view (view.c) with ncurses, or
+ * prints it once.
  *
- * The terminal is restored whatever happens: at every exit, on signals that end us, and, as far as
- * that can be done there, in a crash.
+ * It restores the terminal at every exit, on signals that end us, and in a crash as far as a signal
+ * handler can.
  */
 #include "base/clock.h"
 #include "cli/command.h"
@@ -20,17 +20,17 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* How many names are asked for where --limit does not say. */
+/* The number of names to request without --limit. */
 #define NAMES_ONCE  20
 #define NAMES_WATCH 100
 
-/* How much history is asked for: what the widest screen shows. */
+/* The history to request, in seconds: as much as the widest screen shows. */
 #define HISTORY_SECONDS 600
 
-/* The width of a frame that is printed where nothing tells one. */
+/* The width of a printed frame if nothing sets it. */
 #define ONCE_WIDTH 80
 
-/* The longest sleep: signs of life of the clock, and a resize that came between two looks. */
+/* The longest sleep: the clock must tick, and a resize may arrive between two looks. */
 #define SLEEP_MAX_NS NS_PER_S
 
 enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_DETAIL, CALL_COUNT };
@@ -38,19 +38,19 @@ enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_DETAIL, CALL_COUNT };
 struct top {
     const struct options *options;
     struct loop *loop;
-    struct timer *tick; /* when to look again */
+    struct timer *tick; /* next look */
     struct http *http;
     struct view view;
     struct frame frame;
     struct http_call calls[CALL_COUNT];
-    bool is_asking;   /* calls are under way */
-    bool is_wished;   /* ask again at once when they are over */
+    bool is_asking;   /* calls are pending */
+    bool is_wished;   /* ask again as soon as they are done */
     int64_t next_ns;  /* when to ask again */
-    int64_t good_ns;  /* when all was answered last; 0: never */
-    enum by asked_by; /* the order that was asked for */
+    int64_t good_ns;  /* when all calls last succeeded; 0: never */
+    enum by asked_by; /* the order of the pending request */
 };
 
-/* ---- asking ------------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static bool are_calls_done(const struct top *top)
 {
@@ -60,7 +60,7 @@ static bool are_calls_done(const struct top *top)
     return true;
 }
 
-/* A call is over. On the screen go_on_asking notices. */
+/* A call is done. In full screen go_on_asking handles it. */
 static void call_done(void *owner)
 {
     const struct top *top = owner;
@@ -101,7 +101,7 @@ static json_t *answer_of(struct http_call *call)
     return json_incref(call->answer);
 }
 
-/* That a name has gone is an answer, too. */
+/* True for a good answer; "no such name" is one too. */
 static bool is_good(const struct top *top, size_t which)
 {
     const struct http_call *call = &top->calls[which];
@@ -110,7 +110,7 @@ static bool is_good(const struct top *top, size_t which)
     return http_status(top->http, call, false) == STATUS_OK;
 }
 
-/* Takes the answers, if all are good; else notes why not. Returns the exit status of that. */
+/* Takes the answers if all are good; else notes why not. Returns the exit status. */
 static enum status take_answers(struct top *top)
 {
     struct view *view = &top->view;
@@ -146,7 +146,7 @@ static bool is_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0; /* NOLINT(concurrency-mt-unsafe) */
 }
 
-/* How wide a frame that is printed may be: the terminal's, $COLUMNS, or as usual. */
+/* The width of a printed frame: the terminal's, $COLUMNS, or the default. */
 static int once_width(void)
 {
     struct winsize size;
@@ -192,9 +192,9 @@ static enum status show_once(struct top *top)
 #define PAIR_BAR   2
 
 static struct {
-    bool is_ours; /* in full screen now */
+    bool is_ours; /* true in full screen */
     struct termios before;
-    char restore[128]; /* what to write in a crash */
+    char restore[128]; /* bytes to write in a crash */
     size_t restore_len;
 } terminal;
 
@@ -205,17 +205,17 @@ static void leave_screen(void)
     terminal.is_ours = false;
 }
 
-/* Only what is safe in a handler: the modes as they were, and the sequences made before. */
+/* Crash handler, async-signal-safe: restores the terminal modes, writes the prepared sequences. */
 static void crash(int number)
 {
     if (terminal.is_ours) {
         (void)!write(STDOUT_FILENO, terminal.restore, terminal.restore_len);
         tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
     }
-    raise(number); /* its disposition is the default one again */
+    raise(number); /* the disposition is the default again */
 }
 
-/* Keeps one of the terminal's strings for a crash. */
+/* Stores one of the terminal's strings for a crash. */
 static void keep_sequence(const char *name)
 {
     char copy[8];
@@ -240,18 +240,18 @@ static void prepare_crash(void)
     for (size_t i = 0; i < ARRAY_SIZE(crashes); i++) {
         struct sigaction before, ours = {.sa_handler = crash, .sa_flags = (int)SA_RESETHAND};
         sigaction(crashes[i], NULL, &before);
-        if (before.sa_handler == SIG_DFL) /* else a sanitizer watches it */
+        if (before.sa_handler == SIG_DFL) /* otherwise a sanitizer handles it */
             sigaction(crashes[i], &ours, NULL);
     }
 }
 
-/* Takes the screen. STATUS_OK, or it said why not. */
+/* Switches to full screen. Returns STATUS_OK, or prints why not. */
 static enum status enter_screen(void)
 {
     tcgetattr(STDIN_FILENO, &terminal.before);
     if (!newterm(NULL, stdout, stdin)) {
         const char *type = getenv("TERM"); /* NOLINT(concurrency-mt-unsafe): one thread */
-        complain("top: this machine does not know the terminal type \"%s\" ($TERM); --once needs "
+        complain("top: unknown terminal type \"%s\" ($TERM); set TERM, or use --once, which needs "
                  "none",
                  type ? type : "");
         return STATUS_UNAVAILABLE;
@@ -259,12 +259,12 @@ static enum status enter_screen(void)
     terminal.is_ours = true;
     atexit(leave_screen);
     prepare_crash();
-    signal(SIGTSTP, SIG_DFL); /* ncurses has a handler of its own, which take_signals replaces */
+    signal(SIGTSTP, SIG_DFL); /* removes the handler of ncurses; signals.h reads the signal */
     cbreak();
     noecho();
     nonl();
     keypad(stdscr, TRUE);
-    /* What some terminals send for cursor keys, whatever their description says. */
+    /* Some terminals send these for cursor keys, whatever terminfo says. */
     define_key("\033[A", KEY_UP);
     define_key("\033[B", KEY_DOWN);
     nodelay(stdscr, TRUE);
@@ -324,7 +324,7 @@ static void draw(struct top *top)
 
 /* ---- watching ---------------------------------------------------------------------------- */
 
-/* A key of ncurses as one of view.h. */
+/* Translates a key of ncurses to one of view.h. */
 static uint32_t key_of(int kind, wint_t key)
 {
     if (kind != KEY_CODE_YES)
@@ -354,14 +354,14 @@ static uint32_t key_of(int kind, wint_t key)
     }
 }
 
-/* Takes the keys that were pressed. False: quit. */
+/* Handles the pressed keys. Returns false to quit. */
 static bool take_keys(struct top *top)
 {
     wint_t key;
     int kind;
     while ((kind = get_wch(&key)) != ERR) {
         if (kind == KEY_CODE_YES && key == KEY_RESIZE) {
-            clear(); /* what the terminal has made of the old screen is of no use */
+            clear(); /* the terminal has mangled the old screen */
             continue;
         }
         uint32_t code = key_of(kind, key);
@@ -374,7 +374,7 @@ static bool take_keys(struct top *top)
     return true;
 }
 
-/* Gives the terminal back while we are stopped. */
+/* Gives the terminal back while the process is stopped. */
 static void on_signal(void *owner, const struct signalfd_siginfo *taken)
 {
     const struct top *top = owner;
@@ -382,21 +382,21 @@ static void on_signal(void *owner, const struct signalfd_siginfo *taken)
     if (number == SIGTSTP) {
         endwin();
         signals_stop();
-        refresh(); /* takes the screen again */
+        refresh(); /* back to full screen */
     } else if (number != SIGCONT) {
         loop_end(top->loop, STATUS_SIGNAL + number);
     }
 }
 
-/* The keys that were pressed are taken by look_at_all. */
+/* Only wakes the loop; look_at_all reads the keys. */
 static void on_input(void *owner, short revents)
 {
     const struct top *top = owner;
-    if (revents & (POLLHUP | POLLERR | POLLNVAL)) /* the terminal has gone */
+    if (revents & (POLLHUP | POLLERR | POLLNVAL)) /* the terminal is gone */
         loop_end(top->loop, STATUS_SIGNAL + SIGHUP);
 }
 
-/* Asks again where it is time to, and takes what has come. */
+/* Asks again when it is time, and takes finished answers. */
 static void go_on_asking(struct top *top)
 {
     int64_t now = clock_mono_ns();
@@ -412,7 +412,7 @@ static void go_on_asking(struct top *top)
         begin_calls(top);
 }
 
-/* Takes what has come, asks and draws: each time before the loop waits. */
+/* Before each wait of the loop: takes answers, asks, and draws. */
 static void look_at_all(void *owner)
 {
     struct top *top = owner;
@@ -427,7 +427,7 @@ static void look_at_all(void *owner)
     timer_set(top->loop, top->tick, is_idle && top->next_ns < latest ? top->next_ns : latest);
 }
 
-/* Returns the exit status. */
+/* Runs full screen. Returns the exit status. */
 static int watch(struct top *top)
 {
     struct watch input = {.on_ready = on_input, .owner = top};
@@ -447,7 +447,8 @@ static int watch(struct top *top)
 static int show_screen(struct top *top)
 {
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO)) {
-        complain("top: standard input and output are to be a terminal; --once prints one frame");
+        complain(
+            "top: standard input and output must be a terminal; use --once to print one frame");
         return STATUS_USAGE;
     }
     int status = signals_begin(top->loop);

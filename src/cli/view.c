@@ -1,9 +1,9 @@
 /*
- * view.c - what `counterctl top` shows (view.h).
+ * view.c - the view of `counterctl top` (view.h).
  *
- * From top to bottom: a title, some rows of numbers, rows of recent history, then a list, and the
- * keys in the last row. What does not fit in height goes in this order: history, numbers; the list
- * keeps what is left.
+ * From top to bottom: a title, some rows of numbers, rows of recent history, a list, and the keys
+ * in the last row. On a low screen the history goes first, then the numbers; the list gets the
+ * rest.
  */
 #include "cli/view.h"
 
@@ -16,7 +16,7 @@
 #define HISTORY_MAX 600
 #define LABEL_WIDTH 10
 
-/* From which heights on the parts above the list are shown. */
+/* The least heights that show the parts above the list. */
 #define HEIGHT_WITH_NUMBERS 12
 #define HEIGHT_WITH_HISTORY 18
 
@@ -43,7 +43,7 @@ static bool is_wanted(const struct view *view, const json_t *row)
     return !*view->filter || strstr(json_text_at(row, "name", ""), view->filter);
 }
 
-/* The name that is number `index` of those that pass the filter; NULL: there are fewer. */
+/* The name at `index` among those that match the filter; NULL: there are fewer. */
 static json_t *name_at(const struct view *view, size_t index)
 {
     json_t *row;
@@ -53,7 +53,7 @@ static json_t *name_at(const struct view *view, size_t index)
     return NULL;
 }
 
-/* The index of the row with that name; -1: none has it. */
+/* The index of the row with that name; -1: there is none. */
 static long index_of(const struct view *view, const char *name)
 {
     const json_t *row;
@@ -69,7 +69,8 @@ void view_take_names(struct view *view, json_t *answer)
     text_addf(&name, "%s", json_text_at(name_at(view, view->selected), "name", ""));
     view_take(&view->contended, answer);
     long index = view->screen == VIEW_DETAIL ? -1 : index_of(view, text_str(&name));
-    /* The first row stays the first: who has selected nothing looks at the worst. */
+    /* A selection on the first row stays there: without a choice, the user watches the worst name.
+     */
     if (index >= 0 && view->selected > 0)
         view->selected = (size_t)index;
     text_free(&name);
@@ -96,7 +97,7 @@ static size_t list_count(const struct view *view)
 
 /* ---- the upper part ---------------------------------------------------------------------- */
 
-/* A sum over the protocols of a number of theirs. */
+/* The sum over the protocols of one of their numbers. */
 static double sum_of_protocols(const struct view *view, const char *path)
 {
     json_t *protocol;
@@ -137,7 +138,7 @@ static void draw_trouble(const struct view *view, struct frame *frame, int row)
                    text_str(&view->trouble));
 }
 
-/* A text of a server's, with what may not be shown spelled out. Returns the column after it. */
+/* Draws text from a server with unsafe characters escaped. Returns the column after it. */
 static int draw_shown(struct frame *frame, int row, int column, int room, unsigned look,
                       const char *text)
 {
@@ -148,7 +149,7 @@ static int draw_shown(struct frame *frame, int row, int column, int room, unsign
     return column;
 }
 
-/* A number with its label before it. Returns the column after both. */
+/* Draws a label and a number. Returns the column after both. */
 static int draw_number(struct frame *frame, int row, int column, const char *label,
                        const char *number, unsigned look)
 {
@@ -167,7 +168,7 @@ static int draw_rate(const struct view *view, struct frame *frame, int row, int 
                        is_bad && rate > 0 ? LOOK_ALERT : LOOK_BOLD);
 }
 
-/* The rates of the last minute. */
+/* Draws the rates of the last minute. */
 static void draw_rates(const struct view *view, struct frame *frame, int row)
 {
     frame_text(frame, row, 0, LABEL_WIDTH, LOOK_PLAIN, "last 60 s");
@@ -178,7 +179,7 @@ static void draw_rates(const struct view *view, struct frame *frame, int row)
     draw_rate(view, frame, row, column, "timed out", "recent.timed_out_per_second", true);
 }
 
-/* Median and 99th percentile of waits, holds or answers. */
+/* Draws median and 99th percentile of waits, holds or answers. */
 static int draw_times(const struct view *view, struct frame *frame, int row, int column,
                       const char *which)
 {
@@ -201,7 +202,7 @@ static void draw_all_times(const struct view *view, struct frame *frame, int row
     draw_times(view, frame, row, column, "answers");
 }
 
-/* What there is now. */
+/* Draws the current numbers. */
 static void draw_now(const struct view *view, struct frame *frame, int row)
 {
     char text[NUMBER_TEXT], other[NUMBER_TEXT], memory[2 * NUMBER_TEXT];
@@ -221,7 +222,7 @@ static void draw_now(const struct view *view, struct frame *frame, int row)
     draw_number(frame, row, column, "memory", memory, LOOK_BOLD);
 }
 
-/* The values of a series; unknown ones are -1. Returns how many. */
+/* Reads the values of a series; unknown ones are -1. Returns their number. */
 static size_t series_of(const struct view *view, const char *name, double *values)
 {
     char path[64];
@@ -233,10 +234,10 @@ static size_t series_of(const struct view *view, const char *name, double *value
     return count;
 }
 
-/* A row of history. */
+/* One row of history. */
 struct diagram {
     const char *label, *series;
-    double least_most; /* what fills a bar at least, so that little is shown as little */
+    double least_most; /* the least value for a full bar, so that small values look small */
     const char *(*text)(double number, char *to);
 };
 
@@ -270,7 +271,7 @@ static const struct diagram diagrams[] = {
     {"busy", "busy", 1, share_text},
 };
 
-/* A diagram: label, bars, what it is now and at most in what is seen. */
+/* Draws a diagram: label, bars, the current value, and the highest visible one. */
 static void draw_diagram(const struct view *view, struct frame *frame, int row,
                          const struct diagram *diagram)
 {
@@ -297,7 +298,7 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
                     diagram->text(most, most_text));
 }
 
-/* The upper part. Returns the row after it. */
+/* Draws the upper part. Returns the row after it. */
 static int draw_upper(const struct view *view, struct frame *frame)
 {
     int row = 1;
@@ -320,14 +321,14 @@ static int draw_upper(const struct view *view, struct frame *frame)
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-/* How many rows of a list there is room for, below the row of its heads. */
+/* The number of rows for a list below the row of its heads. */
 static int list_room(const struct frame *frame, int heads_row, const struct view *view)
 {
     int room = frame->height - heads_row - 1 - view->is_interactive;
     return room < 0 ? 0 : room;
 }
 
-/* Keeps the selection in the list, and the list's part that is seen around the selection. */
+/* Keeps the selection within the list, and the selected row visible. */
 static void settle_selection(struct view *view, int room)
 {
     size_t count = list_count(view), seen = room > 0 ? (size_t)room : 1;
@@ -343,11 +344,11 @@ static void settle_selection(struct view *view, int room)
 
 #define COLUMN 8
 
-/* A column of numbers of the list of names. */
+/* A column of numbers in the list of names. */
 struct number_column {
     const char *head, *key;
     bool is_rate;
-    int by; /* the order that it is of; -1: none */
+    int by; /* the order that sorts by it; -1: none */
 };
 
 static const struct number_column name_columns[] = {
@@ -498,18 +499,18 @@ static const char *const help_lines[] = {
     "  q            quit",
     "  space, p     pause, and go on",
     "  up, down     select a name; also j and k, page up and down, home and end",
-    "  enter        show who holds that name and who waits for it; again: back",
-    "  s            next order: by waiting, by refused, by peak; W, R, P: that one",
-    "  /            show only names with some text in them; escape takes it back",
-    "  + -          look more or less often",
-    "  r            look now",
+    "  enter        show its holders and waiting clients; again: back",
+    "  s            next order: by waiting, by refused, by peak; W, R, P: directly",
+    "  /            show only names that contain a text; escape: all names",
+    "  + -          update more or less often",
+    "  r            update now",
     "  h, ?         this help; any key leaves it",
     "",
     "Columns",
-    "  LIMIT        that of the last request for the name",
-    "  LOAD         how many wait, on average over the last minutes",
-    "  REFUSED      requests turned away per second, likewise",
-    "  *            what the list is ordered by",
+    "  LIMIT        the limit in the last request for the name",
+    "  LOAD         waiting clients, on average over the last minutes",
+    "  REFUSED      refused requests per second, on the same average",
+    "  *            the column that orders the list",
 };
 
 static void draw_help(const struct view *view, struct frame *frame)
@@ -555,7 +556,7 @@ void view_draw(struct view *view, struct frame *frame)
 
 int view_rows(const struct view *view, size_t names)
 {
-    /* The upper part of a high frame, the heads, and a row where there are no names. */
+    /* The upper part of a high frame, the heads, and one row if there are no names. */
     size_t rows = 12 + (names > 0 ? names : 1) + view->is_interactive;
     rows = rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
     return rows > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : (int)rows;
@@ -598,7 +599,7 @@ static enum view_wish set_interval(struct view *view, bool is_longer)
     return WISH_NOTHING;
 }
 
-/* Appends a character to the filter, as UTF-8; what would not fit is left out. */
+/* Appends a character to the filter as UTF-8; omits it if it does not fit. */
 static void type_character(struct view *view, uint32_t code)
 {
     char bytes[UTF8_MAX];
@@ -633,7 +634,7 @@ static enum view_wish type_filter(struct view *view, uint32_t key)
     return WISH_NOTHING;
 }
 
-/* Shows the selected name, if more than its beginning is known. */
+/* Shows the selected name in detail, unless only its beginning is known. */
 static enum view_wish show_detail(struct view *view)
 {
     const json_t *name = name_at(view, view->selected);
@@ -655,7 +656,7 @@ static enum view_wish leave_detail(struct view *view)
     return WISH_NOTHING;
 }
 
-/* Keys that move the selection. False: it is none of them. */
+/* Handles keys that move the selection. Returns false for other keys. */
 static bool move_key(struct view *view, uint32_t key, int height)
 {
     long page = height > 20 ? height - 14 : height > 8 ? height - 7 : 1;
@@ -671,7 +672,7 @@ static bool move_key(struct view *view, uint32_t key, int height)
     return by != 0;
 }
 
-/* Keys of the list of names alone. */
+/* Handles keys that only the list of names has. */
 static enum view_wish names_key(struct view *view, uint32_t key)
 {
     switch (key) {

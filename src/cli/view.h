@@ -1,6 +1,6 @@
 /*
- * view.h - what `counterctl top` shows: the last answers of the admin interface, what is selected,
- * and drawing it. No I/O: drawn into a frame, from answers that somebody else has asked for.
+ * view.h - the view of `counterctl top`: the latest answers of the admin interface, the selection,
+ * and drawing. No I/O: it draws into a frame, and the caller fetches the answers.
  */
 #ifndef CLI_VIEW_H
 #define CLI_VIEW_H
@@ -17,24 +17,24 @@ enum view_screen { VIEW_NAMES, VIEW_DETAIL, VIEW_HELP };
 
 struct view {
     const char *where;                            /* the admin interface */
-    json_t *stats, *history, *contended, *detail; /* answers; NULL: none yet */
-    struct text trouble; /* why there are no newer ones; empty: there are */
-    double age_seconds;  /* of the answers, where there is trouble */
+    json_t *stats, *history, *contended, *detail; /* latest answers; NULL: none yet */
+    struct text trouble;                          /* why the answers are old; empty: they are new */
+    double age_seconds;                           /* age of the answers, if there is trouble */
     bool is_paused;
     double interval_seconds;
     enum by by;
     enum view_screen screen;
     char filter[VIEW_FILTER_MAX + 1];
-    bool is_typing;            /* the filter */
-    size_t selected, scrolled; /* rows of the list of names, or of the detail */
-    struct text selected_id;   /* of the name whose detail is shown, percent-encoded */
-    bool is_interactive;       /* else there is no selection and no line of keys */
+    bool is_typing;            /* the user types the filter */
+    size_t selected, scrolled; /* rows in the list of names, or in the detail */
+    struct text selected_id;   /* the name shown in detail, percent-encoded */
+    bool is_interactive;       /* false: no selection and no line of keys */
 };
 
-/* What a key asks for beside what view_key has done. */
+/* What the caller must do after view_key. */
 enum view_wish { WISH_NOTHING, WISH_QUIT, WISH_FETCH };
 
-/* Keys beside characters. */
+/* Keys that are not characters. */
 enum view_key {
     KEY_OF_UP = 0x110000,
     KEY_OF_DOWN,
@@ -47,22 +47,22 @@ enum view_key {
     KEY_OF_BACKSPACE
 };
 
-/* Takes a key: a character (of Unicode) or one of enum view_key. `height` is the screen's. */
+/* Handles a key: a Unicode character, or one of enum view_key. `height` is the screen's. */
 enum view_wish view_key(struct view *view, uint32_t key, int height);
 
-/* Draws it. */
+/* Draws the view. */
 void view_draw(struct view *view, struct frame *frame);
 
-/* How many rows view_draw takes for all of its names: for printing them once. */
+/* The number of rows that view_draw needs to show all names, for printing them once. */
 int view_rows(const struct view *view, size_t names);
 
-/* Takes over a new answer in place of an old one. */
+/* Replaces an old answer with a new one, and takes over its reference. */
 void view_take(json_t **place, json_t *answer);
 
-/* The same for the contended names; the selection stays with its name, if that is there still. */
+/* The same for the contended names; the selection stays on its name if it is still listed. */
 void view_take_names(struct view *view, json_t *answer);
 
-/* Frees what it has; not the struct. */
+/* Frees what the struct points to, not the struct. */
 void view_free(struct view *view);
 
 #endif

@@ -20,7 +20,7 @@
 
 const char *const activation_variables[] = {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", NULL};
 
-/* Says why; always false. */
+/* Formats the reason and returns false. */
 static bool PRINTF_LIKE(2, 3) fail(char *reason_r, const char *format, ...)
 {
     va_list values;
@@ -30,9 +30,9 @@ static bool PRINTF_LIKE(2, 3) fail(char *reason_r, const char *format, ...)
     return false;
 }
 
-/* --- What the environment says --------------------------------------------------------------- */
+/* --- The environment ------------------------------------------------------------------------- */
 
-/* Gives the sockets the names in `names`, which are parted by colons. */
+/* Copies the colon-separated `names` to the sockets. */
 static bool name_sockets(const char *names, struct activation *activation, char *reason_r)
 {
     size_t count = 0;
@@ -76,7 +76,7 @@ bool activation_parse(const char *pid, const char *fds, const char *names, pid_t
     return !names || number == 0 || name_sockets(names, activation_r, reason_r);
 }
 
-/* --- Taking it ------------------------------------------------------------------------------- */
+/* --- Taking the sockets ---------------------------------------------------------------------- */
 
 static bool is_listening(int fd)
 {
@@ -85,7 +85,7 @@ static bool is_listening(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value != 0;
 }
 
-/* The protocol of a listening socket that is standard input; NULL: none. */
+/* The protocol that serves a socket passed as standard input; NULL: none. */
 static const struct option_protocol *protocol_of_stdin(void)
 {
     size_t i = 0;
@@ -94,7 +94,7 @@ static const struct option_protocol *protocol_of_stdin(void)
     return options_protocol_at(i);
 }
 
-/* Takes a listening socket that is standard input. */
+/* Takes standard input if it is a listening socket. */
 static bool take_standard_input(struct activation *activation, char *reason_r)
 {
     const struct option_protocol *protocol = protocol_of_stdin();
@@ -121,7 +121,7 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
     return true;
 }
 
-/* NOLINTBEGIN(concurrency-mt-unsafe): the main thread is the only one yet */
+/* NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs yet */
 bool activation_take(struct activation *activation_r, char *reason_r)
 {
     if (!activation_parse(getenv("LISTEN_PID"), getenv("LISTEN_FDS"), getenv("LISTEN_FDNAMES"),
@@ -148,17 +148,17 @@ void activation_close(struct activation *activation)
     activation->count = 0;
 }
 
-/* --- What a socket is for -------------------------------------------------------------------- */
+/* --- What a socket serves -------------------------------------------------------------------- */
 
 /* Where a socket listens. */
 struct place {
     struct sockaddr_storage sa;
-    uint16_t port;        /* 0: it is a unix socket */
-    char path[128];       /* of one, as in the settings */
-    char where[128 + 16]; /* for people */
+    uint16_t port;        /* 0: a unix socket */
+    char path[128];       /* of a unix socket, as in the settings */
+    char where[128 + 16]; /* for messages */
 };
 
-/* The path of a unix socket as the settings write it: an abstract name after an @. */
+/* Writes the path of a unix socket as in the settings: "@NAME" for an abstract socket. */
 static void find_path(const struct sockaddr_un *sa, size_t len, struct place *place_r)
 {
     size_t path_len = len > offsetof(struct sockaddr_un, sun_path)
@@ -171,7 +171,7 @@ static void find_path(const struct sockaddr_un *sa, size_t len, struct place *pl
     snprintf(place_r->where, sizeof place_r->where, "unix socket %s", place_r->path);
 }
 
-/* Finds where a listening stream socket listens. False: it is none of a family of ours. */
+/* Returns false unless `fd` is a listening stream socket of IPv4, IPv6 or unix. */
 static bool find_place(int fd, struct place *place_r)
 {
     int type = 0;
@@ -200,7 +200,7 @@ static bool find_place(int fd, struct place *place_r)
     return true;
 }
 
-/* Finds the use by a name of ours. */
+/* Finds the use from a socket's name. */
 static bool use_of_name(const char *name, struct activation_use *use_r)
 {
     if (strcmp(name, "admin") == 0) {
@@ -220,7 +220,7 @@ static bool use_of_name(const char *name, struct activation_use *use_r)
     return false;
 }
 
-/* Finds the use by a port or path of the settings. */
+/* Finds the use from the port or path in the settings. */
 static bool use_of_place(const struct place *place, const struct settings *settings,
                          struct activation_use *use_r)
 {
@@ -238,7 +238,7 @@ static bool use_of_place(const struct place *place, const struct settings *setti
     return place->port && place->port == settings->admin_port;
 }
 
-/* All names of ours: "NAME, NAME-tls, ... or admin". */
+/* Lists all known names: "NAME, NAME-tls, ... or admin". */
 static void list_names(char *to, size_t size)
 {
     size_t len = 0;
@@ -259,7 +259,7 @@ static void describe(const struct activation_socket *sock, char *to, size_t size
         snprintf(to, size, "descriptor %d", sock->number);
 }
 
-/* Whether the settings let a protocol be served so. */
+/* True when the settings allow this use. */
 static bool is_allowed(const struct activation_use *use, const struct settings *settings,
                        const char *what, char *reason_r)
 {

@@ -1,10 +1,10 @@
 /*
- * activation.h - listening sockets that whoever starts the daemon made for it: a service manager's,
- * announced in LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, and one as standard input, for
- * the protocol that takes it (struct option_protocol).
+ * activation.h - socket activation: listening sockets that the process's parent made. A service
+ * manager announces them in LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES. One more may be standard
+ * input; it goes to the protocol with `takes_stdin` (struct option_protocol).
  *
- * A socket's name says what it is for; one that has no name of ours goes by its port or path, which
- * has to be one of the settings'.
+ * The name of a socket says what it serves. A socket without a known name is matched by its port or
+ * path, which must be in the settings.
  *
  * Threads: main thread only, before any other starts.
  */
@@ -18,19 +18,18 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Most sockets, and the longest name, that a service manager may hand over. */
+/* Limits: sockets that a service manager may pass, and bytes of a name. */
 #define ACTIVATION_MAX      64
 #define ACTIVATION_NAME_MAX 255
 
-/* The environment variables that are read; NULL after the last. */
+/* The environment variables that activation_take reads; NULL after the last. */
 extern const char *const activation_variables[];
 
-/* One socket. */
 struct activation_socket {
-    int fd;                             /* that it has now, or -1 when another has taken it over */
-    int used_fd;                        /* that it has, whoever uses it */
-    int number;                         /* of the descriptor it came as, for messages */
-    char name[ACTIVATION_NAME_MAX + 1]; /* "" where it has none */
+    int fd;                             /* -1 once a listener or the admin interface owns it */
+    int used_fd;                        /* the descriptor; stays set after the owner changed */
+    int number;                         /* the descriptor that the parent passed, for messages */
+    char name[ACTIVATION_NAME_MAX + 1]; /* "": no name */
 };
 
 struct activation {
@@ -38,40 +37,40 @@ struct activation {
     struct activation_socket at[ACTIVATION_MAX];
 };
 
-/* What a socket is for. */
+/* What a socket serves. */
 struct activation_use {
-    size_t protocol; /* number of the protocol, or ACTIVATION_ADMIN */
+    size_t protocol; /* index for options_protocol_at, or ACTIVATION_ADMIN */
     bool tls;
     bool local; /* a unix socket */
 };
 #define ACTIVATION_ADMIN OPTION_PROTOCOLS_MAX
 
-/* Room for any reason of the functions below. */
+/* Size of reason_r for the functions below. */
 #define ACTIVATION_REASON_SIZE 640
 
 /*
- * Reads what the three variables say (NULL: not set) to the process `self`: the descriptors from 3
- * on. Nothing, when they are not set or meant for another process. False: they say what can't be;
- * reason_r tells.
+ * Parses the values of the three variables (NULL: not set) for the process `self`. Descriptors
+ * start at 3. No sockets when the variables are not set or name another process. Returns false when
+ * a value is invalid; reason_r says why.
  */
 bool activation_parse(const char *pid, const char *fds, const char *names, pid_t self,
                       struct activation *activation_r, char *reason_r) MUST_USE;
 
 /*
- * Takes all that was handed to this process: what the environment says, which is removed from it,
- * and standard input if that is a listening socket, whose place /dev/null takes. None is left to
- * programs that are started. False: reason_r tells why not.
+ * Takes all sockets passed to this process: those in the environment (the variables are removed),
+ * and standard input if it is a listening socket (/dev/null replaces it). All become close-on-exec.
+ * Returns false on error; reason_r says why.
  */
 bool activation_take(struct activation *activation_r, char *reason_r) MUST_USE;
 
 /*
- * Finds what a socket is for. False: nothing of ours, no listening socket, or what the settings
- * exclude; reason_r says so, with the descriptor and its name.
+ * Finds what a socket serves. Returns false when it matches no setting, does not listen, or the
+ * settings forbid the use; reason_r says why, with the descriptor and its name.
  */
 bool activation_find_use(const struct activation_socket *sock, const struct settings *settings,
                          struct activation_use *use_r, char *reason_r) MUST_USE;
 
-/* Closes those that nobody has taken over. */
+/* Closes the sockets that still have no other owner. */
 void activation_close(struct activation *activation);
 
 #endif

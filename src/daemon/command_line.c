@@ -1,8 +1,8 @@
 /*
- * command_line.c - the flags of the daemon, what they set, and --help. Part of options.h.
+ * command_line.c - the daemon's flags, and --help. Part of options.h.
  *
- * The command line is walked twice, since the file that one flag names comes before the values that
- * other flags set.
+ * The command line is read twice: first for the file to load, then for the values that override the
+ * file.
  */
 #include "daemon/config_file.h"
 #include "daemon/options.h"
@@ -17,7 +17,7 @@
 
 #define DEFAULT_FILE SYSCONFDIR "/counter.conf"
 
-/* How much of a wrong argument a message shows. */
+/* Messages show at most this many bytes of a wrong argument. */
 #define SHOWN_MAX 100
 
 /* --- Flags ----------------------------------------------------------------------------------- */
@@ -49,20 +49,20 @@ const char *options_default_file(void)
     return DEFAULT_FILE;
 }
 
-/* The flags in the form that getopt_long wants. */
+/* The flags as arguments of getopt_long. */
 struct getopt_tables {
     char letters[2 + 2 * ARRAY_SIZE(flags) + 1];
     struct option names[ARRAY_SIZE(flags) + 1];
 };
 
-/* Makes the tables, and has the next getopt_long begin with the first argument. */
+/* Fills in the tables and resets getopt_long to the first argument. */
 static void walk_from_start(struct getopt_tables *tables)
 {
     memset(tables, 0, sizeof *tables);
     char *letter = tables->letters;
     struct option *name = tables->names;
-    *letter++ = '+'; /* end at the first argument that is no flag */
-    *letter++ = ':'; /* tell a missing argument from an unknown flag */
+    *letter++ = '+'; /* stop at the first argument that is no flag */
+    *letter++ = ':'; /* return ':' for a missing argument, '?' for an unknown flag */
     for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
         *letter++ = flags[i].letter;
         if (flags[i].argument)
@@ -78,19 +78,19 @@ static void walk_from_start(struct getopt_tables *tables)
     optind = 0;
 }
 
-/* The next flag's letter, -1 at the end; getopt's own '?' and ':' for what is wrong. */
+/* Returns the next flag's letter, -1 at the end, '?' or ':' on an error. */
 static int next_flag(int argc, char **argv, const struct getopt_tables *tables,
                      const char **argument_r)
 {
     optarg = NULL;
-    /* Its state is shared by all threads, and none but the main one parses arguments. */
+    /* getopt's state is global; only the main thread uses it. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe) */
     int flag = getopt_long(argc, argv, tables->letters, tables->names, NULL);
     *argument_r = optarg ? optarg : "";
     return flag;
 }
 
-/* After next_flag answered '?': the long form leaves its value there, or 0 if it is unknown. */
+/* After next_flag returned '?'. For a long flag, optopt has its value, or 0 if it is unknown. */
 static void complain_unknown_flag(char **argv, FILE *err)
 {
     if (optopt == 0 || find_flag(optopt))
@@ -104,8 +104,7 @@ static struct options_request failure(int exit_status)
     return (struct options_request){.action = OPTIONS_ERROR, .exit_status = exit_status};
 }
 
-/* The first walk: what to do and which file to read (*file_r; NULL: none is named). Sets nothing.
- */
+/* First pass: finds the action and the file to read (*file_r; NULL: none named). Sets no option. */
 static struct options_request read_flags(int argc, char **argv, const char **file_r, FILE *err)
 {
     struct options_request request = {.action = OPTIONS_RUN};
@@ -154,7 +153,7 @@ static struct options_request read_flags(int argc, char **argv, const char **fil
     return request;
 }
 
-/* Reads the file that was named (NULL: none), or else the default one. */
+/* Reads the named file, or the default one when `named` is NULL. */
 static bool read_file(const char *named, bool had_file, struct settings *settings, FILE *err)
 {
     const char *path = named ? named : DEFAULT_FILE;
@@ -176,7 +175,7 @@ static bool read_file(const char *named, bool had_file, struct settings *setting
     return false;
 }
 
-/* Sets an option to a value that may have quotes; changes `text`. */
+/* Sets an option from a value that may be in quotes. Changes `text`. */
 static bool assign_key(struct settings *settings, const char *key, char *text, char *reason_r)
 {
     const struct option_row *row = options_to_set(settings, key, reason_r);
@@ -191,7 +190,7 @@ static bool assign_key(struct settings *settings, const char *key, char *text, c
     return options_assign(settings, row, value, reason_r);
 }
 
-/* Sets what `-o argument` says. */
+/* Sets the option of `-o argument`. */
 static bool set_option(struct settings *settings, const char *argument, FILE *err)
 {
     char text[CONFIG_FILE_LINE_MAX + 1];
@@ -222,9 +221,8 @@ static bool set_option(struct settings *settings, const char *argument, FILE *er
 }
 
 /*
- * The second walk: what -o and -l set. Goes on after a mistake, so that all are said. Each -l sets
- * every protocol's listeners to what was given by -l so far, and takes back what a -o before it
- * said.
+ * Second pass: applies -o and -l. Continues after a mistake to report all of them. Each -l sets the
+ * addresses of every protocol to all -l so far, and overrides an earlier -o.
  */
 static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *err)
 {
@@ -238,7 +236,7 @@ static bool apply_flags(int argc, char **argv, struct settings *settings, FILE *
         if (flag == 'o') {
             good &= set_option(settings, argument, err);
         } else if (flag == 'l') {
-            /* The first walk went over the same addresses. */
+            /* The first pass has checked these addresses. */
             CHECK(options_add_address(&addresses, argument, strlen(argument), reason));
             options_listen(settings, &addresses);
         }

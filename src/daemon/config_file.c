@@ -1,8 +1,8 @@
 /*
  * config_file.c - see config_file.h.
  *
- * A line goes: read_line (bytes) -> take_line (comment, key, value) -> take_value (row, duplicate,
- * value). Whatever is wrong is said with its line, and the next line is looked at.
+ * A line goes through read_line (bytes), take_line (comment, key, value) and take_value (row,
+ * duplicate, value). A mistake is reported with its line number; reading continues.
  */
 #include "daemon/config_file.h"
 
@@ -24,7 +24,7 @@ struct reading {
     unsigned errors;
 };
 
-/* Says what is wrong with the line just read. */
+/* Prints a mistake in the current line. */
 static void complain(struct reading *file, const char *format, ...) PRINTF_LIKE(2, 3);
 static void complain(struct reading *file, const char *format, ...)
 {
@@ -39,7 +39,7 @@ static void complain(struct reading *file, const char *format, ...)
 
 /* --- Keys ------------------------------------------------------------------------------------ */
 
-/* Adds a key to the ignored ones, once. */
+/* Adds a key to ignored_keys, unless it is there. */
 static void ignore_key(struct settings_protocol *p, const char *key)
 {
     char *to = p->ignored_keys;
@@ -52,7 +52,7 @@ static void ignore_key(struct settings_protocol *p, const char *key)
     CHECK(added > 0 && (size_t)added < room);
 }
 
-/* Whether `key` is one that only another program knows; notes it for the operator. */
+/* True when `key` belongs to another program; adds it to ignored_keys. */
 static bool is_foreign(struct reading *file, const char *key)
 {
     const struct option_protocol *protocol;
@@ -68,7 +68,8 @@ static bool is_foreign(struct reading *file, const char *key)
     return false;
 }
 
-/* Notes that `row` is set here. False, and says where, when it has been set before. */
+/* Marks `row` as set on this line. Returns false, and prints the other line, if it was set before.
+ */
 static bool note_key(struct reading *file, const struct option_row *row, const char *key)
 {
     bool by_alias = strcmp(key, row->key) != 0;
@@ -86,7 +87,7 @@ static bool note_key(struct reading *file, const struct option_row *row, const c
     return false;
 }
 
-/* Forgets what a file read before has set. */
+/* Clears the marks of an earlier file. */
 static void forget_keys(struct settings *settings)
 {
     const struct option_row *row;
@@ -98,7 +99,7 @@ static void forget_keys(struct settings *settings)
 
 /* --- Lines ----------------------------------------------------------------------------------- */
 
-/* Takes what stands left and right of a =. */
+/* Sets `key` to the value in `text`, the rest of the line after the =. */
 static void take_value(struct reading *file, const char *key, char *text)
 {
     char reason[OPTIONS_REASON_SIZE], *value;
@@ -118,7 +119,7 @@ static void take_value(struct reading *file, const char *key, char *text)
         complain(file, "%s: %s", key, reason);
 }
 
-/* Takes a line without its end, as a text. */
+/* Parses one line, without its end. */
 static void take_line(struct reading *file, char *line)
 {
     char *key = line + strspn(line, " \t");
@@ -136,14 +137,14 @@ static void take_line(struct reading *file, char *line)
     take_value(file, key, equals + 1);
 }
 
-/* Room for the longest line, its CR, one byte too much, and the ending 0. */
+/* The longest line, a CR, one byte to detect longer lines, and the NUL. */
 #define LINE_SIZE (CONFIG_FILE_LINE_MAX + 3)
 
 enum line_status { LINE_GOOD, LINE_TOO_LONG, LINE_HAS_NUL, LINE_NONE };
 
 /*
- * Reads the next line into `line` (LINE_SIZE bytes) without its end. Reads to the end of a line
- * that is no good, too. Ends early in a file of more than CONFIG_FILE_BYTES_MAX.
+ * Reads the next line into `line` (LINE_SIZE bytes) without its end. Skips the rest of a bad line.
+ * Stops after CONFIG_FILE_BYTES_MAX bytes of the file.
  */
 static enum line_status read_line(struct reading *file, char *line)
 {
@@ -164,14 +165,14 @@ static enum line_status read_line(struct reading *file, char *line)
     return has_nul ? LINE_HAS_NUL : len > CONFIG_FILE_LINE_MAX ? LINE_TOO_LONG : LINE_GOOD;
 }
 
-/* The first line without what some editors put before it to mark UTF-8. */
+/* Skips the UTF-8 byte order mark that some editors write. */
 static char *skip_mark(char *line)
 {
     static const char mark[] = "\xef\xbb\xbf";
     return strncmp(line, mark, strlen(mark)) == 0 ? line + strlen(mark) : line;
 }
 
-/* Takes every line, until the end or too many mistakes. `line`: room for one (LINE_SIZE bytes). */
+/* Parses all lines, up to CONFIG_FILE_ERRORS_MAX mistakes. `line`: a buffer of LINE_SIZE bytes. */
 static void take_lines(struct reading *file, char *line)
 {
     enum line_status status;
@@ -201,12 +202,12 @@ static void take_lines(struct reading *file, char *line)
 
 /* --- The file -------------------------------------------------------------------------------- */
 
-/* Opens a regular file. NULL with errno; 0 when it is something else. */
+/* Opens a regular file. Returns NULL with errno, which is 0 for a special file. */
 static FILE *open_regular(const char *path)
 {
     struct stat status;
     FILE *from = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a pipe's writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
     if (fd < 0)
         return NULL;
     if (fstat(fd, &status) == 0) {
@@ -226,7 +227,7 @@ static FILE *open_regular(const char *path)
 enum config_file_status config_file_load(struct settings *settings, const char *path, FILE *err)
 {
     struct reading file = {.settings = settings, .path = path, .err = err};
-    char line[LINE_SIZE], buffer[4096]; /* where a token may stand */
+    char line[LINE_SIZE], buffer[4096]; /* may hold a token: wiped below */
     file.from = open_regular(path);
     if (!file.from) {
         if (errno == ENOENT)

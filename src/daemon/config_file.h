@@ -1,34 +1,34 @@
 /*
- * config_file.h - reading a configuration file into settings.
+ * config_file.h - reads a configuration file into settings.
  *
- * A file is lines: `key = value`, nothing, or a comment from # on. Values may stand in double
- * quotes, in which # and blanks are themselves. Lines may end in CR LF, and the first may begin
- * with the byte order mark of UTF-8. Each key is given once. Keys of another program's file that a
- * protocol accepts (struct option_protocol) are collected and otherwise ignored.
+ * A line is `key = value`, empty, or a comment that starts with #. A value may be in double quotes;
+ * # and blanks are plain characters there. Lines may end in CR LF, and the file may start with a
+ * UTF-8 byte order mark. A key may appear once. Keys of another program that a protocol accepts
+ * (struct option_protocol) are listed in ignored_keys and have no effect.
  *
- * Threads: as with options.h.
+ * Threads: as in options.h.
  */
 #ifndef DAEMON_CONFIG_FILE_H
 #define DAEMON_CONFIG_FILE_H
 
 #include "daemon/options.h"
 
-/* The longest line, without its end; and the largest file. Longer ones are no configuration. */
+/* Limits of a line, without its end, and of a file. */
 #define CONFIG_FILE_LINE_MAX  4096
 #define CONFIG_FILE_BYTES_MAX 1048576
 
-/* After so many mistakes the rest of a file is not looked at. */
+/* Reading stops after this many mistakes. */
 #define CONFIG_FILE_ERRORS_MAX 20
 
 enum config_file_status {
     CONFIG_FILE_READ,
-    CONFIG_FILE_MISSING, /* there is none of that name; nothing was said or changed */
-    CONFIG_FILE_BAD,     /* it cannot be read or has mistakes; each has been said on `err` */
+    CONFIG_FILE_MISSING, /* no such file; nothing was printed or changed */
+    CONFIG_FILE_BAD,     /* unreadable, or with mistakes; each was printed to `err` */
 };
 
 /*
- * Sets what the regular file at `path` sets. Says every mistake as "counterd: PATH:LINE: ...".
- * After CONFIG_FILE_BAD some of the settings may have been set.
+ * Sets the options in the regular file at `path`. Prints each mistake to `err` as "counterd:
+ * PATH:LINE: ...". After CONFIG_FILE_BAD some options may have been set.
  */
 enum config_file_status config_file_load(struct settings *settings, const char *path,
                                          FILE *err) MUST_USE;

@@ -1,11 +1,11 @@
 /*
  * control.c - see control.h.
  *
- * Locking: `lock` covers the few words that tell of a reload asked for, and is held by neither side
- * while the reload is made. Under it nothing else is locked.
+ * Locking: `lock` protects the request for a reload and its result. No thread holds it during the
+ * reload, and no other lock is taken under it.
  *
- * The service manager's watchdog is fed by the main thread once every worker has answered. A worker
- * that hangs keeps the main thread waiting, so it is not fed any more: that is its purpose.
+ * The main thread feeds the service manager's watchdog after every worker has answered. If a worker
+ * hangs, the main thread waits for it, and the watchdog restarts the daemon.
  */
 #include "daemon/control.h"
 
@@ -44,10 +44,10 @@ static bool is_ready(void *arg)
     return atomic_load(&control->ready);
 }
 
-/* The most bytes that a value takes as text: a list of networks. */
+/* The longest value as text: a full list of networks. */
 #define VALUE_SIZE ((size_t)SETTINGS_NETWORKS_MAX * (ACCESS_TEXT + 2))
 
-/* Calls `emit` for each option; `value` is room for one. */
+/* Calls `emit` for each option. `value`: a buffer of VALUE_SIZE bytes. */
 static void emit_options(const struct settings *settings, char *value,
                          void (*emit)(void *to, const struct admin_option *option), void *to)
 {
@@ -67,7 +67,7 @@ static void emit_options(const struct settings *settings, char *value,
     }
 }
 
-/* The level is the one in force, which the admin interface may have changed. */
+/* Shows the log level in force, which the admin interface may have changed. */
 static void emit_config(void *arg, void (*emit)(void *to, const struct admin_option *option),
                         void *to)
 {
@@ -76,7 +76,7 @@ static void emit_config(void *arg, void (*emit)(void *to, const struct admin_opt
     if (!value)
         return;
     pthread_mutex_lock(&control->reload.lock);
-    struct settings now = control->reload.settings; /* shares its strings, and is not freed */
+    struct settings now = control->reload.settings; /* shares the strings: do not free */
     now.log_level = log_level_now();
     emit_options(&now, value, emit, to);
     pthread_mutex_unlock(&control->reload.lock);
@@ -102,7 +102,7 @@ static bool ask_reload(void *arg, char *report_r, size_t size)
     return good;
 }
 
-/* Whoever asks for an upgrade, or has asked, hears that there is none. Under the lock. */
+/* Ends a requested upgrade with a report that the daemon is ending. Call with `lock` held. */
 static void refuse_upgrade(struct control *control)
 {
     struct admin_upgrades *upgrades = &control->upgrades;
@@ -156,7 +156,7 @@ void control_end(struct control *control)
 
 /* --- Reload ---------------------------------------------------------------------------------- */
 
-/* Does a reload, and hands its result to whoever asked for it before it began. */
+/* Reloads. The result answers all requests made before it started. */
 static void do_reload(struct control *control)
 {
     char *said = NULL;
@@ -186,7 +186,7 @@ static void do_reload(struct control *control)
 
 /* --- Upgrade --------------------------------------------------------------------------------- */
 
-/* Whether the admin's thread waits for a reload. */
+/* True while the admin's thread waits for a reload. */
 static bool is_asked_to_reload(struct control *control)
 {
     pthread_mutex_lock(&control->lock);
@@ -203,8 +203,8 @@ void control_set_upgrade(struct control *control, struct upgrade *upgrade)
     pthread_mutex_unlock(&control->lock);
 }
 
-/* Returns only where it failed. Nobody may wait for a reload meanwhile: the admin's thread has to
- * be parked. */
+/* Returns only if the upgrade failed. Makes the admin's thread stop waiting for a reload, so that
+ * the upgrade can park it. */
 static void do_upgrade(struct control *control)
 {
     pthread_mutex_lock(&control->lock);
@@ -220,14 +220,14 @@ static void do_upgrade(struct control *control)
     pthread_mutex_unlock(&control->lock);
 }
 
-/* --- How it is ------------------------------------------------------------------------------- */
+/* --- Statistics and status ------------------------------------------------------------------- */
 
 static uint32_t connections_of(const struct service *service)
 {
     return atomic_load_explicit(&service->protocol.connections, memory_order_relaxed);
 }
 
-/* One line of the log for people who have nothing but a signal. */
+/* SIGUSR2: logs one line of statistics. */
 static void say_stats(const struct control *control)
 {
     const struct services *services = control->reload.services;
@@ -252,7 +252,7 @@ static void say_stats(const struct control *control)
              (long long)((now.mono_ns - services->started_ns) / NS_PER_S));
 }
 
-/* One line of the service manager's status. */
+/* Sends one line of status to the service manager. */
 static void tell_ready(const struct control *control)
 {
     char status[256];
@@ -265,16 +265,16 @@ static void tell_ready(const struct control *control)
     notify_ready(status);
 }
 
-/* --- Life ------------------------------------------------------------------------------------ */
+/* --- The main thread's loop ------------------------------------------------------------------ */
 
-/* Tells the service manager that we live, when every worker has shown that it does. */
+/* Waits for an answer of every worker, then feeds the watchdog. */
 static void show_life(const struct control *control)
 {
     server_barrier(control->reload.server);
     notify_alive();
 }
 
-/* What is due at times: looks after the connection to syslog; shows life if `shows` it at all. */
+/* Periodic work: reconnects to syslog if needed; with `shows`, feeds the watchdog. */
 static void look_after(const struct control *control, bool shows)
 {
     log_renew();
@@ -282,11 +282,10 @@ static void look_after(const struct control *control, bool shows)
         show_life(control);
 }
 
-/* How often a connection to syslog is looked after, if there is one. */
+/* Interval of log_renew, for syslog. */
 #define RENEW_NS (5 * NS_PER_S)
 
-/* Waits for the next signal; shows signs of life meanwhile, every `interval_ns` if that is not 0.
- */
+/* Waits for the next signal. Feeds the watchdog every `interval_ns`, unless that is 0. */
 static int next_signal(const struct control *control, const sigset_t *awaited, int64_t interval_ns)
 {
     bool renews = control->reload.settings.log_output == LOG_OUTPUT_SYSLOG;
@@ -310,14 +309,14 @@ void control_ready(struct control *control)
     atomic_store(&control->ready, true);
 }
 
-/* How often a drain looks whether it is over. */
+/* How often a drain checks if it is over. */
 #define DRAIN_LOOK_NS (20 * NS_PER_MS)
 
-/* The time that the service manager is asked for beyond what a drain may take. */
+/* Extra time requested from the service manager beyond the limit of the drain. */
 #define DRAIN_SLACK_NS (30 * NS_PER_S)
 
-/* True when nobody holds anything, and everybody has been answered: units are free before those who
- * waited for them, and those who released them, are told. */
+/* True when no client holds a unit and all answers are sent. Both, because a unit is free before
+ * the answers to its release, and to the clients that waited for it, are sent. */
 static bool is_drained(const struct control *control, struct catch_up *catch_up, uint64_t *held_r)
 {
     *held_r = services_held(control->reload.services, clock_now());
@@ -325,18 +324,18 @@ static bool is_drained(const struct control *control, struct catch_up *catch_up,
 }
 
 /*
- * Has nobody acquire any more and waits until nobody holds anything and everybody has been
- * answered, or the time is up. Returns the signal that ends the daemon: `sig`, or another that came
- * meanwhile and is to end it at once.
+ * Refuses new acquires, then waits until no client holds a unit and all answers are sent, or until
+ * shutdown.drain is over. Returns the signal that ends the daemon: `sig`, or a second SIGTERM or
+ * SIGINT that ended the wait.
  */
 static int drain(struct control *control, const sigset_t *awaited, int sig)
 {
     int64_t allow_ns = control->reload.settings.shutdown_drain * NS_PER_S;
     int64_t end_ns = clock_mono_ns() + allow_ns;
-    /* No reload any more; and /readyz says no, so that clients go elsewhere. */
+    /* No more reloads; /readyz reports not ready, so that clients use another server. */
     control_end(control);
     services_drain(control->reload.services, true);
-    server_barrier(control->reload.server); /* acquires that had begun are over */
+    server_barrier(control->reload.server); /* acquires that had started are done */
     log_info("draining: nobody acquires any more; ending when nobody holds anything, in %" PRIu32
              " s at the latest",
              control->reload.settings.shutdown_drain);
@@ -398,6 +397,6 @@ int control_run(struct control *control, const sigset_t *awaited)
             notify_stopping();
             return sig;
         }
-        look_after(control, interval_ns != 0); /* signals that come often must not put it off */
+        look_after(control, interval_ns != 0); /* frequent signals must not delay it */
     }
 }

@@ -1,14 +1,14 @@
 /*
- * control.h - what a daemon that runs can be told, by signals and through the admin interface:
- * reload, upgrade, say how it is, end.
+ * control.h - commands to a running daemon, by signal or through the admin interface: reload,
+ * upgrade, log statistics, end.
  *
- * The main thread spends its life in control_run. The admin's thread asks it for a reload by a
- * signal and waits for the result; for an upgrade it asks without waiting, as it ends with it. Its
- * other hooks read the settings under their lock.
+ * The main thread runs control_run until the daemon ends. The admin's thread requests a reload or
+ * an upgrade with a signal to the main thread. It waits for the result of a reload, but not of an
+ * upgrade, because the upgrade parks it. Its other hooks read the settings under their lock.
  *
- * SIGUSR1 upgrades. SIGHUP reloads; where the program at the daemon's path is another by now, it
- * upgrades, which reads the configuration too, and reloads only if that fails. A reload that the
- * admin interface asks for is that and no more.
+ * SIGUSR1 upgrades. SIGHUP reloads. But if a new program is at the daemon's path, SIGHUP upgrades,
+ * which also reads the configuration, and reloads only if the upgrade fails. A reload requested
+ * through the admin interface never upgrades.
  */
 #ifndef DAEMON_CONTROL_H
 #define DAEMON_CONTROL_H
@@ -21,46 +21,47 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Room for the report of a reload; what is longer is cut. */
+/* Size of the report of a reload; a longer one is cut. */
 #define CONTROL_REPORT_SIZE 16384
 
 struct control {
     struct reload reload;
-    struct upgrade *upgrade; /* the main thread's; NULL: there can be none */
+    struct upgrade *upgrade; /* the main thread's; NULL: upgrades are not possible */
     pthread_t main_thread;
-    _Atomic bool ready; /* clients are served, and the end has not begun */
+    _Atomic bool ready; /* clients are served, and the daemon is not ending */
 
-    /* Between the admin's thread, which asks, and the main thread. */
-    pthread_mutex_t lock; /* of all below */
+    /* Shared by the admin's thread and the main thread. */
+    pthread_mutex_t lock; /* protects all below */
     pthread_cond_t reloaded;
-    unsigned asked, done; /* reloads that were asked for, and that are over */
-    bool ended;           /* none is made any more */
-    bool parking;         /* the admin's thread is to end: nobody waits */
+    unsigned asked, done; /* number of reloads requested, and finished */
+    bool ended;           /* the daemon ends: no reload starts any more */
+    bool parking;         /* an upgrade parks the admin's thread: it must not wait for a reload */
     struct admin_upgrades upgrades;
-    bool good; /* the last one */
+    bool good; /* the last reload succeeded */
     char report[CONTROL_REPORT_SIZE];
 };
 
-/* Makes what threads share; the rest of `control`, which is zero, is filled in by the caller. */
+/* Initialises the locks and the condition. The caller zeroes `control` before. */
 void control_init(struct control *control);
 void control_destroy(struct control *control);
 
-/* The hooks of the admin interface. Their functions are called in its thread. */
+/* The hooks for the admin interface. The admin's thread calls them. */
 struct admin_hooks control_hooks(struct control *control);
 
-/* What can upgrade, and what has come of it so far. Main thread. */
+/* Makes upgrades possible; copies the history of earlier ones. Main thread. */
 void control_set_upgrade(struct control *control, struct upgrade *upgrade);
 
-/* The daemon serves: /readyz says so from now on, until control_end. Main thread. */
+/* Makes /readyz report ready, until control_end. Main thread. */
 void control_ready(struct control *control);
 
 /*
- * Waits for signals and does what they say, until one of them (returned) ends the daemon. Tells the
- * service manager how it is. `awaited` is blocked. Main thread; workers run.
+ * Handles signals until one ends the daemon, and returns that one. Reports the state to the service
+ * manager. The caller has blocked the signals of `awaited`. Main thread, while workers run.
  */
 int control_run(struct control *control, const sigset_t *awaited);
 
-/* No reload is made any more, and nobody waits for one. Before the admin is freed. */
+/* Refuses further reloads and upgrades, and wakes a waiting admin's thread. The caller calls it
+ * before it frees the admin. Main thread. */
 void control_end(struct control *control);
 
 #endif

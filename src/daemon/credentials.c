@@ -9,11 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads the beginning of a regular file. Answers how many bytes; -1 with errno, 0: not regular. */
+/* Reads the first `size` bytes of a regular file. Returns how many were read, or -1 with errno,
+ * which is 0 for a special file. */
 static ssize_t read_beginning(const char *path, char *to, size_t size)
 {
     struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* no waiting for a pipe's writer */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
     if (fd < 0)
         return -1;
     ssize_t got = -1;
@@ -27,7 +28,7 @@ static ssize_t read_beginning(const char *path, char *to, size_t size)
     return got;
 }
 
-/* Takes the token from the first line of `size` bytes of a file, without the blanks at its end. */
+/* Makes the digest of the token in the first line of a file, without trailing blanks. */
 static bool take_token(const char *path, const char *text, size_t size, char *digest_r, FILE *err)
 {
     size_t len = 0;

@@ -1,9 +1,9 @@
 /*
- * credentials.h - what the daemon reads from files that the settings name, besides their own: the
- * certificates of TLS with their key, and the token of the admin interface.
+ * credentials.h - TLS certificates with their key, and the token of the admin interface, read from
+ * the files that the settings name.
  *
- * They are read at the start with the rights the daemon is started with, and at each reload with
- * those of the user it has become.
+ * The daemon reads them at its start with the rights of the user that started it, and at each
+ * reload with the rights of its own user.
  *
  * Threads: main thread only.
  */
@@ -20,20 +20,20 @@
 
 struct credentials {
     struct tls *tls;               /* NULL: tls.cert is not set */
-    char token[TOKEN_DIGEST_SIZE]; /* its digest; "": none, so nothing may be changed */
+    char token[TOKEN_DIGEST_SIZE]; /* digest of the token; "": no token, no changes */
 };
 
 /*
- * Reads what the settings name. False: something can't be read or is no good; all of it has been
- * said on `err`, and there is nothing to free.
+ * Reads the files. Returns false if one is unreadable or invalid: all errors are printed to `err`,
+ * and there is nothing to free. Else the caller calls credentials_free.
  */
 bool credentials_load(const struct settings *settings, struct credentials *credentials_r,
                       FILE *err) MUST_USE;
 
-/* Lets go of what is held. What was handed on is set to NULL before. */
+/* Frees the credentials. The caller first sets to NULL what it has given to another owner. */
 void credentials_free(struct credentials *credentials);
 
-/* Logs a warning for each file with a secret that every user of the machine can read or write. */
+/* Logs a warning for each secret file that all users of the machine can read or write. */
 void credentials_warn(const struct settings *settings);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * landlock.c - see landlock.h.
  *
- * A rule says what may be done below a folder, or with a file. It belongs to the folder or file,
- * not to its name: of a file that may be replaced, the folder has to have it.
+ * A rule grants rights on a folder and all below it, or on a file. It is bound to the inode, not to
+ * the name. A file that may be replaced therefore needs a rule on its folder.
  */
 #include "daemon/landlock.h"
 
@@ -29,28 +29,28 @@
     (READ_RIGHTS | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE |                   \
      LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE)
 
-/* A set of rules that is being made. */
+/* A set of rules under construction. */
 struct rules_of {
     const struct confinement *to;
-    uint64_t rights; /* that the kernel knows: all of them are taken away */
+    uint64_t rights; /* all rights that the kernel knows; those without a rule are denied */
     int fd;
 };
 
-/* The version of what the kernel has. */
+/* The kernel's version of Landlock's interface; negative with errno: none. */
 static int version(void)
 {
     return (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
 
-/* All rights about files that this version knows. */
+/* All file rights that this version knows. */
 static uint64_t rights_of(int version)
 {
-    static const unsigned counts[] = {0, 13, 14, 15, 15, 16}; /* each adds to those before it */
+    static const unsigned counts[] = {0, 13, 14, 15, 15, 16}; /* number of rights, by version */
     size_t last = ARRAY_SIZE(counts) - 1;
     return (1ULL << counts[(size_t)version < last ? (size_t)version : last]) - 1;
 }
 
-/* Allows these rights below a folder, or of a file. False: errno. */
+/* Allows these rights in a folder, or on a file. Returns false with errno. */
 static bool allow(const struct rules_of *rules, const char *path, uint64_t rights)
 {
     struct landlock_path_beneath_attr rule = {
@@ -82,7 +82,8 @@ static bool allow_folder_of(const struct rules_of *rules, const char *path)
     return allow(rules, folder, READ_RIGHTS);
 }
 
-/* Allows to read a folder, a device, or a file and what may take its place. */
+/* Allows to read a folder, a device, or a file. For a regular file, allows to read its folder, so
+ * that a replacement can be read, too. */
 static bool allow_reading(const struct rules_of *rules, const char *path)
 {
     char real[PATH_MAX];

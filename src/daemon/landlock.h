@@ -1,19 +1,21 @@
 /*
- * landlock.h - keeps a thread to files below given folders, where the kernel has Landlock (since
- * 5.13, unless it was left out or not switched on at boot). The only file that knows of it.
+ * landlock.h - restricts a thread to files in given folders, if the kernel has Landlock (Linux 5.13
+ * or newer, with Landlock built in and enabled at boot). Only landlock.c uses Landlock.
+ *
+ * Threads: landlock_confine in the thread to restrict; landlock_exists in any.
  */
 #ifndef DAEMON_LANDLOCK_H
 #define DAEMON_LANDLOCK_H
 
 #include "net/thread.h"
 
-/* False: the kernel has none, and errno says why. */
+/* False when the kernel has no Landlock; errno says why. */
 bool landlock_exists(void) MUST_USE;
 
 /*
- * In a thread that may not gain rights (no_new_privs): from now on it opens only what `to` reads
- * and writes, and makes, renames and removes files only below what it writes. False with errno, and
- * what failed was logged.
+ * Restricts the calling thread, which must have no_new_privs set: it can open only the files in
+ * to->reads and to->writes, and make, rename and remove files only in to->writes. Returns false
+ * with errno; the error is logged.
  */
 bool landlock_confine(const struct confinement *to) MUST_USE;
 

@@ -2,7 +2,7 @@
 #include "daemon/listeners.h"
 
 #include "base/log.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/process.h"
 #include "net/address.h"
 
@@ -14,7 +14,7 @@
 
 /* --- Opening --------------------------------------------------------------------------------- */
 
-/* What one protocol was handed; index: whether with TLS. */
+/* Kinds of activated sockets that one protocol has; index 1: with TLS. */
 struct handed {
     bool kind[2];
 };
@@ -36,11 +36,11 @@ static bool adopt(struct listeners *listeners, struct services *services,
         return false;
     }
     sock->fd = -1;
-    listeners->inherited[listeners->count++] = true;
+    listeners->activated[listeners->count++] = true;
     return true;
 }
 
-/* Takes over all that was handed to us; says what kinds each protocol got. */
+/* Takes all activated sockets; sets handed_r for each protocol. */
 static bool adopt_all(struct listeners *listeners, struct services *services,
                       const struct settings *settings, struct activation *activation,
                       struct handed handed_r[OPTION_PROTOCOLS_MAX])
@@ -61,13 +61,13 @@ static bool adopt_all(struct listeners *listeners, struct services *services,
     return true;
 }
 
-/* An address of a family that this machine has switched off. */
+/* True for the errors of an address family that is switched off. */
 static bool is_missing_family(int error)
 {
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/* Says why an address can't be listened on, and what to do. */
+/* Logs why counterd can't listen on an address, and what to do. */
 static void say_not_listening(const struct listener *l, const char *name, int error)
 {
     if (error == EADDRINUSE)
@@ -78,7 +78,7 @@ static void say_not_listening(const struct listener *l, const char *name, int er
         log_error("%s: can't listen on %s: %s", name, l->where, strerrordesc_np(error));
 }
 
-/* The address of a port; `asked_r`: what a listener there is asked for. */
+/* Returns the address with the port; asked_r: the same as text, a listener's `asked`. */
 static struct sockaddr_storage address_of(const struct option_address *address, uint16_t port,
                                           char asked_r[ADDRESS_TEXT])
 {
@@ -91,28 +91,28 @@ static struct sockaddr_storage address_of(const struct option_address *address, 
     return sa;
 }
 
-/* Takes over what the process before listened on there. False: it did not. */
-static bool take_over(struct listeners *listeners, struct heritage *heritage,
+/* Takes the inherited socket at `asked`. Returns false when there is none. */
+static bool take_over(struct listeners *listeners, struct inherited *inherited,
                       struct protocol *protocol, bool tls, const char *asked)
 {
-    struct heritage_socket *sock = heritage_find(heritage, protocol->row->name, tls, asked);
-    if (!sock || !heritage_take(sock, &listeners->at[listeners->count], protocol))
+    struct inherited_socket *sock = inherited_find(inherited, protocol->row->name, tls, asked);
+    if (!sock || !inherited_take(sock, &listeners->at[listeners->count], protocol))
         return false;
-    listeners->heritage[listeners->count++] = true;
+    listeners->inherited[listeners->count++] = true;
     return true;
 }
 
 /*
- * Whether to do without an address that can't be listened on. After an upgrade, what is held is
- * worth more than one address.
+ * True after an upgrade: an address that fails is left out then, because keeping all connections
+ * matters more.
  */
-static bool is_dispensable(const struct heritage *heritage)
+static bool is_dispensable(const struct inherited *inherited)
 {
-    return heritage->exists && !heritage->rehearse;
+    return inherited->exists && !inherited->rehearse;
 }
 
 /* Opens one port of a protocol, on each of its addresses. */
-static bool open_port(struct listeners *listeners, struct heritage *heritage,
+static bool open_port(struct listeners *listeners, struct inherited *inherited,
                       struct protocol *protocol, const struct option_addresses *list, uint16_t port,
                       bool tls)
 {
@@ -122,7 +122,7 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
         struct sockaddr_storage sa = address_of(&list->at[i], port, asked);
         CHECK(listeners->count < ARRAY_SIZE(listeners->at));
         struct listener *l = &listeners->at[listeners->count];
-        if (take_over(listeners, heritage, protocol, tls, asked)) {
+        if (take_over(listeners, inherited, protocol, tls, asked)) {
             had++;
             continue;
         }
@@ -132,27 +132,27 @@ static bool open_port(struct listeners *listeners, struct heritage *heritage,
             log_warning("%s: not listening on %s: %s", protocol->row->name, l->where,
                         strerrordesc_np(errno));
             continue;
-        } else if (errno != EADDRINUSE || !heritage_blocks(heritage, (struct sockaddr *)&sa)) {
+        } else if (errno != EADDRINUSE || !inherited_blocks(inherited, (struct sockaddr *)&sa)) {
             say_not_listening(l, protocol->row->name, errno);
-            if (!is_dispensable(heritage))
+            if (!is_dispensable(inherited))
                 return false;
-        } /* else it can be opened when that is closed */
+        } /* else the upgrade closes that socket first */
         had++;
     }
     if (had == 0)
         log_error("%s: none of its addresses is one of this machine's", protocol->row->name);
-    return had > 0 || is_dispensable(heritage);
+    return had > 0 || is_dispensable(inherited);
 }
 
-/* Opens a protocol's unix socket, and gives it to the user that we shall be. */
-static bool open_socket(struct listeners *listeners, struct heritage *heritage,
+/* Opens a protocol's unix socket, and gives the file to the daemon's user and group. */
+static bool open_socket(struct listeners *listeners, struct inherited *inherited,
                         struct protocol *protocol, const struct settings *settings,
                         const struct settings_protocol *p)
 {
     CHECK(listeners->count < ARRAY_SIZE(listeners->at));
     struct listener *l = &listeners->at[listeners->count];
-    if (take_over(listeners, heritage, protocol, false, p->socket)) {
-        if (l->own_file && !heritage->rehearse && chmod(p->socket, p->socket_mode) != 0)
+    if (take_over(listeners, inherited, protocol, false, p->socket)) {
+        if (l->own_file && !inherited->rehearse && chmod(p->socket, p->socket_mode) != 0)
             log_error("%s: can't change the mode of unix socket %s: %s", protocol->row->name,
                       p->socket, strerrordesc_np(errno));
         return true;
@@ -164,7 +164,7 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
                                                : "";
         log_error("%s: can't listen on unix socket %s: %s%s", protocol->row->name, p->socket,
                   strerrordesc_np(errno), hint);
-        return is_dispensable(heritage);
+        return is_dispensable(inherited);
     }
     listeners->count++;
     if (*p->socket == '@' || process_give_file(p->socket, settings->user, settings->group))
@@ -172,10 +172,10 @@ static bool open_socket(struct listeners *listeners, struct heritage *heritage,
     log_error("%s: can't give unix socket %s to user \"%s\", group \"%s\": %s", protocol->row->name,
               p->socket, settings->user ? settings->user : "",
               settings->group ? settings->group : "", strerrordesc_np(errno));
-    return is_dispensable(heritage);
+    return is_dispensable(inherited);
 }
 
-/* What a protocol opens itself: all but the kinds that were handed to us. */
+/* Kinds of sockets that a protocol opens itself: those without an activated socket. */
 struct own {
     bool plain, socket, tls;
 };
@@ -189,8 +189,8 @@ static struct own own_of(const struct settings_protocol *p, const struct handed 
     };
 }
 
-/* Opens what the settings say of one protocol, but for kinds that were handed to us. */
-static bool open_protocol(struct listeners *listeners, struct heritage *heritage,
+/* Opens the sockets of one protocol, except for kinds with an activated socket. */
+static bool open_protocol(struct listeners *listeners, struct inherited *inherited,
                           struct protocol *protocol, const struct settings *settings,
                           const struct settings_protocol *p, const struct handed *handed)
 {
@@ -198,13 +198,13 @@ static bool open_protocol(struct listeners *listeners, struct heritage *heritage
     if (p->enable && p->socket && handed->kind[false])
         log_info("%s: unix socket %s is not opened, as there is an inherited socket",
                  protocol->row->name, p->socket);
-    return (!own.plain || open_port(listeners, heritage, protocol, &p->listen, p->port, false)) &&
-           (!own.socket || open_socket(listeners, heritage, protocol, settings, p)) &&
-           (!own.tls || open_port(listeners, heritage, protocol, &p->listen, p->tls_port, true));
+    return (!own.plain || open_port(listeners, inherited, protocol, &p->listen, p->port, false)) &&
+           (!own.socket || open_socket(listeners, inherited, protocol, settings, p)) &&
+           (!own.tls || open_port(listeners, inherited, protocol, &p->listen, p->tls_port, true));
 }
 
-/* Marks what will be listened on again of one protocol. */
-static void want_protocol(struct heritage *heritage, const char *name,
+/* Marks the inherited sockets that one protocol will use. */
+static void want_protocol(struct inherited *inherited, const char *name,
                           const struct settings_protocol *p, const struct handed *handed)
 {
     char asked[ADDRESS_TEXT];
@@ -212,40 +212,40 @@ static void want_protocol(struct heritage *heritage, const char *name,
     for (size_t i = 0; i < p->listen.count; i++) {
         (void)address_of(&p->listen.at[i], p->port, asked);
         if (own.plain)
-            heritage_want(heritage, name, false, asked);
+            inherited_want(inherited, name, false, asked);
         (void)address_of(&p->listen.at[i], p->tls_port, asked);
         if (own.tls)
-            heritage_want(heritage, name, true, asked);
+            inherited_want(inherited, name, true, asked);
     }
     if (own.socket)
-        heritage_want(heritage, name, false, p->socket);
+        inherited_want(inherited, name, false, p->socket);
 }
 
-/* Marks what of the admin interface will be. */
-static void want_admin(struct heritage *heritage, const struct settings *settings, bool handed)
+/* Marks the inherited sockets that the admin interface will use. */
+static void want_admin(struct inherited *inherited, const struct settings *settings, bool handed)
 {
     char asked[ADDRESS_TEXT];
     for (size_t i = 0; settings->admin_port && !handed && i < settings->admin_listen.count; i++) {
         (void)address_of(&settings->admin_listen.at[i], settings->admin_port, asked);
-        heritage_want(heritage, "admin", false, asked);
+        inherited_want(inherited, "admin", false, asked);
     }
 }
 
 bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
-                    struct heritage *heritage)
+                    struct inherited *inherited)
 {
     struct handed handed[OPTION_PROTOCOLS_MAX] = {0};
     if (!adopt_all(listeners, services, settings, activation, handed))
         return false;
     for (size_t i = 0; options_protocol_at(i); i++)
-        want_protocol(heritage, options_protocol_at(i)->name, settings_protocol(settings, i),
+        want_protocol(inherited, options_protocol_at(i)->name, settings_protocol(settings, i),
                       &handed[i]);
-    want_admin(heritage, settings, listeners->admin_count > 0);
-    heritage_close_unwanted(heritage);
+    want_admin(inherited, settings, listeners->admin_count > 0);
+    inherited_close_unwanted(inherited);
     for (size_t i = 0; options_protocol_at(i); i++) {
         struct protocol *protocol = services_protocol(services, options_protocol_at(i)->name);
-        if (!open_protocol(listeners, heritage, protocol, settings, settings_protocol(settings, i),
+        if (!open_protocol(listeners, inherited, protocol, settings, settings_protocol(settings, i),
                            &handed[i]))
             return false;
     }
@@ -268,7 +268,7 @@ bool listeners_use_tls(const struct listeners *listeners)
     return false;
 }
 
-/* --- Telling --------------------------------------------------------------------------------- */
+/* --- Log lines ------------------------------------------------------------------------------- */
 
 static void say_listener(const struct listener *l, const char *note)
 {
@@ -295,7 +295,7 @@ static void say_listener(const struct listener *l, const char *note)
 void listeners_say(const struct listeners *listeners)
 {
     for (size_t i = 0; i < listeners->count; i++)
-        say_listener(&listeners->at[i], listeners->inherited[i] ? " (inherited)" : "");
+        say_listener(&listeners->at[i], listeners->activated[i] ? " (inherited)" : "");
 }
 
 static enum reach reach_v4(uint32_t address)

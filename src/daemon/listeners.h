@@ -1,10 +1,10 @@
 /*
- * listeners.h - where clients are served: addresses and unix sockets of the settings, and sockets
- * that whoever started the daemon had made for it.
+ * listeners.h - the listening sockets of all protocols: addresses and unix sockets from the
+ * settings, and sockets passed by a service manager (activation.h).
  *
- * A protocol that was handed a plain socket (TCP or unix) opens neither `port` nor `socket` of its
- * own, and one that was handed a TLS socket no `tls_port`: who makes sockets for it makes all of a
- * kind.
+ * A protocol with an activated plain socket (TCP or unix) does not open its own `port` and
+ * `socket`; with an activated TLS socket it does not open its own `tls_port`. So a service manager
+ * must pass all sockets of a kind.
  *
  * Threads: main thread only.
  */
@@ -16,55 +16,52 @@
 #include "net/listener.h"
 #include "service/service.h"
 
-/* Of each protocol: its addresses with and without TLS, its unix socket; and what was inherited. */
+/* Each protocol has addresses with and without TLS and one unix socket; then activated sockets. */
 #define LISTENERS_MAX (OPTION_PROTOCOLS_MAX * (2 * OPTION_ADDRESSES_MAX + 1) + ACTIVATION_MAX)
 
 struct listeners {
     size_t count;
     struct listener at[LISTENERS_MAX];
-    bool inherited[LISTENERS_MAX]; /* which of them were handed to us */
-    bool heritage[LISTENERS_MAX];  /* which the process before had opened */
+    bool activated[LISTENERS_MAX]; /* true: a service manager made it (activation.h) */
+    bool inherited[LISTENERS_MAX]; /* true: the old program of an upgrade opened it (inherited.h) */
 
-    /* Sockets handed to us for the admin interface. */
+    /* Activated sockets of the admin interface. */
     size_t admin_count;
     int admin[ACTIVATION_MAX];
 };
 
-struct heritage;
+struct inherited;
 
 /*
- * Takes over the sockets of `activation` (their fd is -1 then) and opens what the settings ask for
- * besides; of `heritage`, what they ask for is taken over and the rest closed. False: it was said
- * on the log why not; what is open is to be closed. In the new process of an upgrade, an address
- * that can't be listened on is said to be so and left out.
+ * Takes the sockets of `activation` (sets their fd to -1), takes the sockets of `inherited` that
+ * the settings still name and closes the rest, then opens all other addresses of the settings.
+ * Returns false after an error, which is logged; the caller calls listeners_close. In the new
+ * program of an upgrade an address that fails is logged and left out.
  */
 bool listeners_open(struct listeners *listeners, struct services *services,
                     const struct settings *settings, struct activation *activation,
-                    struct heritage *heritage) MUST_USE;
+                    struct inherited *inherited) MUST_USE;
 
-/* Closes all of them, but for those of the admin interface where that has taken them. */
+/* Closes all listeners, and the sockets of the admin interface if it has not taken them. */
 void listeners_close(struct listeners *listeners);
 
-/* Whether any serves TLS, and so needs a certificate. */
+/* True when a listener serves TLS, so a certificate is needed. */
 bool listeners_use_tls(const struct listeners *listeners);
 
-/* Logs where each listener is, and what to type to try it by hand. */
+/* Logs the address of each listener, and a command to try it by hand. */
 void listeners_say(const struct listeners *listeners);
 
-/*
- * Logs a warning for each listener without TLS that the whole Internet may reach, unless
- * access.allow says who may come.
- */
+/* Logs a warning for each listener without TLS on a public address, unless access.allow is set. */
 void listeners_warn(const struct listeners *listeners, const struct settings *settings);
 
-/* How far an address can be reached from. */
+/* From where an address can be reached. */
 enum reach {
     REACH_MACHINE, /* loopback, or a unix socket */
     REACH_NETWORK, /* private and link-local addresses */
-    REACH_WORLD,   /* all addresses of the machine, or one that is routed everywhere */
+    REACH_WORLD,   /* the wildcard address, or a public one */
 };
 enum reach listeners_reach(const struct sockaddr *address);
-/* The same of the address that a socket listens on. */
+/* The same for the address of a listening socket. */
 enum reach listeners_fd_reach(int fd);
 
 #endif

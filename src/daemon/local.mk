@@ -5,7 +5,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/config_file.h src/daemon/config_file.c \
 	src/daemon/control.h src/daemon/control.c \
 	src/daemon/credentials.h src/daemon/credentials.c \
-	src/daemon/heritage.h src/daemon/heritage.c \
+	src/daemon/inherited.h src/daemon/inherited.c \
 	src/daemon/landlock.h src/daemon/landlock.c \
 	src/daemon/listeners.h src/daemon/listeners.c \
 	src/daemon/notify.h src/daemon/notify.c \

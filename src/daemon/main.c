@@ -1,13 +1,12 @@
 /*
  * main.c - counterd's set-up and tear-down, in order.
  *
- * Whatever can fail for reasons of the operator's (options, certificates, addresses, user, pid
- * file) is done before a thread starts or a client is let in, so that nothing is half started. Then
- * workers and the admin interface run, and the main thread does what it is told (control.h). The
- * end is the start in reverse.
+ * Steps that an operator's mistake can break (options, certificates, addresses, user, pid file)
+ * come before the first thread starts and the first client connects. Then the workers and the admin
+ * interface run, and the main thread waits for signals (control.h). Tear-down is set-up in reverse.
  *
- * A program that takes over from another (upgrade.h) is set up the same way, but that its sockets
- * are there already, and that it has connections before its first worker runs.
+ * The new program of an upgrade (upgrade.h) is set up the same way, but it inherits its sockets,
+ * and it restores the connections before its first worker runs.
  */
 #include "config.h"
 
@@ -15,7 +14,7 @@
 #include "base/log.h"
 #include "daemon/control.h"
 #include "daemon/credentials.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/process.h"
@@ -36,34 +35,34 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Room for the notice of options_ignored_text; what is longer is cut. */
+/* Size of the notice of options_ignored_text; a longer one is cut. */
 #define NOTICE_SIZE 1024
 
-/* Most protocols and resources that have settings. */
+/* Limit of protocols and resources that have settings. */
 #define PARTS_MAX ((size_t)2 * OPTION_PROTOCOLS_MAX)
 
 struct daemon {
-    struct control control; /* with the settings */
-    struct upgrade upgrade; /* with the sockets that were handed to us */
+    struct control control; /* has the settings */
+    struct upgrade upgrade; /* has the activated and inherited sockets */
     struct server server;
     struct services *services;
-    struct settings at_start; /* what the services were made with */
+    struct settings at_start; /* the values that the services were made with */
     struct listeners listeners;
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
-    unsigned started;    /* workers that run */
-    bool admin_is_open;  /* other machines may reach it */
+    unsigned started;    /* number of running workers */
+    bool admin_is_open;  /* true: other machines can reach the admin interface */
 };
 
-/* What nobody else changes while set-up and tear-down read it. */
+/* The settings in force. Set-up and tear-down need no lock: nothing changes the settings then. */
 static const struct settings *settings_of(const struct daemon *d)
 {
     return &d->control.reload.settings;
 }
 
-/* ---- what workers need --------------------------------------------------------------------- */
+/* ---- rules, workers, services -------------------------------------------------------------- */
 
-/* Reads certificates and token, which are made the first rules. */
+/* Reads the certificates and the token, and makes the first rules from them. */
 static bool make_rules(struct daemon *d)
 {
     struct credentials credentials;
@@ -116,7 +115,7 @@ static bool make_workers(struct daemon *d)
     return true;
 }
 
-/* Copies the settings for those who want them as they were at the start. */
+/* Copies the settings to at_start, for the services. */
 static bool keep_settings(struct daemon *d)
 {
     const struct option_row *row;
@@ -128,7 +127,7 @@ static bool keep_settings(struct daemon *d)
     return good;
 }
 
-/* Lists the settings of protocols and resources; answers how many there are. */
+/* Lists the settings of protocols and resources. Returns their number. */
 static size_t list_parts(const struct settings *settings, struct part_config parts_r[PARTS_MAX])
 {
     size_t count = 0;
@@ -183,16 +182,16 @@ static bool make_acceptors(struct daemon *d)
 
 /* ---- the admin interface ------------------------------------------------------------------- */
 
-/* Where it is to listen. */
+/* Where the admin interface will listen. */
 struct admin_places {
     struct sockaddr_storage addresses[OPTION_ADDRESSES_MAX];
     socklen_t lens[OPTION_ADDRESSES_MAX];
-    const char *asked[ACTIVATION_MAX]; /* of the sockets that are there already */
+    const char *asked[ACTIVATION_MAX]; /* the address of each existing socket; "": activated */
 };
 
 _Static_assert(OPTION_ADDRESSES_MAX <= ACTIVATION_MAX, "a socket each fits");
 
-/* Adds an address: takes over the socket that the process before had there, or has it opened. */
+/* Adds an address: takes its inherited socket if there is one; else admin_new will open it. */
 static void place_admin_at(struct daemon *d, struct admin_config *config,
                            struct admin_places *places, const struct option_address *address)
 {
@@ -206,18 +205,18 @@ static void place_admin_at(struct daemon *d, struct admin_config *config,
     if (listeners_reach((struct sockaddr *)&sa) != REACH_MACHINE)
         d->admin_is_open = true;
     address_text((struct sockaddr *)&sa, asked, sizeof(asked));
-    struct heritage_socket *sock = heritage_find(&d->upgrade.heritage, "admin", false, asked);
+    struct inherited_socket *sock = inherited_find(&d->upgrade.inherited, "admin", false, asked);
     if (sock) {
         places->asked[config->fd_count] = sock->asked;
         d->listeners.admin[config->fd_count++] = sock->fd;
         sock->fd = -1;
-    } else if (!heritage_blocks(&d->upgrade.heritage, (struct sockaddr *)&sa)) {
+    } else if (!inherited_blocks(&d->upgrade.inherited, (struct sockaddr *)&sa)) {
         places->addresses[config->address_count] = sa;
         places->lens[config->address_count++] = address->len;
     }
 }
 
-/* Fills in where it listens. Answers whether it listens at all. */
+/* Fills in the sockets and addresses. Returns false when there are none. */
 static bool place_admin(struct daemon *d, struct admin_config *config, struct admin_places *places)
 {
     const struct option_addresses *list = &settings_of(d)->admin_listen;
@@ -254,10 +253,10 @@ static bool make_admin(struct daemon *d)
     if (!place_admin(d, &config, &places))
         return true;
     d->admin = admin_new(&config, reason);
-    d->listeners.admin_count = 0; /* it has taken or closed them */
+    d->listeners.admin_count = 0; /* admin_new has taken or closed the sockets */
     if (!d->admin)
         log_error("admin: %s; set another with admin.port, or none with admin.port = 0", reason);
-    /* What is held is worth more than this interface. */
+    /* An upgrade goes on without this interface: keeping the connections matters more. */
     return d->admin || d->upgrade.role == UPGRADE_TAKE;
 }
 
@@ -293,8 +292,8 @@ static bool start_threads(struct daemon *d)
     return true;
 }
 
-/* What each thread that is started will be confined to, in all_r (1 + SERVICES_MAX). Without
- * services: of the threads that there are whatever the settings say. */
+/* Lists the confinements of all threads in all_r (1 + SERVICES_MAX elements). Returns their number.
+ * With services NULL: only the confinements that do not depend on settings. */
 static size_t list_confinements(const struct services *services, const struct confinement **all_r)
 {
     size_t count = 0;
@@ -308,8 +307,9 @@ static size_t list_confinements(const struct services *services, const struct co
 }
 
 /*
- * Whether the sandbox that is asked for can be had: by default it is there where it can be, and who
- * has asked for it by name gets it or an error. *reason_r: why not, in half a sentence, or "".
+ * Prepares the sandbox if security.sandbox is true. When the kernel can't: returns false if the
+ * operator has set the option, true (without a sandbox) if it is the default. *reason_r: why there
+ * is no sandbox, in half a sentence, or "".
  */
 static bool find_sandbox(const struct settings *settings, const struct services *services,
                          char *reason_r)
@@ -321,7 +321,7 @@ static bool find_sandbox(const struct settings *settings, const struct services 
            !options_mark(settings, options_find("security.sandbox"))->named;
 }
 
-/* Has each thread confine itself when it starts. */
+/* Makes every thread confine itself when it starts. */
 static bool prepare_sandbox(struct daemon *d)
 {
     char reason[SANDBOX_REASON_SIZE];
@@ -336,7 +336,7 @@ static bool prepare_sandbox(struct daemon *d)
     return true;
 }
 
-/* Gives up what is not needed any more. */
+/* Drops rights in the main thread that set-up no longer needs. */
 static bool enter_sandbox(const struct daemon *d)
 {
     if (!settings_of(d)->security_sandbox || sandbox_enter())
@@ -345,7 +345,7 @@ static bool enter_sandbox(const struct daemon *d)
     return false;
 }
 
-static bool take_inherited(struct daemon *d)
+static bool take_activated(struct daemon *d)
 {
     char reason[ACTIVATION_REASON_SIZE];
     if (d->upgrade.role != UPGRADE_NONE || activation_take(&d->upgrade.activation, reason))
@@ -354,15 +354,15 @@ static bool take_inherited(struct daemon *d)
     return false;
 }
 
-/* Makes everything that serves, up to the threads. */
+/* Makes everything except the threads. */
 static bool make_all(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     struct upgrade *upgrade = &d->upgrade;
-    if (!take_inherited(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
+    if (!take_activated(d) || !make_rules(d) || !make_workers(d) || !make_services(d) ||
         !prepare_sandbox(d) ||
         !listeners_open(&d->listeners, d->services, settings, &upgrade->activation,
-                        &upgrade->heritage) ||
+                        &upgrade->inherited) ||
         !make_admin(d))
         return false;
     upgrade->parts = (struct upgrade_parts){
@@ -377,8 +377,8 @@ static bool make_all(struct daemon *d)
 }
 
 /*
- * Writes the pid file. The one that the process before wrote is right as it is; where another is
- * wanted now and can't be written, that is said and no more.
+ * Writes the pid file. After an upgrade a pid file at the same path is still right, and failing to
+ * write one at a new path is only logged.
  */
 static bool set_pid_file(struct daemon *d)
 {
@@ -418,14 +418,14 @@ static void tear_down(struct daemon *d)
     for (unsigned i = 0; i < d->started; i++)
         worker_join(d->server.workers[i]);
     if (d->services)
-        CHECK(services_park(d->services, DEADLINE_NONE)); /* their threads send no more letters */
+        CHECK(services_park(d->services, DEADLINE_NONE)); /* ends the threads: no more letters */
     for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)
         acceptor_free(&d->acceptors[i]);
     listeners_close(&d->listeners);
     activation_close(&d->upgrade.activation);
-    heritage_close(&d->upgrade.heritage);
+    inherited_close(&d->upgrade.inherited);
     services_free(&d->services);
     settings_free(&d->at_start);
     while (d->server.count > 0)
@@ -434,7 +434,7 @@ static void tear_down(struct daemon *d)
     remove_pid_file(d);
 }
 
-/* Says where it serves, and what an operator may not have meant. */
+/* Logs the listeners, and warnings about risky settings. */
 static void say_start(const struct daemon *d, uint64_t descriptors)
 {
     listeners_say(&d->listeners);
@@ -446,7 +446,7 @@ static void say_start(const struct daemon *d, uint64_t descriptors)
              (unsigned long long)descriptors);
 }
 
-/* Serves until it is told to end. */
+/* Serves until a signal ends the daemon. */
 static void serve(struct daemon *d, const sigset_t *awaited)
 {
     d->control.reload.services = d->services;
@@ -456,7 +456,7 @@ static void serve(struct daemon *d, const sigset_t *awaited)
     control_set_upgrade(&d->control, &d->upgrade);
     int sig = control_run(&d->control, awaited);
     log_info("ending: SIG%s", sigabbrev_np(sig));
-    remove_pid_file(d); /* an abrupt end would leave it */
+    remove_pid_file(d); /* now: after the next line a second signal ends the process at once */
     process_allow_abrupt_end();
 }
 
@@ -476,18 +476,18 @@ static enum process_exit run(struct daemon *d)
     uint64_t descriptors = process_raise_descriptors();
 
     control_init(&d->control);
-    d->control.upgrades.running = d->upgrade.role == UPGRADE_TAKE; /* before anybody can ask */
+    d->control.upgrades.running = d->upgrade.role == UPGRADE_TAKE; /* before the admin starts */
     bool ready = set_up(d);
     if (ready && d->upgrade.role == UPGRADE_TAKE)
         upgrade_over(&d->upgrade);
     if (ready) {
-        control_ready(&d->control); /* before it is said */
+        control_ready(&d->control); /* before the log says "ready" */
         say_start(d, descriptors);
         log_ready();
         serve(d, &awaited);
     } else if (d->upgrade.role == UPGRADE_TAKE) {
         log_error("upgrade: it can't be gone on: all connections are lost");
-        _exit(PROCESS_EXIT_SETUP); /* what is half made can't be unmade in order */
+        _exit(PROCESS_EXIT_SETUP); /* the half-made state can't be torn down in order */
     }
     tear_down(d);
     control_destroy(&d->control);
@@ -497,7 +497,7 @@ static enum process_exit run(struct daemon *d)
     return ready ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP;
 }
 
-/* Says whether what was configured can start, as far as that is known without listening. */
+/* -t: checks the configuration, everything but listening, and prints the result. */
 static enum process_exit check(const struct settings *settings)
 {
     char notice[NOTICE_SIZE];
@@ -523,8 +523,8 @@ static enum process_exit check(const struct settings *settings)
 }
 
 /*
- * Whether it could take over, as far as is known before there is anything to be taken over. What
- * rights are left shows when they are used.
+ * The check before an upgrade, without any state: the configuration is good, and this process can
+ * become the daemon's user.
  */
 static enum process_exit check_upgrade(const struct settings *settings)
 {
@@ -537,24 +537,24 @@ static enum process_exit check_upgrade(const struct settings *settings)
 }
 
 /*
- * Makes everything of what another process has, which keeps it; and unmakes nothing. Then gives up
- * its rights as the new program will.
+ * The rehearsal of an upgrade: builds everything from the state of the old program, which still
+ * runs and owns the sockets, then drops rights as the new program will. Frees nothing.
  */
 static _Noreturn void rehearse(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     control_init(&d->control);
     bool good = make_all(d);
-    heritage_close(&d->upgrade.heritage);
+    inherited_close(&d->upgrade.inherited);
     for (size_t i = 0; i < d->listeners.count; i++) {
-        if (!d->listeners.heritage[i])
-            listener_close(&d->listeners.at[i]); /* with its file */
+        if (!d->listeners.inherited[i])
+            listener_close(&d->listeners.at[i]); /* made here: remove its socket file, too */
     }
     good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }
 
-/* Whether all that was printed has been written. */
+/* Returns false when standard output could not be written. */
 static bool flush_output(void)
 {
     if (fflush(stdout) == 0 && !ferror(stdout))

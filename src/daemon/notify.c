@@ -15,7 +15,7 @@ const char *const notify_variables[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCH
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
-/* A manager that can't be reached is said, and no reason to end. */
+/* Logs a message that could not be sent; the daemon goes on. */
 static void check_sent(int result)
 {
     if (result < 0)
@@ -54,7 +54,7 @@ int64_t notify_alive_interval_ns(void)
 
 void notify_alive(void)
 {
-    (void)sd_notify(0, "WATCHDOG=1"); /* if it gets lost, the manager says so */
+    (void)sd_notify(0, "WATCHDOG=1"); /* if it is lost, the manager reports it */
 }
 
 #else

@@ -1,7 +1,7 @@
 /*
- * notify.h - what a service manager is told: ready, reloading, stopping, alive. The only file that
- * knows libsystemd; built without it, or where no manager asked (NOTIFY_SOCKET is not set), every
- * function does nothing.
+ * notify.h - messages to a service manager: ready, reloading, stopping, alive. Only notify.c uses
+ * libsystemd. Every function does nothing when counterd is built without it, or when NOTIFY_SOCKET
+ * is not set.
  *
  * Threads: main thread only.
  */
@@ -10,23 +10,25 @@
 
 #include <stdint.h>
 
-/* The environment variables that are read; NULL after the last. */
+/* The environment variables that libsystemd reads; NULL after the last. */
 extern const char *const notify_variables[];
 
-/* Serving, or serving again after notify_reloading; `status`: one line for people. */
+/* counterd serves, for the first time or again after notify_reloading. `status`: one line for
+ * people. */
 void notify_ready(const char *status);
-/* A reload begins; notify_ready ends it. */
+/* A reload starts; notify_ready ends it. */
 void notify_reloading(void);
-/* The end begins. */
+/* The daemon is ending. */
 void notify_stopping(void);
-/* The end begins, and may take so long, more than the manager may have been told to allow. */
+/* The daemon is ending, and asks the manager to wait `allow_ns` nanoseconds for it. */
 void notify_draining(int64_t allow_ns, const char *status);
 
 /*
- * How often, in nanoseconds, notify_alive is to be called so that the manager does not take us for
- * hung: a third of what it allows. 0: it does not watch us.
+ * The interval of notify_alive in nanoseconds: a third of the watchdog's timeout. 0: there is no
+ * watchdog.
  */
 int64_t notify_alive_interval_ns(void);
+/* Feeds the watchdog. */
 void notify_alive(void);
 
 #endif

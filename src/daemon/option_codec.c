@@ -1,7 +1,7 @@
 /*
  * option_codec.c - see option_codec.h.
  *
- * The only file that knows what each type of option is in memory.
+ * Only this file knows the C type of each option type.
  */
 #include "daemon/option_codec.h"
 
@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a wrong value a message shows. */
+/* Messages show at most this many bytes of a wrong value. */
 #define SHOWN_MAX 100
 
 /* --- From text to values --------------------------------------------------------------------- */
 
-/* Reads digits and, with `scaled`, one of K, M and G. False when it is none or overflows. */
+/* Parses digits and, with `scaled`, an optional K, M or G. Returns false for other text and for
+ * overflow. */
 static bool read_number(const char *text, bool scaled, uint64_t *value_r)
 {
     static const char units[] = "KMG";
@@ -37,7 +38,7 @@ static bool read_number(const char *text, bool scaled, uint64_t *value_r)
     return true;
 }
 
-/* Reads one to four octal digits. */
+/* Parses one to four octal digits. */
 static bool read_mode(const char *text, uint64_t *value_r)
 {
     struct bytes in = bytes_of(text);
@@ -62,7 +63,7 @@ static bool read_bool(const char *text, bool *value_r)
     return false;
 }
 
-/* One address in `len` bytes of text; brackets may stand around IPv6. */
+/* Parses one address from `len` bytes of text. IPv6 may be in brackets. */
 static bool read_address(const char *text, size_t len, struct option_address *address_r)
 {
     char copy[INET6_ADDRSTRLEN];
@@ -116,7 +117,7 @@ void option_text_add(struct option_text *text, const char *format, ...)
     text->len += (size_t)len;
 }
 
-/* --- Why a text is no value ------------------------------------------------------------------ */
+/* --- Reasons --------------------------------------------------------------------------------- */
 
 static void say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
 static void say(char *reason_r, const char *format, ...)
@@ -133,7 +134,7 @@ void option_say_value(char *reason_r, const char *text, size_t len, const char *
     say(reason_r, "\"%.*s%s\" %s", cut ? SHOWN_MAX : (int)len, text, cut ? "..." : "", is_not);
 }
 
-/* Says what the row takes instead of `text`. */
+/* Writes the reason why `text` is wrong: what the row accepts. */
 static void say_range(char *reason_r, const struct option_row *row, const char *text)
 {
     char range[128], is_not[192];
@@ -222,7 +223,7 @@ static bool assign_string(void *field, const char *text, char *reason_r)
     return true;
 }
 
-/* Keeps a digest of it. */
+/* Stores a digest of the text. */
 static bool assign_secret(void *field, const char *text, char *reason_r)
 {
     char digest[TOKEN_DIGEST_SIZE] = "";
@@ -259,7 +260,7 @@ bool options_add_address(struct option_addresses *list, const char *text, size_t
     return true;
 }
 
-/* What stands between the elements of a list. */
+/* Separators of a list's elements. */
 static const char between[] = ", \t";
 
 static bool assign_addresses(void *field, const char *text, char *reason_r)
@@ -279,7 +280,7 @@ static bool assign_addresses(void *field, const char *text, char *reason_r)
     return true;
 }
 
-/* Adds a network to a list, unless it has it. False with the reason. */
+/* Adds a network to a list, unless it is there. Returns false with the reason. */
 static bool add_network(struct settings_networks *list, const char *text, size_t len,
                         char *reason_r)
 {
@@ -334,13 +335,13 @@ bool option_assign(void *value, const struct option_row *row, const char *text, 
     case OPTION_NETWORKS:
         return assign_networks(value, text, reason_r);
     }
-    CHECK(false); /* a row of no type */
+    CHECK(false); /* a row without a type */
     return false;
 }
 
 /* --- From values to text --------------------------------------------------------------------- */
 
-/* A size with the greatest of the letters that keeps it whole. */
+/* Adds a size with the largest unit that divides it. */
 static void add_size(struct option_text *text, uint64_t size)
 {
     const char *letter = "";
@@ -479,7 +480,7 @@ static bool equal_networks(const struct settings_networks *a, const struct setti
     return same;
 }
 
-/* The bytes of a field that owns nothing; 0 for one that does. */
+/* The size of a field without own memory; 0 for a field that owns memory. */
 static size_t plain_size(enum option_type type)
 {
     switch (type) {

@@ -1,33 +1,37 @@
 /*
- * option_codec.h - values of options as text and back, by the type of their row.
+ * option_codec.h - converts values of options from and to text, by the type of their row.
  *
- * `value` is a field of the type that the row says. What text is wrong, is said in reason_r
- * (OPTIONS_REASON_SIZE bytes), in half a sentence that may hold bytes of that text.
+ * `value` points to a field of the row's type. reason_r (OPTIONS_REASON_SIZE bytes) gets half a
+ * sentence about a wrong text, and may hold bytes of that text.
+ *
+ * Threads: any, as long as no other thread uses the same value.
  */
 #ifndef DAEMON_OPTION_CODEC_H
 #define DAEMON_OPTION_CODEC_H
 
 #include "daemon/options.h"
 
-/* Sets a value, which has one already, to what `text` spells. False: it is as it was. */
+/* Parses `text` into an initialised value. Returns false with the reason, and no change, if the
+ * text is wrong or memory is short. */
 bool option_assign(void *value, const struct option_row *row, const char *text,
                    char *reason_r) MUST_USE;
 
-/* Writes a value as text, as snprintf does. */
+/* Writes a value as text; size and return value as in snprintf. */
 size_t option_to_text(const void *value, const struct option_row *row, char *to, size_t size);
 
+/* True if both values are the same. */
 bool option_equal(const void *a, const void *b, const struct option_row *row);
 
-/* Gives one value to another. False: no memory, and it is as it was. */
+/* Copies a value. Returns false without memory; `to` has not changed then. */
 bool option_copy(void *to, const void *from, const struct option_row *row) MUST_USE;
 
-/* Frees what a value owns. */
+/* Frees the memory that a value owns. */
 void option_clear(void *value, const struct option_row *row);
 
-/* Says in reason_r that `len` bytes of text are `what` is_not: "\"9x\" is not a number". */
+/* Writes to reason_r `len` bytes of text in quotes and then `is_not`: "\"9x\" is not a number". */
 void option_say_value(char *reason_r, const char *text, size_t len, const char *is_not);
 
-/* Text that grows in a buffer of limited size; the length counts on beyond it. */
+/* Text that grows in a buffer of `size` bytes; `len` counts also what did not fit. */
 struct option_text {
     char *to;
     size_t size;

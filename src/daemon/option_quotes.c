@@ -1,5 +1,5 @@
 /*
- * option_quotes.c - values in quotes, and what stands behind them. Part of options.h.
+ * option_quotes.c - values in quotes and trailing comments. Part of options.h.
  */
 #include "daemon/options.h"
 
@@ -49,6 +49,6 @@ const char *options_unquote_reason(enum options_unquoted answer)
     case OPTIONS_TRAILING:
         return "something follows the closing quote; quotes go around all of the value";
     }
-    CHECK(false); /* what is well-formed needs no reason */
+    CHECK(false); /* OPTIONS_UNQUOTED has no reason */
     return NULL;
 }

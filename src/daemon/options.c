@@ -1,9 +1,9 @@
 /*
- * options.c - the table of options: the daemon's own, those that every protocol has, and what the
- * registry lists. Keys, and what an unknown one may have meant.
+ * options.c - the table of options: the daemon's own, those of every protocol, and those of the
+ * registry. Also finds keys, and suggests one for an unknown key.
  *
- * Values are settings.c's, their types option_codec.c's. The command line is read in
- * command_line.c, the file in config_file.c.
+ * Values are in settings.c, their types in option_codec.c. command_line.c reads the command line,
+ * config_file.c the file.
  */
 #include "daemon/options.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a wrong key a message shows. */
+/* Messages show at most this many bytes of a wrong key. */
 #define SHOWN_MAX 100
 
 /* --- The daemon's own ------------------------------------------------------------------------ */
@@ -50,7 +50,7 @@ static const char *const tls_versions[] = {
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
-/* Rows of fields of struct settings. */
+/* Type and place of a row, for a field of struct settings. */
 #define ROW_BOOL(member)      OPTION_IS_BOOL(struct settings, member)
 #define ROW_PORT(member)      OPTION_IS_PORT(struct settings, member)
 #define ROW_NUMBER(member)    OPTION_IS_NUMBER(struct settings, member)
@@ -62,10 +62,10 @@ static const char *const tls_versions[] = {
     .type = OPTION_NETWORKS,                                                                       \
     .offset = OPTION_FIELD(struct settings, member, struct settings_networks)
 
-/* Out of the formatter's hands, so that a row reads like a row. */
+/* Formatted by hand: one paragraph for each row. */
 /* clang-format off */
 
-/* Of the threads that serve all protocols. */
+/* Options of the workers, under the prefix "counter". */
 static const struct option_row worker_rows[] = {
     { .key = "threads", ROW_NUMBER(threads), .max = 256,
       .default_text = "0", .unit = "",
@@ -167,7 +167,7 @@ static const struct option_row daemon_rows[] = {
       .help = "give up rights and system calls that a daemon does not need" },
 };
 
-/* Of every protocol: {} is its title, and what is NULL comes from it, too. */
+/* Options of every protocol. {} is the protocol's title; a NULL text comes from the protocol. */
 static const struct option_row protocol_rows[] = {
     { .key = "enable", OPTION_IS_BOOL(struct settings_protocol, enable), .unit = "" },
     { .key = "port", OPTION_IS_PORT(struct settings_protocol, port), .unit = "",
@@ -193,7 +193,7 @@ static const struct option_row protocol_rows[] = {
 };
 /* clang-format on */
 
-/* Values are in struct settings, where the size is 0. */
+/* Size 0: the values are fields of struct settings. */
 static const struct option_group worker_group = {
     .prefix = "counter", .rows = worker_rows, .count = ARRAY_SIZE(worker_rows)};
 static const struct option_group daemon_group = {
@@ -201,10 +201,10 @@ static const struct option_group daemon_group = {
 
 /* --- The table ------------------------------------------------------------------------------- */
 
-/* The words for all names of a family. */
+/* Stands for all names of a family. */
 #define ANY_NAME "NAME"
 
-/* A help text with the title of a protocol in it. NULL: no memory. */
+/* Puts a protocol's title into a help text. The caller frees the result. NULL: no memory. */
 static char *help_with(const char *title, const char *help)
 {
     const char *place = strstr(help, "{}");
@@ -215,13 +215,13 @@ static char *help_with(const char *title, const char *help)
                                                                                         : text;
 }
 
-/* The group of what every protocol has, for one of them; a part of the table. */
+/* The common options of one protocol; part of the table. */
 struct protocol_group {
     struct option_group group;
     struct option_row rows[ARRAY_SIZE(protocol_rows)];
 };
 
-/* Fills in a group for a protocol. False: no memory. */
+/* Fills in the group of one protocol. Returns false without memory. */
 static bool fill_protocol_group(struct protocol_group *of, const struct option_protocol *protocol)
 {
     bool good = true;
@@ -240,7 +240,8 @@ static bool fill_protocol_group(struct protocol_group *of, const struct option_p
     return good;
 }
 
-/* "PREFIX.NAME.KEY" without what is not there. NULL: no memory, or no key. */
+/* Makes "PREFIX.NAME.KEY"; leaves out an empty prefix and a NULL name. The caller frees it. NULL:
+ * no memory, or `key` is NULL. */
 static char *whole_key(const struct option_group *group, const char *name, const char *key)
 {
     char *whole;
@@ -275,13 +276,13 @@ void table_free_rows(struct table_row *rows, const struct option_group *group)
     free(rows);
 }
 
-/* Whether a prefix comes after another. */
+/* True if prefix `a` comes after `b`; "" is last. */
 static bool is_after(const char *a, const char *b)
 {
     return *a && *b ? strcmp(a, b) > 0 : !*a && *b;
 }
 
-/* Puts a group behind those of its prefix. */
+/* Inserts a group after those with its prefix. */
 static void add_group(struct table *table, const struct option_group *group)
 {
     size_t i = table->count++;
@@ -295,7 +296,7 @@ const struct option_protocol *options_protocol_at(size_t i)
     return option_registry.protocols[i];
 }
 
-/* Fills in the table's groups. False: no memory. */
+/* Fills in the table's groups. Returns false without memory. */
 static bool add_groups(struct table *table)
 {
     static struct protocol_group common[OPTION_PROTOCOLS_MAX];
@@ -318,7 +319,7 @@ static bool add_groups(struct table *table)
     return true;
 }
 
-/* Most groups: two of each protocol, those of the registry, the daemon's two. */
+/* Limit of groups: two for each protocol, those of the registry, two of the daemon. */
 static size_t count_groups(void)
 {
     size_t protocols = 0, groups = 0;
@@ -329,7 +330,7 @@ static size_t count_groups(void)
     return 2 * protocols + groups + 2;
 }
 
-/* Never freed once it is made: rows and keys of the table are good for the life of the process. */
+/* Never freed: rows and keys of the table stay valid until the process ends. */
 const struct table *options_table(void)
 {
     static struct table table;
@@ -372,7 +373,7 @@ const struct option_row *options_find(const char *key)
     return NULL;
 }
 
-/* --- Keys that are to be set ----------------------------------------------------------------- */
+/* --- Finding the row to set ------------------------------------------------------------------ */
 
 static void say(char *reason_r, const char *format, ...) PRINTF_LIKE(2, 3);
 static void say(char *reason_r, const char *format, ...)
@@ -384,8 +385,7 @@ static void say(char *reason_r, const char *format, ...)
 }
 
 /*
- * When `key` is what some keys have after their last dot, says that these may be meant. False when
- * it is not.
+ * If some keys end in a dot and `key`, suggests these in reason_r. Returns false if there are none.
  */
 static bool say_keys_of_word(const char *key, char *reason_r)
 {
@@ -405,7 +405,7 @@ static bool say_keys_of_word(const char *key, char *reason_r)
     return reason.len > 0;
 }
 
-/* Says that there is no such key, and which may be meant; `near` may be NULL. */
+/* Writes that the key is unknown, and suggests `near` unless it is NULL. */
 static void say_unknown(const char *key, const char *near, char *reason_r)
 {
     say(reason_r, "unknown key \"%.*s%s\"%s%s%s", SHOWN_MAX, key,
@@ -414,7 +414,7 @@ static void say_unknown(const char *key, const char *near, char *reason_r)
         near ? "\"?" : "");
 }
 
-/* The word nearest to another; a short one is near to many. */
+/* The word nearest to another, or NULL. Allows fewer mistakes in a short word. */
 static const char *nearest(const char *word, const char *(*word_at)(size_t index))
 {
     size_t len = strlen(word);
@@ -433,16 +433,16 @@ static void say_unknown_key(const char *key, char *reason_r)
         say_unknown(key, nearest(key, key_at), reason_r);
 }
 
-/* A key of a family, taken apart. */
+/* The parts of a family's key. */
 struct family_key {
-    size_t number; /* of its group */
+    size_t number; /* of the group in the table */
     const struct option_group *group;
     const char *name;
     size_t name_len;
-    const char *last; /* below the name */
+    const char *last; /* the part after the name */
 };
 
-/* Takes a key apart. False: it has not the prefix of a family, and two dots. */
+/* Splits a key. Returns false unless it is of the form PREFIX.NAME.KEY with a family's prefix. */
 static bool take_apart(const char *key, struct family_key *parts_r)
 {
     const struct table *table = options_table();
@@ -467,7 +467,7 @@ static bool is_name(const char *name, size_t len)
     return len > 0 && len <= OPTION_NAME_MAX && strspn(name, letters) >= len;
 }
 
-/* The group whose keys spelling_nearest looks at; the main thread's. */
+/* The group for key_of_family_at; main thread only. */
 static const struct option_group *looked_at;
 
 static const char *key_of_family_at(size_t index)

@@ -1,9 +1,8 @@
 /*
- * options_fit.c - whether options fit together. Part of options.h.
+ * options_fit.c - checks that options fit together. Part of options.h.
  *
- * Each option by itself was checked when it was assigned. Here is what takes two of them to see:
- * what one needs of another, and listeners that would be in each other's way. Nothing is tried and
- * no file is read.
+ * options_assign has checked each option alone. This file checks pairs: options that need another
+ * one, and listeners in conflict. It opens no socket and reads no file.
  */
 #include "admin/hosts.h"
 #include "daemon/options.h"
@@ -21,20 +20,20 @@ bool options_is_token(const char *text, size_t len)
     return good;
 }
 
-/* --- Listeners in each other's way ----------------------------------------------------------- */
+/* --- Listeners in conflict ------------------------------------------------------------------- */
 
-/* A port and the addresses it is listened on. */
+/* A port and its addresses. */
 struct port {
     const char *of;   /* a protocol's name, or "admin" */
-    const char *word; /* of its key, after the dot */
+    const char *word; /* the part of the key after the dot */
     uint16_t number;
     const struct option_addresses *listen;
 };
 
-/* Two of each protocol, and the admin's. */
+/* Two of each protocol, one of the admin interface. */
 #define PORTS_MAX (2 * OPTION_PROTOCOLS_MAX + 1)
 
-/* Lists the ports that are asked for by number. */
+/* Lists all ports, except those that are 0 (any free port). Returns their number. */
 static size_t list_ports(const struct settings *settings, struct port ports_r[PORTS_MAX])
 {
     size_t count = 0;
@@ -59,7 +58,7 @@ static bool is_everywhere(const struct option_address *address)
     return ((const struct sockaddr_in *)&address->sa)->sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-/* Whether what listens on one port of both gets what comes to some same address. */
+/* True if two listeners with the same port at these addresses would conflict. */
 static bool overlap(const struct option_address *a, const struct option_address *b)
 {
     if (a->sa.ss_family != b->sa.ss_family)
@@ -67,7 +66,7 @@ static bool overlap(const struct option_address *a, const struct option_address 
     return is_everywhere(a) || is_everywhere(b) || memcmp(&a->sa, &b->sa, a->len) == 0;
 }
 
-/* Whether two ports can be listened on; says where they can't. */
+/* Returns false, after printing the conflict, if two ports share a number and an address. */
 static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
 {
     char where[OPTIONS_ADDRESS_TEXT];
@@ -84,7 +83,7 @@ static bool ports_fit(const struct port *a, const struct port *b, FILE *err)
     return true;
 }
 
-/* Whether one port can be listened on at all its addresses. */
+/* Returns false, after printing the conflict, if addresses of one port overlap. */
 static bool addresses_fit(const struct port *port, FILE *err)
 {
     const struct option_addresses *list = port->listen;
@@ -109,7 +108,7 @@ static bool all_ports_fit(const struct settings *settings, FILE *err)
     size_t count = list_ports(settings, ports);
     bool good = true;
     for (size_t i = 0; i < count; i++) {
-        /* The list of both ports of a protocol is one, and its mistake is said once. */
+        /* Both ports of a protocol share one list: check it once. */
         if (i == 0 || ports[i].listen != ports[i - 1].listen)
             good = addresses_fit(&ports[i], err) && good;
         for (size_t j = i + 1; j < count; j++)
@@ -156,7 +155,7 @@ static bool sockets_fit(const struct settings *settings, FILE *err)
     return good;
 }
 
-/* --- What needs another option --------------------------------------------------------------- */
+/* --- Options that need another one ----------------------------------------------------------- */
 
 static bool protocol_fits(const char *name, const struct settings *settings,
                           const struct settings_protocol *protocol, FILE *err)
@@ -207,7 +206,7 @@ static bool hosts_fit(const struct settings *s, FILE *err)
     return false;
 }
 
-/* Whether any protocol is served. */
+/* Returns false, after printing why, if no protocol is enabled. */
 static bool something_is_served(const struct settings *settings, FILE *err)
 {
     char keys[512] = "";

@@ -38,7 +38,7 @@ void process_allow_abrupt_end(void)
 
 bool process_open_standard(void)
 {
-    /* In rising order, so that each gets the number that is looked at. */
+    /* In rising order: open returns the lowest free number, so each one fills its own gap. */
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", O_RDWR) != fd) {
             log_error("standard descriptor %d is closed, and /dev/null can't be opened: %s", fd,
@@ -60,10 +60,10 @@ uint64_t process_raise_descriptors(void)
     return limit.rlim_cur;
 }
 
-/* The numbers of the user and group, of our own where none is named. */
+/* Finds the ids of user and group; the process's own where the name is NULL. */
 static bool find_user(const char *user, const char *group, uid_t *uid_r, gid_t *gid_r)
 {
-    /* The main thread is the only one yet, so the static buffers of these two are its own. */
+    /* These two return static buffers, which is safe: no other thread runs yet. */
     const struct passwd *pw = user ? getpwnam(user) : NULL;  // NOLINT(concurrency-mt-unsafe)
     const struct group *gr = group ? getgrnam(group) : NULL; // NOLINT(concurrency-mt-unsafe)
     if (user && !pw)
@@ -155,7 +155,7 @@ bool process_write_pid_file(const char *path)
     return written;
 }
 
-/* Whether the file at `path` holds our number. */
+/* True if the file at `path` holds our process id. */
 static bool is_our_pid_file(const char *path)
 {
     char text[32] = "";
@@ -172,5 +172,5 @@ void process_remove_pid_file(const char *path)
 {
     if (!is_our_pid_file(path))
         return;
-    (void)unlink(path); /* the directory may be root's, and root given up: nothing is to be done */
+    (void)unlink(path); /* may fail: the folder may belong to root */
 }

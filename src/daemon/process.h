@@ -1,6 +1,8 @@
 /*
- * process.h - what a daemon does to its own process: signals, limits, user, pid file. Main thread
- * only, before any other thread starts. Each says on the log what went wrong.
+ * process.h - the daemon's own process: signals, limits, user, pid file. A function that
+ * returns false logs the error, unless it sets errno.
+ *
+ * Threads: main thread only, before any other thread starts.
  */
 #ifndef DAEMON_PROCESS_H
 #define DAEMON_PROCESS_H
@@ -12,57 +14,60 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What the process ends with. Each stands in the manual. */
+/* Exit statuses. The manual lists each. */
 enum process_exit {
-    PROCESS_EXIT_GOOD,    /* told to end; or what was asked for was printed */
-    PROCESS_EXIT_ADDRESS, /* a -l that is no good: as poolcounterd */
-    PROCESS_EXIT_SETUP,   /* anything else that keeps it from starting */
+    PROCESS_EXIT_GOOD,    /* a signal ended the daemon; or -h, -V or -t succeeded */
+    PROCESS_EXIT_ADDRESS, /* -l has an invalid address: 1, as with poolcounterd */
+    PROCESS_EXIT_SETUP,   /* any other error that prevents the start */
     PROCESS_EXIT_COUNT
 };
 
-/* The signals that the main thread waits for, ended by 0. Each stands in the manual. */
+/* The signals that the main thread handles; 0 after the last. The manual lists each. */
 extern const int process_signals[];
 
 /*
- * Blocks them in this thread and those it starts; *set_r: the set of them. SIGPIPE and
- * SIGXFSZ are ignored: who writes is told. SIGCHLD is not, whatever was inherited: children are
- * waited for.
+ * Blocks process_signals in this thread and the threads it starts; returns the set in *set_r.
+ * Ignores SIGPIPE and SIGXFSZ, because write returns an error then. Resets SIGCHLD, which the
+ * parent may have set to ignore, so that waitpid works.
  */
 void process_block_signals(sigset_t *set_r);
-/* Lets the next SIGTERM or SIGINT end the process at once; the others stay blocked. */
+/* Unblocks SIGTERM and SIGINT: the next one ends the process at once. */
 void process_allow_abrupt_end(void);
 
 /*
- * Opens those of standard input, output and error that are closed on /dev/null, so that no socket
- * gets their numbers. False: that can't be done, which is said where it can be.
+ * Opens /dev/null in place of standard input, output or error where these are closed, so that no
+ * socket gets their numbers. Returns false if that fails.
  */
 bool process_open_standard(void) MUST_USE;
 
-/* Raises the number of descriptors to the hard limit; returns what it is then. */
+/* Raises the limit of descriptors to the hard limit. Returns the limit then; 0: not known. */
 uint64_t process_raise_descriptors(void);
 
 /*
- * Becomes `user` (NULL: stays who it is) with `group` (NULL: the user's own) and no others. When it
- * is that user already, it is done. False: no such user or group, or not allowed.
+ * Changes to `user` (NULL: no change) and `group` (NULL: the user's own), without supplementary
+ * groups. Does nothing if the process has that user and group already. Returns false if they do not
+ * exist, or the change is not permitted.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
-/* Says so where the process is root's, now that it could have become another user's. */
+/* Logs a warning if the process runs as root. */
 void process_warn_of_root(void);
-/* Whether it could: false: it is another user already, or there is none of that name. */
+/* True if process_drop_root would be permitted: the process is root, or is that user already.
+ * Returns false also if user or group do not exist. */
 bool process_can_become(const char *user, const char *group) MUST_USE;
-/* Gives a file to that user and group, as far as they are named. False: errno. */
+/* Changes the owner of a file to that user and group, if the process is root. NULL: as in
+ * process_drop_root. Returns false with errno. */
 bool process_give_file(const char *path, const char *user, const char *group) MUST_USE;
-/* Whether there are such a user and group (NULL: none is asked for). */
+/* True if the user and the group exist; NULL counts as existing. */
 bool process_know_user(const char *user, const char *group) MUST_USE;
 
 /*
- * Writes the process's number into a new file at `path`, or over one that was left there, but not
- * through a symbolic link. False: it can't.
+ * Writes the process id to the file at `path`; replaces old contents, but does not follow a
+ * symbolic link. Returns false on error.
  */
 bool process_write_pid_file(const char *path) MUST_USE;
 /*
- * Removes it, unless it holds another number by now. Where that is not allowed any more, empties
- * nothing and says nothing.
+ * Removes the pid file if it has our process id. Ignores errors: the daemon's user may not be
+ * permitted to remove it.
  */
 void process_remove_pid_file(const char *path);
 

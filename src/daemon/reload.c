@@ -1,9 +1,9 @@
 /*
  * reload.c - see reload.h.
  *
- * Four steps: read fresh settings; merge what of them is reloadable into a copy of those in force;
- * make all that the merged ones need (rules, certificates, token), which may fail; put it in place,
- * which can't.
+ * Four steps: read fresh settings; merge their reloadable options into a copy of the settings in
+ * force; make rules, certificates and token from the result, which may fail; put all in place,
+ * which can't fail.
  */
 #include "daemon/reload.h"
 
@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much of a value a line shows. */
+/* A line shows at most this many bytes of a value. */
 #define SHOWN_MAX 120
 
 /* --- Comparing ------------------------------------------------------------------------------- */
 
-/* A value as a line shows it: what is long is cut, and empty text is "". */
+/* Writes a value for a line: cuts a long one, and shows empty text as "". */
 static void show_value(const struct settings *settings, const struct option_row *row, char *to,
                        size_t size)
 {
@@ -46,14 +46,14 @@ static void describe_change(const struct settings *in_force, const struct settin
                  row->key, old, new);
 }
 
-/* Who is told of names that came and went. */
+/* The arguments and the count of a comparison. */
 struct finding {
     void (*found)(void *arg, const struct reload_change *change);
     void *arg;
     size_t count;
 };
 
-/* Finds a name of a family that is new or gone. */
+/* Reports a name of a family that is new or gone. */
 static void find_name(void *arg, const struct settings_difference *difference)
 {
     struct finding *finding = arg;
@@ -71,7 +71,7 @@ size_t reload_compare(const struct settings *in_force, const struct settings *fr
                       void (*found)(void *arg, const struct reload_change *change), void *arg)
 {
     const struct option_row *row;
-    struct settings now = *in_force; /* shares its strings, and is not freed */
+    struct settings now = *in_force; /* shares the strings: do not free */
     struct finding finding = {.found = found, .arg = arg};
     now.log_level = level;
     for (size_t i = 0; (row = options_in(fresh, i)); i++) {
@@ -86,9 +86,9 @@ size_t reload_compare(const struct settings *in_force, const struct settings *fr
     return finding.count;
 }
 
-/* --- Saying ---------------------------------------------------------------------------------- */
+/* --- Log and report -------------------------------------------------------------------------- */
 
-/* A line of the log and of the report. */
+/* Adds a line to the log and to the report. */
 static void say(FILE *report, enum log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 static void say(FILE *report, enum log_level level, const char *format, ...)
 {
@@ -141,10 +141,10 @@ struct rules *reload_make_rules(const struct settings *settings, struct tls *tls
     return rules_new(&config);
 }
 
-/* All that takes the place of what is in force. */
+/* Everything that the reload will put in place. */
 struct fresh {
-    struct settings read;   /* as they were read */
-    struct settings merged; /* what is to be in force */
+    struct settings read;   /* from the file and the command line */
+    struct settings merged; /* with the old values of options that need a restart */
     struct credentials credentials;
     struct rules *rules;
 };
@@ -164,7 +164,7 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
     return copied;
 }
 
-/* Whether what is to be in force can be: the new with the old that needs a restart to change. */
+/* Checks that the merged settings, new values beside old ones, fit together. */
 static bool merged_fits(const struct reload *reload, const struct settings *merged, FILE *err)
 {
     if (!options_fit(merged, err)) {
@@ -179,7 +179,8 @@ static bool merged_fits(const struct reload *reload, const struct settings *merg
     return true;
 }
 
-/* Reads and makes all that is new. False: it was said why not; what there is, is to be freed. */
+/* Reads the settings and makes everything new. Returns false after printing why to `err`. The
+ * caller calls free_fresh in both cases. */
 static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *err)
 {
     struct options_request request = options_command_line(
@@ -207,7 +208,7 @@ static void free_fresh(struct fresh *fresh)
 
 /* --- Putting in place ------------------------------------------------------------------------ */
 
-/* What one reload tells. */
+/* The report of one reload. */
 struct telling {
     FILE *report;
     unsigned applied, waiting;
@@ -221,7 +222,7 @@ static void tell_change(void *arg, const struct reload_change *change)
     say(telling->report, change->applies ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING, "%s", change->line);
 }
 
-/* Tells how what is in force differs from `old`, and what else is new. */
+/* Reports all differences from `old`, and files that were read again. */
 static void tell(const struct settings *old, const struct fresh *fresh, enum log_level level,
                  bool token_changed, FILE *report)
 {
@@ -236,8 +237,8 @@ static void tell(const struct settings *old, const struct fresh *fresh, enum log
 }
 
 /*
- * Nothing here fails. Afterwards fresh->merged is what was in force, and every worker goes by the
- * new: it got them before it could answer.
+ * Puts all in place; can't fail. Afterwards fresh->merged has the old settings, and every worker
+ * uses the new rules: server_barrier waits for an answer that follows the rules in its mailbox.
  */
 static void put_in_place(struct reload *reload, struct fresh *fresh)
 {
@@ -282,7 +283,7 @@ bool reload_run(struct reload *reload, FILE *report)
     bool good = make_fresh(reload, fresh, err);
     fclose(err);
     if (good) {
-        /* Until all is said, the one of the two levels holds that says more. */
+        /* While reporting, use the more verbose of the old and new log level. */
         enum log_level level = fresh->merged.log_level, before = log_level_now();
         bool token_changed = strcmp(fresh->credentials.token, reload->token) != 0;
         log_set_level(level > before ? level : before);

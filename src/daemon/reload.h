@@ -1,14 +1,13 @@
 /*
- * reload.h - new settings for a daemon that runs.
+ * reload.h - new settings for a running daemon.
  *
- * The command line is read again, with the file it names. What is reloadable of the differences
- * takes effect, what is not is said to need a restart. Files that the settings name (certificates,
- * token) are read again in any case. All or nothing: where anything is wrong, all stays as it was.
- * A file that was read before and is missing now is wrong, too, even the default one: without it
- * access lists, limits and the token would fall to their defaults.
+ * A reload reads the command line and the configuration file again. Reloadable options that differ
+ * take effect; other differences are reported as needing a restart. Files that the settings name
+ * (certificates, token) are read again each time. After any error nothing changes. A missing
+ * configuration file is an error if one was read before, even the default one: without it, access
+ * lists, limits and the token would fall back to their defaults.
  *
- * Threads: the main thread's, but for what other threads may read of the settings in force, under
- * their lock.
+ * Threads: main thread. Other threads may read the settings in force under `lock`.
  */
 #ifndef DAEMON_RELOAD_H
 #define DAEMON_RELOAD_H
@@ -21,7 +20,7 @@
 
 struct admin;
 
-/* What is in force, and what a change of it has to be told to. Filled in by main.c. */
+/* The settings in force, and the parts that a reload changes. main.c fills it in. */
 struct reload {
     int argc;
     char **argv;
@@ -30,13 +29,14 @@ struct reload {
     const struct listeners *listeners;
     struct admin *admin; /* NULL: there is none */
 
-    /* Of the settings, which the main thread alone changes; it reads them without. */
+    /* Protects `settings`. Only the main thread changes them, and it reads them without the lock.
+     */
     pthread_mutex_t lock;
     struct settings settings;
-    char token[TOKEN_DIGEST_SIZE]; /* the main thread's: what the admin interface wants */
+    char token[TOKEN_DIGEST_SIZE]; /* digest of the admin interface's token; main thread only */
 };
 
-/* The most bytes that a line of a report has. */
+/* Size of a line of a report. */
 #define RELOAD_LINE_SIZE 512
 
 /* One difference between the settings in force and new ones. */
@@ -46,28 +46,29 @@ struct reload_change {
 };
 
 /*
- * Calls `found` for each option that differs, in the order of the table, and then for each name of
- * a family that is new or gone; `level` is the level in
- * force, which may have been changed without a reload. Answers how many there were.
+ * Calls `found` for each option that differs, in the order of the table, then for each new or
+ * removed name of a family. `level`: the log level in force, which the admin interface may have
+ * changed. Returns the number of calls.
  */
 size_t reload_compare(const struct settings *in_force, const struct settings *fresh,
                       enum log_level level,
                       void (*found)(void *arg, const struct reload_change *change), void *arg);
 
 /*
- * Makes the net's rules of the settings and of what they name; `tls` is taken over. NULL: no
- * memory, and tls still the caller's.
+ * Makes rules (net/rules.h) from the settings and `tls`, which the rules own then. Returns NULL
+ * without memory; the caller still owns `tls`.
  */
 struct rules *reload_make_rules(const struct settings *settings, struct tls *tls) MUST_USE;
 
 /*
- * Reloads; the workers run, and go by the new when it returns. Each thing there is to say becomes a
- * line of the log and one of `report`, which has one line for each at least. False: something is
- * wrong, and everything is as before.
+ * Reloads while the workers run; when it returns, all of them use the new rules. Writes each
+ * message to the log and as a line to `report`, which gets at least one line. Returns false after
+ * an error, and nothing has changed.
  */
 bool reload_run(struct reload *reload, FILE *report);
 
-/* Logs as errors what was said with options_complain, line by line; and writes it to `also`. */
+/* Logs each line that options_complain printed as an error, after `prefix`; writes the lines to
+ * `also`, too, unless it is NULL. Changes `said`. */
 void reload_log_complaints(char *said, const char *prefix, FILE *also);
 
 #endif

@@ -1,30 +1,31 @@
 /*
  * sandbox.c - see sandbox.h.
  *
- * libseccomp makes the filters once, as programs in memory; a thread puts one on with a single
- * system call. Calls that are allowed whatever their arguments are known to the kernel as such (its
- * bitmap, since 5.11) and cost nothing more, so what requests consist of has no conditions.
+ * libseccomp makes each filter once, as a program in memory; a thread installs it with one system
+ * call. The kernel keeps a bitmap of calls that are allowed with any arguments (since Linux 5.11),
+ * and skips the filter for them. So the calls that requests need have no conditions.
  *
- * What a library does behind our backs, in a thread that may not open files, is done before:
- * - the C library reads the time zone at the first time of day it makes text of (log_open),
- *   whether memory is overcommitted when a thread's heap becomes smaller (shrink_heap), and newer
- *   ones count the cores when there are many arenas (mallopt);
- * - the JSON library reads /dev/urandom at its first object (admin_new), OpenSSL its configuration
- *   at its first random byte (the key of the table);
- * - /proc/self, for metrics, is opened by admin_new and kept (admin/process.h); syslog's socket by
- *   log_open, and the main thread alone connects it again (log_renew).
- * Some calls are refused instead of killed for, since libraries make them and get over it: a
- * datagram socket, which getnameinfo wants to name the interface of a link-local address;
- * newfstatat, as which some C libraries call fstat (admin/process.c does without), and whose path
- * filters can't see, so that it would tell of any file; and fchown, which SQLite calls as root. And
- * SIGABRT, of a failed check, is sent with a call that is allowed to nobody but this process.
+ * Libraries open files at their first use of some functions. Threads that may not open files need
+ * that done before:
+ * - the C library reads the time zone when it first formats a time (log_open does that), reads the
+ *   overcommit setting when it first shrinks a thread's heap (shrink_heap), and newer versions
+ * count the cores when there are many arenas (mallopt);
+ * - the JSON library reads /dev/urandom for its first object (admin_new); OpenSSL reads its
+ *   configuration for its first random byte (the key of the table);
+ * - admin_new opens /proc/self for the metrics and keeps it (admin/process.h); log_open opens
+ *   syslog's socket, and only the main thread reconnects it (log_renew).
  *
- * Bytes go out by write and writev, which take no address and no descriptors; c-ares alone, in a
- * thread that connects, uses sendto. sendmsg and recvmsg, which hand descriptors over, are for no
- * thread.
+ * Some calls return an error and do not end the process, because libraries make them and handle the
+ * error: a datagram socket, which getnameinfo uses to name the interface of a link-local address;
+ * newfstatat, which some C libraries use for fstat (admin/process.c avoids it), and which could
+ * look at any file because a filter can't see its path; and fchown, which SQLite calls as root.
+ * tgkill, for the SIGABRT of a failed check, is allowed only with this process as its target.
  *
- * A filter depends on the kinds of rights alone (enum right), so threads share those that they have
- * in common; Landlock keeps them to their folders (landlock.h).
+ * Output uses write and writev, which take no address and no descriptors. Only c-ares, in a thread
+ * that connects, uses sendto. No thread may use sendmsg and recvmsg, which can pass descriptors.
+ *
+ * A filter depends only on the rights (enum right), so threads with the same rights share it.
+ * Landlock restricts each thread to its own folders (landlock.h).
  */
 #include "config.h"
 
@@ -56,7 +57,7 @@
 #include <sys/socket.h>
 #endif
 
-/* A sanitizer maps, opens and executes what it needs, at any time and in any thread. */
+/* A sanitizer maps memory, opens files and executes programs at any time in any thread. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IN_SANITIZER true
 #else
@@ -66,8 +67,8 @@
 /* ---- rights ---------------------------------------------------------------------------------- */
 
 /*
- * Gives up all capabilities of this thread, also those that would come back with execve. Who has
- * none needs no right to change them, which units often take away.
+ * Drops all capabilities of this thread, also those that execve would restore. Returns early if
+ * there are none, because a service unit may forbid capset.
  */
 static bool drop_capabilities(void)
 {
@@ -75,7 +76,7 @@ static bool drop_capabilities(void)
     struct __user_cap_data_struct has[_LINUX_CAPABILITY_U32S_3], none[_LINUX_CAPABILITY_U32S_3];
     memset(has, 0, sizeof(has));
     memset(none, 0, sizeof(none));
-    /* Kernels that don't know the ambient ones have none. */
+    /* EINVAL: an old kernel without ambient capabilities. */
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0 && errno != EINVAL)
         return false;
     if (syscall(SYS_capget, &head, has) == 0 && memcmp(has, none, sizeof(has)) == 0)
@@ -85,24 +86,24 @@ static bool drop_capabilities(void)
 
 #ifdef HAVE_SECCOMP
 
-/* The library's macros leave fields out, which clang tells of. */
+/* libseccomp's macros leave fields out, and clang warns about it. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
 #define CALL(name) SCMP_SYS(name)
 
-/* What a thread may beyond what all may (struct confinement). */
+/* Rights of a thread beyond those of all threads (struct confinement). */
 enum right {
     ACCEPTS = 1,
     CONNECTS = 2,
     READS = 4,
     WRITES = 8,
     RIGHTS_ALL = 15,
-    ALWAYS = 16, /* of a group: needs none */
+    ALWAYS = 16, /* every thread has it */
 };
 
-/* Whatever their arguments, for every thread. */
+/* Allowed in every thread, with any arguments. */
 static const int always_allowed[] = {
     /* requests */
     CALL(read),
@@ -122,7 +123,7 @@ static const int always_allowed[] = {
     CALL(getsockopt),
     CALL(getsockname),
     CALL(getpeername),
-    /* what is kept open for the metrics */
+    /* files kept open for the metrics */
     CALL(pread64),
     CALL(lseek),
     CALL(_llseek),
@@ -130,7 +131,7 @@ static const int always_allowed[] = {
     CALL(fstat),
     CALL(fstat64),
     CALL(uname),
-    /* memory; mapping and protecting have conditions */
+    /* memory; mmap and mprotect have conditions (add_memory) */
     CALL(brk),
     CALL(munmap),
     CALL(mremap),
@@ -175,7 +176,7 @@ static const int connecting[] = {CALL(connect), CALL(send), CALL(sendto)};
 
 static const int opening[] = {CALL(open), CALL(openat)};
 
-/* What libraries call to find a file, and to look at one. */
+/* Calls of libraries to find a file and read its status. */
 static const int looking[] = {
     CALL(stat),      CALL(lstat),      CALL(stat64), CALL(lstat64),   CALL(newfstatat),
     CALL(fstatat64), CALL(statx),      CALL(access), CALL(faccessat), CALL(faccessat2),
@@ -190,7 +191,7 @@ static const int writing[] = {
 
 static const int owning[] = {CALL(fchown), CALL(fchown32)};
 
-/* What happens to calls, whatever their arguments, where a thread has one of these rights. */
+/* The action for calls, with any arguments, in a thread that has one of these rights. */
 static const struct group {
     unsigned rights;
     uint32_t action;
@@ -206,9 +207,9 @@ static const struct group {
 };
 
 /*
- * What ends the process where none of these groups has it. Not socketcall, by which some machines
- * do all that sockets are for: rules for accept4, connect and so on are for its first argument
- * there, too.
+ * Calls that end the process, unless a group above has them. Without socketcall, which some
+ * machines use for all socket calls: libseccomp makes rules for its first argument from the rules
+ * for accept4, connect and so on.
  */
 static const int strict_killing[] = {
     /* files */
@@ -242,7 +243,7 @@ static const int strict_killing[] = {
     CALL(fchdir),
     CALL(fanotify_init),
     CALL(fanotify_mark),
-    /* the network: what sends may also connect a socket, or hand a descriptor over */
+    /* the network: send calls could also connect a socket, or pass a descriptor */
     CALL(send),
     CALL(sendto),
     CALL(sendmsg),
@@ -286,8 +287,7 @@ static const int strict_killing[] = {
     CALL(setrlimit),
 };
 
-/* What no thread of a daemon does: ends the process by the strict filter, EPERM by the loose one.
- */
+/* Calls that no thread makes: the strict filter ends the process, the loose one returns EPERM. */
 static const int never[] = {
     CALL(ptrace),
     CALL(bpf),
@@ -345,7 +345,7 @@ static const int never[] = {
     CALL(process_vm_writev),
 };
 
-/* What /proc and the C library are asked with a number that says what is meant. */
+/* Allowed values of the argument that selects the operation. */
 static const int fcntl_allowed[] = {F_GETFD, F_SETFD, F_GETFL, F_SETFL};
 static const int ioctl_allowed[] = {FIONREAD, FIONBIO, TIOCOUTQ};
 static const int option_levels[] = {IPPROTO_TCP, 282 /* SOL_TLS */};
@@ -355,22 +355,22 @@ static const int sockets_connecting[] = {SOCK_STREAM, SOCK_DGRAM};
 static const int sockets_killing[] = {SOCK_STREAM, SOCK_RAW, SOCK_RDM, SOCK_SEQPACKET, SOCK_PACKET};
 static const int opening_killing[] = {O_WRONLY, O_RDWR, O_CREAT, O_TRUNC};
 
-#define SOCKET_KIND 0xfU /* of the second argument of socket(2) */
+#define SOCKET_KIND 0xfU /* mask for the type in the second argument of socket(2) */
 
 /* ---- filters --------------------------------------------------------------------------------- */
 
-/* What the strict filter does with a call that has no rule. */
+/* The strict filter's action for a call without a rule. */
 #define STRICT_OTHERWISE SCMP_ACT_ERRNO(ENOSYS)
 
-/* In force where this answers EALREADY, which no kernel does: says that the loose filter is on. */
+/* The loose filter returns EALREADY for prctl(MARK), which no kernel does: so it can be detected.
+ */
 #define MARK 0x636f7531U
 
-/* The filters as the kernel takes them, the strict ones by rights; `filter` is NULL where there is
- * none. */
+/* The filters as programs for the kernel; strict[] by rights. `filter` is NULL until it is made. */
 static struct sock_fprog strict[RIGHTS_ALL + 1], loose;
-static pid_t made_for; /* the process that may signal itself by the strict ones */
+static pid_t made_for; /* the process id in the rule for tgkill of the strict filters */
 
-/* Adds a rule unless an earlier one failed: *error_r is the first negative answer. */
+/* Adds a rule, unless an earlier one failed. *error_r keeps the first negative result. */
 #define ADD(error_r, ...)                                                                          \
     do {                                                                                           \
         int added_ = *(error_r) ? 0 : seccomp_rule_add(__VA_ARGS__);                               \
@@ -386,7 +386,7 @@ static void add_all(scmp_filter_ctx ctx, uint32_t action, const int *calls, size
             ADD(error, ctx, action, calls[i], 0);
 }
 
-/* Whether a group that applies with these rights has this call. */
+/* True if a group of these rights has this call. */
 static bool is_in_group(unsigned rights, int call)
 {
     for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
@@ -396,7 +396,7 @@ static bool is_in_group(unsigned rights, int call)
     return false;
 }
 
-/* A call whose argument number `at` says with these words what is meant. */
+/* Allows a call if its argument number `at` is one of these words. */
 static void allow_commands(scmp_filter_ctx ctx, int call, unsigned at, const int *words,
                            size_t count, int *error)
 {
@@ -404,7 +404,7 @@ static void allow_commands(scmp_filter_ctx ctx, int call, unsigned at, const int
         ADD(error, ctx, SCMP_ACT_ALLOW, call, 1, SCMP_CMP32(at, SCMP_CMP_EQ, (uint32_t)words[i]));
 }
 
-/* Memory is mapped and protected, but not to be executed. */
+/* Allows to map and protect memory, but not as executable. */
 static void add_memory(scmp_filter_ctx ctx, int *error)
 {
     static const int mapping[] = {CALL(mmap), CALL(mmap2), CALL(mprotect), CALL(pkey_mprotect)};
@@ -415,14 +415,14 @@ static void add_memory(scmp_filter_ctx ctx, int *error)
     }
 }
 
-/* Files are opened, but not to write, make or empty them. */
+/* Allows to open files for reading only; not to create or truncate them. */
 static void add_opening(scmp_filter_ctx ctx, int *error)
 {
     uint32_t all = 0;
     for (size_t i = 0; i < ARRAY_SIZE(opening_killing); i++)
         all |= (uint32_t)opening_killing[i];
     for (unsigned i = 0; i < ARRAY_SIZE(opening); i++) {
-        unsigned at = i + 1; /* where the flags are, of open and of openat */
+        unsigned at = i + 1; /* the argument with the flags: 1 of open, 2 of openat */
         ADD(error, ctx, SCMP_ACT_ALLOW, opening[i], 1, SCMP_CMP32(at, SCMP_CMP_MASKED_EQ, all, 0));
         for (size_t j = 0; j < ARRAY_SIZE(opening_killing); j++) {
             uint32_t flag = (uint32_t)opening_killing[j];
@@ -449,7 +449,7 @@ static void add_sockets(scmp_filter_ctx ctx, bool connects, int *error)
             SCMP_A1_32(SCMP_CMP_MASKED_EQ, SOCKET_KIND, (uint32_t)sockets_killing[i]));
 }
 
-/* What does not depend on the arguments. */
+/* Adds the rules that do not depend on arguments. */
 static void add_calls(scmp_filter_ctx ctx, unsigned rights, int *error)
 {
     for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
@@ -461,7 +461,7 @@ static void add_calls(scmp_filter_ctx ctx, unsigned rights, int *error)
     add_all(ctx, SCMP_ACT_KILL_PROCESS, never, ARRAY_SIZE(never), error);
 }
 
-/* The filter of a thread with these rights. */
+/* Adds the rules of the strict filter for these rights. */
 static void add_strict(scmp_filter_ctx ctx, unsigned rights, int *error)
 {
     add_calls(ctx, rights | ALWAYS, error);
@@ -480,14 +480,14 @@ static void add_strict(scmp_filter_ctx ctx, unsigned rights, int *error)
     }
     allow_commands(ctx, CALL(ioctl), 1, ioctl_allowed, ARRAY_SIZE(ioctl_allowed), error);
     allow_commands(ctx, CALL(setsockopt), 1, option_levels, ARRAY_SIZE(option_levels), error);
-    /* Any other would have a listener become a socket that can be used for something else. */
+    /* Other ways of shutdown would turn a listener into a socket for other uses. */
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_EQ, SHUT_WR));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_NE, SHUT_WR));
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(tgkill), 1, SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)made_for));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(tgkill), 1,
         SCMP_A0_32(SCMP_CMP_NE, (uint32_t)made_for));
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, PR_SET_NAME));
-    /* Asking for a limit of its own, not setting one. */
+    /* The process may read its own limits, but not set them. */
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prlimit64), 2, SCMP_A0_32(SCMP_CMP_EQ, 0),
         SCMP_A2(SCMP_CMP_EQ, 0));
 }
@@ -499,7 +499,8 @@ static void add_loose(scmp_filter_ctx ctx, unsigned rights, int *error)
     ADD(error, ctx, SCMP_ACT_ERRNO(EALREADY), CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, MARK));
 }
 
-/* Reads the filter's program from a file in memory. Answers 0, or an error number. */
+/* Reads the filter's program from a file in memory. Returns 0 or an error number. The caller frees
+ * code_r->filter. */
 static int read_program(int fd, struct sock_fprog *code_r)
 {
     off_t size = lseek(fd, 0, SEEK_END);
@@ -519,14 +520,14 @@ static int read_program(int fd, struct sock_fprog *code_r)
 
 typedef void add_fn(scmp_filter_ctx ctx, unsigned rights, int *error);
 
-/* Makes one of the filters and has `export` write it. Answers 0, or an error number. */
+/* Makes a filter and writes it with `export`. Returns 0 or an error number. */
 static int export_filter(uint32_t otherwise, add_fn *add, unsigned rights,
                          int (*export)(const scmp_filter_ctx ctx, int fd), int fd)
 {
     scmp_filter_ctx ctx = seccomp_init(otherwise);
     if (!ctx)
         return ENOMEM;
-    /* A tree instead of a list: some 7 comparisons for a call, not 100. */
+    /* A tree instead of a list: about 7 comparisons for a call, not 100. */
     (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
     int error = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
     add(ctx, rights, &error);
@@ -536,7 +537,7 @@ static int export_filter(uint32_t otherwise, add_fn *add, unsigned rights,
     return -error;
 }
 
-/* Makes the program of one of the filters. Answers 0, or an error number. */
+/* Makes the program of a filter. Returns 0 or an error number. */
 static int make_program(uint32_t otherwise, add_fn *add, unsigned rights, struct sock_fprog *code_r)
 {
     int fd = memfd_create("filter", MFD_CLOEXEC);
@@ -575,11 +576,11 @@ static bool put_on(const struct sock_fprog *filter)
 }
 
 /*
- * Has the C library make a heap of a thread's smaller, whereupon it reads once, for all threads,
- * whether memory is overcommitted. It does so when enough is free at the heap's end, and how much
- * that is grows with the largest piece that was ever freed, or is set in the environment: so most
- * of the 64 MiB that a heap may have is taken, of which only a page for each piece is touched. The
- * small ones are for who has set the size from which on pieces are mapped alone.
+ * Makes the C library shrink a thread's heap. It then reads the overcommit setting, once for all
+ * threads. It shrinks a heap when enough memory is free at its end; that threshold grows with the
+ * largest piece ever freed, or is set in the environment. So this takes most of the 64 MiB of a
+ * heap, but touches only one page of each piece. The small pieces are for an environment that sets
+ * a low threshold for mmap.
  */
 static void shrink_heap(void)
 {
@@ -592,7 +593,7 @@ static void shrink_heap(void)
     free(pieces);
 }
 
-/* A filter that is tried. */
+/* A filter to try, and the result. */
 struct trial {
     const struct sock_fprog *filter;
     int error;
@@ -600,7 +601,7 @@ struct trial {
 
 static void *try_on(void *arg)
 {
-    static bool shrunk; /* trials come one after the other */
+    static bool shrunk; /* no lock: one trial at a time */
     struct trial *trial = arg;
     if (!shrunk)
         shrink_heap();
@@ -609,7 +610,7 @@ static void *try_on(void *arg)
     return NULL;
 }
 
-/* Makes the loose filter, unless there is one of this process. Answers 0, or an error number. */
+/* Makes the loose filter, unless this process has made it. Returns 0 or an error number. */
 static int make_loose(void)
 {
     if (loose.filter && made_for == getpid())
@@ -619,7 +620,7 @@ static int make_loose(void)
     return make_program(SCMP_ACT_ALLOW, add_loose, 0, &loose);
 }
 
-/* The same of a strict one, and tries it. */
+/* Makes a strict filter, unless it exists, and tries it. Returns 0 or an error number. */
 static int make_strict(unsigned rights)
 {
     pthread_t thread;
@@ -655,11 +656,11 @@ bool sandbox_prepare(const struct confinement *const *all, size_t count, char *r
     return error == 0;
 }
 
-/* Where the kernel can, which files there are for a thread that opens some. */
+/* Restricts a thread that opens files with Landlock; logs if the kernel has none. */
 static bool keep_to_files(const struct confinement *to)
 {
     if (!to->reads && !to->writes)
-        return true; /* it opens none */
+        return true; /* the thread opens no files */
     if (landlock_exists())
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_confine(to);
     log_info("security.sandbox: the thread of the %s is kept from files by the rights of the user "
@@ -676,7 +677,7 @@ static bool has_loose(void)
 bool sandbox_confine(const struct confinement *to)
 {
     const struct sock_fprog *filter = &strict[rights_of(to)];
-    CHECK(filter->filter); /* sandbox_prepare was told of it */
+    CHECK(filter->filter); /* sandbox_prepare has made it */
     return keep_to_files(to) && put_on(filter);
 }
 
@@ -724,10 +725,10 @@ static bool enter_filter(void)
 bool sandbox_enter(void)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    /* As many arenas as the C library would have, without its looking at the cores later. */
+    /* The C library's own default of arenas, set now so that it does not count cores later. */
     /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     (void)mallopt(M_ARENA_MAX, 8 * (cores < 1 ? 1 : cores > 4096 ? 4096 : (int)cores));
     if (IN_SANITIZER)
-        return true; /* the one for leaks looks at its own process with ptrace */
+        return true; /* the leak sanitizer uses ptrace on its own process */
     return drop_capabilities() && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && enter_filter();
 }

@@ -1,27 +1,29 @@
 /*
- * sandbox.h - what the process gives up before it lets clients in: rights it does not need, and
- * system calls that only somebody who has taken it over would make.
+ * sandbox.h - drops rights and system calls that the daemon does not need, before it accepts
+ * clients.
  *
- * Each thread that the daemon starts has a strict filter, by what its struct confinement
- * (net/thread.h) says it may. All work on descriptors that are open. Workers, and the thread of the
- * admin interface, which see bytes of peers, accept connections besides; the thread of a resource
- * may connect, or open files. None can listen, hand a descriptor over, start a process or thread,
- * signal another, map memory to be executed or look into other processes, nor do what its own
- * confinement does not say: the kernel ends the whole process (SIGSYS) when it tries.
- * A call on no list is answered with ENOSYS, which a C library gets over that is newer than the
- * lists; and a few with other errors, since libraries make them where nobody attacks (sandbox.c).
- * Landlock keeps a thread that opens files to its folders (EACCES); where the kernel has none, the
- * log says so, and the user's rights are the limit.
- * The loose filter is on the main thread, which reads files on a reload and may execute its own
- * binary anew, and is inherited over that: it answers EPERM to what no daemon does (mount, ptrace,
- * bpf, modules, keys, clocks). Both are in force beside a service manager's.
+ * The strict filter is for every thread that the daemon starts. It follows the thread's struct
+ * confinement (net/thread.h). All threads may use open descriptors. Workers and the admin's thread,
+ * which read bytes of peers, may also accept connections; the thread of a resource may connect, or
+ * open files. No thread may listen, pass a descriptor, start a process or thread, signal another
+ * process, map executable memory or read other processes. If a thread tries that, or a call that
+ * its confinement does not allow, the kernel ends the whole process (SIGSYS). A call on no list
+ * returns ENOSYS, which a newer C library handles. A few calls return other errors, because
+ * libraries make them without an attack (sandbox.c).
  *
- * What this is not: threads share memory, so whoever runs code in one of them has all that the
- * process knows and holds, and by overwriting what the main thread looks at may get as far as its
- * loose filter and its user's rights.
+ * Landlock restricts a thread that opens files to its folders (EACCES). If the kernel has no
+ * Landlock, counterd logs that, and only the user's rights are the limit.
  *
- * Threads: sandbox_confine in any thread for itself; the others in the main thread, in the order in
- * which they stand here, before it starts others.
+ * The loose filter is for the main thread, which reads files on a reload and may execute a new
+ * program. It returns EPERM for calls that no daemon makes (mount, ptrace, bpf, modules, keys,
+ * clocks), and stays on after execve. Filters of a service manager apply as well.
+ *
+ * Limits: threads share memory. An attacker who runs code in one thread can read everything in the
+ * process and, by changing the main thread's memory, may get as far as the loose filter and the
+ * user's rights allow.
+ *
+ * Threads: sandbox_confine in any thread, for itself; the other functions in the main thread before
+ * it starts threads: sandbox_prepare, then sandbox_enter.
  */
 #ifndef DAEMON_SANDBOX_H
 #define DAEMON_SANDBOX_H
@@ -35,23 +37,24 @@
 #define SANDBOX_REASON_SIZE 200
 
 /*
- * Makes the filters of all threads that will be confined so, and tries each in a thread that ends
- * at once. False: they can't be had here, and reason_r (SANDBOX_REASON_SIZE bytes) says why.
+ * Makes the filters for all these confinements, and tries each in a short thread. Returns false if
+ * this kernel or this build has none; reason_r (SANDBOX_REASON_SIZE bytes) says why.
  */
 bool sandbox_prepare(const struct confinement *const *all, size_t count, char *reason_r) MUST_USE;
 
 /*
- * In the main thread: gives up all capabilities, and that anything executed gains rights; puts on
- * the loose filter, if sandbox_prepare was true and it is not on yet (it outlives execve). Threads
- * started from now on have the same. False: errno, after which some of it may have been done.
+ * In the main thread: drops all capabilities, sets no_new_privs, and installs the loose filter if
+ * sandbox_prepare returned true and the filter is not there yet (it stays after execve). Threads
+ * started later inherit all of it. Returns false with errno; a part may be done then.
  */
 bool sandbox_enter(void) MUST_USE;
 
-/* In a thread that begins: confines it for good, as sandbox_prepare was told. False: errno. */
+/* Confines the calling thread until it ends. sandbox_prepare must have had this confinement.
+ * Returns false with errno. */
 bool sandbox_confine(const struct confinement *to) MUST_USE;
 
-/* For tests: writes the strict filter as the text of seccomp_export_pfc(3). False: there is none.
- */
+/* For tests: writes the strict filter as text (seccomp_export_pfc(3)). Returns false on error, or
+ * in a build without libseccomp. */
 bool sandbox_export(const struct confinement *to, int fd) MUST_USE;
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * settings.c - the values of options: one struct for each group of the table, and of a family one
- * for each name. Part of options.h.
+ * settings.c - the values of options: one struct for each group of the table, or for each name of a
+ * family. Part of options.h.
  *
- * A group of the daemon's own has its values in struct settings itself.
+ * The values of the daemon's own groups are fields of struct settings.
  */
 #include "daemon/option_codec.h"
 #include "daemon/options_table.h"
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One owner's struct. */
+/* The values of one group, or of one name of a family. */
 struct settings_struct {
-    char *name;             /* of a family's; NULL: of another group */
-    struct table_row *rows; /* of a family's: with that name */
+    char *name;             /* in a family; NULL: the group is no family */
+    struct table_row *rows; /* of a family, with that name; else NULL */
     struct options_mark *marks;
-    void *values; /* NULL: they are in struct settings */
+    void *values; /* the owner's struct; NULL: the values are in struct settings */
 };
 
-/* All structs of a group of the table: one, or of a family any number, by name. */
+/* All structs of a group: one, or one for each name of a family, ordered by name. */
 struct settings_group {
     size_t count;
     struct settings_struct *at;
@@ -26,13 +26,13 @@ struct settings_group {
 
 /* --- Structs --------------------------------------------------------------------------------- */
 
-/* Where the values are. */
+/* The struct that has the values. */
 static void *values_of(struct settings *settings, const struct settings_struct *of)
 {
     return of->values ? of->values : settings;
 }
 
-/* The place of a name among a family's: where it is, or else would be. */
+/* Finds the place of a name in a family, or the place to insert it. */
 static size_t place_of(const struct settings_group *family, const char *name, bool *found_r)
 {
     size_t low = 0, high = family->count;
@@ -49,7 +49,7 @@ static size_t place_of(const struct settings_group *family, const char *name, bo
     return high;
 }
 
-/* The struct that has a row's value; NULL: none has. */
+/* The struct that has a row's value; NULL: the row has none. */
 static struct settings_struct *struct_of(const struct settings *settings,
                                          const struct table_row *row)
 {
@@ -59,7 +59,7 @@ static struct settings_struct *struct_of(const struct settings *settings,
     return found ? &group->at[i] : NULL;
 }
 
-/* The value of a row; NULL: it has none. */
+/* The value of a row; NULL: the row has none. */
 static const void *value_of(const struct settings *settings, const struct option_row *row)
 {
     const struct settings_struct *of = struct_of(settings, table_row_of(row));
@@ -67,7 +67,7 @@ static const void *value_of(const struct settings *settings, const struct option
     return of ? (const char *)values + row->offset : NULL;
 }
 
-/* The same where there is one, to be set. */
+/* The value of a row, for writing. The row must have one. */
 static void *field_of(struct settings *settings, const struct option_row *row)
 {
     const struct settings_struct *of = struct_of(settings, table_row_of(row));
@@ -87,7 +87,8 @@ static void free_struct(struct settings *settings, const struct option_group *gr
     free(of->name);
 }
 
-/* Makes a struct with the defaults; `name` as in settings_struct, taken over. */
+/* Makes a struct with the defaults, which owns `name` then. Returns false without memory; `name` is
+ * freed then. */
 static bool make_struct(struct settings *settings, size_t number, char *name,
                         struct settings_struct *of_r)
 {
@@ -287,7 +288,7 @@ static bool same_values(const struct option_group *group, const void *a, const v
     return same;
 }
 
-/* Which of the next structs of two groups comes first: below 0, the old one; 0: both. */
+/* Compares the next names of two groups: below 0: the old one is first; 0: same name. */
 static int order_of(const struct settings_group *was, size_t i, const struct settings_group *is,
                     size_t j)
 {
@@ -296,7 +297,7 @@ static int order_of(const struct settings_group *was, size_t i, const struct set
     return was->at[i].name ? strcmp(was->at[i].name, is->at[j].name) : 0;
 }
 
-/* Goes along two groups, whose names have one order. */
+/* Merges two groups, both ordered by name, and reports differences. */
 static void compare_groups(const struct option_group *group, const struct settings_group *was,
                            const struct settings_group *is,
                            void (*found)(void *arg, const struct settings_difference *difference),

@@ -1,10 +1,9 @@
 /*
  * upgrade.c - see upgrade.h.
  *
- * The state is one file: its head; a section UPGRADE_PROCESS of what the process itself is; one
- * that says whether it has read a configuration file (UPGRADE_FILE: bool), which may be missing;
- * and then the sections of the services and of the connections. The check is given the first three
- * alone.
+ * The state is one file: the head; a section UPGRADE_PROCESS about the process; an optional section
+ * UPGRADE_FILE (bool: the process has read a configuration file); then the sections of the services
+ * and of the connections. The check gets only the first three.
  */
 #include "config.h"
 
@@ -35,13 +34,14 @@
 #define UPGRADE_PROCESS 0x0401u
 #define UPGRADE_FILE    (RECORD_OPTIONAL | 0x0402u)
 
-/* How long the check may take: everybody is served meanwhile. */
+/* Limit of the check. Long, because clients are served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
 
-/* A child that says nothing is looked after so often. */
+/* How often a silent child is checked. */
 #define LISTEN_NS (50 * NS_PER_MS)
 
-/* What the start opens for a moment once the connections are there: the password file. */
+/* Descriptors that the start needs briefly after the connections are restored: the password file.
+ */
 #define SPARE_DESCRIPTORS 2
 
 static const char *const role_words[] = {
@@ -51,9 +51,9 @@ static const char *const role_words[] = {
     [UPGRADE_TAKE] = "take",
 };
 
-/* --- Saying ---------------------------------------------------------------------------------- */
+/* --- Log and report -------------------------------------------------------------------------- */
 
-/* A line of the log, and of the report. */
+/* Adds a line to the log and to the report. */
 static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
     PRINTF_LIKE(3, 4);
 static void say(struct upgrade *upgrade, enum log_level level, const char *format, ...)
@@ -71,7 +71,7 @@ static void say(struct upgrade *upgrade, enum log_level level, const char *forma
     snprintf(report + used, size - used, "%s\n", line);
 }
 
-/* What a child has said, line by line: without our own name, and without the time of a log line. */
+/* Logs a child's messages, without "counterd: " or a log line's time at the start of each. */
 static void say_said(struct upgrade *upgrade, char *said)
 {
     static const char ours[] = "counterd: ", error[] = " error: ";
@@ -86,9 +86,9 @@ static void say_said(struct upgrade *upgrade, char *said)
     }
 }
 
-/* --- Which program, and which part ------------------------------------------------------------ */
+/* --- The program and its role ----------------------------------------------------------------- */
 
-/* Whether `path` is the program that runs. */
+/* True when `path` is the running program. */
 static bool is_program(const struct upgrade *upgrade, const char *path)
 {
     struct stat st;
@@ -98,12 +98,12 @@ static bool is_program(const struct upgrade *upgrade, const char *path)
 #define DELETED " (deleted)"
 
 /*
- * Finds the path by which it was started: later another program may be there. Where the kernel's
- * word for it is no such path, what it is now has to do.
+ * Finds the path by which this program was started; a new program may be put there later. If the
+ * path that the kernel recorded is not this program, uses /proc/self/exe.
  */
 static void find_path(struct upgrade *upgrade)
 {
-    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it is how the kernel tells it */
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): getauxval returns pointers as numbers */
     const char *started = (const char *)getauxval(AT_EXECFN);
     struct stat st;
     if (stat("/proc/self/exe", &st) != 0 && (!started || stat(started, &st) != 0))
@@ -121,7 +121,7 @@ static void find_path(struct upgrade *upgrade)
     ssize_t len = readlink("/proc/self/exe", upgrade->path, sizeof(upgrade->path) - 1);
     len = len > 0 ? len : 0;
     upgrade->path[len] = '\0';
-    /* The kernel's word for a file that has been replaced since it was executed. */
+    /* The kernel adds this suffix when the file was replaced. */
     const ssize_t mark = (ssize_t)strlen(DELETED);
     if (len > mark && strcmp(upgrade->path + len - mark, DELETED) == 0 &&
         !is_program(upgrade, upgrade->path))
@@ -135,21 +135,21 @@ bool upgrade_is_due(const struct upgrade *upgrade)
            (st.st_dev != upgrade->device || st.st_ino != upgrade->inode);
 }
 
-/* Which file is at its path. */
+/* The file at the program's path; all zeros if there is none. */
 static struct stat program_now(const struct upgrade *upgrade)
 {
     struct stat st;
     return stat(upgrade->path, &st) == 0 ? st : (struct stat){0};
 }
 
-/* Whether both are the same file, not written to in between. */
+/* True when both are the same file, not modified in between. */
 static bool is_same_program(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Reads a part and a descriptor, as spoken of in the environment. */
+/* Parses "ROLE FD", the value of the environment variable. */
 static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r)
 {
     for (enum upgrade_role role = UPGRADE_CHECK; role <= UPGRADE_TAKE; role++) {
@@ -171,7 +171,7 @@ static void put_text(struct record_writer *w, const char *text)
     record_put_bytes(w, text ? text : "", text ? strlen(text) : 0);
 }
 
-/* Reads a text; what does not fit is cut. */
+/* Reads a text; cuts one that does not fit. */
 static void get_text(struct record_reader *r, char *to, size_t size)
 {
     const void *text;
@@ -185,12 +185,12 @@ static void get_text(struct record_reader *r, char *to, size_t size)
 static void save_process(struct upgrade *upgrade, struct record_writer *w)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
-    static struct heritage heritage; /* large */
-    heritage.count = 0;
+    static struct inherited inherited; /* large */
+    inherited.count = 0;
     for (size_t i = 0; i < parts->listeners->count; i++) {
         const struct listener *l = &parts->listeners->at[i];
-        if (!parts->listeners->inherited[i])
-            heritage_add(&heritage, l->protocol->row->name, l, l->fd);
+        if (!parts->listeners->activated[i])
+            inherited_add(&inherited, l->protocol->row->name, l, l->fd);
     }
     for (size_t i = 0; parts->admin && i < admin_listeners(parts->admin); i++) {
         struct listener l = {.fd = -1};
@@ -198,7 +198,7 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
         int fd = admin_door(parts->admin, i, &asked);
         snprintf(l.asked, sizeof(l.asked), "%s", asked);
         if (*asked)
-            heritage_add(&heritage, "admin", &l, fd);
+            inherited_add(&inherited, "admin", &l, fd);
     }
     record_begin(w, UPGRADE_PROCESS);
     put_text(w, PACKAGE_VERSION);
@@ -206,14 +206,15 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     record_put_i64(w, upgrade->parked_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);
-    heritage_save(&heritage, parts->activation, w);
+    inherited_save(&inherited, parts->activation, w);
     record_end(w);
     record_begin(w, UPGRADE_FILE);
     record_put_u8(w, parts->settings->file != NULL);
     record_end(w);
 }
 
-/* Reads UPGRADE_FILE, if that is next; whoever reads on passes over it. */
+/* Reads UPGRADE_FILE if that is the next section. Does not move `state`: restore_sections skips the
+ * section. */
 static bool restore_had_file(const struct record_reader *state)
 {
     struct record_reader next = *state, section;
@@ -222,7 +223,7 @@ static bool restore_had_file(const struct record_reader *state)
            record_get_bool(&section);
 }
 
-/* Reads the head and the section of the process. */
+/* Reads the head, UPGRADE_PROCESS and UPGRADE_FILE. */
 static bool restore_process(struct upgrade *upgrade)
 {
     struct record_reader section;
@@ -236,14 +237,14 @@ static bool restore_process(struct upgrade *upgrade)
     upgrade->history.tried = record_get_u32(&section);
     upgrade->history.done = record_get_u32(&section);
     if (upgrade->role != UPGRADE_CHECK)
-        heritage_restore(&upgrade->heritage, &upgrade->activation, &section);
-    upgrade->heritage.exists = true;
-    upgrade->heritage.rehearse = upgrade->role == UPGRADE_REHEARSE;
+        inherited_restore(&upgrade->inherited, &upgrade->activation, &section);
+    upgrade->inherited.exists = true;
+    upgrade->inherited.rehearse = upgrade->role == UPGRADE_REHEARSE;
     upgrade->had_file = restore_had_file(&upgrade->state);
     return record_ok(&section);
 }
 
-/* NOLINTBEGIN(concurrency-mt-unsafe): the main thread is the only one yet */
+/* NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs yet */
 bool upgrade_init(struct upgrade *upgrade, char **argv)
 {
     upgrade->argv = argv;
@@ -260,7 +261,7 @@ bool upgrade_init(struct upgrade *upgrade, char **argv)
     }
     close(fd);
     if (upgrade->role != UPGRADE_TAKE)
-        log_set_level(LOG_LEVEL_ERROR); /* what is said is told by the process that asks */
+        log_set_level(LOG_LEVEL_ERROR); /* the old program logs the errors of its child */
     if (restore_process(upgrade))
         return true;
     options_complain(stderr, "the state can't be taken over: %s",
@@ -269,9 +270,10 @@ bool upgrade_init(struct upgrade *upgrade, char **argv)
 }
 /* NOLINTEND(concurrency-mt-unsafe) */
 
-/* --- Asking the new program ------------------------------------------------------------------- */
+/* --- Running the new program in a child ------------------------------------------------------- */
 
-/* The environment with the variable; to be freed, and [0] of it first. NULL: no memory. */
+/* A copy of the environment with the variable added. The caller calls free_environment. NULL: no
+ * memory. */
 static char **environment_with(enum upgrade_role role, int fd)
 {
     size_t count = 0;
@@ -293,7 +295,7 @@ static void free_environment(char **with)
     free(with);
 }
 
-/* Calls `keep` for each listening socket that goes on. */
+/* Calls `keep` for each listening socket. */
 static void each_socket(const struct upgrade_parts *parts, void (*keep)(void *arg, int fd),
                         void *arg)
 {
@@ -304,7 +306,7 @@ static void each_socket(const struct upgrade_parts *parts, void (*keep)(void *ar
         keep(arg, admin_door(parts->admin, i, &asked));
 }
 
-/* One given to a child: at the same number, without being closed there. */
+/* Gives a descriptor to a child, with the same number. */
 static void give_socket(void *arg, int fd)
 {
     CHECK(posix_spawn_file_actions_adddup2(arg, fd, fd) == 0);
@@ -313,12 +315,12 @@ static void give_socket(void *arg, int fd)
 /* A child that runs the new program. */
 struct child {
     pid_t pid;
-    int said_fd; /* its standard error */
+    int said_fd; /* the pipe from its standard error */
     char said[4096];
     size_t len;
 };
 
-/* Starts it. False: errno. */
+/* Starts the new program in a child. Returns false with errno. */
 static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, int state_fd,
                         struct child *child_r)
 {
@@ -358,7 +360,7 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
     return error == 0;
 }
 
-/* Takes what it has said so far. False: it says no more. */
+/* Reads the child's messages so far. Returns false at their end. */
 static bool listen_to(struct child *child)
 {
     char lost[512];
@@ -373,7 +375,7 @@ static bool listen_to(struct child *child)
     }
 }
 
-/* Waits until it has ended, or its time is up. False: it was ended. */
+/* Waits for the child's end. Kills it after limit_ns nanoseconds and returns false. */
 static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
 {
     int64_t until_ns = clock_mono_ns() + limit_ns;
@@ -397,13 +399,14 @@ static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
             return false;
         }
         if (interval_ns && now_ns - alive_ns >= interval_ns) {
-            notify_alive(); /* it is not we who hang */
+            notify_alive(); /* this process waits, but does not hang */
             alive_ns = now_ns;
         }
     }
 }
 
-/* Has the new program play a part, up to its end. False: it can't, which was said. */
+/* Runs the new program in a child with this role. Returns false if the child fails, after logging
+ * why. */
 static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns)
 {
     static const char *const does[] = {
@@ -436,7 +439,7 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
 
 /* --- The old program -------------------------------------------------------------------------- */
 
-/* Writes the state; only what the check wants, unless the workers are parked. */
+/* Writes the state. Unless the workers are parked, writes only the sections for the check. */
 static bool write_state(struct upgrade *upgrade, int fd)
 {
     struct record_writer *w = malloc(sizeof(*w));
@@ -469,7 +472,8 @@ static void keep_socket(void *arg, int fd)
         keeping->failed = true;
 }
 
-/* Whether the program that this process becomes gets all that is carried. */
+/* With `keep`, keeps all needed descriptors open over execve; else makes them close-on-exec again.
+ * Returns false with errno. */
 static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
 {
     struct keeping keeping = {.keep = keep};
@@ -479,8 +483,8 @@ static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
 }
 
 /*
- * Becomes the new program, if that is yet the one that has rehearsed. Returns only where it can't:
- * TLS connections may be closed then.
+ * Executes the new program, if it is still the file that has rehearsed. Returns only on error; TLS
+ * connections may be closed then.
  */
 static void become(struct upgrade *upgrade, const struct stat *rehearsed, int state_fd)
 {
@@ -504,8 +508,7 @@ static void become(struct upgrade *upgrade, const struct stat *rehearsed, int st
     free_environment(with);
 }
 
-/* With all threads parked: goes as far as it gets, and has them go on where that is not to the end.
- */
+/* Steps 2 to 5. Returns only after a failure, when all threads run again. */
 static void hand_over(struct upgrade *upgrade, int state_fd)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
@@ -526,7 +529,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     if ((parked && !services_unpark(parts->services)) || !server_unpark(parts->server) ||
         (parts->admin && !admin_resume(parts->admin))) {
         log_error("upgrade: the threads can't be started again: %s", strerrordesc_np(errno));
-        _exit(PROCESS_EXIT_SETUP); /* for whoever starts us to do so again */
+        _exit(PROCESS_EXIT_SETUP); /* the service manager restarts the daemon */
     }
     say(upgrade, LOG_LEVEL_ERROR,
         "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
@@ -561,7 +564,7 @@ static struct protocol *find_protocol(void *arg, const char *name)
     return services_protocol(arg, name);
 }
 
-/* Reads all sections that are left. */
+/* Reads the remaining sections. */
 static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
 {
     struct record_reader section;
@@ -590,8 +593,8 @@ static void count_socket(void *arg, int fd)
 }
 
 /*
- * In a rehearsal, which has all descriptors but those of the connections: whether there may be as
- * many as both together, and what is opened for a moment.
+ * In a rehearsal, which has all descriptors except those of the connections: true if the limit
+ * allows these, the connections and SPARE_DESCRIPTORS together.
  */
 static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connections)
 {

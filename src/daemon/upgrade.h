@@ -1,23 +1,22 @@
 /*
- * upgrade.h - the daemon becomes the program that is at its path by now, in place: the same
- * process, the same listeners, and every plain connection with all it holds and waits for.
+ * upgrade.h - upgrade in place: the daemon executes the new program at its path. The process, its
+ * listeners and all connections without TLS stay, with everything they hold and wait for.
  *
- * In turn:
- *  1. check: a child runs the new program, which reads the configuration and the head of the state,
- *     while everybody is served;
- *  2. the admin's thread and the workers are parked (net/carry.h);
- *  3. what they are is written to a file in memory (base/record.md);
- *  4. rehearsal: a child runs the new program, which builds everything from that file, checks it,
- *     and leaves all that was inherited alone;
- *  5. this process executes the new program, which builds the same once more, and serves.
+ * Steps:
+ *  1. check: a child runs the new program, which reads the configuration and the head of the state.
+ *     Clients are served meanwhile;
+ *  2. this process parks the admin's thread and the workers (net/carry.h);
+ *  3. it writes the state to a file in memory (base/record.md);
+ *  4. rehearsal: a child runs the new program, which builds everything from that file and checks
+ *     it, but does not touch the inherited sockets;
+ *  5. this process executes the new program, which builds everything again, and serves.
  *
- * Whatever goes wrong up to the 4th has the old program go on as if nothing had been asked: it says
- * why. A child that crashes has failed, one that takes longer than upgrade.timeout too. What goes
- * wrong in the 5th ends the process, as there is no old program any more; the rehearsal is there to
- * find that before.
+ * If steps 1 to 4 fail, the old program continues and logs why. A child fails when it crashes, or
+ * takes longer than upgrade.timeout (the check: 20 s). If step 5 fails after execve, the
+ * process ends, because the old program is gone; the rehearsal finds such errors early.
  *
- * Which of its parts a program is to play it is told in the environment (UPGRADE_VARIABLE), with
- * the descriptor of the file; the variable is removed at once.
+ * The environment variable UPGRADE_VARIABLE gives the new program its role and the descriptor of
+ * the file. The new program removes the variable at once.
  *
  * Threads: main thread only.
  */
@@ -27,7 +26,7 @@
 #include "admin/admin.h"
 #include "base/record.h"
 #include "daemon/activation.h"
-#include "daemon/heritage.h"
+#include "daemon/inherited.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 
@@ -37,13 +36,13 @@
 #define UPGRADE_VARIABLE "COUNTERD_UPGRADE"
 
 enum upgrade_role {
-    UPGRADE_NONE,     /* a start like any other */
-    UPGRADE_CHECK,    /* to say whether it could take over */
-    UPGRADE_REHEARSE, /* to try, and touch nothing */
-    UPGRADE_TAKE,     /* to take over */
+    UPGRADE_NONE,     /* an ordinary start */
+    UPGRADE_CHECK,    /* step 1 */
+    UPGRADE_REHEARSE, /* step 4 */
+    UPGRADE_TAKE,     /* step 5 */
 };
 
-/* What there is to be carried; where one is NULL, it is not there yet. */
+/* The parts of the daemon to save or restore; NULL before they are made. */
 struct upgrade_parts {
     struct server *server;
     struct services *services;
@@ -51,52 +50,52 @@ struct upgrade_parts {
     const struct activation *activation;
     struct admin *admin; /* NULL: none */
     const struct settings *settings;
-    bool wrote_pid_file; /* the one that the settings name */
+    bool wrote_pid_file; /* the pid file that the settings name exists and is ours */
 };
 
 #define UPGRADE_VERSION_MAX 63
 
 struct upgrade {
     enum upgrade_role role;
-    char path[PATH_MAX]; /* the program, as it was started; "": not known */
-    dev_t device;        /* the program that runs */
+    char path[PATH_MAX]; /* the path by which the program was started; "": not known */
+    dev_t device;        /* of the running program's file, with `inode` */
     ino_t inode;
     char **argv;
-    struct upgrade_parts parts;    /* to be set before upgrade_run */
-    struct admin_upgrades history; /* also of the processes before */
+    struct upgrade_parts parts;    /* the caller sets it before upgrade_run and upgrade_restore */
+    struct admin_upgrades history; /* includes the upgrades of earlier programs */
 
-    /* From the process before, unless the role is NONE. */
+    /* From the old program, unless the role is UPGRADE_NONE. */
     struct record_reader state;
-    struct heritage heritage;
+    struct inherited inherited;
     struct activation activation;
     char version[UPGRADE_VERSION_MAX + 1];
-    char pid_file[PATH_MAX]; /* "": it wrote none */
-    bool had_file;           /* it has read a configuration file */
-    int64_t parked_ns;       /* since when nobody is served, monotonic; 0: they are */
+    char pid_file[PATH_MAX]; /* "": the old program wrote none */
+    bool had_file;           /* the old program read a configuration file */
+    int64_t parked_ns;       /* when the workers were parked, monotonic; 0: they run */
 };
 
 /*
- * Finds out which program this is and which part it plays. False: it can't play it, which was said
- * on standard error. `argv` is main's, and stays.
+ * Finds the running program's path and role, and reads the head of the state. Returns false when
+ * the variable or the state is invalid; the error is printed to standard error. Keeps `argv`.
  */
 bool upgrade_init(struct upgrade *upgrade, char **argv) MUST_USE;
 
-/* Whether the program at its path is another than the one that runs. */
+/* True when another file than the running program is at its path. */
 bool upgrade_is_due(const struct upgrade *upgrade);
 
 /*
- * Upgrades: returns only where it failed, and everything goes on. What there is to say is logged,
- * and put in `history`.
+ * Upgrades. Returns only after a failure; all threads run again then. Logs what happened and adds
+ * it to `history`.
  */
 void upgrade_run(struct upgrade *upgrade);
 
 /*
- * The new program: builds table, services and connections. The parts are there and their workers do
- * not run. False: it was said why.
+ * In the new program: restores the table, the services and the connections into the parts. The
+ * workers must not run yet. Returns false on error, which is logged.
  */
 bool upgrade_restore(struct upgrade *upgrade) MUST_USE;
 
-/* The new program serves: says so. */
+/* In the new program, when it serves: logs the success and adds it to `history`. */
 void upgrade_over(struct upgrade *upgrade);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * arena.c - pages and slots (see arena.h).
  *
- * The region begins at a multiple of the page size, so the page of any address is found by masking.
- * A slab page is a header and slots; free slots are a list of slot numbers kept in the slots
- * themselves, and slots never used lie behind `begun`. A page that has a free slot is in its size's
- * list; one whose slots are all free goes back to the arena, unless it is the last of its list and
- * at most half of the limit is used: that keeps a name that comes and goes from taking a page with
- * it each time. What was kept so is given back by slab_trim, when memory is short.
+ * The region begins at a multiple of the page size, so masking an address finds its page. A slab
+ * page is a header and slots. Free slots are a list of slot numbers, stored in the slots
+ * themselves; slots never used begin at number `begun` + 1. A page with a free slot is in the list
+ * for its slot size. A page whose slots are all free goes back to the arena, unless it is the last
+ * page in its list and at most half of the limit is used. This way, a name that comes and goes does
+ * not take a new page each time. When memory is short, slab_trim frees such pages.
  */
 #include "engine/arena.h"
 
@@ -23,7 +23,7 @@
 #define UNPOISON(at, len) ((void)(at), (void)(len))
 #endif
 
-/* How many pages are made usable at a time: 1 MiB. */
+/* Number of pages made usable at a time: 1 MiB. */
 #define PAGES_STEP 64
 
 struct slab_page {
@@ -31,22 +31,22 @@ struct slab_page {
     uint32_t next, prev; /* in the list of pages with a free slot; 0: none */
     uint16_t slot;       /* bytes */
     uint16_t class_no;
-    uint16_t slots; /* how many fit */
-    uint16_t begun; /* of them, used at least once */
-    uint16_t live;  /* of them, in use */
-    uint16_t free;  /* number of the first free slot among the begun, from 1; 0: none */
+    uint16_t slots; /* number that fit */
+    uint16_t begun; /* slots used at least once */
+    uint16_t live;  /* slots in use */
+    uint16_t free;  /* number of the first free slot that was used before, from 1; 0: none */
     unsigned char pad[40];
 };
 
 _Static_assert(sizeof(struct slab_page) == 64, "slots begin at a cache line");
 
-/* The size of a region that has pages of `bytes`: one more, for the page 0 that is never used. */
+/* Bytes of a region with `bytes` of pages, plus one page because page 0 is never used. */
 static size_t region_for(size_t bytes)
 {
     return (bytes / ARENA_PAGE + 1) * ARENA_PAGE;
 }
 
-/* Addresses for a region, beginning at a multiple of the page size. NULL: errno. */
+/* Reserves addresses for a region, aligned to the page size. NULL: failed, errno is set. */
 static unsigned char *reserve(size_t region)
 {
     size_t size = region + ARENA_PAGE; /* for alignment */
@@ -134,13 +134,13 @@ size_t arena_used(const struct arena *arena)
     return atomic_load_explicit(&arena->used, memory_order_relaxed);
 }
 
-/* Makes the next pages of the region usable. False: no memory, or no more addresses. */
+/* Makes the next pages of the region usable. Returns false when out of memory or addresses. */
 static bool open_pages(struct arena *arena)
 {
     lock_assert_held(&arena->lock);
     uint32_t all = (uint32_t)(arena->region / ARENA_PAGE);
     if (arena->pages_open == all)
-        return false; /* only where there is no limit: else it was charged */
+        return false; /* happens only while `unlimited`: otherwise arena_charge fails first */
     uint32_t to = arena->pages_open + PAGES_STEP < all ? arena->pages_open + PAGES_STEP : all;
     if (mprotect(arena_page_at(arena, arena->pages_open),
                  (size_t)(to - arena->pages_open) * ARENA_PAGE, PROT_READ | PROT_WRITE) != 0)
@@ -174,13 +174,13 @@ void arena_page_give(struct arena *arena, uint32_t page)
 {
     uint32_t *word = arena_page_at(arena, page);
     UNPOISON(word, ARENA_PAGE);
-    /* Whether the kernel takes it back or not, it reads as zeros afterwards. */
+    /* Afterwards the page reads as zeros, even if madvise fails. */
     if (madvise(word, ARENA_PAGE, MADV_DONTNEED) != 0)
         memset(word, 0, ARENA_PAGE);
     lock_acquire(&arena->lock);
     *word = arena->free_page;
     arena->free_page = page;
-    POISON(word + 1, ARENA_PAGE - sizeof(*word)); /* before anyone else can take it */
+    POISON(word + 1, ARENA_PAGE - sizeof(*word)); /* before another thread can take it */
     lock_release(&arena->lock);
     arena_uncharge(arena, ARENA_PAGE);
 }

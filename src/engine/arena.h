@@ -1,14 +1,15 @@
 /*
- * arena.h - the engine's memory: one bounded region, handed out in pages, cut into slots by slabs.
+ * arena.h - the engine's memory: one bounded region, divided into pages, which slabs divide into
+ * slots.
  *
- * The region is reserved at start (addresses only) and taken from the kernel as it fills, so that
- * the memory limit holds by construction and whatever the engine keeps can be named by 32 bits: a
- * ref_t counts granules of 8 bytes from the start of the region; 0 is none. A page of 16 KiB is
- * either a slab page, whose header says whose it is and how large its slots are, or belongs whole
- * to an index. Long names live outside and are charged to the same limit.
+ * arena_init reserves the region's addresses; the kernel provides memory as the region fills. So
+ * the memory limit always holds, and 32 bits can address everything in the region: a ref_t counts
+ * granules of 8 bytes from the region's start, 0 means none. A page has 16 KiB. It is either a slab
+ * page, whose header has its owner and slot size, or belongs entirely to an index. Long names are
+ * stored outside the region and charged to the same limit.
  *
- * Locks: pages are shared by all shards, under LOCK_RANK_ARENA inside these functions. A slab
- * belongs to one shard and is used under that shard's lock.
+ * Locks: all shards share the pages; these functions take LOCK_RANK_ARENA themselves. A slab
+ * belongs to one shard; its caller holds that shard's lock.
  */
 #ifndef ENGINE_ARENA_H
 #define ENGINE_ARENA_H
@@ -28,25 +29,28 @@ typedef uint32_t ref_t;
 #define ARENA_LIMIT_MAX (((size_t)ARENA_GRANULE << 32) - ARENA_PAGE)
 
 struct arena {
-    unsigned char *base;  /* never changes */
-    size_t limit;         /* never changes; bytes of pages and charges together */
-    size_t region;        /* bytes of addresses; changes in arena_widen alone */
-    bool unlimited;       /* for now the limit is not looked at */
-    _Atomic size_t used;  /* of them */
-    struct lock lock;     /* covers what follows */
+    unsigned char *base;  /* constant */
+    size_t limit;         /* constant; bytes of pages and charges together */
+    size_t region;        /* bytes of addresses; only arena_widen changes it */
+    bool unlimited;       /* the limit is not enforced at the moment */
+    _Atomic size_t used;  /* bytes of pages and charges */
+    struct lock lock;     /* protects the fields below */
     uint32_t pages_open;  /* pages usable so far, from the start of the region */
-    uint32_t pages_begun; /* of them, handed out at least once */
-    uint32_t free_page;   /* list of pages given back, linked through their first word; 0: none */
+    uint32_t pages_begun; /* pages handed out at least once */
+    uint32_t free_page;   /* list of free pages, linked through their first word; 0: none */
 };
 
-/* Reserves a region of `limit` bytes (at most ARENA_LIMIT_MAX). False: errno says why. */
+/*
+ * Reserves a region of `limit` bytes (at most ARENA_LIMIT_MAX). Returns false and sets errno on
+ * failure.
+ */
 bool arena_init(struct arena *arena, size_t limit) MUST_USE;
 void arena_destroy(struct arena *arena);
 
 /*
- * Makes room for `bytes` of pages, whatever the limit, which holds again for what is taken after
- * arena_limit. While there are no slots, no page has been given back and nobody knows an address
- * but by its page. False: errno says why, and nothing has changed.
+ * Makes room for `bytes` of pages, even beyond the limit, until arena_limit enforces the limit
+ * again. Allowed only while there are no slots, no page was given back, and no pointer into a page
+ * is kept: the region may move. Returns false, sets errno and changes nothing on failure.
  */
 bool arena_widen(struct arena *arena, size_t bytes) MUST_USE;
 void arena_limit(struct arena *arena);
@@ -67,40 +71,40 @@ static inline void *arena_page_at(const struct arena *arena, uint32_t page)
     return arena->base + (size_t)page * ARENA_PAGE;
 }
 
-/* Takes a page, all zero bytes. 0: the limit is reached, or the kernel has no memory. */
+/* Allocates a zeroed page. Returns 0 when the limit is reached or the kernel has no memory. */
 uint32_t arena_page_take(struct arena *arena) MUST_USE;
-/* Gives a page back, and its memory to the kernel. */
+/* Frees a page and returns its memory to the kernel. */
 void arena_page_give(struct arena *arena, uint32_t page);
 
-/* Counts `bytes` that are kept elsewhere against the limit; false: it is reached. */
+/* Charges `bytes` stored elsewhere to the limit. Returns false when that would exceed it. */
 bool arena_charge(struct arena *arena, size_t bytes) MUST_USE;
 void arena_uncharge(struct arena *arena, size_t bytes);
 
 /* Bytes of pages and charges in use. Any thread. */
 size_t arena_used(const struct arena *arena);
 
-/* The largest slot, and how many sizes of slots there are: steps of 8 to 256, of 64 above. */
+/* Largest slot, and the number of slot sizes: steps of 8 up to 256 bytes, steps of 64 above. */
 #define SLAB_MAX     2048
 #define SLAB_CLASSES (256 / 8 + (SLAB_MAX - 256) / 64)
 
 /* Slots for one shard. */
 struct slab {
     struct arena *arena;
-    uint32_t owner;                 /* the shard's number: found again from any slot */
-    uint32_t partial[SLAB_CLASSES]; /* for each size: list of pages that have a free slot */
+    uint32_t owner;                 /* the shard's number; slab_owner_of finds it from any slot */
+    uint32_t partial[SLAB_CLASSES]; /* for each slot size: list of pages with a free slot */
 };
 
 void slab_init(struct slab *slab, struct arena *arena, uint32_t owner);
 
-/* A slot of `size` bytes (1 to SLAB_MAX), not cleared. 0: no memory. */
+/* Allocates a slot of `size` bytes (1 to SLAB_MAX), not cleared. Returns 0 when out of memory. */
 ref_t slab_alloc(struct slab *slab, size_t size) MUST_USE;
-/* Gives a slot back. */
+/* Frees a slot. */
 void slab_free(struct slab *slab, ref_t ref);
 
-/* Gives back the pages that have been kept though all their slots are free. */
+/* Frees the pages that the slab kept although all their slots are free. */
 void slab_trim(struct slab *slab);
 
-/* Which shard's slab the slot at `at` belongs to. */
+/* The number of the shard that owns the slot at `at`. */
 uint32_t slab_owner_of(const struct arena *arena, const void *at);
 
 #endif

@@ -1,16 +1,16 @@
 /*
- * contention.c - the lists of what is contended (see contention.h and sketch.h), under each shard's
- * lock.
+ * contention.c - the lists of contended names (see contention.h and sketch.h). Protected by each
+ * shard's lock.
  *
- * Decay goes forward: rather than all that is old getting lighter, what is new gets heavier. With
- * the scale S(t) = 2^((t - landmark) / half-life), one refusal at t adds S(t); n waiters from t to
- * u add n (S(u) - S(t)), the integral of n S without its constant. Divided by S(now), the former is
- * the decayed number of refusals, and the latter already the mean number of waiters: n, if n have
- * waited for ever. Before the scale outgrows a double, the landmark moves on by whole half-lives
- * and all weights are divided by that power of two, which rounds nothing.
+ * Decay works forward: old weights stay, and new ones grow. The scale at time t is S(t) = 2^((t -
+ * landmark) / half-life). One refusal at t adds S(t). n waiters from t to u add n (S(u) - S(t)),
+ * which is the integral of n S without its constant. To read, divide by S(now): refusals then give
+ * their decayed number; waiting gives the mean number of waiters, exactly n if n have waited for
+ * ever. Before the scale gets too large for a double, the landmark moves by whole half-lives and
+ * all weights are divided by that power of two, which is exact.
  *
- * Time is the caller's; threads note it once a wake-up, so it may seem to go back by as much. What
- * is accounted up to a later time already is not accounted again.
+ * The time comes from the caller. Threads read the clock once per wake-up, so time may seem to go
+ * back a little. Waiting time that is already counted is not counted again.
  */
 #include "engine/contention.h"
 
@@ -19,22 +19,22 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h speaks of the sketch");
-_Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "what is kept is shown");
+_Static_assert(CONTENDED_KEPT == SKETCH_ENTRIES, "contention.h describes the sketch");
+_Static_assert(CONTENDED_NAME_MAX == SKETCH_NAME_MAX, "contention.h shows all that a sketch keeps");
 
 #define HALF_LIFE_NS (CONTENDED_HALF_LIFE_S * NS_PER_S)
-/* So many half-lives after the landmark it moves on. A double has 1,023; weights are sums. */
+/* The landmark moves after this many half-lives. A double allows 1,023; weights are sums. */
 #define LANDMARK_HALF_LIVES 512
-/* A line that has not changed is brought up to date after so long, when another one changes. */
-#define SETTLE_AFTER_NS NS_PER_S
+/* When one queue changes, another is updated if its waiting time is this far behind. */
+#define COUNT_AFTER_NS NS_PER_S
 
-/* Half-lives in `ns`. */
+/* Converts nanoseconds to half-lives. */
 static double half_lives(int64_t ns)
 {
     return (double)ns / (double)HALF_LIFE_NS;
 }
 
-/* The scale of weights at `now`, at least 1. */
+/* The scale at `now`, at least 1. Moves the landmark if necessary. */
 static double scale_at(struct contention *k, struct moment now)
 {
     if (k->scaled_ns == now.mono_ns && k->scale > 0)
@@ -53,13 +53,13 @@ static double scale_at(struct contention *k, struct moment now)
     return k->scale;
 }
 
-/* The load that one waiter makes who has waited for `ns` until now: 0 to 1. */
+/* The load, 0 to 1, of one waiter that has waited for the last `ns`. */
 static double load_of(int64_t ns)
 {
     return ns > 0 ? -expm1(-M_LN2 * half_lives(ns)) : 0;
 }
 
-/* Refusals a second, from their decayed number. */
+/* Converts a decayed number of refusals to refusals per second. */
 static double rate_of(double refusals)
 {
     return refusals * M_LN2 / CONTENDED_HALF_LIFE_S;
@@ -102,8 +102,8 @@ static void ring_remove(struct shard *s, struct queue *q)
         s->oldest = q->newer;
 }
 
-/* Accounts what those in line have waited since that was last done. */
-static void settle(struct shard *s, struct queue *q, struct moment now)
+/* Counts the waiting time since the last update. */
+static void count_waiting(struct shard *s, struct queue *q, struct moment now)
 {
     int64_t elapsed_ns = now.mono_ns - q->since_ns;
     if (elapsed_ns <= 0)
@@ -116,11 +116,11 @@ static void settle(struct shard *s, struct queue *q, struct moment now)
     q->since_ns = now.mono_ns;
 }
 
-/* The same for the line that has gone without for longest; it is the last in the ring then. */
-static void settle_oldest(struct shard *s, struct moment now)
+/* Does the same for the queue with the oldest update, which then becomes the newest in the ring. */
+static void count_oldest(struct shard *s, struct moment now)
 {
     struct queue *q = queue_at(s, s->oldest);
-    settle(s, q, now);
+    count_waiting(s, q, now);
     if (q->newer) {
         ring_remove(s, q);
         ring_add(s, q);
@@ -130,7 +130,7 @@ static void settle_oldest(struct shard *s, struct moment now)
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now)
 {
     if (q->waiting > 0) {
-        settle(s, q, now);
+        count_waiting(s, q, now);
         ring_remove(s, q);
     } else {
         q->since_ns = now.mono_ns;
@@ -138,8 +138,8 @@ void contention_line_changes(struct shard *s, struct queue *q, int more, struct 
     q->waiting += (uint32_t)more;
     if (q->waiting > 0)
         ring_add(s, q);
-    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= SETTLE_AFTER_NS)
-        settle_oldest(s, now);
+    if (s->oldest && now.mono_ns - queue_at(s, s->oldest)->since_ns >= COUNT_AFTER_NS)
+        count_oldest(s, now);
 }
 
 void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns)
@@ -167,7 +167,7 @@ void contention_enter(struct shard *s, uint32_t interval)
 void contention_note_peak(struct shard *s, const struct counter *c, uint64_t hash)
 {
     if (c->interval != (uint16_t)s->peak_interval)
-        return; /* a thread that is late; others are in the next interval already */
+        return; /* this thread is late: others are in the next interval already */
     struct sketch *peaks = &s->contention->peaks;
     if (!sketch_has(peaks, hash, c->name_len, c->peak)) {
         struct sketch_key key = key_of(c, hash);
@@ -179,14 +179,14 @@ void contention_note_peak(struct shard *s, const struct counter *c, uint64_t has
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Accounts what some lines have waited; of most shards, all. */
+/* Counts the waiting time of up to CONTENDED_ACCOUNTED queues; in most shards that is all. */
 static void bring_up_to_date(struct shard *s, struct moment now)
 {
     lock_assert_held(&s->lock);
-    for (unsigned i = 0; i < CONTENDED_SETTLED; i++) {
+    for (unsigned i = 0; i < CONTENDED_ACCOUNTED; i++) {
         if (!s->oldest || queue_at(s, s->oldest)->since_ns >= now.mono_ns)
             break;
-        settle_oldest(s, now);
+        count_oldest(s, now);
     }
 }
 
@@ -203,7 +203,7 @@ static const struct sketch *list_by(const struct shard *s, enum contended_by by)
     }
 }
 
-/* A weight of that list in the unit of `by`. */
+/* Converts a weight of that list to the unit of `by`. */
 static double value_of(struct shard *s, enum contended_by by, double weight, struct moment now)
 {
     switch (by) {
@@ -216,7 +216,7 @@ static double value_of(struct shard *s, enum contended_by by, double weight, str
     }
 }
 
-/* The counter of a listed name, of which only the first bytes are known; NULL: it is gone. */
+/* Finds the counter of a listed name, of which only the first bytes are known. NULL: it is gone. */
 static const struct counter *find_listed(const struct shard *s, const struct sketch_key *key,
                                          uint32_t interval)
 {
@@ -233,7 +233,7 @@ static const struct counter *find_listed(const struct shard *s, const struct ske
     return NULL;
 }
 
-/* What a list says of a name, or what it can have at most; *error_r is how much that may be off. */
+/* A name's value on a list, or its upper bound if not listed; *error_r is the maximum error. */
 static double weigh(struct shard *s, enum contended_by by, const struct sketch_key *key,
                     struct moment now, double *error_r)
 {
@@ -288,14 +288,14 @@ static double rank_of(enum contended_by by, const struct contended *c)
     }
 }
 
-/* The top found so far: a heap whose first is the lowest. */
+/* The top found so far: a heap with the lowest first. */
 struct top {
     enum contended_by by;
     struct contended *at;
     size_t count, room;
 };
 
-/* Puts `c` where it belongs, from place `i`, which is free, down. */
+/* Puts `c` into the heap, starting at the free index `i` and moving down. */
 static void sink(struct top *top, size_t i, const struct contended *c)
 {
     double rank = rank_of(top->by, c);
@@ -326,7 +326,7 @@ static void add_to_top(struct top *top, const struct contended *c)
     top->at[i] = *c;
 }
 
-/* The lowest goes to the end, again and again: then the first is the highest. */
+/* Moves the lowest entry to the end until the highest is first. */
 static void sort_top(struct top *top)
 {
     while (top->count > 1) {

@@ -1,33 +1,33 @@
 /*
- * contention.h - what is contended: the names that are waited for most, refused most, and held most
- * of, known at all times at a bounded cost whatever the number of names.
+ * contention.h - finds contended names: those with the longest waits, the most refusals and the
+ * highest peaks. Always up to date, at a bounded cost for any number of names.
  *
  * Each shard keeps three lists of CONTENDED_KEPT names (sketch.h):
  *
- * - Waiting: the time that its waiters have waited, each second of each waiter counting half after
- *   CONTENDED_HALF_LIFE_S. It is accounted when a line changes; for lines that do not, one of the
- *   others is brought up to date at each change, and the oldest CONTENDED_SETTLED of a shard
- *   whenever somebody reads. What is still to be accounted of a name on a list is added by the
- *   reader, so a name shows while its first waiters still wait.
- * - Refused: the BUSY and FULL answers of table_acquire, with the same decay.
- * - Peaks: exact, of this interval: the names with the highest peaks among those that were used in
- *   it, or were held and passed by the collector, with the highest peak that each has had in it,
- *   though it may have gone and come again.
+ * - Waiting: the time that clients waited for the name. A second of waiting by one client counts
+ * half after CONTENDED_HALF_LIFE_S. The time is added when a name's queue changes. For queues that
+ * do not change, each change elsewhere in the shard also updates one of them, and each reader
+ * updates the CONTENDED_ACCOUNTED of a shard with the oldest update. A reader also adds the time
+ * not yet counted for names on a list, so a name shows while its first waiters still wait.
+ * - Refused: BUSY and FULL answers of table_acquire, with the same decay.
+ * - Peaks, exact: the names with the highest peaks of the current interval, among those that were
+ *   used in it, or were held and visited by the collector. A name keeps its peak for the interval
+ *   even if it was removed and created again.
  *
  * The first two are Space-Saving sketches (Metwally, Agrawal, El Abbadi: "Efficient computation of
- * frequent and top-k elements in data streams"). With the k = CONTENDED_KEPT entries of a shard's
- * sketch, and as total the weight of all that has happened in the shard:
+ * frequent and top-k elements in data streams"). With k = CONTENDED_KEPT entries in a shard's
+ * sketch, and `total` the weight of all events in the shard:
  *
- * - a name that is not on the list has at most the least weight on it, which is at most total / k
- *   (nothing, while the list is not full);
- * - a name that is on it is never under-estimated, and over-estimated by at most its recorded
- *   error, which is at most total / k.
+ * - a name that is not listed has at most the least weight listed, which is at most total / k (0
+ * while the list is not full);
+ * - the weight of a listed name is never too low, and too high by at most its recorded error, which
+ * is at most total / k.
  *
- * So whatever has more than one k-th of its shard is always there. Decay changes nothing of this:
+ * So a name with more than 1/k of its shard's weight is always listed. Decay does not change this:
  * it scales all weights alike.
  *
- * Memory: 13.9 KiB a shard, 0.87 MiB in all, beside the table's limit; most of it is taken as
- * shards have anything contended.
+ * Memory: 13.9 KiB per shard, 0.87 MiB in all, not counted in the table's limit. Most of it is
+ * allocated when a shard first has contention.
  */
 #ifndef ENGINE_CONTENTION_H
 #define ENGINE_CONTENTION_H
@@ -45,40 +45,40 @@ enum contended_by {
     CONTENDED_BY_COUNT,
 };
 
-#define CONTENDED_NAME_MAX    255 /* of longer names, the first so many bytes are known */
+#define CONTENDED_NAME_MAX    255 /* of longer names, only this many bytes are kept */
 #define CONTENDED_HALF_LIFE_S 60
 #define CONTENDED_KEPT        16 /* names on each list of each shard */
-#define CONTENDED_SETTLED     64
-#define CONTENDED_LEAST       1e-6 /* a load or a rate below that counts as none, and is not listed */
+#define CONTENDED_ACCOUNTED   64
+#define CONTENDED_LEAST       1e-6 /* a lower load or rate counts as 0 and is not listed */
 
 /* A contended name. */
 struct contended {
     uint8_t name[CONTENDED_NAME_MAX];
-    uint32_t name_len;  /* the whole length */
-    uint32_t name_kept; /* how many bytes of it are in `name` */
-    bool exists;        /* as the next four are, now; when it does not, these are 0 */
+    uint32_t name_len;  /* full length of the name */
+    uint32_t name_kept; /* bytes of it in `name` */
+    bool exists;        /* true: the next four fields have current values; false: they are 0 */
     uint32_t consumption, limit, waiting, holders;
-    uint32_t peak;             /* the highest of this interval that is known; 0: none is */
-    double waiting_load;       /* mean number of waiters lately: seconds waited a second */
-    double refused_per_second; /* mean number of refusals lately */
-    double waiting_error, refused_error; /* what these may be too high by; they are not too low */
+    uint32_t peak;             /* highest known in this interval; 0: unknown */
+    double waiting_load;       /* recent average number of waiters: seconds waited per second */
+    double refused_per_second; /* recent average rate of refusals */
+    double waiting_error, refused_error; /* these two may be too high by this much; never too low */
 };
 
 /*
- * The top `room` names by `by`, the highest first, copied to `to`; returns how many. What a name
- * has of the other two is what the list of its shard says, or, where it is not on that, the most
- * that it can have (all of it error). Any thread. Locks one shard at a time, for some tens of
- * microseconds at most.
+ * Copies the top `room` names by `by`, highest first, to `to`. Returns their number. The other two
+ * measures of a name come from its shard's lists; for a name not on such a list, the value is the
+ * most that it can have, and all of it is error. Any thread. Locks one shard at a time, for some
+ * tens of microseconds at most.
  */
 size_t table_contended(struct table *t, enum contended_by by, struct moment now,
                        struct contended *to, size_t room);
 
 /*
- * The error bound in force: what a name that is on no list has at most, in the unit of `by`
- * (waiters, refusals a second, units). The highest of the shards' bounds; 0: all names that have
- * any are listed. It includes what may have been waited in lines that are still to be accounted:
- * none just after table_contended at the same `now`, unless more than CONTENDED_SETTLED names of
- * one shard are waited for. Any thread; locks one shard at a time.
+ * Upper bound for names that are not listed, in the unit of `by` (waiters, refusals per second,
+ * units): the highest bound of all shards. 0: all names with a value are listed. The bound includes
+ * waiting time not yet counted. There is none just after table_contended with the same `now`,
+ * unless one shard has more than CONTENDED_ACCOUNTED names with waiters. Any thread. Locks one
+ * shard at a time.
  */
 double table_contended_bound(struct table *t, enum contended_by by, struct moment now);
 

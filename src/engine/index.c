@@ -1,9 +1,9 @@
 /*
  * index.c - linear hashing with buckets of one cache line (see index.h).
  *
- * With n buckets, 2^k <= n - 1 < 2^(k+1): an entry lies in the bucket of its k+1 low bits if there
- * is one, else in that of its k low bits. Splitting makes bucket n from bucket n without its
- * highest bit; joining undoes the last split.
+ * With n buckets, 2^k <= n - 1 < 2^(k+1): an entry is in the bucket given by the k+1 low bits of
+ * its hash if that bucket exists, else in the one given by the k low bits. A split makes bucket n
+ * from the bucket with the same number without the highest bit. A join undoes the last split.
  */
 #include "engine/index.h"
 
@@ -13,7 +13,7 @@
 #include <emmintrin.h>
 #endif
 
-/* Entries per bucket: above the first a bucket is split, below the second two are joined. */
+/* Entries per bucket: above FULL a bucket is split, below EMPTY two are joined. */
 #define FULL  6
 #define EMPTY 2
 
@@ -36,7 +36,7 @@ static struct index_pages *pages_of(const struct index *ix)
     return atomic_load_explicit(&ix->pages, memory_order_relaxed);
 }
 
-/* Makes room for page numbers: twice as much as there was. False: no memory. */
+/* Doubles the room for page numbers. Returns false when out of memory. */
 static bool add_pages_room(struct index *ix)
 {
     struct index_pages *before = pages_of(ix);
@@ -52,7 +52,7 @@ static bool add_pages_room(struct index *ix)
     return true;
 }
 
-/* Makes segment `number`, the next one, exist. False: no memory. */
+/* Allocates segment `number`, which must be the next one. Returns false when out of memory. */
 static bool add_segment(struct index *ix, uint32_t number)
 {
     if ((!pages_of(ix) || number == pages_of(ix)->room) && !add_pages_room(ix))
@@ -99,17 +99,17 @@ void index_destroy(struct index *ix)
 /* ---- prefetch ---------------------------------------------------------------------------- */
 
 /*
- * A function that reads what others may be writing, even what has become something else than a
- * bucket; sanitizers are not to mind. It can be read in any case: a page of the arena, once made
- * usable, stays so.
+ * Marks functions that read memory while other threads may change it, even to something other than
+ * a bucket; sanitizers ignore these reads. Reading is always possible: a page of the arena stays
+ * mapped once made usable.
  */
 #define GUESSING __attribute__((no_sanitize("thread", "address")))
 
 /*
- * Which places of a bucket have that tag: bit `i` for place `i`; a free one has the tag 0. Looks at
- * all without a branch: the end of a loop could not be predicted, and while a processor finds out
- * that it went on wrongly, it fetches nothing else. (A search under the lock does better with the
- * loop: there the next step is the entry, whose address is guessed right where names are few.)
+ * Finds the slots with this tag: bit `i` for slot `i`. Free slots have tag 0. Compares all slots
+ * without a branch. The processor cannot predict where a loop would end, and fetches nothing else
+ * until it notices a wrong guess. A look-up under the lock is faster with a loop: its next step is
+ * the entry, whose address is predicted well when there are few names.
  */
 GUESSING static inline unsigned places_of(const struct index_bucket *b, uint16_t tag)
 {
@@ -118,7 +118,7 @@ GUESSING static inline unsigned places_of(const struct index_bucket *b, uint16_t
     __m128i from_0 = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)&b->tag[0]), wanted);
     __m128i from_4 = _mm_cmpeq_epi16(_mm_loadu_si128((const __m128i *)&b->tag[4]), wanted);
     unsigned places = (unsigned)_mm_movemask_epi8(_mm_packs_epi16(from_0, from_4));
-    return (places & 0xff) | (places >> 4 & 0x300); /* what comes after the tags is none */
+    return (places & 0xff) | (places >> 4 & 0x300); /* ignore the bytes behind the tags */
 #else
     unsigned places = 0;
     for (unsigned i = 0; i < INDEX_SLOTS; i++)
@@ -141,8 +141,8 @@ static struct index_bucket *further_bucket(const struct index *ix, ref_t ref)
 }
 
 /*
- * Puts an entry into the chain that begins at `b`. A further bucket comes from the list *spare, or
- * else from the slab. False: no memory for it.
+ * Appends an entry to the chain that begins at `b`. A new overflow bucket comes from the list
+ * *spare, else from the slab. Returns false when out of memory.
  */
 static bool put(struct index *ix, struct index_bucket *b, uint16_t tag, ref_t entry, ref_t *spare)
 {
@@ -173,9 +173,9 @@ static bool put(struct index *ix, struct index_bucket *b, uint16_t tag, ref_t en
 }
 
 /*
- * Empties the chain at `from` and puts its entries where they belong now. It can't run out of
- * memory: no more further buckets are needed than were, and these are given back only at the end.
- * (Given back at once, their page might be another shard's before it is needed again.)
+ * Empties the chain at `from` and puts its entries where they belong now. Cannot run out of memory:
+ * it needs no more overflow buckets than there were, and frees unused ones only at the end. If it
+ * freed them at once, another shard might take the page first.
  */
 static void redistribute(struct index *ix, struct index_bucket *from)
 {
@@ -209,14 +209,14 @@ static void split(struct index *ix)
     if (number == BUCKETS_MAX)
         return;
     if (number % INDEX_SEGMENT == 0 && !add_segment(ix, number / INDEX_SEGMENT))
-        return; /* it goes on, more densely */
+        return; /* no memory: continue with fuller buckets */
     set_buckets(ix, number + 1);
     redistribute(ix, index_bucket_at(ix, number & (index_mask(ix) >> 1)));
 }
 
 /*
- * Joins the last bucket to the one it was split from. False: that would take a further bucket, or
- * there are not too many.
+ * Joins the last bucket with the one it was split from. Returns false when that would need an
+ * overflow bucket, or when there are not too many buckets.
  */
 static bool join(struct index *ix)
 {
@@ -299,10 +299,13 @@ static uint32_t reverse_bits(uint32_t v)
     return __builtin_bswap32(v);
 }
 
-/* The first bit-reversed hash behind those that fall into the same bucket as `hash`. */
+/* The first bit-reversed hash after those in the same bucket as `hash`. */
 static uint64_t end_of_bucket(const struct index *ix, uint32_t hash)
 {
-    /* A bucket whose sibling is not there yet holds what both would: one bit fewer decides. */
+    /*
+     * If the sibling bucket does not exist yet, this bucket has the entries of both: use one bit
+     * less.
+     */
     uint32_t sibling = index_bucket_of(ix, hash) | (index_mask(ix) ^ index_mask(ix) >> 1);
     uint32_t mask = sibling < index_buckets(ix) ? index_mask(ix) : index_mask(ix) >> 1;
     unsigned bits = (unsigned)__builtin_popcount(mask);

@@ -1,17 +1,17 @@
 /*
  * index.h - a hash table of refs that grows and shrinks one bucket at a time (linear hashing).
  *
- * A bucket is one cache line: ten refs, sixteen bits of each one's hash, and a ref to a further
- * bucket where ten were not enough. So a look-up that finds nothing costs one line, and one that
- * finds costs that line and the object's own. Each insertion that makes the table too full splits
- * one bucket, and each removal that leaves it too empty joins two: no call ever pays for a resize.
- * Buckets lie in pages of 256; an empty bucket is all zeros, as fresh pages are.
+ * A bucket is one cache line: ten refs, sixteen hash bits for each, and a ref to an overflow
+ * bucket. So a failed look-up reads one cache line, a successful one reads that line and the
+ * object's own. An insertion that makes the table too full splits one bucket; a removal that leaves
+ * it too empty joins two. No single call pays for a resize. A page has 256 buckets. An empty bucket
+ * is all zeros, like a new page.
  *
- * Walking: entries are visited in the order of their bit-reversed hashes. A split or a join only
- * moves entries between neighbours in that order, so a walk that notes how far it came sees every
- * entry that stays exactly once, however the table changes between its steps.
+ * Walks visit entries in the order of their bit-reversed hashes. A split or join moves entries only
+ * between neighbours in that order. So a walk that remembers its position visits each entry that
+ * stays exactly once, even if the table changes between steps.
  *
- * Locks: none of its own; an index is used under its shard's lock.
+ * Locks: none of its own; the caller holds the lock of the index's shard.
  */
 #ifndef ENGINE_INDEX_H
 #define ENGINE_INDEX_H
@@ -26,55 +26,59 @@
 #define INDEX_SEGMENT (ARENA_PAGE / 64) /* buckets in a page */
 
 struct index_bucket {
-    ref_t ref[INDEX_SLOTS]; /* in use from the front; 0: free */
+    ref_t ref[INDEX_SLOTS]; /* used from the front; 0: free */
     uint16_t tag[INDEX_SLOTS];
-    ref_t more; /* a further bucket, in a slab; 0: none */
+    ref_t more; /* the overflow bucket, in a slab; 0: none */
 };
 _Static_assert(sizeof(struct index_bucket) == 64, "a bucket is a cache line");
 
-/* The hash of an entry: what it was inserted with. */
+/* Returns the hash with which an entry was inserted. */
 typedef uint32_t index_hash_fn(const struct arena *arena, ref_t entry);
 
-/* In which pages the buckets lie, 256 to a page. */
+/* The pages with the buckets, 256 to a page. */
 struct index_pages {
-    struct index_pages *outgrown; /* the one before it; stays for index_prefetch */
+    struct index_pages *outgrown; /* the smaller array before; index_prefetch may read it */
     uint32_t room;
     _Atomic uint32_t number[];
 };
 
-/* Atomics are for index_prefetch: it looks without the lock. */
+/* Some fields are atomic because index_prefetch reads them without the lock. */
 struct index {
     struct slab *slab;
     index_hash_fn *hash_of;
     _Atomic(struct index_pages *) pages;
     _Atomic uint32_t buckets;
-    _Atomic uint32_t mask; /* the smallest 2^n - 1 that is not below buckets - 1 */
+    _Atomic uint32_t mask; /* the smallest 2^n - 1 that is at least buckets - 1 */
     uint32_t buckets_min;
     size_t entries;
-    size_t overflowing; /* of them, those that lie in further buckets */
+    size_t overflowing; /* entries in overflow buckets */
 };
 
 /*
- * Starts an empty index of at least one bucket with room for about `entries` entries. Further
- * buckets come from `slab`. False: no memory.
+ * Makes an empty index with at least one bucket and room for about `entries` entries. Overflow
+ * buckets come from `slab`. Returns false when out of memory.
  */
 bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of,
                 size_t entries) MUST_USE;
-/* Gives up the index's own memory; the entries are the caller's, pages go with the arena. */
+/* Frees the index's own memory. The caller frees the entries; the arena frees the pages. */
 void index_destroy(struct index *ix);
 
-/* Inserts `entry`, which is not in it yet. False: no memory, and nothing has changed. */
+/*
+ * Inserts `entry`, which must not be in the index. Returns false, and changes nothing, when out of
+ * memory.
+ */
 bool index_insert(struct index *ix, uint32_t hash, ref_t entry) MUST_USE;
-/* Removes `entry`, which is in it. Never allocates. */
+/* Removes `entry`, which must be in the index. Never allocates. */
 void index_remove(struct index *ix, uint32_t hash, ref_t entry);
 
 /*
- * Joins buckets, at most `joins` pairs, while there are too many for what is left in them. Removing
- * does so too, but where entries go bucket by bucket the last ones may have been too full to join.
+ * Joins up to `joins` pairs of buckets while there are too many for the entries left. index_remove
+ * does so too, but when entries are removed bucket by bucket, the last buckets may have been too
+ * full to join.
  */
 void index_trim(struct index *ix, unsigned joins);
 
-/* The page of the first bucket of each 256 is `segment` of these. */
+/* The first bucket of segment `segment`; a segment is a page of 256 buckets. */
 static inline struct index_bucket *
 index_segment_at(const struct index *ix, const struct index_pages *pages, uint32_t segment)
 {
@@ -104,14 +108,16 @@ static inline uint32_t index_bucket_of(const struct index *ix, uint32_t hash)
     return number < index_buckets(ix) ? number : number & (mask >> 1);
 }
 
-/* The candidates of one hash, one after the other. The index must not change meanwhile. */
+/* A search for one hash. The index must not change during the search. */
 struct index_probe {
     const struct index_bucket *bucket;
     uint16_t tag;
     unsigned at;
 };
 
-/* The next entry whose tag matches; 0 when there is none left. The caller compares the rest. */
+/*
+ * Returns the next entry whose tag matches; 0 when there is no more. The caller compares the names.
+ */
 static inline ref_t index_next(const struct index *ix, struct index_probe *probe)
 {
     for (;;) {
@@ -131,7 +137,7 @@ static inline ref_t index_next(const struct index *ix, struct index_probe *probe
     return 0;
 }
 
-/* The first entry that may have `hash`; 0 when none has. */
+/* Returns the first entry that may have `hash`; 0 when none has. */
 static inline ref_t index_first(const struct index *ix, uint32_t hash, struct index_probe *probe)
 {
     probe->bucket = index_bucket_at(ix, index_bucket_of(ix, hash));
@@ -141,17 +147,16 @@ static inline ref_t index_first(const struct index *ix, uint32_t hash, struct in
 }
 
 /*
- * Prefetch, for a hash that is looked up soon; called without the lock. First index_prefetch has
- * its bucket fetched from memory. When that has had time to come, index_guess says what the search
- * will come to in it: the entry, if it is there, or else a further bucket; 0: nothing. It is a
- * guess, as others may be changing the index: all that may be done with it is to have it fetched,
- * too.
+ * Prefetch for a look-up that follows soon; needs no lock. First, index_prefetch starts to fetch
+ * the bucket. When the bucket has had time to arrive, index_guess returns what the look-up will
+ * probably read next: the entry, or an overflow bucket; 0: nothing. It is a guess because other
+ * threads may change the index, so use the result only for another prefetch.
  */
 static inline const struct index_bucket *index_prefetch(const struct index *ix, uint32_t hash)
 {
     const struct index_pages *pages = atomic_load_explicit(&ix->pages, memory_order_acquire);
     uint32_t number = index_bucket_of(ix, hash), segment = number / INDEX_SEGMENT;
-    /* The numbers of buckets and of pages may be of different times. */
+    /* Another thread may have changed one of the two values since the other was read. */
     segment = segment < pages->room ? segment : 0;
     const struct index_bucket *b = index_segment_at(ix, pages, segment) + number % INDEX_SEGMENT;
     __builtin_prefetch(b);
@@ -159,23 +164,24 @@ static inline const struct index_bucket *index_prefetch(const struct index *ix, 
 }
 ref_t index_guess(const struct index_bucket *b, uint32_t hash);
 
-/* How far a walk has come: the next bit-reversed hash, and the next ref among equal hashes. */
+/* The position of a walk: the next bit-reversed hash, and the next ref among equal hashes. */
 struct index_walk {
-    uint64_t hash_from; /* up to 2^32: the end */
+    uint64_t hash_from; /* 2^32 at the end */
     ref_t ref_from;
 };
 
 /*
- * The next entry of a walk, which is not moved on: call index_walk_past with it to do so. Looks at
- * no more than *budget buckets (at least 1), counting it down; each entry found counts as one. 0:
- * none found; the walk is over when index_walk_done says so, else the budget is spent.
+ * Returns the next entry without moving the walk; call index_walk_past to move on. Looks at no more
+ * than *budget buckets (at least 1) and counts them off; each entry found counts as one. Returns 0
+ * when it found none: either index_walk_done is true, or the budget is used up.
  */
 ref_t index_walk_next(const struct index *ix, struct index_walk *walk, unsigned *budget);
-/* Moves the walk past `entry`, of hash `hash`. */
+/* Moves the walk past `entry`, whose hash is `hash`. */
 void index_walk_past(struct index_walk *walk, uint32_t hash, ref_t entry);
 /*
- * To be called before the index is left to others: where no entry of the hash last seen is left to
- * visit, moves the walk past that hash, so that one of equal hash made meanwhile is not visited.
+ * Call this before releasing the shard's lock. When the walk has visited all entries of the last
+ * hash, this moves it past that hash, so the walk does not visit an entry of equal hash inserted
+ * later.
  */
 void index_walk_rest(const struct index *ix, struct index_walk *walk);
 static inline bool index_walk_done(const struct index_walk *walk)

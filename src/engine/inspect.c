@@ -1,5 +1,5 @@
 /*
- * inspect.c - one name or one holder, looked at closely: for people, not on the path of requests.
+ * inspect.c - details of one name or one holder, for people. Not used to serve requests.
  */
 #include "engine/shard.h"
 
@@ -38,7 +38,7 @@ enum table_status table_inspect(struct table *t, struct bytes name, struct momen
     return c ? TABLE_OK : TABLE_NOT_FOUND;
 }
 
-/* Copies a holding that has units, if there is room; false: there is none. */
+/* Copies a holding unless it has no units. Returns false when there is no room. */
 static bool copy_hold(const struct holding *h, struct moment now, struct table_hold *to,
                       size_t room, size_t *count)
 {
@@ -50,7 +50,10 @@ static bool copy_hold(const struct holding *h, struct moment now, struct table_h
     return true;
 }
 
-/* The slice of a walk over a counter's holders, under the lock. True: the walk is over. */
+/*
+ * One step of a walk over a counter's holders. Returns true when the walk is over. Caller holds the
+ * lock.
+ */
 static bool holders_slice(const struct shard *s, const struct counter *c, struct table_walk *walk,
                           struct moment now, unsigned budget, struct table_hold *to, size_t room,
                           size_t *count)
@@ -58,7 +61,7 @@ static bool holders_slice(const struct shard *s, const struct counter *c, struct
     ref_t ref = arena_ref(s->slab.arena, c);
     if (!walk->counter) {
         walk->counter = ref;
-        (void)copy_hold(&c->first, now, to, room, count); /* there is room for one */
+        (void)copy_hold(&c->first, now, to, room, count); /* always has room: room > 0 */
     }
     if (walk->counter != ref || !c->further)
         return true;

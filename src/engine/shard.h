@@ -1,17 +1,16 @@
 /*
- * shard.h - the inside of the table, shared by table.c (what is asked of one name), sweep.c (what
- * walks over all names), inspect.c, contention.c and state_*.c. Nobody else includes it, but for
- * the benchmark.
+ * shard.h - the inside of the table. Shared by table.c (requests for one name), sweep.c (walks over
+ * all names), inspect.c, contention.c and state_*.c. Only these and the benchmark include it.
  *
- * Locking: a shard's lock covers its indexes, its slab, its counters, the queues, waiters' states
- * and places, and of a holding all but `next` and `prev`. These two make the holder's list and
- * belong to the holder's thread: that is why a holding is made when a wait begins and goes only
- * when its owner reaps it, never when another thread grants or ends that wait; nor while a verdict
- * that its owner has not settled yet points to it.
+ * Locking: a shard's lock protects its indexes, slab, counters and queues, the states and places of
+ * waiters, and all fields of a holding except `next` and `prev`. These two link the holder's list
+ * and belong to the holder's thread. That is why only the owner makes and frees a holding: it is
+ * made when a wait begins, and another thread that grants or ends the wait never frees it. A
+ * holding also stays while a waiter with an unacknowledged verdict points to it.
  *
- * A counter is visible (found by its name) while it has units or waiters, or is kept at 0. Its
- * memory may stay a little longer: while a holding of it, empty after a DONE, has not been reaped
- * by its owner (COUNTER_GONE).
+ * A counter is visible (found by name) while it has units or waiters, or is kept at 0. Its memory
+ * may stay a little longer: after a DONE, until the owner of an empty holding has reaped it
+ * (COUNTER_GONE).
  */
 #ifndef ENGINE_SHARD_H
 #define ENGINE_SHARD_H
@@ -23,87 +22,87 @@
 #include "engine/table.h"
 
 /*
- * The units of one counter that one holder has, or is waiting for. The first one lies inside the
- * counter, the others are a struct outside_holding each.
+ * The units of one counter that one holder has or waits for. The first holding is inside the
+ * counter; each further one is a struct outside_holding.
  */
 struct holding {
-    uint32_t holder; /* its id; 0: the place is free (only inside a counter) */
+    uint32_t holder; /* its id; 0: unused (only inside a counter) */
     uint32_t units;
     uint32_t limit;     /* of its last acquire that was granted or began to wait */
-    uint32_t since_low; /* when its units came up from 0: see holding_since_ns */
+    uint32_t since_low; /* when its units rose from 0: see holding_begins */
     uint16_t since_high;
-    uint16_t waits : 15;  /* of this holder for this counter; also verdicts not settled yet */
-    uint16_t outside : 1; /* never changes while it is in use */
+    uint16_t waits : 15;  /* waits of this holder for this counter, and unacknowledged verdicts */
+    uint16_t outside : 1; /* constant while in use */
     ref_t next, prev;     /* the holder's list, newest first; the holder's thread only */
 };
 
-/* In the shard's index of holdings. */
+/* A holding in the shard's index of holdings. */
 struct outside_holding {
-    struct holding held; /* first */
-    ref_t counter;       /* never changes */
+    struct holding held; /* first member */
+    ref_t counter;       /* constant */
 };
 
 enum counter_flags {
     COUNTER_KEEP = 1, /* stays at 0 until its interval has ended */
-    COUNTER_GONE = 2, /* not in the index any more */
+    COUNTER_GONE = 2, /* no longer in the index */
 };
 
 /*
- * The waiters of one counter. Made when the first wait begins; stays until the last of its waits is
- * over and its verdict settled, so whoever has waits for a counter finds its queue.
+ * The waiters of one counter. Made when the first wait begins. Freed when all its waits are over
+ * and their verdicts acknowledged, so a holder with waits for a counter always finds its queue.
  */
 struct queue {
     struct waitq any, me;
-    uint32_t waiting;   /* in line */
-    uint32_t waits;     /* the sum over its holdings */
-    uint32_t empty;     /* how many of its holdings have no units */
-    ref_t counter;      /* never changes */
-    uint64_t hash;      /* of the name, all bits; never changes */
-    int64_t since_ns;   /* up to when its waiting time has gone into the shard's sketch */
-    ref_t newer, older; /* the shard's ring of queues with somebody in line */
+    uint32_t waiting;   /* waiters still in line */
+    uint32_t waits;     /* sum of `waits` over its holdings */
+    uint32_t empty;     /* its holdings without units */
+    ref_t counter;      /* constant */
+    uint64_t hash;      /* all bits of the name's hash; constant */
+    int64_t since_ns;   /* waiting time before this is in the shard's sketch */
+    ref_t newer, older; /* the shard's ring of queues that have waiters in line */
 };
 
 /*
- * A name and its count. The first holder's units lie inside: most counters have one holder, and so
- * cost one piece of memory. Further holdings are found in the shard's index of holdings.
+ * A name and its count. The first holder's units are inside: most counters have one holder and so
+ * need only one piece of memory. Further holdings are in the shard's index of holdings.
  *
- * Of the number of the interval there are the low 16 bits, and all that looks at it compares modulo
- * 65,536 (counter_is_in; also the shard's idle_interval). No counter gets so old that it looks
- * current again: in every interval the collector passes every name (if it takes longer than that,
- * then at least once in 65,534 of them, 18 hours at the least), drops what has expired and notes
- * the interval in what is held, which changes nothing that is seen: what was not used since has in
- * the new interval the peak that it holds. A clock set by a multiple of 65,536 intervals, give or
- * take one, goes unnoticed: peaks go on and names at 0 stay for that one interval.
+ * `interval` has only the low 16 bits of the interval's number; all comparisons are modulo 65,536
+ * (counter_is_in; also the shard's idle_interval). An old counter never looks current again,
+ * because the collector visits every name once per interval, or at least once in 65,534 intervals
+ * (18 hours or more). It drops expired names, and updates the interval of held ones. The update is
+ * invisible: a name that was not used since has, in the new interval, its consumption as its peak.
+ * If the clock is set by a multiple of 65,536 intervals, plus or minus one, nobody notices: for
+ * that one interval, peaks continue and names at 0 stay.
  */
 struct counter {
     uint32_t hash;
     uint32_t consumption;
-    uint32_t peak;         /* of `interval` */
+    uint32_t peak;         /* in `interval` */
     uint32_t limit;        /* of the last acquire */
-    uint32_t further : 30; /* how many holdings lie outside; each takes five granules of 2^32 */
+    uint32_t further : 30; /* number of outside holdings; each takes five of 2^32 granules */
     uint32_t flags : 2;
-    uint16_t interval; /* in which it was last used */
-    uint16_t name_len; /* never changes */
+    uint16_t interval; /* of its last use */
+    uint16_t name_len; /* constant */
     struct holding first;
-    ref_t queue; /* 0: nobody waits, and no verdict is to be settled */
-    unsigned char
-        name[]; /* the bytes, or where they are too many a pointer to them; never changes */
+    ref_t queue;          /* 0: no waiters and no unacknowledged verdicts */
+    unsigned char name[]; /* the bytes, or a pointer to them if the name is long; constant */
 };
 
-/* What is contended among the names of one shard (see contention.h), under the shard's lock. */
+/* The contended names of one shard (see contention.h). Protected by the shard's lock. */
 struct contention {
-    struct sketch waiting; /* waited time; see contention.c for the scale of its weights */
+    struct sketch waiting; /* waiting time; see contention.c for the scale of the weights */
     struct sketch refused;
     struct sketch peaks;
-    int64_t landmark_ns; /* when the scale was 1 */
-    int64_t scaled_ns;   /* when it was `scale`, last asked */
+    int64_t landmark_ns; /* time when the scale was 1 */
+    int64_t scaled_ns;   /* time for which `scale` was computed last */
     double scale;
 };
 
 /*
- * A peak that is on the list of peaks, or was: then it has given way to higher ones, and what is
- * not above it is not above the floor either. So of a name whose hash and peak are here there is
- * nothing to be told to the list. (That two names agree in 64 secret bits is left out of account.)
+ * A peak that was reported to the list of peaks. It is on the list, or higher peaks have replaced
+ * it; then a peak that is not higher is not above the floor either. So if a name's hash and peak
+ * are here, the list does not need the peak. Ignores the possibility that two names have the same
+ * 64-bit hash; the hash key is secret.
  */
 struct peak_noted {
     uint64_t hash;
@@ -112,43 +111,43 @@ struct peak_noted {
 #define PEAKS_NOTED 32
 
 /*
- * What a request changes comes first, in one cache line, and what it only looks at to find a name
- * in the next: a line that another thread has changed has to come from that one's cache. (Numbers
- * of 32 bits: more names or holdings than that do not fit into the arena.)
+ * The fields that a request changes come first, in one cache line; the fields that it only reads to
+ * find a name are in the next. A line that another thread changed must be fetched from that
+ * thread's cache. 32-bit counts suffice: the arena cannot hold more names or holdings.
  */
 struct shard {
     struct lock lock;
-    uint32_t peak_interval; /* which `peaks` is about */
-    uint32_t peak_floor;    /* only what is higher may go into `peaks` */
+    uint32_t peak_interval; /* the interval of `peaks` */
+    uint32_t peak_floor;    /* only higher peaks may enter `peaks` */
     uint64_t units, names_made;
     uint32_t holding_count;
-    uint32_t idle;        /* names kept at 0, also those that have expired */
-    uint32_t idle_now;    /* of them, those last used in idle_interval */
-    uint32_t idle_before; /* of them, those last used in the interval before that */
+    uint32_t idle;        /* names kept at 0, including expired ones */
+    uint32_t idle_now;    /* of these, last used in idle_interval */
+    uint32_t idle_before; /* of these, last used in the interval before */
     uint16_t idle_interval;
 
     struct index names __attribute__((aligned(64))); /* of counters */
 
     struct slab slab;
-    struct index holdings; /* of holdings that lie outside their counter */
+    struct index holdings; /* of outside holdings */
     struct contention *contention;
-    uint64_t seq; /* ages of waiters */
+    uint64_t seq; /* age of the youngest waiter */
     uint64_t waiting;
-    ref_t newest, oldest; /* the ring of queues with somebody in line, by since_ns; 0: none */
+    ref_t newest, oldest; /* the ring of queues with waiters in line, by since_ns; 0: empty */
     uint32_t number;
-    struct peak_noted noted[PEAKS_NOTED]; /* of peak_interval; by some bits of the hash */
+    struct peak_noted noted[PEAKS_NOTED]; /* for peak_interval; indexed by some bits of the hash */
 } __attribute__((aligned(64)));
 
 _Static_assert(offsetof(struct shard, names) == 64, "what changes takes one line");
 
-struct restoring; /* what state_restore.c has to remember meanwhile */
+struct restoring; /* working data of state_restore.c */
 
 struct table {
     struct arena arena;
     struct hash_key hash_key;
     uint32_t stats_interval_s;
-    struct contention *contention; /* of each shard */
-    struct restoring *restoring;   /* NULL, but while it is being restored */
+    struct contention *contention; /* one for each shard */
+    struct restoring *restoring;   /* NULL, except during a restore */
     struct shard shards[TABLE_SHARDS];
 };
 
@@ -157,7 +156,7 @@ static inline struct table *table_of(const struct shard *s)
     return container_of(s->slab.arena, struct table, arena);
 }
 
-/* Names up to here lie in their counter, longer ones outside. */
+/* Longest name stored in its counter; longer ones are stored outside. */
 #define NAME_INSIDE_MAX (SLAB_MAX - offsetof(struct counter, name))
 
 static inline bool counter_name_is_outside(const struct counter *c)
@@ -165,18 +164,18 @@ static inline bool counter_name_is_outside(const struct counter *c)
     return c->name_len > NAME_INSIDE_MAX;
 }
 
-/* A name that lies outside its counter. */
+/* A name stored outside its counter. */
 struct long_name {
     uint64_t hash; /* all bits */
     unsigned char bytes[];
 };
 
-/* The name's bytes. Whoever keeps the counter in memory may look without the lock. */
+/* The bytes of the name. Needs no lock if the caller keeps the counter alive. */
 struct bytes counter_name(const struct counter *c);
-/* All bits of its hash; at the price of hashing up to NAME_INSIDE_MAX bytes. */
+/* All bits of the name's hash. Hashes up to NAME_INSIDE_MAX bytes. */
 uint64_t counter_hash(const struct shard *s, const struct counter *c);
 
-/* The shard of a name's hash; of a counter, a holding or a waiter. */
+/* The shard of a name's hash; shard_of: of a counter, a holding or a waiter. */
 static inline struct shard *shard_of_hash(struct table *t, uint64_t hash)
 {
     return &t->shards[hash >> 58];
@@ -189,13 +188,13 @@ static inline struct shard *shard_of(struct table *t, const void *slot)
 
 uint64_t hash_name(const struct table *t, struct bytes name);
 
-/* The counter of that name, which exists in `interval`; NULL when there is none. */
+/* Finds the counter of a name in `interval`; NULL when there is none. */
 struct counter *shard_find(struct shard *s, uint64_t hash, struct bytes name, uint32_t interval);
 
-/* A new counter of that name, which has none; without holder, and not kept. NULL: no memory. */
+/* Makes a counter for a name that has none; without holders, and not kept. NULL: out of memory. */
 struct counter *counter_make(struct shard *s, uint64_t hash, struct bytes name, uint32_t interval);
 
-/* The counter of a holding. Its owner may ask without the lock. */
+/* The counter of a holding. The owner's thread may call this without the lock. */
 static inline ref_t counter_ref_of(const struct arena *arena, const struct holding *h)
 {
     if (h->outside)
@@ -203,13 +202,13 @@ static inline ref_t counter_ref_of(const struct arena *arena, const struct holdi
     return arena_ref(arena, h) - (ref_t)(offsetof(struct counter, first) / ARENA_GRANULE);
 }
 
-/* The holding of `c` that the holder of that id has; NULL when it has none. */
+/* Finds the holding of `c` for this holder id; NULL when there is none. */
 struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder);
 
-/* A new one, that is in no holder's list yet. NULL: no memory. */
+/* Makes a holding, not yet in its holder's list. NULL: out of memory. */
 struct holding *holding_place(struct shard *s, struct counter *c, uint32_t holder);
 
-/* Where somebody has waits for it: its queue. */
+/* The queue of a counter that has waits. */
 static inline struct queue *queue_of(const struct shard *s, const struct counter *c)
 {
     CHECK(c->queue);
@@ -222,8 +221,8 @@ static inline struct waitq *line_of(struct queue *q, enum wait_kind kind)
 }
 
 /*
- * The priority of a lane that is made for a waiter of that age. Ages are as good as random once
- * they are mixed with what no client knows.
+ * The priority of a new lane whose first waiter has this age. Mixing the age with the secret key
+ * makes it as good as random.
  */
 static inline uint32_t lane_priority(const struct table *t, const struct shard *s, uint64_t seq)
 {
@@ -235,16 +234,16 @@ static inline uint32_t counter_waiting(const struct shard *s, const struct count
     return c->queue ? queue_of(s, c)->waiting : 0;
 }
 
-/* How many have units of it. */
+/* Number of holders that have units of it. */
 uint32_t counter_holders(const struct shard *s, const struct counter *c);
 
-/* Fills in all of *entry_r, as it is in `interval`. */
+/* Fills in all of *entry_r, as of `interval`. */
 void counter_show(const struct shard *s, const struct counter *c, uint32_t interval,
                   struct table_entry *entry_r);
 
 /*
- * Holdings note when their units came up from 0 in 48 bits, in steps of 1,024 ns of the monotonic
- * clock: right for those of up to four years.
+ * A holding stores the time when its units rose from 0 in 48 bits, in steps of 1,024 ns of the
+ * monotonic clock. Correct for holdings up to four years old.
  */
 #define SINCE_STEP_BITS 10
 
@@ -255,7 +254,9 @@ static inline void holding_begins(struct holding *h, struct moment now)
     h->since_high = (uint16_t)(step >> 32);
 }
 
-/* How long it has lasted, in nanoseconds; below 0 where a thread ahead of this one began it. */
+/*
+ * The age of a holding in nanoseconds. Negative when it was begun by a thread whose time is ahead.
+ */
 static inline int64_t holding_age_ns(const struct holding *h, struct moment now)
 {
     uint64_t since = (uint64_t)h->since_high << 32 | h->since_low;
@@ -267,46 +268,55 @@ static inline int64_t holding_age_ns(const struct holding *h, struct moment now)
 void holding_show(const struct holding *h, struct moment now, struct table_hold *hold_r);
 
 /*
- * Whether `interval`, in which somebody looks, is the counter's. Threads note the time once a
- * wake-up, so one may still be in the interval before that of another that was here first: it
- * counts as the same. A clock set back further begins another interval.
+ * True when `interval` is the counter's. Threads read the clock once per wake-up, so a thread may
+ * still be one interval behind another that used the counter before; this counts as the same
+ * interval. When the clock is set back further, another interval begins.
  */
 static inline bool counter_is_in(const struct counter *c, uint32_t interval)
 {
     return (uint16_t)(c->interval - interval) <= 1;
 }
 
-/* Whether it is at 0 and its interval has ended: it exists no more. (At 0 nobody waits.) */
+/*
+ * True when the counter is at 0 and its interval has ended: the name no longer exists. (At 0 it has
+ * no waiters.)
+ */
 static inline bool counter_expired(const struct counter *c, uint32_t interval)
 {
     return c->consumption == 0 && !counter_is_in(c, interval);
 }
 
-/* Begins another interval for a counter: its peak starts from what is held then. */
+/* Begins another interval for a counter: its peak becomes its consumption. */
 void counter_enter(struct shard *s, struct counter *c, uint32_t interval);
 
-/* Notes a use. */
+/* Marks the counter as used. */
 static inline void counter_touch(struct shard *s, struct counter *c, uint32_t interval)
 {
     if (unlikely(!counter_is_in(c, interval)))
         counter_enter(s, c, interval);
 }
 
-/* Takes a counter without units and waiters out of the index, and frees it if none holds it. */
+/*
+ * Removes a counter without units and waiters from the index, and frees it if it has no holdings.
+ */
 void counter_drop(struct shard *s, struct counter *c);
 
-/* ---- contention.c: under the shard's lock -------------------------------------------------- */
+/* ---- contention.c: caller holds the shard's lock ------------------------------------------- */
 
-/* `more` waiters (or, below 0, fewer) are in line from now on. */
+/* Adds `more` waiters to those in line; removes them if negative. */
 void contention_line_changes(struct shard *s, struct queue *q, int more, struct moment now);
 
-/* A line that is in no ring yet is the newest: restored, it was accounted for up to `since_ns`. */
+/*
+ * Adds a restored queue to the ring, as the newest. Its waiting time is counted up to `since_ns`.
+ */
 void contention_line_restored(struct shard *s, struct queue *q, int64_t since_ns);
 
-/* A request for `c`, whose name has that hash, was refused. */
+/* Counts a refused request for `c`; `hash` is that of its name. */
 void contention_refused(struct shard *s, const struct counter *c, uint64_t hash, struct moment now);
 
-/* Somebody is in this interval: if it is a new one for the shard, its peaks begin. */
+/*
+ * contention_enter begins an interval: it clears the peaks. Call it when contention_is_in is false.
+ */
 static inline bool contention_is_in(const struct shard *s, uint32_t interval)
 {
     return s->peak_interval - interval <= 1; /* as counter_is_in */
@@ -318,10 +328,10 @@ static inline struct peak_noted *contention_noted(struct shard *s, uint64_t hash
     return &s->noted[hash >> 32 & (PEAKS_NOTED - 1)];
 }
 
-/* contention_peak where it is not known to change nothing. */
+/* contention_peak, for a peak that may change the list. */
 void contention_note_peak(struct shard *s, const struct counter *c, uint64_t hash);
 
-/* The peak of `c` has been raised, or its interval has begun. */
+/* Call when the peak of `c` has risen or its interval has begun. */
 static inline void contention_peak(struct shard *s, const struct counter *c, uint64_t hash)
 {
     const struct peak_noted *noted = contention_noted(s, hash);
@@ -329,12 +339,12 @@ static inline void contention_peak(struct shard *s, const struct counter *c, uin
         contention_note_peak(s, c, hash);
 }
 
-/* Checks what is known of waiting; for table_check. */
+/* Checks the data about waiting; for table_check. */
 void contention_check(struct shard *s);
 
 /* ---- state_restore.c ----------------------------------------------------------------------- */
 
-/* Forgets what a table remembers that is being restored. */
+/* Frees the working data of a restore. */
 void restoring_free(struct table *t);
 
 #endif

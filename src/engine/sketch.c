@@ -1,4 +1,4 @@
-/* sketch.c - see sketch.h. So few entries are searched from end to end. */
+/* sketch.c - see sketch.h. The lists are short, so all searches are linear. */
 #include "engine/sketch.h"
 
 #include "base/check.h"
@@ -25,7 +25,7 @@ unsigned sketch_find(const struct sketch *sketch, const struct sketch_key *key)
     return i;
 }
 
-/* The number of the lightest entry of a list that is not empty. */
+/* Returns the index of the lightest entry. The list must not be empty. */
 static unsigned lightest(const struct sketch *sketch)
 {
     unsigned least = 0;

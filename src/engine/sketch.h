@@ -1,16 +1,17 @@
 /*
- * sketch.h - the names of highest weight among any number of them, in fixed memory.
+ * sketch.h - keeps the names of highest weight among any number of names, in fixed memory.
  *
- * A list of SKETCH_ENTRIES names with their weights, kept by one of two rules:
+ * A list has up to SKETCH_ENTRIES names with weights. Use one of two functions for a list:
  *
- * - sketch_add, for weights that grow by amounts: Space-Saving (Metwally et al.). Where a name is
- *   not on the full list, it takes the place, the weight and with it an error of the lightest. So
- *   the sum of all weights is that of all amounts; a weight is never too low, and too high by at
- *   most its error; a name that is not listed has at most the least weight listed.
- * - sketch_raise, for weights that only rise to given values: exact. A name that is not on the full
- *   list takes the place of the lightest if it is heavier.
+ * - sketch_add, when weights grow by amounts: Space-Saving (Metwally et al.). A name that is not on
+ *   the full list replaces the lightest entry; it adds its amount to that entry's weight and takes
+ *   the old weight as its error. So the sum of all weights is the sum of all amounts. A weight is
+ *   never too low, and too high by at most its error. A name that is not listed has at most the
+ * least weight listed.
+ * - sketch_raise, when weights rise to given values: exact. A name that is not on the full list
+ *   replaces the lightest entry if it is heavier.
  *
- * A name is its 64-bit hash, its length and its first SKETCH_NAME_MAX bytes.
+ * A name is identified by its 64-bit hash, its length and its first SKETCH_NAME_MAX bytes.
  *
  * Locks: none of its own. Nothing here allocates. Zero-initialised: empty.
  */
@@ -26,7 +27,7 @@
 
 struct sketch_key {
     uint64_t hash;
-    const void *data; /* all of the name, though no more than its first bytes are kept */
+    const void *data; /* the whole name; only the first bytes are kept */
     size_t len;       /* at most UINT32_MAX */
 };
 
@@ -43,16 +44,16 @@ struct sketch {
     unsigned count;
 };
 
-/* The number of the entry of that name; `count` when it is not listed. */
+/* Returns the index of a name's entry; `count` when it is not listed. */
 unsigned sketch_find(const struct sketch *sketch, const struct sketch_key *key);
 
-/* Adds an amount, at least 0, to a name's weight. */
+/* Adds `amount`, at least 0, to a name's weight. */
 void sketch_add(struct sketch *sketch, const struct sketch_key *key, double amount);
 
 /*
- * Whether a name of that hash and length is listed with at least `weight`: a quick way to see that
- * sketch_raise would change nothing. (That two names agree in 64 secret bits it leaves out of
- * account.)
+ * True when a name of that hash and length is listed with at least `weight`: then sketch_raise
+ * would change nothing. Cheaper than sketch_raise. Ignores the possibility that two names have the
+ * same 64-bit hash; the hash key is secret.
  */
 static inline bool sketch_has(const struct sketch *sketch, uint64_t hash, size_t len, double weight)
 {
@@ -62,19 +63,22 @@ static inline bool sketch_has(const struct sketch *sketch, uint64_t hash, size_t
     return i < sketch->count && sketch->weight[i] >= weight && sketch->name[i].len == len;
 }
 
-/* The weight of a name is at least `weight`. */
+/* Raises the weight of a name to at least `weight`. */
 void sketch_raise(struct sketch *sketch, const struct sketch_key *key, double weight);
 
-/* The most that a name not listed has: the least weight listed, or 0 while the list is not full. */
+/*
+ * Upper bound for names that are not listed: the least weight listed, or 0 while the list is not
+ * full.
+ */
 double sketch_bound(const struct sketch *sketch);
 
-/* Multiplies all weights and errors by `factor`, at least 0; what comes to 0 is forgotten. */
+/* Multiplies all weights and errors by `factor`, at least 0. Entries that reach 0 are removed. */
 void sketch_scale(struct sketch *sketch, double factor);
 
-/* Forgets all. */
+/* Removes all entries. */
 void sketch_clear(struct sketch *sketch);
 
-/* Checks that it is whole, and aborts where it is not: for tests. */
+/* For tests: aborts when the list is inconsistent. */
 void sketch_check(const struct sketch *sketch);
 
 #endif

@@ -1,35 +1,35 @@
 /*
- * state.h - a table's state to and from a record (base/record.h), when a process hands on to the
- * next. No other thread is in the table, and no verdict is on its way: all have been settled.
+ * state.h - writes a table's state to a record (base/record.h) and reads it, when a process hands
+ * over to the next. No other thread uses the table, and all verdicts have been delivered.
  *
- * What is kept: names with consumption, peak, limit, interval, and those kept at 0; of each holder
- * its holdings in their order with units, limit and since when; its waits with units, limit, kind,
- * since when, and their age among all others; what is contended; the sums. The key of the hash goes
- * along, because a walk's place is told by hashes (so Dump goes on where it was) and the names on
- * the lists of what is contended are known by theirs, of long ones only the beginning is there.
+ * Saved: names with consumption, peak, limit and interval, including names kept at 0; for each
+ * holder, its holdings in order with units, limit and start time, and its waits with units, limit,
+ * kind, start time and age among all waits; the contention lists; the sums. The hash key is saved
+ * too, because a walk's position is a hash (so that Dump continues where it was), and because the
+ * contention lists identify names by hash: of a long name they keep only the beginning.
  *
- * The new table may have other settings. How many buckets it has makes no difference. Where there
- * is more than its memory limit allows, all is restored nevertheless and nothing more is taken.
- * Where its intervals have another length, what was used in the interval that runs, is in the one
- * that runs now, and what has expired is gone.
+ * The new table may have other settings. The number of buckets does not matter. If the state
+ * exceeds the new memory limit, all of it is restored, but nothing new is allocated. If the
+ * interval length differs, values used in the old process's current interval move to the new
+ * current interval, and expired ones are dropped.
  *
- * Order: table_save, then each holder; so it is read, then table_restore_done puts the waiters in
- * line. The names are a section, holders are values in a section of the caller's. In between a name
- * is known by a mark (where it lay in the old table).
+ * Order: table_save, then each holder. Reading uses the same order; table_restore_done then puts
+ * the waiters into their queues. The names are a section; holders are values in a section of the
+ * caller. Holders refer to a name by its mark (its position in the old table).
  *
- *     STATE_TABLE   u32 shards, u64 key k0, k1, u32 interval length in s, u32 interval that runs,
- *                   u64 bytes of memory, u64 names; and of each shard a section
+ *     STATE_TABLE   u32 shards, u64 key k0, k1, u32 interval length in s, u32 current interval,
+ *                   u64 bytes of memory, u64 names; and for each shard a section
  *     STATE_SHARD   u32 number, u64 age of the youngest waiter, u64 names made, u16 idle interval,
  *                   u64 idle in it, u64 in the one before, u64 names;
- *                   of each name: u32 mark, consumption, peak, limit, u16 interval, u8 flags
+ *                   for each name: u32 mark, consumption, peak, limit, u16 interval, u8 flags
  *                   (1: kept at 0), u16 length and that many bytes;
- *                   u64 lines; of each name with a line, the oldest since_ns first: u32 mark,
- *                   u32 waiters, i64 since ns (up to when its waiting time is in the sketch);
+ *                   u64 queues; for each name with a queue, the oldest since_ns first: u32 mark,
+ *                   u32 waiters, i64 since ns (waiting time before it is in the sketch);
  *                   and a section
  *     STATE_CONTENTION  u32 interval of the peaks, i64 landmark ns; waiting, refused, peaks: u8
- *                   entries; of each: u64 hash, double weight, error, u32 length of the name, bytes
- *     a holder      of each holding, newest first: u32 mark, units, limit, i64 since ns; u32 0;
- *                   of each wait, newest first: u32 mark, units, limit, u8 kind (1: any, 2: me),
+ *                   entries; for each: u64 hash, double weight, error, u32 length of the name,
+ * bytes a holder      for each holding, newest first: u32 mark, units, limit, i64 since ns; u32 0;
+ *                   for each wait, newest first: u32 mark, units, limit, u8 kind (1: any, 2: me),
  *                   i64 since ns, u64 age; u32 0
  *     a holding     u32 mark
  *     a walk        u32 shard, u64 hash
@@ -44,46 +44,48 @@
 #define STATE_SHARD      UINT32_C(0x0102)
 #define STATE_CONTENTION (UINT32_C(0x0103) | RECORD_OPTIONAL)
 
-/* Writes the section STATE_TABLE: all but who holds and waits. */
+/* Writes the section STATE_TABLE: everything except holders and waiters. */
 void table_save(const struct table *t, struct moment now, struct record_writer *w);
 
-/*
- * What one holder has. Where it has a verdict that is not settled, the writer fails with EBUSY.
- */
+/* Writes what one holder has. Fails with EBUSY if the holder has an undelivered verdict. */
 void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w);
 
-/* Which of its holder's holdings this is. */
+/* Writes which of its holder's holdings this is. */
 void holding_save(const struct table *t, const struct holding *held, struct record_writer *w);
 
-/* How far a walk over the names has come. */
+/* Writes the position of a walk over the names. */
 void table_walk_save(const struct table_walk *walk, struct record_writer *w);
 
 /*
- * Reads what is in the section STATE_TABLE into a table that is as table_new made it. False: it
- * can't be, and the reader says why. Then, and while table_restore_done has not been called with
- * success, the table may only be read for other holders, or freed; who holds is forgotten with it.
+ * Reads the contents of STATE_TABLE into a table just made by table_new. Returns false on failure;
+ * the reader has the reason. Until table_restore_done succeeds, use the table only to restore
+ * holders, or free it; freeing it also forgets the holders.
  */
 bool table_restore(struct table *t, struct moment now, struct record_reader *section) MUST_USE;
 
 /*
- * Reads what holder_save wrote for a holder that has been opened and has nothing yet; its id and
- * tag may be others than before. Its waiters are there at once (`holder->waiters`), in line only
- * when all is done. False: the reader says why.
+ * Reads what holder_save wrote into a holder that is open and empty; its id and tag may differ from
+ * the saved ones. Its waiters exist at once (`holder->waiters`), but join their queues only in
+ * table_restore_done. Returns false on failure; the reader has the reason.
  */
 bool holder_restore(struct table *t, struct holder *holder, struct record_reader *r) MUST_USE;
 
-/* Reads what holding_save wrote: a holding of this holder, which was restored; NULL: it has none,
- * and the reader has failed. */
+/*
+ * Reads what holding_save wrote and returns that holding of a restored holder. NULL: there is none;
+ * the reader has failed.
+ */
 struct holding *holding_restore(struct table *t, struct holder *holder, struct record_reader *r);
 
-/* Reads what table_walk_save wrote. Where several names agree in 38 bits of their hashes, those of
- * them that the walk had come to may be visited again. */
+/*
+ * Reads what table_walk_save wrote. If several names share 38 bits of their hashes, the walk may
+ * visit some of them again.
+ */
 bool table_walk_restore(struct table_walk *walk, struct record_reader *r) MUST_USE;
 
 /*
- * All holders have been restored: puts waiters in line, and makes sure that nothing is missing and
- * nothing contradicts itself. False: the reader, any that is open, says why. From then on the table
- * is as any other.
+ * Call after all holders were restored. Puts waiters into their queues, and checks that the state
+ * is complete and consistent. On failure returns false; the reason is in `r`, which may be any open
+ * reader. On success the table is ready for normal use.
  */
 bool table_restore_done(struct table *t, struct record_reader *r) MUST_USE;
 

@@ -1,9 +1,9 @@
 /*
- * state_holders.c - holders and their waits, from a record to a table whose names have been
- * restored (see state.h and state_restore.c).
+ * state_holders.c - restores holders and their waits from a record, after the names (see state.h
+ * and state_restore.c).
  *
- * Waiters come with their holders, in any order; that of their ages is made at the end, when it
- * also shows whether anything is missing. Nothing here takes a lock: no other thread is in the
+ * Waiters come with their holders, so not in the order of their ages. They join their queues at the
+ * end, which also shows if any are missing. Nothing here takes a lock: no other thread uses the
  * table.
  */
 #include "engine/state_parts.h"
@@ -13,7 +13,10 @@
 
 /* ---- holders ------------------------------------------------------------------------------- */
 
-/* A holding of that name, after `last` in the holder's list. NULL: the reader has failed. */
+/*
+ * Restores a holding and appends it to the holder's list, after `last`. NULL: the reader has
+ * failed.
+ */
 static struct holding *restore_holding(struct table *t, struct holder *holder, uint32_t mark,
                                        struct holding *last, struct record_reader *r)
 {
@@ -55,7 +58,7 @@ static struct holding *restore_holding(struct table *t, struct holder *holder, u
     return h;
 }
 
-/* The queue of a counter; made if it has none. NULL: no memory. */
+/* Returns the queue of a counter, made if necessary. NULL: out of memory. */
 static struct queue *queue_for(struct shard *s, struct counter *c)
 {
     if (c->queue)
@@ -70,8 +73,8 @@ static struct queue *queue_for(struct shard *s, struct counter *c)
 }
 
 /*
- * A wait for that name, after `last` in the holder's list; counts down *empty when it is the first
- * for a holding without units. NULL: the reader has failed.
+ * Restores a wait and appends it to the holder's list, after `last`. Decrements *empty when it is
+ * the first wait for a holding without units. NULL: the reader has failed.
  */
 static struct waiter *restore_wait(struct table *t, struct holder *holder, uint32_t mark,
                                    struct waiter *last, uint32_t *empty, struct record_reader *r)
@@ -169,7 +172,7 @@ struct holding *holding_restore(struct table *t, struct holder *holder, struct r
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Older first, and one shard after the other. */
+/* Sorts by shard, then oldest first. */
 static int by_age(const void *a, const void *b)
 {
     const struct wait_to_come *v = a, *w = b;
@@ -178,7 +181,7 @@ static int by_age(const void *a, const void *b)
     return v->seq < w->seq ? -1 : v->seq > w->seq;
 }
 
-/* Puts a waiter at the end of its line. False: no memory. */
+/* Puts a waiter at the end of its queue. Returns false when out of memory. */
 static bool join_line(struct table *t, struct wait_to_come *wait)
 {
     struct waiter *w = wait->waiter;
@@ -213,7 +216,7 @@ static bool line_up(struct table *t, struct record_reader *r)
     return true;
 }
 
-/* Makes the rings of lines, and looks whether a waiter fits. */
+/* Fills the rings of queues, and checks that no waiter fits. */
 static bool restore_rings(struct table *t, struct record_reader *r)
 {
     struct restoring *restoring = t->restoring;

@@ -1,6 +1,6 @@
 /*
- * state_parts.h - what state_save.c, state_restore.c and state_holders.c share: sizes of what is
- * saved, and what is remembered from the first name to the last waiter that is restored.
+ * state_parts.h - shared by state_save.c, state_restore.c and state_holders.c: sizes of saved
+ * values, and data kept from the first restored name to the last restored waiter.
  */
 #ifndef ENGINE_STATE_PARTS_H
 #define ENGINE_STATE_PARTS_H
@@ -11,26 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What comes before a name's bytes; read_name of state_restore.c takes it apart. */
+/* Bytes before a name's own bytes; read_name of state_restore.c parses them. */
 #define NAME_FIXED 21
 
-/* A holding. */
+/* Bytes of a saved holding. */
 #define HOLDING_SIZE 20
 
-/* How much of the name of a contended one is saved. */
+/* Number of bytes saved of a contended name. */
 static inline size_t kept_of(size_t len)
 {
     return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
 }
 
-/* Restoring: what is known of a name under its mark. */
+/* Restoring: what is known about a name, by its mark. */
 struct marked {
-    uint32_t mark; /* 0: the place is free */
+    uint32_t mark; /* 0: this entry is free */
     ref_t counter;
-    uint32_t units; /* still to come */
+    uint32_t units; /* not yet restored to a holder */
 };
 
-/* Restoring: a line of waiters, in the order of the ring; a waiter that is not in line yet. */
+/* Restoring: a queue, in the order of the ring; and a waiter not yet in its queue. */
 struct line_to_come {
     ref_t counter;
     uint32_t waiting;
@@ -44,8 +44,8 @@ struct wait_to_come {
 };
 
 struct restoring {
-    struct marked *marked; /* by mark, in open addressing; never full */
-    uint32_t mask;         /* places - 1 */
+    struct marked *marked; /* a hash table by mark, open addressing; never full */
+    uint32_t mask;         /* entries - 1 */
     struct line_to_come *lines;
     size_t line_count, line_room;
     struct wait_to_come *waits;
@@ -54,7 +54,7 @@ struct restoring {
 
 #define NO_TABLE "there is no table"
 
-/* Both have the reader fail: false. */
+/* Both make the reader fail and return false. */
 static inline bool refuse(struct record_reader *r, const char *why)
 {
     record_refuse(r, why);
@@ -67,8 +67,8 @@ static inline bool no_memory(struct record_reader *r)
 }
 
 /*
- * An array with room for one more element of `size` bytes: the same, or where it has gone to. NULL:
- * no memory, and it is as it was.
+ * Returns the array, moved if necessary, with room for one more element of `size` bytes. NULL: out
+ * of memory; the array is unchanged.
  */
 static inline void *grown(void *array, size_t count, size_t *room, size_t size)
 {
@@ -81,7 +81,7 @@ static inline void *grown(void *array, size_t count, size_t *room, size_t size)
     return larger;
 }
 
-/* What is known under a mark that was read; NULL: nothing, and the reader has failed. */
+/* Finds the entry of a mark that was read. NULL: there is none; the reader has failed. */
 struct marked *find_marked(const struct table *t, uint32_t mark, struct record_reader *r);
 
 static inline struct counter *counter_at(const struct table *t, ref_t ref)

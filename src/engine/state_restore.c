@@ -1,21 +1,21 @@
 /*
- * state_restore.c - names and what is contended, from a record to a table (see state.h).
+ * state_restore.c - restores names and contention lists from a record (see state.h).
  *
- * Restoring builds the names first, each with what is still to come for it: its units, from the
- * holders that have them (state_holders.c). Whatever comes is taken off that; so when all is done
- * it shows whether anything is missing, and in between nobody can bring more than there was.
+ * The names come first, each with the number of units that its holders will bring
+ * (state_holders.c). Each restored holding subtracts its units. So no holder can bring too many
+ * units, and at the end it is clear whether any are missing.
  *
- * Nothing here takes a lock: no other thread is in the table.
+ * Nothing here takes a lock: no other thread uses the table.
  */
 #include "engine/state_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A weight is no more than this: sums of them must stay finite. */
+/* Maximum weight: sums of weights must stay finite. */
 #define WEIGHT_MAX 1e300
 
-/* ---- what to remember ---------------------------------------------------------------------- */
+/* ---- working data -------------------------------------------------------------------------- */
 
 void restoring_free(struct table *t)
 {
@@ -28,7 +28,7 @@ void restoring_free(struct table *t)
     t->restoring = NULL;
 }
 
-/* The place of a mark, or the free one where it would be. */
+/* Finds the entry of a mark, or the free entry where it belongs. */
 static struct marked *marked_at(const struct restoring *restoring, uint32_t mark)
 {
     uint32_t at = hash_pair(mark, 0) & restoring->mask;
@@ -52,14 +52,14 @@ struct marked *find_marked(const struct table *t, uint32_t mark, struct record_r
 
 /* ---- names --------------------------------------------------------------------------------- */
 
-/* What is to be known for restoring a name. */
+/* Data needed to restore a name. */
 struct table_head {
-    uint32_t then, now; /* the number of the interval when it was saved, and now */
-    bool same_length;   /* of intervals */
+    uint32_t then, now; /* number of the interval when saved, and now */
+    bool same_length;   /* the interval length has not changed */
     uint64_t names;     /* still to come, of all shards */
-    /* Of this shard: */
+    /* For the current shard: */
     uint16_t idle_interval;
-    uint64_t idle_now, idle_before; /* names so far that are at 0, as struct shard has them */
+    uint64_t idle_now, idle_before; /* names at 0 so far, as in struct shard */
 };
 
 struct name_head {
@@ -93,8 +93,8 @@ static bool read_name(struct record_reader *r, struct name_head *head_r)
 }
 
 /*
- * The interval of a name that was saved with another length of intervals: this one, or one that is
- * over. False: the name has expired.
+ * Converts the interval of a name after a change of the interval length: to the current one, or one
+ * that has ended. Returns false when the name has expired.
  */
 static bool translate_interval(const struct table_head *head, struct name_head *name)
 {
@@ -164,9 +164,12 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
     return record_ok(r);
 }
 
-/* ---- what is contended --------------------------------------------------------------------- */
+/* ---- contention ---------------------------------------------------------------------------- */
 
-/* Whether a listed name has that hash, as far as that can be told. */
+/*
+ * True unless a listed name is known to have another hash. A long name is cut, so it cannot be
+ * checked.
+ */
 static bool is_hash_of(const struct shard *s, const struct sketch_key *key)
 {
     struct bytes name = {.data = key->data, .len = key->len};
@@ -225,7 +228,7 @@ static bool restore_contention(struct shard *s, struct record_reader *r)
     return record_ok(r);
 }
 
-/* Makes the list of peaks anew, of what was used in this interval. */
+/* Makes a new list of peaks from the names used in this interval. */
 static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
 {
     contention_enter(s, interval);
@@ -265,7 +268,7 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
         idle_now = head->idle_now;
         idle_before = 0;
     }
-    /* Where the clock was set back there may be more of them than are counted. */
+    /* There may be more than counted if the clock was set back. */
     if (idle_now > head->idle_now || idle_before > head->idle_before)
         return refuse(r, "names at 0 are counted wrongly");
     s->names_made = names_made;
@@ -297,8 +300,8 @@ static bool restore_shard(struct table *t, uint32_t number, struct table_head *h
 }
 
 /*
- * Room for what took `used` bytes: twice as much, if the new build should be less thrifty, and the
- * pages of each size that a shard has begun.
+ * Makes room for a state that took `used` bytes: twice as much, in case the new build needs more,
+ * plus one page per shard and slot size.
  */
 static bool make_room(struct table *t, uint64_t used, uint64_t names)
 {

@@ -1,8 +1,8 @@
 /*
- * state_save.c - a table's state to a record (see state.h, where the format is).
+ * state_save.c - writes a table's state to a record (state.h has the format).
  *
- * Saving reads the table and changes nothing, so that the old process can go on if the new one does
- * not take over. Nothing here takes a lock: no other thread is in the table.
+ * Saving only reads the table, so the old process can continue if the new one does not take over.
+ * Nothing here takes a lock: no other thread uses the table.
  */
 #include "engine/state.h"
 
@@ -43,7 +43,7 @@ static void save_counter(const struct shard *s, ref_t ref, struct record_writer 
         memcpy(to, name.data, name.len);
 }
 
-/* Has the entries of a bucket fetched from memory, but for those in further buckets. */
+/* Prefetches the entries of a bucket, except those in overflow buckets. */
 static void fetch_entries(const struct index *ix, uint32_t bucket)
 {
     const struct index_bucket *b = index_bucket_at(ix, bucket);
@@ -138,7 +138,7 @@ void table_save(const struct table *t, struct moment now, struct record_writer *
     record_end(w);
 }
 
-/* Since when it has units, as table_hold has it. */
+/* Monotonic time when its units rose from 0, as in table_hold. */
 static int64_t since_of(const struct holding *h)
 {
     uint64_t steps = (uint64_t)h->since_high << 32 | h->since_low;

@@ -1,13 +1,15 @@
 /*
- * sweep.c - what goes over all names: Dump's walk, the collector, the sums, and the check of every
- * invariant for tests. One shard is locked at a time, for a bounded number of buckets.
+ * sweep.c - functions that visit all names: Dump, the collector, the sums, and the check of
+ * invariants for tests. They lock one shard at a time and visit a limited number of buckets.
  */
 #include "engine/shard.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Called under the shard's lock for each counter; false: stop here, and show it again. */
+/*
+ * Called under the shard's lock for each counter. Returns false to stop and see this counter again.
+ */
 typedef bool counter_visit_fn(void *arg, struct shard *s, struct counter *c);
 
 static struct counter *counter_at(const struct shard *s, ref_t ref)
@@ -15,7 +17,7 @@ static struct counter *counter_at(const struct shard *s, ref_t ref)
     return arena_at(s->slab.arena, ref);
 }
 
-/* True: the walk is over. */
+/* Continues a walk. Returns true when it is over. */
 static bool walk_on(struct table *t, struct table_walk *walk, unsigned budget,
                     counter_visit_fn *visit, void *arg)
 {
@@ -102,7 +104,7 @@ bool table_collect(struct table *t, struct table_walk *walk, struct moment now, 
     return over;
 }
 
-/* How many of a shard's names have expired, in `interval` (see counter_is_in). */
+/* Number of a shard's names that have expired in `interval` (see counter_is_in). */
 static uint64_t expired_names(const struct shard *s, uint32_t interval)
 {
     switch ((uint16_t)(s->idle_interval - interval)) {
@@ -151,7 +153,7 @@ bool table_is_tight(const struct table *t)
 
 /* ---- the check --------------------------------------------------------------------------- */
 
-/* A holding that lies outside its counter. */
+/* A holding stored outside its counter. */
 struct held_of {
     ref_t counter;
     const struct holding *held;
@@ -160,19 +162,19 @@ struct held_of {
 struct check_sums {
     struct table *table;
     uint64_t names, idle, waiting, units;
-    const struct shard *shard; /* whose holdings these are, by counter: */
+    const struct shard *shard; /* the shard of these holdings, which are sorted by counter: */
     struct held_of *outside;
     size_t outside_count;
 };
 
-/* Checks one lane tree: order, ages, places; returns how many wait in it. */
+/* Checks one lane tree: order, ages, places. Returns its number of waiters. */
 static uint32_t check_lanes(const struct wait_lane *lane, uint64_t low, uint64_t high,
                             uint32_t consumption)
 {
     if (!lane)
         return 0;
     CHECK(lane->threshold >= low && lane->threshold <= high);
-    CHECK(lane->threshold < consumption); /* what fits does not wait */
+    CHECK(lane->threshold < consumption); /* a waiter that fits must not wait */
     CHECK(lane->first && lane->oldest <= lane->first->seq);
     uint32_t count = 0;
     const struct wait_place *prev = NULL;
@@ -191,7 +193,7 @@ struct holding_sums {
     uint32_t waits, empty, holders;
 };
 
-/* Checks a holding and adds it up. */
+/* Checks a holding and adds it to the sums. */
 static void check_holding(const struct holding *h, struct holding_sums *sums)
 {
     CHECK(h->holder && (h->units || h->waits));
@@ -207,7 +209,7 @@ static int by_counter(const void *a, const void *b)
     return h->counter < k->counter ? -1 : h->counter > k->counter;
 }
 
-/* Notes the holdings of a shard that lie outside, if that has not been done. */
+/* Collects the outside holdings of a shard, unless already done. */
 static void gather_outside(struct check_sums *sums, const struct shard *s)
 {
     if (sums->shard == s)
@@ -216,7 +218,7 @@ static void gather_outside(struct check_sums *sums, const struct shard *s)
     sums->shard = s;
     sums->outside_count = 0;
     sums->outside = calloc(s->holdings.entries + 1, sizeof(*sums->outside));
-    CHECK(sums->outside); /* it is a check that can't be made */
+    CHECK(sums->outside); /* without memory the check is impossible */
     struct index_walk walk = {0};
     unsigned budget = UINT32_MAX;
     for (ref_t r; (r = index_walk_next(&s->holdings, &walk, &budget)) != 0;) {
@@ -230,7 +232,7 @@ static void gather_outside(struct check_sums *sums, const struct shard *s)
     qsort(sums->outside, sums->outside_count, sizeof(*sums->outside), by_counter);
 }
 
-/* Checks the holdings of a counter that lie outside; returns how many there are. */
+/* Checks the outside holdings of a counter. Returns their number. */
 static uint32_t check_outside(struct check_sums *sums, const struct shard *s, ref_t counter,
                               struct holding_sums *of)
 {

@@ -1,9 +1,9 @@
 /*
- * table.c - acquire, wait, release and close, one name at a time (see table.h and shard.h).
+ * table.c - acquire, wait, release and close, for one name at a time (see table.h and shard.h).
  *
- * Every function follows one pattern: find the shard from the name's hash (or from the page of what
- * is held), take its lock, change the ledger, collect verdicts, give up the lock. A piece of memory
- * that a later step needs is taken before the first change, so running out of it changes nothing.
+ * All functions work alike: find the shard from the name's hash (or from the page of a holding),
+ * take its lock, change the ledger, collect verdicts, release the lock. A function allocates all
+ * memory before its first change, so running out of memory changes nothing.
  */
 #include "engine/shard.h"
 
@@ -45,7 +45,7 @@ static uint32_t hash_of_holding(const struct arena *arena, ref_t ref)
     return hash_pair(h->counter, h->held.holder);
 }
 
-/* The name that lies outside. */
+/* The name, if stored outside. */
 static struct long_name *outside_name(const struct counter *c)
 {
     void *outside;
@@ -140,7 +140,7 @@ no_name:
     return NULL;
 }
 
-/* Frees a counter that is not visible any more, once no holding keeps it. */
+/* Frees a counter that is no longer visible, if it has no holdings. */
 static void counter_free_if_unheld(struct shard *s, struct counter *c)
 {
     if (!(c->flags & COUNTER_GONE) || c->further || c->first.holder)
@@ -153,9 +153,10 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
 }
 
 /*
- * Kept counters come to 0 and leave it: how many there are, and how many of the latest intervals,
- * says how many names have expired before anybody has collected them. (Where the clock is set back
- * by more than one interval, names it left behind count as expired, also if it comes back to them.)
+ * Count kept names at 0, in total and for the two latest intervals. From these counts follows how
+ * many names have expired before the collector has visited them. When the clock is set back by more
+ * than one interval, names of the later interval count as expired, even if the clock reaches that
+ * interval again.
  */
 static void idle_begins(struct shard *s, const struct counter *c)
 {
@@ -163,7 +164,7 @@ static void idle_begins(struct shard *s, const struct counter *c)
     uint16_t ahead = (uint16_t)(c->interval - s->idle_interval);
     if (ahead == 0) {
         s->idle_now++;
-    } else if (ahead == UINT16_MAX) { /* one behind */
+    } else if (ahead == UINT16_MAX) { /* one interval behind */
         s->idle_before++;
     } else {
         s->idle_before = ahead == 1 ? s->idle_now : 0;
@@ -193,7 +194,7 @@ void counter_drop(struct shard *s, struct counter *c)
     counter_free_if_unheld(s, c);
 }
 
-/* Units of it were given back: if that was all, it is dropped or kept; `c` may be gone then. */
+/* Call after units were released. At 0, the counter is dropped or kept; `c` may be freed. */
 static void counter_came_down(struct shard *s, struct counter *c)
 {
     if (c->consumption > 0)
@@ -214,20 +215,20 @@ void counter_enter(struct shard *s, struct counter *c, uint32_t interval)
         contention_peak(s, c, counter_hash(s, c));
 }
 
-/* Whether `units` more stay within `limit`, without wrapping. */
+/* True when `units` more stay within `limit`. Cannot overflow. */
 static bool fits(const struct counter *c, uint32_t units, uint32_t limit)
 {
     return units <= limit && (!c || c->consumption <= limit - units);
 }
 
-/* A holding that has waits for `c` gets its first units, or gives back its last. */
+/* Call when a holding that has waits for `c` gets its first units or loses its last. */
 static __attribute__((noinline)) void empty_changes(struct shard *s, struct counter *c, bool empty)
 {
     struct queue *q = queue_of(s, c);
     q->empty += empty ? 1 : UINT32_MAX;
 }
 
-/* `hash` is the name's. */
+/* Adds units to a holding. `hash` is that of the name. */
 static inline void add_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units,
                              uint64_t hash, struct moment now)
 {
@@ -245,7 +246,7 @@ static inline void add_units(struct shard *s, struct counter *c, struct holding 
     s->units += units;
 }
 
-/* If that was all the holding had, `holds` is told how long it has lasted. */
+/* Takes units from a holding. If it has none left, adds its age to `holds` (may be NULL). */
 static inline void take_units(struct shard *s, struct counter *c, struct holding *h, uint32_t units,
                               struct moment now, struct histogram *holds)
 {
@@ -300,7 +301,7 @@ struct holding *holding_find(struct shard *s, struct counter *c, uint32_t holder
     return NULL;
 }
 
-/* Makes a holding outside the counter and puts it into the index. NULL: no memory. */
+/* Makes a holding outside the counter and inserts it into the index. NULL: out of memory. */
 static struct holding *holding_make_outside(struct shard *s, struct counter *c, uint32_t holder)
 {
     const struct arena *arena = s->slab.arena;
@@ -331,7 +332,7 @@ struct holding *holding_place(struct shard *s, struct counter *c, uint32_t holde
     return h;
 }
 
-/* Makes the holder's holding of `c`, which it does not have yet. NULL: no memory. */
+/* Makes the holder's holding of `c`; there must be none yet. NULL: out of memory. */
 static struct holding *holding_make(struct table *t, struct shard *s, struct counter *c,
                                     struct holder *holder)
 {
@@ -346,7 +347,7 @@ static struct holding *holding_make(struct table *t, struct shard *s, struct cou
     return h;
 }
 
-/* The owner gives up a holding that has neither units nor waits; else does nothing. */
+/* Frees a holding that has neither units nor waits; otherwise does nothing. The owner's thread. */
 static void holding_reap(struct table *t, struct shard *s, struct holder *holder, struct holding *h)
 {
     if (h->units || h->waits)
@@ -400,19 +401,19 @@ uint32_t holding_units(const struct holding *held)
 
 /* ---- waiters ----------------------------------------------------------------------------- */
 
-/* The one place where a waiter's state changes. */
+/* The only function that changes a waiter's state. */
 static void set_state(struct waiter *w, enum waiter_state to)
 {
     static const unsigned allowed[] = {
         [WAITER_WAITING] = 1u << WAITER_GRANTED | 1u << WAITER_DONE | 1u << WAITER_TIMED_OUT |
                            1u << WAITER_CANCELLED,
-        [WAITER_CANCELLED] = 0, /* and so for all others: each is final */
+        [WAITER_CANCELLED] = 0, /* the same for all others: they are final */
     };
     CHECK(allowed[w->state] & 1u << to);
     w->state = to;
 }
 
-/* Takes a waiter out of line, in its new state. */
+/* Removes a waiter from the queue and sets its new state. */
 static void leave_queue(struct shard *s, struct queue *q, struct waiter *w, enum waiter_state state,
                         struct moment now)
 {
@@ -424,7 +425,7 @@ static void leave_queue(struct shard *s, struct queue *q, struct waiter *w, enum
     s->waiting--;
 }
 
-/* Makes a verdict of a waiter: GRANTED or DONE. */
+/* Makes a verdict for a waiter: GRANTED or DONE. */
 static void decide(struct shard *s, struct counter *c, struct waiter *w, enum waiter_state state,
                    struct moment now, verdicts *out)
 {
@@ -436,7 +437,7 @@ static void decide(struct shard *s, struct counter *c, struct waiter *w, enum wa
     mail_list_add(out, &w->letter.mail);
 }
 
-/* Grants to the waiters of one kind that fit, oldest first. */
+/* Grants all waiters of one kind that fit, oldest first. */
 static void grant_fitting(struct shard *s, struct counter *c, enum wait_kind kind,
                           struct moment now, verdicts *out)
 {
@@ -448,7 +449,7 @@ static void grant_fitting(struct shard *s, struct counter *c, enum wait_kind kin
     }
 }
 
-/* DONE to all that wait for anyone. */
+/* Makes all WAIT_ANY waiters DONE. */
 static void finish_any(struct shard *s, struct counter *c, struct moment now, verdicts *out)
 {
     while (c->queue) {
@@ -459,7 +460,7 @@ static void finish_any(struct shard *s, struct counter *c, struct moment now, ve
     }
 }
 
-/* Begins a wait on `c`, which is over its limit. NULL: no memory, and nothing has changed. */
+/* Begins a wait for `c`. NULL: out of memory or TABLE_WAITS_MAX reached; nothing has changed. */
 static struct waiter *begin_wait(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
                                  struct holder *holder, const struct acquire *a, struct moment now)
 {
@@ -533,7 +534,7 @@ no_memory:
     return NULL;
 }
 
-/* The owner has done with a waiter: holding and queue need not stay for it any more. */
+/* The owner no longer needs a waiter: its holding and queue may be freed. */
 static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
 {
     struct holding *h = w->holding;
@@ -551,7 +552,7 @@ static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
     holding_reap(t, s, w->holder, h);
 }
 
-/* Takes a waiter off its holder's list. */
+/* Removes a waiter from its holder's list. */
 static void forget_waiter(struct waiter *w)
 {
     if (w->next)
@@ -572,10 +573,10 @@ static void free_waiter(struct shard *s, struct waiter *w)
 /* ---- prefetch ---------------------------------------------------------------------------- */
 
 /*
- * One step for all names, then the next, so that what was asked for has time to come before it is
- * looked at. Hashing is a step of its own because a processor looks only some hundreds of
- * instructions ahead for something to fetch: with a hash between one name's memory and the next
- * one's, it waited for each in turn (230 ns a pair of requests among 10^7 names, instead of 185).
+ * Each step is done for all names before the next step, so that memory has time to arrive. Hashing
+ * is a step of its own because a processor looks only some hundreds of instructions ahead for
+ * memory to fetch. With a hash between the memory of one name and the next, it waited for each in
+ * turn: 230 ns for a pair of requests among 10^7 names, instead of 185.
  */
 void table_prefetch(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes)
 {
@@ -591,8 +592,7 @@ void table_prefetch(struct table *t, const struct bytes *names, size_t count, ui
         if (!hashes[i])
             continue;
         const unsigned char *c = arena_at(&t->arena, index_guess(buckets[i], (uint32_t)hashes[i]));
-        /* It takes two cache lines, but for long names; and where there is none, no harm is done.
-         */
+        /* Two cache lines, except for long names. Harmless if there is no counter. */
         __builtin_prefetch(c, 1);
         __builtin_prefetch(c + COUNTER_USUAL - 1, 1);
     }
@@ -600,7 +600,7 @@ void table_prefetch(struct table *t, const struct bytes *names, size_t count, ui
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Grants `a`, which fits, at once. False: no memory, and nothing has changed. */
+/* Grants `a`, which must fit. Returns false, and changes nothing, when out of memory. */
 static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
                       struct holder *holder, const struct acquire *a, struct moment now,
                       struct holding **held_r)
@@ -630,7 +630,7 @@ static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint6
     return true;
 }
 
-/* Takes note of a refusal, and returns it. */
+/* Counts a refusal, and returns it. */
 static enum table_status refuse(struct shard *s, struct counter *c, uint64_t hash,
                                 const struct acquire *a, struct moment now, enum table_status why)
 {
@@ -669,7 +669,7 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
     return status;
 }
 
-/* Gives back units of a holding that has them; `h` and `c` may be gone afterwards. */
+/* Releases units of a holding. Afterwards `h` and `c` may be freed. */
 static void release_units(struct table *t, struct shard *s, struct counter *c,
                           struct holder *holder, struct holding *h, uint32_t units,
                           struct moment now, struct histogram *holds, verdicts *out)
@@ -729,7 +729,7 @@ enum table_status table_get(struct table *t, struct bytes name, struct moment no
     return c ? TABLE_OK : TABLE_NOT_FOUND;
 }
 
-/* Ends a wait if it is still one; returns the waiter's state, freeing it if it was ended. */
+/* Ends a wait if it has no verdict yet, and frees the waiter. Returns the waiter's state. */
 static enum waiter_state end_wait(struct table *t, struct shard *s, struct waiter *w,
                                   enum waiter_state why, struct moment now)
 {
@@ -739,7 +739,7 @@ static enum waiter_state end_wait(struct table *t, struct shard *s, struct waite
     struct counter *c = counter_of(&t->arena, w->holding);
     leave_queue(s, queue_of(s, c), w, why, now);
     counter_touch(s, c, table_interval(t, now.unix_s));
-    /* It waited because there were units, and whoever released these would have granted. */
+    /* The wait began because units were held; a release of these would have granted it. */
     CHECK(c->consumption > 0);
     leave_holding(t, s, w);
     forget_waiter(w);
@@ -758,7 +758,7 @@ enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum wa
     return state;
 }
 
-enum waiter_state table_settle(struct table *t, struct waiter *waiter)
+enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter)
 {
     CHECK(waiter->holder);
     struct shard *s = shard_of(t, waiter);
@@ -779,7 +779,7 @@ void table_waiter_free(struct table *t, struct waiter *waiter)
     lock_release(&s->lock);
 }
 
-/* Gives back all units of a holding whose connection has ended. */
+/* Releases all units of a holding whose connection has ended. */
 static void close_holding(struct table *t, struct shard *s, struct holder *holder,
                           struct holding *h, struct moment now, struct histogram *holds,
                           verdicts *out)
@@ -809,7 +809,7 @@ void table_close(struct table *t, struct holder *holder, struct moment now, stru
             leave_holding(t, s, w);
         lock_release(&s->lock);
         if (!ended)
-            forget_waiter(w); /* its letter is on the way; who gets it frees it */
+            forget_waiter(w); /* the letter is on its way; its receiver frees it */
     }
     while (holder->holdings) {
         struct holding *h = holding_at(t, holder->holdings);
@@ -838,7 +838,7 @@ struct table *table_new(const struct table_config *config)
         free(t);
         return NULL;
     }
-    /* A start that would fill the memory is no start: a quarter of it at most, 16 bytes a name. */
+    /* Use at most a quarter of the memory at the start: 16 bytes per name. */
     uint64_t names = config->buckets < limit / 64 ? config->buckets : limit / 64;
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
@@ -879,7 +879,7 @@ void table_free(struct table **table)
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
         if (!s->slab.arena)
-            break; /* table_new came no further */
+            break; /* table_new failed here */
         CHECK(abandoned || (s->waiting == 0 && s->holding_count == 0));
         if (s->names.pages)
             free_long_names(s);

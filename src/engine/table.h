@@ -1,30 +1,31 @@
 /*
- * table.h - what is counted and who holds it.
+ * table.h - counters and their holders.
  *
- * A counter has a name, a consumption, the peak of this interval and maybe a queue of waiters. A
- * holder is what one client owns and waits for; a connection has one. The table grants units to
- * holders and never to connections, knows nothing of sockets or bytes of a protocol, and has no
- * clock: the time is an argument.
+ * A counter has a name, a consumption, the peak of the current interval and maybe a queue of
+ * waiters. A holder is what one client owns and waits for; each connection has one. The table
+ * grants units to holders, never to connections. It knows no sockets and no protocol bytes, and has
+ * no clock: the time is an argument.
  *
- * Threads: each holder belongs to one thread (its worker), the only one that passes it to these
- * functions; different threads use different holders of one table at the same time. A grant that
- * one thread's release makes to another thread's holder comes out as a verdict: a waiter on the
- * releaser's list, to be sent to its owner. The ledger already says so: the verdict is only the
- * notice. So an owner that closes a holder before the notice has come releases those units too.
+ * Threads: each holder belongs to one thread (its worker); only that thread passes it to these
+ * functions. Different threads may use different holders of one table at the same time. When one
+ * thread's release grants units to another thread's holder, the release returns a verdict: a waiter
+ * in the releaser's list, to be sent to its owner. The ledger changes at once; the verdict is only
+ * the notice. So if an owner closes a holder before the notice arrives, it releases those units
+ * too.
  *
- * Locks: each function takes the locks of the shards concerned, one at a time; callers hold none.
- * Nothing is sent, logged or freed elsewhere under them.
+ * Locks: each function takes the locks of its shards, one at a time. The caller must hold none.
+ * Under a shard's lock nothing is sent or logged, and nothing outside the shard is freed.
  *
- * A waiter's life (states change in one function, set_state in table.c):
+ * A waiter's states (only set_state in table.c changes them):
  *
- *     WAITING -> GRANTED     it fits: its units are the holder's now
- *             -> DONE        someone released: the work it waited for is done (WAIT_ANY)
- *             -> TIMED_OUT   its owner ended it, late
- *             -> CANCELLED   its owner ended it, for another reason
+ *     WAITING -> GRANTED     it fits: the holder has the units now
+ *             -> DONE        another holder released: the work it waited for is done (WAIT_ANY)
+ *             -> TIMED_OUT   its owner ended it because it took too long
+ *             -> CANCELLED   its owner ended it for another reason
  *
- * GRANTED and DONE are verdicts: the waiter travels to its owner as a letter (struct mail), and
- * there is freed with table_waiter_free, whatever has become of the holder meanwhile. TIMED_OUT and
- * CANCELLED waiters are gone when table_end_wait returns.
+ * GRANTED and DONE are verdicts: the waiter is sent to its owner as a letter (struct mail). The
+ * owner frees it with table_waiter_free, even if the holder was closed meanwhile. TIMED_OUT and
+ * CANCELLED waiters are freed before table_end_wait returns.
  */
 #ifndef ENGINE_TABLE_H
 #define ENGINE_TABLE_H
@@ -42,42 +43,45 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Names are 1 to so many bytes, any. None is kept: it is copied where a counter is made. */
+/*
+ * Names have 1 to TABLE_NAME_MAX bytes of any value. The table copies a name when it makes a
+ * counter.
+ */
 #define TABLE_NAME_MAX 65535
 #define TABLE_SHARDS   64
 
-/* So many waits for one name may one holder have, verdicts that are not settled included. */
+/* Maximum number of waits of one holder for one name, including unacknowledged verdicts. */
 #define TABLE_WAITS_MAX 32767
 
 struct table;
-struct holding; /* the units of one name that one holder has; stays in its place while it has any */
+struct holding; /* one holder's units of one name; does not move while it has any */
 
 struct table_config {
-    uint64_t buckets;          /* how many names there is room for at the start, about */
-    size_t memory_limit;       /* bytes; what lies beyond it is refused */
+    uint64_t buckets;          /* about how many names to make room for at the start */
+    size_t memory_limit;       /* bytes; requests that need more are refused */
     uint32_t stats_interval_s; /* at least 1 */
     struct hash_key hash_key;  /* random */
 };
 
-/* Returns a new table, to be freed with table_free; NULL: no memory (errno). */
+/* Makes a table; free it with table_free. NULL: out of memory (errno is set). */
 struct table *table_new(const struct table_config *config) MUST_USE;
-/* Frees *table, whose holders are all closed and whose verdicts all freed, and nulls it. */
+/* Frees *table and sets it to NULL. All holders must be closed and all verdicts freed. */
 void table_free(struct table **table);
 
-/* What one client owns and waits for. Part of the client's own memory. */
+/* What one client owns and waits for. Embedded in the client's own memory. */
 struct holder {
-    uint64_t tag;           /* whose it is: opaque here, copied into its waiters */
-    struct waiter *waiters; /* what it waits for, newest first, also verdicts not settled yet */
-    uint32_t id;            /* unequal to that of every other open holder; not 0 */
+    uint64_t tag;           /* the owner; opaque to the table, copied into its waiters */
+    struct waiter *waiters; /* its waits, newest first, including unacknowledged verdicts */
+    uint32_t id;            /* unique among open holders; not 0 */
     ref_t holdings;         /* what it holds, newest first */
 };
 
-/* Opens a holder. Never fails, allocates nothing. */
+/* Opens a holder. Never fails and never allocates. */
 void holder_init(struct holder *holder, uint32_t id, uint64_t tag);
 
 enum wait_kind {
-    WAIT_NO,  /* what does not fit is refused at once */
-    WAIT_ANY, /* waits for its units, or for any release of the name to say DONE */
+    WAIT_NO,  /* a request that does not fit is refused at once */
+    WAIT_ANY, /* waits for its units, or for any release of the name (DONE) */
     WAIT_ME,  /* waits for its units */
 };
 
@@ -90,20 +94,20 @@ enum waiter_state {
 };
 
 struct waiter {
-    struct letter letter;    /* first: how a verdict travels, to the holder's tag, which never
-                                changes; `mail` is the releaser's and then the owner's */
-    struct table *table;     /* never changes */
-    int64_t since_ns;        /* when the wait began; never changes */
-    int64_t ended_ns;        /* when the verdict was made; written with it */
-    struct holding *holding; /* where the units go to; never changes */
-    enum wait_kind kind;     /* never changes */
-    uint32_t units, limit;   /* never change */
+    struct letter letter; /* first member; carries a verdict to the holder's tag. `to` is constant;
+                             `mail` belongs to the releaser, then to the owner */
+    struct table *table;  /* constant */
+    int64_t since_ns;     /* when the wait began; constant */
+    int64_t ended_ns;     /* when the verdict was made; written with it */
+    struct holding *holding; /* where the units go; constant */
+    enum wait_kind kind;     /* constant */
+    uint32_t units, limit;   /* constant */
 
-    /* The owner thread's: */
-    struct holder *holder; /* NULL: closed or settled, only to be freed */
+    /* Owned by the holder's thread: */
+    struct holder *holder; /* NULL: closed or acknowledged; only to free */
     struct waiter *next, *prev;
 
-    /* Under the shard's lock: */
+    /* Protected by the shard's lock: */
     enum waiter_state state;
     struct wait_place place;
 };
@@ -118,38 +122,38 @@ static inline struct waiter *waiter_of(struct mail *mail)
 
 enum table_status {
     TABLE_OK,        /* done */
-    TABLE_BUSY,      /* does not fit, and was not to wait */
-    TABLE_WAITING,   /* does not fit, and waits now */
+    TABLE_BUSY,      /* does not fit, and the request does not wait */
+    TABLE_WAITING,   /* does not fit; a wait has begun */
     TABLE_FULL,      /* units and waiters have reached queue_max */
     TABLE_NOT_FOUND, /* no such counter */
-    TABLE_NOT_HELD,  /* the holder has fewer units of it than it would release */
-    TABLE_NO_MEMORY, /* the limit is reached (or TABLE_WAITS_MAX); nothing has changed */
+    TABLE_NOT_HELD,  /* the holder has fewer units than it would release */
+    TABLE_NO_MEMORY, /* memory limit or TABLE_WAITS_MAX reached; nothing has changed */
 };
 
 struct acquire {
     struct bytes name;
-    uint64_t hash;      /* of the name, as table_prefetch returned it; 0: not known yet */
+    uint64_t hash;      /* of the name, from table_prefetch; 0: unknown */
     uint32_t units;     /* at least 1 */
-    uint32_t limit;     /* at least `units`: fits when consumption + units <= limit */
-    uint32_t queue_max; /* refused when units + waiters of the name >= this; 0: not looked at */
+    uint32_t limit;     /* at least `units`; fits when consumption + units <= limit */
+    uint32_t queue_max; /* refused when units + waiters of the name >= this; 0: no maximum */
     enum wait_kind wait;
     bool keep; /* once granted, the counter stays at 0 until its interval has ended */
 };
 
 /*
- * Prefetch. Where there are many names, a request spends most of its time waiting for memory: for
- * the name's place in the index, and then for its counter. This prefetches all of it for the names
- * of several requests to come, at most TABLE_PREFETCH_MAX at a time. Their hashes are written to
- * `hashes`, for the requests; a name of no bytes stands for no name, and has hash 0. Any thread;
- * takes no lock.
+ * Prefetch. With many names, a request spends most of its time waiting for memory: for the name's
+ * bucket in the index, then for its counter. This function fetches both for the names of several
+ * requests, at most TABLE_PREFETCH_MAX at a time, before they are served. It writes the names'
+ * hashes to `hashes`, for use in the requests. An empty name means no name; its hash is 0. Any
+ * thread. Takes no lock.
  */
 #define TABLE_PREFETCH_MAX 32
 void table_prefetch(struct table *t, const struct bytes *names, size_t count, uint64_t *hashes);
 
 /*
- * Asks for units (protocol page, "rule of admission"). TABLE_OK: *held_r (may be NULL) is where
- * they are. TABLE_WAITING: *waiter_r is the wait; only for wait != WAIT_NO. Else BUSY, FULL or
- * NO_MEMORY.
+ * Asks for units (protocol page, "rule of admission"). TABLE_OK: granted; *held_r is set to the
+ * holding (held_r may be NULL). TABLE_WAITING: *waiter_r is set to the wait; only if wait !=
+ * WAIT_NO. Otherwise returns BUSY, FULL or NO_MEMORY.
  */
 enum table_status table_acquire(struct table *t, struct holder *holder, const struct acquire *a,
                                 struct moment now, struct holding **held_r,
@@ -162,63 +166,72 @@ struct release {
 };
 
 /*
- * Gives back units of a name. If that is all the holder has of it, `holds` (may be NULL; the
- * calling thread's) is told how long it lasted: from when it last had none. More than 0: WAIT_ANY
- * waiters of the name are DONE, oldest first, then WAIT_ME waiters that fit are GRANTED, oldest
- * first; all are added to *out. 0 units of an existing counter: OK, and nothing else. NOT_FOUND,
- * NOT_HELD: nothing has changed.
+ * Releases units of a name. If the holder then has none left, the time since it last had none is
+ * added to `holds` (may be NULL; a histogram of the calling thread). If units > 0, all WAIT_ANY
+ * waiters of the name become DONE, oldest first; then WAIT_ME waiters that fit become GRANTED,
+ * oldest first. All are added to *out. Releasing 0 units of an existing counter returns OK and does
+ * nothing. NOT_FOUND, NOT_HELD: nothing has changed.
  */
 enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
                                 struct moment now, struct histogram *holds, verdicts *out) MUST_USE;
 
-/* The same for a holding of this holder that has at least `units` (more than 0); tells nobody. */
+/*
+ * The same for a holding of this holder that has at least `units` (more than 0). Records no
+ * duration.
+ */
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
                         uint32_t units, struct moment now, verdicts *out);
 
-/* TABLE_OK and the consumption, or TABLE_NOT_FOUND. */
+/* Returns TABLE_OK and the consumption, or TABLE_NOT_FOUND. */
 enum table_status table_get(struct table *t, struct bytes name, struct moment now,
                             uint32_t *consumption_r) MUST_USE;
 
-/* The name of what is held; valid, and not changing, while the holder has units of it. */
+/* The name of a holding. Valid and constant while the holder has units of it. */
 struct bytes holding_name(const struct table *t, const struct holding *held);
-/* How many units it has. The owner's thread, with none of its holder's waits for it pending. */
+/*
+ * The units of a holding. Owner's thread only, and only while its holder has no wait for it
+ * pending.
+ */
 uint32_t holding_units(const struct holding *held);
 
 /*
- * The owner ends a wait, for `why`: TIMED_OUT or CANCELLED. Returns `why`: the waiter is gone, and
- * nobody was woken. Or GRANTED or DONE: too late, the verdict is on its way; the owner may take
- * note at once with table_settle.
+ * Ends a wait of the calling owner. `why`: TIMED_OUT or CANCELLED. Returns `why` when the wait has
+ * ended: the waiter is freed, and no other waiter was woken. Returns GRANTED or DONE when it is too
+ * late and the verdict is on its way; the owner may acknowledge it at once with table_settle.
  */
 enum waiter_state table_end_wait(struct table *t, struct waiter *waiter, enum waiter_state why,
                                  struct moment now) MUST_USE;
 
 /*
- * The owner takes note of a verdict, once: when it arrives, or before. Takes the waiter off its
- * holder. Returns GRANTED (waiter->holding has the units) or DONE.
+ * Acknowledges a verdict; call it once, from the owner's thread, when the verdict arrives or
+ * before. Removes the waiter from its holder. Returns GRANTED (waiter->holding has the units) or
+ * DONE.
  */
-enum waiter_state table_settle(struct table *t, struct waiter *waiter);
+enum waiter_state table_take_verdict(struct table *t, struct waiter *waiter);
 
-/* Frees a waiter whose verdict has arrived and, unless its holder was closed, been settled. */
+/*
+ * Frees a waiter whose verdict has arrived. It must be acknowledged, unless its holder was closed.
+ */
 void table_waiter_free(struct table *t, struct waiter *waiter);
 
 /*
- * Closes a holder: it leaves every queue, then its units go back: WAIT_ME waiters that fit are
- * GRANTED, then WAIT_ANY waiters that fit, oldest first; nobody is DONE. Never allocates. `holds`
- * (may be NULL; the calling thread's) is told how long each holding has lasted. Verdicts to this
- * holder that are on their way stay valid letters, with `holder` NULL. The holder may be opened
- * again with holder_init.
+ * Closes a holder. It leaves every queue, then its units are released: WAIT_ME waiters that fit
+ * become GRANTED, then WAIT_ANY waiters that fit, oldest first; none becomes DONE. Never allocates.
+ * The duration of each holding is added to `holds` (may be NULL; a histogram of the calling
+ * thread). Verdicts on their way to this holder stay valid letters, with `holder` NULL. holder_init
+ * may open the holder again.
  */
 void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
                  verdicts *out);
 
-/* One name as it is now. */
+/* The current state of one name. */
 struct table_entry {
     struct bytes name; /* from table_walk_on: valid during the visit only */
     uint32_t consumption;
-    uint32_t peak;    /* of this interval */
-    uint32_t limit;   /* of the last acquire, whatever its answer (but NO_MEMORY) */
-    uint32_t waiting; /* waiters */
-    uint32_t holders; /* that have units of it */
+    uint32_t peak;    /* of the current interval */
+    uint32_t limit;   /* of the last acquire, whatever its result (except NO_MEMORY) */
+    uint32_t waiting; /* number of waiters */
+    uint32_t holders; /* number of holders that have units */
 };
 
 /* One holder's units of a name. */
@@ -226,109 +239,115 @@ struct table_hold {
     uint32_t holder;  /* its id */
     uint32_t units;   /* at least 1 */
     uint32_t limit;   /* of its last acquire that was granted or began to wait */
-    int64_t since_ns; /* from when it has had any, monotonic; in steps of 1,024 ns; right for
-                         holdings of up to four years */
+    int64_t since_ns; /* monotonic time when its units rose from 0, in steps of 1,024 ns; correct up
+                         to four years */
 };
 
-/* A waiter as it is now. */
+/* The current state of a waiter. */
 struct table_wait {
-    uint64_t tag; /* its holder's */
+    uint64_t tag; /* of its holder */
     uint32_t units, limit;
     enum wait_kind kind;
     int64_t since_ns; /* when it began, monotonic */
 };
 
 /*
- * One name: fills *entry_r (whose name is `name`) and up to `room` of its waiters, oldest first;
- * *count_r says how many. These are fewer than wait, though there is room, where they wait for more
- * than WAITQ_SCAN_LANES different thresholds; those shown are the oldest also then. TABLE_OK or
- * TABLE_NOT_FOUND (*count_r is 0). Any thread. Holds the shard's lock for about 0.03 microseconds a
- * waiter: of a long queue ask for some thousands at most.
+ * Inspects one name: fills *entry_r (its name is `name`) and up to `room` of its waiters, oldest
+ * first; *count_r is their number. If the waiters have more than WAITQ_SCAN_LANES different
+ * thresholds, fewer than `room` may be returned, but these are the oldest. Returns TABLE_OK, or
+ * TABLE_NOT_FOUND with *count_r 0. Any thread. Holds the shard's lock for about 0.03 microseconds
+ * per waiter, so ask for some thousands at most.
  */
 enum table_status table_inspect(struct table *t, struct bytes name, struct moment now,
                                 struct table_entry *entry_r, struct table_wait *waits, size_t room,
                                 size_t *count_r) MUST_USE;
 
-/* How far a walk has come. Zero-initialised: at the start. */
+/* The position of a walk. Zero-initialised: at the start. */
 struct table_walk {
     uint32_t shard;
     uint32_t ref_from;
     uint64_t hash_from;
-    ref_t counter; /* in a walk over one name's holders; else 0 */
+    ref_t counter; /* for a walk over one name's holders; else 0 */
 };
 
 /*
- * Walks on over the holders of one name, looking at no more than `budget` (at least 1) holdings of
- * any name and empty buckets; copies up to `room` (at least 1) of them to `to`, *count_r says how
- * many. True: the walk is over, also when the name is gone or has come again elsewhere. A holder
- * that has units during the whole walk is shown exactly once; one that gives them all back and
- * takes some again meanwhile may be shown again. Any thread. A whole walk looks at all holdings of
- * the name's shard.
+ * Continues a walk over the holders of one name. Looks at no more than `budget` (at least 1)
+ * holdings of any name and empty buckets. Copies up to `room` (at least 1) holdings to `to`;
+ * *count_r is their number. Returns true when the walk is over, which includes that the name is
+ * gone or was made again elsewhere. A holder that has units during the whole walk is shown exactly
+ * once; one that releases them all and acquires some again may be shown again. Any thread. A whole
+ * walk looks at all holdings of the name's shard.
  */
 bool table_holders_on(struct table *t, struct bytes name, struct table_walk *walk,
                       struct moment now, unsigned budget, struct table_hold *to, size_t room,
                       size_t *count_r) MUST_USE;
 
 /*
- * Whether this holder has units of `name`: fills *hold_r. The holder's thread. The time does not
- * depend on how many hold it or how much this holder has.
+ * True when this holder has units of `name`; fills *hold_r. The holder's thread. Takes the same
+ * time for any number of holders and holdings.
  */
 bool table_holds(struct table *t, const struct holder *holder, struct bytes name, struct moment now,
                  struct table_hold *hold_r) MUST_USE;
 
 /*
- * How many names the holder has units of, waits for, or has a verdict on that is not settled;
- * counted up to `max`. The holder's thread; takes no lock.
+ * Number of names that the holder has units of, waits for, or has an unacknowledged verdict for;
+ * counts up to `max`. The holder's thread. Takes no lock.
  */
 uint32_t holder_count(const struct table *t, const struct holder *holder, uint32_t max);
 
-/* Called under a shard's lock: copies and returns true, or false: no room, show it again. */
+/*
+ * Called under a shard's lock. Copies the entry and returns true; or returns false when there is no
+ * room, to see it again.
+ */
 typedef bool table_visit_fn(void *arg, const struct table_entry *entry);
 
 /*
- * Walks on over the names, looking at no more than `budget` of them and of empty buckets. Every
- * counter that exists during the whole walk is visited exactly once; one made or gone meanwhile at
- * most once. True: the walk is over. False: call again, after making room if the visitor had none.
+ * Continues a walk over the names. Looks at no more than `budget` names and empty buckets. A
+ * counter that exists during the whole walk is visited exactly once; one that is made or freed
+ * meanwhile, at most once. Returns true when the walk is over. If false, call again; make room
+ * first if the visitor had none.
  */
 bool table_walk_on(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    table_visit_fn *visit, void *arg) MUST_USE;
 
 /*
- * Collects counters that are at 0 and whose interval has ended, walking on as above. True: the walk
- * is over. *collected is counted up. It also notes the interval in names that are held: a table
- * wants a whole walk in every interval, and needs one in 65,534 of them (see shard.h).
+ * Frees counters that are at 0 and whose interval has ended, with a walk as above. Returns true
+ * when the walk is over. Adds the number of freed counters to *collected. It also updates the
+ * interval of names in use: do one whole walk in every interval; at least one in 65,534 is
+ * necessary (see shard.h).
  */
 bool table_collect(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    uint64_t *collected) MUST_USE;
 
 struct table_stats {
-    uint64_t names;       /* that exist; without those that have expired and are not collected */
+    uint64_t names;       /* existing names, without expired ones that are not yet freed */
     uint64_t names_made;  /* since the start */
     uint64_t waiting;     /* waiters */
     uint64_t holdings;    /* pairs of holder and name with units or waits */
     uint64_t units;       /* held, over all names */
     uint64_t overflowing; /* names outside the first cache line of their bucket */
-    uint64_t memory;      /* bytes, against the limit */
+    uint64_t memory;      /* bytes charged to the limit */
 };
 
 /* Adds up the shards, one after the other. Any thread. */
 void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r);
 
-/* Whether more than half of the memory limit is used: time to collect, and to trim. Any thread. */
+/* True when more than half of the memory limit is used: time to collect and to trim. Any thread. */
 bool table_is_tight(const struct table *t);
 
-/* Gives back the pages that shards keep though nothing is in them. Any thread. */
+/* Frees the empty pages that shards keep. Any thread. */
 void table_trim(struct table *t);
 
-/* The number of the interval that `unix_s` lies in. */
+/* The number of the interval that contains `unix_s`. */
 uint32_t table_interval(const struct table *t, int64_t unix_s);
 
 /*
- * Checks every invariant of the whole table and aborts where one does not hold: for tests and
- * rehearsals, when no other thread is in it; about half a microsecond a name. Of each counter:
- * consumption is the sum of units held, no waiter that fits waits, lines are in order, its queue
- * counts waits and empty holdings right; of each index: every entry is found; of each shard: its
- * ring has the queues with somebody in line, and its sketches are whole.
+ * Checks every invariant of the whole table; aborts when one does not hold. For tests and
+ * rehearsals, while no other thread uses the table. Takes about half a microsecond per name. Checks
+ * for each counter: consumption is the sum of units held, no waiter that fits is waiting, queues
+ * are in order, and the queue's counts of waits and empty holdings are right. For each index: every
+ * entry can be found. For each shard: its ring has exactly the queues with waiters in line, and its
+ * sketches are consistent.
  */
 void table_check(struct table *t);
 

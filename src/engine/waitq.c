@@ -1,6 +1,6 @@
 /*
- * waitq.c - lanes in a treap (see waitq.h): a search tree by threshold that is a heap by random
- * priorities, hence of logarithmic depth whatever thresholds come in what order.
+ * waitq.c - lanes in a treap (see waitq.h): a search tree by threshold that is also a heap by
+ * random priority. Its depth is logarithmic for any order of insertions.
  */
 #include "engine/waitq.h"
 
@@ -27,7 +27,7 @@ static void refresh(struct wait_lane *lane)
         min_u64(own_oldest(lane), min_u64(oldest_of(lane->left), oldest_of(lane->right)));
 }
 
-/* Refreshes the lanes from the one of `threshold`, which is in the tree, up to the root. */
+/* Updates `oldest` from the lane of `threshold`, which must be in the tree, up to the root. */
 static void refresh_path(struct wait_lane *lane, uint32_t threshold)
 {
     CHECK(lane);
@@ -36,7 +36,7 @@ static void refresh_path(struct wait_lane *lane, uint32_t threshold)
     refresh(lane);
 }
 
-/* Splits a tree into the lanes below and above `threshold`, which is not in it. */
+/* Splits a tree into the lanes below and above `threshold`, which must not be in it. */
 static void split(struct wait_lane *tree, uint32_t threshold, struct wait_lane **below,
                   struct wait_lane **above)
 {
@@ -53,7 +53,7 @@ static void split(struct wait_lane *tree, uint32_t threshold, struct wait_lane *
     }
 }
 
-/* Joins two trees, all thresholds of `low` being below those of `high`. */
+/* Joins two trees. All thresholds of `low` must be below those of `high`. */
 static struct wait_lane *merge(struct wait_lane *low, struct wait_lane *high)
 {
     if (!low || !high)
@@ -149,7 +149,9 @@ struct wait_lane *waitq_leave(struct waitq *q, struct wait_place *place)
 
 struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption)
 {
-    /* The lanes that fit are some lanes on one path down and the right subtrees of these. */
+    /*
+     * The lanes that fit are some lanes on one path from the root, and the right subtrees of these.
+     */
     uint64_t best = UINT64_MAX;
     const struct wait_lane *where = NULL;
     for (const struct wait_lane *lane = q->root; lane;) {
@@ -178,7 +180,6 @@ void waitq_scan_begin(struct waitq_scan *scan)
     scan->count = 0;
 }
 
-/* Puts an element into the heap. */
 static void scan_put(struct waitq_scan *scan, struct waitq_next element)
 {
     CHECK(scan->count < ARRAY_SIZE(scan->next));
@@ -190,7 +191,7 @@ static void scan_put(struct waitq_scan *scan, struct waitq_next element)
     scan->next[at] = element;
 }
 
-/* Takes the first element off the heap, which is not empty. */
+/* Removes the first element. The heap must not be empty. */
 static struct waitq_next scan_take(struct waitq_scan *scan)
 {
     struct waitq_next first = scan->next[0];
@@ -236,7 +237,7 @@ struct wait_place *waitq_scan_next(struct waitq_scan *scan)
             scan_put_place(scan, next.place->next);
             return next.place;
         }
-        /* What is below a lane is no older than the oldest there, so it can wait in the heap. */
+        /* Nothing below a lane is older than its `oldest`, so the children can wait in the heap. */
         scan->lanes++;
         scan_put_place(scan, next.tree->first);
         scan_put_tree(scan, next.tree->left);

@@ -14,7 +14,7 @@ static unsigned bits_of(sa_family_t family)
     return family == AF_INET ? 32 : 128;
 }
 
-/* Whether the first `bits` bits of two addresses are the same. */
+/* True when two addresses have the same first `bits` bits. */
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
 {
     unsigned bytes = bits / 8, rest = bits % 8;
@@ -23,7 +23,7 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)
     return rest == 0 || (a[bytes] ^ b[bytes]) >> (8 - rest) == 0;
 }
 
-/* Whether nothing is set behind the first `bits` of `all` bits. */
+/* True when all bits after the first `bits` are 0; the address has `all` bits. */
 static bool rest_is_zero(const uint8_t *address, unsigned bits, unsigned all)
 {
     for (unsigned i = bits; i < all; i++) {
@@ -33,7 +33,7 @@ static bool rest_is_zero(const uint8_t *address, unsigned bits, unsigned all)
     return true;
 }
 
-/* ::ffff:0:0/96 and what lies in it are networks of IPv4. */
+/* Turns ::ffff:0:0/96 and every network inside it into an IPv4 network. */
 static void normalise(struct access_network *network)
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};

@@ -1,6 +1,7 @@
 /*
- * access.h - from which networks clients may come: addresses with a number of leading bits, as in
- * 10.0.0.0/8. IPv4 addresses written as IPv6 ones (::ffff:10.0.0.1) are IPv4 addresses here.
+ * access.h - access lists: the networks from which clients may connect. A network is an address
+ * with a number of leading bits, as in 10.0.0.0/8. An IPv4 address in IPv6 form (::ffff:10.0.0.1)
+ * counts as the IPv4 address.
  *
  * Pure functions; any thread.
  */
@@ -16,28 +17,29 @@
 
 struct access_network {
     sa_family_t family;  /* AF_INET or AF_INET6 */
-    uint8_t bits;        /* so many leading bits count: up to 32 or 128 */
-    uint8_t address[16]; /* in network order; the bits after those are 0; IPv4: the first 4 bytes */
+    uint8_t bits;        /* number of leading bits to compare: up to 32 or 128 */
+    uint8_t address[16]; /* in network order; all bits after `bits` are 0; IPv4 uses the first 4
+                            bytes */
 };
 
-/* Room for the text of any network. */
+/* Size of a buffer for the text of any network. */
 #define ACCESS_TEXT 64
 
 /*
- * Parses `len` bytes: an address, alone or with "/BITS". False: it is neither, BITS is out of
- * range, or the address has bits set behind the first BITS ("10.0.0.1/8"); *network_r is unchanged.
+ * Parses `len` bytes: an address, with or without "/BITS". Returns false when the text is neither,
+ * when BITS is out of range, or when a bit after the first BITS is set ("10.0.0.1/8"); *network_r
+ * is then unchanged.
  */
 bool access_parse(const char *text, size_t len, struct access_network *network_r) MUST_USE;
 
-/*
- * Writes a network so that access_parse takes it: "10.0.0.0/8", "::1/128"; cut to `size` bytes with
- * the null byte. Returns the length uncut, as snprintf.
- */
+/* Writes a network in the form that access_parse reads: "10.0.0.0/8", "::1/128". Cuts the text to
+ * `size` bytes, null byte included. Returns the full length, like snprintf. */
 size_t access_text(const struct access_network *network, char *to, size_t size);
 
 /*
- * Whether a client from `from` is allowed: when the list is empty, or one of its networks has the
- * address. A client whose address is neither IPv4 nor IPv6 (a unix socket's) always is.
+ * True when the list allows a client from `from`: the list is empty, or one of its networks
+ * contains the address. A client with neither an IPv4 nor an IPv6 address (unix socket) is always
+ * allowed.
  */
 bool access_allows(const struct access_network *list, size_t count, const struct sockaddr *from);
 

@@ -11,7 +11,7 @@ bool admission_asks_address(const struct worker *worker)
     return worker->rules->allow_count > 0 || worker->rules->limits.per_source > 0;
 }
 
-/* Closes a connection before it is one, for `reason`. */
+/* Closes a connection that was not admitted, and counts `reason`. */
 static bool turn_away(struct protocol *protocol, struct stream *stream, enum close_reason reason)
 {
     atomic_fetch_add_explicit(&protocol->closed[reason], 1, memory_order_relaxed);
@@ -19,7 +19,7 @@ static bool turn_away(struct protocol *protocol, struct stream *stream, enum clo
     return false;
 }
 
-/* True: clients from `from` are allowed. */
+/* True when the access list allows `from`; logs a refusal. */
 static bool admit_address(const struct worker *worker, const struct protocol *protocol,
                           const struct sockaddr *from)
 {
@@ -33,7 +33,7 @@ static bool admit_address(const struct worker *worker, const struct protocol *pr
     return false;
 }
 
-/* True: there may be one more from `from`, and it is counted. */
+/* Returns true when the address `from` may have one more connection; it is then counted. */
 static bool admit_source(struct worker *worker, const struct protocol *protocol,
                          const struct sockaddr *from, uint32_t *source_r)
 {
@@ -57,7 +57,7 @@ static bool admit_source(struct worker *worker, const struct protocol *protocol,
     return false;
 }
 
-/* True: there may be one more of this protocol, and it is counted. */
+/* Returns true when the protocol may have one more connection; it is then counted. */
 static bool admit_one_more(struct protocol *protocol)
 {
     static struct log_limit refusals;

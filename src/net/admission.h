@@ -1,31 +1,32 @@
 /*
- * admission.h - which connections may come in: the access list, how many there may be from one
- * address and of one protocol, how many TLS handshakes may be under way. What holds is in the
- * worker's rules. A refused connection is closed, counted by its reason, and logged at a bounded
- * rate.
+ * admission.h - decides which connections to accept, by the access list, by the limits for one
+ * address and for one protocol, and by the limit of TLS handshakes in progress. The limits come
+ * from the worker's rules. A refused connection is closed, counted by its reason, and logged at a
+ * bounded rate.
  *
- * Threads: the thread of the worker that is passed.
+ * Threads: call only in the thread of the worker that is passed.
  */
 #ifndef NET_ADMISSION_H
 #define NET_ADMISSION_H
 
 #include "net/worker.h"
 
-/* True: admission depends on the client's address. */
+/* True when admission depends on the client's address. */
 bool admission_asks_address(const struct worker *worker);
 
 /*
- * Admits an accepted connection from `from`; NULL: its address does not matter. True: it counts as
- * one of the protocol's and *source_r as one of its address's (0: not counted), for worker_open.
- * False: `stream` was closed.
+ * Admits or refuses an accepted connection. `from` is the client's address; NULL when admission
+ * does not depend on it. Returns true when the connection is admitted: it is then counted for its
+ * protocol, and for its address in *source_r (0: not counted), which the caller passes to
+ * worker_open. Returns false when it is refused; `stream` is then closed.
  */
 bool admission_enter(struct worker *worker, struct protocol *protocol, struct stream *stream,
                      const struct sockaddr *from, uint32_t *source_r) MUST_USE;
 
-/* Admits one more TLS handshake: then it is counted in server->handshakes. */
+/* Returns true when one more TLS handshake may begin; it is then counted in server->handshakes. */
 bool admission_handshake(struct worker *worker, const struct protocol *protocol) MUST_USE;
 
-/* Closes an admitted connection whose handshake may not begin. */
+/* Closes an admitted connection whose handshake was refused, and undoes its counts. */
 void admission_leave(struct worker *worker, struct protocol *protocol, struct stream *stream,
                      uint32_t source);
 

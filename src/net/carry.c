@@ -1,13 +1,13 @@
 /*
- * carry.c - parking workers, and writing and reading what their connections are (see carry.h).
+ * carry.c - parks workers; saves and restores their connections (see carry.h).
  *
- * The format of a connection's section is in base/record.md, with that of version 1, which is read
- * too. States, transports and close reasons are words there, not our numbers.
+ * base/record.md describes the section of a connection, and the older section of version 1, which
+ * can still be read. States, transports and close reasons are stored as words, not as our numbers.
  *
- * What was received and not served is parsed again by the process that reads it, whether it had
- * been found to be unfinished or not: so that process's limits hold, and no parser's state is
- * carried. Pending answers are carried with their connection: the protocol writes what each waits
- * for into its session, and asks for it again in `restore`.
+ * Input that was received but not served is parsed again after the restore, even when the old
+ * process knew that it was incomplete. So the limits of the new process apply, and no parser state
+ * is saved. Pending answers are saved with their connection: the protocol's session says what each
+ * one waits for, and `restore` asks for it again.
  */
 #include "net/carry.h"
 
@@ -22,14 +22,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In a connection's flags; fixed by base/record.md. */
-#define FLAG_MORE   1u /* there may be bytes to read that the loop does not report again */
-#define FLAG_DRAIN  2u /* the same, and a short read is not the end */
-#define FLAG_SOURCE 4u /* it is counted by its address */
-#define FLAG_GONE   8u /* the client sends nothing more than it sent so far */
+/* Flags of a connection; base/record.md fixes the values. */
+#define FLAG_MORE   1u /* there may be more input, and the loop does not report it again */
+#define FLAG_DRAIN  2u /* as MORE, but a short read does not mean that all was read */
+#define FLAG_SOURCE 4u /* the connection is counted for its address */
+#define FLAG_GONE   8u /* the client has closed its sending side */
 #define FLAGS_KNOWN 15u
 
-/* The same in version 1, and its states. */
+/* Flags and states of version 1. */
 #define V1_PAUSED      1u
 #define V1_LINGERING   2u
 #define V1_MORE        4u
@@ -40,10 +40,10 @@ enum { V1_HANDSHAKING, V1_OPEN, V1_FINISHING };
 
 #define PROTOCOL_NAME_MAX 31
 
-/* In so long the workers' first iterations are over. */
+/* The first iterations of all workers end within this time. */
 #define MOMENT_NS NS_PER_S
 
-/* What a connection is doing, as the record says it. */
+/* A connection's phase, as stored in the record. */
 enum phase {
     PHASE_HANDSHAKE,
     PHASE_OPEN,
@@ -51,7 +51,7 @@ enum phase {
     PHASE_PIECES,
     PHASE_ENDED,
     PHASE_LAST, /* its last answer is queued */
-    PHASE_SHUT, /* its last answer was written, and the peer may still read it */
+    PHASE_SHUT, /* its last answer was written; the peer may still be reading it */
     PHASE_COUNT,
 };
 static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pending", "pieces",
@@ -59,7 +59,7 @@ static const char *const phase_words[PHASE_COUNT] = {"handshake", "open", "pendi
 
 /* ---- all connections ----------------------------------------------------------------------- */
 
-/* Calls `visit` for every connection of the server that is not closed. */
+/* Calls `visit` for every open connection of the server. */
 static void each_conn(const struct server *server, void (*visit)(struct conn *conn, void *arg),
                       void *arg)
 {
@@ -86,10 +86,8 @@ static void allow_conn(struct conn *conn, void *arg)
     allow_until(conn, &conn->write_deadline, *at_ns);
 }
 
-/*
- * A peer whose time to send or to take ran out while the workers were parked may have acted in
- * time. The workers' first iterations show it, and until then no connection is closed for it.
- */
+/* Gives every connection whose deadline passed while the workers were parked a little more time.
+ * Its peer may have acted in time; the first iterations of the workers read what it sent. */
 static void allow_moment(const struct server *server)
 {
     int64_t at_ns = clock_mono_ns() + MOMENT_NS;
@@ -98,7 +96,7 @@ static void allow_moment(const struct server *server)
 
 /* ---- parking ------------------------------------------------------------------------------- */
 
-/* Delivers letters and writes what is queued, until no worker has anything to do. */
+/* Delivers mail and writes queued output until no worker has anything left to do. */
 static void flush_all(struct server *server)
 {
     bool busy;
@@ -130,7 +128,7 @@ bool server_unpark(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
-        loop_soon(server->workers[i]->reactor.loop); /* writes what was queued meanwhile */
+        loop_soon(server->workers[i]->reactor.loop); /* to write output queued since */
         if (!worker_start(server->workers[i]))
             return false;
     }
@@ -222,7 +220,7 @@ static enum phase phase_of(const struct conn *conn)
     case READING_DISCARD:
         return conn->writing == WRITING_SHUT ? PHASE_SHUT : PHASE_LAST;
     default:
-        return PHASE_OPEN; /* FULL shows in its output */
+        return PHASE_OPEN; /* FULL follows from the queued output */
     }
 }
 
@@ -233,8 +231,8 @@ static unsigned flags_of(const struct conn *conn)
            (conn->gone ? FLAG_GONE : 0);
 }
 
-/* Pending answers, what waits behind an answer in pieces, and what is checked before it is
- * written. */
+/* Saves pending answers, output that waits behind an answer in pieces, and the position of the
+ * output that needs a check before it is written. */
 static void save_extension(const struct conn *conn, struct record_writer *w)
 {
     const struct conn_extension *extension = conn_extension(conn);
@@ -328,7 +326,7 @@ static bool restore_workers(struct carry *carry, struct record_reader *r)
     return record_ok(r);
 }
 
-/* What stands before the session in a connection's section. */
+/* The part of a connection's section before the session. */
 struct carried {
     struct protocol *protocol;
     uint32_t worker, slot, opened, thrown_away;
@@ -355,8 +353,8 @@ static struct protocol *read_protocol(const struct carry *carry, struct record_r
     return protocol;
 }
 
-/* The number of a word that was read, of those that `word` gives from 0 on; 0 and a failure where
- * there is no such word. */
+/* Reads a word and returns its number: the `i` for which word(arg, i) equals it. `word` returns
+ * NULL after the last. An unknown word fails the record and returns 0. */
 static unsigned read_word(struct record_reader *r, const char *(*word)(const void *arg, unsigned i),
                           const void *arg)
 {
@@ -393,7 +391,7 @@ static bool is_served_phase(enum phase phase)
     return phase > PHASE_HANDSHAKE && phase < PHASE_LAST;
 }
 
-/* True: a connection can be in this state. */
+/* True when the fields of this connection do not contradict each other. */
 static bool is_possible(const struct carried *c)
 {
     bool served = is_served_phase(c->phase);
@@ -409,7 +407,7 @@ static void read_carried(const struct carry *carry, struct record_reader *r, str
 {
     *c = (struct carried){.protocol = read_protocol(carry, r)};
     if (!c->protocol)
-        return; /* refused */
+        return; /* the record was refused */
     c->worker = record_get_u32(r);
     c->slot = record_get_u32(r);
     c->fd = (int)record_get_u32(r);
@@ -429,12 +427,12 @@ static void read_carried(const struct carry *carry, struct record_reader *r, str
     c->in_len = record_get_bytes(r, &c->in);
 }
 
-/* The same of a record of version 1. */
+/* Reads the same part in the format of version 1. */
 static void read_carried_v1(const struct carry *carry, struct record_reader *r, struct carried *c)
 {
     *c = (struct carried){.protocol = read_protocol(carry, r)};
     if (!c->protocol)
-        return; /* refused */
+        return; /* the record was refused */
     c->worker = record_get_u32(r);
     c->slot = record_get_u32(r);
     c->fd = (int)record_get_u32(r);
@@ -467,7 +465,8 @@ static void read_carried_v1(const struct carry *carry, struct record_reader *r, 
         record_refuse(r, "a connection's state contradicts itself");
 }
 
-/* Where a connection goes: NULL: the place is taken or not there, or there is no memory. */
+/* Chooses the worker and slot for a connection. Returns NULL when the slot is taken or does not
+ * exist, or when there is no memory. */
 static struct worker *place(const struct carry *carry, const struct carried *c, uint32_t *slot_r)
 {
     const struct server *server = carry->server;
@@ -495,7 +494,7 @@ static void set_deadline(struct conn *conn, struct deadline *d, int64_t at_ns)
         deadline_set(conn_deadlines(conn), d, at_ns);
 }
 
-/* The state for reading in which a connection goes on. */
+/* The reading state in which a connection continues. */
 static enum conn_reading reading_of(enum phase phase)
 {
     switch (phase) {
@@ -513,8 +512,8 @@ static enum conn_reading reading_of(enum phase phase)
     }
 }
 
-/* Makes the connection, without its session, its output and what was received. NULL: no memory or
- * no such place. */
+/* Makes the connection, without session, output and input. Returns NULL when there is no memory or
+ * no such slot. */
 static struct conn *make_conn(const struct carry *carry, const struct carried *c)
 {
     uint32_t slot;
@@ -546,20 +545,20 @@ static struct conn *make_conn(const struct carry *carry, const struct carried *c
     return conn;
 }
 
-/* Counts it by its address again. */
+/* Counts the connection for its address again. */
 static void find_source(struct conn *conn)
 {
     struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(from);
     if (getpeername(conn->stream.fd, (struct sockaddr *)&from, &len) != 0 ||
         (from.ss_family != AF_INET && from.ss_family != AF_INET6))
-        return; /* it has gone, which will show */
+        return; /* the peer has gone; the next read shows it */
     uint32_t source =
         source_enter(&conn->worker->server->sources, (struct sockaddr *)&from, UINT32_MAX);
     conn->source = source == SOURCE_FULL || source == SOURCE_NO_MEMORY ? 0 : source;
 }
 
-/* What was received and not served: parsed in the worker's first iteration. */
+/* Restores input that was not served; the worker parses it in its first iteration. */
 static void restore_input(struct conn *conn, const struct carried *c, struct record_reader *r)
 {
     if (conn->writing == WRITING_SHUT)
@@ -573,7 +572,7 @@ static void restore_input(struct conn *conn, const struct carried *c, struct rec
     conn->unserved = true;
 }
 
-/* Reads pieces of output as answers. */
+/* Reads pieces of output and queues them as answers. */
 static void restore_output(struct conn *conn, struct record_reader *r)
 {
     uint32_t pieces = record_get_u32(r);
@@ -590,7 +589,7 @@ static void restore_output(struct conn *conn, struct record_reader *r)
         record_refuse(r, "there is no memory for answers to clients");
 }
 
-/* Pending answers get the numbers 0, 1 and so on again. */
+/* Restores pending answers; they get the numbers 0, 1, 2 and so on. */
 static void restore_pending(struct conn *conn, struct record_reader *r)
 {
     uint32_t pending = record_get_u32(r), number;
@@ -629,7 +628,7 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
         record_refuse(r, "a connection waits for no answer");
 }
 
-/* A connection that cannot go on: it was closed before its protocol knew of it. */
+/* Closes a connection that was in its TLS handshake; its protocol never knew it. */
 static void drop_handshake(struct carry *carry, const struct carried *c)
 {
     atomic_fetch_add_explicit(&c->protocol->closed[CLOSE_UPGRADE], 1, memory_order_relaxed);
@@ -676,7 +675,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     if (record_ok(r) && conn_is_served(conn) && !conn->protocol->row->restore(conn, r))
         record_refuse(r, "a connection's session can't be so");
     record_leave(r);
-    worker_flush_later(conn->worker, conn); /* in the first iteration: watches, writes, goes on */
+    worker_flush_later(conn->worker, conn); /* the first iteration watches, writes, reads */
     loop_soon(conn->worker->reactor.loop);
     return record_ok(r);
 }

@@ -1,19 +1,20 @@
 /*
- * carry.h - connections that go on in another process: the one that this process becomes, over
- * exec.
+ * carry.h - carries connections over an upgrade: this process saves them, calls exec, and the new
+ * program goes on with them.
  *
- * First the workers are parked: each finishes its turn and its thread ends; then what they have
- * told each other is delivered and what is queued sent, as far as sockets take it. So no request is
- * half dealt with: what was received and not looked at stays as bytes. From there they go on in
- * either of two ways: the same workers run again, or all that connections are is written to a
- * record, of which other workers are made in another process, that has the same descriptors.
+ * First the workers are parked: each finishes its iteration and its thread ends. Then the mail
+ * between workers is delivered, and queued output is sent as far as the sockets take it. So no
+ * request is half served; input that was not parsed stays as bytes. After that there are two ways
+ * on: the same workers start again, or the connections are written to a record. The new process has
+ * the same descriptors and makes its workers from that record.
  *
- * A connection keeps its worker, slot and generation, and so its tag, where there are as many
- * workers as before; else they are spread anew, with new tags. TLS can't go on: its keys and
- * counters are the library's. Such a connection is carried only to be closed there, with
- * CLOSE_UPGRADE, so that what it held goes to whoever waited for it.
+ * A connection keeps its worker, slot and generation, and so its tag, when the new process has as
+ * many workers as the old one. Otherwise connections are spread again and get new tags. A TLS
+ * connection cannot be carried, because its keys and counters are inside the library. It is carried
+ * only to be closed in the new process with CLOSE_UPGRADE, so that its locks go to the clients that
+ * wait for them.
  *
- * Threads: the main thread's, while no other touches the workers.
+ * Threads: the main thread, while no other thread touches the workers.
  */
 #ifndef NET_CARRY_H
 #define NET_CARRY_H
@@ -21,65 +22,74 @@
 #include "net/worker.h"
 
 /* Kinds of section (base/record.md). */
-#define CARRY_WORKERS 0x0301u /* how many there are, and the generations of their slots */
-#define CARRY_CONN_V1 0x0302u /* a connection, as version 1 wrote it */
-#define CARRY_CONN    0x0303u /* a connection: one section each */
+#define CARRY_WORKERS 0x0301u /* the number of workers, and the generation of each slot */
+#define CARRY_CONN_V1 0x0302u /* a connection in the format of version 1 */
+#define CARRY_CONN    0x0303u /* one connection */
 
-/* No protocol has more deadlines. */
+/* The largest number of deadlines of a protocol. */
 #define CARRY_DEADLINES_MAX 16
 
 /*
- * Parks all workers, which run. Nothing is accepted, read or timed out from then on, until
- * server_unpark, or for ever: what can be done with parked workers is in this header, and
- * worker_drain. Each must have answered before, if one may hang.
+ * Parks all workers; all must be running. After that nothing is accepted, read or timed out until
+ * server_unpark. Only the functions of this header and worker_drain may touch parked workers. This
+ * waits for every worker's thread: if one might hang, check first that each worker responds.
  */
 void server_park(struct server *server);
 
-/* Delivers letters to parked workers and writes what is queued. False: there was nothing to do. */
+/* Delivers the mail of parked workers and writes queued output. Returns false when there was
+ * nothing to do. */
 bool server_flush_parked(struct server *server);
 
-/* The parked workers go on. False: errno; one could not be started, those before it run. */
+/* Starts the parked workers again. Returns false with errno when a worker did not start; those
+ * before it run. */
 bool server_unpark(struct server *server) MUST_USE;
 
-/* Whether a program that this process becomes gets the descriptors of parked connections. False:
+/* Clears (`keep`) or sets the close-on-exec flag of all parked connections. Returns false with
  * errno. */
 bool server_keep_descriptors(const struct server *server, bool keep) MUST_USE;
 
-/* Tells the peers of TLS connections that nothing more comes: the process that follows can't. */
+/* Sends the TLS end-of-data alert to the peer of each TLS connection, because the next process
+ * cannot. */
 void server_say_goodbye(const struct server *server);
 
-/* Closes all TLS connections of workers that do not run, with CLOSE_UPGRADE; whoever is woken by
- * that hears of it when they do. Returns how many. */
+/*
+ * Closes all TLS connections of workers that do not run, with CLOSE_UPGRADE. Clients that get a
+ * lock because of this are notified when the workers run. Returns the number of connections closed.
+ */
 uint32_t server_close_tls(struct server *server);
 
-/* Writes sections of what the parked workers and their connections are. */
+/* Writes the sections that describe the parked workers and their connections. */
 void server_save(const struct server *server, struct record_writer *w);
 
-/* No protocol has requests of more bytes that are not whole. */
+/* The largest unfinished request of any protocol, in bytes. */
 #define CARRY_INPUT_MAX ((size_t)1 << 30)
 
-/* What a record's connections are made with. */
+/* What carry_restore needs to make connections from a record. */
 struct carry {
     struct server *server;
     struct protocol *(*protocol)(void *arg,
-                                 const char *name); /* NULL: there is none of that name */
+                                 const char *name); /* NULL: there is no protocol with that name */
     void *arg;
-    bool rehearse; /* the descriptors are not there, or not to be touched */
+    bool rehearse; /* a rehearsal: the descriptors are missing or must not be touched */
 
-    /* Set meanwhile. */
-    bool begun;          /* the workers were read */
-    bool same_places;    /* there are as many as before */
-    uint32_t carried;    /* connections so far, with those that have TLS */
-    uint32_t handshakes; /* those of them that were in their handshake, and are closed */
+    /* Set by carry_restore. */
+    bool begun;          /* the section of the workers was read */
+    bool same_places;    /* the number of workers has not changed */
+    uint32_t carried;    /* connections so far, including TLS */
+    uint32_t handshakes; /* carried connections that were in a handshake; they are closed */
 };
 
 /*
- * Reads one of those sections; false: it is none of these, or failed. The workers of the server are
- * there and do not run. What could be made before it failed has to be freed by ending the process.
+ * Restores one section of the kinds above. Returns false when `kind` is another one, or on failure.
+ * The server's workers must exist and must not run. After a failure some connections may exist
+ * already; the caller must end the process to free them.
  */
 bool carry_restore(struct carry *carry, uint32_t kind, struct record_reader *section) MUST_USE;
-/* All were read: new connections may come. Whose time to send or to take is up gets a moment more,
- * as what he did in time was not looked at. */
+/*
+ * Ends the restore: new connections may be accepted from now on. Deadlines that have passed are
+ * moved a little into the future, because a client may have acted in time while nobody read its
+ * socket.
+ */
 void carry_done(const struct carry *carry);
 
 #endif

@@ -1,24 +1,25 @@
 /*
- * conn.c - one connection's identity, states and end (conn.h). What it reads is in input.c, what it
- * writes in output.c.
+ * conn.c - one connection's identity, states and end (conn.h). input.c has its reading, output.c
+ * its writing.
  *
- * Reading, and why a state is left:
+ * Reading states, and the event that causes each transition:
  *
  *     HANDSHAKE -> OPEN       TLS is set up
- *     OPEN      -> PENDING    a request's answer comes later, and the next request has to wait
- *               -> PIECES     an answer goes on in pieces
+ *     OPEN      -> PENDING    an answer comes later, and the next request must wait for it
+ *               -> PIECES     an answer continues in pieces
  *               -> FULL       half of the output limit is queued
- *               -> ENDED      the client sends nothing more, and its protocol serves it to the end
+ *               -> ENDED      the client sends nothing more; its requests are still served
  *     PENDING   -> OPEN       answers came
  *     PIECES    -> OPEN       the answer is complete
- *     FULL      -> OPEN       the client has taken enough
- *     any but DISCARD -> DISCARD   the last answer is queued; the client is not served any more
+ *     FULL      -> OPEN       the client has read enough
+ *     any but DISCARD -> DISCARD   the last answer is queued; no more requests are served
  *     any             -> CLOSED
  *
- * conn_move is the one function that changes the state. A connection is served from OPEN to ENDED;
- * when that is over, conn_move calls the protocol's `close`.
+ * Only conn_move changes this state. A connection is served from OPEN to ENDED; when it leaves
+ * these states, conn_move calls the protocol's `close`.
  *
- * Writing goes OPEN <-> BLOCKED or CROSSED; after the last answer SHUT; without memory FAILED.
+ * The writing state changes between OPEN and BLOCKED or CROSSED; it is SHUT after the last answer,
+ * and FAILED when there is no memory.
  */
 #include "net/private.h"
 
@@ -124,7 +125,8 @@ void conn_tag_text(uint64_t tag, char *to)
              (uint32_t)(tag >> 32) & 0xffffff, (uint32_t)tag);
 }
 
-/* Reads a number up to `max` as printf writes it, and the `end` behind it; moves *text there. */
+/* Parses a number up to `max`, in the form that printf writes, followed by the byte `end`; moves
+ * *text past both. */
 static bool parse_number(const char **text, uint32_t max, char end, uint64_t *number_r)
 {
     const char *at = *text;
@@ -160,7 +162,7 @@ enum transport conn_transport(const struct conn *conn)
     return (enum transport)conn->stream.transport;
 }
 
-/* The peer's address; AF_UNSPEC: it has gone. */
+/* The peer's address; its family is AF_UNSPEC when the peer has gone. */
 static void peer_address(const struct conn *conn, struct sockaddr_storage *sa_r)
 {
     socklen_t len = sizeof(*sa_r);
@@ -213,7 +215,7 @@ void conn_describe(struct conn *conn, struct conn_info *info_r)
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* The session's size, rounded up so that deadlines and extension are aligned behind it. */
+/* The session's size, rounded up so that the deadlines and the extension after it are aligned. */
 static size_t session_room(const struct protocol *protocol)
 {
     return (protocol->session_size + 7) & ~(size_t)7;
@@ -326,7 +328,7 @@ bool conn_in_pieces(const struct conn *conn)
     return conn->reading == READING_PIECES;
 }
 
-/* The time of a request, of a handshake, of lingering or of output is up. */
+/* Handles a passed deadline of a request, a handshake, output or lingering. */
 static void io_deadline_passed(struct conn *conn, enum close_reason reason)
 {
     if (conn->reading == READING_DISCARD)
@@ -353,7 +355,7 @@ void conn_deadline_passed(struct deadline *d)
     }
 }
 
-/* ---- catching up --------------------------------------------------------------------------- */
+/* ---- catch-up ------------------------------------------------------------------------------ */
 
 void conn_catch_up(struct conn *conn)
 {
@@ -364,7 +366,7 @@ void conn_catch_up(struct conn *conn)
         atomic_fetch_add_explicit(&conn->worker->behind, 1, memory_order_relaxed);
     conn->behind = true;
     if (conn->input == INPUT_DRY)
-        conn->input = INPUT_MORE; /* only reading shows whether there is */
+        conn->input = INPUT_MORE; /* only a read shows if there is more input */
     worker_flush_later(conn->worker, conn);
 }
 
@@ -389,7 +391,8 @@ static const uint16_t transitions[READING_COUNT] = {
     [READING_DISCARD] = TO(CLOSED),
 };
 
-/* The client is not served any more: gives back what it has, forgets what it waits for. */
+/* Ends service for this client: frees what it holds, and forgets its deadlines and pending
+ * requests. */
 static void stop_serving(struct conn *conn)
 {
     conn->protocol->row->close(conn);

@@ -1,7 +1,8 @@
 /*
- * dial.c - a dial is a little machine (see dial.h): each step answers whether it goes on, has
- * failed or is connected, and `go_on` alone turns to the next address or ends it. So no step frees
- * the dial that it works on. A dial has one deadline, for whatever is due next in its step.
+ * dial.c - a dial is a small state machine (see dial.h). Each step returns whether it is still
+ * going, has failed or is connected. Only `go_on` and `on_time` move to the next address or end the
+ * dial, so no step frees the dial that it uses. A dial has one timer, set to whatever the current
+ * step waits for.
  */
 #include "net/dial.h"
 
@@ -18,18 +19,20 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* A unix socket whose backlog is full is tried again so much later: no event tells of room. */
+/*
+ * Delay before the next connect to a unix socket with a full backlog; no event reports free room.
+ */
 #define FULL_RETRY_NS (10 * NS_PER_MS)
 
-/* RFC 1035, and what c-ares takes. */
+/* The longest host name (RFC 1035); c-ares accepts no longer one. */
 #define HOST_SIZE 256
 
 enum step {
-    STEP_BEGIN,     /* nothing was done yet: the loop comes by at once */
-    STEP_LOOKUP,    /* the host's addresses are looked for */
-    STEP_FULL,      /* the unix socket takes no more for the moment */
+    STEP_BEGIN,     /* nothing done yet; the timer runs at once */
+    STEP_LOOKUP,    /* looking up the host's addresses */
+    STEP_FULL,      /* the unix socket's backlog is full */
     STEP_CONNECT,   /* connecting */
-    STEP_HANDSHAKE, /* connected; TLS is not ready yet */
+    STEP_HANDSHAKE, /* connected; the TLS handshake is running */
 };
 
 enum outcome { GOING, FAILED, CONNECTED };
@@ -39,23 +42,23 @@ struct dial {
     dial_done_fn *done;
     void *arg;
     struct timer timer;
-    int64_t limit_ns, end_ns;           /* the whole: how long, until when */
-    int64_t attempt_ns, attempt_end_ns; /* one address */
-    int64_t retry_ns;                   /* STEP_FULL: when */
+    int64_t limit_ns, end_ns;           /* the whole dial: time limit, end */
+    int64_t attempt_ns, attempt_end_ns; /* the current address: time limit, end */
+    int64_t retry_ns;                   /* STEP_FULL: time of the next try */
     enum step step;
     enum transport transport;
     uint16_t port;
     char host[HOST_SIZE];
     struct tls *tls;
-    const char *wrong;     /* what is, with the target; NULL: nothing */
-    struct lookup *lookup; /* NULL: not begun, or over */
-    unsigned at, count;    /* of `addresses`: which is tried */
+    const char *wrong;     /* an error in the target; NULL: none */
+    struct lookup *lookup; /* NULL: not started, or done */
+    unsigned at, count;    /* `at`: the address being tried, of `count` */
     struct sockaddr_storage addresses[LOOKUP_ADDRESSES];
     struct stream stream; /* fd -1: none */
     struct loop_io io;
     size_t reason_len;
-    char reason[DIAL_REASON_SIZE]; /* where to, and what has failed so far */
-    char name_servers[];           /* "": the system's */
+    char reason[DIAL_REASON_SIZE]; /* the target, then each failure so far */
+    char name_servers[];           /* "": those of the system */
 };
 
 static int64_t now_ns(const struct dial *d)
@@ -63,7 +66,7 @@ static int64_t now_ns(const struct dial *d)
     return d->reactor->now.mono_ns;
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
+/* ---- error texts --------------------------------------------------------------------------- */
 
 static void PRINTF_LIKE(2, 3) say(struct dial *d, const char *format, ...)
 {
@@ -76,8 +79,8 @@ static void PRINTF_LIKE(2, 3) say(struct dial *d, const char *format, ...)
         d->reason_len += (size_t)len < room ? (size_t)len : room - 1;
 }
 
-/* Adds what has failed to the reason, after the address that was tried, unless the reason begins
- * with that. */
+/* Adds a failure to the reason. The address that was tried comes first, unless the reason starts
+ * with it. */
 static enum outcome PRINTF_LIKE(2, 3) failed(struct dial *d, const char *format, ...)
 {
     char what[DIAL_REASON_SIZE], where[ADDRESS_TEXT] = "";
@@ -102,7 +105,7 @@ static double seconds(int64_t ns)
 
 static void on_ready(struct loop_io *io, unsigned what);
 
-/* Waits for the socket. */
+/* Waits until the socket is ready. */
 static enum outcome await(struct dial *d, enum step step, unsigned wanted)
 {
     struct loop *loop = d->reactor->loop;
@@ -113,7 +116,7 @@ static enum outcome await(struct dial *d, enum step step, unsigned wanted)
     return failed(d, "no memory");
 }
 
-/* Closes what an attempt has left. */
+/* Closes the stream of an attempt. */
 static void drop(struct dial *d)
 {
     loop_io_remove(d->reactor->loop, &d->io);
@@ -131,7 +134,8 @@ static enum outcome shake(struct dial *d)
     return failed(d, "TLS handshake: %s", why);
 }
 
-/* Connecting to a port of one's own range at which nobody listens can meet itself. */
+/* True when the socket is connected to itself. That can happen with a local port of the ephemeral
+ * range on which nobody listens. */
 static bool is_own_end(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
@@ -190,7 +194,7 @@ static enum outcome connect_now(struct dial *d)
     return failed(d, "%s", strerrordesc_np(errno));
 }
 
-/* Begins with the address whose turn it is. */
+/* Starts an attempt with the current address. */
 static enum outcome attempt(struct dial *d)
 {
     int64_t left_ns = d->end_ns - now_ns(d);
@@ -212,9 +216,9 @@ static enum outcome attempt_too_long(struct dial *d)
                   seconds(d->attempt_ns));
 }
 
-/* ---- where to ------------------------------------------------------------------------------ */
+/* ---- lookup and start ---------------------------------------------------------------------- */
 
-/* What has come of the lookup. */
+/* Handles the state of the lookup. */
 static enum outcome look(struct dial *d)
 {
     enum lookup_state state = lookup_state(d->lookup);
@@ -234,7 +238,7 @@ static enum outcome begin(struct dial *d)
 {
     if (d->wrong)
         return failed(d, "%s", d->wrong);
-    if (d->count > 0) /* the unix socket */
+    if (d->count > 0) /* a unix socket */
         return attempt(d);
     d->step = STEP_LOOKUP;
     d->lookup = lookup_start(d->reactor->loop, d->host, d->port, d->end_ns - now_ns(d),
@@ -242,7 +246,7 @@ static enum outcome begin(struct dial *d)
     return d->lookup ? look(d) : failed(d, "no memory");
 }
 
-/* ---- from step to step --------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
 static void dial_free(struct dial *d)
 {
@@ -252,7 +256,7 @@ static void dial_free(struct dial *d)
     free(d);
 }
 
-/* Ends it, with or without a stream. Its timer is not set any more. */
+/* Ends the dial: frees it, then calls `done`. Its timer must be removed. */
 static void end(struct dial *d, bool good)
 {
     dial_done_fn *done = d->done;
@@ -269,7 +273,7 @@ static void end(struct dial *d, bool good)
     done(arg, good ? &stream : NULL, good ? NULL : reason);
 }
 
-/* When the step is looked at again, whatever happens. */
+/* The time at which the timer must run next. */
 static int64_t due_ns(const struct dial *d)
 {
     if (d->step == STEP_LOOKUP) {
@@ -281,7 +285,7 @@ static int64_t due_ns(const struct dial *d)
     return d->attempt_end_ns;
 }
 
-/* Tries the next address, and the next, after a step with this outcome. */
+/* After a failed step, tries the next addresses until one does not fail at once or none is left. */
 static enum outcome advance(struct dial *d, enum outcome outcome)
 {
     while (outcome == FAILED) {
@@ -294,7 +298,9 @@ static enum outcome advance(struct dial *d, enum outcome outcome)
     return outcome;
 }
 
-/* Goes on after a step with this outcome, outside the timer. May free the dial. */
+/*
+ * Continues after a step with this outcome. Not for use in the timer's callback. May free the dial.
+ */
 static void go_on(struct dial *d, enum outcome outcome)
 {
     outcome = advance(d, outcome);
@@ -319,7 +325,7 @@ static void on_lookup(void *arg)
     go_on(d, look(d));
 }
 
-/* The outcome of a step whose time has passed. */
+/* Handles a timer that ran, and returns the outcome. */
 static enum outcome pass(struct dial *d)
 {
     if (d->step == STEP_BEGIN)
@@ -348,8 +354,8 @@ static int64_t on_time(struct timer *timer, struct moment now)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Copies what the target says, but the name servers; what is wrong with it is told when it is
- * tried. */
+/* Copies the target, except the name servers. An error in it is kept and reported by the first
+ * step. */
 static void take_target(struct dial *d, const struct dial_target *target)
 {
     d->transport = target->transport;
@@ -387,7 +393,7 @@ struct dial *dial_start(struct reactor *reactor, const struct dial_target *targe
     if (!d)
         return NULL;
     d->timer.run = on_time;
-    if (!reactor_add_timer(reactor, &d->timer, reactor->now.mono_ns)) { /* all else in the loop */
+    if (!reactor_add_timer(reactor, &d->timer, reactor->now.mono_ns)) { /* begins in the loop */
         free(d);
         return NULL;
     }

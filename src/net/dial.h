@@ -1,15 +1,15 @@
 /*
- * dial.h - streams opened outward: to a host by TCP or TLS, or to a unix socket, without blocking.
+ * dial.h - opens outgoing streams without blocking: to a host over TCP or TLS, or to a unix socket.
  *
- * Resolving the name, connecting and the TLS handshake share one time limit. Each address of the
- * name is tried in turn, from connecting to the handshake's end, until one is good; of the time
- * that is left it gets an equal share with those behind it.
+ * One time limit covers the name lookup, the connect and the TLS handshake. A dial tries the
+ * addresses of a name one after another, each with its own handshake, until one works. Each attempt
+ * gets an equal share of the time that remains.
  *
- * A dial lives in a reactor, and is used in its thread alone. What that thread asks of the kernel:
- * socket, connect, setsockopt, getsockopt, getsockname, getpeername, reading and writing of
- * sockets; for names also to read the files that lookup.h names, and sendto, recvfrom; for TLS with
- * the system's certificates, to read these. A confinement (thread.h) with `connects` and these
- * files in `reads` allows that.
+ * A dial belongs to a reactor; use it in the reactor's thread only. That thread uses these system
+ * calls: socket, connect, setsockopt, getsockopt, getsockname, getpeername, and those that read and
+ * write sockets. For names it also opens and reads the files that lookup.h lists, and calls sendto
+ * and recvfrom. For TLS with the system's certificates it reads those too. A confinement (thread.h)
+ * with `connects`, and with these files in `reads`, allows all that.
  */
 #ifndef NET_DIAL_H
 #define NET_DIAL_H
@@ -22,9 +22,9 @@ struct dial_target {
     enum transport transport;
     const char *host; /* TCP and TLS: a name or a numeric address, without brackets */
     uint16_t port;
-    struct tls *tls;          /* TLS: of tls_client_new; shared from dial_start on */
-    const char *path;         /* unix: of the socket */
-    const char *name_servers; /* see lookup_start; NULL: the system's */
+    struct tls *tls;          /* TLS: from tls_client_new; dial_start takes a share */
+    const char *path;         /* unix: path of the socket */
+    const char *name_servers; /* see lookup_start; NULL: those of the system */
 };
 
 struct dial;
@@ -32,25 +32,30 @@ struct dial;
 #define DIAL_REASON_SIZE 512
 
 /*
- * It is over, and the dial is freed already: forget it. Called by the reactor, never within a
- * function declared here; may begin and cancel dials.
+ * Called once when the dial ends. The dial has been freed already; do not use its pointer again.
+ * The reactor calls this, never from inside a function of this header. It may start and cancel
+ * dials.
  *
- * `stream`: the connection, of TLS with its handshake done, watched by no loop; copy it, it is
- * yours to close. Read before you wait: the server's first bytes may have come along with the
- * handshake (stream_has_more). NULL: there is none, and `reason` says what was tried and how it
- * failed, without a line end; both are good for the call only. A server with TLS 1.3 refuses the
- * client's certificate only after the handshake: the first read fails then.
+ * `stream` is the connection, with its TLS handshake done, and no loop watches it. Copy it; you own
+ * it and close it. Read before you wait for events, because the server's first bytes may have come
+ * with the handshake (stream_has_more). A server with TLS 1.3 refuses a client's certificate only
+ * after the handshake; the first read then fails.
+ *
+ * On failure `stream` is NULL, and `reason` says what was tried and why it failed, without a line
+ * end. Both pointers are valid during the call only.
  */
 typedef void dial_done_fn(void *arg, struct stream *stream, const char *reason);
 
 /*
- * Begins to open a stream; `limit_ns` (more than 0): how long that may take, from now on. The
- * target and its strings are needed for the call only. `done` is called with `arg` once, unless
- * dial_cancel comes before. The dial is the caller's. NULL: no memory, and `done` is not called.
+ * Starts to open a stream. `limit_ns` (more than 0) is the time limit from now on. The target and
+ * its strings are used only during the call. `done` is called once with `arg`, unless dial_cancel
+ * comes first. The caller owns the dial until then. Returns NULL when there is no memory; `done` is
+ * then never called.
  */
 struct dial *dial_start(struct reactor *reactor, const struct dial_target *target, int64_t limit_ns,
                         dial_done_fn *done, void *arg) MUST_USE;
-/* Ends it at once without calling `done`, whatever it is at, and nulls it. NULL is harmless. */
+/* Cancels and frees *dial in any state, sets it to NULL, and does not call `done`. NULL is
+ * harmless. */
 void dial_cancel(struct dial **dial);
 
 #endif

@@ -1,20 +1,20 @@
 /*
  * http.c - the HTTP server on libevent's evhttp (see http.h).
  *
- * evhttp owns a connection from the moment it accepts it, and tells nobody when it has closed one.
- * So each connection's bufferevent, which it asks new_bufferevent for, is held with a reference of
- * our own: evhttp's closing takes its callbacks away, and leaves the socket to us. After each turn
- * of the loop all connections are looked at (64 at most): those that have ended are closed, those
- * that are too slow are told an end of time, which evhttp answers by closing, and where evhttp has
- * put an error page of its own into the output, which leaves in the next turn at the earliest, it
- * is exchanged for one in JSON.
+ * evhttp owns a connection from accept on, and does not report when it closes one. So we hold an
+ * extra reference to each connection's bufferevent, which evhttp gets from new_bufferevent. When
+ * evhttp closes the connection it removes its callbacks, and we close the socket. After each
+ * iteration of the loop we check all connections (64 at most). Those that evhttp has closed are
+ * buried. Slow ones get a timeout event, on which evhttp closes them. If evhttp has put an HTML
+ * error page into the output, it is replaced by JSON; the page is not sent before the next
+ * iteration, so there is time for that.
  *
  * A connection is in one of three phases:
  *
- *     READING -> HANDLING (on_request) -> WRITING (send) -> READING (on_sent)
+ *     READING -> HANDLING (on_request) -> WRITING (send_body) -> READING (on_sent)
  *
- * evhttp ends the process when bytes come while it waits for a handler's answer, so a connection is
- * not read from while HANDLING; whether its client is still there is asked of the kernel instead.
+ * evhttp aborts the process when bytes arrive while a handler's answer is missing. So a connection
+ * is not read while HANDLING; poll shows whether its client has gone.
  */
 #include "net/http.h"
 
@@ -45,32 +45,33 @@
 
 #define LISTENERS_MAX 32
 
-/* How often it is looked whether there is room again for those who wait to be accepted. */
+/* How often a server that has paused tries to accept again. */
 static const struct timeval retry_interval = {.tv_usec = 100000L};
 static const struct timeval second = {.tv_sec = 1};
 
 /*
- * What the kernel keeps of an answer: the rest waits here. It has only so much for all sockets, and
- * clients who take nothing must not take it from those of the workers.
+ * The kernel's send buffer of a connection; the rest of an answer waits in this process. The
+ * kernel's memory for sockets is limited, and slow HTTP clients must not use up what the workers
+ * need.
  */
 #define SEND_BUFFER (64 * 1024)
 
-/* What is thrown away of a client's bytes before its connection is closed: see bury. */
+/* The most bytes of a client that are discarded before its connection is closed: see bury. */
 #define DRAIN_MAX ((size_t)64 * 1024)
 
 enum phase { READING, HANDLING, WRITING };
 
-/* A connection, and the request that it is about. */
+/* A connection and its present request. */
 struct http_request {
     struct http *http;
-    struct bufferevent *bev; /* NULL: none, this place is free */
+    struct bufferevent *bev; /* NULL: this place is free */
     enum phase phase;
-    bool refused;               /* evhttp has answered it itself: the connection ends with that */
-    int64_t since_ns;           /* when the phase began */
-    struct evhttp_request *req; /* while HANDLING */
+    bool refused;               /* evhttp has refused a request: the connection ends with that */
+    int64_t since_ns;           /* start of the phase */
+    struct evhttp_request *req; /* only while HANDLING */
     char peer[80];
 
-    /* When it is answered in steps. */
+    /* Only when it is answered in steps. */
     void (*step)(void *job, struct http_request *request);
     void (*end)(void *job);
     void *job;
@@ -84,19 +85,19 @@ struct http {
     int bell_fd;
     pthread_t thread;
     bool runs;
-    bool stopping; /* the thread's */
-    bool paused;   /* nobody is accepted: all places are taken, or there are no descriptors */
-    bool starved;  /* there were no descriptors or no memory; until the next retry */
+    bool stopping; /* used only in the thread */
+    bool paused;   /* not accepting: all places are taken, or no descriptors are free */
+    bool starved;  /* descriptors or memory ran out; false again at the next retry */
 
     struct listener listeners[LISTENERS_MAX];
     struct evconnlistener *doors[LISTENERS_MAX];
     size_t listener_count;
 
-    unsigned handling; /* requests that are answered in steps */
+    unsigned handling; /* requests that are being answered in steps */
     struct http_request clients[HTTP_CONNECTIONS_MAX];
 };
 
-/* The server whose thread this is: evhttp keeps the argument of a listener for itself. */
+/* The server of this thread; evhttp gives its own argument to a listener's error callback. */
 static _Thread_local struct http *here;
 
 /* ---- accepting ----------------------------------------------------------------------------- */
@@ -125,12 +126,12 @@ static struct http_request *free_place(struct http *http)
     return NULL;
 }
 
-/* evhttp has accepted a connection. NULL: no memory. */
+/* Called by evhttp when it has accepted a connection. Returns NULL when there is no memory. */
 static struct bufferevent *new_bufferevent(struct event_base *base, void *arg)
 {
     struct http *http = arg;
     struct http_request *client = free_place(http);
-    CHECK(client); /* while there is none, nobody is accepted */
+    CHECK(client); /* without a free place the server does not accept */
     struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
     if (!bev)
         return NULL;
@@ -164,9 +165,9 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
         event_add(http->retry, &retry_interval); /* look_at_clients decides */
 }
 
-/* ---- the ends of connections --------------------------------------------------------------- */
+/* ---- closing ------------------------------------------------------------------------------- */
 
-/* Whether evhttp has closed it. */
+/* True when evhttp has closed the connection. */
 static bool has_ended(const struct http_request *client)
 {
     bufferevent_event_cb on_event;
@@ -174,14 +175,16 @@ static bool has_ended(const struct http_request *client)
     return !on_event;
 }
 
-/* Frees the place of a connection that has ended, and closes its socket. */
+/* Frees the place of a closed connection, and closes its socket. */
 static void bury(struct http_request *client)
 {
     int fd = bufferevent_getfd(client->bev);
     if (fd < 0) {
         bufferevent_free(client->bev); /* evhttp had no memory to take it */
     } else {
-        /* Closing with bytes unread would break the connection off before the answer is read. */
+        /*
+         * Closing with unread bytes would reset the connection before the client reads its answer.
+         */
         char bytes[4096];
         for (size_t drained = 0; drained < DRAIN_MAX; drained += sizeof(bytes)) {
             if (recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) <= 0)
@@ -202,7 +205,7 @@ static void end_job(struct http_request *client)
     client->end(client->job);
 }
 
-/* Has evhttp close the connection of a client that is too slow, or was told its last. */
+/* Makes evhttp close a connection that is too slow or has got its last answer. */
 static void give_up(struct http_request *client)
 {
     bufferevent_trigger_event(client->bev, BEV_EVENT_READING | BEV_EVENT_TIMEOUT, 0);
@@ -210,7 +213,7 @@ static void give_up(struct http_request *client)
     bury(client);
 }
 
-/* Whether the client of a request that is being handled has closed, or sends no more. */
+/* True when the client has closed at least its sending side while its request is handled. */
 static bool has_left(const struct http_request *client)
 {
     struct pollfd p = {.fd = bufferevent_getfd(client->bev), .events = POLLRDHUP};
@@ -227,7 +230,7 @@ static void drop(struct http_request *client)
 
 /* ---- answers ------------------------------------------------------------------------------- */
 
-/* The answer has been handed to the kernel. */
+/* Called when the kernel has the whole answer. */
 static void on_sent(struct evhttp_request *req, void *arg)
 {
     (void)req;
@@ -242,7 +245,7 @@ static void set_default(struct evkeyvalq *headers, const char *name, const char 
         evhttp_add_header(headers, name, value);
 }
 
-/* Sends the answer; *body is NULL where there was no memory. Frees it. */
+/* Sends the answer and frees `body`; NULL: there was no memory for it. */
 static void send_body(struct http_request *client, int status, const char *type,
                       struct evbuffer *body)
 {
@@ -305,10 +308,18 @@ void http_answer_static(struct http_request *request, int status, const char *ty
     send_body(request, buffer ? status : 503, type, buffer);
 }
 
-/* What the body of an error needs at most: each byte of the reason may take five. */
+void http_answer_json(struct http_request *request, int status, struct json_text *json)
+{
+    size_t len;
+    text_add(&json->text, "\n", 1);
+    char *body = text_take(&json->text, &len);
+    http_answer(request, status, "application/json", body, len);
+}
+
+/* The largest body of an error: each byte of the reason may need five. */
 #define ERROR_SIZE (HTTP_REASON_SIZE * 5 + 64)
 
-/* Writes the body of an error; returns its length. */
+/* Writes the body of an error and returns its length. */
 static size_t write_error(char *to, int status, const char *reason)
 {
     size_t len = (size_t)snprintf(to, 64, "{\"error\":{\"status\":%d,\"reason\":\"", status);
@@ -336,7 +347,7 @@ void http_error(struct http_request *request, int status, const char *format, ..
     http_answer(request, status, "application/json", body, len);
 }
 
-/* What to say of a request that evhttp itself has refused. */
+/* The reason for a request that evhttp itself has refused. */
 static const char *refusal(int status)
 {
     switch (status) {
@@ -351,13 +362,13 @@ static const char *refusal(int status)
     }
 }
 
-/* Where evhttp has answered a request itself, with a page: exchanges the page. */
+/* Replaces an error page that evhttp has put into the output. */
 static void exchange_error_page(struct http_request *client)
 {
     struct evbuffer *output = bufferevent_get_output(client->bev);
-    char line[48] = {0}; /* "HTTP/1.1 400 ", or what else a client says its version is */
-    /* From a first answer on, the end that is read from is frozen: only the socket takes from it.
-     */
+    char line[48] = {0}; /* "HTTP/1.1 400 ", or another version that the client sent */
+    /* After the first answer evhttp freezes the start of the buffer, so that only the socket takes
+     * from it. */
     evbuffer_unfreeze(output, 1);
     ev_ssize_t copied = evbuffer_copyout(output, line, sizeof(line) - 1);
     evbuffer_freeze(output, 1);
@@ -390,9 +401,9 @@ static void exchange_error_page(struct http_request *client)
 }
 
 /*
- * Whether a client that was refused has taken that, and is still there: after CONNECT, evhttp does
- * not close what it has said it would, but looks for more requests in what came behind; its answer
- * to that may be there already, as a page.
+ * True when a refused client has got its last answer and the connection is still open. That happens
+ * after CONNECT: evhttp does not close the connection, but parses the following bytes as requests.
+ * Its error page for those may already be in the output.
  */
 static bool is_told_its_last(const struct http_request *client)
 {
@@ -473,7 +484,7 @@ void http_later(struct http_request *request, void (*step)(void *job, struct htt
     request->http->handling++;
 }
 
-/* evhttp has read a request. */
+/* Called when evhttp has read a request. */
 static void on_request(struct evhttp_request *req, void *arg)
 {
     struct http *http = arg;
@@ -482,7 +493,7 @@ static void on_request(struct evhttp_request *req, void *arg)
     while (client < http->clients + HTTP_CONNECTIONS_MAX && client->bev != bev)
         client++;
     if (client == http->clients + HTTP_CONNECTIONS_MAX) {
-        evhttp_send_error(req, 503, NULL); /* there was no memory to take note of it */
+        evhttp_send_error(req, 503, NULL); /* new_bufferevent had no memory */
         return;
     }
     bufferevent_disable(bev, EV_READ);
@@ -511,7 +522,8 @@ static void take_steps(struct http *http)
     }
 }
 
-/* Whether a client has sent what was not read yet: then it is this server that is slow. */
+/* True when the client has sent bytes that we have not read: then the server is slow, not the
+ * client. */
 static bool has_sent(const struct http_request *client)
 {
     int bytes = 0;
@@ -519,7 +531,9 @@ static bool has_sent(const struct http_request *client)
            ioctl(bufferevent_getfd(client->bev), FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
-/* The client that stands in the way longest, when all places are taken; NULL: none does. */
+/*
+ * The client that has been idle longest while all places are taken; NULL when none may be closed.
+ */
 static struct http_request *slowest(struct http *http, int64_t now_ns)
 {
     struct http_request *oldest = NULL;
@@ -532,7 +546,7 @@ static struct http_request *slowest(struct http *http, int64_t now_ns)
     return oldest;
 }
 
-/* Whether anybody waits to be accepted. */
+/* True when a client waits to be accepted. */
 static bool somebody_waits(const struct http *http)
 {
     struct pollfd doors[LISTENERS_MAX];
@@ -541,7 +555,7 @@ static bool somebody_waits(const struct http *http)
     return poll(doors, http->listener_count, 0) > 0;
 }
 
-/* What is to be done between two turns of the loop. */
+/* Checks all connections between two iterations of the loop. */
 static void look_at_clients(struct http *http)
 {
     int64_t now_ns = clock_mono_ns();
@@ -602,7 +616,7 @@ static void *run(void *arg)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* What libevent has to say: clients can provoke some of it. */
+/* Logs a message of libevent; clients can cause some of them. */
 static void log_event(int severity, const char *text)
 {
     static struct log_limit limit;
@@ -635,13 +649,14 @@ static bool make_server(struct http *http)
     evhttp_set_max_headers_size(http->server, HTTP_HEADERS_MAX);
     evhttp_set_max_body_size(http->server, HTTP_BODY_MAX);
     evhttp_set_timeout(http->server, (int)(HTTP_PATIENCE_NS / NS_PER_S));
-    evhttp_set_allowed_methods(http->server, (1 << 9) - 1); /* all: those not served get a 405 */
+    evhttp_set_allowed_methods(http->server, (1 << 9) - 1); /* all; handlers answer 405 */
     evhttp_set_gencb(http->server, on_request, http);
     evhttp_set_bevcb(http->server, new_bufferevent, http);
     return true;
 }
 
-/* Has evhttp accept from the last listener, whose socket it takes over. False: no memory. */
+/* Makes evhttp accept on the newest listener; its socket then belongs to evhttp. Returns false when
+ * there is no memory. */
 static bool open_door(struct http *http)
 {
     struct listener *l = &http->listeners[http->listener_count - 1];
@@ -666,7 +681,7 @@ static bool is_missing_family(int error)
     return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/* False: *reason_r says why. */
+/* Listens on address number `i`. Returns false with the reason in reason_r. */
 static bool listen_on(struct http *http, const struct http_config *config, size_t i, char *reason_r)
 {
     struct listener *l = &http->listeners[http->listener_count];
@@ -687,7 +702,8 @@ static bool listen_on(struct http *http, const struct http_config *config, size_
     return open_door(http);
 }
 
-/* False: *reason_r says why, and the socket is still the caller's. */
+/* Adopts an inherited socket. Returns false with the reason in reason_r; the caller still owns
+ * `fd`. */
 static bool adopt(struct http *http, int fd, const char *asked, char *reason_r)
 {
     struct listener *l = &http->listeners[http->listener_count];
@@ -728,7 +744,7 @@ static bool listen_all(struct http *http, const struct http_config *config, char
 struct http *http_new(const struct http_config *config, char *reason_r)
 {
     event_set_mem_functions(http_memory_take, http_memory_resize, http_memory_give);
-    event_set_log_callback(log_event); /* in place of the loops', which says all that comes */
+    event_set_log_callback(log_event); /* otherwise libevent prints everything */
     struct http *http = calloc(1, sizeof(*http));
     snprintf(reason_r, HTTP_REASON_SIZE, "no memory or descriptors for a server: %s",
              strerrordesc_np(errno));
@@ -801,13 +817,13 @@ void http_free(struct http **http)
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         end_job(&h->clients[i]);
     if (h->server)
-        evhttp_free(h->server); /* closes what listens, and all connections */
+        evhttp_free(h->server); /* closes listening sockets and connections */
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++) {
         if (h->clients[i].bev)
             bury(&h->clients[i]);
     }
     for (size_t i = 0; i < h->listener_count; i++)
-        listener_close(&h->listeners[i]); /* one that was not given to the server */
+        listener_close(&h->listeners[i]); /* one that evhttp did not take */
     free_event(h->bell);
     free_event(h->seconds);
     free_event(h->retry);

@@ -1,28 +1,32 @@
 /*
- * http.h - a small HTTP server for operators, in a thread of its own: a thin wrapper of libevent's.
+ * http.h - a small HTTP server for operators, in its own thread: a thin wrapper around libevent's
+ * evhttp.
  *
- * The library reads requests and writes answers; what it leaves open is bounded here, whatever
- * clients do:
+ * The library reads requests and writes answers. This wrapper adds limits that hold for all
+ * clients:
  *
- * - connections: HTTP_CONNECTIONS_MAX at once. Further clients wait in the kernel's queue, and
- *   while any does, those that have asked for nothing, or have not taken their answer, for
- *   HTTP_CROWDED_NS make room, the oldest first.
- * - time: a whole request arrives HTTP_PATIENCE_NS after the connection was made or the last answer
- *   was taken, and an answer is taken in as long, or the connection is closed.
- * - memory: HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes of a request are read, and little more than
- *   HTTP_INPUT_MAX of those behind it. An answer's size is its handler's to bound.
+ * - connections: at most HTTP_CONNECTIONS_MAX at once. More clients wait in the kernel's backlog.
+ *   While one waits, the oldest connection is closed if for HTTP_CROWDED_NS its client has sent no
+ *   request or has not read its answer.
+ * - time: a connection is closed when a request does not arrive completely within HTTP_PATIENCE_NS
+ *   after the connection was made or the last answer was read, or when an answer is not read within
+ *   that time.
+ * - memory: a request may have HTTP_HEADERS_MAX and HTTP_BODY_MAX bytes, and little more than
+ *   HTTP_INPUT_MAX bytes are read after it. The handler must limit the size of its answer.
  *
- * A handler answers a request at once, or in steps between which others are served. Every error's
- * body is {"error":{"status":404,"reason":"..."}}, also of those that the library finds itself.
+ * A handler answers a request at once, or in steps; other requests are served between the steps.
+ * The body of every error is {"error":{"status":404,"reason":"..."}}, also when evhttp itself
+ * refuses a request.
  *
- * Threads: http_new, http_start and http_free in one thread; the handlers, and all that is about a
- * request, in the server's own, whose signals are all blocked.
+ * Threads: http_new, http_start and http_free in one thread; handlers and all functions of a
+ * request in the server's own thread, which has all signals blocked.
  */
 #ifndef NET_HTTP_H
 #define NET_HTTP_H
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "net/thread.h"
 
 #include <stdbool.h>
@@ -30,7 +34,7 @@
 #include <sys/socket.h>
 
 #define HTTP_CONNECTIONS_MAX 64
-#define HTTP_HEADERS_MAX     8192 /* bytes, with the request line */
+#define HTTP_HEADERS_MAX     8192 /* bytes, including the request line */
 #define HTTP_BODY_MAX        4096
 #define HTTP_INPUT_MAX       16384
 #define HTTP_PATIENCE_NS     (10 * NS_PER_S)
@@ -39,98 +43,96 @@
 
 struct http;
 
-/* One request, from its arrival until it is answered. */
+/* A request, from its arrival until it is answered. */
 struct http_request;
 
 struct http_config {
-    const struct sockaddr_storage *addresses; /* to listen on, ports included; 0: any */
+    const struct sockaddr_storage *addresses; /* addresses to listen on, with ports; port 0: any */
     const socklen_t *address_lens;
     size_t address_count;
-    const int *fds;              /* inherited listening sockets, taken over */
-    const char *const *fd_asked; /* what http_door is to answer for each; NULL: "" for all */
+    const int *fds;              /* inherited listening sockets; http_new takes them over */
+    const char *const *fd_asked; /* `asked_r` of http_door for each of `fds`; NULL: "" for all */
     size_t fd_count;
-    const char *name;    /* of the thread: at most 15 bytes */
-    confine_fn *confine; /* the thread calls it first, for thread_serves; NULL: nothing */
+    const char *name;    /* the thread's name, at most 15 bytes */
+    confine_fn *confine; /* called first in the thread, with thread_serves; NULL: none */
 
-    /* A request has come: answer it with one of the functions below, or http_later. */
+    /* Called for each request. It must answer with a function below, or call http_later. */
     void (*handle)(void *arg, struct http_request *request);
-    /* Called about once a second, at the latest after the handler that then runs; NULL: never. */
+    /* Called about once a second; a running handler may delay it. NULL: never. */
     void (*every_second)(void *arg);
     void *arg;
 };
 
 /*
- * Listens, on `fds` first; nobody is accepted yet. Of several addresses, those of IPv6 are left
- * out, with a warning, where the machine has none. NULL: reason_r (HTTP_REASON_SIZE bytes) says
- * why, and `config->fds` are closed.
+ * Opens the listening sockets, `fds` first; accepts nobody yet. If there are several addresses,
+ * IPv6 addresses are left out with a warning on a machine without IPv6. Returns NULL on failure:
+ * reason_r (HTTP_REASON_SIZE bytes) has the reason, and `config->fds` are closed.
  */
 struct http *http_new(const struct http_config *config, char *reason_r) MUST_USE;
 
-/* On how many addresses it listens, and the text of one: "127.0.0.1:7532". */
+/* The number of listening sockets, and the address of one: "127.0.0.1:7532". */
 size_t http_listeners(const struct http *http);
 const char *http_where(const struct http *http, size_t i);
 
-/* Its descriptor, and where it was to listen (struct listener). */
+/* The descriptor of a listening socket, and the address that was asked for (struct listener). */
 int http_door(const struct http *http, size_t i, const char **asked_r);
 
-/* Starts the thread. False: errno. */
+/* Starts the thread. Returns false with errno. */
 bool http_start(struct http *http) MUST_USE;
 
-/*
- * Ends the thread, if it runs; connections stay as they are, and go on when it is started again.
- * Not while a handler waits for the caller.
- */
+/* Ends the thread if it runs. Connections stay open and continue when it starts again. Must not be
+ * called while a handler waits for the calling thread. */
 void http_pause(struct http *http);
 
-/* Ends the thread, if it runs, closes all connections and frees *http; nulls it. */
+/* Ends the thread if it runs, closes all connections, frees *http and sets it to NULL. */
 void http_free(struct http **http);
 
-/* ---- requests: in the server's thread ---------------------------------------------------------
- */
+/* ---- requests: in the server's thread ---- */
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_OTHER };
 enum http_method http_method(const struct http_request *request);
 
-/* The path and the query (without '?'; NULL: there is none) as sent, percent-encodings and all. */
+/* The path, and the query without '?' (NULL: none), as sent, with percent-encoding. */
 const char *http_path(const struct http_request *request);
 const char *http_query(const struct http_request *request);
 
-/* A header of the request; NULL: it has none of that name. */
+/* The value of a request header; NULL when it is missing. */
 const char *http_asked(const struct http_request *request, const char *name);
 
-/* Whether it came over a unix socket. */
+/* True when the client uses a unix socket. */
 bool http_is_local(const struct http_request *request);
 
-/* The client's address, for the log: "127.0.0.1:4711". Valid until the request is answered. */
+/* The client's address for the log: "127.0.0.1:4711". Valid until the request is answered. */
 const char *http_peer(struct http_request *request);
 
-/* Sets a header of the answer, in place of one of that name. Before it is answered. */
+/* Sets a header of the answer, replacing one with the same name. Call it before the answer. */
 void http_set_header(struct http_request *request, const char *name, const char *value);
 
 /*
- * Answers with `len` bytes at `body`, which came from malloc and is taken over; NULL: there was no
- * memory for it, which is answered instead. Of HEAD, only the length is told. Unless set otherwise,
- * an answer has "Cache-Control: no-store" and "X-Content-Type-Options: nosniff".
+ * Answers with `len` bytes at `body`, which came from malloc and will be freed; NULL: answers that
+ * there is no memory. An answer to HEAD has the length, but no body. Unless set otherwise, an
+ * answer has "Cache-Control: no-store" and "X-Content-Type-Options: nosniff".
  */
 void http_answer(struct http_request *request, int status, const char *type, char *body,
                  size_t len);
 
-/* The same with bytes that stay where they are as long as the server. */
+/* The same with constant bytes, which must live as long as the server. */
 void http_answer_static(struct http_request *request, int status, const char *type,
                         const void *body, size_t len);
 
-/*
- * Answers with an error. Bytes of the reason that are not printable ASCII are written as \xNN; it
- * is cut after HTTP_REASON_SIZE bytes.
- */
+/* The same with JSON, whose text is taken over, and a line end behind it. */
+void http_answer_json(struct http_request *request, int status, struct json_text *json);
+
+/* Answers with an error. In the reason, bytes that are not printable ASCII become \xNN; it is cut
+ * to HTTP_REASON_SIZE bytes. */
 void http_error(struct http_request *request, int status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 /*
- * Answers later: from now on `step` is called once in each turn of the server's loop, until it has
- * answered. It should take about a millisecond at most. `end` is called once, in the server's
- * thread: after the step that answered, or when the client has gone (one that sends no more is
- * taken to have), or when the server ends; it frees the job.
+ * Answers later, in steps: `step` is called once in each iteration of the server's loop until it
+ * has answered. A step should take a millisecond at most. `end` is called once, in the server's
+ * thread, and frees the job: after the step that answered, or when the client has gone (or has
+ * closed its sending side), or when the server ends.
  */
 void http_later(struct http_request *request, void (*step)(void *job, struct http_request *request),
                 void (*end)(void *job), void *job);

@@ -1,7 +1,7 @@
 /*
- * http_memory.c - the reserve for libevent (see http_memory.h): two shelves of blocks of one size.
- * A byte for each block says whether it is in use; nobody looks at them while there is memory. It
- * takes none of the machine's until it is needed.
+ * http_memory.c - the reserve for libevent (see http_memory.h): two shelves, each with blocks of
+ * one size. One byte for each block says whether it is in use. The shelves use no physical memory
+ * until they are needed for the first time.
  */
 #include "net/http_memory.h"
 
@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What libevent keeps for 64 connections fits: about ten records and callbacks each, all below the
- * first size, and what was received, in pieces that grow up to the second. */
+/*
+ * Enough for everything that libevent keeps for 64 connections: about ten records and callbacks
+ * each, all smaller than a small block, and received data in buffers that grow up to a large block.
+ */
 #define SMALL_BLOCK 1024
 #define SMALL_COUNT 1024
 #define LARGE_BLOCK ((size_t)32 * 1024)
@@ -24,7 +26,7 @@ static bool small_used[SMALL_COUNT], large_used[LARGE_COUNT];
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* Under the lock: */
+/* Protected by the mutex. */
 static struct shelf {
     unsigned char *blocks;
     bool *used;
@@ -46,7 +48,7 @@ static void *take_block(struct shelf *shelf)
     return NULL;
 }
 
-/* The shelf that a piece came from; NULL: the C library. */
+/* The shelf that contains `at`; NULL when it came from malloc. */
 static struct shelf *shelf_of(const void *at)
 {
     for (size_t i = 0; i < ARRAY_SIZE(shelves); i++) {
@@ -96,7 +98,7 @@ void *http_memory_resize(void *at, size_t size)
         if (likely(to) || at == NULL)
             return to ? to : http_memory_take(size);
     }
-    /* From here on it moves: out of the reserve, or into it. */
+    /* Moves the data out of the reserve, or into it. */
     void *to = http_memory_take(size);
     if (!to)
         return NULL;

@@ -1,12 +1,13 @@
 /*
- * http_memory.h - libevent's memory: the C library's, and where that has none, a reserve.
+ * http_memory.h - memory for libevent: from malloc, or from a reserve when malloc fails.
  *
- * libevent goes on with a null pointer in places where it was refused memory (watermarks of a new
- * connection, for one), which ended the process and with it every lock that is held. What the HTTP
- * server can want of it at once is bounded, by the number of its connections and what one may send;
- * so a reserve is kept for that, and while much of it is in use nobody new is accepted.
+ * In some places libevent uses a null pointer after a failed allocation (for example: the
+ * watermarks of a new connection). That crashed the process, and all held locks were lost. The
+ * number of HTTP connections and the size of a request are limited, so the HTTP server's need is
+ * limited too, and this reserve covers it. The HTTP server accepts no new connections while much of
+ * the reserve is in use.
  *
- * Threads: any; the reserve has a lock of its own, under which nothing is called.
+ * Threads: any. The reserve has its own lock, and nothing is called under it.
  */
 #ifndef NET_HTTP_MEMORY_H
 #define NET_HTTP_MEMORY_H
@@ -16,10 +17,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether more than a quarter of the reserve is in use. */
+/* True when more than a quarter of the reserve is in use. */
 bool http_memory_is_short(void);
 
-/* What libevent is to call, as malloc, realloc and free. */
+/* The malloc, realloc and free for libevent. */
 void *http_memory_take(size_t size) MUST_USE;
 void *http_memory_resize(void *at, size_t size) MUST_USE;
 void http_memory_give(void *at);

@@ -1,17 +1,18 @@
 /*
- * input.c - reading from a connection, and having its requests served (see protocol.h for the ways
- * in which a request may be answered).
+ * input.c - reads from connections and has their requests parsed and served. protocol.h lists the
+ * ways in which a request may be answered.
  *
- * Fairness: an iteration serves at most REQUESTS_MAX requests of a connection; the rest waits in
- * the worker's list until other connections had their iteration. So do bytes that the loop does not
- * report again (conn->input): a TLS stream holds them already, or the loop reports once only.
+ * Fairness: an iteration serves at most REQUESTS_MAX requests of one connection. The rest waits in
+ * the worker's list until the other connections have been served. The same list is used for bytes
+ * that the loop does not report again (conn->input): bytes inside a TLS stream, and bytes of a
+ * socket that is reported only once.
  *
  * Back-pressure: while more than half of the output limit is queued, no request is served and
- * nothing is read. So what one client can queue is bounded by that half and its last answer.
+ * nothing is read. So the queue of one client never exceeds that half plus one answer.
  *
- * A connection that waits (PENDING, PIECES, FULL) stays watched: over TCP, where the loop reports
- * once, with no system call; elsewhere reading is left out of what is watched once bytes have come.
- * So the client's end is noticed, and an idle wait wakes nobody.
+ * A waiting connection (PENDING, PIECES, FULL) stays watched, so the client's end is noticed. A TCP
+ * socket is reported once, and keeping the watch needs no system call. For other sockets LOOP_READ
+ * is removed from the watch when bytes come. So a wait without events wakes no thread.
  */
 #include "net/private.h"
 
@@ -20,12 +21,12 @@
 
 #define REQUESTS_MAX 128
 
-/* A peer that got its last answer may send on for so long and so much. */
+/* A client may send this many more bytes after its last answer; then the connection closes. */
 #define LINGER_BYTES (1u << 20)
 
 /* ---- watching ------------------------------------------------------------------------------ */
 
-/* True: the connection may read now. */
+/* True when the connection may read now. */
 static bool reads(const struct conn *conn)
 {
     if (conn->reading == READING_DISCARD)
@@ -34,10 +35,11 @@ static bool reads(const struct conn *conn)
 }
 
 /*
- * How it watches for bytes. The loop reports a plain TCP stream once, and says whether that was the
- * end: asking the kernel a second time, only to learn that all has been read, costs 4 % of a
- * request. TLS, which reads as it likes, and unix sockets, whose reads may end early where
- * descriptors were sent, are reported until all has been read.
+ * The flags for watching a connection that the loop reports only once; 0 for other transports.
+ * Plain TCP is reported once, together with the end of input. That saves a second read call whose
+ * only result would be "no more data", which costs 4 % of a request. TLS reads in its own way, and
+ * a read from a unix socket may end early when descriptors were sent; both are reported until
+ * everything is read.
  */
 static unsigned reported_once(const struct conn *conn)
 {
@@ -52,7 +54,7 @@ static unsigned reading_wanted(const struct conn *conn)
     return conn->input == INPUT_CROSSED ? LOOP_WRITE : LOOP_READ;
 }
 
-/* Reports the client's end, where it is not known yet. */
+/* The flag that reports the client's end, if it is not known yet. */
 static unsigned end_wanted(const struct conn *conn)
 {
     return conn_is_served(conn) && !conn->gone ? LOOP_GONE : 0;
@@ -62,8 +64,8 @@ void conn_watch(struct conn *conn)
 {
     unsigned wanted;
     if (conn->out.first) {
-        /* Reported again and again: a write may also have failed for want of memory, and the
-         * kernel does not report when there is some again. */
+        /* Without LOOP_ONCE, so that the loop reports again: a write may have failed for lack of
+         * memory, and the kernel sends no event when memory is free again. */
         wanted = reads(conn) ? reading_wanted(conn) & ~LOOP_ONCE : end_wanted(conn);
         wanted |= conn->writing == WRITING_CROSSED ? LOOP_READ : LOOP_WRITE;
     } else if (reads(conn)) {
@@ -79,7 +81,7 @@ void conn_watch(struct conn *conn)
         conn_close(conn, CLOSE_MEMORY);
 }
 
-/* ---- what was received --------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------------------------- */
 
 void conn_drop_input(struct conn *conn)
 {
@@ -107,7 +109,8 @@ bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t 
     return true;
 }
 
-/* Keeps the rest, `data`, which may lie in the connection's own buffer. False: no memory. */
+/* Keeps the unserved rest `data`, which may lie in the connection's own buffer, with `room` bytes
+ * for it. Returns false when there is no memory. */
 static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t room)
 {
     if (len == 0) {
@@ -117,7 +120,7 @@ static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t
     }
     bool own = conn->in && data >= conn->in && data <= conn->in + conn->in_room;
     if (own && room <= len) {
-        conn->in_begin = (uint32_t)(data - conn->in); /* nothing more is read for now */
+        conn->in_begin = (uint32_t)(data - conn->in); /* no reading until this is served */
         return true;
     }
     if (own && room <= conn->in_room) {
@@ -130,13 +133,15 @@ static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t
     return true;
 }
 
-/* How much room an unfinished request of `have` bytes gets; `need` as the parser said. */
+/*
+ * The room for an unfinished request of which `have` bytes are here; `need` comes from the parser.
+ */
 static size_t room_for(const struct conn *conn, size_t have, size_t need)
 {
     size_t max = conn->protocol->request_max;
     CHECK(have < max && need <= max);
     size_t want = need > have ? need : max;
-    size_t step = have * 2 > 256 ? have * 2 : 256; /* an announced length alone gets no memory */
+    size_t step = have * 2 > 256 ? have * 2 : 256; /* an announced length gets no memory */
     return step < want ? step : want;
 }
 
@@ -148,7 +153,7 @@ void conn_renew_request(struct conn *conn)
                  worker_mono_ns(conn->worker) + conn->worker->rules->limits.request_timeout_ns);
 }
 
-/* Counts requests that were served; the end of the iteration shows how long that took. */
+/* Counts served requests. The worker measures their time at the end of the iteration. */
 static void count_requests(struct conn *conn, unsigned count)
 {
     struct traffic *traffic = conn_traffic(conn);
@@ -164,16 +169,19 @@ static void count_requests(struct conn *conn, unsigned count)
 
 /* ---- serving ------------------------------------------------------------------------------- */
 
-/* What of a read has been served. */
+/* Progress of serving the bytes of one read. */
 struct intake {
-    size_t done;     /* bytes */
-    unsigned served; /* requests */
-    bool in_parts;   /* a request goes on whose bytes up to `done` were served as parts */
-    bool stepped;    /* enough parts came to give it more time */
+    size_t done;     /* bytes served */
+    unsigned served; /* requests served */
+    bool in_parts;   /* the bytes up to `done` end inside a request that is served in parts */
+    bool stepped;    /* enough parts came to extend the request's deadline */
 };
 
-/* Parses what there is, up to a batch: the bytes of each request to `used`. Returns how many; 0:
- * the first is not all here, and *need_r says how many bytes it has at least (0: unknown). */
+/*
+ * Parses up to one batch of requests and stores the length of each in `used`. Returns their number.
+ * 0: the first request is incomplete; *need_r is the least number of bytes that it has (0:
+ * unknown).
+ */
 static inline unsigned parse_batch(struct conn *conn, const struct protocol_row *row,
                                    const uint8_t *data, size_t len, size_t *used, size_t *need_r)
 {
@@ -199,7 +207,7 @@ static inline unsigned parse_batch(struct conn *conn, const struct protocol_row 
     return count;
 }
 
-/* Counts the bytes of a part; enough of them give the request more time. */
+/* Counts the bytes of a part. Enough of them extend the request's deadline. */
 static void take_part(struct conn *conn, struct intake *intake, size_t used)
 {
     struct conn_extension *extension = conn_extension(conn);
@@ -209,7 +217,7 @@ static void take_part(struct conn *conn, struct intake *intake, size_t used)
         intake->stepped = true;
 }
 
-/* Waits for pending answers before the next request. */
+/* Stops serving requests until pending answers are complete: all of them, or any one. */
 static void wait_for_answers(struct conn *conn, bool for_all)
 {
     CHECK(conn->pending > 0);
@@ -217,7 +225,7 @@ static void wait_for_answers(struct conn *conn, bool for_all)
     conn_move(conn, READING_PENDING);
 }
 
-/* Takes note of how a request of `used` bytes was served, other than at once. */
+/* Handles the result of serving a request of `used` bytes, unless it was simply answered. */
 static void note_served(struct conn *conn, struct intake *intake, enum served how, size_t used)
 {
     if (conn->aside)
@@ -250,13 +258,13 @@ static void note_served(struct conn *conn, struct intake *intake, enum served ho
     }
 }
 
-/* True: the connection may serve the next request now. */
+/* True when the connection may serve another request in this iteration. */
 static inline bool serves_on(const struct conn *conn, unsigned served)
 {
     return conn->reading == READING_OPEN && served < REQUESTS_MAX && !conn_over_half(conn);
 }
 
-/* Serves `count` parsed requests, or the first few of them: the rest is parsed again later. */
+/* Serves the `count` requests of a batch. May stop early; the rest is then parsed again later. */
 static inline void serve_batch(struct conn *conn, const struct protocol_row *row,
                                const size_t *used, unsigned count, struct intake *intake)
 {
@@ -277,13 +285,13 @@ static inline void serve_batch(struct conn *conn, const struct protocol_row *row
     } while (++i < count && serves_on(conn, intake->served));
 }
 
-/* Serves what can be served of `data`, and keeps the rest. */
+/* Serves as much of `data` as possible and keeps the rest. */
 static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
 {
     const struct protocol_row *row = conn->protocol->row;
     struct intake intake = {.done = 0};
     size_t used[PROTOCOL_BATCH], need = 0;
-    bool cut = false; /* the request behind intake.done is not all here */
+    bool cut = false; /* the request at intake.done is incomplete */
     conn->unserved = false;
     conn_begin_serving(conn);
     while (intake.done < len && serves_on(conn, intake.served)) {
@@ -322,7 +330,7 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
-/* Reads into `to`; notes how to go on. */
+/* Reads into `to`, and notes in conn->input whether more can be read. */
 static ssize_t read_stream(struct conn *conn, void *to, size_t room)
 {
     ssize_t n = stream_read(&conn->stream, to, room);
@@ -330,7 +338,7 @@ static ssize_t read_stream(struct conn *conn, void *to, size_t room)
         bool more = n > 0 && stream_has_more(&conn->stream);
         conn->input = n == STREAM_CROSSED ? INPUT_CROSSED : more ? INPUT_MORE : INPUT_DRY;
         if (n == STREAM_CROSSED) {
-            worker_flush_later(conn->worker, conn); /* watches for the other direction */
+            worker_flush_later(conn->worker, conn); /* changes the watch to the other direction */
             return STREAM_AGAIN;
         }
     } else if (n == STREAM_AGAIN) {
@@ -348,7 +356,7 @@ static ssize_t read_stream(struct conn *conn, void *to, size_t room)
     return n;
 }
 
-/* The client sends nothing more, whatever was not read yet. */
+/* Notes that the client sends nothing more, even if input is still unread. */
 static void note_gone(struct conn *conn)
 {
     if (conn->gone)
@@ -358,14 +366,14 @@ static void note_gone(struct conn *conn)
         conn->protocol->row->ended(conn);
 }
 
-/* The end was read: whatever came before has been served. */
+/* Handles the end of the input; all complete requests before it have been served. */
 static void end_input(struct conn *conn)
 {
     if (conn->protocol->row->input_end == INPUT_END_CLOSES) {
         conn_close(conn, CLOSE_PEER);
         return;
     }
-    conn_drop_input(conn); /* a request that was never finished */
+    conn_drop_input(conn); /* an incomplete request */
     deadline_clear(conn_deadlines(conn), &conn->read_deadline);
     note_gone(conn);
     if (conn->reading == READING_OPEN)
@@ -396,7 +404,7 @@ static void read_in(struct conn *conn)
     }
 }
 
-/* Reads and throws away, until the peer has closed or sent too much. */
+/* Reads and discards, until the peer closes or has sent too much. */
 static void read_away(struct conn *conn)
 {
     ssize_t n = read_stream(conn, conn->worker->input, WORKER_INPUT);
@@ -408,7 +416,7 @@ static void read_away(struct conn *conn)
         conn_close(conn, conn->reason);
 }
 
-/* Goes on with an answer in pieces. False: it is not complete, or the connection has ended. */
+/* Continues an answer in pieces. Returns true when it is complete and the connection reads on. */
 static bool resume(struct conn *conn)
 {
     conn_begin_serving(conn);
@@ -422,7 +430,7 @@ static bool resume(struct conn *conn)
 
 void conn_continue(struct conn *conn)
 {
-    if (conn->in_flush_list) { /* its own answers leave first */
+    if (conn->in_flush_list) { /* write its own answers first */
         worker_again_later(conn->worker, conn);
         return;
     }
@@ -438,12 +446,12 @@ void conn_continue(struct conn *conn)
         serve_input(conn, conn->in + conn->in_begin, conn->in_end - conn->in_begin);
     else if (conn->input == INPUT_MORE || conn->input == INPUT_DRAIN)
         read_in(conn);
-    worker_flush_later(conn->worker, conn); /* with nothing to write: watches again */
+    worker_flush_later(conn->worker, conn); /* updates the watch, also when nothing is queued */
 }
 
 /* ---- TLS handshakes ------------------------------------------------------------------------ */
 
-/* Goes on with the handshake; then the connection is open. */
+/* Continues the handshake; opens the connection when it is done. */
 static void shake_hands(struct conn *conn)
 {
     const char *why = NULL;
@@ -460,14 +468,14 @@ static void shake_hands(struct conn *conn)
     }
     deadline_clear(conn_deadlines(conn), &conn->read_deadline);
     conn_open(conn);
-    if (stream_has_more(&conn->stream)) /* what came along with its last bytes */
+    if (stream_has_more(&conn->stream)) /* bytes that came with the handshake's end */
         conn->input = INPUT_MORE;
-    worker_flush_later(conn->worker, conn); /* watches, and reads that */
+    worker_flush_later(conn->worker, conn); /* updates the watch, and reads those bytes */
 }
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-/* The client's end was reported while the connection does not read. */
+/* Handles the client's end when the loop reports it and the connection does not read. */
 static void on_gone(struct conn *conn)
 {
     if (conn->protocol->row->input_end == INPUT_END_SERVED)
@@ -482,7 +490,7 @@ static void on_io(struct loop_io *io, unsigned what)
     struct worker *worker = conn->worker;
     if (unlikely(what & (LOOP_GONE | LOOP_MARK)) && conn->input != INPUT_CROSSED)
         conn->input = INPUT_DRAIN;
-    if (conn->in_flush_list) { /* its own answers leave first; then it is looked at */
+    if (conn->in_flush_list) { /* write its own answers first; then it reads */
         if (conn->input == INPUT_DRY)
             conn->input = INPUT_MORE;
         return;
@@ -510,9 +518,9 @@ static void on_io(struct loop_io *io, unsigned what)
         else
             read_in(conn);
     } else if (what & LOOP_READ && conn->input == INPUT_DRY) {
-        conn->input = INPUT_MORE; /* read when that is possible */
+        conn->input = INPUT_MORE; /* read it when reading is possible again */
         if (conn_is_served(conn) && !reported_once(conn))
-            worker_flush_later(worker, conn); /* watches for the end alone */
+            worker_flush_later(worker, conn); /* from now on watches for the end only */
     }
     worker_flush(worker);
 }

@@ -1,10 +1,11 @@
 /*
- * listener.c - accepting (see listener.h).
+ * listener.c - listens, and accepts connections (see listener.h).
  *
- * Out of descriptors or memory, a worker stops watching its listeners, so it does not spin on a
- * socket that stays ready, and goes on when one of its connections closes, or looks again after a
- * tenth of a second in case another worker's did. What a client's socket needs (no delay,
- * keepalive) is set on the listener: accepted sockets inherit it, which saves six calls for each.
+ * A worker that runs out of descriptors or memory stops watching its listeners, because a ready
+ * socket that cannot be accepted would keep it spinning. It watches them again when one of its
+ * connections closes. It also tries again every tenth of a second, because other workers'
+ * connections close too. Socket options for clients (no delay, keepalive) are set on the listener:
+ * accepted sockets inherit them, which saves six calls for each.
  */
 #include "net/listener.h"
 
@@ -25,19 +26,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* So many connections at most are accepted at one door in a turn of the loop; and after how many
- * turns in which all that were expected came it expects twice as many. */
+/* ACCEPTS_MAX: the most accepts at one door in an iteration. FULL_TURNS: a door's burst doubles
+ * after this many iterations that used all of it. */
 #define ACCEPTS_MAX 16
 #define FULL_TURNS  4
 #define RETRY_NS    (100 * NS_PER_MS)
 
-/* A peer that vanished is given up 30 s after it was last heard of. */
+/* A peer that is silent is given up after 30 s. */
 #define KEEPALIVE_IDLE_S     15
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES     3
 #define USER_TIMEOUT_MS      30000
 
-/* As long as the kernel allows (net.core.somaxconn cuts it). */
+/* As long as the kernel allows (net.core.somaxconn limits it). */
 #define BACKLOG 65535
 
 /* ---- listening --------------------------------------------------------------------------- */
@@ -47,7 +48,7 @@ static bool set_option(int fd, int level, int name, int value)
     return setsockopt(fd, level, name, &value, sizeof(value)) == 0;
 }
 
-/* What clients rely on; accepted sockets inherit it. */
+/* Sets the options that clients rely on; accepted sockets inherit them. */
 static bool set_client_options(int fd)
 {
     return set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1) &&
@@ -58,14 +59,14 @@ static bool set_client_options(int fd)
            set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
 }
 
-/* What binding depends on. */
+/* Sets the options that bind needs. */
 static bool set_address_options(int fd, int family)
 {
     return set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1) &&
            (family != AF_INET6 || set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1));
 }
 
-/* Closes what could not be used; errno stays. */
+/* Closes `fd` and keeps errno. */
 static bool give_up(int fd)
 {
     int error = errno;
@@ -97,7 +98,7 @@ bool listener_open(struct listener *listener_r, struct protocol *protocol,
 
 /* ---- unix sockets --------------------------------------------------------------------------- */
 
-/* The address of a path, or of "@name". False: errno. */
+/* Makes the socket address of a path or of "@name". Returns false with errno. */
 static bool unix_address(const char *path, struct sockaddr_un *sa_r, socklen_t *len_r)
 {
     size_t len = strlen(path);
@@ -118,15 +119,13 @@ static bool unix_address(const char *path, struct sockaddr_un *sa_r, socklen_t *
     return true;
 }
 
-/*
- * Makes place for a socket file where something is already: unlinks it if it is a socket to which
- * nobody listens. False: errno.
- */
+/* Unlinks an existing socket file on which no server listens, so that we can bind. Returns false
+ * with errno; EEXIST: the file is not a socket. */
 static bool replace_stale(const struct sockaddr_un *sa, socklen_t len)
 {
     struct stat st;
     if (lstat(sa->sun_path, &st) != 0)
-        return errno == ENOENT; /* it has gone meanwhile */
+        return errno == ENOENT; /* it was removed meanwhile */
     if (!S_ISSOCK(st.st_mode)) {
         errno = EEXIST;
         return false;
@@ -143,15 +142,16 @@ static bool replace_stale(const struct sockaddr_un *sa, socklen_t len)
     return unlink(sa->sun_path) == 0 || errno == ENOENT;
 }
 
-/* Unlinks the socket file of ours, if it is still that. */
+/* Unlinks our socket file, unless another file has replaced it. */
 static void remove_file(const struct listener *l)
 {
     struct stat st;
     if (l->own_file && lstat(l->where, &st) == 0 && st.st_dev == l->device && st.st_ino == l->inode)
-        (void)unlink(l->where); /* where its folder has become another's, it stays */
+        (void)unlink(l->where); /* on failure the file stays: its folder may not be ours any more */
 }
 
-/* Binds to l->where and gives the file its mode: as nothing listens yet, nobody can connect. */
+/* Binds to l->where and sets the file's mode. Nobody can connect in between, because the socket
+ * does not listen yet. */
 static bool bind_file(struct listener *l, int fd, const struct sockaddr_un *sa, socklen_t len,
                       unsigned mode)
 {
@@ -194,9 +194,9 @@ bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, 
     return true;
 }
 
-/* ---- listeners made by others --------------------------------------------------------------- */
+/* ---- inherited sockets ---------------------------------------------------------------------- */
 
-/* Whether `fd` is a stream socket that listens. False: errno. */
+/* True when `fd` is a listening stream socket. False with errno. */
 static bool is_listening(int fd)
 {
     int type = 0, listening = 0;
@@ -208,7 +208,7 @@ static bool is_listening(int fd)
     return type == SOCK_STREAM && listening;
 }
 
-/* Writes where a unix socket listens: its path, or "@name". */
+/* Writes the name of a unix socket to l->where: its path, or "@name". */
 static void name_unix(struct listener *l, const struct sockaddr_un *sa, socklen_t len)
 {
     size_t room = sizeof(l->where) - 1;
@@ -259,25 +259,25 @@ void listener_close(struct listener *listener)
 
 /* ---- accepting --------------------------------------------------------------------------- */
 
-/* One listener as one worker watches it. */
+/* One listener, watched by one worker. */
 struct door {
     struct acceptor *acceptor;
     const struct listener *listener;
-    /* How many are accepted in a turn: more only when there were as many in several turns on end,
-     * as one call too many, which finds nobody waiting, costs 1 % of what a connection does. */
+    /* The number of accepts in an iteration. It grows only after several full iterations, because
+     * one accept too many, which finds no client, costs 1 % of a connection. */
     unsigned burst, full_turns;
     struct loop_io io;
 };
 
 struct acceptor {
     struct worker *worker;
-    struct timer retry; /* while paused */
+    struct timer retry; /* set while paused */
     bool paused;
     size_t count;
     struct door doors[];
 };
 
-/* A connection on its way to another worker. */
+/* A connection that is handed off to another worker. */
 struct hand_off {
     struct mail mail;
     struct protocol *protocol;
@@ -285,11 +285,12 @@ struct hand_off {
     uint32_t source;
 };
 
-/* How many workers have stopped accepting: said when the first does, and when the last goes on. */
+/* The number of workers that have stopped accepting. Logged when the first one stops and when the
+ * last one resumes. */
 static _Atomic unsigned workers_paused;
 static struct log_limit pauses, resumptions;
 
-/* False: there is no memory to watch some door. */
+/* Changes the watch on all doors. Returns false when there is no memory for one of them. */
 static bool watch_doors(struct acceptor *acceptor, unsigned wanted)
 {
     struct loop *loop = worker_reactor(acceptor->worker)->loop;
@@ -299,7 +300,8 @@ static bool watch_doors(struct acceptor *acceptor, unsigned wanted)
     return all;
 }
 
-/* Watches the doors again. Returns when to try once more: DEADLINE_NONE, or soon if it failed. */
+/* Watches the doors again. Returns the time of the next try: DEADLINE_NONE on success, soon on
+ * failure. */
 static int64_t try_again(struct acceptor *acceptor)
 {
     if (watch_doors(acceptor, LOOP_READ | LOOP_SHARED))
@@ -322,13 +324,13 @@ static void pause_accepting(struct acceptor *acceptor, int error)
                                 "can't accept connections (%s): waiting until others have closed",
                                 strerrordesc_np(error));
     }
-    (void)watch_doors(acceptor, 0); /* not watching needs no memory */
+    (void)watch_doors(acceptor, 0); /* removing a watch needs no memory */
     worker_await_fd(acceptor->worker, fd_freed, acceptor);
     reactor_set_timer(worker_reactor(acceptor->worker), &acceptor->retry,
                       worker_now(acceptor->worker).mono_ns + RETRY_NS);
 }
 
-/* Nobody waits any more. */
+/* Resumes: no client is left in the backlog. */
 static void caught_up(struct acceptor *acceptor)
 {
     if (!acceptor->paused)
@@ -349,12 +351,12 @@ static void open_handed(struct mail *mail, void *reader)
 {
     struct hand_off *hand_off = container_of(mail, struct hand_off, mail);
     (void)worker_open(reader, hand_off->protocol, hand_off->stream,
-                      hand_off->source); /* it counts its failures */
+                      hand_off->source); /* it counts its own failures */
     worker_expect(reader, -1);
     free(hand_off);
 }
 
-/* Which worker should have the next connection. */
+/* Chooses the worker for the next connection. */
 static struct worker *place(struct worker *self)
 {
     const struct server *server = worker_server(self);
@@ -367,7 +369,8 @@ static struct worker *place(struct worker *self)
     return worker_connections(self) > least + 2 + least / 8 ? fewest : self;
 }
 
-/* Takes in what was accepted; `from`: its address, NULL where that does not matter. */
+/* Admits an accepted connection and gives it to a worker. `from` is the client's address; NULL when
+ * admission does not depend on it. */
 static void take_in(struct acceptor *acceptor, const struct listener *listener, int fd,
                     const struct sockaddr *from)
 {
@@ -387,11 +390,11 @@ static void take_in(struct acceptor *acceptor, const struct listener *listener, 
     }
     *hand_off = (struct hand_off){
         .mail.deliver = open_handed, .protocol = protocol, .stream = stream, .source = source};
-    worker_expect(to, 1); /* or a burst would all go to one that has not seen it yet */
+    worker_expect(to, 1); /* counts it now, or a whole burst would go to one worker */
     worker_post(to, &hand_off->mail);
 }
 
-/* Accepts some of what waits at a door. */
+/* Accepts connections at a door. */
 static void on_door(struct loop_io *io, unsigned what)
 {
     (void)what;
@@ -413,7 +416,7 @@ static void on_door(struct loop_io *io, unsigned what)
             caught_up(acceptor);
             door->burst = i > 0 ? i : 1;
             door->full_turns = 0;
-            i = 0; /* not all that were expected came */
+            i = 0; /* fewer clients came than expected */
             break;
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -422,7 +425,7 @@ static void on_door(struct loop_io *io, unsigned what)
             pause_accepting(acceptor, errno);
             break;
         }
-        /* The client has gone again, or the network reports an old error: the next may do. */
+        /* The client has gone already, or the network reports an old error. Go on with the next. */
         if (errno != EINTR && errno != ECONNABORTED)
             log_warning_limited(&failures, "%s: accepting failed: %s", door->listener->where,
                                 strerrordesc_np(errno));

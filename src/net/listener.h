@@ -1,10 +1,10 @@
 /*
- * listener.h - listening sockets, and how the connections they bring are spread over the workers.
+ * listener.h - listening sockets, and how accepted connections are spread over the workers.
  *
- * Each listening socket is watched by every worker; whichever is free takes the next connection.
- * It keeps it unless it has clearly more connections than the worker that has fewest: then that one
- * gets it by mail. So short-lived connections stay where they were accepted, and long-lived ones
- * end up evenly spread.
+ * Every worker watches every listening socket, and any free worker takes the next connection. It
+ * keeps the connection, unless it already has clearly more than the worker with the fewest; then it
+ * sends the connection there by mail. So short connections stay with the worker that accepted them,
+ * and long ones are spread evenly.
  */
 #ifndef NET_LISTENER_H
 #define NET_LISTENER_H
@@ -16,50 +16,48 @@
 struct listener {
     int fd; /* -1: closed */
     struct protocol *protocol;
-    bool tls;      /* its clients begin with a TLS handshake */
-    bool local;    /* a unix socket: no addresses, always allowed */
-    bool own_file; /* `where` is a socket file of ours: this one, to be unlinked */
+    bool tls;      /* clients start with a TLS handshake */
+    bool local;    /* a unix socket: clients have no address and are always allowed */
+    bool own_file; /* `where` is a file that we made and must unlink, of this device and inode */
     dev_t device;
     ino_t inode;
-    char asked[128]; /* where it was to listen, as `where`, but with port 0 for any; "": adopted */
+    char asked[128]; /* the address as asked for, like `where`, but port 0 for any; "": adopted */
     char where[128]; /* "127.0.0.1:7531", "[::1]:7531", "/run/counterd/text.sock", "@name" */
 };
 
-/*
- * Listens on `address` (its port included; 0: any) for `protocol`. False: errno says why, and
- * listener_r->where which address it was.
- */
+/* Listens on `address` for `protocol`; port 0 means any port. Returns false with errno;
+ * listener_r->where is then the address that failed. */
 bool listener_open(struct listener *listener_r, struct protocol *protocol,
                    const struct sockaddr *address, socklen_t len, bool tls) MUST_USE;
 /*
- * Listens on a unix socket at `path`; "@name": of that name in the abstract space, which has no
- * file and no mode. Nobody can connect before the file has `mode`. A file that a server left behind
- * is replaced. False: errno says why: EADDRINUSE: a server listens there; EEXIST: something else
- * than a socket is there; ENAMETOOLONG; EINVAL: the path is empty; or as of bind and chmod.
- * listener_r->where is the path, cut where it is too long.
+ * Listens on the unix socket `path`. "@name" means an abstract socket, which has no file and no
+ * mode. Clients cannot connect before the file has `mode`. A file left behind by a dead server is
+ * replaced. listener_r->where is the path, cut if too long. Returns false with errno: EADDRINUSE:
+ * another server listens there; EEXIST: a file that is not a socket is there; ENAMETOOLONG; EINVAL:
+ * the path is empty; or an error of bind or chmod.
  */
 bool listener_open_unix(struct listener *listener_r, struct protocol *protocol, const char *path,
                         unsigned mode) MUST_USE;
 /*
- * Takes over a socket that listens already, made by whoever started us, and sets what clients rely
- * on. False: `fd` is still the caller's, and errno says why: ENOTSOCK, EBADF; EINVAL: it is no
- * listening stream socket of IPv4, IPv6 or unix. A file it may have is not unlinked when it closes.
+ * Adopts an inherited socket that already listens, and sets the options that clients rely on. If
+ * the socket has a file, listener_close does not unlink it. Returns false with errno: ENOTSOCK,
+ * EBADF, or EINVAL when it is not a listening stream socket of IPv4, IPv6 or unix; the caller still
+ * owns `fd`.
  */
 bool listener_adopt(struct listener *listener_r, struct protocol *protocol, int fd,
                     bool tls) MUST_USE;
-/* Closes it, and unlinks the file that listener_open_unix made, unless another has its place. */
+/* Closes the listener. Unlinks the file that listener_open_unix made, unless another file has
+ * replaced it. */
 void listener_close(struct listener *listener);
 
-/* What one worker has to do with the listeners of its server. */
+/* One worker's watches on the listeners of its server. */
 struct acceptor;
 
-/*
- * Has `worker` accept from `count` listeners, which outlive the acceptor. Before the worker starts.
- * NULL: no memory.
- */
+/* Makes `worker` accept from `count` listeners. Call it before the worker starts; the listeners
+ * must outlive the acceptor. Returns NULL when there is no memory. */
 struct acceptor *acceptor_new(struct worker *worker, const struct listener *listeners,
                               size_t count) MUST_USE;
-/* Frees *acceptor, when its worker has ended, and nulls it. */
+/* Frees *acceptor and sets it to NULL. Call it after the worker has ended. */
 void acceptor_free(struct acceptor **acceptor);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * lookup.c - names through c-ares (see lookup.h).
+ * lookup.c - name lookups with c-ares (see lookup.h).
  *
- * Each lookup has a channel of c-ares's own, which is destroyed as soon as the answer is known.
- * From within c-ares's callbacks the channel may not be touched, so these only note what they are
- * told, and `settle` acts on it after each call into the library.
+ * Each lookup has its own c-ares channel and destroys it as soon as the result is known. A callback
+ * of c-ares must not touch the channel, so the callbacks only store the result, and
+ * `close_when_known` destroys the channel after each call into the library.
  */
 #include "net/lookup.h"
 
@@ -21,14 +21,14 @@ const char *const lookup_reads[] = {
     "/etc/hosts",       "/etc/services",      "/dev/urandom",   NULL,
 };
 
-/* A question is asked so often of each server, each time for twice as long: seven eighths of the
- * limit with one server. */
+/* Each server gets this many queries, each with twice the timeout of the one before. With one
+ * server they take seven eighths of the limit. */
 #define TRIES        3
 #define LIMIT_PARTS  8
-#define TIMEOUT_MAX  5000 /* ms, of the first try */
+#define TIMEOUT_MAX  5000 /* ms, for the first query */
 #define SERVICE_SIZE sizeof("65535")
 
-/* One of c-ares's sockets. */
+/* A socket of c-ares. */
 struct lookup_socket {
     struct loop_io io;
     struct lookup *lookup;
@@ -39,15 +39,15 @@ struct lookup {
     struct loop *loop;
     lookup_progress_fn *progress;
     void *arg;
-    ares_channel channel; /* NULL: none is needed, or no more */
+    ares_channel channel; /* NULL: not needed, or destroyed */
     struct lookup_socket *sockets;
     enum lookup_state state;
-    const char *why; /* when it failed */
+    const char *why; /* set on failure */
     unsigned count;
     struct sockaddr_storage addresses[LOOKUP_ADDRESSES];
 };
 
-/* ---- outcomes ------------------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------- */
 
 static void fail(struct lookup *l, const char *why)
 {
@@ -84,7 +84,7 @@ static const char *words_for(int status)
     }
 }
 
-/* Lets the channel go, and what c-ares still has to say. */
+/* Destroys the channel; c-ares calls the callbacks that are still pending. */
 static void close_channel(struct lookup *l)
 {
     if (l->channel)
@@ -93,14 +93,14 @@ static void close_channel(struct lookup *l)
     CHECK(!l->sockets);
 }
 
-/* After each call into c-ares. */
-static void settle(struct lookup *l)
+/* Destroys the channel if the result is known. Call it after each call into c-ares. */
+static void close_when_known(struct lookup *l)
 {
     if (l->state != LOOKUP_PENDING)
         close_channel(l);
 }
 
-/* ---- what c-ares calls --------------------------------------------------------------------- */
+/* ---- callbacks of c-ares ------------------------------------------------------------------- */
 
 static void on_ready(struct loop_io *io, unsigned what)
 {
@@ -109,11 +109,11 @@ static void on_ready(struct loop_io *io, unsigned what)
     int fd = io->fd;
     ares_process_fd(l->channel, what & LOOP_READ ? fd : ARES_SOCKET_BAD,
                     what & LOOP_WRITE ? fd : ARES_SOCKET_BAD);
-    settle(l);
+    close_when_known(l);
     l->progress(l->arg);
 }
 
-/* The place in the list of a socket's record, or the list's end. */
+/* The link that points to the socket's record, or the end of the list. */
 static struct lookup_socket **place_of(struct lookup *l, int fd)
 {
     struct lookup_socket **at = &l->sockets;
@@ -122,7 +122,8 @@ static struct lookup_socket **place_of(struct lookup *l, int fd)
     return at;
 }
 
-/* c-ares waits for a socket, or no longer; in the latter case it is about to be closed. */
+/* Called by c-ares when it starts to wait for a socket, or stops; in the latter case it is about to
+ * close it. */
 static void on_socket(void *arg, ares_socket_t fd, int readable, int writable)
 {
     struct lookup *l = arg;
@@ -158,7 +159,7 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
     if (status == ARES_SUCCESS && l->state == LOOKUP_PENDING) {
         for (const struct ares_addrinfo_node *node = found->nodes; node; node = node->ai_next)
             add_address(l, node->ai_addr, node->ai_addrlen);
-        status = ARES_ENODATA; /* nothing, if there was none */
+        status = ARES_ENODATA; /* used only when no address was found */
     }
     fail(l, words_for(status));
     if (found)
@@ -167,13 +168,13 @@ static void on_answer(void *arg, int status, int timeouts, struct ares_addrinfo 
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Whether `host` is no name: its address, or why there is none, is known then. */
+/* True when `host` is numeric: the address, or the reason for failure, is then known. */
 static bool is_numeric(struct lookup *l, const char *host, const char *service)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                              .ai_socktype = SOCK_STREAM},
                     *found = NULL;
-    int error = getaddrinfo(host, service, &hints, &found); /* asks nobody */
+    int error = getaddrinfo(host, service, &hints, &found); /* sends no query */
     if (error == EAI_NONAME)
         return false;
     if (error)
@@ -234,7 +235,7 @@ struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, 
     } else {
         fail(l, words_for(status));
     }
-    settle(l);
+    close_when_known(l);
     return l;
 }
 
@@ -244,12 +245,12 @@ void lookup_free(struct lookup **lookup)
     if (!l)
         return;
     *lookup = NULL;
-    fail(l, "given up"); /* what c-ares says now is not listened to */
+    fail(l, "given up"); /* ignores the result of c-ares from now on */
     close_channel(l);
     free(l);
 }
 
-/* ---- what its owner looks at --------------------------------------------------------------- */
+/* ---- for the owner ------------------------------------------------------------------------- */
 
 enum lookup_state lookup_state(const struct lookup *lookup)
 {
@@ -272,12 +273,12 @@ int64_t lookup_wait_ns(const struct lookup *lookup)
     struct timeval tv;
     if (!ares_timeout(lookup->channel, NULL, &tv))
         return INT64_MAX;
-    /* c-ares reads a later time than the loop's turn began with. */
+    /* One more millisecond: c-ares reads the clock later than the loop's iteration. */
     return tv.tv_sec * NS_PER_S + tv.tv_usec * NS_PER_US + NS_PER_MS;
 }
 
 void lookup_time_passed(struct lookup *lookup)
 {
     ares_process_fd(lookup->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-    settle(lookup);
+    close_when_known(lookup);
 }

@@ -1,10 +1,11 @@
 /*
- * lookup.h - the addresses of a host, found without blocking: in the hosts file and by asking the
- * name servers. The only header that stands for c-ares.
+ * lookup.h - looks up the addresses of a host without blocking, in the hosts file and with the name
+ * servers. This is the only header that hides c-ares.
  *
- * A numeric address is found at once. For a name c-ares reads the system's files in the thread that
- * begins the lookup, each time, so a change of theirs needs no restart. Then only sockets in the
- * loop are used. The process must ignore SIGPIPE (process.h): c-ares writes without MSG_NOSIGNAL.
+ * A numeric address is known at once. For a name, c-ares reads the system's files in the calling
+ * thread at the start of each lookup, so changed files take effect without a restart. After that a
+ * lookup uses only sockets in the loop. The process must ignore SIGPIPE (process.h), because c-ares
+ * writes without MSG_NOSIGNAL.
  *
  * Threads: a lookup belongs to the thread that runs its loop.
  */
@@ -16,44 +17,46 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* What is read for it, for the confinement (thread.h) of a thread that looks names up: these files,
+/* The files that a lookup reads, for the confinement (thread.h) of a thread that looks up names;
  * NULL after the last. */
 extern const char *const lookup_reads[];
 
-/* So many addresses of one host are looked at, the most suitable first (RFC 6724). */
+/* The most addresses kept for one host, best first (RFC 6724). */
 #define LOOKUP_ADDRESSES 16
 
 struct lookup;
 
 enum lookup_state { LOOKUP_PENDING, LOOKUP_FOUND, LOOKUP_FAILED };
 
-/* Something has happened: look at lookup_state, and, while it is pending, at lookup_wait_ns. Never
- * called from within a function declared here; may free the lookup. */
+/* Called when a lookup makes progress. The owner then checks lookup_state and, while it is pending,
+ * lookup_wait_ns again. Never called from inside a function of this header. May free the lookup. */
 typedef void lookup_progress_fn(void *arg);
 
 /*
- * Begins to look for `host`, a name or a numeric address, whose addresses get `port`. Questions to
- * servers are repeated so that two answers that never come still end it within `limit_ns`
- * (monotonic nanoseconds; the caller's own limit is not replaced by that). `servers`: which to ask,
- * as ADDRESS:PORT with commas between, [ADDRESS]:PORT for IPv6; NULL: the system's. The strings are
- * needed for the call only. What is asked for is often known at once: look at the state. NULL: no
- * memory. The caller's to free.
+ * Starts to look up `host`, a name or a numeric address; its addresses get `port`. Queries are
+ * repeated. The lookup ends within `limit_ns` nanoseconds even if two queries get no answer; the
+ * caller still needs a time limit of its own. `servers` are the name servers as ADDRESS:PORT or
+ * [IPv6]:PORT, separated by commas; NULL: those of the system. The strings are used only during the
+ * call. The result is often known at once: check the state. The caller frees the lookup. Returns
+ * NULL when there is no memory.
  */
 struct lookup *lookup_start(struct loop *loop, const char *host, uint16_t port, int64_t limit_ns,
                             const char *servers, lookup_progress_fn *progress, void *arg) MUST_USE;
 enum lookup_state lookup_state(const struct lookup *lookup);
-/* LOOKUP_FOUND: at least one address, at most LOOKUP_ADDRESSES, IPv4 or IPv6; the lookup's. */
+/* For LOOKUP_FOUND: the addresses, 1 to LOOKUP_ADDRESSES, IPv4 or IPv6. The lookup owns them. */
 const struct sockaddr_storage *lookup_addresses(const struct lookup *lookup, unsigned *count_r);
-/* LOOKUP_FAILED: why, a text for people, not to be freed. */
+/* For LOOKUP_FAILED: the error as text for people. Do not free it. */
 const char *lookup_why(const struct lookup *lookup);
 
-/* LOOKUP_PENDING: how long to wait before lookup_time_passed, in nanoseconds; INT64_MAX: for ever.
- * May change with each progress. */
+/* For LOOKUP_PENDING: the nanoseconds to wait before calling lookup_time_passed; INT64_MAX: no
+ * limit. May change with each progress. */
 int64_t lookup_wait_ns(const struct lookup *lookup);
-/* That time has passed; the state may have changed. Too early is harmless. */
+/*
+ * Tells the lookup that this time has passed; its state may change. Harmless when called too early.
+ */
 void lookup_time_passed(struct lookup *lookup);
 
-/* Ends it, pending or not, without a word, and nulls it. NULL is harmless. */
+/* Cancels and frees *lookup in any state, sets it to NULL, and calls nothing. NULL is harmless. */
 void lookup_free(struct lookup **lookup);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * loop.c - the loop on epoll. The bell is an eventfd, the one thing other threads touch; nobody
- * reads it, as each ring is told once.
+ * loop.c - the loop on epoll. The wake-up is an eventfd, the only part that other threads touch.
+ * Nobody reads it, because it is edge-triggered: each write is reported once.
  *
- * epoll's answers of one turn name descriptors by pointer. A handler may remove any of them, so
- * removing one strikes it from the answers that were not looked at yet: what it points to may be
- * freed at once.
+ * epoll returns pointers to the descriptors that are ready. A handler may remove any of them and
+ * free it at once. So loop_io_remove also deletes the pointer from the events that were not yet
+ * handled.
  *
- * Why not a library: one that keeps a record and a map entry for each descriptor costs about 200
- * bytes a connection and 300 instructions an event, and this is all we would use of it.
+ * We use no event library: one with a record and a map entry for each descriptor costs about 200
+ * bytes a connection and 300 instructions an event, and we would use nothing else of it.
  */
 #include "net/loop.h"
 
@@ -20,7 +20,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* So many descriptors at most are dealt with in a turn; the kernel goes round among the others. */
+/* The most descriptors handled in an iteration; the kernel rotates among the others. */
 #define TURN_EVENTS 256
 
 struct loop {
@@ -28,10 +28,10 @@ struct loop {
     int epoll_fd;
     struct loop_io bell;
     int64_t timer_at_ns; /* INT64_MAX: unset */
-    int64_t busy_ns;     /* see loop_busy_poll */
+    int64_t busy_ns;     /* set by loop_busy_poll */
     bool rung, soon, stopped;
-    bool coarse;   /* the kernel waits for whole milliseconds only */
-    int at, ready; /* of `events`: those from `at` on were not looked at yet */
+    bool coarse;   /* the kernel supports only whole milliseconds */
+    int at, ready; /* `events` from `at` to `ready` were not handled yet */
     struct epoll_event events[TURN_EVENTS];
 };
 
@@ -47,17 +47,18 @@ static uint32_t epoll_events(unsigned wanted)
            (wanted & LOOP_SHARED ? (uint32_t)EPOLLEXCLUSIVE : 0);
 }
 
-/* What an answer of epoll means to who wants that. */
+/* Converts epoll's events to flags, limited to those that are wanted. */
 static unsigned readiness(uint32_t events, unsigned wanted)
 {
-    /* Reading or writing says what is wrong; who does neither is told that it is over. */
+    /* On an error, reports everything that is wanted: the next read or write returns the error, and
+     * LOOP_GONE reaches an owner that does neither. */
     if (unlikely(events & (EPOLLERR | EPOLLHUP)))
         events |= EPOLLIN | EPOLLOUT | EPOLLRDHUP;
     return wanted & ((events & EPOLLIN ? LOOP_READ : 0) | (events & EPOLLOUT ? LOOP_WRITE : 0) |
                      (events & EPOLLRDHUP ? LOOP_GONE : 0) | (events & EPOLLPRI ? LOOP_MARK : 0));
 }
 
-/* Strikes a descriptor from the answers of this turn. */
+/* Deletes a descriptor from the unhandled events. */
 static void strike(struct loop *loop, const struct loop_io *io)
 {
     for (int i = loop->at; i < loop->ready; i++) {
@@ -79,7 +80,7 @@ bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
 {
     if (wanted == io->wanted)
         return true;
-    /* Taken out when nothing is wanted: errors would be reported even so. */
+    /* With nothing wanted the descriptor leaves epoll, which would report errors otherwise. */
     int what = !io->wanted ? EPOLL_CTL_ADD : wanted ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
     struct epoll_event event = {.events = epoll_events(wanted), .data.ptr = io};
     if (epoll_ctl(loop->epoll_fd, what, io->fd, &event) == 0) {
@@ -100,7 +101,7 @@ void loop_io_remove(struct loop *loop, struct loop_io *io)
     io->fn = NULL;
 }
 
-/* ---- the bell ----------------------------------------------------------------------------- */
+/* ---- wake-up ------------------------------------------------------------------------------ */
 
 static void on_bell(struct loop_io *io, unsigned what)
 {
@@ -115,7 +116,7 @@ void loop_ring(struct loop *loop)
     do {
         n = write(loop->bell.fd, &one, sizeof(one));
     } while (n < 0 && errno == EINTR);
-    CHECK(n == (ssize_t)sizeof(one)); /* it is full after 2^64 rings */
+    CHECK(n == (ssize_t)sizeof(one)); /* fails only after 2^64 rings */
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -173,9 +174,9 @@ void loop_soon(struct loop *loop)
     loop->soon = true;
 }
 
-/* ---- turns -------------------------------------------------------------------------------- */
+/* ---- iterations --------------------------------------------------------------------------- */
 
-/* Looks for events without sleeping, until `until_ns` or the timer is due. */
+/* Polls for events without sleeping, until `until_ns` or until the timer is due. */
 static int poll_busily(struct loop *loop, int64_t until_ns)
 {
     if (until_ns > loop->timer_at_ns)
@@ -187,10 +188,11 @@ static int poll_busily(struct loop *loop, int64_t until_ns)
     return n;
 }
 
-/* Waits for events, until the timer is due, or not at all; `now_ns` is the time. */
+/* Waits for events until the timer is due, or does not wait when work is pending. `now_ns` is the
+ * time. */
 static int await(struct loop *loop, int64_t now_ns)
 {
-    int64_t wait_ns = INT64_MAX; /* for ever */
+    int64_t wait_ns = INT64_MAX; /* no limit */
     if (loop->soon || loop->rung || loop->timer_at_ns <= now_ns)
         wait_ns = 0;
     else if (loop->timer_at_ns != INT64_MAX)
@@ -208,15 +210,15 @@ static int await(struct loop *loop, int64_t now_ns)
                              wait_ns == INT64_MAX ? NULL : &ts, NULL);
         if (n >= 0 || (errno != ENOSYS && errno != EPERM))
             return n;
-        loop->coarse = true; /* a kernel before 5.11, or one that is told not to */
+        loop->coarse = true; /* the kernel is older than 5.11, or forbids the call */
     }
-    /* Rounded up: a timer that comes early would be looked at for nothing. */
+    /* Rounds up: waking before the timer is due would be useless. */
     int64_t wait_ms = wait_ns / NS_PER_MS + (wait_ns % NS_PER_MS != 0);
     int ms = wait_ns == INT64_MAX ? -1 : wait_ms < INT_MAX ? (int)wait_ms : INT_MAX;
     return epoll_wait(loop->epoll_fd, loop->events, TURN_EVENTS, ms);
 }
 
-/* Has the memory of the next descriptor to be told fetched, and what lies behind it. */
+/* Prefetches the memory of the next descriptor and the bytes after it. */
 static inline void fetch_next(const struct loop *loop)
 {
     const char *next = loop->events[loop->at].data.ptr;

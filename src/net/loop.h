@@ -1,13 +1,13 @@
 /*
- * loop.h - one thread's event loop: descriptors, one timer, one bell, and "soon". The only header
- * that stands for epoll; tests put another loop behind it.
+ * loop.h - one thread's event loop: descriptors, one timer, one wake-up, and "soon". This is the
+ * only header that hides epoll; tests replace it by another loop.
  *
- * It goes in turns: it waits until something is ready, calls `begin`, tells each descriptor what it
- * is ready for, then the bell, the timer and "soon" where they are due, and calls `end`. So what a
- * thread does once for many events (reading the clock, freeing what was closed) it does there.
+ * The loop runs in iterations. Each one waits until something is ready, calls `begin`, calls each
+ * ready descriptor's function, then the handlers of wake-up, timer and "soon" if due, and calls
+ * `end`. A thread uses `begin` and `end` for work that it does once for many events (reading the
+ * clock, freeing what was closed).
  *
- * Threads: a loop is used by the thread that runs it, alone; only loop_ring may be called from
- * others.
+ * Threads: only the thread that runs a loop may use it; any thread may call loop_ring.
  */
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
@@ -19,66 +19,71 @@
 
 struct loop;
 
-/* What a loop calls; `arg` is the same for all. */
+/* Functions that a loop calls, all with the same `arg`. */
 struct loop_handlers {
-    int64_t (*begin)(void *arg); /* a turn begins; returns the monotonic time, in nanoseconds */
-    int64_t (*end)(void *arg);   /* it is over; the same */
-    void (*bell)(void *arg);     /* somebody rang, once or more often */
-    void (*timer)(void *arg);    /* the time set by loop_timer_at has come */
-    void (*soon)(void *arg);     /* loop_soon was called in the turn before, or in none */
+    int64_t (*begin)(void *arg); /* an iteration begins; returns the monotonic time in ns */
+    int64_t (*end)(void *arg);   /* it ends; returns the same */
+    void (*bell)(void *arg);     /* loop_ring was called, at least once */
+    void (*timer)(void *arg);    /* the time of loop_timer_at has come */
+    void (*soon)(void *arg);     /* loop_soon was called before this iteration */
     void *arg;
 };
 
-/* A new loop; NULL: no memory or no descriptors (errno). `handlers` is copied. */
+/* Makes a loop and copies `handlers`. Returns NULL with errno when there is no memory or no
+ * descriptor. */
 struct loop *loop_new(const struct loop_handlers *handlers) MUST_USE;
-/* Frees *loop, whose descriptors are all removed, and nulls it. NULL is harmless. */
+/* Frees *loop and sets it to NULL. All descriptors must be removed. NULL is harmless. */
 void loop_free(struct loop **loop);
 
-/* From now on looks for events for so long, in nanoseconds, before it sleeps for them; 0: not at
- * all. Who need not be woken answers sooner, and takes a core as long as it looks. */
+/* Polls for events for up to `busy_ns` nanoseconds before each sleep; 0: never polls. A polling
+ * thread answers sooner, and uses a whole core meanwhile. */
 void loop_busy_poll(struct loop *loop, int64_t busy_ns);
-/* Runs until loop_stop. */
+/* Runs the loop until loop_stop. */
 void loop_run(struct loop *loop);
-/* Ends the turn after the handler that calls it, and lets loop_run return. */
+/* Ends the current iteration after the handler that calls this; then loop_run returns. */
 void loop_stop(struct loop *loop);
-/* Calls the bell handler in the loop's thread. Any thread; costs a system call. */
+/* Wakes the loop and calls its `bell` handler once, in its thread. Any thread; costs one system
+ * call. */
 void loop_ring(struct loop *loop);
-/* Calls the timer handler, once, in the first turn that begins at `at_ns` (monotonic; INT64_MAX:
- * never) or later, instead of before. */
+/* Calls the `timer` handler once, in the first iteration that begins at `at_ns` or later
+ * (monotonic; INT64_MAX: never). Replaces the time set before. */
 void loop_timer_at(struct loop *loop, int64_t at_ns);
-/* Calls the soon handler in the loop's next turn, which comes at once. */
+/* Calls the `soon` handler in the next iteration, which begins at once. */
 void loop_soon(struct loop *loop);
 
 #define LOOP_READ  1u
 #define LOOP_WRITE 2u
-#define LOOP_GONE  4u /* the peer sends no more, whatever it sent before and was not read */
-#define LOOP_MARK  8u /* TCP's urgent mark lies in what can be read: a read ends before it */
+#define LOOP_GONE  4u /* the peer sends nothing more; earlier bytes may still be unread */
+#define LOOP_MARK  8u /* a TCP urgent mark is in the readable data; a read stops before it */
 /*
- * Tell only once: not again before there is more to read or to write, or something else is wanted.
- * Whoever wants this reads until it gets less than it asked for; where it was told LOOP_GONE too,
- * on to the end, and where LOOP_MARK, until there is nothing; or it remembers that it has not.
+ * Reports each state only once: not again until there is more to read or write, or until other
+ * flags are wanted. So the owner must read until a read returns less than it asked for; after
+ * LOOP_GONE until the end, and after LOOP_MARK until nothing is left. If it stops earlier it must
+ * remember that.
  */
 #define LOOP_ONCE 16u
-/* With LOOP_READ only: other loops watch it too, and it is enough to wake one that sleeps. */
+/* Only together with LOOP_READ: several loops watch the descriptor, and an event needs to wake only
+ * one of those that sleep. */
 #define LOOP_SHARED 32u
 
 struct loop_io;
 
-/* `what`: one or several of the first four. `io` is part of what the descriptor belongs to. */
+/* Called when the descriptor is ready. `what`: one or more of the first four flags. `io` is
+ * embedded in its owner. */
 typedef void loop_io_fn(struct loop_io *io, unsigned what);
 
-/* A descriptor in a loop. Zero-initialised: in none. */
+/* A descriptor in a loop. Zero-initialised: in no loop. */
 struct loop_io {
-    loop_io_fn *fn; /* NULL: it is in none */
+    loop_io_fn *fn; /* NULL: in no loop */
     int fd;
     unsigned wanted;
 };
 
-/* Watches `fd` for `wanted` (may be 0 for now). False: no memory. */
+/* Watches `fd` for `wanted` (0: nothing yet). Returns false when there is no memory. */
 bool loop_io_add(struct loop *loop, struct loop_io *io, int fd, unsigned wanted,
                  loop_io_fn *fn) MUST_USE;
-/* Changes what is watched for; to and from LOOP_SHARED only by way of 0. False: no memory, and
- * nothing is watched for any more. */
+/* Changes the flags. LOOP_SHARED may be added or removed only while nothing is wanted (0). Returns
+ * false when there is no memory; nothing is watched then. */
 bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted) MUST_USE;
 /* Stops watching; the descriptor stays open. Harmless when it is in no loop. */
 void loop_io_remove(struct loop *loop, struct loop_io *io);

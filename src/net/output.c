@@ -1,14 +1,14 @@
 /*
- * output.c - answers: how they gather, in which order they leave, and how they are written.
+ * output.c - collects answers, keeps them in order, and writes them.
  *
- * A connection's output is a list of chunks. Answers of requests that are pending, and of those
- * behind them, are kept in lists of their own (struct held_answer) until all before them are
- * complete; so what is in the output is in order, always. Interjections (conn_interject) go to the
- * output between two answers; while an answer in pieces is under way they wait behind it.
+ * A connection's output is a list of chunks, always in the right order. Answers to pending requests
+ * and to the requests after them are kept in separate lists (struct held_answer) until all earlier
+ * answers are complete. Interjections (conn_interject) are put into the output between two answers;
+ * during an answer in pieces they wait until its end.
  *
- * Nothing is written at once: a connection with new output joins the worker's list, and is flushed
- * when the event is over. The connection whose requests are being served joins last: a client that
- * is woken by a request is told before the request's sender.
+ * Nothing is written immediately. A connection with new output joins the worker's flush list, and
+ * is flushed after the event. The connection whose requests are being served joins last. So a
+ * client that is woken by a request is notified before the sender of that request gets its answer.
  */
 #include "net/private.h"
 
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A peer that got its last answer has so long to read it. */
+/* A peer has this long to read the last answer. */
 #define LINGER_NS (2 * NS_PER_S)
 
 #define FLUSH_PIECES 16
 
 /* ---- chunks -------------------------------------------------------------------------------- */
 
-/* A chunk at the end of `list` that has room for `size` bytes. NULL: no memory. */
+/* Returns a chunk at the end of `list` with room for `size` bytes; NULL when there is no memory. */
 static inline struct chunk *chunk_with_room(struct conn *conn, struct chunk_list *list, size_t size)
 {
     struct chunk *last = list->last;
@@ -54,7 +54,7 @@ static void drop_chunks(struct conn *conn, struct chunk_list *list)
     list->last = NULL;
 }
 
-/* Bytes in a list of chunks. */
+/* The number of bytes in a list of chunks. */
 static size_t chunk_bytes(const struct chunk_list *list)
 {
     size_t bytes = 0;
@@ -63,7 +63,7 @@ static size_t chunk_bytes(const struct chunk_list *list)
     return bytes;
 }
 
-/* Moves what was kept to the end of the output. */
+/* Moves a kept list to the end of the output. */
 static void append_kept(struct conn *conn, struct chunk_list *kept)
 {
     if (!kept->first)
@@ -90,27 +90,28 @@ static struct held_answer *held_at(const struct conn *conn, uint32_t number)
     return &held[number % conn->protocol->row->pending_max];
 }
 
-/* Where what is replied now belongs. */
+/* The list for the answer that is being written now. */
 static struct chunk_list *reply_list(struct conn *conn)
 {
     return conn->aside ? &held_at(conn, conn_extension(conn)->current)->out : &conn->out;
 }
 
-/* There are new answers: the connection that is being served joins the list at the end of that. */
+/* Notes new output. The connection that is being served joins the flush list later, in
+ * conn_end_serving. */
 static inline void flush_later(struct conn *conn)
 {
     if (conn != conn->worker->serving)
         worker_flush_later(conn->worker, conn);
 }
 
-/* There is no memory for an answer. */
+/* Notes that there is no memory for an answer; the connection closes when it is flushed. */
 static void fail(struct conn *conn)
 {
     conn->writing = WRITING_FAILED;
     worker_flush_later(conn->worker, conn);
 }
 
-/* conn_reply_room where the last chunk has none. */
+/* conn_reply_room when the last chunk has no room. */
 static __attribute__((noinline)) void *new_room(struct conn *conn, size_t size)
 {
     CHECK(size <= CONN_REPLY_MAX);
@@ -139,7 +140,7 @@ void *conn_reply_room(struct conn *conn, size_t size)
     return new_room(conn, size);
 }
 
-/* Counts `len` bytes in that were written to the end of a chunk. */
+/* Counts `len` bytes that were written after the end of a chunk. */
 static inline void extend_chunk(struct conn *conn, struct chunk *chunk, size_t len)
 {
     CHECK(len <= chunk->room - chunk->end);
@@ -147,7 +148,7 @@ static inline void extend_chunk(struct conn *conn, struct chunk *chunk, size_t l
     conn->out_bytes += (uint32_t)len;
 }
 
-/* conn_replied where there is more to it. */
+/* conn_replied for the rare cases: an extension, or no memory. */
 static __attribute__((noinline)) void replied_extended(struct conn *conn, size_t len)
 {
     if (conn->writing == WRITING_FAILED)
@@ -169,7 +170,7 @@ void conn_replied(struct conn *conn, size_t len)
     flush_later(conn);
 }
 
-/* Adds bytes to a list, copying them. */
+/* Copies bytes to the end of a list. */
 static void add_bytes(struct conn *conn, struct chunk_list *list, const void *data, size_t len)
 {
     const uint8_t *at = data;
@@ -209,7 +210,7 @@ size_t conn_space(const struct conn *conn)
 
 /* ---- pending answers ----------------------------------------------------------------------- */
 
-/* Makes room to keep answers. False: no memory. */
+/* Makes sure that an answer can be kept. Returns false when there is no memory. */
 static bool reserve_held(struct conn *conn, struct conn_extension *extension)
 {
     unsigned max = conn->protocol->row->pending_max;
@@ -272,7 +273,8 @@ void conn_answer(struct conn *conn, uint32_t number)
     conn->aside = number != extension->oldest;
 }
 
-/* The oldest answer is complete: it, and all complete ones behind it, are in the output. */
+/* The oldest answer is complete. Moves on to the next answer, and moves kept answers to the output
+ * until one is incomplete. */
 static void advance(struct conn *conn, struct conn_extension *extension)
 {
     bool complete;
@@ -300,7 +302,7 @@ void conn_answered(struct conn *conn)
     advance(conn, extension);
     if (conn->reading == READING_PENDING && (conn->pending == 0 || !extension->wait_for_all)) {
         conn_move(conn, READING_OPEN);
-        worker_flush_later(conn->worker, conn); /* watches, and goes on with what is there */
+        worker_flush_later(conn->worker, conn); /* to watch, and to serve what is here */
     }
 }
 
@@ -317,13 +319,13 @@ void conn_drop_extension(struct conn *conn)
     conn_unhold(conn, extension->held_bytes);
 }
 
-/* ---- lines between answers ------------------------------------------------------------------ */
+/* ---- interjections -------------------------------------------------------------------------- */
 
 bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
 {
     struct conn_extension *extension = conn_extension(conn);
     if (conn->writing == WRITING_FAILED)
-        return true; /* it is about to close */
+        return true; /* the connection is about to close */
     if (conn->out_bytes >= unsent_max) {
         extension->wants_room = true;
         extension->room_at = unsent_max / 2;
@@ -370,7 +372,9 @@ void conn_check_output(struct conn *conn)
     extension->checks = true;
 }
 
-/* Asks the protocol where a marked answer comes next. False: the connection was closed. */
+/*
+ * Asks the protocol if a marked answer comes next. Returns false when it has closed the connection.
+ */
 static bool may_write(struct conn *conn)
 {
     if (!conn_extension(conn)->checks || conn->protocol->row->may_write(conn))
@@ -379,7 +383,7 @@ static bool may_write(struct conn *conn)
     return false;
 }
 
-/* Counts what was written. */
+/* Counts written bytes. */
 static void note_written(struct conn *conn, size_t len)
 {
     struct conn_extension *extension = conn_extension(conn);
@@ -398,7 +402,7 @@ enum close_reason conn_reason_of(ssize_t n)
                                   : CLOSE_ERROR;
 }
 
-/* Drops what was written. */
+/* Removes written bytes from the output. */
 static void drop_written(struct conn *conn, size_t len)
 {
     conn->out_bytes -= (uint32_t)len;
@@ -418,8 +422,8 @@ static void drop_written(struct conn *conn, size_t len)
     }
 }
 
-/* Writes one round of chunks. `*blocked_r`: the socket took less than all. 0 or more: bytes
- * written; below 0: the connection was closed. */
+/* Writes one round of chunks. *blocked_r: the socket took less than everything. Returns the number
+ * of bytes, or a negative number after closing the connection. */
 static inline __attribute__((always_inline)) ssize_t write_round(struct conn *conn, bool *blocked_r)
 {
     struct iovec pieces[FLUSH_PIECES];
@@ -447,7 +451,7 @@ static inline __attribute__((always_inline)) ssize_t write_round(struct conn *co
     return n;
 }
 
-/* Writes what the socket takes. False: the connection was closed. */
+/* Writes as much as the socket takes. Returns false after closing the connection. */
 static bool write_out(struct conn *conn)
 {
     bool progress = false, blocked = false;
@@ -486,10 +490,10 @@ void conn_linger(struct conn *conn)
     stream_finish(&conn->stream);
     deadline_set(conn_deadlines(conn), &conn->read_deadline,
                  worker_mono_ns(conn->worker) + LINGER_NS);
-    conn->in_end = 0; /* counts what the peer sends from here on */
+    conn->in_end = 0; /* from here on counts discarded input */
 }
 
-/* The protocol asked for room for lines between answers, and there is some. */
+/* Calls the protocol's `room` if it wants to add lines and enough room is free. */
 static void offer_room(struct conn *conn)
 {
     struct conn_extension *extension = conn_extension(conn);

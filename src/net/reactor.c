@@ -5,7 +5,7 @@
 #include <semaphore.h>
 #include <time.h>
 
-/* So many deadlines pass before the loop looks for other events again. */
+/* The most deadlines handled before the loop checks for other events. */
 #define DEFAULT_BUDGET 256
 
 /* ---- iterations ---------------------------------------------------------------------------- */
@@ -18,7 +18,7 @@ int64_t reactor_end(struct reactor *r)
     return now_ns;
 }
 
-/* Delivers a list of letters, oldest first. False: it was empty. */
+/* Delivers a list of letters, oldest first. Returns false when the list is empty. */
 static bool deliver(struct reactor *r, struct mail *mail)
 {
     bool any = mail != NULL;
@@ -161,7 +161,7 @@ void reactor_post(struct reactor *r, struct mail *mail)
         loop_ring(r->loop);
 }
 
-/* What a thread wants done in a reactor's, and waits for. */
+/* A function that another thread sends to a reactor, and waits for. */
 struct errand {
     struct mail mail;
     void (*fn)(struct reactor *r, void *arg);
@@ -224,12 +224,10 @@ void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook)
         *at = hook->next;
 }
 
-/* ---- timers that any thread may bring forward ----------------------------------------------- */
+/* ---- shared timers -------------------------------------------------------------------------- */
 
-/*
- * `wanted_ns` only goes down until the letter arrives, which takes it. The letter is marked as
- * arrived before it takes: a time that comes in between sends another letter.
- */
+/* `wanted_ns` only decreases until this letter arrives and resets it. on_its_way is cleared before
+ * the reset, so a time that is requested in between sends a new letter. */
 static void on_shared(struct mail *mail, void *reader)
 {
     struct shared_timer *timer = container_of(mail, struct shared_timer, mail);
@@ -265,7 +263,7 @@ void shared_timer_by(struct shared_timer *timer, int64_t at_ns)
         reactor_post(timer->reactor, &timer->mail);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other threads --------------------------------------------------------------------- */
 
 uint64_t reactor_busy_ns(const struct reactor *r)
 {

@@ -1,13 +1,13 @@
 /*
- * reactor.h - a thread with an event loop, a mailbox and deadlines. Workers are reactors with
- * connections; a resource that waits for a disk or for another machine has a reactor of its own.
+ * reactor.h - a thread with an event loop, a mailbox and deadlines. A worker is a reactor with
+ * connections. A resource that waits for a disk or for another machine has its own reactor.
  *
- * The loop goes in iterations (loop.h): wait, read the clock, call hooks, tell descriptors, deliver
- * letters, run timers, end. `now` is the time at which the iteration began.
+ * The loop runs in iterations (loop.h): wait, read the clock, call hooks, handle descriptors,
+ * deliver mail, run timers, end. `now` is the start time of the iteration.
  *
- * Threads: what is inside belongs to the reactor's thread. Other threads send letters
- * (reactor_post) or ask for something and wait (reactor_ask). While the thread is stopped, the main
- * thread may do everything.
+ * Threads: everything inside belongs to the reactor's thread. Other threads send letters
+ * (reactor_post), or send a function and wait for it (reactor_ask). While the thread does not run,
+ * the main thread may do everything.
  */
 #ifndef NET_REACTOR_H
 #define NET_REACTOR_H
@@ -23,21 +23,21 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The kind (base/deadlines.h) of a timer's deadline; others are the owner's. */
+/* The kind (base/deadlines.h) of a timer's deadline; the owner may use all other kinds. */
 #define REACTOR_TIMER 0u
 
-/* What a timer's `run` returns that is not needed any more: it is removed, and may be freed. */
+/* Returned by a timer's `run` to remove the timer; then it may be freed. */
 #define TIMER_OVER INT64_MIN
 
-/* What a reactor does at times. */
+/* A function that the reactor runs at certain times. */
 struct timer {
     struct deadline deadline;
-    /* Does a bounded piece of work. Returns the next time, monotonic in nanoseconds and later than
-     * now, or DEADLINE_NONE, or TIMER_OVER. Does not remove the timer itself. */
+    /* Does a limited amount of work. Returns the time of the next run (monotonic, in ns, later than
+     * now), or DEADLINE_NONE, or TIMER_OVER. Must not remove the timer itself. */
     int64_t (*run)(struct timer *timer, struct moment now);
 };
 
-/* Called at the beginning of each iteration, before the first descriptor. */
+/* Called at the start of each iteration, before any descriptor. */
 struct reactor_hook {
     void (*run)(struct reactor_hook *hook, struct moment now);
     struct reactor_hook *next;
@@ -47,77 +47,77 @@ struct reactor {
     struct loop *loop;
     struct mailbox box;
     struct deadlines deadlines;
-    struct moment now; /* when this iteration began */
+    struct moment now; /* start of this iteration */
     struct reactor_hook *hooks;
-    tally busy_ns; /* at work, not waiting */
+    tally busy_ns; /* time spent working, without waiting */
     struct mail stop;
     pthread_t thread;
-    bool running;                /* the main thread's: the thread was started, and not joined */
-    _Atomic clockid_t cpu_clock; /* of its thread; 0: there is none */
+    bool running; /* the thread was started and not joined; the main thread uses this */
+    _Atomic clockid_t cpu_clock; /* of the thread; 0: none */
 };
 
-/* The rest of what a reactor's owner does in an iteration; `reactor_default` does nothing more. */
+/* Handlers for an owner with no work of its own in an iteration. */
 extern const struct loop_handlers reactor_default;
 
 /*
- * Makes the loop. `handlers` are called with the reactor as `arg`, and use reactor_begin and its
- * like below; &reactor_default where nothing else is wanted. False: errno, and nothing to free.
+ * Makes the loop. The handlers get the reactor as `arg`; an owner's own handlers must call
+ * reactor_begin, reactor_end and so on (below), and an owner without any passes &reactor_default.
+ * Returns false with errno; nothing needs to be freed then.
  */
 bool reactor_init(struct reactor *r, const struct loop_handlers *handlers) MUST_USE;
-/* Frees what reactor_init made; the thread does not run. Harmless when all is zero. */
+/* Frees what reactor_init made; the thread must not run. Harmless when everything is zero. */
 void reactor_free(struct reactor *r);
 
-/* Starts the thread, `name` (15 bytes at most), with all signals blocked, confined by `confine`
- * (struct server has it; NULL: not at all) `to` what it needs. False: errno. */
+/* Starts the thread with all signals blocked. `name` has at most 15 bytes. The thread first calls
+ * `confine` (from struct server; NULL: none) with `to`. Returns false with errno. */
 bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
                    const struct confinement *to) MUST_USE;
-/* Has the thread end after what it does now: reactor_join waits for it. Any thread. */
+/* Makes the thread end after its current work; reactor_join waits for that. Any thread. */
 void reactor_stop(struct reactor *r);
 void reactor_join(struct reactor *r);
-/* Delivers all letters, while the thread does not run. False: there were none. */
+/* Delivers all mail while the thread does not run. Returns false when there was none. */
 bool reactor_deliver_parked(struct reactor *r);
 
-/* Sends a letter; its `deliver` is called with the reactor. Any thread. */
+/* Sends a letter; its `deliver` gets the reactor. Any thread. */
 void reactor_post(struct reactor *r, struct mail *mail);
-/* Runs `fn` in the reactor's thread, between other things, and waits until it has. The thread runs
- * and is not told to stop before this returns. Never from a reactor's thread. */
+/* Runs `fn` in the reactor's thread, between other work, and waits until it returns. The thread
+ * must run, and must not be stopped before this returns. Never call it in a reactor's thread. */
 void reactor_ask(struct reactor *r, void (*fn)(struct reactor *r, void *arg), void *arg);
 
-/* Runs `timer` from `at_ns` on. False: no memory. In the reactor's thread, or before it runs. */
+/* Adds `timer`, to run first at `at_ns`. Returns false when there is no memory. In the reactor's
+ * thread, or before it runs. */
 bool reactor_add_timer(struct reactor *r, struct timer *timer, int64_t at_ns) MUST_USE;
-/* Has it run next at `at_ns` instead. In the reactor's thread. */
+/* Changes the time of the next run. In the reactor's thread. */
 void reactor_set_timer(struct reactor *r, struct timer *timer, int64_t at_ns);
-/* Never again. In the reactor's thread, or while it does not run. */
+/* Removes the timer. In the reactor's thread, or while it does not run. */
 void reactor_remove_timer(struct reactor *r, struct timer *timer);
 
-/* Calls `hook` in each iteration from now on; takes it out. While the thread does not run. */
+/* Adds or removes a hook for each iteration. While the thread does not run. */
 void reactor_add_hook(struct reactor *r, struct reactor_hook *hook);
 void reactor_remove_hook(struct reactor *r, struct reactor_hook *hook);
 
-/*
- * A timer that any thread may bring forward: for a resource that has no thread of its own and uses
- * a worker's. Zero-initialised but for `timer.run`; then shared_timer_add.
- */
+/* A timer that any thread may bring forward, for a resource that uses a worker's thread instead of
+ * its own. Zero-initialise it, set `timer.run`, then call shared_timer_add. */
 struct shared_timer {
     struct timer timer;
     struct reactor *reactor;
-    _Atomic int64_t wanted_ns; /* the earliest time asked for since the letter was sent */
-    _Atomic bool on_its_way;   /* the letter is */
+    _Atomic int64_t wanted_ns; /* the earliest time requested since the letter was sent */
+    _Atomic bool on_its_way;   /* the letter was sent and has not arrived */
     struct mail mail;
 };
 bool shared_timer_add(struct shared_timer *timer, struct reactor *r, int64_t at_ns) MUST_USE;
 void shared_timer_remove(struct shared_timer *timer);
-/* Has it run at `at_ns` at the latest. Any thread. */
+/* Makes the timer run at `at_ns` or earlier. Any thread. */
 void shared_timer_by(struct shared_timer *timer, int64_t at_ns);
 
-/* How long it has been at work, in nanoseconds. Any thread. */
+/* The time that the thread has spent working, in nanoseconds. Any thread. */
 uint64_t reactor_busy_ns(const struct reactor *r);
-/* What its thread has used of a CPU, in nanoseconds; 0 when it does not run. Any thread. */
+/* The CPU time of the thread, in nanoseconds; 0 when it does not run. Any thread. */
 uint64_t reactor_cpu_ns(const struct reactor *r);
 
-/* ---- for the owner's handlers: in the reactor's thread --------------------------------------- */
+/* ---- for the owner's handlers, in the reactor's thread --------------------------------------- */
 
-/* Begins an iteration: reads the clock and calls hooks. Returns the monotonic time. */
+/* Begins an iteration: reads the clock and calls the hooks. Returns the monotonic time. */
 static inline int64_t reactor_begin(struct reactor *r)
 {
     r->now = clock_now();
@@ -126,12 +126,12 @@ static inline int64_t reactor_begin(struct reactor *r)
     return r->now.mono_ns;
 }
 
-/* Ends an iteration: sets the loop's timer, counts time. Returns the monotonic time. */
+/* Ends an iteration: sets the loop's timer and counts working time. Returns the monotonic time. */
 int64_t reactor_end(struct reactor *r);
-/* Delivers the letters that are there. */
+/* Delivers all mail. */
 void reactor_deliver(struct reactor *r);
-/* Takes the next deadline that is due, running timers itself; NULL: none is left, or `*budget`
- * deadlines have passed. */
+/* Runs timers that are due, and returns the first due deadline that is not a timer. Returns NULL
+ * when none is left, or after *budget deadlines. */
 struct deadline *reactor_next_due(struct reactor *r, unsigned *budget);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * rules.c - a snapshot, those who have it, and its way to the workers (see rules.h).
+ * rules.c - makes snapshots, counts their holders, and sends them to the workers (see rules.h).
  *
- * `holders` counts the server, every worker that has it, and every letter that is on its way.
+ * `holders` counts the server, every worker that uses the snapshot, and every letter on its way.
  */
 #include "net/private.h"
 
@@ -39,7 +39,7 @@ void rules_free(struct rules **rules)
     free(r);
 }
 
-/* Gives them to a worker, in its thread or when it does not run. */
+/* Replaces a worker's rules, in its thread or while it does not run. */
 static void put_in_force(struct worker *worker, struct rules *rules)
 {
     rules_free(&worker->rules);

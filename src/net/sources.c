@@ -1,7 +1,5 @@
-/*
- * sources.c - a hash table of addresses with chains, its entries in one array (see sources.h). The
- * array doubles when it is full, and is given back when the last entry is free.
- */
+/* sources.c - a hash table of addresses with chains; all entries are in one array (see sources.h).
+ * The array doubles when it is full, and is freed when the last entry is gone. */
 #include "net/sources.h"
 
 #include "net/address.h"
@@ -15,16 +13,16 @@
 #define ROOM_MAX   (1u << 28)
 
 struct source {
-    uint8_t address[16]; /* IPv4: mapped; IPv6: the rest is 0 */
+    uint8_t address[16]; /* IPv4: in mapped form; IPv6: the last 64 bits are 0 */
     uint32_t connections;
-    uint32_t next; /* of the chain, or of the free ones; 0: none */
+    uint32_t next; /* next in the chain or in the free list; 0: none */
 };
 
 void sources_init(struct sources *sources)
 {
     *sources = (struct sources){0};
     lock_init(&sources->lock, LOCK_RANK_SOURCES);
-    /* Without random bytes the table works as well, only its chains may be made long. */
+    /* Without random bytes the table still works, but an attacker could make its chains long. */
     if (getrandom(&sources->key, sizeof(sources->key), GRND_NONBLOCK) < 0)
         sources->key = (struct hash_key){.k0 = (uintptr_t)sources, .k1 = (uintptr_t)&sources};
 }
@@ -45,7 +43,7 @@ void sources_free(struct sources *sources)
     lock_destroy(&sources->lock);
 }
 
-/* What is counted together of an address. */
+/* The part of an address by which connections are counted. */
 static void key_of(const struct sockaddr *from, uint8_t key_r[16])
 {
     struct sockaddr_storage sa;
@@ -63,14 +61,14 @@ static void key_of(const struct sockaddr *from, uint8_t key_r[16])
     }
 }
 
-/* The head of the chain that has or would have `key`. */
+/* The head of the chain for `key`. */
 static uint32_t *chain_of(struct sources *sources, const uint8_t key[16])
 {
     uint64_t hash = hash_bytes(&sources->key, key, 16);
     return &sources->buckets[(uint32_t)hash & (sources->room - 1)];
 }
 
-/* Doubles the room. False: no memory, and all is as it was. */
+/* Doubles the table. Returns false, changing nothing, when there is no memory. */
 static bool grow(struct sources *sources)
 {
     uint32_t room = sources->room ? sources->room * 2 : FIRST_ROOM;
@@ -88,7 +86,7 @@ static bool grow(struct sources *sources)
     sources->buckets = buckets;
     sources->all = all;
     sources->room = room;
-    for (uint32_t i = 1; i <= sources->used; i++) { /* none is free when it grows */
+    for (uint32_t i = 1; i <= sources->used; i++) { /* no entry is free when the table grows */
         uint32_t *chain = chain_of(sources, all[i].address);
         all[i].next = *chain;
         *chain = i;
@@ -106,7 +104,7 @@ static uint32_t find(struct sources *sources, const uint8_t key[16])
     return i;
 }
 
-/* A new entry without connections; 0: no memory. */
+/* Adds an entry without connections. Returns 0 when there is no memory. */
 static uint32_t add(struct sources *sources, const uint8_t key[16])
 {
     uint32_t i = sources->first_free;

@@ -1,9 +1,10 @@
 /*
- * sources.h - how many connections come from which address, for limits.per_source. IPv4 addresses
- * count each for itself, IPv6 addresses by their first 64 bits: whoever has one has all of those.
+ * sources.h - counts connections by client address, for limits.per_source. Each IPv4 address is
+ * counted by itself. IPv6 addresses are counted by their first 64 bits, because a client usually
+ * owns all addresses of such a network.
  *
- * An address is known while it has connections that were counted. Threads: one lock
- * (LOCK_RANK_SOURCES), taken by source_enter and source_leave; any thread.
+ * An address is in the table while it has counted connections. Threads: any; source_enter and
+ * source_leave take one lock (LOCK_RANK_SOURCES).
  */
 #ifndef NET_SOURCES_H
 #define NET_SOURCES_H
@@ -18,30 +19,31 @@
 struct source;
 
 struct sources {
-    struct lock lock; /* covers everything below */
+    struct lock lock; /* protects everything below */
     struct hash_key key;
-    struct source *all; /* by number, from 1 */
-    uint32_t *buckets;  /* the first of each chain; 0: none. As many as `room` */
+    struct source *all; /* entries by number, from 1 */
+    uint32_t *buckets;  /* `room` chains: number of the first entry; 0: none */
     uint32_t count, room, used, first_free;
 };
 
-/* What source_enter answers instead of a number. */
-#define SOURCE_FULL      UINT32_MAX       /* it has `limit` connections already */
-#define SOURCE_NO_MEMORY (UINT32_MAX - 1) /* none to count it */
+/* Results of source_enter that are not numbers. */
+#define SOURCE_FULL      UINT32_MAX       /* the address has `limit` connections already */
+#define SOURCE_NO_MEMORY (UINT32_MAX - 1) /* no memory to count it */
 
 void sources_init(struct sources *sources);
-/* When every number was given back. */
+/* Frees the table. All numbers must have been given back. */
 void sources_free(struct sources *sources);
 
 /*
- * Counts a connection from `from`, which is IPv4 or IPv6: the number to be given to source_leave
- * when it ends; or one of the above, and nothing was counted. `limit`: how many there may be.
+ * Counts a connection from `from` (IPv4 or IPv6). Returns the number for source_leave at the end of
+ * the connection. Returns one of the results above, counting nothing, when the address has `limit`
+ * connections or when there is no memory.
  */
 uint32_t source_enter(struct sources *sources, const struct sockaddr *from,
                       uint32_t limit) MUST_USE;
-/* Counts it out; 0 is harmless. */
+/* Ends a connection's count; 0 is harmless. */
 void source_leave(struct sources *sources, uint32_t source);
-/* How many addresses are known. */
+/* The number of addresses in the table. */
 uint32_t sources_count(struct sources *sources);
 
 #endif

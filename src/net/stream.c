@@ -1,8 +1,8 @@
 /*
- * stream.c - streams over sockets (see stream.h); what is in TLS goes on to tls_stream.c.
+ * stream.c - streams over sockets (see stream.h); tls_stream.c has the TLS part.
  *
- * Bytes are sent with write and writev: send and sendmsg can connect and hand descriptors over, so
- * the sandbox has them in no worker's list. The daemon ignores SIGPIPE.
+ * Bytes are sent with write and writev, not with send and sendmsg: those could also connect and
+ * pass descriptors, so the sandbox allows them to no worker. The daemon ignores SIGPIPE.
  */
 #include "net/stream.h"
 
@@ -80,7 +80,7 @@ void stream_finish(struct stream *stream)
 {
     if (stream->tls)
         tls_stream_finish(stream->tls);
-    (void)shutdown(stream->fd, SHUT_WR); /* a peer that has gone already is no error here */
+    (void)shutdown(stream->fd, SHUT_WR); /* it is no error if the peer has gone already */
 }
 
 void stream_close(struct stream *stream)

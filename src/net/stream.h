@@ -1,10 +1,9 @@
 /*
- * stream.h - bytes to and from one client, whatever carries them: TCP or a unix socket, plainly or
- * in TLS. Never blocks. Writing to a peer that has gone raises SIGPIPE, which the caller ignores or
- * blocks.
+ * stream.h - a byte stream to a client over TCP or a unix socket, plain or with TLS. Never blocks.
+ * A write to a peer that has gone raises SIGPIPE, which the process must ignore or block.
  *
- * A stream that was opened outward (dial.h) has a server in the client's place. Tests put another
- * stream behind these functions. Threads: the connection's worker, or whoever opened it, alone.
+ * The peer of an outgoing stream (dial.h) is a server. Tests replace these functions by another
+ * stream. Threads: only the connection's worker, or the thread that opened the stream.
  */
 #ifndef NET_STREAM_H
 #define NET_STREAM_H
@@ -22,49 +21,52 @@ enum transport { TRANSPORT_TCP, TRANSPORT_TLS, TRANSPORT_UNIX };
 struct tls;
 
 struct stream {
-    struct tls_stream *tls; /* NULL: plain, or not begun yet (stream_secure) */
-    int fd;                 /* what a loop can watch; -1: closed */
+    struct tls_stream *tls; /* NULL: plain, or TLS not started (stream_secure) */
+    int fd;                 /* for a loop to watch; -1: closed */
     uint8_t transport;      /* enum transport; TLS also over a unix socket */
 };
 
-/* What reading and writing answer where they moved no bytes. */
-#define STREAM_END      ((ssize_t)0)  /* reading: the peer will send no more */
-#define STREAM_AGAIN    ((ssize_t)-1) /* not now: wait until the descriptor is ready for it */
-#define STREAM_RESET    ((ssize_t)-2) /* the peer broke it off */
-#define STREAM_VANISHED ((ssize_t)-3) /* nothing has been heard of the peer for too long */
-#define STREAM_ERROR    ((ssize_t)-4) /* it is broken in any other way */
+/* Results of reads and writes that moved no bytes. */
+#define STREAM_END      ((ssize_t)0)  /* read: the peer sends nothing more */
+#define STREAM_AGAIN    ((ssize_t)-1) /* not now: wait until the descriptor is ready */
+#define STREAM_RESET    ((ssize_t)-2) /* the peer reset the connection */
+#define STREAM_VANISHED ((ssize_t)-3) /* the peer was silent for too long */
+#define STREAM_ERROR    ((ssize_t)-4) /* any other error */
 #define STREAM_CROSSED                                                                             \
-    ((ssize_t)-5) /* not now: reading waits until it can be written, or writing                    \
-                     until it can be read (only TLS) */
+    ((ssize_t)-5) /* TLS only. Not now: a read waits until the descriptor is writable, or a write  \
+                     until it is readable */
 
-/* Begins TLS, as the server; `tls` is shared. The handshake comes next. False: no memory. */
+/* Starts TLS as the server and takes a share of `tls`. The handshake comes next. Returns false when
+ * there is no memory. */
 bool stream_secure(struct stream *stream, struct tls *tls) MUST_USE;
-/* Begins TLS, as a client of `host`, a name or a numeric address, for which the server's
- * certificate must be; `tls` is one of tls_client_new, and shared. The same otherwise. */
+/*
+ * Starts TLS as a client. The server's certificate must be valid for `host`, a name or a numeric
+ * address. `tls` comes from tls_client_new; the stream takes a share. Returns false when there is
+ * no memory.
+ */
 bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host) MUST_USE;
 /*
- * Goes on with the handshake, as far as it gets: 1: done; AGAIN: wait until it can be read;
- * CROSSED: until it can be written. Else it failed: *why_r is a text for people, not to be freed.
- * After ERROR the peer was told why, and reading takes what it still sends, to be thrown away.
+ * Continues the handshake. Returns 1 when it is done, AGAIN to wait until the descriptor is
+ * readable, CROSSED to wait until it is writable. Any other result is a failure; *why_r is then a
+ * text for people, which must not be freed. After ERROR the peer was sent an alert; the caller
+ * should read and discard what it still sends.
  */
 ssize_t stream_handshake(struct stream *stream, const char **why_r) MUST_USE;
 
-/* Reads up to `room` (more than 0) bytes; their number, or one of the above. */
+/* Reads up to `room` (more than 0) bytes. Returns their number, or a result above. */
 ssize_t stream_read(struct stream *stream, void *to, size_t room) MUST_USE;
-/* Whether reading may give something though the descriptor is not ready (only TLS). If not, that
- * shows when it is tried. */
+/* True when a read may return bytes although the descriptor is not ready (TLS only). The read may
+ * still return none. */
 bool stream_has_more(const struct stream *stream);
-/*
- * Writes from `count` pieces (not changed); the number of bytes, more than 0, or one of the above
- * but END. What was not written must come first in the next write.
- */
+/* Writes `count` pieces, which are not changed. Returns the number of bytes written, more than 0,
+ * or a result above except END. The next write must start with the bytes that were not written. */
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count) MUST_USE;
-/* Says that nothing more will be sent. */
+/* Shuts down the sending side. */
 void stream_finish(struct stream *stream);
-/* Closes it; harmless when it is closed. */
+/* Closes the stream. Harmless when it is closed. */
 void stream_close(struct stream *stream);
 
-/* Which of the answers an errno of a socket means. */
+/* Converts a socket's errno to a result above. */
 ssize_t stream_failure(int error);
 
 #endif

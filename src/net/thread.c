@@ -8,15 +8,15 @@
 
 const struct confinement thread_serves = {.name = "serving", .accepts = true};
 
-/* On the stack of thread_start: the new thread leaves it alone once it has posted `settled`. */
+/* Lives on the stack of thread_start. The new thread must not use it after posting `ready`. */
 struct beginning {
     const char *name;
     confine_fn *confine;
     const struct confinement *to;
     void *(*run)(void *arg);
     void *arg;
-    int error; /* of `confine` */
-    sem_t settled;
+    int error; /* from `confine` */
+    sem_t ready;
 };
 
 static void *begin(void *arg)
@@ -30,7 +30,7 @@ static void *begin(void *arg)
     if (beginning->confine && !beginning->confine(beginning->to))
         beginning->error = errno;
     bool confined = beginning->error == 0;
-    CHECK(sem_post(&beginning->settled) == 0);
+    CHECK(sem_post(&beginning->ready) == 0);
     return confined ? run(run_arg) : NULL;
 }
 
@@ -40,19 +40,19 @@ bool thread_start(pthread_t *thread_r, const char *name, confine_fn *confine,
     struct beginning beginning = {
         .name = name, .confine = confine, .to = to, .run = run, .arg = arg};
     sigset_t all, before;
-    CHECK(sem_init(&beginning.settled, 0, 0) == 0);
+    CHECK(sem_init(&beginning.ready, 0, 0) == 0);
     sigfillset(&all);
     CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
     int error = pthread_create(thread_r, NULL, begin, &beginning);
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (error == 0) {
-        while (sem_wait(&beginning.settled) != 0)
+        while (sem_wait(&beginning.ready) != 0)
             CHECK(errno == EINTR);
         error = beginning.error;
         if (error)
             CHECK(pthread_join(*thread_r, NULL) == 0);
     }
-    CHECK(sem_destroy(&beginning.settled) == 0);
+    CHECK(sem_destroy(&beginning.ready) == 0);
     errno = error;
     return error == 0;
 }

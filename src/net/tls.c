@@ -1,8 +1,8 @@
 /*
- * tls.c - making a context from files, and saying what is wrong with them (see tls.h).
+ * tls.c - makes contexts from files and explains errors in them (see tls.h).
  *
- * The library's own words for what fails are mostly those of its parser, so what commonly goes
- * wrong is looked for first and said plainly; its words follow where nothing better is known.
+ * The library's messages mostly describe its parser. So common errors are checked first and get a
+ * plain message; the library's own text is used for all others.
  */
 #include "net/tls_context.h"
 
@@ -35,11 +35,12 @@ void tls_free(struct tls **tls)
     if (!t || atomic_fetch_sub_explicit(&t->holders, 1, memory_order_acq_rel) != 1)
         return;
     SSL_CTX_free(t->context);
-    ERR_clear_error(); /* freeing takes memory, too; a worker's next connection must not see that */
+    ERR_clear_error(); /* freeing may fail inside and leave an error; the thread's next TLS call
+                          must not find it */
     free(t);
 }
 
-/* Says what is wrong; false, for callers to return. */
+/* Writes the message and returns false. */
 static bool PRINTF_LIKE(2, 3) wrong(char *reason_r, const char *format, ...)
 {
     va_list args;
@@ -50,14 +51,14 @@ static bool PRINTF_LIKE(2, 3) wrong(char *reason_r, const char *format, ...)
     return false;
 }
 
-/* The library's words for what failed first; what follows in its queue is who passed that on. */
+/* The library's text for the first error in its queue; later ones only pass it on. */
 static const char *library_words(void)
 {
     const char *words = ERR_reason_error_string(ERR_peek_error());
     return words ? words : "unknown error";
 }
 
-/* Whether a file can be read at all. */
+/* True when the file can be read; otherwise writes the reason. */
 static bool readable(const char *what, const char *path, char *reason_r)
 {
     struct stat st;
@@ -68,7 +69,7 @@ static bool readable(const char *what, const char *path, char *reason_r)
     return !error || wrong(reason_r, "%s %s: %s", what, path, strerrordesc_np(error));
 }
 
-/* Whether the first error says that a file has no PEM of the kind looked for. */
+/* True when the first error is that the file has no PEM block of the right kind. */
 static bool is_not_there(void)
 {
     unsigned long code = ERR_peek_error();
@@ -84,7 +85,7 @@ static void warn_of_time(SSL_CTX *context, const char *path, const char *peers)
         log_warning("certificate %s is not valid yet: %s will refuse it", path, peers);
 }
 
-/* `peers`: who will look at it. */
+/* Loads the certificate chain. `peers` says in a warning which side will refuse it. */
 static bool load_certificate(SSL_CTX *context, const char *path, const char *peers, char *reason_r)
 {
     if (!readable("certificate", path, reason_r))
@@ -98,7 +99,7 @@ static bool load_certificate(SSL_CTX *context, const char *path, const char *pee
     return wrong(reason_r, "certificate %s: %s", path, library_words());
 }
 
-/* Instead of asking whoever sits at the terminal. */
+/* Notes that the key is encrypted, instead of asking for a passphrase at the terminal. */
 static int no_passphrase(char *to, int size, int writing, void *asked)
 {
     (void)to;
@@ -153,16 +154,16 @@ static bool load_ca(SSL_CTX *context, const char *path, char *reason_r)
     return wrong(reason_r, "CA certificates %s: %s", path, library_words());
 }
 
-/* Settings of both sides. */
+/* Applies the settings for both sides. */
 static bool set_up(SSL_CTX *context, enum tls_version min_version, char *reason_r)
 {
-    /* A peer that closes without saying goodbye is as one on a plain connection. */
+    /* A peer that closes without close_notify counts as closed, as on a plain connection. */
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                                      SSL_OP_CIPHER_SERVER_PREFERENCE |
                                      SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_read_ahead(context, 1); /* half the calls of recv */
+    SSL_CTX_set_read_ahead(context, 1); /* halves the number of recv calls */
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     if (SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1 ||
         SSL_CTX_set_min_proto_version(
@@ -187,7 +188,7 @@ static bool set_up_server(SSL_CTX *context, enum tls_verify verify_client, char 
     return true;
 }
 
-/* NULL: reason_r says why. */
+/* Makes an empty context. Returns NULL on failure; reason_r has the error. */
 static struct tls *make(const SSL_METHOD *side, char *reason_r)
 {
     struct tls *tls = calloc(1, sizeof(*tls));

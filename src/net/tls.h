@@ -1,13 +1,13 @@
 /*
- * tls.h - what TLS needs: the certificate, its key, whom to believe. Checked when it is made,
- * shared by all connections that began with it; these keep it when another takes its place. One is
- * either a server's or a client's.
+ * tls.h - a TLS context: certificate, key and trusted CAs. It is checked when it is made, and
+ * shared by all connections that start with it. When another context replaces it, those connections
+ * keep it. A context is for servers or for clients, not for both.
  *
- * TLS 1.2 or 1.3, with forward secrecy and authenticated encryption only; no renegotiation, no
- * compression. Sessions are resumed by tickets alone, so nothing is kept for clients that left; a
- * ticket is good for an hour and for this context only.
+ * TLS 1.2 or 1.3, only with forward secrecy and authenticated encryption; no renegotiation, no
+ * compression. Sessions are resumed only by tickets, so the server stores nothing for clients that
+ * have left. A ticket is valid for an hour, with this context only.
  *
- * Threads: made in any thread; the count of those who share it is atomic.
+ * Threads: make it in any thread; the share count is atomic.
  */
 #ifndef NET_TLS_H
 #define NET_TLS_H
@@ -15,17 +15,17 @@
 #include "base/check.h"
 
 enum tls_verify {
-    TLS_VERIFY_OFF,      /* clients are not asked for a certificate */
-    TLS_VERIFY_OPTIONAL, /* they are, and may have none; a wrong one is refused */
-    TLS_VERIFY_REQUIRE,  /* without a good one nobody is served */
+    TLS_VERIFY_OFF,      /* does not ask clients for a certificate */
+    TLS_VERIFY_OPTIONAL, /* asks; a client may have none, but a bad one is refused */
+    TLS_VERIFY_REQUIRE,  /* a client must have a valid certificate */
 };
 enum tls_version { TLS_VERSION_1_2, TLS_VERSION_1_3 };
 
 struct tls_config {
-    const char *cert; /* path of the certificate and those it builds on, PEM, the server's first */
-    const char *key;  /* path of its private key, PEM, not encrypted; NULL: it is in `cert` */
-    const char *ca;   /* path of the certificates that clients' are signed by; NULL: none */
-    enum tls_verify verify_client; /* other than OFF: `ca` is needed */
+    const char *cert; /* path of the certificate chain, PEM, the server's own first */
+    const char *key;  /* path of its private key, PEM, not encrypted; NULL: in `cert` */
+    const char *ca;   /* path of the CA certificates for clients; NULL: none */
+    enum tls_verify verify_client; /* if not OFF, `ca` is needed */
     enum tls_version min_version;
 };
 
@@ -34,28 +34,30 @@ struct tls;
 #define TLS_REASON_SIZE 320
 
 /*
- * Reads and checks the files. NULL: reason_r (TLS_REASON_SIZE bytes) says which file and what is
- * wrong with it. A certificate that is not valid at this time is taken, and a warning is logged.
- * The caller's to free, unless it is given to rules (rules.h).
+ * Makes a server's context from files and checks them. A certificate that has expired or is not
+ * valid yet is accepted with a warning in the log. The caller frees the context, unless it is given
+ * to rules (rules.h). Returns NULL on failure; reason_r (TLS_REASON_SIZE bytes) then names the file
+ * and the error.
  */
 struct tls *tls_new(const struct tls_config *config, char *reason_r) MUST_USE;
 
 struct tls_client_config {
-    const char *ca;   /* path of the certificates that servers' are signed by; NULL: the system's,
-                       * part of which the library reads when a server shows its certificate */
-    const char *cert; /* path of the client's own and those it builds on, PEM; NULL: it has none */
-    const char *key;  /* path of its private key, PEM, not encrypted; NULL: it is in `cert` */
+    const char *ca;   /* path of the CA certificates for servers; NULL: those of the system, some of
+                         which the library reads only during a handshake */
+    const char *cert; /* path of the client's certificate chain, PEM; NULL: none */
+    const char *key;  /* path of its private key, PEM, not encrypted; NULL: in `cert` */
     enum tls_version min_version;
 };
 
 /*
- * The same for clients (stream_secure_client): a server must show a certificate that one of `ca`
- * has signed, for the name or address by which it was called. Answers as tls_new.
+ * Makes a client's context (stream_secure_client). The server's certificate must be signed by one
+ * of `ca`, and valid for the name or address to which the client connects. Returns and errors as
+ * tls_new.
  */
 struct tls *tls_client_new(const struct tls_client_config *config, char *reason_r) MUST_USE;
-/* One more who has it, and will free it; returns `tls`. Any thread that has it. */
+/* Takes one more share, which the caller must free; returns `tls`. Any thread that has a share. */
 struct tls *tls_share(struct tls *tls);
-/* Lets go of *tls and nulls it; NULL is harmless. The last one who does frees it. */
+/* Gives back a share and sets *tls to NULL; NULL is harmless. The last one frees the context. */
 void tls_free(struct tls **tls);
 
 #endif

@@ -1,4 +1,4 @@
-/* tls_context.h - the inside of struct tls, for tls.c and tls_stream.c. */
+/* tls_context.h - the fields of struct tls, for tls.c and tls_stream.c. */
 #ifndef NET_TLS_CONTEXT_H
 #define NET_TLS_CONTEXT_H
 
@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct tls {
-    _Atomic uint32_t holders; /* its rules, and every connection that began with it */
+    _Atomic uint32_t holders; /* its rules, and every connection that uses it */
     SSL_CTX *context;
-    bool client; /* for stream_secure_client; else for stream_secure */
+    bool client; /* made for stream_secure_client, not for stream_secure */
 };
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * tls_stream.c - TLS on a socket (see tls_stream.h).
  *
- * The library reads and writes through a BIO of ours, which uses write (stream.c), keeps the errno,
- * and bounds how often it receives in one call: a peer can send endlessly many records that bring
- * no byte of the protocol (updates of keys), and each call must come to an end. What is left then
- * makes the descriptor ready again.
+ * The library reads and writes through a BIO of ours. It uses write (stream.c), keeps the errno,
+ * and limits the number of recv calls in one function call: a peer can send any number of records
+ * without application data (key updates), and a call must end. Unread bytes make the descriptor
+ * ready again.
  *
- * The library's queue of errors is the thread's and must be empty before a call whose failure is to
- * be told; so it is emptied after every failure, and after freeing, which may fail inside.
+ * The library's error queue belongs to the thread. It must be empty before a call whose error is
+ * read from it, so it is cleared after every failure, and after freeing, which may fail inside.
  */
 #include "net/tls_stream.h"
 
@@ -24,7 +24,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* In one call. The library asks for what is left of its buffer of 16 KiB each time. */
+/* The most recv calls in one function call. The library asks each time for the free part of its 16
+ * KiB buffer. */
 #define READ_RECEIVES      2
 #define HANDSHAKE_RECEIVES 4
 
@@ -32,17 +33,17 @@ struct tls_stream {
     SSL *ssl;
     struct tls *tls;
     int fd;
-    int error;         /* errno of what failed on the socket; 0: nothing did */
-    ssize_t read_over; /* what every further read answers; STREAM_AGAIN: it isn't over */
-    ssize_t broken;    /* why nothing can be done any more; 0: it isn't broken */
-    uint8_t receives;  /* how many more there may be in this call */
-    bool ended;        /* the socket's end was read */
+    int error;         /* errno of a failed socket call; 0: none */
+    ssize_t read_over; /* the result of all further reads; STREAM_AGAIN: reading continues */
+    ssize_t broken;    /* the error that ended the stream; 0: none */
+    uint8_t receives;  /* recv calls left in this function call */
+    bool ended;        /* the end of the socket's input was read */
     bool shaken;       /* the handshake is done */
-    bool writing;      /* a write is unfinished: the library wants it again first */
+    bool writing;      /* a write is unfinished: the library expects its bytes first */
     bool said_goodbye;
 };
 
-/* ---- the socket as the library sees it ----------------------------------------------------- */
+/* ---- the library's access to the socket ---------------------------------------------------- */
 
 static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
 {
@@ -104,7 +105,7 @@ static long control(BIO *bio, int what, long number, void *pointer)
     }
 }
 
-static BIO_METHOD *method; /* the process's; NULL: no memory */
+static BIO_METHOD *method; /* one for the process; NULL: no memory */
 
 static void make_method(void)
 {
@@ -119,7 +120,7 @@ static void make_method(void)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* One of which nobody has said yet whose side it is. */
+/* Makes a stream that is neither server nor client yet. */
 static struct tls_stream *make(struct tls *tls, int fd)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -149,16 +150,16 @@ struct tls_stream *tls_stream_new(struct tls *tls, int fd)
     return s;
 }
 
-/* Says for whom the server's certificate must be, and asks for that one. */
+/* Sets the host that the certificate must match, and requests its certificate (SNI). */
 static bool call(SSL *ssl, const char *host)
 {
     unsigned char address[sizeof(struct in6_addr)];
     size_t len = inet_pton(AF_INET, host, address) == 1    ? sizeof(struct in_addr)
                  : inet_pton(AF_INET6, host, address) == 1 ? sizeof(struct in6_addr)
                                                            : 0;
-    if (len) /* which is not asked for (RFC 6066) */
+    if (len) /* an address is not allowed in SNI (RFC 6066) */
         return X509_VERIFY_PARAM_set1_ip(SSL_get0_param(ssl), address, len) == 1;
-    char name[256]; /* without the dot that may end it */
+    char name[256]; /* without a final dot */
     len = strlen(host);
     snprintf(name, sizeof(name), "%.*s", (int)(len && host[len - 1] == '.' ? len - 1 : len), host);
     SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -178,7 +179,8 @@ struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *ho
     return s;
 }
 
-/* After an unfinished write the library would mix the two up; after a failure nobody listens. */
+/* Skipped after an unfinished write, because the library would mix up the bytes, and after a
+ * failure, because the peer cannot read it. */
 void tls_stream_finish(struct tls_stream *s)
 {
     if (!s->shaken || s->broken || s->writing || s->said_goodbye)
@@ -201,9 +203,9 @@ void tls_stream_free(struct tls_stream **s)
     free(t);
 }
 
-/* ---- what failed --------------------------------------------------------------------------- */
+/* ---- failures ------------------------------------------------------------------------------ */
 
-/* What a call that answered `ret` means, in a direction that waits as `reading` says. */
+/* Converts the library's result `ret` to a stream result. `reading`: the call was a read. */
 static ssize_t failure(struct tls_stream *s, int ret, bool reading)
 {
     ssize_t answer = STREAM_ERROR;
@@ -232,7 +234,7 @@ static ssize_t failure(struct tls_stream *s, int ret, bool reading)
     return answer;
 }
 
-/* Why a handshake failed, in words. */
+/* The text for a failed handshake. */
 static const char *words_for(const struct tls_stream *s)
 {
     unsigned long code = ERR_peek_error();
@@ -257,7 +259,7 @@ ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
         s->shaken = true;
         return 1;
     }
-    const char *why = words_for(s); /* the queue is emptied now */
+    const char *why = words_for(s); /* before failure() clears the queue */
     ssize_t n = failure(s, ret, true);
     if (n != STREAM_AGAIN && n != STREAM_CROSSED) {
         if (!s->broken)
@@ -269,7 +271,7 @@ ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
 
 /* ---- bytes --------------------------------------------------------------------------------- */
 
-/* What a peer still sends whose handshake failed, as it comes. */
+/* Reads plain bytes from a peer after a failed handshake. */
 static ssize_t read_raw(const struct tls_stream *s, void *to, size_t room)
 {
     ssize_t n;
@@ -293,7 +295,7 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
         if (ret != 1) {
             ssize_t why = failure(s, ret, true);
             if (why != STREAM_AGAIN && why != STREAM_CROSSED)
-                s->read_over = why; /* said next time, if there is something to give first */
+                s->read_over = why; /* returned by the next read, if this one has bytes */
             return total ? (ssize_t)total : why;
         }
         total += n;

@@ -1,6 +1,4 @@
-/*
- * tls_stream.h - TLS on a socket, for stream.c: its functions are stream.h's, which say more.
- */
+/* tls_stream.h - TLS on a socket, for stream.c. stream.h documents these functions. */
 #ifndef NET_TLS_STREAM_H
 #define NET_TLS_STREAM_H
 
@@ -8,11 +6,12 @@
 
 struct tls_stream;
 
-/* The server's side of TLS on `fd`, which stays the caller's. NULL: no memory. */
+/* Makes the server's side of TLS on `fd`, which the caller still owns. Returns NULL when there is
+ * no memory. */
 struct tls_stream *tls_stream_new(struct tls *tls, int fd) MUST_USE;
-/* The same of the client of the server `host`. */
+/* Makes the client's side, for the server `host`. */
 struct tls_stream *tls_stream_new_client(struct tls *tls, int fd, const char *host) MUST_USE;
-/* Says goodbye to the peer where that does not wait, frees *s and nulls it. NULL is harmless. */
+/* Sends close_notify if that does not block, frees *s and sets it to NULL. NULL is harmless. */
 void tls_stream_free(struct tls_stream **s);
 
 ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r) MUST_USE;

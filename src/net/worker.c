@@ -1,12 +1,13 @@
 /*
- * worker.c - iterations, letters, deadlines, slots and pools of a worker (see worker.h).
+ * worker.c - a worker's iterations, mail, deadlines, slots and pools (see worker.h).
  *
- * Every iteration of the loop is: read the clock, handle events, end, read the clock again. After
- * each event the answers that gathered are written (worker_flush), in the order in which they
- * began; those of the connection that is being served begin when that is over: a client that is
- * woken by a request reads it before the request's sender reads its answer. Writing may close
- * connections, which may wake others. Where one request wakes very many, the rest is written in the
- * next iterations, so that others are served and timeouts kept in between.
+ * Each iteration reads the clock, handles events, ends, and reads the clock again. After each event
+ * the collected answers are written (worker_flush), connection by connection in the order in which
+ * they got output. The connection whose requests are being served joins last, so a client that is
+ * woken by a request is notified before the sender of that request gets its answer. Writing may
+ * close connections, and that may wake other clients. When one request wakes very many clients, the
+ * rest is written in the next iterations, so that other clients are served and timeouts are kept in
+ * between.
  */
 #include "net/private.h"
 
@@ -18,14 +19,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Free chunks kept for later: two megabytes of the small, half of one of the large. So a release
- * that wakes ten thousand does not get their memory from the kernel and give it back each time. */
+/* Free chunks that a pool keeps: two megabytes of small ones, half a megabyte of large ones. So a
+ * release that wakes ten thousand clients does not allocate and free their memory each time. */
 #define SMALL_KEPT 16384
 #define LARGE_KEPT 32
 
-/* So many connections are written to, and so many deadlines pass, before the loop looks again. (The
- * loop reports 256 descriptors at most in an iteration: the requests' own connections are among
- * them.) */
+/*
+ * The most connections that are written to, and the most deadlines, before the loop checks for
+ * events again. (The loop reports at most 256 descriptors in an iteration; the connections of the
+ * requests are among them.)
+ */
 #define FLUSHES_MAX  512
 #define TIMER_PASSES 256
 
@@ -254,7 +257,7 @@ void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reaso
     source_leave(&worker->server->sources, conn->source);
     deadlines_unreserve(&worker->reactor.deadlines, conn_deadline_count(conn->protocol));
     give_slot(worker, conn->slot);
-    /* It may still be in the lists; then it is freed once it has left them. */
+    /* A connection that is still in a list is freed after it has left the list. */
     if (!conn->in_flush_list && !conn->in_again_list) {
         conn->flush_next = worker->dead;
         worker->dead = conn;
@@ -272,7 +275,8 @@ void worker_await_fd(struct worker *worker, void (*freed)(void *arg), void *arg)
     worker->fd_freed_arg = arg;
 }
 
-/* A connection has left a list: if it was closed meanwhile and is in no other, it can be freed. */
+/* Call this when a connection leaves a list. If it was closed meanwhile, returns true, and frees it
+ * later unless it is in the other list. */
 static bool drop_if_closed(struct worker *worker, struct conn *conn)
 {
     if (conn->reading != READING_CLOSED)
@@ -292,7 +296,7 @@ void worker_begin_iteration(struct worker *worker)
     worker->flushes_left = FLUSHES_MAX;
 }
 
-/* Notes how long the requests of this iteration took to be answered. */
+/* Measures the time that the requests of this iteration took. */
 static void measure_answers(struct worker *worker, int64_t now_ns)
 {
     while (worker->unanswered) {
@@ -343,14 +347,14 @@ static void on_timer(void *arg)
     struct deadline *d;
     while ((d = reactor_next_due(&worker->reactor, &budget)) != NULL)
         conn_deadline_passed(d);
-    worker_flush(worker); /* with more due, the timer comes again at once */
+    worker_flush(worker); /* if more are due, the timer runs again at once */
 }
 
-/* Lets connections go on that had work left over, the one that waits longest first. */
+/* Continues connections with left-over work, the longest waiting first. */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
-    const struct conn *last = worker->again.last; /* those behind it went on just now */
+    const struct conn *last = worker->again.last; /* those after it were added by this loop */
     struct conn *conn;
     for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(worker)) != NULL; i++) {
         if (!drop_if_closed(worker, conn))
@@ -458,12 +462,12 @@ void worker_join(struct worker *worker)
 
 void worker_drain(struct worker *worker)
 {
-    worker->stopping = true; /* also one that never ran: it takes no connection in */
+    worker->stopping = true; /* also a worker that never ran opens no connection */
     worker_begin_iteration(worker);
     reactor_deliver(&worker->reactor);
     do {
         worker_begin_iteration(worker);
-        on_soon(worker); /* the lists may hold connections that were closed */
+        on_soon(worker); /* the lists may contain closed connections */
         (void)worker_end_iteration(worker);
     } while (worker->flush.first || worker->again.first);
 }
@@ -539,8 +543,10 @@ void server_barrier(struct server *server)
     server_ask(server, do_nothing, NULL);
 }
 
-/* In the first round the workers serve the requests that have arrived, and so send letters to each
- * other. The second begins when all these are in the mailboxes: it joins the queue behind them. */
+/*
+ * In the first round the workers serve the requests that have arrived; that may send letters
+ * between workers. The second round starts when these are in the mailboxes, and so runs after them.
+ */
 #define CATCH_UP_ROUNDS 2
 
 static void begin_round(struct worker *worker, void *arg)
@@ -593,7 +599,7 @@ void server_unhold(struct server *server, uint64_t bytes)
         atomic_fetch_sub_explicit(&server->unfinished, bytes, memory_order_relaxed);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other code ------------------------------------------------------------------------ */
 
 struct reactor *worker_reactor(struct worker *worker)
 {

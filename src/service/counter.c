@@ -1,10 +1,10 @@
 /*
- * counter.c - the binary counter protocol's service: units of a limit. (Protocol page: "Counter
- * (binary)".)
+ * counter.c - the service of the binary counter protocol: clients acquire and release units up to a
+ * limit. (Protocol page: "Counter (binary)".)
  *
- * Every request but Dump is answered at once. A Dump is answered in pieces: it walks over a few
- * names, copies them, sends them, and leaves the worker to others; the next request of the
- * connection waits until it is complete.
+ * Every request except Dump is answered at once. Dump is answered in pieces. Each piece walks over
+ * a few names, copies and sends them, and then lets other connections use the worker. The
+ * connection's next request waits until the Dump is complete.
  */
 #include "proto/counter.h"
 
@@ -20,10 +20,10 @@
 extern const struct service_row counter_row;
 extern const struct option_protocol counter_options;
 
-/* A piece of a Dump looks at so many names, or empty buckets. */
+/* Names or empty buckets that one piece of a Dump visits. */
 #define DUMP_LOOKS 256
 
-/* The longest reply of Dump fits into the scratch. */
+/* The scratch has room for the longest reply of Dump, so every piece makes progress. */
 _Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX, "a Dump gets on");
 
 struct ctr_dump {
@@ -33,17 +33,17 @@ struct ctr_dump {
 
 struct ctr_session {
     struct holder holder;
-    struct ctr_dump *dump; /* NULL: none is under way */
+    struct ctr_dump *dump; /* NULL: no Dump in progress */
 };
 
 /* A parsed request. */
 struct request {
     enum ctr_parsed parsed;
     struct ctr_request req;
-    uint64_t hash; /* of its name; 0: not known yet */
+    uint64_t hash; /* of its name; 0: not computed yet */
 };
 
-/* Verbs and outcomes as metrics name them: the rows of the codec's tables, in their order. */
+/* Verbs and outcomes for metrics: the rows of the codec's tables, in the same order. */
 enum ctr_verb {
 #define ROW(name, number, word) VERB_##name,
     CTR_OPCODES(ROW)
@@ -183,7 +183,7 @@ static void do_release(struct conn *conn, const struct ctr_request *req, uint64_
 
 /* ---- Stats ------------------------------------------------------------------------------- */
 
-/* A Stats body under construction. */
+/* The body of a Stats reply while it is written. */
 struct stats_body {
     uint8_t *data;
     size_t len, room;
@@ -194,11 +194,11 @@ static void add_stat(struct stats_body *body, const char *name, uint64_t value)
     char text[24];
     snprintf(text, sizeof(text), "%" PRIu64, value);
     size_t len = ctr_compose_stat(name, text, body->data + body->len, body->room - body->len);
-    CHECK(len > 0); /* the names are ours, and the room is ample */
+    CHECK(len > 0); /* the names are constant, and the room is large enough */
     body->len += len;
 }
 
-/* How many requests of a verb have been carried out: all but malformed ones. */
+/* The number of requests of a verb that were carried out: all but malformed ones. */
 static uint64_t carried_out(const struct service *service, enum ctr_verb verb)
 {
     uint64_t all = 0;
@@ -207,7 +207,7 @@ static uint64_t carried_out(const struct service *service, enum ctr_verb verb)
     return all;
 }
 
-/* yrmcds's names in its order, then ours. */
+/* The names of yrmcds in its order, then our own. */
 static void write_stats(const struct conn *conn, struct stats_body *body)
 {
     const struct service *service = service_of(conn);
@@ -247,7 +247,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)
 {
-    service_count(conn, VERB_STATS, OUTCOME_SUCCESS); /* before, so that it counts itself */
+    service_count(conn, VERB_STATS, OUTCOME_SUCCESS); /* first, so that this request is included */
     uint8_t *to = conn_reply_room(conn, CONN_REPLY_MAX);
     struct stats_body body = {.data = to + CTR_HEADER, .room = CONN_REPLY_MAX - CTR_HEADER};
     write_stats(conn, &body);
@@ -257,7 +257,7 @@ static void do_stats(struct conn *conn, const struct ctr_request *req)
 
 /* ---- Dump -------------------------------------------------------------------------------- */
 
-/* Begins a Dump. False: it can't be, and that has been said. */
+/* Starts a Dump. Returns false after an error reply. */
 static bool begin_dump(struct conn *conn, const struct ctr_request *req)
 {
     struct ctr_session *s = conn_session(conn);
@@ -270,7 +270,7 @@ static bool begin_dump(struct conn *conn, const struct ctr_request *req)
     return true;
 }
 
-/* Replies of Dump under construction, in the worker's scratch. */
+/* Replies of Dump while they are written to the worker's scratch. */
 struct dump_page {
     const uint8_t *opaque;
     uint8_t *data;
@@ -280,7 +280,9 @@ struct dump_page {
 static bool dump_one(void *arg, const struct table_entry *entry)
 {
     struct dump_page *page = arg;
-    /* The first one fits into the scratch, whatever the client may have queued. */
+    /*
+     * The first one always fits into the scratch, even when the client's output limit is reached.
+     */
     if (page->len > 0 && page->len + CTR_DUMP_LEN(entry->name.len) > page->room)
         return false;
     struct bytes name = {.data = entry->name.data, .len = entry->name.len};
@@ -313,7 +315,7 @@ static bool on_resume(struct conn *conn)
 
 /* ---- the protocol ------------------------------------------------------------------------ */
 
-/* Serves a well-formed request; `hash` of its name, where that is known already, else 0. */
+/* Serves a well-formed request. `hash` is the hash of its name, or 0 when not computed yet. */
 static enum served serve_request(struct conn *conn, const struct ctr_request *req, uint64_t hash)
 {
     switch ((enum ctr_opcode)req->opcode) {
@@ -400,11 +402,12 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, &service_counts(conn)->holds);
 }
 
-/* ---- going on in another process ----------------------------------------------------------- */
+/* ---- upgrades ------------------------------------------------------------------------------ */
 
 /*
- * The session: its holder, bool whether a Dump is under way, and if so its 4 bytes of opaque and
- * how far its walk has come: it goes on from there, as the key of the hash is kept.
+ * Saves the session: its holder, a bool that is true during a Dump, and then the Dump's 4 bytes of
+ * opaque and the position of its walk. The new process keeps the hash key, so the walk can
+ * continue.
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
@@ -494,10 +497,8 @@ const struct service_row counter_row = {
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-/*
- * What yrmcds reads from its file beyond what is ours, too. Their values are not looked at. (Its
- * `user` and `group` are options here, and so are all of its `counter.` keys.)
- */
+/* Keys of a yrmcds configuration file that we accept and ignore. (Its `user`, `group` and
+ * `counter.` keys are real options here.) */
 static const char *const yrmcds_keys[] = {
     "virtual_ip",
     "bind_ip",

@@ -1,14 +1,15 @@
 /*
- * poolcounter.c - the PoolCounter protocol's service: locks with a bounded queue, on the table's
- * counters. (Protocol page: "PoolCounter (text)".)
+ * poolcounter.c - the service of the PoolCounter protocol: locks with a bounded queue, made of the
+ * table's counters. (Protocol page: "PoolCounter (text)".)
  *
- * A lock is one unit of its key. A connection keeps its locks in the order it got them, because a
- * RELEASE that names no key means the newest; it may wait for one more, which then is the newest.
+ * A lock is one unit of its key. A connection keeps its locks in the order in which it got them,
+ * because RELEASE without a key means the newest. A connection can wait for one more lock, which
+ * then counts as the newest.
  *
- * The verdict on a wait may have been made by another thread and still be on its way when this
- * connection's next request, its timeout or its end comes. Whoever meets it first takes note of it
- * (take_note), and goes on as if it had arrived just before: so a client never gets an answer that
- * the ledger does not know.
+ * Another thread may decide a wait (a verdict) while the connection gets its next request, reaches
+ * its timeout, or closes, and before the letter with the verdict has arrived. Each of these first
+ * checks for a verdict and applies it (take_note), as if the letter had come just before. So every
+ * answer agrees with the table.
  */
 #include "service/poolcounter.h"
 
@@ -18,7 +19,7 @@
 
 #include <string.h>
 
-/* The one deadline of a session: of what it waits for. */
+/* The only deadline of a session: the end of its wait. */
 #define WAIT_DEADLINE 0u
 
 struct pc_lock {
@@ -28,12 +29,12 @@ struct pc_lock {
 
 struct pc_session {
     struct holder holder;
-    struct waiter *waiter; /* what it waits for; NULL: nothing */
+    struct waiter *waiter; /* the wait; NULL: none */
     uint32_t lock_count;
-    struct pc_lock locks[]; /* room for as many as locks_room says, oldest first */
+    struct pc_lock locks[]; /* room for locks_room() of them, oldest first */
 };
 
-/* Verbs and outcomes as metrics name them. */
+/* Verbs and outcomes for metrics. */
 enum pc_counted_verb { VERB_ACQ4ANY, VERB_ACQ4ME, VERB_RELEASE, VERB_STATS, VERB_INVALID };
 enum pc_outcome {
     OUTCOME_LOCKED,
@@ -50,12 +51,12 @@ enum pc_outcome {
 
 /* A parsed request. */
 struct request {
-    enum pc_parsed parsed; /* PC_OK, or what is wrong with it */
-    struct pc_request req; /* PC_OK */
-    uint64_t hash;         /* of its key; 0: not known yet, or it has none */
+    enum pc_parsed parsed; /* PC_OK, or an error */
+    struct pc_request req; /* only with PC_OK */
+    uint64_t hash;         /* of its key; 0: not computed yet, or no key */
 };
 
-/* What one worker counts beside service_counts. */
+/* Counters of one worker, in addition to service_counts. */
 struct pc_own {
     tally releases, lock_while_waiting;
     struct duration_sum gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
@@ -66,8 +67,8 @@ static const struct poolcounter_settings *settings_of(const struct service *serv
     return service->settings;
 }
 
-/* How many locks a session has room for: more than its settings allow, if a process before this one
- * gave more. */
+/* The number of locks for which a session has room. It is more than the settings allow if an
+ * earlier process allowed more. */
 static uint32_t locks_room(const struct service *service)
 {
     uint32_t wanted = settings_of(service)->max_locks, had = service->services->session_room;
@@ -79,10 +80,8 @@ static struct pc_own *own_of(const struct conn *conn)
     return &((struct pc_own *)service_of(conn)->own)[worker_number(conn_worker(conn))];
 }
 
-/*
- * Nanoseconds between two moments, of which another worker may have noted the earlier one: each
- * notes the time once a turn of the loop, so it can seem to be the later.
- */
+/* Nanoseconds between two times. Returns 0 when `from_ns` is the later one: another worker may have
+ * noted it, and each worker reads the clock only once per iteration. */
 static uint64_t elapsed_ns(int64_t from_ns, int64_t to_ns)
 {
     return to_ns > from_ns ? (uint64_t)(to_ns - from_ns) : 0;
@@ -115,7 +114,7 @@ static enum pc_counted_verb verb_of_wait(enum wait_kind kind)
     return kind == WAIT_ANY ? VERB_ACQ4ANY : VERB_ACQ4ME;
 }
 
-/* Answers a request of that verb. */
+/* Answers a request with this verb. */
 static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
 {
     service_count(conn, verb, outcome_of(word));
@@ -133,13 +132,13 @@ static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
 }
 
-/* Counts a lock that ends now. */
+/* Measures a lock that ends now. */
 static void count_processed(struct conn *conn, const struct pc_lock *lock, int64_t now_ns)
 {
     histogram_add(&service_counts(conn)->holds, now_ns - lock->granted_ns, 1);
 }
 
-/* How many of the verdicts say DONE: so many were spared the work. */
+/* The number of DONE verdicts: clients that need not do the work themselves. */
 static uint64_t count_done(const verdicts *out)
 {
     uint64_t done = 0;
@@ -148,7 +147,7 @@ static uint64_t count_done(const verdicts *out)
     return done;
 }
 
-/* Gives back lock number `i` and answers. */
+/* Releases lock number `i` and answers. */
 static void release_lock(struct conn *conn, uint32_t i)
 {
     struct pc_session *s = conn_session(conn);
@@ -156,7 +155,7 @@ static void release_lock(struct conn *conn, uint32_t i)
     struct pc_lock lock = s->locks[i];
     struct moment now = service_now(conn);
     s->lock_count--;
-    if (i < s->lock_count) /* else it was the newest, as most are */
+    if (i < s->lock_count) /* not needed for the newest, the usual case */
         memmove(&s->locks[i], &s->locks[i + 1], (s->lock_count - i) * sizeof(lock));
     count_processed(conn, &lock, now.mono_ns);
     tally_add(&own->releases, 1);
@@ -186,13 +185,13 @@ static void count_wait(struct conn *conn, enum waited how, int64_t waited_ns)
     histogram_add(&service_counts(conn)->waits[how], waited_ns, 1);
 }
 
-/* Takes note of the verdict on this connection's wait, and tells the client. */
+/* Applies the verdict on this connection's wait, and answers the client. */
 static void take_note(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
     struct pc_own *own = own_of(conn);
     struct waiter *w = s->waiter;
-    bool granted = table_settle(service_table(conn), w) == WAITER_GRANTED;
+    bool granted = table_take_verdict(service_table(conn), w) == WAITER_GRANTED;
     uint64_t waited_ns = elapsed_ns(w->since_ns, w->ended_ns);
     forget_wait(conn);
     count_wait(conn, granted ? WAITED_GRANTED : WAITED_DONE, (int64_t)waited_ns);
@@ -204,10 +203,8 @@ static void take_note(struct conn *conn)
     reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
 }
 
-/*
- * Ends this connection's wait, because it timed out or is given up. False: its verdict came first,
- * and the client has been told that instead.
- */
+/* Ends this connection's wait because of a timeout or a cancel. Returns false when a verdict came
+ * first; the client has then got its answer. */
 static bool end_wait(struct conn *conn, enum waiter_state why)
 {
     struct pc_session *s = conn_session(conn);
@@ -298,7 +295,8 @@ static bool is_key(const struct conn *conn, const struct holding *held, struct b
     return name.len == key.len && memcmp(name.data, key.data, key.len) == 0;
 }
 
-/* RELEASE: the newest of what it holds or waits for. */
+/* RELEASE without a key: releases the newest lock, or ends the wait. Returns false when there is
+ * neither. */
 static bool release_newest(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
@@ -311,7 +309,8 @@ static bool release_newest(struct conn *conn)
     return true;
 }
 
-/* RELEASE key: its newest lock on that key, or else its wait for it. */
+/* RELEASE with a key: releases the newest lock on that key, or else ends the wait for it. Returns
+ * false when there is neither. */
 static bool release_key(struct conn *conn, struct bytes key)
 {
     struct pc_session *s = conn_session(conn);
@@ -327,7 +326,7 @@ static bool release_key(struct conn *conn, struct bytes key)
         reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
     else
         return release_key(conn,
-                           key); /* it was granted just before, or done: now no wait is left */
+                           key); /* the verdict came first (a lock, or DONE); no wait is left */
     return true;
 }
 
@@ -338,7 +337,7 @@ static void do_release(struct conn *conn, const struct pc_request *req)
         reply(conn, VERB_RELEASE, PC_REPLY_NOT_LOCKED);
 }
 
-/* How many requests to acquire had that outcome. */
+/* The number of acquire requests with this outcome. */
 static uint64_t acquires(const struct service *service, enum pc_outcome outcome)
 {
     return service_requests(service, VERB_ACQ4ANY, outcome) +
@@ -371,7 +370,8 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
         .release_mismatch = service_requests(service, VERB_RELEASE, OUTCOME_NOT_LOCKED),
         .processed_count = histogram_sum_count(&holds),
     };
-    /* Read one after the other while others count: never less than nothing. */
+    /* The two numbers are read one after the other while workers count, so the difference could be
+     * negative. */
     if (stats_r->total_acquired > stats_r->processed_count)
         stats_r->processing_workers = stats_r->total_acquired - stats_r->processed_count;
     for (unsigned i = 0; i < services->server->count; i++) {
@@ -399,7 +399,7 @@ static void do_stats(struct conn *conn, const struct pc_request *req)
     conn_replied(conn, len);
 }
 
-/* Serves a well-formed request; `hash` of its key, where that is known already, else 0. */
+/* Serves a well-formed request. `hash` is the hash of its key, or 0 when not computed yet. */
 static void serve_request(struct conn *conn, const struct pc_request *req, uint64_t hash)
 {
     switch (req->verb) {
@@ -434,7 +434,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
     return PARSED;
 }
 
-/* The keys of requests that acquire: what is released is found by its place, whatever its name. */
+/* Prefetches for requests that acquire. RELEASE needs none: it finds its lock in the session. */
 static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
     struct request *all = requests;
@@ -492,12 +492,10 @@ static void on_close(struct conn *conn)
     service_close_holder(conn, &s->holder, NULL);
 }
 
-/* ---- going on in another process ----------------------------------------------------------- */
+/* ---- upgrades ------------------------------------------------------------------------------ */
 
-/*
- * The session: its holder, u32 locks, of each the holding and i64 since ns. That it waits shows in
- * the holder; until when is the connection's deadline.
- */
+/* Saves the session: its holder, u32 number of locks, then for each lock its holding and i64 ns at
+ * which it was granted. The holder includes the wait; the connection's deadline is its end. */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
     const struct pc_session *s = conn_session(conn);
@@ -510,10 +508,10 @@ static void on_save(struct conn *conn, struct record_writer *w)
     }
 }
 
-/* Whether its locks are exactly the units that it holds. */
+/* True when the session's locks are exactly the units that its holder has. */
 static bool locks_are_units(const struct pc_session *s, const struct table *t)
 {
-    uint32_t names = 0; /* that it has locks on, or only waits for */
+    uint32_t names = 0; /* names with locks of this session, and the name of its wait */
     for (uint32_t i = 0; i < s->lock_count; i++) {
         uint32_t count = 0, before = 0;
         for (uint32_t k = 0; k < s->lock_count; k++) {
@@ -581,7 +579,7 @@ static void fit(struct service *service)
     uint32_t room = locks_room(service);
     service->services->session_room = room;
     service->protocol.session_size = sizeof(struct pc_session) + room * sizeof(struct pc_lock);
-    /* "\r" and one byte before "too long" */
+    /* "\r", and one byte to recognise a line that is too long. */
     service->protocol.request_max = settings_of(service)->max_line + 2;
 }
 

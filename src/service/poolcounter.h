@@ -6,8 +6,8 @@
 #include "service/service.h"
 
 struct poolcounter_settings {
-    uint32_t max_locks; /* of one connection; at least 1 */
-    uint32_t max_line;  /* bytes */
+    uint32_t max_locks; /* per connection; at least 1 */
+    uint32_t max_line;  /* in bytes */
 };
 
 extern const struct service_row poolcounter_row;

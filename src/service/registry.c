@@ -1,7 +1,5 @@
-/*
- * registry.c - which protocols and resources this daemon has. Everything else finds them here, by
- * their rows; a test may link a registry of its own.
- */
+/* registry.c - the list of protocols and resources of this daemon. All other code finds them
+ * through their rows here; a test may link another registry. */
 #include "service/poolcounter.h"
 #include "service/table_resource.h"
 
@@ -12,7 +10,7 @@ static const struct service_row *const protocols[] = {&poolcounter_row, &counter
 static const struct resource_row *const resources[] = {&table_resource_row, NULL};
 const struct registry registry = {.protocols = protocols, .resources = resources};
 
-/* In the same order. */
+/* In the order of the rows above. */
 static const struct option_protocol *const protocol_options[] = {&poolcounter_options,
                                                                  &counter_options, NULL};
 static const struct option_group *const groups[] = {&table_options, NULL};

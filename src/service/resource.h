@@ -1,20 +1,19 @@
 /*
- * resource.h - a resource: what services hand out (counters, pools, jobs), or what they need for it
- * (another machine). One interface for all; services.c walks over it.
+ * resource.h - a resource: something that services hand out (counters, pools, jobs), or a machine
+ * that they need for that. All resources have this interface; service.c calls it.
  *
- * A resource lives in the workers, behind locks of its own, or has a thread of its own: a reactor
- * (net/reactor.h), to which services send letters and from which letters come back to connections.
- * services.c starts that thread, stops it and delivers its letters: a resource only says what the
- * thread may do.
+ * A resource lives in the workers, behind its own locks, or has its own thread: a reactor
+ * (net/reactor.h). In the second case services send letters to the reactor, and it sends letters
+ * back to connections; service.c starts the thread, stops it and delivers its letters.
  *
- * In order: `start` before any thread runs; its thread runs when the workers run; for an upgrade
- * `park`, then the thread stops, letters are delivered until there are none, and then `save`. Where
- * the upgrade fails the thread runs again. `end` when no thread runs. In a new process `restore`
- * takes the place of what `start` would build. A rehearsal of an upgrade calls `start`, `restore`
- * and `end` alone: these open no file for writing and connect nowhere.
+ * Order of calls: `start` before any thread runs; the thread of a resource starts after the
+ * workers. For an upgrade: `park`, then the thread stops and letters are delivered until there are
+ * none, then `save`; the thread starts again if the upgrade fails. `end` when no thread runs. In a
+ * new process `restore` replaces the state that `start` made. A rehearsal of an upgrade calls only
+ * `start`, `restore` and `end`, so these must not open files for writing and must not connect.
  *
- * Threads: the main thread calls all of it. Where a function is missing (NULL) there is nothing to
- * do.
+ * Threads: the main thread calls every function, except where "any thread" is said. A missing
+ * function (NULL) does nothing.
  */
 #ifndef SERVICE_RESOURCE_H
 #define SERVICE_RESOURCE_H
@@ -26,49 +25,53 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct admin_part;
 struct record_reader;
 struct record_writer;
 struct resource;
+struct seen;
 struct services;
 
 struct resource_row {
     const char *name; /* "table"; at most 15 bytes where it is that of a thread */
 
     size_t size;   /* of its own struct, which begins with struct resource */
-    bool threaded; /* it has a thread: `start` sets `confinement` and may add timers */
+    bool threaded; /* it has a thread: `start` sets `confinement`, and may add timers */
 
-    /* Makes it, in a struct that is zero but for struct resource, from its settings (struct
-     * part_config, `own`). False: no memory or what else errno says, and more was logged where that
-     * is not enough; then `end` is called. */
+    /* Makes the resource from its settings (struct part_config, `own`), in a struct that is zero
+     * but for struct resource. Returns false with errno (no memory, or another error); details are
+     * logged if errno does not say enough. `end` is called then, too. */
     bool (*start)(struct resource *r, const void *settings, struct moment now);
-    /* An upgrade, or the end, and the workers have stopped: brings to an end what must not be left
-     * half done, while its thread runs, which is stopped next. False: that did not happen until
-     * `until_ns` (monotonic); the thread runs on. */
+    /*
+     * Completes all work that the next process could not take up, before its thread is stopped.
+     * The workers' threads have stopped before. Returns false when that takes longer than until
+     * `until_ns` (monotonic); the thread then keeps running.
+     */
     bool (*park)(struct resource *r, int64_t until_ns);
 
-    /* Writes what it is, as sections of its own kinds (base/record.md). */
+    /* Writes its state, in sections of its own kinds (base/record.md). */
     void (*save)(const struct resource *r, struct moment now, struct record_writer *w);
-    /* Reads a section. False: the kind is none of its own, or the section has failed. */
+    /*
+     * Reads a section. Returns false when the kind is not its own, or when the section has failed.
+     */
     bool (*restore)(struct resource *r, struct moment now, uint32_t kind,
                     struct record_reader *section);
-    /* All sections and connections were read. False: something is missing, and `reader` says so. */
+    /* Called after all sections and connections were read. Returns false when something is missing;
+     * `reader` has the reason. */
     bool (*restore_done)(struct resource *r, struct record_reader *reader);
 
-    /* From now on nothing new is handed out; or again it is. Any thread. */
+    /* `on`: hands out nothing new from now on. Not `on`: goes back to normal. Any thread. */
     void (*drain)(struct resource *r, bool on);
-    /* How much is held that a drain waits for. Any thread. */
+    /* The number of held things for which a drain waits. Any thread. */
     uint64_t (*held)(const struct resource *r, struct moment now);
 
-    /* What /metrics, the JSON interface and the status page show of it; NULL: nothing. */
-    const struct admin_part *seen;
+    /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
+    const struct seen *seen;
 
-    /* Frees what it has, also after a `start` that failed half-way. No thread runs. NULL: nothing
-     * to free. */
+    /* Frees what the resource has, also when `start` returned false. No thread runs. */
     void (*end)(struct resource *r);
 };
 
-/* The beginning of every resource's own struct. */
+/* The first member of every resource's struct. */
 struct resource {
     const struct resource_row *row;
     struct services *services;

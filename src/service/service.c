@@ -1,10 +1,9 @@
 /*
- * service.c - services and resources from the registry's rows to their end, and the way of
- * verdicts.
+ * service.c - the life of services and resources from start to end, and the delivery of verdicts.
  *
- * A verdict for a connection of this worker is delivered at once, one for another's travels there
- * as a letter; both end in on_verdict, in the thread of the waiter's connection. A waiter whose
- * holder is NULL has nobody any more, and is only freed.
+ * A verdict for a connection of the same worker is delivered at once. For another worker it is sent
+ * as a letter. Both end in on_verdict, in the thread of the waiter's connection. A waiter without a
+ * holder (NULL) is only freed, because its connection has gone.
  */
 #include "service/service.h"
 
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names that a connection holds and waits for are counted up to here, for whoever looks at it. */
+/* service_describe counts the names of a connection only up to this number. */
 #define DESCRIBED_MAX 1000
 
 const char *waited_word(enum waited how)
@@ -48,7 +47,7 @@ static void on_verdict(struct mail *mail, void *reader)
     struct table *table = waiter->table;
     if (waiter->holder) {
         struct conn *conn = conn_by_tag(worker, waiter->letter.to);
-        CHECK(conn); /* closing it would have closed the holder */
+        CHECK(conn); /* closing the connection would have closed the holder */
         service_of(conn)->row->verdict(conn, waiter);
     }
     table_waiter_free(table, waiter);
@@ -81,7 +80,7 @@ void service_describe(struct conn *conn, struct conn_info *info)
         info->waits++;
 }
 
-/* ---- what has been counted ------------------------------------------------------------------ */
+/* ---- counters ------------------------------------------------------------------------------- */
 
 unsigned services_count(const struct services *services)
 {
@@ -193,7 +192,8 @@ static void service_free(struct service *service)
     free(service);
 }
 
-/* Zeroed memory for an element of `size` bytes, a multiple of a cache line, for each worker. */
+/* Allocates zeroed memory with `size` bytes for each worker; `size` must be a multiple of a cache
+ * line. Returns NULL when there is no memory. */
 static void *for_each_worker(const struct services *services, size_t size)
 {
     CHECK(size % 64 == 0);
@@ -252,7 +252,7 @@ static void resource_free(struct resource *r)
     free(r);
 }
 
-/* NULL: errno. */
+/* Makes a resource. Returns NULL with errno. */
 static struct resource *resource_new(struct services *services, const struct resource_row *row,
                                      const void *settings, struct moment now)
 {
@@ -273,7 +273,7 @@ static struct resource *resource_new(struct services *services, const struct res
     return NULL;
 }
 
-/* Starts all resources. False: errno. */
+/* Starts all resources. Returns false with errno. */
 static bool start_resources(struct services *s, const struct services_config *config,
                             struct moment now)
 {
@@ -331,7 +331,7 @@ void services_free(struct services **services)
     free(s);
 }
 
-/* Starts the thread of a resource that has one. False: errno. */
+/* Starts the thread of a resource that has one. Returns false with errno. */
 static bool start_thread(struct resource *r)
 {
     return !r->row->threaded ||
@@ -347,7 +347,7 @@ bool services_run(struct services *services)
     return true;
 }
 
-/* Has the first `count` resources go on. False: errno. */
+/* Unparks the first `count` resources. Returns false with errno. */
 static bool unpark(struct services *services, unsigned count)
 {
     bool all = true;
@@ -356,7 +356,8 @@ static bool unpark(struct services *services, unsigned count)
     return all;
 }
 
-/* Stops the thread of a resource that has one. False: not until `until_ns`, and it runs on. */
+/* Parks a resource, and stops its thread. Returns false when that takes longer than until
+ * `until_ns`; the thread then keeps running. */
 static bool park(struct resource *r, int64_t until_ns)
 {
     bool runs = !r->row->threaded || r->thread.running;

@@ -1,23 +1,24 @@
 /*
- * state.c - what the services share and have counted, to and from a record (see service.h, where
- * the format is).
+ * state.c - saves and restores the shared state and the counters of all services. service.h has the
+ * format.
  *
- * Counts are sums over all workers, and become those of the first one: how many workers there are
- * may change. Verbs, outcomes and reasons are known by their words; what has no such word any more
- * is left out.
+ * Counters are summed over all workers and restored to the first worker, because the number of
+ * workers may change. Verbs, outcomes and reasons are stored as words; a word that no longer exists
+ * is ignored.
  */
 #include "base/record.h"
 #include "service/service.h"
 
 #include <string.h>
 
-/* No session ever had room for more. */
+/* An upper limit for session_room. */
 #define ROOM_MAX 65536
 
-/* No sum of times ever had this many times 2^64 ns; the seconds of each fit 64 bits. */
+/* An upper limit for sums of times, in units of 2^64 ns, so that the seconds of each fit into 64
+ * bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
-/* The first of a service's own among all its sums of times (time_at). */
+/* The index of the service's own first sum of times (time_at). */
 #define OWN_TIMES (WAITED_COUNT + 2)
 
 /* ---- saving ------------------------------------------------------------------------------ */
@@ -40,7 +41,7 @@ static void save_histogram(const struct histogram_sum *sum, struct record_writer
     record_put_u8(w, ARRAY_SIZE(sum->counts));
     for (size_t i = 0; i < ARRAY_SIZE(sum->counts); i++)
         record_put_u64(w, sum->counts[i]);
-    record_put_u64(w, (uint64_t)sum->sum_ns); /* the rest of it: save_times */
+    record_put_u64(w, (uint64_t)sum->sum_ns); /* save_times has the upper half */
 }
 
 static void save_requests(const struct service *service, struct record_writer *w)
@@ -64,7 +65,8 @@ static void *own_at(const struct service *service, unsigned worker)
     return (unsigned char *)service->own + worker * service->row->own_size;
 }
 
-/* What a worker has of its own: count number `i`, sum of times number `i`; NULL: no more. */
+/* own_tally: a worker's own tally number `i`. own_time: its own sum of times number `i`. NULL: no
+ * more. */
 static tally *own_tally(const struct service *service, unsigned worker, unsigned i)
 {
     const struct service_row *row = service->row;
@@ -85,7 +87,7 @@ static unsigned own_tallies(const struct service *service)
     return count;
 }
 
-/* A worker's sum of times number `i`, in the order in which they are saved; NULL: no more. */
+/* A worker's sum of times number `i`, in the order of the record; NULL: no more. */
 static struct duration_sum *time_at(const struct service *service, unsigned worker, unsigned i)
 {
     struct service_counts *counts = service_counts_of(service, worker);
@@ -98,7 +100,7 @@ static struct duration_sum *time_at(const struct service *service, unsigned work
     return own_time(service, worker, i - OWN_TIMES);
 }
 
-/* The same of all workers. */
+/* The total over all workers. */
 static duration time_of_all(const struct service *service, unsigned i)
 {
     duration sum = 0;
@@ -164,7 +166,7 @@ static void save_protocol(const struct service *service, struct record_writer *w
     record_end(w);
 }
 
-/* The halves of its sums that SERVICES_PROTOCOL has no room for. */
+/* Saves the upper halves of the sums, which SERVICES_PROTOCOL has no room for. */
 static void save_times(const struct service *service, struct record_writer *w)
 {
     unsigned count = times_count(service);
@@ -197,9 +199,10 @@ bool services_restore_shared(struct services *services, struct moment now, int64
 {
     if (services->restored)
         record_refuse(r, "the services are there twice");
+    /* The sessions of existing connections may be too small. */
     for (unsigned i = 0; i < services_count(services); i++) {
         if (atomic_load(&services->services[i]->protocol.connections) > 0)
-            record_refuse(r, "the services come after connections"); /* made with other room */
+            record_refuse(r, "the services come after connections");
     }
     if (started_ns < 0 || started_ns > now.mono_ns || session_room > ROOM_MAX)
         record_refuse(r, "the services contradict themselves");
@@ -221,7 +224,7 @@ static bool restore_shared(struct services *s, struct moment now, struct record_
     return services_restore_shared(s, now, started_ns, session_room, r);
 }
 
-/* The number of a word that was read, among `count` words; `count`: it is none of them. */
+/* The index of a word in `words`; `count` when it is not there. */
 static unsigned word_in(const char *const *words, unsigned count, const void *data, size_t len)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -231,7 +234,7 @@ static unsigned word_in(const char *const *words, unsigned count, const void *da
     return count;
 }
 
-/* The number of a word that was read; `count`: there is none. */
+/* The close reason with this word; CLOSE_MAX when there is none. */
 static unsigned close_word_in(const struct protocol_row *row, const void *data, size_t len)
 {
     const char *word;
@@ -292,7 +295,7 @@ static void restore_own(struct service *service, struct record_reader *r)
     }
 }
 
-/* The service whose name comes next; NULL: a protocol of the past. */
+/* Reads a name and returns its service; NULL when this protocol no longer exists. */
 static struct service *read_service(struct services *s, struct record_reader *r)
 {
     const void *name;
@@ -348,7 +351,7 @@ static bool restore_protocol(struct services *s, struct record_reader *r)
     return record_ok(r);
 }
 
-/* Has the resources look at a section that is none of the services' own. */
+/* Passes a section to the resources. */
 static bool restore_resource(struct services *services, struct moment now, uint32_t kind,
                              struct record_reader *section)
 {

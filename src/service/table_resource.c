@@ -1,14 +1,14 @@
 /*
  * table_resource.c - see table_resource.h.
  *
- * Its sections are those of the table (engine/state.h), and:
+ * Its sections are those of the table (engine/state.h) and this one:
  *
  *     TABLE_COLLECTOR  u32 interval length in s, bool collecting, u32 interval collected, u64 ns
- *                      busy, the collector's walk, u64 collections, collected, microseconds of the
- *                      last and of all
+ *                      busy, the collector's walk, u64 collections, u64 collected, u64 microseconds
+ *                      of the last sweep, u64 microseconds of all sweeps
  *
- * In version 1 that was one section with what the services share (SERVICES_V1): u32 interval
- * length, i64 started ns, u32 room of sessions, and then the rest of TABLE_COLLECTOR.
+ * In version 1 it was one section with the services' shared state (SERVICES_V1): u32 interval
+ * length, i64 start time in ns, u32 session_room, and then the rest of TABLE_COLLECTOR.
  */
 #include "service/table_resource.h"
 
@@ -19,25 +19,23 @@
 
 #define TABLE_COLLECTOR UINT32_C(0x0110)
 
-/*
- * The collector looks at so many names at a time, and then leaves the worker to others for a while:
- * four times as long as it took, or just as long where names take memory that is needed.
- */
+/* Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses, so that the worker
+ * can serve clients: four times as long as the slice took, or once as long when memory is short. */
 #define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
-#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* at least */
+#define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the least pause */
 
 struct table_resource {
     struct resource resource; /* first */
     struct table_settings settings;
 
-    /* The collector's, in worker 0's thread. */
+    /* The collector's state, for worker 0's thread. */
     struct timer collector;
     bool collects; /* the timer was added */
     struct table_walk walk;
-    uint32_t collected_interval; /* the interval in which the last sweep began */
+    uint32_t collected_interval; /* the interval in which the last sweep started */
     bool collecting;
-    uint64_t busy_ns; /* of this sweep */
+    uint64_t busy_ns; /* of this sweep, in ns */
 
     tally collections, collected, last_us, all_us;
 };
@@ -54,7 +52,7 @@ static const struct table_resource *of_services(const struct services *services)
 
 /* ---- the collector ------------------------------------------------------------------------- */
 
-/* Begins a sweep where a new interval has begun. False: none has. */
+/* Starts a sweep when a new interval has begun. Returns false when none has. */
 static bool begin_sweep(struct table_resource *t, uint32_t interval)
 {
     if (interval == t->collected_interval)
@@ -75,7 +73,7 @@ static void end_sweep(struct table_resource *t)
     tally_sub(&t->last_us, tally_get(&t->last_us) - us);
 }
 
-/* Runs a slice of a sweep, or waits for the next interval to begin. */
+/* Runs a slice of a sweep, or waits for the next interval. */
 static int64_t collect(struct timer *timer, struct moment now)
 {
     struct table_resource *t = container_of(timer, struct table_resource, collector);
@@ -137,7 +135,7 @@ static uint64_t held(const struct resource *r, struct moment now)
     return stats.units;
 }
 
-/* ---- going on in another process ------------------------------------------------------------ */
+/* ---- upgrades ------------------------------------------------------------------------------- */
 
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
@@ -156,7 +154,7 @@ static void save(const struct resource *r, struct moment now, struct record_writ
     record_end(w);
 }
 
-/* Reads what follows the length of an interval. */
+/* Reads the fields after the interval length. */
 static bool restore_collector(struct table_resource *t, uint32_t interval_s,
                               struct record_reader *r)
 {
@@ -171,7 +169,7 @@ static bool restore_collector(struct table_resource *t, uint32_t interval_s,
     tally_add(&t->last_us, record_get_u64(r));
     tally_add(&t->all_us, record_get_u64(r));
     record_leave(r);
-    if (record_ok(r) && interval_s == t->settings.stats_interval_s) { /* else it begins anew */
+    if (record_ok(r) && interval_s == t->settings.stats_interval_s) { /* else starts anew */
         t->collecting = collecting;
         t->collected_interval = collected_interval;
         t->walk = walk;
@@ -209,7 +207,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
     return table_restore_done(r->services->table, reader);
 }
 
-/* ---- what others see ----------------------------------------------------------------------- */
+/* ---- for other code ------------------------------------------------------------------------ */
 
 void table_resource_collector(const struct services *services, struct collector_stats *stats_r)
 {
@@ -235,6 +233,7 @@ const struct resource_row table_resource_row = {
     .restore = restore,
     .restore_done = restore_done,
     .held = held,
+    .seen = &table_seen,
     .end = end,
 };
 

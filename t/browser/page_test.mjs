@@ -41,7 +41,7 @@ const text = (selector) => page.locator(selector).first().textContent();
 const isShown = (selector) => page.locator(selector).first().isVisible();
 
 /* Colours change over a moment; half-way they are none of ours. */
-const settled = () =>
+const transitionsEnd = () =>
     poll(
         () =>
             page.evaluate(() => !document.getAnimations().some((a) => a instanceof CSSTransition)),
@@ -49,12 +49,12 @@ const settled = () =>
     );
 
 async function shot(name) {
-    await settled();
+    await transitionsEnd();
     await page.screenshot({path: path.join(SHOTS, name + '.png')});
 }
 
 async function fullShot(name) {
-    await settled();
+    await transitionsEnd();
     await page.evaluate(() => scrollTo(0, 0));
     await page.screenshot({path: path.join(SHOTS, name + '.png'), fullPage: true});
 }
@@ -104,7 +104,7 @@ async function checkWidth(what) {
 }
 
 async function checkContrast(what) {
-    await settled();
+    await transitionsEnd();
     const found = await page.evaluate(lowContrast);
     check(
         found.texts > 30 && found.graphics > 5,
@@ -371,7 +371,7 @@ test('names with blanks and without waiters are found, too', async () => {
     await page.goBack();
     await poll(() => isShown('#overview'), 'the overview');
     await page.locator('#find').fill('there is none such');
-    await poll(async () => (await text('#found-note')) === 'No name begins so now.', 'it says so');
+    await poll(async () => (await text('#found-note')) === 'No name begins like this now.', 'it says so');
     await page.keyboard.press('Escape');
     holder.close();
 });
@@ -739,7 +739,7 @@ test('the server gone and back', async () => {
     same(await text('#link-text'), 'Unreachable', 'link');
     same(await text('#outage-what'), 'The daemon can’t be reached.', 'what is wrong');
     check(
-        /^What is shown is of \d\d:\d\d:\d\d, not of now\.$/.test(await text('#outage-data')),
+        /^The figures are from \d\d:\d\d:\d\d, not current\.$/.test(await text('#outage-data')),
         await text('#outage-data'),
     );
     check(/^Next try in|^Trying/.test(await text('#outage-next')), await text('#outage-next'));

@@ -273,7 +273,7 @@ class FakeBackend:
         """Whether more has come; the fake has given all it has."""
         return False
 
-    def settle(self):
+    def await_idle(self):
         pass
 
     def finish(self):
@@ -299,7 +299,7 @@ class FakeBackend:
 
 
 class SocketBackend:
-    """A running server: `process` has its addresses, and its pid to see when it has settled."""
+    """A running server: `process` has its addresses, and its pid shows when it is idle."""
 
     is_real = True
 
@@ -318,7 +318,7 @@ class SocketBackend:
         if address is None:
             raise BadScript("%s does not speak %s" % (self.server, conn.kind))
         self.clients[conn.name] = wire.Client(address)
-        self.settle()
+        self.await_idle()
 
     def send(self, conn, data):
         try:
@@ -377,8 +377,8 @@ class SocketBackend:
         self._take(conn)
         return True
 
-    def settle(self):
-        servers.settle(self.process)
+    def await_idle(self):
+        servers.await_idle(self.process)
 
     def look(self, conn):
         """Takes what has come by now."""
@@ -422,7 +422,7 @@ class Player:
             raise Failed(text) from e
 
     def check_nothing_left(self):
-        self.backend.settle()
+        self.backend.await_idle()
         for conn in self.connections.values():
             if conn.ended:
                 continue
@@ -506,7 +506,7 @@ class Player:
         data, conn.held_back = conn.held_back + data, b""
         conn.sent_at = self.backend.now
         self.backend.send(conn, data)
-        self.backend.settle()
+        self.backend.await_idle()
 
     def request(self, conn, text):
         if conn.kind == "text":
@@ -562,7 +562,7 @@ class Player:
     def end(self, conn, how):
         conn.ended = how != "eof"
         self.backend.end(conn, how)
-        self.backend.settle()
+        self.backend.await_idle()
 
     def do_stubborn(self, conn):
         self.backend.stubborn(conn)
@@ -570,7 +570,7 @@ class Player:
     # what the server does
 
     def do_quiet(self, conn):
-        self.backend.settle()
+        self.backend.await_idle()
         self.look(conn)
         if conn.buffer:
             raise Failed("an answer came: %s" % show(conn.buffer))
@@ -588,7 +588,7 @@ class Player:
 
     def swallow(self, conn, rest):
         """Takes all complete answers so far without a look at them."""
-        self.backend.settle()
+        self.backend.await_idle()
         self.look(conn)
         conn.buffer.clear()
         conn.due.clear()

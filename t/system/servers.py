@@ -379,7 +379,7 @@ class Yrmcdsd(Process):
             super().__init__([YRMCDSD, "-f", config])
             wait_listening(self, self.binary)
             try:
-                settle(self, 2)
+                await_idle(self, 2)
                 return
             except wire.Timeout:
                 super().kill()
@@ -457,7 +457,7 @@ def _thread_states(pid):
     return sorted(workers or states)
 
 
-def settle(process, deadline=None):
+def await_idle(process, deadline=None):
     """
     Waits until the server has read everything sent to it and sleeps: all its threads idle in two
     looks with no step between them. What it answers to what was sent is on its way back by then.

@@ -5,6 +5,7 @@ before pytest, so that a machine without pytest skips it.
 """
 
 import os
+import signal
 import sys
 
 sys.dont_write_bytecode = True
@@ -14,6 +15,12 @@ try:
 except ImportError:
     print("1..0 # SKIP pytest is not installed")
     sys.exit(0)
+
+# A shell starts what runs in the background with these ignored, and nohup does; programs under test
+# inherit that, and then wait for ever.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 class Reporter:

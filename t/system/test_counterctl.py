@@ -484,7 +484,7 @@ def test_tokens_that_are_wrong_or_missing(mock, token, tmp_path):
     mock.token = mock_admin.TOKEN
     os.chmod(token[1], 0o644)
     done = ctl.run(*admin, "kill", "0.12.3", *token)
-    assert done.status == 0 and "everybody on this machine can read it" in done.err
+    assert done.status == 0 and "every user of this machine can read it" in done.err
     done = ctl.run(*admin, "kill", "0.12.3", "--token", "x")
     assert done.status == USAGE and "list of processes" in done.err
 

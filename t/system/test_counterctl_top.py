@@ -123,7 +123,7 @@ def test_keys(top, mock):
     screen.wait_for(r"\*REFUSED")
     assert wire.poll(lambda: "/api/v1/contended?by=refused&limit=100" in mock.paths(), "it asks")
     screen.type("h")
-    screen.wait_for("what the list is ordered by")
+    screen.wait_for("the column that orders the list")
     screen.type("x")
     screen.wait_for("q quit .* enter who")
     screen.type("/ref")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes one C file of the files named: what admin/page/files.h declares. index.html is served as "/",
-# every other file under its own name. An ETag is the POSIX checksum and the length of the content.
+# Makes one C file from the given files; it defines what admin/page/files.h declares. index.html is
+# served as "/", each other file under its own name. An ETag is the content's POSIX checksum and length.
 #
 #   embed.sh FILE... > files.c
 set -eu

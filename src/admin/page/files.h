@@ -1,6 +1,6 @@
 /*
- * files.h - what embed.sh makes of index.html, favicon.svg, and page.js and page.css, which are
- * joined of js/ and css/.
+ * files.h - the files of the page, embedded by embed.sh: index.html, favicon.svg, page.js (all of
+ * js/) and page.css (all of css/).
  */
 #ifndef ADMIN_PAGE_FILES_H
 #define ADMIN_PAGE_FILES_H

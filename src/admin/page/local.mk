@@ -1,7 +1,7 @@
-# The status page, as a library of its own: what links libadmin.a links libpage.a after it.
+# The status page, as a separate library: programs that link libadmin.a link libpage.a after it.
 
-# What the script and the style sheet are joined of, in this order: a class or a constant that is used
-# while the script loads stands before what uses it; a rule of style goes over those before it.
+# The parts of the script and of the style sheet, in order. A class or a constant that the script uses
+# while it loads must stand before its use; a style rule wins over rules before it.
 page_scripts = \
 	src/admin/page/js/storage.js \
 	src/admin/page/js/theme.js \
@@ -48,8 +48,8 @@ libpage_a_SOURCES = src/admin/page.h src/admin/page/files.h src/admin/page/page.
 nodist_libpage_a_SOURCES = src/admin/page/files.c
 CLEANFILES += src/admin/page/page.js src/admin/page/page.css src/admin/page/files.c
 
-# Each into another name first: a file half made would look up to date. A list that has changed makes
-# its file anew.
+# Each file is written under another name first, because a half-written one would look up to date. A
+# changed list rebuilds its file.
 page_mk = $(srcdir)/src/admin/page/local.mk
 
 src/admin/page/page.js: $(page_scripts) $(page_mk)

@@ -1,5 +1,5 @@
 /*
- * page.c - finds a file of the status page. There are four, so a search through all is the fastest.
+ * page.c - finds a file of the status page. There are four, so a linear search is the fastest.
  */
 #include "admin/page.h"
 

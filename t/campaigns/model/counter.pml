@@ -9,7 +9,7 @@
  * Each step stands for a function of the sources, after which it is named where there is one:
  *
  *     table_acquire (do_acquire), table_release_held (release_lock), table_end_wait (end_wait),
- *     table_settle (take_note), table_waiter_free (on_verdict), table_close (leave_waits,
+ *     table_take_verdict (take_note), table_waiter_free (on_verdict), table_close (leave_waits,
  *     give_all_back); decide, grant_fitting, finish_any, leave_holding, holding_reap:
  *                                    engine/table.c; waitq_oldest: engine/waitq.c
  *     lock_release                   base/lock.h, and what table_check looks at
@@ -313,7 +313,7 @@ inline tell_locked(c)
     assert(told <= LIMIT_OF_LAST)
 }
 
-/* Settles the verdict on the wait of `c` (table_settle), and tells its client. */
+/* Settles the verdict on the wait of `c` (table_take_verdict), and tells its client. */
 inline take_note(c)
 {
     d_step {

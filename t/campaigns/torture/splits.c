@@ -353,9 +353,9 @@ static bool run_stream(bool text, uint64_t seed, uint64_t number, bool tell)
     for (unsigned w = 0; w < 2; w++) {
         if (number % CHECK_EVERY == 0)
             table_check(worlds[w]->services->table);
-        world_settle(worlds[w]);
+        world_drain(worlds[w]);
     }
-    worlds_settled();
+    worlds_drained();
     if (!same) {
         print_bytes("the stream", stream.bytes, stream.len);
         printf("# %s stream %" PRIu64 ": again with --protocol %s --seed %" PRIu64

@@ -4,6 +4,7 @@ admin_unit_tests = \
 	t/unit/admin/history_test \
 	t/unit/admin/api_test \
 	t/unit/admin/metrics_test \
+	t/unit/admin/seen_test \
 	t/unit/admin/load_test
 check_PROGRAMS += $(admin_unit_tests)
 TESTS += $(admin_unit_tests)
@@ -22,3 +23,5 @@ t_unit_admin_metrics_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_metrics_test_LDADD = $(admin_test_libs) -lm
 t_unit_admin_load_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
 t_unit_admin_load_test_LDADD = $(admin_test_libs) -lm
+t_unit_admin_seen_test_CFLAGS = $(UNIT_CFLAGS) $(JANSSON_CFLAGS)
+t_unit_admin_seen_test_LDADD = $(admin_test_libs) -lm

@@ -6,6 +6,7 @@ base_unit_tests = \
 	t/unit/base/hash_test \
 	t/unit/base/heap_test \
 	t/unit/base/histogram_test \
+	t/unit/base/json_text_test \
 	t/unit/base/lock_test \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
@@ -30,6 +31,8 @@ t_unit_base_heap_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_heap_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_histogram_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_histogram_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_json_text_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_json_text_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_lock_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_lock_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_log_test_CFLAGS = $(UNIT_CFLAGS)

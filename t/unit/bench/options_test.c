@@ -119,7 +119,7 @@ TEST(what_is_wrong_is_said)
 {
     assert_wrong(WORDS("-q"), "no workload");
     assert_wrong(WORDS("paris"), "\"paris\"");
-    assert_wrong(WORDS("pairs", "churn"), "one word too many");
+    assert_wrong(WORDS("pairs", "churn"), "give one workload");
     assert_wrong(WORDS("pairs", "--no-such"), "--no-such");
     assert_wrong(WORDS("pairs", "-Z"), "-Z");
     assert_wrong(WORDS("pairs", "-c"), "needs a value");

@@ -109,14 +109,14 @@ END_TEST
 
 TEST(what_is_wrong_is_said)
 {
-    assert_wrong(WORDS("dmup"), "is dump meant?");
-    assert_wrong(WORDS("connection"), "is connections meant?");
+    assert_wrong(WORDS("dmup"), "did you mean dump?");
+    assert_wrong(WORDS("connection"), "did you mean connections?");
     assert_wrong(WORDS("xyzzy"), "lists them");
     assert_wrong(WORDS("\x1b[1m"), "\\x1b[1m");
     assert_wrong(WORDS("--json"), "no command");
-    assert_wrong(WORDS("get", "--sever", "x"), "is --server meant?");
-    assert_wrong(WORDS("get", "--xyzzy"), "no option --xyzzy");
-    assert_wrong(WORDS("get", "-Z"), "no option -Z");
+    assert_wrong(WORDS("get", "--sever", "x"), "did you mean --server?");
+    assert_wrong(WORDS("get", "--xyzzy"), "no such option: --xyzzy");
+    assert_wrong(WORDS("get", "-Z"), "no such option: -Z");
     assert_wrong(WORDS("kill", "--token=x", "0.0.0"), "list of processes");
     assert_wrong(WORDS("get", "--json=yes", "k"), "takes no value");
     assert_wrong(WORDS("get", "k", "--server"), "needs a value");

@@ -347,10 +347,10 @@ TEST(help_is_shown_and_left)
     struct view view;
     begin_view(&view);
     view_key(&view, 'h', 24);
-    assert_drawn(&view, "show only names with some text");
+    assert_drawn(&view, "show only names that contain a text");
     /* All of it fits the smallest usual screen. */
     const char *text = drawn(&view, 80, 24);
-    ck_assert_ptr_nonnull(strstr(text, "what the list is ordered by"));
+    ck_assert_ptr_nonnull(strstr(text, "the column that orders the list"));
     ck_assert_ptr_nonnull(strstr(text, "again: back"));
     view_key(&view, 'x', 24);
     ck_assert_int_eq(view.screen, VIEW_NAMES);

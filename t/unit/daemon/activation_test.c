@@ -414,6 +414,7 @@ TEST(what_the_settings_exclude_is_told)
     assert_no_use(&settings, fd, "poolcounter",
                   "descriptor 5 (\"poolcounter\") is not for TLS, and poolcounter.plain is false; "
                   "name it poolcounter-tls, or leave the socket out");
+    settings_free(&settings);
 }
 END_TEST
 

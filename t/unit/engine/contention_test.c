@@ -63,7 +63,7 @@ static void free_letters(void)
     for (struct mail *m; (m = mail_list_take(&out)) != NULL;) {
         struct waiter *w = waiter_of(m);
         if (w->holder)
-            (void)table_settle(t, w);
+            (void)table_take_verdict(t, w);
         table_waiter_free(t, w);
     }
 }
@@ -157,7 +157,7 @@ static double rank_of(enum contended_by by, const struct contended *c)
  * Reads, and compares all with what is true: of `count` names, which are all of one shard. The
  * bound is also at most a sixteenth of the shard, unless lines were not looked at.
  */
-static void compare(enum contended_by by, unsigned count, bool all_settled)
+static void compare(enum contended_by by, unsigned count, bool all_accounted)
 {
     const double slack = 1e-8;
     static bool is_listed[NAMES];
@@ -183,7 +183,7 @@ static void compare(enum contended_by by, unsigned count, bool all_settled)
         total += value;
         REQUIRE(is_listed[n] || value <= bound + CONTENDED_LEAST);
     }
-    REQUIRE(!all_settled || bound <= total / CONTENDED_KEPT + slack);
+    REQUIRE(!all_accounted || bound <= total / CONTENDED_KEPT + slack);
 }
 
 /* ---- one name -------------------------------------------------------------------------------- */
@@ -338,9 +338,9 @@ static unsigned some_name(struct rng *rng, unsigned count)
     return rng_below(rng, 1 + (count - 1) / (1u << bits));
 }
 
-static void random_run(struct rng *rng, unsigned count, unsigned steps, bool all_settled)
+static void random_run(struct rng *rng, unsigned count, unsigned steps, bool all_accounted)
 {
-    unsigned many = all_settled ? 60 : HOLDERS;
+    unsigned many = all_accounted ? 60 : HOLDERS;
     start(64 * MIB);
     make_names(count, 17);
     block_all(count);
@@ -360,7 +360,7 @@ static void random_run(struct rng *rng, unsigned count, unsigned steps, bool all
         }
         if (rng_one_in(rng, 2))
             pass(rng_below(rng, rng_one_in(rng, 20) ? 2000000000 : 20000000));
-        compare(CONTENDED_WAITING, count, all_settled);
+        compare(CONTENDED_WAITING, count, all_accounted);
         compare(CONTENDED_REFUSED, count, true);
         if (step % 64 == 0)
             table_check(t);
@@ -385,7 +385,7 @@ TEST(bounds_hold_with_some_names)
 }
 END_TEST
 
-TEST(bounds_hold_with_more_lines_than_are_settled)
+TEST(bounds_hold_with_more_lines_than_are_accounted)
 {
     struct rng rng = rng_start("many lines", random_seed());
     random_run(&rng, NAMES, STEPS / 2, false);
@@ -409,7 +409,7 @@ TEST(a_hot_line_among_many_is_found)
     unsigned readings = 0;
     do {
         compare(CONTENDED_WAITING, NAMES, false);
-        REQUIRE(++readings <= NAMES / CONTENDED_SETTLED + 1);
+        REQUIRE(++readings <= NAMES / CONTENDED_ACCOUNTED + 1);
     } while (!listed(HOT));
     ck_assert(listed(HOT) == &found[0]);
     ck_assert(found[0].waiting_load >= names[HOT].load - 1e-9);
@@ -774,7 +774,7 @@ static const struct unit_test tests[] = {
     UNIT(every_refusal_counts),
     UNIT(few_names_are_exact),
     UNIT(bounds_hold_with_some_names),
-    UNIT(bounds_hold_with_more_lines_than_are_settled),
+    UNIT(bounds_hold_with_more_lines_than_are_accounted),
     UNIT(a_hot_line_among_many_is_found),
     UNIT(lines_that_change_bring_the_others_up_to_date),
     UNIT(a_hot_name_is_found_under_a_flood_of_names_refused_once),

@@ -48,7 +48,7 @@ static void free_letters(void)
     for (struct mail *m; (m = mail_list_take(&out)) != NULL;) {
         struct waiter *w = waiter_of(m);
         if (w->holder)
-            (void)table_settle(t, w);
+            (void)table_take_verdict(t, w);
         table_waiter_free(t, w);
     }
 }
@@ -169,7 +169,7 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
 END_TEST
 
 /* Units come and go while verdicts are under way: who holds is counted right all the time. */
-TEST(holders_are_counted_right_before_verdicts_are_settled)
+TEST(holders_are_counted_right_before_verdicts_are_taken)
 {
     start();
     ck_assert(take(&h[0], "k", 1, 1) == TABLE_OK);
@@ -693,7 +693,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(what_is_not_there_is_not_found),
     UNIT(an_entry_shows_what_is_held_and_waited_for),
-    UNIT(holders_are_counted_right_before_verdicts_are_settled),
+    UNIT(holders_are_counted_right_before_verdicts_are_taken),
     UNIT(waiters_are_shown_oldest_first),
     UNIT(thousands_of_waiters_of_one_limit),
     UNIT(thousands_of_waiters_in_many_lanes),

@@ -646,11 +646,11 @@ static void step_release(void)
 }
 
 /* The owner takes note of a verdict, now or when its letter comes. */
-static void settle(unsigned i)
+static void take_verdict(unsigned i)
 {
     struct mwaiter *w = &waiters[i];
     const struct holding *where = w->real->holding;
-    AGREE(table_settle(t, w->real) == w->state);
+    AGREE(table_take_verdict(t, w->real) == w->state);
     w->noted = true;
     if (w->state == WAITER_GRANTED && w->life == names[w->name].life &&
         names[w->name].units[w->holder] > 0)
@@ -674,7 +674,7 @@ static void step_end_wait(void)
     } else {
         AGREE(state == w->state);
         if (rng_one_in(&rng, 2))
-            settle(i);
+            take_verdict(i);
     }
 }
 
@@ -705,7 +705,7 @@ static void step_deliver(void)
     AGREE((w->real->holder == NULL) == w->noted);
     AGREE(w->real->letter.to == w->holder);
     if (!w->noted)
-        settle(i);
+        take_verdict(i);
     table_waiter_free(t, w->real);
     w->real = NULL;
 }
@@ -748,7 +748,7 @@ static void deliver_all(void)
         if (!waiters[i].real || waiters[i].state == WAITER_WAITING)
             continue;
         if (!waiters[i].noted)
-            settle(i);
+            take_verdict(i);
         table_waiter_free(t, waiters[i].real);
         waiters[i].real = NULL;
     }

@@ -70,7 +70,7 @@ static uint64_t deliver(struct side *side, verdicts *out)
     uint64_t sum = 0;
     for (struct mail *m; (m = mail_list_take(out)) != NULL;) {
         struct waiter *w = waiter_of(m);
-        sum = sum * 31 + w->letter.to * 7 + (w->holder ? table_settle(side->t, w) : w->state);
+        sum = sum * 31 + w->letter.to * 7 + (w->holder ? table_take_verdict(side->t, w) : w->state);
         sum = sum * 31 + (uint64_t)w->since_ns + w->units;
         table_waiter_free(side->t, w);
     }

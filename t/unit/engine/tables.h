@@ -154,7 +154,7 @@ static inline void expect(struct waiter *w, enum waiter_state verdict)
     ck_assert_int_eq(w->state, verdict);
     ck_assert(w->ended_ns == now.mono_ns);
     if (w->holder)
-        ck_assert_int_eq(table_settle(t, w), verdict);
+        ck_assert_int_eq(table_take_verdict(t, w), verdict);
     table_waiter_free(t, w);
 }
 

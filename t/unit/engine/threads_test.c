@@ -119,7 +119,7 @@ static void take_note(struct worker *w, struct waiter *waiter)
     struct client *c = container_of(waiter->holder, struct client, holder);
     CHECK(c >= w->clients && c < w->clients + HOLDERS && c->open);
     struct holding *holding = waiter->holding;
-    if (table_settle(t, waiter) == WAITER_GRANTED) {
+    if (table_take_verdict(t, waiter) == WAITER_GRANTED) {
         struct bytes name = holding_name(t, holding);
         unsigned n = name_at(&name);
         c->held[n] = holding;

@@ -16,8 +16,8 @@ TEST(ending_a_wait_too_late)
     ck_assert_int_eq(table_end_wait(t, me, WAITER_CANCELLED, now), WAITER_GRANTED);
     ck_assert(h[1].waiters == any && h[2].waiters == me);
     /* Noted at once; the letters come later. */
-    ck_assert_int_eq(table_settle(t, any), WAITER_DONE);
-    ck_assert_int_eq(table_settle(t, me), WAITER_GRANTED);
+    ck_assert_int_eq(table_take_verdict(t, any), WAITER_DONE);
+    ck_assert_int_eq(table_take_verdict(t, me), WAITER_GRANTED);
     ck_assert(holding_units(me->holding) == 1);
     ck_assert(h[1].waiters == NULL && h[1].holdings == 0 && h[2].waiters == NULL);
     ck_assert_int_eq(give(&h[2], "k", 1), TABLE_OK);
@@ -41,7 +41,7 @@ TEST(settling_what_waits_aborts)
 {
     start();
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
-    table_settle(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
+    table_take_verdict(t, wait_for(&h[1], WAIT_ME, "k", 1, 1));
 }
 END_TEST
 
@@ -51,8 +51,8 @@ TEST(settling_twice_aborts)
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
     struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    table_settle(t, w);
-    table_settle(t, w);
+    table_take_verdict(t, w);
+    table_take_verdict(t, w);
 }
 END_TEST
 

@@ -95,7 +95,7 @@ TEST(requests_sent_at_once_are_answered_in_order)
     expect(client, answers);
     expect_quiet(client);
     ck_assert_uint_eq(atomic_load(&s.toy.requests), MANY);
-    ck_assert_uint_gt(atomic_load(&s.toy.foreseen), MANY * 9 / 10);
+    ck_assert_uint_gt(atomic_load(&s.toy.prefetched), MANY * 9 / 10);
     free(requests);
     free(answers);
     close(client);
@@ -112,7 +112,7 @@ TEST(requests_that_come_alone_are_not_looked_at_ahead)
         send_text(client, "ealone\n");
         expect(client, "alone\n");
     }
-    ck_assert_uint_eq(atomic_load(&s.toy.foreseen), 0);
+    ck_assert_uint_eq(atomic_load(&s.toy.prefetched), 0);
     close(client);
     toy_stop(&s);
 }

@@ -101,7 +101,7 @@ static void nothing(struct worker *worker, void *arg)
 }
 
 /* Waits until all workers have the newest rules: letters arrive in order. */
-static void settle_rules(struct toy_server *s)
+static void await_rules(struct toy_server *s)
 {
     for (unsigned i = 0; i < s->server.count; i++)
         in_worker(s, i, nothing, NULL);
@@ -126,11 +126,11 @@ TEST(addresses_not_allowed_are_closed_at_once_and_counted)
     ck_assert_uint_eq(atomic_load(&s.protocol.connections), 2);
     /* Those that are here stay when they would not be let in any more. */
     set_rules(&s, toy_limits(), "10.0.0.0/8");
-    settle_rules(&s);
+    await_rules(&s);
     expect_served(second);
     expect_turned_away(connect_from(&s, "127.0.0.2"));
     set_rules(&s, toy_limits(), "");
-    settle_rules(&s);
+    await_rules(&s);
     int third = connect_from(&s, "127.0.0.3");
     expect_served(third);
     close(second);
@@ -155,7 +155,7 @@ TEST(ipv4_clients_of_a_socket_of_both_families_go_by_networks_of_ipv4)
     if (six >= 0)
         expect_turned_away(six);
     set_rules(&s, toy_limits(), "::1");
-    settle_rules(&s);
+    await_rules(&s);
     expect_turned_away(connect_from(&s, "127.0.0.2"));
     six = connect_v6(&s);
     if (six >= 0) {
@@ -233,14 +233,14 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
     /* Without a limit nobody is counted, and those from then are not counted later. */
     limits.per_source = 0;
     set_rules(&s, limits, "");
-    settle_rules(&s);
+    await_rules(&s);
     for (int i = 0; i < OTHERS; i++) {
         others[i] = connect_from(&s, "127.0.0.1");
         expect_served(others[i]);
     }
     limits.per_source = LIMIT + 1;
     set_rules(&s, limits, "");
-    settle_rules(&s);
+    await_rules(&s);
     int one_more = connect_from(&s, "127.0.0.1");
     expect_served(one_more);
     expect_turned_away(connect_from(&s, "127.0.0.1"));
@@ -330,7 +330,7 @@ TEST(new_limits_hold_for_what_begins_then)
     in_worker(&s, 0, nothing, NULL);
     limits.request_timeout_ns = 50 * NS_PER_MS;
     set_rules(&s, limits, "");
-    settle_rules(&s);
+    await_rules(&s);
     send_text(later, "ebegun");
     expect_end(later);
     WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
@@ -339,7 +339,7 @@ TEST(new_limits_hold_for_what_begins_then)
     /* The output's limit counts at once. */
     limits.output_buffer = 16 * 1024;
     set_rules(&s, limits, "");
-    settle_rules(&s);
+    await_rules(&s);
     send_text(slow, "d1000000\n");
     int other = connect_local(&s, 0);
     send_text(other, "d1000000\n");
@@ -407,7 +407,7 @@ TEST(rules_are_swapped_thousands_of_times_under_load)
             pause_ns(NS_PER_MS);
     }
     set_rules(&s, toy_limits(), "");
-    settle_rules(&s);
+    await_rules(&s);
     for (unsigned i = 0; i < TALKERS; i++) {
         atomic_store(&talkers[i].over, true);
         ck_assert(pthread_join(talkers[i].thread, NULL) == 0);

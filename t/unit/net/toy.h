@@ -67,7 +67,7 @@ static uint8_t toy_pattern[TOY_PATTERN];
 
 /* The service of the protocol. */
 struct toy {
-    _Atomic unsigned opened, ended, requests, foreseen, expired;
+    _Atomic unsigned opened, ended, requests, prefetched, expired;
     _Atomic uint64_t last_tag;   /* of the connection opened last */
     _Atomic uint32_t queued_max; /* the most that was queued for one connection */
     _Atomic uint32_t kept_max;   /* the largest buffer that one had for its requests */
@@ -302,7 +302,7 @@ static inline enum served toy_serve(struct conn *conn, const void *parsed)
     if (toy_ahead.count > 0) {
         CHECK(toy_ahead.next < toy_ahead.count);
         CHECK(toy_ahead.text[toy_ahead.next++] == request->text);
-        atomic_fetch_add(&toy->foreseen, 1);
+        atomic_fetch_add(&toy->prefetched, 1);
     }
     if (request->kind == TOY_TOO_LONG)
         return toy_finish(conn, "too long\n");

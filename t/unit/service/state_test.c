@@ -91,7 +91,7 @@ static bool is_text(unsigned i)
 }
 
 /* Has every worker do what there is to do. */
-static void settle(struct world *world)
+static void run_workers(struct world *world)
 {
     for (unsigned round = 0; round < 3; round++) {
         for (unsigned i = 0; i < world->server.count; i++) {
@@ -128,7 +128,7 @@ static void close_client(struct world *world, unsigned i)
 {
     conn_close(world->clients[i].conn, CLOSE_PEER);
     close(world->clients[i].fd);
-    settle(world);
+    run_workers(world);
 }
 
 static void end(struct world *world)
@@ -169,7 +169,7 @@ static void say(struct world *world, unsigned i, const void *data, size_t len)
     default:
         ck_abort_msg("not a request");
     }
-    settle(world);
+    run_workers(world);
 }
 
 static void say_text(struct world *world, unsigned i, const char *line)
@@ -195,7 +195,7 @@ static void resume(struct world *world, unsigned i)
     struct conn *conn = world->clients[i].conn;
     if (conn_in_pieces(conn) && conn->protocol->row->resume(conn))
         conn_pieces_done(conn);
-    settle(world);
+    run_workers(world);
 }
 
 /* ---- random requests ---------------------------------------------------------------------- */
@@ -244,7 +244,7 @@ static void one_request(struct world *world, struct rng *at)
         open_client(world, i);
     } else if (what < 8 && is_text(i) && conn_expires(conn, 0)) {
         conn->protocol->row->expire(conn, 0);
-        settle(world);
+        run_workers(world);
     } else if (what < 60 && conn_in_pieces(conn)) {
         resume(world, i);
     } else if (is_text(i)) {
@@ -459,7 +459,7 @@ static void spend_centuries(struct world *world)
     for (unsigned i = 1; i < TEXT; i++)
         say_text(world, i, i <= ME ? "ACQ4ME k 1 99 4000000000\n" : "ACQ4ANY k 1 99 4000000000\n");
     now.mono_ns += century_ns;
-    settle(world);
+    run_workers(world);
     expect(world, 0, "LOCKED\n");
     for (unsigned i = 0; i <= ME; i++) {
         say_text(world, i, "RELEASE\n");

@@ -1,11 +1,11 @@
 /*
- * api.js - asks the server for one answer, and tells what went wrong. Nothing here writes to the
- * server, and nothing needs more than the page's own origin.
+ * api.js - fetches one answer from the server, and reports errors. It never writes to the server, and
+ * contacts only the page's own origin.
  */
 
 const TIMEOUT_MS = 5000;
 
-class Trouble extends Error {} // what the reader is told
+class Trouble extends Error {} // its message is for the reader
 class NotFound extends Error {}
 
 async function ask(path, signal) {

@@ -1,9 +1,8 @@
 /*
- * axis.js - the units of charts: how their values are written, and where the marks of their axes
- * stand.
+ * axis.js - the units of charts: how to write values, and where to put the marks of axes.
  */
 
-/* What a chart counts: how a value is written, and which steps its axis may have. */
+/* The unit of a chart: how to write a value, and the steps its axis may have. */
 const UNITS = {
     rate: {
         text: rate,
@@ -29,7 +28,7 @@ function tickSeconds(v) {
     return '0';
 }
 
-/* The step of an axis up to `max` in about four: 1, 2 or 5 times a power of ten. */
+/* The step of an axis that divides `max` into about four: 1, 2 or 5 times a power of ten. */
 function decimal(max) {
     const raw = max / 4,
         power = Math.pow(10, Math.floor(Math.log10(raw) + 1e-9)),
@@ -47,7 +46,7 @@ function timeSteps(max) {
     return 60 * decimal(max / 60);
 }
 
-/* Distance of the labels of time, in seconds, for a span and a width in pixels. */
+/* The distance of time labels in seconds, for a span in seconds and a width in pixels. */
 function timeStep(span, width) {
     for (const step of [10, 15, 30, 60, 120, 300])
         if ((width * step) / span >= (step < 60 ? 66 : 48)) return step;

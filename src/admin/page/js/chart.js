@@ -1,16 +1,16 @@
 /*
- * chart.js - one chart: lines over the last seconds, drawn in SVG, with a read-out under a cursor
- * that all charts share, by pointer and by keys.
+ * chart.js - a chart: lines over the last seconds in SVG, with a cursor for pointer and keys. All
+ * charts share the cursor's time.
  */
 
-const SUMMARY_MS = 15000; // how often the texts of charts for screen readers change
+const SUMMARY_MS = 15000; // interval between changes of the charts' texts for screen readers
 
 const charts = [];
-let cursor = null; // Unix second that all charts read out, or null
+let cursor = null; // Unix second of the shared cursor, or null
 
 /*
- * One chart: a figure with a head (title, legend that is the read-out, too) and an SVG drawn in
- * pixels of its own width. Scales are kept steady: the top grows at once and shrinks only after it
+ * One chart: a figure with a head (title, and a legend that also shows the values under the cursor)
+ * and an SVG as wide as the figure. The scale is steady: it grows at once, and shrinks only after it
  * was far too high for a while.
  */
 class Chart {
@@ -19,9 +19,9 @@ class Chart {
         this.unit = UNITS[spec.unit];
         this.history = history;
         this.span = range;
-        this.ownSpan = 0; // in place of the page's, where not 0
+        this.ownSpan = 0; // overrides the page's span, unless 0
         this.top = 0;
-        this.low = 0; // for how many updates the top was too high
+        this.low = 0; // number of updates with too high a scale
         this.summaryAt = 0;
         this.pointer = null;
         this.build(parent);
@@ -231,7 +231,7 @@ class Chart {
             ]);
         }
         if (known) {
-            // Labels stand on round times of the reader's clock, in zones of half hours, too.
+            // Labels stand at round times of the reader's clock, also in zones of half hours.
             const end = Math.round(this.history.end),
                 step = timeStep(this.span, this.width);
             const zone = -new Date(end * 1000).getTimezoneOffset() * 60;
@@ -258,7 +258,7 @@ class Chart {
         this.putMarks(marks);
     }
 
-    /* Reuses the grid's elements of last time. */
+    /* Reuses the elements of the last grid. */
     putMarks(marks) {
         const pool = {line: [], text: []};
         for (const node of this.grid.children) pool[node.tagName].push(node);
@@ -280,7 +280,7 @@ class Chart {
         for (let i = 0; i <= this.span; i++) {
             const v = i < this.span ? data[i] : null;
             if (v === null || v === undefined) {
-                // One alone is a dot.
+                // Draw a single point as a dot.
                 if (start >= 0 && start === i - 1) points += 'M' + last + 'h.01';
                 if (start >= 0)
                     area += 'L' + this.x(this.span - i).toFixed(1) + ' ' + this.bottom + 'Z';
@@ -358,7 +358,7 @@ class Chart {
         this.tip.style.left = Math.max(0, right ? x + 12 : x - 12 - width) + 'px';
     }
 
-    /* What there is to see, in words. Changes seldom: a screen reader is not to be talked over. */
+    /* Describes the chart in words. Changes seldom, so that it does not interrupt a screen reader. */
     summarise() {
         if (
             this.history.end === 0 ||
@@ -390,7 +390,7 @@ class Chart {
     }
 }
 
-let cursorOf = null; // the chart that is pointed at
+let cursorOf = null; // the chart under the pointer
 
 function setCursor(time, chart) {
     cursor = time;
@@ -400,7 +400,7 @@ function setCursor(time, chart) {
 
 let sayTimer = 0;
 
-/* Tells a screen reader, when the keys have come to rest. */
+/* Tells a screen reader the values once the keys are released. */
 function say(text) {
     clearTimeout(sayTimer);
     sayTimer = setTimeout(() => setText($('say'), text), 250);

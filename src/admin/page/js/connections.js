@@ -1,9 +1,9 @@
 /*
- * connections.js - the table of connections, a page at a time; each page gives the cursor of the
+ * connections.js - the table of connections, one page at a time; each page has the cursor of the
  * next.
  */
 
-const CONNS_EVERY_MS = 5000; // connections are asked of the workers: less often
+const CONNS_EVERY_MS = 5000; // less often: each query interrupts the workers
 const CONNS_A_PAGE = 20;
 
 function connsPath() {
@@ -47,7 +47,7 @@ async function askConns() {
             drawConns();
         }
     } catch (e) {
-        conns.again = true; // whether the daemon is there is told by the cycle
+        conns.again = true; // the cycle reports an unreachable server
     }
 }
 

@@ -1,6 +1,6 @@
-/* contended.js - the table of contended names, by waiting, refusals or peak: a tab each. */
+/* contended.js - the table of contended names: tabs by waiting, refusals or peak. */
 
-/* Less than that, in a second and on average, is what is left of a rush long over. */
+/* A lower average per second is only the decaying rest of an old rush. */
 const FAINT = 0.02;
 
 const isWorthTelling = {
@@ -27,7 +27,7 @@ function drawNames() {
         {
             waiting: 'Nothing waits. No name is contended.',
             refused: 'Nothing has been refused.',
-            peak: 'No name is in use, and none was lately.',
+            peak: 'No name is in use, and none was recently.',
         }[by],
     );
     setText(

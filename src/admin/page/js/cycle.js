@@ -1,7 +1,6 @@
 /*
- * cycle.js - the link to the server: one cycle after another asks for all that the open view shows,
- * and draws it when all of it has come, so that the figures of a view belong together. Where one
- * fails, the next ones come later and later.
+ * cycle.js - polls the server. Each cycle fetches all that the open view shows, and draws when all
+ * answers have arrived, so that the figures belong together. After a failure the intervals grow.
  */
 
 const EVERY_MS = 1000;
@@ -55,7 +54,7 @@ async function cycle() {
     drawLink();
 }
 
-/* Asks for all that the open view shows. Nothing is drawn before all of it is there. */
+/* Fetches all that the open view shows. Draws nothing before all answers are there. */
 async function askAll() {
     const here = route;
     const [newStats, part] = await Promise.all([
@@ -66,7 +65,7 @@ async function askAll() {
         ),
     ]);
     if (stats && stats.started !== newStats.started) {
-        past.clear(); // another daemon, and a history of its own
+        past.clear(); // the server was restarted: its history is new
         before = null;
         conns = Object.assign(conns, {cursors: [''], page: 0, again: true});
         past.merge(await ask('/api/v1/history?seconds=' + KEPT_S));
@@ -100,7 +99,7 @@ async function askName(id) {
     try {
         return await ask('/api/v1/names/' + id);
     } catch (e) {
-        if (e instanceof NotFound) return null; // nobody wants it any more
+        if (e instanceof NotFound) return null; // the reader has left the view
         throw e;
     }
 }
@@ -133,8 +132,8 @@ function drawLink() {
         setText(
             $('outage-data'),
             goodAt
-                ? 'What is shown is of ' + clock(goodAt / 1000) + ', not of now.'
-                : 'Nothing has been read yet.',
+                ? 'The figures are from ' + clock(goodAt / 1000) + ', not current.'
+                : 'No figures have arrived yet.',
         );
         drawCountdown();
     }

@@ -1,6 +1,6 @@
 /* detail.js - the view of one name: its figures, its chart, its holders and waiters. */
 
-const ROWS_SHOWN = 200; // of a name's holders and of its waiters
+const ROWS_SHOWN = 200; // for the holders and for the waiters of a name
 
 const DETAIL_FIGURES = [
     {
@@ -40,7 +40,7 @@ function drawDetail() {
     setText(
         $('detail-level'),
         d.gone
-            ? 'There is no such name now: nobody holds or awaits units of it'
+            ? 'There is no such name now: no client holds units or waits for them'
             : !n
               ? 'Reading'
               : n.waiting > 0
@@ -88,7 +88,7 @@ function drawPeople(what, list, total) {
     show($(what + '-by'), list.length > 1);
 }
 
-/* How many bytes an id stands for. */
+/* The number of bytes in an id. */
 function idLength(id) {
     return id.replace(/%[0-9a-fA-F]{2}/g, 'x').length;
 }

@@ -1,6 +1,5 @@
 /*
- * dom.js - finds, makes and changes elements of the document. What is the same already is not
- * touched.
+ * dom.js - finds, creates and changes elements of the document. It does not touch unchanged ones.
  */
 
 const $ = (id) => document.getElementById(id);
@@ -19,7 +18,7 @@ function svg(tag, attributes) {
     return node;
 }
 
-/* Sets a text only where it differs: selections and screen readers are left in peace. */
+/* Sets a text only if it differs, so that selections and screen readers are not disturbed. */
 function setText(node, text) {
     if (node.textContent !== text) node.textContent = text;
 }

@@ -1,4 +1,4 @@
-/* figures.js - the overview's key figures and their small curves, and which charts it has. */
+/* figures.js - the overview's key figures and their small curves, and the list of its charts. */
 
 const FIGURES = [
     {key: 'requests', label: 'Requests', per: '/s'},
@@ -63,7 +63,7 @@ function drawSpark(f) {
 
 function drawFigures() {
     for (const f of FIGURES) {
-        // Rates are of the last five seconds: steady enough to read, and still of now.
+        // Rates cover the last five seconds: steady enough to read, and still current.
         const v = f.now ? f.now(stats) : past.mean(f.key, 5);
         setText(f.value, f.now ? count(v) : rate(v));
         const sub = f.now

@@ -1,10 +1,10 @@
-/* format.js - figures as people read them: counts, rates, durations, bytes, times of day. */
+/* format.js - figures for people: counts, rates, durations, bytes, times of day. */
 
 function grouped(n) {
     return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/* Three significant digits and a letter for what is large. */
+/* Three significant digits, and a letter for large numbers. */
 function compact(n) {
     for (const [size, letter] of [
         [1e12, 'T'],
@@ -91,7 +91,7 @@ function clock(unix, withSeconds = true) {
     );
 }
 
-/* A clock time; with its day where that is not today's. */
+/* A clock time, with the date if it is not today. */
 function moment(unix, now) {
     const d = new Date(unix * 1000);
     const today = new Date(now * 1000).toDateString() === d.toDateString();

@@ -1,6 +1,6 @@
-/* history.js - the last 600 seconds of some figures, a value a second, oldest first. */
+/* history.js - the last 600 seconds of some figures: one value per second, oldest first. */
 
-const KEPT_S = 600; // what the server keeps, too
+const KEPT_S = 600; // the same as on the server
 
 const SERIES = [
     'requests',
@@ -23,12 +23,12 @@ class History {
     }
 
     clear() {
-        this.end = 0; // Unix seconds of the newest element
+        this.end = 0; // Unix seconds time of the newest element
         this.data = {};
         for (const name of this.names) this.data[name] = new Array(KEPT_S).fill(null);
     }
 
-    /* How many seconds to ask for: all at first, later what is new and a little more. */
+    /* The number of seconds to fetch: all at first, later the new ones and a little more. */
     wanted(now) {
         const gap = Math.ceil(now - this.end) + 3;
         return this.end === 0 || gap > KEPT_S ? KEPT_S : Math.max(gap, 5);
@@ -45,7 +45,7 @@ class History {
 
     merge(part) {
         const steps = this.end === 0 ? KEPT_S : Math.round(part.end - this.end);
-        // The server's clock went back: what is asked for next, which is all, tells.
+        // The server's clock went back. The next query fetches everything and corrects this.
         if (steps < 0 && part.seconds < KEPT_S) {
             this.end = 0;
             return;
@@ -59,7 +59,7 @@ class History {
         }
     }
 
-    /* Adds one element `now`, in place of one of the same second. */
+    /* Adds an element for `now`, or replaces the one of the same second. */
     add(now, values) {
         const steps = this.end === 0 ? KEPT_S : Math.round(now - this.end);
         if (steps > 0) {

@@ -1,6 +1,6 @@
-/* hosts.js - lists of clients by host, those with most first. */
+/* hosts.js - lists of clients by host, the host with most clients first. */
 
-/* Clients by host, those with most first: "192.0.2.1 ×3". */
+/* Clients by host, the host with most first: "192.0.2.1 ×3". */
 function hostOf(client) {
     const ip6 = /^\[([^\]]*)\]:\d+$/.exec(client),
         ip4 = /^([^:]*):\d+$/.exec(client);

@@ -1,17 +1,17 @@
 /*
- * names.js - names are untrusted bytes: they are only ever put into text nodes, and what can't be
- * seen in them is spelled out (`showName`). Here they become ids of the API and back, and links.
+ * names.js - names are untrusted bytes. They only ever go into text nodes, and showName spells out
+ * invisible characters. This file also converts names to API ids and back, and makes links.
  */
 
-const ID_MAX = 6000; // longer ones make no useful address
+const ID_MAX = 6000; // a longer id makes too long an address
 
 /*
- * What the eye cannot tell: controls, what changes the direction of writing, what takes no room,
- * unassigned and private characters, spaces that are not the common one, and more marks on one
- * letter than any script needs.
+ * Characters that the eye can't tell apart: controls, characters that change the direction of
+ * writing or have no width, unassigned and private ones, unusual spaces, and more marks on a letter
+ * than any script needs.
  */
 const UNSEEN = new RegExp(
-    '\\\\x[0-9a-f]{2}|\\\\\\\\' + // as the API spells bytes that are no text
+    '\\\\x[0-9a-f]{2}|\\\\\\\\' + // the API's escapes for bytes that are no text
         '|[\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Cs}\\p{Co}\\p{Cn}' +
         '\\u034f\\u115f\\u1160\\u2800\\u3164\\uffa0\\ufe00-\\ufe0f\\u{e0100}-\\u{e01ef}]' +
         '|(?! )\\p{Zs}|(?<=\\p{M}{3})\\p{M}',
@@ -19,9 +19,9 @@ const UNSEEN = new RegExp(
 );
 
 /*
- * Puts a name as the API writes it into `node`, in a direction of its own, with what is unseen
- * spelled out: \xNN for bytes, U+NNNN for characters. Beyond `room` characters its middle is left
- * out (ends tell names apart as often as beginnings do).
+ * Puts a name (as written by the API) into `node`, isolates its direction of writing, and spells out
+ * invisible characters: \xNN for bytes, U+NNNN for characters. If the name is longer than `room`
+ * characters, it omits the middle, because names differ at their ends as often as at their starts.
  */
 function showName(node, name, room) {
     const key = room + ':' + name;
@@ -51,14 +51,14 @@ function showName(node, name, room) {
     if (name === '') node.append(el('span', 'soft', '(empty)'));
 }
 
-/* A name as plain words, for titles and for screen readers' texts. */
+/* A name as plain text, for titles and screen readers. */
 function nameText(name, room) {
     const node = el('span');
     showName(node, name, room);
     return node.textContent;
 }
 
-/* The id (percent-encoded bytes) of a name written as the API does, or typed in that way. */
+/* The id (percent-encoded bytes) of a name that the API wrote, or that was typed in the same form. */
 function nameToId(text) {
     let id = '';
     for (const part of text.split(/(\\x[0-9a-fA-F]{2}|\\\\)/)) {
@@ -78,7 +78,7 @@ function nameToId(text) {
     return id;
 }
 
-/* The other way: what the API would call the name with this id. */
+/* The reverse: the API's spelling of the name with this id. */
 function idToName(id) {
     const raw = [];
     for (let i = 0; i < id.length; i++) {
@@ -98,7 +98,7 @@ function idToName(id) {
         try {
             letter = strict.decode(new Uint8Array(raw.slice(i, i + len)));
         } catch (e) {
-            // no UTF-8: the byte itself
+            // invalid UTF-8: the byte itself
         }
         if (letter === null || lead < 0x20 || lead === 0x7f) {
             name += '\\x' + two(lead.toString(16));
@@ -111,7 +111,7 @@ function idToName(id) {
     return name;
 }
 
-/* A name that leads to its detail; one of which only the beginning is known leads to the search. */
+/* A link to a name's detail; if only the start of the name is known, a link to the search. */
 function nameLink(cell, row) {
     if (!cell.firstChild) {
         const link = el('a', 'name');
@@ -127,6 +127,6 @@ function nameLink(cell, row) {
         row.truncated ? 0 : 84,
     );
     link.title = row.truncated
-        ? 'Only the beginning of this name is known: look for it'
+        ? 'Only the start of this name is known: search for it'
         : nameText(row.name, 500);
 }

@@ -1,6 +1,6 @@
 /*
- * overview.js - draws what is open: the detail of a name, or the whole overview over the range of
- * time that the reader chose.
+ * overview.js - draws the open view: the detail of a name, or the overview over the chosen time
+ * range.
  */
 
 function drawAll() {

@@ -1,8 +1,8 @@
-/* routes.js - which view the address asks for, and the way back to where the reader was. */
+/* routes.js - the view that the address selects, and the way back to the reader's last position. */
 
 function readRoute() {
     const found = /^#\/(name|find)\/(.+)$/.exec(location.hash);
-    // Some browsers show an address decoded and hand it back so: what is no id is encoded again.
+    // Some browsers return the address decoded: encode again what is not an id.
     const id = found && found[2].replace(/[^A-Za-z0-9\-._~%]+/g, (c) => encodeURIComponent(c));
     if (!id) return {view: 'overview', id: null};
     return {view: found[1] === 'name' ? 'detail' : 'find', id};
@@ -40,9 +40,9 @@ function go() {
     wake();
 }
 
-let cameFrom = null; // the link that led to the detail, if one did
+let cameFrom = null; // the link that opened the detail, if any
 
-/* Back where the reader was: at the link, at another of the same name, or at the top. */
+/* Goes back to that link, to another one of the same name, or to the top. */
 function returnFocus(id) {
     const link =
         cameFrom && cameFrom.isConnected

@@ -1,4 +1,4 @@
-/* search.js - the search box: a combobox over the names that begin as what is typed. */
+/* search.js - the search box: a combobox of the names that begin with the typed text. */
 
 const FOUND_MAX = 12;
 
@@ -28,7 +28,7 @@ function onSearchInput() {
     if (text !== '') search.timer = setTimeout(() => find(text), 150);
 }
 
-/* Walks on through the table until there are enough names or no more; a new input stops it. */
+/* Walks through the table until there are enough names or no more. New input stops it. */
 async function find(text) {
     const stop = (search.stop = new AbortController());
     let cursorText = null,
@@ -51,7 +51,7 @@ async function find(text) {
             drawFound(
                 names,
                 cursorText && names.length < FOUND_MAX
-                    ? 'Looked at ' + count(examined) + ' names so far'
+                    ? 'Searched ' + count(examined) + ' names so far'
                     : '',
             );
         } while (cursorText && names.length < FOUND_MAX);
@@ -59,21 +59,21 @@ async function find(text) {
         drawFound(
             names,
             names.length >= FOUND_MAX && cursorText
-                ? 'The first ' + names.length + ' found; more letters find others'
+                ? 'The first ' + names.length + ' matches; type more to find others'
                 : names.length === 0
-                  ? 'No name begins so now.'
+                  ? 'No name begins like this now.'
                   : known
                     ? ''
-                    : plural(names.length, 'name begins so', 'names begin so'),
+                    : plural(names.length, 'name begins like this', 'names begin like this'),
         );
         say(
             names.length === 0
-                ? 'No name begins so'
+                ? 'No name begins like this'
                 : plural(names.length, 'name', 'names') + ' found',
         );
     } catch (e) {
         if (!stop.signal.aborted)
-            drawFound([], e instanceof NotFound ? 'No name begins so now.' : e.message);
+            drawFound([], e instanceof NotFound ? 'No name begins like this now.' : e.message);
     }
 }
 
@@ -97,7 +97,7 @@ function drawFound(names, note) {
                         (n.waiting ? ', ' + count(n.waiting) + ' waiting' : ''),
                 ),
             );
-            // The focus stays in the box.
+            // Keep the focus in the box.
             item.addEventListener('pointerdown', (e) => e.preventDefault());
             item.addEventListener('click', () => open(n.id));
             return item;

@@ -1,4 +1,4 @@
-/* server.js - the server's memory, and why its connections were closed. */
+/* server.js - the server's memory, and the reasons of closed connections. */
 
 function drawMemory() {
     const m = stats.memory;

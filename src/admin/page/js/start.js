@@ -1,6 +1,5 @@
 /*
- * start.js - set-up, when the document is there: makes what the views consist of, and listens to
- * the reader.
+ * start.js - set-up once the document is ready: creates the views, and listens to the reader's input.
  */
 
 function onKey(e) {

@@ -1,15 +1,15 @@
 /*
- * state.js - what the page knows and shows: the newest answers, and what the reader looks at. The
- * server owns all figures; the page keeps only some history and what it needs to tell rates.
+ * state.js - the state of the page: the newest answers, and what the reader looks at. The server owns
+ * all figures; the page stores only some history, and older answers to compute rates.
  */
 
 const past = new History(SERIES);
 let range = 300;
 let by = 'waiting';
-let stats = null; // the newest of each, or null
-let contended = {}; // by what -> answer
-let hot = null; // the name that is told of first: its row and what it says of itself
-let before = null; // older stats, to tell rates of requests and of workers
+let stats = null; // the newest answer, or null
+let contended = {}; // order -> answer
+let hot = null; // the name in the verdict: its row and its detail
+let before = null; // older stats, to compute rates of requests and workers
 let rates = new Map();
 let busyShares = new Map();
 let route = {view: 'overview', id: null};

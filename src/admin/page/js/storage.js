@@ -1,10 +1,10 @@
-/* storage.js - what the browser keeps of the reader's choices, where it may keep anything. */
+/* storage.js - the reader's choices in the browser's storage, if it is allowed. */
 
 function recall(key) {
     try {
         return localStorage.getItem('counterd.' + key);
     } catch (e) {
-        return null; // storage is forbidden: the page works without
+        return null; // storage is forbidden; the page works without it
     }
 }
 

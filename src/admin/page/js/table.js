@@ -1,11 +1,11 @@
 /*
- * table.js - tables that are updated in place (Rows; Sections, for one of several parts), and the
- * cells of theirs that hold bars.
+ * table.js - tables that are updated in place (Rows; Sections for tables of several parts), and cells
+ * with bars.
  */
 
 /*
- * A table body with a row for each element of a list, told apart by key. Rows are kept while their
- * element stays, and the row that has the focus is never moved: the others go around it.
+ * A table body with one row for each element of a list, identified by key. A row stays while its
+ * element is in the list. The row with the focus never moves; the others move around it.
  */
 class Rows {
     constructor(table, columns, keyOf) {
@@ -55,7 +55,7 @@ class Rows {
     }
 }
 
-/* On narrow screens rows are laid out as grids; the roles keep them a table for screen readers. */
+/* Narrow screens lay out rows as grids; the roles keep the table a table for screen readers. */
 function setRoles(table) {
     table.setAttribute('role', 'table');
     for (const part of table.querySelectorAll('thead, tbody'))
@@ -118,7 +118,7 @@ class Sections {
 const col = (label, cls, text) => ({label, cls, set: (cell, item) => setText(cell, text(item))});
 const num = (label, text, minor) => col(label, minor ? 'n minor' : 'n', text);
 
-/* "3 of 4" and a bar. The bar is full, and says so by its colour, when none is free. */
+/* "3 of 4" and a bar. When none is free, the bar is full and has a colour of its own. */
 function useCell(cell, item) {
     if (!cell.firstChild) {
         const meter = svg('svg', {
@@ -150,7 +150,7 @@ function setMeter(meter, part) {
     meter.classList.toggle('full', x >= 0.9995);
 }
 
-/* A number over a bar as long as its share of the highest in its column. */
+/* A number above a bar; the longest bar is that of the highest number in the column. */
 function weighed(cell, text, part) {
     if (!cell.firstChild) {
         const bar = svg('svg', {

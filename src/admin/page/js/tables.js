@@ -1,4 +1,4 @@
-/* tables.js - the columns of every table of the page. */
+/* tables.js - the columns of all tables of the page. */
 
 const tables = {};
 let tops = {};

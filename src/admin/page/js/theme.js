@@ -1,4 +1,4 @@
-/* theme.js - light or dark: as the system has it, until the reader chooses. */
+/* theme.js - light or dark: as in the system's settings, until the reader chooses. */
 
 const systemDark = matchMedia('(prefers-color-scheme: dark)');
 
@@ -23,7 +23,7 @@ systemDark.addEventListener('change', applyTheme);
 
 function toggleTheme() {
     const wanted = themeNow() === 'dark' ? 'light' : 'dark';
-    // Back at what the system says, the page follows the system again.
+    // The reader chose the system's theme: follow the system again.
     remember('theme', wanted === (systemDark.matches ? 'dark' : 'light') ? null : wanted);
     applyTheme();
 }

@@ -1,6 +1,6 @@
 /*
- * traffic.js - what has been asked of the server and how long it took: durations, requests by their
- * outcome, and the rates told from two answers.
+ * traffic.js - requests and durations: percentiles, requests by outcome, and rates computed from two
+ * answers.
  */
 
 const DURATIONS = [
@@ -63,7 +63,7 @@ function drawRequests() {
     show($('requests-empty'), sections.length === 0);
 }
 
-/* Rates of counters that only rise, over the last ten seconds that were seen. */
+/* Rates of counters that only rise, over the last ten seconds of known values. */
 function drawRatesFrom(now) {
     if (before === null || before[0].started !== now.started) before = [now];
     while (before.length > 1 && now.now - before[1].now >= 10) before.shift();

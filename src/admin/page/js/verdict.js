@@ -1,11 +1,11 @@
 /*
- * verdict.js - the overview's first words: whether names are contended, which most, since when, and
- * who holds and waits.
+ * verdict.js - the verdict at the top of the overview: are names contended, which one most, since
+ * when, and its holders and waiters.
  */
 
 /*
- * Since when somebody has waited without a break of five seconds, in Unix seconds; null when
- * nobody does. `whole`: for longer than is known.
+ * The Unix second since which some client has always been waiting, without a gap of five seconds;
+ * null if none waits. `whole`: it began before the known history.
  */
 function waitingSince() {
     const data = past.data.waiting;
@@ -21,8 +21,8 @@ function waitingSince() {
 }
 
 /*
- * How many waited for each listed name in the last seconds, as the page saw it. The server's
- * waiting_load tells of minutes: it would keep a name on top long after its rush is over.
+ * The number of waiters of each listed name in the last seconds, as the page saw it. The server's
+ * waiting_load is an average over minutes: it would keep a name on top long after its rush.
  */
 let heat = new Map();
 
@@ -38,7 +38,7 @@ function feelHeat(names) {
 const heatOf = (row) => heat.get(row.name) || 0;
 const isHot = (row) => heatOf(row) >= 0.1;
 
-/* The name to tell of first: the one most wait for, or else the one most are refused. */
+/* The name for the verdict: the one with most waiters, or else the one with most refusals. */
 function hottest() {
     const waiting = contended.waiting.names.filter(isHot);
     if (waiting.length) return waiting.reduce((a, b) => (heatOf(b) > heatOf(a) ? b : a));
@@ -60,7 +60,7 @@ function judge(row) {
     return refused + late > 0 && isHot(row) ? 'bad' : 'warn';
 }
 
-/* How many did not get what they asked for in the last 60 seconds, over all names, in words. */
+/* Says how many requests were refused in the last 60 seconds, over all names. */
 function turnedAway() {
     const times = (name) => Math.round(past.last(name, 60).reduce((sum, x) => sum + (x || 0), 0));
     const refused = times('refused'),
@@ -108,13 +108,13 @@ function drawCalm(level) {
     const lately = contended.waiting.names.find((n) => n.waiting_load >= 0.1);
     const texts = [
         turnedAway(),
-        lately ? 'Until lately clients waited for ' + nameText(lately.name, 60) + '.' : '',
+        lately ? 'Until recently clients waited for ' + nameText(lately.name, 60) + '.' : '',
     ];
     if (past.highest('requests', 60) > 0)
         texts.push(
             level === 'ok' && !lately ? 'Every request that asked for units got them at once.' : '',
         );
-    else texts.push('No request has come in the last 60 seconds.');
+    else texts.push('No request has arrived in the last 60 seconds.');
     setText($('verdict-text'), texts.filter((t) => t !== '').join(' '));
 }
 
@@ -128,7 +128,7 @@ function drawHot(row) {
     );
     const waits = isHot(row);
     const texts = [
-        row.truncated ? 'Only the beginning of this name is known.' : '',
+        row.truncated ? 'Only the start of this name is known.' : '',
         turnedAway(),
         waits && others
             ? 'Clients wait for ' +

@@ -1,5 +1,5 @@
-/* heritage.c - see heritage.h. */
-#include "daemon/heritage.h"
+/* inherited.c - see inherited.h. */
+#include "daemon/inherited.h"
 
 #include "base/log.h"
 #include "base/record.h"
@@ -14,19 +14,19 @@
 
 /* --- Finding --------------------------------------------------------------------------------- */
 
-/* Whether the file that a socket was given is there yet. */
-static bool has_file(const struct heritage_socket *sock)
+/* True unless the socket's file is gone or replaced. */
+static bool has_file(const struct inherited_socket *sock)
 {
     struct stat st;
     return !sock->own_file ||
            (lstat(sock->asked, &st) == 0 && st.st_dev == sock->device && st.st_ino == sock->inode);
 }
 
-struct heritage_socket *heritage_find(struct heritage *heritage, const char *owner, bool tls,
-                                      const char *asked)
+struct inherited_socket *inherited_find(struct inherited *inherited, const char *owner, bool tls,
+                                        const char *asked)
 {
-    for (size_t i = 0; i < heritage->count; i++) {
-        struct heritage_socket *sock = &heritage->at[i];
+    for (size_t i = 0; i < inherited->count; i++) {
+        struct inherited_socket *sock = &inherited->at[i];
         if (sock->fd >= 0 && sock->tls == tls && strcmp(sock->owner, owner) == 0 &&
             strcmp(sock->asked, asked) == 0 && has_file(sock))
             return sock;
@@ -34,16 +34,16 @@ struct heritage_socket *heritage_find(struct heritage *heritage, const char *own
     return NULL;
 }
 
-void heritage_want(struct heritage *heritage, const char *owner, bool tls, const char *asked)
+void inherited_want(struct inherited *inherited, const char *owner, bool tls, const char *asked)
 {
-    struct heritage_socket *sock = heritage_find(heritage, owner, tls, asked);
+    struct inherited_socket *sock = inherited_find(inherited, owner, tls, asked);
     if (sock)
         sock->wanted = true;
 }
 
 /* --- Closing --------------------------------------------------------------------------------- */
 
-static void close_socket(struct heritage_socket *sock, bool unlink_file)
+static void close_socket(struct inherited_socket *sock, bool unlink_file)
 {
     if (sock->fd < 0)
         return;
@@ -53,12 +53,12 @@ static void close_socket(struct heritage_socket *sock, bool unlink_file)
     sock->fd = -1;
 }
 
-void heritage_close_unwanted(struct heritage *heritage)
+void inherited_close_unwanted(struct inherited *inherited)
 {
-    if (heritage->rehearse)
+    if (inherited->rehearse)
         return;
-    for (size_t i = 0; i < heritage->count; i++) {
-        struct heritage_socket *sock = &heritage->at[i];
+    for (size_t i = 0; i < inherited->count; i++) {
+        struct inherited_socket *sock = &inherited->at[i];
         if (sock->wanted || sock->fd < 0)
             continue;
         log_info("%s: not listening on %s any more", sock->owner, sock->asked);
@@ -66,14 +66,14 @@ void heritage_close_unwanted(struct heritage *heritage)
     }
 }
 
-void heritage_close(struct heritage *heritage)
+void inherited_close(struct inherited *inherited)
 {
-    for (size_t i = 0; i < heritage->count; i++)
-        close_socket(&heritage->at[i], !heritage->rehearse);
-    heritage->count = 0;
+    for (size_t i = 0; i < inherited->count; i++)
+        close_socket(&inherited->at[i], !inherited->rehearse);
+    inherited->count = 0;
 }
 
-/* The port of an address of the Internet; 0: it has none. */
+/* The port of an IPv4 or IPv6 address; 0 for other families. */
 static in_port_t port_of(const struct sockaddr *address)
 {
     struct sockaddr_in in;
@@ -90,11 +90,11 @@ static in_port_t port_of(const struct sockaddr *address)
     }
 }
 
-bool heritage_blocks(const struct heritage *heritage, const struct sockaddr *address)
+bool inherited_blocks(const struct inherited *inherited, const struct sockaddr *address)
 {
     in_port_t port = port_of(address);
-    for (size_t i = 0; heritage->rehearse && port && i < heritage->count; i++) {
-        const struct heritage_socket *sock = &heritage->at[i];
+    for (size_t i = 0; inherited->rehearse && port && i < inherited->count; i++) {
+        const struct inherited_socket *sock = &inherited->at[i];
         struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
         socklen_t len = sizeof(sa);
         if (!sock->wanted && sock->fd >= 0 &&
@@ -105,8 +105,8 @@ bool heritage_blocks(const struct heritage *heritage, const struct sockaddr *add
     return false;
 }
 
-bool heritage_take(struct heritage_socket *sock, struct listener *listener_r,
-                   struct protocol *protocol)
+bool inherited_take(struct inherited_socket *sock, struct listener *listener_r,
+                    struct protocol *protocol)
 {
     if (!listener_adopt(listener_r, protocol, sock->fd, sock->tls)) {
         log_error("%s: %s can't be listened on any more: %s", sock->owner, sock->asked,
@@ -124,12 +124,12 @@ bool heritage_take(struct heritage_socket *sock, struct listener *listener_r,
 
 /* --- Records --------------------------------------------------------------------------------- */
 
-void heritage_add(struct heritage *heritage, const char *owner, const struct listener *listener,
-                  int fd)
+void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener,
+                   int fd)
 {
-    CHECK(heritage->count < HERITAGE_MAX);
-    struct heritage_socket *sock = &heritage->at[heritage->count++];
-    *sock = (struct heritage_socket){
+    CHECK(inherited->count < INHERITED_MAX);
+    struct inherited_socket *sock = &inherited->at[inherited->count++];
+    *sock = (struct inherited_socket){
         .fd = fd,
         .tls = listener->tls,
         .own_file = listener->own_file,
@@ -145,7 +145,7 @@ static void put_text(struct record_writer *w, const char *text)
     record_put_bytes(w, text, strlen(text));
 }
 
-/* Reads a text that has to fit. */
+/* Reads a text; refuses the record when it does not fit. */
 static void get_text(struct record_reader *r, char *to, size_t size)
 {
     const void *text;
@@ -158,7 +158,7 @@ static void get_text(struct record_reader *r, char *to, size_t size)
     to[len] = '\0';
 }
 
-/* Reads a descriptor; none of a program that is started is to have it. */
+/* Reads a descriptor and makes it close-on-exec. */
 static int get_descriptor(struct record_reader *r)
 {
     int fd = (int)record_get_u32(r);
@@ -167,12 +167,12 @@ static int get_descriptor(struct record_reader *r)
     return fd;
 }
 
-void heritage_save(const struct heritage *heritage, const struct activation *activation,
-                   struct record_writer *w)
+void inherited_save(const struct inherited *inherited, const struct activation *activation,
+                    struct record_writer *w)
 {
-    record_put_u32(w, (uint32_t)heritage->count);
-    for (size_t i = 0; i < heritage->count; i++) {
-        const struct heritage_socket *sock = &heritage->at[i];
+    record_put_u32(w, (uint32_t)inherited->count);
+    for (size_t i = 0; i < inherited->count; i++) {
+        const struct inherited_socket *sock = &inherited->at[i];
         record_put_u32(w, (uint32_t)sock->fd);
         put_text(w, sock->owner);
         put_text(w, sock->asked);
@@ -189,22 +189,22 @@ void heritage_save(const struct heritage *heritage, const struct activation *act
     }
 }
 
-void heritage_restore(struct heritage *heritage_r, struct activation *activation_r,
-                      struct record_reader *r)
+void inherited_restore(struct inherited *inherited_r, struct activation *activation_r,
+                       struct record_reader *r)
 {
     uint32_t count = record_get_u32(r);
-    if (count > HERITAGE_MAX)
+    if (count > INHERITED_MAX)
         record_refuse(r, "there are too many listening sockets");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
-        struct heritage_socket *sock = &heritage_r->at[heritage_r->count];
-        *sock = (struct heritage_socket){.fd = get_descriptor(r)};
+        struct inherited_socket *sock = &inherited_r->at[inherited_r->count];
+        *sock = (struct inherited_socket){.fd = get_descriptor(r)};
         get_text(r, sock->owner, sizeof(sock->owner));
         get_text(r, sock->asked, sizeof(sock->asked));
         sock->tls = record_get_bool(r);
         sock->own_file = record_get_bool(r);
         sock->device = record_get_u64(r);
         sock->inode = record_get_u64(r);
-        heritage_r->count++;
+        inherited_r->count++;
     }
     count = record_get_u32(r);
     if (count > ACTIVATION_MAX)

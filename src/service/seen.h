@@ -1,0 +1,110 @@
+/*
+ * seen.h - what a protocol or a resource shows of itself: metrics, routes of the HTTP interface,
+ * statistics. Its row points to a `struct seen` (`seen` in service.h and resource.h); the admin
+ * interface walks over all of them and knows none by name.
+ *
+ * Threads: the admin's thread calls all of it, while the workers and the threads of resources run.
+ */
+#ifndef SERVICE_SEEN_H
+#define SERVICE_SEEN_H
+
+#include "base/clock.h"
+#include "base/histogram.h"
+#include "base/json_text.h"
+#include "base/text.h"
+#include "net/http.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct services;
+
+/* ---- metrics ------------------------------------------------------------------------------- */
+
+#define METRIC_COUNTER   "counter"
+#define METRIC_GAUGE     "gauge"
+#define METRIC_HISTOGRAM "histogram"
+
+/* A metric has at most so many labels. */
+#define METRIC_LABELS_MAX 3
+
+/* The values of a metric's labels, in the order of its row: UTF-8 or not. */
+struct labels {
+    const char *values[METRIC_LABELS_MAX];
+};
+
+/* Takes the samples of one metric. */
+struct samples {
+    struct text *text;
+    const char *name, *labels; /* of the metric: see struct metric_row */
+    unsigned room;             /* for so many more; those beyond are left out */
+    unsigned left_out;
+};
+
+/* Begins a metric and ends it: writes its header, and a comment if samples were left out. */
+void samples_begin(struct samples *samples_r, struct text *text, const char *name, const char *type,
+                   const char *help, const char *labels, unsigned max);
+void samples_end(struct samples *samples);
+
+/* Adds one sample: a count; a time in ns, shown in seconds; a number, of which NAN is left out. */
+void sample_count(struct samples *to, struct labels labels, uint64_t count);
+void sample_seconds(struct samples *to, struct labels labels, duration ns);
+void sample_number(struct samples *to, struct labels labels, double value);
+/* Adds a whole histogram, which counts as one sample. */
+void sample_histogram(struct samples *to, struct labels labels, const struct histogram_sum *sum);
+
+/* A metric. Its passage in counterd-admin(7) says the same; a test compares them. */
+struct metric_row {
+    const char *name;   /* "counterd_pool_members"; of a counter it ends with "_total" */
+    const char *type;   /* METRIC_COUNTER, ... */
+    const char *help;   /* one line */
+    const char *labels; /* their names, separated by spaces; "": none */
+    /* It has at most so many samples. Whatever clients do, no more are written: those beyond are
+     * left out, a comment in the answer says how many, and the log has a warning. */
+    unsigned max;
+    /* Adds its samples, from what `read` (struct seen) has read. */
+    void (*write)(struct samples *to, const void *reading);
+};
+
+/* ---- routes -------------------------------------------------------------------------------- */
+
+/* The part of a path that stands for the '*' of its route: as sent, not ended by a null byte. */
+struct slug {
+    const char *text;
+    size_t len;
+};
+
+/* Answers one kind of request: at once, in steps or by letter (net/http.h). */
+typedef void route_handler(struct services *services, struct http_request *request,
+                           struct slug slug);
+
+/* A route. Host names, pages of other sites and the token were checked before it is called. */
+struct route_row {
+    enum http_method method; /* HTTP_GET: HEAD as well; or HTTP_POST */
+    const char *path;        /* with at most one '*', which stands for no or any bytes but '/' */
+    route_handler *handle;
+    bool changes; /* something: needs the token */
+};
+
+/* ---- all of one protocol or resource ------------------------------------------------------- */
+
+struct seen {
+    /* Reads at one moment what the samples of all its metrics are made from. NULL: `reading` is
+     * zeroed. */
+    void (*read)(struct services *services, struct moment now, void *reading);
+    size_t reading_size;
+    const struct metric_row *metrics; /* without a name after the last; NULL: none */
+    const struct route_row *routes;   /* without a path after the last; NULL: none */
+    /* Adds its statistics to /api/v1/stats, as the members of an object that is open: under
+     * "resources" and its name, of a protocol under "own" of the protocol. NULL: none. */
+    void (*statistics)(struct services *services, struct moment now, struct json_text *to);
+};
+
+/*
+ * What number `i` shows: protocols in the order of the registry, then resources. `i` goes from 0;
+ * false: there are no more. *seen_r is NULL where it shows nothing.
+ */
+bool services_seen(const struct services *services, unsigned i, const struct seen **seen_r);
+
+#endif

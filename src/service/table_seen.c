@@ -1,0 +1,59 @@
+/* table_seen.c - what the counter table shows of itself (service/seen.h). */
+#include "service/seen.h"
+#include "service/table_resource.h"
+
+struct reading {
+    struct table_stats table;
+    struct collector_stats collector;
+    uint64_t memory_limit;
+};
+
+static void read_table(struct services *services, struct moment now, void *reading)
+{
+    struct reading *r = reading;
+    table_get_stats(services->table, now, &r->table);
+    table_resource_collector(services, &r->collector);
+    r->memory_limit = table_resource_settings(services)->memory_limit;
+}
+
+/* A function that adds a count of the reading as the only sample. */
+#define COUNT(function, field)                                                                     \
+    static void function(struct samples *to, const void *reading)                                  \
+    {                                                                                              \
+        sample_count(to, (struct labels){{0}}, ((const struct reading *)reading)->field);          \
+    }
+COUNT(names, table.names)
+COUNT(units, table.units)
+COUNT(holdings, table.holdings)
+COUNT(memory, table.memory)
+COUNT(memory_limit, memory_limit)
+COUNT(names_made, table.names_made)
+COUNT(collections, collector.collections)
+COUNT(collected, collector.collected)
+
+static void collection_time(struct samples *to, const void *reading)
+{
+    const struct reading *r = reading;
+    sample_seconds(to, (struct labels){{0}}, (duration)r->collector.all_us * 1000);
+}
+
+static const struct metric_row metrics[] = {
+    {"counterd_names", METRIC_GAUGE, "Names that exist.", "", 1, names},
+    {"counterd_units", METRIC_GAUGE, "Units held, over all names.", "", 1, units},
+    {"counterd_holdings", METRIC_GAUGE, "Pairs of a client and a name that it holds or waits for.",
+     "", 1, holdings},
+    {"counterd_table_memory_bytes", METRIC_GAUGE, "What names, units and waiters take.", "", 1,
+     memory},
+    {"counterd_table_memory_limit_bytes", METRIC_GAUGE, "What they may take.", "", 1, memory_limit},
+    {"counterd_table_names_made_total", METRIC_COUNTER, "Names made.", "", 1, names_made},
+    {"counterd_collections_total", METRIC_COUNTER,
+     "Sweeps over all names for those not in use any more.", "", 1, collections},
+    {"counterd_collected_names_total", METRIC_COUNTER, "Names that sweeps have removed.", "", 1,
+     collected},
+    {"counterd_collection_seconds_total", METRIC_COUNTER, "Time that sweeps took.", "", 1,
+     collection_time},
+    {0},
+};
+
+const struct seen table_seen = {
+    .read = read_table, .reading_size = sizeof(struct reading), .metrics = metrics};

@@ -1,0 +1,67 @@
+/* json_text_test.c - what is written is JSON, whatever the values hold. */
+#include "base/json_text.h"
+
+#include "t/unit/unit.h"
+
+#include <math.h>
+
+static void expect_written(struct json_text *json, const char *expected)
+{
+    ck_assert(!json->text.failed);
+    ck_assert_str_eq(text_str(&json->text), expected);
+    text_free(&json->text);
+}
+
+TEST(values_are_separated_and_nested)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_number(&json, "a", 0);
+    json_text_open(&json, "b", '[');
+    json_text_bool(&json, NULL, true);
+    json_text_bool(&json, NULL, false);
+    json_text_open(&json, NULL, '{');
+    json_text_close(&json, '}');
+    json_text_null(&json, NULL);
+    json_text_close(&json, ']');
+    json_text_string(&json, "c", bytes_of(""));
+    json_text_close(&json, '}');
+    expect_written(&json, "{\"a\":0,\"b\":[true,false,{},null],\"c\":\"\"}");
+}
+END_TEST
+
+TEST(numbers_are_what_parsers_take)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '[');
+    json_text_number(&json, NULL, INT64_MAX);
+    json_text_number(&json, NULL, UINT64_MAX);
+    json_text_real(&json, NULL, 0.1);
+    json_text_real(&json, NULL, NAN);
+    json_text_real(&json, NULL, INFINITY);
+    json_text_close(&json, ']');
+    expect_written(&json, "[9223372036854775807,9223372036854775807,0.1,null,null]");
+}
+END_TEST
+
+TEST(strings_are_escaped)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '[');
+    json_text_string(&json, NULL, bytes_of("a\"\\b\n\x7f"));
+    json_text_string(&json, NULL, bytes_of("\xc3\xa4\xe2\x80\xae\xf0\x9f\x98\x80"));
+    json_text_string(&json, NULL, bytes_of("\\\xff\n"));
+    json_text_string(&json, NULL, bytes_at("\0x", 2));
+    json_text_close(&json, ']');
+    expect_written(&json, "[\"a\\\"\\\\b\\u000a\\u007f\",\"\xc3\xa4\\u202e\xf0\x9f\x98\x80\","
+                          "\"\\\\\\\\\\\\xff\\\\x0a\",\"\\u0000x\"]");
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(values_are_separated_and_nested),
+    UNIT(numbers_are_what_parsers_take),
+    UNIT(strings_are_escaped),
+};
+
+UNIT_MAIN("json_text", tests)
