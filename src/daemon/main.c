@@ -299,9 +299,9 @@ static size_t list_confinements(const struct services *services, const struct co
     size_t count = 0;
     all_r[count++] = &thread_serves;
     for (unsigned i = 0; services && i < services->resource_count; i++) {
-        const struct confinement *of = services->resources[i]->confinement;
-        if (of)
-            all_r[count++] = of;
+        const struct resource *r = services->resources[i];
+        if (r->row->threaded)
+            all_r[count++] = &r->confinement;
     }
     return count;
 }

@@ -41,6 +41,18 @@ void asked_answer(const struct resource *from, struct asked *asked)
     conn_post(from->services->server, &asked->letter);
 }
 
+struct asked *asked_take(struct mail_list *list)
+{
+    struct mail *mail = mail_list_take(list);
+    return mail ? container_of(mail, struct asked, letter.mail) : NULL;
+}
+
+void asked_free_all(struct mail_list *list)
+{
+    for (struct asked *asked; (asked = asked_take(list)) != NULL;)
+        free(asked);
+}
+
 /* Sends the request whose pending answer has that number. False: no memory. */
 static bool ask(struct conn *conn, uint32_t number, struct bytes request)
 {

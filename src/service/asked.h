@@ -15,8 +15,7 @@
 #include "base/bytes.h"
 #include "service/service.h"
 
-/* A request on its way: the resource's, until it gives it back with asked_answer or, at its end,
- * calls free. */
+/* A request on its way: the resource's, until it calls asked_answer or, at its end, frees it. */
 struct asked {
     struct letter letter; /* first; to the resource, and back to the connection */
     const struct service_row *row;
@@ -38,6 +37,11 @@ enum served asks_serve(struct conn *conn, const void *request);
 /* Sends a request back to its connection: the row's `answer` is called, unless the client has gone,
  * and then it is freed. In the thread of the resource `from`. */
 void asked_answer(const struct resource *from, struct asked *asked);
+
+/* For a resource that keeps requests in a list, by their letters: takes the first one (NULL: there
+ * is none), and frees all, at the end. */
+struct asked *asked_take(struct mail_list *list);
+void asked_free_all(struct mail_list *list);
 
 /* Of a row: `open` and `close`. What is pending when a connection ends is freed when it returns. */
 void asks_open(struct conn *conn);

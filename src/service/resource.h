@@ -75,9 +75,10 @@ struct resource_row {
 struct resource {
     const struct resource_row *row;
     struct services *services;
-    const struct confinement
-        *confinement;      /* what its thread may do, as long as the resource lives */
-    struct reactor thread; /* threaded: it is there from before `start` until after `end` */
+    /* Of a threaded resource: what its thread may do, which `start` sets; and the thread, whose
+     * reactor exists from before `start` until after `end`. */
+    struct confinement confinement;
+    struct reactor thread;
 };
 
 #endif

@@ -335,7 +335,7 @@ void services_free(struct services **services)
 static bool start_thread(struct resource *r)
 {
     return !r->row->threaded ||
-           reactor_start(&r->thread, r->row->name, r->services->server->confine, r->confinement);
+           reactor_start(&r->thread, r->row->name, r->services->server->confine, &r->confinement);
 }
 
 bool services_run(struct services *services)
