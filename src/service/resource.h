@@ -39,7 +39,7 @@ struct resource_row {
 
     /* Makes the resource from its settings (struct part_config, `own`), in a struct that is zero
      * but for struct resource. Returns false with errno (no memory, or another error); details are
-     * logged if errno does not say enough. `end` is called then, too. */
+     * logged if errno does not say enough. Then nothing is left to end. */
     bool (*start)(struct resource *r, const void *settings, struct moment now);
     /*
      * Completes all work that the next process could not take up, before its thread is stopped.
@@ -67,7 +67,7 @@ struct resource_row {
     /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
     const struct seen *seen;
 
-    /* Frees what the resource has, also when `start` returned false. No thread runs. */
+    /* Frees what the resource has, and removes its timers. No thread runs. */
     void (*end)(struct resource *r);
 };
 

@@ -243,12 +243,10 @@ static struct service *service_new(struct services *services, const struct servi
     return service;
 }
 
-/* Ends a resource, whose `start` may have failed. */
+/* Frees a resource that has ended. */
 static void resource_free(struct resource *r)
 {
-    if (r->row->end)
-        r->row->end(r);
-    reactor_free(&r->thread); /* harmless where there is none */
+    reactor_free(&r->thread); /* harmless when there is none */
     free(r);
 }
 
@@ -261,11 +259,8 @@ static struct resource *resource_new(struct services *services, const struct res
         return NULL;
     r->row = row;
     r->services = services;
-    if (row->threaded && !reactor_init(&r->thread, &reactor_default)) {
-        free(r);
-        return NULL;
-    }
-    if (row->start(r, settings, now))
+    if ((!row->threaded || reactor_init(&r->thread, &reactor_default)) &&
+        row->start(r, settings, now))
         return r;
     int error = errno;
     resource_free(r);
@@ -326,8 +321,12 @@ void services_free(struct services **services)
     *services = NULL;
     while (s->service_count > 0)
         service_free(s->services[--s->service_count]);
-    while (s->resource_count > 0)
-        resource_free(s->resources[--s->resource_count]);
+    while (s->resource_count > 0) {
+        struct resource *r = s->resources[--s->resource_count];
+        if (r->row->end)
+            r->row->end(r);
+        resource_free(r);
+    }
     free(s);
 }
 

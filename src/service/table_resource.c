@@ -31,7 +31,6 @@ struct table_resource {
 
     /* The collector's state, for worker 0's thread. */
     struct timer collector;
-    bool collects; /* the timer was added */
     struct table_walk walk;
     uint32_t collected_interval; /* the interval in which the last sweep started */
     bool collecting;
@@ -114,17 +113,18 @@ static bool start(struct resource *r, const void *settings, struct moment now)
         return false;
     t->collected_interval = table_interval(services->table, now.unix_s);
     t->collector.run = collect;
-    t->collects = reactor_add_timer(worker_reactor(services->server->workers[0]), &t->collector,
-                                    now.mono_ns + COLLECT_IDLE_NS);
-    return t->collects;
+    if (reactor_add_timer(worker_reactor(services->server->workers[0]), &t->collector,
+                          now.mono_ns + COLLECT_IDLE_NS))
+        return true;
+    table_free(&services->table);
+    return false;
 }
 
 static void end(struct resource *r)
 {
     struct table_resource *t = own(r);
     struct services *services = r->services;
-    if (t->collects)
-        reactor_remove_timer(worker_reactor(services->server->workers[0]), &t->collector);
+    reactor_remove_timer(worker_reactor(services->server->workers[0]), &t->collector);
     table_free(&services->table);
 }
 
