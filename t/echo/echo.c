@@ -1,6 +1,6 @@
 /*
  * echo.c - a protocol to learn from. A client gets its lines back, and after every eighth an event.
- * The thread of the resource writes each line to a file and says hello to a server, over TLS.
+ * The resource's thread (on_upstream to on_line) writes lines to a file and says hello over TLS.
  */
 #include "base/log.h"
 #include "base/option.h"
@@ -61,7 +61,6 @@ static void on_answer(struct conn *conn, const struct asked *line)
         say_event(conn);
 }
 
-/* In the thread of the resource: up to on_line. */
 static void on_upstream(struct loop_io *io, unsigned what)
 {
     (void)what;
@@ -143,6 +142,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
 static void end(struct resource *r)
 {
     struct echo *e = container_of(r, struct echo, resource);
+    reactor_remove_timer(&r->thread, &e->timer);
     asked_free_all(&e->waiting);
     dial_cancel(&e->dial);
     loop_io_remove(r->thread.loop, &e->io);
