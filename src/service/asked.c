@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* In the resource's thread: a request has come. */
+/* A request has come. In the resource's thread. */
 static void on_asked(struct mail *mail, void *reactor)
 {
     struct asked *asked = container_of(mail, struct asked, letter.mail);
@@ -21,7 +21,7 @@ static void take_out(struct asks *asks, const struct asked *asked)
     *at = asked->next;
 }
 
-/* In the worker's thread: it has come back. */
+/* A request has come back. In the worker's thread. */
 static void on_answered(struct mail *mail, void *worker)
 {
     struct asked *asked = container_of(mail, struct asked, letter.mail);
@@ -53,7 +53,7 @@ void asked_free_all(struct mail_list *list)
         free(asked);
 }
 
-/* Sends the request whose pending answer has that number. False: no memory. */
+/* Sends the request whose pending answer has that number. Returns false without memory. */
 static bool ask(struct conn *conn, uint32_t number, struct bytes request)
 {
     const struct service *service = service_of(conn);
