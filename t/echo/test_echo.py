@@ -173,6 +173,19 @@ def test_the_thread_says_hello_over_tls(echo, tmp_path, trusted):
     client.close()
 
 
+def test_the_thread_is_confined(echo):
+    daemon = echo()
+    if "threads are not confined" in daemon.log:
+        pytest.skip("threads can't be confined here")
+    tasks = "/proc/%d/task" % daemon.pid
+    modes = {}
+    for task in os.listdir(tasks):
+        with open("%s/%s/status" % (tasks, task)) as f:
+            status = dict(re.findall(r"^(Name|Seccomp):\s+(.*)$", f.read(), re.M))
+        modes[status["Name"]] = status["Seccomp"]
+    assert modes["echo"] == "2", modes
+
+
 def test_the_metric_and_the_route(echo):
     daemon = echo(admin=True)
     client = Client(daemon)
