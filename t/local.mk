@@ -31,6 +31,7 @@ include t/scenario/local.mk
 include bench/counts/local.mk
 include t/campaigns/simulate/local.mk
 include t/system/local.mk
+include t/echo/local.mk
 include bench/t/local.mk
 include t/campaigns/torture/splits.mk
 include t/campaigns/torture/malformed.mk

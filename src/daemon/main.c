@@ -300,9 +300,8 @@ static size_t list_confinements(const struct services *services, const struct co
     all_r[count++] = &thread_serves;
     for (unsigned i = 0; services && i < services->resource_count; i++) {
         const struct resource *r = services->resources[i];
-        const struct confinement *of = r->row->confinement ? r->row->confinement(r) : NULL;
-        if (of)
-            all_r[count++] = of;
+        if (r->row->threaded)
+            all_r[count++] = &r->confinement;
     }
     return count;
 }

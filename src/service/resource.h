@@ -2,14 +2,15 @@
  * resource.h - a resource: something that services hand out (counters, pools, jobs), or a machine
  * that they need for that. All resources have this interface; service.c calls it.
  *
- * A resource lives in the workers, behind its own locks, or has its own reactor (net/reactor.h). In
- * the second case services send letters to the reactor, and it sends letters back to connections.
+ * A resource lives in the workers, behind its own locks, or has its own thread: a reactor
+ * (net/reactor.h). In the second case services send letters to the reactor, and it sends letters
+ * back to connections; service.c starts the thread, stops it and delivers its letters.
  *
- * Order of calls: `start` before any thread runs; `run` when the workers run. For an upgrade:
- * `park`, then `flush` until there is no mail, then `save`, and `unpark` if the upgrade fails.
- * `end` when no worker runs. In a new process `restore` replaces the state that `start` made. A
- * rehearsal of an upgrade calls only `start`, `restore` and `end`, so these must not open files for
- * writing and must not connect.
+ * Order of calls: `start` before any thread runs; the thread of a resource starts after the
+ * workers. For an upgrade: `park`, then the thread stops and letters are delivered until there are
+ * none, then `save`; the thread starts again if the upgrade fails. `end` when no thread runs. In a
+ * new process `restore` replaces the state that `start` made. A rehearsal of an upgrade calls only
+ * `start`, `restore` and `end`, so these must not open files for writing and must not connect.
  *
  * Threads: the main thread calls every function, except where "any thread" is said. A missing
  * function (NULL) does nothing.
@@ -19,11 +20,11 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "net/reactor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct confinement;
 struct record_reader;
 struct record_writer;
 struct resource;
@@ -31,26 +32,21 @@ struct seen;
 struct services;
 
 struct resource_row {
-    const char *name; /* "table" */
+    const char *name; /* "table"; at most 15 bytes where it is that of a thread */
 
-    /* Makes the resource from its settings (struct part_config, `own`). Returns NULL with errno (no
-     * memory, or another error); details are logged if errno does not say enough. */
-    struct resource *(*start)(struct services *services, const void *settings, struct moment now);
-    /* The rights of its own thread; they must live as long as the resource. NULL, or a NULL result:
-     * it has no thread. */
-    const struct confinement *(*confinement)(const struct resource *r);
-    /* Starts its thread (reactor_start) with that confinement; the workers run already. Returns
-     * false with errno. */
-    bool (*run)(struct resource *r);
+    size_t size;   /* of its own struct, which begins with struct resource */
+    bool threaded; /* it has a thread: `start` sets `confinement`, and may add timers */
+
+    /* Makes the resource from its settings (struct part_config, `own`), in a struct that is zero
+     * but for struct resource. Returns false with errno (no memory, or another error); details are
+     * logged if errno does not say enough. Then nothing is left to end. */
+    bool (*start)(struct resource *r, const void *settings, struct moment now);
     /*
-     * Completes all work in progress and stops its thread, after the workers' threads have stopped.
-     * Returns false when that is not done at `until_ns` (monotonic); the thread then keeps running.
+     * Completes the work in progress that the next process cannot take up, before its thread is
+     * stopped and after the workers' threads have stopped. Returns false when that is not done at
+     * `until_ns` (monotonic); the thread then keeps running.
      */
     bool (*park)(struct resource *r, int64_t until_ns);
-    /* Delivers its mail while it is parked. Returns false when there was none. */
-    bool (*flush)(struct resource *r);
-    /* Starts its thread again. Returns false with errno. */
-    bool (*unpark)(struct resource *r);
 
     /* Writes its state, in sections of its own kinds (base/record.md). */
     void (*save)(const struct resource *r, struct moment now, struct record_writer *w);
@@ -72,14 +68,18 @@ struct resource_row {
     /* What /metrics and the JSON interface show of it (seen.h); NULL: nothing. */
     const struct seen *seen;
 
-    /* Frees *r and sets it to NULL, while no worker runs. */
-    void (*end)(struct resource **r);
+    /* Frees what the resource has, and removes its timers. No thread runs. */
+    void (*end)(struct resource *r);
 };
 
 /* The first member of every resource's struct. */
 struct resource {
     const struct resource_row *row;
     struct services *services;
+    /* Of a threaded resource: what its thread may do, which `start` sets; and the thread, whose
+     * reactor exists from before `start` until after `end`. */
+    struct confinement confinement;
+    struct reactor thread;
 };
 
 #endif

@@ -204,6 +204,14 @@ static void *for_each_worker(const struct services *services, size_t size)
     return elements;
 }
 
+void service_fit(struct service *service)
+{
+    service->protocol.session_size = service->row->session_size;
+    service->protocol.request_max = service->row->request_max;
+    if (service->row->fit)
+        service->row->fit(service);
+}
+
 static struct service *service_new(struct services *services, const struct service_row *row,
                                    const struct part_config *part)
 {
@@ -223,7 +231,7 @@ static struct service *service_new(struct services *services, const struct servi
     service->protocol.row = &row->protocol;
     service->protocol.service = service;
     atomic_init(&service->protocol.max_connections, part->max_connections);
-    row->fit(service);
+    service_fit(service);
     service->protocol.traffic = for_each_worker(services, sizeof(struct traffic));
     service->counts = for_each_worker(services, service->counts_size);
     if (row->own_size)
@@ -235,6 +243,31 @@ static struct service *service_new(struct services *services, const struct servi
     return service;
 }
 
+/* Frees a resource that has ended. */
+static void resource_free(struct resource *r)
+{
+    reactor_free(&r->thread); /* harmless when there is none */
+    free(r);
+}
+
+/* Makes a resource. Returns NULL with errno. */
+static struct resource *resource_new(struct services *services, const struct resource_row *row,
+                                     const void *settings, struct moment now)
+{
+    struct resource *r = calloc(1, row->size);
+    if (!r)
+        return NULL;
+    r->row = row;
+    r->services = services;
+    if ((!row->threaded || reactor_init(&r->thread, &reactor_default)) &&
+        row->start(r, settings, now))
+        return r;
+    int error = errno;
+    resource_free(r);
+    errno = error;
+    return NULL;
+}
+
 /* Starts all resources. Returns false with errno. */
 static bool start_resources(struct services *s, const struct services_config *config,
                             struct moment now)
@@ -242,11 +275,9 @@ static bool start_resources(struct services *s, const struct services_config *co
     for (size_t i = 0; registry.resources[i]; i++) {
         const struct resource_row *row = registry.resources[i];
         CHECK(s->resource_count < SERVICES_MAX);
-        struct resource *r = row->start(s, find_part(config, row->name)->own, now);
+        struct resource *r = resource_new(s, row, find_part(config, row->name)->own, now);
         if (!r)
             return false;
-        r->row = row;
-        r->services = s;
         s->resources[s->resource_count++] = r;
     }
     return true;
@@ -291,17 +322,25 @@ void services_free(struct services **services)
     while (s->service_count > 0)
         service_free(s->services[--s->service_count]);
     while (s->resource_count > 0) {
-        struct resource **r = &s->resources[--s->resource_count];
-        (*r)->row->end(r);
+        struct resource *r = s->resources[--s->resource_count];
+        if (r->row->end)
+            r->row->end(r);
+        resource_free(r);
     }
     free(s);
+}
+
+/* Starts the thread of a resource that has one. Returns false with errno. */
+static bool start_thread(struct resource *r)
+{
+    return !r->row->threaded ||
+           reactor_start(&r->thread, r->row->name, r->services->server->confine, &r->confinement);
 }
 
 bool services_run(struct services *services)
 {
     for (unsigned i = 0; i < services->resource_count; i++) {
-        struct resource *r = services->resources[i];
-        if (r->row->run && !r->row->run(r))
+        if (!start_thread(services->resources[i]))
             return false;
     }
     return true;
@@ -311,30 +350,47 @@ bool services_run(struct services *services)
 static bool unpark(struct services *services, unsigned count)
 {
     bool all = true;
-    for (unsigned i = 0; i < count; i++) {
-        struct resource *r = services->resources[i];
-        all = (!r->row->unpark || r->row->unpark(r)) && all;
-    }
+    for (unsigned i = 0; i < count; i++)
+        all = start_thread(services->resources[i]) && all;
     return all;
 }
 
-bool services_park(struct services *services, int64_t until_ns)
+/* Parks a resource, and stops its thread. Returns false when that takes longer than until
+ * `until_ns`; the thread then keeps running. */
+static bool park(struct resource *r, int64_t until_ns)
 {
-    for (unsigned i = 0; i < services->resource_count; i++) {
-        struct resource *r = services->resources[i];
-        if (r->row->park && !r->row->park(r, until_ns)) {
-            (void)unpark(services, i);
-            return false;
-        }
+    bool runs = !r->row->threaded || r->thread.running;
+    if (runs && r->row->park && !r->row->park(r, until_ns))
+        return false;
+    if (r->thread.running) {
+        reactor_stop(&r->thread);
+        reactor_join(&r->thread);
     }
+    return true;
+}
+
+/* Delivers letters both ways until there are none. */
+static void flush(struct services *services)
+{
     bool busy;
     do {
         busy = server_flush_parked(services->server);
         for (unsigned i = 0; i < services->resource_count; i++) {
             struct resource *r = services->resources[i];
-            busy = (r->row->flush && r->row->flush(r)) || busy;
+            busy = (r->row->threaded && reactor_deliver_parked(&r->thread)) || busy;
         }
     } while (busy);
+}
+
+bool services_park(struct services *services, int64_t until_ns)
+{
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        if (!park(services->resources[i], until_ns)) {
+            (void)unpark(services, i);
+            return false;
+        }
+    }
+    flush(services);
     return true;
 }
 

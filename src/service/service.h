@@ -18,6 +18,7 @@
 #include "net/worker.h"
 #include "service/resource.h"
 
+struct asked;
 struct record_reader;
 struct record_writer;
 struct service;
@@ -190,14 +191,21 @@ struct service_row {
      * after the last. NULL function: there are none. */
     tally *(*own_tally)(void *own, unsigned i);
     struct duration_sum *(*own_time)(void *own, unsigned i);
-    /* Sets request_max and session_size of the live protocol from the settings and
-     * services->session_room. Called at the start, and again when session_room grows. */
+    size_t session_size, request_max; /* see struct protocol */
+    /* Sets both in the live protocol from the settings and services->session_room. Called at the
+     * start, and again when session_room grows. NULL: they are always as above. */
     void (*fit)(struct service *service);
     /* The holder of a connection in the counter table. NULL: its clients hold nothing there. */
     struct holder *(*holder)(struct conn *conn);
     /* Applies the table's verdict on a wait of this connection. Must not free the waiter. NULL: its
      * clients never wait there. */
     void (*verdict)(struct conn *conn, struct waiter *waiter);
+    /* Requests that the thread of a resource answers (asked.h): the name of the resource, the
+     * function that takes each request there, and the one that replies when it has come back. NULL:
+     * it has none. */
+    const char *asks;
+    void (*asked)(struct resource *r, struct asked *asked);
+    void (*answer)(struct conn *conn, const struct asked *asked);
     /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
     const struct seen *seen;
 };
@@ -273,6 +281,9 @@ static inline void service_count(const struct conn *conn, unsigned verb, unsigne
 {
     tally_add(&service_counts(conn)->requests[verb * service_of(conn)->outcomes + outcome], 1);
 }
+
+/* Sets the sizes of the live protocol (`fit`). In the main thread, before there are connections. */
+void service_fit(struct service *service);
 
 /* Opens the holder of a connection. */
 void service_open_holder(struct conn *conn, struct holder *holder);

@@ -211,7 +211,7 @@ bool services_restore_shared(struct services *services, struct moment now, int64
     services->started_ns = started_ns;
     services->session_room = session_room;
     for (unsigned i = 0; i < services_count(services); i++)
-        services->services[i]->row->fit(services->services[i]);
+        service_fit(services->services[i]);
     services->restored = true;
     return true;
 }

@@ -100,12 +100,10 @@ static int64_t collect(struct timer *timer, struct moment now)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-static struct resource *start(struct services *services, const void *settings, struct moment now)
+static bool start(struct resource *r, const void *settings, struct moment now)
 {
-    struct table_resource *t = calloc(1, sizeof(*t));
-    if (!t)
-        return NULL;
-    t->resource = (struct resource){.row = &table_resource_row, .services = services};
+    struct table_resource *t = own(r);
+    struct services *services = r->services;
     t->settings = *(const struct table_settings *)settings;
     struct table_config config = {
         .buckets = t->settings.buckets,
@@ -113,30 +111,24 @@ static struct resource *start(struct services *services, const void *settings, s
         .stats_interval_s = t->settings.stats_interval_s,
         .hash_key = services->hash_key,
     };
-    t->collector.run = collect;
     services->table = table_new(&config);
-    if (!services->table) {
-        free(t);
-        return NULL;
-    }
+    if (!services->table)
+        return false;
     t->collected_interval = table_interval(services->table, now.unix_s);
-    if (!reactor_add_timer(worker_reactor(services->server->workers[0]), &t->collector,
-                           now.mono_ns + COLLECT_IDLE_NS)) {
-        table_free(&services->table);
-        free(t);
-        return NULL;
-    }
-    return &t->resource;
+    t->collector.run = collect;
+    if (reactor_add_timer(worker_reactor(services->server->workers[0]), &t->collector,
+                          now.mono_ns + COLLECT_IDLE_NS))
+        return true;
+    table_free(&services->table);
+    return false;
 }
 
-static void end(struct resource **r)
+static void end(struct resource *r)
 {
-    struct table_resource *t = own(*r);
-    struct services *services = t->resource.services;
-    *r = NULL;
+    struct table_resource *t = own(r);
+    struct services *services = r->services;
     reactor_remove_timer(worker_reactor(services->server->workers[0]), &t->collector);
     table_free(&services->table);
-    free(t);
 }
 
 static uint64_t held(const struct resource *r, struct moment now)
@@ -238,6 +230,7 @@ const struct table_settings *table_resource_settings(const struct services *serv
 
 const struct resource_row table_resource_row = {
     .name = "table",
+    .size = sizeof(struct table_resource),
     .start = start,
     .save = save,
     .restore = restore,

@@ -25,14 +25,7 @@ static struct made_up *of(struct services *all)
     return (struct made_up *)services_resource(all, "made_up");
 }
 
-static struct resource *made_up_start(struct services *all, const void *settings,
-                                      struct moment now);
-
-static void made_up_end(struct resource **r)
-{
-    free(*r);
-    *r = NULL;
-}
+static bool made_up_start(struct resource *r, const void *settings, struct moment now);
 
 static void made_up_read(struct services *all, struct moment now, void *reading)
 {
@@ -125,17 +118,18 @@ static const struct seen made_up_seen = {
 };
 
 static const struct resource_row made_up_row = {
-    .name = "made_up", .start = made_up_start, .seen = &made_up_seen, .end = made_up_end};
+    .name = "made_up",
+    .size = sizeof(struct made_up),
+    .start = made_up_start,
+    .seen = &made_up_seen,
+};
 
-static struct resource *made_up_start(struct services *all, const void *settings, struct moment now)
+static bool made_up_start(struct resource *r, const void *settings, struct moment now)
 {
+    (void)r;
     (void)settings;
     (void)now;
-    struct made_up *m = calloc(1, sizeof(*m));
-    if (!m)
-        return NULL;
-    m->resource = (struct resource){.row = &made_up_row, .services = all};
-    return &m->resource;
+    return true;
 }
 
 /* A protocol that shows statistics, and no more: that of the text protocol under its own name. */

@@ -1,0 +1,200 @@
+/*
+ * echo.c - a protocol to learn from. A client gets its lines back, and after every eighth an event.
+ * The resource's thread (on_upstream to on_line) writes lines to a file and says hello over TLS.
+ */
+#include "base/log.h"
+#include "base/option.h"
+#include "net/dial.h"
+#include "service/asked.h"
+#include "service/seen.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LINE_ROOM 512u /* bytes; a longer line counts as several */
+
+struct echo_settings {
+    char *folder;           /* of the files "lines" and "ca.pem" */
+    uint16_t upstream_port; /* on this machine; 0: there is no upstream */
+};
+
+struct echo {
+    struct resource resource; /* first */
+    const struct echo_settings *settings;
+    const char *writes[2];
+    tally lines;        /* written */
+    struct timer timer; /* this and what follows is the thread's */
+    struct mail_list waiting;
+    int file; /* -1: could not be opened */
+    struct dial *dial;
+    struct stream upstream;
+    struct loop_io io;
+};
+
+/* In the thread of a connection's worker: the next three functions. */
+static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *request,
+                            size_t *used_r)
+{
+    (void)conn;
+    const uint8_t *end = memchr(data, '\n', len < LINE_ROOM ? len : LINE_ROOM);
+    *used_r = end ? (size_t)(end - data) + 1 : len < LINE_ROOM ? 0 : LINE_ROOM;
+    *(struct bytes *)request = bytes_at(data, *used_r);
+    return *used_r ? PARSED : PARSED_MORE;
+}
+
+static void say_event(struct conn *conn)
+{
+    char text[48];
+    unsigned long long lines = service_answered(service_of(conn));
+    int len = snprintf(text, sizeof(text), "event %llu lines\n", lines);
+    if (!conn_interject(conn, text, (size_t)len, LINE_ROOM))
+        log_debug("echo: a client does not read"); /* when it does, this is called again */
+}
+
+static void on_answer(struct conn *conn, const struct asked *line)
+{
+    conn_reply(conn, line->request, line->len);
+    service_count(conn, 0, 0);
+    if (service_answered(service_of(conn)) % 8 == 0)
+        say_event(conn);
+}
+
+static void on_upstream(struct loop_io *io, unsigned what)
+{
+    (void)what;
+    struct echo *e = container_of(io, struct echo, io);
+    char text[64];
+    ssize_t n = stream_read(&e->upstream, text, sizeof(text));
+    if (n == STREAM_AGAIN)
+        return;
+    log_info("echo: the upstream says: %.*s", n > 0 ? (int)n : 0, text);
+    loop_io_remove(e->resource.thread.loop, io);
+    stream_close(&e->upstream);
+}
+
+static void on_dialed(void *arg, struct stream *stream, const char *reason)
+{
+    struct echo *e = arg;
+    struct iovec hello = {.iov_base = (char[]){"hello\n"}, .iov_len = 6};
+    e->dial = NULL;
+    if (stream)
+        e->upstream = *stream;
+    if (!stream || stream_write(&e->upstream, &hello, 1) < 0 ||
+        !loop_io_add(e->resource.thread.loop, &e->io, e->upstream.fd, LOOP_READ, on_upstream))
+        log_error("echo: upstream: %s", stream ? "it takes no hello" : reason);
+}
+
+static int64_t on_time(struct timer *timer, struct moment now)
+{
+    (void)now;
+    struct echo *e = container_of(timer, struct echo, timer);
+    for (struct asked *line; (line = asked_take(&e->waiting));) {
+        if (write(e->file, line->request, line->len) > 0)
+            tally_add(&e->lines, 1);
+        asked_answer(&e->resource, line);
+    }
+    return DEADLINE_NONE;
+}
+
+static int64_t on_started(struct timer *timer, struct moment now)
+{
+    struct echo *e = container_of(timer, struct echo, timer);
+    struct dial_target to = {.host = "127.0.0.1", .port = e->settings->upstream_port};
+    char path[512], reason[TLS_REASON_SIZE] = "no memory";
+    snprintf(path, sizeof(path), "%s/lines", e->settings->folder);
+    e->file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (e->file < 0)
+        log_error("echo: %s: %s", path, strerrordesc_np(errno));
+    snprintf(path, sizeof(path), "%s/ca.pem", e->settings->folder);
+    to.transport = TRANSPORT_TLS;
+    to.tls = to.port ? tls_client_new(&(struct tls_client_config){.ca = path}, reason) : NULL;
+    if (to.tls)
+        e->dial = dial_start(&e->resource.thread, &to, 5 * NS_PER_S, on_dialed, e);
+    if (to.port && !e->dial)
+        log_error("echo: upstream: %s", reason);
+    tls_free(&to.tls);
+    timer->run = on_time;
+    return now.mono_ns + 1; /* lines may have come before */
+}
+
+static void on_line(struct resource *r, struct asked *line)
+{
+    struct echo *e = container_of(r, struct echo, resource);
+    if (!e->waiting.first)
+        reactor_set_timer(&r->thread, &e->timer, r->thread.now.mono_ns + 10 * NS_PER_MS);
+    mail_list_add(&e->waiting, &line->letter.mail);
+}
+
+static bool start(struct resource *r, const void *settings, struct moment now)
+{
+    struct echo *e = container_of(r, struct echo, resource);
+    e->settings = settings;
+    e->writes[0] = e->settings->folder;
+    r->confinement = (struct confinement){.name = "echo", .connects = true, .writes = e->writes};
+    e->file = e->upstream.fd = -1;
+    e->timer.run = on_started;
+    mail_list_init(&e->waiting);
+    return reactor_add_timer(&r->thread, &e->timer, now.mono_ns);
+}
+
+static void end(struct resource *r)
+{
+    struct echo *e = container_of(r, struct echo, resource);
+    reactor_remove_timer(&r->thread, &e->timer);
+    asked_free_all(&e->waiting);
+    dial_cancel(&e->dial);
+    loop_io_remove(r->thread.loop, &e->io);
+    stream_close(&e->upstream);
+    close(e->file);
+}
+
+/* For the admin's thread: the metric and the route. */
+static void read_lines(struct services *services, struct moment now, void *reading)
+{
+    (void)now;
+    struct resource *r = services_resource(services, "echo");
+    *(uint64_t *)reading = tally_get(&container_of(r, struct echo, resource)->lines);
+}
+
+static void write_metric(struct samples *to, const void *reading)
+{
+    sample_count(to, (struct labels){{NULL}}, *(const uint64_t *)reading);
+}
+
+static void get_lines(struct services *services, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    struct json_text json = {0};
+    uint64_t lines;
+    read_lines(services, clock_now(), &lines);
+    json_text_number(&json, NULL, lines);
+    http_answer_json(request, 200, &json);
+}
+
+/* clang-format off */
+static const char *const verbs[] = {"line", NULL}, *const outcomes[] = {"echoed", NULL};
+const struct service_row echo_row = {
+    .protocol = { .name = "echo", .request_size = sizeof(struct bytes), .pending_max = 32,
+        .input_end = INPUT_END_SERVED, .parse = on_parse, .serve = asks_serve, .room = say_event,
+        .open = asks_open, .close = asks_close, .save = asks_save, .restore = asks_restore },
+    .session_size = sizeof(struct asks), .request_max = LINE_ROOM,
+    .verbs = verbs, .outcomes = outcomes, .asks = "echo", .asked = on_line, .answer = on_answer };
+static const struct metric_row metrics[] = { { "counterd_echo_lines_total", METRIC_COUNTER,
+    "Lines that were written to the file.", "", 1, write_metric }, {0} };
+static const struct route_row routes[] = { { HTTP_GET, "/api/v1/echo", get_lines, false }, {0} };
+static const struct seen seen = { read_lines, sizeof(uint64_t), metrics, routes, NULL };
+const struct resource_row echo_resource_row = { .name = "echo", .size = sizeof(struct echo),
+    .threaded = true, .start = start, .seen = &seen, .end = end };
+static const struct option_row rows[] = {
+    { .key = "folder", OPTION_IS_STRING(struct echo_settings, folder), .default_text = ".",
+      .unit = "", .help = "folder of the files lines (written) and ca.pem (of the upstream)" },
+    { .key = "upstream_port", OPTION_IS_PORT(struct echo_settings, upstream_port),
+      .default_text = "0", .unit = "", .help = "of a server on this machine; 0: none" },
+};
+static const struct option_group own = { .prefix = "echo", .rows = rows,
+    .count = ARRAY_SIZE(rows), .size = sizeof(struct echo_settings) };
+const struct option_protocol echo_options = { .name = "echo", .title = "echo",
+    .help = "serve the echo protocol", .enable = "true", .port = "7533",
+    .trial_send = "echo hello", .trial_show = "", .own = &own };

@@ -1,0 +1,267 @@
+"""A protocol in one file (echo.c) on a daemon whose registry has it: what the seams promise to such
+a protocol holds for thousands of connections, at a drain, over an upgrade and under sanitizers."""
+
+import os
+import re
+import resource
+import signal
+import socket
+import ssl
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.environ.get("TOP_SRCDIR", "."), "t", "system"))
+
+import tap
+
+import pytest
+
+import certificates
+import http_client
+import servers
+import wire
+
+PROGRAM = os.path.join(os.environ.get("TOP_BUILDDIR", "."), "t", "echo", "counterd-echo")
+SOURCE = os.path.join(os.environ.get("TOP_SRCDIR", "."), "t", "echo", "echo.c")
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+CONNECTIONS = wire.scaled(10000, 1000)
+
+
+@pytest.fixture
+def echo(request, tmp_path):
+    """A function that starts the daemon; its lines go to tmp_path/lines."""
+    started = []
+
+    def start(*options, **kwargs):
+        options = ("echo.port=0", "echo.folder=%s" % tmp_path) + options
+        daemon = servers.Counterd(*options, program=PROGRAM, **kwargs)
+        started.append(daemon)
+        listening = daemon.wait_log(r"echo: listening on (\S+):(\d+)")
+        daemon.echo = (listening.group(1), int(listening.group(2)))
+        return daemon
+
+    yield start
+    try:
+        for daemon in started:
+            if daemon.is_expected_to_be_gone:
+                daemon.check_log()
+            else:
+                daemon.stop()
+    finally:
+        for daemon in started:
+            daemon.kill()
+
+
+class Client:
+    """Sends lines; reads answers, and the events between them."""
+
+    def __init__(self, daemon):
+        self.sock = socket.create_connection(daemon.echo, timeout=wire.DEADLINE)
+        self.file = self.sock.makefile("rb")
+        self.events = []
+
+    def say(self, *lines):
+        self.sock.sendall(b"".join(line + b"\n" for line in lines))
+
+    def line(self):
+        """The next answer; None: the end."""
+        while True:
+            line = self.file.readline()
+            event = re.fullmatch(rb"event (\d+) lines\n", line)
+            if not event:
+                return line[:-1] if line else None
+            self.events.append(int(event.group(1)))
+
+    def lines(self, count):
+        return [self.line() for _ in range(count)]
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def written(tmp_path):
+    return (tmp_path / "lines").read_bytes().splitlines()
+
+
+def crowd(daemon, count):
+    """So many clients; skips the test where so many descriptors are not allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < count + 200:
+        pytest.skip("no more than %d descriptors are allowed" % hard)
+    if soft < count + 200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (count + 200, hard))
+    return [Client(daemon) for _ in range(count)]
+
+
+def test_it_is_short():
+    with open(SOURCE) as f:
+        assert len(f.readlines()) <= 200
+
+
+def test_lines_come_back_in_order_with_events_and_are_written(echo, tmp_path):
+    client = Client(echo("counter.threads=1"))
+    sent = [b"line %d" % i for i in range(200)] + [b""]
+    client.say(*sent)
+    assert client.lines(len(sent)) == sent
+    assert client.events == list(range(8, 201, 8))
+    assert written(tmp_path) == sent
+    client.say(b"x" * 1000)
+    assert client.line() == b"x" * 1000
+    client.say(b"last")
+    client.sock.shutdown(socket.SHUT_WR)
+    assert client.line() == b"last", "the end of input does not take the answer away"
+    assert client.line() is None
+    client.close()
+
+
+def test_a_client_that_goes_leaves_nothing_behind(echo, tmp_path):
+    daemon = echo("counter.threads=2")
+    for number in range(50):
+        client = Client(daemon)
+        client.say(*[b"%d.%d" % (number, i) for i in range(40)])
+        client.close()
+    last = Client(daemon)
+    last.say(b"last")
+    assert last.line() == b"last"
+    last.close()
+    lines = written(tmp_path)
+    assert len(lines) == len(set(lines))
+
+
+def upstream(authority):
+    """A TLS server that answers one line. Returns its port, what it read, and its thread."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("upstream"))
+    listener = servers.listening()
+    listener.settimeout(wire.DEADLINE)
+    got = []
+
+    def serve():
+        with listener, listener.accept()[0] as plain:
+            plain.settimeout(wire.DEADLINE)
+            try:
+                with context.wrap_socket(plain, server_side=True) as secure:
+                    got.append(secure.recv(100))
+                    secure.sendall(b"and hello to you\n")
+            except OSError as e:
+                got.append(e)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return listener.getsockname()[1], got, thread
+
+
+@pytest.mark.parametrize("trusted", [True, False], ids=["trusted", "not trusted"])
+def test_the_thread_says_hello_over_tls(echo, tmp_path, trusted):
+    other = tmp_path / "other"
+    other.mkdir()
+    theirs, ours = certificates.Authority(str(other)), certificates.Authority(str(tmp_path))
+    port, got, thread = upstream(ours if trusted else theirs)
+    daemon = echo("echo.upstream_port=%d" % port)
+    if trusted:
+        daemon.wait_log(r"echo: the upstream says: and hello to you")
+    else:
+        daemon.wait_log(r"error: echo: upstream: .*certificate")
+    thread.join(wire.DEADLINE)
+    assert (got == [b"hello\n"]) == trusted
+    client = Client(daemon)
+    client.say(b"it serves")
+    assert client.line() == b"it serves"
+    client.close()
+
+
+def test_the_thread_is_confined(echo):
+    daemon = echo()
+    if "threads are not confined" in daemon.log:
+        pytest.skip("threads can't be confined here")
+    tasks = "/proc/%d/task" % daemon.pid
+    modes = {}
+    for task in os.listdir(tasks):
+        with open("%s/%s/status" % (tasks, task)) as f:
+            status = dict(re.findall(r"^(Name|Seccomp):\s+(.*)$", f.read(), re.M))
+        modes[status["Name"]] = status["Seccomp"]
+    assert modes["echo"] == "2", modes
+
+
+def test_the_metric_and_the_route(echo):
+    daemon = echo(admin=True)
+    client = Client(daemon)
+    client.say(*[b"x"] * 20)
+    client.lines(20)
+    status, body = http_client.ask(daemon.admin, "GET", "/metrics")
+    assert status == 200 and "counterd_echo_lines_total 20\n" in body
+    assert re.search(r'counterd_requests_total\{[^}]*protocol="echo"[^}]*\} 20\n', body)
+    assert http_client.get(daemon.admin, "/api/v1/echo") == 20
+    client.close()
+
+
+def test_thousands_of_connections(echo, tmp_path):
+    daemon = echo("counter.threads=2")
+    clients = crowd(daemon, CONNECTIONS)
+    for round_ in range(2):
+        for number, client in enumerate(clients):
+            client.say(*[b"%d.%d.%d" % (number, round_, i) for i in range(3)])
+        for number, client in enumerate(clients):
+            assert client.lines(3) == [b"%d.%d.%d" % (number, round_, i) for i in range(3)]
+    lines = written(tmp_path)
+    assert len(lines) == len(set(lines)) == 6 * len(clients)
+    for client in clients:
+        client.close()
+
+
+def test_a_drain_answers_all_that_is_pending(echo):
+    daemon = echo("counter.threads=2", "shutdown.drain=600")
+    clients = crowd(daemon, wire.scaled(1000, 200))
+    sent = [b"line %d" % i for i in range(100)]  # more than may be pending
+    for client in clients:
+        client.say(*sent)
+    assert daemon.end_with(signal.SIGTERM) == 0
+    for client in clients:
+        assert client.lines(len(sent)) == sent
+        assert client.line() is None
+        client.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_upgrade_loses_and_doubles_nothing(echo, tmp_path, threads):
+    config = tmp_path / "counter.conf"
+    config.write_text("counter.threads = 2\n")
+    daemon = echo(args=["-f", str(config)], admin=True)
+    clients = crowd(daemon, wire.scaled(1000, 200))
+    config.write_text("counter.threads = %d\n" % threads)
+    rounds, sent = 3, 0  # lines of each client
+    for _ in range(rounds):
+        with daemon.changed:
+            seen = len(daemon.lines)
+        daemon.child.send_signal(signal.SIGUSR1)
+
+        def is_over():
+            with daemon.changed:
+                said = [line or "it ended" for line in daemon.lines[seen:]]
+            assert not any("goes on as before" in line or line == "it ended" for line in said), said
+            return any("info: ready" in line for line in said)
+
+        def say_more():
+            """So that some lines are pending, and some unread, whenever it is that it parks."""
+            nonlocal sent
+            for number, client in enumerate(clients):
+                client.say(*[b"%d.%d" % (number, sent + i) for i in range(20)])
+            sent += 20
+            return is_over()
+
+        first = sent
+        wire.poll(say_more, "the upgrade is over", 60)
+        for number, client in enumerate(clients):
+            assert client.lines(sent - first) == [b"%d.%d" % (number, i) for i in range(first, sent)]
+    assert daemon.log.count("has taken over") == rounds
+    lines = written(tmp_path)
+    assert len(lines) == len(set(lines)) == sent * len(clients)
+    for client in clients:
+        client.close()
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
