@@ -4,9 +4,11 @@
  *
  *     pTEXT   the answer TEXT comes by a letter; the next request may start before
  *     wTEXT   the same; the next request waits for it
+ *     sTEXT   the same; its own letter is sent while it is served
  *     l       "later", as soon as no answer is pending
  *     eTEXT   TEXT at once
  *     bN      N bytes of toy_pattern
+ *     aN      sends the letter of request number N while it serves, and then "asked" at once
  *     f       "bye", and finishes
  *     k       closes at once, for the protocol's own reason "bored"
  */
@@ -42,6 +44,8 @@ static struct late late;
 static const char *const late_ends[] = {"bored", "tired", NULL};
 #define LATE_BORED ((unsigned)CLOSE_OWN)
 
+static inline void late_deliver(struct mail *mail, void *reader);
+
 struct late_session {
     struct toy_session toy; /* first */
     unsigned count;         /* errands whose answers have not come, in order */
@@ -71,6 +75,14 @@ static inline enum served late_pend(struct conn *conn, const char *text, enum se
     return how;
 }
 
+/* Sends the letter of an errand from the thread of the connection's worker. */
+static inline void late_deliver_from(struct conn *conn, unsigned i)
+{
+    CHECK(i < LATE_MAX);
+    late.errands[i].letter.mail.deliver = late_deliver;
+    worker_deliver(conn_worker(conn), &late.errands[i].letter);
+}
+
 static inline enum served late_serve(struct conn *conn, const void *parsed)
 {
     const struct toy_request *request = parsed;
@@ -90,6 +102,14 @@ static inline enum served late_serve(struct conn *conn, const void *parsed)
         }
         toy_reply_text(conn, "later");
         break;
+    case 'a':
+        late_deliver_from(conn, (unsigned)strtoul(line + 1, NULL, 10));
+        toy_reply_text(conn, "asked");
+        break;
+    case 's':
+        late_pend(conn, line + 1, SERVED_PENDING);
+        late_deliver_from(conn, atomic_load(&late.count) - 1);
+        return SERVED_PENDING;
     case 'e':
         toy_reply_text(conn, line + 1);
         break;

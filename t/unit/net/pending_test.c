@@ -111,6 +111,24 @@ TEST(answers_leave_in_the_order_of_their_requests)
 }
 END_TEST
 
+TEST(letters_sent_while_their_connection_serves_come_afterwards)
+{
+    struct toy_server s;
+    late_make(&s, 1, PENDING, toy_limits());
+    toy_run(&s);
+    int client = connect_tcp(&s, 0);
+    send_text(client, "pone\na0\nelast\n");
+    expect(client, "one\nasked\nlast\n");
+    send_text(client, "sself\neafter\n");
+    expect(client, "self\nafter\n");
+    send_text(client, "ptwo\nsthree\n");
+    late_answer(&s, 2);
+    expect(client, "two\nthree\n");
+    close(client);
+    toy_stop(&s);
+}
+END_TEST
+
 TEST(answers_without_bytes_keep_their_places)
 {
     struct toy_server s;
@@ -523,6 +541,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(answers_leave_in_the_order_of_their_requests),
+    UNIT(letters_sent_while_their_connection_serves_come_afterwards),
     UNIT(answers_without_bytes_keep_their_places),
     UNIT(order_holds_where_the_numbers_of_requests_go_round),
     UNIT(request_beyond_the_limit_waits_for_the_oldest_answer),
