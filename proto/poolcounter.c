@@ -387,7 +387,7 @@ struct unit {
     uint64_t seconds;
 };
 
-/* Takes a sum of numbers, each followed by the mark of its unit; units may be absent. */
+/* Takes a duration such as "1h 5m 3s", in seconds. Not every unit must be present. */
 static bool take_seconds(struct bytes *in, const struct unit *units, size_t count,
                          uint64_t *seconds_r)
 {

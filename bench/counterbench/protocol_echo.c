@@ -11,7 +11,7 @@ const struct protocol protocol_echo_text = {
     .name = "echo-text",
     .port = 7531,
     .asks = ASKS,
-    .help = "the requests of text, and as many bytes back",
+    .help = "sends the requests of \"text\" to an echo server, which returns them",
     .compose = text_compose,
     .is_echo = true,
 };
@@ -20,7 +20,7 @@ const struct protocol protocol_echo_binary = {
     .name = "echo-binary",
     .port = 11215,
     .asks = ASKS,
-    .help = "the requests of binary, and as many bytes back",
+    .help = "sends the requests of \"binary\" to an echo server, which returns them",
     .compose = binary_compose,
     .is_echo = true,
 };

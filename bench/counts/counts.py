@@ -252,7 +252,8 @@ class Record:
                 self.counts[words[0]] = Count(words[1], int(words[2]), float(words[3]), layers)
 
     @classmethod
-    def read(cls, path=RECORD):
+    def read(cls, path=None):
+        path = path or RECORD
         if not os.path.exists(path):
             return cls()
         with open(path, encoding="utf-8") as f:

@@ -260,7 +260,8 @@ void get_name(struct admin *admin, struct http_request *request, struct slug slu
         http_error(request, 400,
                    "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
     } else if (name.len == 0) {
-        http_error(request, 400, "which name? /api/v1/names/ID, with the name percent-encoded");
+        http_error(request, 400,
+                   "the path has no name: /api/v1/names/NAME, with NAME percent-encoded");
     } else if (table_inspect(admin->config.services->table, name, clock_now(), &job->entry,
                              job->waits, SHOWN_MAX, &job->wait_count) == TABLE_NOT_FOUND) {
         http_error(request, 404, "there is no such name");

@@ -35,7 +35,8 @@ int64_t histogram_bound_ns(size_t i)
 static size_t class_of(int64_t ns)
 {
     unsigned bits = 64 - (unsigned)__builtin_clzll((uint64_t)ns | 1);
-    size_t i = bits > 10 ? (bits - 10) * 9 / 10 : 0; /* the first class is up to ten bits wide */
+    size_t i =
+        bits > 10 ? (bits - 10) * 9 / 10 : 0; /* values of ten bits or fewer: the first class */
     if (i > HISTOGRAM_BOUNDS)
         return HISTOGRAM_BOUNDS;
     while (bounds[i] < ns)

@@ -101,7 +101,10 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
     if (!protocol || !is_listening(STDIN_FILENO))
         return true;
     if (activation->count == ACTIVATION_MAX)
-        return fail(reason_r, "standard input is a listening socket, and %d others are the limit",
+        return fail(reason_r,
+                    "standard input is a listening socket, but the service manager has passed %d "
+                    "others, the "
+                    "most there may be",
                     ACTIVATION_MAX);
     int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FD);
     int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -259,7 +262,8 @@ static void describe(const struct activation_socket *sock, char *to, size_t size
         snprintf(to, size, "descriptor %d", sock->number);
 }
 
-/* True when the settings allow this use. */
+/* True when the settings allow this use of an inherited socket; `what` names the socket. If not,
+ * writes the reason to reason_r. */
 static bool is_allowed(const struct activation_use *use, const struct settings *settings,
                        const char *what, char *reason_r)
 {

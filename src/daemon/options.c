@@ -110,7 +110,7 @@ static const struct option_row daemon_rows[] = {
       .help = "close a connection whose request is unfinished after this time" },
     { .key = "limits.write_timeout", ROW_NUMBER(limits_write_timeout), .min = 1, .max = 3600,
       .default_text = "30", .unit = "seconds", .reloadable = true,
-      .help = "close a connection whose client takes no answers for this time" },
+      .help = "close a connection whose client reads no answers for this time" },
     { .key = "limits.output_buffer", ROW_SIZE(limits_output_buffer), .min = 16 * KIB,
       .max = 16 * MIB, .default_text = "256K", .unit = "", .reloadable = true,
       .help = "stop reading from a client with this much queued output until it takes some" },

@@ -182,7 +182,7 @@ static bool tls_fits(const struct settings *s, FILE *err)
 {
     bool good = true;
     if (s->tls_key && !s->tls_cert) {
-        options_complain(err, "tls.key is set, and its certificate is not; set tls.cert");
+        options_complain(err, "tls.key is set, but tls.cert is not; set tls.cert, too");
         good = false;
     }
     if (s->tls_verify_client != TLS_VERIFY_OFF && !s->tls_ca) {

@@ -520,7 +520,8 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     struct stat rehearsed = program_now(upgrade);
     bool parked = services_park(parts->services, upgrade->parked_ns + limit_ns);
     if (!parked)
-        say(upgrade, LOG_LEVEL_ERROR, "the resources did not stop in %lld s",
+        say(upgrade, LOG_LEVEL_ERROR,
+            "the resources were still at work after %lld s (upgrade.timeout)",
             (long long)(limit_ns / NS_PER_S));
     else if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);

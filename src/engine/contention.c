@@ -116,7 +116,8 @@ static void count_waiting(struct shard *s, struct queue *q, struct moment now)
     q->since_ns = now.mono_ns;
 }
 
-/* Does the same for the queue with the oldest update, which then becomes the newest in the ring. */
+/* Calls count_waiting for the queue that was counted longest ago, and moves it to the newest end of
+ * the ring. */
 static void count_oldest(struct shard *s, struct moment now)
 {
     struct queue *q = queue_at(s, s->oldest);

@@ -103,7 +103,7 @@ struct conn {
     bool behind : 1;   /* counted in worker->behind, until it has caught up (server_catch_up) */
     bool in_flush_list : 1, in_again_list : 1;
 
-    /* Received bytes that were not served; NULL most of the time. */
+    /* Received bytes of requests that were not served yet; NULL most of the time. */
     uint8_t *in;
     uint32_t in_begin, in_end, in_room; /* READING_DISCARD: in_end counts discarded bytes */
 

@@ -14,8 +14,8 @@
 /* An upper limit for session_room. */
 #define ROOM_MAX 65536
 
-/* An upper limit for sums of times, in units of 2^64 ns. With it, the seconds of each sum fit into
- * 64 bits. */
+/* The limit of the high 64 bits of a sum of times, which is 128 bits of nanoseconds. Below it, the
+ * sum in seconds fits into 64 bits. */
 #define TIMES_MAX (UINT64_C(1) << 29)
 
 /* The index of the service's own first sum of times (time_at). */
@@ -318,7 +318,7 @@ static bool restore_times(struct services *s, struct record_reader *r)
         uint64_t high = record_get_u64(r);
         struct duration_sum *to = time_at(service, 0, i);
         if (high >= TIMES_MAX)
-            record_refuse(r, "a sum of times is out of range");
+            record_refuse(r, "the total of a time (in the statistics) is too large");
         else if (to)
             duration_sum_add(to, (duration)high << 64);
     }

@@ -122,7 +122,7 @@ static int find_socket(sa_family_t family, bool listens)
     return -1;
 }
 
-/* A listener that was shut down can be used for something else. */
+/* Shuts a listener down. It could then connect to another host. */
 static bool shut_listener(void)
 {
     return shutdown(find_socket(AF_INET, true), SHUT_RD) == 0;

@@ -214,7 +214,7 @@ TEST(wrong_parameters_are_named_with_what_would_be_right)
         {"/api/v1/connections?cursor=0.0.0", "page before"},
         {"/api/v1/names/%4", "two hexadecimal digits"},
         {"/api/v1/names/%", "two hexadecimal digits"},
-        {"/api/v1/names/", "which name?"},
+        {"/api/v1/names/", "the path has no name"},
     };
     begin(1, TOKEN);
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++)

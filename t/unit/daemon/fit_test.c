@@ -81,7 +81,7 @@ TEST(tls_needs_its_files)
     SAYS(LINE("counter.tls_port is 1, and there is no certificate; set tls.cert"),
          "counter.enable=true", "counter.tls_port=1");
     FITS("counter.tls_port=1"); /* it is not served */
-    SAYS(LINE("tls.key is set, and its certificate is not; set tls.cert"), "tls.key=/x");
+    SAYS(LINE("tls.key is set, but tls.cert is not; set tls.cert, too"), "tls.key=/x");
     SAYS(LINE("tls.verify_client is require, and there is nothing to verify with; set tls.ca"),
          "tls.cert=/x", "tls.verify_client=require");
     SAYS(LINE("tls.verify_client is optional, and there is nothing to verify with; set tls.ca"),

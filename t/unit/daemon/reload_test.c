@@ -1,6 +1,7 @@
 /*
- * reload_test.c - new settings for a running daemon: the report, what takes effect, and that
- * nothing does after an error. t/system tests certificates and running connections.
+ * reload_test.c - new settings for a running daemon: what the reload reports, which settings take
+ * effect, and that an error leaves all as they were. t/system tests certificates and running
+ * connections.
  */
 #include "t/unit/daemon/running.h"
 

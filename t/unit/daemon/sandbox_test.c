@@ -718,7 +718,7 @@ TEST(without_landlock_the_log_says_so_and_calls_are_limited_still)
 /* ---- the filter as text -----------------------------------------------------------------------
  */
 
-/* What the filter has for a call; NULL: nothing. Valid until the next call. */
+/* The filter's rules for a system call; NULL if it has none. Valid until this is called again. */
 static const char *rules_for(const char *filter, const char *call)
 {
     static char rules[4096];

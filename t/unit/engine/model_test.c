@@ -883,7 +883,7 @@ static void one_step(void)
 
 /* ---- runs -------------------------------------------------------------------------------- */
 
-/* Names of several lengths, all in two shards, so that what a shard keeps of memory is little. */
+/* Names of several lengths, all in two shards, so that little memory is kept for later names. */
 static void make_names(const struct hash_key *key)
 {
     static const size_t lengths[NAMES] = {1, 2, 5, 8, 24, 25, 64, 65, 200, 300, 1500, 1997};
