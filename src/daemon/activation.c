@@ -102,9 +102,8 @@ static bool take_standard_input(struct activation *activation, char *reason_r)
         return true;
     if (activation->count == ACTIVATION_MAX)
         return fail(reason_r,
-                    "standard input is a listening socket, but the service manager has passed %d "
-                    "others, the "
-                    "most there may be",
+                    "standard input is a listening socket, but %d others were passed, which is the "
+                    "limit",
                     ACTIVATION_MAX);
     int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, FIRST_FD);
     int nowhere = open("/dev/null", O_RDONLY | O_CLOEXEC);

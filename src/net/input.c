@@ -236,7 +236,7 @@ static void wait_for_answers(struct conn *conn, bool for_all)
  */
 static void note_served(struct conn *conn, struct intake *intake, enum served how, size_t used)
 {
-    conn->worker->pending_tag = 0;
+    conn->worker->pending_conn = NULL;
     if (conn->aside)
         conn_answer_served(conn, how == SERVED);
     if (how != SERVED_LATER)

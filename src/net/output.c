@@ -241,7 +241,7 @@ bool conn_pend(struct conn *conn, uint32_t *number_r)
         return false;
     *number_r = extension->next++;
     conn->pending++;
-    conn->worker->pending_tag = conn_tag(conn);
+    conn->worker->pending_conn = conn;
     return true;
 }
 
@@ -259,7 +259,7 @@ void conn_answer_next(struct conn *conn)
     }
     extension->current = extension->next;
     conn->aside = true;
-    conn->worker->pending_tag = conn_tag(conn);
+    conn->worker->pending_conn = conn;
 }
 
 void conn_answer_served(struct conn *conn, bool answered)

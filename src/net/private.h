@@ -174,8 +174,8 @@ struct worker {
     struct chunk_pool small_chunks, large_chunks;
     uint8_t *input;
     uint8_t *scratch;
-    uint8_t *batch;       /* room for PROTOCOL_BATCH parsed requests */
-    uint64_t pending_tag; /* the connection that serves a request while answers are pending; or 0 */
+    uint8_t *batch;            /* room for PROTOCOL_BATCH parsed requests */
+    struct conn *pending_conn; /* it serves a request, and has pending answers; NULL: none does */
 
     void (*fd_freed)(void *arg);
     void *fd_freed_arg;

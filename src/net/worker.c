@@ -496,7 +496,8 @@ void conn_post(struct server *server, struct letter *letter)
 void worker_deliver(struct worker *from, struct letter *letter)
 {
     unsigned to = conn_tag_worker(letter->to);
-    if (to == from->number && letter->to != from->pending_tag)
+    const struct conn *serves = from->pending_conn;
+    if (to == from->number && !(serves && conn_tag(serves) == letter->to))
         letter->mail.deliver(&letter->mail, from);
     else
         worker_post(from->server->workers[to], &letter->mail);

@@ -262,7 +262,7 @@ TEST(many_connections_and_commands_in_one_loop)
     signals_start();
     ck_assert_int_eq(signals_begin(&loop), STATUS_OK);
     for (int i = 0; i < CLIENTS; i++) {
-        char program[] = "sh", option[] = "-c", script[16];
+        char program[] = "sh", option[] = "-c", script[32];
         char *argv[] = {program, option, script, NULL};
         snprintf(script, sizeof script, "exit %d", i);
         connect_to(&all[i].heard, &loop, &options);
