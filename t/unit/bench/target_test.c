@@ -72,7 +72,7 @@ TEST(what_is_no_address)
 }
 END_TEST
 
-/* Where a connection of this source comes from. */
+/* The source address of a connection. */
 static uint32_t source(const struct target *target, int listener, uint64_t number)
 {
     struct sockaddr_in from;
