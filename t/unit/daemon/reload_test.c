@@ -12,7 +12,7 @@
 
 /* --- Frame ----------------------------------------------------------------------------------- */
 
-/* Reloads with the file as it is; answers the report, with "FILE" for the path of it. */
+/* Reloads with the file as it is; returns the report with "FILE" for its path. */
 static const char *reload_again(bool good)
 {
     static char report[8192];
@@ -32,7 +32,7 @@ static const char *reload_again(bool good)
     return report;
 }
 
-/* The same with this file. */
+/* Writes the file and reloads; returns the report. */
 static const char *reload(const char *text, bool good)
 {
     write_file(text);
@@ -68,7 +68,7 @@ static void assert_value(const char *key, const char *value)
     ck_assert_str_eq(text, value);
 }
 
-/* That the admin interface wants this token. */
+/* Checks that the admin interface accepts this token. */
 static void assert_token(const char *token)
 {
     char digest[TOKEN_DIGEST_SIZE];
@@ -300,7 +300,7 @@ END_TEST
 
 TEST(new_settings_must_fit_the_old_that_stay)
 {
-    /* The file as a whole is in order; but TLS is served until a restart. */
+    /* The new file is valid alone, but TLS stays on until a restart. */
     set_up("poolcounter.tls_port = 7533\ntls.cert = /x\n");
     ck_assert_str_eq(reload("", false),
                      "poolcounter.tls_port is 7533, and there is no certificate; set tls.cert\n"
