@@ -11,8 +11,8 @@ extern const struct service_row counter_row;
 /* ---- a resource ---------------------------------------------------------------------------- */
 
 struct made_up {
-    struct resource resource; /* must be the first member */
-    uint64_t ended;           /* owned by the admin's thread */
+    struct resource resource; /* first */
+    uint64_t ended;           /* the admin's thread's */
 };
 
 struct made_up_reading {
@@ -55,7 +55,7 @@ static void write_ended(struct samples *to, const void *reading)
     sample_count(to, (struct labels){{0}}, ((const struct made_up_reading *)reading)->ended);
 }
 
-/* Writes more samples than the metric allows. */
+/* More samples than the metric may have. */
 static void write_many(struct samples *to, const void *reading)
 {
     (void)reading;
@@ -72,7 +72,7 @@ static void write_times(struct samples *to, const void *reading)
     struct histogram_sum sum = {.counts = {[0] = 2}, .sum_ns = 5};
     sample_histogram(to, (struct labels){{"x"}}, &sum);
     sample_histogram(to, (struct labels){{"y"}},
-                     &sum); /* above the metric's bound, so left out completely */
+                     &sum); /* beyond its bound: all of it is left out */
 }
 
 static const struct metric_row made_up_metrics[] = {
@@ -138,7 +138,7 @@ static struct resource *made_up_start(struct services *all, const void *settings
     return &m->resource;
 }
 
-/* Replaces the text protocol's statistics, and shows nothing else. */
+/* A protocol that shows statistics, and no more: that of the text protocol under its own name. */
 static void own_statistics(struct services *all, struct moment now, struct json_text *to)
 {
     (void)all;
