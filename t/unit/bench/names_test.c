@@ -1,6 +1,4 @@
-/*
- * names_test.c - names of all lengths: told apart as long as there are enough of them.
- */
+/* names_test.c - names of all lengths: they differ while the length allows enough of them. */
 #include "bench/counterbench/names.h"
 #include "t/unit/unit.h"
 

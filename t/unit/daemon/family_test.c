@@ -1,6 +1,6 @@
 /*
- * family_test.c - options of other modules: a family, whose names come from the file, and more rows
- * than fit into any number of bits. The registry of this program lists them.
+ * family_test.c - options that other modules add: a family, whose names come from the file, and
+ * more rows than a bit mask could hold. This program's registry lists them.
  */
 #include "t/unit/daemon/options.h"
 #include "t/unit/daemon/running.h"

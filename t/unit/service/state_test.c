@@ -631,7 +631,7 @@ TEST(what_version_1_wrote_of_all_services_is_read)
 }
 END_TEST
 
-/* A restored session keeps the number of locks that it was made with. */
+/* The services' section must come first, because it sets how many locks a session has room for. */
 TEST(what_services_share_comes_before_connections)
 {
     struct world a, b;
