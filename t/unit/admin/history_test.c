@@ -159,7 +159,7 @@ END_TEST
 TEST(percentiles_are_those_of_the_second_and_of_the_last_minute)
 {
     begin(1);
-    add_wait(27, 1000); /* of the first second: 500 to 1000 s */
+    add_wait(27, 1000); /* in the first second: 500 to 1000 s */
     after(1);
     for (int i = 0; i < 59; i++) {
         add_wait(9, 1); /* 0.5 to 1 ms */

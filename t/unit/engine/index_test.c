@@ -393,7 +393,7 @@ TEST(no_memory_for_a_split_is_made_up_for_later)
         bool inserted = index_insert(&ix, hash, ref[i]);
         bool fault = new_segment && fault_countdown == 0;
         fault_countdown = 0;
-        if (!inserted) { /* the entry needed a further bucket; refuses the split alone */
+        if (!inserted) { /* it needs a further bucket: allow that, refuse the split */
             ck_assert(fault);
             fault_countdown = 2;
             ck_assert(index_insert(&ix, hash, ref[i]));

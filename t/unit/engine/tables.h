@@ -145,7 +145,7 @@ static inline void expect_nobody(void)
     ck_assert(out.first == NULL);
 }
 
-/* Delivers the next verdict, which must be for `w`; takes it unless it was taken or has no use. */
+/* Delivers the next verdict, which must be for `w`; its holder takes it if it still has to. */
 static inline void expect(struct waiter *w, enum waiter_state verdict)
 {
     struct mail *m = mail_list_take(&out);

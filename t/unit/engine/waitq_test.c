@@ -68,7 +68,7 @@ static void leave(struct person *p)
     }
 }
 
-/* Checks that the tree is in order and every lane knows the oldest below it; counts both. */
+/* Checks the order and that every lane knows the oldest below it; counts lanes and people. */
 static uint64_t check_tree(const struct wait_lane *lane, uint64_t low, uint64_t high,
                            size_t *lanes_r, size_t *people_r)
 {

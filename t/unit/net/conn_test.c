@@ -141,7 +141,7 @@ TEST(replies_of_one_wakeup_leave_in_one_write)
 }
 END_TEST
 
-/* Two clients wait for data, and both will get some. Returns the number of the first to get it. */
+/* Two clients wait for data, and both will get some. Returns the descriptor of the first. */
 static int first_to_hear(const int clients[2], int asking, const char *request)
 {
     struct epoll_event events[2];

@@ -713,7 +713,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     ck_assert(connect(late, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
     http_send(late, "GET /ok HTTP/1.1\r\n\r\n");
     int64_t cpu = cpu_ms();
-    for (int i = 0; i < 50; i++) { /* clients that are connected are served */
+    for (int i = 0; i < 50; i++) { /* a connected client is still served */
         http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
         r = read_reply(fd, false);
         ck_assert_int_eq(r.status, 200);

@@ -84,8 +84,8 @@ static bool is_worth_a_copy(size_t n)
 }
 
 /*
- * Parses the request in `data`. Every prefix must need more and give a lower bound of the bytes
- * missing. Bytes behind the request must not change the result.
+ * Parses the request in `data`. Every prefix must need more and report how long the request is
+ * at least. Bytes behind the request must not change the result.
  */
 static enum ctr_parsed read_request_at_every_split(const uint8_t *data, size_t len,
                                                    struct ctr_request *req)
