@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The longest time that anything may take before a test gives up. Only ends hangs. Real time. */
+/* The longest real time that anything may take before a test gives up. It only ends hangs. */
 #define CLIENT_PATIENCE_MS (60 * 1000)
 
 static inline int64_t real_ms(void)
@@ -87,13 +87,16 @@ static inline void http_send(int fd, const char *text)
 }
 
 struct http_reply {
-    int status; /* 0: the connection closed before an answer */
+    int status; /* 0: the connection closed without an answer */
     char *head; /* status line and headers */
-    char *body; /* ended by a null byte, which `len` excludes */
+    char *body; /* with a null byte behind `len` bytes */
     size_t len;
 };
 
-/* Receives some bytes, with the flags of recv. 0: the end, in order or not. */
+/*
+ * Receives some bytes, with the flags of recv; returns 0 at the end of the connection or on a
+ * reset.
+ */
 static inline size_t receive_flags(int fd, void *to, size_t size, int flags)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -123,7 +126,9 @@ static inline const char *reply_header(const struct http_reply *r, const char *n
     return NULL;
 }
 
-/* Reads a head, and no byte after it. Returns false when the connection ends before any byte. */
+/*
+ * Reads a head, and no byte after it. Returns false if the connection ends before the first byte.
+ */
 static inline bool receive_head(int fd, char *head, size_t size)
 {
     size_t len = 0;
@@ -145,7 +150,7 @@ static inline bool receive_head(int fd, char *head, size_t size)
     }
 }
 
-/* Reads one answer. `head`: the answer to a HEAD, which has no body. */
+/* Reads one answer. `head`: true after a HEAD request, whose answer has no body. */
 static inline struct http_reply read_reply(int fd, bool head)
 {
     struct http_reply r = {.head = calloc(1, 65536)};
@@ -173,7 +178,7 @@ static inline void reply_free(struct http_reply *r)
     *r = (struct http_reply){0};
 }
 
-/* Sends `request` on a new connection and reads the answer. */
+/* Sends `request` on a new connection and returns the answer. */
 static inline struct http_reply http_say(const char *where, const void *request, size_t len)
 {
     int fd = http_connect(where);
@@ -183,7 +188,7 @@ static inline struct http_reply http_say(const char *where, const void *request,
     return r;
 }
 
-/* The same for a request made of its parts; `headers`: lines that end in \r\n, or "". */
+/* The same for a request given in parts; `headers`: lines that end in \r\n, or "". */
 static inline struct http_reply http_ask(const char *where, const char *method, const char *target,
                                          const char *headers)
 {

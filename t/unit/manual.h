@@ -61,8 +61,8 @@ static inline char *section(const char *page, const char *from)
 }
 
 /*
- * The text of the item whose head is the line `head` or begins with it and a space, up to the next
- * item or the end of the list. The caller frees it.
+ * The text of an item, up to the next item or the end of the list. The item's first line is `head`,
+ * or begins with `head` and a space. The caller frees the text.
  */
 static inline char *item_text(const char *text, const char *head)
 {
@@ -85,7 +85,10 @@ static inline char *item_text(const char *text, const char *head)
     return copy;
 }
 
-/* Writes the head of an option's item; `letter` 0, `argument` NULL: it has none. */
+/*
+ * Writes the head of an option's item. Without a letter `letter` is 0, without an argument
+ * `argument` is NULL.
+ */
 static inline void write_option_head(char head[128], char letter, const char *name,
                                      const char *argument)
 {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 struct unit_test {
-    const TTest *const *test; /* Check makes a test's name a pointer to it */
+    const TTest *const *test; /* a test's name is a pointer to this in Check */
     int signal;
     double timeout_s;
 };

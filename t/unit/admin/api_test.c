@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-/* ---- holders of the test's own: in the table, but of no connection -------------------------- */
+/* ---- holders of the test: in the table, without a connection -------------------------------- */
 
-/* An id that no connection has: of the last place there can be. */
+/* The id of a place so high that no connection has it. */
 #define STRANGER(i) (0x00f00000u + (i))
 
 static struct holder strangers[3000];
@@ -109,7 +109,7 @@ TEST(only_what_there_is_is_found)
 }
 END_TEST
 
-/* A target of a route. */
+/* Writes a valid target for a route. */
 static void target_of(const struct admin_route *route, char *to, size_t size)
 {
     const char *star = strchr(route->path, '*');
@@ -224,7 +224,7 @@ TEST(wrong_parameters_are_named_with_what_would_be_right)
                  "error, warning, info or debug");
     expect_error("POST", "/api/v1/reload?x=1", BEARER, 400, "no parameter");
     expect_error("POST", "/api/v1/connections/0.0.1/kill?x=1", BEARER, 400, "no parameter");
-    /* Empty parts of a query are nothing. */
+    /* Empty parts of a query are ignored. */
     json_decref(get_json("/api/v1/stats?"));
     json_decref(get_json("/api/v1/history?&seconds=5&&"));
     finish();
@@ -290,8 +290,7 @@ END_TEST
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* ---- whose pages ------------------------------------------------------------------------------
- */
+/* ---- requests from other sites' pages -------------------------------------------------------- */
 
 #define FETCH(site, mode, dest)                                                                    \
     "Sec-Fetch-Site: " site "\r\nSec-Fetch-Mode: " mode "\r\nSec-Fetch-Dest: " dest "\r\n"
@@ -370,8 +369,7 @@ TEST(requests_of_the_page_itself_and_of_people_are_served)
 }
 END_TEST
 
-/* The status of a GET that asks for this host; NULL: for none. Not 200: that it says what to set.
- */
+/* The status of a GET with this Host header (NULL: none). An error must name the option to set. */
 static int status_for(const char *target, const char *host)
 {
     char request[256];
@@ -591,7 +589,7 @@ END_TEST
     ",'units':" SERIES ",'names':" SERIES ",'connections':" SERIES ",'wait_p50_seconds':" SERIES   \
     ",'wait_p99_seconds':" SERIES ",'busy':" SERIES "}}"
 
-/* The sum of a series, without what is unknown. */
+/* The sum of a series; unknown values count as 0. */
 static double sum_of(const json_t *json, const char *series)
 {
     double sum = 0;
@@ -631,12 +629,12 @@ TEST(history_has_what_happened_second_by_second)
     ck_assert_double_lt(fabs(number_at(json, "end") - (double)time(NULL)), 60);
     json_decref(json);
     json = NULL;
-    /* In all: 8 requests, 1 granted, 6 refused at once, 1 wait that timed out. */
+    /* In total: 8 requests, 1 granted, 6 refused at once, 1 wait that timed out. */
     COME_TRUE((json_decref(json), json = get_json("/api/v1/history?seconds=600"),
                sum_of(json, "timed_out") > 0.5));
     ck_assert_uint_eq(json_array_size(at(json, "series.busy")), 600);
     ck_assert_double_eq_tol(sum_of(json, "refused"), 6,
-                            1.5); /* rates of seconds not quite so long */
+                            1.5); /* rates over slightly less than a second */
     ck_assert_double_eq_tol(sum_of(json, "granted"), 1, 0.5);
     ck_assert_double_eq_tol(sum_of(json, "timed_out"), 1, 0.5);
     ck_assert_double_eq(number_at(json, "series.units.599"), 1);
@@ -812,7 +810,7 @@ TEST(sorted_lists_have_the_highest_or_first)
         for (i = 0; i < MANY; i++)
             better += units[i] > least;
         if (by_units && !strstr(rows[r].target, "prefix"))
-            ck_assert_uint_lt(better, rows[r].count); /* none that is higher was left out */
+            ck_assert_uint_lt(better, rows[r].count); /* no row with more units was left out */
         if (!by_units)
             ck_assert_str_eq(text_at(list, "9.name"), "n0009");
         json_decref(json);
@@ -822,7 +820,7 @@ TEST(sorted_lists_have_the_highest_or_first)
 }
 END_TEST
 
-/* 600 names of 60,000 bytes, each of which takes 4 as text and 3 in its id. */
+/* 600 names of 60,000 bytes; each byte takes 4 as text and 3 in the id. */
 TEST(long_names_are_listed_fewer_at_a_time)
 {
     enum { MANY = 100, LEN = 60000 };
@@ -922,7 +920,7 @@ TEST(holders_and_waiters_of_a_name_are_named)
 }
 END_TEST
 
-/* Connects from 127.0.0.`host`, and holds or does not. */
+/* Connects from 127.0.0.`host` and sends a line that is answered LOCKED. */
 static int text_from(unsigned host, const char *line)
 {
     struct sockaddr_in from = {.sin_family = AF_INET,
@@ -932,7 +930,7 @@ static int text_from(unsigned host, const char *line)
                                  htons((uint16_t)atoi(strrchr(listeners[0].where, ':') + 1)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), at_connect = 1;
-    /* The port is chosen then: all may be in use by connections to others that ended just now. */
+    /* Bind at connect: ports of connections that ended just now may still be taken. */
     ck_assert(
         setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &at_connect, sizeof(at_connect)) == 0);
     ck_assert(bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0);
@@ -943,8 +941,7 @@ static int text_from(unsigned host, const char *line)
 
 static _Atomic bool over;
 
-/* Clients from .1 that hold k come and go, and in between, in their places, some from .2 that
- * don't. */
+/* Clients from .1 hold k and leave; clients from .2, which do not hold it, get their places. */
 static void *come_and_go(void *arg)
 {
     (void)arg;
@@ -955,12 +952,12 @@ static void *come_and_go(void *arg)
     return NULL;
 }
 
-/* The ledger names holders by ids, which others may have by the time they are looked up. */
+/* The ledger stores ids of holders; by the time of the look-up others may have these ids. */
 TEST(who_does_not_hold_is_never_shown_as_a_holder)
 {
     begin(1, NULL);
     pthread_t threads[2];
-    stranger_takes(0, 1, 99, "k"); /* of no connection at all */
+    stranger_takes(0, 1, 99, "k"); /* without a connection */
     for (int i = 0; i < 2; i++)
         ck_assert(pthread_create(&threads[i], NULL, come_and_go, NULL) == 0);
     unsigned shown = 0;
@@ -984,7 +981,7 @@ TEST(who_does_not_hold_is_never_shown_as_a_holder)
 }
 END_TEST
 
-/* More holders than are shown: some of the connections', and many of others. */
+/* More holders than the page shows: some are connections, most are not. */
 TEST(of_many_holders_the_oldest_are_shown)
 {
     enum { CLIENTS = 300 };
@@ -1128,7 +1125,7 @@ TEST(connection_is_described)
     size_t i;
     json_array_foreach(at(json, "connections"), i, one)
     {
-        ck_assert_int_eq((int)number_at(one, "holds"), 2); /* or waits for */
+        ck_assert_int_eq((int)number_at(one, "holds"), 2); /* holds or waits for 2 */
         ck_assert_double_lt(fabs(number_at(one, "opened") - (double)time(NULL)), 60);
         ck_assert_double_lt(number_at(one, "age_seconds"), 60);
         ck_assert_int_eq((int)number_at(one, "queued_bytes"), 0);
@@ -1184,7 +1181,7 @@ END_TEST
 
 /* ---- no memory ------------------------------------------------------------------------------- */
 
-static _Atomic int until_failure; /* below 0: never */
+static _Atomic int until_failure; /* allocations until one fails; below 0: none fails */
 
 static void *failing_malloc(size_t size)
 {

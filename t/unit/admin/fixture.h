@@ -24,7 +24,7 @@ static struct services *services;
 static struct listener listeners[2];
 static struct acceptor *acceptors[4];
 static struct admin *admin;
-static const char *where; /* of the admin */
+static const char *where; /* the admin's address */
 
 static _Atomic bool is_ready;
 static _Atomic bool reload_works;
@@ -50,7 +50,7 @@ static inline bool hook_reload(void *arg, char *report_r, size_t size)
     return atomic_load(&reload_works);
 }
 
-static struct admin_upgrades hooked_upgrades; /* the admin's thread's, once it runs */
+static struct admin_upgrades hooked_upgrades; /* owned by the admin's thread while that runs */
 
 static inline void hook_upgrade(void *arg)
 {
@@ -151,7 +151,7 @@ static inline int text_connect(void)
     return http_connect(listeners[0].where);
 }
 
-/* Sends a line and expects one in return; NULL: none comes yet. */
+/* Sends a line and expects this answer; NULL: reads none. */
 static inline void text_say(int fd, const char *line, const char *expected)
 {
     http_send(fd, line);
@@ -169,7 +169,7 @@ static inline void text_say(int fd, const char *line, const char *expected)
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
-/* What the answer to a request is, which has this status. */
+/* Sends a request, checks the status and returns the JSON of the answer. */
 static inline json_t *ask_json(const char *method, const char *target, const char *headers,
                                int status)
 {
@@ -191,7 +191,7 @@ static inline json_t *get_json(const char *target)
     return ask_json("GET", target, "", 200);
 }
 
-/* That a request is refused so, with a reason that says this. */
+/* Checks that a request fails with this status and a reason that contains `says`. */
 static inline void expect_error(const char *method, const char *target, const char *headers,
                                 int status, const char *says)
 {
@@ -203,7 +203,7 @@ static inline void expect_error(const char *method, const char *target, const ch
     json_decref(json);
 }
 
-/* What is at "a.b.0.c" in `json`. */
+/* The value at a path like "a.b.0.c" in `json`. */
 static inline json_t *at(const json_t *json, const char *path)
 {
     char copy[256];
@@ -231,8 +231,9 @@ static inline double number_at(const json_t *json, const char *path)
 }
 
 /*
- * That `json` has the shape of `like`: the same keys, and values of the same type; every element of
- * an array is as the first of that of `like`. A string "?" before a number there: that or null.
+ * Checks that `json` has the shape of `like`: the same keys, and values of the same types. Every
+ * element of an array must match the first element of the array in `like`. In `like`, a string that
+ * begins with "?" stands for a number or null.
  */
 static inline void expect_shape(const json_t *json, const json_t *like, const char *path)
 {
@@ -269,7 +270,7 @@ static inline void expect_shape(const json_t *json, const json_t *like, const ch
     }
 }
 
-/* The same for the answer to GET; `like` is JSON with ' in place of ". */
+/* Checks the shape of the answer to a GET; `like` is JSON with ' instead of ". */
 static inline json_t *get_shaped(const char *target, const char *like)
 {
     char *text = strdup(like);

@@ -24,7 +24,7 @@ static void after(double seconds)
     history_add(history, &totals);
 }
 
-/* The newest but `back` of a series. */
+/* The value of a series, `back` samples before the newest. */
 static double value(enum history_series series, unsigned back)
 {
     double all[HISTORY_SECONDS];
@@ -32,7 +32,7 @@ static double value(enum history_series series, unsigned back)
     return all[0];
 }
 
-/* A duration that ended, in class `i`. */
+/* Adds waits that ended in class `i`. */
 static void add_wait(size_t i, uint64_t times)
 {
     totals.waits.counts[i] += times;
@@ -54,7 +54,7 @@ TEST(nothing_is_known_at_first)
     ck_assert_int_eq(history_end_ns(history), -1);
     history_free(&history);
     ck_assert_ptr_eq(history, NULL);
-    begin(2); /* one sample is no rate */
+    begin(2); /* one sample gives no rate */
     ck_assert(isnan(value(HISTORY_REQUESTS, 0)));
     ck_assert(value(HISTORY_NAMES, 0) == 0);
     history_get_recent(history, &r);
@@ -111,9 +111,9 @@ TEST(a_late_second_is_measured_by_its_length_and_missed_ones_are_unknown)
         ck_assert(isnan(value(HISTORY_NAMES, back)));
     ck_assert_double_eq(value(HISTORY_REQUESTS, 4), 80);
     totals.requests += 5;
-    after(0.25); /* still the same */
+    after(0.25); /* still second 5 */
     ck_assert_double_eq_tol(value(HISTORY_REQUESTS, 0), 100 / 3.75, 1e-9);
-    after(0.75); /* and what was ignored counts in the next */
+    after(0.75); /* the skipped sample counts in the next */
     ck_assert_double_eq(value(HISTORY_REQUESTS, 0), 5);
     history_free(&history);
 }
@@ -159,7 +159,7 @@ END_TEST
 TEST(percentiles_are_those_of_the_second_and_of_the_last_minute)
 {
     begin(1);
-    add_wait(27, 1000); /* before: 500 to 1000 s */
+    add_wait(27, 1000); /* in the first second: 500 to 1000 s */
     after(1);
     for (int i = 0; i < 59; i++) {
         add_wait(9, 1); /* 0.5 to 1 ms */
@@ -168,12 +168,12 @@ TEST(percentiles_are_those_of_the_second_and_of_the_last_minute)
     ck_assert_double_eq_tol(value(HISTORY_WAIT_P50, 0), 0.00075, 1e-9);
     ck_assert_double_gt(value(HISTORY_WAIT_P50, 59), 500);
     struct history_recent r;
-    history_get_recent(history, &r); /* since the start: 60 seconds */
+    history_get_recent(history, &r); /* since the start, which is 60 seconds */
     ck_assert_double_eq(r.seconds, 60);
     ck_assert_uint_eq(histogram_sum_count(&r.waits), 1059);
     after(1);
     ck_assert(isnan(value(HISTORY_WAIT_P50, 0)) && isnan(value(HISTORY_WAIT_P99, 0)));
-    history_get_recent(history, &r); /* the first second is out of it */
+    history_get_recent(history, &r); /* without the first second */
     ck_assert_double_eq(r.seconds, 60);
     ck_assert_uint_eq(histogram_sum_count(&r.waits), 59);
     ck_assert_int_lt(histogram_quantile_ns(&r.waits, 990), NS_PER_MS + 1);
@@ -198,7 +198,7 @@ TEST(recent_rates_are_those_of_the_last_minute)
         totals.holds.counts[0]++;
         totals.answers.counts[1] += 2;
         if (i != 30 && i != 59)
-            totals.mono_ns += NS_PER_S; /* not looked at each time */
+            totals.mono_ns += NS_PER_S; /* skips a sample */
         else
             after(1);
     }
@@ -215,14 +215,14 @@ TEST(recent_rates_are_those_of_the_last_minute)
 }
 END_TEST
 
-/* Two tallies read one after the other can make a sum of theirs shrink. */
+/* Tallies are read one after the other, so their sum may appear to shrink. */
 TEST(count_that_seems_to_shrink_is_no_negative_rate)
 {
     begin(1);
     totals.refused = 10;
     after(1);
     totals.refused = 9;
-    totals.busy_ns = 5 * (uint64_t)NS_PER_S; /* more than there was */
+    totals.busy_ns = 5 * (uint64_t)NS_PER_S; /* more time than has passed */
     after(1);
     ck_assert_double_eq(value(HISTORY_REFUSED, 0), 0);
     ck_assert_double_eq(value(HISTORY_BUSY, 0), 1);

@@ -7,7 +7,7 @@
 static _Atomic bool over;
 static _Atomic unsigned cycles;
 
-/* Locks, waits and goes, again and again. */
+/* Locks, waits and disconnects, again and again. */
 static void *work(void *arg)
 {
     unsigned number = (unsigned)(uintptr_t)arg;
@@ -16,7 +16,7 @@ static void *work(void *arg)
         char line[64];
         snprintf(line, sizeof(line), "ACQ4ME k%u 3 99 0.05", number % 3);
         for (int i = 0; i < 10; i++) {
-            (void)try_send(a, line, strlen(line)); /* it may have been ended */
+            (void)try_send(a, line, strlen(line)); /* the admin may have killed the connection */
             (void)try_send(a, "\nRELEASE\n", 9);
             (void)try_send(b, line, strlen(line));
             (void)try_send(b, "\nSTATS FULL\n", 12);
@@ -28,7 +28,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Asks for everything that looks into the workers, and ends what it finds. */
+/* Requests everything that reads the workers' state, and kills connections it lists. */
 static void *look(void *arg)
 {
     (void)arg;
@@ -56,7 +56,7 @@ static void *look(void *arg)
             reply_free(&r);
             r = http_ask(where, "POST", target, BEARER);
             ck_assert(r.status == 200 || r.status == 404 ||
-                      r.status == 401); /* the token changes */
+                      r.status == 401); /* reloads change the token */
         }
         reply_free(&r);
     }
@@ -85,7 +85,7 @@ TEST(everything_is_asked_for_while_the_workers_work)
 }
 END_TEST
 
-/* The admin may be ended whatever its clients ask. */
+/* The admin can end at any point of its clients' requests. */
 TEST(admin_ends_while_it_is_asked)
 {
     begin(2, TOKEN);
@@ -119,7 +119,7 @@ static void leave(struct holder *holder)
     table_close(services->table, holder, clock_now(), NULL, &out);
 }
 
-/* The number of a worker's wake-ups is not available; its busy time is. */
+/* The test cannot read how often a worker woke up, only how long it was busy. */
 static uint64_t workers_busy_ns(void)
 {
     uint64_t sum = 0;
@@ -141,18 +141,18 @@ TEST(slow_clients_cost_the_workers_nothing)
         take(&holder, name, sizeof(name));
     }
     int fds[SLOW];
-    for (int i = 0; i < SLOW; i++) { /* answers of half a megabyte, of which nothing is taken */
+    for (int i = 0; i < SLOW; i++) { /* half a megabyte of answers that nobody reads */
         fds[i] = http_connect_buffer(where, 4096);
         http_send(fds[i], i % 2 ? "GET /api/v1/names?limit=1000 HTTP/1.1\r\n\r\n"
                                 : "GET /api/v1/names?limit=1000&sort=in_use HTTP/1.1\r\n\r\n");
     }
-    /* With no clients of its own, a worker has nothing to do while they sit there. */
+    /* The workers have no clients of their own, so they must be idle meanwhile. */
     rest_ms(200);
     uint64_t before = workers_busy_ns();
     rest_ms(500);
     uint64_t busy = workers_busy_ns() - before;
     ck_assert_msg(busy < 250 * (uint64_t)NS_PER_MS, "busy for %llu ns", (unsigned long long)busy);
-    /* And new connections are served. */
+    /* New connections are still served. */
     int a = text_connect();
     for (int i = 0; i < 2000; i++) {
         text_say(a, "ACQ4ME k 1 9 0", "LOCKED");
@@ -179,7 +179,7 @@ TEST(others_are_served_while_all_names_are_looked_at)
         take(&holder, &i, sizeof(i));
     int slow = http_connect(where);
     http_send(slow, "GET /api/v1/names?sort=name HTTP/1.1\r\n\r\n");
-    /* At least one answer comes before that of the other, which takes hundreds of steps. */
+    /* At least one answer must overtake the slow one, which takes hundreds of steps. */
     struct pollfd p = {.fd = slow, .events = POLLIN};
     unsigned between = 0;
     do {

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <math.h>
 
-/* A metric's own words: of the daemon's, or of what a protocol or resource brings. */
+/* What a metric says of itself: the daemon's, a protocol's or a resource's. */
 struct words {
     const char *name, *type, *help, *labels;
 };
@@ -22,7 +22,7 @@ static bool seen_metric_at(const struct seen *seen, size_t *i, struct words *wor
     return false;
 }
 
-/* Number `i` of all metrics. False: there are no more. */
+/* Metric number `i` of all; false if there are fewer. */
 static bool metric_at(size_t i, struct words *words_r)
 {
     if (i < metric_count) {
@@ -42,7 +42,7 @@ static bool metric_at(size_t i, struct words *words_r)
     return false;
 }
 
-/* All metrics, as text; the caller frees it. */
+/* The metrics as text; the caller frees it. */
 static char *read_metrics(void)
 {
     struct http_reply r = http_ask(where, "GET", "/metrics", "");
@@ -55,7 +55,7 @@ static char *read_metrics(void)
     return body;
 }
 
-/* The value of the sample that is spelled so; NAN: there is none. */
+/* The value of a sample, given its name and labels; NAN if it is missing. */
 static double sample_in(const char *text, const char *sample)
 {
     size_t len = strlen(sample);
@@ -66,7 +66,7 @@ static double sample_in(const char *text, const char *sample)
     return NAN;
 }
 
-/* Some of everything: locks, waits that end in all ways, a killed client. */
+/* Makes some of everything: locks, waits that end in every way, a killed client. */
 static void make_traffic(void)
 {
     int a = text_connect(), b = text_connect(), c = text_connect();
@@ -187,7 +187,7 @@ TEST(numbers_are_those_of_what_happened)
 }
 END_TEST
 
-/* Each has the bounds of base/histogram.h, exactly, and counts that rise to the whole. */
+/* Histograms have exactly the bounds of base/histogram.h, and counts that rise to the total. */
 TEST(histograms_have_exact_bounds_and_rising_counts)
 {
     static const char *const bounds[] = {
@@ -233,7 +233,7 @@ TEST(sums_of_centuries_are_exact)
 }
 END_TEST
 
-/* A row's samples come under its own name, with the labels that it says and no others. */
+/* Samples of a row have its name and exactly its labels. */
 TEST(every_row_is_written_as_it_says)
 {
     begin(1, NULL);
@@ -258,7 +258,7 @@ TEST(every_row_is_written_as_it_says)
             size_t suffix_len = strcspn(p + rest, "{ ");
             snprintf(suffix, sizeof(suffix), "%.*s", (int)suffix_len, p + rest);
             ck_assert_msg(!*suffix == (strcmp(m->type, "histogram") != 0), "%.80s", p);
-            /* Reads the names: {name="value",... */
+            /* Reads the labels' names: {name="value",... */
             const char *at_label = p + rest + suffix_len;
             while (*at_label == '{' || *at_label == ',') {
                 size_t len = strcspn(++at_label, "=");

@@ -10,7 +10,10 @@
 #define JS_HEAD "(function () {\n'use strict';\n"
 #define JS_TAIL "})();\n"
 
-/* What is served where, of which file, or of all files of which folder between which lines. */
+/*
+ * The paths that are served, each from one file, or from all files of a folder with a head and a
+ * tail.
+ */
 static const struct {
     const char *path, *file, *folder, *type, *head, *tail;
 } served[] = {
@@ -21,14 +24,14 @@ static const struct {
 };
 #define SERVED (sizeof(served) / sizeof(served[0]))
 
-/* Puts the path of a file or folder of the page's sources into path[]. */
+/* Writes the path of a source file or folder of the page to path[]. */
 static void source_path(char path[4096], const char *folder, const char *file)
 {
     const char *top = getenv("TOP_SRCDIR");
     snprintf(path, 4096, "%s/src/admin/page/%s/%s", top ? top : ".", folder, file);
 }
 
-/* The content of a file of the page's sources, from malloc; its length in *len_r. */
+/* The content of a source file of the page; the caller frees it. *len_r gets its length. */
 static uint8_t *read_source(const char *folder, const char *file, size_t *len_r)
 {
     char path[4096];
@@ -55,7 +58,7 @@ TEST(each_file_is_found_with_its_type)
 }
 END_TEST
 
-/* The length of all files of a folder, each of which is in `joined` as a whole. */
+/* The total length of a folder's files; checks that `joined` contains each of them whole. */
 static size_t check_joined(const struct page_file *joined, const char *folder)
 {
     char path[4096];

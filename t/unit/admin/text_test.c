@@ -75,7 +75,9 @@ TEST(label_cannot_end_its_quotes)
 }
 END_TEST
 
-/* Any bytes: JSON takes the text, different names have different ones, and the id leads back. */
+/*
+ * Random bytes: the JSON is valid, different names look different, and the id decodes to the name.
+ */
 TEST(random_names_are_valid_and_come_back)
 {
     static const uint8_t common[] = {0,    '\\', 'x',  '0',  '"',  '%',  0xc3, 0xa9, 0xe2,
@@ -125,7 +127,7 @@ TEST(percent_encodings_are_decoded_or_refused)
     ck_assert(memcmp(to, "a\0b//+\xc3", 7) == 0);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         ck_assert_msg(!text_unpercent(bad[i], strlen(bad[i]), to, &len), "%s", bad[i]);
-    ck_assert(!text_unpercent("%41", 2, to, &len)); /* what lies behind is not looked at */
+    ck_assert(!text_unpercent("%41", 2, to, &len)); /* stops at the given length */
     ck_assert(text_unpercent("", 0, to, &len) && len == 0);
 }
 END_TEST

@@ -61,7 +61,7 @@ TEST(one_instant_comes_out_in_the_order_set)
     ck_assert(deadlines_reserve(&ds, COUNT));
     for (unsigned i = 0; i < COUNT; i++)
         deadline_set(&ds, &d[i], 50);
-    /* Set again is set last, also to the same instant. */
+    /* Setting one again moves it to the end, even at the same instant. */
     deadline_set(&ds, &d[0], 50);
     deadline_set(&ds, &d[10], 60);
     deadline_set(&ds, &d[10], 50);
@@ -116,7 +116,7 @@ TEST(absurd_reservations_are_refused)
     ck_assert(!deadlines_reserve(&ds, UINT32_MAX));
     ck_assert(!deadlines_reserve(&ds, UINT32_MAX / 2 - 4));
     ck_assert(ds.reserved == 5);
-    /* The reserve is still available. */
+    /* The reserved room is still there. */
     struct deadline d[5] = {0};
     for (unsigned i = 0; i < 5; i++)
         deadline_set(&ds, &d[i], i);
@@ -191,7 +191,7 @@ struct model_row {
     uint64_t order;
 };
 
-/* Which is due first; MANY when none is set. */
+/* The index of the first due; MANY when none is set. */
 static unsigned model_first(const struct model_row *model)
 {
     unsigned first = MANY;

@@ -47,20 +47,19 @@ END_TEST
 enum {
     READERS = 3,
 #ifdef __SANITIZE_THREAD__
-    LOOKS = 1000000, /* of each reader */
+    LOOKS = 1000000, /* per reader */
 #else
     LOOKS = 10000000,
 #endif
 };
 
-/* Its halves lie in two cache lines, so that a reader may well find them of different times. */
+/* The halves lie in two cache lines, so a reader is likely to catch them at different times. */
 static struct {
     _Alignas(64) char before[56];
     struct duration_sum sum;
 } shared;
 
-/* What is added in turn: the high half changes nearly each time, some of them by several at once.
- */
+/* Added one after the other. Nearly every step changes the high half, some by more than one. */
 static const duration steps[] = {
     UINT64_MAX / 2 + 1,
     ((duration)3 << 64) + UINT64_MAX / 3,
@@ -68,7 +67,7 @@ static const duration steps[] = {
     UINT64_MAX,
 };
 
-/* The sum of one step each, and so on: what a sum may be. */
+/* True if a sum is one that the steps can reach. */
 static bool may_be(duration sum)
 {
     duration round = 0;

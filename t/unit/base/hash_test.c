@@ -35,7 +35,7 @@ TEST(reference_gives_the_published_values)
 }
 END_TEST
 
-/* SipHash straight from its definition, one byte and one round at a time. */
+/* SipHash written out from its definition, one byte and one round at a time. */
 static uint64_t slow_rotl(uint64_t x, int by)
 {
     return x << by | x >> (64 - by);
@@ -105,7 +105,7 @@ END_TEST
 
 TEST(it_reads_the_bytes_and_no_others)
 {
-    /* A buffer of exactly the length, so that a sanitizer sees a look past it; any alignment. */
+    /* A buffer of exactly this length, at any alignment, so that a sanitizer sees an overread. */
     unsigned char data[80];
     fill_counting(data, sizeof(data));
     for (size_t len = 0; len <= 65; len++) {
@@ -141,7 +141,7 @@ TEST(every_bit_counts)
             ck_assert(after != before);
             changed += bits_of(after ^ before);
         }
-        /* Half of the 64 bits turn on average. */
+        /* On average, half of the 64 bits change. */
         double mean = (double)changed / (8 * (double)len);
         ck_assert(mean > 24 && mean < 40);
     }
@@ -175,7 +175,7 @@ END_TEST
 
 TEST(pairs_spread)
 {
-    /* Neighbouring pairs, as refs and ids are: over 4096 places by the low bits and by the tag. */
+    /* Neighbouring pairs, like refs and ids, spread over 4096 places by low bits and by tag. */
     enum { PLACES = 4096, PAIRS = PLACES * 16 };
     static unsigned low[PLACES], high[PLACES];
     for (uint32_t a = 0; a < 256; a++) {

@@ -58,14 +58,14 @@ static void capture_in_pipe(void)
     close(ends[1]);
 }
 
-/* All that was written since; puts standard error back. */
+/* Restores standard error and returns everything written since `capture`. */
 static const char *captured(void)
 {
     dup2(old_stderr, STDERR_FILENO);
     close(old_stderr);
     size_t len = 0;
     ssize_t got;
-    lseek(reading_end, 0, SEEK_SET); /* what a pipe knows nothing of */
+    lseek(reading_end, 0, SEEK_SET); /* fails on a pipe, harmlessly */
     while ((got = read(reading_end, text + len, sizeof text - 1 - len)) > 0)
         len += (size_t)got;
     close(reading_end);
@@ -73,7 +73,7 @@ static const char *captured(void)
     return text;
 }
 
-/* Stands in place of syslog: a socket in a folder of ours. */
+/* Replaces syslog: a socket in a folder of the test. */
 static int reader = -1;
 static struct sockaddr_un reader_at = {.sun_family = AF_UNIX};
 
@@ -104,7 +104,7 @@ static void remove_reader(void)
     ck_assert_int_eq(rmdir(reader_at.sun_path), 0);
 }
 
-/* The text of the next line that came to syslog, NULL: none has; and how important it is. */
+/* Returns the text of the next line sent to syslog, and its priority; NULL if there is none. */
 static const char *sent_text(int *priority_r)
 {
     static char line[2048];
@@ -143,7 +143,7 @@ static long long monotonic_ns(void)
     return now.tv_sec * SECOND + now.tv_nsec;
 }
 
-/* The clock that the log's limits go by stands still: these replace base/clock.c. */
+/* The log's limits use this clock, which stands still; it replaces base/clock.c. */
 static int64_t log_clock_ns = 3 * WINDOW;
 
 int64_t clock_mono_ns(void)
@@ -203,7 +203,7 @@ TEST(each_level_has_its_word)
 }
 END_TEST
 
-/* How many lines of the four levels come out. */
+/* Logs a line at each of the four levels; returns how many were written. */
 static unsigned say_all_levels(void)
 {
     unsigned lines = 0;
@@ -296,7 +296,7 @@ END_TEST
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-/* What comes before the message in an object, but for its time. */
+/* What precedes the message in an object; the time differs. */
 #define JSON_HEAD "{\"time\":\"2026-01-31T12:34:56.789Z\",\"level\":\"info\",\"message\":\""
 
 TEST(a_line_may_be_an_object)
@@ -345,7 +345,7 @@ END_TEST
 
 TEST(a_cut_object_is_whole)
 {
-    /* What is cut: plain bytes, bytes of two in JSON, bytes of five; all places of the cut. */
+    /* Cuts at every place: in plain bytes, in 2-byte escapes and in 5-byte escapes. */
     for (size_t kind = 0; kind < 3; kind++) {
         for (int shift = 0; shift < 5; shift++) {
             char bytes[1100];
@@ -453,7 +453,7 @@ END_TEST
 
 /* --- Readers that do not read ---------------------------------------------------------------- */
 
-/* Fills the pipe behind standard error; answers how many bytes it took. */
+/* Fills the pipe behind standard error; returns how many bytes it took. */
 static size_t fill(int flags)
 {
     size_t len = 0;
@@ -475,10 +475,10 @@ static void lose_lines(int flags)
     long long start = monotonic_ns();
     for (int i = 0; i < 1000; i++)
         log_info("lost");
-    /* Had each waited on its own, it would have been 100 s. */
+    /* If each line had waited, this would have taken 100 s. */
     ck_assert_int_lt(monotonic_ns() - start, 50 * SECOND);
 
-    /* There is room again: what comes now is written, and how many were not. */
+    /* There is room again: the next line is written, with the number of lost lines. */
     for (size_t left = len; left;) {
         ssize_t got = read(reading_end, text, left);
         ck_assert_int_gt(got, 0);
@@ -560,7 +560,7 @@ TEST(syslog_gets_lines_instead_of_standard_error)
     capture();
     log_open(LOG_OUTPUT_SYSLOG, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
     log_info("%%s %s", "%n");
-    expect_sent(LOG_INFO, "%s %n"); /* it has time and level of its own */
+    expect_sent(LOG_INFO, "%s %n"); /* syslog adds its own time and level */
     log_ready();
     log_error("%%s %s", "%n");
     expect_sent(LOG_ERR, "%s %n");
@@ -594,7 +594,7 @@ TEST(syslog_gets_objects_too)
     ck_assert_ptr_nonnull(line);
     size_t len = strlen(line);
     ck_assert_uint_le(len, 1000);
-    ck_assert_str_eq(line + len - 7, "\\\"...\"}"); /* whole, though it was cut */
+    ck_assert_str_eq(line + len - 7, "\\\"...\"}"); /* a valid object, although it was cut */
     log_close();
     ck_assert_str_eq(captured(), "");
     remove_reader();
@@ -642,8 +642,8 @@ TEST(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up)
     }
     for (int i = 0; i < 999; i++)
         log_info("lost");
-    log_renew(); /* tries to say so */
-    /* Had each waited on its own, it would have been 100 s. */
+    log_renew(); /* tries to report the loss */
+    /* If each line had waited, this would have taken 100 s. */
     ck_assert_int_lt(monotonic_ns() - start, 50 * SECOND);
     ck_assert_uint_eq(lines_lost(), 1000);
     for (int i = 0; i < taken - 1; i++) {
@@ -656,7 +656,7 @@ TEST(a_syslog_that_is_stuck_misses_lines_and_holds_nobody_up)
     expect_sent(LOG_INFO, "found");
     ck_assert_uint_eq(lines_lost(), 1000);
     log_info("again");
-    expect_sent(LOG_INFO, "again"); /* it is said once */
+    expect_sent(LOG_INFO, "again"); /* the loss is reported once */
     log_close();
     ck_assert_str_eq(captured(), "");
     remove_reader();
@@ -669,7 +669,7 @@ static void *say_one(void *arg)
     return NULL;
 }
 
-/* In a thread that may not connect: only the one that has opened the log does. */
+/* Logs in a thread that may not connect: only the thread that opened the log does. */
 static void say_elsewhere(char *word)
 {
     pthread_t thread;
@@ -711,7 +711,7 @@ END_TEST
 
 /* --- Limits ---------------------------------------------------------------------------------- */
 
-/* Asks `times` times at `now_ns`; answers how often it passed. */
+/* Tries the limit `times` times at `now_ns`; returns how often it passed. */
 static unsigned ask(struct log_limit *limit, long long now_ns, unsigned times)
 {
     unsigned passed = 0, left_out;
@@ -742,10 +742,10 @@ TEST(the_next_window_tells_what_was_left_out)
     ck_assert_uint_eq(ask(&limit, 3 * WINDOW, LOG_BURST + 7), LOG_BURST);
     ck_assert(log_limit_pass(&limit, 4 * WINDOW, &left_out));
     ck_assert_uint_eq(left_out, 7);
-    /* Told once. */
+    /* The number is reported once. */
     ck_assert_uint_eq(ask(&limit, 4 * WINDOW, LOG_BURST), LOG_BURST - 1);
 
-    /* The one left out is told whenever the next line comes. */
+    /* The next line reports the one left out, however late it comes. */
     ck_assert(log_limit_pass(&limit, 900 * WINDOW + 1, &left_out));
     ck_assert_uint_eq(left_out, 1);
     ck_assert(log_limit_pass(&limit, 901 * WINDOW, &left_out));
@@ -763,7 +763,7 @@ TEST(an_older_time_belongs_to_the_last_window)
 }
 END_TEST
 
-/* A limit that threads share, all in the same window. */
+/* A limit shared by threads that all use it in the same window. */
 struct race {
     struct log_limit limit;
     long long now_ns;

@@ -72,7 +72,7 @@ struct numbered {
 };
 
 struct reader {
-    unsigned next[SENDERS]; /* the number due from each sender */
+    unsigned next[SENDERS]; /* the next number expected from each sender */
     unsigned read;
 };
 
@@ -115,7 +115,7 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
     for (unsigned s = 0; s < SENDERS; s++)
         ck_assert(pthread_create(&threads[s], NULL, send_letters, letters[s]) == 0);
     struct reader reader = {0};
-    unsigned full = 0; /* how often there was something */
+    unsigned full = 0; /* how often the mailbox had letters */
     while (reader.read < SENDERS * LETTERS) {
         struct mail *m = mailbox_take(&shared_box);
         full += m != NULL;
@@ -130,7 +130,7 @@ TEST(many_senders_lose_nothing_and_keep_their_order)
     for (unsigned s = 0; s < SENDERS; s++)
         ck_assert(pthread_join(threads[s], NULL) == 0);
     ck_assert(mailbox_take(&shared_box) == NULL);
-    /* Each time the box went from empty to not empty somebody was told to ring, and only then. */
+    /* A wake-up was required each time the box changed from empty to not empty, and only then. */
     ck_assert_uint_eq(atomic_load(&bells), full);
     for (unsigned s = 0; s < SENDERS; s++) {
         ck_assert_uint_eq(reader.next[s], LETTERS);

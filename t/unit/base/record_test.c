@@ -22,7 +22,7 @@ static int begin(void)
     return fd;
 }
 
-/* Ends what was written, and begins to read it. */
+/* Finishes the record and opens it for reading. */
 static struct record_reader turn_round(int fd)
 {
     struct record_reader r;
@@ -64,7 +64,7 @@ TEST(values_come_back)
 }
 END_TEST
 
-/* Lengths are put in wherever the section began: in the buffer, or in what has been written. */
+/* A length is filled in wherever its section began: still in the buffer, or already in the file. */
 TEST(sections_of_all_lengths)
 {
     static uint8_t filling[200000];
@@ -116,7 +116,7 @@ TEST(a_section_that_fails_fails_the_whole)
         ck_assert(record_enter(&r, &kind, &one));
         ck_assert(record_enter(&one, &kind, &two));
         switch (how) {
-        case 0: /* beyond its end, though there is more in the file */
+        case 0: /* beyond the section's end, although the file goes on */
             (void)record_get_u32(&two);
             ck_assert_str_eq(r.why, "the state is cut off");
             break;
@@ -215,7 +215,7 @@ TEST(what_can_not_be_written_is_said)
     ck_assert_int_eq(errno, EPERM);
     record_give_up(&writer, EBUSY);
     ck_assert(!record_finish(&writer));
-    ck_assert_int_eq(errno, EPERM); /* that came first */
+    ck_assert_int_eq(errno, EPERM); /* the first error stays */
     close(fd);
     fd = begin();
     record_give_up(&writer, EBUSY);
@@ -239,7 +239,7 @@ TEST(an_empty_file_and_none)
 }
 END_TEST
 
-/* Goes through all there is, as deep as it goes. */
+/* Reads everything, at all depths. */
 static void read_all(struct record_reader *r, unsigned depth)
 {
     struct record_reader section;
@@ -277,7 +277,8 @@ TEST(damage_never_leads_outside)
         struct record_reader whole = turn_round(fd);
         for (unsigned i = 0; i < 200 && whole.len > 0; i++) {
             size_t len = rng_one_in(&rng, 2) ? rng_below(&rng, (uint32_t)whole.len + 1) : whole.len;
-            uint8_t *copy = malloc(len ? len : 1); /* of its own, so that ASan sees its end */
+            /* An allocation of its own, so ASan sees its end. */
+            uint8_t *copy = malloc(len ? len : 1);
             ck_assert_ptr_nonnull(copy);
             memcpy(copy, whole.data, len);
             if (len > 0 && rng_one_in(&rng, 2))

@@ -20,10 +20,10 @@ static const char *nearest(const char *word, size_t most)
 TEST(each_change_counts_once)
 {
     ck_assert_str_eq(nearest("kill", 0), "kill");
-    ck_assert_str_eq(nearest("kil", 1), "kill");   /* left out */
-    ck_assert_str_eq(nearest("killl", 1), "kill"); /* put in */
-    ck_assert_str_eq(nearest("bill", 1), "kill");  /* changed */
-    ck_assert_str_eq(nearest("klil", 1), "kill");  /* swapped */
+    ck_assert_str_eq(nearest("kil", 1), "kill");   /* a letter left out */
+    ck_assert_str_eq(nearest("killl", 1), "kill"); /* a letter added */
+    ck_assert_str_eq(nearest("bill", 1), "kill");  /* a letter changed */
+    ck_assert_str_eq(nearest("klil", 1), "kill");  /* letters swapped */
     ck_assert_str_eq(nearest("conections", 0), "none");
     ck_assert_str_eq(nearest("klilx", 1), "none");
     ck_assert_str_eq(nearest("klilx", 2), "kill");
@@ -38,7 +38,7 @@ TEST(case_does_not_count)
 TEST(the_nearest_wins_and_then_the_first)
 {
     ck_assert_str_eq(nearest("reloads", 3), "reload");
-    ck_assert_str_eq(nearest("releaad", 2), "release"); /* as far from both */
+    ck_assert_str_eq(nearest("releaad", 2), "release"); /* equally far from both */
 }
 
 TEST(far_words_are_none)

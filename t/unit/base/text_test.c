@@ -34,7 +34,7 @@ TEST(a_text_is_taken)
 
 TEST(what_was_lost_is_told)
 {
-    struct text t = {.failed = true}; /* as when there is no memory */
+    struct text t = {.failed = true}; /* the state after a failed allocation */
     size_t len;
     text_add(&t, "x", 1);
     text_addf(&t, "y");

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The code of the whole of a text, which is one character; UINT32_MAX: it is none. */
+/* The code of a text that is exactly one character; UINT32_MAX if it is not. */
 static uint32_t code_of(const char *text)
 {
     uint32_t code = 0;
@@ -44,7 +44,7 @@ TEST(what_is_malformed_is_none)
         "\xe0\x80\xaf",
         "\xf0\x80\x80\xaf",
         "\xe2\x82",
-        "\xf0\x9f\x98", /* the same */
+        "\xf0\x9f\x98", /* overlong, or cut off */
         "\xed\xa0\x80",
         "\xed\xbf\xbf", /* surrogates */
         "\xf4\x90\x80\x80",
@@ -87,7 +87,7 @@ TEST(json_is_spelled_out_where_it_is_not_to_be_seen)
                    "31m\xe2\x80\xae"
                    "x\xef\xbb\xbf\"]\n",
                    "[\"\\u009b31m\\u202ex\\ufeff\"]\n");
-    assert_spelled("\xe2\x80\xae\xe2\x80", "\\u202e\xe2\x80"); /* no JSON, and no harm */
+    assert_spelled("\xe2\x80\xae\xe2\x80", "\\u202e\xe2\x80"); /* not JSON, but harmless */
 }
 
 static const struct unit_test tests[] = {

@@ -74,7 +74,7 @@ TEST(quantiles_of_a_thousand)
         ck_assert_msg((double)got >= exact && (double)got <= exact * 1.008, "%g: %ld", shares[i],
                       (long)got);
     }
-    ck_assert_int_eq(latency_quantile_ns(l, 1), 100000); /* exactly: never above the longest */
+    ck_assert_int_eq(latency_quantile_ns(l, 1), 100000); /* exactly: never above the maximum */
     ck_assert_int_eq(latency_quantile_ns(l, 0), 100);
     free(l);
 }
@@ -103,7 +103,7 @@ TEST(quantiles_are_those_of_a_sorted_list)
     ck_assert_int_eq(l->max_ns, all[COUNT - 1]);
     for (size_t rank = 1; rank <= COUNT; rank += 7) {
         int64_t exact = all[rank - 1];
-        /* In the middle of the rank, so that no rounding changes it. */
+        /* The middle of the rank, so rounding does not change the result. */
         int64_t got = latency_quantile_ns(l, ((double)rank - 0.5) / COUNT);
         REQUIRE(got >= exact && (double)got <= (double)exact * 1.008 + 1);
     }

@@ -19,7 +19,7 @@ static bool is_own(size_t option)
     return !(WORKLOAD_OPTIONS_OF_ALL & BENCH_BIT(option));
 }
 
-/* A number with commas between its thousands, as the manual has it. */
+/* Writes a number with commas between thousands, as in the manual. */
 static void write_number(char to[16], uint32_t number)
 {
     if (number >= 1000000)
@@ -31,7 +31,7 @@ static void write_number(char to[16], uint32_t number)
         snprintf(to, 16, "%" PRIu32, number);
 }
 
-/* That the workload's default of an option stands behind it. */
+/* The manual gives the workload's default next to the option. */
 static void assert_default(const struct workload *workload, const char *takes, size_t option)
 {
     const struct {

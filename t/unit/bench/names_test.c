@@ -1,6 +1,4 @@
-/*
- * names_test.c - names of all lengths: told apart as long as there are enough of them.
- */
+/* names_test.c - names of all lengths: they differ while the length allows enough of them. */
 #include "bench/counterbench/names.h"
 #include "t/unit/unit.h"
 
@@ -23,7 +21,7 @@ TEST(a_name_ends_with_its_number)
     names_write(0x12abCDEF, name, sizeof name);
     ck_assert_mem_eq(name + 16, "12abcdef", 8);
     for (size_t i = 0; i < sizeof name; i++)
-        ck_assert_msg(name[i] > ' ' && name[i] < 0x7f, "byte %zu", i); /* fit for both protocols */
+        ck_assert_msg(name[i] > ' ' && name[i] < 0x7f, "byte %zu", i); /* valid in both protocols */
     names_write(0xfe, name, 2);
     ck_assert_mem_eq(name, "fe", 2);
     names_write(0x5, name, 1);

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Parses words. What was said goes to *said_r, which the caller frees. */
+/* Parses words. *said_r gets the output, which the caller frees. */
 static bool parse(struct bench_options *options, char **said_r, const char *const *words)
 {
     struct command_line *line = command_line_of("counterbench", words);
@@ -30,7 +30,7 @@ static struct bench_options right(const char *const *words)
     return options;
 }
 
-/* One that is wrong, of which `why` is part of what is said. */
+/* Checks that a command line is refused with a message that contains `why`. */
 static void assert_wrong(const char *const *words, const char *why)
 {
     struct bench_options options;

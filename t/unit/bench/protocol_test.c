@@ -9,7 +9,7 @@
 
 #define NAME_LENGTH 24
 
-/* A language with the same terms for all that is asked. */
+/* A language with the same terms for every kind of request. */
 static struct language make(const struct protocol *protocol, size_t name_length)
 {
     struct language language;
@@ -20,7 +20,7 @@ static struct language make(const struct protocol *protocol, size_t name_length)
     return language;
 }
 
-/* What is sent for a request; valid until the next call. */
+/* The bytes of a request; valid until the next call. */
 static struct bytes asked(const struct language *language, enum ask ask, uint32_t number)
 {
     static uint8_t sent[100000];
@@ -29,7 +29,7 @@ static struct bytes asked(const struct language *language, enum ask ask, uint32_
     return (struct bytes){.data = sent, .len = len};
 }
 
-/* Judges an answer, having seen that its beginnings are not taken for the whole. */
+/* Judges an answer, after checking that no prefix of it passes for a whole answer. */
 static enum heard hear_bytes(const struct language *language, enum ask ask, const void *answer,
                              size_t len, char *said)
 {
@@ -61,7 +61,7 @@ TEST(rows_are_found_by_name)
 }
 END_TEST
 
-/* However long names are, a request is what the codec makes of that name. */
+/* For names of any length, a request has the bytes that the codec writes for that name. */
 TEST(requests_are_the_codecs_with_another_name)
 {
     static const size_t lengths[] = {1, 7, 8, 24, 300, NAMES_LONGEST};

@@ -24,10 +24,10 @@ int __wrap_waitid(idtype_t type, id_t id, siginfo_t *about_r, int options);
 int __real_pidfd_send_signal(int fd, int number, siginfo_t *about, unsigned flags);
 int __wrap_pidfd_send_signal(int fd, int number, siginfo_t *about, unsigned flags);
 
-static int64_t ahead_ns; /* of the clock */
-static int64_t skip_ns;  /* how much it goes ahead when a command is reaped */
+static int64_t ahead_ns; /* of the clock; added to the real time */
+static int64_t skip_ns;  /* the clock's jump when a command is reaped */
 static int reaped_fd = -1;
-static unsigned terms, late; /* signals: TERM, and any after the command was reaped */
+static unsigned terms, late; /* signals sent: TERM, and any sent after the command was reaped */
 
 int64_t __wrap_clock_mono_ns(void)
 {
@@ -54,7 +54,7 @@ int __wrap_pidfd_send_signal(int fd, int number, siginfo_t *about, unsigned flag
 struct run {
     struct child child;
     struct loop *loop;
-    unsigned *left; /* how many run; the last ends the loop */
+    unsigned *left; /* running commands; the last one to end ends the loop */
     int how;
     unsigned ends;
 };
@@ -136,7 +136,7 @@ TEST(many_run_at_once)
     for (int i = 0; i < MANY; i++) {
         char script[32];
         runs[i] = fresh;
-        /* Every other one ends at once, the rest when they are told to. */
+        /* Even ones exit at once, odd ones when they get a signal. */
         snprintf(script, sizeof script, i % 2 ? "exec sleep 1000" : "exit %d", i);
         ck_assert_int_eq(start(&runs[i], &left, script), STATUS_OK);
     }
@@ -160,13 +160,13 @@ TEST(what_does_not_end_is_killed)
     ck_assert_int_eq(start(&run, &left, "trap '' TERM; kill -STOP $$; exec sleep 1000"), STATUS_OK);
     child_terminate(&run.child, NS_PER_MS);
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
-    ck_assert_int_ge(child_status(run.how), 128); /* it may not have got to its trap */
+    ck_assert_int_ge(child_status(run.how), 128); /* may end before it sets its trap */
     signals_handle(NULL, NULL);
     loop_free(&loop);
 }
 END_TEST
 
-/* The grace is over in the moment in which the command is reaped. */
+/* The grace period ends at the moment when the command is reaped. */
 TEST(a_command_that_was_reaped_gets_no_signal)
 {
     struct loop loop = {0};

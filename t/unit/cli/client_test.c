@@ -16,13 +16,13 @@
 
 #define CLIENTS 20
 
-/* A server that sends its text to every client that has sent a line, in slices of `slice` bytes. */
+/* A server that answers every line from a client with its text, in slices of `slice` bytes. */
 struct server {
     struct loop *loop;
     struct watch door;
     const char *says;
     size_t slice;
-    bool closes; /* afterwards */
+    bool closes; /* after the text */
     struct conn {
         struct server *server;
         struct watch watch;
@@ -111,15 +111,15 @@ static void end(struct server *server)
     loop_free(server->loop);
 }
 
-/* What a client has heard, in order: answers as they are, notices in brackets. */
+/* Records what a client reads, in order: answers as they are, notices in brackets. */
 struct heard {
     struct client client;
     char text[256];
-    size_t until; /* so many messages end the loop, or close the client */
+    size_t until; /* after this many messages, ends the loop or closes the client */
     size_t count;
-    size_t *pending; /* with it only the last of so many ends the loop; NULL: alone */
+    size_t *pending; /* clients still reading; the last one ends the loop. NULL: any one does */
     bool closes;
-    int ended; /* the status it has ended with; -1: it has not */
+    int ended; /* the exit status at the end; -1 before */
 };
 
 static bool hear(struct heard *heard, struct bytes line, const char *before, const char *after)
@@ -141,7 +141,7 @@ static bool hear_answer(void *owner, const void *answer)
     return hear(owner, ((const struct text_line *)answer)->line, "", "");
 }
 
-/* As pools tell them. */
+/* The notices of pools. */
 static bool hear_notice(void *owner, struct bytes line)
 {
     bool is_one =
@@ -236,7 +236,7 @@ TEST(a_callback_may_close_it)
 }
 END_TEST
 
-/* A supplier in small: a connection and a command for each. The last of all ends the loop. */
+/* A small supplier: each has a connection and a command. The last one to end ends the loop. */
 struct supplied {
     struct heard heard;
     struct child child;
@@ -311,7 +311,7 @@ TEST(each_answer_has_its_time)
     struct pc_request request = {.verb = PC_STATS};
     struct options options = begin(&server, &loop, "only one\n");
     connect_to(&heard, &loop, &options);
-    heard.client.on_up = NULL; /* as a step */
+    heard.client.on_up = NULL; /* like a step */
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     ask_text(&heard.client, &request, SECONDS_NONE, hear_answer, &heard);
     ask_text(&heard.client, &request, NS_PER_MS, hear_answer, &heard);

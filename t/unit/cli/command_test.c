@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Parses words ended by NULL. What was said goes to *said_r, which the caller frees. */
+/* Parses words ended by NULL. *said_r gets the output, which the caller frees. */
 static bool parse(struct invocation *invocation, char **said_r, const char *const *words)
 {
     struct command_line *line = command_line_of("counterctl", words);
@@ -19,7 +19,7 @@ static bool parse(struct invocation *invocation, char **said_r, const char *cons
     return good;
 }
 
-/* A command line that is right; the caller frees it. */
+/* A valid command line; the caller frees it. */
 static struct invocation right(const char *const *words)
 {
     struct invocation invocation;
@@ -30,7 +30,7 @@ static struct invocation right(const char *const *words)
     return invocation;
 }
 
-/* One that is wrong, of which `why` is part of what is said. */
+/* Checks that a command line is refused with a message that contains `why`. */
 static void assert_wrong(const char *const *words, const char *why)
 {
     struct invocation invocation;

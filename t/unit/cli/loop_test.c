@@ -22,7 +22,7 @@ struct actor {
     char letter;
     struct watch watch;
     struct timer timer;
-    struct actor *clears; /* what it clears when it is called */
+    struct actor *clears; /* cleared by this one's callback */
 };
 
 static void act(struct actor *actor)
@@ -56,7 +56,7 @@ static void init(struct actor *actor, struct story *story, char letter)
     actor->timer = (struct timer){.on_due = on_due, .owner = actor};
 }
 
-/* A descriptor that can be read. */
+/* A readable descriptor. */
 static int readable(void)
 {
     int ends[2];
@@ -156,7 +156,7 @@ TEST(after_the_end_nothing_is_called_and_nothing_is_lost)
 }
 END_TEST
 
-/* Sets the other one in its place, at the same descriptor. */
+/* Replaces this watch with the other one, at the same descriptor. */
 static void replace(void *owner, short revents)
 {
     struct actor *actor = owner;
@@ -197,7 +197,7 @@ TEST(before_each_wait_somebody_may_look)
     struct story story = {.end_at = 4};
     struct actor a;
     init(&a, &story, 'w');
-    a.timer = (struct timer){0}; /* wakes, and that is all */
+    a.timer = (struct timer){0}; /* only wakes the loop */
     story.loop.before_wait = count_waits;
     story.loop.owner = &a;
     ck_assert_int_eq(loop_run(&story.loop), 4);

@@ -9,7 +9,7 @@
 
 /* --- The manual ------------------------------------------------------------------------------ */
 
-/* Options that are explained once for all commands that have them. */
+/* Options that the manual explains once for all commands. */
 static bool is_common(size_t option)
 {
     return option <= OPTION_ADMIN || option >= OPTION_HELP;
@@ -92,7 +92,7 @@ END_TEST
 
 /* --- Completions ----------------------------------------------------------------------------- */
 
-/* Compares the options that a completion has for a command with the table's. */
+/* Compares a command's options in a completion with the table's. */
 static void assert_options(const char *text, const char *name, uint64_t options)
 {
     char head[64];
@@ -120,7 +120,7 @@ static void assert_completion(const char *file)
     unsigned commands = 0;
     for (; (command = command_at(commands)); commands++)
         assert_options(text, command->name, command->options);
-    /* And one for what stands before a command. */
+    /* One more list is for the options before a command. */
     ck_assert_uint_eq(count(text, ")\n        options='"), commands + 1);
     free(text);
 }

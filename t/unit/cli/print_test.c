@@ -68,7 +68,7 @@ TEST(counts_for_people)
 }
 END_TEST
 
-/* What `columns` prints; the caller frees it. */
+/* The output of `columns_print`; the caller frees it. */
 static char *printed(const struct columns *columns)
 {
     char *text;

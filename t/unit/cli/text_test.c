@@ -44,10 +44,10 @@ TEST(controls_and_what_is_no_utf8_are_escaped)
     assert_name(BYTES("\xe0\x80\xaf"), "\\xe0\\x80\\xaf");          /* overlong */
     assert_name(BYTES("\xed\xa0\x80"), "\\xed\\xa0\\x80");          /* a surrogate */
     assert_name(BYTES("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80"); /* above Unicode */
-    assert_name(BYTES("c1 \xc2\x9b"), "c1 \\xc2\\x9b");             /* a control of Unicode */
+    assert_name(BYTES("c1 \xc2\x9b"), "c1 \\xc2\\x9b"); /* a control character of Unicode */
     assert_name(BYTES("\xe2\x80\xae"
                       "x"),
-                "\\xe2\\x80\\xaex");                       /* turns the direction */
+                "\\xe2\\x80\\xaex");                       /* changes the direction of text */
     assert_name(BYTES("\xe2\x80\xa8"), "\\xe2\\x80\\xa8"); /* a line separator */
 }
 END_TEST

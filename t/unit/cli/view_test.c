@@ -7,7 +7,7 @@
 #include <locale.h>
 #include <string.h>
 
-/* What a frame has as text; valid until the next call. */
+/* A frame as text; valid until the next call. */
 static const char *text_of(const struct frame *frame)
 {
     static char *text;
@@ -51,7 +51,7 @@ TEST(wide_characters_take_two_cells)
     begin_unicode();
     struct frame frame = {0};
     frame_make(&frame, 5, 2, true);
-    /* The third has no room for both halves; the mark that combines is left out. */
+    /* The third character needs two cells and has one; a combining mark is left out. */
     frame_text(&frame, 0, 0, 5, 0, "\xe4\xb8\xad\xe6\x96\x87\xe4\xb8\xad");
     frame_text(&frame, 1, 0, 5, 0, "e\xcc\x81\x1b\xff|");
     ck_assert_str_eq(text_of(&frame), "\xe4\xb8\xad\xe6\x96\x87\ne??|\n");
@@ -114,7 +114,7 @@ static void begin_view(struct view *view)
                                   "{\"name\":\"cut\",\"id\":null,\"truncated\":true}]}"));
 }
 
-/* What a view draws on a screen of that size. */
+/* The view, drawn on a screen of this size. */
 static const char *drawn(struct view *view, int width, int height)
 {
     static struct frame frame;
@@ -258,7 +258,7 @@ TEST(a_filter_is_typed)
     begin_view(&view);
     ck_assert_int_eq(view_key(&view, '/', 24), WISH_NOTHING);
     view_key(&view, 't', 24);
-    view_key(&view, 'q', 24); /* no key now, but a character */
+    view_key(&view, 'q', 24); /* input for the filter, not a command */
     view_key(&view, 0xfc, 24);
     ck_assert_str_eq(view.filter, "tq\xc3\xbc");
     view_key(&view, KEY_OF_BACKSPACE, 24);
@@ -334,7 +334,7 @@ TEST(enter_shows_who_holds_a_name)
     assert_drawn(&view, "any        1.0 s       1       2  0.3.4         poolcounter  10.0.0.2:6");
     view_key(&view, KEY_OF_ESCAPE, 24);
     ck_assert_int_eq(view.screen, VIEW_NAMES);
-    /* Of a name of which only the beginning is known, nobody can be asked. */
+    /* A name known only in part cannot be inspected. */
     view_key(&view, KEY_OF_END, 24);
     ck_assert_int_eq(view_key(&view, KEY_OF_ENTER, 24), WISH_NOTHING);
     ck_assert_int_eq(view.screen, VIEW_NAMES);
@@ -348,7 +348,7 @@ TEST(help_is_shown_and_left)
     begin_view(&view);
     view_key(&view, 'h', 24);
     assert_drawn(&view, "show only names that contain a text");
-    /* All of it fits the smallest usual screen. */
+    /* All of it fits an 80x24 screen. */
     const char *text = drawn(&view, 80, 24);
     ck_assert_ptr_nonnull(strstr(text, "the column that orders the list"));
     ck_assert_ptr_nonnull(strstr(text, "again: back"));

@@ -34,7 +34,7 @@ static void assert_refuses(const char *pid, const char *fds, const char *names, 
     ck_assert_str_eq(reason, why);
 }
 
-/* A socket bound to a loopback port, which it tells; listening or not. */
+/* A TCP socket bound to a loopback port; *port_r gets the port. */
 static int tcp_socket(int family, bool listening, uint16_t *port_r)
 {
     struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -78,7 +78,7 @@ static void assign(struct settings *settings, const char *key, const char *value
     ck_assert(options_assign(settings, options_find(key), value, why));
 }
 
-/* Both protocols, TLS for both, unix sockets; ports that no socket of a test has. */
+/* Both protocols, both with TLS and unix sockets; no socket of a test has these ports. */
 static void make_settings(struct settings *settings)
 {
     ck_assert(settings_init(settings));
@@ -111,7 +111,7 @@ static void assert_no_use(const struct settings *settings, int fd, const char *n
     ck_assert_str_eq(reason, why);
 }
 
-/* Numbers of the protocols. */
+/* The protocols, by their place in the registry. */
 #define TEXT   0
 #define BINARY 1
 
@@ -181,11 +181,11 @@ END_TEST
 
 /* --- Taking ---------------------------------------------------------------------------------- */
 
-static int kept = -1; /* what number 3 was: Check's own */
+static int kept = -1; /* the old descriptor 3, which belongs to Check */
 
 /*
- * Puts a descriptor at number 3, and says so in the environment. Nothing can be asserted from here
- * to take_back.
+ * Puts a descriptor at number 3 and describes it in the environment. Use no assertions between this
+ * and take_back: Check needs its descriptor.
  */
 static void hand_over(int fd, const char *fds)
 {
@@ -200,7 +200,7 @@ static void hand_over(int fd, const char *fds)
     /* NOLINTEND(concurrency-mt-unsafe) */
 }
 
-/* Puts back what was there, before anything is reported. */
+/* Restores descriptor 3, so that Check can report. */
 static void take_back(void)
 {
     if (kept >= 0)
@@ -272,7 +272,7 @@ TEST(a_listening_standard_input_is_the_text_protocols)
     make_settings(&settings);
     assert_use(&settings, activation.at[0].fd, activation.at[0].name, TEXT, false, false);
     char c;
-    ck_assert_int_eq(read(STDIN_FILENO, &c, 1), 0); /* /dev/null is there now */
+    ck_assert_int_eq(read(STDIN_FILENO, &c, 1), 0); /* now it is /dev/null */
     settings_free(&settings);
 }
 END_TEST
@@ -303,7 +303,7 @@ TEST(a_name_says_what_a_socket_is_for)
     assert_use(&settings, fd, "counter", BINARY, false, false);
     assert_use(&settings, fd, "counter-tls", BINARY, true, false);
     assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, false);
-    /* Over its port, too. */
+    /* The name wins over the port. */
     settings_protocol(&settings, BINARY)->port = port;
     assert_use(&settings, fd, "poolcounter", TEXT, false, false);
     settings_free(&settings);
@@ -356,7 +356,7 @@ TEST(or_its_path)
     assert_use(&settings, abstract_fd, "", BINARY, false, true);
     assert_use(&settings, fd, "counter", BINARY, false, true);
     assert_use(&settings, fd, "admin", ACTIVATION_ADMIN, false, true);
-    settings_protocol(&settings, BINARY)->plain = false; /* which is about TCP */
+    settings_protocol(&settings, BINARY)->plain = false; /* an option for TCP only */
     assert_use(&settings, fd, "counter", BINARY, false, true);
     assert_no_use(&settings, fd, "poolcounter-tls",
                   "descriptor 5 (\"poolcounter-tls\") is a unix socket, where TLS is not served; "

@@ -5,7 +5,7 @@
 
 /* --- The command line ------------------------------------------------------------------------ */
 
-/* Reads a command line into fresh settings; the last argument is NULL. */
+/* Reads a command line into new settings; the last argument is NULL. */
 static struct options_request run(struct frame *frame, ...)
 {
     char *argv[32] = {strdup("counterd")};
@@ -20,7 +20,8 @@ static struct options_request run(struct frame *frame, ...)
     ck_assert(settings_init(&frame->settings));
     struct options_request request =
         options_command_line(argc, argv, false, &frame->settings, listen_for_errors(frame));
-    if (frame->settings.file) { /* it points into argv, and at the frame's path when we gave that */
+    /* Either the frame's path or a copy of it in argv, which is freed below. */
+    if (frame->settings.file) {
         ck_assert_str_eq(frame->settings.file, frame->path);
         frame->settings.file = frame->path;
     }
@@ -29,7 +30,7 @@ static struct options_request run(struct frame *frame, ...)
     return request;
 }
 
-/* Expects an error of this status and these messages. */
+/* Checks that a command line fails with this status and these messages. */
 #define ASSERT_FAILS(frame, status, message, ...)                                                  \
     do {                                                                                           \
         struct options_request request = run(frame, __VA_ARGS__, NULL);                            \
@@ -190,7 +191,7 @@ TEST(mistakes_of_o_are_said_with_their_key)
                  "-f", frame.path, "-o", "=5");
     ASSERT_FAILS(&frame, 2, "counterd: -o x: not of the form KEY=VALUE\n", "-f", frame.path, "-o",
                  "x", "-o", "counter.port=1", "-l", "::1");
-    /* Its keys are accepted where a file of yrmcds may be read, and nowhere else. */
+    /* Keys of yrmcds are accepted only in places where a file of yrmcds is read. */
     ASSERT_FAILS(&frame, 2,
                  "counterd: -o workers: unknown key \"workers\"; counterd --help lists the keys\n",
                  "-f", frame.path, "-o", "workers=5");
@@ -266,7 +267,7 @@ TEST(help_shows_every_flag_and_option)
                  row->alias ? row->alias : "", row->help);
         ck_assert_msg(strstr(text, line), "not in --help: %s", line);
     }
-    /* The default file may lie anywhere; its path does not count. */
+    /* The default file's path depends on the build, so its length does not count. */
     char *rest;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         bool has_path = strstr(line, options_default_file()) != NULL;

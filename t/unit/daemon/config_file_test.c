@@ -57,7 +57,7 @@ TEST(lines_may_end_in_cr_lf)
 }
 END_TEST
 
-/* The number that the next file to be opened gets. */
+/* The number of the next file descriptor. */
 static int next_fd(void)
 {
     int fd = open("/dev/null", O_RDONLY);
@@ -203,7 +203,7 @@ TEST(nul_bytes_are_mistakes)
 }
 END_TEST
 
-/* A line "user = xxx..." of `len` bytes and what follows it. */
+/* A line of `len` bytes, "user = xxx...", followed by `rest`. */
 static char *long_line(size_t len, const char *rest)
 {
     size_t size = len + strlen(rest) + 1;
@@ -295,7 +295,7 @@ TEST(what_cannot_be_read_is_a_mistake)
 
     write_text(&frame, "");
     ck_assert_int_eq(chmod(frame.path, 0), 0);
-    if (access(frame.path, R_OK) != 0) { /* root may read it all the same */
+    if (access(frame.path, R_OK) != 0) { /* root can read it anyway */
         ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
                          CONFIG_FILE_BAD);
         ck_assert_str_eq(said(&frame), "counterd: c.conf: cannot be read: Permission denied\n");
@@ -315,10 +315,10 @@ TEST(a_file_that_fails_while_it_is_read_is_a_mistake)
 }
 END_TEST
 
-/* How often the `len` bytes stand in this process's heap and on its stack. */
+/* How often these bytes occur in the process's heap and on its stack. */
 static unsigned occurrences(const char *bytes, size_t len)
 {
-    static char memory[1 << 22]; /* in neither of them */
+    static char memory[1 << 22]; /* static, so neither in the heap nor on the stack */
     char line[256], *end;
     unsigned count = 0;
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -329,7 +329,7 @@ static unsigned occurrences(const char *bytes, size_t len)
             continue;
         unsigned long from = strtoul(line, &end, 16), to = strtoul(end + 1, NULL, 16);
         size_t size = to - from < sizeof memory ? to - from : sizeof memory;
-        /* Of a stack that may grow, the end is in use. */
+        /* The used part of the stack is at its end. */
         from = strstr(line, "[stack]") ? to - size : from;
         ssize_t got = pread(fd, memory, size, (off_t)from);
         ck_assert_int_gt(got, 0);
@@ -420,7 +420,7 @@ TEST(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at)
     struct frame frame = make_frame();
     assert_loads(&frame, "workers = \"10\nport = \"a\" b\nworkers = many\nport =\n");
     ck_assert_str_eq(settings_protocol(&frame.settings, BINARY)->ignored_keys, "workers, port");
-    /* A file that is loaded over another does not add to its notes. */
+    /* Loading another file replaces the notes of the previous one. */
     write_text(&frame, "buckets = 3\n");
     ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
                      CONFIG_FILE_READ);

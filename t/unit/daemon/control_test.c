@@ -16,7 +16,7 @@
 static sigset_t awaited;
 static struct admin_hooks hooks;
 
-/* With signals blocked as they are in the daemon. */
+/* Starts with signals blocked, as in the daemon. */
 static void start(const char *text)
 {
     process_block_signals(&awaited);
@@ -24,7 +24,7 @@ static void start(const char *text)
     hooks = control_hooks(&running.control);
 }
 
-/* What a thread asked, and was answered. */
+/* The result of a request from another thread. */
 struct asking {
     bool good;
     char report[1024];
@@ -77,7 +77,7 @@ TEST(nobody_waits_for_a_daemon_that_ends)
     pthread_t thread;
     start("");
     ck_assert_int_eq(pthread_create(&thread, NULL, ask_once, &asking), 0);
-    control_end(&running.control); /* before it asked, or while it waits */
+    control_end(&running.control); /* before the request, or while it waits */
     pthread_join(thread, NULL);
     ck_assert(!asking.good);
     ck_assert_str_eq(asking.report, "counterd is ending");
@@ -125,7 +125,7 @@ TEST(the_settings_in_force_are_told_without_secrets)
 {
     struct emitted emitted = {0};
     start("admin.token = hush\naccess.allow = 10.0.0.0/8 ::1\ncounter.port = 5\n");
-    log_set_level(LOG_LEVEL_DEBUG); /* as the admin interface may */
+    log_set_level(LOG_LEVEL_DEBUG); /* the admin interface can do this */
     hooks.config(hooks.arg, gather, &emitted);
     ck_assert_ptr_null(options_row_at(emitted.count));
     ck_assert_uint_eq(emitted.changed, 4);

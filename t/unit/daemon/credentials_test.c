@@ -17,7 +17,7 @@ static char path[] = "/tmp/credentials_test.XXXXXX";
 static struct settings settings;
 static struct credentials credentials;
 
-/* Writes these bytes to the file. */
+/* Writes these bytes to the test's file. */
 static void write_bytes(const char *bytes, size_t len)
 {
     static bool made;
@@ -28,7 +28,7 @@ static void write_bytes(const char *bytes, size_t len)
     close(fd);
 }
 
-/* A file of these bytes, named in the setting. */
+/* Writes these bytes to the test's file and sets the option to its path. */
 static void write_file(const char *key, const char *bytes, size_t len)
 {
     char reason[OPTIONS_REASON_SIZE];
@@ -36,7 +36,7 @@ static void write_file(const char *key, const char *bytes, size_t len)
     ck_assert(options_assign(&settings, options_find(key), path, reason));
 }
 
-/* What is said when they are loaded; with "FILE" in place of the path. "" if all is well. */
+/* Loads the credentials; returns the error with "FILE" for the path, "" if there is none. */
 static const char *complaint(void)
 {
     static char text[1024];
@@ -55,7 +55,7 @@ static const char *complaint(void)
     return text;
 }
 
-/* That a digest is that of this token. */
+/* Checks that a digest belongs to this token. */
 static void assert_digest(const char *digest, const char *token)
 {
     char expected[TOKEN_DIGEST_SIZE];
@@ -170,7 +170,7 @@ END_TEST
 
 /* --- Warnings -------------------------------------------------------------------------------- */
 
-/* What is warned of, the time of the line left out. */
+/* The logged warning, without its time. */
 static const char *warning(void)
 {
     static char text[1024];

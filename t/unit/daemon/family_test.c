@@ -1,11 +1,11 @@
 /*
- * family_test.c - options of other modules: a family, whose names come from the file, and more rows
- * than fit into any number of bits. The registry of this program lists them.
+ * family_test.c - options that other modules add: a family, whose names come from the file, and
+ * more rows than a bit mask could hold. This program's registry lists them.
  */
 #include "t/unit/daemon/options.h"
 #include "t/unit/daemon/running.h"
 
-/* --- What is brought ------------------------------------------------------------------------- */
+/* --- The family and the other options -------------------------------------------------------- */
 
 struct tank {
     unsigned shape;
@@ -26,7 +26,7 @@ static const struct option_row tank_rows[] = {
 };
 /* clang-format on */
 
-/* What the owner was told: "a new 7; b 3 -> 4; c gone; ". */
+/* The calls of the owner's callback: "a new 7; b 3 -> 4; c gone; ". */
 static char told[512];
 
 static void tank_changed(void *services, const char *name, const void *was, const void *is)
@@ -81,7 +81,7 @@ static void __attribute__((constructor)) fill_many_rows(void)
 extern const struct service_row counter_row;
 extern const struct option_protocol counter_options;
 
-/* In place of service/registry.c. */
+/* Replaces service/registry.c. */
 static const struct service_row *const rows[] = {&poolcounter_row, &counter_row, NULL};
 static const struct resource_row *const resources[] = {&table_resource_row, NULL};
 const struct registry registry = {.protocols = rows, .resources = resources};
@@ -92,7 +92,7 @@ const struct option_registry option_registry = {.protocols = protocols, .groups 
 
 /* --- Keys ------------------------------------------------------------------------------------ */
 
-/* The keys of the tanks that have values, with these. */
+/* The tanks' keys that are set, with their values. */
 static const char *tanks_of(const struct settings *settings)
 {
     static char text[1024];
@@ -217,7 +217,7 @@ END_TEST
 
 /* --- Reloading ------------------------------------------------------------------------------- */
 
-/* Reloads with a file of this text; answers the report, which the caller frees. */
+/* Reloads with this text as the file; returns the report, which the caller frees. */
 static char *reload(const char *text)
 {
     char *report = NULL;

@@ -10,7 +10,9 @@
 
 /* --- Frame ----------------------------------------------------------------------------------- */
 
-/* What options_fit says of the defaults with `assignments` ("key=value", NULL at the end). */
+/*
+ * The complaints of options_fit about defaults with `assignments` ("key=value", NULL at the end).
+ */
 static const char *complaint(const char *const *assignments)
 {
     static char text[4096];
@@ -68,7 +70,7 @@ TEST(what_is_not_plain_is_served_otherwise)
          "counter.enable=true", "counter.plain=false");
     FITS("poolcounter.plain=false", "poolcounter.socket=/run/x");
     FITS("poolcounter.plain=false", "poolcounter.tls_port=7533", "tls.cert=/x");
-    FITS("counter.plain=false"); /* it is not served at all */
+    FITS("counter.plain=false"); /* the protocol is off */
 }
 END_TEST
 
@@ -134,7 +136,7 @@ TEST(ports_that_do_not_meet_fit)
     FITS("counter.enable=true", "counter.port=7531", "counter.listen=127.0.0.2");
     FITS("counter.enable=true", "counter.port=7531",
          "counter.listen=::", "poolcounter.listen=0.0.0.0");
-    FITS("counter.port=7531"); /* it is not served */
+    FITS("counter.port=7531"); /* the protocol is off */
     FITS("counter.enable=true", "counter.port=7531", "counter.plain=false", "counter.socket=/x");
     FITS("admin.port=0", "poolcounter.port=0");
     FITS("poolcounter.port=7532", "admin.listen=127.0.0.9");
@@ -147,7 +149,7 @@ TEST(everywhere_and_somewhere_are_told)
          "poolcounter.listen=127.0.0.1 0.0.0.0");
     SAYS(LINE("admin.listen: :: is every address and includes ::1; remove one"),
          "admin.listen=:: ::1");
-    /* Said once, though two ports have the list. */
+    /* Reported once, although two ports share the list. */
     SAYS(LINE("poolcounter.listen: :: is every address and includes ::1; remove one"),
          "poolcounter.listen=:: ::1", "poolcounter.tls_port=1", "tls.cert=/x");
     FITS("poolcounter.listen=0.0.0.0 ::");
@@ -166,7 +168,7 @@ TEST(unix_sockets_have_their_own_paths)
          "counter.socket=@");
     SAYS(LINE("poolcounter.socket and counter.socket are both /run/x; set another for one of them"),
          "counter.enable=true", "counter.socket=/run/x", "poolcounter.socket=/run/x");
-    FITS("counter.socket=/run/x", "poolcounter.socket=/run/x"); /* one is not served */
+    FITS("counter.socket=/run/x", "poolcounter.socket=/run/x"); /* one of the protocols is off */
     FITS("counter.enable=true", "counter.socket=@x", "poolcounter.socket=x");
 }
 END_TEST

@@ -19,7 +19,7 @@
 
 /* --- Files ----------------------------------------------------------------------------------- */
 
-/* The name of a file of the sources, which the caller must not free. */
+/* The path of a source file; static, valid until the next call. */
 static const char *source_path(const char *name)
 {
     static char path[4096];
@@ -28,7 +28,7 @@ static const char *source_path(const char *name)
     return path;
 }
 
-/* A file of the sources as text, which the caller frees. */
+/* A source file as text, which the caller frees. */
 static char *read_source(const char *name)
 {
     char *text = NULL;
@@ -54,7 +54,7 @@ static const char *next_line(const char *text)
     return *text ? text + 1 : text;
 }
 
-/* How often `part` is in `text`. */
+/* How often `part` occurs in `text`. */
 static unsigned count(const char *text, const char *part)
 {
     unsigned n = 0;
@@ -66,8 +66,8 @@ static unsigned count(const char *text, const char *part)
 /* --- The manual ------------------------------------------------------------------------------ */
 
 /*
- * The text of the item that begins with the line `head`, up to the next item or the end of the
- * list; the caller frees it.
+ * The text of the item whose first line is `head`, up to the next item or the end of the list; the
+ * caller frees it.
  */
 static char *item_text(const char *page, const char *head)
 {
@@ -125,7 +125,7 @@ TEST(every_option_in_the_manual_exists)
         bool item = strncmp(at, ".It Ic ", 7) == 0;
         if (!item && strncmp(at, ".Ic ", 4) != 0)
             continue;
-        /* What follows the key may be punctuation. */
+        /* The key may be followed by punctuation. */
         char *key = copy_line(at + (item ? 7 : 4));
         if (!item)
             key[strcspn(key, " ")] = '\0';
@@ -160,7 +160,7 @@ TEST(every_flag_is_in_the_manual_and_no_other)
         char head[128];
         flag_head(flag, head, sizeof head);
         free(item_text(page, head));
-        /* In the synopsis, too. */
+        /* The synopsis has it too. */
         snprintf(head, sizeof head, "\n.%s Fl %c",
                  flag->argument && *flag->argument != 'F' ? "Oo" : "Op", flag->letter);
         ck_assert_msg(count(page, head) == 1, "not in the synopsis: -%c", flag->letter);
@@ -186,7 +186,7 @@ TEST(every_option_that_the_daemon_page_names_exists)
 }
 END_TEST
 
-/* The part of a page from the heading `head` to the next. */
+/* A page's section with the heading `head`, up to the next heading. */
 static char *section_text(const char *page, const char *head)
 {
     char whole[64];
@@ -200,7 +200,7 @@ static char *section_text(const char *page, const char *head)
     return copy;
 }
 
-/* How often one of the items of a list names `word`: ".It Dv WORD , OTHER". */
+/* How many items of a list name `word`, like ".It Dv WORD , OTHER". */
 static unsigned items_naming(const char *text, const char *word)
 {
     unsigned n = 0;
@@ -215,7 +215,7 @@ static unsigned items_naming(const char *text, const char *word)
     return n;
 }
 
-/* How many words all items of a list name, without the macro before them. */
+/* How many words the items of a list name in total, not counting the macro. */
 static unsigned words_of_items(const char *text, const char *macro)
 {
     unsigned n = 0;
@@ -233,7 +233,7 @@ static unsigned words_of_items(const char *text, const char *macro)
 TEST(every_signal_is_in_the_manual_and_no_other)
 {
     char *page = read_source("man/counterd.8"), *text = section_text(page, "SIGNALS");
-    unsigned signals = 1; /* which is ignored, and so not awaited */
+    unsigned signals = 1; /* SIGPIPE, which is ignored and not in process_signals */
     ck_assert_uint_eq(items_naming(text, "SIGPIPE"), 1);
     for (; process_signals[signals - 1]; signals++) {
         char name[32];
@@ -277,7 +277,7 @@ END_TEST
 
 /* --- The sample ------------------------------------------------------------------------------ */
 
-/* Loads a file, of which nothing may be said. */
+/* Loads a file and checks that it gives no messages. */
 static void assert_loads(struct settings *settings, const char *path)
 {
     char *said;
@@ -291,7 +291,7 @@ static void assert_loads(struct settings *settings, const char *path)
     free(said);
 }
 
-/* Both settings have the same values, but for one option. */
+/* Checks that settings are equal except for one option. */
 static void assert_same_but(const struct settings *a, const struct settings *b, const char *but)
 {
     const struct option_row *row;
@@ -353,7 +353,7 @@ TEST(the_sample_shows_every_option_once_with_its_default)
 }
 END_TEST
 
-/* Writes `text` without the # of the shown default that is number `which`, or of all with -1. */
+/* Writes `text`, with the # removed from shown default number `which`, or from all if it is -1. */
 static void write_without_mark(FILE *to, const char *text, int which)
 {
     int number = 0;
@@ -376,7 +376,7 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
     while (options_row_at((size_t)options))
         options++;
 
-    /* All but the one that is not commented out. */
+    /* All shown defaults; one option of the sample is not commented out. */
     for (int which = -1; which < options - 1; which++) {
         char path[] = "/tmp/manual_test.XXXXXX";
         int fd = mkstemp(path);
@@ -385,7 +385,7 @@ TEST(the_sample_can_be_uncommented_line_by_line_and_whole)
         write_without_mark(to, sample, which);
         long size = ftell(to);
         fclose(to);
-        /* As many bytes less as lines lost their mark. */
+        /* One byte less for each removed mark. */
         ck_assert_int_eq(size, (long)strlen(sample) - (which == -1 ? options - 1 : 1));
 
         struct settings settings;

@@ -19,7 +19,7 @@
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): one thread */
 
-/* Makes a manager and says where it is. */
+/* Makes the manager's socket and puts its address into the environment. */
 static int make_manager(void)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -34,7 +34,7 @@ static int make_manager(void)
     return fd;
 }
 
-/* What it has been told, or "" if nothing: a datagram is there when it was sent. */
+/* The next notification, "" if none was sent; datagrams arrive at once. */
 static const char *heard(int manager)
 {
     static char text[4096];
@@ -108,7 +108,7 @@ TEST(life_is_shown_three_times_as_often_as_needed)
     snprintf(pid, sizeof pid, "%ld", (long)getpid());
     setenv("WATCHDOG_PID", pid, 1);
     ck_assert_int_eq(notify_alive_interval_ns(), 10 * NS_PER_S);
-    setenv("WATCHDOG_PID", "1", 1); /* it watches another */
+    setenv("WATCHDOG_PID", "1", 1); /* the watchdog is for another process */
     ck_assert_int_eq(notify_alive_interval_ns(), 0);
     unsetenv("WATCHDOG_PID");
     static const char *const wrong[] = {"", "0", "-5", "soon"};

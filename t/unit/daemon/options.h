@@ -20,7 +20,7 @@
 /* The protocols, by their place in the registry. */
 enum { TEXT, BINARY };
 
-/* The settings of the text protocol's and of the table's own. */
+/* The settings that belong to the text protocol; the next ones belong to the table. */
 static inline const struct poolcounter_settings *text_of(const struct settings *settings)
 {
     return settings_own(settings, poolcounter_options.own);
@@ -31,13 +31,13 @@ static inline const struct table_settings *table_of(const struct settings *setti
     return settings_own(settings, &table_options);
 }
 
-/* What a test needs; made by make_frame, freed by free_frame. */
+/* The state of a test; made by make_frame, freed by free_frame. */
 struct frame {
     char dir[64];
     char path[96]; /* DIR/c.conf */
     struct settings settings;
     FILE *err;
-    char *said; /* what was said, with "DIR/" taken out; see said() */
+    char *said; /* the messages, without "DIR/"; see said() */
     size_t said_size;
 };
 
@@ -58,7 +58,7 @@ static inline void free_frame(struct frame *frame)
     free(frame->said);
 }
 
-/* A stream for messages. */
+/* Opens the stream for messages. */
 static inline FILE *listen_for_errors(struct frame *frame)
 {
     free(frame->said);
@@ -68,7 +68,7 @@ static inline FILE *listen_for_errors(struct frame *frame)
     return frame->err;
 }
 
-/* What has been said on it; ends it. */
+/* Closes the stream and returns its messages, without "DIR/". */
 static inline const char *said(struct frame *frame)
 {
     fclose(frame->err);
@@ -91,7 +91,7 @@ static inline void write_text(struct frame *frame, const char *text)
     write_bytes(frame, text, strlen(text));
 }
 
-/* Loads a file of this content into fresh settings. */
+/* Loads a file with this content into new settings. */
 static inline enum config_file_status load_bytes(struct frame *frame, const char *bytes, size_t len)
 {
     settings_free(&frame->settings);

@@ -145,7 +145,7 @@ TEST(every_default_is_printed_as_it_is_written)
 }
 END_TEST
 
-/* Tries one number. */
+/* Sets a numeric option and checks the result. */
 static void try_number(const struct option_row *row, uint64_t value, bool allowed)
 {
     struct settings settings;
@@ -156,7 +156,7 @@ static void try_number(const struct option_row *row, uint64_t value, bool allowe
     if (!allowed) {
         assert_value(&settings, row->key, row->default_text);
     } else {
-        /* What is printed is the same value. */
+        /* The printed text reads back as the same value. */
         struct settings again;
         char reprinted[32];
         ck_assert(settings_init(&again));
@@ -184,7 +184,7 @@ TEST(every_number_is_bounded_on_both_sides)
         try_number(row, UINT64_MAX, false);
         if (row->min > 0)
             try_number(row, row->min - 1, false);
-        /* What wraps to a value in the range is out of it nevertheless. */
+        /* A number that wraps round to an allowed value is refused. */
         if (row->max <= UINT32_MAX)
             try_number(row, (1ULL << 32) + row->min, false);
         if (row->max <= UINT16_MAX)
@@ -463,7 +463,7 @@ TEST(networks_are_256_at_most)
 }
 END_TEST
 
-/* Another value than its default, for each option. */
+/* A value other than the default, for each option. */
 static const char *other_value(const struct option_row *row)
 {
     switch (row->type) {
@@ -499,7 +499,7 @@ TEST(options_are_compared_and_copied_one_by_one)
         ck_assert(options_copy(&a, &b, row));
         for (size_t j = 0; (other = options_row_at(j)); j++)
             ck_assert(options_equal(&a, &b, other));
-        /* The copy is its own, and goes back. */
+        /* A copied value does not share memory with the original. */
         ck_assert(assigns(&b, row->key, row->default_text));
         ck_assert(!options_equal(&a, &b, row));
         ck_assert(options_copy(&a, &b, row));

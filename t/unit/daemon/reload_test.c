@@ -13,7 +13,7 @@
 
 /* --- Frame ----------------------------------------------------------------------------------- */
 
-/* Reloads with the file as it is; answers the report, with "FILE" for the path of it. */
+/* Reloads with the file as it is; returns the report with "FILE" for its path. */
 static const char *reload_again(bool good)
 {
     static char report[8192];
@@ -33,7 +33,7 @@ static const char *reload_again(bool good)
     return report;
 }
 
-/* The same with this file. */
+/* Writes the file and reloads; returns the report. */
 static const char *reload(const char *text, bool good)
 {
     write_file(text);
@@ -69,7 +69,7 @@ static void assert_value(const char *key, const char *value)
     ck_assert_str_eq(text, value);
 }
 
-/* That the admin interface wants this token. */
+/* Checks that the admin interface accepts this token. */
 static void assert_token(const char *token)
 {
     char digest[TOKEN_DIGEST_SIZE];
@@ -301,7 +301,7 @@ END_TEST
 
 TEST(new_settings_must_fit_the_old_that_stay)
 {
-    /* The file as a whole is in order; but TLS is served until a restart. */
+    /* The new file is valid alone, but TLS stays on until a restart. */
     set_up("poolcounter.tls_port = 7533\ntls.cert = /x\n");
     ck_assert_str_eq(reload("", false),
                      "poolcounter.tls_port is 7533, and there is no certificate; set tls.cert\n"

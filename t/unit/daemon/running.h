@@ -29,7 +29,7 @@ void admin_set_hosts(struct admin *admin, const char *hosts)
     snprintf(admin->hosts, sizeof admin->hosts, "%s", hosts ? hosts : "");
 }
 
-/* No upgrade is made here. */
+/* The test makes no upgrade. */
 void admin_pause(struct admin *admin)
 {
     (void)admin;
@@ -54,7 +54,7 @@ int admin_door(const struct admin *admin, size_t i, const char **asked_r)
 
 struct running {
     char dir[64];
-    char path[96]; /* of the file that is read: DIR/c.conf */
+    char path[96]; /* of the configuration file: DIR/c.conf */
     char *argv[4];
     struct server server;
     struct services *services;
@@ -73,7 +73,7 @@ static void write_file(const char *text)
     ck_assert_int_eq(fclose(to), 0);
 }
 
-/* Starts with a file that says `text`; NULL: with none, and no flag that names one. */
+/* Starts with a configuration file of this text; NULL: with no file and no flag for one. */
 static void set_up(const char *text)
 {
     snprintf(running.dir, sizeof running.dir, "/tmp/reload_test.XXXXXX");

@@ -36,7 +36,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How a child ends that does `act`: its exit status, or a signal's number with a minus. */
+/* Runs `act` in a child; returns the child's exit status, or minus the signal that killed it. */
 static int end_of(int (*act)(void))
 {
     int status;
@@ -48,14 +48,14 @@ static int end_of(int (*act)(void))
     return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* For the threads that every daemon has. */
+/* Prepares for the threads that every daemon has. */
 static bool prepare(char *reason_r)
 {
     const struct confinement *all[] = {&thread_serves};
     return sandbox_prepare(all, ARRAY_SIZE(all), reason_r);
 }
 
-/* True if this machine and this build have filters; else the test ends here. */
+/* True if the kernel and this build have filters; the caller skips its test if not. */
 static bool can(void)
 {
     char reason[SANDBOX_REASON_SIZE] = "";
@@ -106,7 +106,7 @@ static int has_no_rights_left(void)
     return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 42 : 3;
 }
 
-/* How many filters are on this thread, -1 where the kernel doesn't tell. */
+/* The number of this thread's filters; -1 if the kernel does not tell. */
 static int filters(void)
 {
     char line[256];
@@ -119,7 +119,7 @@ static int filters(void)
     return count;
 }
 
-/* As a binary that is executed by one that has entered already: filters must not pile up. */
+/* Acts like a confined daemon that executes a new binary: its filters must not pile up. */
 static int enters_once(void)
 {
     char reason[SANDBOX_REASON_SIZE];
@@ -145,19 +145,19 @@ TEST(the_main_thread_keeps_what_it_needs)
 /* ---- confined threads -------------------------------------------------------------------------
  */
 
-/* What they write below, and what they must not; listeners that there are. */
+/* A folder where threads may write, one where they may not, and existing listeners. */
 static char folder[] = "/tmp/sandbox_test.XXXXXX", elsewhere[] = "/tmp/sandbox_test.XXXXXX";
 static const char *const folders[] = {folder, NULL};
 static struct sockaddr_in tcp_place;
 static struct sockaddr_un unix_place;
-static int open_file = -1; /* one in the folder */
+static int open_file = -1; /* in the folder */
 
-/* One of each kind of thread. */
+/* One thread of each kind. */
 static const struct confinement store = {.name = "store", .writes = folders},
                                 link_ = {.name = "link", .connects = true, .reads = lookup_reads},
                                 blind = {.name = "blind", .connects = true};
 
-/* The path of a file in one of the folders. */
+/* The path of a file in a folder. */
 static const char *in(const char *where, const char *name)
 {
     static _Thread_local char paths[2][64];
@@ -208,7 +208,7 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(elsewhere), 0);
 }
 
-/* How a process ends without a thread that does what is tested. */
+/* Exit statuses of the test's process, apart from the result of what it tries. */
 enum { NOT_PREPARED = 200, NOT_STARTED, ALL_CONFINED };
 
 static const struct confinement *confined_to;
@@ -221,7 +221,7 @@ static void *act(void *arg)
     return NULL;
 }
 
-/* Does `act_confined` in a confined thread; the process goes on if that does. */
+/* Runs `act_confined` in a confined thread; the process survives if that does. */
 static int in_thread(void)
 {
     char reason[SANDBOX_REASON_SIZE];
@@ -232,7 +232,7 @@ static int in_thread(void)
     if (!thread_start(&thread, "confined", sandbox_confine, confined_to, act, &result))
         return NOT_STARTED;
     pthread_join(thread, NULL);
-    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* nobody but that thread is confined */
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* only that thread is confined */
     return fd < 0 ? ALL_CONFINED : result;
 }
 
@@ -243,7 +243,7 @@ static int end_confined(const struct confinement *to, int (*does)(void))
     return end_of(in_thread);
 }
 
-/* ---- what they try: 0, or the error number ---- */
+/* ---- attempts: each returns 0, or the error number ------------------------------------------ */
 
 static int outcome(bool good)
 {
@@ -295,7 +295,7 @@ static int empty_to_read(void)
     return opens(in(folder, "file"), O_RDONLY | O_TRUNC);
 }
 
-/* What a library for databases does with a file. */
+/* Uses a file like a database library. */
 static int keep_records(void)
 {
     char byte = 'x';
@@ -402,7 +402,7 @@ static int connect_unix(void)
     return connect_to(&unix_place, sizeof unix_place, AF_UNIX);
 }
 
-/* The call is what counts: that it is made on no socket is not looked at. */
+/* The filter decides by the call alone, so -1 does as a socket. */
 static int connect_nothing(void)
 {
     return outcome(connect(-1, (struct sockaddr *)&tcp_place, sizeof tcp_place) == 0);
@@ -483,7 +483,7 @@ static int signal_parent(void)
 
 static int change_limit(void)
 {
-    /* Asking is allowed; what is no answer to that is no killing either, but refused. */
+    /* Reading a limit is allowed. A request that sets one is refused, and does not kill. */
     return outcome(syscall(SYS_prlimit64, 0, 7, "01234567012345670", NULL) == 0);
 }
 
@@ -500,8 +500,7 @@ static int die_by_own_hand(void)
 
 enum { DONE = 0, KILLED = -SIGSYS };
 
-/* With what each kind of thread tries it: one that serves, one that writes files, one that
- * connects. */
+/* The result for each kind of thread: one that serves, one that writes files, one that connects. */
 static const struct {
     const char *what;
     int (*does)(void);
@@ -553,7 +552,7 @@ static const struct {
     {"die by own hand", die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT},
 };
 
-/* Whether files are kept apart; without that, what only Landlock refuses is not looked at. */
+/* True if the kernel has Landlock; without it the tests skip what only Landlock refuses. */
 static bool has_landlock(void)
 {
     bool has = landlock_exists();
@@ -597,7 +596,10 @@ TEST(who_connects_need_not_read)
     tear_down();
 }
 
-/* What c-ares asks of the kernel for a name in the hosts file, and for one of a server. */
+/*
+ * Looks up one name from the hosts file and one from a server; c-ares makes different calls for
+ * them.
+ */
 static void on_progress(void *arg)
 {
     (void)arg;
@@ -628,7 +630,7 @@ TEST(who_connects_can_look_names_up)
 
 static atomic_bool replaced;
 
-/* In the confined thread: when the file was replaced. */
+/* In the confined thread: reads after the file was replaced. */
 static int read_anew(void)
 {
     while (!replaced)
@@ -637,7 +639,7 @@ static int read_anew(void)
     return error ? error : opens("/dev/null", O_RDONLY);
 }
 
-/* As resolv.conf is, under a name that is a symbolic link. */
+/* Reads a file through a symbolic link, like resolv.conf. */
 static int replace_what_is_read(void)
 {
     static const char *reads[] = {NULL, "/dev/null", "/no/such/file", NULL};
@@ -678,7 +680,7 @@ TEST(without_its_folder_a_thread_that_writes_does_not_start)
     ck_assert_int_eq(end_confined(&lost, make_inside), NOT_STARTED);
 }
 
-/* As with a kernel without Landlock; the log goes to a file. */
+/* Simulates a kernel without Landlock; logs to a file. */
 static int write_without_landlock(void)
 {
     struct sock_filter steps[] = {
@@ -731,7 +733,7 @@ static const char *rules_for(const char *filter, const char *call)
     return rules;
 }
 
-/* The filter as text in text_r; false: this build has none. */
+/* Writes the filter as text to text_r; false if this build has none. */
 static bool read_filter(const struct confinement *to, char *text_r, size_t size)
 {
     FILE *file = tmpfile();

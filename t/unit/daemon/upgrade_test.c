@@ -23,10 +23,10 @@
 
 /* ---- the clock ----------------------------------------------------------------------------- */
 
-/* When state-1.record was written: its monotonic time is in it. */
+/* The time when state-1.record was written; the file contains its monotonic time. */
 #define WRITTEN_UNIX_S INT64_C(1795346582)
 
-static int64_t written_ns, read_ns; /* by its clock, by the machine's */
+static int64_t written_ns, read_ns; /* by the file's clock; by this machine's */
 
 int64_t clock_mono_ns(void)
 {
@@ -53,7 +53,7 @@ enum { CLIENTS = 15, NAMES = 30, HELD = 39, FD_MAX = 40, QUEUED_MAX = 16384, TEX
 
 struct client {
     struct conn *conn;
-    int fd; /* the client's end; -1: not yet */
+    int fd; /* the client's end; -1 before `serve` */
 };
 
 static struct server server;
@@ -61,7 +61,7 @@ static struct upgrade upgrade;
 static struct listeners listeners;
 static struct client clients[CLIENTS];
 
-/* Listening sockets have to be open: any file does in a rehearsal. */
+/* Listening sockets must be open descriptors; in a rehearsal any file will do. */
 static void open_descriptors(void)
 {
     int fd;
@@ -106,7 +106,7 @@ static void make_server(unsigned workers)
     };
 }
 
-/* Takes over with so many workers, which do not run yet. */
+/* Takes over with this many workers; `serve` starts them. */
 static void take_over(unsigned workers)
 {
     unsigned count = 0;
@@ -126,7 +126,7 @@ static void take_over(unsigned workers)
     ck_assert_uint_eq(count, CLIENTS);
 }
 
-/* Gives each connection a socket, and has the workers run. */
+/* Gives each connection a socket and starts the workers. */
 static void serve(void)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -140,7 +140,7 @@ static void serve(void)
         ck_assert(worker_start(server.workers[i]));
 }
 
-/* Ends it, which gives back all that is held. */
+/* Stops the daemon; this must release everything that is held. */
 static void finish(void)
 {
     struct table_stats stats;
@@ -170,7 +170,7 @@ static struct bytes name_of(const char *text)
     return bytes_of(text);
 }
 
-/* Name number `i` of those that one client has all of. */
+/* Name number `i` of those that one client holds completely. */
 static const char *long_name(unsigned i)
 {
     static char name[601];
@@ -181,7 +181,7 @@ static const char *long_name(unsigned i)
     return name;
 }
 
-/* The client that holds that many units of a name. */
+/* The client that holds this many units of a name. */
 static struct client *holder_of(const char *name, uint32_t units)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -195,7 +195,7 @@ static struct client *holder_of(const char *name, uint32_t units)
     return NULL;
 }
 
-/* A client that waits for a name; `place` counts by age, oldest first. */
+/* A client that waits for a name; place 0 is the oldest. */
 static struct client *waiter_for(const char *name, size_t place)
 {
     struct table_wait waits[CLIENTS];
@@ -212,7 +212,7 @@ static struct client *waiter_for(const char *name, size_t place)
     return NULL;
 }
 
-/* The client that has sent exactly this. */
+/* The client whose incomplete request has exactly these bytes. */
 static struct client *sayer_of(const void *bytes, size_t len)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -235,7 +235,7 @@ static struct client *dumper(void)
     return NULL;
 }
 
-/* A request of the binary protocol, of which the first 13 bytes have been said. */
+/* A request of the binary protocol; the client has sent its first 13 bytes. */
 static size_t half_said(uint8_t bytes[100])
 {
     const struct ctr_request request = {.opcode = CTR_ACQUIRE,
@@ -245,7 +245,7 @@ static size_t half_said(uint8_t bytes[100])
     return ctr_compose_request(&request, bytes, 100);
 }
 
-/* What is queued for a client; its length. */
+/* Copies the output queued for a client; returns its length. */
 static size_t queued_for(const struct client *client, uint8_t to[QUEUED_MAX])
 {
     size_t len = 0;
@@ -256,7 +256,7 @@ static size_t queued_for(const struct client *client, uint8_t to[QUEUED_MAX])
     return len;
 }
 
-/* ---- saying and hearing -------------------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------- */
 
 static void say(const struct client *client, const void *bytes, size_t len)
 {
@@ -318,7 +318,7 @@ static void ask(const struct client *client, enum ctr_opcode opcode, uint32_t un
 
 /* ---- the tests ----------------------------------------------------------------------------- */
 
-/* How often a request had this outcome. */
+/* The number of requests with this outcome. */
 static uint64_t requests(const char *verb, const char *outcome)
 {
     const struct service *service = services_at(upgrade.parts.services, 0);
@@ -388,7 +388,10 @@ TEST(all_of_a_state_of_version_1_is_there)
 }
 END_TEST
 
-/* A Dump goes on from what is queued of it: every name once, and then what was asked after it. */
+/*
+ * A Dump continues after its queued part: every name comes once, then the answer to the next
+ * request.
+ */
 static void expect_dump(const struct client *client)
 {
     static uint8_t bytes[65536];

@@ -47,7 +47,7 @@ TEST(the_largest_region)
     uint32_t page = arena_page_take(&arena);
     ck_assert(page != 0);
     ck_assert(arena_used(&arena) == ARENA_PAGE);
-    /* The last granule of the region still has a ref. */
+    /* The region's last granule still has a ref. */
     const unsigned char *last = arena.base + ARENA_LIMIT_MAX + ARENA_PAGE - ARENA_GRANULE;
     ck_assert(arena_ref(&arena, last) == UINT32_MAX);
     ck_assert(arena_at(&arena, UINT32_MAX) == last);
@@ -100,7 +100,7 @@ TEST(widening_what_is_wide_enough)
     ck_assert(arena.base == base);
     arena_destroy(&arena);
     start(PAGES(1));
-    ck_assert(arena_widen(&arena, PAGES(4))); /* nothing is open yet */
+    ck_assert(arena_widen(&arena, PAGES(4))); /* the region has no open pages yet */
     ck_assert(arena_page_take(&arena) != 0);
     arena_destroy(&arena);
 }
@@ -203,7 +203,7 @@ TEST(a_kernel_without_memory_is_a_limit_for_a_while)
     ck_assert_msg(arena_page_take(&arena) == 0, "link with fault_wraps");
     ck_assert(arena_used(&arena) == 0);
     fail_mprotect = false;
-    for (uint32_t i = 1; i < 64; i++) /* page 0 is none */
+    for (uint32_t i = 1; i < 64; i++) /* page 0 is never used */
         ck_assert(arena_page_take(&arena) == i);
     fail_mprotect = true;
     ck_assert(arena_page_take(&arena) == 0);
@@ -252,7 +252,7 @@ END_TEST
 
 TEST(slots_of_every_size_are_their_owners_alone)
 {
-    /* Of each size three slots at once, all filled to the last byte. */
+    /* Three slots of each size at the same time, each filled to its last byte. */
     static ref_t slot[SLAB_MAX + 1][3];
     start(PAGES(1000));
     for (int i = 0; i < 3; i++) {
@@ -275,7 +275,7 @@ TEST(slots_of_every_size_are_their_owners_alone)
             slab_free(&slab, slot[size][i]);
         }
     }
-    /* Of each size one page may stay. */
+    /* The slab may keep one page for each size. */
     ck_assert(arena_used(&arena) <= PAGES(SLAB_CLASSES));
     arena_destroy(&arena);
 }
@@ -315,10 +315,10 @@ TEST(a_full_arena_refuses_and_goes_on)
             count++;
         }
         ck_assert(arena_used(&arena) == PAGES(5));
-        /* A slot lost to the header, and what is left behind the last one. */
+        /* The header takes one slot; the rest of a page may be too small for another. */
         ck_assert((count + 5) * (sizes[s] + 64) >= PAGES(5) - 5 * (64 + sizes[s]));
         ck_assert(slab_alloc(&slab, sizes[s]) == 0);
-        /* Whichever is given back, a slot of its size can be had. */
+        /* After any slot is freed, another of its size is available. */
         for (size_t i = 0; i < count; i += 1 + count / 50) {
             slab_free(&slab, refs[i]);
             refs[i] = slab_alloc(&slab, sizes[s]);
@@ -346,7 +346,7 @@ TEST(one_that_comes_and_goes_takes_no_page_along)
         slab_free(&slab, slab_alloc(&slab, 80));
     ck_assert(arena_used(&arena) == used);
     ck_assert(arena.pages_begun == begun);
-    /* Nor on the edge of a page. */
+    /* The same at the edge of a page. */
     while (arena_used(&arena) == used)
         ck_assert(slab_alloc(&slab, 80) != 0);
     used = arena_used(&arena);
@@ -381,7 +381,7 @@ TEST(giving_a_slot_to_another_shard_aborts)
 }
 END_TEST
 
-#ifndef __SANITIZE_ADDRESS__ /* which ends it first, in its own way */
+#ifndef __SANITIZE_ADDRESS__ /* ASan ends the program first, with its own report */
 TEST(giving_the_last_slot_back_twice_aborts)
 {
     start(PAGES(2));
@@ -406,7 +406,7 @@ TEST(random_slots_keep_what_they_hold)
     unsigned count = 0;
     bool refused = false;
     for (int step = 0; step < STEPS; step++) {
-        /* Fills and empties in turns, so that the limit and the last slot are met. */
+        /* Fills and empties alternately, to reach the limit and the last slot. */
         bool filling = step / 10000 % 2 == 0;
         if (count < MOST && rng_one_in(&rng, 4) != filling) {
             uint32_t kind = rng_below(&rng, 4);
@@ -507,7 +507,7 @@ TEST(threads_share_the_pages)
     }
     for (int i = 0; i < THREADS; i++)
         ck_assert(pthread_join(threads[i], NULL) == 0);
-    ck_assert(arena_used(&arena) <= PAGES(THREADS)); /* of each slab one page may stay */
+    ck_assert(arena_used(&arena) <= PAGES(THREADS)); /* each slab may keep one page */
     ck_assert(arena.pages_begun <= 61);
     arena_destroy(&arena);
 }

@@ -32,14 +32,14 @@ static const struct hash_key hash_key = {.k0 = 1, .k1 = 2};
 static struct moment now = {.mono_ns = 5000 * NS_PER_S, .unix_s = 1000 * INTERVAL};
 static verdicts out;
 static uint32_t next_id = 1;
-static struct holder blocker; /* holds a unit of each name that is waited for */
+static struct holder blocker; /* holds a unit of each name with waiters */
 static struct contended found[ROOM];
 static size_t found_count;
 
-/* A name beside what is exactly true of it. */
+/* A name and its exact values. */
 struct name {
     char text[NAME_LEN + 1];
-    double load, refused; /* decayed; a refusal counts 1 */
+    double load, refused; /* decayed; each refusal adds 1 */
     uint32_t waiting, peak;
 };
 
@@ -76,7 +76,7 @@ static void finish(void)
     table_free(&t);
 }
 
-/* Makes `count` names, all of shard `shard`, or of any where that is TABLE_SHARDS. */
+/* Makes `count` names that belong to `shard`; TABLE_SHARDS: to any shard. */
 static void make_names(unsigned count, uint64_t shard)
 {
     unsigned number = 0;
@@ -102,7 +102,7 @@ static enum table_status ask(struct holder *holder, unsigned n, uint32_t units, 
     return table_acquire(t, holder, &a, now, NULL, w);
 }
 
-/* The number of a listed name among `count`, or `count`. */
+/* The number of a listed name; `count` if it is none of the first `count` names. */
 static unsigned number_of(const struct contended *c, unsigned count)
 {
     unsigned n = 0;
@@ -136,7 +136,7 @@ static void read_all(enum contended_by by)
     found_count = table_contended(t, by, now, found, ROOM);
 }
 
-/* What is listed of name `n`; NULL: it is not. */
+/* The entry of name `n` in the list; NULL if it is not listed. */
 static const struct contended *listed(unsigned n)
 {
     for (size_t i = 0; i < found_count; i++) {
@@ -154,8 +154,8 @@ static double rank_of(enum contended_by by, const struct contended *c)
 }
 
 /*
- * Reads, and compares all with what is true: of `count` names, which are all of one shard. The
- * bound is also at most a sixteenth of the shard, unless lines were not looked at.
+ * Reads the list and compares it with the exact values of `count` names of one shard. If every line
+ * was read, the bound is also at most a sixteenth of the shard's total.
  */
 static void compare(enum contended_by by, unsigned count, bool all_accounted)
 {
@@ -223,14 +223,14 @@ TEST(a_name_shows_while_its_first_waiters_wait)
     ck_assert(c->waiting_error <= 0 && about(c->waiting_load, 5 * (1 - exp2(-1 / HALF_LIFE_S))));
     ck_assert(about(c->waiting_load, names[0].load));
     ck_assert(table_contended_bound(t, CONTENDED_WAITING, now) <= 0);
-    /* After a half-life it is half of what it will be, and in the end so many wait. */
+    /* After one half-life it shows half of its final value, which is the number of waiters. */
     pass((CONTENDED_HALF_LIFE_S - 1) * NS_PER_S);
     read_all(CONTENDED_WAITING);
     ck_assert(about(found[0].waiting_load, 2.5));
     pass(100 * CONTENDED_HALF_LIFE_S * NS_PER_S);
     read_all(CONTENDED_WAITING);
     ck_assert(about(found[0].waiting_load, 5));
-    /* When they are gone, and the name with them, it halves. */
+    /* After the waiters and the name have gone, the load halves with each half-life. */
     for (int i = 0; i < 5; i++) {
         ck_assert(table_end_wait(t, w[i], WAITER_TIMED_OUT, now) == WAITER_TIMED_OUT);
         table_close(t, &holders[i], now, NULL, &out);
@@ -246,7 +246,7 @@ TEST(a_name_shows_while_its_first_waiters_wait)
     now.unix_s += INTERVAL;
     read_all(CONTENDED_WAITING);
     ck_assert(found_count == 1 && found[0].peak == 0);
-    /* What is too little is nothing. */
+    /* A load that is too small is dropped. */
     pass(20 * CONTENDED_HALF_LIFE_S * NS_PER_S);
     read_all(CONTENDED_WAITING);
     ck_assert(found_count == 1);
@@ -269,7 +269,7 @@ TEST(every_refusal_counts)
     struct acquire a = {
         .name = name_at(0), .units = 1, .limit = 1, .queue_max = 1, .wait = WAIT_ME};
     ck_assert(table_acquire(t, &other, &a, now, NULL, &w) == TABLE_FULL);
-    /* These are none. */
+    /* None of these is a refusal. */
     ck_assert(ask(&other, 0, 1, 1, WAIT_ME, &w) == TABLE_WAITING);
     ck_assert(table_release(t, &other, &(struct release){.name = name_at(0), .units = 1}, now, NULL,
                             &out) == TABLE_NOT_HELD);
@@ -331,7 +331,7 @@ static void close_clients(unsigned count)
         table_close(t, &clients[i].holder, now, NULL, &out);
 }
 
-/* A name, the first ones much more often. */
+/* A random name; low numbers are much more frequent. */
 static unsigned some_name(struct rng *rng, unsigned count)
 {
     unsigned bits = rng_below(rng, 10);
@@ -392,7 +392,7 @@ TEST(bounds_hold_with_more_lines_than_are_accounted)
 }
 END_TEST
 
-/* Lines that stand still: the one that is long is found after some readings at most. */
+/* Queues that do not change: a few readings find the long one among many. */
 TEST(a_hot_line_among_many_is_found)
 {
     start(64 * MIB);
@@ -435,7 +435,7 @@ TEST(lines_that_change_bring_the_others_up_to_date)
         begin_wait(&clients[0], 3);
         end_wait(&clients[0]);
     }
-    /* One reading alone would look at the oldest 64. */
+    /* One reading alone looks only at the 64 oldest. */
     compare(CONTENDED_WAITING, NAMES, true);
     ck_assert(listed(HOT) == &found[0]);
     close_clients(HOLDERS);
@@ -454,7 +454,7 @@ TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
     struct holder other;
     holder_init(&other, next_id++, 0);
     ck_assert(ask(&blocker, 0, 1, 1, WAIT_NO, NULL) == TABLE_OK);
-    /* Its shard has a 64th of the flood, and it a tenth of that. */
+    /* The shard gets a 64th of the flood; the hot name gets a tenth of that. */
     uint32_t hot = 0;
     for (uint32_t i = 0; i < FLOOD; i++) {
         struct acquire a = {.name = bytes_at(&i, sizeof(i)), .units = 1, .limit = 1};
@@ -473,12 +473,12 @@ TEST(a_hot_name_is_found_under_a_flood_of_names_refused_once)
     ck_assert(listed(0) == &found[0]);
     ck_assert(found[0].exists && found[0].refused_per_second >= rate_of(hot) - 1e-9);
     ck_assert(found[0].refused_per_second - found[0].refused_error <= rate_of(hot) + 1e-9);
-    /* A shard has about so many; the bound is a sixteenth of the most that one has. */
+    /* The flood's share of each shard. The bound is a sixteenth of the largest shard. */
     double share = rate_of((double)FLOOD / TABLE_SHARDS);
     ck_assert(bound > share / 32 && bound < 2 * share / CONTENDED_KEPT);
     for (size_t i = 1; i < found_count; i++)
         ck_assert(!found[i].exists && found[i].refused_per_second <= 2 * bound);
-    /* The first ones only. */
+    /* With less room, the table lists only the first ones. */
     struct contended first[3];
     ck_assert(table_contended(t, CONTENDED_REFUSED, now, first, 3) == 3);
     for (size_t i = 0; i < 3; i++)
@@ -492,7 +492,7 @@ END_TEST
 /* ---- peaks --------------------------------------------------------------------------------------
  */
 
-/* The list of peaks is that of the names whose exact peaks are the highest. */
+/* The list of peaks has exactly the names with the highest peaks. */
 static void compare_peaks(unsigned count)
 {
     read_all(CONTENDED_PEAK);
@@ -551,7 +551,7 @@ TEST(peaks_are_exact)
                 ck_assert(found_count == 0);
             }
         }
-        if (rng_one_in(&rng, 70)) { /* the collector passes; what is held counts as used */
+        if (rng_one_in(&rng, 70)) { /* the collector visits all; names with units count as used */
             struct table_walk walk = {0};
             uint64_t collected = 0;
             while (!table_collect(t, &walk, now, 20, &collected))
@@ -588,7 +588,7 @@ TEST(peaks_of_all_shards_are_put_in_order)
     ck_assert(found_count == NAMES);
     for (uint32_t i = 0; i < NAMES; i++)
         ck_assert(found[i].peak == NAMES - i);
-    /* In the next interval the first to use the table begins a new list; others see none. */
+    /* In the next interval, the first use begins a new list, which starts empty. */
     now.unix_s += INTERVAL;
     ck_assert(table_contended(t, CONTENDED_PEAK, now, top, 30) == 0);
     ck_assert(ask(&blocker, 3, 1, UINT32_MAX, WAIT_NO, NULL) == TABLE_OK);
@@ -606,11 +606,11 @@ TEST(a_late_thread_does_not_spoil_the_peaks)
     now.unix_s += INTERVAL;
     ck_assert(ask(&blocker, 0, 5, 9, WAIT_NO, NULL) == TABLE_OK);
     struct acquire a = {.name = name_at(1), .units = 8, .limit = 9};
-    /* Of the interval before: not this one's peak, */
+    /* A peak of the previous interval does not count in this one, */
     ck_assert(table_acquire(t, &blocker, &a, late, NULL, NULL) == TABLE_OK);
     read_all(CONTENDED_PEAK);
     ck_assert(found_count == 1 && number_of(&found[0], 4) == 0 && found[0].peak == 5);
-    /* but it is when it is used in this one; and a late thread sees the list as it is. */
+    /* until the name is used in this one. A late thread sees the same list. */
     ck_assert(ask(&blocker, 1, 1, 9, WAIT_NO, NULL) == TABLE_OK);
     struct contended top[4];
     ck_assert(table_contended(t, CONTENDED_PEAK, late, top, 4) == 2);
@@ -627,7 +627,7 @@ END_TEST
 /* ---- time
  * ---------------------------------------------------------------------------------------- */
 
-/* Over days, as the scale is brought down again and again. */
+/* Decay over days, while the table lowers the scale again and again. */
 TEST(decay_goes_on_for_ever)
 {
     start(16 * MIB);
@@ -655,7 +655,7 @@ TEST(decay_goes_on_for_ever)
             ck_assert(found_count == 1 && about(found[0].waiting_load, names[2].load));
         }
     }
-    /* After years of quiet there is what waits still. */
+    /* After years without requests, only the waiters remain. */
     pass(3 * 365 * 86400 * NS_PER_S);
     read_all(CONTENDED_REFUSED);
     ck_assert(found_count == 0);
@@ -679,7 +679,7 @@ TEST(a_thread_that_is_late_changes_nothing_much)
     now.mono_ns -= 5 * NS_PER_MS;
     read_all(CONTENDED_WAITING);
     ck_assert(found_count == 1 && fabs(found[0].waiting_load - names[0].load) < 1e-4);
-    now.mono_ns += 5 * NS_PER_MS; /* no time has been waited twice */
+    now.mono_ns += 5 * NS_PER_MS; /* no period is counted twice */
     read_all(CONTENDED_WAITING);
     ck_assert(found_count == 1 && about(found[0].waiting_load, names[0].load));
     now.mono_ns -= 5 * NS_PER_MS;
@@ -712,7 +712,7 @@ TEST(long_names_that_begin_alike_are_told_apart)
     struct holder other;
     holder_init(&other, next_id++, 0);
     for (uint32_t i = 0; i < ARRAY_SIZE(lens); i++) {
-        for (uint32_t k = 0; k < 2; k++) { /* alike but for their last byte */
+        for (uint32_t k = 0; k < 2; k++) { /* they differ only in the last byte */
             bytes[lens[i] - 1] = (unsigned char)('a' + k);
             struct acquire a = {.name = {bytes, lens[i]}, .units = 2 * i + k + 1, .limit = 99};
             ck_assert(table_acquire(t, &blocker, &a, now, NULL, NULL) == TABLE_OK);
@@ -738,11 +738,11 @@ TEST(long_names_that_begin_alike_are_told_apart)
 }
 END_TEST
 
-/* Two of them that agree even in the bits of their hashes by which counters are found. */
+/* Two names whose hashes agree even in the bits that find the counter. */
 TEST(long_names_of_equal_short_hashes_are_told_apart)
 {
     static unsigned char bytes[2][CONTENDED_NAME_MAX + 4];
-    static const uint32_t ends[2] = {562830, 830317}; /* found by trying, for hash_key */
+    static const uint32_t ends[2] = {562830, 830317}; /* found by trial, for hash_key */
     uint64_t hashes[2];
     start(16 * MIB);
     for (unsigned i = 0; i < 2; i++) {

@@ -49,12 +49,12 @@ TEST(kept_names_stay_at_0_until_their_interval_ends)
     now.unix_s = 1001 * INTERVAL - 1;
     ck_assert_int_eq(count_of("k"), 0);
     ck_assert(walk_for("k").times == 1);
-    /* At the boundary it is gone, though nobody has collected it yet. */
+    /* At the boundary the name expires, although the collector has not visited it yet. */
     now.unix_s++;
     ck_assert(walk_for("k").count == 0);
     ck_assert(stats().names == 0);
     size_t memory = stats().memory;
-    ck_assert_int_eq(count_of("k"), -1); /* looking for it removes it */
+    ck_assert_int_eq(count_of("k"), -1); /* the look-up removes it */
     ck_assert(stats().names == 0 && stats().memory <= memory);
     ck_assert(collect_all(1000) == 0);
     finish();
@@ -74,7 +74,7 @@ TEST(every_request_finds_an_expired_name_gone)
     ck_assert_int_eq(count_of("get"), -1);
     ck_assert_int_eq(give(&h[0], "give", 0), TABLE_NOT_FOUND);
     ck_assert(stats().names == 0);
-    /* Made anew by a text client it is a text name. */
+    /* A text client makes a text name of it. */
     ck_assert_int_eq(take(&h[0], "take", 1, 1), TABLE_OK);
     ck_assert(stats().names == 1 && stats().names_made == 4);
     ck_assert(peak_of("take") == 1);
@@ -90,12 +90,12 @@ TEST(the_last_use_decides_which_interval_must_end)
     ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
     next_interval();
     next_interval();
-    ck_assert_int_eq(count_of("k"), 1); /* what is held never expires */
+    ck_assert_int_eq(count_of("k"), 1); /* a name with units never expires */
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     ck_assert_int_eq(count_of("k"), 0);
     next_interval();
     ck_assert_int_eq(count_of("k"), -1);
-    /* The end of a connection is a use as well. */
+    /* The end of a connection counts as a use. */
     ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
     next_interval();
     table_close(t, &h[0], now, NULL, &out);
@@ -114,7 +114,7 @@ TEST(only_a_grant_keeps)
     ck_assert_int_eq(take_keep(&h[1], "k", 1, 1), TABLE_BUSY);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     ck_assert_int_eq(count_of("k"), -1);
-    /* One grant is enough, whatever requests follow. */
+    /* One keeping grant is enough, whatever follows. */
     ck_assert_int_eq(take(&h[0], "k", 1, 2), TABLE_OK);
     ck_assert_int_eq(take_keep(&h[1], "k", 1, 2), TABLE_OK);
     ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK);
@@ -134,9 +134,9 @@ TEST(peaks_are_of_their_interval)
     ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
     ck_assert(peak_of("k") == 7);
     next_interval();
-    ck_assert(peak_of("k") == 6); /* reading starts it from what is held */
+    ck_assert(peak_of("k") == 6); /* reading starts the interval's peak with the units held now */
     ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
-    ck_assert(peak_of("k") == 6); /* that much was held when the interval began */
+    ck_assert(peak_of("k") == 6); /* the units held when the interval began */
     ck_assert_int_eq(take_keep(&h[0], "k", 1, 9), TABLE_OK);
     ck_assert(peak_of("k") == 6);
     ck_assert_int_eq(take_keep(&h[0], "k", 6, 9), TABLE_OK);
@@ -172,14 +172,14 @@ TEST(a_clock_set_back_loses_nothing)
     ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
     ck_assert_int_eq(take_keep(&h[0], "kept", 1, 9), TABLE_OK);
     ck_assert_int_eq(give(&h[0], "kept", 1), TABLE_OK);
-    now.unix_s -= INTERVAL; /* so little may be a thread that is late */
+    now.unix_s -= INTERVAL; /* a step back this small may be a late thread's */
     ck_assert_int_eq(count_of("held"), 1);
     ck_assert_int_eq(count_of("kept"), 0);
     ck_assert(peak_of("held") == 5);
     ck_assert_int_eq(take_keep(&h[0], "late", 1, 9), TABLE_OK);
     ck_assert_int_eq(give(&h[0], "late", 1), TABLE_OK);
     ck_assert(collect_all(100) == 0 && stats().names == 3);
-    now.unix_s -= 10 * INTERVAL; /* this is another interval, and what was at 0 has expired */
+    now.unix_s -= 10 * INTERVAL; /* this far back it is another interval; names at 0 have expired */
     ck_assert_int_eq(count_of("held"), 1);
     ck_assert(peak_of("held") == 1 && stats().names == 1);
     ck_assert_int_eq(count_of("kept"), -1);
@@ -193,7 +193,9 @@ TEST(a_clock_set_back_loses_nothing)
 }
 END_TEST
 
-/* Once the late thread took the counter back to its own interval, where the other found it gone. */
+/*
+ * Regression: a late thread moved the counter back into its interval, and the other thread lost it.
+ */
 TEST(a_thread_late_at_a_boundary_takes_nothing_away)
 {
     start();
@@ -214,7 +216,7 @@ TEST(a_thread_late_at_a_boundary_takes_nothing_away)
 }
 END_TEST
 
-/* Once names that had expired were counted until the collector came by. */
+/* Regression: expired names were counted until the collector visited them. */
 TEST(names_that_have_expired_are_not_counted)
 {
     start();
@@ -234,7 +236,7 @@ TEST(names_that_have_expired_are_not_counted)
 }
 END_TEST
 
-/* Counters note 16 bits of an interval's number. */
+/* Counters store 16 bits of an interval's number. */
 #define ROUND (INT64_C(1) << 16)
 
 TEST(intervals_that_come_round_are_other_intervals)
@@ -255,7 +257,7 @@ TEST(intervals_that_come_round_are_other_intervals)
         collected += collect_all(1000);
     }
     ck_assert(collected == 1);
-    /* One walk in a round is enough. */
+    /* One walk per round is enough. */
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(take_keep(&h[0], "held", 4, 9), TABLE_OK);
         ck_assert_int_eq(give(&h[0], "held", 4), TABLE_OK);
@@ -291,7 +293,7 @@ TEST(where_intervals_come_round_nothing_happens)
         ck_assert_int_eq(take_keep(&h[0], "again", 2, 9), TABLE_OK);
         ck_assert_int_eq(give(&h[0], "again", 2), TABLE_OK);
         ck_assert(stats().names == 2 && peak_of("again") == 2);
-        /* A thread that is still in the old round takes nothing away. */
+        /* A thread that is still in the old round removes nothing. */
         struct acquire a = {.name = name_of("again"), .units = 1, .limit = 9, .keep = true};
         ck_assert_int_eq(table_acquire(t, &h[1], &a, late, NULL, NULL), TABLE_OK);
         ck_assert_int_eq(table_release(t, &h[1], &(struct release){.name = a.name, .units = 1},
@@ -319,11 +321,11 @@ TEST(the_collector_takes_what_has_expired_in_small_slices)
         (void)snprintf(name, sizeof(name), "name %d", i);
         ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
         if (i % 3 > 0)
-            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* two of three are at 0 */
+            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* two of three names are at 0 */
     }
-    ck_assert(collect_all(3) == 0); /* but their interval goes on */
+    ck_assert(collect_all(3) == 0); /* their interval is not over */
     next_interval();
-    for (int i = 1; i < NAMES; i += 3) { /* one of these two is used again, by its new holder */
+    for (int i = 1; i < NAMES; i += 3) { /* the new holder uses one of these two again */
         (void)snprintf(name, sizeof(name), "name %d", i);
         ck_assert_int_eq(take_keep(&h[1], name, 1, 1), TABLE_OK);
         ck_assert_int_eq(give(&h[1], name, 1), TABLE_OK);
@@ -344,7 +346,7 @@ TEST(the_collector_takes_what_has_expired_in_small_slices)
         (void)snprintf(name, sizeof(name), "name %d", i);
         ck_assert_int_eq(count_of(name), i % 3 == 0 ? 1 : i % 3 == 1 ? 0 : -1);
     }
-    /* The budget of nothing does nothing. */
+    /* A budget of 0 does nothing. */
     struct table_walk still = {0};
     ck_assert(!table_collect(t, &still, now, 0, &collected));
     ck_assert(still.shard == 0 && still.hash_from == 0);

@@ -16,24 +16,23 @@
 #include <sys/mman.h>
 #include <sys/types.h>
 
-/* Each allocation counts it down; the one that finds 1 fails. 0: none fails. */
+/* Every allocation decrements it; the one that finds 1 fails. 0: none fails. */
 static unsigned long fault_countdown;
-/* Instead: one in this many fails, by the caller's random numbers. */
+/* Alternative to the countdown: decides at random which allocations fail. */
 static bool (*fault_dice)(void);
 /* The number of failed allocations. */
 static unsigned long faults;
 
-/* While it is set, how many pieces that were taken by the C library's functions have not been given
- * back is counted. */
+/* While true, counts the pieces taken from the C library and not given back. */
 static bool fault_counting;
 static long fault_pieces;
 
-/* Which calls to the kernel fail. */
+/* True if these system calls fail. */
 static bool fail_mmap, fail_mprotect, fail_madvise;
 
 static inline bool fault_now(void)
 {
-    /* Nothing is written while nobody asked for faults: other threads may be here. */
+    /* Without requested faults this writes nothing, because other threads may run here. */
     if (fault_countdown == 0 && !fault_dice)
         return false;
     bool now = fault_dice ? fault_dice() : --fault_countdown == 0;

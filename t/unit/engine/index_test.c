@@ -9,20 +9,20 @@
 
 #include <string.h>
 
-/* As index.c has them. */
+/* The same constants as in index.c. */
 enum { FULL = 6, EMPTY = 2, SEGMENT = 256 };
 
-/* What the index refers to. */
+/* An entry of the index. */
 struct entry {
     uint32_t hash;
-    uint32_t seen; /* by how many steps of a walk */
+    uint32_t seen; /* the number of walk steps that showed it */
 };
 
 static struct arena arena;
 static struct slab slab, entries_slab;
 static struct index ix;
 
-/* Takes all the pages there are while it is set, as a busy neighbour would. */
+/* While true, takes all free pages, like a busy neighbour. */
 static bool steal_pages;
 
 static uint32_t hash_of(const struct arena *a, ref_t ref)
@@ -71,7 +71,7 @@ static ref_t insert(uint32_t hash)
     return ref;
 }
 
-/* Removing never takes memory. */
+/* Checks that removing allocates nothing. */
 static void drop(ref_t ref)
 {
     fault_countdown = 1;
@@ -91,7 +91,7 @@ static bool is_in(uint32_t hash, ref_t ref)
     return false;
 }
 
-/* Looks at every bucket: each entry is in its own, chains have no gaps, the sums are right. */
+/* Checks every bucket: entries are in their own, chains have no gaps, the sums are right. */
 static void check_index(void)
 {
     size_t entries = 0, overflowing = 0;
@@ -148,7 +148,7 @@ TEST(first_size_is_what_was_asked_for)
         ck_assert(ix.buckets == sizes[i] / FULL + 1);
         ck_assert(used == (size_t)((ix.buckets + SEGMENT - 1) / SEGMENT) * ARENA_PAGE);
         check_index();
-        /* It never gets smaller than that. */
+        /* It never shrinks below that. */
         ref_t ref = insert(12345);
         drop(ref);
         ck_assert(ix.buckets == sizes[i] / FULL + 1);
@@ -203,7 +203,7 @@ TEST(grows_and_shrinks_one_bucket_at_a_time)
     check_index();
     ck_assert(ix.buckets == 1);
     ck_assert(ix.overflowing == 0);
-    /* Of buckets one page, and what slabs may keep: of further buckets, and of entries. */
+    /* One page of buckets remains, and the pages that the slabs of buckets and entries keep. */
     ck_assert(arena_used(&arena) <= used_at_start + (size_t)2 * ARENA_PAGE);
     finish();
 }
@@ -227,7 +227,7 @@ TEST(equal_hashes_are_all_found_and_any_can_go)
             for (ref_t r = index_first(&ix, 0xabcd1234, &probe); r; r = index_next(&ix, &probe))
                 found++;
             ck_assert(found == left);
-            /* First, last, and any between. */
+            /* The first, the last, then any. */
             uint32_t i = round == 0 ? 0 : round == 1 ? left - 1 : rng_below(&rng, left);
             drop(ref[i]);
             memmove(&ref[i], &ref[i + 1], (left - i - 1) * sizeof(ref[0]));
@@ -241,7 +241,7 @@ END_TEST
 
 TEST(crowded_buckets_are_shared_out_when_split)
 {
-    /* Equal in the low bits, so that one bucket has all until the table is large. */
+    /* The low bits are equal, so one bucket holds all until the table is large. */
     enum { COUNT = 3000 };
     static ref_t ref[COUNT];
     start();
@@ -261,7 +261,7 @@ TEST(crowded_buckets_are_shared_out_when_split)
         check_index();
     }
     ck_assert(ix.entries == 0 && ix.overflowing == 0);
-    /* What was too crowded to be joined then is made up for later. */
+    /* Buckets that were too crowded to join are joined later. */
     for (uint32_t i = 0; i < COUNT && ix.buckets > 1; i++)
         drop(insert(i));
     ck_assert(ix.buckets == 1);
@@ -280,7 +280,7 @@ END_TEST
 
 /* ---- prefetch ---------------------------------------------------------------------------- */
 
-/* True if the first bucket of a hash has that entry, as the first of its tag. */
+/* True if the entry is in its hash's first bucket, before all others with its tag. */
 static bool is_first_of_its_tag(uint32_t hash, ref_t ref)
 {
     struct index_probe probe;
@@ -297,7 +297,7 @@ TEST(guesses_are_right_while_nothing_changes)
     ck_assert(index_guess(index_prefetch(&ix, 5), 5) == 0);
     unsigned first = 0, tag_0 = 0;
     for (uint32_t i = 0; i < COUNT; i++) {
-        /* Some of the tag that free places have, some crowded. */
+        /* Some with the tag of free places, some crowded. */
         uint32_t hash = (uint32_t)rng_next(&rng);
         hash = i % 7 == 0 ? hash & 0xffff : i % 50 == 0 ? hash << 16 | 3 : hash;
         tag_0 += hash >> 16 == 0;
@@ -325,7 +325,7 @@ END_TEST
 
 TEST(no_memory_at_the_start_leaves_nothing)
 {
-    /* Every piece that a start takes, refused in turn. */
+    /* Refuses each allocation of a start in turn. */
     ck_assert(arena_init(&arena, (size_t)1 << 20));
     slab_init(&slab, &arena, 1);
     unsigned long n = 0;
@@ -340,7 +340,7 @@ TEST(no_memory_at_the_start_leaves_nothing)
     ck_assert_msg(n == 9, "link with fault_wraps"); /* 6 pages, the list of 4, then of 8 */
     ck_assert(arena_used(&arena) == (size_t)6 * ARENA_PAGE);
     finish();
-    /* And by the limit. */
+    /* The same with the limit. */
     ck_assert(arena_init(&arena, (size_t)5 * ARENA_PAGE));
     slab_init(&slab, &arena, 1);
     ck_assert(!index_init(&ix, &slab, hash_of, (size_t)6 * SEGMENT * FULL - 1));
@@ -388,12 +388,12 @@ TEST(no_memory_for_a_split_is_made_up_for_later)
         uint32_t buckets = ix.buckets;
         ref[i] = new_entry(hash);
         bool new_segment = ix.entries + 1 > (size_t)buckets * FULL && buckets % SEGMENT == 0;
-        /* Now its page is refused, now the longer list of pages. */
+        /* Refuses the new page, and next time the longer list of pages. */
         fault_countdown = new_segment ? 1 + buckets / SEGMENT % 2 : 0;
         bool inserted = index_insert(&ix, hash, ref[i]);
         bool fault = new_segment && fault_countdown == 0;
         fault_countdown = 0;
-        if (!inserted) { /* the entry itself needed a further bucket: that, but not the split */
+        if (!inserted) { /* it needs a further bucket: allow that, refuse the split */
             ck_assert(fault);
             fault_countdown = 2;
             ck_assert(index_insert(&ix, hash, ref[i]));
@@ -404,7 +404,7 @@ TEST(no_memory_for_a_split_is_made_up_for_later)
             refused++;
             check_index();
         }
-        /* It goes on more densely for a while, then it catches up. */
+        /* The index gets denser for a while, then it catches up. */
         if (refused % 50 == 49) {
             hash = (uint32_t)rng_next(&rng);
             if (++i < COUNT)
@@ -426,9 +426,9 @@ END_TEST
 TEST(a_split_needs_no_memory_whoever_takes_what_it_gives_back)
 {
     /*
-     * A bucket of 25 is split into 13 and 12: two further buckets become free, and two are needed.
-     * Both were alone on their page, which goes back to the arena when they are given up, and
-     * another shard may have taken it before they are needed again.
+     * Splits a bucket of 25 into 13 and 12: this frees two further buckets and needs two. Both were
+     * alone on their pages. Freeing them returns the pages to the arena, and another shard may take
+     * these before the split needs them.
      */
     enum { IN_A_PAGE = (ARENA_PAGE - 64) / sizeof(struct index_bucket) };
     start_with((size_t)5 * ARENA_PAGE, 1);
@@ -463,7 +463,7 @@ static uint32_t reversed(uint32_t v)
     return r;
 }
 
-/* One walk from start to end, nothing changing. */
+/* One walk from start to end, without changes. */
 static void walk_all(unsigned budget_each, uint32_t expected)
 {
     struct index_walk walk = {0};
@@ -479,7 +479,7 @@ static void walk_all(unsigned budget_each, uint32_t expected)
             last = place;
             entry_at(r)->seen++;
             seen++;
-            /* Not moved on, it shows the same again. */
+            /* Without walk_past it shows the same entry again. */
             unsigned again = 1;
             REQUIRE(index_walk_next(&ix, &walk, &again) == r && again == 0);
             index_walk_past(&walk, hash, r);
@@ -555,7 +555,7 @@ TEST(walks_see_what_stays_once_whatever_comes_and_goes)
         stay[i] = insert(some_hash(&rng, i % 8 == 0 ? rng_below(&rng, 4) : 0));
     for (int w = 0; w < WALKS; w++) {
         struct index_walk walk = {0};
-        /* Filling or emptying, in a hurry or not, so that buckets split and join on the way. */
+        /* Fills or empties at some speed, so that buckets split and join during the walk. */
         bool filling = w % 2 == 0;
         uint32_t speed = 1 + rng_below(&rng, 60);
         uint32_t kind = rng_below(&rng, 4);
@@ -588,7 +588,7 @@ TEST(walks_see_what_stays_once_whatever_comes_and_goes)
             entry_at(come[i])->seen = 0;
         check_index();
     }
-    ck_assert(fewest < 80 && most > 600); /* it did split and join */
+    ck_assert(fewest < 80 && most > 600); /* there were splits and joins */
     finish();
 }
 END_TEST

@@ -94,7 +94,7 @@ static struct table_entry entry_of(const char *name)
     return entry;
 }
 
-/* What the holder has of the name; there must be some. */
+/* The holder's units of the name; it must have some. */
 static struct table_hold hold_of(const struct holder *holder, const char *name)
 {
     struct table_hold hold;
@@ -109,7 +109,7 @@ static bool holds(const struct holder *holder, const char *name)
     return table_holds(t, holder, bytes_of(name), now, &hold);
 }
 
-/* Whether `ns` is what is shown of a holding that began at `since_ns`. */
+/* True if `ns` is what the table shows for a holding that began at `since_ns`. */
 static bool is_since(int64_t ns, int64_t since_ns)
 {
     return ns <= since_ns && ns > since_ns - STEP_NS;
@@ -125,7 +125,7 @@ TEST(what_is_not_there_is_not_found)
     ck_assert(table_inspect(t, bytes_of("k"), now, &entry, NULL, 0, &count) == TABLE_NOT_FOUND);
     ck_assert(count == 0 && entry.peak == 77);
     ck_assert(!holds(&h[0], "k"));
-    /* What has expired is not there either. */
+    /* An expired name is not found either. */
     struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = 1, .keep = true};
     ck_assert(table_acquire(t, &h[0], &a, now, NULL, NULL) == TABLE_OK);
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
@@ -147,16 +147,19 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
     struct table_entry e = entry_of("k");
     ck_assert(e.consumption == 4 && e.peak == 5 && e.limit == 8);
     ck_assert(e.waiting == 0 && e.holders == 2);
-    /* A waiter is no holder; a holder that also waits is one; a refusal sets its limit. */
+    /*
+     * A waiter is no holder; a holder that also waits is one; a refused request sets the name's
+     * limit.
+     */
     ck_assert(ask(&h[2], "k", 1, 4, WAIT_ME) == TABLE_WAITING);
     ck_assert(ask(&h[2], "k", 1, 4, WAIT_ANY) == TABLE_WAITING);
     ck_assert(ask(&h[1], "k", 1, 4, WAIT_ANY) == TABLE_WAITING);
     ck_assert(take(&h[3], "k", 1, 3) == TABLE_BUSY);
     e = entry_of("k");
     ck_assert(e.waiting == 3 && e.holders == 2 && e.limit == 3);
-    /* A holder that gives all back while it waits is none any more. */
+    /* A holder that gives back all its units while it waits is no longer a holder. */
     ck_assert(give(&h[1], "k", 2) == TABLE_OK);
-    /* Two are DONE, the third was granted. */
+    /* Two waits are DONE, the third was granted. */
     e = entry_of("k");
     ck_assert(e.consumption == 3 && e.waiting == 0 && e.holders == 2);
     free_letters();
@@ -168,7 +171,7 @@ TEST(an_entry_shows_what_is_held_and_waited_for)
 }
 END_TEST
 
-/* Units come and go while verdicts are under way: the number of holders is right all the time. */
+/* The number of holders is right even while verdicts are on their way. */
 TEST(holders_are_counted_right_before_verdicts_are_taken)
 {
     start();
@@ -176,9 +179,9 @@ TEST(holders_are_counted_right_before_verdicts_are_taken)
     ck_assert(ask(&h[1], "k", 1, 1, WAIT_ME) == TABLE_WAITING);
     ck_assert(ask(&h[2], "k", 1, 1, WAIT_ANY) == TABLE_WAITING);
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
-    ck_assert(entry_of("k").holders == 1); /* h[1]; h[2] is DONE and does not know it yet */
+    ck_assert(entry_of("k").holders == 1); /* h[1]; h[2] is DONE and has no notice yet */
     table_check(t);
-    ck_assert(give(&h[1], "k", 1) == TABLE_OK); /* before its notice has come */
+    ck_assert(give(&h[1], "k", 1) == TABLE_OK); /* before its notice arrives */
     ck_assert(take(&h[3], "k", 1, 1) == TABLE_OK);
     ck_assert(entry_of("k").holders == 1);
     table_check(t);
@@ -221,7 +224,9 @@ TEST(waiters_are_shown_oldest_first)
 }
 END_TEST
 
-/* Waits with as many thresholds as `lanes`; the oldest are shown, in order. Returns how many. */
+/*
+ * Waits with `lanes` different thresholds. The table shows the oldest, in order. Returns how many.
+ */
 static size_t inspect_many(uint32_t lanes, size_t room)
 {
     static struct table_wait waits[MANY];
@@ -239,7 +244,7 @@ static size_t inspect_many(uint32_t lanes, size_t room)
         now.mono_ns++;
         REQUIRE(table_acquire(t, &many[i], &a, now, NULL, &real[i]) == TABLE_WAITING);
     }
-    for (uint32_t n = 0; n < MANY / 4; n++) { /* some leave, from anywhere */
+    for (uint32_t n = 0; n < MANY / 4; n++) { /* some end their waits, anywhere in the queue */
         uint32_t i = rng_below(&rng, MANY);
         if (left[i])
             continue;
@@ -282,7 +287,7 @@ TEST(more_lanes_than_are_looked_at_show_fewer_but_the_oldest)
 }
 END_TEST
 
-/* ---- since when, with which limit ------------------------------------------------------------ */
+/* ---- start and limit of a holding ----------------------------------------------------------- */
 
 static void since_and_limit(struct holder *holder)
 {
@@ -291,17 +296,17 @@ static void since_and_limit(struct holder *holder)
     now.mono_ns += 10 * NS_PER_S + 7;
     struct table_hold hold = hold_of(holder, "k");
     ck_assert(hold.units == 2 && hold.limit == 50 && is_since(hold.since_ns, begun_ns));
-    /* More of it, and less: it goes on, with the limit asked for last. */
+    /* Taking more and giving some back continues the holding; the last granted limit counts. */
     ck_assert(take(holder, "k", 3, 60) == TABLE_OK);
     now.mono_ns += NS_PER_S;
     ck_assert(give(holder, "k", 4) == TABLE_OK);
     hold = hold_of(holder, "k");
     ck_assert(hold.units == 1 && hold.limit == 60 && is_since(hold.since_ns, begun_ns));
     ck_assert(entry_of("k").limit == 60);
-    /* A refusal is no acquire of its. */
+    /* A refused request does not change the holding's limit. */
     ck_assert(take(holder, "k", 40, 40) == TABLE_BUSY);
     ck_assert(hold_of(holder, "k").limit == 60 && entry_of("k").limit == 40);
-    /* All of it given back, and taken again: that is another holding. */
+    /* Giving all back and taking again begins another holding. */
     ck_assert(give(holder, "k", 1) == TABLE_OK);
     ck_assert(!holds(holder, "k"));
     now.mono_ns += NS_PER_S;
@@ -317,7 +322,7 @@ TEST(since_and_limit_of_the_holding_inside_the_counter)
 {
     start();
     since_and_limit(&h[1]);
-    /* And when others are there. */
+    /* The same with other holders. */
     struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = 99};
     struct holding *held;
     ck_assert(table_acquire(t, &h[1], &a, now, &held, NULL) == TABLE_OK);
@@ -355,7 +360,7 @@ TEST(who_has_waited_holds_since_the_grant)
     ck_assert(!holds(&h[2], "k"));
     now.mono_ns += NS_PER_S;
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
-    /* A holder gets more; a connection without units becomes a holder. */
+    /* A holder gets more units, and a connection without units becomes a holder. */
     struct table_hold hold = hold_of(&h[1], "k");
     ck_assert(hold.units == 2 && is_since(hold.since_ns, begun_ns) && !holds(&h[2], "k"));
     now.mono_ns += NS_PER_S;
@@ -378,7 +383,7 @@ TEST(since_is_right_for_years)
     now.mono_ns += 4 * 365 * day_ns;
     ck_assert(is_since(hold_of(&h[0], "k").since_ns, 1));
     ck_assert(is_since(hold_of(&h[1], "k").since_ns, 1));
-    /* Those begun later are right whatever the clock says by then. */
+    /* Holdings that begin later are right, whatever the clock shows. */
     now.mono_ns = 50 * 365 * day_ns + 12345;
     int64_t begun_ns = now.mono_ns;
     ck_assert(take(&h[2], "k", 1, 9) == TABLE_OK);
@@ -417,7 +422,7 @@ static struct histogram_sum sum_of(const struct histogram *histogram)
     return sum;
 }
 
-/* True if the holdings in the histogram lasted that long in sum, within one step each. */
+/* True if the histogram has `count` holdings of this total length, within one step for each. */
 static bool lasted(const struct histogram *histogram, uint64_t count, int64_t ns)
 {
     struct histogram_sum sum = sum_of(histogram);
@@ -448,12 +453,12 @@ TEST(a_release_of_all_tells_how_long)
     ck_assert(table_release(t, &h[1], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
               TABLE_OK);
     ck_assert(lasted(&told, 2, 7 * NS_PER_S));
-    /* Within one wake-up. */
+    /* Both within one wake-up. */
     ck_assert(take(&h[0], "k", 1, 9) == TABLE_OK);
     ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
               TABLE_OK);
     ck_assert(lasted(&told, 3, 7 * NS_PER_S) && sum_of(&told).counts[0] == 1);
-    /* What is held on while a verdict is unsettled, too. */
+    /* Units held while a verdict is on its way count too. */
     ck_assert(take(&h[0], "k", 1, 1) == TABLE_OK);
     ck_assert(ask(&h[1], "k", 1, 1, WAIT_ME) == TABLE_WAITING);
     ck_assert(table_release(t, &h[0], &(struct release){.name = k, .units = 1}, now, &told, &out) ==
@@ -475,7 +480,7 @@ TEST(a_close_tells_how_long_each_has_lasted)
     now.mono_ns += NS_PER_S;
     ck_assert(take(&h[0], "b", 1, 9) == TABLE_OK);
     ck_assert(take(&h[0], "a", 3, 9) == TABLE_OK);
-    ck_assert(ask(&h[0], "b", 1, 1, WAIT_ME) == TABLE_WAITING); /* a wait is no holding */
+    ck_assert(ask(&h[0], "b", 1, 1, WAIT_ME) == TABLE_WAITING); /* waiting is not holding */
     ck_assert(take(&h[1], "c", 1, 1) == TABLE_OK);
     ck_assert(ask(&h[0], "c", 1, 1, WAIT_ME) == TABLE_WAITING);
     now.mono_ns += NS_PER_S;
@@ -490,10 +495,10 @@ END_TEST
 /* ---- holders -----------------------------------------------------------------------------------
  */
 
-/* Whom a walk has shown, how often, by id. */
+/* How often a walk has shown each holder, by id. */
 static unsigned shown[64 * MANY];
 
-/* A slice of a walk; true: it is over. */
+/* Walks one slice; returns true at the end of the walk. */
 static bool slice(const char *name, struct table_walk *walk, unsigned budget, size_t room)
 {
     struct table_hold holders[64];
@@ -535,7 +540,7 @@ TEST(a_walk_shows_every_holder_and_no_waiter)
                 ck_assert(shown[h[i].id] == (i < 6));
         }
     }
-    /* The place inside the counter may be free, or a waiter's. */
+    /* The place inside the counter may be free, or belong to a waiter. */
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
     (void)walk_all("k", 3, 3);
     for (uint32_t i = 0; i < HOLDERS; i++)
@@ -570,7 +575,7 @@ TEST(a_walk_shows_units_limit_and_since)
 }
 END_TEST
 
-/* While a walk goes on, thousands of others come and go: each that stays is shown exactly once. */
+/* Thousands of holders come and go during a walk; those that stay are shown exactly once. */
 TEST(holders_that_stay_are_shown_exactly_once)
 {
     struct rng rng = rng_start("holders", random_seed());
@@ -581,7 +586,7 @@ TEST(holders_that_stay_are_shown_exactly_once)
         struct table_walk walk = {0};
         unsigned slices = 0;
         memset(shown, 0, sizeof(shown));
-        /* The first is inside the counter. In even rounds it is one of those that go. */
+        /* The first holder is inside the counter. In even rounds it is one of those that go. */
         uint32_t goes = round % 2;
         while (!slice("k", &walk, 1 + rng_below(&rng, 40), 1 + rng_below(&rng, 16))) {
             slices++;
@@ -632,16 +637,16 @@ TEST(a_name_that_vanishes_ends_the_walk)
     ck_assert(!slice("k", &walk, 10, 5));
     for (uint32_t i = 0; i < MANY / 2; i++)
         table_close(t, &many[i], now, NULL, &out);
-    ck_assert(slice("k", &walk, 10, 5)); /* gone */
+    ck_assert(slice("k", &walk, 10, 5)); /* the name is gone */
 
-    /* Gone, and come again elsewhere in memory. */
+    /* The name goes, and comes back elsewhere in memory. */
     for (uint32_t i = 0; i < MANY / 2; i++)
         REQUIRE(take(&many[i], "k", 1, UINT32_MAX) == TABLE_OK);
     walk = (struct table_walk){0};
     ck_assert(!slice("k", &walk, 10, 5));
     for (uint32_t i = 0; i < MANY / 2; i++)
         table_close(t, &many[i], now, NULL, &out);
-    ck_assert(take(&h[0], neighbour, 1, 1) == TABLE_OK); /* it has the place now */
+    ck_assert(take(&h[0], neighbour, 1, 1) == TABLE_OK); /* now it has that memory */
     ck_assert(take(&h[1], "k", 1, 9) == TABLE_OK);
     ck_assert(take(&h[2], "k", 1, 9) == TABLE_OK);
     memset(shown, 0, sizeof(shown));
@@ -683,7 +688,8 @@ TEST(a_holder_waits_for_one_name_only_so_often)
     ck_assert(entry_of("k").waiting == TABLE_WAITS_MAX + 1);
     table_check(t);
     ck_assert(give(&h[0], "k", 1) == TABLE_OK);
-    ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_NO_MEMORY); /* verdicts are not noted */
+    /* The verdicts are still on their way. */
+    ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_NO_MEMORY);
     free_letters();
     ck_assert(ask(&h[1], "k", 1, 1, WAIT_ANY) == TABLE_WAITING);
     finish();

@@ -20,9 +20,9 @@
 enum {
     NAMES = 12,
     HOLDERS = 40,
-    WAITERS = 400, /* at once, letters on their way included */
+    WAITERS = 400, /* at the same time, including letters on their way */
 #ifdef __SANITIZE_THREAD__
-    MOST_STEPS = 200000, /* twenty times as slow, and there is one thread only */
+    MOST_STEPS = 200000, /* 20 times slower under TSan, and the test has only one thread */
 #else
     MOST_STEPS = 1000000,
 #endif
@@ -34,25 +34,25 @@ enum {
 struct mname {
     unsigned char *data;
     size_t len;
-    bool present; /* there is memory for it, though it may have expired */
+    bool present; /* it has memory, although it may have expired */
     bool keep;
-    uint32_t consumption; /* what all have */
+    uint32_t consumption; /* the sum of all holders' units */
     uint32_t peak, interval;
-    uint32_t life;  /* how often it was made: verdicts may outlive it */
+    uint32_t life;  /* counts re-creations, because verdicts may outlive the name */
     uint32_t limit; /* of the last acquire */
     uint32_t units[HOLDERS];
-    uint32_t limits[HOLDERS];  /* of each one's last acquire that was not refused */
-    int64_t since_ns[HOLDERS]; /* when its units came up from 0 */
+    uint32_t limits[HOLDERS];  /* of each holder's last acquire that was not refused */
+    int64_t since_ns[HOLDERS]; /* when its units rose from 0 */
 };
 
-/* A wait, from its beginning to the arrival of its letter. */
+/* A wait, from its beginning until its letter arrives. */
 struct mwaiter {
-    struct waiter *real; /* NULL: the place is free */
+    struct waiter *real; /* NULL: this place is free */
     unsigned name, holder;
     uint32_t units, limit, life;
     enum wait_kind kind;
     enum waiter_state state;
-    bool noted; /* its owner took note, or closed */
+    bool noted; /* the owner has taken the verdict, or has closed */
     uint64_t age, decided;
     int64_t since_ns, ended_ns;
 };
@@ -61,10 +61,10 @@ static struct mname names[NAMES];
 static struct mwaiter waiters[WAITERS];
 static uint64_t ages, decisions, made;
 static struct moment now;
-static uint64_t ended_count, ended_ns; /* holdings that have ended, and how long they lasted */
-static bool clock_is_set_back;         /* now and then; then the count of names is not exact */
+static uint64_t ended_count, ended_ns; /* holdings that ended, and their total length */
+static bool clock_is_set_back;         /* sometimes; then the count of names is inexact */
 
-/* The verdicts that the model expects of this step, in order. */
+/* The verdicts that the model expects from this step, in order. */
 static unsigned expected[WAITERS], expected_count;
 
 static uint32_t this_interval(void)
@@ -80,7 +80,7 @@ static unsigned waiting_for(unsigned n)
     return count;
 }
 
-/* True if a name was last used in this interval, or in the next by a thread that is ahead. */
+/* True if a name was last used in this interval, or in the next one by a thread that is ahead. */
 static bool is_current(unsigned n)
 {
     return names[n].interval == this_interval() || names[n].interval == this_interval() + 1;
@@ -97,7 +97,7 @@ static bool exists(unsigned n)
     return names[n].present && !expired(n);
 }
 
-/* A request looks for the name, which removes it if it has expired. True: it exists. */
+/* Looks for a name like a request, which removes an expired name. True: it exists. */
 static bool look_for(unsigned n)
 {
     if (expired(n))
@@ -141,7 +141,9 @@ static uint32_t holders_of(unsigned n)
     return count;
 }
 
-/* The oldest of that kind that waits for the name (and fits, if that is asked); or WAITERS. */
+/*
+ * The oldest waiter of this kind for the name; with `fitting`, the oldest that fits. WAITERS: none.
+ */
 static unsigned oldest(unsigned n, enum wait_kind kind, bool fitting)
 {
     unsigned best = WAITERS;
@@ -215,7 +217,9 @@ static void model_close(unsigned holder)
     }
 }
 
-/* Names (of one life) of which a holder has units or waits, or verdicts not noted. */
+/*
+ * The number of names where a holder has units, waits or verdicts to take; lives count separately.
+ */
 static uint32_t model_holdings(unsigned holder)
 {
     uint32_t count = 0;
@@ -236,16 +240,16 @@ static uint32_t model_holdings(unsigned holder)
     return count;
 }
 
-/* ---- the real thing, and both side by side ----------------------------------------------- */
+/* ---- the table, and comparing it with the model --------------------------------------------- */
 
 static struct table *t;
 static struct holder sets_of_holders[2][HOLDERS];
 static struct holder *holders = sets_of_holders[0];
 static struct table_config config;
-static size_t used_at_start;                 /* memory, of this table when it was empty */
-static struct holding *held[HOLDERS][NAMES]; /* where the units are, while there are any */
+static size_t used_at_start;                 /* memory of this table when it was empty */
+static struct holding *held[HOLDERS][NAMES]; /* the units' holding, while there are any */
 static verdicts out;
-static struct histogram lasted; /* how long holdings have lasted */
+static struct histogram lasted; /* the lengths of holdings */
 static uint32_t next_id = 1;
 static struct rng rng;
 static uint64_t step;
@@ -278,7 +282,7 @@ static unsigned free_waiter_place(void)
     return i;
 }
 
-/* The place of a real waiter. */
+/* The place of a waiter of the table. */
 static unsigned place_of(const struct waiter *real)
 {
     unsigned i = 0;
@@ -299,8 +303,8 @@ static unsigned random_waiter(void)
 }
 
 /*
- * The verdicts of this step are those expected. Within each name the order is the model's; among
- * names, which only a close has, it is the table's.
+ * Checks that this step's verdicts are the expected ones, and in the model's order for each name.
+ * A close can notify several names; their order is the table's.
  */
 static void compare_verdicts(void)
 {
@@ -310,7 +314,7 @@ static void compare_verdicts(void)
         AGREE(m != NULL);
         const struct waiter *real = waiter_of(m);
         unsigned i = place_of(real), first = 0;
-        /* The first expected one of this name that was not told yet. */
+        /* The first verdict expected for this name and not yet matched. */
         while (told[first] || waiters[expected[first]].name != waiters[i].name) {
             first++;
             AGREE(first < expected_count);
@@ -364,7 +368,7 @@ static void compare_consumptions(void)
 {
     for (unsigned n = 0; n < NAMES; n++) {
         if (expired(n))
-            continue; /* to ask would take it away: the collector is to find some, too */
+            continue; /* a request would remove it; leave some to the collector */
         uint32_t consumption = 0;
         enum table_status status = table_get(t, table_name(n), now, &consumption);
         AGREE(status == (exists(n) ? TABLE_OK : TABLE_NOT_FOUND));
@@ -395,7 +399,7 @@ static bool compare_entry(void *arg, const struct table_entry *entry)
     return true;
 }
 
-/* Whether `ns`, in steps of 1,024, is what is shown of a holding of that name and holder. */
+/* True if `ns`, in steps of 1024, is the start of this holder's units of the name. */
 static bool is_since(int64_t ns, unsigned n, unsigned holder)
 {
     return ns <= names[n].since_ns[holder] && ns > names[n].since_ns[holder] - 1024;
@@ -439,7 +443,7 @@ static void compare_hold(const struct table_hold *hold, unsigned n, unsigned hol
     AGREE(hold->limit == names[n].limits[holder] && is_since(hold->since_ns, n, holder));
 }
 
-/* What one holder has of a name. */
+/* Compares one holder's units of a name. */
 static void compare_holds(unsigned n, unsigned holder)
 {
     struct table_hold hold;
@@ -451,7 +455,7 @@ static void compare_holds(unsigned n, unsigned holder)
         compare_hold(&hold, n, holder);
 }
 
-/* A walk over the holders of a name shows each of them once. */
+/* Checks that a walk over a name's holders shows each of them once. */
 static void compare_holders(unsigned n)
 {
     bool shown[HOLDERS] = {false};
@@ -487,7 +491,7 @@ static void compare_ended(void)
           sum.sum_ns <= ended_ns + 1024 * ended_count);
 }
 
-/* What takes longer. */
+/* The slower comparisons. */
 static void compare_all(void)
 {
     memset(seen, 0, sizeof(seen));
@@ -514,7 +518,7 @@ static void compare_all(void)
             compare_holds(n, holder);
             if (!exists(n) || names[n].units[holder] == UINT32_MAX)
                 continue;
-            /* One more than it has: no use, so nothing changes. */
+            /* Releasing one unit too many must fail and change nothing. */
             AGREE(table_release(
                       t, &holders[holder],
                       &(struct release){.name = table_name(n), .units = names[n].units[holder] + 1},
@@ -523,7 +527,7 @@ static void compare_all(void)
                   (holding_units(held[holder][n]) == names[n].units[holder]));
         }
     }
-    /* How many wait for a name is seen by where "full" begins. */
+    /* The queue size where "full" begins shows how many wait for a name. */
     for (unsigned n = 0; n < NAMES; n++) {
         uint64_t load = (uint64_t)names[n].consumption + waiting_for(n);
         if (names[n].consumption == 0 || load >= UINT32_MAX)
@@ -546,14 +550,14 @@ static bool dice(void)
     return rng_one_in(&rng, 12);
 }
 
-static bool faulty; /* memory is refused now and then */
+static bool faulty; /* some allocations fail */
 
 static void step_acquire(void)
 {
     unsigned n = rng_below(&rng, NAMES), holder = rng_below(&rng, HOLDERS);
     unsigned place = free_waiter_place();
     struct acquire a = {.name = table_name(n), .keep = rng_one_in(&rng, 6)};
-    if (n == 0) { /* one name of large numbers */
+    if (n == 0) { /* one name has huge numbers */
         a.units = rng_one_in(&rng, 2) ? UINT32_MAX - rng_below(&rng, 3) : 1 + rng_below(&rng, 3);
         a.limit = rng_one_in(&rng, 2) || a.units == UINT32_MAX ? UINT32_MAX : UINT32_MAX - 1;
     } else {
@@ -629,7 +633,7 @@ static void step_release(void)
         units = has < UINT32_MAX ? has + 1 : has;
     if (units > 0 && units <= has && rng_one_in(&rng, 2)) {
         table_release_held(t, &holders[holder], held[holder][n], units, now, &out);
-        model_release(n, holder, units, false); /* who releases so measures for itself */
+        model_release(n, holder, units, false); /* the caller of this one measures by itself */
         return;
     }
     enum table_status status =
@@ -645,7 +649,7 @@ static void step_release(void)
     }
 }
 
-/* The owner takes note of a verdict, now or when its letter comes. */
+/* The owner takes a verdict, early or when its letter arrives. */
 static void take_verdict(unsigned i)
 {
     struct mwaiter *w = &waiters[i];
@@ -695,7 +699,7 @@ static void reopen_closed(void)
     }
 }
 
-/* A letter arrives, not always the oldest. */
+/* A letter arrives; not always the oldest. */
 static void step_deliver(void)
 {
     unsigned i = random_waiter();
@@ -716,7 +720,7 @@ static void step_time(void)
     if (rng_one_in(&rng, 3))
         now.unix_s += rng_below(&rng, INTERVAL);
     if (clock_is_set_back && rng_one_in(&rng, 300))
-        now.unix_s -= rng_below(&rng, 3 * INTERVAL); /* somebody sets the clock */
+        now.unix_s -= rng_below(&rng, 3 * INTERVAL); /* the clock is set back */
 }
 
 static void step_collect(void)
@@ -737,11 +741,11 @@ static void step_collect(void)
     AGREE(collected == due);
 }
 
-/* ---- going on in another table ----------------------------------------------------------- */
+/* ---- continuing in another table ------------------------------------------------------------ */
 
 static struct record_writer writer;
 
-/* Every verdict arrives. */
+/* Delivers every verdict. */
 static void deliver_all(void)
 {
     for (unsigned i = 0; i < WAITERS; i++) {
@@ -768,7 +772,7 @@ static void save_all(void)
     }
 }
 
-/* Reads it all into another table; false: no memory. */
+/* Reads the record into another table; false if memory is short. */
 static bool restore_all(struct table *to, struct holder *new_holders, struct record_reader *r,
                         struct holding *new_held[HOLDERS][NAMES])
 {
@@ -793,7 +797,7 @@ static bool restore_all(struct table *to, struct holder *new_holders, struct rec
     return table_restore_done(to, r);
 }
 
-/* The waiters of the model are those of the new holders, which are in the same order. */
+/* Connects the model's waiters to those of the new holders, which have the same order. */
 static void go_on_with(struct table *to, struct holder *new_holders)
 {
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
@@ -896,12 +900,12 @@ static void make_names(const struct hash_key *key)
                 names[n].data[i] = (unsigned char)rng_next(&rng);
             for (size_t i = 3; i < lengths[n]; i++)
                 names[n].data[i] = (unsigned char)i;
-            /* One byte alone can't choose. */
+            /* A name of one byte cannot choose its shard. */
         } while (n > 0 && hash_bytes(key, names[n].data, lengths[n]) >> 58 != 20 + n % 2);
     }
 }
 
-/* Everything ends; what is left of memory is what the slabs may keep. */
+/* Ends everything; only memory that the slabs may keep remains. */
 static void end_all(void)
 {
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
@@ -925,8 +929,10 @@ static void end_all(void)
     struct table_stats s;
     table_get_stats(t, now, &s);
     AGREE(s.names == 0 && s.units == 0 && s.waiting == 0 && s.holdings == 0 && s.overflowing == 0);
-    /* In each of two shards, or three, a page for each size that was in use: 10 of counters (those
-     * outside have one), holding, waiter, queue, lane, further bucket. */
+    /*
+     * One page for each size used, in each of two or three shards: 10 of counters (also those
+     * outside), holding, waiter, queue, lane, further bucket.
+     */
     AGREE(s.memory <= used_at_start + (size_t)(9 + 2 * 5 + 5) * ARENA_PAGE);
 }
 
@@ -948,9 +954,9 @@ static void run(uint64_t steps)
     mail_list_init(&out);
     for (unsigned holder = 0; holder < HOLDERS; holder++)
         open_holder(holder);
-    /* On the way the interval's low 16 bits come round. */
+    /* The low 16 bits of the interval wrap round during the run. */
     now = (struct moment){.mono_ns = 1, .unix_s = (65536 - (int64_t)steps / 300) * INTERVAL};
-    /* In parts, each ending with nothing: what leaks a little in each would be seen in the last. */
+    /* Each part ends with an empty table, so that small leaks add up and show in the last part. */
     for (uint64_t part = 0; part < 10; part++) {
         for (uint64_t i = 0; i < steps / 10; i++, step++)
             one_step();

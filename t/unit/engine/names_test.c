@@ -14,8 +14,10 @@ TEST(names_of_every_length)
         bytes[i] = (unsigned char)rng_next(&rng);
     start_with(&(struct table_config){
         .buckets = 100, .memory_limit = 256 * MIB, .stats_interval_s = INTERVAL});
-    /* One is the beginning of the other, with all bytes there are: all lengths of slots, and some
-     * of those outside. */
+    /*
+     * Each name begins with a shorter one; together they use every byte, all lengths of slots, and
+     * some lengths outside slots.
+     */
     size_t lengths[2500];
     uint32_t count = 0;
     for (size_t len = 1; len <= 2200; len++)
@@ -64,7 +66,7 @@ TEST(what_was_prefetched_is_the_same)
             names[k] = bytes_at(name[k], 4 + rng_below(&rng, 37));
         }
         table_prefetch(t, names, TABLE_PREFETCH_MAX, hashes);
-        /* With the hash or without, before and after. */
+        /* One request with the prefetched hash and one without, in either order. */
         for (unsigned k = 0; k < TABLE_PREFETCH_MAX; k++) {
             struct acquire a = {
                 .name = names[k], .hash = k % 2 ? hashes[k] : 0, .units = 3, .limit = 9};
@@ -102,7 +104,7 @@ TEST(names_that_differ_in_one_byte)
             ck_assert(count_of_bytes(bytes, lengths[i]) == b + 1);
         }
         bytes[last] = 0;
-        ck_assert(count_of_bytes(bytes, lengths[i]) == 1); /* zero bytes are bytes */
+        ck_assert(count_of_bytes(bytes, lengths[i]) == 1); /* zero bytes count */
     }
     finish();
 }
@@ -110,7 +112,7 @@ END_TEST
 
 TEST(names_of_equal_hashes_are_different_names)
 {
-    /* Equal in all bits that the table keeps: found by trying three million. */
+    /* Names whose hashes agree in every bit that the table keeps; found among three million. */
     static const char *const pairs[][2] = {{"00122712", "02942864"},
                                            {"02806466", "02952347"},
                                            {"01005985", "01851472"},
@@ -222,7 +224,9 @@ TEST(many_holders_of_one_name)
     }
     units += MANY;
     ck_assert(stats().holdings == MANY);
-    /* They go in any order and some come again, among them into the place inside the counter. */
+    /*
+     * Holders release in random order, and some take again, also into the place inside the counter.
+     */
     for (uint32_t turn = 0; turn < 4 * MANY; turn++) {
         uint32_t i = rng_below(&rng, MANY);
         if (many[i].holdings) {
@@ -284,11 +288,11 @@ TEST(the_place_inside_a_counter_goes_from_holder_to_holder)
     start();
     for (int i = 0; i < 6; i++)
         ck_assert_int_eq(take(&h[i], "k", 1, 100), TABLE_OK);
-    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);      /* was inside */
+    ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);      /* was inside the counter */
     ck_assert_int_eq(take(&h[3], "k", 1, 100), TABLE_OK); /* stays outside */
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_NOT_HELD);
-    ck_assert_int_eq(take(&h[6], "k", 7, 100), TABLE_OK); /* inside */
-    ck_assert_int_eq(take(&h[0], "k", 5, 100), TABLE_OK); /* outside now */
+    ck_assert_int_eq(take(&h[6], "k", 7, 100), TABLE_OK); /* inside the counter */
+    ck_assert_int_eq(take(&h[0], "k", 5, 100), TABLE_OK); /* now outside */
     table_check(t);
     ck_assert_int_eq(give(&h[6], "k", 8), TABLE_NOT_HELD);
     ck_assert_int_eq(give(&h[0], "k", 6), TABLE_NOT_HELD);
@@ -301,8 +305,10 @@ TEST(the_place_inside_a_counter_goes_from_holder_to_holder)
 }
 END_TEST
 
-/* What an empty table may have more than a new one: in each shard, of each size of slots in use,
- * one page. */
+/*
+ * How much more memory an empty table may have than a new one: in each shard, one page for each
+ * size of slots used.
+ */
 static size_t kept_pages(unsigned sizes)
 {
     return (size_t)sizes * TABLE_SHARDS * ARENA_PAGE;
@@ -311,7 +317,7 @@ static size_t kept_pages(unsigned sizes)
 TEST(a_million_names_leave_no_memory_behind)
 {
 #ifdef __SANITIZE_THREAD__
-    enum { MANY = 200000 }; /* its own memory for each of them is a multiple */
+    enum { MANY = 200000 }; /* TSan needs several times the memory of each name */
 #else
     enum { MANY = 1000000 };
 #endif
@@ -325,14 +331,15 @@ TEST(a_million_names_leave_no_memory_behind)
     }
     struct table_stats full = stats();
     ck_assert(full.names == MANY && full.units == MANY && full.holdings == MANY);
-    /* A slot of 80, and 64 bytes for four to six names. */
+    /* A slot of 80 bytes for each name, and 64 bytes for every four to six names. */
     ck_assert(full.memory <= at_start + (size_t)MANY * 100 + kept_pages(2));
     ck_assert(full.overflowing < MANY / 20);
     for (int i = 0; i < 3; i++)
         table_close(t, &h[i], now, NULL, &out);
     struct table_stats empty = stats();
     ck_assert(empty.names == 0 && empty.overflowing == 0);
-    ck_assert(empty.memory <= at_start + kept_pages(2)); /* counters, further buckets */
+    /* Pages of counters and of further buckets. */
+    ck_assert(empty.memory <= at_start + kept_pages(2));
     finish();
 }
 END_TEST

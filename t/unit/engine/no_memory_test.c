@@ -9,7 +9,7 @@
 
 static bool same_but_for_memory(struct table_stats a, struct table_stats b)
 {
-    a.memory = b.memory = 0; /* slabs may have taken a page to keep */
+    a.memory = b.memory = 0; /* slabs may have taken a page and kept it */
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
@@ -33,7 +33,7 @@ static unsigned refuse_each(struct holder *holder, const struct acquire *a,
         bool refused = fault_countdown == 0;
         fault_countdown = 0;
         table_check(t);
-        if (status != TABLE_NO_MEMORY) { /* a refused split is no reason to refuse */
+        if (status != TABLE_NO_MEMORY) { /* a split without memory must not fail the request */
             ck_assert_int_eq(status, expected);
             return refused ? n : n - 1;
         }
@@ -41,7 +41,7 @@ static unsigned refuse_each(struct holder *holder, const struct acquire *a,
         ck_assert(same_but_for_memory(before, stats()));
         ck_assert(holder->holdings == holdings && holder->waiters == waiters);
         ck_assert(count_of_bytes(a->name.data, a->name.len) == consumption_before);
-        /* Nor does refusing, however often, use anything up. */
+        /* Repeated failures use nothing up. */
         size_t memory = stats().memory;
         for (int again = 0; again < repeats; again++) {
             fault_countdown = n;
@@ -58,7 +58,8 @@ TEST(without_memory_nothing_changes)
     start();
     struct acquire a = {.name = name_of("k"), .units = 2, .limit = 4};
     ck_assert_msg(refuse_each(&h[0], &a, TABLE_OK, NULL) == 1, "link with fault_wraps");
-    ck_assert(refuse_each(&h[0], &a, TABLE_OK, NULL) == 0); /* more of the same costs nothing */
+    /* Taking more of a held name allocates nothing. */
+    ck_assert(refuse_each(&h[0], &a, TABLE_OK, NULL) == 0);
     struct acquire outside = {.name = {bytes, 3000}, .units = 1, .limit = 9};
     ck_assert(refuse_each(&h[0], &outside, TABLE_OK, NULL) == 3); /* charge, name, counter */
     ck_assert(refuse_each(&h[1], &outside, TABLE_OK, NULL) == 1); /* a holding outside */
@@ -71,7 +72,7 @@ TEST(without_memory_nothing_changes)
     ck_assert(refuse_each(&h[0], &a, TABLE_WAITING, &w[3]) == 2); /* itself, lane */
     a.limit = 3;
     ck_assert(refuse_each(&h[3], &a, TABLE_WAITING, &w[4]) == 3);
-    /* What gives back takes nothing. */
+    /* Giving back allocates nothing. */
     fault_countdown = 1;
     REQUIRE(table_end_wait(t, w[2], WAITER_CANCELLED, now) == WAITER_CANCELLED);
     REQUIRE(give(&h[0], "k", 1) == TABLE_OK);
@@ -93,7 +94,7 @@ TEST(without_memory_many_names_and_holders_change_nothing)
     static struct holder many[MANY];
     start();
     repeats = 0;
-    /* Crowded buckets and splits on the way, in both indexes. */
+    /* The names make crowded buckets and splits in both indexes. */
     unsigned most_for_name = 0, most_for_holder = 0;
     for (uint32_t i = 0; i < MANY; i++) {
         open_holder(&many[i]);
@@ -126,7 +127,7 @@ TEST(at_the_limit_what_exists_goes_on)
         .buckets = 1000, .memory_limit = 16 * MIB, .stats_interval_s = INTERVAL});
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
     struct waiter *w = wait_for(&h[1], WAIT_ME, "k", 1, 1);
-    /* Long names until they are refused, then shorter ones. */
+    /* Long names until one is refused, then shorter ones. */
     uint32_t number = 0, refused = 0;
     for (size_t len = TABLE_NAME_MAX; len > 8;) {
         number++;
@@ -149,7 +150,7 @@ TEST(at_the_limit_what_exists_goes_on)
     expect(w, WAITER_GRANTED);
     table_close(t, &h[1], now, NULL, &out);
     ck_assert_int_eq(count_of("k"), -1);
-    ck_assert_int_eq(take(&h[1], "k", 1, 1), TABLE_OK); /* its place is still there */
+    ck_assert_int_eq(take(&h[1], "k", 1, 1), TABLE_OK); /* its slot is free again */
     ck_assert(stats().names == names);
     table_close(t, &h[2], now, NULL, &out);
     ck_assert(stats().names == 1);
@@ -167,7 +168,7 @@ TEST(odd_sizes)
     for (size_t b = 0; b < ARRAY_SIZE(buckets); b++) {
         for (size_t l = 0; l < ARRAY_SIZE(limits); l++) {
             if (limits[l] == SIZE_MAX && buckets[b] == UINT64_MAX)
-                continue; /* it would begin with gigabytes */
+                continue; /* such a table would start with gigabytes */
             start_with(&(struct table_config){.buckets = buckets[b],
                                               .memory_limit = limits[l],
                                               .stats_interval_s = 1 + (uint32_t)b});
@@ -179,7 +180,7 @@ TEST(odd_sizes)
             if (limits[l] > 2 * MIB) {
                 ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
                 ck_assert_int_eq(count_of("k"), 1);
-            } else { /* filled by the empty indexes */
+            } else { /* the empty indexes fill the limit */
                 ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_NO_MEMORY);
                 ck_assert_int_eq(count_of("k"), -1);
             }
@@ -215,7 +216,7 @@ TEST(a_start_without_memory_leaves_nothing)
             break;
         ck_assert_int_eq(errno, ENOMEM);
     }
-    /* The table, 64 shards of two indexes, each with a list of pages and pages. */
+    /* The table, and for each of 64 shards two indexes with a list of pages and pages. */
     ck_assert_msg(n > 1 + 64 * 4, "link with fault_wraps");
     table_free(&t);
     fail_mmap = true;

@@ -13,9 +13,9 @@ enum { MOST_NAMES = 6000 };
 
 static struct sketch sketch;
 static double exact[MOST_NAMES], total;
-static unsigned names; /* that have occurred: 0 to names - 1 */
+static unsigned names; /* names so far: 0 to names - 1 */
 
-/* A number as a name. The hash is like one, but the same in each run. */
+/* A name made of a number. The hash resembles a real one, but is the same in each run. */
 static struct sketch_key key_of(const uint32_t *number)
 {
     struct rng rng = {.state = *number};
@@ -41,7 +41,7 @@ static void add(uint32_t number, double amount)
     total += amount;
 }
 
-/* Both bounds, for every name; what rounding may do is a little of the total. */
+/* Checks both bounds for every name; rounding may add a small part of the total. */
 static void check_bounds(void)
 {
     static bool listed[MOST_NAMES];
@@ -96,7 +96,7 @@ TEST(the_lightest_makes_room_and_leaves_its_weight)
 }
 END_TEST
 
-/* Name n comes in proportion to 1 / (n + 1). */
+/* A random name; name n has a frequency proportional to 1 / (n + 1). */
 static uint32_t zipf(struct rng *rng, const double *cumulative, unsigned count)
 {
     double at = (double)(rng_next(rng) >> 11) / 9007199254740992.0 * cumulative[count - 1];
@@ -122,7 +122,7 @@ TEST(bounds_hold_over_zipf)
         add(zipf(&rng, cumulative, NAMES), rng_below(&rng, 5));
         check_bounds();
     }
-    /* Name 0 has a sixth of all, which is more than a sixteenth. */
+    /* Name 0 has a sixth of the total, more than the sixteenth that guarantees a place. */
     uint32_t heaviest = 0;
     struct sketch_key key = key_of(&heaviest);
     ck_assert(sketch_find(&sketch, &key) < sketch.count);
@@ -135,7 +135,7 @@ TEST(bounds_hold_over_a_flood_of_names_that_come_once)
     for (uint32_t n = 1; n < MOST_NAMES; n++) {
         add(n, 1);
         if (n % 10 == 0)
-            add(0, 1 + rng_below(&rng, 2)); /* with one that has more than a sixteenth */
+            add(0, 1 + rng_below(&rng, 2)); /* one name has more than a sixteenth */
         check_bounds();
     }
     uint32_t hot = 0;
@@ -149,7 +149,7 @@ END_TEST
 
 TEST(bounds_hold_over_names_that_come_in_turn)
 {
-    /* The worst there is: each comes just after it has been forgotten. */
+    /* The worst order: each name comes just after it was forgotten. */
     for (unsigned step = 0; step < 40000; step++) {
         add(step % (SKETCH_ENTRIES + 1), 1);
         check_bounds();
@@ -164,7 +164,7 @@ TEST(bounds_hold_over_names_that_come_in_turn)
 }
 END_TEST
 
-/* As the table does it: rather than what is old getting lighter, what is new gets heavier. */
+/* Decay as in the table: old weights stay, new ones get heavier. */
 TEST(bounds_hold_while_weights_decay)
 {
     struct rng rng = rng_start("decay", random_seed());
@@ -213,7 +213,7 @@ static void raise_to(uint32_t number, double weight)
         names = number + 1;
 }
 
-/* The list has, with its highest weight, each name that is heavier than the lightest listed. */
+/* Checks that the list has every name heavier than its lightest, with the highest weight. */
 static void check_exact(void)
 {
     sketch_check(&sketch);
@@ -260,7 +260,7 @@ TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
     struct sketch_key a = {.hash = 5, .data = bytes[0], .len = 65535}, b = a;
     sketch_add(&sketch, &a, 1);
     b.data = bytes[1];
-    bytes[1][SKETCH_NAME_MAX] = 'y'; /* what is not kept does not count, but the hash does */
+    bytes[1][SKETCH_NAME_MAX] = 'y'; /* only kept bytes are compared, and the hash */
     ck_assert(sketch_find(&sketch, &b) == 0);
     b.hash = 6;
     ck_assert(sketch_find(&sketch, &b) == 1);
@@ -268,9 +268,9 @@ TEST(a_name_is_its_hash_its_length_and_its_first_bytes)
     b.len = 65534;
     ck_assert(sketch_find(&sketch, &b) == 2);
     sketch_add(&sketch, &b, 3);
-    bytes[1][SKETCH_NAME_MAX - 1] = 'y'; /* what is kept counts */
+    bytes[1][SKETCH_NAME_MAX - 1] = 'y'; /* a kept byte differs */
     ck_assert(sketch_find(&sketch, &b) == 3);
-    b.len = 1; /* and of short names nothing behind their end */
+    b.len = 1; /* bytes behind a short name do not count */
     sketch_add(&sketch, &b, 4);
     b.data = bytes[0];
     ck_assert(sketch_find(&sketch, &b) == 3);

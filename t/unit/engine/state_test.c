@@ -21,7 +21,7 @@ enum { NAMES = 60, HOLDERS = 25, LISTED = CONTENDED_KEPT * TABLE_SHARDS, KIND_HO
 static struct record_writer writer;
 static struct rng rng;
 
-/* A table with its holders, and what they were told. */
+/* A table with its holders, and the lengths of their holdings. */
 struct side {
     struct table_config config;
     struct table *t;
@@ -64,7 +64,7 @@ static void begin(struct side *side, struct table_config config)
         holder_init(&side->holders[i], i + 1, i);
 }
 
-/* Every verdict arrives; returns a sum of what they say, in order. */
+/* Delivers every verdict; returns a checksum of them, in order. */
 static uint64_t deliver(struct side *side, verdicts *out)
 {
     uint64_t sum = 0;
@@ -88,7 +88,7 @@ static void end(struct side *side)
     table_free(&side->t);
 }
 
-/* One random request, of what `at` says next; returns all that was answered. */
+/* Makes one random request, chosen by `at`; returns a checksum of all answers. */
 static uint64_t request(struct side *side, struct rng *at)
 {
     verdicts out;
@@ -146,7 +146,7 @@ static bool same_contended(const struct contended *a, const struct contended *b)
            a->consumption == b->consumption && a->waiting == b->waiting && a->holders == b->holders;
 }
 
-/* Of names that rank equally any may come first. */
+/* Names of equal rank may come in any order. */
 static void compare_contended(struct side *a, struct side *b, enum contended_by by)
 {
     static struct contended of_a[LISTED], of_b[LISTED];
@@ -188,7 +188,7 @@ static void compare_name(struct side *a, struct side *b, unsigned n)
     }
 }
 
-/* All that can be asked is the same, but how much memory it takes. */
+/* Checks that both sides give the same answers, except for the memory in use. */
 static void compare(struct side *a, struct side *b)
 {
     struct table_stats of_a, of_b;
@@ -252,7 +252,7 @@ static struct record_reader save(const struct side *side)
     return end_record(fd);
 }
 
-/* Reads it into a table that has begun. */
+/* Reads a record into a table that has begun. */
 static bool restore(struct side *side, struct record_reader *r)
 {
     struct record_reader section;
@@ -274,7 +274,7 @@ static bool restore(struct side *side, struct record_reader *r)
     return record_ok(r) && table_restore_done(side->t, r);
 }
 
-/* The same on another side, with that configuration. */
+/* Saves one side and restores it as another one with this configuration. */
 static void hand_on(const struct side *from, struct side *to, struct table_config config)
 {
     struct record_reader r = save(from);
@@ -349,7 +349,7 @@ TEST(what_does_not_fit_the_new_limit_is_kept_and_nothing_more_taken)
     ck_assert_uint_eq(after.units, MANY);
     ck_assert_uint_gt(after.memory, small.memory_limit);
     ck_assert(table_is_tight(b.t));
-    /* A name so long that its page is not there yet. */
+    /* A name so long that it needs a new page. */
     memset(text, 'x', sizeof(text));
     one.name = bytes_at(text, sizeof(text));
     ck_assert(table_acquire(b.t, &b.holders[0], &one, now, NULL, NULL) == TABLE_NO_MEMORY);
@@ -390,7 +390,8 @@ TEST(intervals_of_another_length)
     table_check(b.t);
     struct table_entry e;
     size_t none;
-    /* Kept at 0 in an interval that is over: expired. Held: its peak was of that interval. */
+    /* Name 0 was at 0 in an old interval, so it has expired. Name 1 is held; its old peak is over.
+     */
     ck_assert(table_inspect(b.t, name_of(0), now, &e, NULL, 0, &none) == TABLE_NOT_FOUND);
     ck_assert(table_inspect(b.t, name_of(1), now, &e, NULL, 0, &none) == TABLE_OK);
     ck_assert(e.consumption == 1 && e.peak == 1);
@@ -488,7 +489,7 @@ TEST(a_verdict_on_its_way_is_not_saved)
 }
 END_TEST
 
-/* Takes `what` out of the side before it is saved; returns why it is refused then. */
+/* Saves a side without one of its holders; restoring must fail with the reason `why`. */
 static void refused_without(unsigned holder, const char *why)
 {
     make_names();
@@ -580,7 +581,7 @@ END_TEST
 
 static uint64_t restored, refused;
 
-/* Restores what is in `copy`: either it is refused, or the table is whole and ends well. */
+/* Restores `copy`: this either fails, or gives a consistent table that can be ended. */
 static void try_copy(const void *copy, size_t len)
 {
     struct side side;
@@ -601,7 +602,7 @@ static void try_copy(const void *copy, size_t len)
     }
 }
 
-/* A small table that has some of everything, saved. */
+/* The record of a small table with some of everything. */
 static struct record_reader small_state(struct side *side)
 {
     now = (struct moment){.mono_ns = 1, .unix_s = 1700000000};
@@ -611,7 +612,7 @@ static struct record_reader small_state(struct side *side)
     return save(side);
 }
 
-/* Where it is slow one in so many places is tried, another set each time. */
+/* In slow builds tests try one place of this many, a different set in each run. */
 static unsigned stride(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -673,7 +674,7 @@ static double seconds(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Says how long it takes; T_NAMES sets how many. Each has so many holders. */
+/* Prints how long it takes to save and restore T_NAMES names with this many holders each. */
 static void take_many(unsigned holders)
 {
     uint64_t many = env_number("T_NAMES", 20000);

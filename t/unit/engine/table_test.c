@@ -4,7 +4,7 @@
  */
 #include "t/unit/engine/tables.h"
 
-/* ---- asking, giving back ----------------------------------------------------------------- */
+/* ---- taking and giving back units ----------------------------------------------------------- */
 
 TEST(units_are_taken_and_given_back)
 {
@@ -163,7 +163,7 @@ TEST(release_of_0_units_wakes_nobody)
     ck_assert_int_eq(give(&h[0], "k", 0), TABLE_OK);
     ck_assert_int_eq(give(&h[3], "k", 0), TABLE_OK);
     ck_assert_int_eq(give(&h[1], "k", 0), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_NOT_HELD); /* it waits, it has none */
+    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_NOT_HELD); /* it waits and holds nothing */
     expect_nobody();
     ck_assert(stats().waiting == 2);
     finish();
@@ -281,11 +281,11 @@ TEST(close_ends_every_wait_and_frees_every_name)
     table_close(t, &h[0], now, NULL, &out);
     struct table_stats s = stats();
     ck_assert(s.units == 100 && s.waiting == 50 && s.names == 50 && s.holdings == 100);
-    /* Newest first, as they lie in the holder's list. */
+    /* Newest first, the order of the holder's list. */
     for (int i = 49; i >= 0; i--)
         expect(me[i], WAITER_GRANTED);
     expect_nobody();
-    /* It can be opened again. */
+    /* The holder can be opened again. */
     open_holder(&h[0]);
     ck_assert_int_eq(take(&h[0], "fresh", 1, 1), TABLE_OK);
     finish();
@@ -311,7 +311,7 @@ TEST(each_request_brings_its_own_limit)
         ck_assert_int_eq(take(&h[0], "k", 1, 10), TABLE_OK);
     struct waiter *low1 = wait_for(&h[1], WAIT_ME, "k", 1, 2);
     struct waiter *low2 = wait_for(&h[2], WAIT_ME, "k", 1, 2);
-    /* Those who allow more workers pass those who allow few. */
+    /* Requests that allow more workers pass those that allow fewer. */
     for (int i = 0; i < 6; i++)
         ck_assert_int_eq(take(&h[3], "k", 1, 10), TABLE_OK);
     struct waiter *high = wait_for(&h[4], WAIT_ME, "k", 1, 10);
@@ -320,7 +320,7 @@ TEST(each_request_brings_its_own_limit)
     ck_assert_int_eq(give(&h[3], "k", 5), TABLE_OK);
     expect_nobody();
     ck_assert_int_eq(give(&h[0], "k", 3), TABLE_OK);
-    expect_nobody(); /* consumption is 2 */
+    expect_nobody(); /* 2 units are held */
     ck_assert_int_eq(take(&h[5], "k", 1, 2), TABLE_BUSY);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     expect(low1, WAITER_GRANTED);
@@ -340,11 +340,11 @@ TEST(of_those_that_fit_the_oldest_goes_first)
     struct waiter *one = wait_for(&h[3], WAIT_ME, "k", 1, 10);
     struct waiter *two = wait_for(&h[4], WAIT_ME, "k", 2, 10);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    expect(one, WAITER_GRANTED); /* the older ones do not fit */
+    expect(one, WAITER_GRANTED); /* the older waiters do not fit */
     expect_nobody();
     ck_assert_int_eq(give(&h[0], "k", 5), TABLE_OK);
     expect(mid, WAITER_GRANTED);
-    expect_nobody(); /* 9 of 10 */
+    expect_nobody(); /* 9 of 10 units are held */
     ck_assert_int_eq(give(&h[2], "k", 1), TABLE_OK);
     expect(two, WAITER_GRANTED);
     ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
@@ -402,7 +402,8 @@ TEST(sums_never_wrap)
                         .limit = UINT32_MAX,
                         .queue_max = UINT32_MAX,
                         .wait = WAIT_ME};
-    ck_assert_int_eq(ask(&h[3], &a, &(struct waiter *){NULL}), TABLE_FULL); /* also beyond */
+    /* Also above the limit. */
+    ck_assert_int_eq(ask(&h[3], &a, &(struct waiter *){NULL}), TABLE_FULL);
     table_check(t);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     expect(one, WAITER_GRANTED);
@@ -441,7 +442,7 @@ TEST(queue_max_counts_units_and_waiters_before_anything_else)
     ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_FULL);
     a.queue_max = 5;
     ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_BUSY);
-    /* Full is full even where it would fit; a room of 0 is not looked at. */
+    /* A full queue refuses even a request that would fit; a queue_max of 0 is not checked. */
     a.limit = 100;
     a.queue_max = 4;
     ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_FULL);
@@ -451,7 +452,7 @@ TEST(queue_max_counts_units_and_waiters_before_anything_else)
     ck_assert_int_eq(ask(&h[4], &a, NULL), TABLE_OK);
     ck_assert_int_eq(give(&h[4], "k", 1), TABLE_OK);
     expect(w[1], WAITER_DONE);
-    /* One left: there is room again. Nothing held: always room. */
+    /* One waits: there is room again. Nothing is held: there is always room. */
     a.queue_max = 4;
     a.limit = 2;
     a.wait = WAIT_ME;

@@ -64,7 +64,7 @@ static inline uint64_t collect_all(unsigned budget)
     return collected;
 }
 
-/* Whatever a test has left: all of it can go, and then there is nothing. */
+/* Closes all holders, and checks that the table is empty then. */
 static inline void finish(void)
 {
     for (int i = 0; i < HOLDERS; i++)
@@ -97,7 +97,7 @@ static inline enum table_status ask(struct holder *holder, const struct acquire 
     return table_acquire(t, holder, a, now, NULL, w);
 }
 
-/* Asks for units without waiting. */
+/* Acquires units without waiting. */
 static inline enum table_status take(struct holder *holder, const char *name, uint32_t units,
                                      uint32_t limit)
 {
@@ -105,7 +105,7 @@ static inline enum table_status take(struct holder *holder, const char *name, ui
     return ask(holder, &a, NULL);
 }
 
-/* The same as binary clients do: the counter stays for its interval. */
+/* The same for binary clients: the counter stays until its interval ends. */
 static inline enum table_status take_keep(struct holder *holder, const char *name, uint32_t units,
                                           uint32_t limit)
 {
@@ -145,7 +145,7 @@ static inline void expect_nobody(void)
     ck_assert(out.first == NULL);
 }
 
-/* The next verdict is for `w`; it arrives, and is noted unless that was done or is no use. */
+/* Delivers the next verdict, which must be for `w`; its holder takes it if it still has to. */
 static inline void expect(struct waiter *w, enum waiter_state verdict)
 {
     struct mail *m = mail_list_take(&out);
@@ -158,10 +158,10 @@ static inline void expect(struct waiter *w, enum waiter_state verdict)
     table_waiter_free(t, w);
 }
 
-/* What a walk has seen of the name it looked for. */
+/* What a walk reports about one name. */
 struct seen {
     uint32_t count;
-    const char *name; /* looks for this one */
+    const char *name; /* the name to look for */
     uint32_t consumption, peak, times;
 };
 
@@ -188,7 +188,7 @@ static inline struct seen walk_for(const char *name)
     return seen;
 }
 
-/* The peak of a name that exists. */
+/* The peak of an existing name. */
 static inline uint32_t peak_of(const char *name)
 {
     struct seen seen = walk_for(name);

@@ -64,7 +64,7 @@ enum {
 
 static const struct {
     const char *name;
-    uint32_t limit, most; /* units at once, and in one request */
+    uint32_t limit, most; /* the name's limit, and the most units in one request */
 } wanted[NAMES] = {{"one", 1, 1}, {"two", 2, 1}, {"five", 5, 3}, {"nine", 9, 9}};
 
 static _Atomic uint32_t known[NAMES];
@@ -72,7 +72,7 @@ static _Atomic uint32_t known[NAMES];
 struct client {
     struct holder holder;
     struct holding *held[NAMES];
-    uint32_t units[NAMES]; /* that it knows of */
+    uint32_t units[NAMES]; /* units of which the client knows */
     bool open;
 };
 
@@ -113,7 +113,7 @@ static void lower_known(struct client *c, unsigned n, uint32_t units)
     CHECK(before >= units);
 }
 
-/* Takes note of a verdict that has arrived, or that the end of a wait has met. */
+/* Takes a verdict that a letter brought, or that came before the end of a wait. */
 static void take_note(struct worker *w, struct waiter *waiter)
 {
     struct client *c = container_of(waiter->holder, struct client, holder);
@@ -176,7 +176,7 @@ static void close_client(struct worker *w, struct client *c)
     c->open = false;
 }
 
-/* Looks ahead, now and then: the hash of that name, or 0. */
+/* Sometimes prefetches the name; returns its hash or 0. */
 static uint64_t prefetched(struct rng *rng, struct bytes name)
 {
     uint64_t hash = 0;
@@ -274,7 +274,7 @@ static void *work(void *arg)
             close_client(w, &w->clients[k]);
         send_verdicts(w);
     }
-    /* Until all have closed, grants may still come. */
+    /* Grants can arrive until all have closed. */
     (void)pthread_barrier_wait(&all_closed);
     read_mail(w);
     return NULL;
@@ -289,7 +289,7 @@ static bool look_at(void *arg, const struct table_entry *entry)
     return true;
 }
 
-/* Inspects a name: the numbers are never above the possible ones. */
+/* Inspects a name: no number may exceed its limits. */
 static void look_closely(unsigned n, struct moment now)
 {
     enum { MOST_WAITS = 50 };
@@ -325,7 +325,7 @@ static void look_closely(unsigned n, struct moment now)
     }
 }
 
-/* Somebody who only looks, and collects. */
+/* Only looks at the table, and collects. */
 static void look_on(void)
 {
     struct moment now = start_time;
@@ -379,7 +379,7 @@ TEST(no_limit_is_ever_passed)
     for (unsigned n = 0; n < NAMES; n++)
         ck_assert(atomic_load(&known[n]) == 0);
     ck_assert(bells == taken);
-    ck_assert(grants > 1000 && dones > 1000); /* it was about something */
+    ck_assert(grants > 1000 && dones > 1000); /* the test did compete for units */
     end_table();
 }
 END_TEST
@@ -450,7 +450,7 @@ TEST(pages_go_from_shard_to_shard)
         ck_assert(pthread_join(threads[i], NULL) == 0);
     table_get_stats(t, clock_now(), &s);
     ck_assert(s.names == 0);
-    ck_assert(atomic_load(&refused) > 0); /* it was tight */
+    ck_assert(atomic_load(&refused) > 0); /* memory was short */
     end_table();
 }
 END_TEST

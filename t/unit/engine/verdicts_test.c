@@ -15,7 +15,7 @@ TEST(ending_a_wait_too_late)
     ck_assert_int_eq(table_end_wait(t, any, WAITER_TIMED_OUT, now), WAITER_DONE);
     ck_assert_int_eq(table_end_wait(t, me, WAITER_CANCELLED, now), WAITER_GRANTED);
     ck_assert(h[1].waiters == any && h[2].waiters == me);
-    /* Noted at once; the letters come later. */
+    /* Taken at once; the letters arrive later. */
     ck_assert_int_eq(table_take_verdict(t, any), WAITER_DONE);
     ck_assert_int_eq(table_take_verdict(t, me), WAITER_GRANTED);
     ck_assert(holding_units(me->holding) == 1);
@@ -97,11 +97,11 @@ TEST(a_verdict_outlives_its_counter)
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
     struct waiter *any = wait_for(&h[1], WAIT_ANY, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    /* DONE is on its way; the name is gone, though its memory can't be yet. */
+    /* DONE is on its way. The name is gone, but its memory cannot be freed yet. */
     ck_assert_int_eq(count_of("k"), -1);
     ck_assert(stats().names == 0 && stats().holdings == 1 && walk_for("k").count == 0);
     ck_assert_int_eq(give(&h[1], "k", 0), TABLE_NOT_FOUND);
-    /* Meanwhile it is made again, also by the same holder. */
+    /* Meanwhile others make the name again, and the same holder uses it. */
     ck_assert_int_eq(take(&h[2], "k", 1, 9), TABLE_OK);
     ck_assert_int_eq(take(&h[1], "k", 2, 9), TABLE_OK);
     ck_assert(stats().holdings == 3 && stats().names == 1);
@@ -125,7 +125,7 @@ TEST(a_verdict_outlives_its_holder)
     struct waiter *next = wait_for(&h[3], WAIT_ME, "k", 1, 1);
     uint64_t tag = h[2].tag;
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    /* Both close before their letters come: the grant goes on to the next. */
+    /* Both close before their letters arrive, so the grant passes to the next waiter. */
     table_close(t, &h[1], now, NULL, &out);
     ck_assert(any->holder == NULL && stats().holdings == 2);
     table_close(t, &h[2], now, NULL, &out);
@@ -164,7 +164,7 @@ TEST(giving_back_granted_units_before_the_letter_comes)
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
     struct waiter *me = wait_for(&h[1], WAIT_ME, "k", 1, 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
-    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK); /* the ledger says they are its own */
+    ck_assert_int_eq(give(&h[1], "k", 1), TABLE_OK); /* the table counts them as its own */
     ck_assert_int_eq(count_of("k"), -1);
     ck_assert_int_eq(take(&h[2], "k", 1, 1), TABLE_OK);
     ck_assert(holding_units(me->holding) == 0);
@@ -178,18 +178,18 @@ END_TEST
 TEST(waiting_for_what_one_holds)
 {
     start();
-    /* Its own release says DONE to its own wait, too; nothing is left then but the verdict. */
+    /* A holder's own release ends its own wait with DONE; then only the verdict remains. */
     ck_assert_int_eq(take(&h[0], "k", 1, 1), TABLE_OK);
     struct waiter *any = wait_for(&h[0], WAIT_ANY, "k", 1, 1);
     ck_assert(stats().holdings == 1);
     ck_assert_int_eq(give(&h[0], "k", 1), TABLE_OK);
     ck_assert_int_eq(count_of("k"), -1);
-    /* Other names use up whatever memory has become free. */
+    /* Other names use the memory that has become free. */
     ck_assert_int_eq(take(&h[1], "k", 1, 1), TABLE_OK);
     ck_assert_int_eq(take(&h[1], "l", 1, 1), TABLE_OK);
     expect(any, WAITER_DONE);
     ck_assert(h[0].holdings == 0 && h[0].waiters == NULL);
-    /* And grants its own wait. */
+    /* A holder's own release grants its own wait. */
     ck_assert_int_eq(take(&h[0], "m", 2, 2), TABLE_OK);
     struct waiter *me = wait_for(&h[0], WAIT_ME, "m", 2, 2);
     ck_assert_int_eq(give(&h[0], "m", 1), TABLE_OK);
@@ -222,7 +222,8 @@ TEST(a_kept_counter_expires_under_a_verdict)
     size_t before = stats().memory;
     now.mono_ns = any->ended_ns;
     expect(any, WAITER_DONE);
-    ck_assert(before - stats().memory >= sizeof(bytes)); /* only now its name is given up */
+    /* Only now the memory of its name is freed. */
+    ck_assert(before - stats().memory >= sizeof(bytes));
     finish();
 }
 END_TEST

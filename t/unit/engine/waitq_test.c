@@ -17,7 +17,7 @@ struct person {
 static struct waitq q;
 static uint64_t last_seq;
 
-/* How lanes get their priorities. */
+/* The kind of priorities that lanes get. */
 enum luck { LUCK_RANDOM, LUCK_EQUAL, LUCK_RISING };
 
 static enum luck luck;
@@ -41,7 +41,7 @@ static void join(struct person *p, uint32_t threshold)
 {
     struct wait_lane *lane = waitq_lane(&q, threshold);
     if (!lane) {
-        lane = malloc(sizeof(*lane)); /* each a block of its own, so that a sanitizer watches it */
+        lane = malloc(sizeof(*lane)); /* each in its own block, so that a sanitizer watches it */
         REQUIRE(lane != NULL);
         waitq_add_lane(&q, lane, threshold, next_priority());
         lanes++;
@@ -68,7 +68,7 @@ static void leave(struct person *p)
     }
 }
 
-/* The tree is in order, every lane knows the oldest below it; counts lanes and people. */
+/* Checks the order and that every lane knows the oldest below it; counts lanes and people. */
 static uint64_t check_tree(const struct wait_lane *lane, uint64_t low, uint64_t high,
                            size_t *lanes_r, size_t *people_r)
 {
@@ -107,7 +107,7 @@ static void check_queue(size_t people)
     REQUIRE(lanes_seen == lanes && people_seen == people);
 }
 
-/* The same, plainly: the lowest seq of those that fit. */
+/* The same by a linear search: the lowest seq of all that fit. */
 static const struct person *oldest_plainly(const struct person *people, size_t count,
                                            uint32_t consumption)
 {
@@ -164,7 +164,7 @@ TEST(one_threshold_is_a_line)
     ck_assert(waitq_oldest(&q, 3) == &p[1].place);
     leave(&p[1]);
     ck_assert(waitq_oldest(&q, 3) == &p[3].place);
-    join(&p[1], 3); /* again, at the end */
+    join(&p[1], 3); /* again, now at the end */
     leave(&p[3]);
     leave(&p[4]);
     ck_assert(waitq_oldest(&q, 3) == &p[1].place);
@@ -197,7 +197,7 @@ END_TEST
 
 enum { PEOPLE = 400 };
 
-/* A scan goes over all of them, oldest first; it may end early only if there are many lanes. */
+/* A scan visits all, oldest first. It may end early only if there are many lanes. */
 static void compare_scan(const struct person *people, size_t count)
 {
     static struct waitq_scan scan;
@@ -208,7 +208,7 @@ static void compare_scan(const struct person *people, size_t count)
     waitq_scan_add(&scan, &q);
     waitq_scan_add(&scan, &none);
     for (const struct wait_place *p; (p = waitq_scan_next(&scan)) != NULL; seen++) {
-        /* Nobody is left out: the next one is the oldest of those that are younger. */
+        /* None is left out: each is the next in age after the one before. */
         const struct person *next = NULL;
         for (size_t i = 0; i < count; i++) {
             if (people[i].waits && people[i].place.seq > last &&
@@ -240,7 +240,7 @@ static void random_run(struct rng *rng, uint32_t thresholds, int steps)
             waiting--;
         }
         uint32_t consumption = rng_below(rng, thresholds + 2);
-        if (rng_one_in(rng, 3)) { /* hand over, as a release does */
+        if (rng_one_in(rng, 3)) { /* hands over units like a release */
             struct wait_place *oldest = waitq_oldest(&q, consumption);
             compare(people, PEOPLE, consumption);
             if (oldest && rng_one_in(rng, 4)) {
@@ -325,11 +325,11 @@ TEST(a_scan_takes_turns_between_queues)
     struct waitq other = {NULL};
     static struct waitq_scan scan;
     for (unsigned i = 0; i < 40; i++) {
-        if (i == 20) { /* the rest goes into another queue */
+        if (i == 20) { /* the second half waits in another queue */
             other = q;
             q = (struct waitq){NULL};
         }
-        last_seq = i < 20 ? 2 * i : 2 * (i - 20) + 1; /* they take turns by age */
+        last_seq = i < 20 ? 2 * i : 2 * (i - 20) + 1; /* ages alternate between the queues */
         join(&p[i], i % 7);
     }
     waitq_scan_begin(&scan);

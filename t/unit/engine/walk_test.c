@@ -7,7 +7,7 @@
 /* ---- walking over all names ------------------------------------------------------------------ */
 
 struct marks {
-    uint32_t *seen; /* by number */
+    uint32_t *seen; /* how often each number was visited */
     uint32_t room;  /* entries that fit before the visitor says stop */
 };
 
@@ -77,7 +77,10 @@ TEST(walks_see_every_name_once_while_names_come_and_go)
 }
 END_TEST
 
-/* Once a walk paused between two names of equal hash by ref, and showed the first one again. */
+/*
+ * Regression: a walk paused between two names of equal hash, ordered by ref, and repeated the
+ * first.
+ */
 TEST(a_name_made_again_where_a_walk_pauses_is_not_shown_again)
 {
     enum { MANY = 200 };
@@ -96,7 +99,7 @@ TEST(a_name_made_again_where_a_walk_pauses_is_not_shown_again)
         for (uint32_t i = 0; i < MANY; i++) {
             if (seen[i] == before[i])
                 continue;
-            /* Others take its place meanwhile, so that it comes back at a higher one. */
+            /* Other names take its memory, so that it comes back at a higher ref. */
             toggle(i, false);
             for (uint32_t k = 0; k < 64; k++)
                 toggle(MANY + k, true);
@@ -111,7 +114,7 @@ TEST(a_name_made_again_where_a_walk_pauses_is_not_shown_again)
 }
 END_TEST
 
-/* Empty pages of many sizes once were kept until no name could be made in an empty table. */
+/* Regression: empty pages of many sizes were kept until an empty table had no room for a name. */
 TEST(little_memory_is_enough_for_names_of_all_lengths_one_at_a_time)
 {
     static unsigned char bytes[2000];
@@ -131,13 +134,13 @@ static uint32_t names_until_full(uint32_t first)
     uint32_t made = 0;
     for (uint32_t i = first; take_bytes(&h[0], &i, sizeof(i), 1, false) == TABLE_OK; i++) {
         if (++made % 1000 == 0 && table_is_tight(t))
-            table_trim(t); /* as the collector does each second */
+            table_trim(t); /* the collector does this every second */
     }
     table_close(t, &h[0], now, NULL, &out);
     return made;
 }
 
-/* Once pages kept empty while there was room took a third of it from names of other lengths. */
+/* Regression: empty pages, kept while memory was free, took a third of it from other lengths. */
 TEST(pages_kept_empty_are_given_back_when_memory_is_tight)
 {
     static unsigned char bytes[2000];
@@ -165,7 +168,7 @@ TEST(a_walk_over_nothing_ends)
     while (!table_walk_on(t, &walk, now, 1, see, &seen))
         ck_assert(++calls < 10000);
     ck_assert(seen.count == 0);
-    ck_assert(table_walk_on(t, &walk, now, 1, see, &seen)); /* and has ended */
+    ck_assert(table_walk_on(t, &walk, now, 1, see, &seen)); /* the walk has ended */
     ck_assert(!table_walk_on(t, &(struct table_walk){0}, now, 0, see, &seen));
     finish();
 }
@@ -181,7 +184,7 @@ TEST(a_visitor_without_room_is_shown_the_same_again)
     struct marks marks = {.seen = seen, .room = 1};
     unsigned calls = 1;
     while (!table_walk_on(t, &walk, now, 100000, mark, &marks)) {
-        marks.room = calls % 2; /* sometimes there still is none */
+        marks.room = calls % 2; /* sometimes there is room for none */
         calls++;
     }
     ck_assert(calls >= 190);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A socket address: "192.0.2.1", "::1", "unix", with a port. */
+/* The socket address for "192.0.2.1", "::1" or "unix", with a port where it has one. */
 static struct sockaddr_storage address(const char *text)
 {
     struct sockaddr_storage sa = {.ss_family = AF_UNIX};
@@ -84,7 +84,7 @@ TEST(what_is_no_network_is_refused)
         "10.0.0.0/4294967304",
         "10.0.0.0/8/8",
         "10.0.0.0/255.0.0.0",
-        "10.0.0.1/8", /* bits set behind the network's */
+        "10.0.0.1/8", /* bits set beyond the prefix length */
         "10.0.0.1/31",
         "128.0.0.0/0",
         "10.0.0",
@@ -110,7 +110,8 @@ TEST(what_is_no_network_is_refused)
     }
     struct access_network network;
     ck_assert(!access_parse("10.0.0.0\0/8", 11, &network));
-    ck_assert(access_parse("10.0.0.0/8,junk", 10, &network)); /* the length counts */
+    /* Reads no further than the given length. */
+    ck_assert(access_parse("10.0.0.0/8,junk", 10, &network));
 }
 END_TEST
 
@@ -153,7 +154,7 @@ TEST(who_is_allowed)
         {"10.0.0.0/8", "::1", false},
         {"10.0.0.0/8", "::ffff:10.1.2.3", true},
         {"10.0.0.0/8", "::ffff:11.1.2.3", false},
-        {"10.0.0.0/8", "::10.1.2.3", false}, /* another thing than a mapped one */
+        {"10.0.0.0/8", "::10.1.2.3", false}, /* IPv4-compatible, not IPv4-mapped */
         {"10.1.2.3", "10.1.2.3", true},
         {"10.1.2.3", "10.1.2.2", false},
         {"10.1.2.4/30", "10.1.2.7", true},
@@ -216,18 +217,19 @@ TEST(connections_of_one_address_are_counted_together)
     struct sources sources;
     sources_init(&sources);
     uint32_t a = enter(&sources, "192.0.2.1", 2), b = enter(&sources, "::ffff:192.0.2.1", 2);
-    ck_assert_uint_eq(a, b); /* IPv4 in both spellings */
+    ck_assert_uint_eq(a, b); /* both spellings of IPv4 count as one */
     ck_assert_uint_ne(a, 0);
     ck_assert_uint_eq(enter(&sources, "192.0.2.1", 2), SOURCE_FULL);
-    ck_assert_uint_eq(enter(&sources, "192.0.2.1", 3), a); /* another limit now */
+    ck_assert_uint_eq(enter(&sources, "192.0.2.1", 3), a); /* a higher limit */
     uint32_t c = enter(&sources, "192.0.2.2", 2);
     ck_assert_uint_ne(c, a);
     uint32_t d = enter(&sources, "2001:db8:0:1::1", 2);
-    ck_assert_uint_eq(enter(&sources, "2001:db8:0:1:ffff:ffff:ffff:ffff", 2), d); /* by /64 */
+    /* Counted by /64. */
+    ck_assert_uint_eq(enter(&sources, "2001:db8:0:1:ffff:ffff:ffff:ffff", 2), d);
     ck_assert_uint_eq(enter(&sources, "2001:db8:0:1::7", 2), SOURCE_FULL);
     uint32_t e = enter(&sources, "2001:db8:0:2::1", 2);
     ck_assert_uint_ne(e, d);
-    uint32_t f = enter(&sources, "::1", 1); /* not that of an IPv4 address */
+    uint32_t f = enter(&sources, "::1", 1); /* not counted as an IPv4 address */
     ck_assert_uint_ne(f, a);
     ck_assert_uint_eq(sources_count(&sources), 5);
     source_leave(&sources, a);
@@ -248,7 +250,7 @@ TEST(connections_of_one_address_are_counted_together)
 }
 END_TEST
 
-/* Against a plain array of counts, with addresses coming and going. */
+/* Compares with a plain array of counts while addresses come and go. */
 TEST(many_addresses_come_and_go)
 {
     enum { ADDRESSES = 3000, STEPS = 200000, LIMIT = 5 };

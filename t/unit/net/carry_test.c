@@ -45,7 +45,7 @@ static void make(struct toy_server *s, unsigned workers)
     s->row.restore = toy_restore;
 }
 
-/* The record of a server that is parked; the descriptor of its file. */
+/* Saves a parked server's state; returns the file's descriptor. */
 static int save(const struct toy_server *s)
 {
     struct record_writer *w = malloc(sizeof(*w));
@@ -58,7 +58,7 @@ static int save(const struct toy_server *s)
     return fd;
 }
 
-/* Has the connections of `s` let go of their descriptors, and ends it. */
+/* Makes the connections of `s` release their descriptors, and ends the server. */
 static void abandon(struct toy_server *s)
 {
     for (unsigned i = 0; i < s->server.count; i++) {
@@ -90,14 +90,14 @@ static bool restore(struct toy_server *s, struct record_reader *r, bool rehearse
     if (!record_ok(r))
         return false;
     carry_done(carry_r);
-    atomic_store(&s->protocol.connections_made, carry_r->carried); /* which the service would */
+    atomic_store(&s->protocol.connections_made, carry_r->carried); /* in place of the service */
     unsigned finishing = carry_r->carried - atomic_load(&s->toy.opened);
     atomic_fetch_add(&s->toy.opened, finishing);
     atomic_fetch_add(&s->toy.ended, finishing);
     return true;
 }
 
-/* Has all that `from` has go on with `workers` others. */
+/* Moves all connections of `from` to a new server with `workers` workers. */
 static void carry_over(struct toy_server *from, struct toy_server *to, unsigned workers)
 {
     struct record_reader r;
@@ -147,7 +147,7 @@ TEST(parked_workers_go_on)
 }
 END_TEST
 
-/* A letter that sends itself on to the other worker, so many times. */
+/* A letter that sends itself on to the other worker, `left` times. */
 struct relay {
     struct mail mail;
     struct toy_server *server;
@@ -181,7 +181,7 @@ TEST(letters_under_way_are_delivered_before_the_workers_are_parked)
 }
 END_TEST
 
-/* As if somebody had waited for its end. */
+/* Acts as if a connection had waited for this one to end. */
 static void close_and_tell(struct conn *conn)
 {
     struct conn *told = worker_conn_at(conn_worker(conn), 0);
@@ -209,9 +209,9 @@ TEST(who_is_told_something_while_parked_hears_it_when_the_workers_go_on)
 }
 END_TEST
 
-/* ---- going on elsewhere -------------------------------------------------------------------- */
+/* ---- continuing with other workers ---------------------------------------------------------- */
 
-/* Lines of a dump from `at` on, and its end. */
+/* Expects the lines of a dump from `at` to `end`. */
 static void expect_dump(int fd, unsigned at, unsigned end)
 {
     char line[16];
@@ -239,7 +239,8 @@ static void go_on_with(unsigned workers)
     send_text(dumper, "d60000\nedumped\n");
     send_text(ending, "b300000\nf\n");
     close(gone);
-    WAIT_UNTIL(atomic_load(&s.toy.ended) == 2); /* the one that ends, and the one that has gone */
+    /* The one that finishes, and the one whose client closed. */
+    WAIT_UNTIL(atomic_load(&s.toy.ended) == 2);
     WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 128u * 1024);
     wait_taken(half);
     wait_taken(timed);
@@ -261,7 +262,7 @@ static void go_on_with(unsigned workers)
     expect(ending, "bye\n");
     expect_end(ending);
     expect(timed, "expired\n");
-    int fresh = connect_tcp(&other, 0); /* gets the place that is free, under another name */
+    int fresh = connect_tcp(&other, 0); /* gets the free slot, with a different tag */
     ck_assert_uint_ne(ask_names(fresh).tag, half_before.tag);
     int all[] = {half, greedy, dumper, timed, ending, idle, fresh};
     for (size_t i = 0; i < ARRAY_SIZE(all); i++)
@@ -283,9 +284,9 @@ TEST(connections_are_spread_over_another_number_of_workers)
 }
 END_TEST
 
-/* ---- what can't be so ---------------------------------------------------------------------- */
+/* ---- damaged records ------------------------------------------------------------------------ */
 
-/* A rehearsal of a record; whatever comes of it, nobody crashes. */
+/* Tries to restore a record; whatever the result, nothing may crash. */
 static bool rehearse(const uint8_t *data, size_t len)
 {
     struct toy_server s;
@@ -300,7 +301,7 @@ static bool rehearse(const uint8_t *data, size_t len)
             if (!conn)
                 continue;
             conn_clear_deadline(conn, 0);
-            conn->reading = READING_DISCARD; /* its session may be half made */
+            conn->reading = READING_DISCARD; /* its session may be incomplete */
             conn_close(conn, CLOSE_KILLED);
         }
         worker_chain_free_slots(s.server.workers[i]);
@@ -331,7 +332,7 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     memcpy(copy, r.data, r.len);
     ck_assert(rehearse(copy, r.len));
     for (size_t len = 0; len < r.len;
-         len += 1 + len / 16) /* where a section ends, nothing seems to be missing */
+         len += 1 + len / 16) /* a cut between sections goes unnoticed */
         (void)rehearse(copy, len);
     ck_assert(!rehearse(copy, r.len - 1));
     unsigned refused = 0;

@@ -8,7 +8,7 @@
 
 /* ---- requests and replies ------------------------------------------------------------------ */
 
-/* Some requests are prefetched, some are postponed then; some stop the prefetch of others. */
+/* Some of these requests are prefetched, some of those postponed; some stop further prefetching. */
 static const char batch[] =
     "ehello\neyou\nd5\nen\nx\nb30\nn0007one\ntwoe2\nn0000e\nn0012the end\n...\rf\n";
 
@@ -23,7 +23,7 @@ static char *batch_answers(void)
     return text;
 }
 
-/* A client that sends the batch in pieces, each taken before the next is sent. */
+/* Sends the batch in pieces; the server takes each before the next is sent. */
 static void send_pieces(struct toy_server *s, const size_t *lens, const char *answers)
 {
     int client = connect_local(s, 0);
@@ -70,7 +70,7 @@ END_TEST
 
 enum { MANY = 5000 };
 
-/* MANY requests, and what they are answered. */
+/* Makes MANY requests and their answers. */
 static void make_many(char **requests_r, char **answers_r)
 {
     size_t room = (size_t)MANY * 16, at = 0, answer_at = 0;
@@ -131,7 +131,8 @@ TEST(replies_of_one_wakeup_leave_in_one_write)
     }
     for (int i = 0; i < 10; i++) {
         send_bytes(client, requests, 300);
-        ck_assert_int_eq(receive(client, got, sizeof(got)), 200); /* in one packet */
+        /* All answers came in one packet. */
+        ck_assert_int_eq(receive(client, got, sizeof(got)), 200);
         ck_assert_mem_eq(got, answers, 200);
     }
     expect_quiet(client);
@@ -140,11 +141,11 @@ TEST(replies_of_one_wakeup_leave_in_one_write)
 }
 END_TEST
 
-/* Which of two clients with nothing to read is sent something first; both will be. */
+/* Two clients wait for data, and both will get some. Returns the descriptor of the first. */
 static int first_to_hear(const int clients[2], int asking, const char *request)
 {
     struct epoll_event events[2];
-    int poller = epoll_create1(EPOLL_CLOEXEC); /* tells in the order of arrival */
+    int poller = epoll_create1(EPOLL_CLOEXEC); /* reports in the order of arrival */
     ck_assert(poller >= 0);
     for (int i = 0; i < 2; i++) {
         struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = clients[i]};
@@ -263,7 +264,7 @@ TEST(idle_connection_owns_no_buffers)
 
     send_text(client, "eunfin");
     wait_taken(client);
-    /* The bytes were taken in a wake-up that has ended when the next one begins. */
+    /* By the next call in the worker, the wake-up that took the bytes has ended. */
     in_worker(&s, 0, look_at_owned, &owned);
     ck_assert_uint_ge(owned.bytes_in, 6);
     ck_assert_uint_le(owned.bytes_in, 256);
@@ -303,7 +304,7 @@ static struct server_limits tight_limits(int64_t write_timeout_ns)
     return limits;
 }
 
-/* Sends `text` over and over and reads nothing, until the server closes; bytes sent. */
+/* Sends `text` again and again without reading, until the server closes; returns the bytes sent. */
 static size_t push_until_closed(int client, const char *text)
 {
     size_t all = 0, len = strlen(text), at = 0;
@@ -316,7 +317,7 @@ static size_t push_until_closed(int client, const char *text)
             break;
         at = (at + (size_t)n) % len;
         all += (size_t)n;
-        ck_assert_uint_lt(all, 256u << 20); /* somebody takes it all */
+        ck_assert_uint_lt(all, 256u << 20); /* the server reads without limit */
     }
     ck_assert(errno == EPIPE || errno == ECONNRESET);
     return all;
@@ -338,7 +339,7 @@ TEST(full_connection_is_not_read_from)
     send_text(client, "b200000\n");
     WAIT_UNTIL(atomic_load(&s.toy.requests) == 1);
     send_text(client, "ex\n");
-    for (int i = 0; i < 20; i++) /* turns in which it could be read */
+    for (int i = 0; i < 20; i++) /* iterations in which the worker could read it */
         in_worker(&s, 0, do_nothing, NULL);
     int left = 0;
     ck_assert(ioctl(client, TIOCOUTQ, &left) == 0);
@@ -395,8 +396,8 @@ TEST(paused_answer_that_nobody_reads_is_bounded_and_closed_in_time)
 END_TEST
 
 /*
- * A client that takes a bite every 40 ms for much longer than the timeout. True: it was served all
- * the time; false: this machine kept it from biting in time, so it shows nothing.
+ * A client that reads a little every 40 ms, for much longer than the timeout. True: the server
+ * served it all the time. False: this machine delayed the client, so the test proves nothing.
  */
 static bool bite_slowly(void)
 {
@@ -440,7 +441,7 @@ TEST(client_that_reads_again_gets_everything_in_order)
     struct toy_server s;
     toy_start(&s, 1, tight_limits(1000 * NS_PER_S));
     int client = connect_local(&s, 0);
-    /* More answers than fit into the socket and the queue together. */
+    /* More answers than the socket and the queue can hold together. */
     static char requests[6 * 1000 + 7];
     for (size_t i = 0; i < 1000; i++)
         memcpy(requests + 6 * i, "b1000\n", 6);
@@ -459,8 +460,8 @@ TEST(client_that_reads_again_gets_everything_in_order)
 END_TEST
 
 /*
- * Once, all of them were given a turn before anybody else's request was looked at: with a thousand
- * Dumps under way that took seconds.
+ * Regression: every long answer continued before the worker looked at other requests. With a
+ * thousand Dumps under way that took seconds.
  */
 TEST(long_answers_of_many_leave_room_for_others_in_between)
 {
@@ -546,7 +547,7 @@ TEST(byte_after_byte_does_not_extend_the_time)
 }
 END_TEST
 
-/* As bite_slowly, of a client that is always in the middle of a request. */
+/* Like bite_slowly, with a client that always has an incomplete request. */
 static bool send_unfinished(void)
 {
     struct toy_server s;
@@ -586,9 +587,9 @@ enum { GREEDY = 20000, TURN = 128, RUNG_AT = 1000 };
 struct greed {
     struct toy_opening openings[3]; /* modest, greedy, modest */
     unsigned greedy;                /* requests of the greedy one so far */
-    unsigned when[3];               /* greedy when the modest ones were served */
+    unsigned when[3];               /* that number when each modest one was served */
     unsigned modest;
-    int bell; /* where to send a further modest request */
+    int bell; /* where a further modest request is sent */
 };
 static struct greed greed;
 
@@ -624,7 +625,7 @@ TEST(connection_with_thousands_of_requests_keeps_no_other_waiting)
     ck_assert(requests != NULL);
     for (int i = 0; i < GREEDY; i++)
         memcpy(requests + (size_t)i * 3, "eg\n", 4);
-    /* All is there before the worker sees any of them. */
+    /* Everything has arrived before the worker reads any of it. */
     send_text(clients[0], "em\n");
     send_bytes(clients[1], requests, 3 * GREEDY);
     send_text(clients[2], "em\n");
@@ -653,7 +654,7 @@ TEST(paused_answer_keeps_no_other_waiting)
     int other = connect_local(&s, 0);
     send_text(dumping, "d100000000\n");
     char bytes[4096];
-    for (int i = 0; i < 200; i++) { /* it would go on for minutes */
+    for (int i = 0; i < 200; i++) { /* would continue for minutes */
         ck_assert(receive(dumping, bytes, sizeof(bytes)) > 0);
         send_text(other, "ehi\n");
         expect(other, "hi\n");
@@ -691,7 +692,7 @@ TEST(paused_answer_keeps_order_with_the_requests_behind_it)
     expect(client, "c\n");
     expect_dump(client, 100);
     expect_dump(client, 2);
-    /* Those that come while it is paused, too. */
+    /* The same with requests that arrive while the answer is paused. */
     send_text(client, "d20000\n");
     expect(client, "0\n");
     send_text(client, "ebehind\ned");
@@ -742,7 +743,7 @@ TEST(last_answer_arrives_although_the_client_goes_on_sending)
     static const char more[100000];
     send_text(client, "ea\nf\nenot answered\n");
     send_bytes(client, more, sizeof(more));
-    WAIT_UNTIL(atomic_load(&s.toy.ended) == 1); /* what it held is free at once */
+    WAIT_UNTIL(atomic_load(&s.toy.ended) == 1); /* its units are released at once */
     send_bytes(client, more, sizeof(more));
     wait_taken(client);
     send_bytes(client, more, sizeof(more));
@@ -825,7 +826,7 @@ TEST(lingering_ends_by_too_many_bytes)
     expect_end(client);
     size_t all = push_until_closed(client, "blah blah blah blah blah blah blah blah blah blah\n");
     ck_assert_uint_gt(all, 1u << 20);
-    ck_assert_uint_lt(all, 2u << 20); /* with what the sockets hold */
+    ck_assert_uint_lt(all, 2u << 20); /* including what the sockets hold */
     WAIT_UNTIL(toy_closed(&s, CLOSE_PROTOCOL) == 1);
     close(client);
     toy_stop(&s);
@@ -840,7 +841,7 @@ TEST(lingering_ends_by_time)
     int64_t began_ns = clock_mono_ns();
     send_text(client, "f\n");
     expect(client, "bye\n");
-    /* Talking on does not extend it. */
+    /* Sending more does not extend the time. */
     while (toy_closed(&s, CLOSE_PROTOCOL) == 0) {
         (void)send(client, "x", 1, MSG_NOSIGNAL);
         pause_ns(10 * NS_PER_MS);
@@ -922,8 +923,10 @@ TEST(requests_sent_before_a_half_close_are_answered)
 }
 END_TEST
 
-/* Gives a worker a client that has sent `len` bytes, the answers to which nobody reads, and no
- * more: all is there before the worker sees any of it. */
+/*
+ * Gives a worker a client that has sent `len` bytes and its end, and reads no answers. All of it
+ * has arrived before the worker reads any.
+ */
 static int connect_ended(struct toy_server *s, const char *bytes, size_t len)
 {
     int client, fd = local_pair(SOCK_STREAM, &client), room = 1 << 20;
@@ -967,18 +970,18 @@ TEST(urgent_data_hides_nothing_behind_it)
     for (int end = 0; end < 2; end++) {
         int client, fd = tcp_pair(&client);
         send_text(client, "ea\n");
-        ck_assert(send(client, "!", 1, MSG_OOB) == 1); /* nobody asks for it */
+        ck_assert(send(client, "!", 1, MSG_OOB) == 1); /* the server ignores urgent data */
         send_text(client, "eb\n");
         if (end)
             ck_assert(shutdown(client, SHUT_WR) == 0);
-        /* All is there before the worker sees any of it. */
+        /* Everything has arrived before the worker reads any of it. */
         int there;
         WAIT_UNTIL(ioctl(fd, FIONREAD, &there) == 0 && there >= 3);
         toy_give(&s, 0, fd);
         expect(client, "a\nb\n");
         if (end)
             expect_end(client);
-        for (int i = 0; !end && i < 20; i++) { /* now, the worker is there at once */
+        for (int i = 0; !end && i < 20; i++) { /* now the worker is already watching */
             send_text(client, "ec\n");
             ck_assert(send(client, "!", 1, MSG_OOB) == 1);
             send_text(client, "ed\n");
@@ -990,7 +993,7 @@ TEST(urgent_data_hides_nothing_behind_it)
 }
 END_TEST
 
-/* ---- more that are woken than can be told in one turn --------------------------------------- */
+/* ---- more wake-ups than fit into one iteration ---------------------------------------------- */
 
 enum { TELLERS = 6, TOLD_BY_EACH = 100, TOLD = TELLERS * TOLD_BY_EACH };
 
@@ -999,7 +1002,7 @@ struct crowd {
     char requests[TELLERS][TOLD_BY_EACH * 32];
 };
 
-/* Sends all at once, as far as the worker can see: it is it that runs this. */
+/* Runs in the worker's thread, so everything arrives at once from its point of view. */
 static void crowd_speaks(struct worker *worker, void *arg)
 {
     const struct crowd *crowd = arg;
@@ -1092,7 +1095,7 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
     struct toy_server s;
     toy_start(&s, 2, toy_limits());
     uint64_t tags[20];
-    int namesake = connect_local(&s, 0); /* in everything but the worker */
+    int namesake = connect_local(&s, 0); /* has the same slot in the other worker */
     int stays = connect_local(&s, 1);
     uint64_t stays_tag = ask_names(stays).tag;
     for (unsigned i = 0; i < ARRAY_SIZE(tags); i++) {
@@ -1101,10 +1104,10 @@ TEST(tag_finds_its_connection_and_no_later_one_in_its_slot)
         ck_assert_uint_eq(conn_tag_worker(tags[i]), 1);
         ck_assert(tag_found(&s, 1, tags[i]));
         ck_assert(tag_found(&s, 1, stays_tag));
-        ck_assert(!tag_found(&s, 0, tags[i])); /* another worker's */
+        ck_assert(!tag_found(&s, 0, tags[i])); /* a tag of another worker */
         for (unsigned j = 0; j < i; j++)
             ck_assert(!tag_found(&s, 1, tags[j]));
-        if (i > 0) /* the slot is used again */
+        if (i > 0) /* the slot is reused */
             ck_assert_uint_eq(tags[i] >> 32, tags[0] >> 32);
         close(client);
         WAIT_UNTIL(atomic_load(&s.toy.ended) == i + 1);
@@ -1153,7 +1156,7 @@ TEST(ids_are_unequal_and_never_zero)
             for (unsigned j = 0; j < i; j++)
                 ck_assert_uint_ne(ids[i], ids[j]);
         }
-        /* Some go and others come. */
+        /* Some clients leave and others come. */
         for (unsigned i = round; i < CLIENTS; i += 4) {
             close(clients[i]);
             clients[i] = connect_local(&s, (i + round) % 3);
@@ -1193,10 +1196,10 @@ TEST(deadline_set_again_replaces_the_one_before)
     toy_start(&s, 1, toy_limits());
     int client = connect_local(&s, 0);
     int64_t began_ns = clock_mono_ns();
-    send_text(client, "t10\nt60\n"); /* later */
+    send_text(client, "t10\nt60\n"); /* moves the deadline back */
     expect(client, "expired\n");
     ck_assert_int_ge(clock_mono_ns() - began_ns, 60 * NS_PER_MS);
-    send_text(client, "t1000000\nt1\n"); /* earlier */
+    send_text(client, "t1000000\nt1\n"); /* moves the deadline forward */
     expect(client, "expired\n");
     ck_assert_uint_eq(atomic_load(&s.toy.expired), 2);
     close(client);
@@ -1219,7 +1222,7 @@ TEST(deadline_cleared_or_of_a_closed_connection_does_not_expire)
     close(closed);
     send_text(finished, "t10\nf\n");
     expect(finished, "bye\n");
-    send_text(last, "t30\n"); /* the others would have been due before */
+    send_text(last, "t30\n"); /* the other deadlines are before this one */
     expect(last, "expired\n");
     expect_quiet(cleared);
     expect_end(finished);

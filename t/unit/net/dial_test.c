@@ -20,14 +20,14 @@
 /* ---- the reactor --------------------------------------------------------------------------- */
 
 struct bench {
-    struct reactor reactor; /* first */
+    struct reactor reactor; /* must be the first member */
     struct timer patience, later;
     void (*run_later)(struct bench *bench);
     void *later_arg;
-    unsigned pending; /* dials that are not over; at 0 the loop stops */
+    unsigned pending; /* dials under way; the loop stops at 0 */
     unsigned turns, stop_after;
-    bool spinning; /* turns come without events, too */
-    int fds;       /* that were open before */
+    bool spinning; /* iterates without events too */
+    int fds;       /* descriptors open before the test */
 };
 
 static int open_fds(void)
@@ -55,7 +55,7 @@ static int64_t lose_patience(struct timer *timer, struct moment now)
 {
     (void)timer;
     (void)now;
-    CHECK(false); /* nothing came within PATIENCE_NS */
+    CHECK(false); /* no event within PATIENCE_NS */
     return DEADLINE_NONE;
 }
 
@@ -69,7 +69,7 @@ static int64_t on_later(struct timer *timer, struct moment now)
 
 static void bench_make(struct bench *b)
 {
-    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    signal(SIGPIPE, SIG_IGN); /* like the daemon */
     *b = (struct bench){.fds = open_fds()};
     struct loop_handlers handlers = reactor_default;
     handlers.end = on_end;
@@ -80,7 +80,7 @@ static void bench_make(struct bench *b)
     ck_assert(reactor_add_timer(&b->reactor, &b->later, DEADLINE_NONE));
 }
 
-/* What dials have taken is all given back. */
+/* Checks that dials have given back everything. */
 static void bench_free(struct bench *b)
 {
     reactor_remove_timer(&b->reactor, &b->patience);
@@ -92,7 +92,7 @@ static void bench_free(struct bench *b)
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
 
-/* Runs until no dial is pending, or for so many turns. */
+/* Runs until no dial is pending, or for `turns` iterations. */
 static void run(struct bench *b, unsigned turns)
 {
     if (!b->pending)
@@ -103,7 +103,7 @@ static void run(struct bench *b, unsigned turns)
     loop_run(b->reactor.loop);
 }
 
-/* So many turns, whatever happens in them. */
+/* Runs for `turns` iterations, whatever happens in them. */
 static void spin(struct bench *b, unsigned turns)
 {
     b->pending++;
@@ -118,7 +118,7 @@ static void spin(struct bench *b, unsigned turns)
 
 struct call {
     struct bench *bench;
-    struct dial *dial; /* NULL: over */
+    struct dial *dial; /* NULL: no dial under way */
     struct stream stream;
     unsigned done;
     char reason[DIAL_REASON_SIZE];
@@ -130,7 +130,7 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
 {
     struct call *c = arg;
     fault_countdown = 0;
-    fault_counting = false; /* what was taken for the dial is given back by now */
+    fault_counting = false; /* the dial has freed its memory before the callback */
     ck_assert((stream != NULL) != (reason != NULL));
     ck_assert(c->dial != NULL);
     c->dial = NULL;
@@ -147,7 +147,7 @@ static void on_done(void *arg, struct stream *stream, const char *reason)
 
 #define LONG_NS (50 * NS_PER_S)
 
-/* False: no memory. */
+/* Starts a dial; false if memory is short. */
 static bool start_call(struct bench *b, struct call *c, const struct dial_target *target,
                        int64_t limit_ns)
 {
@@ -171,7 +171,7 @@ static void cancel(struct call *c)
     ck_assert(c->dial == NULL);
 }
 
-/* A whole dial. */
+/* Starts a dial and runs it to its end. */
 static void make_call(struct bench *b, struct call *c, const struct dial_target *target,
                       int64_t limit_ns)
 {
@@ -191,7 +191,7 @@ static void expect_reason(const struct call *c, const char *reason)
     ck_assert_str_eq(c->reason, reason);
 }
 
-/* How long it took is said to a tenth of a second, which a busy machine may change. */
+/* The message ends with the time to a tenth of a second, which varies on a busy machine. */
 static void expect_too_long(const struct call *c, const char *reason)
 {
     ck_assert_int_eq(c->stream.fd, -1);
@@ -201,7 +201,7 @@ static void expect_too_long(const struct call *c, const char *reason)
 
 /* ---- servers in the loop ------------------------------------------------------------------- */
 
-/* What a server has in the loop; whatever it does, it has memory. */
+/* A server's entry in the loop; its callbacks run without injected faults. */
 struct watched {
     struct loop_io io;
     struct bench *bench;
@@ -237,7 +237,7 @@ static void stop_serving(struct watched *served)
     close(fd);
 }
 
-/* A socket bound to a numeric address; port 0: any. */
+/* A socket bound to a numeric address; port 0 means any. */
 static int bound(int type, const char *host, uint16_t port, uint16_t *port_r)
 {
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
@@ -265,7 +265,7 @@ static int listening(const char *host, uint16_t *port_r)
     return fd;
 }
 
-/* Two addresses with a port that is free at both. */
+/* Binds two sockets to two addresses with the same port. */
 static void bind_both(const char *first, const char *second, int fds_r[2], uint16_t *port_r)
 {
     do {
@@ -276,7 +276,7 @@ static void bind_both(const char *first, const char *second, int fds_r[2], uint1
     } while (fds_r[1] < 0);
 }
 
-/* The server's end of a stream says a word, which the stream reads, and the other way round. */
+/* Sends a word in each direction. */
 static void talk(struct call *c, int fd)
 {
     char got[8] = "";
@@ -349,7 +349,7 @@ TEST(refusal_is_told_with_the_address)
 }
 END_TEST
 
-/* Connects until no more fit, so that a further one gets no answer. */
+/* Fills the listener's backlog, so that further clients get no answer. */
 static int fill_backlog(int listener, const struct sockaddr *sa, socklen_t len, int *fds, int count)
 {
     int made = 0;
@@ -410,8 +410,10 @@ static void write_file(const char *path, const char *text)
     ck_assert_msg(file && fputs(text, file) >= 0 && fclose(file) == 0, "%s", path);
 }
 
-/* A network namespace of this process's own, whose only port for clients is that of the server that
- * is not there: a socket that connects to it would meet itself. */
+/*
+ * Runs in a network namespace whose only ephemeral port is the missing server's. Connecting from it
+ * to the server would reach the socket itself.
+ */
 TEST(socket_does_not_connect_to_itself)
 {
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
@@ -463,7 +465,7 @@ TEST(unix_connects)
     ck_assert_int_eq(c.stream.transport, TRANSPORT_UNIX);
     talk(&c, fd);
     close(fd);
-    make_call(&b, &c, &target, LONG_NS); /* its file is still there */
+    make_call(&b, &c, &target, LONG_NS); /* the file is still there */
     char reason[256];
     snprintf(reason, sizeof(reason), "%s: Connection refused", un.sun_path);
     expect_reason(&c, reason);
@@ -482,7 +484,7 @@ static void accept_one(struct bench *b)
     close(fd);
 }
 
-/* The kernel says that such a socket is full, but not when it no longer is. */
+/* The kernel reports that a unix socket's queue is full, but not when there is room again. */
 TEST(unix_socket_that_is_full_is_tried_again)
 {
     struct bench b;
@@ -524,7 +526,7 @@ TEST(targets_that_can_be_none_are_told)
     target = tcp_target(name + 300, 1);
     make_call(&b, &c, &target, LONG_NS);
     ck_assert_msg(strstr(c.reason, "nnn:1: the host's name is too long") != NULL, "%s", c.reason);
-    target = tcp_target(name, 1); /* not even the reason has room */
+    target = tcp_target(name, 1); /* even the message is truncated */
     make_call(&b, &c, &target, LONG_NS);
     ck_assert_uint_eq(strlen(c.reason), DIAL_REASON_SIZE - 1);
     target = tcp_target("", 1);
@@ -543,14 +545,14 @@ END_TEST
 #define TYPE_CNAME 5
 #define TYPE_AAAA  28
 
-/* What the name server knows; other names it denies. */
+/* What the name server knows; it answers NXDOMAIN for all other names. */
 struct zone_row {
     const char *name, *cname;
     const char *a[3], *aaaa[3];
-    unsigned ignored;         /* so many questions are not answered first */
-    bool no_a, no_aaaa;       /* questions for these are never answered */
-    bool truncated;           /* over UDP; over TCP byte by byte */
-    bool late_aaaa, no_sense; /* 100 ms late; an answer of rubbish */
+    unsigned ignored;         /* ignores this many questions first */
+    bool no_a, no_aaaa;       /* does not answer these questions */
+    bool truncated;           /* truncates over UDP; over TCP sends byte by byte */
+    bool late_aaaa, no_sense; /* answers 100 ms late; answers nonsense */
 };
 
 struct dns {
@@ -588,7 +590,10 @@ static size_t put_record(uint8_t *to, const char *owner, unsigned type, const vo
     return len + sizeof(fixed) + size;
 }
 
-/* The answer to a question; its length, 0: none. *row_r: what is known of the name, or NULL. */
+/*
+ * Writes the answer to a question. Returns its length, or 0 for no answer. *row_r gets the name's
+ * row, or NULL.
+ */
 static size_t answer(struct dns *dns, const uint8_t *question, size_t len, uint8_t *to, bool tcp,
                      struct zone_row **row_r, unsigned *type_r)
 {
@@ -675,12 +680,12 @@ static void on_datagram(struct watched *served, unsigned what)
         served->bench->later_arg = dns;
         reactor_set_timer(&served->bench->reactor, &served->bench->later,
                           served->bench->reactor.now.mono_ns + 100 * NS_PER_MS);
-    } else if (len) { /* who asked may have gone */
+    } else if (len) { /* the client's socket may be closed */
         (void)sendto(served->io.fd, to, len, 0, (struct sockaddr *)&from, from_len);
     }
 }
 
-/* One question in one piece is enough; the answer goes byte by byte. */
+/* Reads one question, which arrives whole; sends the answer byte by byte. */
 static void on_question(struct watched *served, unsigned what)
 {
     struct dns *dns = container_of(served, struct dns, stream);
@@ -762,7 +767,7 @@ TEST(localhost_is_known_without_asking)
     int fds[2];
     bench_make(&b);
     dns_start(&b, &dns, NULL, 0);
-    bind_both("127.0.0.1", "::1", fds, &port); /* whichever of them the hosts file has */
+    bind_both("127.0.0.1", "::1", fds, &port); /* the hosts file has one or both */
     ck_assert(listen(fds[0], 1) == 0);
     struct dial_target target = named(&dns, "localhost", port);
     make_call(&b, &c, &target, LONG_NS);
@@ -833,7 +838,7 @@ TEST(what_is_wrong_with_a_name_is_told)
     ck_assert_ptr_eq(strstr(c.reason, "strange.test:6379: "), c.reason);
     char address[32];
     uint16_t port;
-    int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* nobody answers there */
+    int fd = bound(SOCK_STREAM, "127.0.0.1", 0, &port); /* no name server there */
     snprintf(address, sizeof(address), "127.0.0.1:%u", port);
     target = named(&dns, "good.test", 6379);
     target.name_servers = address;
@@ -849,7 +854,7 @@ TEST(what_is_wrong_with_a_name_is_told)
 }
 END_TEST
 
-/* One family's answer is enough, though the other's never comes. */
+/* The answer for one address family is enough, even if the other never comes. */
 TEST(one_answer_of_two_is_enough)
 {
     static struct zone_row zone[] = {
@@ -899,7 +904,7 @@ TEST(addresses_are_tried_in_turn)
     make_call(&b, &c, &target, LONG_NS); /* the first refuses */
     talk(&c, fds[1]);
     int count = fill_tcp_backlog(fds[0], fillers);
-    make_call(&b, &c, &target, 400 * NS_PER_MS); /* the first is silent for its half of the time */
+    make_call(&b, &c, &target, 400 * NS_PER_MS); /* the first is silent for half of the limit */
     talk(&c, fds[1]);
     close_all(fillers, count);
     close_all(fds, 2);
@@ -925,16 +930,16 @@ END_TEST
 
 /* ---- TLS ----------------------------------------------------------------------------------- */
 
-/* A server with TLS, of one connection at a time, that says "hello" and then what it is told. */
+/* A TLS server for one connection at a time, which says "hello" and then echoes. */
 struct tls_server {
     struct watched door, peer;
     struct tls *tls;
     SSL *ssl;
     BIO *in, *out;
-    size_t step;       /* so many bytes at a time, both ways */
+    size_t step;       /* bytes per step, in both directions */
     bool silent, rude; /* never answers; closes at once */
     unsigned accepted;
-    char asked[64]; /* the name that the client asked for last */
+    char asked[64]; /* the server name in the client's last handshake */
     uint16_t port;
 };
 
@@ -946,7 +951,7 @@ static void hang_up(struct tls_server *s)
     ERR_clear_error();
 }
 
-/* What the library makes of what came. */
+/* Lets the library handle the bytes that arrived. */
 static void respond(struct tls_server *s)
 {
     bool shaken = SSL_is_init_finished(s->ssl);
@@ -1037,14 +1042,14 @@ static struct dial_target tls_target(const char *host, uint16_t port, struct tls
     return (struct dial_target){.transport = TRANSPORT_TLS, .host = host, .port = port, .tls = tls};
 }
 
-/* The words of a server, read in the loop as an owner would. */
+/* Reads a server's words in the loop, like the stream's owner. */
 struct listener_of_words {
     struct loop_io io;
     struct bench *bench;
     struct stream *stream;
     char got[64];
     size_t len, wanted;
-    ssize_t over; /* what reading has answered at the end; STREAM_AGAIN: it goes on */
+    ssize_t over; /* the last result of reading; STREAM_AGAIN: not over */
 };
 
 static void hear(struct listener_of_words *l)
@@ -1067,7 +1072,7 @@ static void hear_words(struct bench *b, struct call *c, struct listener_of_words
 {
     *l = (struct listener_of_words){.bench = b, .stream = &c->stream, .wanted = wanted};
     ck_assert(loop_io_add(b->reactor.loop, &l->io, c->stream.fd, LOOP_READ, on_words));
-    hear(l); /* some may be here */
+    hear(l); /* some may have arrived already */
     b->pending++;
     if (l->len < wanted && l->over == STREAM_AGAIN)
         run(b, 0);
@@ -1117,7 +1122,7 @@ TEST(tls_server_with_a_good_certificate_is_believed)
         struct dial_target target = tls_target(rows[i].host, s.port, tls);
         target.name_servers = dns.address;
         begin(&b, &c, &target, LONG_NS);
-        tls_free(&tls); /* the dial has it */
+        tls_free(&tls); /* the dial keeps a reference */
         run(&b, 0);
         ck_assert_int_eq(c.stream.transport, TRANSPORT_TLS);
         converse(&b, &c);
@@ -1203,7 +1208,9 @@ TEST(tls_server_that_can_not_be_believed_is_refused)
 }
 END_TEST
 
-/* Where no file is named, the library looks where the system has its own (or the environment). */
+/*
+ * Without a file, the library uses the system's certificates (or those that the environment names).
+ */
 TEST(system_certificates_are_believed)
 {
     struct pki pki;
@@ -1250,7 +1257,8 @@ TEST(client_shows_its_certificate)
     make_call(&b, &c, &target, LONG_NS);
     converse(&b, &c);
     target.tls = without;
-    make_call(&b, &c, &target, LONG_NS); /* in TLS 1.3 the client is done before it is refused */
+    /* In TLS 1.3 the server refuses after the client has finished. */
+    make_call(&b, &c, &target, LONG_NS);
     expect_connected(&c);
     hear_words(&b, &c, &l, 1);
     ck_assert_uint_eq(l.len, 0);
@@ -1316,7 +1324,7 @@ TEST(many_dials_are_under_way_at_once)
         begin(&b, &calls[i], &target, LONG_NS);
     }
     ck_assert(listen(fd, COUNT) == 0);
-    b.pending--; /* not to be waited for */
+    b.pending--; /* the run does not wait for the slow one */
     run(&b, 0);
     b.pending++;
     cancel(&slow);
@@ -1399,8 +1407,7 @@ TEST(callback_may_begin_another)
 }
 END_TEST
 
-/* Everything that a dial goes through: both questions, the first address, the handshake in pieces.
- */
+/* Covers every stage of a dial: both questions, the first address, and the handshake in pieces. */
 TEST(cancelled_after_any_number_of_turns)
 {
     static struct zone_row zone[] = {
@@ -1467,7 +1474,7 @@ END_TEST
 
 /* ---- lack of memory ------------------------------------------------------------------------ */
 
-/* Refuses each piece of memory of a dial once; *good_r: how often it connected nevertheless. */
+/* Fails each allocation of a dial in turn; *good_r counts dials that connected anyway. */
 static unsigned refuse_each(struct bench *b, const struct dial_target *target, unsigned step,
                             unsigned *good_r)
 {
@@ -1478,17 +1485,17 @@ static unsigned refuse_each(struct bench *b, const struct dial_target *target, u
         struct call c;
         unsigned long before = faults;
         fault_countdown = at;
-        fault_counting = target->transport != TRANSPORT_TLS; /* that one keeps some */
+        fault_counting = target->transport != TRANSPORT_TLS; /* OpenSSL keeps some memory */
         if (start_call(b, &c, target, NS_PER_S))
             run(b, 0);
         fault_counting = false;
-        bool all = faults == before; /* there were fewer pieces */
+        bool all = faults == before; /* the dial made fewer allocations */
         fault_countdown = 0;
         refused += !all;
         *good_r += c.stream.fd >= 0;
         stream_close(&c.stream);
         int64_t give_up_ns = clock_mono_ns() + PATIENCE_NS;
-        while (open_fds() != fds) { /* the server notices */
+        while (open_fds() != fds) { /* until the server notices */
             ck_assert_int_lt(clock_mono_ns(), give_up_ns);
             spin(b, 3);
         }
@@ -1536,12 +1543,12 @@ TEST(lack_of_memory_in_tls_is_an_answer)
     tls_start(&b, &s, "127.0.0.1", pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     struct tls *tls = client_context((struct tls_client_config){.ca = pki_path(&pki, "ca.crt")});
     struct dial_target target = tls_target("127.0.0.1", s.port, tls);
-    make_call(&b, &c, &target, LONG_NS); /* what the library takes once, it has then */
+    make_call(&b, &c, &target, LONG_NS); /* lets the library make its one-time allocations */
     converse(&b, &c);
     unsigned refused = refuse_each(&b, &target, getenv("T_SLOW") ? 3 : 1, &good);
     ck_assert_uint_ge(refused, 20);
     ck_assert_uint_lt(good, refused);
-    make_call(&b, &c, &target, LONG_NS); /* and nothing is the worse for it */
+    make_call(&b, &c, &target, LONG_NS); /* later dials are not affected */
     converse(&b, &c);
     tls_free(&tls);
     tls_stop(&s);
@@ -1550,7 +1557,7 @@ TEST(lack_of_memory_in_tls_is_an_answer)
 }
 END_TEST
 
-/* Names take the memory of the library through these, so that faults.h stands before it. */
+/* c-ares allocates through these, so that faults.h can fail its allocations. */
 static void *take(size_t size)
 {
     return malloc(size);

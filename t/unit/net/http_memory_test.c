@@ -11,7 +11,10 @@ static bool always(void)
     return true;
 }
 
-/* With the C library out of memory; only for the call, as Check takes some, too. */
+/*
+ * Takes from the reserve alone. The C library fails only during the call, because Check allocates
+ * too.
+ */
 static void *take(size_t size)
 {
     fault_dice = always;
@@ -35,7 +38,7 @@ TEST(there_is_a_reserve_and_it_comes_back)
     ck_assert(!http_memory_is_short());
     for (void *at; count < ARRAY_SIZE(pieces) && (at = take(600)) != NULL; count++)
         pieces[count] = memset(at, (int)(count % 256), 600);
-    ck_assert_uint_eq(count, 1024 + 128); /* small ones, and then large ones for small */
+    ck_assert_uint_eq(count, 1024 + 128); /* the small pieces, then large ones in place of small */
     ck_assert(http_memory_is_short());
     for (size_t i = 0; i < count; i++) {
         ck_assert_int_eq(((unsigned char *)pieces[i])[0], i % 256);
@@ -43,7 +46,7 @@ TEST(there_is_a_reserve_and_it_comes_back)
         http_memory_give(pieces[i]);
     }
     ck_assert(!http_memory_is_short());
-    ck_assert(!take(100000)); /* more than anything there is */
+    ck_assert(!take(100000)); /* larger than the largest piece */
     void *again = take(1);
     ck_assert(again != NULL);
     http_memory_give(again);
@@ -61,7 +64,7 @@ TEST(pieces_move_into_the_reserve_and_out_of_it)
     at = resize(same, 20000);
     ck_assert(at != same);
     ck_assert_str_eq(at, "what was there");
-    ck_assert(!resize(at, 100000)); /* it stays as it is */
+    ck_assert(!resize(at, 100000)); /* the old block stays */
     at = http_memory_resize(at, 100000);
     ck_assert_str_eq(at, "what was there");
     http_memory_give(at);

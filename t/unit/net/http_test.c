@@ -33,12 +33,12 @@ struct moment clock_now(void)
 
 static struct http *http;
 static _Atomic unsigned handled, steps, ended, seconds;
-static _Atomic bool let_go; /* what is "held" is answered */
+static _Atomic bool let_go; /* lets jobs without a limit of steps answer */
 static sigset_t blocked;
 static char thread_name[16];
 
 struct job {
-    unsigned left; /* steps; UINT_MAX: until let_go */
+    unsigned left; /* steps to go; UINT_MAX: until let_go */
 };
 
 static void step(void *arg, struct http_request *request)
@@ -145,7 +145,7 @@ TEST(request_is_told_as_it_was_sent)
     struct http_reply r = http_ask(where, "POST", "/p", "X-Asked: v w\r\nContent-Length: 0\r\n");
     ck_assert_str_eq(r.body, "POST /p - v w 1");
     reply_free(&r);
-    r = http_ask(where, "POST", "/p", ""); /* no length: no body */
+    r = http_ask(where, "POST", "/p", ""); /* without a length there is no body */
     ck_assert_str_eq(r.body, "POST /p - - 1");
     reply_free(&r);
     r = http_ask(where, "DELETE", "/p", "");
@@ -300,7 +300,7 @@ TEST(others_are_served_between_the_steps_of_an_answer)
         COME_TRUE(atomic_load(&steps) > before);
     }
     ck_assert_uint_eq(atomic_load(&ended), 0);
-    /* What comes behind is not lost, and does no harm. */
+    /* The server keeps a request that arrives behind, and answers it next. */
     http_send(held, "GET /ok HTTP/1.1\r\n\r\n");
     rest_ms(20);
     atomic_store(&let_go, true);
@@ -500,7 +500,7 @@ TEST(headers_may_take_so_much_and_no_more)
     for (size_t i = 0; i < ARRAY_SIZE(heads); i++) {
         memset(request, 'a', size);
         memcpy(request, heads[i], strlen(heads[i]));
-        struct http_reply r = http_say(where, request, size); /* and no end of line */
+        struct http_reply r = http_say(where, request, size); /* without a line end */
         ck_assert_int_eq(r.status, 400);
         reply_free(&r);
         memcpy(request + HTTP_HEADERS_MAX - 200, " HTTP/1.1\r\n\r\n", 13);
@@ -510,7 +510,7 @@ TEST(headers_may_take_so_much_and_no_more)
         ck_assert_int_eq(r.status, 200);
         reply_free(&r);
     }
-    /* Many small ones. */
+    /* Too many small headers. */
     size_t len = (size_t)snprintf(request, size, "GET / HTTP/1.1\r\n");
     while (len < size - 16)
         len += (size_t)snprintf(request + len, size - len, "a: b\r\n");
@@ -547,7 +547,7 @@ TEST(client_that_sends_no_whole_request_in_time_is_closed)
     ck_assert_int_eq(r.status, 200);
     reply_free(&r);
     atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS / 2);
-    for (int i = 0; i < 3; i++) { /* no byte more buys it time */
+    for (int i = 0; i < 3; i++) { /* further bytes do not extend the time */
         expect_get(where, "/ok", "ok\n");
         if (i < 2)
             http_send(fds[1], "x");
@@ -574,7 +574,7 @@ TEST(client_that_does_not_take_its_answer_in_time_is_closed)
 }
 END_TEST
 
-/* evhttp goes on reading while it writes an answer. */
+/* evhttp itself would read on while it writes an answer. */
 TEST(client_that_takes_nothing_and_sends_much_is_not_read_from)
 {
     const char *where = serve();
@@ -591,7 +591,7 @@ TEST(client_that_takes_nothing_and_sends_much_is_not_read_from)
         else
             rest_ms(1);
         quiet = n > 0 ? 0 : quiet + 1;
-        ck_assert_uint_lt(sent, 64u << 20); /* what the kernel keeps is a tenth of that */
+        ck_assert_uint_lt(sent, 64u << 20); /* the kernel's buffers hold a tenth of that */
     }
     close(fd);
     http_free(&http);
@@ -642,8 +642,8 @@ TEST(many_slow_readers_keep_nobody_out)
 END_TEST
 
 /*
- * Nobody is sent away for whoever might come: this server once closed the oldest of a full house
- * after a second, also those whose request it had been too slow to read.
+ * A full server closes nobody while nobody waits. Regression: it closed the oldest connection after
+ * a second, even where it had not yet read that client's request.
  */
 TEST(full_house_stays_while_nobody_waits)
 {
@@ -663,7 +663,7 @@ TEST(full_house_stays_while_nobody_waits)
 }
 END_TEST
 
-/* All at once, as many again as there are places: none is broken off, all are answered. */
+/* Twice as many clients as places, all at once: none is cut off, all get answers. */
 static void *ask_often(void *arg)
 {
     const char *where = arg;
@@ -705,7 +705,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     ck_assert(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     int waiting = http_connect(where);
     COME_TRUE(open_descriptors() >= 8);
-    rest_ms(50); /* both ends of all three are open by now, or it does not matter */
+    rest_ms(50); /* the server has most likely accepted all three; the test also works if not */
     low = (struct rlimit){.rlim_cur = 3, .rlim_max = limit.rlim_max};
     int late = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert(setrlimit(RLIMIT_NOFILE, &low) == 0);
@@ -713,7 +713,7 @@ TEST(without_descriptors_it_waits_and_goes_on_later)
     ck_assert(connect(late, (struct sockaddr *)&sa, sizeof(struct sockaddr_in)) == 0);
     http_send(late, "GET /ok HTTP/1.1\r\n\r\n");
     int64_t cpu = cpu_ms();
-    for (int i = 0; i < 50; i++) { /* a connected client is served */
+    for (int i = 0; i < 50; i++) { /* a connected client is still served */
         http_send(fd, "GET /ok HTTP/1.1\r\n\r\n");
         r = read_reply(fd, false);
         ck_assert_int_eq(r.status, 200);
@@ -773,7 +773,7 @@ TEST(address_that_cannot_be_had_is_named)
 }
 END_TEST
 
-/* A listening socket of a path, as who starts us may hand it on. */
+/* A listening unix socket, like an inherited one. */
 static int unix_listener(char *path, size_t size)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
@@ -815,7 +815,7 @@ TEST(inherited_sockets_are_served)
     reply_free(&r);
     close(fd);
     http_free(&http);
-    ck_assert_uint_eq(open_descriptors(), before - 2); /* they were ours */
+    ck_assert_uint_eq(open_descriptors(), before - 2); /* both were the server's */
     unlink(path);
 }
 END_TEST

@@ -19,7 +19,7 @@ static in_port_t port_of(const struct listener *l)
     struct sockaddr_storage sa;
     socklen_t len = sizeof(sa);
     ck_assert(getsockname(l->fd, (struct sockaddr *)&sa, &len) == 0);
-    /* Both families have it at the same place. */
+    /* The port is at the same offset for both families. */
     return ntohs(((struct sockaddr_in *)(void *)&sa)->sin_port);
 }
 
@@ -58,7 +58,7 @@ TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     if (!listener_open(&six, &protocol, (struct sockaddr *)&in6, sizeof(in6), false)) {
         ck_assert(errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL);
-        return; /* this machine has none */
+        return; /* this machine has no IPv6 */
     }
     char where[64];
     snprintf(where, sizeof(where), "[::1]:%u", port_of(&six));
@@ -69,8 +69,10 @@ TEST(v6_is_told_in_brackets_and_leaves_v4_alone)
     close(client);
     listener_close(&six);
 
-    /* Of all addresses of both families, one port can be had, unless others use it already. Not one
-     * of the kernel's choice: clients that have ended still have many of those for a minute. */
+    /*
+     * One port must be free at all addresses of both families. It is not one of the kernel's
+     * choice, because closed clients keep many of those for a minute.
+     */
     bool both = false;
     for (int i = 0; i < 1000 && !both; i++) {
         in_port_t port = htons((in_port_t)(16000 + (getpid() + i * 61) % 16000));
@@ -112,12 +114,12 @@ TEST(port_can_be_had_again_at_once)
     struct protocol protocol = {.row = &toy_row};
     struct listener first, second;
     bool again = false;
-    for (int i = 0; i < 10 && !again; i++) { /* others may take it in between */
+    for (int i = 0; i < 10 && !again; i++) { /* another program may take the port in between */
         ck_assert(open_v4(&first, &protocol, 0));
         in_port_t port = port_of(&first);
         int client = connect_port(port), fd = -1;
         WAIT_UNTIL((fd = accept(first.fd, NULL, NULL)) >= 0);
-        close(fd); /* this side closes first, so that its address stays in use for a while */
+        close(fd); /* closes first, so that its address stays in use for a while */
         expect_end(client);
         close(client);
         listener_close(&first);
@@ -155,7 +157,7 @@ END_TEST
 
 /* ---- accepting ----------------------------------------------------------------------------- */
 
-/* A server that listens, whose workers do not run yet; its port. */
+/* Makes a server that listens, whose workers do not run yet; returns its port. */
 static in_port_t make_listening(struct toy_server *s, unsigned count)
 {
     toy_make(s, count, toy_limits());
@@ -233,7 +235,7 @@ TEST(connections_beyond_the_limit_are_closed_at_once_and_counted)
     ck_assert_uint_eq(atomic_load(&s.protocol.connections), LIMIT);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), LIMIT);
     ck_assert_uint_eq(atomic_load(&s.protocol.accept_errors), 0);
-    for (int i = 0; i < LIMIT; i++) /* these are as before */
+    for (int i = 0; i < LIMIT; i++) /* the clients admitted before are still served */
         (void)ask_names(clients[i]);
     close(clients[0]);
     WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT - 1);
@@ -284,7 +286,7 @@ END_TEST
 enum { DESCRIPTORS = 200, WAITING = 10, SPARE = 4 };
 #define RETRY_NS (100 * NS_PER_MS)
 
-/* Uses descriptors up until SPARE are left; which ones, -1 after the last. */
+/* Uses up descriptors until SPARE are left; writes them to fds, with -1 after the last. */
 static void use_up(int *fds)
 {
     struct rlimit limit;
@@ -302,7 +304,7 @@ static void use_up(int *fds)
     }
 }
 
-/* How much the worker's thread has worked. */
+/* The processor time that the worker's thread has used. */
 static int64_t cpu_time_ns(const struct worker *worker)
 {
     clockid_t id;
@@ -312,7 +314,7 @@ static int64_t cpu_time_ns(const struct worker *worker)
     return used.tv_sec * NS_PER_S + used.tv_nsec;
 }
 
-/* How many clients have an answer to read. */
+/* The number of clients that have an answer to read. */
 static unsigned served(const int *clients)
 {
     unsigned count = 0;
@@ -337,7 +339,7 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
     toy_run(&s);
     WAIT_UNTIL(served(clients) == SPARE);
 
-    /* It looks again now and then, not all the time: each look but the first after its interval. */
+    /* The worker retries at intervals: each attempt but the first comes after RETRY_NS. */
     for (uint64_t looks = 1; looks <= 5; looks++) {
         WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= looks);
         ck_assert_int_ge(clock_mono_ns() - began_ns, (int64_t)(looks - 1) * RETRY_NS);
@@ -348,7 +350,7 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
     ck_assert_uint_le(atomic_load(&s.protocol.accept_errors), (uint64_t)(looks_ns / RETRY_NS) + 1);
     ck_assert_int_lt(cpu_time_ns(s.server.workers[0]), looks_ns / 2);
 
-    /* Those it has are served meanwhile. */
+    /* Meanwhile the worker serves the clients that it has. */
     for (int i = 0, found = 0; i < WAITING && !found; i++) {
         char byte;
         if (recv(clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1) {
@@ -359,13 +361,14 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
         }
     }
 
-    /* One more is accepted for each that ends, and for each that is freed elsewhere. */
+    /* It accepts one more client for each that ends, and for each descriptor freed elsewhere. */
     WAIT_UNTIL(served(clients) == SPARE);
     int gone = 0;
     for (int i = 0; i < WAITING && !gone; i++) {
         char byte;
         if (recv(clients[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1) {
-            ck_assert(shutdown(clients[i], SHUT_WR) == 0); /* its own descriptor stays */
+            /* The client's own descriptor stays open. */
+            ck_assert(shutdown(clients[i], SHUT_WR) == 0);
             gone = 1;
         }
     }
@@ -376,7 +379,7 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
     for (int i = 1; fds[i] >= 0; i++)
         close(fds[i]);
     WAIT_UNTIL(served(clients) == WAITING);
-    int late = connect_port(port); /* and all is as before */
+    int late = connect_port(port); /* afterwards it accepts as before */
     (void)ask_names(late);
     close(late);
     for (int i = 0; i < WAITING; i++)
@@ -386,7 +389,7 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
 }
 END_TEST
 
-/* What keeps it from accepting may end in the moment it stops: it must never stop for good. */
+/* A descriptor may become free at the moment when accepting stops; it must resume anyway. */
 TEST(without_descriptors_for_a_moment_nobody_is_forgotten)
 {
     struct toy_server s;
@@ -397,7 +400,7 @@ TEST(without_descriptors_for_a_moment_nobody_is_forgotten)
     use_up(fds);
     toy_run(&s);
     WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= 2);
-    /* One after the other ends, and the next comes in its place. */
+    /* Each client that ends makes room for the next one. */
     for (int i = 0; i < WAITING; i++) {
         (void)ask_names(clients[i]);
         ck_assert(shutdown(clients[i], SHUT_WR) == 0);
@@ -430,8 +433,8 @@ static void expect_spread(struct toy_server *s, uint32_t beyond)
 }
 
 /*
- * A worker keeps what it accepts while it has at most 2 and an eighth more than the one with
- * fewest; so none gets more than 3 and an eighth beyond the fewest.
+ * A worker keeps a connection that it accepted if it has at most 2 and an eighth more than the
+ * worker with the fewest. So no worker gets more than 3 and an eighth beyond the fewest.
  */
 static void one_after_the_other(unsigned workers)
 {
@@ -443,7 +446,7 @@ static void one_after_the_other(unsigned workers)
         (void)ask_names(clients[i]);
     }
     expect_spread(&s, 0);
-    for (int i = 0; i < LONG_LIVED; i++) { /* none is lost */
+    for (int i = 0; i < LONG_LIVED; i++) { /* no connection is lost */
         send_text(clients[i], "ehi\n");
         expect(clients[i], "hi\n");
         close(clients[i]);
@@ -465,7 +468,7 @@ TEST(long_lived_connections_are_spread_evenly_over_four_workers)
 }
 END_TEST
 
-/* However unevenly they are accepted. */
+/* The shares hold even if one worker accepts everything. */
 TEST(worker_that_accepts_all_keeps_its_share)
 {
     for (unsigned workers = 1; workers <= TOY_WORKERS; workers++) {
@@ -488,7 +491,10 @@ TEST(worker_that_accepts_all_keeps_its_share)
 }
 END_TEST
 
-/* All at once, as after a restart: workers that decide at one moment may be beyond by one each. */
+/*
+ * All connect at once, as after a restart. Workers that decide at the same moment may each have one
+ * more.
+ */
 static void all_at_once(unsigned workers)
 {
     struct toy_server s;
@@ -525,7 +531,7 @@ TEST(connections_on_their_way_to_a_worker_that_ends_are_closed)
             clients[i] = connect_port(port);
         toy_run(&s);
         WAIT_UNTIL(atomic_load(&s.toy.opened) > (unsigned)round);
-        toy_stop(&s); /* whose books balance */
+        toy_stop(&s); /* checks that the counts balance */
         for (int i = 0; i < LONG_LIVED; i++) {
             char byte;
             ck_assert(receive(clients[i], &byte, 1) <= 0);

@@ -3,11 +3,11 @@
 
 #include "t/unit/net/toy.h"
 
-/* What a test's handlers share. */
+/* Shared by the handlers of a test. */
 struct bench {
     struct loop *loop;
     unsigned bells, timers, soons;
-    int64_t timer_ns; /* when the timer handler was last called */
+    int64_t timer_ns; /* the time of the timer handler's last call */
     void (*on_bell)(struct bench *bench);
     void (*on_timer)(struct bench *bench);
     void (*on_soon)(struct bench *bench);
@@ -65,7 +65,7 @@ static void stop(struct bench *bench)
     loop_stop(bench->loop);
 }
 
-/* Five turns, and then it stops. */
+/* Stops in the fifth iteration. */
 static void stop_after_five(struct bench *bench)
 {
     if (bench->soons < 5)
@@ -83,7 +83,7 @@ static void run_five_turns(struct bench *bench)
     bench->on_soon = NULL;
 }
 
-/* Turns until `until_ns` has passed, so that whatever is due by then was called. */
+/* Iterates until `until_ns` has passed, so that everything due by then was called. */
 static void turn_until(struct bench *bench, int64_t until_ns)
 {
     do
@@ -98,7 +98,7 @@ struct watched {
     struct loop_io io;
     int fd, peer;
     unsigned calls, what;
-    unsigned bytes; /* how many it reads in a call */
+    unsigned bytes; /* bytes to read per call */
     void (*then)(struct watched *watched);
     struct watched *other;
     struct bench *bench;
@@ -156,7 +156,7 @@ TEST(descriptor_is_called_for_each_time_it_can_be_read)
     ck_assert_uint_eq(w.calls, 0);
     send_text(w.peer, "abc");
     run_five_turns(&bench);
-    ck_assert_uint_eq(w.calls, 3); /* a byte each: ready until all is read */
+    ck_assert_uint_eq(w.calls, 3); /* one per byte, because it stays ready until all are read */
     ck_assert_uint_eq(w.what, LOOP_READ);
     run_five_turns(&bench);
     ck_assert_uint_eq(w.calls, 3);
@@ -248,12 +248,12 @@ TEST(what_is_told_once_is_told_again_when_there_is_more)
     bench_make(&bench);
     watch_new(&bench, &w, LOOP_READ | LOOP_GONE | LOOP_ONCE);
     for (unsigned round = 1; round <= 3; round++) {
-        send_text(w.peer, "abc"); /* which nobody reads */
+        send_text(w.peer, "abc"); /* nobody reads it */
         run_five_turns(&bench);
         ck_assert_uint_eq(w.calls, round);
         ck_assert_uint_eq(w.what, LOOP_READ);
     }
-    /* Something else being wanted, it is told anew. */
+    /* A change of wanted events rearms it. */
     ck_assert(loop_io_want(bench.loop, &w.io, LOOP_READ | LOOP_WRITE | LOOP_ONCE));
     run_five_turns(&bench);
     ck_assert_uint_eq(w.calls, 4);
@@ -293,7 +293,7 @@ TEST(end_is_told_to_who_does_not_read)
     close(whole.peer);
     whole.peer = -1;
     run_five_turns(&bench);
-    ck_assert_uint_ge(half.calls, 2); /* again and again */
+    ck_assert_uint_ge(half.calls, 2); /* repeatedly */
     ck_assert_uint_eq(half.what, LOOP_GONE);
     ck_assert_uint_eq(whole.calls, 1);
     ck_assert_uint_eq(whole.what, LOOP_GONE);
@@ -303,7 +303,7 @@ TEST(end_is_told_to_who_does_not_read)
 }
 END_TEST
 
-/* A loop in a thread of its own, which watches a descriptor that another watches too. */
+/* A loop in its own thread, which watches a descriptor that other loops watch too. */
 struct sleeper {
     struct bench bench;
     struct watched watched;
@@ -322,7 +322,7 @@ static void *sleep_until_rung(void *arg)
 static void take_one(struct watched *w)
 {
     char byte;
-    w->calls -= recv(w->fd, &byte, 1, MSG_DONTWAIT) != 1; /* came too late */
+    w->calls -= recv(w->fd, &byte, 1, MSG_DONTWAIT) != 1; /* another loop was first */
 }
 
 TEST(what_is_shared_wakes_who_sleeps)
@@ -353,7 +353,7 @@ TEST(what_is_shared_wakes_who_sleeps)
         loop_io_remove(sleepers[i].bench.loop, &sleepers[i].watched.io);
         loop_free(&sleepers[i].bench.loop);
     }
-    ck_assert_uint_eq(calls, ROUNDS); /* each byte came to one of them, and none was left lying */
+    ck_assert_uint_eq(calls, ROUNDS); /* one loop got each byte, and none was left */
     close(fd);
     close(peer);
 }
@@ -387,7 +387,7 @@ static void remove_self(struct watched *w)
     loop_io_remove(w->bench->loop, &w->io);
     close(w->fd);
     close(w->peer);
-    memset(&w->io, 0xee, sizeof(w->io)); /* as if it were freed */
+    memset(&w->io, 0xee, sizeof(w->io)); /* like freed memory */
 }
 
 TEST(handler_may_remove_its_own_descriptor)
@@ -396,7 +396,8 @@ TEST(handler_may_remove_its_own_descriptor)
     struct watched w;
     bench_make(&bench);
     for (int round = 0; round < 3; round++) {
-        watch_new(&bench, &w, LOOP_READ | LOOP_WRITE); /* with the same number every time */
+        /* The descriptor has the same number every time. */
+        watch_new(&bench, &w, LOOP_READ | LOOP_WRITE);
         w.then = remove_self;
         send_text(w.peer, "a");
         run_five_turns(&bench);
@@ -414,7 +415,7 @@ static void remove_other(struct watched *w)
     w->other->other = NULL;
 }
 
-/* Both are ready in one turn: whichever comes first takes the other out. */
+/* Both are ready in one iteration; the first to be called removes the other. */
 TEST(handler_may_remove_another_descriptor_that_is_ready)
 {
     struct bench bench;
@@ -473,7 +474,7 @@ TEST(timer_comes_in_its_time_and_never_before)
 }
 END_TEST
 
-/* How long this thread has used a processor. */
+/* The processor time of this thread. */
 static int64_t processor_ns(void)
 {
     struct timespec ts;
@@ -495,7 +496,7 @@ TEST(busy_loop_looks_for_so_long_and_keeps_its_times)
             loop_run(bench.loop);
             ck_assert_uint_eq(bench.timers, 1);
             ck_assert_int_ge(bench.timer_ns, at_ns);
-            if (busy_ns && wait_ns) /* however little of a processor there was for it */
+            if (busy_ns && wait_ns) /* even with little processor time */
                 ck_assert_int_gt(processor_ns() - before_ns, NS_PER_MS);
         }
     }
@@ -547,7 +548,7 @@ TEST(timer_comes_once)
     loop_timer_at(bench.loop, at_ns);
     turn_until(&bench, at_ns + 5 * NS_PER_MS);
     ck_assert_uint_eq(bench.timers, 1);
-    loop_timer_at(bench.loop, at_ns); /* the same again, after it came */
+    loop_timer_at(bench.loop, at_ns); /* the same time again, after it was due */
     run_five_turns(&bench);
     ck_assert_uint_eq(bench.timers, 2);
     loop_free(&bench.loop);
@@ -618,7 +619,7 @@ TEST(handler_may_set_the_timer_again)
 }
 END_TEST
 
-/* ---- the bell ------------------------------------------------------------------------------ */
+/* ---- wake-ups ------------------------------------------------------------------------------- */
 
 enum { RINGERS = 4, RINGS = 5000 };
 
@@ -646,7 +647,7 @@ static void hear(struct bench *bench)
         loop_stop(bench->loop);
 }
 
-/* It ends only if no ring is lost after which nobody rings again. */
+/* The test ends only if the last wake-up is never lost. */
 TEST(bell_rung_from_other_threads_is_heard_after_the_last_ring)
 {
     struct bench bench;
@@ -717,7 +718,8 @@ TEST(soon_comes_once_after_what_was_ready_before)
     for (int i = 0; i < 3; i++) {
         watch_new(&bench, &w[i], LOOP_READ);
         w[i].bytes = 1;
-        w[i].then = soon_twice; /* whichever comes first: the others are before soon */
+        /* The first one called; its `soon` must come after the other watches. */
+        w[i].then = soon_twice;
         send_text(w[i].peer, "a");
     }
     bench.on_soon = stop;
@@ -735,8 +737,8 @@ END_TEST
 
 struct hunger {
     struct watched watched;
-    unsigned fed_at;  /* the number of the `soon` in which it was sent something */
-    unsigned longest; /* how many of them it waited, at most */
+    unsigned fed_at;  /* the number of the `soon` that sent it a byte */
+    unsigned longest; /* the most of them that it waited */
     bool fed;
 };
 

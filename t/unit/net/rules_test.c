@@ -21,12 +21,12 @@ static in_port_t port_of(const struct listener *l)
     return ntohs(in.sin_port);
 }
 
-/* Has a server that does not run yet listen on 127.0.0.1, or on all addresses of both families. */
+/* Makes a server listen on 127.0.0.1 or on all addresses of both families; it does not run yet. */
 static void listen_there(struct toy_server *s, bool everywhere, bool tls)
 {
     struct sockaddr_in in = loopback(0);
     if (everywhere) {
-        /* What others make may take both families, which what we make does not. */
+        /* An inherited socket can accept both families; one that the server opens itself cannot. */
         struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
         int off = 0, fd = socket(AF_INET6, SOCK_STREAM, 0);
         ck_assert(fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) == 0 &&
@@ -42,7 +42,7 @@ static void listen_there(struct toy_server *s, bool everywhere, bool tls)
     }
 }
 
-/* A client that comes from an address of this machine (127.x.y.z). */
+/* A client with this source address, one of 127.x.y.z. */
 static int connect_from(const struct toy_server *s, const char *from)
 {
     struct sockaddr_in in = {.sin_family = AF_INET}, to = loopback(port_of(&s->listener));
@@ -53,7 +53,7 @@ static int connect_from(const struct toy_server *s, const char *from)
     return fd;
 }
 
-/* One from ::1; -1: this machine has none. */
+/* A client from ::1; -1 if this machine has no IPv6. */
 static int connect_v6(const struct toy_server *s)
 {
     struct sockaddr_in6 to = {.sin6_family = AF_INET6,
@@ -71,7 +71,7 @@ static void expect_served(int fd)
     expect(fd, "in\n");
 }
 
-/* Closed without a word, and with a reset where it has sent something. */
+/* The server has closed without sending anything; a client that sent something gets a reset. */
 static void expect_turned_away(int fd)
 {
     char byte;
@@ -100,7 +100,7 @@ static void nothing(struct worker *worker, void *arg)
     (void)arg;
 }
 
-/* Waits until all workers have the newest rules: letters arrive in order. */
+/* Waits until all workers have the newest rules, because letters arrive in order. */
 static void await_rules(struct toy_server *s)
 {
     for (unsigned i = 0; i < s->server.count; i++)
@@ -124,7 +124,7 @@ TEST(addresses_not_allowed_are_closed_at_once_and_counted)
     WAIT_UNTIL(toy_closed(&s, CLOSE_DENIED) == 2);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections_made), 2);
     ck_assert_uint_eq(atomic_load(&s.protocol.connections), 2);
-    /* Those that are here stay when they would not be let in any more. */
+    /* Connections stay when the new rules would not admit them. */
     set_rules(&s, toy_limits(), "10.0.0.0/8");
     await_rules(&s);
     expect_served(second);
@@ -213,14 +213,14 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
         expect_turned_away(connect_from(&s, "127.0.0.1"));
         WAIT_UNTIL(toy_closed(&s, CLOSE_SOURCE) == i + 1);
     }
-    for (int i = 0; i < OTHERS; i++) { /* each has its own number */
+    for (int i = 0; i < OTHERS; i++) { /* each address has its own count */
         char from[32];
         snprintf(from, sizeof(from), "127.0.1.%d", i / 2);
         others[i] = connect_from(&s, from);
         expect_served(others[i]);
     }
     ck_assert_uint_eq(sources_count(&s.server.sources), 1 + OTHERS / 2);
-    /* One goes, one comes. */
+    /* When one leaves, another can come. */
     close(clients[0]);
     WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT + OTHERS - 1);
     clients[0] = connect_from(&s, "127.0.0.1");
@@ -230,7 +230,7 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
         close(others[i]);
     WAIT_UNTIL(atomic_load(&s.protocol.connections) == LIMIT);
     ck_assert_uint_eq(sources_count(&s.server.sources), 1);
-    /* Without a limit nobody is counted, and those from then are not counted later. */
+    /* Without a limit no connection is counted; those admitted then stay uncounted. */
     limits.per_source = 0;
     set_rules(&s, limits, "");
     await_rules(&s);
@@ -249,11 +249,11 @@ TEST(connections_of_one_address_are_limited_over_all_workers)
     for (int i = 0; i < OTHERS; i++)
         close(others[i]);
     close(one_more);
-    toy_stop(&s); /* which looks that no address is left */
+    toy_stop(&s); /* checks that no address is counted any more */
 }
 END_TEST
 
-/* A connection that is refused for another reason is not counted for its address. */
+/* A connection refused for another reason does not count for its address. */
 TEST(refused_connections_do_not_count_for_their_address)
 {
     struct toy_server s;
@@ -270,7 +270,7 @@ TEST(refused_connections_do_not_count_for_their_address)
         expect_turned_away(connect_from(&s, "127.0.0.1"));
     WAIT_UNTIL(toy_closed(&s, CLOSE_REFUSED) == 10);
     ck_assert_uint_eq(toy_closed(&s, CLOSE_SOURCE), 0);
-    atomic_store(&s.protocol.max_connections, 10); /* at any time */
+    atomic_store(&s.protocol.max_connections, 10); /* can change at any time */
     int third = connect_from(&s, "127.0.0.1");
     expect_served(third);
     expect_turned_away(connect_from(&s, "127.0.0.1"));
@@ -282,7 +282,7 @@ TEST(refused_connections_do_not_count_for_their_address)
 }
 END_TEST
 
-/* Also one that is turned away because of its handshake. */
+/* The same for a connection closed because of its handshake. */
 TEST(source_is_free_again_after_a_failed_handshake)
 {
     struct pki pki;
@@ -334,9 +334,9 @@ TEST(new_limits_hold_for_what_begins_then)
     send_text(later, "ebegun");
     expect_end(later);
     WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
-    send_text(slow, " and ended\n"); /* it has the time it had */
+    send_text(slow, " and ended\n"); /* it keeps the deadline it had */
     expect(slow, "begun and ended\n");
-    /* The output's limit counts at once. */
+    /* The new limit of output applies at once. */
     limits.output_buffer = 16 * 1024;
     set_rules(&s, limits, "");
     await_rules(&s);
@@ -360,7 +360,7 @@ struct talker {
     unsigned rounds;
 };
 
-/* Connects, asks, gets big answers, and leaves, again and again. */
+/* Connects, asks for large answers and leaves, again and again. */
 static void *talk(void *arg)
 {
     struct talker *t = arg;
@@ -372,7 +372,7 @@ static void *talk(void *arg)
         (void)!send(fd, requests, strlen(requests), MSG_NOSIGNAL);
         char bytes[4096];
         size_t got = 0;
-        while (got < 40000) { /* it may be turned away, or cut off */
+        while (got < 40000) { /* the server may refuse or close the connection */
             ssize_t n = receive(fd, bytes, sizeof(bytes));
             if (n <= 0)
                 break;
@@ -430,7 +430,7 @@ TEST(rules_set_before_workers_start_or_after_they_are_told_to_stop)
     for (unsigned i = 0; i < 2; i++)
         worker_stop(s.server.workers[i]);
     for (int i = 0; i < 5; i++)
-        set_rules(&s, toy_limits(), "10.0.0.0/8"); /* read now, or when they are drained */
+        set_rules(&s, toy_limits(), "10.0.0.0/8"); /* read now, or by worker_drain */
     for (unsigned i = 0; i < 2; i++)
         worker_join(s.server.workers[i]);
     for (unsigned i = 0; i < 2; i++)
@@ -505,7 +505,10 @@ static void look_at_any(struct worker *worker, void *arg)
     }
 }
 
-/* All are open, and found by each of their names; what names none is not found. */
+/*
+ * Checks that each of the test's connections is open and found by its id and its tag, and that
+ * other ids and tags find nothing.
+ */
 static void look_at_all(struct worker *worker, void *arg)
 {
     look_at_any(worker, arg);
@@ -699,10 +702,10 @@ TEST(traffic_is_measured_for_each_worker)
     toy_run(&s);
     int client = connect_local(&s, 1);
     for (int i = 0; i < REQUESTS / 2; i++) {
-        send_text(client, "eab\necd\n"); /* 8 bytes, 6 bytes in return */
+        send_text(client, "eab\necd\n"); /* 8 bytes, answered by 6 */
         expect(client, "ab\ncd\n");
     }
-    send_text(client, "eunfinished"); /* is read, and no request */
+    send_text(client, "eunfinished"); /* read, but not a complete request */
     wait_taken(client);
     in_worker(&s, 1, nothing, NULL);
     ck_assert_uint_eq(tally_get(&traffic[1].requests), REQUESTS);
@@ -712,7 +715,7 @@ TEST(traffic_is_measured_for_each_worker)
     ck_assert_uint_eq(histogram_sum_count(&sum), REQUESTS);
     ck_assert(sum.sum_ns > 0);
     ck_assert_uint_eq(traffic[1].unanswered, 0);
-    /* The last request of a connection, and one whose answer goes on, count as well. */
+    /* A connection's last request counts, and one whose answer is under way. */
     send_text(client, "\nd1000\n");
     expect(client, "unfinished\n0\n1\n");
     int last = connect_local(&s, 1);
@@ -771,12 +774,12 @@ TEST(time_at_work_is_known_and_waiting_is_none)
     int64_t work_ns = 50 * NS_PER_MS;
     int64_t began_ns = clock_mono_ns();
     in_worker(&s, 0, work, &work_ns);
-    in_worker(&s, 0, nothing, NULL); /* the turn before is over */
+    in_worker(&s, 0, nothing, NULL); /* the iteration before has ended */
     uint64_t busy_ns = worker_busy_ns(s.server.workers[0]);
     ck_assert_uint_ge(busy_ns, (uint64_t)work_ns);
     ck_assert_uint_le(busy_ns, (uint64_t)(clock_mono_ns() - began_ns));
     ck_assert_uint_gt(worker_cpu_ns(s.server.workers[0]), 0);
-    pause_ns(20 * NS_PER_MS); /* in which nobody works */
+    pause_ns(20 * NS_PER_MS); /* the workers are idle */
     in_worker(&s, 1, nothing, NULL);
     ck_assert_uint_le(worker_busy_ns(s.server.workers[1]),
                       (uint64_t)(clock_mono_ns() - began_ns) - (uint64_t)work_ns);

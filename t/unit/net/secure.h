@@ -28,7 +28,7 @@ struct pki {
 static const char *const pki_names[] = {"ca",       "server",  "second",     "client",
                                         "stranger", "expired", "nobody's-ca"};
 
-/* The path of a file in the folder; stays good as long as `pki`. */
+/* The path of a file in the folder; valid as long as `pki`. */
 static inline const char *pki_path(struct pki *pki, const char *name)
 {
     ck_assert_uint_lt(pki->path_count, ARRAY_SIZE(pki->paths));
@@ -61,7 +61,10 @@ static inline void pki_extend(X509 *cert, int what, const char *value)
     X509_EXTENSION_free(ext);
 }
 
-/* A certificate of `key` for `name`, signed by `issuer`'s key; NULL: by its own, as a CA. */
+/*
+ * A certificate for `name` with this key, signed by `issuer`; without an issuer, a CA that signs
+ * itself.
+ */
 static inline X509 *pki_issue(const char *name, EVP_PKEY *key, X509 *issuer, EVP_PKEY *issuer_key,
                               long from_s, long until_s)
 {
@@ -135,7 +138,7 @@ static inline void pki_remove(struct pki *pki)
         free(pki->paths[--pki->path_count]);
 }
 
-/* A context from these files, which is good. */
+/* A context made of these files, which must be valid. */
 static inline struct tls *pki_tls(struct pki *pki, const char *name, enum tls_verify verify,
                                   enum tls_version min_version)
 {
@@ -182,7 +185,7 @@ struct secure_client {
     int fd;
 };
 
-/* A client on a socket, blocking, of one version of TLS only. Nothing is sent yet. */
+/* A client on a blocking socket, for one version of TLS only. It has sent nothing yet. */
 static inline struct secure_client client_new(int fd, int version)
 {
     struct secure_client c = {.context = SSL_CTX_new(TLS_client_method()), .fd = fd};
@@ -200,7 +203,7 @@ static inline struct secure_client client_new(int fd, int version)
     return c;
 }
 
-/* Frees it, without a word to the server. */
+/* Frees the client without a close_notify. */
 static inline void client_free(struct secure_client *c)
 {
     SSL_free(c->ssl);
@@ -209,7 +212,7 @@ static inline void client_free(struct secure_client *c)
     ERR_clear_error();
 }
 
-/* A client whose handshake is done. */
+/* A client that has finished its handshake. */
 static inline struct secure_client client_connect(struct toy_server *s, unsigned number,
                                                   int version)
 {
@@ -247,7 +250,7 @@ static inline void client_expect(struct secure_client *c, const char *text)
     free(got);
 }
 
-/* The server says goodbye. */
+/* Expects a close_notify. */
 static inline void client_expect_goodbye(struct secure_client *c)
 {
     char byte;
@@ -257,12 +260,12 @@ static inline void client_expect_goodbye(struct secure_client *c)
     ck_assert_int_eq(SSL_get_error(c->ssl, ret), SSL_ERROR_ZERO_RETURN);
 }
 
-/* Nothing comes any more, however that is said. */
+/* Expects that the server refuses, by an alert or by closing. */
 static inline void client_expect_refusal(struct secure_client *c)
 {
     char byte;
     size_t n = 0;
-    if (SSL_do_handshake(c->ssl) == 1) /* in TLS 1.3 the client's part may be over already */
+    if (SSL_do_handshake(c->ssl) == 1) /* in TLS 1.3 the client may have finished already */
         ck_assert_int_eq(SSL_read_ex(c->ssl, &byte, 1, &n), 0);
 }
 

@@ -9,7 +9,7 @@ static struct stream stream_new(int *client_r)
     return (struct stream){.fd = tcp_pair(client_r)};
 }
 
-/* Reads once there is something. */
+/* Waits for data and reads. */
 static ssize_t read_ready(struct stream *stream, void *to, size_t room)
 {
     ck_assert(wait_ready(stream->fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
@@ -52,7 +52,7 @@ TEST(reading_after_the_peer_shut_down_is_the_rest_and_then_end)
     ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), 4);
     ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
     ck_assert_int_eq(read_ready(&stream, got, sizeof(got)), STREAM_END);
-    /* The other way is open. */
+    /* The other direction is still open. */
     struct iovec piece = {.iov_base = got, .iov_len = 4};
     memcpy(got, "more", 4);
     ck_assert_int_eq(stream_write(&stream, &piece, 1), 4);
@@ -93,7 +93,7 @@ TEST(writing_after_a_reset_is_error)
     ck_assert(wait_ready(stream.fd, POLLIN, clock_mono_ns() + PATIENCE_NS));
     struct iovec pieces[] = {{.iov_base = bytes, .iov_len = 1},
                              {.iov_base = bytes + 1, .iov_len = 1}};
-    /* First the reset itself, then a broken pipe; in one piece and in two. */
+    /* The first write reports the reset, the next ones a broken pipe; in one piece and in two. */
     ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_RESET);
     ck_assert_int_eq(stream_write(&stream, pieces, 1), STREAM_RESET);
     ck_assert_int_eq(stream_write(&stream, pieces, 2), STREAM_RESET);
@@ -126,7 +126,7 @@ TEST(several_pieces_leave_in_order_in_one_write)
 }
 END_TEST
 
-/* One byte that tells where in the whole it stands. */
+/* The byte for a position, so that a wrong position shows. */
 static uint8_t byte_at(size_t at)
 {
     return (uint8_t)(at * 31 + at / 251);
@@ -199,7 +199,7 @@ TEST(closing_twice_closes_nobody_elses_descriptor)
     stream_close(&stream);
     ck_assert_int_eq(stream.fd, -1);
     expect_end(client);
-    ck_assert_int_eq(dup2(client, fd), fd); /* the number is used again */
+    ck_assert_int_eq(dup2(client, fd), fd); /* reuses the number */
     stream_close(&stream);
     ck_assert(fcntl(fd, F_GETFD) >= 0);
     close(fd);

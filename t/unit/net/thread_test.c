@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-static atomic_int order; /* what was called so far, a digit each */
+static atomic_int order; /* calls so far, one digit each */
 static pthread_t confined_in;
 
 static const struct confinement narrow = {.name = "narrow"};
@@ -45,7 +45,8 @@ TEST(a_thread_confines_itself_first)
     void *result;
     ck_assert(thread_start(&thread, "a thread", confine, &narrow, run, &order));
     int begun = order;
-    ck_assert(begun == 1 || begun == 12); /* before it is said to have started */
+    /* The thread confines itself before thread_start returns. */
+    ck_assert(begun == 1 || begun == 12);
     ck_assert(pthread_join(thread, &result) == 0);
     ck_assert_int_eq(order, 12);
     ck_assert_ptr_eq(result, &order);

@@ -58,11 +58,11 @@ TEST(reasons_name_the_file_and_what_is_wrong)
 
     char reason[TLS_REASON_SIZE] = "";
     struct tls *tls = tls_new(&(struct tls_config){.cert = pki_path(&pki, "both.pem")}, reason);
-    ck_assert_msg(tls != NULL, "%s", reason); /* the key is in it */
+    ck_assert_msg(tls != NULL, "%s", reason); /* the file has the key too */
     tls_free(&tls);
     ck_assert(tls == NULL);
     tls_free(&tls);
-    tls = pki_tls(&pki, "expired", TLS_VERIFY_OFF, TLS_VERSION_1_2); /* taken, with a warning */
+    tls = pki_tls(&pki, "expired", TLS_VERIFY_OFF, TLS_VERSION_1_2); /* accepted with a warning */
     tls_free(&tls);
     pki_remove(&pki);
 }
@@ -141,7 +141,7 @@ TEST(requests_are_answered_in_both_versions)
 }
 END_TEST
 
-/* Sends what the client's library has to say, so many bytes at a time. */
+/* Sends the output of the client's library, `step` bytes at a time. */
 static void drip(struct secure_client *c, BIO *out, size_t step)
 {
     char bytes[4096];
@@ -152,7 +152,7 @@ static void drip(struct secure_client *c, BIO *out, size_t step)
     }
 }
 
-/* Puts the client on memory, so that a test moves its bytes. */
+/* Connects the client to buffers in memory, so that the test moves its bytes. */
 static BIO *detach(struct secure_client *c, BIO **in_r)
 {
     BIO *out = BIO_new(BIO_s_mem());
@@ -229,7 +229,7 @@ TEST(request_that_comes_along_with_the_handshakes_end_is_answered)
         ssize_t n = receive(fd, bytes, sizeof(bytes));
         ck_assert_int_eq(BIO_write(in, bytes, (int)n), (int)n);
     }
-    client_send(&c, "eat once\n"); /* in the same packet as Finished */
+    client_send(&c, "eat once\n"); /* sent in one packet with Finished */
     char bytes[8192];
     int len = BIO_read(out, bytes, sizeof(bytes));
     send_bytes(fd, bytes, (size_t)len);
@@ -260,7 +260,7 @@ TEST(handshake_that_takes_too_long_is_closed)
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &silent)));
     ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &half)));
     ck_assert_uint_eq(atomic_load(&s.server.handshakes), 2);
-    send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the beginning of a good one */
+    send_bytes(half, "\x16\x03\x01\x01\x00\x01", 6); /* the start of a valid ClientHello */
     expect_end(silent);
     expect_end(half);
     ck_assert_int_ge(clock_mono_ns() - began_ns, limits.handshake_timeout_ns);
@@ -302,7 +302,7 @@ TEST(handshakes_beyond_the_limit_of_all_workers_are_closed_at_once)
     ck_assert_uint_eq(atomic_load(&s.protocol.connections), LIMIT);
     close(idle[0]);
     WAIT_UNTIL(atomic_load(&s.server.handshakes) == LIMIT - 1);
-    struct secure_client clients[5]; /* those that are done do not count */
+    struct secure_client clients[5]; /* finished handshakes do not count */
     for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
         clients[i] = client_connect(&s, i % 2, TLS1_3_VERSION);
         client_send(&clients[i], "ein\n");
@@ -415,7 +415,7 @@ TEST(client_certificates)
 {
     static const struct {
         enum tls_verify verify;
-        const char *name; /* the client's; NULL: none */
+        const char *name; /* the client's certificate; NULL: none */
         bool good;
     } rows[] = {
         {TLS_VERIFY_OFF, NULL, true},
@@ -452,14 +452,16 @@ TEST(client_certificates)
             client_send(&c, "ein\n");
             client_expect(&c, "in\n");
         } else {
-            /* It has sent a request already, and still gets to read why it is refused. */
+            /*
+             * In TLS 1.3 the client may have sent a request already; it can still read the alert.
+             */
             if (SSL_do_handshake(c.ssl) == 1)
                 client_send(&c, "ein\n");
             client_expect_refusal(&c);
             unsigned long code = ERR_peek_last_error();
             ck_assert_msg(ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET, "no alert but %s",
                           ERR_reason_error_string(code));
-            expect_end(c.fd); /* no reset, which could destroy what was said before it */
+            expect_end(c.fd); /* no reset, because that could destroy the alert */
         }
         client_free(&c);
         WAIT_UNTIL(atomic_load(&s.protocol.connections) == 0);
@@ -494,7 +496,7 @@ TEST(renegotiation_is_refused)
 }
 END_TEST
 
-/* In TLS 1.3 the ticket comes after the handshake, with the first answer at the latest. */
+/* In TLS 1.3 the ticket comes after the handshake, but no later than the first answer. */
 TEST(sessions_are_resumed_by_ticket_and_not_with_another_context)
 {
     struct pki pki;
@@ -566,7 +568,7 @@ TEST(request_split_over_records_and_many_requests_in_one)
 }
 END_TEST
 
-/* Sends `len` of the bytes that the client's library has to say. */
+/* Sends `len` bytes of the output of the client's library. */
 static void send_part(const struct secure_client *c, BIO *out, size_t len)
 {
     char bytes[4096];
@@ -575,7 +577,7 @@ static void send_part(const struct secure_client *c, BIO *out, size_t len)
     send_bytes(c->fd, bytes, len);
 }
 
-/* Reads one answer through memory. */
+/* Reads one answer through the buffer in memory. */
 static void expect_through(struct secure_client *c, BIO *in, const char *text)
 {
     char got[256];
@@ -602,7 +604,7 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
         struct secure_client c = client_new(fd, versions[v]);
         BIO *in, *out = detach(&c, &in);
         shake_dripping(&c, in, out, 4096);
-        for (size_t cut = 1; cut < 24; cut += 4) { /* in its head, and behind */
+        for (size_t cut = 1; cut < 24; cut += 4) { /* in the record's header, and behind it */
             client_send(&c, "efirst\n");
             size_t first = BIO_ctrl_pending(out);
             client_send(&c, "esecond\n");
@@ -618,7 +620,7 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
 }
 END_TEST
 
-/* What the library holds already makes no descriptor ready. */
+/* Bytes that the library has already read do not make the descriptor ready. */
 TEST(bytes_that_the_library_holds_are_read_without_waiting)
 {
     struct pki pki;
@@ -627,7 +629,7 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
     secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
     struct secure_client c = client_connect(&s, 0, TLS1_3_VERSION);
     for (int round = 0; round < 20; round++) {
-        /* The beginning of a request leaves a buffer of 256 bytes, much smaller than the record. */
+        /* An incomplete request leaves a buffer of 256 bytes, much smaller than the record. */
         client_send(&c, "ebegun");
         wait_taken(c.fd);
         char record[16001], answers[16001];
@@ -645,7 +647,7 @@ TEST(bytes_that_the_library_holds_are_read_without_waiting)
 }
 END_TEST
 
-/* Reads `len` bytes of the pattern, slowly in small pieces. */
+/* Reads `len` bytes of the pattern slowly, in small pieces. */
 static void expect_pattern_slowly(struct secure_client *c, size_t len)
 {
     char got[700];
@@ -674,7 +676,8 @@ TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
         ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
         for (int i = 0; i < TIMES; i++)
             client_send(&c, "b30000\n");
-        WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= OUTPUT / 2); /* full, nothing was read */
+        /* The output is full, and the client has read nothing. */
+        WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= OUTPUT / 2);
         for (int i = 0; i < TIMES; i++)
             expect_pattern_slowly(&c, ANSWER);
         client_send(&c, "d5000\n");
@@ -701,8 +704,8 @@ static void is_crossed(struct worker *worker, void *arg)
 }
 
 /*
- * Each update of keys asks for one in return, which the server can't send when its answers were not
- * read: then reading waits until it can be written.
+ * Each key update asks the server for one in return. While its answers are unread it cannot send
+ * that, so its reading waits until it can write.
  */
 TEST(reading_that_waits_for_writing_goes_on)
 {
@@ -716,7 +719,7 @@ TEST(reading_that_waits_for_writing_goes_on)
     struct secure_client c = client_new(fd, TLS1_3_VERSION);
     ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
     client_send(&c, "ein\n");
-    client_expect(&c, "in\n"); /* the server's part of the handshake is over, too */
+    client_expect(&c, "in\n"); /* now the server has finished the handshake too */
     for (int i = 0; i < 60; i++) {
         ck_assert(SSL_key_update(c.ssl, SSL_KEY_UPDATE_REQUESTED) == 1);
         ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
@@ -735,7 +738,7 @@ TEST(reading_that_waits_for_writing_goes_on)
 }
 END_TEST
 
-/* A server's stream and its client on memory, shaken hands, without a worker. */
+/* A server's stream and a client in memory after their handshake, without a worker. */
 static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, BIO **in_r,
                                    BIO **out_r)
 {
@@ -743,7 +746,7 @@ static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, B
     int fd;
     struct stream stream = {.fd = local_pair(SOCK_STREAM, &fd), .transport = TRANSPORT_TLS};
     ck_assert(stream_secure(&stream, tls));
-    tls_free(&tls); /* the stream has it */
+    tls_free(&tls); /* the stream keeps a reference */
     *c_r = client_new(fd, TLS1_3_VERSION);
     *out_r = detach(c_r, in_r);
     ssize_t server = STREAM_AGAIN;
@@ -761,7 +764,7 @@ static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, B
     return stream;
 }
 
-/* Each call comes to an end, whatever there is to read. */
+/* Each call reads a bounded number of records. */
 TEST(reading_of_records_of_no_bytes_is_bounded)
 {
     enum { UPDATES = 4000 };
@@ -779,12 +782,12 @@ TEST(reading_of_records_of_no_bytes_is_bounded)
     char *bytes = malloc(len), got[64];
     ck_assert(bytes && BIO_read(out, bytes, (int)len) == (int)len);
     set_buffer(c.fd, SO_SNDBUF, 1 << 20);
-    send_bytes(c.fd, bytes, len); /* all is in the socket */
+    send_bytes(c.fd, bytes, len); /* everything is in the socket */
     int calls = 1, before = (int)len, left = 0;
     ssize_t n;
     while ((n = stream_read(&stream, got, sizeof(got))) == STREAM_AGAIN) {
         ck_assert(ioctl(stream.fd, FIONREAD, &left) == 0);
-        ck_assert_int_lt(left, before); /* it gets on */
+        ck_assert_int_lt(left, before); /* each call makes progress */
         ck_assert_int_ge(left, before - 64 * 1024);
         before = left;
         calls++;
@@ -799,7 +802,7 @@ TEST(reading_of_records_of_no_bytes_is_bounded)
 }
 END_TEST
 
-/* What was not written comes first next time, from wherever, with more behind it. */
+/* The next write begins with the unsent bytes, from any buffer, with more behind them. */
 TEST(unfinished_write_goes_on_from_another_buffer)
 {
     enum { SIZE = 16000 };
@@ -844,7 +847,7 @@ TEST(unfinished_write_goes_on_from_another_buffer)
 }
 END_TEST
 
-/* An unfinished record on the wire, and then the end: nothing may be put in between. */
+/* The stream ends with an incomplete record on the wire; nothing may follow that. */
 TEST(no_goodbye_is_said_in_the_middle_of_a_record)
 {
     struct pki pki;
@@ -865,7 +868,8 @@ TEST(no_goodbye_is_said_in_the_middle_of_a_record)
     int ret;
     while ((ret = SSL_read_ex(c.ssl, bytes, sizeof(bytes), &len)) == 1)
         continue;
-    ck_assert_int_eq(SSL_get_error(c.ssl, ret), SSL_ERROR_WANT_READ); /* of the rest */
+    /* No more than the rest is missing. */
+    ck_assert_int_eq(SSL_get_error(c.ssl, ret), SSL_ERROR_WANT_READ);
     client_free(&c);
     pki_remove(&pki);
 }
@@ -888,7 +892,7 @@ static void *flood(void *arg)
     return NULL;
 }
 
-/* A client that sends only key updates gets no more time than others. */
+/* A client that sends only key updates gets no more processor time than others. */
 TEST(others_are_served_while_one_floods_with_records_of_no_bytes)
 {
     struct pki pki;
@@ -972,7 +976,7 @@ TEST(goodbyes_and_their_absence)
     for (size_t v = 0; v < ARRAY_SIZE(versions); v++) {
         struct toy_server s;
         secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-        /* The client says goodbye, and is answered. */
+        /* The client sends close_notify and gets one. */
         struct secure_client c = client_connect(&s, 0, versions[v]);
         client_send(&c, "ehi\n");
         client_expect(&c, "hi\n");
@@ -980,27 +984,27 @@ TEST(goodbyes_and_their_absence)
         client_expect_goodbye(&c);
         client_free(&c);
         WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 1);
-        /* It goes without a word. */
+        /* The client closes without close_notify. */
         c = client_connect(&s, 0, versions[v]);
         client_send(&c, "ehi\n");
         client_expect(&c, "hi\n");
         client_free(&c);
         WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 2);
-        /* In the middle of a request and of a record. */
+        /* The client closes within a request and a record. */
         c = client_connect(&s, 0, versions[v]);
         client_send(&c, "ehi\neunfinish");
         client_expect(&c, "hi\n");
         send_bytes(c.fd, "\x17\x03\x03\x00\x50zzz", 8);
         client_free(&c);
         WAIT_UNTIL(toy_closed(&s, CLOSE_PEER) == 3);
-        /* The server says goodbye after its last answer. */
+        /* The server sends close_notify after its last answer. */
         c = client_connect(&s, 0, versions[v]);
         client_send(&c, "f\nignored\n");
         client_expect(&c, "bye\n");
         client_expect_goodbye(&c);
         client_free(&c);
         WAIT_UNTIL(toy_closed(&s, CLOSE_PROTOCOL) == 1);
-        /* And when it ends. */
+        /* The server sends it too when it stops. */
         c = client_connect(&s, 0, versions[v]);
         client_send(&c, "ehi\n");
         client_expect(&c, "hi\n");
@@ -1034,7 +1038,7 @@ TEST(garbage_between_records_closes_the_connection)
 }
 END_TEST
 
-/* Kills all connections of a worker, through its slots. */
+/* Kills each connection of a worker, by its slot. */
 static void kill_all(struct worker *worker, void *arg)
 {
     unsigned *killed = arg;
@@ -1051,7 +1055,9 @@ static void kill_all(struct worker *worker, void *arg)
     }
 }
 
-/* Freeing takes memory, and where there is none, OpenSSL says so where the next connection looks.
+/*
+ * Freeing allocates memory. If this fails, OpenSSL queues an error, which the next connection would
+ * read.
  */
 TEST(freeing_leaves_no_error_behind)
 {

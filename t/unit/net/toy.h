@@ -38,7 +38,7 @@
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* The longest time that anything may take before a test gives up. Only ends hangs. */
+/* The longest time that anything may take before a test gives up. It only ends hangs. */
 #define PATIENCE_NS (60 * NS_PER_S)
 
 static inline void pause_ns(int64_t ns)
@@ -68,7 +68,7 @@ static uint8_t toy_pattern[TOY_PATTERN];
 /* The service of the protocol. */
 struct toy {
     _Atomic unsigned opened, ended, requests, prefetched, expired;
-    _Atomic uint64_t last_tag;   /* tag of the connection opened last */
+    _Atomic uint64_t last_tag;   /* tag of the newest connection */
     _Atomic uint32_t queued_max; /* the most bytes queued for one connection */
     _Atomic uint32_t kept_max;   /* the largest request buffer of a connection */
     _Atomic uint32_t turn_max; /* the most answers continued in one iteration of the only worker */
@@ -483,7 +483,7 @@ static inline void set_nonblocking(int fd)
     ck_assert(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
 }
 
-/* A pair of local sockets: returns the server's end. */
+/* Makes a pair of local sockets; returns the server's end. */
 static inline int local_pair(int type, int *client_r)
 {
     int fds[2];
@@ -499,7 +499,7 @@ static inline struct sockaddr_in loopback(in_port_t port)
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 }
 
-/* The same over TCP. */
+/* Makes a pair of TCP sockets; returns the server's end. */
 static inline int tcp_pair(int *client_r)
 {
     struct sockaddr_in in = loopback(0);
@@ -560,7 +560,7 @@ static inline bool wait_ready(int fd, short events, int64_t until_ns)
     }
 }
 
-/* The result of recv once there is something; -1 with errno. */
+/* Waits for data; returns the result of recv, -1 with errno. */
 static inline ssize_t receive(int fd, void *to, size_t room)
 {
     ck_assert_msg(wait_ready(fd, POLLIN, clock_mono_ns() + PATIENCE_NS), "nothing arrived");
@@ -619,13 +619,13 @@ static inline void wait_taken(int fd)
     WAIT_UNTIL(ioctl(fd, TIOCOUTQ, &left) == 0 && left == 0);
 }
 
-/* SO_SNDBUF or SO_RCVBUF. */
+/* Sets SO_SNDBUF or SO_RCVBUF. */
 static inline void set_buffer(int fd, int which, int size)
 {
     ck_assert(setsockopt(fd, SOL_SOCKET, which, &size, sizeof(size)) == 0);
 }
 
-/* Makes the client vanish with a reset. */
+/* Closes the client with a reset. */
 static inline void reset(int fd)
 {
     struct linger now = {.l_onoff = 1, .l_linger = 0};

@@ -12,7 +12,7 @@
 
 static char folder[64], path[96];
 
-/* A folder for the sockets of a test, and the path of one in it. */
+/* Makes a folder for the test's sockets, and the path of one in it. */
 static void make_folder(void)
 {
     const char *base = getenv("TMPDIR");
@@ -36,7 +36,7 @@ static socklen_t unix_address(const char *name, struct sockaddr_un *sa)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + (name[0] != '@'));
 }
 
-/* A client's socket; -1: errno. */
+/* Connects a client; -1 with errno. */
 static int connect_unix(const char *name)
 {
     struct sockaddr_un sa;
@@ -89,7 +89,7 @@ TEST(file_has_the_mode_whatever_the_umask)
         struct listener l;
         mode_t before = umask(rows[i].mask);
         ck_assert(listener_open_unix(&l, &protocol, path, rows[i].mode));
-        ck_assert_uint_eq(umask(before), rows[i].mask); /* as it was */
+        ck_assert_uint_eq(umask(before), rows[i].mask); /* the umask is unchanged */
         ck_assert_uint_eq(mode_of(path), S_IFSOCK | rows[i].mode);
         ck_assert_str_eq(l.where, path);
         ck_assert(l.local && !l.tls);
@@ -162,7 +162,7 @@ TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
     make_folder();
     socklen_t len = unix_address(path, &sa);
     for (int listened = 0; listened < 2; listened++) {
-        /* A server that ended without a chance to unlink it. */
+        /* Leaves a socket's file behind, like a server that crashed. */
         int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         ck_assert(fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0);
         ck_assert(!listened || listen(fd, 1) == 0);
@@ -170,15 +170,15 @@ TEST(stale_file_is_replaced_and_a_live_one_is_in_use)
         ck_assert(exists(path));
         ck_assert(listener_open_unix(&l, &protocol, path, 0640));
         ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0640);
-        /* Now it is live. */
+        /* Now the path has a live server. */
         expect_failure(path, EADDRINUSE);
         int client = connect_unix(path);
-        ck_assert_int_ge(client, 0); /* as before */
+        ck_assert_int_ge(client, 0); /* the server is still reachable */
         close(client);
         listener_close(&l);
         ck_assert(!exists(path));
     }
-    /* One whose queue is full is live as well. */
+    /* A server with a full queue counts as live. */
     int fd = socket(AF_UNIX, SOCK_STREAM, 0), clients[64], count = 0;
     ck_assert(fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, 1) == 0);
     for (; count < 64; count++) {
@@ -209,7 +209,7 @@ TEST(what_is_no_socket_stays_and_is_an_error)
     ck_assert(mkdir(path, 0700) == 0);
     expect_failure(path, EEXIST);
     ck_assert(rmdir(path) == 0);
-    ck_assert(symlink("/nowhere/at/all", path) == 0); /* also one that leads nowhere */
+    ck_assert(symlink("/nowhere/at/all", path) == 0); /* even a link to nothing */
     expect_failure(path, EEXIST);
     ck_assert(exists(path) && unlink(path) == 0);
     remove_folder();
@@ -230,7 +230,7 @@ TEST(paths_that_can_not_be_are_errors)
     longest[0] = folder[0];
     longest[107] = '\0';
     struct listener l;
-    ck_assert(listener_open_unix(&l, &protocol, longest, 0600)); /* as long as can be */
+    ck_assert(listener_open_unix(&l, &protocol, longest, 0600)); /* the longest path possible */
     ck_assert_str_eq(l.where, longest);
     int client = connect_unix(longest);
     ck_assert_int_ge(client, 0);
@@ -258,12 +258,12 @@ TEST(file_that_has_become_anothers_is_not_unlinked)
     ck_assert_int_ge(client, 0);
     close(client);
     ck_assert(unlink(path) == 0);
-    listener_close(&second); /* nothing to unlink any more */
+    listener_close(&second); /* its file is gone already */
     remove_folder();
 }
 END_TEST
 
-/* ---- sockets made by others ------------------------------------------------------------------ */
+/* ---- inherited sockets ---------------------------------------------------------------------- */
 
 static int option(int fd, int level, int name)
 {
@@ -370,7 +370,8 @@ TEST(what_does_not_listen_is_not_adopted)
         ck_assert_msg(errno == rows[i].error, "row %zu: %s", i, strerror(errno));
         ck_assert_int_eq(l.fd, -1);
         listener_close(&l);
-        ck_assert(rows[i].error == EBADF || fcntl(rows[i].fd, F_GETFD) >= 0); /* the caller's */
+        /* The caller keeps it. */
+        ck_assert(rows[i].error == EBADF || fcntl(rows[i].fd, F_GETFD) >= 0);
     }
     struct sockaddr_un sa;
     char name[64];

@@ -16,7 +16,7 @@ struct numbered {
     struct worker *to;
 };
 
-static unsigned next_number[SENDERS]; /* the reader's */
+static unsigned next_number[SENDERS]; /* owned by the reader */
 static _Atomic unsigned delivered;
 
 static void read_numbered(struct mail *mail, void *reader)
@@ -39,7 +39,7 @@ static void *send_numbered(void *arg)
     return NULL;
 }
 
-/* The letters of all senders, to `to`. */
+/* Letters from all senders to `to`. */
 static struct numbered *write_letters(struct worker *to)
 {
     struct numbered *letters = calloc((size_t)SENDERS * LETTERS, sizeof(*letters));
@@ -71,7 +71,7 @@ TEST(letters_of_many_senders_all_arrive_each_ones_in_order)
 }
 END_TEST
 
-/* Some arrive before it ends and the rest is drained: the order holds across both. */
+/* Some letters arrive before the worker ends, and the rest are drained; the order holds for all. */
 TEST(letters_that_come_while_a_worker_ends_arrive_or_are_drained)
 {
     struct toy_server s;
@@ -181,7 +181,7 @@ TEST(worker_knows_its_number_and_server)
         ck_assert_uint_eq(worker_connections(s.server.workers[i]), 0);
         memset(worker_scratch(s.server.workers[i]), 1, WORKER_SCRATCH);
     }
-    for (unsigned i = 0; i < 3; i++) /* that never ran */
+    for (unsigned i = 0; i < 3; i++) /* these never ran */
         worker_free(&s.server.workers[i]);
     worker_free(&s.server.workers[0]);
     server_free_rules(&s.server);
@@ -193,8 +193,8 @@ END_TEST
 struct toll {
     struct timer timer;
     _Atomic unsigned runs;
-    unsigned times;      /* how often it wants to run */
-    int64_t interval_ns; /* and with what between */
+    unsigned times;      /* how many runs it asks for */
+    int64_t interval_ns; /* the time between them */
     int64_t due_ns;
 };
 
@@ -259,7 +259,7 @@ TEST(chore_set_to_another_time_runs_then)
     toy_run(&s);
     for (unsigned i = 0; i < 10; i++) {
         struct toll *toll = &tolls[i % 2];
-        toll->due_ns = clock_mono_ns() + (int64_t)i * NS_PER_MS; /* it sleeps until then */
+        toll->due_ns = clock_mono_ns() + (int64_t)i * NS_PER_MS; /* the worker sleeps until then */
         in_worker(&s, 0, set_toll, toll);
         WAIT_UNTIL(atomic_load(&toll->runs) == i / 2 + 1);
     }
@@ -313,7 +313,7 @@ TEST(stopping_closes_every_connection_whatever_it_does)
 }
 END_TEST
 
-/* Whatever list a connection stands in when its worker stops, its memory is given back. */
+/* Stopping frees a connection, whatever list it is in. */
 TEST(stopping_in_the_middle_of_thousands_of_requests)
 {
     char *requests = malloc(60001);
@@ -376,7 +376,7 @@ END_TEST
 
 enum { LISTENERS = 450, REQUESTS = 1000 };
 
-/* A letter that notifies a listener of another worker. */
+/* A letter that notifies a listener in another worker. */
 struct telling {
     struct mail mail;
     uint64_t tag;
@@ -389,7 +389,7 @@ static void tell_listener(struct mail *mail, void *reader)
     struct conn *conn = conn_by_tag(reader, telling->tag);
     CHECK(conn);
     if (telling == tellings)
-        pause_ns(5 * NS_PER_MS); /* the teller goes on meanwhile */
+        pause_ns(5 * NS_PER_MS); /* meanwhile the sender continues */
     conn_reply(conn, "told\n", 5);
 }
 
@@ -397,12 +397,12 @@ static void tell_all_on_demand(struct conn *conn, const char *line)
 {
     if (strcmp(line, "etell") != 0)
         return;
-    pause_ns(10 * NS_PER_MS); /* the others catch up meanwhile */
+    pause_ns(10 * NS_PER_MS); /* meanwhile the other worker finishes its work */
     for (size_t i = 0; i < LISTENERS; i++)
         worker_post(worker_server(conn_worker(conn))->workers[1], &tellings[i].mail);
 }
 
-/* A letter that keeps its reader from everything else for a while. */
+/* A letter that blocks its reader for a while. */
 struct holdup {
     struct mail mail;
     _Atomic bool begun, over;
@@ -424,14 +424,14 @@ static void begin_holdup(struct holdup *holdup, struct worker *worker)
     WAIT_UNTIL(atomic_load(&holdup->begun));
 }
 
-/* So many bytes have arrived by now. */
+/* Requires that exactly `len` bytes have arrived. */
 static void expect_arrived(int fd, ssize_t len)
 {
     static char got[64 * 1024];
     ck_assert_int_eq(recv(fd, got, sizeof(got), MSG_DONTWAIT), len);
 }
 
-/* With local sockets: what one end has sent has arrived at the other. */
+/* Local sockets deliver at once, so all that one end has sent is there for the other. */
 TEST(server_has_caught_up_when_all_that_had_arrived_is_answered_and_told_to_others)
 {
     struct toy_server s;
@@ -511,7 +511,7 @@ TEST(catching_up_waits_for_nobody_who_does_not_read_or_goes_on_talking)
 }
 END_TEST
 
-/* ---- news of a free descriptor -------------------------------------------------------------- */
+/* ---- notices of a free descriptor ----------------------------------------------------------- */
 
 static _Atomic unsigned freed;
 
@@ -534,7 +534,7 @@ TEST(close_of_a_connection_is_told_once_to_who_awaits_it)
     for (int i = 0; i < 4; i++)
         clients[i] = connect_local(&s, 0);
     for (unsigned i = 0; i < 4; i++) {
-        if (i != 1) /* asked for again only then */
+        if (i != 1) /* each request gives only one notice */
             in_worker(&s, 0, await_fd, &freed);
         if (i == 3)
             in_worker(&s, 0, await_fd, NULL);

@@ -11,7 +11,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* As ck_assert, but silent while it holds: for loops that run a million times. */
+/* Like ck_assert, but silent on success: for loops that run a million times. */
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -67,7 +67,7 @@ static struct ctr_request request_of(uint8_t opcode, uint32_t units, uint32_t ma
     return req;
 }
 
-/* The longest name there can be, of random bytes. */
+/* The longest valid name, made of random bytes. */
 static struct bytes longest_name(void)
 {
     static uint8_t name[CTR_NAME_MAX];
@@ -84,8 +84,8 @@ static bool is_worth_a_copy(size_t n)
 }
 
 /*
- * Parses the request that `data` is: every prefix needs more and says how many bytes at least, and
- * the verdict on the whole is the same with other bytes behind it.
+ * Parses the request in `data`. Every prefix must need more and report how long the request is
+ * at least. Bytes behind the request must not change the result.
  */
 static enum ctr_parsed read_request_at_every_split(const uint8_t *data, size_t len,
                                                    struct ctr_request *req)
@@ -113,11 +113,15 @@ static enum ctr_parsed read_request_at_every_split(const uint8_t *data, size_t l
     REQUIRE(same_request(req, &other));
     free(exact);
     free(longer);
-    (void)ctr_parse_request(data, len, req, &used); /* points into what outlives this function */
+    /* The result must point into memory that is still valid. */
+    (void)ctr_parse_request(data, len, req, &used);
     return parsed;
 }
 
-/* Checks that `req` and these bytes are the same, both ways, and that it needs all of the room. */
+/*
+ * Checks that `req` is composed to these bytes and parsed from them, and that it needs exactly this
+ * much room.
+ */
 static void check_request(const struct ctr_request *req, const uint8_t *expected, size_t len)
 {
     struct ctr_request read;
@@ -133,7 +137,7 @@ static void check_request(const struct ctr_request *req, const uint8_t *expected
     }
 }
 
-/* A request of a body that need not make sense, in static memory. */
+/* A request with any body, also an invalid one; in static memory. */
 static struct bytes raw_request(uint8_t opcode, const void *body, size_t body_len)
 {
     static uint8_t raw[CTR_HEADER + CTR_BODY_MAX + 1];
@@ -150,7 +154,10 @@ static struct bytes raw_request(uint8_t opcode, const void *body, size_t body_le
     return (struct bytes){.data = raw, .len = CTR_HEADER + body_len};
 }
 
-/* Checks the verdict, and that the answer can be addressed: opcode and opaque, and nothing else. */
+/*
+ * Checks the result. Opcode and opaque must be set, so that the server can answer, and nothing
+ * else.
+ */
 static void check_refused(uint8_t opcode, const void *body, size_t body_len,
                           enum ctr_parsed expected)
 {
@@ -304,7 +311,7 @@ TEST(bytes_after_the_name_are_accepted)
     struct ctr_request req = read_ok(CTR_ACQUIRE, "\0\0\0\1\0\0\0\1\0\1nX", 12);
     ck_assert(bytes_equal(req.name, bytes_of("n")));
 
-    /* The longest body, of a Get with the longest name: 8 bytes are left over. */
+    /* The longest body: a Get with the longest name and 8 more bytes. */
     static uint8_t body[CTR_BODY_MAX] = {0xff, 0xff};
     req = read_ok(CTR_GET, body, sizeof(body));
     ck_assert_uint_eq(req.name.len, CTR_NAME_MAX);
@@ -336,7 +343,7 @@ TEST(a_body_too_short_for_its_fields_or_name_is_a_bad_argument)
     }
     check_refused(CTR_GET, "\xff\xffname", 6, CTR_BAD_ARGS);
 
-    /* A name that runs past the longest body by one byte. */
+    /* A name that ends one byte behind the longest body. */
     static uint8_t body[CTR_BODY_MAX] = {0, 0, 0, 1, 0, 0, 0, 1, 0xff, 0xff};
     check_refused(CTR_ACQUIRE, body, sizeof(body) - 1, CTR_BAD_ARGS);
 }
@@ -613,7 +620,7 @@ TEST(no_other_body_is_a_number)
         uint8_t *body = exact_copy("\0\0\0\0\0\0\0\0", len);
         struct ctr_reply reply = {.opcode = CTR_GET, .body = {.data = body, .len = len}};
         ck_assert_int_eq(ctr_reply_number(&reply, &number), len == 4);
-        reply.status = CTR_STATUS_NOT_FOUND; /* a text of four letters is no number either */
+        reply.status = CTR_STATUS_NOT_FOUND; /* with an error status, four bytes are text */
         ck_assert(!ctr_reply_number(&reply, &number));
         free(body);
     }
@@ -814,7 +821,7 @@ TEST(several_replies_in_one_buffer_are_read_one_by_one)
 
 /* ---- Bytes of any kind ---------------------------------------------------------------------- */
 
-/* Fills `to` with noise that often has the shape of a message; returns how much. */
+/* Writes noise to `to`, often in the shape of a message; returns its length. */
 static size_t random_input(uint64_t *seed, uint8_t magic, uint8_t *to, size_t room)
 {
     static const uint8_t opcodes[] = {0, 1, 2, 3, 0x10, 0x11, 0x04};
@@ -829,7 +836,7 @@ static size_t random_input(uint64_t *seed, uint8_t magic, uint8_t *to, size_t ro
     if (dice % 16 == 1)
         return len;
     (void)wire_store_u32(to + 4, (uint32_t)random_below(seed, len - CTR_HEADER + 3));
-    static const size_t name_len_at[] = {12, 20, 16}; /* of Get, Acquire, Release */
+    static const size_t name_len_at[] = {12, 20, 16}; /* the offsets in Get, Acquire and Release */
     size_t at = name_len_at[random_below(seed, COUNT_OF(name_len_at))];
     if (at + 2 <= len && dice % 16 > 4)
         (void)wire_store_u16(to + at, (uint16_t)random_below(seed, 12));
@@ -867,7 +874,7 @@ static void check_random_request(uint64_t *seed)
     }
     free(exact);
 
-    /* Less of it is either not enough or has the same verdict. */
+    /* A shorter prefix needs more or gives the same result. */
     size_t less = random_below(seed, len + 1);
     uint8_t *part = exact_copy(input, less);
     size_t part_used = 77;

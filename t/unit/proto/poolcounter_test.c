@@ -15,7 +15,7 @@
 #define MAX_LINE        8192
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* As ck_assert, but silent while it holds: for loops that run a million times. */
+/* Like ck_assert, but silent on success: for loops that run a million times. */
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \
         if (!(condition))                                                                          \
@@ -63,8 +63,8 @@ static bool same_request(const struct pc_request *a, const struct pc_request *b)
 }
 
 /*
- * Parses `line` (with its end): every prefix needs more, and the verdict on the whole is the same
- * with other bytes behind it. The request points into `line`.
+ * Parses `line` (with its end). Every prefix must need more, and bytes behind the line must not
+ * change the result. The request points into `line`.
  */
 static enum pc_parsed read_line_at_every_split(const char *line, size_t len, struct pc_request *req)
 {
@@ -112,7 +112,7 @@ static void check_refused_len(const char *line, size_t len, enum pc_parsed expec
     enum pc_parsed parsed = read_line_at_every_split(line, len, &req);
     if (parsed != expected)
         ck_abort_msg("%d instead of %d: %s", (int)parsed, (int)expected, line);
-    REQUIRE(req.workers == 77); /* written for PC_OK alone */
+    REQUIRE(req.workers == 77); /* only PC_OK writes the request */
 }
 
 static void check_refused(const char *line, enum pc_parsed expected)
@@ -125,7 +125,7 @@ static void check_key(const struct pc_request *req, const char *key)
     ck_assert(bytes_equal(req->key, bytes_of(key)));
 }
 
-/* What `req` is as a line; the caller frees it. Too little room, of any size, gives nothing. */
+/* Composes a line, which the caller frees. In a smaller buffer, composing must fail. */
 static char *compose(const struct pc_request *req)
 {
     static uint8_t enough[70000];
@@ -231,7 +231,7 @@ TEST(a_key_is_any_bytes_but_four)
         char acquire[] = "ACQ4ME aXb 1 1\n";
         char release[] = "RELEASE aXb\n";
         if (c == ' ' || c == '\n')
-            continue; /* they end the word and the line */
+            continue; /* these end the word or the line */
         acquire[8] = (char)c;
         release[9] = (char)c;
         if (c == '\r' || c == '\0') {
@@ -249,7 +249,7 @@ TEST(a_key_is_any_bytes_but_four)
     check_refused("RELEASE \r\r\n", PC_BAD_SYNTAX);
 }
 
-/* Keys are read in steps of several bytes: what ends them may stand anywhere in a step. */
+/* The parser reads keys several bytes at a time; the end of a key may be at any of them. */
 TEST(a_key_is_cut_at_the_same_byte_wherever_it_stands)
 {
     static const uint8_t others[] = {'!', 'a', '\t', 0x01, 0x1f, 0x7f, 0x80, 0xa1, 0xff};
@@ -273,7 +273,7 @@ TEST(a_key_is_cut_at_the_same_byte_wherever_it_stands)
                 continue;
             }
             REQUIRE(parsed == PC_OK);
-            /* A space in front is one more before the key; another ends it. */
+            /* A leading space only adds to the spaces before the key; a later one ends the key. */
             bool in_front = special == ' ' && at == 0;
             bool cut = (special == ' ' && at > 0) || in_line_end;
             REQUIRE(req.key.len == (cut ? at : len - in_front));
@@ -417,7 +417,7 @@ TEST(timeouts_are_decimal_seconds_and_unreadable_ones_are_0)
         if (rows[i].ns != req.timeout_ns)
             ck_abort_msg("%s is %" PRId64, rows[i].text, req.timeout_ns);
     }
-    /* One "\r" before the end is part of it, a second one is not. */
+    /* One "\r" before "\n" belongs to the line end; a second one does not. */
     ck_assert_int_eq(read_ok("ACQ4ME k 1 1 5\r\n").timeout_ns, INT64_C(5000000000));
     ck_assert_int_eq(read_ok("ACQ4ME k 1 1 5\r\r\n").timeout_ns, 0);
 
@@ -452,7 +452,7 @@ TEST(stats_subject_is_the_rest_without_blanks_around_it)
     ck_assert_uint_eq(req.key.len, 0);
 }
 
-/* A line of `len` bytes before its end. */
+/* A line of `len` bytes, and `end`. */
 static char *line_of(size_t len, const char *end)
 {
     char *line = malloc(len + strlen(end) + 1);
@@ -503,7 +503,7 @@ TEST(a_line_too_long_is_told_without_its_end)
     size_t used = 77;
     ck_assert_int_eq(parse_with_max("12345", 5, 5, &used), PC_MORE);
     ck_assert_int_eq(parse_with_max("123456", 6, 5, &used), PC_LINE_TOO_LONG);
-    /* A "\r" may yet be part of the line end, until another byte follows it. */
+    /* A final "\r" may belong to the line end, until another byte follows. */
     ck_assert_int_eq(parse_with_max("12345\r", 6, 5, &used), PC_MORE);
     ck_assert_int_eq(parse_with_max("12345\r\n", 7, 5, &used), PC_BAD_COMMAND);
     ck_assert_uint_eq(used, 7);
@@ -644,7 +644,7 @@ TEST(random_requests_survive_a_round_trip)
         for (size_t k = 0; k < key_len; k++) {
             do
                 key[k] = (uint8_t)random_next(&seed);
-            while (memchr(" \r\n", key[k], 4)); /* and the NUL */
+            while (memchr(" \r\n", key[k], 4)); /* and the terminating null byte */
         }
         struct pc_request req = {.verb = (enum pc_verb)random_below(&seed, 3)};
         req.key = (struct bytes){.data = key, .len = key_len};
@@ -770,7 +770,7 @@ TEST(a_reply_line_too_long_is_told)
 
 static char stats_text[PC_STATS_ROOM + 1];
 
-/* The answer to STATS `subject` as a C string; "" where there is none. */
+/* The answer to STATS `subject` as a C string; "" if there is none. */
 static const char *stats_of(const struct pc_stats *stats, const char *subject)
 {
     char *exact = malloc(PC_STATS_ROOM);
@@ -783,7 +783,7 @@ static const char *stats_of(const struct pc_stats *stats, const char *subject)
     return stats_text;
 }
 
-/* The line "gained time: ..." of such a gain. */
+/* The line "gained time: ..." for this gain. */
 static const char *duration_of(pc_ns ns)
 {
     static char line[128];
@@ -829,7 +829,7 @@ TEST(full_stats_are_byte_for_byte_poolcounterds)
     ck_assert_str_eq(stats_of(&stats, ""), expected);
 }
 
-/* Every field another value, none of which its neighbour could be mistaken for. */
+/* Every field has a distinct value, so that a swap would show. */
 static struct pc_stats stats_of_many(void)
 {
     return (struct pc_stats){.uptime_s = UINT64_C(54754946),
@@ -996,8 +996,8 @@ TEST(average_is_total_by_count_and_0_of_none)
 TEST(the_longest_stats_fit_in_their_room_and_in_nothing_smaller)
 {
     struct pc_stats stats;
-    memset(&stats, 0xff, sizeof(stats)); /* all at their longest */
-    stats.processed_count = 1;           /* and so is the average */
+    memset(&stats, 0xff, sizeof(stats)); /* every number has its longest form */
+    stats.processed_count = 1;           /* the average too */
     char *to = malloc(PC_STATS_ROOM);
     ck_assert_ptr_nonnull(to);
     size_t len = pc_compose_stats(&stats, bytes_of("FULL"), to, PC_STATS_ROOM);
@@ -1038,7 +1038,7 @@ static bool are_same(const struct pc_stats *a, const struct pc_stats *b)
     return same;
 }
 
-/* Feeds an answer to STATS line by line; how many lines were known. */
+/* Parses an answer to STATS line by line; returns the number of known lines. */
 static int read_stats(const char *text, struct pc_stats *stats)
 {
     int known = 0;
@@ -1067,7 +1067,7 @@ TEST(random_stats_survive_a_round_trip)
     for (int i = 0; i < 5000; i++) {
         struct pc_stats stats = {.uptime_s = random_next(&seed) >> random_below(&seed, 64)};
         struct pc_stats read = {0};
-        for (size_t k = 0; k < COUNT_OF(times); k++) /* in whole microseconds */
+        for (size_t k = 0; k < COUNT_OF(times); k++) /* whole microseconds only */
             *time_in(&stats, k) = (pc_ns)(random_next(&seed) >> random_below(&seed, 64)) *
                                   (1 + random_below(&seed, 1000000)) * 1000;
 #define ROW(name) stats.name = random_next(&seed) >> random_below(&seed, 64);
@@ -1152,7 +1152,7 @@ TEST(lines_that_are_no_stats_change_nothing)
 
 /* ---- Bytes of any kind ---------------------------------------------------------------------- */
 
-/* Fills `to` with pieces of the protocol and with noise; returns how much. */
+/* Writes pieces of the protocol and noise to `to`; returns the length. */
 static size_t random_input(uint64_t *seed, uint8_t *to, size_t room)
 {
     static const char *const pieces[] = {"ACQ4ME ",
@@ -1210,7 +1210,7 @@ static void check_input(const uint8_t *input, size_t len, size_t max_line)
     REQUIRE(!whole || exact[used - 1] == '\n');
     REQUIRE(parsed != PC_MORE || !len || !memchr(exact, '\n', len));
     if (parsed == PC_OK) {
-        /* What was understood can be said again, and means the same. */
+        /* A parsed request can be composed, and then parses to the same request. */
         uint8_t line[256];
         size_t line_len = pc_compose_request(&req, line, sizeof(line));
         struct pc_request again = {0};
@@ -1220,7 +1220,7 @@ static void check_input(const uint8_t *input, size_t len, size_t max_line)
             REQUIRE(again_used == line_len);
             REQUIRE(same_request(&req, &again));
         } else {
-            REQUIRE(req.verb == PC_STATS); /* its subject may hold a "\r" */
+            REQUIRE(req.verb == PC_STATS); /* the subject may contain "\r" */
         }
     }
     enum pc_reply reply = PC_REPLY_OTHER;
@@ -1269,7 +1269,7 @@ TEST(a_verdict_does_not_depend_on_how_many_bytes_have_arrived)
             size_t used = 77;
             enum pc_parsed parsed = pc_parse_request(part, n, max_line, &req, &used);
             free(part);
-            /* The pieces point into what was freed: point them into the input again. */
+            /* The result points into freed memory; parses the input again to make it valid. */
             if (parsed == PC_OK) {
                 part = input;
                 parsed = pc_parse_request(part, n, max_line, &req, &used);

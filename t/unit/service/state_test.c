@@ -46,14 +46,14 @@ int64_t clock_unix_ns(void)
 /* ---- a world ----------------------------------------------------------------------------- */
 
 struct client {
-    int fd; /* its own end */
+    int fd; /* the client's end of the socket pair */
     struct conn *conn;
 };
 
 struct world {
     struct server server;
     struct services *services;
-    struct client clients[CLIENTS]; /* the first half speak the text protocol */
+    struct client clients[CLIENTS]; /* the first half uses the text protocol */
 };
 
 static struct serving_config usual_config(void)
@@ -143,7 +143,7 @@ static void end(struct world *world)
     server_free_rules(&world->server);
 }
 
-/* What has come for a client: its length. */
+/* Receives what was sent to a client; returns its length. */
 static size_t receive(const struct world *world, unsigned i, uint8_t *to)
 {
     ssize_t n = recv(world->clients[i].fd, to, REPLY_MAX, MSG_DONTWAIT);
@@ -433,7 +433,7 @@ TEST(who_has_more_locks_than_are_allowed_now_keeps_them)
     hand_on(&a, &b, &config, 1);
     say_text(&b, 1, "RELEASE\n");
     expect(&b, 1, "RELEASED\n");
-    expect(&b, 0, "LOCKED\n"); /* its third */
+    expect(&b, 0, "LOCKED\n"); /* its third lock */
     say_text(&b, 0, "ACQ4ME c 1 9 9\n");
     expect(&b, 0, "LOCK_HELD\n");
     hand_on(&b, &c, &config, 1);
@@ -450,7 +450,7 @@ TEST(who_has_more_locks_than_are_allowed_now_keeps_them)
 }
 END_TEST
 
-/* Has sums of 700 years each, which 64 bits are too few for: held, waited, gained. */
+/* Holds, waits and gains 700 years each, more than 64 bits of nanoseconds can count. */
 static void spend_centuries(struct world *world)
 {
     enum { ME = 7, TEXT = CLIENTS / 2 };
@@ -472,7 +472,7 @@ static void spend_centuries(struct world *world)
         histogram_add(&service_counts_of(service, i % world->server.count)->holds, century_ns, 1);
 }
 
-/* That STATS has this line. */
+/* Checks that STATS has this line. */
 static void expect_stat(struct world *world, const char *line)
 {
     char got[REPLY_MAX + 1];
@@ -502,7 +502,7 @@ TEST(sums_of_centuries_go_on)
 }
 END_TEST
 
-/* A histogram of `count` times of a class, as SERVICES_PROTOCOL has it. */
+/* Writes a histogram with `count` times in its last class, in the form of SERVICES_PROTOCOL. */
 static void put_histogram(struct record_writer *w, uint64_t count, uint64_t sum_ns)
 {
     record_put_u8(w, HISTOGRAM_BOUNDS + 1);
@@ -511,7 +511,7 @@ static void put_histogram(struct record_writer *w, uint64_t count, uint64_t sum_
     record_put_u64(w, sum_ns);
 }
 
-/* The sections of a build whose sums have 64 bits, and which knows nothing of SERVICES_TIMES. */
+/* Reads the sections of an older build, which has sums of 64 bits and no SERVICES_TIMES. */
 TEST(sums_of_64_bits_are_read)
 {
     const uint64_t year_ns = UINT64_C(31557600) * (uint64_t)NS_PER_S;
@@ -570,7 +570,7 @@ TEST(sums_of_64_bits_are_read)
 }
 END_TEST
 
-/* That the state has this of the table's collector, behind the length of its interval. */
+/* Checks the state of the table's collector, without the length of its interval. */
 static void expect_collector(struct record_reader *r, const uint8_t *rest, size_t len)
 {
     struct record_reader section;
@@ -586,26 +586,26 @@ static void expect_collector(struct record_reader *r, const uint8_t *rest, size_
 }
 
 /*
- * What version 1 wrote of all services, byte for byte: the table's collector and what sessions have
- * room for in one section, in the middle of a sweep.
+ * The section that version 1 wrote for all services, byte for byte, in the middle of a sweep. It
+ * has the table's collector and the number of locks per session.
  */
 TEST(what_version_1_wrote_of_all_services_is_read)
 {
     static const uint8_t contents[] = {
         60,   0, 0, 0,                                      /* length of an interval */
         0x20, 3, 0, 0, 0, 0,  0, 0,                         /* began at 800 ns */
-        7,    0, 0, 0,                                      /* locks that a session has room for */
+        7,    0, 0, 0,                                      /* the most locks of a session */
         1,    5, 0, 0, 0, 99, 0, 0, 0, 0, 0, 0, 0,          /* a sweep, its interval, busy ns */
-        9,    0, 0, 0, 1, 2,  3, 4, 0, 0, 0, 0,             /* where it is: shard, hash */
-        2,    0, 0, 0, 0, 0,  0, 0, 0, 1, 0, 0, 0, 0, 0, 0, /* sweeps, names that they took */
-        3,    0, 0, 0, 0, 0,  0, 0, 8, 0, 0, 0, 0, 0, 0, 0, /* us of the last, of all */
+        9,    0, 0, 0, 1, 2,  3, 4, 0, 0, 0, 0,             /* its position: shard, hash */
+        2,    0, 0, 0, 0, 0,  0, 0, 0, 1, 0, 0, 0, 0, 0, 0, /* sweeps, names removed */
+        3,    0, 0, 0, 0, 0,  0, 0, 8, 0, 0, 0, 0, 0, 0, 0, /* us of the last sweep, of all */
     };
     struct world world;
     struct record_reader section, again;
     struct collector_stats collector;
     struct serving_config config = usual_config();
     begin(&world, &config, 1);
-    for (size_t len = 0; len < sizeof(contents); len++) { /* cut off anywhere it is refused */
+    for (size_t len = 0; len < sizeof(contents); len++) { /* a cut section is refused */
         world.services->restored = false;
         record_reader_init(&section, contents, len);
         ck_assert(!services_restore(world.services, now, SERVICES_V1, &section));
@@ -631,7 +631,7 @@ TEST(what_version_1_wrote_of_all_services_is_read)
 }
 END_TEST
 
-/* Sessions have no more room than when they were made. */
+/* The services' section must come first, because it sets how many locks a session has room for. */
 TEST(what_services_share_comes_before_connections)
 {
     struct world a, b;
@@ -653,7 +653,7 @@ TEST(what_services_share_comes_before_connections)
 }
 END_TEST
 
-/* A build that does not know them passes over the halves that its sums have no room for. */
+/* A build without them skips the upper halves of sums. */
 TEST(sums_beyond_64_bits_may_be_missed)
 {
     struct record_reader reader = {0};
@@ -662,7 +662,7 @@ TEST(sums_beyond_64_bits_may_be_missed)
 }
 END_TEST
 
-/* The names that a Dump has told of so far; returns true when it is over. */
+/* Counts the names in a Dump's output so far; returns true at the end of the Dump. */
 static bool read_dump(struct world *world, unsigned i, unsigned *names)
 {
     static uint8_t got[4 * REPLY_MAX];
@@ -722,8 +722,8 @@ END_TEST
 /* ---- damage ------------------------------------------------------------------------------ */
 
 /*
- * In a process of its own, which may not crash: restores it, and if that goes well has it serve.
- * Returns whether it went well.
+ * Restores a state in a child process, which must not crash, and serves requests if that succeeds.
+ * Returns true if it succeeded.
  */
 static bool try_state(const void *data, size_t len)
 {
@@ -765,7 +765,7 @@ TEST(damage_is_refused_or_harmless)
     unsigned well = 0, tries = (unsigned)env_number("T_TRIES", 150);
     ck_assert(try_state(copy, r.len));
     for (unsigned i = 0; i < tries; i++) {
-        /* Half of it where the clients are: at the end. */
+        /* Half of the flips hit the last sixth, which has the connections. */
         size_t from = rng_one_in(&rng, 2) ? r.len - r.len / 6 : 0;
         size_t at = from + rng_below(&rng, (uint32_t)(r.len - from));
         uint8_t before = copy[at];
