@@ -38,7 +38,7 @@ static void holder_heard(struct link *link, const struct flight *flight, enum he
 
 static const struct role holder = {.prepare = prepare, .heard = holder_heard};
 
-/* ---- who dumps ------------------------------------------------------------------------------- */
+/* ---- the dumper ------------------------------------------------------------------------------ */
 
 static void begin(struct link *link)
 {
