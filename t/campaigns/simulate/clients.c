@@ -101,7 +101,7 @@ static void put_binary(struct client *c, struct request *r)
     enqueue(&c->wire, bytes, r->len);
 }
 
-/* Returns a timeout: 0, a short one, or one at the edge of a timer step. */
+/* Returns a random timeout: very short, near TIMEOUT, whole seconds, or any other. */
 static int64_t some_timeout(void)
 {
     switch (below(8)) {
