@@ -194,7 +194,7 @@ class FakeBackend:
         self.connections = {}
         self.now = 0
         self.journal = []  # (connection, piece) in the order of arrival
-        self.counts = []  # what the last command `counts` told
+        self.counts = []  # output of the last command `counts`
 
     def _line(self):
         until = time.monotonic() + wire.DEADLINE
