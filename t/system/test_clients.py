@@ -423,7 +423,7 @@ def test_a_timeout_is_never_early(daemon, seconds):
             assert passed < float(seconds) + wire.DEADLINE / 2, "%.6f s" % passed
 
 
-# --- dump amid change ------------------------------------------------------------------------
+# --- dump during changes ---------------------------------------------------------------------
 
 
 def test_dump_while_names_come_and_go(daemon):

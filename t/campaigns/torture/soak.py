@@ -26,7 +26,7 @@ import wire  # noqa: E402
 TOKEN = "soaked"
 CLIENTS = 12
 WARM_UP = 0.2  # fraction of the time
-JUDGED = 30  # seconds after it, at least: in less, memory only grows to what it needs
+JUDGED = 30  # least seconds after it; in less time memory only grows to its working size
 
 # Tolerated growth by chance: two huge pages or 2 %, and one descriptor.
 TOLERANCE_KIB = 4096
