@@ -69,8 +69,8 @@ def is_served(address, **kwargs):
 
 # --- every reloadable option ---------------------------------------------------------------------
 #
-# One function for each. It gets a daemon with an admin interface and a TLS port of the text protocol,
-# with the certificate `pair` of `authority`. `base` is the initial text of its file.
+# One function for each. It gets a daemon with an admin interface and a TLS port of the text
+# protocol, with the certificate `pair` of `authority`. `base` is the initial text of its file.
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ struct client {
     uint32_t held[NAMES];
     uint32_t locks;
     bool unanswered[NAMES]; /* its wait has no answer, and will get none */
-    bool unseen;            /* nor did a marker confirm that the wait had begun */
+    bool unseen;            /* and no marker has confirmed that the wait began */
     struct history history;
 };
 
