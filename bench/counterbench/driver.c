@@ -237,7 +237,7 @@ void driver_alarm(struct link *link, int64_t at_ns)
     link->driver->alarm_ns = at_ns;
 }
 
-/* ---- what links tell ------------------------------------------------------------------------- */
+/* ---- calls from links ------------------------------------------------------------------------ */
 
 /* Counts an error, and stores the text of the first one. */
 static void complain(struct driver *driver, const char *format, va_list values)

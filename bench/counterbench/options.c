@@ -187,7 +187,7 @@ static const struct bench_option_row *row_of(int option)
     return NULL;
 }
 
-/* The file after --json as a word of its own: any word but a workload or an option. */
+/* Takes the file after --json if it is a separate word: not a workload, not an option. */
 static const char *file_behind_json(char **argv)
 {
     const char *next = argv[optind];

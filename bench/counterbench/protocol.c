@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* The most bytes of a request beside its name. */
+/* The most bytes of a request without its name. */
 #define REQUEST_ROOM 1024
 
 static const struct protocol *const protocols[] = {

@@ -1,4 +1,4 @@
-/* protocol_memcached.c - memcached; it only answers whether it is there. */
+/* protocol_memcached.c - memcached: only ASK_HELLO, for the workload idle. */
 #include "bench/counterbench/protocol.h"
 
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The interval between two looks at the progress. */
+/* The interval between two updates of the progress bar. */
 #define TICK_NS (100 * NS_PER_MS)
 
 /* The time from the signal to begin to the beginning, so that all threads are awake. */
@@ -26,7 +26,7 @@
 /* How long to wait until a server has finished its background work. */
 #define SETTLE_NS NS_PER_S
 
-/* Descriptors beside those of the links. */
+/* Descriptors that are not links. */
 #define OTHER_DESCRIPTORS 64
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -333,7 +333,7 @@ static void set_times(struct run *run)
     pthread_mutex_unlock(&run->lock);
 }
 
-/* Runs from connected links to the end, and looks at the server when counting begins and ends. */
+/* Runs from connected links to the end. Reads the server's state when counting begins and ends. */
 static bool measure(struct run *run, const struct watch *watch, struct progress *progress,
                     char *reason_r)
 {

@@ -2,8 +2,8 @@
  * run.h - one run of a workload: threads, times and result.
  *
  * Threads meet once: each reports that its links are connected, and waits until the main thread has
- * set the times. Operations begun from from_ns to until_ns count. The main thread looks at the
- * server at both times. It also reads signals, which end the run early.
+ * set the times. Operations begun from from_ns to until_ns count. The main thread reads the
+ * server's state at both times. It also reads signals, which end the run early.
  */
 #ifndef COUNTERBENCH_RUN_H
 #define COUNTERBENCH_RUN_H

@@ -1,4 +1,4 @@
-/* server.c - what the server's process uses (server.h). */
+/* server.c - CPU time and memory of the server's process (server.h). */
 #include "bench/counterbench/server.h"
 
 #include "base/clock.h"

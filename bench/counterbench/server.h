@@ -1,5 +1,5 @@
 /*
- * server.h - what the server's process uses, read from the kernel.
+ * server.h - CPU time and memory of the server's process, read from the kernel.
  */
 #ifndef COUNTERBENCH_SERVER_H
 #define COUNTERBENCH_SERVER_H

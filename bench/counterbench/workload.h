@@ -39,9 +39,9 @@ struct role {
     /* Called when the links of all threads are connected, before anything counts. Returns true if
        `heard` will call driver_prepared; the run waits for that. NULL: nothing to prepare. */
     bool (*prepare)(struct link *link);
-    /* The run begins. NULL: ignored. */
+    /* Called when the run begins. NULL: ignored. */
     void (*begin)(struct link *link);
-    /* The time of driver_alarm has come. */
+    /* Called at the time set by driver_alarm. */
     void (*alarm)(struct link *link);
     /* Another thread has called run_wake. NULL: ignored. */
     void (*woken)(struct link *link);
@@ -77,7 +77,7 @@ struct workload {
     const struct protocol *protocol;                            /* default; NULL: text and binary */
     uint32_t connections, depth, names, waiters, limit, beside; /* defaults */
     unsigned asks;    /* ASK_BIT requests that the protocol must have */
-    uint64_t options; /* BENCH_BIT of its options beside WORKLOAD_OPTIONS_OF_ALL */
+    uint64_t options; /* BENCH_BIT of its options, without WORKLOAD_OPTIONS_OF_ALL */
     /* Returns why options do not fit together, or NULL. NULL: all fit. */
     const char *(*refuses)(const struct bench_options *options);
     /* Changes the default plan: a timed run of --connections links with one request in flight on

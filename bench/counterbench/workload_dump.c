@@ -11,7 +11,7 @@
 #include "bench/counterbench/fill.h"
 #include "bench/counterbench/run.h"
 
-/* Links by number; those beside follow. */
+/* Links by number; the other clients follow. */
 enum { HOLDER, DUMPER, OTHERS };
 
 /* Only the dumper's thread writes it; the main thread reads it at the end. */
@@ -38,7 +38,7 @@ static void holder_heard(struct link *link, const struct flight *flight, enum he
 
 static const struct role holder = {.prepare = prepare, .heard = holder_heard};
 
-/* ---- who dumps ------------------------------------------------------------------------------- */
+/* ---- the dumper ------------------------------------------------------------------------------ */
 
 static void begin(struct link *link)
 {

@@ -37,7 +37,7 @@ struct round {
     int64_t to_last_ns, cpu_ns;
 };
 
-/* Only the leader touches it, except what is atomic. */
+/* Only the leader touches it, except for atomic members. */
 struct herd {
     _Atomic uint32_t round;     /* the round to wait in; 0: none yet */
     _Atomic int64_t release_ns; /* when the unit was given back */

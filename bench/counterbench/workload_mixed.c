@@ -11,7 +11,7 @@
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
 
-/* The timeout of requests that wait, and how many may wait beside the holders. */
+/* The timeout of requests that wait, and how many may wait in addition to the holders. */
 #define TIMEOUT_NS (NS_PER_S / 2)
 #define QUEUE      4
 

@@ -152,7 +152,7 @@ def over_names():
         names = 10**exponent
         for name in "counterd, binary", "yrmcds", "Redis INCR":
             if name == "yrmcds" and exponent > 6:
-                continue  # filling it with so many names takes minutes
+                continue  # takes minutes to fill
             fill = [("names", {"k": names})]
             slow = exponent > (5 if name == "yrmcds" else 6)
             yield from pairs((name,), 50, 32, ", %s names" % power(exponent), k=names, before=fill,

@@ -72,7 +72,7 @@ def test_histograms_of_rounds_are_added():
 
 
 def test_tail_ends_with_the_rarest():
-    # Of 1,000 answers: 900 in 10 µs, 99 in 20, one in 300, which is so slow as one in 1,000.
+    # Of 1,000 answers: 900 in 10 µs, 99 in 20, and one in 300.
     assert figures.tail([(10, 900), (20, 99), (30, 0), (300, 1)]) == [
         (1, 10), (10, 20), (pytest.approx(1000), 300),
     ]  # fmt: skip

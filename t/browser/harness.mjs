@@ -21,12 +21,12 @@ let number = 0,
 const tests = [];
 let tidy = null;
 
-/* A test; they run in order, each goes on where the one before it ended. */
+/* Adds a test. Tests run in order; each continues from the end of the one before. */
 export function test(name, fn) {
     tests.push({name, fn});
 }
 
-/* What brings things in order for the next test after one that failed. */
+/* Sets the function that cleans up after a failed test. */
 export function afterFailure(fn) {
     tidy = fn;
 }
@@ -40,7 +40,7 @@ export function note(text) {
     );
 }
 
-/* Runs all tests, or those whose names contain one of `chosen`; whether they passed. */
+/* Runs all tests, or those whose names contain one of `chosen`. Returns true if all passed. */
 export async function run(chosen) {
     for (const {name, fn} of tests) {
         if (chosen.length && !chosen.some((part) => name.includes(part))) continue;
@@ -77,7 +77,7 @@ export function same(got, wanted, what) {
     );
 }
 
-/* Asks `condition` until it is true and returns its value; fails with `what` at the deadline. */
+/* Calls `condition` until it is true. Returns its value; fails with `what` at the deadline. */
 export async function poll(condition, what, deadline = DEADLINE_MS) {
     const until = Date.now() + deadline;
     let last;
@@ -97,7 +97,7 @@ export async function poll(condition, what, deadline = DEADLINE_MS) {
 
 /* --- the daemon ----------------------------------------------------------------------------- */
 
-/* A port that was free a moment ago, below those that the kernel gives to clients. */
+/* A port that was free a moment ago, below the range that the kernel gives to clients. */
 async function freePort() {
     for (;;) {
         const port = 16000 + Math.floor(Math.random() * 16000),
@@ -111,8 +111,10 @@ async function freePort() {
 }
 
 export class Daemon {
-    /* `ports`: those of an earlier one, to take its place. 0 has the daemon choose, but for the
-     * admin interface, where it means none. */
+    /*
+     * `ports`: those of an earlier daemon, to replace it. With 0 the daemon chooses a port; for the
+     * admin interface 0 means none.
+     */
     static async start(ports = {}) {
         const d = new Daemon();
         const admin = ports.admin || (await freePort());
@@ -155,7 +157,7 @@ export class Daemon {
         return answer.json();
     }
 
-    /* SIGTERM; it must end in order. */
+    /* Sends SIGTERM. The daemon must end in order. */
     async stop() {
         this.child.kill('SIGTERM');
         same(await this.ended, 0, 'exit status');
@@ -168,7 +170,7 @@ export class Daemon {
 
 /* --- clients -------------------------------------------------------------------------------- */
 
-/* A client of the text protocol; names are latin-1 strings, a character for each byte. */
+/* A client of the text protocol. Names are latin-1 strings, a character for each byte. */
 export class TextClient {
     constructor(port) {
         this.answers = [];
@@ -199,7 +201,7 @@ export class TextClient {
         this.socket.write(line + '\n', 'latin1');
     }
 
-    /* The next answer; null when the connection has ended. */
+    /* Returns the next answer; null when the connection has ended. */
     answer() {
         if (this.answers.length) return Promise.resolve(this.answers.shift());
         if (this.isClosed) return Promise.resolve(null);
@@ -222,7 +224,7 @@ export class TextClient {
     }
 }
 
-/* A client of the binary protocol that takes units; `name` is a Buffer. */
+/* A client of the binary protocol that acquires units. `name` is a Buffer. */
 export class BinaryClient {
     constructor(port) {
         this.socket = net.connect(port, '127.0.0.1');
@@ -253,8 +255,8 @@ export class BinaryClient {
 }
 
 /*
- * Clients that go on taking and giving back a lock of a name of their own, at about `perSecond`
- * each; `answered` has the times (ms) of the answers of the last ten seconds.
+ * Clients that acquire and release a lock of a name of their own, each about `perSecond` times a
+ * second. `answered` has the times (ms) of the answers in the last ten seconds.
  */
 export class Load {
     constructor(port, clients, perSecond) {
@@ -274,7 +276,7 @@ export class Load {
         });
     }
 
-    /* Requests answered per second, over the last `seconds`. */
+    /* Returns the requests answered per second, over the last `seconds`. */
     rate(seconds) {
         const from = Date.now() - seconds * 1000;
         return this.answered.filter((t) => t >= from).length / seconds;
@@ -288,8 +290,8 @@ export class Load {
 }
 
 /*
- * Clients that want more of a few names than there is: of each, `workers` may work and some wait,
- * for a second at most; the others are turned away. What a busy site does on a bad day.
+ * Clients that compete for a few names: of each, `workers` may work, some wait for at most a
+ * second, and the others are refused. A busy site on a bad day.
  */
 export class Rush {
     constructor(port, names) {
@@ -322,9 +324,9 @@ export class Rush {
 /* --- the browser ---------------------------------------------------------------------------- */
 
 /*
- * Chromium with an empty profile. `complaints` collects what must not be: errors on the console,
- * exceptions, violations of the Content-Security-Policy, requests to anybody else. What the network
- * says while the daemon is away on purpose (`isAway`) is none, nor is a name that has gone.
+ * Starts Chromium with an empty profile. `complaints` collects errors on the console, exceptions,
+ * violations of the Content-Security-Policy, and requests to other servers. It ignores network
+ * errors while the daemon is down on purpose (`isAway`), and missing names.
  */
 export async function openBrowser(origin) {
     const {chromium} = createRequire(path.join(FOLDER, 'package.json'))('playwright-core');

@@ -1,4 +1,4 @@
-# The status page in Chromium. The runner is Python, as with the system tests; what it runs is not.
+# The status page in Chromium. The runner is Python, as for the system tests; the tests are JavaScript.
 TESTS += t/browser/test_page.py
 EXTRA_DIST += \
 	t/browser/test_page.py \

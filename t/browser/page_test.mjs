@@ -1,6 +1,7 @@
 /*
- * page_test.mjs - the status page as a person uses it: Chromium shows the page of a real daemon
- * that real clients load. The tests run in order in one browser, each goes on from the last.
+ * page_test.mjs - tests the status page as a person uses it: Chromium shows the page of a real
+ * daemon that real clients load. The tests run in order in one browser; each continues from the end
+ * of the last.
  */
 import path from 'node:path';
 import {
@@ -25,7 +26,7 @@ let daemon = await Daemon.start();
 const browser = await openBrowser(daemon.url);
 const page = browser.page;
 let load = null;
-const clients = []; // of the tests, open until the end of the test that made them
+const clients = []; // open until the end of the test that made them
 
 function client() {
     const c = new TextClient(daemon.ports.text);
@@ -40,7 +41,7 @@ function closeClients() {
 const text = (selector) => page.locator(selector).first().textContent();
 const isShown = (selector) => page.locator(selector).first().isVisible();
 
-/* Colours change over a moment; half-way they are none of ours. */
+/* Waits for transitions; before their end the colours are not those of the style sheet. */
 const transitionsEnd = () =>
     poll(
         () =>
@@ -72,7 +73,7 @@ async function view(width, height, scheme) {
     );
 }
 
-/* How many times the page has asked for the figures. */
+/* Returns how many times the page has fetched the figures. */
 const cycles = () => browser.requests.filter((url) => url.endsWith('/api/v1/stats')).length;
 
 async function nextCycles(n) {
@@ -84,7 +85,7 @@ async function rowOf(name) {
     return page.locator('#names tbody tr', {has: page.locator('.name', {hasText: name})}).first();
 }
 
-/* Holds `name` by one client, and has `waiters` others wait for it, the first of them longest. */
+/* One client holds `name`, and `waiters` others wait for it, the first of them longest. */
 async function contend(name, waiters) {
     const holder = client();
     await holder.ask(`ACQ4ME ${name} 1 100 100`, 'LOCKED');
@@ -123,7 +124,7 @@ afterFailure(async () => {
     await page.goto(daemon.url + '/');
 });
 
-/* The accessibility tree as [{role, name}], what is ignored left out. */
+/* Returns the accessibility tree as [{role, name}], without ignored nodes. */
 async function accessible() {
     const session = await browser.context.newCDPSession(page);
     const {nodes} = await session.send('Accessibility.getFullAXTree');
@@ -206,7 +207,7 @@ test('a hot name is there with the second look, and its waiters in its detail', 
     const looks = cycles() - from,
         ms = Date.now() - started;
     note(`listed after ${ms} ms, ${looks} looks`);
-    // One look may have been under way as the wait began, and the next must show it: 2 seconds.
+    // One request may have been under way when the wait began; the next must show it: 2 seconds.
     check(looks <= 3, `it took ${looks} looks, ${ms} ms`);
     await poll(
         async () =>
@@ -598,7 +599,7 @@ const BUSY = [
     {name: 'licence:simulator', clients: 3, workers: 3, queue: 5, ms: 300},
 ];
 
-/* T_SHOTS_SECONDS lets the rush go on for longer, for screenshots with more to see. */
+/* T_SHOTS_SECONDS makes the rush last longer, for screenshots with more to see. */
 test('contrast in both themes, while there is a rush', async () => {
     const rush = new Rush(daemon.ports.text, BUSY);
     try {
@@ -697,7 +698,7 @@ test('pause and a hidden tab stop the questions', async () => {
         );
     };
     const still = async () => {
-        await goOn(2); // what was under way comes to its end
+        await goOn(2); // let pending requests end
         const before = browser.requests.length;
         await goOn(3);
         return browser.requests.length - before;

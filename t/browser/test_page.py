@@ -20,7 +20,7 @@ def skip(why):
 
 
 def install(folder):
-    """Has playwright-core in `folder`, in the version that is locked."""
+    """Installs playwright-core in `folder`, in the version of the lock file."""
     os.makedirs(folder, exist_ok=True)
     lock = os.path.join(HERE, "package-lock.json")
     done = os.path.join(folder, "node_modules", "installed-of.json")

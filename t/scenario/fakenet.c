@@ -1,23 +1,24 @@
 /*
  * fakenet.c - the daemon without a network: the real services, engine, workers and connections, on
- * a loop, streams and a clock (t/campaigns/simulate/fake.h) that a script moves.
+ * a loop, streams and a clock (t/campaigns/simulate/fake.h) that a script controls.
  *
- * One worker, one thread, and nothing happens without a command, so a run is the same each time.
- * Commands come on standard input, one in each line:
+ * There is one worker and one thread, and nothing happens without a command, so a run is the same
+ * each time. Commands come on standard input, one in each line:
  *
  *     open NAME text|binary    a client connects
  *     send NAME HEX            it sends bytes
  *     eof NAME                 it shuts down its sending side
  *     reset NAME               its connection breaks
- *     window NAME N|all        it takes only N more bytes from now on
- *     stubborn NAME            it will not close when the server has said its last
- *     advance NANOSECONDS      both clocks go on; deadlines on the way fire in order
- *     jump NANOSECONDS         both clocks go on at once, as for a process that was stopped
- *     unix SECONDS             the wall clock jumps
- *     counts PROTOCOL          tells what was counted of it, as lines `count ...`
+ *     window NAME N|all        it accepts only N more bytes
+ *     stubborn NAME            it will not close after the server's last bytes
+ *     advance NANOSECONDS      advances both clocks; deadlines on the way fire in order
+ *     jump NANOSECONDS         advances both clocks at once, as for a stopped process
+ *     unix SECONDS             sets the wall clock
+ *     counts PROTOCOL          prints the protocol's counters, as lines `count ...`
  *
- * After each come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and `ok`, or
- * `error TEXT` for a command that is none. Arguments are KEY=VALUE settings (see `arguments`).
+ * After each command come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and
+ * then `ok`, or `error TEXT` for an invalid command. Arguments are KEY=VALUE settings (see
+ * `arguments`).
  */
 #include "net/listener.h"
 #include "t/campaigns/simulate/fake.h"
@@ -42,13 +43,13 @@ static struct client **clients;
 static int client_count;
 static struct client *closing_order;
 
-/* ---- turns ------------------------------------------------------------------------------- */
+/* ---- iterations -------------------------------------------------------------------------- */
 
 static struct server server;
 static struct loop *the_loop;
-static int64_t unix_ns; /* what of a second has passed on the wall clock */
+static int64_t unix_ns; /* nanoseconds of the current second of the wall clock */
 
-/* One turn: everything that is ready now, once. False: nothing was. */
+/* One iteration: handles everything that is ready, once. Returns false if nothing was. */
 static bool turn(void)
 {
     const struct loop_handlers *h = &the_loop->handlers;
@@ -106,9 +107,9 @@ static void advance(int64_t ns)
     run_until_quiet();
 }
 
-/* ---- what clients see -------------------------------------------------------------------- */
+/* ---- output to clients ------------------------------------------------------------------- */
 
-/* Tells what a client receives, at once: in the order in which the server writes. */
+/* Prints what a client receives at once, in the order in which the server writes. */
 static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
                         bool last)
 {
@@ -132,7 +133,7 @@ static void on_closed(struct fake_peer *peer)
 
 /* ---- events ------------------------------------------------------------------------------ */
 
-/* The reason counted since the last close was told. */
+/* Returns the reason counted since the last close was printed. */
 static const char *reason_of(struct protocol *protocol)
 {
     static uint64_t told[2][CLOSE_MAX];
@@ -209,7 +210,7 @@ static const char *do_send(struct client *c, const char *hex)
     return NULL;
 }
 
-/* Sums of durations are told in milliseconds, rounded: the table keeps time in steps. */
+/* Prints sums of durations in milliseconds, rounded, because the table keeps time in steps. */
 static void tell_histogram(const char *what, const char *how, const struct histogram_sum *sum)
 {
     if (histogram_sum_count(sum))
@@ -218,7 +219,7 @@ static void tell_histogram(const char *what, const char *how, const struct histo
                (uint64_t)((sum->sum_ns + (duration)NS_PER_MS / 2) / (duration)NS_PER_MS));
 }
 
-/* Tells what has been counted of a protocol: what is not 0. */
+/* Prints the counters of a protocol that are not 0. */
 static const char *tell_counts(const char *name)
 {
     const struct protocol *protocol = services_protocol(services, name);
@@ -244,7 +245,7 @@ static const char *tell_counts(const char *name)
     return NULL;
 }
 
-/* Carries out a command; answers NULL, or what is wrong with it. */
+/* Executes a command. Returns NULL, or an error text. */
 static const char *carry_out(char *line)
 {
     char *save = NULL;

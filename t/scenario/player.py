@@ -1,7 +1,7 @@
 """Plays the stories of *.scn files (README.md has the format) against one server or another.
 
-A backend plays a story: FakeBackend drives the program `fakenet`, which runs the daemon's services,
-engine and connections on a fake network with a clock that only moves on command; SocketBackend
+A backend plays a story. FakeBackend drives the program `fakenet`, which runs the daemon's services,
+engine and connections on a fake network with a clock that moves only on command. SocketBackend
 talks to a running server over TCP. The stories do not know the backend.
 """
 
@@ -23,18 +23,18 @@ MAX_EXPANDED = 1 << 24
 
 
 class BadScript(Exception):
-    """The script itself is wrong."""
+    """A script has an error."""
 
 
 class Failed(AssertionError):
-    """The server did otherwise than the story says."""
+    """The server's behaviour differs from the story."""
 
 
 # --- reading scripts ---------------------------------------------------------------------------
 
 
 class Step:
-    """One line of a story; `tags` says how single servers differ from it."""
+    """One line of a story. `tags` has the differences between servers."""
 
     TAG = re.compile(r"\s+\[(only )?(%s)(?:: ([^\]]*))?\]$" % "|".join(SERVERS))
 
@@ -54,7 +54,7 @@ class Step:
         self.line = line.rstrip()
 
     def for_server(self, server):
-        """The line as it is for `server`; None where it is left out."""
+        """Returns the line for `server`; None if that server skips it."""
         if self.only and server not in self.only:
             return None
         tag = self.tags.get(server)
@@ -162,7 +162,7 @@ def parse_duration(text):
 
 
 class Connection:
-    """What the player knows of one connection: what came, and what binary answers are due."""
+    """The state of one connection: received bytes, and expected binary answers."""
 
     def __init__(self, name, kind):
         self.name = name
@@ -193,8 +193,8 @@ class FakeBackend:
         self.pending = b""
         self.connections = {}
         self.now = 0
-        self.journal = []  # (connection, piece) in the order in which pieces came
-        self.counts = []  # what the last command `counts` told
+        self.journal = []  # (connection, piece) in the order of arrival
+        self.counts = []  # output of the last command `counts`
 
     def _line(self):
         until = time.monotonic() + wire.DEADLINE
@@ -216,7 +216,7 @@ class FakeBackend:
             self.child.stdin.write((" ".join(words) + "\n").encode("ascii"))
             self.child.stdin.flush()
         except BrokenPipeError:
-            pass  # its end is told by what it wrote
+            pass  # its output explains the end
         while True:
             line = self._line()
             verb, _, rest = line.partition(" ")
@@ -241,7 +241,7 @@ class FakeBackend:
         self.command("open", conn.name, conn.kind)
 
     def send(self, conn, data):
-        # In pieces, as a line of any length is.
+        # In pieces, because a line may have any length.
         for at in range(0, len(data), 1 << 20):
             self.command("send", conn.name, data[at : at + (1 << 20)].hex())
 
@@ -270,14 +270,14 @@ class FakeBackend:
         return self.counts
 
     def more(self, conn):
-        """Whether more has come; the fake has given all it has."""
+        """Returns whether more has arrived. The fake has already passed on everything."""
         return False
 
     def await_idle(self):
         pass
 
     def finish(self):
-        """Ends it; it must end with 0 and without a word."""
+        """Ends the program. It must exit with 0 and print nothing to standard error."""
         try:
             self.child.stdin.close()
             error = self.child.stderr.read().decode("utf-8", "replace")
@@ -299,7 +299,7 @@ class FakeBackend:
 
 
 class SocketBackend:
-    """A running server: `process` has its addresses, and its pid shows when it is idle."""
+    """A running server. `process` has its addresses, and its pid shows when it is idle."""
 
     is_real = True
 
@@ -324,7 +324,7 @@ class SocketBackend:
         try:
             self.clients[conn.name].send_reading(data)
         except wire.Closed:
-            pass  # what it sent before it closed is what counts
+            pass  # bytes sent before the close count
         except OSError:
             pass
 
@@ -342,7 +342,7 @@ class SocketBackend:
         raise BadScript("a window can only be had on the fake")
 
     def stubborn(self, conn):
-        pass  # a connection of this player's always is
+        pass  # always true for a connection of this player
 
     def jump(self, nanoseconds):
         raise BadScript("the clock can only jump on the fake")
@@ -364,7 +364,7 @@ class SocketBackend:
             conn.closed = ""
 
     def more(self, conn):
-        """Waits for more bytes or the end; false where neither came before the deadline."""
+        """Waits for more bytes or the end. Returns False if neither comes before the deadline."""
         client = self.clients[conn.name]
         had, was_closed = len(conn.buffer), conn.closed
         self._take(conn)
@@ -381,7 +381,7 @@ class SocketBackend:
         servers.await_idle(self.process)
 
     def look(self, conn):
-        """Takes what has come by now."""
+        """Reads all bytes that have arrived."""
         self._take(conn)
 
     def finish(self):
@@ -488,13 +488,13 @@ class Player:
             raise BadScript("unknown verb %s" % verb)
 
     def counted(self, protocol, text):
-        """All that has been counted of a protocol, in any order."""
+        """Compares all counters of a protocol, in any order."""
         expected = sorted(" ".join(part.split()) for part in text.split(",") if part.strip())
         told = sorted(self.backend.counted(protocol))
         if told != expected:
             raise Failed("counted %s" % ", ".join(told))
 
-    # what the client does
+    # actions of the client
 
     def open(self, name, kind):
         if name in self.connections:
@@ -567,7 +567,7 @@ class Player:
     def do_stubborn(self, conn):
         self.backend.stubborn(conn)
 
-    # what the server does
+    # actions of the server
 
     def do_quiet(self, conn):
         self.backend.await_idle()
@@ -587,7 +587,7 @@ class Player:
             raise Failed("closed for the reason %r" % conn.closed)
 
     def swallow(self, conn, rest):
-        """Takes all complete answers so far without a look at them."""
+        """Reads all complete answers so far, and ignores them."""
         self.backend.await_idle()
         self.look(conn)
         conn.buffer.clear()
@@ -609,7 +609,9 @@ class Player:
                 raise Failed("it came %.6f s early" % ((delay - passed) / 1e9))
 
     def wait_until(self, conn, delay):
-        """On the fake: nothing may come a nanosecond before. A real server's time passes anyway."""
+        """
+        On the fake, nothing may arrive a nanosecond earlier. A real server's time passes by itself.
+        """
         if self.backend.is_real:
             return
         ahead = conn.sent_at + delay - self.backend.now
@@ -720,7 +722,9 @@ class Player:
 
     @staticmethod
     def expect_stats(reply, words):
-        """`name=value` or `name>value` of some; the published names must come first, in order."""
+        """
+        Checks some `name=value` or `name>value`. The published names must come first, in order.
+        """
         pairs = wire.parse_stats(reply)
         names = [name for name, _ in pairs][: len(wire.STATS_NAMES)]
         if names != wire.STATS_NAMES:
@@ -733,7 +737,9 @@ class Player:
                 raise Failed("got %s=%d" % (name, got))
 
     def in_order(self, text):
-        """`a DONE; b LOCKED`: these answers, the next on each, came in this order."""
+        """
+        `a DONE; b LOCKED`: these answers, each the next of its connection, arrived in this order.
+        """
         places = []
         for part in text.split(";"):
             name, _, answer = part.strip().partition(" ")
@@ -746,14 +752,15 @@ class Player:
             raise Failed("they came in the order %s" % came)
 
     def place_of_next(self, conn):
-        """Where in the journal the first byte not yet taken from `conn` stands."""
+        """The position in the journal of the first byte of `conn` that is not yet taken."""
         unread = len(conn.buffer)
         for at in range(len(self.backend.journal) - 1, -1, -1):
             owner, size = self.backend.journal[at]
             if owner is conn:
                 unread -= size
                 if unread <= 0:
-                    # What is left of this piece may hold an answer taken before; then it counts.
+                    # The rest of this piece may belong to an answer already taken; then this piece
+                    # still counts.
                     return at
         raise Failed("no answer on %s" % conn.name)
 

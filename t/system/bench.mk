@@ -1,4 +1,4 @@
-# The load tool against the real daemon, and against servers that the test makes up.
+# The load tool against the real daemon, and against fake servers.
 if CLIENT
 TESTS += t/system/test_counterbench.py
 endif

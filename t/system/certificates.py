@@ -1,4 +1,6 @@
-"""Certificates for tests of TLS, made with openssl as an operator would, and clients' contexts."""
+"""
+Makes certificates for tests of TLS with openssl, as an operator would, and TLS contexts of clients.
+"""
 
 import os
 import ssl
@@ -10,7 +12,7 @@ def _openssl(*args):
 
 
 class Authority:
-    """A CA in a folder of its own, which issues certificates for "localhost"."""
+    """A CA in its own folder. It issues certificates for "localhost"."""
 
     def __init__(self, folder, name="ca"):
         self.folder = str(folder)
@@ -23,7 +25,7 @@ class Authority:
         )  # fmt: skip
 
     def issue(self, name):
-        """Paths of a certificate and its key."""
+        """Returns the paths of a new certificate and its key."""
         base = os.path.join(self.folder, "%s-%s" % (self.name, name))
         _openssl(
             "req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
@@ -40,8 +42,8 @@ class Authority:
 
 def context(authority=None, shown=None, version=None):
     """
-    A client's context: it trusts `authority` (None: everybody), shows the certificate `shown` (a
-    pair of paths) if there is one, and speaks just this version of TLS if one is named.
+    A client's context. It trusts `authority` (None: any certificate), shows the certificate `shown`
+    (a pair of paths), and speaks only `version` of TLS if that is given.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authority:

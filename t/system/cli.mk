@@ -1,4 +1,4 @@
-# The client tool against the real daemon, and its admin commands against a stand-in, too.
+# The client tool against the real daemon; its admin commands also against a stand-in.
 if CLIENT
 TESTS += $(counterctl_tests)
 endif

@@ -1,11 +1,9 @@
-"""
-Executes a program that is killed (by SIGSYS) at the first system call not named:
+"""Executes a program that the kernel kills (SIGSYS) at the first system call that is not named:
 
     confined.py CALL,CALL,... PROGRAM [ARGUMENT]...
 
-A unit's SystemCallFilter= answers such a call with an error, which the program might ignore; here
-it can't. As under a service manager that sets LimitNOFILE=, it can't
-raise the limit of descriptors.
+A unit's SystemCallFilter= answers such a call with an error, which the program might ignore. The
+program can't raise its limit of descriptors, as under a service manager that sets LimitNOFILE=.
 """
 
 import ctypes

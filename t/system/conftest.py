@@ -1,4 +1,6 @@
-"""Fixtures of the system tests. Every daemon that a test starts must end in order after it."""
+"""
+Fixtures of the system tests. Every daemon that a test starts must end in order after the test.
+"""
 
 import pytest
 
@@ -9,7 +11,7 @@ import servers
 def start(request):
     """
     A function that starts the daemon with `-o` options ("key=value") and waits until it is ready.
-    After the test each must exit with 0 on SIGTERM, without a sanitizer's report.
+    After the test each daemon must exit with 0 on SIGTERM, without a sanitizer's report.
     """
     if not servers.have_counterd():
         pytest.skip("COUNTERD names no daemon")

@@ -24,7 +24,7 @@ def have_counterctl():
 
 
 def at(address):
-    """An address of servers.Counterd as counterctl takes it."""
+    """Returns the address in counterctl's form."""
     if isinstance(address, str):
         return "unix:" + address
     host, port = address[:2]
@@ -32,7 +32,7 @@ def at(address):
 
 
 def environment(extra=None):
-    """The environment without what would be taken for a server of the test's."""
+    """The environment, without variables that name a server."""
     env = {key: value for key, value in os.environ.items() if not key.startswith("COUNTER_")}
     env.pop("COLUMNS", None)
     env["LC_ALL"] = "C.UTF-8"
@@ -45,7 +45,7 @@ def check_sane(err):
 
 
 def run(*args, stdin=b"", env=None, preexec=None, cwd=None):
-    """Runs it to its end."""
+    """Runs counterctl to its end."""
     done = subprocess.run(
         [COUNTERCTL, *args],
         input=stdin,
@@ -62,7 +62,7 @@ def run(*args, stdin=b"", env=None, preexec=None, cwd=None):
 
 
 def run_json(*args, **kwargs):
-    """What a command prints as JSON, and its exit status."""
+    """Returns the JSON that a command prints, and its exit status."""
     done = run(*args, **kwargs)
     return json.loads(done.out), done.status
 
@@ -95,7 +95,7 @@ class Running:
                 pass
 
     def line(self):
-        """The next line of its standard output."""
+        """Returns the next line of its standard output."""
         return self.child.stdout.readline().decode().rstrip("\n")
 
     def say(self, text):
@@ -106,14 +106,16 @@ class Running:
         self.child.send_signal(number)
 
     def end(self):
-        """Ends its standard input and waits: what it has printed since, and its exit status."""
+        """
+        Closes its standard input and waits. Returns the rest of its output, and its exit status.
+        """
         out, err = self.child.communicate(timeout=wire.DEADLINE * 2)
         result = Done(self.child.returncode, out.decode(), err.decode())
         check_sane(result.err)
         return result
 
     def wait(self):
-        """Waits for its end without ending its standard input first."""
+        """Waits for its end without closing its standard input."""
         status = self.child.wait(wire.DEADLINE * 2)
         out, err = self.child.stdout.read().decode(), self.child.stderr.read().decode()
         check_sane(err)
@@ -122,8 +124,8 @@ class Running:
 
 class Terminal:
     """
-    counterctl (or another program) on a terminal of its own, as the leader of its session.
-    `modes` are the terminal's before it began.
+    Runs counterctl (or another program) on a terminal of its own, as the leader of its session.
+    `modes` are the terminal's initial modes.
     """
 
     def __init__(self, *args, size=(24, 80), env=None, program=None):
@@ -134,7 +136,7 @@ class Terminal:
         if self.pid == 0:
             try:
                 os.close(go)
-                os.read(held, 1)  # until the terminal is as it should find it
+                os.read(held, 1)  # until the terminal is set up
                 program = program or COUNTERCTL
                 os.execve(program, [program, *args], env)
             finally:
@@ -162,7 +164,7 @@ class Terminal:
         os.write(self.fd, text.encode() if isinstance(text, str) else text)
 
     def read(self, seconds=0.05):
-        """Takes what has come; b"" where nothing has, or the other side has ended."""
+        """Returns available output; b"" if there is none, or the other side has ended."""
         import select
 
         if not select.select([self.fd], [], [], seconds)[0]:
@@ -188,7 +190,7 @@ class Terminal:
         self.fd = -1
 
     def wait_stopped(self):
-        """Waits until it has stopped."""
+        """Waits until the program is stopped by a signal."""
 
         def is_stopped():
             pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
@@ -197,7 +199,7 @@ class Terminal:
         wire.poll(is_stopped, "it has stopped")
 
     def wait(self):
-        """Waits for its end, taking what it writes; returns the exit status."""
+        """Waits for its end, and reads its output. Returns the exit status."""
 
         def is_over():
             if self.fd >= 0:

@@ -7,7 +7,7 @@ import wire
 
 
 def ask(address, method, path, token=None):
-    """One request on a connection of its own: (status, body as text)."""
+    """Makes one request on a connection of its own. Returns (status, body as text)."""
     connection = http.client.HTTPConnection(*address, timeout=wire.DEADLINE)
     try:
         headers = {"Authorization": "Bearer " + token} if token else {}
@@ -19,7 +19,7 @@ def ask(address, method, path, token=None):
 
 
 def get(address, path):
-    """The object that is answered."""
+    """Returns the object in the answer."""
     status, body = ask(address, "GET", path)
     assert status == 200, (path, status, body)
     return json.loads(body)

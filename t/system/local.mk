@@ -30,11 +30,11 @@ EXTRA_DIST += $(system_tests) \
 
 check_PROGRAMS += t/system/storm
 t_system_storm_SOURCES = t/system/storm.c t/campaigns/history/peer.c t/campaigns/history/peer.h
-# The storm itself is never built with a sanitizer: what it tests is another process.
+# The storm itself is never built with a sanitizer, because it tests another process.
 t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
 t_system_storm_LDFLAGS = -pthread
 
-# The daemon as if somebody had taken it over, for test_sandbox.py.
+# The daemon under the control of an attacker, for test_sandbox.py.
 check_PROGRAMS += t/system/misbehaving
 t_system_misbehaving_SOURCES = t/system/misbehaving.c src/daemon/main.c
 t_system_misbehaving_LDADD = $(counterd_LDADD)

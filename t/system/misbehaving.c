@@ -1,10 +1,10 @@
 /*
- * misbehaving.c - counterd as if an attacker had taken it over: the daemon with some of its
- * functions replaced by the linker (--wrap), so that a request makes the thread that parses it
- * misbehave. A request of the text protocol, "MISBEHAVE WHAT", does so in a worker; a path of the
- * HTTP interface,
- * "/misbehave/WHAT", in its thread. Afterwards it is a request like any other. The program is for
- * tests only and is never installed.
+ * misbehaving.c - counterd under the control of an attacker: the daemon, with some functions
+ * replaced by the linker (--wrap), so that a request makes the thread that parses it misbehave.
+ *
+ * A text request "MISBEHAVE WHAT" acts in a worker; an HTTP path "/misbehave/WHAT" acts in the
+ * admin thread. Afterwards the request is handled as usual. The program is for tests only and is
+ * never installed.
  */
 #include "net/http.h"
 #include "proto/poolcounter.h"
@@ -34,8 +34,7 @@ enum pc_parsed __wrap_pc_parse_request(const uint8_t *data, size_t len, size_t m
 const char *__real_http_path(const struct http_request *request);
 const char *__wrap_http_path(const struct http_request *request);
 
-/* ---- what it does: each answers whether that went well ------------------------------------------
- */
+/* ---- actions: each returns true on success --------------------------------------------------- */
 
 static bool good(int fd)
 {
@@ -58,10 +57,10 @@ static bool write_file(void)
 
 static bool run_shell(void)
 {
-    return system("exit 3") == 3 << 8; // NOLINT(cert-env33-c,concurrency-mt-unsafe): that is it
+    return system("exit 3") == 3 << 8; // the point of this test
 }
 
-/* Becomes another program, without a process of its own for it. */
+/* Executes another program in this process. */
 static bool become_shell(void)
 {
     return execl("/bin/sh", "sh", "-c", "exit 42", (char *)NULL) == 0;
@@ -87,7 +86,7 @@ static bool start_thread(void)
     return errno == 0 && pthread_join(thread, NULL) == 0;
 }
 
-/* Out to another address; any answer will do, as long as it is asked. */
+/* Connects to another address. Any result will do if the call is made. */
 static bool connect_out(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
@@ -108,7 +107,7 @@ static bool listen_on(void)
     return listens;
 }
 
-/* A socket of this family that listens, or one that does not; -1: there is none. */
+/* Returns a socket of this family that listens, or one that does not; -1 if there is none. */
 static int find_socket(sa_family_t family, bool listens)
 {
     for (int fd = 3; fd < 256; fd++) {
@@ -128,8 +127,10 @@ static bool shut_listener(void)
     return shutdown(find_socket(AF_INET, true), SHUT_RD) == 0;
 }
 
-/* Out to another address, with a socket that there is. It is sent from twice: confined, the thread
- * is not to get as far as shutting it down. */
+/*
+ * Connects to another address with an existing socket, by sending (TCP Fast Open). Sends twice: a
+ * confined thread must not get as far as the shutdown.
+ */
 static bool connect_by_sending(void)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
@@ -142,7 +143,7 @@ static bool connect_by_sending(void)
            errno == EINPROGRESS || errno == ECONNREFUSED;
 }
 
-/* Passes a listener to a client on a unix socket, maybe of another user. */
+/* Passes a listener to a client on a unix socket, which may belong to another user. */
 static bool give_descriptor(void)
 {
     int listener = find_socket(AF_INET, true);
@@ -190,10 +191,12 @@ static bool signal_parent_thread(void)
     return syscall(SYS_tgkill, getppid(), getppid(), 0) == 0;
 }
 
-/* ---- what libraries do: refused, and nobody is ended -------------------------------------------
- */
+/* ---- actions of libraries: refused, but nobody is killed ------------------------------------- */
 
-/* A link-local address's interface is asked of a socket, which is refused: it is a number then. */
+/*
+ * For a link-local address the C library asks a socket for the interface's name. That is refused,
+ * and the result has a number instead.
+ */
 static bool name_address(void)
 {
     char host[NI_MAXHOST];
@@ -213,7 +216,7 @@ static bool open_datagrams(void)
     return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0) < 0 && errno == EACCES;
 }
 
-/* As fstat in some C libraries, but for the path. */
+/* Like fstat in some C libraries, except for the path. */
 static bool look_at_file(void)
 {
     struct stat st;
@@ -221,7 +224,7 @@ static bool look_at_file(void)
            errno == ENOSYS;
 }
 
-/* Much in small pieces, so that the C library has a heap of the thread's to make smaller again. */
+/* Allocates much memory in small pieces, so that the C library has a heap of the thread to trim. */
 static bool take_memory(void)
 {
     char *pieces[200];
@@ -237,20 +240,20 @@ static bool take_memory(void)
     return taken;
 }
 
-/* A check that fails says so, and ends the process by SIGABRT. */
+/* A failed check logs a message and ends the process by SIGABRT. */
 static bool fail_check(void)
 {
     CHECK(getpid() == 0);
     return false;
 }
 
-/* The C library says so of itself, and ends the process by SIGABRT. */
+/* The C library prints a message and ends the process by SIGABRT. */
 static bool free_twice(void)
 {
     char *volatile twice = malloc(4096);
     char *volatile between = malloc(4096);
     free(twice);
-    free(twice); // NOLINT(clang-analyzer-unix.Malloc): that is it
+    free(twice); // the point of this test
     free(between);
     return false;
 }
@@ -284,7 +287,7 @@ static const struct {
     {"free-twice", free_twice},
 };
 
-/* Does what `word`, which goes on to a blank or its end, says; says on stderr how that went. */
+/* Performs the action `word`, of `len` bytes. Reports the result on standard error. */
 static void misbehave(const char *word, size_t len)
 {
     for (size_t i = 0; i < ARRAY_SIZE(acts); i++) {
@@ -297,7 +300,7 @@ static void misbehave(const char *word, size_t len)
     }
 }
 
-/* ---- how it is asked ------------------------------------------------------------------------- */
+/* ---- how requests call it -------------------------------------------------------------------- */
 
 enum pc_parsed __wrap_pc_parse_request(const uint8_t *data, size_t len, size_t max_line,
                                        struct pc_request *req_r, size_t *used_r)

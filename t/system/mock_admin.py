@@ -1,4 +1,4 @@
-"""A stand-in for the daemon's admin interface: fixed answers, and what it was asked."""
+"""A stand-in for the daemon's admin interface: fixed answers, and a record of the requests."""
 
 import http.server
 import json
@@ -176,7 +176,7 @@ def connection(number):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Answers as the contract of the interface says."""
+    """Answers as the interface's contract says."""
 
     protocol_version = "HTTP/1.1"
 
@@ -255,7 +255,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class MockAdmin:
-    """The server, on a port of its own choice unless one is named, in a thread."""
+    """The server, in a thread. The system chooses its port unless one is given."""
 
     def __init__(self, port=0):
         self.requests = []

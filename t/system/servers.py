@@ -23,14 +23,14 @@ import wire
 COUNTERD = os.environ.get("COUNTERD", "")
 POOLCOUNTERD = "/usr/bin/poolcounterd"
 YRMCDSD = "/usr/sbin/yrmcdsd"
-TEXT_PORT = 7531  # what poolcounterd always binds, and counterd without arguments
+TEXT_PORT = 7531  # always bound by poolcounterd, and by counterd without arguments
 ADMIN_PORT = 7532  # of counterd's admin interface, unless told otherwise
 
 
 def have_counterd():
     """
-    True if there is a daemon to test. Tests are skipped only if COUNTERD is unset; a daemon that is
-    named but missing must make them fail.
+    True if there is a daemon to test. Tests are skipped only if COUNTERD is unset; a missing file
+    must make them fail.
     """
     return bool(COUNTERD)
 
@@ -40,8 +40,8 @@ given_ports = set()
 
 def free_port(host="127.0.0.1"):
     """
-    A port that was free a moment ago, for servers that cannot choose one themselves; below those
-    that the kernel gives to clients. Never the same one twice.
+    Returns a port that was free a moment ago, below the range that the kernel gives to clients;
+    never the same one twice. For servers that can't choose a port themselves.
     """
     while True:
         port = random.randrange(16000, 32000)
@@ -103,12 +103,12 @@ class Process:
 
     @property
     def log(self):
-        """What it has written so far."""
+        """Its output so far."""
         with self.changed:
             return "\n".join(line for line in self.lines if line is not None)
 
     def wait_log(self, pattern, deadline=None):
-        """Waits for a line of the log that matches; returns the match."""
+        """Waits for a line of the log that matches. Returns the match."""
         until = time.monotonic() + (wire.DEADLINE if deadline is None else deadline)
         seen = 0
         with self.changed:
@@ -129,7 +129,7 @@ class Process:
                         raise wire.Timeout("no line %r in the log:\n%s" % (pattern, log))
 
     def wait(self, deadline=None):
-        """Waits for its end; returns the exit status."""
+        """Waits for its end. Returns the exit status."""
         try:
             status = self.child.wait(wire.DEADLINE if deadline is None else deadline)
         except subprocess.TimeoutExpired:
@@ -148,7 +148,7 @@ class Process:
 
 
 def listening(address=("127.0.0.1", 0), backlog=512):
-    """A listening socket to be handed to a daemon: of an address, or of a path ("@" abstract)."""
+    """A listening socket to pass to a daemon: of an address, or of a path ("@" abstract)."""
     if isinstance(address, str):
         sock = socket.socket(socket.AF_UNIX)
         sock.bind("\0" + address[1:] if address.startswith("@") else address)
@@ -160,8 +160,8 @@ def listening(address=("127.0.0.1", 0), backlog=512):
     return sock
 
 
-# Becomes the command in argv[3:], with the descriptors of argv[1] as 3, 4, ... and the names of
-# argv[2], as a service manager hands sockets over. "-": none are named.
+# Executes the command in argv[3:], and passes it sockets as a service manager does: the descriptors
+# in argv[1] become 3, 4, ..., with the names in argv[2] ("-": no names).
 _HAND_OVER = """
 import fcntl, os, sys
 given = [int(fd) for fd in sys.argv[1].split(",")]
@@ -180,8 +180,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 
 def hand_over(sockets, names):
     """
-    What stands before a command so that it inherits `sockets` by these names (None: they have
-    none); and the descriptors that Popen has to pass on for it.
+    Returns the words before a command that make it inherit `sockets` by these names (None: no
+    names), and the descriptors that Popen must pass on.
     """
     fds = [sock.fileno() for sock in sockets]
     named = "-" if names[0] is None else ":".join(names)
@@ -193,8 +193,8 @@ class Counterd(Process):
     """
     The daemon under test, on ports of its own choice.
 
-    It has no admin interface, unless with `admin`, which hands it a socket for that: `admin` is
-    then its address. `inherit` are further pairs of names and listening sockets to hand to it.
+    With `admin` it has an admin interface, on a socket that we pass to it; `admin` is then its
+    address. `inherit` has further pairs of names and listening sockets to pass.
     """
 
     name = "ours"
@@ -240,7 +240,7 @@ class Counterd(Process):
         )
         if made:
             made.close()
-        self.is_expected_to_be_gone = False  # a test that ends it itself says so
+        self.is_expected_to_be_gone = False  # a test that ends it sets this
         self.text = self.text6 = self.binary = self.binary6 = None
         self.text_tls = self.binary_tls = self.text_unix = self.binary_unix = None
         if ready:
@@ -267,7 +267,7 @@ class Counterd(Process):
                 setattr(self, which, address)
 
     def reload(self, deadline=None):
-        """SIGHUP; waits until it is done with that, and returns what it said meanwhile."""
+        """Sends SIGHUP and waits for the reload. Returns the log lines of the reload."""
         with self.changed:
             seen = len(self.lines)
         self.child.send_signal(signal.SIGHUP)
@@ -298,7 +298,7 @@ class Counterd(Process):
         return self.wait()
 
     def stop(self, status=0):
-        """SIGTERM; it must exit in order, and no sanitizer may have complained."""
+        """Sends SIGTERM. The daemon must exit in order, without a sanitizer's report."""
         if self.child.poll() is not None:
             raise AssertionError(
                 "it had ended with %d:\n%s" % (self.child.returncode, self.log[-4000:])
@@ -309,7 +309,7 @@ class Counterd(Process):
         assert got == status, "exit status %d:\n%s" % (got, self.log[-4000:])
 
     def cpu_seconds(self):
-        """Processor time it has used, user and system."""
+        """The processor time that it has used, user and system."""
         with open("/proc/%d/stat" % self.pid) as f:
             fields = f.read().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -353,8 +353,8 @@ class Poolcounterd(Process):
 
 class Yrmcdsd(Process):
     """
-    Debian's yrmcdsd with its counter extension, on ports of its own. On a busy machine one of its
-    workers sometimes spins from the start and never sleeps; then another is started.
+    Debian's yrmcdsd with its counter extension, on ports of its own. On a busy machine a worker
+    sometimes spins from the start; then we start another yrmcdsd.
     """
 
     name = "yrmcds"
@@ -399,9 +399,9 @@ class Yrmcdsd(Process):
 
 def _sockets(address):
     """
-    The kernel's TCP sockets of a server's address: state and bytes not read of each. Asked of ss,
-    which leaves the many that wait for their last segments to the kernel: /proc/net/tcp lists them
-    all, and is too slow to be looked at twice in one quiet moment.
+    The kernel's TCP sockets of a server's address: state and number of unread bytes. ss lets the
+    kernel leave out the many sockets in TIME_WAIT. /proc/net/tcp lists them all, and is too slow to
+    read twice in one quiet moment.
     """
     host, port = address
     states = ["state", "listening", "state", "established", "state", "close-wait"]
@@ -416,8 +416,8 @@ def _sockets(address):
 
 def wait_listening(process, address):
     """
-    Waits until `address` is listened on, without connecting: yrmcdsd never sees the end of a
-    connection that is closed before it was accepted.
+    Waits until a process listens at `address`, without connecting: yrmcdsd never notices the end of
+    a connection that was closed before it was accepted.
     """
     def listens():
         if not process.is_running():
@@ -431,19 +431,22 @@ def wait_listening(process, address):
         raise
 
 
-# --- when a server has done all it was asked -----------------------------------------------------
+# --- waiting until a server has handled all requests ---------------------------------------------
 
 
 def _unread_by_server(addresses):
     """Bytes that the kernel holds for the server, from clients to any of `addresses`."""
-    # A listener's queue are connections to accept; CLOSE-WAIT is an end not yet seen.
+    # For a listener this counts connections to accept. CLOSE-WAIT is an end not yet noticed.
     return sum(
         unread + (state == "CLOSE-WAIT") for address in addresses for state, unread in _sockets(address)
     )  # fmt: skip
 
 
 def _thread_states(pid):
-    """Of the threads that serve: ours are named; a sanitizer's own thread wakes up now and then."""
+    """
+    The states of the threads that serve: ours are named; a sanitizer's own thread wakes up at
+    times.
+    """
     states = []
     folder = "/proc/%d/task" % pid
     for task in os.listdir(folder):
@@ -459,8 +462,8 @@ def _thread_states(pid):
 
 def await_idle(process, deadline=None):
     """
-    Waits until the server has read everything sent to it and sleeps: all its threads idle in two
-    looks with no step between them. Its answers are on their way by then.
+    Waits until the server has read everything sent to it and sleeps: two checks find all its
+    threads idle, with no context switch between. Its answers are then on their way.
     """
     seen = {}
 
@@ -476,7 +479,7 @@ def await_idle(process, deadline=None):
             seen["after"] = _thread_states(process.pid)
             return seen["after"] == seen["before"]
         except FileNotFoundError:
-            return True  # it is gone, or just going
+            return True  # it has ended, or is ending
 
     try:
         wire.poll(is_idle, "the server has done all it was asked", deadline)

@@ -3,14 +3,14 @@
  *
  * usage: storm HOST TEXT_PORT BINARY_PORT SECONDS SEED
  *
- * Every thread is one client after another: it connects, acquires units of a few names, works for a
- * moment, and then releases, closes, half-closes, resets or vanishes amid a request. Each name has
- * one limit, the same in every request.
+ * Every thread runs one client after another: it connects, acquires units of a few names, works for
+ * a moment, and then releases, closes, half-closes, resets or vanishes in the middle of a request.
+ * Each name has one limit, the same in every request.
  *
- * The observer is one atomic count a name. A client raises it after it has read that it holds
- * units, and lowers it before it sends a release or ends. So at any moment the count is at most
- * what the server has given out, and a count above the limit is a fault of the server's, whatever
- * the order in which threads run.
+ * The observer is one atomic count for each name. A client raises it after it has read that it
+ * holds units, and lowers it before it sends a release or ends. So the count is never above the
+ * number of units that the server has given out, and a count above the limit is a fault of the
+ * server, whatever the order of threads.
  *
  * At the end all units must be free again and nobody may wait. Every blocking call has a timeout.
  * Exits 0 without a violation, 1 with one, 2 for wrong usage.
@@ -28,7 +28,7 @@
 #define THREADS  200
 #define NAMES    16
 #define HELD_MAX 3
-#define FREE_NS  (INT64_C(10) * 1000000000) /* for all units to be free at the end */
+#define FREE_NS  (INT64_C(10) * 1000000000) /* time for all units to become free at the end */
 #define ROOM     PEER_LINE
 
 /* How a client ends. */
@@ -39,7 +39,7 @@ enum ending {
     END_RESET,    /* RST */
     END_PARTIAL,  /* half a request, then close */
     END_UNHEARD,  /* a request whose answer is never read, then close */
-    END_RST_WAIT, /* the same, then RST */
+    END_RST_WAIT, /* like END_UNHEARD, then RST */
     END_COUNT
 };
 
@@ -83,7 +83,7 @@ static void violation(const char *format, ...) __attribute__((format(printf, 1, 
 static void violation(const char *format, ...)
 {
     if (atomic_fetch_add(&violations, 1) >= 20) {
-        return; /* the first few tell enough */
+        return; /* print only the first few */
     }
     char text[ROOM];
     va_list args;
@@ -120,7 +120,7 @@ static void observer_lower(unsigned name, uint32_t units)
     atomic_fetch_sub(&observed[name], (long)units);
 }
 
-/* Says what went wrong with its connection. */
+/* Prints what went wrong with its connection. */
 static bool complain(const struct client *c)
 {
     violation("%s", c->peer.error);
@@ -230,7 +230,7 @@ static bool client_acquire(struct client *c)
     return c->is_text ? text_acquire(c, name) : binary_acquire(c, name);
 }
 
-/* Gives back one of what it holds, any of them. */
+/* Gives back one random unit that it holds. */
 static bool client_release_one(struct client *c)
 {
     size_t at = below(c, (uint32_t)c->held_count);

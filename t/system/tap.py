@@ -1,7 +1,7 @@
-"""Runs a file of pytest tests and reports in TAP, one line a test.
+"""Runs a file of pytest tests and reports in TAP, one line for each test.
 
-A test file ends with `if __name__ == "__main__": tap.main(__file__)` and imports this module
-before pytest, so that a machine without pytest skips it.
+A test file ends with `if __name__ == "__main__": tap.main(__file__)` and imports this module before
+pytest, so that a machine without pytest skips it.
 """
 
 import os
@@ -16,15 +16,15 @@ except ImportError:
     print("1..0 # SKIP pytest is not installed")
     sys.exit(0)
 
-# A shell starts what runs in the background with these ignored, and nohup does; programs under test
-# inherit that, and then wait for ever.
+# A shell starts background jobs with these signals ignored; nohup ignores SIGHUP. Programs under
+# test would inherit that, and then wait for ever.
 for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
 
 class Reporter:
-    """Turns pytest's reports into TAP, as they come."""
+    """Turns pytest's reports into TAP as they arrive."""
 
     def __init__(self, out):
         self.out = out
@@ -82,10 +82,10 @@ class Reporter:
 
 
 def main(*paths, arguments=None):
-    """Runs the tests of `paths`; further pytest arguments come from the command line."""
+    """Runs the tests of `paths`. Further pytest arguments come from the command line."""
     reporter = Reporter(os.fdopen(os.dup(1), "w"))
     if not os.environ.get("T_PYTEST_REPORT"):
-        # pytest's own report is not TAP: it goes nowhere, unless asked for.
+        # pytest's own report is not TAP, so drop it unless T_PYTEST_REPORT is set.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
         os.close(nowhere)

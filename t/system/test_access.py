@@ -25,7 +25,7 @@ def is_served(address, **kwargs):
 
 
 def wait_closed_for(daemon, reason, count, protocol="poolcounter"):
-    """Waits until so many connections are known to have been closed for this reason."""
+    """Waits until `count` connections have been closed for this reason."""
 
     def closed():
         stats = http_client.get(daemon.admin, "/api/v1/stats")["protocols"]
@@ -65,7 +65,7 @@ def test_only_networks_that_are_allowed_are_served(start):
 
 
 def test_who_comes_over_ipv6_by_ipv4_counts_as_ipv4(start):
-    """A socket of both families, as a service manager may hand over."""
+    """Uses a socket of both families, as a service manager may pass one."""
     sock = socket.socket(socket.AF_INET6)
     try:
         sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -106,7 +106,7 @@ def test_one_address_has_so_many_connections_in_both_protocols(start):
         wire.BinaryClient(daemon.binary, source="127.0.0.2").noop()
     assert is_served(daemon.text, source="127.0.0.3"), "another address has its own"
     wait_closed_for(daemon, "per_source", 1)
-    # One that ends makes room for another.
+    # The end of one makes room for another.
     text[0].close()
     wire.poll(lambda: is_served(daemon.text, source="127.0.0.2"), "there is room again")
     for client in (text[1], binary):

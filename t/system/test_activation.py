@@ -25,7 +25,7 @@ def pair(tmp_path):
 
 
 def fails(*options, inherit=(), stdin=subprocess.DEVNULL, env=None):
-    """A daemon that is not to start: what it says."""
+    """Starts a daemon that must fail to start. Returns its log."""
     daemon = servers.Counterd(*options, inherit=inherit, stdin=stdin, env=env, ready=False)
     try:
         assert daemon.wait() == 2, daemon.log
@@ -47,7 +47,7 @@ def is_binary(address, **kwargs):
 
 
 def listeners(daemon):
-    """The TCP addresses on which its process listens."""
+    """The TCP addresses at which its process listens."""
     rows = subprocess.run(["ss", "-Htlnp"], capture_output=True, check=True).stdout.decode()
     return {r.split()[3] for r in rows.splitlines() if "pid=%d," % daemon.pid in r}
 
@@ -90,7 +90,7 @@ def test_what_was_queued_before_the_start_is_served(start):
 
 
 def test_a_socket_outlives_the_daemon(start):
-    """The service manager keeps it: clients of the next one wait meanwhile."""
+    """The service manager keeps the socket, so clients wait for the next daemon."""
     sock = servers.listening()
     first = start(inherit=[("poolcounter", sock)])
     assert is_text(sock.getsockname())
@@ -112,7 +112,7 @@ def test_unix_sockets_are_handed_over_too(start, tmp_path):
     assert os.path.exists(path), "it is not the daemon's to remove"
 
 
-# --- what is opened besides ----------------------------------------------------------------------
+# --- sockets that the daemon opens too -----------------------------------------------------------
 
 
 def test_a_kind_that_was_handed_over_is_not_opened(start, pair, tmp_path):
@@ -123,7 +123,7 @@ def test_a_kind_that_was_handed_over_is_not_opened(start, pair, tmp_path):
     daemon = start(
         *pair,
         "counter.enable=false",
-        "poolcounter.port=%d" % port,  # which is taken: it would be an error to open it
+        "poolcounter.port=%d" % port,  # in use, so opening it would fail
         "poolcounter.tls_port=%d" % (servers.free_port()),
         "poolcounter.socket=%s" % path,
         inherit=[("poolcounter", plain), ("poolcounter-tls", tls)],
@@ -182,7 +182,7 @@ def test_an_unknown_name_and_port_is_an_error():
     assert "poolcounter, poolcounter-tls, counter, counter-tls or admin" in log
 
 
-# --- what can't be -------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 def test_a_socket_of_no_use_is_an_error(pair, tmp_path):
@@ -281,7 +281,7 @@ class Manager:
         self.sock.settimeout(wire.DEADLINE)
 
     def heard(self):
-        """The next message, as a dictionary."""
+        """Returns the next message as a dictionary."""
         lines = self.sock.recv(4096).decode().splitlines()
         return dict(line.split("=", 1) for line in lines)
 

@@ -22,7 +22,7 @@ BEARER = {"Authorization": "Bearer " + TOKEN}
 
 
 def ask(daemon, method, target, headers=None):
-    """One request on a connection of its own: (status, headers, body)."""
+    """Makes one request on a connection of its own. Returns (status, headers, body)."""
     connection = http.client.HTTPConnection(*daemon.admin[:2], timeout=wire.DEADLINE)
     try:
         connection.request(method, target, headers=headers or {})
@@ -33,7 +33,7 @@ def ask(daemon, method, target, headers=None):
 
 
 def get(daemon, target):
-    """The JSON of a GET that succeeds."""
+    """Returns the JSON of a GET that succeeds."""
     status, headers, body = ask(daemon, "GET", target)
     assert status == 200, body
     assert headers["Content-Type"] == "application/json"
@@ -42,7 +42,7 @@ def get(daemon, target):
 
 
 def error(daemon, method, target, headers=None):
-    """The status and the reason of a request that fails."""
+    """Returns the status and the reason of a request that fails."""
     status, _, body = ask(daemon, method, target, headers)
     said = json.loads(body)["error"]
     assert status >= 400 and said["status"] == status
@@ -50,7 +50,7 @@ def error(daemon, method, target, headers=None):
 
 
 def metric(text, name, **labels):
-    """The value of a sample; None: there is none."""
+    """Returns the value of a sample; None if there is none."""
     for line in text.splitlines():
         found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
         if found and found.group(1) == name:
@@ -65,7 +65,7 @@ def watched(start):
     return start("counter.threads=2", "admin.token=" + TOKEN, admin=True)
 
 
-# --- what there is -----------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------
 
 
 def test_daemon_is_healthy_and_ready_while_it_serves(watched):
@@ -146,7 +146,7 @@ def test_options_are_shown_without_secrets(watched):
     assert options["log.level"]["reloadable"] and options["log.level"]["is_default"]
 
 
-# --- by which names it may be asked for ----------------------------------------------------------
+# --- accepted Host names -------------------------------------------------------------------------
 
 
 def test_a_page_elsewhere_cant_have_its_name_lead_here(start):
@@ -170,7 +170,7 @@ def test_over_a_unix_socket_any_name_will_do(start, tmp_path):
         assert client.makefile("rb").readline().split()[1] == b"200"
 
 
-# --- what it changes ---------------------------------------------------------------------------
+# --- changes -----------------------------------------------------------------------------------
 
 
 def test_nothing_is_changed_without_the_token(start):
@@ -223,7 +223,7 @@ def test_reload_reads_the_file_again(start, tmp_path):
     assert error(daemon, "POST", "/api/v1/reload", BEARER)[0] == 401
 
 
-# --- clients that mean harm --------------------------------------------------------------------
+# --- hostile clients ---------------------------------------------------------------------------
 
 
 def test_slow_clients_of_the_admin_keep_nobody_from_anything(watched):
@@ -251,7 +251,7 @@ def test_a_flood_of_nonsense_is_survived(watched):
                 while sock.recv(65536):
                     pass
             except OSError:
-                pass  # it was closed while there was more to come
+                pass  # the server closed before it had read all
     assert ask(watched, "GET", "/healthz")[0] == 200
 
 

@@ -1,4 +1,4 @@
-"""Clients of every manner over real sockets: many, slow, silent, huge, hostile."""
+"""Clients of all kinds over real sockets: many, slow, silent, huge, hostile."""
 
 import os
 import random
@@ -165,7 +165,7 @@ def test_it_survives_having_no_descriptors_left(start):
         wire.poll(lambda: daemon.descriptors() >= limit - 4, "it is out of descriptors")
         assert early.ask("RELEASE other") == "NOT_LOCKED", "those it has are served"
 
-        # Out of descriptors it must wait, not spin: it looks at its own use of the processor.
+        # Out of descriptors the daemon must wait, not spin: the test checks its processor time.
         began, used = time.monotonic(), daemon.cpu_seconds()
         while time.monotonic() - began < 1.0:
             early.ask("RELEASE other")
@@ -221,7 +221,7 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_stops_nobody(daemon,
         silent.sock.setblocking(False)
         sent, until = 0, time.monotonic() + wire.DEADLINE
         stuck_since = None
-        # It asks on until the daemon takes no more (or closes), or has taken far too much.
+        # Keeps asking until the daemon reads no more (or closes), or has read far too much.
         while sent < 64 << 20 and time.monotonic() < until:
             try:
                 sent += silent.sock.send(request)
@@ -232,7 +232,7 @@ def test_a_client_that_never_reads_costs_bounded_memory_and_stops_nobody(daemon,
                     break
                 select.select([], [silent.sock], [], 0.1)
             except OSError:
-                break  # it was closed
+                break  # the server closed
             assert other.noop() == wire.OK
         assert other.get(big[0]) == 1
         grown = daemon.resident_kib() - before
@@ -273,14 +273,14 @@ def test_a_client_that_takes_no_answer_and_sends_no_more_has_gone(daemon):
         assert holder.get(b"mine") == 5
         blocked.eof()
         wire.poll(lambda: holder.get(b"mine") == 0, "its units are free", 20)
-        # ... and did not wait for the 30 s of the write timeout.
+        # ... and did not wait for the write timeout of 30 s.
 
 
 # --- huge ------------------------------------------------------------------------------------
 
 
 def test_a_million_names_of_one_connection_are_free_after_its_end(start):
-    """Fewer than a million under a sanitizer, or by T_NAMES."""
+    """Uses fewer than a million under a sanitizer, or as T_NAMES says."""
     count = int(os.environ.get("T_NAMES") or wire.scaled(1000000, 50000))
     daemon = start("counter.memory_limit=4G")
     client = daemon.binary_client(deadline=wire.DEADLINE * 4)
@@ -410,7 +410,9 @@ def test_garbage_never_harms_it(daemon, kind):
 
 @pytest.mark.parametrize("seconds", ["0.05", "0.3", "1"])
 def test_a_timeout_is_never_early(daemon, seconds):
-    """Nor late without end: the promise of 50 ms is for a quiet machine, and this may be none."""
+    """
+    Nor much too late. The promise of 50 ms holds only on a quiet machine, so this allows more.
+    """
     with daemon.text_client() as holder, daemon.text_client() as waiter:
         assert holder.ask("ACQ4ME k 1 9 0") == "LOCKED"
         for verb in ("ACQ4ME", "ACQ4ANY"):
@@ -421,11 +423,11 @@ def test_a_timeout_is_never_early(daemon, seconds):
             assert passed < float(seconds) + wire.DEADLINE / 2, "%.6f s" % passed
 
 
-# --- dump amid change ------------------------------------------------------------------------
+# --- dump during changes ---------------------------------------------------------------------
 
 
 def test_dump_while_names_come_and_go(daemon):
-    """Names that exist throughout are told exactly once, others at most once; and it ends."""
+    """The dump has names that exist throughout exactly once, others at most once; and it ends."""
     steady = {b"steady-%d" % i for i in range(wire.scaled(2000, 500))}
     is_over = threading.Event()
     failures = []

@@ -1,5 +1,7 @@
-"""The completions of counterctl, each in its own shell. (Whether they know every command and option
-is t/unit/cli/manual_test's.)"""
+"""The completions of counterctl, each in its own shell.
+
+t/unit/cli/manual_test checks that they know every command and option.
+"""
 
 import os
 import pty
@@ -15,7 +17,7 @@ import wire
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../conf/completion")
 
-# What stands on the line (the last word is being typed), and what it may become.
+# The line before completion (its last word is incomplete), and the possible completions.
 CASES = {
     "log": ["loglevel"],
     "re": ["release", "reload"],
@@ -29,12 +31,12 @@ CASES = {
     "run --workers 2 k --an": ["--any"],
     "-s h:1 run --any k --workers 2 --str": ["--strict"],
 }
-# The command that is run completes as it does elsewhere.
+# The command after -- completes as usual.
 COMMAND = "run --workers 2 --any k -- /usr/bin/en"
 
 
 def by_bash(line):
-    """What bash offers, as it splits a line into words: an = is one of its own."""
+    """The completions in bash, which splits words at =."""
     words = ["counterctl"]
     for word in line.split(" "):
         name, equals, value = word.partition("=")
@@ -60,9 +62,9 @@ def test_bash_completes_the_command_that_is_run():
 
 
 def by_zsh(line, tmp_path):
-    """What a zsh that somebody sits at lists when the line is completed."""
+    """The completions that an interactive zsh lists."""
     out = tmp_path / "offered"
-    # Each match goes through compadd, which here writes down what it would add.
+    # zsh passes each match to compadd, so this compadd writes down the matches.
     setup = """
         fpath=(%s $fpath); autoload -Uz compinit; compinit -u -D
         compadd() {

@@ -1,4 +1,6 @@
-"""counterbench against the real daemon, and against servers that answer otherwise: short runs."""
+"""
+Short runs of counterbench against the real daemon, and against servers that answer differently.
+"""
 
 import json
 import os
@@ -48,12 +50,12 @@ def finish(child):
 
 
 def run(*args):
-    """Runs it to its end."""
+    """Runs counterbench to its end."""
     return finish(start_bench(*args))
 
 
 def measure(*args):
-    """What a run that has to go well prints as JSON."""
+    """Returns the JSON of a run that must succeed."""
     done = run(*args, "--json")
     assert done.status == 0 and done.err == "", done
     found = json.loads(done.out)
@@ -62,7 +64,7 @@ def measure(*args):
 
 
 def check_latency(found, at_least=1):
-    """Of a result: the percentiles rise, and the histogram is that of so many."""
+    """Checks a result: the percentiles rise, and the histogram has at least this many entries."""
     latency = found["latency_us"]
     rising = [latency[name] for name in ("p50", "p90", "p99", "p999", "max")]
     assert rising == sorted(rising) and rising[0] > 0 and latency["mean"] <= latency["max"]
@@ -204,7 +206,7 @@ def test_names_of_all_lengths(daemon):
 
 def test_a_deep_pipeline_of_long_names(daemon):
     args = ("-t", ctl.at(daemon.binary), "-p", "binary", "-d", 65536, "-l", 60000, "-k", 200)
-    measure("pairs", *args, "-c", 1, "-s", "0.2", "-w", 0)  # it ends
+    measure("pairs", *args, "-c", 1, "-s", "0.2", "-w", 0)  # must end in time
     assert measure("names", *args)["operations"] == 200
 
 
@@ -212,7 +214,7 @@ def test_a_deep_pipeline_of_long_names(daemon):
 
 
 class Toy:
-    """A server of the text protocol in a thread, which does `respond` for each connection."""
+    """A server of the text protocol in a thread. It calls `respond` for each connection."""
 
     def __init__(self, respond):
         self.respond = respond
@@ -245,8 +247,8 @@ class Toy:
 
 def answer(toy, sock, stall=None, pause=0):
     """
-    LOCKED and RELEASED, after a pause; before request number `stall` it does nothing for half a
-    second.
+    Answers LOCKED and RELEASED, after a pause. Does nothing for half a second before request number
+    `stall`.
     """
     requests = 0
     while data := sock.recv(65536):
@@ -264,7 +266,7 @@ def test_an_open_loop_does_not_hide_a_stall():
     with Toy(stall) as toy:
         found = measure("pairs", "-t", toy.target, "-c", 1, "-r", 200, "-n", 200, "-w", 0)
         assert found["operations"] == 100 and found["rate"] == 200 and found["missed"] == 0
-        # 50 operations were meant to begin meanwhile; half of them more than 0.2 s before its end.
+        # 50 operations should have begun during the stall; half of them over 0.2 s before its end.
         late = sum(count for upper, count in found["histogram"] if upper > 200000)
         assert found["latency_us"]["max"] >= 490000 and late >= 25
     with Toy(stall) as toy:
@@ -316,7 +318,7 @@ def test_echo(protocol, depth):
 
 
 def words(count):
-    """A server that knows the numbers and nothing else of Redis."""
+    """A server that answers with one number, whatever the Redis command."""
 
     def respond(_, sock):
         while data := sock.recv(65536):
@@ -377,7 +379,7 @@ def test_tls(start, tmp_path):
     assert done.status == FAILED and "none" in done.err
 
 
-# --- what is printed, and when it goes wrong -----------------------------------------------------
+# --- output and errors ---------------------------------------------------------------------------
 
 
 def test_the_same_seed_asks_the_same():
@@ -427,7 +429,7 @@ def test_a_process_that_is_not_there(daemon):
 def test_wrong_answers_are_counted():
     def wrong(_, sock):
         sock.recv(65536)
-        sock.sendall(b"NOT_LOCKED\n")  # the first answer may be any
+        sock.sendall(b"NOT_LOCKED\n")  # the first answer may be anything
         while sock.recv(65536):
             sock.sendall(b"ERROR \x1b[31mBAD\n")
 

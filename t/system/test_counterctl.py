@@ -152,7 +152,7 @@ ODD = [b"plain", b"with blank", b"new\nline", b"\xff\xfe", "grün".encode(), b"b
 
 @pytest.fixture
 def holding(daemon):
-    """A client that holds odd names, each one unit more than the one before."""
+    """A client that holds odd names, each with one unit more than the name before."""
     with daemon.binary_client() as client:
         for units, name in enumerate(ODD, 1):
             assert client.acquire(units, 100, name) == wire.OK
@@ -241,7 +241,7 @@ def test_dump_shows_how_far_it_is_on_a_terminal(holding):
         assert b"of 9 names" in terminal.output and b"\r\x1b[K" in terminal.output
     with ctl.Terminal(*binary(holding), "dump") as terminal:
         assert terminal.wait() == 0
-        assert b"names" not in terminal.output  # it would stand between the rows
+        assert b"names" not in terminal.output  # the progress would stand between the rows
 
 
 # --- stats ---------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_stats_of_each_protocol(daemon):
 
 
 def test_stats_of_both_protocols_and_of_one_that_is_not_served(start):
-    # The ports have to be the usual ones: on an address of our own.
+    # The ports must be the default ones, so use an address of our own.
     host = "127.88.%d.%d" % (os.getpid() >> 8 & 255, os.getpid() & 255)
     options = ("poolcounter.port=7531", "counter.port=11215")
     listen = ("poolcounter.listen=" + host, "counter.listen=" + host)
@@ -383,7 +383,7 @@ def test_a_reader_that_has_gone_ends_us_without_a_word(holding):
     assert done.stdout.split()[-1] == b"141" and done.stderr == b""
 
 
-# --- the admin interface, as it is contracted ----------------------------------------------------
+# --- the admin interface as its contract says ----------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`counterctl run` and `acquire` with a command: every end that either of them can come to."""
+"""`counterctl run` and `acquire` with a command: every possible end."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 USAGE, UNAVAILABLE, TEMPORARY, PROTOCOL, LOST = 64, 69, 75, 76, 79
 
-# Says that it is ready, and sleeps until it is ended.
+# Says that it is ready, and sleeps until a signal ends it.
 SLEEP = ("sh", "-c", "echo ready; exec sleep 1000")
 
 # Says that it is ready, and counts signals until TERM or the end of its input.
@@ -247,7 +247,7 @@ def test_a_signal_ends_the_wait(daemon, name):
 
 
 def test_a_signal_ends_connecting(tmp_path):
-    # Nobody answers the handshake of TLS there.
+    # The server never answers the TLS handshake.
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -275,13 +275,16 @@ def test_what_was_ignored_stays_ignored(daemon):
 
 
 def state_of(pid):
-    """The letter of a process's state: S sleeps, T is stopped."""
+    """Returns the letter of a process's state: S sleeps, T is stopped."""
     with open("/proc/%d/stat" % pid) as f:
         return f.read().rpartition(")")[2].split()[0]
 
 
 def own_group():
-    """Nobody stops in a group that has no parent to continue it, which ours may be."""
+    """
+    Makes a process group of our own. The test's group may have no parent that could continue it,
+    and the kernel does not stop such groups.
+    """
     os.setpgid(0, 0)
 
 
@@ -320,7 +323,8 @@ def test_ctrl_c_reaches_the_command_once(daemon):
     command = (sys.executable, "-c", COUNT, "SIGINT", "SIGUSR1")
     with ctl.Terminal(*text(daemon), "run", "k", "--", *command) as terminal:
         terminal.wait_output("ready")
-        # While we are stopped the command takes its own; so two would be seen as two.
+        # The command handles its signals while counterctl is stopped, so two SIGINTs would count as
+        # two.
         os.kill(terminal.pid, signal.SIGSTOP)
         terminal.wait_stopped()
         terminal.type("\x03")
@@ -336,7 +340,7 @@ def test_ctrl_c_reaches_the_command_once(daemon):
 
 
 def test_ctrl_z_stops_the_job_and_fg_goes_on(daemon):
-    # A shell with job control, since nobody stops the leader of a session.
+    # A shell with job control, because the leader of a session can't be stopped.
     shell = "set -m\n\"$@\" </dev/tty\necho stopped $?\nfg >/dev/null\necho over $?\n"
     with ctl.Terminal("-c", shell, "sh", ctl.COUNTERCTL, *text(daemon), "run", "k", "--", "sh", "-c",
                       "echo ready; read line; echo read $line; exit 6",
@@ -355,7 +359,7 @@ def test_ctrl_z_stops_the_job_and_fg_goes_on(daemon):
 
 
 def lose(daemon):
-    """The daemon dies at once."""
+    """Kills the daemon."""
     daemon.is_expected_to_be_gone = True
     daemon.child.kill()
     daemon.wait()
@@ -424,12 +428,12 @@ def test_a_connection_lost_while_waiting_is_69(start):
             assert "closed" in done.err or "reset" in done.err
 
 
-# --- servers that are none -----------------------------------------------------------------------
+# --- servers of other protocols ------------------------------------------------------------------
 
 
 @pytest.fixture
 def fake():
-    """A server that sends what it is told to and then waits for the end."""
+    """A server that sends the given bytes and then waits for the end."""
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     listener.listen()

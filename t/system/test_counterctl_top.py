@@ -25,7 +25,7 @@ FULL, RESTORED = b"\x1b[?1049h", b"\x1b[?1049l"
 
 
 class Screen(ctl.Terminal):
-    """top on a terminal whose screen can be looked at."""
+    """`top` on a terminal with a screen that tests can read."""
 
     def __init__(self, *args, size=(24, 80), **kwargs):
         self.screen = pyte.Screen(size[1], size[0])
@@ -41,7 +41,7 @@ class Screen(ctl.Terminal):
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     def wait_for(self, pattern):
-        """Waits until the screen has a match."""
+        """Waits until the screen matches the pattern."""
 
         def is_seen():
             self.read()
@@ -60,14 +60,17 @@ class Screen(ctl.Terminal):
         wire.poll(is_gone, "a screen without %r" % pattern)
 
     def selected(self):
-        """The text of the row in reverse that is no row of heads; "" where none is drawn yet."""
+        """Returns the text of the highlighted row that is no heading; "" if there is none yet."""
         for number, line in enumerate(self.screen.display):
             if number > 0 and self.screen.buffer[number][0].reverse and "NAME" not in line:
                 return line
         return ""
 
     def assert_restored(self):
-        """The alternate screen was left for good, the cursor is seen, the modes are as before."""
+        """
+        top has left the alternate screen, the cursor is visible, and the modes are the initial
+        ones.
+        """
         assert self.output.rindex(RESTORED) > self.output.rindex(FULL)
         assert self.output.rindex(b"\x1b[?25h") > self.output.rindex(b"\x1b[?25l")
         assert termios.tcgetattr(self.fd)[:4] == self.modes[:4]
@@ -111,7 +114,7 @@ def test_what_is_seen(top):
 def test_keys(top, mock):
     screen = top("--interval", "0.5")
     screen.wait_for("every 500 ms.*(?s:.)*enwiki")
-    screen.type("\x1b[B")  # down, as a cursor key may be sent
+    screen.type("\x1b[B")  # down, in another encoding of the cursor key
     screen.wait_for("enwiki")
     wire.poll(lambda: screen.read() is None or "odd" in screen.selected(), "the second is selected")
     screen.type("\r")
@@ -186,7 +189,7 @@ def test_a_large_terminal_shows_more(top):
 
 @pytest.mark.parametrize("term", ["vt100", "dumb-not", "xterm-mono", "linux"])
 def test_other_terminals(top, term):
-    # ncurses leaks what it has begun for a terminal that it then finds unknown.
+    # ncurses leaks memory when it finds that a terminal is unknown.
     leaks = {"ASAN_OPTIONS": "detect_leaks=0"} if term == "dumb-not" else {}
     screen = top(env={"TERM": term, **leaks})
     if term == "dumb-not":
@@ -248,7 +251,7 @@ def test_a_stop_gives_the_terminal_back_and_fg_takes_it_again(mock):
         screen.wait_output("stopped 148")
         before = screen.output[: screen.output.index(b"stopped 148")]
         assert before.rindex(RESTORED) > before.rindex(FULL)
-        # bash goes on with fg at once.
+        # bash runs the next line, fg, at once.
         wire.poll(lambda: screen.read() is None or screen.output.count(FULL) == 2, "it is back")
         screen.wait_for("enwiki")
         screen.type("q")
@@ -283,7 +286,7 @@ def test_a_server_that_was_never_there_is_said():
 def test_a_name_that_has_gone_meanwhile(top, mock):
     screen = top()
     screen.wait_for("enwiki")
-    screen.type("\r")  # of which the mock knows nothing
+    screen.type("\r")  # the mock does not know this name
     screen.wait_for("nobody holds it or waits for it now")
     screen.type("\x1b")
     screen.wait_for("enter who")

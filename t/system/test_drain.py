@@ -1,4 +1,4 @@
-"""The end that waits: with shutdown.drain, SIGTERM refuses acquires and lets clients release."""
+"""With shutdown.drain, SIGTERM makes the daemon refuse acquires, and wait while clients release."""
 
 import signal
 
@@ -22,7 +22,7 @@ def begin(daemon):
 
 
 def acquire(binary, name):
-    """Status and body of an Acquire."""
+    """Sends an Acquire. Returns the status and the body of the answer."""
     binary.send(wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, name)))
     reply = binary.reply()
     return reply.status, reply.body
@@ -56,7 +56,7 @@ def test_who_holds_may_release_and_nobody_else_acquires(start):
 
 
 def test_everybody_who_waited_for_the_last_release_is_answered(start):
-    waiters, requests = wire.scaled(900, 500), 4000  # of which one segment of TCP has room
+    waiters, requests = wire.scaled(900, 500), 4000  # fits into one TCP segment
     daemon = start("counter.threads=2", "shutdown.drain=600")
     holder = daemon.text_client()
     assert holder.ask("ACQ4ANY k 1 100000 600") == "LOCKED"

@@ -1,6 +1,6 @@
 """
-Text from peers never steers a terminal or breaks a line, wherever it comes out: the log, the HTTP
-interface, counterctl and counterbench. And what must be unpredictable, is.
+Text from peers never controls a terminal or breaks a line in any output: the log, the HTTP
+interface, counterctl and counterbench. And secrets are unpredictable.
 """
 
 import os
@@ -20,7 +20,7 @@ import wire
 
 COUNTERBENCH = os.path.join(os.path.dirname(servers.COUNTERD), "counterbench")
 
-# Escape sequences in 7 and 8 bits, a title, marks of direction, line ends, what is no UTF-8.
+# Escape sequences in 7 and 8 bits, a title, direction marks, line ends, invalid UTF-8.
 HOSTILE = (
     b"\x1b[2J\x1b]0;owned\x07\xc2\x9b31m\x9b\r\x08\x7f" b"\xe2\x80\xae\xe2\x81\xa6\xe2\x80\xa8\xef\xbb\xbf\xff\xc0\xaf"
 )
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 
 def check_harmless(output):
-    """Bytes that a terminal can be shown: no controls but line ends, no marks of direction."""
-    text = output.decode("utf-8")  # it is that
+    """Checks output for a terminal: no controls except line ends, no direction marks."""
+    text = output.decode("utf-8")  # fails if it is not UTF-8
     found = re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]", text)
     assert not found, (found, text)
 
@@ -48,7 +48,7 @@ def fetch(daemon, path, headers=None):
 
 @pytest.fixture
 def held(start):
-    """A daemon in which a hostile name is held, and another waited for."""
+    """A daemon with a hostile name that one client holds and another waits for."""
     daemon = start("log.level=debug", "counter.threads=1", admin=True)
     with daemon.binary_client() as client, daemon.text_client() as one, daemon.text_client() as two:
         client.acquire(1, 1, HOSTILE)
@@ -87,7 +87,7 @@ def test_answers_of_the_http_interface(held):
         "/api/v1/names?prefix=" + slug[:60],
     ):
         check_harmless(fetch(held, path))
-    assert b'\\\\xff' in fetch(held, "/api/v1/names")  # it was listed
+    assert b'\\\\xff' in fetch(held, "/api/v1/names")  # the list has it
 
 
 def test_lines_of_the_log(held):
@@ -121,7 +121,7 @@ def dump_order(daemon):
 
 
 def test_two_starts_hash_differently(start):
-    """Otherwise a client could make names that collide. A dump is in the order of the hash."""
+    """Otherwise a client could make names that collide. A dump is in the order of the hashes."""
     orders = []
     for _ in range(2):
         daemon = start("counter.threads=1")
@@ -170,7 +170,9 @@ def test_what_counterctl_shows_of_names(held):
 
 
 class Liar:
-    """A server that answers what comes at once with what it was told to; then it may close."""
+    """
+    A server that sends one of the given answers for each thing it receives, and then may close.
+    """
 
     def __init__(self, *answers, closes=False):
         self.answers = list(answers)

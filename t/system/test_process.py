@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 
 def run(*args, preexec=None):
-    """Runs the daemon to its end: (status, stdout, stderr)."""
+    """Runs the daemon to its end. Returns (status, stdout, stderr)."""
     done = subprocess.run(
         [servers.COUNTERD, "-o", "admin.port=0", *args],
         stdin=subprocess.DEVNULL,
@@ -263,8 +263,8 @@ def test_with_syslog_nothing_is_said_on_standard_error(start):
 @pytest.fixture
 def syslog(tmp_path):
     """
-    A function that listens as syslog does and returns the socket; and what stands before a command
-    so that it finds that as /dev/log.
+    Returns a function that listens as syslog does and returns the socket; the words before a
+    command that make it find that socket as /dev/log; and the socket's path.
     """
     folder = tmp_path / "dev"
     folder.mkdir()
@@ -288,7 +288,7 @@ def syslog(tmp_path):
 
 
 def fill(path):
-    """Sends syslog lines until it takes no more; returns how many it took."""
+    """Sends lines to syslog until it accepts no more. Returns how many it accepted."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.setblocking(False)
         sock.connect(path)
@@ -302,7 +302,7 @@ def fill(path):
 
 @pytest.fixture
 def start_to_syslog(start, syslog):
-    """A function that starts a daemon of the fixture above, and waits until it serves."""
+    """A function that starts a daemon that logs to the fixture above, and waits until it serves."""
 
     def start_one(*more):
         address = ("127.0.0.1", servers.free_port())
@@ -360,13 +360,15 @@ def test_a_syslog_that_was_started_again_gets_lines(syslog, start_to_syslog):
 
 
 def ask_for_a_change(daemon):
-    """Without a token, which the thread of the admin interface logs a warning of."""
+    """Sends no token, so the admin thread logs a warning."""
     with pytest.raises(urllib.error.HTTPError):
         urllib.request.urlopen("http://%s:%d/api/v1/reload" % daemon.admin, b"", timeout=wire.DEADLINE)
 
 
 def test_signals_that_keep_coming_leave_syslog_no_less_connected(syslog, start_to_syslog):
-    """Of these signals the main thread logs nothing at this level, which would connect again."""
+    """
+    The main thread logs nothing about these signals at this level; a log line would reconnect it.
+    """
     listen = syslog[0]
     with listen():
         daemon = start_to_syslog("log.level=warning", "admin.token=t0ken")
@@ -432,7 +434,7 @@ def test_without_arguments_it_is_poolcounterd():
                     s.bind((host, port))
                 except OSError:
                     pytest.skip("port %d is in use" % port)
-    # No file of the machine's may be read for this; the one there would change what is meant.
+    # /etc/counter.conf would change the daemon's settings.
     if os.path.exists("/etc/counter.conf"):
         pytest.skip("/etc/counter.conf exists")
     daemon = servers.Process([servers.COUNTERD])
@@ -452,7 +454,7 @@ def test_without_arguments_it_is_poolcounterd():
 
 
 def test_connections_are_kept_alive(start):
-    """Keepalive is on for what it accepts: a timer is seen on the server's side."""
+    """Keepalive is on for accepted connections: the server's side has a timer."""
     daemon = start()
     with daemon.text_client() as client, daemon.binary_client() as binary:
         client.ask("RELEASE")
@@ -474,7 +476,7 @@ def test_connections_are_kept_alive(start):
 
 
 def busy_clients(daemon):
-    """A holder and a waiter of each sort, and one amid a request."""
+    """Clients that hold and wait in all ways, and one in the middle of a request."""
     holder, waiter, partial = (daemon.text_client() for _ in range(3))
     binary = daemon.binary_client()
     assert holder.ask("ACQ4ME k 1 9 60") == "LOCKED"
@@ -510,7 +512,7 @@ def test_a_hangup_does_not_disturb_the_end(start):
 
 
 def test_a_second_signal_ends_it_at_once(start, tmp_path):
-    """However long the orderly end takes; the second signal may also come too late for it."""
+    """The orderly end may take any time. The second signal may also arrive after it."""
     path = tmp_path / "counterd.pid"
     daemon = start("pid_file=%s" % path)
     clients = busy_clients(daemon)
@@ -567,7 +569,7 @@ def test_a_start_that_fails_says_so_in_json_too():
     assert status == 2
     levels = [json.loads(line)["level"] for line in err.splitlines()]
     if "info" in levels:
-        levels.remove("info")  # builds with a sanitizer say that they have no sandbox
+        levels.remove("info")  # builds with a sanitizer log that they have no sandbox
     assert levels == ["error"]
 
 
@@ -588,7 +590,7 @@ def test_a_signal_has_it_say_how_it_is(start):
             ), line
             assert int(re.search(r"(\d+) requests", line).group(1)) >= 3
     for _ in range(20):
-        daemon.child.send_signal(signal.SIGUSR2)  # as often as one likes
+        daemon.child.send_signal(signal.SIGUSR2)  # any number of times
     with daemon.text_client() as client:
         wire.poll(lambda: client.ask("ACQ4ME k 1 9 0") == "LOCKED", "it goes on")
 

@@ -1,4 +1,4 @@
-"""A reload: what changes takes effect, what is wrong changes nothing, and nobody is dropped."""
+"""A reload: changes take effect, errors change nothing, and no connection is dropped."""
 
 import contextlib
 import http.client
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 
 
 class Running:
-    """A daemon whose file a test changes: the file holds nothing but what is passed here."""
+    """A daemon with a configuration file that the test changes."""
 
     def __init__(self, start, folder, *options, **kwargs):
         self.path = str(folder / "counter.conf")
@@ -35,7 +35,7 @@ class Running:
         os.replace(self.path + ".new", self.path)
 
     def reload(self, text):
-        """Reloads with this file; returns what the log says of it."""
+        """Writes this file and reloads. Returns the log lines of the reload."""
         self.write(text)
         return self.daemon.reload()
 
@@ -59,7 +59,7 @@ def closed(client):
 
 
 def is_served(address, **kwargs):
-    """True if a client from there, or of that kind, gets an answer."""
+    """True if a client with these arguments gets an answer."""
     try:
         with wire.TextClient(address, **kwargs) as client:
             return client.ask("RELEASE") == "NOT_LOCKED"
@@ -69,13 +69,13 @@ def is_served(address, **kwargs):
 
 # --- every reloadable option ---------------------------------------------------------------------
 #
-# One function for each; they get a daemon with an admin interface and a TLS port of the text
-# protocol, with the certificate `pair` of `authority`. `base` is what its file says by then.
+# One function for each. It gets a daemon with an admin interface and a TLS port of the text
+# protocol, with the certificate `pair` of `authority`. `base` is the initial text of its file.
 
 
 @pytest.fixture
 def running(start, tmp_path, authority):
-    """With a TLS port, whose certificate stands in the file."""
+    """A daemon with a TLS port, with the certificate in its file."""
     pair = authority.issue("first")
     path = tmp_path / "counter.conf"
     path.write_text("tls.cert = %s\ntls.key = %s\n" % pair)
@@ -110,7 +110,7 @@ def file_certificate(path):
 
 
 def effect_max_connections(running, key, address, connect):
-    """`connect` opens a connection that was answered: the daemon has counted it."""
+    """`connect` opens a connection and reads an answer, so the daemon has counted it."""
     running.apply(running.base + "%s = 1\n" % key)
     with connect(address):
         assert closed(wire.Client(address))
@@ -227,7 +227,7 @@ def effect_access_max_per_source(running):
 
 
 def wait_closed_for(running, reason):
-    """Waits until one connection of the text protocol is known to have been closed for this."""
+    """Waits until one connection of the text protocol has been closed for this reason."""
 
     def closed_for_it():
         stats = http_client.get(running.daemon.admin, "/api/v1/stats")
@@ -246,7 +246,7 @@ def effect_limits_request_timeout(running):
 
 
 def fill(client, requests=30000):
-    """Asks for much and takes nothing, as long as the server reads."""
+    """Sends requests as long as the server reads, and reads no answers."""
     data = b"STATS FULL\n" * requests
     client.sock.setblocking(False)
     sent = 0
@@ -271,7 +271,7 @@ def effect_limits_output_buffer(running):
         return max(row["queued_bytes"] for row in rows)
 
     def queued():
-        """How much the server holds in the end for a client that takes nothing."""
+        """The bytes that the server finally queues for a client that never reads."""
         with running.daemon.text_client(rcvbuf=4096) as client:
             seen = [0]
 
@@ -295,7 +295,7 @@ def effect_limits_unfinished(running):
 
 
 def changes_level(running, token):
-    """The status of a change that shows this token."""
+    """Returns the status of a change with this token."""
     return http_client.ask(running.daemon.admin, "POST", "/api/v1/loglevel?level=info", token)[0]
 
 
@@ -384,7 +384,7 @@ def test_every_reloadable_option_is_among_these(running):
     assert reloadable == set(EFFECTS)
 
 
-# --- what is told --------------------------------------------------------------------------------
+# --- messages ------------------------------------------------------------------------------------
 
 
 def test_a_change_and_what_needs_a_restart_are_a_line_each(start, tmp_path):
@@ -420,7 +420,7 @@ def test_a_bad_file_keeps_what_was(start, tmp_path):
     ):
         said = running.reload(bad)
         if said_of_it is None:
-            continue  # -o of the test goes over it
+            continue  # an -o option of the test overrides it
         assert said_of_it in said, said
         assert "error: reload: nothing was changed" in said, said
         with wire.TextClient(running.daemon.text, source="127.0.0.2") as first:
@@ -460,7 +460,7 @@ def test_the_interface_never_tells_the_token(start, tmp_path):
     assert {o["value"] for o in options if o["key"] == "admin.token"} == {"(set)"}
 
 
-# --- nobody is dropped ---------------------------------------------------------------------------
+# --- no connection is dropped --------------------------------------------------------------------
 
 
 def test_open_connections_keep_their_certificate_and_new_ones_get_the_new(running):
@@ -470,7 +470,7 @@ def test_open_connections_keep_their_certificate_and_new_ones_get_the_new(runnin
     with wire.TextClient(tls, tls=trusting) as old:
         assert old.sock.getpeercert(binary_form=True) == first
         assert old.ask("ACQ4ME k 1 2 0") == "LOCKED"
-        # A renewed certificate comes to the same path.
+        # A renewed certificate replaces the file.
         renewed = running.authority.issue("renewed")
         for new, path in zip(renewed, running.pair):
             os.replace(new, path)
@@ -514,7 +514,9 @@ def test_what_only_root_may_read_stays_as_it_was_read(start, tmp_path, authority
 
 
 def test_100_reloads_drop_none_of_500_connections(running):
-    """Half of them with TLS; all work meanwhile, and the certificate is another one each time."""
+    """
+    Half of them use TLS. All work during the reloads, and each reload changes the certificate.
+    """
     reloads, count = wire.scaled(100, 25), wire.scaled(500, 120)
     trusting = certificates.context(running.authority)
     pairs = [running.authority.issue("a"), running.authority.issue("b")]
@@ -535,7 +537,7 @@ def test_100_reloads_drop_none_of_500_connections(running):
                 for number, client in enumerate(clients):
                     assert client.ask("RELEASE own-%d" % number) == "RELEASED"
                 rounds[0] += 1
-        except Exception as e:  # told in the main thread
+        except Exception as e:  # reported by the main thread
             failures.append(e)
 
     worker = threading.Thread(target=work)
@@ -563,7 +565,7 @@ def test_100_reloads_drop_none_of_500_connections(running):
 
 
 def test_hangups_that_come_in_a_rush_are_taken_together(running):
-    """However many come while one is at work, the last file is the one in force."""
+    """However many signals arrive during a reload, the last file takes effect."""
     for number in range(50):
         running.write(running.base + "limits.write_timeout = %d\n" % (100 + number))
         running.daemon.child.send_signal(signal.SIGHUP)

@@ -1,7 +1,8 @@
-"""
-What the daemon gives up, seen from outside. The program "misbehaving" is the daemon, but a request
-makes the thread that serves it open a file, execute a shell or connect out. Confined, it is killed
-for that; not confined, it is not, which shows that these tests can fail.
+"""What the daemon gives up, seen from outside.
+
+The program "misbehaving" is the daemon, but a request makes the thread that serves it open a file,
+execute a shell or connect to another address. When confined, the kernel kills it for that; when not
+confined, it survives, which shows that these tests can fail.
 """
 
 import errno
@@ -21,10 +22,10 @@ import pytest
 import servers
 import wire
 
-# Beside the daemon under test, whichever that is.
+# In the build folder of the daemon under test.
 MISBEHAVING = os.path.join(os.path.dirname(servers.COUNTERD), "t", "system", "misbehaving")
 
-# Each ends the process when confined.
+# When confined, each of these ends the process.
 KILLED_FOR = [
     "open",
     "write",
@@ -43,9 +44,9 @@ KILLED_FOR = [
     "kill",
     "tgkill",
 ]
-# What libraries do without anybody attacking, or might: refused at most.
+# Libraries do these without an attack, or might. They may be refused, but must not kill.
 HARMLESS = ["name", "unknown", "datagrams", "stat", "memory"]
-# What is still to be said before the process ends by SIGABRT.
+# The last message before the process ends by SIGABRT.
 LAST_WORDS = {"check": r"check failed: getpid\(\) == 0", "free-twice": r"double free|free\(\)"}
 
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
@@ -54,8 +55,8 @@ pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD na
 @pytest.fixture
 def misbehave(start, monkeypatch):
     """
-    Starts the misbehaving daemon, confined or not, and has it do something at once. A client is
-    connected to its unix socket.
+    Starts the misbehaving daemon, confined or not, and makes it do one thing. A client is connected
+    to its unix socket.
     """
     monkeypatch.setattr(servers, "COUNTERD", MISBEHAVING)
     accomplices = []
@@ -89,8 +90,10 @@ def is_confined(daemon):
 
 @pytest.fixture
 def confined(start):
-    """Where threads can be confined; elsewhere (a sanitizer, a kernel without filters) there is no
-    more to be seen than that the daemon says so."""
+    """
+    Skips the test where threads can't be confined (a sanitizer, a kernel without filters), after a
+    check that the daemon logs it.
+    """
     daemon = start("counter.threads=1")
     if not is_confined(daemon):
         assert re.search(r"info: security.sandbox: threads are not confined: ", daemon.log)
@@ -106,7 +109,7 @@ def fields(daemon, task=None):
 CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
-# --- what is given up ----------------------------------------------------------------------------
+# --- given up ------------------------------------------------------------------------------------
 
 
 def test_every_thread_has_given_up_its_rights(start, confined):
@@ -136,7 +139,9 @@ def test_false_leaves_all_as_it_was(start):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root's rights are needed to be given up")
 def test_a_capability_held_at_the_start_is_given_up(start, confined):
-    """As a unit with AmbientCapabilities=CAP_NET_BIND_SERVICE has it: for a port below 1024."""
+    """
+    The capability of a unit with AmbientCapabilities=CAP_NET_BIND_SERVICE, for a port below 1024.
+    """
     hold = as_nobody("--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service")
     held = subprocess.run([*hold, "cat", "/proc/self/status"], capture_output=True, check=True)
     assert re.search(rb"^CapEff:\s*0*400$", held.stdout, re.M)
@@ -147,7 +152,7 @@ def test_a_capability_held_at_the_start_is_given_up(start, confined):
 
 
 def as_nobody(*more):
-    """What stands before a command to have another user than root execute it."""
+    """The words before a command that execute it as a user other than root."""
     become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *more]
     look = ["test", "-x", servers.COUNTERD, "-a", "-r", os.path.abspath(__file__)]
     if subprocess.run([*become, *look], check=False).returncode != 0:
@@ -173,18 +178,19 @@ def test_root_is_given_up_with_all_that_it_may(start, confined):
     assert "warning: running as root" in start().log
 
 
-# A sanitizer's shadow: terabytes, nearly all of them not there. No mapping of the daemon is as large.
+# A sanitizer's shadow memory is terabytes, nearly all unmapped. The daemon's own mappings are
+# smaller.
 SHADOW_BYTES = 1 << 30
 
 
 def occurrences(daemon, text):
-    """How often `text` stands in the memory of a daemon."""
+    """How often `text` occurs in the daemon's memory."""
     count = 0
     with open("/proc/%d/maps" % daemon.pid) as maps, open("/proc/%d/mem" % daemon.pid, "rb") as memory:
         for line in maps:
             begin, end, rights = re.match(r"([0-9a-f]+)-([0-9a-f]+) (\S+)", line).groups()
             size = int(end, 16) - int(begin, 16)
-            if "r" in rights and "[v" not in line and size < SHADOW_BYTES:  # "[v": the kernel's
+            if "r" in rights and "[v" not in line and size < SHADOW_BYTES:  # "[v": kernel memory
                 memory.seek(int(begin, 16))
                 count += memory.read(size).count(text.encode())
     return count
@@ -220,7 +226,7 @@ def test_a_token_from_the_configuration_is_not_kept(start, tmp_path):
     assert occurrences(daemon, first) == occurrences(daemon, second) == 0
 
 
-# --- where it can't be had -----------------------------------------------------------------------
+# --- machines without a sandbox ------------------------------------------------------------------
 
 
 def run(*args):
@@ -236,7 +242,7 @@ def run(*args):
     return done.returncode, done.stdout.decode()
 
 
-# Executes argv[4:] where the system call argv[2] is answered with the error argv[3].
+# Executes argv[4:]; its system call argv[2] fails with the error argv[3].
 _WITHOUT = """
 import ctypes, os, struct, sys
 sys.path.insert(0, sys.argv[1])
@@ -253,7 +259,7 @@ os.execvp(sys.argv[4], sys.argv[4:])
 
 
 def without_call(name, error):
-    """What stands before a command to have it run where that system call is refused."""
+    """The words before a command that make this system call fail."""
     if not shutil.which("gcc"):
         pytest.skip("gcc is not installed, which knows the numbers of system calls")
     here = os.path.dirname(os.path.abspath(__file__))
@@ -262,7 +268,7 @@ def without_call(name, error):
 
 @pytest.fixture
 def without(confined):
-    """What stands before a command to have it run where there are no filters."""
+    """The words before a command that make the kernel seem to have no filters."""
     return without_call("seccomp", errno.ENOSYS)
 
 
@@ -286,7 +292,7 @@ def test_by_default_it_does_without(start, without):
 
 
 def test_who_has_no_capabilities_needs_no_right_to_give_them_up(start, confined):
-    """As under a unit that has SystemCallFilter=~@privileged."""
+    """As under a unit with SystemCallFilter=~@privileged."""
     prefix = without_call("capset", errno.EPERM)
     if os.geteuid() == 0:
         prefix = as_nobody() + prefix
@@ -313,7 +319,7 @@ def test_misbehaving_is_the_end(misbehave, confined, thread, what):
 
 
 def all_done(daemon, acts):
-    """True if the daemon keeps running after each of them."""
+    """Checks that the daemon keeps running after each of them."""
     with daemon.text_client() as client:
         for what in acts:
             assert client.ask("MISBEHAVE " + what) == "ERROR BAD_COMMAND"
@@ -337,7 +343,7 @@ def test_what_libraries_do_is_no_end(misbehave, confined, thread):
 
 
 def test_memory_is_given_back_whatever_is_set_for_that(misbehave, confined, monkeypatch):
-    """When so much is free for the first time, the C library looks whether it may."""
+    """After the first large free, the C library reads the kernel's overcommit setting."""
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", str(8 << 20))
     all_done(misbehave("memory"), ["memory"])
 
@@ -349,7 +355,7 @@ def test_last_words_are_heard(misbehave, confined, what):
     assert re.search(LAST_WORDS[what], daemon.log), daemon.log
 
 
-# --- what goes on --------------------------------------------------------------------------------
+# --- normal work ---------------------------------------------------------------------------------
 
 
 def test_metrics_still_tell_of_the_process(start, confined):

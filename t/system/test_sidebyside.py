@@ -1,6 +1,6 @@
 """
-Plays the stories of t/scenario over TCP: against the daemon, and those that say so against
-Debian's poolcounterd and yrmcdsd, each story on a server of its own.
+Plays the stories of t/scenario over TCP against the daemon. Plays those with the matching tags also
+against Debian's poolcounterd and yrmcdsd. Each story has a server of its own.
 """
 
 import os
@@ -24,7 +24,7 @@ CASES = [
     if server in story.servers
 ]
 
-# What the daemon calls the settings of a story.
+# The daemon's names for the settings of a story.
 OPTIONS = {
     "stats_interval": ["counter.stats_interval"],
     "max_locks": ["poolcounter.max_locks"],

@@ -1,4 +1,4 @@
-"""Many clients of both protocols on a few names, with an observer who counts (storm.c)."""
+"""Many clients of both protocols on a few names, with an observer that counts (storm.c)."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""TLS as clients and operators see it: both protocols, versions, certificates of both sides."""
+"""TLS for clients and operators: both protocols, versions, certificates of both sides."""
 
 import os
 import socket
@@ -23,7 +23,9 @@ def authority(tmp_path):
 
 @pytest.fixture
 def start_tls(start, authority):
-    """A function that starts a daemon with TLS on both protocols; `pair` and `authority` as here."""
+    """
+    A function that starts a daemon with TLS on both protocols, with a new certificate (`cert`, `key`).
+    """
 
     def start_one(*options, **kwargs):
         cert, key = authority.issue("server")
@@ -39,7 +41,7 @@ def start_tls(start, authority):
 
 
 def check(*options):
-    """-t with these options: (status, what it says)."""
+    """Runs the daemon with -t and these options. Returns (status, output)."""
     args = [part for option in options for part in ("-o", option)]
     done = subprocess.run(
         [servers.COUNTERD, "-t", *args], capture_output=True, timeout=wire.DEADLINE, check=False
@@ -48,7 +50,7 @@ def check(*options):
 
 
 def is_refused(address, tls):
-    """Whether no answer comes: the handshake fails, or what follows it."""
+    """True if no answer arrives, because the handshake fails or the connection ends after it."""
     try:
         with wire.TextClient(address, tls=tls) as client:
             client.ask("RELEASE")
@@ -170,7 +172,7 @@ def test_the_oldest_version_can_be_set(start_tls, authority):
     assert not is_refused(daemon.text_tls, certificates.context(authority))
 
 
-# --- what is no good -----------------------------------------------------------------------------
+# --- bad certificates ----------------------------------------------------------------------------
 
 
 def test_t_tries_the_files(authority, tmp_path):

@@ -1,5 +1,5 @@
 """
-The systemd units: how far they confine the service, that they take away nothing that the daemon
+The systemd units: how far they confine the service, that they allow everything that the daemon
 needs, and that units, configuration and program fit together.
 
 systemd itself need not run, only systemd-analyze, which reads unit files. "./dev package-check"
@@ -30,11 +30,11 @@ SERVICE = os.path.join(UNITS, "counterd.service")
 SOCKET = os.path.join(UNITS, "counterd.socket")
 SYSUSERS = os.path.join(SRCDIR, "conf", "sysusers", "counterd.conf")
 CONFINED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "confined.py")
-EXPOSURE_MAX = 1.5  # systemd's rating: 0 is shut in wholly, 10 not at all
+EXPOSURE_MAX = 1.5  # systemd's rating: 0 is fully confined, 10 not at all
 
 
 def run(*argv):
-    """Exit status, and output and errors together."""
+    """Returns the exit status, and output and errors together."""
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
     )
@@ -58,7 +58,7 @@ def settings(path):
     return found
 
 
-# --- what is written in them ---------------------------------------------------------------------
+# --- contents of the units -----------------------------------------------------------------------
 
 
 @needs_analyze
@@ -89,7 +89,7 @@ def test_what_the_service_executes_has_the_flags_it_is_given():
     ours = [command for command in commands if command[0].endswith("/counterd")]
     assert status == 0 and len(ours) >= 2
     for command in ours:
-        assert command[0] == "/usr/sbin/counterd"  # which "make install" puts its own place for
+        assert command[0] == "/usr/sbin/counterd"  # "make install" replaces this path
         for flag in command[1:]:
             assert re.search(r"^  %s\b" % re.escape(flag), text, re.M), flag
 
@@ -102,7 +102,7 @@ def test_the_sockets_are_those_of_the_sample():
         for name in ("poolcounter", "counter")
     }
     with open(os.path.join(SRCDIR, "conf", "counter.conf")) as f:
-        assert "\ncounter.enable = true\n" in f.read()  # else its socket would be an error
+        assert "\ncounter.enable = true\n" in f.read()  # else a socket for it would be an error
     wanted = {"%s:%s" % (host, port) for host in ("127.0.0.1", "[::1]") for port in default.values()}
     assert set(settings(SOCKET)["ListenStream"]) == wanted
 
@@ -119,7 +119,7 @@ def test_the_user_is_the_one_that_sysusers_makes():
 
 
 def members(name):
-    """The system calls of a set, with those of the sets in it; a call's own name else."""
+    """The system calls of a set, including those of its subsets; for a call, its own name."""
     if not name.startswith("@"):
         return {name}
     status, text = run("systemd-analyze", "syscall-filter", "--no-pager", name)
@@ -133,7 +133,7 @@ def members(name):
 
 
 def allowed_calls():
-    """What SystemCallFilter= of the service lets through: the lines apply in order."""
+    """The system calls that SystemCallFilter= of the service allows. The lines apply in order."""
     allowed = members("@default")
     for value in settings(SERVICE)["SystemCallFilter"]:
         for name in value.lstrip("~").split():
@@ -151,14 +151,16 @@ def calls_of(*lists):
 
 @needs_analyze
 def test_the_service_refuses_what_the_daemon_refuses_itself():
-    """What no thread of it does (security.sandbox), by the list of the source."""
+    """
+    The calls that no thread of the daemon makes (security.sandbox), by the list in the source.
+    """
     names = calls_of("never")
     assert len(names) > 50 and not names & allowed_calls(), names & allowed_calls()
 
 
 @needs_analyze
 def test_the_service_allows_what_threads_are_allowed():
-    """But for what this systemd does not know, as it is of other machines or newer."""
+    """Except for calls that this systemd does not know, of other machines or newer kernels."""
     names = calls_of("always_allowed", "accepting", "connecting", "opening", "looking", "writing")
     names |= {"seccomp", "capset", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self"}
     refused = names & members("@known") - allowed_calls()
@@ -167,7 +169,7 @@ def test_the_service_allows_what_threads_are_allowed():
 
 @pytest.fixture
 def confined():
-    """A function for the words before a command that confine it to system calls."""
+    """A function that returns the words before a command that confine it to system calls."""
     if wire.SLOW:
         pytest.skip("a sanitizer makes system calls of its own")
     if not shutil.which("gcc"):
@@ -187,7 +189,7 @@ def confined():
 
 @needs_analyze
 def test_confinement_works(confined, tmp_path):
-    # Else the next test would show nothing.
+    # Else the next test would prove nothing.
     calls = allowed_calls()
     assert run(*confined(calls), "cat", "/dev/null")[0] == 0
     assert run(*confined(calls), "chown", "0", str(tmp_path))[0] == -signal.SIGSYS
@@ -195,7 +197,7 @@ def test_confinement_works(confined, tmp_path):
 
 
 def ask_admin(address, path, token=None):
-    """The status of a GET, or with a token of a POST, whose answer is read to its end."""
+    """Returns the status of a GET, or of a POST if there is a token. Reads the whole answer."""
     request = urllib.request.Request(
         "http://%s:%d%s" % (address[0], address[1], path), method="POST" if token else "GET"
     )
@@ -211,7 +213,7 @@ def ask_admin(address, path, token=None):
 
 @needs_analyze
 def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confined, tmp_path):
-    """Everything it can be asked for. "strace -f" tells which call it was, should it be killed."""
+    """Uses everything in the daemon. If it is killed, "strace -f" shows the call."""
     cert, key = certificates.Authority(tmp_path).issue("localhost")
     token = tmp_path / "token"
     token.write_text("t0ken\n")
@@ -231,7 +233,7 @@ def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confine
     assert daemon.status_field("Seccomp") == "2"
     with daemon.text_client() as one, daemon.text_client() as two, daemon.binary_client() as binary:
         assert one.ask("ACQ4ME k 1 2 5") == "LOCKED"
-        two.say("ACQ4ME k 1 2 5")  # waits, on another worker maybe
+        two.say("ACQ4ME k 1 2 5")  # waits, maybe on another worker
         assert one.ask("RELEASE") == "RELEASED"
         assert two.line() == "LOCKED"
         binary.noop()
@@ -245,7 +247,7 @@ def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confine
             assert tls.recv(7) == b"LOCKED\n"
     with socket.create_connection(daemon.text, timeout=wire.DEADLINE) as slow:
         slow.sendall(b"ACQ4")
-        assert slow.recv(100) == b""  # its time is over
+        assert slow.recv(100) == b""  # it timed out
     for path in ("/healthz", "/metrics", "/", "/api/v1/stats", "/api/v1/config", "/api/v1/connections"):
         assert ask_admin(daemon.admin, path) == 200, path
     assert ask_admin(daemon.admin, "/api/v1/loglevel?level=debug", "t0ken") == 200

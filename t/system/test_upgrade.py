@@ -20,21 +20,21 @@ import wire
 
 pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
 
-# What a new program does instead of one of its parts ("check", "rehearse", "take"); in the others it
-# is the daemon.
+# A new program that does something else in one part ("check", "rehearse", "take"), and is the
+# daemon in the others.
 MISBEHAVING = """#!/bin/sh
 case "$COUNTERD_UPGRADE" in
 %(part)s*) %(deed)s ;;
 esac
 exec %(program)s "$@"
 """
-# Writes another version into the head of the state, before the daemon reads it.
+# Overwrites the version in the head of the state before the daemon reads it.
 OTHER_VERSION = """%(python)s -I -c 'import os, sys
 os.pwrite(int(os.environ["COUNTERD_UPGRADE"].split()[1]), b"\\377", 8)'"""
 
 
 class Running:
-    """A daemon whose program can be replaced, and the file of its settings."""
+    """A daemon whose program and configuration file can be replaced."""
 
     def __init__(self, start, tmp_path, *options, settings="", args=None, **kwargs):
         self.program = str(tmp_path / "counterd")
@@ -52,7 +52,7 @@ class Running:
             f.write(text)
 
     def install(self, text=None):
-        """Another program at the path: a script of `text`, or the daemon, as another file."""
+        """Installs another program at the path: a script, or a new copy of the daemon."""
         self.number += 1
         fresh = "%s.%d" % (self.program, self.number)
         if text is None:
@@ -68,7 +68,10 @@ class Running:
         self.install(MISBEHAVING % {"part": part, "deed": deed, "program": program})
 
     def upgrade(self, number=signal.SIGUSR1):
-        """Sends the signal; returns what is said up to the end of that, and whether it was good."""
+        """
+        Sends the signal and waits for the end of the upgrade. Returns the log lines, and True if it
+        succeeded.
+        """
         with self.daemon.changed:
             seen = len(self.daemon.lines)
         self.daemon.child.send_signal(number)
@@ -100,7 +103,7 @@ class Running:
 
 
 class Crowd:
-    """Clients of all kinds in the middle of all they can be in the middle of."""
+    """Clients of all kinds, in the middle of different actions."""
 
     def __init__(self, daemon):
         text, binary = daemon.text_client, daemon.binary_client
@@ -124,7 +127,7 @@ class Crowd:
         self.half_binary.send(self.request[:13])
 
     def look(self):
-        """All is as it was."""
+        """Checks that nothing has changed."""
         for client in (self.holder, self.first, self.second, self.third, self.half_text):
             assert client.is_silent()
         assert self.idle.stat("waiting_workers") == 3
@@ -133,7 +136,7 @@ class Crowd:
         assert self.other.acquire(1, 5, b"n") == wire.NOT_AVAILABLE
 
     def finish(self):
-        """Each goes on from where it was."""
+        """Each client continues its action."""
         self.half_text.send(b"lf 1 9 600\n")
         assert self.half_text.line() == "LOCKED"
         self.half_binary.send(self.request[13:])
@@ -156,7 +159,7 @@ class Crowd:
 
 
 def sockets_of(daemon):
-    """What it listens on, as the kernel has it."""
+    """Returns its sockets, as the kernel identifies them."""
     found = set()
     for fd in os.listdir("/proc/%d/fd" % daemon.pid):
         try:
@@ -166,7 +169,7 @@ def sockets_of(daemon):
     return {name for name in found if name.startswith("socket:")}
 
 
-# --- what is kept --------------------------------------------------------------------------------
+# --- state that is kept --------------------------------------------------------------------------
 
 
 def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
@@ -187,7 +190,7 @@ def test_everybody_goes_on_over_several_upgrades(start, tmp_path):
     said = running.succeed()
     assert re.search(r"upgrade: \d+ connections were kept, 0 closed", said)
     crowd.look()
-    running.install()  # another file: then SIGHUP does it, too
+    running.install()  # another file, so SIGHUP upgrades too
     running.succeed(signal.SIGHUP)
     crowd.look()
     done = ctl.run(
@@ -226,7 +229,7 @@ def test_time_goes_on(start, tmp_path):
     daemon = running.daemon
     holder, waiter, half = daemon.text_client(), daemon.text_client(), daemon.text_client()
     assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
-    waiter.say("ACQ4ME k 1 9 %d" % wire.scaled(2, 5))  # so long that it waits when it is upgraded
+    waiter.say("ACQ4ME k 1 9 %d" % wire.scaled(2, 5))  # long enough to wait during the upgrade
     half.send(b"ACQ4ME ha")
     wire.poll(lambda: holder.stat("waiting_workers") == 1, "it waits")
     running.succeed()
@@ -236,7 +239,7 @@ def test_time_goes_on(start, tmp_path):
         client.close()
 
 
-# Says when it has been asked, and waits in its rehearsal until a client has sent something, and then
+# Reports when it is checked. In its rehearsal, waits until a client has sent something, and then
 # until that would be too late.
 SLOW = """#!/bin/sh
 case "$COUNTERD_UPGRADE" in
@@ -267,7 +270,7 @@ def test_what_came_in_time_during_the_pause_is_in_time(start, tmp_path):
 
 
 def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
-    # A unix socket: the kernel takes little of the output.
+    # With a unix socket the kernel buffers little of the output.
     running = Running(
         start, tmp_path, "counter.threads=1", "counter.socket=%s" % (tmp_path / "binary.sock")
     )
@@ -336,12 +339,12 @@ def test_what_a_reload_can_not_change_takes_effect(start, tmp_path):
         assert client.get(b"n") == 5
     assert http_client.get(("127.0.0.1", admin), "/api/v1/upgrade")["done"] == 1
     running.write(text + before)
-    running.succeed()  # what listened there is closed, and what did before opened
+    running.succeed()  # closes what listened there, and opens the previous one
     crowd.look()
     crowd.finish()
 
 
-# --- what is not ---------------------------------------------------------------------------------
+# --- state that is not kept ----------------------------------------------------------------------
 
 
 def test_tls_is_closed_with_its_reason_and_what_it_held_goes_on(start, tmp_path):
@@ -399,7 +402,7 @@ def test_the_admin_interface_that_nobody_handed_over_stays_for_good(start, tmp_p
         assert status == 200 and 'upgrades_total{result="done"} %d\n' % number in body
 
 
-# Starts a program whose file is replaced before it can look where it is.
+# Starts a program, and replaces its file before the program can find its own path.
 REPLACED = """import os, shutil, sys
 path = sys.argv[1]
 fd = os.open(path, os.O_RDONLY)
@@ -419,7 +422,7 @@ def test_a_program_that_was_replaced_while_it_started_finds_the_new_one(start, t
     crowd.finish()
 
 
-# --- what can't take over ------------------------------------------------------------------------
+# --- failures ------------------------------------------------------------------------------------
 
 
 def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
@@ -470,7 +473,7 @@ def test_a_named_file_that_is_missing_changes_nothing(start, tmp_path):
 
 
 def run_where(folder, place):
-    """What stands before a command that is to see `folder` in place of another one."""
+    """The words before a command that make it see `folder` at `place`."""
     return ["unshare", "-m", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', folder, place]
 
 
@@ -498,7 +501,7 @@ def test_the_default_file_that_is_missing_changes_nothing_once_it_was_read(start
 def test_a_user_that_it_can_not_become_any_more_changes_nothing(start, tmp_path):
     running = Running(start, tmp_path)
     crowd = Crowd(running.daemon)
-    may = int(running.daemon.status_field("CapEff"), 16) != 0  # where it has no sandbox
+    may = int(running.daemon.status_field("CapEff"), 16) != 0  # true without a sandbox
     running.write("user = nobody\n")
     said, good = running.upgrade()
     assert good == may, said
@@ -616,7 +619,7 @@ def test_the_variable_is_not_for_people(start):
 
 
 def test_under_load():
-    """The campaign's short form: ./dev torture upgrade."""
+    """Runs the short form of ./dev torture upgrade."""
     campaign = os.path.join(os.path.dirname(__file__), "..", "campaigns", "torture", "upgrade.py")
     size = str(wire.scaled(200, 60))
     done = subprocess.run(

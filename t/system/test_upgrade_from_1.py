@@ -1,8 +1,8 @@
 """
 An upgrade in place from an older daemon, whose state has version 1 (base/record.md): COUNTERD_OLD
-names its program. Nothing that its clients have is lost.
+names its program. Its clients lose nothing.
 
-With --keep FILE it makes no test, but puts such a state into a file (t/README.md).
+With --keep FILE it runs no test, but writes such a state to a file (t/README.md).
 """
 
 import os
@@ -35,7 +35,7 @@ OPTIONS = [
 
 
 class Running(test_upgrade.Running):
-    """It starts with the old program; whatever is installed later is the new one."""
+    """Starts with the old program. Programs installed later are the new one."""
 
     def __init__(self, start, folder, *options):
         sockets = ["%s.socket=%s" % (name, folder / name) for name in ("poolcounter", "counter")]
@@ -53,7 +53,7 @@ class Running(test_upgrade.Running):
 
 
 class Crowd:
-    """Clients of both protocols: they hold, wait, have said half of something, or do not read."""
+    """Clients of both protocols: they hold, wait, have sent half a request, or do not read."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -96,7 +96,7 @@ class Crowd:
         self.send(self.half_binary, "counter", self.request[:13])
 
     def stop_reading(self):
-        """Answers are queued for two, and the Dump of one is under way."""
+        """Answers are queued for two clients, and the Dump of one is under way."""
         self.unread = self.fill(self.reader, "poolcounter", b"STATS FULL\n")
         self.opaques = self.fill(self.dumper, "counter", wire.binary_request(wire.STATS))
         self.dumper.send(wire.binary_request(wire.DUMP, opaque=b"dump"))
@@ -104,7 +104,9 @@ class Crowd:
         wire.poll(lambda: self.queued("counter") >= 8192, "the Dump is under way")
 
     def fill(self, client, protocol, request):
-        """Asks for so much that some of it stays in the daemon; how often it has asked."""
+        """
+        Sends requests until some of the answers stay in the daemon. Returns the number of requests.
+        """
         count = 0
         while self.queued(protocol) == 0:
             self.send(client, protocol, request * 8)
@@ -131,8 +133,8 @@ class Crowd:
 
     def told(self, *but):
         """
-        What the daemon says of them, but for what changes, and for the keys `but`; and when each
-        thing began, which it tells by two clocks that do not agree to the last digit.
+        What the daemon reports of the clients, without changing values and the keys `but`; and the
+        start times, apart because they come from two clocks that differ slightly.
         """
         but = {"age_seconds", "held_seconds", "waited_seconds", "since", "opened", *but}
         began = []
@@ -156,7 +158,7 @@ class Crowd:
         return told, began
 
     def finish(self):
-        """Each goes on from where it was."""
+        """Each client continues its action."""
         self.half_text.send(b"lf 1 9 600\n")
         assert self.half_text.line() == "LOCKED"
         self.half_binary.send(self.request[13:])
@@ -197,7 +199,7 @@ class Crowd:
 def test_nothing_is_lost(start, tmp_path, threads):
     running = Running(start, tmp_path)
     crowd = Crowd(running.daemon)
-    places = () if threads == 2 else ("connection",)  # else they have other numbers
+    places = () if threads == 2 else ("connection",)  # else their connections get other numbers
     before, began = crowd.told(*places)
     running.write("counter.threads = %d\n" % threads)
     running.install()
@@ -209,7 +211,7 @@ def test_nothing_is_lost(start, tmp_path, threads):
 
 
 def keep(path):
-    """Has a daemon write its state, and a program that only rehearses put it into a file."""
+    """Makes a daemon write its state. A program that only rehearses copies it to a file."""
     started = []
 
     def start(*options, **kwargs):

@@ -1,4 +1,4 @@
-"""A peer that vanishes without a word: its units must be free within 35 seconds."""
+"""A peer that vanishes: its units must be free within 35 seconds."""
 
 import contextlib
 import os
@@ -16,7 +16,8 @@ import wire
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROMISE = 35  # seconds
 
-# What the vanishing peer runs, in a network of its own: it takes units and says so, then waits.
+# The program of the vanishing peer, in a network of its own: it acquires units, reports that, and
+# waits.
 PEER = """
 import sys
 sys.dont_write_bytecode = True
@@ -76,9 +77,9 @@ def cable():
 
         def vanish():
             """
-            From now on nobody has the peer's address, and nobody says so. (With the link taken
-            down the kernel would know that it is the server's own cable that is broken, and would
-            not count its probes as unanswered.)
+            Removes the peer's address; no packet tells the server so. (If we took the link down,
+            the kernel would know that the server's own cable is broken, and would not count its
+            probes as unanswered.)
             """
             hardware = subprocess.run(
                 ["ip", "netns", "exec", peer, "cat", "/sys/class/net/%s/address" % ends[1]],
@@ -126,7 +127,7 @@ def test_units_of_a_vanished_peer_are_free_in_time(start, cable):
         program.communicate()
 
 
-# Who watches from the server's side: polls until nothing is held and nobody waits.
+# The program of an observer on the server's side: polls until nothing is held and nobody waits.
 WATCH = """
 import sys
 sys.dont_write_bytecode = True

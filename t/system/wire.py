@@ -1,8 +1,8 @@
-"""Both protocols as a client sees them, written from their specifications alone.
+"""Clients of both protocols, written from the specifications alone.
 
-Nothing here shares code with the daemon: bytes are composed and taken apart by this module, so a
-mistake in the daemon's codec cannot hide in the tests. The clients block, and every wait of theirs
-has a deadline.
+Nothing here shares code with the daemon: this module composes and parses all bytes, so a mistake in
+the daemon's codec cannot hide in the tests. The clients block, and each of their waits has a
+deadline.
 """
 
 import errno
@@ -40,7 +40,7 @@ STATUS_TEXT = {
     OUT_OF_MEMORY: b"Out of memory",
 }
 
-# The names that the counter extension's Stats has, in its order.
+# The names in the counter extension's Stats, in order.
 STATS_NAMES = [
     "objects",
     "total_objects",
@@ -64,7 +64,7 @@ Counter = namedtuple("Counter", "consumption peak")
 
 
 def _is_slow():
-    """True if the daemon under test has a sanitizer (or T_SLOW says so): tests allow more time."""
+    """True if the daemon under test has a sanitizer (or T_SLOW is set): tests allow more time."""
     said = os.environ.get("T_SLOW", "")
     if said:
         return said != "0"
@@ -81,7 +81,7 @@ DEADLINE = 40.0 if SLOW else 10.0
 
 
 def scaled(count, slow_count):
-    """How many of something: `count` plainly, `slow_count` under a sanitizer."""
+    """A number for a test: `count` normally, `slow_count` under a sanitizer."""
     return slow_count if SLOW else count
 
 
@@ -90,18 +90,20 @@ class Timeout(AssertionError):
 
 
 class Closed(AssertionError):
-    """The peer closed the connection (or reset it) where an answer was due."""
+    """The peer closed the connection (or reset it) before an answer."""
 
 
 class Malformed(AssertionError):
-    """What came is no message of the protocol."""
+    """The bytes are no message of the protocol."""
 
 
 # --- the binary protocol ---------------------------------------------------------------------
 
 
 def binary_request(opcode, body=b"", opaque=b"\0\0\0\0", flags=0, reserved=0, body_len=None):
-    """A request; `body_len` announces another length than the body has."""
+    """
+    Composes a request. With `body_len` the header announces that length instead of the body's.
+    """
     length = len(body) if body_len is None else body_len
     return HEADER.pack(MAGIC_REQUEST, opcode, flags, reserved, length, opaque) + body
 
@@ -125,7 +127,7 @@ def parse_number(reply):
 
 
 def parse_dump(reply):
-    """(name, consumption, peak) of one Dump reply; None for the one that ends it."""
+    """(name, consumption, peak) of one Dump reply; None for the one that ends the dump."""
     if reply.body == b"":
         return None
     if len(reply.body) < 10:
@@ -138,7 +140,7 @@ def parse_dump(reply):
 
 
 def parse_stats(reply):
-    """The (name, value) pairs of a Stats reply, in their order."""
+    """The (name, value) pairs of a Stats reply, in order."""
     pairs, body = [], reply.body
     while body:
         if len(body) < 4:
@@ -157,7 +159,7 @@ def parse_stats(reply):
 
 
 def is_ready(sock, seconds):
-    """Waits until something can be read; whatever the number of its descriptor."""
+    """Waits until there is something to read. Works with any descriptor number, unlike select()."""
     waiting = select.poll()
     waiting.register(sock, select.POLLIN)
     return bool(waiting.poll(seconds * 1000))
@@ -165,8 +167,8 @@ def is_ready(sock, seconds):
 
 class Client:
     """
-    One connection with a buffer of what came and was not yet asked for: over TCP, or to a unix
-    socket where the address is a path ("@" abstract); with TLS where there is a context for it.
+    One connection, with a buffer of received bytes that no call has taken: over TCP, or to a unix
+    socket if the address is a path ("@" abstract); with TLS if there is a context for it.
     """
 
     def __init__(self, address, deadline=None, rcvbuf=None, source=None, tls=None):
@@ -205,7 +207,7 @@ class Client:
         return self.sock.fileno()
 
     def send(self, data):
-        """Sends all of it, reading nothing meanwhile."""
+        """Sends all bytes, and reads nothing meanwhile."""
         self.sock.settimeout(self.deadline)
         try:
             self.sock.sendall(data)
@@ -217,7 +219,7 @@ class Client:
             raise
 
     def send_reading(self, data):
-        """Sends all of it, taking answers into the buffer meanwhile (for long pipelines)."""
+        """Sends all bytes, and reads answers into the buffer meanwhile (for long pipelines)."""
         view, until = memoryview(data), time.monotonic() + self.deadline
         self.sock.setblocking(False)
         while view:
@@ -242,7 +244,7 @@ class Client:
         except (BlockingIOError, ssl.SSLWantReadError):
             return
         except ssl.SSLError:
-            data = b""  # an alert, or an end that was not announced
+            data = b""  # an alert, or an end without close_notify
         except OSError as e:
             if e.errno not in (errno.ECONNRESET, errno.EPIPE):
                 raise
@@ -253,7 +255,7 @@ class Client:
             self.at_end = True
 
     def fill(self, seconds=None):
-        """Waits up to `seconds` for more bytes or the end; false where neither came."""
+        """Waits up to `seconds` for more bytes or the end. Returns False if neither arrives."""
         if self.at_end:
             return True
         wait = self.deadline if seconds is None else seconds
@@ -264,7 +266,7 @@ class Client:
         return True
 
     def take(self, count):
-        """The next `count` bytes."""
+        """Returns the next `count` bytes."""
         until = time.monotonic() + self.deadline
         while len(self.buffer) < count:
             if self.at_end:
@@ -276,12 +278,14 @@ class Client:
         return data
 
     def is_silent(self):
-        """Whether nothing has come, neither bytes nor the end, as of now."""
+        """True if nothing has arrived so far, neither bytes nor the end."""
         self.fill(0)
         return not self.buffer and not self.at_end
 
     def wait_closed(self):
-        """Waits for the server's end of the connection; returns the bytes that came before it."""
+        """
+        Waits until the server closes the connection. Returns the bytes that arrived before that.
+        """
         until = time.monotonic() + self.deadline
         while not self.at_end:
             if not self.fill(max(until - time.monotonic(), 0)):
@@ -295,7 +299,7 @@ class Client:
         self.sock.shutdown(socket.SHUT_WR)
 
     def reset(self):
-        """Ends with RST, whatever is under way."""
+        """Closes with RST."""
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 
@@ -307,7 +311,7 @@ class TextClient(Client):
     """A client of the PoolCounter protocol."""
 
     def line(self):
-        """The next answer line, without its line end."""
+        """Returns the next answer line, without its line end."""
         until = time.monotonic() + self.deadline
         while b"\n" not in self.buffer:
             if self.at_end:
@@ -327,14 +331,14 @@ class TextClient(Client):
         return self.line()
 
     def stat(self, name):
-        """STATS <name> of a count."""
+        """Returns a count from STATS <name>."""
         answer = self.ask("STATS " + name)
         label, _, value = answer.partition(": ")
         assert label == name, answer
         return int(value)
 
     def stats(self):
-        """STATS FULL as a dictionary of strings."""
+        """Returns STATS FULL as a dictionary of strings."""
         self.say("STATS FULL")
         found = {}
         while True:
@@ -346,7 +350,7 @@ class TextClient(Client):
 
 
 class BinaryClient(Client):
-    """A client of the counter protocol. Opaques are counted up and checked."""
+    """A client of the counter protocol. Counts up its opaques, and checks them."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -376,7 +380,7 @@ class BinaryClient(Client):
         return self.ask(NOOP).status
 
     def get(self, name):
-        """The consumption of `name`, None where there is no such counter."""
+        """Returns the consumption of `name`; None if there is no such counter."""
         reply = self.ask(GET, get_body(name))
         if reply.status == NOT_FOUND:
             return None
@@ -384,7 +388,7 @@ class BinaryClient(Client):
         return parse_number(reply)
 
     def acquire(self, units, maximum, name):
-        """The status; success must answer the units asked for."""
+        """Returns the status. On success the answer must have the units asked for."""
         reply = self.ask(ACQUIRE, acquire_body(units, maximum, name))
         if reply.status == OK:
             assert parse_number(reply) == units, reply
@@ -402,7 +406,7 @@ class BinaryClient(Client):
         return parse_stats(reply)
 
     def dump(self):
-        """Every counter: a list of (name, consumption, peak)."""
+        """Returns every counter: a list of (name, consumption, peak)."""
         opaque, found = self.opaque(), []
         self.send(binary_request(DUMP, opaque=opaque))
         while True:
@@ -415,7 +419,7 @@ class BinaryClient(Client):
 
 
 def poll(condition, what, deadline=None):
-    """Asks `condition` again and again until it is true; fails with `what` at the deadline."""
+    """Calls `condition` repeatedly until it is true; fails with `what` at the deadline."""
     until = time.monotonic() + (DEADLINE if deadline is None else deadline)
     pause = 0.001
     while True:

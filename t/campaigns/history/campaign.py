@@ -1,9 +1,7 @@
-"""
-./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
+"""./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
 
 With --planted it does so with bugs: it applies each patch in planted/ to a scratch copy of the
-tree, builds it, and records histories until one is wrong. This shows that the campaign
-can fail.
+tree, builds it, and records histories until one is wrong. This shows that the campaign can fail.
 """
 
 import argparse
@@ -32,11 +30,11 @@ PER_DAEMON = 20  # histories that one daemon serves
 
 
 class Found(Exception):
-    """A history is wrong; says by whom it was found, and how."""
+    """A history is wrong. The message says which program found it, and what is wrong."""
 
 
 def call(*argv, timeout=CALL_TIMEOUT):
-    """Runs a command; returns its exit status and what it said."""
+    """Runs a command. Returns its exit status and its output."""
     done = subprocess.run(
         argv,
         stdin=subprocess.DEVNULL,
@@ -56,13 +54,13 @@ def patches():
 
 
 def patch(tree, path, *options):
-    """Applies a planted bug to a tree; returns whether that went well, and what was said."""
+    """Applies a planted bug to a tree. Returns True on success, and the output of `patch`."""
     status, said = call("patch", "-p1", "--force", "-d", tree, "-i", path, "-r", "-", *options)
     return status == 0, said
 
 
 def raise_if_ended(daemon):
-    """Something went wrong: raises Found if the daemon has ended, or just does."""
+    """After a failure: raises Found if the daemon has ended, else returns."""
     try:
         daemon.wait(GOING_TIMEOUT)
     except wire.Timeout:
@@ -74,8 +72,8 @@ def raise_if_ended(daemon):
 
 def one_history(daemon, operations, seed, path):
     """
-    Records and checks one history; returns what the checker says of it. The file is removed, but
-    stays where Found is raised.
+    Records and checks one history. Returns the checker's output. Removes the file, except when it
+    raises Found.
     """
     host, port = daemon.text
     status, said = call(
@@ -95,7 +93,7 @@ def one_history(daemon, operations, seed, path):
 
 
 def run(histories, operations, seed, folder):
-    """Raises Found at the first history that is wrong; else returns the most states at once."""
+    """Raises Found at the first wrong history. Returns the most states possible at one moment."""
     os.makedirs(folder, exist_ok=True)
     daemon, most = None, 0
     try:
@@ -121,7 +119,7 @@ def run(histories, operations, seed, folder):
 
 
 def copy_tree(to):
-    """A copy of the tree to build bugs in; what was built there before is kept and built on."""
+    """Copies the tree, to build bugs in the copy. Keeps what an earlier copy has built."""
     os.makedirs(to, exist_ok=True)
     for name in os.listdir(to):
         if name != "build":
@@ -138,7 +136,7 @@ def copy_tree(to):
 
 
 def build(tree):
-    """Builds the daemon of a tree; returns its path."""
+    """Builds the daemon of a tree. Returns its path."""
     status, said = call(os.path.join(tree, "dev"), "build")
     if status != 0:
         raise RuntimeError("can't be built:\n" + said)
@@ -148,7 +146,7 @@ def build(tree):
 def planted(paths, look, build_daemon=build):
     """
     Plants each bug in a scratch copy of the tree, builds it and looks for it: `look` raises Found,
-    or returns what it has looked at. Returns how many were not found.
+    or returns what it has checked. Returns the number of bugs that were not found.
     """
     tree = os.path.join(BUILD, "planted")
     copy_tree(tree)
@@ -176,7 +174,7 @@ def planted(paths, look, build_daemon=build):
 
 
 def named(names, otherwise):
-    """The planted bugs of these names, or else the others given."""
+    """The planted bugs with these names; `otherwise` if there are no names."""
     return [os.path.join(PLANTED, name + ".patch") for name in names] or otherwise
 
 

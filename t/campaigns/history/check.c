@@ -1,21 +1,21 @@
 /*
  * check.c - the search (see check.h).
  *
- * After Wing and Gong, and Lowe's "just in time" variant: one walk over the history in the order of
- * time, with the set of all states that the server may be in. A state (struct state) is what the
- * rule needs to know of one name, and which of the operations that are under way have taken effect
- * already. A moment at which something must have taken effect (an answer was read) leaves those
- * states from which some sequence of the operations under way leads there, each sequence ending
- * with what is asked for: whatever else may happen can happen later as well. States are kept once
- * each. Where none is left, no order explains the history up to that moment.
+ * The method is Wing and Gong's, in Lowe's "just in time" variant: one walk over the history in the
+ * order of time, with the set of all states that the server may be in. A state (struct state) holds
+ * what the rule needs to know about one name, and which pending operations have already taken
+ * effect. At some moments an operation must have taken effect, because its answer was read. The
+ * walk then tries all sequences of pending operations that end with that one. It keeps the states
+ * that they lead to; anything else that may happen can also happen later. Equal states are kept
+ * once. If no state is left, no order explains the history up to that moment.
  *
- * An operation that changes nothing (Get, a refusal) takes effect as soon as a state allows what it
- * was answered: that forbids nothing to the others, so no other choice need be tried.
+ * An operation that changes nothing (Get, a refusal) takes effect as soon as a state allows its
+ * answer. That restricts no other operation, so the search need not try later moments.
  *
- * A connection that is closed without anybody seeing it holds its units for nobody knows how long.
- * Whose they were does not matter any more, so a state only counts how many there are that hold so
- * many units: else each of them would have to be told from the others for as long as some answer
- * does not come.
+ * If nobody saw the end of a closed connection, it may hold its units for any time. It no longer
+ * matters which connection held them, so a state only counts the closed connections by the number
+ * of units they hold. Otherwise the search would have to tell them apart until the end of the
+ * history.
  */
 #include "t/campaigns/history/check.h"
 
@@ -25,18 +25,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLIENTS    48  /* connections that have to do with one name at the same time, at most */
-#define POINTS     64  /* points under way at the same time, at most: one bit each */
-#define UNITS_MAX  255 /* that one connection holds */
-#define CLOSED_MAX 16  /* closed connections that hold fewer units than that are counted */
+#define CLIENTS    48  /* most connections that use one name at the same time */
+#define POINTS     64  /* most pending points: one bit each */
+#define UNITS_MAX  255 /* most units of one connection */
+#define CLOSED_MAX 16  /* closed connections with fewer units than this are counted */
 #define STATES_MAX (1u << 20)
-#define BUCKETS    256 /* at first */
+#define BUCKETS    256 /* initial number */
 
 /* The moments at which an operation takes effect. */
 enum point_kind {
-    POINT_ENTER, /* a request is taken in */
-    POINT_LEAVE, /* a waiter leaves the line: timed out, cancelled, closed */
-    POINT_FREE,  /* a closed connection's units go back */
+    POINT_ENTER, /* the server handles a request */
+    POINT_LEAVE, /* a waiter leaves the queue: timeout, cancel, close */
+    POINT_FREE,  /* a closed connection's units are free again */
 };
 
 enum point_life { POINT_TO_COME, POINT_PENDING, POINT_PAST };
@@ -48,11 +48,11 @@ struct point {
     enum point_kind kind;
     enum point_life life;
     unsigned slot;    /* its bit, while it is pending */
-    uint32_t before;  /* a point that must come first; NONE */
-    uint32_t disarms; /* a point that can't come any more after this; NONE */
+    uint32_t before;  /* a point that must come first, or NONE */
+    uint32_t disarms; /* a point that can no longer come after this one, or NONE */
 };
 
-/* What happens when, in the walk: of one time in this order. */
+/* Kinds of events. Events of the same time are in this order. */
 enum event_kind { EVENT_BEGINS, EVENT_MUST, EVENT_ANSWERED };
 
 struct event {
@@ -62,14 +62,14 @@ struct event {
 };
 
 struct state {
-    uint64_t done; /* of the pending points, a bit each */
+    uint64_t done; /* pending points that have taken effect, a bit each */
     uint32_t consumption;
-    uint8_t kept;          /* stays at 0, since the binary protocol has acquired it */
-    uint8_t waiting;       /* how many are in line */
-    uint8_t nothing[2];    /* so that no bytes are compared that have no meaning */
-    uint8_t line[CLIENTS]; /* who, oldest first */
+    uint8_t kept;          /* set by an Acquire of the binary protocol: the name stays at 0 */
+    uint8_t waiting;       /* number of waiters */
+    uint8_t nothing[2];    /* padding, always 0, because states are compared as bytes */
+    uint8_t line[CLIENTS]; /* waiters, oldest first */
     uint8_t held[CLIENTS];
-    uint8_t closed[CLOSED_MAX]; /* how many were closed and hold so many units still */
+    uint8_t closed[CLOSED_MAX]; /* closed connections that still hold units, by number of units */
 };
 
 _Static_assert(sizeof(struct state) == 16 + 2 * CLIENTS + CLOSED_MAX, "there are no bytes between");
@@ -79,39 +79,39 @@ struct states {
     size_t count, room;
 };
 
-/* States once each, in the order in which they were added, and by hash. */
+/* A set of states, in the order in which they were added, with a hash table. */
 struct state_set {
     struct states list;
     uint32_t *buckets; /* position + 1; 0: free */
     size_t bucket_count;
 };
 
-/* A connection that has to do with the name. */
+/* A connection that uses the name. */
 struct client {
     uint32_t conn;
-    uint32_t wait;   /* its latest ACQ4*: an operation */
-    uint32_t points; /* that have not passed yet, and answers to waits */
+    uint32_t wait;   /* index of its latest ACQ4* */
+    uint32_t points; /* points that are not past, plus waits whose answer has not been read */
     uint8_t slot;
     bool present;
 };
 
 struct search {
-    const struct operation *operations; /* of one name */
+    const struct operation *operations; /* all of one name */
     uint32_t operation_count;
-    bool in_order; /* waiters are served oldest first */
+    bool in_order; /* require that waiters are served oldest first */
     struct point *points;
     uint32_t point_count;
     struct event *events;
     size_t event_count;
     struct client *clients;
     uint32_t client_count;
-    uint32_t *client_of;      /* of each operation */
-    uint32_t pending[POINTS]; /* points by slot; NONE: free */
+    uint32_t *client_of;      /* index of the client, by operation */
+    uint32_t pending[POINTS]; /* pending points by slot; NONE: free */
     struct client *present[CLIENTS];
-    struct states now;         /* what the server may be */
-    struct state_set explored; /* on the way to the next of these */
+    struct states now;         /* all possible states */
+    struct state_set explored; /* states reached on the way to the next event */
     struct states reached;
-    uint32_t goal; /* point and kind of the current event */
+    uint32_t goal; /* the point and kind of the current event */
     enum event_kind goal_kind;
     bool too_hard;
     struct check_result *result;
@@ -180,7 +180,7 @@ static void set_clear(struct state_set *set)
         memset(set->buckets, 0, BUCKETS * sizeof(*set->buckets));
 }
 
-/* Adds a state. False: it was there. */
+/* Adds a state. Returns false if the set already has it. */
 static bool set_add(struct state_set *set, const struct state *state)
 {
     if (2 * set->list.count >= set->bucket_count)
@@ -212,12 +212,12 @@ static bool is_waiting(const struct state *state, uint8_t who)
     return memchr(state->line, who, state->waiting) != NULL;
 }
 
-/* Takes the one at `place` out of line. */
+/* Removes the waiter at `place` from the queue. */
 static void leave_line(struct state *state, unsigned place)
 {
     state->waiting--;
     memmove(&state->line[place], &state->line[place + 1], state->waiting - place);
-    state->line[state->waiting] = 0; /* so that equal states have equal bytes */
+    state->line[state->waiting] = 0; /* equal states must have equal bytes */
 }
 
 static void leave_line_if_there(struct state *state, uint8_t who)
@@ -250,7 +250,7 @@ static void take_units(struct state *state, uint8_t who, uint32_t units)
 
 static void arrive(struct search *search, const struct state *state);
 
-/* Grants to the one at `place`. False: it was answered otherwise. */
+/* Grants to the waiter at `place`. Returns false if its recorded answer differs. */
 static bool grant(struct search *search, struct state *state, unsigned place)
 {
     uint8_t who = state->line[place];
@@ -263,8 +263,9 @@ static bool grant(struct search *search, struct state *state, unsigned place)
 }
 
 /*
- * Units of the name have come back: grants to waiters of the kind that fit, then (after a close) to
- * those of the other. In order there is one way to do so; else each that fits may be next.
+ * Hands over units that were given back: to waiters of `kind` that fit, then (after a close) to
+ * those of the other kind. With in_order there is one way to do so; without it, each waiter that
+ * fits may be the next, and all ways are tried.
  */
 static void hand_over(struct search *search, struct state state, enum history_verb kind,
                       bool by_close)
@@ -281,7 +282,7 @@ static void hand_over(struct search *search, struct state state, enum history_ve
             place = 0;
             continue;
         }
-        /* Where none of those that fit may be granted to, this state is impossible. */
+        /* If none of the waiters that fit may be granted, this state is impossible. */
         for (; place < state.waiting; place++) {
             wait = wait_of(search, state.line[place]);
             struct state granted = state;
@@ -298,7 +299,7 @@ static void hand_over(struct search *search, struct state state, enum history_ve
         arrive(search, &state);
 }
 
-/* DONE to all that wait for anyone. False: one of them was answered otherwise. */
+/* Answers DONE to all ACQ4ANY waiters. Returns false if the recorded answer of one differs. */
 static bool finish_any(const struct search *search, struct state *state)
 {
     for (unsigned place = 0; place < state->waiting;) {
@@ -323,7 +324,7 @@ static void release(struct search *search, struct state *state, uint8_t who, uin
         hand_over(search, *state, VERB_ACQ4ME, false);
 }
 
-/* An ACQ4* is taken in. */
+/* The server handles an ACQ4*. */
 static void enter(struct search *search, struct state *state, const struct operation *o,
                   uint8_t who)
 {
@@ -408,7 +409,7 @@ static uint8_t slot_of(const struct search *search, uint32_t operation)
     return search->clients[search->client_of[operation]].slot;
 }
 
-/* Lets a pending point take effect: each state that may follow goes to `arrive`. */
+/* Lets a pending point take effect. Passes each possible next state to `arrive`. */
 static void take_effect(struct search *search, struct state state, uint32_t point)
 {
     const struct point *p = &search->points[point];
@@ -462,7 +463,7 @@ static void take_effect(struct search *search, struct state state, uint32_t poin
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
-/* True if a state is what the event requires. */
+/* True if a state satisfies the event. */
 static bool is_goal(const struct search *search, const struct state *state)
 {
     if (!is_done(search, state, search->goal))
@@ -472,9 +473,9 @@ static bool is_goal(const struct search *search, const struct state *state)
 }
 
 /*
- * True if a pending point changes nothing in this state, so that it may take effect now. (The rest
- * of a close is such a point if its connection neither waits nor holds, or if its units are counted
- * among those of closed connections.)
+ * True if a pending point changes nothing in this state, so that it may take effect now. The end of
+ * a close is such a point if its connection neither waits nor holds, or if its units can be counted
+ * as those of closed connections.
  */
 static bool is_idle(const struct search *search, const struct state *state, const struct point *p)
 {
@@ -491,7 +492,7 @@ static bool is_idle(const struct search *search, const struct state *state, cons
     return state->held[who] == 0 || (o->ret == TIME_UNKNOWN && state->held[who] < CLOSED_MAX);
 }
 
-/* What is idle takes effect. */
+/* An idle point takes effect. */
 static void let_pass(struct search *search, struct state *state, const struct point *p)
 {
     uint8_t who = slot_of(search, p->operation);
@@ -504,7 +505,7 @@ static void let_pass(struct search *search, struct state *state, const struct po
         search->too_hard = true;
 }
 
-/* A state that is possible now: what is idle takes effect, and if it is new it is kept. */
+/* Adds a possible state, after all idle points have taken effect in it. */
 static void arrive(struct search *search, const struct state *state)
 {
     struct state after = *state;
@@ -514,7 +515,7 @@ static void arrive(struct search *search, const struct state *state)
             !is_idle(search, &after, &search->points[point]))
             continue;
         let_pass(search, &after, &search->points[point]);
-        slot = UINT_MAX; /* others may be idle now: look again from the first */
+        slot = UINT_MAX; /* other points may be idle now: start again */
     }
     if (!set_add(&search->explored, &after))
         return;
@@ -525,12 +526,12 @@ static void arrive(struct search *search, const struct state *state)
         states_add(&search->reached, &after);
 }
 
-/* Tries everything under way from one state. */
+/* Tries all pending points from one state. */
 static void spread(struct search *search, size_t from)
 {
     for (unsigned slot = 0; slot < POINTS && !search->too_hard; slot++) {
         uint32_t point = search->pending[slot];
-        struct state state = search->explored.list.all[from]; /* which may move */
+        struct state state = search->explored.list.all[from]; /* the array may move */
         if (point == NONE || state.done & UINT64_C(1) << slot)
             continue;
         if (!changes_nothing(&search->operations[search->points[point].operation]))
@@ -546,7 +547,7 @@ static void spread(struct search *search, size_t from)
     }
 }
 
-/* Goes on to the states in which the event's goal is reached. False: there is none. */
+/* Finds all states that satisfy the event. Returns false if there is none. */
 static bool pursue(struct search *search)
 {
     set_clear(&search->explored);
@@ -567,7 +568,10 @@ static bool pursue(struct search *search)
     return true;
 }
 
-/* Points that have taken effect in all states are past; so are clients of whom nothing remains. */
+/*
+ * Marks points that have taken effect in all states as past, and drops clients that have nothing
+ * left.
+ */
 static void retire(struct search *search)
 {
     uint64_t done = UINT64_MAX;
@@ -593,12 +597,12 @@ static void retire(struct search *search)
             search->present[who] = NULL;
         }
     }
-    /* Bits are used again; all states had these, so they stay different from each other. */
+    /* The bits are used again. All states had them, so the states stay different. */
     for (size_t i = 0; i < search->now.count; i++)
         search->now.all[i].done &= ~done;
 }
 
-/* A point may take effect from now on. */
+/* Makes a point pending: it may take effect from now on. */
 static void begin(struct search *search, uint32_t point)
 {
     struct point *p = &search->points[point];
@@ -625,7 +629,7 @@ static void begin(struct search *search, uint32_t point)
     search->pending[slot] = point;
 }
 
-/* ---- what was found ------------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------------------------- */
 
 static void say(struct check_result *result, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -712,7 +716,7 @@ static bool walk(struct search *search)
     return true;
 }
 
-/* ---- making points of operations ----------------------------------------------------------- */
+/* ---- points of operations ------------------------------------------------------------------ */
 
 static void add_event(struct search *search, int64_t time, enum event_kind kind, uint32_t point)
 {
@@ -720,7 +724,10 @@ static void add_event(struct search *search, int64_t time, enum event_kind kind,
         (struct event){.time = time, .kind = kind, .point = point};
 }
 
-/* Adds a point that may take effect from `from` and must have by `until`, if that is known. */
+/*
+ * Adds a point that may take effect from time `from`, and must have taken effect by `until` unless
+ * that is TIME_UNKNOWN.
+ */
 static uint32_t add_point(struct search *search, uint32_t operation, enum point_kind kind,
                           int64_t from, int64_t until)
 {
@@ -734,8 +741,7 @@ static uint32_t add_point(struct search *search, uint32_t operation, enum point_
     return point;
 }
 
-/* `unanswered` is the point at which a wait of this connection without an answer entered, or NONE.
- */
+/* *unanswered is the point of this connection's unanswered wait, or NONE. */
 static void add_points(struct search *search, uint32_t operation, uint32_t *unanswered)
 {
     const struct operation *o = &search->operations[operation];
@@ -758,7 +764,7 @@ static void add_points(struct search *search, uint32_t operation, uint32_t *unan
         uint32_t leave = add_point(search, operation, POINT_LEAVE, o->left, o->ret);
         search->points[leave].before = enter_point;
     } else if (waits && (o->result == RESULT_LOCKED || o->result == RESULT_DONE)) {
-        /* Until then the client has its place, though nothing may be left to take effect. */
+        /* Keeps the client's slot until the answer, even when nothing is left to take effect. */
         search->clients[search->client_of[operation]].points++;
         add_event(search, o->ret, EVENT_ANSWERED, enter_point);
     }
@@ -774,7 +780,7 @@ static int compare_events(const void *a, const void *b)
     return x->point < y->point ? -1 : x->point > y->point;
 }
 
-/* Which client each operation is of, found by sorting. */
+/* Finds the client of each operation, by sorting. */
 static int compare_conns(const void *a, const void *b)
 {
     const struct client *x = a, *y = b;
@@ -800,7 +806,7 @@ static void find_clients(struct search *search)
     }
 }
 
-/* True if its times are possible. */
+/* True if the operation's times are possible. */
 static bool is_timely(const struct operation *o)
 {
     bool ended = o->ret != TIME_UNKNOWN;

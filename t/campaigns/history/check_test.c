@@ -1,4 +1,7 @@
-/* The checker of histories, on histories made by hand: good ones, and a bad one for each rule. */
+/*
+ * Tests the checker of histories with histories made by hand: good ones, and a bad one for each
+ * rule.
+ */
 #include "t/campaigns/history/check.h"
 
 #include "t/unit/unit.h"
@@ -17,7 +20,7 @@ static FILE *file_of(const char *lines)
     return file;
 }
 
-/* conn name verb result units limit queue timeout call seen left ret */
+/* columns: conn name verb result units limit queue timeout call seen left ret */
 static enum check_verdict verdict_of(const char *lines)
 {
     struct history history = {0};
@@ -57,7 +60,7 @@ TEST(an_order_is_found_for_requests_under_way_at_once)
          "1 0 give ok 1 0 0 0 30 - - 40\n");
     good("1 0 acquire unavailable 1 1 0 0 10 - - 20\n"
          "2 0 acquire ok 1 1 0 0 11 - - 21\n");
-    /* The one that is refused is served between the release and the second acquire. */
+    /* The refused request is served between the release and the second acquire. */
     good("1 0 acquire ok 1 1 0 0 10 - - 20\n"
          "1 0 give ok 1 0 0 0 30 - - 60\n"
          "2 0 acquire ok 1 1 0 0 31 - - 61\n"
@@ -82,7 +85,7 @@ TEST(a_notice_may_come_long_after_the_grant)
          "1 0 release ok 0 0 0 0 50 - - 60\n"
          "1 0 acq4me timeout 1 1 9 0 70 - - 80\n"
          "3 0 get ok 1 0 0 0 90 - - 95\n");
-    /* Waiters that came later once took the place of the last one notified. */
+    /* Once, waiters that came later took the place of the last one notified. */
     good("1 0 acq4me locked 1 1 9 0 10 - - 20\n"
          "2 0 acq4any done 1 1 9 900 30 35 - 200\n"
          "1 0 release ok 0 0 0 0 50 - - 60\n"
@@ -211,7 +214,7 @@ TEST(a_number_that_was_right_before_is_found)
     bad("1 0 acquire ok 1 1 0 0 10 - - 20\n"
         "1 0 give ok 1 0 0 0 30 - - 40\n"
         "2 0 get ok 1 0 0 0 50 - - 60\n");
-    /* Both answers are possible while it is released, but not in this order. */
+    /* Each answer alone is possible during the release, but not in this order. */
     bad("1 0 acquire ok 1 1 0 0 10 - - 20\n"
         "1 0 give ok 1 0 0 0 30 - - 90\n"
         "2 0 get ok 0 0 0 0 40 - - 50\n"
@@ -275,7 +278,7 @@ TEST(units_that_stay_after_a_close_are_found)
     bad("1 0 acquire ok 1 1 0 0 10 - - 20\n"
         "1 0 close ok 0 0 0 0 30 - - 40\n"
         "2 0 get ok 1 0 0 0 50 - - 60\n");
-    /* Nobody saw the close, but it has been over once. */
+    /* Nobody saw the close, but the first Get shows that it is over. */
     bad("1 0 acquire ok 1 1 0 0 10 - - 20\n"
         "1 0 close ok 0 0 0 0 30 - - -\n"
         "2 0 get ok 0 0 0 0 50 - - 60\n"

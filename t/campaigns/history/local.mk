@@ -30,7 +30,7 @@ planted_bugs = \
 	t/campaigns/history/planted/timeout-gives-back.patch \
 	t/campaigns/history/planted/verdict-lost-at-timeout.patch \
 	t/campaigns/history/planted/youngest-first.patch
-# As the storm, never built with a sanitizer: what it tests is another process.
+# Like the storm, never built with a sanitizer, because it tests another process.
 t_campaigns_history_record_CFLAGS = $(WARN_CFLAGS) -pthread
 t_campaigns_history_record_LDFLAGS = -pthread
 EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/campaign.py $(planted_bugs)

@@ -287,7 +287,7 @@ bool peer_ask(struct peer *peer, enum peer_opcode opcode, const char *name, uint
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* 1 if units of a name are held, else 0; -1: asking failed. */
+/* Returns 1 if units of a name are held, 0 if not, -1 if the request failed. */
 static int is_held(struct peer *peer, const char *prefix, uint32_t number)
 {
     char name[PEER_LINE / 4];
@@ -299,7 +299,10 @@ static int is_held(struct peer *peer, const char *prefix, uint32_t number)
     return status == PEER_OK && units > 0;
 }
 
-/* 1 if a number of the text protocol's STATS is not 0, else 0; -1: asking failed. */
+/*
+ * Returns 1 if a number in the text protocol's STATS is not 0, 0 if it is, -1 if the request
+ * failed.
+ */
 static int is_counted(struct peer *peer, const char *what)
 {
     char line[PEER_LINE];

@@ -1,20 +1,22 @@
 /*
- * record.c - records a history: what clients of both protocols do to a few names, and see.
+ * record.c - records a history: the operations of clients of both protocols on a few names, and the
+ * answers.
  *
  * usage: record HOST TEXT_PORT BINARY_PORT OPERATIONS SEED FILE
  *
- * Each thread is one connection after another, of the text or of the binary protocol. It acquires,
- * waits, gives up waiting, releases, asks, and ends with or without a release: by close, by RST, by
- * shutting down its sending side, in line or not. Requests have different limits. The names depend
- * on the seed, so a server may serve one history after another.
+ * Each thread makes one connection after another, of the text or of the binary protocol. It
+ * acquires, waits, gives up waiting, releases, asks, and ends with or without a release: by close,
+ * by RST, or by shutting down its sending side, while it waits or not. Requests have different
+ * limits. The names depend on the seed, so a server may serve one history after another.
  *
- * A client that stops waiting by closing either knows that it was in line (the server has answered
- * a later request of it: a marker), or waits until the server closes. Otherwise it would stay
- * unknown if the server took its request, and the checker would have to consider both for ever.
+ * Before a client closes its connection to stop waiting, it must know that it was in the queue: the
+ * server has answered a later request of it (a marker). Otherwise it waits until the server closes.
+ * Without this it would stay unknown if the server handled the request, and the checker would have
+ * to consider both until the end.
  *
- * At the end all names are asked until they are at 0. Exits 0 when the history has been written, 1
- * when an answer was wrong or missing, 2 for wrong usage. The seed determines the plan; the threads
- * race.
+ * At the end the program asks for all names until they are at 0. Exits 0 when the history is
+ * written, 1 when an answer was wrong or missing, 2 for wrong usage. The seed determines the plan;
+ * the threads race.
  */
 #include "t/campaigns/history/history.h"
 #include "t/campaigns/history/peer.h"
@@ -40,8 +42,8 @@ struct client {
     struct peer peer;
     uint32_t held[NAMES];
     uint32_t locks;
-    bool unanswered[NAMES]; /* it waits, and will not hear how that ends */
-    bool unseen;            /* and nobody has seen that it does */
+    bool unanswered[NAMES]; /* its wait has no answer, and will get none */
+    bool unseen;            /* and no marker has confirmed that the wait began */
     struct history history;
 };
 
@@ -88,7 +90,7 @@ static uint32_t base_limit(uint32_t name)
     return 1u << name;
 }
 
-/* Mostly the name's limit; some allow fewer and some one more. */
+/* Returns mostly the name's limit; sometimes less, or one more. */
 static uint32_t choose_limit(struct client *c, uint32_t name)
 {
     return one_in(c, 4) ? 1 + below(c, base_limit(name) + 1) : base_limit(name);
@@ -102,7 +104,7 @@ static void record(struct client *c, const struct operation *operation)
     atomic_fetch_add(&made, 1);
 }
 
-/* An operation that begins now. */
+/* Starts an operation now. */
 static struct operation begin(enum history_verb verb, uint32_t name)
 {
     return (struct operation){
@@ -116,7 +118,7 @@ static struct operation begin(enum history_verb verb, uint32_t name)
     };
 }
 
-/* It was answered just now. */
+/* Records that the operation was answered just now. */
 static void ends(struct client *c, struct operation *o, enum history_result result)
 {
     o->ret = peer_now_ns();
@@ -130,7 +132,7 @@ static void ends(struct client *c, struct operation *o, enum history_result resu
 enum patience {
     PATIENT, /* until the answer comes */
     CANCEL,  /* for a while, then RELEASE */
-    ABANDON, /* for a while, then the connection ends */
+    ABANDON, /* for a while, then end the connection */
 };
 
 static bool word_to_result(const char *line, enum history_result *result_r)
@@ -154,8 +156,7 @@ static bool word_to_result(const char *line, enum history_result *result_r)
 }
 
 /*
- * Reads a line. If it is the answer to the marker, *marker becomes false and what that shows is
- * noted in *o.
+ * Reads a line. If it is the answer to the marker, sets *marker to false and notes the time in *o.
  */
 static bool read_one(struct client *c, struct operation *o, bool *marker, char *line)
 {
@@ -196,7 +197,7 @@ static bool take_answer(struct client *c, struct operation *o, const char *line)
     return true;
 }
 
-/* Sends RELEASE, since no answer has come; reads the answers to both. */
+/* Sends RELEASE, because no answer has arrived. Reads the answers to both. */
 static bool finish_cancel(struct client *c, struct operation *o, bool marker)
 {
     char text[PEER_LINE], name[NAME_ROOM];
@@ -228,7 +229,7 @@ static bool finish_cancel(struct client *c, struct operation *o, bool marker)
     return true;
 }
 
-/* False: the connection is to end (c->unanswered says if that is because it waits). */
+/* Returns false if the connection must end. c->unanswered then says if a wait is pending. */
 static bool text_acquire(struct client *c)
 {
     char text[PEER_LINE], name[NAME_ROOM];
@@ -295,7 +296,9 @@ static bool text_release(struct client *c, uint32_t number)
 
 /* ---- binary -------------------------------------------------------------------------------- */
 
-/* Asks; the result of *o is that of the status, OK where it is none of those that may be. */
+/*
+ * Sends a request and records the answer. Returns false for a status that the request can't have.
+ */
 static bool binary_ask(struct client *c, struct operation *o, enum peer_opcode opcode)
 {
     char name[NAME_ROOM];
@@ -332,7 +335,7 @@ static bool binary_acquire(struct client *c)
     return true;
 }
 
-/* Gives back some of what it has of a name, or now and then more, which must be refused. */
+/* Gives back some of the units held of a name; sometimes more, which must be refused. */
 static bool binary_give(struct client *c, uint32_t name)
 {
     struct operation o = begin(VERB_GIVE, name);
@@ -370,7 +373,7 @@ static bool step(struct client *c)
     return (holds && !one_in(c, 3)) || one_in(c, 32) ? binary_give(c, name) : binary_acquire(c);
 }
 
-/* Ends the connection, which takes effect on the names that it has to do with. */
+/* Ends the connection, and records a close for each of its names. */
 static void end(struct client *c)
 {
     struct operation o = begin(VERB_CLOSE, 0);
@@ -416,7 +419,7 @@ static void *run(void *arg)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Asks until nobody holds anything; the checker looks at the answers, too. */
+/* Sends Get until nobody holds anything. The checker checks these answers too. */
 static void await_nothing(struct client *c)
 {
     int64_t until = peer_now_ns() + FREE_NS;

@@ -2,46 +2,46 @@
  * counter.pml - one name, two workers, three connections: grants, and their notifications.
  *
  * The search covers every order of the steps of two threads, with clients that send any request and
- * timers that expire at any time, EVENTS in all. Connection 0 is
- * worker 0's, 1 and 2 are worker 1's, so verdicts travel both ways and within a worker. A connection
- * that has ended may come again, in the same slot with the next generation.
+ * timers that expire at any time, EVENTS in all. Connection 0 belongs to worker 0, connections 1 and 2
+ * to worker 1, so verdicts travel both ways and within a worker. A connection that has ended may
+ * reconnect, in the same slot with the next generation.
  *
- * Each step stands for a function of the sources, after which it is named where there is one:
+ * Each step models a function of the sources, and has its name where possible:
  *
  *     table_acquire (do_acquire), table_release_held (release_lock), table_end_wait (end_wait),
  *     table_take_verdict (take_note), table_waiter_free (on_verdict), table_close (leave_waits,
  *     give_all_back); decide, grant_fitting, finish_any, leave_holding, holding_reap:
  *                                    engine/table.c; waitq_oldest: engine/waitq.c
- *     lock_release                   base/lock.h, and what table_check looks at
+ *     lock_release                   base/lock.h, and the checks of table_check
  *     mailbox_send, mailbox_take     base/mail.c, one step for each access to the shared `top`
  *     loop_ring                      net/loop.c: the write to the eventfd
- *     `edge` becomes `rung`          net/loop.c, tell_descriptors and its on_bell: the eventfd is told
- *                                    of once (edge-triggered), and nobody reads it
+ *     `edge` becomes `rung`          net/loop.c, tell_descriptors and its on_bell: epoll reports the
+ *                                    eventfd once (edge-triggered), and nobody reads it
  *     on_bell                        net/worker.c: on_bell; net/reactor.c: reactor_deliver
  *     mailbox_send in service_deliver   net/worker.c: worker_post
- *     service_deliver, on_verdict    service/service.c; what on_verdict asserts is conn_by_tag of
+ *     service_deliver, on_verdict    service/service.c; the assertion in on_verdict is conn_by_tag of
  *                                    net/conn.c, by slot and generation, and the CHECK on it
  *     take_note, end_wait, on_expire, do_acquire, release_lock, do_release, on_close
  *                                    service/poolcounter.c
- *     request, worker                net/loop.c, loop_run: turns, with their events in any order
+ *     request, worker                net/loop.c, loop_run: iterations, with their events in any order
  *
- * A function of the table is one step from taking the shard's lock to giving it up, as all that it
- * touches is touched under that lock alone; `lock_release` stands where the ledger must be right again.
- * What is touched without it are steps of their own: a waiter's `holder`, by its owner's thread alone,
- * sessions, letters, `top` and the bell.
+ * A function of the table is one step, from taking the shard's lock to its release, because its data
+ * is used only under that lock. At `lock_release` the ledger must be right again. Accesses without the
+ * lock are steps of their own: a waiter's `holder` (only its owner's thread), sessions, letters, `top`
+ * and the eventfd.
  *
- * Checked, whenever the lock is given up: consumption is the sum of the units held; nobody was granted
- * beyond its own limit; no waiter that fits waits. Always: clients that were told LOCKED are never more
- * than the limit; its owner takes note of a verdict once; no waiter is used after it was freed, and
- * no holding that was reaped; a letter reaches the connection it was for, or nobody. When all stands
- * still: no letter is unread, no verdict unheard, and of connections that have ended nothing is left.
- * That is how a lost wake-up shows: once all EVENTS are used up, waits have no timer that would hide it.
- * Spin itself finds a deadlock: workers may stop between turns alone.
+ * Checks at each release of the lock: consumption is the sum of the units held; no grant exceeded its
+ * own limit; no waiter that fits still waits. Checks at all times: the clients that were notified of
+ * LOCKED are never more than the limit; the owner takes note of a verdict once; no waiter is used after
+ * it was freed, no holding after it was reaped; a letter reaches its own connection, or nobody. Checks
+ * when nothing more happens: no letter is unread, every client knows its verdict, and ended connections
+ * have left nothing behind. This finds lost wake-ups: once all EVENTS are used up, no timer hides them.
+ * Spin itself finds deadlocks: workers may stop only between iterations.
  *
- * PLANT=n plants a bug; each stands beside the line that it spoils. model.py runs all that.
+ * PLANT=n plants a bug. Each bug is beside the line that it breaks. model.py runs the searches.
  */
 #ifndef EVENTS
-#define EVENTS 6 /* so many in all: requests, ends, that one comes again, timers that pass */
+#define EVENTS 6 /* number of requests, ends, reconnects and expired timers */
 #endif
 #ifndef LIMIT_OF_LAST
 #define LIMIT_OF_LAST 1 /* with 2, connection 2 passes waiters of a smaller limit */
@@ -51,7 +51,7 @@
 #endif
 
 #define CONNS   3
-#define WAITERS 3 /* memory for so many: one more has none */
+#define WAITERS 3 /* memory for this many; one more gets none */
 #define NONE    7
 
 #define HOME(c)  ((c) == 0 -> 0 : 1)
@@ -63,30 +63,30 @@
 #define GRANTED 2
 #define DONE    3
 
-/* The ledger: under the lock. */
+/* The ledger. Protected by the lock. */
 byte consumption;
-byte units[CONNS]; /* of each one's holding */
+byte units[CONNS]; /* of each connection's holding */
 byte waits[CONNS];
-bool held[CONNS]; /* there is a holding */
+bool held[CONNS]; /* the holding exists */
 byte line[WAITERS], in_line;
 byte state[WAITERS] = FREE;
 
-/* Waiters. `holder` and what follows belongs to their owner, `next` to the owner of the letter. */
+/* Waiters. `next` belongs to the owner of the letter, the other variables to the waiter's owner. */
 byte holder[WAITERS] = NONE, next[WAITERS] = NONE;
 byte slot_of[WAITERS], generation_of[WAITERS];
 bool any[WAITERS];
 
-/* Mailboxes and bells. */
+/* Mailboxes and eventfds. */
 byte top[2] = NONE;
-bool edge[2]; /* the eventfd was written to, and the loop has not been told yet */
+bool edge[2]; /* the eventfd was written, and epoll has not reported it yet */
 
-/* Connections and their sessions: the worker's alone. */
+/* Connections and their sessions. Only their worker uses them. */
 bool open[CONNS] = true;
 byte generation[CONNS];
 byte waiter_of[CONNS] = NONE, locks[CONNS];
 byte left = EVENTS;
 
-byte told; /* how many LOCKED have been told and not been given back */
+byte told; /* locks whose clients know of LOCKED and have not given back */
 
 hidden byte i, k;
 
@@ -100,7 +100,7 @@ inline lock_release()
     :: i < in_line ->
         k = line[i];
         assert(state[k] == WAITING);
-        assert(consumption >= LIMIT(slot_of[k])); /* else it fits, and waits */
+        assert(consumption >= LIMIT(slot_of[k])); /* else a waiter that fits still waits */
         i++
     :: else -> break
     od;
@@ -117,7 +117,7 @@ inline loop_ring(box)
 
 inline mailbox_send(box, m)
 {
-#if PLANT == 1 /* the bell before the letter */
+#if PLANT == 1 /* writes the eventfd before it posts the letter */
     if
     :: top[box] == NONE -> loop_ring(box)
     :: else
@@ -126,7 +126,7 @@ inline mailbox_send(box, m)
     seen = top[box];
     do
     :: next[m] = seen;
-#if PLANT == 2 /* a store where a compare-and-swap is due */
+#if PLANT == 2 /* a store instead of a compare-and-swap */
        top[box] = m;
        break
 #else
@@ -138,7 +138,7 @@ inline mailbox_send(box, m)
        }
 #endif
     od;
-#if PLANT == 3 /* rings when the box was not empty */
+#if PLANT == 3 /* writes the eventfd when the box was not empty */
     if
     :: seen != NONE -> loop_ring(box)
     :: else
@@ -158,7 +158,7 @@ inline mailbox_take()
 #if PLANT == 4 /* reads and clears in two steps */
     mail = top[me];
     top[me] = NONE;
-#elif PLANT == 5 /* takes the newest letter alone */
+#elif PLANT == 5 /* takes only the newest letter */
     d_step {
         mail = top[me];
         if
@@ -183,7 +183,7 @@ inline mailbox_take()
 
 /* ---- the table, under the lock ----------------------------------------------------------- */
 
-/* The oldest of that kind that fits: in `k`; NONE. */
+/* Sets `k` to the oldest waiter of this kind that fits, or NONE. */
 inline waitq_oldest(kind)
 {
     k = NONE;
@@ -191,7 +191,7 @@ inline waitq_oldest(kind)
     do
     :: i < in_line && k == NONE ->
         if
-#if PLANT == 6 /* hands on to the oldest, whether it fits or not */
+#if PLANT == 6 /* hands over to the oldest, even if it does not fit */
         :: any[line[i]] == kind -> k = line[i]
 #else
         :: any[line[i]] == kind && consumption < LIMIT(slot_of[line[i]]) -> k = line[i]
@@ -273,7 +273,7 @@ inline finish_any()
 inline holding_reap(c)
 {
     if
-#if PLANT == 8 /* a holding goes with its last unit, though it has waits */
+#if PLANT == 8 /* reaps a holding with its last unit, although it has waits */
     :: units[c] == 0 -> held[c] = false
 #else
     :: units[c] == 0 && waits[c] == 0 -> held[c] = false
@@ -331,7 +331,7 @@ inline take_note(c)
         lock_release()
     };
     d_step {
-#if PLANT != 9 /* 9: its letter, when it comes, does not know that the owner took note */
+#if PLANT != 9 /* 9: its letter does not know that the owner took note */
         holder[noted] = NONE;
 #endif
         forget_wait(c);
@@ -339,7 +339,7 @@ inline take_note(c)
         :: granted -> tell_locked(c)
         :: else
         fi;
-#if PLANT == 10 /* the owner frees it although its letter is on the way */
+#if PLANT == 10 /* the owner frees the waiter while its letter is on the way */
         state[noted] = FREE;
 #endif
         granted = false;
@@ -364,7 +364,7 @@ inline on_verdict(m)
     }
 }
 
-/* Of each verdict in `out`: told at once, or sent. */
+/* Delivers the verdicts in `out`: at once, or as letters. */
 inline service_deliver()
 {
     do
@@ -393,15 +393,15 @@ inline on_bell()
     od
 }
 
-/* ---- what clients and time do ------------------------------------------------------------ */
+/* ---- actions of clients, and timers ------------------------------------------------------ */
 
 /*
- * Ends the wait of `c` (table_end_wait, whichever way): `ended`, or its verdict came first and it has
- * been told.
+ * Ends the wait of `c` (table_end_wait, for any reason) and sets `ended`; or, if its verdict came
+ * first, notifies the client.
  */
 inline end_wait(c)
 {
-#if PLANT == 11 /* looks whether there is a verdict before it has the lock */
+#if PLANT == 11 /* checks for a verdict before it has the lock */
     ended = state[waiter_of[c]] == WAITING;
 #endif
     d_step {
@@ -411,7 +411,7 @@ inline end_wait(c)
 #endif
         if
         :: ended -> leave_line(noted); leave_holding(c); clear_waiter(noted); i = 0
-#if PLANT == 12 /* a wait that was granted just before times out all the same */
+#if PLANT == 12 /* a wait that has just been granted times out nevertheless */
         :: else -> leave_holding(c); holder[noted] = NONE; ended = true
 #else
         :: else
@@ -477,7 +477,7 @@ inline release_lock(c)
     service_deliver()
 }
 
-/* RELEASE without a name means a wait before a lock, with a name a lock before a wait. */
+/* RELEASE without a name prefers a wait to a lock; with a name it prefers a lock. */
 inline do_release(c, named)
 {
     ended = false;
@@ -511,7 +511,7 @@ inline leave_waits(c)
         d_step {
             if
             :: noted != NONE ->
-#if PLANT != 13 /* 13: its letter, on the way, is not told that nobody is there */
+#if PLANT != 13 /* 13: its letter does not know that the connection has ended */
                 holder[noted] = NONE;
 #endif
                 noted = NONE
@@ -528,14 +528,14 @@ inline give_all_back(c)
     if
     :: held[c] ->
         d_step {
-#if PLANT == 14 /* gives back what the client was told of, not what the ledger has */
+#if PLANT == 14 /* gives back the locks that the client knows of, not the ledger's units */
             units[c] = units[c] - locks[c];
             consumption = consumption - locks[c];
 #else
             consumption = consumption - units[c];
             units[c] = 0;
 #endif
-#if PLANT != 15 /* 15: nobody gets what a connection leaves behind */
+#if PLANT != 15 /* 15: nobody gets the units of a closed connection */
             grant_fitting(false);
             grant_fitting(true);
 #endif
@@ -550,7 +550,7 @@ inline give_all_back(c)
 inline on_close(c)
 {
     told = told - locks[c];
-#if PLANT == 16 /* units before waits: it may be granted its own */
+#if PLANT == 16 /* units before waits: it may be granted its own units */
     give_all_back(c);
     leave_waits(c);
 #else
@@ -586,7 +586,7 @@ inline on_expire(c)
     ended = false
 }
 
-/* A turn after the other. What comes together in one turn of the real loop comes here in any order. */
+/* Runs iterations. Events that the real loop handles in one iteration come in any order here. */
 proctype worker(byte me)
 {
     byte seen = NONE, mail = NONE, letter = NONE, noted = NONE, chosen = NONE;
@@ -594,8 +594,8 @@ proctype worker(byte me)
     bool granted, ended, rung;
 end:
     do
-    :: edge[me] -> d_step { edge[me] = false; rung = true } /* the loop is told */
-#if PLANT == 17 /* as one that reads the eventfd after it has looked into the box */
+    :: edge[me] -> d_step { edge[me] = false; rung = true } /* epoll reports it */
+#if PLANT == 17 /* like a loop that reads the eventfd after the box */
     :: rung -> on_bell(); skip; d_step { edge[me] = false; rung = false }
 #else
     :: rung -> rung = false; on_bell()
@@ -609,7 +609,7 @@ end:
     od
 }
 
-/* Looks when nothing goes on any more. */
+/* Checks when nothing more happens. */
 active proctype quiet()
 {
     timeout;

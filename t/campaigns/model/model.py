@@ -15,7 +15,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 MODEL = os.path.join(HERE, "counter.pml")
 
-# The bug of each PLANT=n.
+# The bug for each PLANT=n.
 PLANTED = {
     1: "the bell is rung before the letter lies in the box",
     2: "a letter is pushed with a store instead of a compare-and-swap",
@@ -36,7 +36,7 @@ PLANTED = {
     17: "the bell is cleared after the box was looked into",
 }
 
-# Limits of the last connection: as all others, and more.
+# Limits of the last connection: the same as all others, and higher.
 LIMITS = (1, 2)
 
 
@@ -45,7 +45,7 @@ class Failed(Exception):
 
 
 class Result:
-    """What a search found: `error` is None where it was complete and all held."""
+    """The result of a search. `error` is None if the search was complete and found nothing."""
 
     def __init__(self, text):
         self.text = text
@@ -96,7 +96,7 @@ def search(events, limit, plant=0, folder=None, optimize="-O2"):
 
 
 def search_all(events):
-    """The model as it is; returns how many searches found something."""
+    """Searches the unchanged model. Returns the number of searches that found something."""
     bad = 0
     for limit in LIMITS:
         began = time.monotonic()
@@ -115,7 +115,7 @@ def search_all(events):
 
 
 def search_planted(events):
-    """Each planted bug; returns how many were not found."""
+    """Searches for each planted bug. Returns the number of bugs that were not found."""
     missed = 0
     for plant, what in PLANTED.items():
         result = search(events, 2, plant, optimize="-O0")

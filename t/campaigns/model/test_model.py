@@ -1,4 +1,4 @@
-"""The model of grants, verdicts and mailboxes holds, and breaks when a bug is planted in it."""
+"""The model of grants, verdicts and mailboxes is correct, and fails when it has a planted bug."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ import pytest  # noqa: E402
 import model  # noqa: E402
 import wire  # noqa: E402
 
-EVENTS = 5  # ./dev model goes further
+EVENTS = 5  # ./dev model searches more
 
 
 @pytest.fixture(autouse=True)

@@ -1,12 +1,12 @@
 /*
- * admin.c - the admin interface while memory fails. Each allocation of its thread in a script of
- * requests is refused once, also those of libevent and jansson.
+ * admin.c - the admin interface while memory fails. Each allocation of its thread during a script
+ * of requests fails once, also those of libevent and jansson.
  *
  *     admin [--every N] [--first N] [--fail-at K]
  *
- * Each run is a process: a whole daemon without its main, some requests, its end. The server
- * answers a request, or reports that there is no memory, or closes the connection; no client waits
- * for ever; afterwards all are answered again, and what was taken was given back.
+ * Each run is a process: a whole daemon without its main, some requests, and its end. The server
+ * must answer each request, report that it has no memory, or close the connection; no client may
+ * wait for ever. Afterwards it must answer all requests again, and have freed all memory.
  */
 #include "t/campaigns/simulate/unchecked.h"
 
@@ -23,8 +23,10 @@ static _Atomic bool failing;
 static _Atomic uint64_t pieces;
 static uint64_t fail_at;
 
-/* Also libevent's, which come by way of net/http_memory.c. Only those of the admin's thread: the
- * one other that runs while it fails. */
+/*
+ * Covers libevent's allocations too, which go through net/http_memory.c. Refuses only those of the
+ * admin thread; it is the only other thread that runs while memory fails.
+ */
 static bool refuse_piece(void)
 {
     char name[16] = "";
@@ -60,7 +62,7 @@ void *__wrap_realloc(void *at, size_t size)
 
 /* ---- a run -------------------------------------------------------------------------------- */
 
-/* Several on one connection; the last asks to be the last. */
+/* Several requests on one connection. The last one asks for its close. */
 static const char script[] = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
                              "GET /api/v1/stats HTTP/1.1\r\nHost: localhost\r\n\r\n";
 static const char *const requests[] = {
@@ -73,7 +75,7 @@ static const char *const requests[] = {
     "nonsense\r\n\r\n",
 };
 
-/* Says it and takes what comes until the end, or until it has been quiet for a while. */
+/* Sends a request. Reads until the end, or until nothing has arrived for a while. */
 static void say(const char *request)
 {
     char bytes[65536];
@@ -85,7 +87,7 @@ static void say(const char *request)
     close(fd);
 }
 
-/* Ends the process with 0 where all was well. */
+/* One run. Exits with 0 on success. */
 static _Noreturn void run(uint64_t *pieces_r)
 {
     main_thread = pthread_self();
@@ -96,7 +98,7 @@ static _Noreturn void run(uint64_t *pieces_r)
     for (size_t i = 0; i < ARRAY_SIZE(requests); i++)
         say(requests[i]);
     atomic_store(&failing, false);
-    for (int tries = 0;; tries++) { /* it may look away from its door for a moment */
+    for (int tries = 0;; tries++) { /* it may have paused accepting for a moment */
         struct http_reply r = http_ask(where, "GET", "/metrics", "");
         int status = r.status;
         reply_free(&r);
@@ -113,7 +115,7 @@ static _Noreturn void run(uint64_t *pieces_r)
     exit(0);
 }
 
-/* How many pieces there were; a run that ends badly ends all. */
+/* Returns the number of allocations. A run that fails ends the program. */
 static uint64_t run_apart(uint64_t with_fail_at, uint64_t *shared)
 {
     fail_at = with_fail_at;

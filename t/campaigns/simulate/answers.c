@@ -67,7 +67,7 @@ static void expect_number(const struct request *r, uint8_t opcode, uint32_t numb
     expect_bytes(bytes, ctr_compose_number(opcode, r->opaque, number, bytes));
 }
 
-/* What was replied goes for the answer, once it was looked at. */
+/* Expects the real reply as it is, after the caller has checked it. */
 static void take_as_answer(const struct client *c)
 {
     answer.len = 0;
@@ -106,7 +106,7 @@ static void look_at_binary_stats(const struct client *c, const struct request *r
     take_as_answer(c);
 }
 
-/* A Dump begins, or there was no memory for it. */
+/* Expects that a Dump begins, or an error if there was no memory for it. */
 static void begin_dump(struct client *c, const struct request *r)
 {
     if (c->unchecked) {

@@ -1,6 +1,6 @@
 /*
- * clients.c - the clients of the simulation: they send requests, which arrive in parts, read
- * replies or do not, and leave.
+ * clients.c - the clients of the simulation. They send requests, which arrive in parts, read
+ * replies or do not, and disconnect.
  */
 #include "t/campaigns/simulate/inside.h"
 
@@ -101,7 +101,7 @@ static void put_binary(struct client *c, struct request *r)
     enqueue(&c->wire, bytes, r->len);
 }
 
-/* Timeouts: none, short ones, and such as lie at the edges of others. */
+/* Returns a random timeout: very short, near TIMEOUT, whole seconds, or any other. */
 static int64_t some_timeout(void)
 {
     switch (below(8)) {
@@ -155,7 +155,7 @@ static enum request_kind some_binary(void)
     }
 }
 
-/* One more request goes onto the wire. */
+/* Puts one more request on the wire. */
 static void say(struct client *c)
 {
     if (c->tail - c->head >= mix.depth || c->rude || c->peer.ended)
@@ -182,7 +182,7 @@ static void say(struct client *c)
         put_binary(c, r);
     c->tail++;
     if (r->kind == TEXT_TOO_LONG || r->kind == BINARY_BAD_MAGIC)
-        c->rude = true; /* nothing follows */
+        c->rude = true; /* no request follows */
 }
 
 void arrive(struct client *c, size_t most)
@@ -211,7 +211,8 @@ static void on_kill(struct mail *mail, void *reader)
 {
     struct client *c = container_of(mail, struct client, kill);
     struct conn *conn = conn_find(reader, c->tag);
-    crew[c->worker].in_bell = false; /* whom it wakes here is told before those with letters */
+    /* Waiters that this close wakes are notified before those with letters. */
+    crew[c->worker].in_bell = false;
     if (conn)
         conn_close(conn, CLOSE_KILLED);
     crew[c->worker].in_bell = true;
@@ -232,7 +233,7 @@ static void leave(struct client *c)
         }
         break;
     case 3:
-        c->wire.begin = c->wire.end; /* in the middle of a request, maybe */
+        c->wire.begin = c->wire.end; /* drops unsent bytes, maybe in the middle of a request */
         end_client(c);
         break;
     default:

@@ -3,14 +3,14 @@
  */
 #include "t/campaigns/simulate/inside.h"
 
-static struct client *closed; /* since somebody looked */
+static struct client *closed; /* since the last look_at_closed */
 
 static unsigned bit(unsigned reason)
 {
     return 1u << reason;
 }
 
-/* Why a client may be closed now. */
+/* Returns the reasons for which a client may be closed now. */
 static unsigned allowed_reasons(const struct client *c)
 {
     int64_t now_ns = worker_now(crew[c->worker].worker).mono_ns;
@@ -58,7 +58,7 @@ void look_at_closed(void)
     for (; closed; closed = closed->next_closed) {
         clients[closed->text]++;
         allowed[closed->text] |= closed->allowed;
-        if (!closed->next_closed && clients[0] + clients[1] == 1) /* the only one */
+        if (!closed->next_closed && clients[0] + clients[1] == 1) /* there is only one */
             EXPECT(closed->allowed, "client %d was closed for no reason", closed->peer.fd);
     }
     for (unsigned i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* fake.c - loops, streams and clocks that a program moves (see fake.h). */
+/* fake.c - loops, streams and clocks under the control of a program (see fake.h). */
 #include "t/campaigns/simulate/fake.h"
 
 #include <stdlib.h>
@@ -111,7 +111,7 @@ void loop_free(struct loop **loop)
 void loop_run(struct loop *loop)
 {
     (void)loop;
-    CHECK(false); /* the program does */
+    CHECK(false); /* the program itself calls the handlers */
 }
 
 void loop_stop(struct loop *loop)
@@ -156,7 +156,7 @@ bool loop_io_want(struct loop *loop, struct loop_io *io, unsigned wanted)
     (void)loop;
     if (io->wanted == wanted)
         return true;
-    /* Only what was not watched for anything needs memory. */
+    /* A descriptor that is already watched needs no memory. */
     if (!io->wanted && fake_hooks.refuses && fake_hooks.refuses())
         return false;
     io->wanted = wanted;
@@ -206,7 +206,7 @@ ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
     return written ? (ssize_t)written : STREAM_AGAIN;
 }
 
-/* Peers here speak plainly. */
+/* The fake network has no TLS. */
 bool stream_secure(struct stream *stream, struct tls *tls)
 {
     (void)stream;
@@ -227,7 +227,7 @@ bool stream_has_more(const struct stream *stream)
     return false;
 }
 
-/* A peer that reads the end closes, unless it is a stubborn one. */
+/* A peer closes when it reads the end, unless it is stubborn. */
 void stream_finish(struct stream *stream)
 {
     struct fake_peer *peer = peers[stream->fd];

@@ -28,39 +28,39 @@ struct loop {
 struct fake_peer {
     int fd;
     struct loop_io *io; /* set while the server watches it */
-    uint8_t *input;     /* sent, and not read yet */
+    uint8_t *input;     /* sent, but not read yet */
     size_t input_len, input_room;
-    size_t window; /* bytes that it still takes; SIZE_MAX: any number */
-    bool ended;    /* it sends nothing after its input */
+    size_t window; /* number of bytes that it still accepts; SIZE_MAX: any number */
+    bool ended;    /* sends nothing after its input */
     bool broken;   /* the connection is reset */
-    bool stubborn; /* it does not close after the server's last bytes */
-    bool closed;   /* by the server */
-    bool news;     /* something has happened since the last notification of the server */
+    bool stubborn; /* does not close after the server's last bytes */
+    bool closed;   /* closed by the server */
+    bool news;     /* something has happened since the last notification */
 };
 
 /* Callbacks of the program; each may be NULL. */
 struct fake_hooks {
-    /* The peer takes bytes: a piece of a write, maybe its first or last one. */
+    /* The peer receives one piece of a write; `first` and `last` mark the ends of the write. */
     void (*received)(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first,
                      bool last);
     void (*closed)(struct fake_peer *peer);
-    /* It may be ready for something now, because the server wants something else. */
+    /* The peer may be ready now, because the server watches for something else. */
     void (*stirred)(struct fake_peer *peer);
     /* True if the kernel has no memory to watch a descriptor. */
     bool (*refuses)(void);
 };
 extern struct fake_hooks fake_hooks;
 
-/* Makes a peer, whose memory is the caller's and zeroed, reachable; sets its `fd`. */
+/* Makes a peer reachable, and sets its `fd`. The caller owns its memory, which must be zeroed. */
 void fake_peer_join(struct fake_peer *peer);
 /* Forgets all peers, and frees their input. */
 void fake_peers_leave(void);
 
-/* It sends bytes. */
+/* The peer sends bytes. */
 void fake_peer_send(struct fake_peer *peer, const void *bytes, size_t len);
-/* The events it is ready for, of those the server waits for (LOOP_...). */
+/* Returns the events that are ready, of those the server watches for (LOOP_...). */
 unsigned fake_peer_ready(const struct fake_peer *peer);
-/* Notifies the server, which then handles it. */
+/* Notifies the server, which then handles the events. */
 void fake_peer_tell(struct fake_peer *peer, unsigned ready);
 
 #endif

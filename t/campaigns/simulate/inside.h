@@ -67,38 +67,38 @@ struct request {
 /* A pending Dump. */
 struct dump {
     uint8_t opaque[4];
-    uint32_t life[MODEL_NAMES]; /* the names' lives when it began; 0: the name did not exist */
+    uint32_t life[MODEL_NAMES]; /* lives of the names when it began; 0: the name did not exist */
     bool seen[MODEL_NAMES];
 };
 
 struct client {
     struct fake_peer peer;
     struct model_client has;
-    struct client *next, *next_closed; /* list of all clients, also those gone; list `closed` */
+    struct client *next, *next_closed; /* lists: all clients, also closed ones; `closed` */
     unsigned worker, place;
-    bool text, opened, over; /* over: no longer a client, but may still read the last reply */
-    bool hot;                /* in its worker's list of those that may be ready */
-    bool rude;               /* leaves as soon as it has sent all */
+    bool text, opened, over; /* over: no longer served, but may still read the last reply */
+    bool hot;                /* in its worker's list of clients that may be ready */
+    bool rude;               /* disconnects as soon as it has sent everything */
     bool killed;
     struct conn *conn;
     uint64_t tag;
     struct mail kill;
     struct protocol *protocol;
     struct request requests[DEPTH];
-    unsigned head, tail;      /* requests served, sent */
-    unsigned parsed;          /* so far, in this batch; from `head` on */
-    bool batch_over;          /* something was served since */
+    unsigned head, tail;      /* number of requests served, and sent */
+    unsigned parsed;          /* parsed requests of this batch, from `head` on */
+    bool batch_over;          /* a request was served since the last parsing */
     struct bytes_queue wire;  /* sent, not arrived */
     struct bytes_queue reply; /* replied, not received */
-    size_t unchecked;         /* bytes at the end of the replies that are not compared yet */
+    size_t unchecked;         /* bytes at the end of the replies that are not yet compared */
     struct dump *dump;
-    bool partial;  /* a request has arrived in part */
+    bool partial;  /* a part of a request has arrived */
     bool was_full; /* its output was full: an unfinished request restarts when the output is gone */
     int64_t partial_ns, partial_again_ns, progress_ns;
-    unsigned allowed; /* allowed reasons, if it was closed */
+    unsigned allowed; /* allowed reasons of its close */
 };
 
-/* A worker, and its clients that may be ready for something. */
+/* A worker, and those of its clients that may be ready. */
 struct crew {
     struct worker *worker;
     struct loop *loop;
@@ -106,10 +106,10 @@ struct crew {
     unsigned hot_count, hot_room;
     struct client **by_slot;
     unsigned slots;
-    int at;        /* its step in the iteration; -1: in none */
-    unsigned left; /* descriptors left to handle in it */
+    int at;        /* step of the iteration; -1: not in one */
+    unsigned left; /* descriptors left to handle in this iteration */
     bool soon, in_bell;
-    uint64_t mail_decided[MODEL_NAMES]; /* the last decision that came by mail */
+    uint64_t mail_decided[MODEL_NAMES]; /* the last decision that arrived by mail, for each name */
 };
 
 /* The choices of the seed. */
@@ -125,7 +125,7 @@ struct mix {
 extern const struct plan *plan;
 extern struct outcome *result;
 extern uint64_t step, served;
-extern bool in_server; /* true while the server runs; allocations of this program never fail */
+extern bool in_server; /* true while server code runs; allocations of this program never fail */
 extern bool ending;
 extern struct mix mix;
 extern struct services *services;
@@ -161,32 +161,32 @@ unsigned long refusals(void);
 /* True if an allocation has failed since `before`, or the table has almost no memory left. */
 bool may_lack_memory(unsigned long before);
 
-/* The number of bytes, and adding some. */
+/* Returns the number of bytes; appends some. */
 size_t queued(const struct bytes_queue *q);
 void enqueue(struct bytes_queue *q, const void *bytes, size_t len);
 
 /* ---- turns.c ------------------------------------------------------------------------------- */
 
-/* Some workers, or all, run an iteration each, interleaved. */
+/* Some workers, or all, run one iteration each, interleaved. */
 void take_turns(bool every);
 /* True if no worker and no client has anything to do now. */
 bool is_quiet(void);
 void pass_time(int64_t ns);
-/* Moves time to a worker's next deadline, or just before or after it; or simply on. */
+/* Advances the clock to a worker's next deadline, just before or after it, or by any time. */
 void let_time_pass(void);
 
 /* ---- clients.c ----------------------------------------------------------------------------- */
 
 /* Puts a client on its worker's list of those that may be ready. */
 void heat(struct client *c);
-/* The client at this end of the network, or of this connection. */
+/* Return the client at this end of the network, or of this connection. */
 struct client *client_of_peer(struct fake_peer *peer);
 struct client *client_of(struct conn *conn);
-/* Some client does something. */
+/* One client does something. */
 void act(void);
-/* Some of the bytes on the wire arrive. */
+/* At most `most` bytes of the wire arrive. */
 void arrive(struct client *c, size_t most);
-/* A client sends no more; its connection breaks. */
+/* The client stops sending; its connection breaks. */
 void end_client(struct client *c);
 void break_client(struct client *c);
 
@@ -204,18 +204,17 @@ void replace_protocols(void);
 
 /* ---- answers.c ----------------------------------------------------------------------------- */
 
-/* The server starts to handle a request of this client; then it has, and gave the model's answer.
- */
+/* Before and after the server serves a request of this client. The second checks the answer. */
 void begin_answer(struct client *c);
 void end_answer(struct client *c);
 /*
- * Before the real request: gives back in the model. Returns the word of the reply, which follows
- * notifications for the waiters it wakes.
+ * Call before the real request: gives back in the model. Returns the word of the reply;
+ * notifications for the waiters that it wakes come first.
  */
 enum pc_reply give_back(struct client *c, const struct request *r);
 /* A binary Release runs in the model before the real one, every other request after it. */
 enum ctr_status give_back_units(struct client *c, const struct request *r);
-/* After the real request: the rest of the model's answer. */
+/* Call after the real request: adds the rest of the model's answer. */
 void expect_text(struct client *c, const struct request *r, enum pc_reply released,
                  unsigned long faults_before);
 void expect_binary(struct client *c, const struct request *r, enum ctr_status released,
@@ -230,7 +229,7 @@ extern struct answer {
     size_t len;
 } answer;
 
-/* Add to it. */
+/* Appends to the model's reply. */
 void expect_bytes(const void *bytes, size_t len);
 void expect_word(enum pc_reply word);
 /* The replies that are not compared yet. */
@@ -249,7 +248,10 @@ void on_stirred(struct fake_peer *peer);
 void compare_sums(void);
 /* Compares the waiters of a name, oldest first. */
 void compare_line(unsigned n);
-/* Lets everything on its way arrive, and the server finish its work. */
+/*
+ * Lets all bytes on the wire arrive, and runs the server until it is idle. Then compares
+ * everything.
+ */
 void become_quiet(bool windows_open);
 
 #endif

@@ -1,4 +1,4 @@
-# The daemon on a network, clocks and memory that a seed moves, beside a model of it.
+# The daemon beside a model of it, with a network, clocks and memory that a seed controls.
 TESTS += t/campaigns/simulate/test_simulate.py
 EXTRA_DIST += t/campaigns/simulate/test_simulate.py
 
@@ -25,7 +25,7 @@ t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
 t_campaigns_simulate_simulate_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
 	$(LIBSSL_LIBS)
 
-# Real sockets, with a kernel that is difficult, and a TLS library without memory.
+# Real sockets, with difficult system calls, and a TLS library without memory.
 check_PROGRAMS += t/campaigns/simulate/sockets
 t_campaigns_simulate_sockets_SOURCES = t/campaigns/simulate/model.c t/campaigns/simulate/model.h t/campaigns/simulate/sockets.c \
 	t/campaigns/simulate/unchecked.h

@@ -1,5 +1,5 @@
 /*
- * look.c - compares everything: sums, lines, and the state at rest, when nothing may be left over.
+ * look.c - compares everything: sums, queues, and the state at rest, when nothing may be left over.
  */
 #include "t/campaigns/simulate/inside.h"
 
@@ -30,7 +30,7 @@ void compare_line(unsigned n)
     }
 }
 
-/* When nothing more happens by itself: nothing was forgotten. */
+/* Checks that nothing was forgotten. Call when nothing more happens by itself. */
 static void compare_quiet(bool windows_open)
 {
     EXPECT(model.untold == 0, "%" PRIu64 " verdicts were not told", model.untold);

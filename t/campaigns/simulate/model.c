@@ -11,7 +11,7 @@ void model_free(struct model *m)
     *m = (struct model){0};
 }
 
-/* Last used in this interval; or in the next, by a thread that is ahead. */
+/* True if the name was last used in this interval, or in the next one by a thread that is ahead. */
 static bool is_current(const struct model *m, const struct model_name *n)
 {
     return (uint16_t)(n->interval - m->interval) <= 1;
@@ -29,7 +29,7 @@ uint32_t model_peak(const struct model *m, unsigned name)
     return is_current(m, n) ? n->peak : n->consumption;
 }
 
-/* The name, if it exists: used in this interval. */
+/* Returns the name if it exists, and marks it as used in this interval. */
 static struct model_name *use(struct model *m, unsigned name)
 {
     struct model_name *n = &m->names[name];
@@ -76,7 +76,7 @@ static bool fits(const struct model *m, const struct model_client *c)
     return m->names[c->wait.name].consumption < c->wait.limit;
 }
 
-/* All of one kind that fit, or else simply all, oldest first: so ends their wait. */
+/* Ends the waits of one kind, oldest first: of all that fit for GRANTED, of all for DONE. */
 static void decide(struct model *m, unsigned name, enum wait_kind kind, enum model_wait_state how)
 {
     struct model_name *n = &m->names[name];
@@ -172,7 +172,7 @@ enum table_status model_release(struct model *m, struct model_client *c, unsigne
     return TABLE_OK;
 }
 
-/* Lock number `i` of a text client. */
+/* Releases lock number `i` of a text client. */
 static void unlock(struct model *m, struct model_client *c, unsigned i)
 {
     unsigned name = c->locks[i];
@@ -222,7 +222,7 @@ void model_close(struct model *m, struct model_client *c)
     }
 }
 
-/* ---- what a text client is answered ------------------------------------------------------- */
+/* ---- answers to text clients -------------------------------------------------------------- */
 
 enum pc_reply model_note_word(struct model *m, struct model_client *c)
 {
@@ -250,7 +250,9 @@ enum pc_reply model_lock(struct model *m, struct model_client *c, const struct m
     }
 }
 
-/* Releases the newest lock, if it is of that name when one is given. True if it did. */
+/*
+ * Releases the newest lock, or the newest of a name if one is given. Returns false if none matches.
+ */
 static bool unlock_newest(struct model *m, struct model_client *c, unsigned name)
 {
     for (unsigned i = c->lock_count; i > 0; i--) {

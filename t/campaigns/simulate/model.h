@@ -1,5 +1,5 @@
 /*
- * model.h - what the server must do, in plain arrays searched from end to end: names, and what
+ * model.h - the correct behaviour, in plain arrays searched from end to end: names, and what
  * clients hold and wait for. The simulation asks it for every answer.
  */
 #ifndef MODEL_H
@@ -13,13 +13,13 @@
 
 enum model_wait_state { WAIT_NONE, WAIT_WAITING, WAIT_GRANTED, WAIT_DONE };
 
-/* A connection. Zero-initialised: it has nothing. */
+/* A connection. Zero-initialise: it holds nothing. */
 struct model_client {
     uint32_t units[MODEL_NAMES];
     unsigned lock_count; /* text: the names of its locks, oldest first */
     uint8_t locks[MODEL_LOCKS];
     struct model_wait {
-        enum model_wait_state state; /* GRANTED, DONE: its client is not notified yet */
+        enum model_wait_state state; /* GRANTED, DONE: the client is not yet notified */
         unsigned name;
         enum wait_kind kind;
         uint32_t limit;
@@ -39,19 +39,19 @@ struct model_name {
 
 struct model {
     struct model_name names[MODEL_NAMES];
-    uint64_t units;     /* held, of all names */
+    uint64_t units;     /* held units of all names */
     uint64_t in_line;   /* all waiters */
-    uint64_t untold;    /* finished waits whose clients are not notified */
-    uint64_t decisions; /* so far */
-    uint64_t touched;   /* bit set of names that may have changed since it was cleared */
-    uint32_t interval;  /* the current one */
+    uint64_t untold;    /* finished waits whose clients are not yet notified */
+    uint64_t decisions; /* number of decisions so far */
+    uint64_t touched;   /* bit set of names that may have changed; the program clears it */
+    uint32_t interval;  /* current interval */
 };
 
 void model_free(struct model *m);
 
 /* True if the name exists, maybe with nothing held. */
 bool model_exists(const struct model *m, unsigned name);
-/* The peak that the server shows for it. */
+/* Returns the peak that the server shows for the name. */
 uint32_t model_peak(const struct model *m, unsigned name);
 
 struct model_acquire {
@@ -59,36 +59,38 @@ struct model_acquire {
     uint32_t units, limit, queue_max;
     enum wait_kind wait;
     bool keep;
-    bool no_memory; /* if it needs memory, there is none */
+    bool no_memory; /* fails if it needs memory */
 };
 
-/* OK, BUSY, FULL, WAITING, or NO_MEMORY if it needs memory. */
+/* Returns OK, BUSY, FULL, WAITING, or NO_MEMORY if it needs memory. */
 enum table_status model_acquire(struct model *m, struct model_client *c,
                                 const struct model_acquire *a);
-/* OK, NOT_FOUND, NOT_HELD. */
+/* Returns OK, NOT_FOUND or NOT_HELD. */
 enum table_status model_release(struct model *m, struct model_client *c, unsigned name,
                                 uint32_t units);
-/* It stops waiting, without a grant. */
+/* Ends the client's wait without a grant. */
 void model_cancel(struct model *m, struct model_client *c);
-/* It takes note of the end of its wait. True: granted, false: done. */
+/* The client is notified of the end of its wait. Returns true for a grant, false for DONE. */
 bool model_note(struct model *m, struct model_client *c);
 void model_close(struct model *m, struct model_client *c);
 
-/* ---- what a text client is answered ---- */
-
-/* ACQ4*; PC_REPLY_COUNT: it waits. `a->units` is 1. */
+/*
+ * The next three return answers to text clients.
+ *
+ * ACQ4*, with `a->units` 1. Returns PC_REPLY_COUNT when the client waits.
+ */
 enum pc_reply model_lock(struct model *m, struct model_client *c, const struct model_acquire *a);
 
-/* The answer to a RELEASE; before it, maybe the end of a wait that the client did not know yet. */
+/* The answer to a RELEASE. The notification of a finished wait may come before it. */
 struct model_words {
     unsigned count;
     enum pc_reply word[2];
 };
 
-#define MODEL_NEWEST MODEL_NAMES /* no name is given */
+#define MODEL_NEWEST MODEL_NAMES /* no name given */
 struct model_words model_unlock_name(struct model *m, struct model_client *c, unsigned name);
 
-/* model_note, with the word of the answer. */
+/* Like model_note. Returns the word of the answer. */
 enum pc_reply model_note_word(struct model *m, struct model_client *c);
 
 /* True if no waiter of this line fits. */

@@ -2,14 +2,14 @@
  * protocols.c - the functions in the services' rows, wrapped: each asks the model before and after
  * it calls the real one. A row is constant; the service points to a changed copy of it.
  *
- * Parsing must change nothing and prefetching must not matter: so each request is parsed twice, and
- * a prefetch is now and then left out, or done twice.
+ * Parsing must change nothing, so each request is parsed twice. Prefetching must not matter, so
+ * some prefetches are skipped and others done twice.
  */
 #include "t/campaigns/simulate/inside.h"
 
 static struct replaced {
     const struct service_row *real;
-    struct service_row is; /* with the functions of this file */
+    struct service_row is; /* has this file's functions */
 } text, binary;
 
 static const struct protocol_row *real_of(const struct client *c)
@@ -52,7 +52,7 @@ static bool is_whole(const struct request *r, size_t len)
     }
 }
 
-/* A request has arrived in part. */
+/* Notes that a part of a request has arrived. */
 static void note_partial(struct client *c)
 {
     int64_t now_ns = worker_now(crew[c->worker].worker).mono_ns;
@@ -69,7 +69,7 @@ static bool ends_connection(const struct request *r)
     return r->kind == BINARY_BAD_MAGIC || r->kind == TEXT_TOO_LONG;
 }
 
-/* Parses twice, which must not make a difference. */
+/* Parses twice; the results must be equal. */
 static enum parsed parse_twice(struct conn *conn, const uint8_t *data, size_t len, void *request,
                                size_t *used_r)
 {
@@ -109,7 +109,7 @@ static enum parsed parse(struct conn *conn, const uint8_t *data, size_t len, voi
             note_partial(c);
         return parsed;
     }
-    EXPECT(whole || r->kind == TEXT_TOO_LONG); /* it may be too long, but not certainly */
+    EXPECT(whole || r->kind == TEXT_TOO_LONG); /* it may be too long or not */
     EXPECT(parsed == (last ? PARSED_LAST : PARSED));
     EXPECT(*used_r == (last ? len : r->len));
     c->parsed++;
@@ -151,7 +151,7 @@ static enum served serve(struct conn *conn, const void *request)
     enum served how = real_of(c)->serve(conn, request);
     in_server = false;
     if (r->kind == BINARY_BAD_MAGIC) {
-        expect_bytes(unchecked(c), c->unchecked); /* what it echoes depends on what is there */
+        expect_bytes(unchecked(c), c->unchecked); /* it echoes what had arrived */
         EXPECT(c->unchecked > CTR_HEADER && unchecked(c)[2] == CTR_STATUS_INVALID);
     } else if (c->text) {
         expect_text(c, r, released, faults_before);
@@ -219,7 +219,7 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
     EXPECT(state == WAIT_GRANTED || state == WAIT_DONE, "client %d: it is not its turn",
            c->peer.fd);
     EXPECT(waiter->state == (state == WAIT_GRANTED ? WAITER_GRANTED : WAITER_DONE));
-    /* Letters come in the order in which they were sent. */
+    /* Letters arrive in the order in which they were sent. */
     uint64_t *told = &w->mail_decided[c->has.wait.name];
     EXPECT(!w->in_bell || c->has.wait.decided > *told);
     if (w->in_bell)
@@ -249,7 +249,7 @@ static unsigned name_number(struct bytes name)
     return 0;
 }
 
-/* One reply of a Dump; true: its last. */
+/* Checks one reply of a Dump. Returns true for the last one. */
 static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
 {
     uint32_t consumption, peak;

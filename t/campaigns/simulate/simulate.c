@@ -1,12 +1,12 @@
 /*
- * simulate.c - runs of the simulation (world.h), one after the other or several at a time.
+ * simulate.c - runs of the simulation (world.h), one after the other or several in parallel.
  *
- *     simulate [--seeds N] [--seed N] [--jobs N]   N runs with seeds in a row, from --seed on;
- *                                                  --seed alone: that one
- *     simulate --memory [--seed N]                 memory that fails: see torture_memory
+ *     simulate [--seeds N] [--seed N] [--jobs N]   N runs with consecutive seeds from --seed on;
+ *                                                  --seed alone: only that one
+ *     simulate --memory [--seed N]                 runs with failing memory: see torture_memory
  *
- * Each job is a process. When one ends badly (a check, a sanitizer, a signal), the program prints
- * its current seed; the same seed fails again in the same way.
+ * Each job is a process. When a job fails (a check, a sanitizer, a signal), the program prints its
+ * current seed; the same seed fails again in the same way.
  */
 #include "t/campaigns/simulate/world.h"
 
@@ -25,10 +25,10 @@
 
 #define JOBS_MAX 64
 
-/* What a job tells of itself while it runs. */
+/* A job, in memory shared with its process. */
 struct job {
     pid_t pid;
-    struct plan plan; /* where it is */
+    struct plan plan; /* of the current run */
     uint64_t runs;
     struct outcome sum;
 };
@@ -37,7 +37,7 @@ static struct job *jobs;
 static unsigned job_count = 1;
 static uint64_t first_seed, seeds = 1000;
 
-/* ---- what a job does ---------------------------------------------------------------------- */
+/* ---- the work of a job -------------------------------------------------------------------- */
 
 static void run(struct job *job, struct plan plan)
 {
@@ -52,19 +52,19 @@ static void simulate(struct job *job, unsigned number)
         run(job, (struct plan){.seed = first_seed + i});
 }
 
-/* The requests of the script in which each piece of memory fails once. */
+/* Length of the script in which each allocation fails once. */
 #define SCRIPT_REQUESTS 200
 
 /*
- * The script of the first seed once with each piece of memory refused that the server asks for in
- * it, from its start on; then runs in which one in a hundred is, at random.
+ * Runs the script of the first seed once for each allocation of the server, which then fails, from
+ * the server's start on. Then makes runs in which one allocation in a hundred fails at random.
  */
 static void torture_memory(struct job *job, unsigned number)
 {
     struct plan plan = {.seed = first_seed, .requests = SCRIPT_REQUESTS, .no_failures = true};
     struct outcome whole = {0};
     job->plan = plan;
-    world_run(&plan, &whole); /* how many there are */
+    world_run(&plan, &whole); /* counts the allocations */
     for (uint64_t k = 1 + number; k <= whole.pieces; k += job_count) {
         plan.fail_at = k;
         run(job, plan);
@@ -103,7 +103,7 @@ static void tell_failure(const struct job *job)
     printf("\n");
 }
 
-/* Waits for all jobs. True: none has failed. */
+/* Waits for all jobs. Returns false if one failed. */
 static bool await_jobs(void)
 {
     bool good = true;

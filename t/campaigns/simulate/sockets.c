@@ -1,20 +1,20 @@
 /*
- * sockets.c - sessions over real sockets while the kernel is as difficult as it may be, or the TLS
- * library's memory fails.
+ * sockets.c - sessions over real sockets while system calls are difficult, or the TLS library's
+ * memory fails.
  *
  *     sockets io [--seed N] [--sessions N] [--trouble KIND]    calls are interrupted, not ready, or
- *                                                   move one byte; what is answered stays the same
- *     sockets tls [--seed N] [--fail-at K]          piece of memory K of OpenSSL's fails, for each
- * K
+ *                                                              move one byte; answers stay the same
+ *     sockets tls [--seed N] [--fail-at K]                     allocation K of OpenSSL fails, for
+ *                                                              each K
  *
- * The real server in one thread: worker, loop, listeners, connections, services, TLS. Its system
- * calls come here first (--wrap). Clients act when the worker would wait, one at a time: the next
- * one when all answers of the model have arrived. So the order of requests is known, and every byte
- * of every session. Each run (one seed) has its own server and sessions, over TCP, TLS and a unix
- * socket.
+ * The program runs the real server in one thread: worker, loop, listeners, connections, services,
+ * TLS. It intercepts the server's system calls (--wrap). Clients act when the worker would wait,
+ * one at a time: the next one when all answers of the model have arrived. So the order of requests
+ * is known, and every byte of every session. Each run (one seed) has its own server and sessions,
+ * over TCP, TLS and a unix socket.
  *
- * epoll reports only once what arrived on a TCP connection (net/input.c). So when the worker reads
- * less than there is, or gets EAGAIN, it must be notified again, as if the rest came later:
+ * epoll reports arrived bytes of a TCP connection only once (net/input.c). So after a short read or
+ * EAGAIN that this program made up, it must notify the worker again, as if the rest came later:
  * `tell_again`.
  */
 #include "net/listener.h"
@@ -39,20 +39,20 @@
 #include <sys/un.h>
 #include <time.h>
 
-#define SESSIONS   16 /* of a run */
+#define SESSIONS   16 /* in one run */
 #define OPEN_MOST  6
 #define NAMES      6
 #define FDS        1024
 #define PATIENCE_S 60
 
-/* ---- what is going on --------------------------------------------------------------------- */
+/* ---- state -------------------------------------------------------------------------------- */
 
 enum trouble { TROUBLE_NONE, TROUBLE_INTERRUPTED, TROUBLE_AGAIN, TROUBLE_ONE_BYTE };
 
 static struct rng rng;
 static uint64_t seed;
 static bool in_server;
-static bool memory_fails; /* the other campaign: a TLS session may end at any time */
+static bool memory_fails; /* true for `tls`: a TLS session may end at any time */
 static struct {
     unsigned one_in; /* 0: none */
     unsigned only;   /* this kind; 0: any */
@@ -82,7 +82,7 @@ static _Noreturn void give_up(int line, const char *format, ...)
             give_up(__LINE__, #condition " " __VA_ARGS__);                                         \
     } while (0)
 
-/* ---- clocks: the wall clock stands, so that no interval ends -------------------------------- */
+/* ---- clocks: the wall clock stands still, so no interval ends ------------------------------- */
 
 int64_t clock_mono_ns(void)
 {
@@ -101,7 +101,7 @@ int64_t clock_unix_ns(void)
     return 1700000000 * NS_PER_S;
 }
 
-/* ---- the server's calls of the kernel ------------------------------------------------------- */
+/* ---- the server's system calls -------------------------------------------------------------- */
 
 ssize_t __real_recv(int fd, void *to, size_t room, int flags);
 ssize_t __wrap_recv(int fd, void *to, size_t room, int flags);
@@ -126,7 +126,7 @@ static struct {
     bool watched, again;
 } watches[FDS];
 
-/* What befalls this call, which may be befallen by these kinds (bits). */
+/* Chooses the trouble for this call, among these kinds (bits). */
 static enum trouble befall(unsigned kinds)
 {
     if (!in_server)
@@ -145,7 +145,7 @@ static enum trouble befall(unsigned kinds)
 #define AGAIN       (1u << TROUBLE_AGAIN)
 #define ONE_BYTE    (1u << TROUBLE_ONE_BYTE)
 
-/* The answer of a call that did nothing. */
+/* The result of a call that did nothing. */
 static int in_vain(enum trouble kind)
 {
     errno = kind == TROUBLE_INTERRUPTED ? EINTR : EAGAIN;
@@ -168,7 +168,7 @@ ssize_t __wrap_recv(int fd, void *to, size_t room, int flags)
     return __real_recv(fd, to, kind == TROUBLE_ONE_BYTE ? 1 : room, flags);
 }
 
-/* A worker's bell, which is no socket, takes its eight bytes at once. */
+/* A worker's eventfd is no socket: it takes its eight bytes at once. */
 ssize_t __wrap_write(int fd, const void *from, size_t len)
 {
     bool is_socket = isfdtype(fd, S_IFSOCK) == 1;
@@ -194,7 +194,7 @@ int __wrap_accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
     return kind ? in_vain(kind) : __real_accept4(fd, from, len, flags);
 }
 
-/* The descriptor is gone in any case. */
+/* The descriptor is closed in any case. */
 int __wrap_close(int fd)
 {
     enum trouble kind = befall(INTERRUPTED);
@@ -225,14 +225,14 @@ static void tell_again_now(int epoll_fd)
 
 static bool let_clients_act(void);
 
-/* As epoll_wait; before it would wait, clients act. */
+/* Like epoll_wait, but lets clients act before it would wait. */
 static int await(int epoll_fd, struct epoll_event *events, int room, bool wait)
 {
     enum trouble kind = befall(INTERRUPTED);
     if (kind)
         return in_vain(kind);
     in_server = false;
-    /* What is left in it would be taken for an error of the next connection. */
+    /* The next connection would report a leftover error as its own. */
     EXPECT(ERR_peek_error() == 0, ": the queue of errors was not emptied");
     tell_again_now(epoll_fd);
     int n = __real_epoll_wait(epoll_fd, events, room, 0);
@@ -243,10 +243,10 @@ static int await(int epoll_fd, struct epoll_event *events, int room, bool wait)
             looks = 0;
         }
         EXPECT(clock_mono_ns() < until_ns, ": something has got lost");
-        /* What was sent is mostly there at once. */
+        /* Sent bytes usually arrive at once. */
         n = __real_epoll_wait(epoll_fd, events, room, looks < 100 ? 0 : 1);
     }
-    ERR_clear_error(); /* the clients' own */
+    ERR_clear_error(); /* errors of the clients */
     in_server = true;
     return n;
 }
@@ -256,7 +256,7 @@ int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int room, int ti
     return await(epoll_fd, events, room, timeout_ms != 0);
 }
 
-static bool old_kernel; /* that knows milliseconds only */
+static bool old_kernel; /* it has no epoll_pwait2, so timeouts are in milliseconds */
 
 int __wrap_epoll_pwait2(int epoll_fd, struct epoll_event *events, int room,
                         const struct timespec *timeout, const sigset_t *mask)
@@ -367,7 +367,7 @@ static void tear_down(void)
 
 struct session {
     struct model_client has;
-    bool made, open, shaking, over; /* over: it was closed, by whom ever */
+    bool made, open, shaking, over; /* over: closed by either side */
     bool text, awaits_end;
     enum door door;
     int fd;
@@ -401,7 +401,7 @@ static void expect_word(struct session *s, enum pc_reply word)
     expect_bytes(s, line.data, line.len);
 }
 
-/* Those whom the last request has woken are told, each at once. */
+/* Waiters woken by the last request are notified at once. */
 static void expect_verdicts(void)
 {
     for (unsigned i = 0; i < made; i++) {
@@ -430,7 +430,10 @@ static void close_socket(struct session *s)
     s->open = false;
 }
 
-/* What recv answers, by TLS or not; 0: the end, -1: nothing now, -2: broken off. */
+/*
+ * Receives, with or without TLS. Returns 0 at the end, -1 when there is nothing now, -2 after a
+ * reset.
+ */
 static ssize_t take(struct session *s, uint8_t *to, size_t room)
 {
     if (!s->ssl) {
@@ -448,7 +451,7 @@ static ssize_t take(struct session *s, uint8_t *to, size_t room)
                                           : 0;
 }
 
-/* Takes what has come; true: all that must. */
+/* Reads all that has arrived. Returns true when the answers are complete. */
 static bool is_answered(struct session *s)
 {
     uint8_t in[4096];
@@ -477,7 +480,7 @@ static bool is_answered(struct session *s)
     }
     if (n == -1)
         return s->received == s->expected_len && !s->awaits_end;
-    /* The end. */
+    /* The connection has ended. */
     EXPECT(s->awaits_end || memory_fails, ": session %td was closed", s - sessions);
     EXPECT(s->received == s->expected_len || memory_fails, ": session %td: an answer is missing",
            s - sessions);
@@ -507,7 +510,7 @@ static struct bytes name_of(unsigned n)
     return bytes_at(names[n].data, names[n].len);
 }
 
-/* Where sessions may be lost, and nobody knows when, each has names of its own. */
+/* With failing memory a session may be lost at any time, so each has names of its own. */
 static unsigned some_name(const struct session *s)
 {
     return memory_fails ? (unsigned)(s - sessions) * 3 + rng_below(&rng, 3)
@@ -580,7 +583,7 @@ static size_t binary_request(struct session *s, uint8_t *to, size_t room)
     return ctr_compose_request(&req, to, room);
 }
 
-/* A few requests in one go, now and then very many. */
+/* Sends a few requests at once, sometimes very many. */
 static void request(struct session *s)
 {
     static uint8_t bytes[256 * 128];
@@ -606,7 +609,7 @@ static void open_session(void)
     CHECK(getsockname(doors[door].fd, (struct sockaddr *)&to, &len) == 0);
     s->fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(s->fd >= 0 && connect(s->fd, (struct sockaddr *)&to, len) == 0, ": can't connect");
-    const int on = 1; /* or a part of a request would wait until the one before is acknowledged */
+    const int on = 1; /* else Nagle's algorithm delays parts of a request */
     if (door < TEXT_UNIX || door >= TEXT_TLS)
         CHECK(setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
     sums.sessions++;
@@ -626,7 +629,7 @@ static void leave(struct session *s)
 {
     const struct linger now = {.l_onoff = 1};
     switch (rng_below(&rng, 4)) {
-    case 0: /* it shuts down its sending side, and reads the end */
+    case 0: /* shuts down its sending side, and reads the end */
         s->awaits_end = true;
         CHECK(shutdown(s->fd, SHUT_WR) == 0 || memory_fails);
         end_session(s);
@@ -657,8 +660,8 @@ static struct session *some_session(void)
 }
 
 /*
- * The clients' next step, if all that there is to come of the last has come: all requests, all
- * answers, and the server knows of all ends and beginnings. False: not yet.
+ * Makes the clients' next step when the last one is complete: all requests and answers have
+ * arrived, and the server knows of all ends and new connections. Returns false if it is not.
  */
 static bool let_clients_act(void)
 {
@@ -674,7 +677,7 @@ static bool let_clients_act(void)
     if (!all || (heard != said && !memory_fails) || worker_connections(server.workers[0]) != open)
         return false;
     if (open == 0 && made == most) {
-        loop_ring(worker_reactor(server.workers[0])->loop); /* wakes it, to end */
+        loop_ring(worker_reactor(server.workers[0])->loop); /* wakes the worker, so that it ends */
         loop_stop(worker_reactor(server.workers[0])->loop);
     } else if (open == 0 || (made < most && open < OPEN_MOST && rng_one_in(&rng, 3))) {
         open_session();
@@ -734,16 +737,18 @@ static void torture_io(uint64_t first_seed, uint64_t how_many)
            sums.runs, sums.sessions, sums.secure, sums.requests, troubles.made, troubles.calls);
 }
 
-/* One run of two sessions with each of OpenSSL's pieces refused in it; from its start on. */
+/*
+ * A run of two sessions for each allocation of OpenSSL since the server's start, which then fails.
+ */
 static void torture_tls(uint64_t with_seed, uint64_t only, uint64_t every)
 {
     memory_fails = true;
-    for (unsigned i = 0; i < 2; i++) { /* what the library keeps is made once */
+    for (unsigned i = 0; i < 2; i++) { /* objects that the library keeps exist after one run */
         pieces = 0;
         run(with_seed, 2);
     }
     uint64_t all = pieces;
-    long live = pieces_live; /* and what the queue of errors keeps, a piece for each place */
+    long live = pieces_live; /* plus one for each place in the queue of errors */
     for (fail_at = only ? only : 1 + with_seed % every; fail_at <= (only ? only : all);
          fail_at += every) {
         pieces = 0;

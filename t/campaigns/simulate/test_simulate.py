@@ -1,6 +1,6 @@
 """
-Short forms of the campaigns of this folder (t/README.md): each program says what it has found, and
-the seed with which it finds it again.
+Short forms of the campaigns of this folder (t/README.md). Each program prints what it has found,
+and the seed that finds it again.
 """
 
 import os

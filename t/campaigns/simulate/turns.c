@@ -1,11 +1,11 @@
 /*
- * turns.c - rounds: some of the workers run an iteration of their loops. Its steps (begin, handle
- * one descriptor, take mail, check deadlines, continue, end) are mixed at random, so that verdicts
- * are on their way while requests, timeouts and ends arrive. Then time moves on.
+ * turns.c - rounds: some of the workers run an iteration of their loops. The steps of an iteration
+ * (begin, handle one descriptor, take mail, check deadlines, continue, end) are mixed at random, so
+ * that verdicts are on their way during requests, timeouts and ends. Then the clock advances.
  */
 #include "t/campaigns/simulate/inside.h"
 
-/* A client connects; in an iteration of its worker. */
+/* Connects a client, inside an iteration of its worker. */
 static void connect_one(unsigned worker)
 {
     struct client *c = calloc(1, sizeof(*c));
@@ -39,7 +39,7 @@ static void connect_one(unsigned worker)
     }
 }
 
-/* Takes one that may be ready off the worker's list, and tells the server if it is. */
+/* Takes one client off the worker's list, and notifies the server if it is ready. */
 static void tell_one(struct crew *w)
 {
     unsigned i = below(w->hot_count);
@@ -56,7 +56,7 @@ static void tell_one(struct crew *w)
         heat(c);
 }
 
-/* The next thing of a worker's turn. */
+/* Runs the next step of a worker's iteration. */
 static void go_on(struct crew *w)
 {
     const struct loop_handlers *h = &w->loop->handlers;
@@ -112,7 +112,7 @@ static void go_on(struct crew *w)
     look_at_closed();
 }
 
-/* What a step has touched is what the model says it is. */
+/* Compares the names that the last step touched with the model. */
 static void compare_touched(void)
 {
     for (; model.touched; model.touched &= model.touched - 1) {

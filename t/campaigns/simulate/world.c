@@ -2,12 +2,12 @@
  * world.c - one run of the simulation (see world.h).
  *
  * The real engine, services, connections and workers run on fake.c's loops and streams, in one
- * thread (turns.c). Between rounds clients act (clients.c) and the clock goes on.
+ * thread (turns.c). Between rounds the clients act (clients.c) and the clock advances.
  *
- * The rows of the services are replaced by copies whose functions ask the model first and then
- * call the real one (protocols.c). What the services reply is caught where they hand it to the
- * connection (replies.c) and compared at once; what a client receives is compared with what was
- * replied to it. So a failure says at which request it is, not at the end.
+ * The rows of the services are replaced by copies whose functions ask the model first and then call
+ * the real ones (protocols.c). A service's reply is caught when the service passes it to the
+ * connection (replies.c), and compared at once. The bytes that a client receives are compared with
+ * the replies to it. So a failure names its request, and does not appear only at the end.
  */
 #include "t/unit/serving.h"
 
@@ -35,7 +35,7 @@ struct client *opening;
 uint64_t reasons_told[2][CLOSE_MAX];
 
 static bool limited;
-static uint64_t memory_at_start; /* of the table */
+static uint64_t memory_at_start; /* memory of the new table */
 
 /* ---- failing ------------------------------------------------------------------------------ */
 
@@ -53,7 +53,7 @@ void fail(const char *file, int line, const char *what, const char *format, ...)
     exit(1);
 }
 
-/* ---- chance ------------------------------------------------------------------------------- */
+/* ---- random choices ----------------------------------------------------------------------- */
 
 static uint64_t rng_state;
 
@@ -113,7 +113,7 @@ size_t queued(const struct bytes_queue *q)
 void enqueue(struct bytes_queue *q, const void *bytes, size_t len)
 {
     if (len == 0)
-        return; /* there may be no memory for it either */
+        return; /* there may be no memory for it */
     if (q->begin == q->end)
         q->begin = q->end = 0;
     if (q->end + len > q->room) {
@@ -183,7 +183,7 @@ static struct rules *some_rules(void)
     return rules;
 }
 
-/* False: there was no memory. */
+/* Starts the server. Returns false without memory. */
 static bool start(void)
 {
     struct rules *rules = some_rules();
@@ -221,7 +221,7 @@ static bool start(void)
     return true;
 }
 
-/* Everything that was held or waited for is free. */
+/* Checks that everything is free. */
 static void expect_nothing_held(void)
 {
     struct table_stats s;
@@ -234,7 +234,7 @@ static void expect_nothing_held(void)
     table_check(services->table);
 }
 
-/* What is kept at 0 expires, and then the table has all its memory back. */
+/* Names kept at 0 expire; then the table must have all its memory back. */
 static void expect_memory_back(void)
 {
     struct table_walk walk = {0};
@@ -252,7 +252,7 @@ static void expect_memory_back(void)
            memory_at_start);
 }
 
-/* All go, or the server does: either way nothing is left. */
+/* Ends all clients, or the server first. Nothing may be left in either case. */
 static void finish(void)
 {
     if (one_in(2)) {
@@ -263,7 +263,7 @@ static void finish(void)
                 end_client(open_clients[i]);
         }
         become_quiet(true);
-        for (unsigned i = 0; open_count > 0; i++) { /* those that linger */
+        for (unsigned i = 0; open_count > 0; i++) { /* connections that linger */
             EXPECT(i < 1000, "%u clients are not closed", open_count);
             pass_time(3 * NS_PER_S);
             become_quiet(true);
@@ -355,7 +355,7 @@ void world_run(const struct plan *p, struct outcome *sum)
     fault_counting = true;
     fault_pieces = 0;
     choose_mix();
-    fail_one_in = 0; /* so soon it would not even start */
+    fail_one_in = 0; /* no failure before the server has started */
     if (start()) {
         fail_one_in = p->fail_one_in;
         if (!fail_one_in && !p->fail_at && !p->no_failures && one_in(4))

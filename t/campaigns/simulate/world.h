@@ -8,27 +8,27 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Requirements for a run; the seed chooses what is 0. */
+/* Settings of a run. The seed chooses those that are 0. */
 struct plan {
     uint64_t seed;
-    uint64_t requests;    /* it ends after this many */
-    bool no_failures;     /* memory never fails, whatever the seed says */
-    uint64_t fail_at;     /* only the allocation with this number, from 1, fails */
+    uint64_t requests;    /* ends after this many */
+    bool no_failures;     /* memory never fails, whatever the seed */
+    uint64_t fail_at;     /* only the allocation with this number fails, counted from 1 */
     uint32_t fail_one_in; /* one in this many allocations fails */
 };
 
-/* The result. */
+/* Sums over runs. */
 struct outcome {
     uint64_t requests, clients, steps, waits;
     uint64_t pieces;        /* allocations of the server */
-    uint64_t refused;       /* failed ones */
+    uint64_t refused;       /* allocations that failed */
     uint64_t out_of_memory; /* answers that report a lack of memory */
     uint64_t closed[32];    /* connections, by reason */
 };
 
 /*
- * Carries out one run and adds to *sum. On a violation it prints what is wrong to standard error
- * and ends the process.
+ * Executes one run and adds to *sum. On a violation it prints the error to standard error and ends
+ * the process.
  */
 void world_run(const struct plan *plan, struct outcome *sum);
 

@@ -2,8 +2,8 @@
 
 `monotonic`: a daemon in a time namespace, whose monotonic clock is about to pass a power of two of
 milliseconds, nanoseconds or seconds (needs root). `wall`: a daemon whose wall clock jumps by a year
-and back while clients wait (libfaketime). Both have clients that wait for many different times across
-the moment in question, requests that are never finished, and holders whose ages are looked at.
+and back while clients wait (libfaketime). Both have clients that wait for different times around
+the critical moment, requests that are never completed, and holders whose ages are checked.
 """
 
 import argparse
@@ -29,7 +29,7 @@ import wire  # noqa: E402
 YEAR = 365 * 86400
 FAKETIME = "/usr/lib/%s/faketime/libfaketime.so.1" % sys.implementation._multiarch
 
-# In seconds. 2^56 and 2^58 ns: what is kept of connections' and holdings' ages comes round.
+# In seconds. At 2^56 and 2^58 ns the stored ages of connections and holdings wrap around.
 EDGES = {
     "2^31 ms": 2**31 / 1e3,
     "2^32 ms": 2**32 / 1e3,
@@ -40,12 +40,13 @@ EDGES = {
     "2^31 s": 2**31,
 }
 
-# How late an answer may be before it counts: the machine may be busy. What was seen is reported.
+# The tolerated delay of an answer, because the machine may be busy. The report has the measured
+# one.
 LATE = 20.0 if wire.SLOW else 5.0
 
 
 class Found(AssertionError):
-    """A timer that was early, late or frozen, or an age that is wrong."""
+    """A timer was early, late or frozen, or an age is wrong."""
 
 
 def want(condition, what, *values):
@@ -53,7 +54,7 @@ def want(condition, what, *values):
         raise Found(what % values if values else what)
 
 
-# Becomes the command in argv[2:] in a time namespace whose monotonic clock is ahead by argv[1]
+# Executes the command in argv[2:] in a time namespace whose monotonic clock is ahead by argv[1],
 # seconds and nanoseconds ("12 345").
 _AHEAD = """
 import ctypes, os, sys
@@ -72,13 +73,13 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def ahead(edge_s, lead_s):
-    """What stands before a command so that its monotonic clock passes `edge_s` in `lead_s`."""
+    """The words before a command that make its monotonic clock pass `edge_s` after `lead_s`."""
     ns = int((edge_s - lead_s) * 1e9) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
     return [sys.executable, "-I", "-c", _AHEAD, "%d %d" % divmod(ns, 10**9)]
 
 
 def cannot_unshare():
-    """Why there is no time namespace of our own; None where there can be one."""
+    """Why we can't have a time namespace; None if we can."""
     if os.geteuid() != 0:
         return "a clock of our own needs root"
     done = subprocess.run(
@@ -91,7 +92,7 @@ def cannot_unshare():
 
 
 class Waits:
-    """Many clients that wait for one name, each for a time of its own, and unfinished requests."""
+    """Many clients that wait for one name, each for its own time, and unfinished requests."""
 
     def __init__(self, daemon, times, request_limit):
         self.daemon = daemon
@@ -114,7 +115,9 @@ class Waits:
             self.due[client.fileno()] = (client, asked, request_limit, b"")
 
     def run(self, step):
-        """Until all have been answered; calls `step` now and then. Returns the most one was late."""
+        """
+        Runs until all clients are answered, and calls `step` often. Returns the longest delay.
+        """
         latest = 0.0
         poller = select.poll()
         for fd in self.due:
@@ -139,7 +142,7 @@ class Waits:
         return latest
 
     def finish(self):
-        """Timers go on, ages are right, and an endless wait is not forgotten."""
+        """Checks that timers work, ages are right, and an endless wait is not forgotten."""
         with self.daemon.text_client(deadline=120) as client:
             asked = time.monotonic()
             want(client.ask("ACQ4ME held 1 1000 0.3") == "TIMEOUT", "a wait afterwards")
@@ -166,7 +169,7 @@ class Waits:
 
 
 def times_around(moment, count, rng):
-    """Times to wait for, most of them until about `moment` from now."""
+    """Times to wait for, half of them until about `moment` from now."""
     near = [moment + rng.uniform(-0.2, 0.2) for _ in range(count // 2)]
     return ["%.3f" % t for t in sorted(near + [rng.uniform(0.05, 2 * moment) for _ in near])]
 
@@ -179,7 +182,7 @@ def waits_for(daemon, times, request_limit):
 
 
 def monotonic(edges, lead, count, rng):
-    """Passes each edge with a daemon of its own, all at once. Returns a line on each."""
+    """Passes each edge with a daemon of its own, all in parallel. Returns a line for each."""
     with contextlib.ExitStack() as stack:
         running = []
         for name in edges:
@@ -205,12 +208,14 @@ def monotonic(edges, lead, count, rng):
 
 
 def year_of(log):
-    """The year that its last line was written in."""
+    """The year in the timestamp of the log's last line."""
     return int(re.findall(r"^(\d{4})-", log, re.M)[-1])
 
 
 def wall(count, rng):
-    """The wall clock jumps a year ahead, a year back, and home again while clients wait."""
+    """
+    The wall clock jumps a year ahead, a year back, and back to the real time while clients wait.
+    """
     with tempfile.TemporaryDirectory(prefix="clock-") as folder, contextlib.ExitStack() as stack:
         path = os.path.join(folder, "offset")
 
@@ -220,7 +225,7 @@ def wall(count, rng):
             os.rename(path + ".new", path)
 
         jump(0)
-        # Not confined: libfaketime opens its file in whatever thread asks for the time.
+        # Without the sandbox: libfaketime opens its file in every thread that asks for the time.
         daemon = servers.Counterd(
             "limits.request_timeout=1", "counter.threads=2", "security.sandbox=false", admin=True,
             env={"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": path, "FAKETIME_NO_CACHE": "1",

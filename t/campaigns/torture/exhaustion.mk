@@ -1,4 +1,4 @@
-# Exhaustion, clocks, soak: the short forms of the campaigns, and these.
+# Exhaustion, clocks, soak: the campaigns and their short forms.
 torture_tests = \
 	t/campaigns/torture/test_clock.py \
 	t/campaigns/torture/test_exhaustion.py \

@@ -1,7 +1,7 @@
 """./dev torture exhaustion: a daemon that has run out of something, and its other clients.
 
-Each part has its own daemon. Assertions are promises in plain numbers; counterbench beside it
-measures how long others wait, and the campaign reports it. The tests run `--short`: fewer of
+Each part has its own daemon. It asserts promises in plain numbers. counterbench runs beside it and
+measures how long other clients wait; the campaign reports that. The tests use `--short`: fewer of
 everything, and shorter limits.
 """
 
@@ -45,7 +45,7 @@ SLOW = SHORT._replace(connections=200, unread=2, colliding=1000)
 
 
 class Found(AssertionError):
-    """A promise that was not kept."""
+    """A promise was broken."""
 
 
 def want(condition, what, *values):
@@ -61,7 +61,7 @@ def say(text, *values):
 
 
 def room(descriptors):
-    """Raises the limit of descriptors; returns how many there may be."""
+    """Raises the limit of descriptors. Returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < descriptors:
         with contextlib.suppress(ValueError, OSError):
@@ -72,7 +72,7 @@ def room(descriptors):
 
 
 def connect_many(address, count, rcvbuf=None):
-    """Opens connections, some hundreds at once, which is what a queue of those to accept takes."""
+    """Opens connections, at most 400 at a time, because the listener's backlog takes no more."""
     made = []
     while len(made) < count:
         batch = []
@@ -105,7 +105,7 @@ def send_all(sockets, data):
 
 
 def read_all(sockets, size):
-    """That many bytes of each."""
+    """Reads `size` bytes from each."""
     got = {s.fileno(): b"" for s in sockets}
     by_fd = {s.fileno(): s for s in sockets}
     poller = select.poll()
@@ -129,13 +129,13 @@ def close_all(sockets):
         s.close()
 
 
-# ---- what others notice --------------------------------------------------------------------------
+# ---- effects on other clients --------------------------------------------------------------------
 
 
 class Others:
     """
-    Clients that work meanwhile: pairs at a modest rate, on connections that are made before. Its 99th
-    percentile with nothing else going on, and beside what a part does.
+    Clients that work beside a part: pairs at a modest rate, on connections made before. Compares
+    their 99th percentile without and with the part.
     """
 
     SECONDS = 4
@@ -161,7 +161,7 @@ class Others:
 
     @contextlib.contextmanager
     def beside(self, warmup=0.3):
-        """Measures while the block goes on, after `warmup` seconds, in which it may prepare."""
+        """Measures while the block runs, after `warmup` seconds."""
         if not self.connections:
             yield
             return
@@ -204,7 +204,7 @@ def connections(daemon):
 
 
 def descriptors(start, scale, rng):
-    """No descriptors: it waits and does not spin, and goes on when there are some."""
+    """Without descriptors it waits and does not spin; it accepts again when some are free."""
     daemon = start(preexec=servers.set_limit(resource.RLIMIT_NOFILE, scale.limit))
     early = daemon.text_client()
     want(early.ask("ACQ4ME early 1 9 60") == "LOCKED", "an early client gets its lock")
@@ -252,7 +252,7 @@ def releases(some):
 
 
 def statuses(client, count):
-    """The statuses of so many answers, whatever their bodies."""
+    """The statuses of `count` answers, with any bodies."""
     found, at, buffer = [], 0, client.buffer
     while len(found) < count:
         while len(found) < count and len(buffer) - at >= 12:
@@ -268,8 +268,8 @@ def statuses(client, count):
 
 
 def memory(start, scale, rng):
-    """No memory: new names are refused, what exists goes on, and what is freed can be had again."""
-    # What binary clients used stays at 0 until its interval has ended, which lasts a day by default.
+    """Without memory it refuses new names, serves existing ones, and reuses freed memory."""
+    # Names of binary clients stay at 0 until their interval ends, after a day by default.
     daemon = start("counter.memory_limit=" + scale.memory, "counter.stats_interval=2")
     others = Others(daemon, scale)
     client, text = daemon.binary_client(deadline=120), daemon.text_client(deadline=120)
@@ -282,7 +282,7 @@ def memory(start, scale, rng):
     want(wire.OUT_OF_MEMORY in status, "%d names were taken within %s", made, scale.memory)
     taken = made - step + status.index(wire.OUT_OF_MEMORY)
     with others.beside():
-        while made < scale.names:  # they ask on, and are refused
+        while made < scale.names:  # the client keeps asking, and is refused
             client.send_reading(acquires(b"name-%d" % i for i in range(made, made + step)))
             statuses(client, step)
             made += step
@@ -299,7 +299,7 @@ def memory(start, scale, rng):
         want(client.release(1, name) == wire.OK, "%r is given back", name)
         want(client.acquire(1, 1, name) == wire.OK, "%r is had again", name)
     want(text.ask("RELEASE first") == "RELEASED", "a lock from before")
-    answer = text.ask("ACQ4ME name-1 2 9 0")  # one more holder is more memory
+    answer = text.ask("ACQ4ME name-1 2 9 0")  # one more holder needs more memory
     want(answer in ("LOCKED", "ERROR OUT_OF_MEMORY"), "another unit of what exists: %s", answer)
     want(text.ask("STATS UPTIME").startswith("uptime"), "statistics")
     client.close()
@@ -319,7 +319,7 @@ def crowd(start, scale, rng):
         say("only %d connections: the limit of descriptors is %d", count, may)
     daemon = start("counter.threads=2", "poolcounter.max_locks=2")
     others = Others(daemon, scale)
-    client = daemon.text_client(deadline=60)  # made first: select() knows no high descriptors
+    client = daemon.text_client(deadline=60)  # first: select() needs a low number
     before = daemon.resident_kib()
     made = []
     for first in range(0, count, 2000):
@@ -341,10 +341,10 @@ def crowd(start, scale, rng):
 
 
 def unread(start, scale, rng):
-    """Clients that ask and ask and never read."""
+    """Clients that send requests all the time and never read."""
     daemon = start("counter.threads=2", "limits.write_timeout=%d" % scale.unread_limit, admin=True)
     others = Others(daemon, scale)
-    # A Dump is 400 KB: what the kernel takes for a client, some MB, is soon full.
+    # A Dump is 400 KB, so the kernel's buffers for a client (some MB) are soon full.
     with daemon.binary_client(deadline=60) as client:
         client.send_reading(acquires(b"%05d" % i + b"n" * 2000 for i in range(200)))
         want(set(statuses(client, 200)) == {wire.OK}, "there are names to tell of")
@@ -360,13 +360,16 @@ def unread(start, scale, rng):
 
 
 def never_read(daemon, scale, others, text, binary):
-    """Has them ask until they are closed: the most bytes queued for one, and the seconds it took."""
+    """
+    Sends requests until all are closed. Returns the most bytes queued for one, and the seconds it
+    took.
+    """
     requests = {s.fileno(): b"STATS FULL\n" * 500 for s in text}
     requests.update({s.fileno(): wire.binary_request(wire.DUMP) * 5 for s in binary})
     live = {s.fileno(): s for s in text + binary}
-    spare = 60 if scale is not FULL or wire.SLOW else 5  # the short form judges nothing by the clock
+    spare = 60 if scale is not FULL or wire.SLOW else 5  # the short form does not judge times
     began, gone, most, stuck = time.monotonic(), 0, 0, {}
-    with others.beside(0.1 if scale is not FULL else 12):  # until all are stuck
+    with others.beside(0.1 if scale is not FULL else 12):  # until no client can send
         while gone < scale.unread:
             for fd, s in list(live.items()):
                 try:
@@ -377,16 +380,16 @@ def never_read(daemon, scale, others, text, binary):
                     want(e.errno in (errno.EPIPE, errno.ECONNRESET), "%s", e)
                     del live[fd]
             try:
-                # The kernel has a time limit, too, which may come first.
+                # The kernel's own time limit may come first.
                 gone = closed(daemon, "write_timeout") + closed(daemon, "vanished")
                 found = connections(daemon)
-            except OSError:  # the admin interface is slow while there is so much to do
+            except OSError:  # the admin interface is slow under this load
                 continue
             now, before, stuck = time.monotonic(), stuck, {}
             for one in found:
                 queued = one["queued_bytes"]
                 most = max(most, queued)
-                if queued:  # since when it has had so much
+                if queued:  # the time at which it reached this number
                     known, since = before.get(one["connection"], (0, now))
                     stuck[one["connection"]] = (queued, since if known == queued else now)
                     passed = now - stuck[one["connection"]][1]
@@ -399,7 +402,7 @@ def never_read(daemon, scale, others, text, binary):
 
 
 def slow(start, scale, rng):
-    """Clients of one byte now and then, and some that hold a lock and say nothing."""
+    """Clients that send a byte now and then, and others that hold a lock and send nothing."""
     daemon = start("limits.request_timeout=%d" % scale.slow_limit, "counter.threads=2", admin=True)
     others = Others(daemon, scale)
     holders = connect_many(daemon.text, scale.holders)
@@ -457,7 +460,10 @@ def cpu_ns(daemon):
 
 
 def work_with(daemon, some):
-    """All of them held at once, asked for twice and given back: what a request costs the daemon."""
+    """
+    Acquires all names, twice again, and gives them back. Returns the processor time per request,
+    and the daemon's count of conflicts.
+    """
     client = daemon.binary_client(deadline=120)
     want(client.noop() == wire.OK, "it answers")
     step = 2000
@@ -484,7 +490,7 @@ def work_with(daemon, some):
 
 
 def collisions(start, scale, rng):
-    """Names with the same hash, made by a client that knows the function."""
+    """Names with the same hash, made by a client that knows the hash function."""
     count = scale.colliding
     kinds = list(names.HASHES.items())
     for kind, function in kinds if scale is FULL else rng.sample(kinds, 2):
@@ -523,7 +529,7 @@ PARTS = {
 
 @contextlib.contextmanager
 def starting():
-    """A function that starts daemons, which must end in order."""
+    """Returns a function that starts daemons. They must end in order."""
     started = []
 
     def start(*options, **kwargs):

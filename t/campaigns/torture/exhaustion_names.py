@@ -1,9 +1,9 @@
-"""Names that collide under hash functions in common use, any number of them.
+"""Makes any number of names that collide under common hash functions.
 
-All of them lead such a function from its start to one and the same state, whatever the number of
-buckets. Each is made of stages that lead from one state to another in two ways: `stages` choices
-make 2^stages names. No byte of theirs is a blank, a line end or NUL, so that they will do as keys of
-the text protocol, too.
+All names of a kind lead the hash function from its start to the same state, whatever the number of
+buckets. A name is a sequence of stages, and each stage leads from one state to the next in two
+ways, so `stages` stages make 2^stages names. No byte is a blank, a line end or NUL, so the names
+are also valid keys of the text protocol.
 """
 
 import struct
@@ -20,7 +20,7 @@ def fnv1a_32(data):
 
 
 def fnv1a_64_low(data):
-    """The low half of the 64-bit hash, which depends on nothing else."""
+    """The low half of the 64-bit hash. It does not depend on the high half."""
     h = 0x84222325
     for byte in data:
         h = (h ^ byte) * 0x1B3 & M32
@@ -52,7 +52,7 @@ def _murmur_block(h, block):
 
 
 def murmur3(data):
-    """MurmurHash3_x86_32 with seed 0, of whole blocks."""
+    """MurmurHash3_x86_32 with seed 0, for whole blocks."""
     h = 0
     for (block,) in struct.iter_unpack("<I", data):
         h = _murmur_block(h, block)
@@ -63,7 +63,10 @@ def murmur3(data):
 
 
 def _fnv_stages(start, prime, stages, rng):
-    """Two blocks of four bytes that meet again, found by a birthday search, from state to state."""
+    """
+    For each stage, two blocks of four bytes that lead to the same state, found by a birthday
+    search.
+    """
     pairs, h = [], start
     letters = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
     for _ in range(stages):
@@ -82,7 +85,10 @@ def _fnv_stages(start, prime, stages, rng):
 
 
 def _murmur_stages(stages, rng):
-    """Two blocks each; the second of the one undoes what the first ones differ in."""
+    """
+    For each stage, two pairs of blocks; the second block of a pair undoes the difference of the
+    first.
+    """
     pairs, h = [], 0
     while len(pairs) < stages:
         first, other, second = (rng.randrange(1 << 32) for _ in range(3))
@@ -97,7 +103,7 @@ def _murmur_stages(stages, rng):
 
 
 def colliding(kind, count, rng):
-    """`count` names of one length; all have the same hash of that kind."""
+    """`count` names of the same length with the same hash of this kind."""
     stages = max(1, (count - 1).bit_length())
     if kind == "djb2":
         pairs = [(b"Ez", b"FY")] * stages

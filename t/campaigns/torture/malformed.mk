@@ -1,3 +1,3 @@
-# Broken requests over sockets (malformed.py); as a test, a short form of ./dev torture malformed.
+# Broken requests over sockets (malformed.py). The test is a short form of ./dev torture malformed.
 TESTS += t/campaigns/torture/malformed.py
 EXTRA_DIST += t/campaigns/torture/malformed.py

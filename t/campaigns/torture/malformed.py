@@ -2,13 +2,13 @@
 
     malformed.py [--requests N] [--seed N] [--protocol text|binary]
 
-The daemon that COUNTERD names (best built with sanitizers; ./dev torture malformed does that) gets
-connections full of mostly broken requests, cut into pieces. It must answer each once, in order, or
-end the connection where the protocol says so. In the end nothing may be held or waited for, a
-correct client is served, and the daemon must end in order without a report from a sanitizer.
+The daemon that COUNTERD names (best built with sanitizers, as ./dev torture malformed does) gets
+connections full of mostly broken requests, cut into pieces. It must answer each request once, in
+order, or end the connection where the protocol says so. In the end nothing may be held or waited
+for, a correct client must be served, and the daemon must end in order without a sanitizer's report.
 
-Connections follow from the seed and their number alone. It reports in TAP; without arguments it is
-short enough for a test.
+The seed and the number of a connection determine its requests. The program reports in TAP. Its
+defaults are short enough for a test.
 """
 
 import argparse
@@ -24,18 +24,18 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 
 import servers  # noqa: E402
 
-DEADLINE = 60  # s, for any one answer
+DEADLINE = 60  # seconds for any one answer
 SHORT = 10000  # requests a protocol, of the test
 MAX_LINE = 8192
 NAMES = [b"k", b"k", b"l", b"n" * 200, b"\xff\x00\x7f", b"%20"]
 
 
 class Wrong(Exception):
-    """An answer that is none of its request's."""
+    """An answer does not fit its request."""
 
 
 class Link:
-    """A connection that is read from in messages."""
+    """A connection that reads whole messages."""
 
     def __init__(self, address):
         self.sock = socket.create_connection(address, timeout=DEADLINE)
@@ -44,7 +44,7 @@ class Link:
         self.at = 0
 
     def more(self):
-        """Reads on; False: the connection has ended."""
+        """Reads more bytes. Returns False when the connection has ended."""
         if self.at > 1 << 16:
             del self.got[: self.at]
             self.at = 0
@@ -77,7 +77,7 @@ class Link:
             pass
 
     def close(self, chance):
-        """Ends it, one way or the other."""
+        """Ends the connection in one of several ways."""
         if chance.random() < 0.3:
             linger = struct.pack("ii", 1, 0)
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
@@ -90,7 +90,7 @@ class Link:
 
 
 def mutated(chance, data, forbidden=b""):
-    """Some bytes changed, left out or put in; none becomes one of `forbidden`."""
+    """Changes, drops or inserts some bytes; none becomes one of `forbidden`."""
     data = bytearray(data)
     for _ in range(chance.choice((1, 1, 2, 4))):
         at = chance.randrange(len(data) + 1)
@@ -116,14 +116,14 @@ WORDS = {
 
 
 def is_full(line):
-    """True if a line is STATS FULL; its answer ends with an empty line."""
+    """True if the answer to the line is STATS FULL, which ends with an empty line."""
     return line[:5] == b"STATS" and line[5:6] in (b"", b" ") and (
         line[5:].strip(b" ").lower() in (b"", b"full")
     )
 
 
 def text_line(chance):
-    """A line without its end; of those that could have to wait the timeout is taken away."""
+    """A line without its end. Drops the timeout from lines that could wait."""
     name = chance.choice((b"k", b"l", b"n" * 200, b"%20", b"\xff\x7f"))
     line = chance.choice((
         b"ACQ4ME %s 1 2" % name, b"ACQ4ANY %s 2 3 0" % name, b"RELEASE %s" % name, b"RELEASE",
@@ -139,7 +139,7 @@ def text_line(chance):
 
 
 def text_batch(chance, count):
-    """The bytes to send, and the expected answer to each line: a line, FULL, or the end."""
+    """The bytes to send, and the kind of each expected answer: "line", "full" or "end"."""
     sent, kinds = [], []
     for _ in range(count):
         line = text_line(chance)
@@ -170,7 +170,7 @@ OPCODES = (0, 1, 1, 2, 2, 2, 3, 3, 0x10, 0x11)
 
 
 def binary_request(chance):
-    """Opcode and body; the length of the body is told right, whatever is in it."""
+    """An opcode and a body; the length in the header is always right."""
     opcode = chance.choice(OPCODES)
     name = chance.choice(NAMES)
     units = chance.choice((0, 1, 2, 0xFFFFFFFF))
@@ -229,7 +229,7 @@ def binary_answer(link, kind):
 
 
 def send(link, chance, data):
-    """All of it, now and then in pieces."""
+    """Sends all, sometimes in pieces."""
     if chance.random() < 0.5:
         link.sock.sendall(data)
         return
@@ -241,7 +241,7 @@ def send(link, chance, data):
 
 
 def one_connection(address, protocol, chance):
-    """One connection full of requests; how many were answered."""
+    """One connection full of requests. Returns the number of answers."""
     link = Link(address)
     count = chance.randrange(1, 200)
     if protocol == "text":
@@ -249,7 +249,7 @@ def one_connection(address, protocol, chance):
         ends = kinds[-1] == "end"
     else:
         data, kinds, ends = binary_batch(chance, count)
-    if chance.random() < 0.05:  # one that does not hear its answers
+    if chance.random() < 0.05:  # does not read its answers
         link.sock.sendall(data[: chance.randrange(len(data))])
         link.close(chance)
         return 0
@@ -270,7 +270,7 @@ def one_connection(address, protocol, chance):
 
 
 def run_protocol(daemon, protocol, requests, seed):
-    """Sends so many requests; what went wrong, or None."""
+    """Sends at least `requests` requests. Returns the error, or None."""
     address = daemon.text if protocol == "text" else daemon.binary
     done = number = 0
     while done < requests:
@@ -285,7 +285,7 @@ def run_protocol(daemon, protocol, requests, seed):
 
 
 def check_end(daemon):
-    """That nothing is left of all that, and that the daemon ends well."""
+    """Checks that nothing is left over, and that the daemon ends in order."""
     until = time.monotonic() + DEADLINE
     with daemon.binary_client() as client:
         while True:

@@ -1,8 +1,8 @@
-"""./dev soak [SECONDS]: a daemon under mixed load for an hour, whose memory and descriptors stay flat.
+"""./dev soak [SECONDS]: mixed load for an hour; the daemon's memory and descriptors must stay flat.
 
 The load: requests of both protocols, waits, hand-overs, timeouts, clients that reset, die inside a
 request or never read, connections that the operator kills, reloads, dumps, statistics, and the
-admin interface. Now and then the load pauses, all connections close, and the soak takes a sample,
+admin interface. At intervals the load pauses, all connections close, and the soak takes a sample,
 so it measures what is left behind. The verdict is the slope of a line through the samples after the
 warm-up: over the whole run neither memory nor descriptors may grow by more than the tolerance.
 """
@@ -25,17 +25,17 @@ import wire  # noqa: E402
 
 TOKEN = "soaked"
 CLIENTS = 12
-WARM_UP = 0.2  # of the time
-JUDGED = 30  # seconds after it, at least: in less, memory only grows to what it needs
+WARM_UP = 0.2  # fraction of the time
+JUDGED = 30  # least seconds after it; in less time memory only grows to its working size
 
-# What may come and go by chance: two huge pages, or 2 %; and a descriptor.
+# Tolerated growth by chance: two huge pages or 2 %, and one descriptor.
 TOLERANCE_KIB = 4096
 TOLERANCE_SHARE = 0.02
 TOLERANCE_DESCRIPTORS = 1.0
 
 
 class Load:
-    """Clients that do this and that until told to stop, each by a sequence of its own."""
+    """Clients that work until `end`, each with its own random sequence."""
 
     def __init__(self, daemon, seed, clients=CLIENTS):
         self.daemon = daemon
@@ -70,7 +70,7 @@ class Load:
                 self.failures.append(e)
 
     def _operate(self, rng):
-        """Reloads, looks and kills."""
+        """Reloads, reads the admin interface, and kills connections."""
         pages = ["/metrics", "/api/v1/stats", "/api/v1/names", "/api/v1/contended", "/api/v1/history",
                  "/api/v1/config", "/"]  # fmt: skip
         try:
@@ -93,7 +93,7 @@ class Load:
             self.failures.append(e)
 
 
-# ---- what clients do: each returns how many requests that was ------------------------------------
+# ---- actions of clients: each returns its number of requests -------------------------------------
 
 
 def name_of(rng):
@@ -180,7 +180,10 @@ DEEDS = [locks] * 4 + [units] * 4 + [lookers, many_names, unread, unfinished, wa
 
 
 def quiet(daemon):
-    """Waits until all that the load had is free, and the daemon has seen its ends."""
+    """
+    Waits until the load has left nothing behind and the daemon has noticed the end of each
+    connection.
+    """
     with daemon.binary_client(deadline=60) as client:
         wire.poll(lambda: int(dict(client.stats())["curr_connections"]) == 1, "all are gone", 60)
         with daemon.text_client(deadline=60) as text:
@@ -195,12 +198,12 @@ def quiet(daemon):
 
 
 def slope(times, values):
-    """Of the line with the least squares, per second."""
+    """The slope of the least-squares line, per second."""
     return statistics.linear_regression(times, values).slope if len(set(times)) > 1 else 0.0
 
 
 def verdict(samples):
-    """What grew between the first and the last of these samples, by their slope: [] is nothing."""
+    """A list of what has grown over these samples, by their slope; [] if nothing has."""
     times, kib, descriptors = zip(*samples)
     lasted = times[-1] - times[0]
     grown = slope(times, kib) * lasted
@@ -218,7 +221,7 @@ def verdict(samples):
 
 
 def soak(daemon, seconds, every, seed):
-    """Samples: time, resident KiB, descriptors."""
+    """Returns samples: time, resident KiB, descriptors."""
     samples, done, began = [], 0, time.monotonic()
     print("%8s %12s %12s %12s" % ("seconds", "KiB", "descriptors", "requests"))
     while time.monotonic() - began < seconds or len(samples) < 2:

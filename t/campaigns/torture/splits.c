@@ -1,20 +1,20 @@
 /*
- * splits.c - the same bytes, cut anywhere, give the same answers.
+ * splits.c - the same bytes, cut anywhere, must give the same answers.
  *
  *     splits [--streams N] [--seed N] [--protocol text|binary] [--only I]
  *
- * Two worlds (fuzz/world.h) run the same story: other clients hold and wait, a client connects,
- * sends a stream of requests, many of them broken, while time moves on, and leaves. In one world
- * each part of the stream arrives at once; in the other it is cut at random places, with some
- * iterations of the server, or none, between the pieces. All that clients receive, and the reason
- * of the close, must be the same to the byte. Because everything before was the same, statistics
- * are the same too.
+ * Two worlds (fuzz/world.h) run the same story: other clients hold and wait; a client connects,
+ * sends a stream of requests, many of them broken, while time passes, and disconnects. In one world
+ * each part of the stream arrives at once. In the other it is cut at random places, with some
+ * iterations of the server, or none, between the pieces. All bytes that clients receive, and the
+ * reason of the close, must be the same. The statistics must be the same too, because everything
+ * before was.
  *
- * It reports in TAP; without arguments it is short enough for a test.
+ * The program reports in TAP. Its defaults are short enough for a test.
  *
- * A stream follows from the seed and its number alone, so --only I shows one of them (but for what
- * statistics say in it). One byte differs by rights: what is no binary request is answered at its
- * first byte, with as much of opcode and opaque as had arrived by then.
+ * The seed and the number of a stream determine it, so --only I repeats one of them (except for
+ * statistics in its answers). One difference is allowed: bytes that are no binary request are
+ * answered at their first byte, with the bytes of opcode and opaque that had arrived by then.
  */
 #include "fuzz/world.h"
 #include "proto/counter.h"
@@ -50,7 +50,7 @@ static uint32_t below(uint32_t bound)
 #define PARTS_MAX  4
 #define LINE_MAX   ((size_t)200)
 
-/* Parts that time passes between. */
+/* A stream in parts; time passes between them. */
 static struct stream_bytes {
     uint8_t bytes[STREAM_MAX];
     size_t len;
@@ -105,7 +105,7 @@ static void put_line(void)
         put_text(ONE_OF("", " ", "ACQ4ME", "ACQ4ME k", "ACQ4ME k 0 1", "acq4me k 1 1 1", "RELEASES",
                         "\r", "ACQ4ME k 4294967296 1", "ACQ4ANY  k  1  9  x"));
         break;
-    case 6: /* nearly too long, or just so, seldom */
+    case 6: /* rarely: around the longest allowed line */
         memset(line, 'x', sizeof(line));
         put(line, below(4) ? below(40) : LINE_MAX - 2 + below(4));
         break;
@@ -129,7 +129,7 @@ static void put_message(void)
     memcpy(request.opaque, &opaque, sizeof(request.opaque));
     size_t len = ctr_compose_request(&request, message, sizeof(message));
     switch (below(24)) {
-    case 0: /* bytes behind what was asked */
+    case 0: /* extra bytes after the body */
         message[7] = (uint8_t)(message[7] + 5);
         memset(message + len, 'x', 5);
         len += 5;
@@ -141,7 +141,7 @@ static void put_message(void)
         message[CTR_HEADER - 1 + below((uint32_t)(len - CTR_HEADER + 1))] ^=
             (uint8_t)(1 + below(255));
         break;
-    case 3: /* any byte, seldom: nearly always the last that is understood */
+    case 3: /* any byte, rarely: most such messages end the stream */
         if (below(4) == 0)
             message[below((uint32_t)len)] = (uint8_t)next();
         break;
@@ -163,7 +163,7 @@ static void make_stream(bool text)
             else
                 put_message();
         }
-        if (below(4) == 0) /* the end of a part is in the middle of a request */
+        if (below(4) == 0) /* end the part in the middle of a request */
             stream.len -= below((uint32_t)(stream.len < 12 ? stream.len : 12) + 1);
         if (p > 0 && stream.len < stream.part_ends[p - 1])
             stream.len = stream.part_ends[p - 1];
@@ -176,7 +176,7 @@ static void make_stream(bool text)
 
 enum { CLIENT, HOLDER, WAITER, COUNTER, PLAYERS };
 
-static struct world *worlds[2]; /* 0: whole, 1: cut */
+static struct world *worlds[2]; /* 0: whole parts, 1: cut */
 
 static void both_run(void)
 {
@@ -209,7 +209,7 @@ static void open_players(bool text)
         both_send(COUNTER, acquire, ctr_compose_request(&request, acquire, sizeof(acquire)));
 }
 
-/* One that waits for what the client, or another, has by now. */
+/* A waiter for a name that the client or another one may hold. */
 static void send_waiter(void)
 {
     const char *line = ONE_OF("", "ACQ4ANY k 1 9 30\n", "ACQ4ME k 1 9 30\n");
@@ -221,7 +221,7 @@ static bool is_open(unsigned w)
     return !worlds[w]->clients[CLIENT].peer.closed;
 }
 
-/* Sends a part whole to one world, and in pieces to the other. */
+/* Sends a part as a whole to one world, and in pieces to the other. */
 static void send_part(const uint8_t *bytes, size_t len, bool tell)
 {
     if (is_open(0) && len > 0)
@@ -251,7 +251,7 @@ static void send_part(const uint8_t *bytes, size_t len, bool tell)
 
 static uint64_t closes[2][CLOSE_MAX];
 
-/* True if the clients' connections ended for the same reasons so far. */
+/* True if connections ended for the same reasons in both worlds so far. */
 static bool same_closes(const char *protocol)
 {
     bool same = true;
@@ -264,7 +264,7 @@ static bool same_closes(const char *protocol)
     return same;
 }
 
-/* Blanks out what of the answer to no request depends on what of it had arrived. */
+/* Clears the bytes in the answer to a non-request that depend on how much of it had arrived. */
 static void blank_begun(struct world_client *c)
 {
     struct ctr_request request;
@@ -298,7 +298,7 @@ static void print_bytes(const char *what, const uint8_t *bytes, size_t len)
     printf("\n");
 }
 
-/* Compares what each client was told in both worlds. */
+/* Compares the bytes that each client received in both worlds. */
 static bool same_answers(bool text)
 {
     static const char *const players[] = {"the client", "a holder", "a waiter", "a counter"};
@@ -326,7 +326,7 @@ static bool same_answers(bool text)
 
 /* ---- streams, one after the other ---------------------------------------------------------- */
 
-/* Invariants of the whole table are looked at after so many streams. */
+/* After this many streams, checks the invariants of the whole table. */
 #define CHECK_EVERY 64
 
 static uint64_t bytes_sent, answers_bytes;

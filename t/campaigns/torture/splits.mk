@@ -1,4 +1,4 @@
-# The same bytes, cut anywhere (splits.c); as a test, a short form of ./dev torture splits.
+# The same bytes, cut anywhere (splits.c). The test is a short form of ./dev torture splits.
 check_PROGRAMS += t/campaigns/torture/splits
 TESTS += t/campaigns/torture/splits
 t_campaigns_torture_splits_SOURCES = t/campaigns/torture/splits.c fuzz/world.h fuzz/world.c \

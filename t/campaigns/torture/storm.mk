@@ -1,4 +1,4 @@
-# Clients that are killed. Never built with a sanitizer: what it tests is another process.
+# Clients that are killed. Never built with a sanitizer, because it tests another process.
 check_PROGRAMS += t/campaigns/torture/storm_kill
 t_campaigns_torture_storm_kill_SOURCES = t/campaigns/torture/storm_kill.c t/campaigns/history/peer.c t/campaigns/history/peer.h
 t_campaigns_torture_storm_kill_CFLAGS = $(WARN_CFLAGS)

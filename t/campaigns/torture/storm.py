@@ -1,10 +1,11 @@
 """
-./dev torture storm: processes of both protocols that get killed, reset and half-closed under load,
-and an observer outside the server (storm_kill.c). All must be free within a second of the end.
+./dev torture storm: client processes of both protocols are killed, reset and half-closed under
+load, while an observer outside the server counts (storm_kill.c). All units must be free within a
+second after the end.
 
-With --tsan the daemon is built with ThreadSanitizer, and it goes on for ten minutes. With --planted
-bugs are put in, as ./dev check-history does, and must be found; with both it is one that only
-ThreadSanitizer can see.
+With --tsan the daemon is built with ThreadSanitizer, and the storm lasts ten minutes. With
+--planted it looks for planted bugs, as ./dev check-history does; with both, for the one that only
+ThreadSanitizer can find.
 """
 
 import argparse
@@ -21,12 +22,12 @@ import servers
 
 PROGRAM = os.path.join(campaign.BUILD, "t", "campaigns", "torture", "storm_kill")
 PLANTED = ["limit-off-by-one", "close-forgets-grant", "grant-before-ledger"]
-RACE = os.path.join(HERE, "storm_race.patch")  # what only a sanitizer can see
+RACE = os.path.join(HERE, "storm_race.patch")  # only a sanitizer can find it
 FREE_MS = 1000
 
 
 def storm(operations, seconds, seed, free_ms, threads=4):
-    """Puts a daemon through it, with so many workers; returns what was said, or raises Found."""
+    """Runs the storm on a daemon with `threads` workers. Returns the output, or raises Found."""
     daemon = servers.Counterd("counter.threads=%d" % threads)
     try:
         host, port = daemon.text
@@ -34,7 +35,7 @@ def storm(operations, seconds, seed, free_ms, threads=4):
         status, said = campaign.call(PROGRAM, host, *map(str, numbers), timeout=seconds + 300)
         if status != 0:
             campaign.raise_if_ended(daemon)
-            # The first violation first, as who plants bugs shows it.
+            # The first violation comes first, because --planted prints the start.
             raise campaign.Found(said[max(said.find("violation:"), 0) :] + said)
         daemon.stop()
     except AssertionError as e:
@@ -45,7 +46,7 @@ def storm(operations, seconds, seed, free_ms, threads=4):
 
 
 def build_with_tsan(tree):
-    """Builds the daemon of a tree that has been configured once; returns its path."""
+    """Builds the daemon of a tree. Returns its path."""
     folder = os.path.join(tree, "build", "tsan")
     os.makedirs(folder, exist_ok=True)
     if not os.path.exists(os.path.join(folder, "Makefile")):
@@ -83,7 +84,7 @@ def main():
             missed = campaign.planted(campaign.named(args.planted, campaign.named(PLANTED, [])), look)
         sys.exit(1 if missed else 0)
     try:
-        # A sanitizer's daemon is too slow for the second to mean anything.
+        # A daemon with a sanitizer is too slow for the limit of a second.
         print(storm(operations, seconds, seed, 60000 if args.tsan else FREE_MS), end="")
     except campaign.Found as e:
         print(e)

@@ -1,23 +1,24 @@
 /*
- * storm_kill.c - clients that are processes, and get killed; an observer in memory that they share.
+ * storm_kill.c - client processes that get killed, and an observer in shared memory.
  *
  * usage: storm_kill HOST TEXT_PORT BINARY_PORT OPERATIONS SECONDS SEED FREE_MS
  *
  * PROCESSES clients of both protocols acquire and release units of a few names, many requests at a
- * time. Twenty times a second one of them, in the midst of whatever it does, is killed with SIGKILL
- * or told to reset its connection or to shut down its sending side. It ends after so many
- * operations, or so many seconds where that comes first (0: whatever it takes). Then all units must
- * be free and nobody may wait, FREE_MS milliseconds after the last client has gone.
+ * time. Twenty times a second the program picks one, at any point of its work, and kills it with
+ * SIGKILL, or tells it to reset its connection or to shut down its sending side. The program ends
+ * after OPERATIONS operations or SECONDS seconds, whichever comes first (0: no limit). Then, at
+ * most FREE_MS milliseconds after the last client has ended, all units must be free and nobody may
+ * wait.
  *
- * The observer is one count a name. A client raises it after it has read that it holds units, and
- * lowers it before it sends a release or ends its connection. So at any moment the count is at most
- * what the server has given out, and a count above the name's limit is a fault of the server's,
- * whatever the order in which things run. A client that is killed can't lower anything: whoever
- * kills it has taken its slot before, so that it is in the midst of no change of the count, lowers
- * what it had raised, and then kills it.
+ * The observer is one count for each name. A client raises it after it has read that it holds
+ * units, and lowers it before it sends a release or ends its connection. So the count is never
+ * above the number of units that the server has given out, and a count above the name's limit is a
+ * fault of the server, whatever the order of events. A killed client can't lower anything. So the
+ * killer first takes its slot, which keeps the client from changing the count, lowers what the
+ * client had raised, and then kills it.
  *
- * Exits 0 when nothing was wrong, 1 when something was, 2 for wrong usage. The seed determines the
- * plan; the processes race.
+ * Exits 0 without a violation, 1 with one, 2 for wrong usage. The seed determines the plan; the
+ * processes race.
  */
 #include "t/campaigns/history/peer.h"
 
@@ -46,15 +47,15 @@
 
 enum event { EVENT_NONE, EVENT_KILL, EVENT_RESET, EVENT_HALF_CLOSE, EVENT_COUNT };
 
-/* One client, and after it its successor. */
+/* A client and, after its death, its successor. */
 struct slot {
-    atomic_uint taken; /* by whoever changes `raised` and the counts */
-    atomic_uint event; /* what the client is told to do with its connection */
+    atomic_uint taken; /* held while `raised` and the counts change */
+    atomic_uint event; /* what the client must do with its connection */
     atomic_ulong operations;
     uint32_t raised[NAMES];
 } __attribute__((aligned(128)));
 
-/* What all processes share. */
+/* Memory shared by all processes. */
 struct shared {
     atomic_long count[NAMES], highest[NAMES];
     atomic_ulong violations;
@@ -80,7 +81,7 @@ static void violation(const char *format, ...) __attribute__((format(printf, 1, 
 static void violation(const char *format, ...)
 {
     if (atomic_fetch_add(&shared->violations, 1) >= REPORTED_MAX)
-        return; /* the first few tell enough */
+        return; /* print only the first few */
     char text[512];
     va_list args;
     va_start(args, format);
@@ -135,7 +136,7 @@ static void lower_count(struct client *c, uint32_t name, uint32_t units)
     give(c->slot);
 }
 
-/* Lowers all that the client of a slot, which is taken, has raised. */
+/* Lowers the counts by all that the client of a taken slot has raised. */
 static void lower_all(struct slot *slot)
 {
     for (uint32_t name = 0; name < NAMES; name++) {
@@ -162,15 +163,15 @@ static void operations(struct client *c, unsigned count)
     atomic_fetch_add(&c->slot->operations, count);
 }
 
-/* What is held of one batch of requests. */
+/* Units held from one batch of requests. */
 struct batch {
     unsigned count;
     uint32_t names[BATCH], units[BATCH];
 };
 
 /*
- * While units are held: ends the connection if that is due, and goes on with another one. False:
- * the batch is over with it, and *well_r says whether the client may go on.
+ * Call while units are held: ends the connection if an event asks for it, and makes a new one.
+ * Returns false when the batch has ended; *well_r is then false if the client can't continue.
  */
 static bool hold(struct client *c, bool *well_r)
 {
@@ -205,7 +206,7 @@ static void keep(struct client *c, struct batch *held, uint32_t name, uint32_t u
     atomic_fetch_add_explicit(&shared->granted, 1, memory_order_relaxed);
 }
 
-/* The answer to an ACQ4*. */
+/* Reads the answer to an ACQ4*. */
 static bool text_granted(struct client *c, struct batch *held, uint32_t name)
 {
     char line[PEER_LINE];
@@ -223,7 +224,7 @@ static bool text_granted(struct client *c, struct batch *held, uint32_t name)
     return false;
 }
 
-/* Some locks that don't wait, or one that does. */
+/* Sends several ACQ4* that do not wait, or one that does. */
 static bool text_acquire(struct client *c, struct batch *held)
 {
     char request[PEER_LINE], name[NAME_ROOM];
@@ -375,7 +376,7 @@ static unsigned long operations_made(void)
     return sum;
 }
 
-/* Kills a client, having lowered what it had raised. */
+/* Lowers what a client had raised, and kills the client. */
 static void client_kill(pid_t pid, struct slot *slot)
 {
     int status;
@@ -388,7 +389,7 @@ static void client_kill(pid_t pid, struct slot *slot)
     atomic_fetch_add(&shared->done[EVENT_KILL], 1);
 }
 
-/* Something happens to one of them. */
+/* Kills a random client, or gives it an event. */
 static bool strike(pid_t *pids, uint64_t *random)
 {
     unsigned number = peer_below(random, PROCESSES);
@@ -440,7 +441,7 @@ int main(int argc, char **argv)
         return 2;
     }
     printf("seed %" PRIu64 " (of the plan; the processes race)\n", seed);
-    fflush(stdout); /* children have a copy of what is not written */
+    fflush(stdout); /* else children would print it again */
     int64_t begun = peer_now_ns(), next = begun, until = begun + (int64_t)seconds * 1000000000;
     uint64_t random = seed;
     bool well = true;
@@ -455,7 +456,7 @@ int main(int argc, char **argv)
         if (left > 0)
             peer_pause_ns(left);
         else
-            next -= left; /* it is late: no more at once than usual */
+            next -= left; /* late: continue at the usual rate */
         well = strike(pids, &random);
     }
     if (!well)

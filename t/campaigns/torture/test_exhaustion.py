@@ -1,4 +1,4 @@
-"""What happens when something runs out: the short form of ./dev torture exhaustion."""
+"""Tests a daemon that runs out of something: the short form of ./dev torture exhaustion."""
 
 import os
 import random

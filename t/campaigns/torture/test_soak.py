@@ -1,4 +1,4 @@
-"""The soak goes through all its deeds, and its verdict tells growth from noise."""
+"""The soak performs all its actions, and its verdict tells growth from noise."""
 
 import os
 import random
@@ -39,7 +39,7 @@ def test_a_short_soak():
     daemon = soak.start_daemon()
     try:
         taken = soak.soak(daemon, 1, 1, seed)
-        # In so short a time memory grows to what it needs; what leaks descriptors leaks many.
+        # In so short a time memory grows to its working size, but a leak of descriptors shows.
         assert taken[-1][2] <= taken[0][2] + 4, taken
         daemon.stop()
     finally:

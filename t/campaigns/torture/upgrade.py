@@ -1,14 +1,14 @@
-"""Upgrades in place under load: nobody may notice more than a pause.
+"""Upgrades in place under load: clients may notice only a pause.
 
 Clients of both protocols hold names up to their limit, and others wait in line. All the time
-holders give back and queue again, and an oracle here knows the next holder; requests are sent in
-pieces. Two clients in separate processes, one of each protocol, only send requests and measure
-how long answers take. Meanwhile the daemon is upgraded again and again: to another file of the same
-program, with other numbers of threads, and every so often to one that crashes, hangs or refuses.
+holders give back and queue again, and the campaign knows the next holder; requests are sent in
+pieces. Two clients in separate processes, one of each protocol, only send requests and measure how
+long answers take. Meanwhile the daemon is upgraded again and again: to another file of the same
+program, with other numbers of threads, and sometimes to one that crashes, hangs or refuses.
 
-It finds: connections that end, wrong answers, a waiter that is granted out of order or not at all,
-units that are lost or doubled, answers that take too long. The seed determines which holders give
-back when, and which upgrades are made; the machine determines when these meet.
+The campaign finds: connections that end, wrong answers, a waiter that is granted out of order or
+not at all, units that are lost or doubled, answers that take too long. The seed determines which
+holders give back when, and which upgrades are made; the machine determines when these meet.
 """
 
 import argparse
@@ -30,11 +30,11 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-LIMIT = 10  # of a name: so many hold it, and so many wait
+LIMIT = 10  # number of holders of a name
 PATIENCE = 60.0  # s, until an answer is taken for lost
 LONG = 0.005  # s: answers that took longer are noted
 
-# A program that crashes, hangs or refuses in one of its parts; else it is the daemon.
+# Programs that crash, hang or refuse in one part, and otherwise are the daemon.
 BAD = [
     ("check", "kill -SEGV $$"),
     ("check", "echo it does not want to >&2; exit 1"),
@@ -46,14 +46,14 @@ BAD = [
 
 
 class Found(Exception):
-    """What the campaign is there to find."""
+    """The daemon has made a mistake."""
 
 
-# --- those who measure ---------------------------------------------------------------------------
+# --- clients that measure ------------------------------------------------------------------------
 
 
 def measure(kind, address, end, results):
-    """Asks all the time; tells of the answers that took long, as (when it was asked, how long)."""
+    """Sends requests until `end`. Reports slow answers as (time of the request, duration)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     slow, count, failure = [], 0, None
     try:
@@ -90,7 +90,7 @@ def measure(kind, address, end, results):
 
 
 class Client:
-    """A connection of the crowd: what it has to send yet, and what it has read."""
+    """A connection of the crowd, with the bytes still to send and the bytes read."""
 
     def __init__(self, crowd, name):
         self.crowd = crowd
@@ -102,7 +102,7 @@ class Client:
         crowd.selector.register(self.socket.sock, selectors.EVENT_READ, self)
 
     def say(self, text):
-        """Sends it, in two pieces now and then: the second when the crowd has its next turn."""
+        """Sends text, sometimes in two pieces: the second in the crowd's next iteration."""
         data = text.encode()
         self.since = time.monotonic()
         cut = len(data) if self.crowd.random.random() < 0.7 else self.crowd.random.randrange(len(data))
@@ -117,7 +117,7 @@ class Client:
         self.to_send = b""
 
     def read(self):
-        """The lines that have come."""
+        """Returns the lines that have arrived."""
         try:
             data = self.socket.sock.recv(65536)
         except BlockingIOError:
@@ -134,8 +134,8 @@ class Client:
 
 class Name:
     """
-    A name, its holders and its waiters, oldest first. Its events come one at a time: a holder gives
-    back, the oldest waiter gets it, and then the holder queues again.
+    A name, its holders, and its waiters, oldest first. One event at a time: a holder gives back,
+    the oldest waiter gets the unit, and then the former holder queues again.
     """
 
     def __init__(self, crowd, number, limit):
@@ -155,7 +155,7 @@ class Name:
         self.giver.say("RELEASE %s\n" % self.text)
 
     def heard(self, client, line):
-        """A line has come for one of its clients."""
+        """Handles a line for one of its clients."""
         if self.step == "giving" and client is self.giver and line == "RELEASED":
             self.has_given = True
         elif self.step == "giving" and client is self.getter and line == "LOCKED":
@@ -191,7 +191,7 @@ class Crowd:
         each = max(1, waiters // count)
         for number in range(count):
             name = Name(self, number, LIMIT)
-            for i in range(LIMIT):  # half of them by the binary protocol: these keep what they have
+            for i in range(LIMIT):  # half of them binary; these keep their units
                 if i % 2:
                     client = wire.BinaryClient(daemon.binary, deadline=PATIENCE)
                     assert client.acquire(1, LIMIT, name.text.encode()) == wire.OK
@@ -204,7 +204,10 @@ class Crowd:
         self.waiting = each * count
 
     def await_line(self, name, kind, text, start):
-        """A client that says `text` and gets a line that begins with `start`; kept in `kind`."""
+        """
+        Connects a client that sends `text`, checks that its answer begins with `start`, and adds it
+        to `kind`.
+        """
         client = Client(self, name)
         client.socket.sock.setblocking(True)
         client.socket.send(text.encode())
@@ -215,7 +218,7 @@ class Crowd:
         kind.append(client)
 
     def turn(self, begin=True):
-        """Lets things happen for a moment."""
+        """One iteration: starts events and reads answers for a moment."""
         halves, self.halves = self.halves, []
         if begin:
             for name in self.names:
@@ -236,7 +239,7 @@ class Crowd:
             self.turn(begin=False)
 
     def check(self):
-        """At rest, what the daemon says is what has to be."""
+        """Waits for rest, and compares the daemon's numbers with the expected ones."""
         self.come_to_rest()
         got = self.control.stat("waiting_workers")
         if got != self.waiting:
@@ -247,7 +250,7 @@ class Crowd:
                 raise Found("%s: %r units are held, not %d" % (name.text, got, LIMIT))
 
     def finish(self):
-        """All is given back, and everybody gets it in turn."""
+        """Gives everything back; each waiter must get its unit in order."""
         self.come_to_rest()
         for name in self.names:
             for client in name.holders + name.waiters:
@@ -312,7 +315,7 @@ class Upgrader:
         os.rename(fresh, self.program)
 
     def upgrade(self, crowd, bad):
-        """One; returns when it began and ended."""
+        """Makes one upgrade. Returns when it began and ended."""
         daemon = self.daemon
         self.install(bad)
         with daemon.changed:
@@ -385,7 +388,7 @@ def campaign(options, folder):
             for i, (first, last) in enumerate(good):
                 if when <= last and when + took >= first:
                     pauses[i] = max(pauses[i], took)
-                    break  # it was asked before that one, or meanwhile
+                    break  # sent before or during this upgrade
     crowd.finish()
     daemon.stop()
     worst, high = max(pauses, default=0.0), percentile(pauses, 0.99)

@@ -1,8 +1,8 @@
-"""./dev torture vanished: peers that vanish without a word have nothing left after 35 seconds.
+"""./dev torture vanished: the units of peers that vanish are free after 35 seconds.
 
-Each round has a daemon and clients in two network namespaces joined by a cable, and cuts off the
-clients' address: holders of both protocols, a waiter, one with an answer on its way. The checks are
-those of t/system/test_vanished.py. Needs root.
+Each round has a daemon and clients in two network namespaces joined by a cable, and removes the
+clients' address: holders of both protocols, a waiter, and one with an answer on its way. The checks
+are those of t/system/test_vanished.py. Needs root.
 """
 
 import argparse
@@ -18,7 +18,7 @@ ROUND_SECONDS = 180  # more than any round takes
 
 
 class Round:
-    """A run of the test, which notes after how many seconds all was free."""
+    """A run of the test. Records after how many seconds all was free."""
 
     def __init__(self, folder, number):
         self.path = os.path.join(folder, str(number))
@@ -28,7 +28,7 @@ class Round:
         )
 
     def judge(self):
-        """The verdict on the round, and the message for it."""
+        """Returns the verdict on the round, and a message."""
         try:
             out = self.child.communicate(timeout=ROUND_SECONDS)[0]
         except subprocess.TimeoutExpired:
