@@ -120,7 +120,8 @@ void get_connections(struct admin *admin, struct http_request *request, struct s
     const char *cursor = query.values[CURSOR].text;
     if (cursor && !read_cursor(cursor, query.values[CURSOR].len, admin->config.server, job)) {
         free(job);
-        http_error(request, 400, "cursor: give back the one of the page before, as it was");
+        http_error(request, 400,
+                   "cursor: not valid; send the cursor of the previous page, unchanged");
         return;
     }
     http_later(request, take_piece, free, job);

@@ -262,7 +262,8 @@ void get_names(struct admin *admin, struct http_request *request, struct slug sl
         return;
     }
     if (cursor && !read_cursor(cursor, query.values[CURSOR].len, &walk)) {
-        http_error(request, 400, "cursor: give back the one of the page before, as it was");
+        http_error(request, 400,
+                   "cursor: not valid; send the cursor of the previous page, unchanged");
         return;
     }
     struct names_job *job = new_job(order, limit);

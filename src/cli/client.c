@@ -38,7 +38,8 @@ void client_lost(void *owner, enum status status)
 {
     const struct client *client = owner;
     (void)status;
-    complain("%s: %s: what it held is free", client->link.where, client->link.reason);
+    complain("%s: %s: the server frees what this command held", client->link.where,
+             client->link.reason);
     loop_end(client->link.loop, STATUS_LOST);
 }
 

@@ -28,7 +28,7 @@ static void on_lost(void *owner, enum status status)
 {
     struct held *held = owner;
     (void)status;
-    complain("%s: %s: what it held is free, and %s %s", held->client->link.where,
+    complain("%s: %s: the server frees what this command held, and %s %s", held->client->link.where,
              held->client->link.reason, held->name,
              held->options->strict ? "gets TERM (--strict)" : "goes on without it");
     if (held->options->strict)

@@ -208,7 +208,7 @@ void inherited_restore(struct inherited *inherited_r, struct activation *activat
     }
     count = record_get_u32(r);
     if (count > ACTIVATION_MAX)
-        record_refuse(r, "there are too many sockets of a service manager");
+        record_refuse(r, "there are too many sockets from the service manager");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct activation_socket *sock = &activation_r->at[activation_r->count];
         *sock = (struct activation_socket){.fd = get_descriptor(r)};

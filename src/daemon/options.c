@@ -136,7 +136,7 @@ static const struct option_row daemon_rows[] = {
 
     { .key = "shutdown.drain", ROW_NUMBER(shutdown_drain), .max = 86400,
       .default_text = "0", .unit = "s", .reloadable = true,
-      .help = "how long SIGTERM waits for clients to release, refusing others; 0: not at all" },
+      .help = "how long after SIGTERM clients may keep what they hold; 0: the daemon ends at once" },
 
     { .key = "log.level", ROW_CHOICE(log_level), .choices = log_levels,
       .default_text = "info", .unit = "", .reloadable = true,

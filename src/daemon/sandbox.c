@@ -664,8 +664,8 @@ static bool keep_to_files(const struct confinement *to)
     if (landlock_exists())
         return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && landlock_confine(to);
     log_info(
-        "security.sandbox: only the rights of the user restrict the files of the thread of the "
-        "%s: the kernel has no Landlock: %s",
+        "security.sandbox: the thread \"%s\" may use all files that the daemon's user may, because "
+        "the kernel has no Landlock: %s",
         to->name, strerrordesc_np(errno));
     return true;
 }

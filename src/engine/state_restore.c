@@ -270,7 +270,7 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
     }
     /* There may be more than counted if the clock was set back. */
     if (idle_now > head->idle_now || idle_before > head->idle_before)
-        return refuse(r, "the numbers of names at 0 are wrong");
+        return refuse(r, "the number of names without units is wrong");
     s->names_made = names_made;
     s->idle_interval = head->idle_interval;
     s->idle_now = (uint32_t)idle_now;

@@ -77,7 +77,7 @@ struct waitq_scan {
     } next[WAITQ_SCAN_LANES * 2 + 2];
 };
 
-/* Starts a scan without queues (uninitialised memory). */
+/* Starts a scan that has no queues yet; `*scan` may be uninitialised. */
 void waitq_scan_begin(struct waitq_scan *scan);
 /* Adds a queue, at most two in all. Call before waitq_scan_next. */
 void waitq_scan_add(struct waitq_scan *scan, const struct waitq *q);

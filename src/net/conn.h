@@ -162,10 +162,10 @@ void conn_answered(struct conn *conn);
 
 /*
  * Sends a letter (base/mail.h) to the worker of the connection letter->to. The letter's `deliver`
- * runs in that worker's thread, with the worker as reader, even when the connection has closed;
- * conn_by_tag then returns NULL. conn_post: any thread. worker_deliver: only in the thread of
- * `from`; a letter to `from` itself is delivered at once, except to the connection whose request is
- * being served while answers of it are pending.
+ * runs in that worker's thread and gets the worker as its argument, even when the connection has
+ * closed; conn_by_tag then returns NULL. conn_post: any thread. worker_deliver: only in the thread
+ * of `from`. It delivers a letter to `from` itself at once; but if the letter's connection has
+ * pending answers and is just serving a request, after that request.
  */
 void conn_post(struct server *server, struct letter *letter);
 void worker_deliver(struct worker *from, struct letter *letter);

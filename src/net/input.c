@@ -486,7 +486,7 @@ static void shake_hands(struct conn *conn)
 
 /* ---- events -------------------------------------------------------------------------------- */
 
-/* Handles the client's end when the loop reports it and the connection does not read. */
+/* The loop reports that the client closed its side, while we do not read from the connection. */
 static void on_gone(struct conn *conn)
 {
     if (conn->protocol->row->input_end == INPUT_END_SERVED) {

@@ -129,7 +129,7 @@ struct conn_extension {
     /* Pending requests are numbered; their answers are sent in that order. */
     uint32_t oldest;   /* number of the oldest incomplete answer */
     uint32_t next;     /* number of the next answer */
-    uint32_t current;  /* `aside`: number of the answer being written */
+    uint32_t current;  /* only while `aside` is set: number of the answer being written */
     bool wait_for_all; /* READING_PENDING: wait until no answer is pending, not for one place */
     bool wants_room;   /* call `room` when room_at bytes or fewer are unsent */
     size_t room_at;

@@ -545,7 +545,7 @@ void server_barrier(struct server *server)
 }
 
 /* In the first round the workers serve the requests that have arrived, and may send letters to each
- * other. The second round starts after these letters were sent, and is delivered after them. */
+ * other. The second round begins with a letter to each worker, which arrives after all of these. */
 #define CATCH_UP_ROUNDS 2
 
 static void begin_round(struct worker *worker, void *arg)

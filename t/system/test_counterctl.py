@@ -132,7 +132,7 @@ def test_acquire_whose_connection_is_lost_is_79(start):
         daemon.is_expected_to_be_gone = True
         daemon.child.kill()
         done = running.wait()
-        assert done.status == LOST and "what it held is free" in done.err
+        assert done.status == LOST and "the server frees what this command held" in done.err
 
 
 def test_acquire_checks_its_numbers():
@@ -355,7 +355,7 @@ def test_a_batch_notices_that_the_server_is_gone(start):
         daemon.is_expected_to_be_gone = True
         daemon.child.kill()
         done = running.wait()
-        assert done.status == LOST and "what it held is free" in done.err
+        assert done.status == LOST and "the server frees what this command held" in done.err
 
 
 # --- output that can't be written ----------------------------------------------------------------

@@ -639,7 +639,8 @@ static int read_anew(void)
     return error ? error : opens("/dev/null", O_RDONLY);
 }
 
-/* Reads a file through a symbolic link, like resolv.conf. */
+/* A thread may read a file through a symbolic link, like resolv.conf. Another file takes that one's
+ * place; the thread must be able to read it, too. */
 static int replace_what_is_read(void)
 {
     static const char *reads[] = {NULL, "/dev/null", "/no/such/file", NULL};
@@ -697,8 +698,9 @@ static int write_without_landlock(void)
         return NOT_PREPARED;
     int result = in_thread();
     return pread(log, said, sizeof said - 1, 0) > 0 &&
-                   strstr(said, "only the rights of the user restrict the files of the thread of "
-                                "the store: the kernel has no Landlock: Function not implemented")
+                   strstr(said,
+                          "may use all files that the daemon's user may, because the kernel has "
+                          "no Landlock: Function not implemented")
                ? result
                : ALL_CONFINED;
 }
