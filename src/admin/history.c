@@ -75,7 +75,8 @@ static double quantile_s(const struct histogram_sum *sum, unsigned per_mille)
     return (double)histogram_quantile_ns(sum, per_mille) / (double)NS_PER_S;
 }
 
-/* What the second that ends with `now` was like; `before` is NULL where that is not known. */
+/* Fills the point of one second, from the totals at its start (`before`; NULL: not known) and at
+ * its end (`now`). */
 static void fill_point(struct point *point, const struct totals *now, const struct totals *before,
                        unsigned workers)
 {

@@ -17,7 +17,7 @@ struct part {
     size_t len;
 };
 
-/* The next name of a list, which `rest` then begins after. Its length is 0 when there is none. */
+/* Returns the next name of a list and moves `rest` behind it. Length 0: there are no more. */
 static struct part next_name(const char **rest)
 {
     struct part name = {.text = *rest + strspn(*rest, between)};

@@ -34,7 +34,7 @@ void start_upgrade(struct admin *admin, struct http_request *request, struct slu
     (void)slug;
     if (!query_none(request))
         return;
-    log_info("admin: %s has counterd upgraded", http_peer(request));
+    log_info("admin: %s asks for an upgrade of counterd", http_peer(request));
     admin->config.hooks.upgrade(admin->config.hooks.arg);
     answer_upgrades(admin, request, 202);
 }

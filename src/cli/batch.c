@@ -1,6 +1,7 @@
 /*
  * batch.c - `counterctl batch`: executes commands of the binary protocol from standard input, over
- * one connection, which holds what they acquire. Prints one line for each line at once.
+ * one connection, which holds what they acquire. For each input line it prints
+ * one line, without delay.
  *
  * Blanks separate words. In a name, blanks, controls and backslashes are escaped, as in our output
  * (text.h). We watch the connection while we wait for input: with the connection, all that it held

@@ -199,8 +199,9 @@ static bool open_protocol(struct listeners *listeners, struct inherited *inherit
 {
     struct own own = own_of(p, handed);
     if (p->enable && p->socket && handed->kind[false])
-        log_info("%s: unix socket %s is not opened, because there is an inherited socket",
-                 protocol->row->name, p->socket);
+        log_info(
+            "%s: unix socket %s is not opened, because a socket for it was passed to the process",
+            protocol->row->name, p->socket);
     return (!own.plain || open_port(listeners, inherited, protocol, &p->listen, p->port, false)) &&
            (!own.socket || open_socket(listeners, inherited, protocol, settings, p)) &&
            (!own.tls || open_port(listeners, inherited, protocol, &p->listen, p->tls_port, true));

@@ -610,7 +610,7 @@ static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connecti
     uint64_t needed = (uint64_t)free_fd + others.count + connections + SPARE_DESCRIPTORS;
     if (needed <= limit.rlim_cur)
         return true;
-    log_error("%u connections need %llu descriptors, and %llu are allowed", connections,
+    log_error("%u connections need %llu descriptors, but only %llu are allowed", connections,
               (unsigned long long)needed, (unsigned long long)limit.rlim_cur);
     return false;
 }

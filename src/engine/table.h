@@ -137,7 +137,8 @@ struct acquire {
     uint32_t limit;     /* at least `units`; fits when consumption + units <= limit */
     uint32_t queue_max; /* refused when units + waiters of the name >= this; 0: no maximum */
     enum wait_kind wait;
-    bool keep; /* once granted, the counter stays at 0 until its interval has ended */
+    bool keep; /* once granted and free again, the counter is kept at 0 until its interval has ended
+                */
 };
 
 /*

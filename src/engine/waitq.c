@@ -149,9 +149,8 @@ struct wait_lane *waitq_leave(struct waitq *q, struct wait_place *place)
 
 struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption)
 {
-    /*
-     * The lanes that fit are some lanes on one path from the root, and the right subtrees of these.
-     */
+    /* A lane fits when its threshold is at least `consumption`. Thresholds grow to the right: when
+     * a lane fits, its right subtree fits too, and the search goes on to the left. */
     uint64_t best = UINT64_MAX;
     const struct wait_lane *where = NULL;
     for (const struct wait_lane *lane = q->root; lane;) {

@@ -559,7 +559,7 @@ def test_too_few_descriptors_for_new_settings_change_nothing(start, tmp_path):
         others.append(daemon.text_client())
         assert others[-1].stat("processing_workers") == 2
     running.write("counter.threads = 8\n")
-    assert "descriptors, and 90 are allowed" in running.fail()
+    assert "descriptors, but only 90 are allowed" in running.fail()
     crowd.look()
     running.write("counter.threads = 1\n")
     running.succeed()

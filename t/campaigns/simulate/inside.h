@@ -212,7 +212,8 @@ void end_answer(struct client *c);
  * notifications for the waiters that it wakes come first.
  */
 enum pc_reply give_back(struct client *c, const struct request *r);
-/* A binary Release runs in the model before the real one, every other request after it. */
+/* Runs a Release of the binary protocol in the model. Call it before the server runs the request;
+ * all other requests run in the model after the server. */
 enum ctr_status give_back_units(struct client *c, const struct request *r);
 /* Call after the real request: adds the rest of the model's answer. */
 void expect_text(struct client *c, const struct request *r, enum pc_reply released,

@@ -420,7 +420,7 @@ TEST(keys_of_yrmcds_are_named_once_and_their_values_not_looked_at)
     struct frame frame = make_frame();
     assert_loads(&frame, "workers = \"10\nport = \"a\" b\nworkers = many\nport =\n");
     ck_assert_str_eq(settings_protocol(&frame.settings, BINARY)->ignored_keys, "workers, port");
-    /* Loading another file replaces the notes of the previous one. */
+    /* Loading another file forgets in which lines the previous one set the options. */
     write_text(&frame, "buckets = 3\n");
     ck_assert_int_eq(config_file_load(&frame.settings, frame.path, listen_for_errors(&frame)),
                      CONFIG_FILE_READ);
