@@ -200,11 +200,11 @@ static inline struct deadlines *conn_deadlines(const struct conn *conn)
 /* The traffic counters for this connection; NULL: not measured. */
 static inline struct traffic *conn_traffic(const struct conn *conn)
 {
-    struct traffic *all = conn->protocol->traffic;
-    return all ? &all[conn->worker->number] : NULL;
+    struct traffic *traffic = conn->protocol->traffic;
+    return traffic ? &traffic[conn->worker->number] : NULL;
 }
 
-/* True while the protocol serves the connection: reads requests, or sends their answers. */
+/* True while the protocol serves the connection: reads requests, or sends their traffic. */
 static inline bool conn_is_served(const struct conn *conn)
 {
     return conn->reading > READING_HANDSHAKE && conn->reading < READING_DISCARD;

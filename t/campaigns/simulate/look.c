@@ -3,6 +3,8 @@
  */
 #include "t/campaigns/simulate/inside.h"
 
+#include "net/private.h"
+
 void compare_sums(void)
 {
     struct table_stats s;
@@ -39,7 +41,11 @@ static void compare_quiet(bool windows_open)
         EXPECT(c->over || c->has.wait.state != WAIT_WAITING ||
                    c->has.wait.deadline_ns > fake_now.mono_ns,
                "client %d: a timeout is late", c->peer.fd);
-        EXPECT(c->over || !c->partial || conn_is_full(c->conn) ||
+        /* Reloads may have lowered the limit under what is queued, and raised it again: the
+         * connection then waits until the client reads. */
+        bool is_full =
+            conn_is_full(c->conn) || (c->conn->reading == READING_FULL && queued(&c->reply) > 0);
+        EXPECT(c->over || !c->partial || is_full ||
                    c->partial_again_ns + TIMEOUT > fake_now.mono_ns,
                "client %d: an unfinished request stays", c->peer.fd);
         EXPECT(!queued(&c->reply) || c->progress_ns + TIMEOUT + NS_PER_S > fake_now.mono_ns,
