@@ -6,6 +6,7 @@
 #include "net/carry.h"
 
 #include "base/record.h"
+#include "t/unit/net/carried.h"
 #include "t/unit/net/late.h"
 #include "t/unit/random.h"
 
@@ -76,37 +77,6 @@ static void make(struct toy_server *s, unsigned workers, enum input_end input_en
     s->row.restore = late_restore;
 }
 
-/* The record of a server that is parked; the descriptor of its file. */
-static int save(const struct toy_server *s)
-{
-    struct record_writer *w = malloc(sizeof(*w));
-    int fd = memfd_create("carry_pending_test", MFD_CLOEXEC);
-    ck_assert(w != NULL && fd >= 0);
-    record_writer_init(w, fd);
-    server_save(&s->server, w);
-    ck_assert(record_finish(w));
-    free(w);
-    return fd;
-}
-
-/* Has the connections of `s` let go of their descriptors, and ends it. */
-static void abandon(struct toy_server *s)
-{
-    for (unsigned i = 0; i < s->server.count; i++) {
-        for (uint32_t slot = 0; slot < worker_slots(s->server.workers[i]); slot++) {
-            struct conn *conn = worker_conn_at(s->server.workers[i], slot);
-            if (!conn)
-                continue;
-            loop_io_remove(worker_reactor(s->server.workers[i])->loop, &conn->io);
-            conn->stream.fd = -1;
-            conn_close(conn, CLOSE_KILLED);
-        }
-    }
-    for (unsigned i = 0; i < s->server.count; i++)
-        worker_drain(s->server.workers[i]);
-    toy_free(s);
-}
-
 /* Has all that `from` has go on with `workers` others, which run. */
 static void carry_over(struct toy_server *from, struct toy_server *to, unsigned workers)
 {
@@ -114,8 +84,8 @@ static void carry_over(struct toy_server *from, struct toy_server *to, unsigned 
     uint32_t kind;
     enum input_end input_end = from->row.input_end;
     server_park(&from->server);
-    int fd = save(from);
-    abandon(from);
+    int fd = carry_save(from);
+    carry_abandon(from);
     make(to, workers, input_end);
     struct carry carry = {.server = &to->server, .protocol = protocol_of, .arg = to};
     ck_assert(record_map(&r, fd));

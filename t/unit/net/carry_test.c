@@ -6,7 +6,7 @@
 #include "net/carry.h"
 
 #include "base/record.h"
-#include "t/unit/net/toy.h"
+#include "t/unit/net/carried.h"
 
 #include <sys/mman.h>
 
@@ -45,37 +45,6 @@ static void make(struct toy_server *s, unsigned workers)
     s->row.restore = toy_restore;
 }
 
-/* Saves a parked server's state; returns the file's descriptor. */
-static int save(const struct toy_server *s)
-{
-    struct record_writer *w = malloc(sizeof(*w));
-    int fd = memfd_create("carry_test", MFD_CLOEXEC);
-    ck_assert(w != NULL && fd >= 0);
-    record_writer_init(w, fd);
-    server_save(&s->server, w);
-    ck_assert(record_finish(w));
-    free(w);
-    return fd;
-}
-
-/* Makes the connections of `s` release their descriptors, and ends the server. */
-static void abandon(struct toy_server *s)
-{
-    for (unsigned i = 0; i < s->server.count; i++) {
-        for (uint32_t slot = 0; slot < worker_slots(s->server.workers[i]); slot++) {
-            struct conn *conn = worker_conn_at(s->server.workers[i], slot);
-            if (!conn)
-                continue;
-            loop_io_remove(worker_reactor(s->server.workers[i])->loop, &conn->io);
-            conn->stream.fd = -1;
-            conn_close(conn, CLOSE_KILLED);
-        }
-    }
-    for (unsigned i = 0; i < s->server.count; i++)
-        worker_drain(s->server.workers[i]);
-    toy_free(s);
-}
-
 static bool restore(struct toy_server *s, struct record_reader *r, bool rehearse,
                     struct carry *carry_r)
 {
@@ -103,8 +72,8 @@ static void carry_over(struct toy_server *from, struct toy_server *to, unsigned 
     struct record_reader r;
     struct carry carry;
     server_park(&from->server);
-    int fd = save(from);
-    abandon(from);
+    int fd = carry_save(from);
+    carry_abandon(from);
     make(to, workers);
     ck_assert(record_map(&r, fd));
     ck_assert_msg(restore(to, &r, false, &carry), "%s", r.why);
@@ -324,7 +293,7 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
     wait_taken(half);
     ck_assert_uint_ne(ask_names(idle).tag, 0);
     server_park(&s.server);
-    int fd = save(&s);
+    int fd = carry_save(&s);
     struct record_reader r;
     ck_assert(record_map(&r, fd));
     uint8_t *copy = malloc(r.len);

@@ -25,7 +25,7 @@ net_unit_tests = \
 	t/unit/net/tls_test
 check_PROGRAMS += $(net_unit_tests)
 TESTS += $(net_unit_tests)
-EXTRA_DIST += t/unit/net/toy.h t/unit/net/late.h t/unit/net/stage.h t/unit/net/secure.h
+EXTRA_DIST += t/unit/net/toy.h t/unit/net/carried.h t/unit/net/late.h t/unit/net/stage.h t/unit/net/secure.h
 t_unit_net_loop_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_net_loop_test_LDADD = libnet.a libbase.a $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_stream_test_CFLAGS = $(UNIT_CFLAGS)
