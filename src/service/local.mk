@@ -8,5 +8,5 @@ libservice_a_SOURCES = \
 	src/service/table_resource.h src/service/table_resource.c \
 	src/service/table_seen.c \
 	src/service/state.c \
-	src/service/poolcounter.c \
+	src/service/poolcounter.c src/service/poolcounter.h \
 	src/service/counter.c
