@@ -12,6 +12,7 @@
 #include "proto/poolcounter.h"
 
 #include "base/number.h"
+#include "proto/line.h"
 
 #include <strings.h>
 
@@ -33,49 +34,6 @@ static struct bytes trim(struct bytes b)
     while (b.len > 0 && b.data[b.len - 1] == ' ')
         b.len--;
     return b;
-}
-
-/* ---- Writing -------------------------------------------------------------------------------- */
-
-/* A buffer to fill. When something does not fit, it becomes `full` and takes nothing more. */
-struct out {
-    uint8_t *to;
-    size_t room;
-    size_t len;
-    bool full;
-};
-
-static size_t out_length(const struct out *out)
-{
-    return out->full ? 0 : out->len;
-}
-
-static void put_bytes(struct out *out, struct bytes b)
-{
-    if (out->full || b.len > out->room - out->len) {
-        out->full = true;
-        return;
-    }
-    if (b.len > 0)
-        memcpy(out->to + out->len, b.data, b.len);
-    out->len += b.len;
-}
-
-static void put_text(struct out *out, const char *text)
-{
-    put_bytes(out, bytes_of(text));
-}
-
-/* Writes `value` in decimal, padded with zeros to `digits` (1 to 20). */
-static void put_number(struct out *out, uint64_t value, size_t digits)
-{
-    uint8_t text[20];
-    size_t at = sizeof(text);
-    while (value > 0 || sizeof(text) - at < digits) {
-        text[--at] = (uint8_t)('0' + value % 10);
-        value /= 10;
-    }
-    put_bytes(out, bytes_at(text + at, sizeof(text) - at));
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */
@@ -129,44 +87,16 @@ static inline bool word_ends(const struct args *args)
     return *args->at == ' ' || args->at == args->end;
 }
 
-/* True when all eight bytes at `at` are above the space; takes 5 instructions. */
-static bool eight_above_space(const uint8_t *at)
-{
-    const uint64_t each = 0x0101010101010101; /* times a byte: that byte eight times */
-    uint64_t eight;
-    memcpy(&eight, at, sizeof(eight));
-    /* A borrow sets the top bit of each byte below '!', unless that bit was set before. */
-    return ((eight - each * '!') & ~eight & each * 0x80) == 0;
-}
-
-/*
- * Returns the number of bytes at the front of `in` that a key may have. No byte above the space
- * ends a key, and most keys have only such bytes: checking eight at a time takes 2 instructions per
- * byte.
- */
-static size_t key_length(struct bytes in)
-{
-    size_t at = 0;
-    while (in.len - at >= 8 && eight_above_space(in.data + at))
-        at += 8;
-    for (; at < in.len; at++) {
-        uint8_t c = in.data[at];
-        if (c <= ' ' && (c == ' ' || c == '\r' || c == '\n' || c == '\0'))
-            break;
-    }
-    return at;
-}
-
 static bool is_key(struct bytes key)
 {
-    return key.len <= PC_KEY_MAX && key_length(key) == key.len;
+    return key.len <= PC_KEY_MAX && word_length(key) == key.len;
 }
 
 /* Takes a key; it is empty if there is no word. Returns false when the word is not a valid key. */
 static inline bool take_key(struct args *args, struct bytes *key_r)
 {
     const uint8_t *begin = word_begin(*args);
-    size_t len = key_length(bytes_at(begin, (size_t)(args->end - begin)));
+    size_t len = word_length(bytes_at(begin, (size_t)(args->end - begin)));
     *key_r = bytes_at(begin, len);
     args->at = begin + len;
     return len <= PC_KEY_MAX && word_ends(args);
@@ -218,15 +148,7 @@ static bool write_acquire(struct out *out, const struct pc_request *req)
     put_text(out, " ");
     put_number(out, req->maxqueue, 1);
     put_text(out, " ");
-    put_number(out, (uint64_t)req->timeout_ns / NS_PER_S, 1);
-    uint64_t fraction = (uint64_t)req->timeout_ns % NS_PER_S;
-    size_t digits = 9;
-    if (fraction == 0)
-        return true;
-    for (; fraction % 10 == 0; digits--)
-        fraction /= 10;
-    put_text(out, ".");
-    put_number(out, fraction, digits);
+    put_seconds(out, req->timeout_ns);
     return true;
 }
 
