@@ -1,9 +1,8 @@
 /* connections.c - the list of all connections, and the ending of one. */
 #include "admin/client.h"
-#include "admin/query.h"
-#include "admin/text.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "net/query.h"
 
 #include <stdio.h>
 #include <stdlib.h>

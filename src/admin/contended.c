@@ -1,7 +1,7 @@
 /* contended.c - the names that most is waited for, or that most are refused. */
 #include "admin/private.h"
-#include "admin/query.h"
 #include "engine/contention.h"
+#include "net/query.h"
 
 #include <stdlib.h>
 

@@ -3,12 +3,13 @@
  *
  * The ledger knows holders by the ids of their connections, and waiters by their tags. Who these
  * are is asked of the connections' workers, a piece at a time. An id may be another connection's by
- * then, so a holder is shown only when its worker finds that it has units of the name now.
+ * then, so a holder is shown only when its worker finds that it has units of the name now. What a
+ * connection holds with two holders is shown as one (CONN_ID_SECOND).
  */
 #include "admin/client.h"
-#include "admin/query.h"
-#include "admin/text.h"
 #include "base/heap.h"
+#include "base/text.h"
+#include "net/query.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 /* A holder or a waiter. */
 struct party {
     bool asked, found;
-    uint32_t holder; /* its id; of a waiter 0 */
+    uint32_t holder; /* its connection's id; of a waiter 0 */
     uint64_t tag;    /* of a waiter */
     uint32_t units, limit;
     enum wait_kind kind; /* of a waiter */
@@ -82,8 +83,10 @@ static void list_some(struct name_job *job)
     size_t count = 0;
     job->all_listed = table_holders_on(job->admin->config.services->table, job->entry.name,
                                        &job->walk, clock_now(), LOOKS, found, LOOKS, &count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        found[i].holder = conn_id_first(found[i].holder);
         consider(job, &found[i]);
+    }
 }
 
 /* ---- who they are -------------------------------------------------------------------------- */
@@ -95,7 +98,8 @@ static int compare_ids(const void *a, const void *b)
                                   : compare_holds(b, a, NULL);
 }
 
-/* Leaves each holder once, who may have been listed again with what it took later. */
+/* Leaves each connection once. It may have been listed again with what it took later, or with its
+ * other holder. */
 static void list_once(struct name_job *job)
 {
     size_t kept = 0;
@@ -134,12 +138,10 @@ static unsigned party_worker(const struct party *party)
 }
 
 /* True if a connection has units of the name; in its worker's thread. */
-static bool holds_now(struct name_job *job, struct conn *conn, struct party *party)
+static bool holds_now(const struct name_job *job, struct conn *conn, struct party *party)
 {
     struct table_hold hold;
-    const struct holder *holder = service_holder(conn);
-    if (!holder || !table_holds(job->admin->config.services->table, holder, job->entry.name,
-                                clock_now(), &hold))
+    if (!service_holds_name(conn, job->entry.name, clock_now(), &hold))
         return false;
     party->units = hold.units;
     party->limit = hold.limit;

@@ -1,6 +1,6 @@
 /* json.c - what all answers in JSON share. */
 #include "admin/private.h"
-#include "admin/text.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -56,7 +56,7 @@ static json_t *string_of(struct text *t)
 json_t *json_name(struct bytes name)
 {
     struct text t = {0};
-    text_add_name(&t, name);
+    text_add_readable(&t, name);
     return string_of(&t);
 }
 

@@ -13,11 +13,9 @@ libadmin_a_SOURCES = \
 	src/admin/metrics.h src/admin/metrics.c \
 	src/admin/names.c \
 	src/admin/process.h src/admin/process.c \
-	src/admin/query.h src/admin/query.c \
 	src/admin/settings.c \
 	src/admin/stats.c \
 	src/admin/status_page.c \
-	src/admin/text.h src/admin/text.c \
 	src/admin/token.h src/admin/token.c \
 	src/admin/totals.h src/admin/totals.c \
 	src/admin/upgrade.c

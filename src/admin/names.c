@@ -7,10 +7,9 @@
  * at most, and at most as many as have BYTES_MAX bytes together.
  */
 #include "admin/private.h"
-#include "admin/query.h"
-#include "admin/text.h"
 #include "base/heap.h"
 #include "base/number.h"
+#include "net/query.h"
 
 #include <stdlib.h>
 #include <string.h>

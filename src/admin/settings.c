@@ -1,7 +1,7 @@
 /* settings.c - the options in force, reading them again, and the log's level. */
 #include "admin/private.h"
-#include "admin/query.h"
 #include "base/log.h"
+#include "net/query.h"
 
 #define REPORT_SIZE 8192
 

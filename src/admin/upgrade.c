@@ -5,8 +5,8 @@
  * request: who asked for it looks again, and may find another program answering.
  */
 #include "admin/private.h"
-#include "admin/query.h"
 #include "base/log.h"
+#include "net/query.h"
 
 #include <math.h>
 

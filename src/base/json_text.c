@@ -66,11 +66,6 @@ static void add_character(struct text *t, const uint8_t *at, size_t size, uint32
         text_addf(t, "\\u%04x", (unsigned)code); /* all of them are below U+10000 */
 }
 
-static bool is_no_control(uint32_t code)
-{
-    return code >= 0x20 && code != 0x7f;
-}
-
 static bool is_utf8(struct bytes in)
 {
     uint32_t code;
@@ -88,7 +83,7 @@ void json_text_string(struct json_text *to, const char *key, struct bytes value)
     uint32_t code;
     begin_value(to, key);
     if (!is_utf8(value)) {
-        text_add_escaped(&spelled, value, is_no_control, true);
+        text_add_readable(&spelled, value);
         value = text_bytes(&spelled);
         to->text.failed = to->text.failed || spelled.failed;
     }
@@ -99,5 +94,23 @@ void json_text_string(struct json_text *to, const char *key, struct bytes value)
         add_character(&to->text, value.data + i, size, code);
     }
     text_add(&to->text, "\"", 1);
+    text_free(&spelled);
+}
+
+void json_text_readable(struct json_text *to, const char *key, struct bytes value)
+{
+    struct text spelled = {0};
+    text_add_readable(&spelled, value);
+    json_text_string(to, key, text_bytes(&spelled));
+    to->text.failed = to->text.failed || spelled.failed;
+    text_free(&spelled);
+}
+
+void json_text_percent(struct json_text *to, const char *key, struct bytes value)
+{
+    struct text spelled = {0};
+    text_add_percent(&spelled, value);
+    json_text_string(to, key, text_bytes(&spelled));
+    to->text.failed = to->text.failed || spelled.failed;
     text_free(&spelled);
 }

@@ -33,5 +33,9 @@ void json_text_null(struct json_text *to, const char *key);
 /* Text in UTF-8; bytes that are no UTF-8 are spelled \xNN, and then backslashes are doubled. What
  * may not be shown (utf8.h) is written as \uNNNN. */
 void json_text_string(struct json_text *to, const char *key, struct bytes value);
+/* The text of a name that people read (text_add_readable), and its id for URLs (text_add_percent):
+ * different names have different ones. */
+void json_text_readable(struct json_text *to, const char *key, struct bytes value);
+void json_text_percent(struct json_text *to, const char *key, struct bytes value);
 
 #endif

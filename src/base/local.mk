@@ -5,6 +5,7 @@ libbase_a_SOURCES = \
 	src/base/clock.h src/base/clock.c \
 	src/base/deadlines.h src/base/deadlines.c \
 	src/base/duration.h \
+	src/base/file.h src/base/file.c \
 	src/base/hash.h src/base/hash.c \
 	src/base/heap.h src/base/heap.c \
 	src/base/histogram.h src/base/histogram.c \
@@ -14,10 +15,12 @@ libbase_a_SOURCES = \
 	src/base/mail.h src/base/mail.c \
 	src/base/number.h src/base/number.c \
 	src/base/option.h \
-	src/base/record.h src/base/record.c \
+	src/base/option_value.h src/base/option_value.c \
+	src/base/ring.h src/base/record.h src/base/record.c \
 	src/base/spelling.h src/base/spelling.c \
 	src/base/syslog.h src/base/syslog.c \
 	src/base/tally.h \
 	src/base/text.h src/base/text.c \
+	src/base/tree.h src/base/tree.c \
 	src/base/utf8.h src/base/utf8.c
 EXTRA_DIST += src/base/record.md

@@ -18,7 +18,8 @@ static inline unsigned number_digit(uint8_t byte, unsigned base)
 {
     if (base > 10 && byte >= 'a' && byte <= 'f')
         return byte - 'a' + 10u;
-    return byte >= '0' && byte <= '9' ? byte - '0' + 0u : base;
+    unsigned digit = (unsigned)byte - '0'; /* 10 or more if the byte is none of '0' to '9' */
+    return base <= 10 || digit < 10 ? digit : base;
 }
 
 /* The value of a hexadecimal digit in either case; 16 if it is none. */

@@ -37,12 +37,19 @@ enum option_type {
     OPTION_PORT,      /* uint16_t */
     OPTION_NUMBER,    /* uint32_t */
     OPTION_SIZE,      /* uint64_t, bytes */
+    OPTION_SECONDS,   /* int64_t, ns; in text seconds, with or without a fraction */
     OPTION_CHOICE,    /* an enum: the index in `choices` */
     OPTION_STRING,    /* char *, NULL for the empty string */
     OPTION_MODE,      /* uint32_t: permission bits, in octal digits */
     OPTION_ADDRESSES, /* struct option_addresses */
-    OPTION_NETWORKS,  /* struct settings_networks (daemon/options.h) */
+    OPTION_NETWORKS,  /* struct access_networks (net/access.h) */
 };
+
+/* The longest time of a row with SECONDS, in seconds. */
+#define OPTION_SECONDS_MAX UINT32_MAX
+
+/* Size of any reason_r: half a sentence about a wrong value. */
+#define OPTIONS_REASON_SIZE 320
 
 /* --- Rows and groups ------------------------------------------------------------------------- */
 
@@ -50,13 +57,14 @@ struct option_row {
     const char *key;   /* below the prefix of its group */
     const char *alias; /* another name of the option, below the prefix, or NULL */
     enum option_type type;
-    uint64_t min, max;          /* for PORT, NUMBER, SIZE and MODE, inclusive */
+    uint64_t min, max;          /* for PORT, NUMBER, SIZE, SECONDS (in s) and MODE, inclusive */
     const char *const *choices; /* for CHOICE, ends with NULL */
     const char *default_text;   /* as written in the file; "" for an empty string */
     const char *unit;           /* "seconds", "bytes", or "" */
     bool reloadable;            /* a reload may change it without harm to clients */
     bool by_l;                  /* -l sets it: addresses that serve clients */
-    bool secret;                /* a token: only a digest is kept, and it is never shown */
+    bool secret;                /* it is never shown */
+    bool digest;                /* a token: only a digest is kept */
     const char *help;           /* one line for --help */
     size_t offset;              /* of the field in the owner's struct */
 };
@@ -78,6 +86,8 @@ struct option_row {
     .type = OPTION_NUMBER, .offset = OPTION_FIELD(owner, member, uint32_t)
 #define OPTION_IS_SIZE(owner, member)                                                              \
     .type = OPTION_SIZE, .offset = OPTION_FIELD(owner, member, uint64_t)
+#define OPTION_IS_SECONDS(owner, member)                                                           \
+    .type = OPTION_SECONDS, .offset = OPTION_FIELD(owner, member, int64_t)
 #define OPTION_IS_CHOICE(owner, member)                                                            \
     .type = OPTION_CHOICE, .offset = OPTION_FIELD(owner, member, unsigned)
 #define OPTION_IS_STRING(owner, member)                                                            \
@@ -86,6 +96,31 @@ struct option_row {
     .type = OPTION_MODE, .max = 0777, .offset = OPTION_FIELD(owner, member, uint32_t)
 #define OPTION_IS_ADDRESSES(owner, member)                                                         \
     .type = OPTION_ADDRESSES, .offset = OPTION_FIELD(owner, member, struct option_addresses)
+#define OPTION_IS_NETWORKS(owner, member)                                                          \
+    .type = OPTION_NETWORKS, .offset = OPTION_FIELD(owner, member, struct access_networks)
+
+/* Where an option was set. */
+struct options_mark {
+    bool named;    /* set by the file or the command line, maybe to its default */
+    bool by_alias; /* the file used the alias */
+    unsigned line; /* line of the file; 0: not in the file, or changed by the command line */
+};
+
+/* Size of the reason of a check, which may have the path of a file. */
+#define OPTION_CHECK_REASON 768
+
+/* One call of `check` of a group: what it may look at, and what it says. */
+struct option_check {
+    const char *name; /* in a family, else NULL */
+    size_t number;    /* place of the name in the family, from 0 */
+    void *is;         /* the settings */
+    const void *beside;
+    const struct options_mark *marks; /* of each row */
+
+    /* The first mistake: its row, and what is wrong and would be right, in half a sentence. */
+    size_t row;
+    char reason[OPTION_CHECK_REASON];
+};
 
 /* Maximum length of NAME in a family, in bytes. */
 #define OPTION_NAME_MAX 64
@@ -102,11 +137,33 @@ struct option_group {
     size_t count;
     size_t size;      /* of the owner's struct */
     size_t names_max; /* family: maximum number of names; 0: not a family */
+    /* Another group, no family, whose settings `check` needs; NULL: none. */
+    const struct option_group *beside;
+    /*
+     * Checks that the settings fit together, and loads what they name, such as a file: what is
+     * loaded goes into fields that no row has. Called by the main thread before the settings are
+     * put in force, also by counterd -t, maybe more than once. Returns false with a mistake. NULL:
+     * nothing to check.
+     */
+    bool (*check)(struct option_check *check);
+    /* Frees what `check` has loaded. Called when the owner has its settings. NULL: nothing. */
+    void (*forget)(void *settings);
+    /*
+     * Asks the owner, before a reload changes anything, whether the new settings may be put in
+     * force. Arguments as in `changed`, but `is` also has new values of options that are not
+     * reloadable. Returns false with a reason (OPTIONS_REASON_SIZE bytes): then the reload fails.
+     * NULL: they may.
+     */
+    bool (*accepts)(void *services, const char *name, const void *was, const void *is,
+                    char *reason_r);
+    /* Each reload calls `accepts` and `changed`, also when no option has changed. */
+    bool always;
     /*
      * Gives the owner its settings: once before any worker runs, and after each reload that changed
-     * them. Called by the main thread. `name` is the NAME in a family, else NULL. `was` is NULL for
-     * a new struct, `is` is NULL for a removed one; both are valid only during the call. `changed`
-     * is NULL when the owner does not need it.
+     * them; families come last. Called by the main thread. `name` is the NAME in a family, else
+     * NULL. `was` is NULL for a new struct, `is` is NULL for a removed one; both are valid only
+     * during the call. Only `is` has what `check` has loaded. `changed` is NULL when the owner does
+     * not need it.
      */
     void (*changed)(void *services, const char *name, const void *was, const void *is);
 };

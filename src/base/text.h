@@ -33,11 +33,24 @@ void text_add_label(struct text *t, const char *value);
 void text_add_percent(struct text *t, struct bytes from);
 
 /*
+ * Decodes percent-encodings: `len` bytes at `from` to at most as many at `to`; *len_r: how many.
+ * Other characters stand for themselves, '+' too. False: a '%' without two hexadecimal digits.
+ */
+bool text_unpercent(const char *from, size_t len, uint8_t *to, size_t *len_r) MUST_USE;
+
+/*
  * Adds bytes. Invalid UTF-8, and characters for which `may_stay` is false, are written as \xNN.
  * With `doubled`, a backslash is doubled, so different bytes always have different spellings.
  */
 void text_add_escaped(struct text *t, struct bytes from, bool (*may_stay)(uint32_t code),
                       bool doubled);
+
+/*
+ * Adds the text of a name, which people read: UTF-8 as it is, but a backslash doubled, and control
+ * bytes and bytes that are no UTF-8 as \xNN. So it is valid UTF-8 without control characters, and
+ * different names have different texts.
+ */
+void text_add_readable(struct text *t, struct bytes name);
 
 /* The contents as a C string (never NULL) or as bytes. Valid until the next change. */
 const char *text_str(const struct text *t);

@@ -187,6 +187,7 @@ static bool assign_key(struct settings *settings, const char *key, char *text, c
         snprintf(reason_r, OPTIONS_REASON_SIZE, "%s", options_unquote_reason(unquoted));
         return false;
     }
+    options_mark(settings, row)->line = 0; /* the file's value no longer counts */
     return options_assign(settings, row, value, reason_r);
 }
 

@@ -6,11 +6,11 @@
  */
 #include "daemon/config_file.h"
 
+#include "base/file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* One file being read. */
@@ -201,38 +201,18 @@ static void take_lines(struct reading *file, char *line)
 
 /* --- The file -------------------------------------------------------------------------------- */
 
-/* Opens a regular file. Returns NULL with errno, which is 0 for a special file. */
-static FILE *open_regular(const char *path)
-{
-    struct stat status;
-    FILE *from = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &status) == 0) {
-        if (S_ISREG(status.st_mode))
-            from = fdopen(fd, "r");
-        else
-            errno = S_ISDIR(status.st_mode) ? EISDIR : 0;
-    }
-    if (!from) {
-        int error = errno;
-        close(fd);
-        errno = error;
-    }
-    return from;
-}
-
 enum config_file_status config_file_load(struct settings *settings, const char *path, FILE *err)
 {
     struct reading file = {.settings = settings, .path = path, .err = err};
     char line[LINE_SIZE], buffer[4096]; /* may hold a token: wiped below */
-    file.from = open_regular(path);
+    int fd = file_open_regular(path);
+    file.from = fd < 0 ? NULL : fdopen(fd, "r");
     if (!file.from) {
         if (errno == ENOENT)
             return CONFIG_FILE_MISSING;
-        options_complain(err, "%s: cannot be read: %s", path,
-                         errno ? strerrordesc_np(errno) : "Not a regular file");
+        options_complain(err, "%s: cannot be read: %s", path, file_open_reason(errno));
+        if (fd >= 0)
+            close(fd);
         return CONFIG_FILE_BAD;
     }
     forget_keys(settings);

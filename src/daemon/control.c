@@ -45,7 +45,7 @@ static bool is_ready(void *arg)
 }
 
 /* The longest value as text: a full list of networks. */
-#define VALUE_SIZE ((size_t)SETTINGS_NETWORKS_MAX * (ACCESS_TEXT + 2))
+#define VALUE_SIZE ((size_t)ACCESS_NETWORKS_MAX * (ACCESS_TEXT + 2))
 
 /* Calls `emit` for each option. `value`: a buffer of VALUE_SIZE bytes. */
 static void emit_options(const struct settings *settings, char *value,

@@ -1,10 +1,10 @@
 /* credentials.c - see credentials.h. */
 #include "daemon/credentials.h"
 
+#include "base/file.h"
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,15 +13,10 @@
  * which is 0 for a special file. */
 static ssize_t read_beginning(const char *path, char *to, size_t size)
 {
-    struct stat status;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not wait for a pipe's writer */
+    int fd = file_open_regular(path);
     if (fd < 0)
         return -1;
-    ssize_t got = -1;
-    if (fstat(fd, &status) != 0 || S_ISREG(status.st_mode))
-        got = read(fd, to, size);
-    else
-        errno = S_ISDIR(status.st_mode) ? EISDIR : 0;
+    ssize_t got = read(fd, to, size);
     int error = errno;
     close(fd);
     errno = error;
@@ -56,7 +51,7 @@ static bool read_token_file(const char *path, char *digest_r, FILE *err)
     ssize_t got = read_beginning(path, text, sizeof text);
     if (got < 0) {
         options_complain(err, "admin.token_file: %s: can't be read: %s", path,
-                         errno ? strerrordesc_np(errno) : "Not a regular file");
+                         file_open_reason(errno));
         return false;
     }
     bool good = take_token(path, text, (size_t)got, digest_r, err);

@@ -164,7 +164,8 @@ static bool make_services(struct daemon *d)
                   strerrordesc_np(errno));
         return false;
     }
-    settings_compare(NULL, &d->at_start, settings_tell, d->services);
+    settings_compare(NULL, settings_of(d), settings_tell, d->services);
+    settings_forget(&d->control.reload.settings);
     return true;
 }
 
@@ -300,7 +301,7 @@ static size_t list_confinements(const struct services *services, const struct co
     all_r[count++] = &thread_serves;
     for (unsigned i = 0; services && i < services->resource_count; i++) {
         const struct resource *r = services->resources[i];
-        if (r->row->threaded)
+        if (r->row->threaded && !r->without_thread)
             all_r[count++] = &r->confinement;
     }
     return count;
@@ -398,7 +399,8 @@ static bool set_up(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
     return make_all(d) && set_pid_file(d) && process_drop_root(settings->user, settings->group) &&
-           enter_sandbox(d) && make_acceptors(d) && start_threads(d);
+           services_open(d->services, clock_now()) && enter_sandbox(d) && make_acceptors(d) &&
+           start_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)

@@ -1,5 +1,6 @@
 /*
- * option_codec.h - converts values of options from and to text, by the type of their row.
+ * option_codec.h - converts values of options of all types from and to text: lists of addresses and
+ * networks and tokens here, the other types in base/option_value.h.
  *
  * `value` points to a field of the row's type. reason_r (OPTIONS_REASON_SIZE bytes) gets half a
  * sentence about a wrong text, and may hold bytes of that text.
@@ -9,6 +10,7 @@
 #ifndef DAEMON_OPTION_CODEC_H
 #define DAEMON_OPTION_CODEC_H
 
+#include "base/option_value.h"
 #include "daemon/options.h"
 
 /* Parses `text` into an initialised value. Returns false with the reason, and no change, if the
@@ -28,16 +30,6 @@ bool option_copy(void *to, const void *from, const struct option_row *row) MUST_
 /* Frees the memory that a value owns. */
 void option_clear(void *value, const struct option_row *row);
 
-/* Writes to reason_r `len` bytes of text in quotes and then `is_not`: "\"9x\" is not a number". */
-void option_say_value(char *reason_r, const char *text, size_t len, const char *is_not);
-
-/* Text that grows in a buffer of `size` bytes; `len` counts also what did not fit. */
-struct option_text {
-    char *to;
-    size_t size;
-    size_t len;
-};
-void option_text_add(struct option_text *text, const char *format, ...) PRINTF_LIKE(2, 3);
 void option_text_add_addresses(struct option_text *text, const struct option_addresses *list);
 
 #endif

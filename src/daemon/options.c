@@ -58,9 +58,7 @@ static const char *const tls_versions[] = {
 #define ROW_CHOICE(member)    OPTION_IS_CHOICE(struct settings, member)
 #define ROW_STRING(member)    OPTION_IS_STRING(struct settings, member)
 #define ROW_ADDRESSES(member) OPTION_IS_ADDRESSES(struct settings, member)
-#define ROW_NETWORKS(member)                                                                       \
-    .type = OPTION_NETWORKS,                                                                       \
-    .offset = OPTION_FIELD(struct settings, member, struct settings_networks)
+#define ROW_NETWORKS(member)  OPTION_IS_NETWORKS(struct settings, member)
 
 /* Formatted by hand: one paragraph for each row. */
 /* clang-format off */
@@ -124,7 +122,7 @@ static const struct option_row daemon_rows[] = {
     { .key = "admin.listen", ROW_ADDRESSES(admin_listen),
       .default_text = "127.0.0.1, ::1", .unit = "",
       .help = "addresses of that port; every client that reaches them can read everything" },
-    { .key = "admin.token", ROW_STRING(admin_token), .secret = true,
+    { .key = "admin.token", ROW_STRING(admin_token), .secret = true, .digest = true,
       .default_text = "", .unit = "", .reloadable = true,
       .help = "token for requests to the HTTP API that change something; empty: no changes" },
     { .key = "admin.token_file", ROW_STRING(admin_token_file),

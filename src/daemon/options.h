@@ -26,15 +26,6 @@
 
 /* --- Values ---------------------------------------------------------------------------------- */
 
-/* Limit of networks in one list. */
-#define SETTINGS_NETWORKS_MAX 256
-
-/* A list of networks without duplicates; may be empty. */
-struct settings_networks {
-    size_t count;
-    struct access_network at[SETTINGS_NETWORKS_MAX];
-};
-
 /* The options that every protocol has. */
 struct settings_protocol {
     bool enable;
@@ -71,8 +62,8 @@ struct settings {
     uint32_t tls_handshake_timeout; /* s */
     uint32_t tls_max_handshakes;    /* at once */
 
-    struct settings_networks access_allow; /* empty: all clients */
-    uint32_t access_max_per_source;        /* 0: no limit */
+    struct access_networks access_allow; /* empty: all clients */
+    uint32_t access_max_per_source;      /* 0: no limit */
 
     uint32_t limits_request_timeout; /* s */
     uint32_t limits_write_timeout;   /* s */
@@ -143,17 +134,8 @@ const struct option_row *options_to_set(struct settings *settings, const char *k
 /* True if a row has a value in `settings`; false for a name of a family that is not there. */
 bool options_has(const struct settings *settings, const struct option_row *row);
 
-/* Where an option was set. */
-struct options_mark {
-    bool named;    /* set by the file or the command line, maybe to its default */
-    bool by_alias; /* the file used the alias */
-    unsigned line; /* line of the file; 0: not in the file */
-};
 /* The mark of an option that has a value. options_copy does not copy it. */
 struct options_mark *options_mark(const struct settings *settings, const struct option_row *row);
-
-/* Size of any reason_r. */
-#define OPTIONS_REASON_SIZE 320
 
 /*
  * Sets one option to the value in `text`, without quotes and comments.
@@ -203,8 +185,9 @@ struct settings_difference {
     const void *was, *is; /* was NULL: the struct is new; is NULL: it is gone */
 };
 /*
- * Calls `found` for each struct of protocols and resources that differs; structs of a family are
- * ordered by name. With `was` NULL all structs count as new.
+ * Calls `found` for each struct of protocols and resources that differs, or of which each reload
+ * tells its owner (`always`); families come last, and their structs are ordered by name. With `was`
+ * NULL all structs count as new.
  */
 void settings_compare(const struct settings *was, const struct settings *is,
                       void (*found)(void *arg, const struct settings_difference *difference),
@@ -213,6 +196,14 @@ void settings_compare(const struct settings *was, const struct settings *is,
  * for settings_compare. */
 void settings_tell(void *services, const struct settings_difference *difference);
 
+/*
+ * Calls `check` of all groups, which loads files that the settings name. Prints mistakes to `err`,
+ * and returns false then.
+ */
+bool settings_check(struct settings *settings, FILE *err) MUST_USE;
+/* Calls `forget` of all groups. */
+void settings_forget(struct settings *settings);
+
 /* The longest token of the admin interface, in bytes. */
 #define OPTIONS_TOKEN_MAX 255
 /* True if `len` bytes are a valid token: printable ASCII without blanks, and not empty. */
@@ -220,10 +211,10 @@ bool options_is_token(const char *text, size_t len);
 
 /*
  * Checks that options fit together: a protocol is enabled, options that need another one have it,
- * no two listeners use one port or path. Looks only at the settings. Prints each mistake to `err`,
+ * no two listeners use one port or path. Then calls settings_check. Prints each mistake to `err`,
  * and returns false then.
  */
-bool options_fit(const struct settings *settings, FILE *err) MUST_USE;
+bool options_fit(struct settings *settings, FILE *err) MUST_USE;
 
 /*
  * Writes the valid values of an option for people: "true or false", "0 to 65535", "16M to 32G",

@@ -2,7 +2,8 @@
  * options_fit.c - checks that options fit together. Part of options.h.
  *
  * options_assign has checked each option alone. This file checks pairs: options that need another
- * one, and listeners in conflict. It opens no socket and reads no file.
+ * one, and listeners in conflict. Protocols and resources check their own (settings_check). It
+ * opens no socket.
  */
 #include "admin/hosts.h"
 #include "daemon/options.h"
@@ -224,7 +225,7 @@ static bool something_is_served(const struct settings *settings, FILE *err)
     return false;
 }
 
-bool options_fit(const struct settings *settings, FILE *err)
+bool options_fit(struct settings *settings, FILE *err)
 {
     bool good = true;
     for (size_t i = 0; options_protocol_at(i); i++)
@@ -235,5 +236,6 @@ bool options_fit(const struct settings *settings, FILE *err)
     good = tls_fits(settings, err) && good;
     good = hosts_fit(settings, err) && good;
     good = sockets_fit(settings, err) && good;
-    return all_ports_fit(settings, err) && good;
+    good = all_ports_fit(settings, err) && good;
+    return settings_check(settings, err) && good;
 }

@@ -1,9 +1,9 @@
 /*
  * reload.c - see reload.h.
  *
- * Four steps: read fresh settings; merge their reloadable options into a copy of the settings in
- * force; make rules, certificates and token from the result, which may fail; put all in place,
- * which can't fail.
+ * Four steps: read fresh settings, which their owners may refuse; merge their reloadable options
+ * into a copy of the settings in force; make rules, certificates and token from the result, which
+ * may fail; put all in place, which can't fail.
  */
 #include "daemon/reload.h"
 
@@ -165,7 +165,7 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
 }
 
 /* Checks that the merged settings, new values beside old ones, fit together. */
-static bool merged_fits(const struct reload *reload, const struct settings *merged, FILE *err)
+static bool merged_fits(const struct reload *reload, struct settings *merged, FILE *err)
 {
     if (!options_fit(merged, err)) {
         options_complain(err,
@@ -180,6 +180,34 @@ static bool merged_fits(const struct reload *reload, const struct settings *merg
     return true;
 }
 
+/* What owners of settings say to them. */
+struct asking {
+    void *services;
+    FILE *err;
+    bool good; /* so far all have accepted */
+};
+
+static void ask_owner(void *arg, const struct settings_difference *difference)
+{
+    struct asking *asking = arg;
+    const struct option_group *group = difference->group;
+    char reason[OPTIONS_REASON_SIZE] = "";
+    if (!group->accepts ||
+        group->accepts(asking->services, difference->name, difference->was, difference->is, reason))
+        return;
+    options_complain(asking->err, "%s%s%s: %s", group->prefix, difference->name ? "." : "",
+                     difference->name ? difference->name : "", reason);
+    asking->good = false;
+}
+
+/* Asks the owners whether the settings that were read may be put in force. */
+static bool owners_accept(const struct reload *reload, const struct settings *read, FILE *err)
+{
+    struct asking asking = {.services = reload->services, .err = err, .good = true};
+    settings_compare(&reload->settings, read, ask_owner, &asking);
+    return asking.good;
+}
+
 /* Reads the settings and makes everything new. Returns false after printing why to `err`. The
  * caller calls free_fresh in both cases. */
 static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *err)
@@ -187,7 +215,7 @@ static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *e
     struct options_request request = options_command_line(
         reload->argc, reload->argv, reload->settings.file != NULL, &fresh->read, err);
     if (request.action != OPTIONS_RUN || !merge(fresh, &reload->settings, err) ||
-        !merged_fits(reload, &fresh->merged, err) ||
+        !merged_fits(reload, &fresh->merged, err) || !owners_accept(reload, &fresh->read, err) ||
         !credentials_load(&fresh->merged, &fresh->credentials, err))
         return false;
     fresh->rules = reload_make_rules(&fresh->merged, fresh->credentials.tls);
@@ -265,6 +293,7 @@ static void put_in_place(struct reload *reload, struct fresh *fresh)
     pthread_mutex_unlock(&reload->lock);
     fresh->merged = old;
     settings_compare(&old, &reload->settings, settings_tell, reload->services);
+    settings_forget(&reload->settings);
 }
 
 bool reload_run(struct reload *reload, FILE *report)

@@ -131,6 +131,8 @@ static const int always_allowed[] = {
     CALL(fstat),
     CALL(fstat64),
     CALL(uname),
+    /* statistics of the job queues */
+    CALL(getrusage),
     /* memory; mmap and mprotect have conditions (add_memory) */
     CALL(brk),
     CALL(munmap),

@@ -78,6 +78,8 @@ static void *field_of(struct settings *settings, const struct option_row *row)
 static void free_struct(struct settings *settings, const struct option_group *group,
                         struct settings_struct *of)
 {
+    if (group->forget && of->values)
+        group->forget(of->values);
     for (size_t i = 0; of->marks && i < group->count; i++)
         option_clear((char *)values_of(settings, of) + group->rows[i].offset, &group->rows[i]);
     if (of->rows)
@@ -314,8 +316,22 @@ static void compare_groups(const struct option_group *group, const struct settin
             difference.name = is->at[j].name;
             difference.is = is->at[j++].values;
         }
-        if (order != 0 || !same_values(group, difference.was, difference.is))
+        if (order != 0 || group->always || !same_values(group, difference.was, difference.is))
             found(arg, &difference);
+    }
+}
+
+/* Compares all groups that are families, or all others. */
+static void compare_all(const struct settings *was, const struct settings *is, bool families,
+                        void (*found)(void *arg, const struct settings_difference *difference),
+                        void *arg)
+{
+    const struct table *table = options_table();
+    const struct settings_group none = {.count = 0};
+    for (size_t i = 0; i < table->count; i++) {
+        const struct option_group *group = table->groups[i].is;
+        if (group->size > 0 && (group->names_max > 0) == families)
+            compare_groups(group, was ? &was->groups[i] : &none, &is->groups[i], found, arg);
     }
 }
 
@@ -323,16 +339,63 @@ void settings_compare(const struct settings *was, const struct settings *is,
                       void (*found)(void *arg, const struct settings_difference *difference),
                       void *arg)
 {
-    const struct table *table = options_table();
-    const struct settings_group none = {.count = 0};
-    for (size_t i = 0; i < table->count; i++)
-        if (table->groups[i].is->size > 0)
-            compare_groups(table->groups[i].is, was ? &was->groups[i] : &none, &is->groups[i],
-                           found, arg);
+    for (unsigned families = 0; families < 2; families++) /* they come last */
+        compare_all(was, is, families == 1, found, arg);
 }
 
 void settings_tell(void *services, const struct settings_difference *difference)
 {
     if (difference->group->changed)
         difference->group->changed(services, difference->name, difference->was, difference->is);
+}
+
+/* --- Checks ---------------------------------------------------------------------------------- */
+
+/* Checking stops after this many mistakes. */
+#define CHECK_ERRORS_MAX 20
+
+/* Checks struct number `i` of a group; returns false after printing a mistake. */
+static bool check_struct(const struct settings *settings, size_t number, size_t i, FILE *err)
+{
+    const struct table_group *group = &options_table()->groups[number];
+    const struct settings_struct *of = &settings->groups[number].at[i];
+    struct option_check check = {
+        .name = of->name,
+        .number = i,
+        .is = of->values,
+        .beside = group->is->beside ? settings_own(settings, group->is->beside) : NULL,
+        .marks = of->marks,
+    };
+    if (group->is->check(&check))
+        return true;
+    CHECK(check.row < group->is->count);
+    const char *key = (of->rows ? of->rows : group->rows)[check.row].row.key;
+    unsigned line = of->marks[check.row].line;
+    if (line > 0 && settings->file)
+        options_complain(err, "%s:%u: %s: %s", settings->file, line, key, check.reason);
+    else
+        options_complain(err, "%s: %s", key, check.reason);
+    return false;
+}
+
+bool settings_check(struct settings *settings, FILE *err)
+{
+    const struct table *table = options_table();
+    size_t errors = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        size_t count = table->groups[i].is->check ? settings->groups[i].count : 0;
+        for (size_t j = 0; j < count && errors < CHECK_ERRORS_MAX; j++)
+            errors += !check_struct(settings, i, j, err);
+    }
+    return errors == 0;
+}
+
+void settings_forget(struct settings *settings)
+{
+    const struct table *table = options_table();
+    for (size_t i = 0; i < table->count; i++) {
+        size_t count = table->groups[i].is->forget ? settings->groups[i].count : 0;
+        for (size_t j = 0; j < count; j++)
+            table->groups[i].is->forget(settings->groups[i].at[j].values);
+    }
 }

@@ -229,7 +229,7 @@ static const struct counter *find_listed(const struct shard *s, const struct ske
         if (c->hash == (uint32_t)key->hash && c->name_len == key->len &&
             memcmp(counter_name(c).data, key->data, kept) == 0 &&
             (key->len == kept || counter_hash(s, c) == key->hash))
-            return counter_expired(c, interval) ? NULL : c;
+            return counter_expired(s, c, interval) ? NULL : c;
     }
     return NULL;
 }

@@ -94,14 +94,14 @@ bool table_holders_on(struct table *t, struct bytes name, struct table_walk *wal
     return over;
 }
 
-bool table_holds(struct table *t, const struct holder *holder, struct bytes name, struct moment now,
+bool table_holds(struct table *t, uint32_t holder, struct bytes name, struct moment now,
                  struct table_hold *hold_r)
 {
     uint64_t hash = hash_name(t, name);
     struct shard *s = shard_of_hash(t, hash);
     lock_acquire(&s->lock);
     struct counter *c = shard_find(s, hash, name, table_interval(t, now.unix_s));
-    const struct holding *h = c ? holding_find(s, c, holder->id) : NULL;
+    const struct holding *h = c ? holding_find(s, c, holder) : NULL;
     bool holds = h && h->units > 0;
     if (holds)
         holding_show(h, now, hold_r);
@@ -115,4 +115,15 @@ uint32_t holder_count(const struct table *t, const struct holder *holder, uint32
     for (ref_t r = holder->holdings; r && count < max; count++)
         r = ((const struct holding *)arena_at(&t->arena, r))->next;
     return count;
+}
+
+uint64_t holder_units(const struct table *t, const struct holder *holder)
+{
+    uint64_t units = 0;
+    for (ref_t r = holder->holdings; r;) {
+        const struct holding *h = arena_at(&t->arena, r);
+        units += h->units;
+        r = h->next;
+    }
+    return units;
 }

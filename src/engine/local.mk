@@ -9,4 +9,8 @@ libengine_a_SOURCES = \
 	src/engine/inspect.c \
 	src/engine/state.h src/engine/state_parts.h src/engine/state_save.c src/engine/state_restore.c \
 	src/engine/state_holders.c \
-	src/engine/sweep.c
+	src/engine/sweep.c \
+	src/engine/pool_options.h src/engine/pool.h src/engine/pool_inside.h \
+	src/engine/pool.c src/engine/pool_change.c src/engine/pool_check.c src/engine/pool_client.c \
+	src/engine/pool_hold.c src/engine/pool_show.c src/engine/pool_state.c \
+	src/engine/pool_supply.c src/engine/pool_take.c src/engine/pool_time.c

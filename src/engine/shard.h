@@ -8,9 +8,9 @@
  * wait begins, the owner makes the holding at once; another thread that grants or ends the wait
  * never frees it. A holding also stays while a waiter with an unacknowledged verdict points to it.
  *
- * A counter is visible (found by name) while it has units or waiters, or is kept at 0. Its memory
- * may stay a little longer: after a DONE, until the owner of an empty holding has reaped it
- * (COUNTER_GONE).
+ * A counter is visible (found by name) while it has units, waiters or reservations, or is kept at
+ * 0. Its memory may stay a little longer: after a DONE, until the owner of an empty holding has
+ * reaped it (COUNTER_GONE). One that has reservations is kept (COUNTER_KEEP), and does not expire.
  */
 #ifndef ENGINE_SHARD_H
 #define ENGINE_SHARD_H
@@ -28,10 +28,11 @@
 struct holding {
     uint32_t holder; /* its id; 0: unused (only inside a counter) */
     uint32_t units;
-    uint32_t limit;     /* of its last acquire that was granted or began to wait */
+    uint32_t limit;     /* of its last acquire that was granted or began to wait; 0: none */
     uint32_t since_low; /* when its units rose from 0: see holding_begins */
     uint16_t since_high;
-    uint16_t waits : 15;  /* waits of this holder for this counter, and unacknowledged verdicts */
+    uint16_t waits : 15;  /* waits of this holder for this counter, unacknowledged verdicts, and
+                             reservations */
     uint16_t outside : 1; /* constant while in use */
     ref_t next, prev;     /* the holder's list, newest first; the holder's thread only */
 };
@@ -48,13 +49,14 @@ enum counter_flags {
 };
 
 /*
- * The waiters of one counter. Made when the first wait begins. Freed when all its waits are over
- * and their verdicts acknowledged, so a holder with waits for a counter always finds its queue.
+ * The waiters of one counter. Made when the first wait or reservation begins. Freed when all are
+ * over and the verdicts acknowledged, so a holder with waits for a counter always finds its queue.
  */
 struct queue {
     struct waitq any, me;
     uint32_t waiting;   /* waiters still in line */
     uint32_t waits;     /* sum of `waits` over its holdings */
+    uint32_t reserved;  /* of these: reservations, which have no waiter */
     uint32_t empty;     /* its holdings without units */
     ref_t counter;      /* constant */
     uint64_t hash;      /* all bits of the name's hash; constant */
@@ -67,7 +69,7 @@ struct queue {
  * need only one piece of memory. Further holdings are in the shard's index of holdings.
  *
  * `interval` has only the low 16 bits of the interval's number; all comparisons are modulo 65,536
- * (counter_is_in; also the shard's idle_interval). An old counter never looks current again,
+ * (counter_is_in; also that of struct idle_names). An old counter never looks current again,
  * because the collector visits every name once per interval, or at least once in 65,534 intervals
  * (18 hours or more). It drops expired names, and updates the interval of held ones. The update is
  * invisible: a name that was not used since has, in the new interval, its consumption as its peak.
@@ -78,7 +80,7 @@ struct counter {
     uint32_t hash;
     uint32_t consumption;
     uint32_t peak;         /* in `interval` */
-    uint32_t limit;        /* of the last acquire */
+    uint32_t limit;        /* of the last acquire; 0: none */
     uint32_t further : 30; /* number of outside holdings; each takes five of 2^32 granules */
     uint32_t flags : 2;
     uint16_t interval; /* of its last use */
@@ -111,6 +113,35 @@ struct peak_noted {
 #define PEAKS_NOTED 32
 
 /*
+ * Counts the kept names at 0, in total and for the two latest intervals. These counts give the
+ * number of expired names before the collector has visited them. When the clock is set back by more
+ * than one interval, names of the later interval count as expired, even if the clock reaches that
+ * interval again.
+ */
+struct idle_names {
+    uint32_t count;  /* including expired ones */
+    uint32_t now;    /* of these, last used in `interval` */
+    uint32_t before; /* of these, last used in the interval before */
+    uint16_t interval;
+};
+
+/* Counts a name that is at 0 and was last used in `interval`, which is the current one. */
+static inline void idle_begins(struct idle_names *idle, uint16_t interval)
+{
+    idle->count++;
+    uint16_t ahead = (uint16_t)(interval - idle->interval);
+    if (ahead == 0) {
+        idle->now++;
+    } else if (ahead == UINT16_MAX) { /* one interval behind */
+        idle->before++;
+    } else {
+        idle->before = ahead == 1 ? idle->now : 0;
+        idle->now = 1;
+        idle->interval = interval;
+    }
+}
+
+/*
  * The fields that a request changes come first, in one cache line; the fields that it only reads to
  * find a name are in the next. A line that another thread changed must be fetched from that
  * thread's cache. 32-bit counts suffice: the arena cannot hold more names or holdings.
@@ -121,10 +152,8 @@ struct shard {
     uint32_t peak_floor;    /* only higher peaks may enter `peaks` */
     uint64_t units, names_made;
     uint32_t holding_count;
-    uint32_t idle;        /* names kept at 0, including expired ones */
-    uint32_t idle_now;    /* of these, last used in idle_interval */
-    uint32_t idle_before; /* of these, last used in the interval before */
-    uint16_t idle_interval;
+    struct idle_names idle;
+    uint32_t reserved_idle; /* names at 0 that have reservations; they are not in `idle` */
 
     struct index names __attribute__((aligned(64))); /* of counters */
 
@@ -277,13 +306,20 @@ static inline bool counter_is_in(const struct counter *c, uint32_t interval)
     return (uint16_t)(c->interval - interval) <= 1;
 }
 
+/* True when holders have reserved units of it (table_reserve). */
+static inline bool counter_is_reserved(const struct shard *s, const struct counter *c)
+{
+    return c->queue && queue_of(s, c)->reserved > 0;
+}
+
 /*
  * True when the counter is at 0 and its interval has ended: the name no longer exists. (At 0 it has
  * no waiters.)
  */
-static inline bool counter_expired(const struct counter *c, uint32_t interval)
+static inline bool counter_expired(const struct shard *s, const struct counter *c,
+                                   uint32_t interval)
 {
-    return c->consumption == 0 && !counter_is_in(c, interval);
+    return c->consumption == 0 && !counter_is_in(c, interval) && !counter_is_reserved(s, c);
 }
 
 /* Begins another interval for a counter: its peak becomes its consumption. */

@@ -9,7 +9,8 @@
  * contention lists identify names by hash: of a long name they keep only the beginning.
  *
  * The new table may have other settings. The number of buckets does not matter. If the state
- * exceeds the new memory limit, all of it is restored, but nothing new is allocated. If the
+ * exceeds the new memory limit, all of it is restored, but nothing new is allocated. Reservations
+ * are not saved: who made them makes them again after table_restore_done. If the
  * interval length differs, names used in the old process's current interval count as used in the
  * new one's, and expired names are dropped.
  *
@@ -50,7 +51,7 @@ void table_save(const struct table *t, struct moment now, struct record_writer *
 /* Writes what one holder has. Fails with EBUSY if the holder has an unacknowledged verdict. */
 void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w);
 
-/* Writes which of its holder's holdings this is. */
+/* Writes which of its holder's holdings this is. It must have units or waits. */
 void holding_save(const struct table *t, const struct holding *held, struct record_writer *w);
 
 /* Writes the position of a walk over the names. */

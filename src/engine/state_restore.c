@@ -132,7 +132,7 @@ static bool restore_name(struct table *t, struct shard *s, struct table_head *he
     c->limit = n.limit;
     c->flags = n.flags & COUNTER_KEEP;
     if (n.consumption == 0) {
-        s->idle++;
+        s->idle.count++;
         head->idle_now += n.interval == head->idle_interval;
         head->idle_before += n.interval == (uint16_t)(head->idle_interval - 1);
     }
@@ -272,9 +272,9 @@ static bool restore_names(struct table *t, struct shard *s, struct table_head *h
     if (idle_now > head->idle_now || idle_before > head->idle_before)
         return refuse(r, "the number of names without units is wrong");
     s->names_made = names_made;
-    s->idle_interval = head->idle_interval;
-    s->idle_now = (uint32_t)idle_now;
-    s->idle_before = (uint32_t)idle_before;
+    s->idle.interval = head->idle_interval;
+    s->idle.now = (uint32_t)idle_now;
+    s->idle.before = (uint32_t)idle_before;
     return true;
 }
 

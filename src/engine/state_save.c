@@ -99,15 +99,34 @@ static void save_sketch(const struct sketch *sketch, struct record_writer *w)
     }
 }
 
-static void save_shard(const struct shard *s, struct record_writer *w)
+/* The names at 0, with those that have reservations: these are not saved, and in the record such
+ * names are idle. */
+static struct idle_names all_idle(const struct shard *s, uint32_t interval)
 {
+    struct idle_names idle = s->idle;
+    struct index_walk walk = {0};
+    unsigned budget = UINT32_MAX;
+    if (s->reserved_idle == 0)
+        return idle;
+    for (ref_t r; (r = index_walk_next(&s->names, &walk, &budget)) != 0;) {
+        const struct counter *c = arena_at(s->slab.arena, r);
+        index_walk_past(&walk, c->hash, r);
+        if (c->consumption == 0 && counter_is_reserved(s, c) && counter_is_in(c, interval))
+            idle_begins(&idle, c->interval);
+    }
+    return idle;
+}
+
+static void save_shard(const struct shard *s, uint32_t interval, struct record_writer *w)
+{
+    struct idle_names idle = all_idle(s, interval);
     record_begin(w, STATE_SHARD);
     record_put_u32(w, s->number);
     record_put_u64(w, s->seq);
     record_put_u64(w, s->names_made);
-    record_put_u16(w, s->idle_interval);
-    record_put_u64(w, s->idle_now);
-    record_put_u64(w, s->idle_before);
+    record_put_u16(w, idle.interval);
+    record_put_u64(w, idle.now);
+    record_put_u64(w, idle.before);
     save_names(s, w);
     save_lines(s, w);
     record_begin(w, STATE_CONTENTION);
@@ -134,7 +153,7 @@ void table_save(const struct table *t, struct moment now, struct record_writer *
     record_put_u64(w, arena_used(&t->arena));
     record_put_u64(w, names);
     for (uint32_t i = 0; i < TABLE_SHARDS; i++)
-        save_shard(&t->shards[i], w);
+        save_shard(&t->shards[i], table_interval(t, now.unix_s), w);
     record_end(w);
 }
 
@@ -145,6 +164,17 @@ static int64_t since_of(const struct holding *h)
     return (int64_t)(steps << SINCE_STEP_BITS);
 }
 
+/* True when the holder has only reserved this holding. */
+static bool is_only_reserved(const struct holder *holder, const struct holding *h)
+{
+    const struct waiter *waiter = holder->waiters;
+    if (h->units > 0)
+        return false;
+    while (waiter && waiter->holding != h)
+        waiter = waiter->next;
+    return !waiter;
+}
+
 void holder_save(const struct table *t, const struct holder *holder, struct record_writer *w)
 {
     for (ref_t r = holder->holdings; r;) {
@@ -152,6 +182,8 @@ void holder_save(const struct table *t, const struct holder *holder, struct reco
         r = h->next;
         if (r)
             __builtin_prefetch(arena_at(&t->arena, r));
+        if (is_only_reserved(holder, h))
+            continue;
         uint8_t *to = record_room(w, HOLDING_SIZE);
         if (!to)
             return;

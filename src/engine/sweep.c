@@ -59,7 +59,7 @@ struct dump {
 static bool dump_one(void *arg, struct shard *s, struct counter *c)
 {
     const struct dump *d = arg;
-    if (counter_expired(c, d->interval))
+    if (counter_expired(s, c, d->interval))
         return true;
     struct table_entry entry;
     counter_show(s, c, d->interval, &entry);
@@ -81,10 +81,10 @@ struct collection {
 static bool collect_one(void *arg, struct shard *s, struct counter *c)
 {
     const struct collection *collection = arg;
-    if (counter_expired(c, collection->interval)) {
+    if (counter_expired(s, c, collection->interval)) {
         counter_drop(s, c);
         ++*collection->collected;
-    } else if (c->consumption > 0) {
+    } else if (c->consumption > 0 || counter_is_reserved(s, c)) {
         counter_touch(s, c, collection->interval);
     }
     return true;
@@ -107,15 +107,15 @@ bool table_collect(struct table *t, struct table_walk *walk, struct moment now, 
 /* Number of a shard's names that have expired in `interval` (see counter_is_in). */
 static uint64_t expired_names(const struct shard *s, uint32_t interval)
 {
-    switch ((uint16_t)(s->idle_interval - interval)) {
+    switch ((uint16_t)(s->idle.interval - interval)) {
     case 0:
-        return s->idle - s->idle_now;
+        return s->idle.count - s->idle.now;
     case 1:
-        return s->idle - s->idle_now - s->idle_before;
+        return s->idle.count - s->idle.now - s->idle.before;
     case 2:
-        return s->idle - s->idle_before;
+        return s->idle.count - s->idle.before;
     default:
-        return s->idle;
+        return s->idle.count;
     }
 }
 
@@ -161,7 +161,7 @@ struct held_of {
 
 struct check_sums {
     struct table *table;
-    uint64_t names, idle, waiting, units;
+    uint64_t names, idle, reserved_idle, waiting, units;
     const struct shard *shard; /* the shard of these holdings, which are sorted by counter: */
     struct held_of *outside;
     size_t outside_count;
@@ -263,7 +263,8 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
     const struct queue *q = c->queue ? queue_of(s, c) : NULL;
     if (q) {
         CHECK(q->counter == arena_ref(arena, c) && q->hash == counter_hash(s, c));
-        CHECK(q->waiting <= q->waits && q->waits > 0);
+        CHECK(q->waits > 0 && q->reserved <= q->waits && q->waiting <= q->waits - q->reserved);
+        CHECK(q->reserved == 0 || c->flags & COUNTER_KEEP);
         CHECK(q->waiting == check_lanes(q->any.root, 0, UINT32_MAX, c->consumption) +
                                 check_lanes(q->me.root, 0, UINT32_MAX, c->consumption));
         sums->waiting += q->waiting;
@@ -276,7 +277,8 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
     CHECK(of.waits == (q ? q->waits : 0) && of.empty == (q ? q->empty : 0));
     CHECK(of.holders == counter_holders(s, c));
     sums->names++;
-    sums->idle += c->consumption == 0;
+    sums->idle += c->consumption == 0 && !counter_is_reserved(s, c);
+    sums->reserved_idle += c->consumption == 0 && counter_is_reserved(s, c);
     sums->units += of.units;
     return true;
 }
@@ -291,11 +293,13 @@ void table_check(struct table *t)
     for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
         struct shard *s = &t->shards[i];
         contention_check(s);
-        CHECK(s->idle_now + s->idle_before <= s->idle);
+        CHECK(s->idle.now + s->idle.before <= s->idle.count);
         sums.names -= s->names.entries;
-        sums.idle -= s->idle;
+        sums.idle -= s->idle.count;
+        sums.reserved_idle -= s->reserved_idle;
         sums.units -= s->units;
         sums.waiting -= s->waiting;
     }
-    CHECK(sums.names == 0 && sums.idle == 0 && sums.units == 0 && sums.waiting == 0);
+    CHECK(sums.names == 0 && sums.idle == 0 && sums.reserved_idle == 0 && sums.units == 0 &&
+          sums.waiting == 0);
 }

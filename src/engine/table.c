@@ -81,7 +81,7 @@ struct counter *shard_find(struct shard *s, uint64_t hash64, struct bytes name, 
         if (c->hash != hash || c->name_len != name.len ||
             memcmp(counter_name(c).data, name.data, name.len) != 0)
             continue;
-        if (!counter_expired(c, interval))
+        if (!counter_expired(s, c, interval))
             return c;
         counter_drop(s, c);
         return NULL;
@@ -152,35 +152,14 @@ static void counter_free_if_unheld(struct shard *s, struct counter *c)
     slab_free(&s->slab, arena_ref(s->slab.arena, c));
 }
 
-/*
- * Count the kept names at 0, in total and for the two latest intervals. These counts give the
- * number of expired names before the collector has visited them. When the clock is set back by more
- * than one interval, names of the later interval count as expired, even if the clock reaches that
- * interval again.
- */
-static void idle_begins(struct shard *s, const struct counter *c)
-{
-    s->idle++;
-    uint16_t ahead = (uint16_t)(c->interval - s->idle_interval);
-    if (ahead == 0) {
-        s->idle_now++;
-    } else if (ahead == UINT16_MAX) { /* one interval behind */
-        s->idle_before++;
-    } else {
-        s->idle_before = ahead == 1 ? s->idle_now : 0;
-        s->idle_now = 1;
-        s->idle_interval = c->interval;
-    }
-}
-
 static void idle_ends(struct shard *s, const struct counter *c)
 {
-    CHECK(s->idle > 0);
-    s->idle--;
-    if (c->interval == s->idle_interval && s->idle_now > 0)
-        s->idle_now--;
-    else if (c->interval == (uint16_t)(s->idle_interval - 1) && s->idle_before > 0)
-        s->idle_before--;
+    CHECK(s->idle.count > 0);
+    s->idle.count--;
+    if (c->interval == s->idle.interval && s->idle.now > 0)
+        s->idle.now--;
+    else if (c->interval == (uint16_t)(s->idle.interval - 1) && s->idle.before > 0)
+        s->idle.before--;
 }
 
 void counter_drop(struct shard *s, struct counter *c)
@@ -194,13 +173,31 @@ void counter_drop(struct shard *s, struct counter *c)
     counter_free_if_unheld(s, c);
 }
 
+/* Call when a counter that is kept, and was used in its interval, is at 0 from now on. */
+static void rest_begins(struct shard *s, const struct counter *c)
+{
+    if (unlikely(counter_is_reserved(s, c)))
+        s->reserved_idle++;
+    else
+        idle_begins(&s->idle, c->interval);
+}
+
+/* Call before such a counter gets units. */
+static inline void rest_ends(struct shard *s, const struct counter *c)
+{
+    if (unlikely(counter_is_reserved(s, c)))
+        s->reserved_idle--;
+    else
+        idle_ends(s, c);
+}
+
 /* Call after units were released. At 0, the counter is dropped or kept; `c` may be freed. */
 static void counter_came_down(struct shard *s, struct counter *c)
 {
     if (c->consumption > 0)
         return;
     if (c->flags & COUNTER_KEEP)
-        idle_begins(s, c);
+        rest_begins(s, c);
     else
         counter_drop(s, c);
 }
@@ -460,6 +457,15 @@ static void finish_any(struct shard *s, struct counter *c, struct moment now, ve
     }
 }
 
+/* A wait or a reservation begins: the holding and the queue stay until unpin. */
+static inline void pin(struct queue *q, struct holding *h)
+{
+    if (h->units == 0 && h->waits == 0)
+        q->empty++;
+    q->waits++;
+    h->waits++;
+}
+
 /* Begins a wait for `c`. NULL: out of memory or TABLE_WAITS_MAX reached; nothing has changed. */
 static struct waiter *begin_wait(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
                                  struct holder *holder, const struct acquire *a, struct moment now)
@@ -517,10 +523,7 @@ static struct waiter *begin_wait(struct table *t, struct shard *s, struct counte
     waitq_join(line, lane, &w->place, ++s->seq);
     contention_line_changes(s, q, 1, now);
     s->waiting++;
-    if (h->units == 0 && h->waits == 0)
-        q->empty++;
-    q->waits++;
-    h->waits++;
+    pin(q, h);
     h->limit = a->limit;
     c->limit = a->limit;
     return w;
@@ -534,10 +537,9 @@ no_memory:
     return NULL;
 }
 
-/* The owner no longer needs a waiter: its holding and queue may be freed. */
-static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
+/* Ends a wait or a reservation: the holding and the queue may be freed. The owner's thread. */
+static void unpin(struct table *t, struct shard *s, struct holder *holder, struct holding *h)
 {
-    struct holding *h = w->holding;
     struct counter *c = counter_of(&t->arena, h);
     struct queue *q = queue_of(s, c);
     CHECK(h->waits > 0 && q->waits > 0);
@@ -545,11 +547,17 @@ static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
     if (h->units == 0 && h->waits == 0)
         q->empty--;
     if (--q->waits == 0) {
-        CHECK(q->waiting == 0 && q->empty == 0);
+        CHECK(q->waiting == 0 && q->empty == 0 && q->reserved == 0);
         slab_free(&s->slab, c->queue);
         c->queue = 0;
     }
-    holding_reap(t, s, w->holder, h);
+    holding_reap(t, s, holder, h);
+}
+
+/* The owner no longer needs a waiter. */
+static void leave_holding(struct table *t, struct shard *s, struct waiter *w)
+{
+    unpin(t, s, w->holder, w->holding);
 }
 
 /* Removes a waiter from its holder's list. */
@@ -600,10 +608,11 @@ void table_prefetch(struct table *t, const struct bytes *names, size_t count, ui
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Grants `a`, which must fit. Returns false, and changes nothing, when out of memory. */
-static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
-                      struct holder *holder, const struct acquire *a, struct moment now,
-                      struct holding **held_r)
+/* Grants `a`, which must fit; notes its limit if `limits`. Returns false, and changes nothing, when
+ * out of memory. */
+static inline __attribute__((always_inline)) bool
+grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash, struct holder *holder,
+          const struct acquire *a, bool limits, struct moment now, struct holding **held_r)
 {
     bool made = !c;
     if (made) {
@@ -619,10 +628,12 @@ static bool grant_now(struct table *t, struct shard *s, struct counter *c, uint6
         return false;
     }
     if (c->consumption == 0 && c->flags & COUNTER_KEEP)
-        idle_ends(s, c);
+        rest_ends(s, c);
     add_units(s, c, h, a->units, hash, now);
-    h->limit = a->limit;
-    c->limit = a->limit;
+    if (limits) {
+        h->limit = a->limit;
+        c->limit = a->limit;
+    }
     if (a->keep)
         c->flags |= COUNTER_KEEP;
     if (held_r)
@@ -657,7 +668,8 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
     if (a->queue_max && load >= a->queue_max) {
         status = refuse(s, c, hash, a, now, TABLE_FULL);
     } else if (fits(c, a->units, a->limit)) {
-        status = grant_now(t, s, c, hash, holder, a, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+        status =
+            grant_now(t, s, c, hash, holder, a, true, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
     } else if (a->wait == WAIT_NO) {
         status = refuse(s, c, hash, a, now, TABLE_BUSY);
     } else {
@@ -713,6 +725,29 @@ void table_release_held(struct table *t, struct holder *holder, struct holding *
     struct counter *c = counter_of(&t->arena, held);
     counter_touch(s, c, table_interval(t, now.unix_s));
     release_units(t, s, c, holder, held, units, now, NULL, out);
+    lock_release(&s->lock);
+}
+
+/* Releases units of a holding whose connection has ended. Afterwards `h` and `c` may be freed. */
+static void give_back(struct table *t, struct shard *s, struct counter *c, struct holder *holder,
+                      struct holding *h, uint32_t units, struct moment now, struct histogram *holds,
+                      verdicts *out)
+{
+    counter_touch(s, c, table_interval(t, now.unix_s));
+    take_units(s, c, h, units, now, holds);
+    grant_fitting(s, c, WAIT_ME, now, out);
+    grant_fitting(s, c, WAIT_ANY, now, out);
+    counter_came_down(s, c);
+    holding_reap(t, s, holder, h);
+}
+
+void table_give_back_held(struct table *t, struct holder *holder, struct holding *held,
+                          uint32_t units, struct moment now, verdicts *out)
+{
+    CHECK(units > 0);
+    struct shard *s = shard_of(t, held);
+    lock_acquire(&s->lock);
+    give_back(t, s, counter_of(&t->arena, held), holder, held, units, now, NULL, out);
     lock_release(&s->lock);
 }
 
@@ -784,16 +819,11 @@ static void close_holding(struct table *t, struct shard *s, struct holder *holde
                           struct holding *h, struct moment now, struct histogram *holds,
                           verdicts *out)
 {
-    struct counter *c = counter_of(&t->arena, h);
     CHECK(h->waits == 0);
-    if (h->units > 0) {
-        counter_touch(s, c, table_interval(t, now.unix_s));
-        take_units(s, c, h, h->units, now, holds);
-        grant_fitting(s, c, WAIT_ME, now, out);
-        grant_fitting(s, c, WAIT_ANY, now, out);
-        counter_came_down(s, c);
-    }
-    holding_reap(t, s, holder, h);
+    if (h->units > 0)
+        give_back(t, s, counter_of(&t->arena, h), holder, h, h->units, now, holds, out);
+    else
+        holding_reap(t, s, holder, h);
 }
 
 void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
@@ -818,6 +848,136 @@ void table_close(struct table *t, struct holder *holder, struct moment now, stru
         close_holding(t, s, holder, h, now, holds, out);
         lock_release(&s->lock);
     }
+}
+
+/* ---- reservations -------------------------------------------------------------------------- */
+
+/*
+ * Reserves, for a holder, a holding of the name, whose counter is `c` if there is one. Returns
+ * NULL, and changes nothing, when out of memory or TABLE_WAITS_MAX is reached.
+ */
+static struct holding *reserve(struct table *t, struct shard *s, struct counter *c, uint64_t hash,
+                               struct bytes name, struct holder *holder, uint32_t interval)
+{
+    struct holding *h = c ? holding_find(s, c, holder->id) : NULL;
+    if (h && h->waits == TABLE_WAITS_MAX)
+        return NULL;
+    ref_t queue_ref = 0;
+    if (!c || !c->queue) {
+        queue_ref = slab_alloc(&s->slab, sizeof(struct queue));
+        if (!queue_ref)
+            return NULL;
+    }
+    bool made = !c;
+    if (made)
+        c = counter_make(s, hash, name, interval);
+    if (c && !h)
+        h = holding_make(t, s, c, holder); /* a new counter has its first holding inside */
+    if (!h) {
+        CHECK(!made || !c);
+        if (queue_ref)
+            slab_free(&s->slab, queue_ref);
+        return NULL;
+    }
+    if (queue_ref) {
+        *(struct queue *)arena_at(&t->arena, queue_ref) =
+            (struct queue){.counter = arena_ref(&t->arena, c), .hash = hash};
+        c->queue = queue_ref;
+    }
+    struct queue *q = queue_of(s, c);
+    counter_touch(s, c, interval);
+    if (c->consumption == 0 && q->reserved == 0) {
+        if (!made)
+            idle_ends(s, c);
+        s->reserved_idle++;
+    }
+    c->flags |= COUNTER_KEEP;
+    q->reserved++;
+    pin(q, h);
+    return h;
+}
+
+struct holding *table_reserve(struct table *t, struct holder *holder, struct bytes name,
+                              uint64_t hash, struct moment now)
+{
+    CHECK(!t->restoring);
+    if (!hash)
+        hash = hash_name(t, name);
+    uint32_t interval = table_interval(t, now.unix_s);
+    struct shard *s = shard_of_hash(t, hash);
+    lock_acquire(&s->lock);
+    struct counter *c = shard_find(s, hash, name, interval);
+    struct holding *h = reserve(t, s, c, hash, name, holder, interval);
+    lock_release(&s->lock);
+    return h;
+}
+
+void table_unreserve(struct table *t, struct holder *holder, struct holding *held,
+                     struct moment now)
+{
+    struct shard *s = shard_of(t, held);
+    lock_acquire(&s->lock);
+    struct counter *c = counter_of(&t->arena, held);
+    struct queue *q = queue_of(s, c);
+    CHECK(q->reserved > 0);
+    counter_touch(s, c, table_interval(t, now.unix_s));
+    q->reserved--;
+    if (c->consumption == 0 && q->reserved == 0) {
+        s->reserved_idle--;
+        idle_begins(&s->idle, c->interval);
+    }
+    unpin(t, s, holder, held);
+    lock_release(&s->lock);
+}
+
+bool table_add_held(struct table *t, struct holding *held, uint32_t units, struct moment now)
+{
+    CHECK(units > 0);
+    struct shard *s = shard_of(t, held);
+    lock_acquire(&s->lock);
+    struct counter *c = counter_of(&t->arena, held);
+    CHECK(held->units > 0 || counter_is_reserved(s, c));
+    bool has_room = fits(c, units, UINT32_MAX);
+    if (has_room) {
+        counter_touch(s, c, table_interval(t, now.unix_s));
+        if (c->consumption == 0)
+            rest_ends(s, c);
+        add_units(s, c, held, units, c->queue ? queue_of(s, c)->hash : counter_hash(s, c), now);
+    }
+    lock_release(&s->lock);
+    return has_room;
+}
+
+enum table_status table_add(struct table *t, struct holder *holder, struct bytes name,
+                            uint64_t hash, uint32_t units, struct moment now,
+                            struct holding **held_r)
+{
+    CHECK(units > 0);
+    if (!hash)
+        hash = hash_name(t, name);
+    const struct acquire a = {.name = name, .units = units, .keep = true};
+    uint32_t interval = table_interval(t, now.unix_s);
+    struct shard *s = shard_of_hash(t, hash);
+    enum table_status status = TABLE_BUSY;
+    lock_acquire(&s->lock);
+    struct counter *c = shard_find(s, hash, name, interval);
+    if (c)
+        counter_touch(s, c, interval);
+    if (fits(c, units, UINT32_MAX))
+        status =
+            grant_now(t, s, c, hash, holder, &a, false, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+    lock_release(&s->lock);
+    return status;
+}
+
+bool table_charge(struct table *t, size_t bytes)
+{
+    return arena_charge(&t->arena, bytes);
+}
+
+void table_uncharge(struct table *t, size_t bytes)
+{
+    arena_uncharge(&t->arena, bytes);
 }
 
 /* ---- the whole table --------------------------------------------------------------------- */

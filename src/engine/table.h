@@ -2,19 +2,20 @@
  * table.h - counters and their holders.
  *
  * A counter has a name, a consumption, the peak of the current interval and maybe a queue of
- * waiters. A holder is what one client owns and waits for; each connection has one. The table
- * grants units to holders, never to connections. It knows no sockets and no protocol bytes, and has
- * no clock: the time is an argument.
+ * waiters. A holder is what one client owns and waits for; each connection has one or two. The
+ * table grants units to holders, never to connections. It knows no sockets and no protocol bytes,
+ * and has no clock: the time is an argument.
  *
- * Threads: each holder belongs to one thread (its worker); only that thread passes it to these
- * functions. Different threads may use different holders of one table at the same time. When one
- * thread's release grants units to another thread's holder, the release returns a verdict: a waiter
- * in the releaser's list, to be sent to its owner. The ledger changes at once; the verdict is only
- * the notice. So if an owner closes a holder before the notice arrives, it releases those units
- * too.
+ * Threads: each holder belongs to one thread (its worker), and only that thread passes it to these
+ * functions; or it has a lock, which the caller holds. Different threads may use different holders
+ * of one table at the same time. When one thread's release grants units to another thread's holder,
+ * the release returns a verdict: a waiter in the releaser's list, to be sent to its owner. The
+ * ledger changes at once; the verdict is only the notice. So if an owner closes a holder before the
+ * notice arrives, it releases those units too.
  *
- * Locks: each function takes the locks of its shards, one at a time. The caller must hold none.
- * Under a shard's lock nothing is sent or logged, and nothing outside the shard is freed.
+ * Locks: each function takes the locks of its shards, one at a time. The caller must hold no lock
+ * of their rank or a higher one (base/lock.h). Under a shard's lock nothing is sent or logged, and
+ * nothing outside the shard is freed.
  *
  * A waiter's states (only set_state in table.c changes them):
  *
@@ -50,7 +51,8 @@
 #define TABLE_NAME_MAX 65535
 #define TABLE_SHARDS   64
 
-/* Maximum number of waits of one holder for one name, including unacknowledged verdicts. */
+/* Maximum number of waits of one holder for one name, including unacknowledged verdicts and
+ * reservations. */
 #define TABLE_WAITS_MAX 32767
 
 struct table;
@@ -183,6 +185,41 @@ enum table_status table_release(struct table *t, struct holder *holder, const st
 void table_release_held(struct table *t, struct holder *holder, struct holding *held,
                         uint32_t units, struct moment now, verdicts *out);
 
+/*
+ * The same, as the end of its connection would release them (table_close): no waiter becomes DONE.
+ */
+void table_give_back_held(struct table *t, struct holder *holder, struct holding *held,
+                          uint32_t units, struct moment now, verdicts *out);
+
+/*
+ * Reserves a holding: from now on table_add_held can add units to it, without memory. Until
+ * table_unreserve the holding does not move or end, with or without units, and its name is kept at
+ * 0; after that, until its interval has ended. A holding may be reserved several times, and before
+ * it is closed, its holder must undo all. `hash` as in struct acquire. Returns NULL when out of
+ * memory, or at TABLE_WAITS_MAX: nothing has changed.
+ */
+struct holding *table_reserve(struct table *t, struct holder *holder, struct bytes name,
+                              uint64_t hash, struct moment now) MUST_USE;
+/* Undoes one reservation. Frees the holding if it has neither units nor waits nor reservations. */
+void table_unreserve(struct table *t, struct holder *holder, struct holding *held,
+                     struct moment now);
+/*
+ * Adds units (at least 1) to a holding that is reserved or has units, whatever the limit. Never
+ * allocates. Returns false, changing nothing, when the name would have more than UINT32_MAX units.
+ */
+bool table_add_held(struct table *t, struct holding *held, uint32_t units,
+                    struct moment now) MUST_USE;
+
+/*
+ * Adds units (at least 1) to what the holder has of a name, whatever the limit; makes what is not
+ * there. The name is then kept at 0 until its interval has ended. `hash` as in struct acquire.
+ * TABLE_OK: *held_r is set to the holding. TABLE_BUSY, when the name would have more than
+ * UINT32_MAX units, or TABLE_NO_MEMORY: nothing has changed.
+ */
+enum table_status table_add(struct table *t, struct holder *holder, struct bytes name,
+                            uint64_t hash, uint32_t units, struct moment now,
+                            struct holding **held_r) MUST_USE;
+
 /* Returns TABLE_OK and the consumption, or TABLE_NOT_FOUND. */
 enum table_status table_get(struct table *t, struct bytes name, struct moment now,
                             uint32_t *consumption_r) MUST_USE;
@@ -230,7 +267,7 @@ struct table_entry {
     struct bytes name; /* from table_walk_on: valid during the visit only */
     uint32_t consumption;
     uint32_t peak;    /* of the current interval */
-    uint32_t limit;   /* of the last acquire, whatever its result (except NO_MEMORY) */
+    uint32_t limit;   /* of the last acquire, whatever its result (except NO_MEMORY); 0: none */
     uint32_t waiting; /* number of waiters */
     uint32_t holders; /* number of holders that have units */
 };
@@ -239,7 +276,7 @@ struct table_entry {
 struct table_hold {
     uint32_t holder;  /* its id */
     uint32_t units;   /* at least 1 */
-    uint32_t limit;   /* of its last acquire that was granted or began to wait */
+    uint32_t limit;   /* of its last acquire that was granted or began to wait; 0: none */
     int64_t since_ns; /* monotonic time when its units rose from 0, in steps of 1,024 ns; correct up
                          to four years */
 };
@@ -284,17 +321,21 @@ bool table_holders_on(struct table *t, struct bytes name, struct table_walk *wal
                       size_t *count_r) MUST_USE;
 
 /*
- * True when this holder has units of `name`; fills *hold_r. The holder's thread. Takes the same
+ * True when the holder with this id has units of `name`; fills *hold_r. Any thread. Takes the same
  * time for any number of holders and holdings.
  */
-bool table_holds(struct table *t, const struct holder *holder, struct bytes name, struct moment now,
+bool table_holds(struct table *t, uint32_t holder, struct bytes name, struct moment now,
                  struct table_hold *hold_r) MUST_USE;
 
 /*
- * Number of names that the holder has units of, waits for, or has an unacknowledged verdict for;
- * counts up to `max`. The holder's thread. Takes no lock.
+ * Number of names that the holder has units of, waits for, has reserved, or has an unacknowledged
+ * verdict for; counts up to `max`. The holder's thread. Takes no lock.
  */
 uint32_t holder_count(const struct table *t, const struct holder *holder, uint32_t max);
+
+/* The units that the holder has, of all names together. For tests, while no other thread uses the
+ * table. */
+uint64_t holder_units(const struct table *t, const struct holder *holder);
 
 /*
  * Called under a shard's lock. Copies the entry and returns true; or returns false when there is no
@@ -332,6 +373,13 @@ struct table_stats {
 
 /* Adds up the shards, one after the other. Any thread. */
 void table_get_stats(struct table *t, struct moment now, struct table_stats *stats_r);
+
+/*
+ * Counts memory that is kept elsewhere, in the table's limit. table_charge returns false, counting
+ * nothing, when that would exceed it. Any thread.
+ */
+bool table_charge(struct table *t, size_t bytes) MUST_USE;
+void table_uncharge(struct table *t, size_t bytes);
 
 /* True when more than half of the memory limit is used: time to collect and to trim. Any thread. */
 bool table_is_tight(const struct table *t);

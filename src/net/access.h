@@ -22,6 +22,15 @@ struct access_network {
                             bytes */
 };
 
+/* Limit of networks in one list. */
+#define ACCESS_NETWORKS_MAX 256
+
+/* A list of networks without duplicates; may be empty. */
+struct access_networks {
+    size_t count;
+    struct access_network at[ACCESS_NETWORKS_MAX];
+};
+
 /* Size of a buffer for the text of any network. */
 #define ACCESS_TEXT 64
 

@@ -281,7 +281,7 @@ static void save_conn(struct conn *conn, void *arg)
     record_put_bytes(w, has_input ? conn->in + conn->in_begin : NULL,
                      has_input ? conn->in_end - conn->in_begin : 0);
     save_chunks(&conn->out, w);
-    record_put_u8(w, conn->extended);
+    record_put_u8(w, conn->extended != 0);
     if (conn->extended)
         save_extension(conn, w);
     if (served)
@@ -682,7 +682,9 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
     restore_input(conn, &c, r);
     restore_output(conn, r);
     bool extended = !v1 && record_get_bool(r);
-    if (extended != conn->extended && !v1)
+    if (extended && conn->protocol->row->extends_later && !conn_extend(conn))
+        record_refuse(r, "no memory for a connection");
+    else if (extended != (conn->extended != 0) && !v1)
         record_refuse(r, "a connection's protocol has changed");
     else if (extended)
         restore_extension(conn, r);

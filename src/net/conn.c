@@ -112,7 +112,7 @@ unsigned conn_id_worker(uint32_t id)
 
 struct conn *conn_by_id(struct worker *worker, uint32_t id)
 {
-    uint32_t slot = (id - 1) & 0xffffff;
+    uint32_t slot = (id - 1) & (CONN_ID_SECOND - 1);
     if (id == 0 || conn_id_worker(id) != worker->number || slot >= worker->slot_count)
         return NULL;
     return if_served(worker->slots[slot].conn);
@@ -230,6 +230,8 @@ size_t conn_size(const struct protocol *protocol)
     size_t size = deadlines_offset(protocol) + protocol->row->deadlines * sizeof(struct deadline);
     if (protocol_is_extended(protocol->row))
         size += sizeof(struct conn_extension);
+    else if (protocol->row->extends_later)
+        size += sizeof(struct conn_extension *);
     return size < sizeof(struct conn) ? sizeof(struct conn) : size;
 }
 
@@ -245,13 +247,50 @@ struct deadline *conn_session_deadline(struct conn *conn, unsigned which)
     return (struct deadline *)(void *)first + which;
 }
 
-struct conn_extension *conn_extension(const struct conn *conn)
+/* The bytes after the session's deadlines: the extension, or the pointer to it. */
+static void *extension_place(const struct conn *conn)
 {
     const struct protocol *protocol = conn->protocol;
     const char *at = (const char *)conn + deadlines_offset(protocol) +
                      protocol->row->deadlines * sizeof(struct deadline);
-    CHECK(conn->extended);
     return unconst(at);
+}
+
+static __attribute__((noinline)) struct conn_extension *extension_apart(const struct conn *conn)
+{
+    CHECK(conn->extended & EXTENDED_APART);
+    return *(struct conn_extension **)extension_place(conn);
+}
+
+struct conn_extension *conn_extension(const struct conn *conn)
+{
+    if (likely(conn->extended & EXTENDED_INSIDE))
+        return extension_place(conn);
+    return extension_apart(conn);
+}
+
+bool conn_extend(struct conn *conn)
+{
+    const struct protocol_row *row = conn->protocol->row;
+    CHECK(row->extends_later && !protocol_is_extended(row));
+    if (conn->extended)
+        return true;
+    struct conn_extension *extension = calloc(1, sizeof(*extension));
+    if (!extension)
+        return false;
+    extension->queued = conn->out_bytes;
+    *(struct conn_extension **)extension_place(conn) = extension;
+    conn->extended = EXTENDED_APART;
+    return true;
+}
+
+/* Frees the extension with all that it owns. */
+static void free_extension(struct conn *conn)
+{
+    struct conn_extension *extension = conn_extension(conn);
+    free(extension->held);
+    if (conn->extended & EXTENDED_APART)
+        free(extension);
 }
 
 struct conn *conn_new(struct worker *worker, struct protocol *protocol, struct stream stream)
@@ -263,7 +302,7 @@ struct conn *conn_new(struct worker *worker, struct protocol *protocol, struct s
     conn->protocol = protocol;
     conn->stream = stream;
     conn->reading = stream.transport == TRANSPORT_TLS ? READING_HANDSHAKE : READING_OPEN;
-    conn->extended = protocol_is_extended(protocol->row);
+    conn->extended = protocol_is_extended(protocol->row) ? EXTENDED_INSIDE : 0;
     conn->opened = (uint32_t)(worker_mono_ns(worker) >> CONN_OPENED_SHIFT);
     conn->read_deadline.kind = DEADLINE_READ;
     conn->write_deadline.kind = DEADLINE_WRITE;
@@ -280,7 +319,7 @@ void conn_free(struct conn *conn)
     CHECK(conn->reading == READING_CLOSED);
     conn_drop_output(conn);
     if (conn->extended)
-        free(conn_extension(conn)->held);
+        free_extension(conn);
     if (conn->in)
         conn_drop_input(conn);
     free(conn);

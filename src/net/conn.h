@@ -71,9 +71,20 @@ struct conn *conn_by_tag(struct worker *worker, uint64_t tag);
 /* The connection with this tag in any state except closed: also in its handshake, or finishing.
  * NULL: none. */
 struct conn *conn_find(struct worker *worker, uint64_t tag);
-/* The connection with this id, if it belongs to `worker` and is being served; else NULL. */
+/*
+ * What is held may belong to a connection in two ways: a service may keep a second holder for it,
+ * with the id conn_id() + CONN_ID_SECOND, which is no connection's. conn_id_first makes the
+ * connection's id of either. Any thread.
+ */
+#define CONN_ID_SECOND 0x800000u
+static inline uint32_t conn_id_first(uint32_t id)
+{
+    return ((id - 1) & ~CONN_ID_SECOND) + 1;
+}
+/* The connection with this id, if it belongs to `worker` and is being served; else NULL. The id may
+ * be that of its second holder. */
 struct conn *conn_by_id(struct worker *worker, uint32_t id);
-/* The worker's number, from an id. Any thread. */
+/* The worker's number, from an id, also of a second holder. Any thread. */
 unsigned conn_id_worker(uint32_t id);
 
 /* Size of the text form of a tag, for people and URLs: "WORKER.SLOT.GENERATION" in decimal. */
@@ -128,11 +139,13 @@ void conn_replied(struct conn *conn, size_t len);
 /* Copies bytes to the end of the output. Without memory it does the same as conn_reply_room. */
 void conn_reply(struct conn *conn, const void *data, size_t len);
 
-/* True when half of the output limit is queued. While it is true, no request is served, and answers
- * in pieces wait. */
+/* True when half of the output limit is queued. While it is true, no request is served. An answer
+ * in pieces waits too, unless the half is reached only with interjections that wait for its end. */
 bool conn_is_full(const struct conn *conn);
 /* The number of bytes that may still be queued. An answer that cannot be cut may exceed it. */
 size_t conn_space(const struct conn *conn);
+/* The output limit, in bytes: limits.output_buffer. */
+size_t conn_output_limit(const struct conn *conn);
 
 /* ---- pending answers: rows with pending_max > 0 --------------------------------------------- */
 
@@ -168,12 +181,24 @@ void conn_answered(struct conn *conn);
  * pending answers and is just serving a request, after that request.
  */
 void conn_post(struct server *server, struct letter *letter);
+/* As conn_post, with reactor_post_late. */
+void conn_post_late(struct server *server, struct letter *letter);
 void worker_deliver(struct worker *from, struct letter *letter);
 
-/* ---- output: rows with tracks_output -------------------------------------------------------- */
+/* ---- output: rows with tracks_output or extends_later ---------------------------------------- */
 
-/* The position after all answers queued so far: bytes since the connection was opened. Answers that
- * wait for earlier ones are not queued yet. */
+/*
+ * For rows with extends_later: from now on the functions of this part may be called for this
+ * connection; until then they must not be. Positions count from the first byte that is unsent now.
+ * Harmless when it was called before. Returns false when there is no memory: nothing has changed.
+ *
+ * An upgrade carries it: `restore` finds the connection extended if it was when it was saved, and
+ * may call this too.
+ */
+bool conn_extend(struct conn *conn) MUST_USE;
+
+/* The position after all answers queued so far: bytes since the connection was opened (or
+ * extended). Answers that wait for earlier ones are not queued yet. */
 uint64_t conn_output_end(const struct conn *conn);
 /* True when the byte at `position` was given to the kernel (with TLS: to the library). May be
  * called in `close` too. */
@@ -214,9 +239,10 @@ void conn_unhold(struct conn *conn, size_t bytes);
 void conn_expire_in(struct conn *conn, unsigned which, int64_t wait_ns);
 void conn_clear_deadline(struct conn *conn, unsigned which);
 
-/* For `restore`. conn_expires: true when the deadline is set. conn_in_pieces: true when an answer
- * in pieces is unfinished. */
+/* True when the deadline is set; for `restore`. */
 bool conn_expires(const struct conn *conn, unsigned which);
+/* True when an answer in pieces is unfinished: from the return of the `serve` that began it until
+ * `resume` has returned true. At any time while the connection is served. */
 bool conn_in_pieces(const struct conn *conn);
 
 /* ---- ending -------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@ libnet_a_SOURCES = \
 	src/net/carry.h src/net/carry.c \
 	src/net/http.h src/net/http.c \
 	src/net/http_memory.h src/net/http_memory.c \
+	src/net/query.h src/net/query.c \
 	src/net/private.h \
 	src/net/worker.h src/net/worker.c \
 	src/net/listener.h src/net/listener.c

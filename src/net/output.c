@@ -213,9 +213,14 @@ bool conn_is_full(const struct conn *conn)
     return conn_over_half(conn);
 }
 
+size_t conn_output_limit(const struct conn *conn)
+{
+    return conn->worker->rules->limits.output_buffer;
+}
+
 size_t conn_space(const struct conn *conn)
 {
-    size_t limit = conn->worker->rules->limits.output_buffer;
+    size_t limit = conn_output_limit(conn);
     return conn->out_bytes < limit ? limit - conn->out_bytes : 0;
 }
 
@@ -362,6 +367,13 @@ bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unse
     return true;
 }
 
+bool conn_only_after_pieces(const struct conn *conn)
+{
+    return conn->reading == READING_PIECES && conn->extended &&
+           conn->out_bytes - chunk_bytes(&conn_extension(conn)->after) <
+               conn_output_limit(conn) / 2;
+}
+
 void conn_pieces_done(struct conn *conn)
 {
     conn_move(conn, READING_OPEN);
@@ -378,7 +390,8 @@ uint64_t conn_output_end(const struct conn *conn)
 
 bool conn_was_written(const struct conn *conn, uint64_t position)
 {
-    return conn_extension(conn)->written > position;
+    /* A restored position of a byte that was written before is below 0, as an unsigned number. */
+    return (int64_t)(conn_extension(conn)->written - position) > 0;
 }
 
 int64_t conn_position_save(const struct conn *conn, uint64_t position)

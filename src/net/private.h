@@ -91,16 +91,16 @@ struct conn {
     uint32_t source; /* the number from source_enter; 0: not counted */
     uint32_t opened; /* monotonic ns >> CONN_OPENED_SHIFT */
 
-    uint8_t reading;   /* enum conn_reading */
-    uint8_t writing;   /* enum conn_writing */
-    uint8_t input;     /* enum conn_input */
-    uint8_t reason;    /* READING_DISCARD: the reason for the close */
-    uint8_t pending;   /* number of pending answers */
-    bool aside : 1;    /* the current answer is not the next one, so the extension keeps it */
-    bool unserved : 1; /* `in` holds bytes that may contain a complete request */
-    bool extended : 1; /* struct conn_extension exists */
-    bool gone : 1;     /* the client has closed its sending side */
-    bool behind : 1;   /* counted in worker->behind, until it has caught up (server_catch_up) */
+    uint8_t reading;      /* enum conn_reading */
+    uint8_t writing;      /* enum conn_writing */
+    uint8_t input;        /* enum conn_input */
+    uint8_t reason;       /* READING_DISCARD: the reason for the close */
+    uint8_t pending;      /* number of pending answers */
+    bool aside : 1;       /* the current answer is not the next one, so the extension keeps it */
+    bool unserved : 1;    /* `in` holds bytes that may contain a complete request */
+    uint8_t extended : 2; /* enum conn_extended; 0: there is no struct conn_extension */
+    bool gone : 1;        /* the client has closed its sending side */
+    bool behind : 1;      /* counted in worker->behind, until it has caught up (server_catch_up) */
     bool in_flush_list : 1, in_again_list : 1;
 
     /* Received bytes of requests that were not served yet; NULL most of the time. */
@@ -112,7 +112,8 @@ struct conn {
 
     struct deadline read_deadline, write_deadline;
     struct conn *flush_next, *again_next; /* flush_next also links closed connections */
-    /* The session, then its deadlines, then struct conn_extension if there is one. */
+    /* The session, then its deadlines, then struct conn_extension if the protocol always has one
+     * (protocol_is_extended), or a pointer to it if the connection may get one (extends_later). */
     _Alignas(8) unsigned char session[];
 };
 
@@ -124,7 +125,14 @@ struct held_answer {
     uint32_t check_at; /* from this byte of it on */
 };
 
-/* State that only connections of some protocols need (protocol_is_extended). */
+/* Where a connection's extension is. */
+enum conn_extended {
+    EXTENDED_INSIDE = 1, /* behind its deadlines */
+    EXTENDED_APART = 2,  /* there is a pointer to it */
+};
+
+/* State that only some connections need: all of some protocols (protocol_is_extended), or those
+ * that conn_extend was called for. */
 struct conn_extension {
     /* Pending requests are numbered; their answers are sent in that order. */
     uint32_t oldest;   /* number of the oldest incomplete answer */
@@ -185,7 +193,7 @@ struct worker {
 /* Maximum number of connections that continue left-over work in an iteration. A client with a
  * single request never waits longer than for these. */
 #define AGAINS_MAX 16
-#define SLOTS_MAX  ((1u << 24) - 2)
+#define SLOTS_MAX  (CONN_ID_SECOND - 2)
 
 static inline int64_t worker_mono_ns(const struct worker *worker)
 {
@@ -216,6 +224,10 @@ static inline bool conn_over_half(const struct conn *conn)
     return conn->out_bytes >= conn->worker->rules->limits.output_buffer / 2;
 }
 
+/* True when an answer in pieces goes on although half of the output limit is queued: without the
+ * interjections that wait behind it, less is queued. Else they would wait for each other. */
+bool conn_only_after_pieces(const struct conn *conn);
+
 /* True when the connection has left-over work and may do it now. */
 static inline bool conn_has_work(const struct conn *conn)
 {
@@ -225,7 +237,7 @@ static inline bool conn_has_work(const struct conn *conn)
     if (conn->reading == READING_DISCARD)
         return conn->writing == WRITING_SHUT && more;
     return (conn->reading == READING_OPEN || conn->reading == READING_PIECES) &&
-           !conn_over_half(conn);
+           (!conn_over_half(conn) || conn_only_after_pieces(conn));
 }
 
 /* ---- conn.c -------------------------------------------------------------------------------- */

@@ -109,6 +109,9 @@ struct protocol_row {
     unsigned pending_max; /* maximum number of pending answers; 0: never any */
     uint32_t part_step;   /* SERVED_PART: bytes that restart the request's deadline; 0: no parts */
     bool tracks_output;   /* conn_output_end and related functions may be called */
+    /* The same for those connections that conn_extend was called for. Such a row has one deadline
+     * at most, and nothing else of the above. */
+    bool extends_later;
     enum input_end input_end;
     const char *const *ends; /* words of its own close reasons, NULL after the last; NULL: none */
 

@@ -8,10 +8,15 @@
 /* Maximum number of deadlines handled before the loop checks for other events. */
 #define DEFAULT_BUDGET 256
 
+/* The reactor of this thread; NULL: another kind of thread. */
+static _Thread_local struct reactor *here;
+
 /* ---- iterations ---------------------------------------------------------------------------- */
 
 int64_t reactor_end(struct reactor *r)
 {
+    while (unlikely(r->late_count > 0))
+        loop_ring(r->late[--r->late_count]->loop);
     loop_timer_at(r->loop, deadlines_next(&r->deadlines));
     int64_t now_ns = clock_mono_ns();
     tally_add(&r->busy_ns, (uint64_t)(now_ns - r->now.mono_ns));
@@ -122,7 +127,9 @@ static void *run(void *arg)
     clockid_t clock = 0;
     if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
         atomic_store_explicit(&r->cpu_clock, clock, memory_order_relaxed);
+    here = r;
     loop_run(r->loop);
+    here = NULL;
     atomic_store_explicit(&r->cpu_clock, 0, memory_order_relaxed);
     return NULL;
 }
@@ -158,6 +165,16 @@ void reactor_join(struct reactor *r)
 void reactor_post(struct reactor *r, struct mail *mail)
 {
     if (mailbox_send(&r->box, mail))
+        loop_ring(r->loop);
+}
+
+void reactor_post_late(struct reactor *r, struct mail *mail)
+{
+    if (!mailbox_send(&r->box, mail))
+        return;
+    if (here && here->late_count < REACTOR_LATE)
+        here->late[here->late_count++] = r;
+    else
         loop_ring(r->loop);
 }
 

@@ -43,9 +43,14 @@ struct reactor_hook {
     struct reactor_hook *next;
 };
 
+/* So many other threads can be woken at the end of an iteration; more are woken at once. */
+#define REACTOR_LATE 16
+
 struct reactor {
     struct loop *loop;
     struct mailbox box;
+    struct reactor *late[REACTOR_LATE]; /* to be woken at the end of this iteration */
+    unsigned late_count;
     struct deadlines deadlines;
     struct moment now; /* start of this iteration */
     struct reactor_hook *hooks;
@@ -80,6 +85,9 @@ bool reactor_deliver_parked(struct reactor *r);
 
 /* Sends a letter; its `deliver` gets the reactor. Any thread. */
 void reactor_post(struct reactor *r, struct mail *mail);
+/* The same. In the thread of a reactor, `r` is woken at the end of the iteration, so that it finds
+ * everything that was sent until then. */
+void reactor_post_late(struct reactor *r, struct mail *mail);
 /* Runs `fn` in the reactor's thread, between other work, and waits until it returns. The thread
  * must run, and must not be stopped before this returns. Never call it in a reactor's thread. */
 void reactor_ask(struct reactor *r, void (*fn)(struct reactor *r, void *arg), void *arg);

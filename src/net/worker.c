@@ -493,6 +493,12 @@ void conn_post(struct server *server, struct letter *letter)
     worker_post(server->workers[conn_tag_worker(letter->to)], &letter->mail);
 }
 
+void conn_post_late(struct server *server, struct letter *letter)
+{
+    struct worker *worker = server->workers[conn_tag_worker(letter->to)];
+    reactor_post_late(&worker->reactor, &letter->mail);
+}
+
 void worker_deliver(struct worker *from, struct letter *letter)
 {
     unsigned to = conn_tag_worker(letter->to);

@@ -10,6 +10,7 @@
 
 #include "base/option.h"
 #include "engine/state.h"
+#include "service/pools.h"
 #include "service/table_resource.h"
 
 #include <inttypes.h>
@@ -216,6 +217,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
     const struct protocol *protocol = &service->protocol;
     struct table_stats table;
     struct collector_stats collector;
+    struct pools_sums pools;
     table_get_stats(services->table, service_now(conn), &table);
     table_resource_collector(services, &collector);
     add_stat(body, "objects", table.names);
@@ -244,6 +246,11 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
         snprintf(name, sizeof(name), "closed:%s", word);
         add_stat(body, name, atomic_load(&protocol->closed[i]));
     }
+    pools_sums(pools_of(services), &pools);
+    add_stat(body, "pools", pools.pools);
+    add_stat(body, "pool_members", pools.members);
+    add_stat(body, "pool_held", pools.held);
+    add_stat(body, "pool_waiting", pools.waiting);
 }
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)

@@ -8,5 +8,18 @@ libservice_a_SOURCES = \
 	src/service/table_resource.h src/service/table_resource.c \
 	src/service/table_seen.c \
 	src/service/state.c \
+	src/service/pool_members.h src/service/pool_members.c \
+	src/service/pool_options.h src/service/pool_options.c \
+	src/service/pools_config.h src/service/pools_config.c \
+	src/service/pools.h src/service/pools.c \
+	src/service/pool_session.h src/service/pool_verbs.h src/service/pool_verbs.c \
+	src/service/pool_lines.c src/service/pool_list.c \
+	src/service/pools_seen.h src/service/pools_seen.c \
+	src/service/pools_api.c src/service/pools_change.c \
+	src/service/jobs.h src/service/jobs.c src/service/job_session.h src/service/job_verbs.c \
+	src/service/job_commits.c src/service/job_store.c \
+	src/service/job_puts.c src/service/job_ready.c src/service/job_text.c src/service/tubes.c \
+	src/service/tubes_seen.h src/service/tubes_seen.c \
+	src/service/jobs_api.c src/service/jobs_api_change.c \
 	src/service/poolcounter.c src/service/poolcounter.h \
 	src/service/counter.c

@@ -10,16 +10,20 @@
  * connection may get its next request, reach its timeout, or close. Each of these checks for a
  * verdict first, and applies it (take_note) as if the letter had arrived just before. So every
  * answer agrees with the table.
+ *
+ * Lines with other verbs go to the pools (pool_verbs.h). A connection waits for one thing at a
+ * time, a lock or a member.
  */
 #include "service/poolcounter.h"
 
 #include "base/option.h"
 #include "engine/state.h"
 #include "proto/poolcounter.h"
+#include "service/pool_verbs.h"
 
 #include <string.h>
 
-/* The only deadline of a session: the end of its wait. */
+/* The only deadline of a session: the end of its wait, for a lock or for a member. */
 #define WAIT_DEADLINE 0u
 
 struct pc_lock {
@@ -29,13 +33,21 @@ struct pc_lock {
 
 struct pc_session {
     struct holder holder;
-    struct waiter *waiter; /* the wait; NULL: none */
+    struct waiter *waiter; /* the wait for a lock; NULL: none */
+    struct pool_link pools;
     uint32_t lock_count;
     struct pc_lock locks[]; /* room for locks_room() of them, oldest first */
 };
 
 /* Verbs and outcomes for metrics. */
-enum pc_counted_verb { VERB_ACQ4ANY, VERB_ACQ4ME, VERB_RELEASE, VERB_STATS, VERB_INVALID };
+enum pc_counted_verb {
+    VERB_ACQ4ANY,
+    VERB_ACQ4ME,
+    VERB_RELEASE,
+    VERB_STATS,
+    VERB_INVALID,
+    VERB_OF_POOLS /* the first of enum pool_counted_verb */
+};
 enum pc_outcome {
     OUTCOME_LOCKED,
     OUTCOME_DONE,
@@ -46,14 +58,22 @@ enum pc_outcome {
     OUTCOME_NOT_LOCKED,
     OUTCOME_OK,
     OUTCOME_ERROR,
+    OUTCOME_TAKEN,
+    OUTCOME_RETURNED,
+    OUTCOME_GONE,
+    OUTCOME_NOT_TAKEN,
+    OUTCOME_JOINED,
     OUTCOME_COUNT
 };
 
 /* A parsed request. */
 struct request {
     enum pc_parsed parsed; /* PC_OK, or an error */
-    struct pc_request req; /* only with PC_OK */
-    uint64_t hash;         /* of its key; 0: not computed yet, or no key */
+    union {
+        struct pc_request req; /* with PC_OK */
+        struct bytes line;     /* with PC_BAD_COMMAND: without its end */
+    };
+    uint64_t hash; /* of its key; 0: not computed yet, or no key */
 };
 
 /* Counters of one worker, in addition to service_counts. */
@@ -123,6 +143,18 @@ static void reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply wo
     conn_replied(conn, line.len);
 }
 
+/* Adds the answer of a wait. It follows an answer in pieces. */
+static inline void reply_later(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+{
+    if (likely(!conn_in_pieces(conn))) {
+        reply(conn, verb, word);
+        return;
+    }
+    struct bytes line = pc_reply_line(word);
+    service_count(conn, verb, outcome_of(word));
+    CHECK(conn_interject(conn, line.data, line.len, SIZE_MAX));
+}
+
 /* ---- locks ------------------------------------------------------------------------------- */
 
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
@@ -147,8 +179,8 @@ static uint64_t count_done(const verdicts *out)
     return done;
 }
 
-/* Releases lock number `i` and answers. */
-static void release_lock(struct conn *conn, uint32_t i)
+/* Gives back lock number `i`. */
+static inline void give_back_lock(struct conn *conn, uint32_t i)
 {
     struct pc_session *s = conn_session(conn);
     struct pc_own *own = own_of(conn);
@@ -167,6 +199,12 @@ static void release_lock(struct conn *conn, uint32_t i)
                                elapsed_ns(lock.granted_ns, now.mono_ns));
         service_deliver(conn_worker(conn), &out);
     }
+}
+
+/* Releases lock number `i` and answers. */
+static void release_lock(struct conn *conn, uint32_t i)
+{
+    give_back_lock(conn, i);
     reply(conn, VERB_RELEASE, PC_REPLY_RELEASED);
 }
 
@@ -176,6 +214,7 @@ static void forget_wait(struct conn *conn)
 {
     struct pc_session *s = conn_session(conn);
     s->waiter = NULL;
+    s->pools.waits = false;
     conn_clear_deadline(conn, WAIT_DEADLINE);
     tally_sub(&service_counts(conn)->waiting, 1);
 }
@@ -200,7 +239,7 @@ static void take_note(struct conn *conn)
         duration_sum_add(w->kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
                          waited_ns);
     }
-    reply(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
+    reply_later(conn, verb_of_wait(w->kind), granted ? PC_REPLY_LOCKED : PC_REPLY_DONE);
 }
 
 /* Ends this connection's wait after a timeout or a cancel. Returns false when a verdict came first;
@@ -218,6 +257,22 @@ static bool end_wait(struct conn *conn, enum waiter_state why)
     return true;
 }
 
+/* Ends this connection's wait, if there is one, without an answer: the client goes. It must leave
+ * the queue before anything that it holds is given back, or it could get that. */
+static void abandon_wait(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    struct table *t = service_table(conn);
+    struct waiter *w = s->waiter;
+    struct moment now = service_now(conn);
+    if (!w)
+        return;
+    count_wait(conn, WAITED_CANCELLED, now.mono_ns - w->since_ns);
+    if (table_end_wait(t, w, WAITER_CANCELLED, now) != WAITER_CANCELLED)
+        (void)table_take_verdict(t, w); /* what it was granted is given back with the holder */
+    forget_wait(conn);
+}
+
 static void on_verdict(struct conn *conn, struct waiter *waiter)
 {
     struct pc_session *s = conn_session(conn);
@@ -229,9 +284,13 @@ static void on_expire(struct conn *conn, unsigned which)
 {
     CHECK(which == WAIT_DEADLINE);
     struct pc_session *s = conn_session(conn);
+    if (!s->waiter) {
+        pool_verbs_expire(conn);
+        return;
+    }
     enum pc_counted_verb verb = verb_of_wait(s->waiter->kind);
     if (end_wait(conn, WAITER_TIMED_OUT))
-        reply(conn, verb, PC_REPLY_TIMEOUT);
+        reply_later(conn, verb, PC_REPLY_TIMEOUT);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -249,7 +308,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_LOCK_HELD);
         return;
     }
-    if (s->waiter) {
+    if (s->pools.waits) {
         tally_add(&own_of(conn)->lock_while_waiting, 1);
         reply(conn, verb, PC_REPLY_WAIT_FOR_RESPONSE);
         return;
@@ -270,6 +329,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_LOCKED);
         break;
     case TABLE_WAITING:
+        s->pools.waits = true;
         tally_add(&service_counts(conn)->waiting, 1);
         conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
         break;
@@ -430,6 +490,10 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
         *used_r = len;
         return PARSED_LAST;
     }
+    size_t line = *used_r - 1;
+    if (line > 0 && data[line - 1] == '\r')
+        line--;
+    r->line = bytes_at(data, line);
     return PARSED;
 }
 
@@ -449,26 +513,74 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
         all[i].hash = hashes[i];
 }
 
-static enum served on_serve(struct conn *conn, const void *request)
+/* Serves a line that is no request of the PoolCounter protocol. */
+static __attribute__((noinline)) enum served serve_other(struct conn *conn, const struct request *r)
 {
-    const struct request *r = request;
+    enum served served = SERVED;
     switch (r->parsed) {
-    case PC_OK:
-        serve_request(conn, &r->req, r->hash);
-        break;
     case PC_BAD_COMMAND:
-        reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
+        if (!pool_verbs_serve(conn, r->line, &served))
+            reply(conn, VERB_INVALID, PC_REPLY_BAD_COMMAND);
         break;
     case PC_BAD_SYNTAX:
         reply(conn, VERB_INVALID, PC_REPLY_BAD_SYNTAX);
         break;
     default:
         reply(conn, VERB_INVALID, PC_REPLY_LINE_TOO_LONG);
+        pool_verbs_finish(conn);
         conn_finish(conn, CLOSE_PROTOCOL);
         return SERVED_LAST;
     }
+    return served;
+}
+
+static enum served on_serve(struct conn *conn, const void *request)
+{
+    const struct request *r = request;
+    if (unlikely(r->parsed != PC_OK))
+        return serve_other(conn, r);
+    serve_request(conn, &r->req, r->hash);
     return SERVED;
 }
+
+/* ---- what the pools need of the session ------------------------------------------------------ */
+
+static struct pool_link *pool_link(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    return &s->pools;
+}
+
+static void count_pool_verb(struct conn *conn, enum pool_counted_verb verb,
+                            enum pool_counted outcome)
+{
+    static const enum pc_outcome outcomes[] = {
+        [POOL_COUNTED_TAKEN] = OUTCOME_TAKEN,
+        [POOL_COUNTED_RETURNED] = OUTCOME_RETURNED,
+        [POOL_COUNTED_GONE] = OUTCOME_GONE,
+        [POOL_COUNTED_NOT_TAKEN] = OUTCOME_NOT_TAKEN,
+        [POOL_COUNTED_JOINED] = OUTCOME_JOINED,
+        [POOL_COUNTED_TIMEOUT] = OUTCOME_TIMEOUT,
+        [POOL_COUNTED_QUEUE_FULL] = OUTCOME_QUEUE_FULL,
+        [POOL_COUNTED_OK] = OUTCOME_OK,
+        [POOL_COUNTED_ERROR] = OUTCOME_ERROR,
+    };
+    service_count(conn, VERB_OF_POOLS + (unsigned)verb, outcomes[outcome]);
+}
+
+/* Releases all locks, newest first. */
+static void release_locks(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    while (s->lock_count > 0)
+        give_back_lock(conn, s->lock_count - 1);
+}
+
+const struct pool_verbs_host pool_verbs_host = {.link = pool_link,
+                                                .count = count_pool_verb,
+                                                .abandon_wait = abandon_wait,
+                                                .release_locks = release_locks,
+                                                .wait_deadline = WAIT_DEADLINE};
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -484,17 +596,24 @@ static void on_close(struct conn *conn)
     for (uint32_t i = 0; i < s->lock_count; i++)
         count_processed(conn, &s->locks[i], service_now(conn).mono_ns);
     s->lock_count = 0;
-    if (s->waiter) {
-        count_wait(conn, WAITED_CANCELLED, service_now(conn).mono_ns - s->waiter->since_ns);
-        forget_wait(conn);
-    }
+    if (s->waiter)
+        abandon_wait(conn);
+    if (s->pools.session)
+        pool_verbs_close(conn);
     service_close_holder(conn, &s->holder, NULL);
+}
+
+static void on_describe(struct conn *conn, struct conn_info *info)
+{
+    service_describe(conn, info);
+    pool_verbs_describe(conn, info);
 }
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
 /* Saves the session: its holder, u32 number of locks, then each lock: its holding, i64 time of its
- * grant in ns. The holder includes the wait; the connection's deadline is the end of the wait. */
+ * grant in ns; then what it has of pools (pool_verbs.h). The holder includes the wait; the
+ * connection's deadline is the end of the wait. */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
     const struct pc_session *s = conn_session(conn);
@@ -505,6 +624,7 @@ static void on_save(struct conn *conn, struct record_writer *w)
         holding_save(t, s->locks[i].held, w);
         record_put_i64(w, s->locks[i].granted_ns);
     }
+    pool_verbs_save(conn, w);
 }
 
 /* True when the session's locks are exactly the units that its holder has. */
@@ -548,11 +668,14 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
             record_refuse(r, "a lock was granted at a negative time");
         s->lock_count++;
     }
-    if (!record_ok(r))
+    if (!record_ok(r) || !pool_verbs_restore(conn, r))
         return false;
     if (!locks_are_units(s, t))
         record_refuse(r, "a poolcounter connection's locks do not match its units");
-    if (conn_expires(conn, WAIT_DEADLINE) != (s->waiter != NULL) || conn_in_pieces(conn))
+    if (s->waiter && s->pools.waits)
+        record_refuse(r, "a poolcounter connection waits twice");
+    s->pools.waits = s->pools.waits || s->waiter;
+    if (conn_expires(conn, WAIT_DEADLINE) != s->pools.waits)
         record_refuse(r, "a poolcounter connection's wait does not match its deadline");
     if (s->waiter)
         tally_add(&service_counts(conn)->waiting, 1);
@@ -588,16 +711,18 @@ static struct holder *holder_of(struct conn *conn)
     return &s->holder;
 }
 
-static const char *const verbs[] = {"ACQ4ANY", "ACQ4ME", "RELEASE", "STATS", "invalid", NULL};
+static const char *const verbs[] = {"ACQ4ANY", "ACQ4ME",           "RELEASE", "STATS",
+                                    "invalid", POOL_COUNTED_VERBS, NULL};
 static const char *const outcomes[OUTCOME_COUNT + 1] = {
-    "LOCKED",   "DONE",       "QUEUE_FULL", "TIMEOUT", "LOCK_HELD",
-    "RELEASED", "NOT_LOCKED", "ok",         "error",   NULL};
+    "LOCKED", "DONE",  "QUEUE_FULL", "TIMEOUT", "LOCK_HELD", "RELEASED", "NOT_LOCKED", "ok",
+    "error",  "TAKEN", "RETURNED",   "GONE",    "NOT_TAKEN", "JOINED",   NULL};
 
 static enum meaning meaning_of(unsigned verb, unsigned outcome)
 {
     (void)verb;
     switch ((enum pc_outcome)outcome) {
     case OUTCOME_LOCKED:
+    case OUTCOME_TAKEN:
         return MEANS_GRANTED;
     case OUTCOME_QUEUE_FULL:
     case OUTCOME_LOCK_HELD:
@@ -615,15 +740,18 @@ const struct service_row poolcounter_row = {
             .name = "poolcounter",
             .request_size = sizeof(struct request),
             .deadlines = 1,
+            .extends_later = true,
             .open = on_open,
             .parse = on_parse,
             .prefetch = on_prefetch,
             .serve = on_serve,
+            .resume = pool_verbs_resume,
             .expire = on_expire,
+            .room = pool_verbs_room,
             .close = on_close,
             .save = on_save,
             .restore = on_restore,
-            .describe = service_describe,
+            .describe = on_describe,
         },
     .verbs = verbs,
     .outcomes = outcomes,

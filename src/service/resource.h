@@ -6,11 +6,12 @@
  * (net/reactor.h). In the second case services send letters to the reactor, and it sends letters
  * back to connections; service.c starts the thread, stops it and delivers its letters.
  *
- * Order of calls: `start` before any thread runs; the thread of a resource starts after the
- * workers. For an upgrade: `park`, then the thread stops and letters are delivered until there are
- * none, then `save`; the thread starts again if the upgrade fails. `end` when no thread runs. In a
- * new process `restore` replaces the state that `start` made. A rehearsal of an upgrade calls only
- * `start`, `restore` and `end`, so these must not open files for writing and must not connect.
+ * Order of calls: `start` and then `open` before any thread runs; the thread of a resource starts
+ * after the workers. For an upgrade: `park`, then the thread stops and letters are delivered until
+ * there are none, then `save`; the thread starts again if the upgrade fails. `end` when no thread
+ * runs. In a new process `restore` replaces the state that `start` made. A rehearsal of an upgrade
+ * calls only `start`, `restore` and `end`, so these must not open files for writing and must not
+ * connect.
  *
  * Threads: the main thread calls every function, except where "any thread" is said. A missing
  * function (NULL) does nothing.
@@ -34,13 +35,21 @@ struct services;
 struct resource_row {
     const char *name; /* "table"; at most 15 bytes where it is that of a thread */
 
-    size_t size;   /* of its own struct, which begins with struct resource */
-    bool threaded; /* it has a thread: `start` sets `confinement`, and may add timers */
+    size_t size; /* of its own struct, which begins with struct resource */
+    /* It has a thread: `start` sets `confinement`, and may add timers. `start` may also set
+     * resource->without_thread. */
+    bool threaded;
 
     /* Makes the resource from its settings (struct part_config, `own`), in a struct that is zero
      * but for struct resource. Returns false with errno (no memory, or another error); details are
      * logged if errno does not say enough. Then nothing is left to end. */
     bool (*start)(struct resource *r, const void *settings, struct moment now);
+    /*
+     * Opens what a rehearsal must not touch, such as files for writing: after all `start` and
+     * `restore_done`, with the rights that the daemon keeps, before any thread runs. Returns false
+     * when that fails, which it has logged.
+     */
+    bool (*open)(struct resource *r, struct moment now);
     /*
      * Completes the work in progress that the next process cannot take up, before its thread is
      * stopped and after the workers' threads have stopped. Returns false when that is not done at
@@ -79,6 +88,7 @@ struct resource {
     /* Of a threaded resource: what its thread may do, which `start` sets; and the thread, whose
      * reactor exists from before `start` until after `end`. */
     struct confinement confinement;
+    bool without_thread; /* with these settings it needs none */
     struct reactor thread;
 };
 

@@ -35,6 +35,25 @@ struct holder *service_holder(struct conn *conn)
     return row->holder ? row->holder(conn) : NULL;
 }
 
+bool service_holds_name(struct conn *conn, struct bytes name, struct moment now,
+                        struct table_hold *hold_r)
+{
+    struct table *t = service_table(conn);
+    uint32_t id = conn_id(conn);
+    struct table_hold second;
+    bool holds = service_holder(conn) && table_holds(t, id, name, now, hold_r);
+    if (!table_holds(t, id + CONN_ID_SECOND, name, now, &second))
+        return holds;
+    if (!holds) {
+        *hold_r = second;
+        return true;
+    }
+    hold_r->units += second.units; /* no more than the name's, so no overflow */
+    if (second.since_ns < hold_r->since_ns)
+        hold_r->since_ns = second.since_ns;
+    return true;
+}
+
 void service_open_holder(struct conn *conn, struct holder *holder)
 {
     holder_init(holder, conn_id(conn), conn_tag(conn));
@@ -59,6 +78,15 @@ void service_deliver(struct worker *from, verdicts *out)
     while ((mail = mail_list_take(out)) != NULL) {
         mail->deliver = on_verdict;
         worker_deliver(from, &waiter_of(mail)->letter);
+    }
+}
+
+void service_post(struct services *services, verdicts *out)
+{
+    struct mail *mail;
+    while ((mail = mail_list_take(out)) != NULL) {
+        mail->deliver = on_verdict;
+        conn_post(services->server, &waiter_of(mail)->letter);
     }
 }
 
@@ -333,8 +361,18 @@ void services_free(struct services **services)
 /* Starts the thread of a resource that has one. Returns false with errno. */
 static bool start_thread(struct resource *r)
 {
-    return !r->row->threaded ||
+    return !r->row->threaded || r->without_thread ||
            reactor_start(&r->thread, r->row->name, r->services->server->confine, &r->confinement);
+}
+
+bool services_open(struct services *services, struct moment now)
+{
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        struct resource *r = services->resources[i];
+        if (r->row->open && !r->row->open(r, now))
+            return false;
+    }
+    return true;
 }
 
 bool services_run(struct services *services)
@@ -359,7 +397,7 @@ static bool unpark(struct services *services, unsigned count)
  * `until_ns`; the thread then keeps running. */
 static bool park(struct resource *r, int64_t until_ns)
 {
-    bool runs = !r->row->threaded || r->thread.running;
+    bool runs = !r->row->threaded || r->without_thread || r->thread.running;
     if (runs && r->row->park && !r->row->park(r, until_ns))
         return false;
     if (r->thread.running) {

@@ -52,7 +52,9 @@ struct services_config {
 
 struct services {
     struct server *server;
-    struct table *table; /* made by the resource "table" */
+    struct table *table;    /* made by the resource "table" */
+    struct resource *pools; /* the resource "pools"; NULL: there is none */
+    struct resource *tubes; /* the resource "tubes"; NULL: there is none */
     int64_t started_ns;
     struct hash_key hash_key;
     _Atomic bool draining;
@@ -73,6 +75,9 @@ struct services *services_new(const struct services_config *config, struct serve
 /* Frees *services and sets it to NULL, after all workers have ended and been drained. */
 void services_free(struct services **services);
 
+/* Opens the files of resources (`open` in resource.h), after rights were dropped. Returns false
+ * when that fails, which is logged. */
+bool services_open(struct services *services, struct moment now) MUST_USE;
 /* Starts the threads of resources; the workers must run. Returns false with errno. */
 bool services_run(struct services *services) MUST_USE;
 
@@ -238,6 +243,13 @@ uint64_t service_sent(const struct service *service);
 
 /* The holder of a connection that is being served; NULL: none. In its worker's thread. */
 struct holder *service_holder(struct conn *conn);
+/*
+ * True when such a connection has units of `name`, with its holder or its second one
+ * (CONN_ID_SECOND). Fills *hold_r: units of both together, the older time; the limit and the id of
+ * the first that has units. In its worker's thread.
+ */
+bool service_holds_name(struct conn *conn, struct bytes name, struct moment now,
+                        struct table_hold *hold_r) MUST_USE;
 
 /* ---- shared by the services' files: in the worker's thread ---- */
 
@@ -301,5 +313,7 @@ void service_describe(struct conn *conn, struct conn_info *info);
 /* Sends the table's verdicts to their connections, in order. The row's `verdict` is called for
  * each. */
 void service_deliver(struct worker *from, verdicts *out);
+/* The same, as letters; any thread. */
+void service_post(struct services *services, verdicts *out);
 
 #endif

@@ -23,6 +23,11 @@ page_scripts = \
 	src/admin/page/js/server.js \
 	src/admin/page/js/connections.js \
 	src/admin/page/js/detail.js \
+	src/admin/page/js/operate.js \
+	src/admin/page/js/pools.js \
+	src/admin/page/js/pool.js \
+	src/admin/page/js/tubes.js \
+	src/admin/page/js/tube.js \
 	src/admin/page/js/routes.js \
 	src/admin/page/js/search.js \
 	src/admin/page/js/cycle.js \
@@ -39,6 +44,8 @@ page_styles = \
 	src/admin/page/css/tables.css \
 	src/admin/page/css/panels.css \
 	src/admin/page/css/detail.css \
+	src/admin/page/css/pools.css \
+	src/admin/page/css/tubes.css \
 	src/admin/page/css/media.css
 EXTRA_DIST += $(page_scripts) $(page_styles) \
 	src/admin/page/index.html src/admin/page/favicon.svg src/admin/page/embed.sh

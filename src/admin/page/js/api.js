@@ -1,6 +1,6 @@
 /*
- * api.js - fetches one answer from the server, and reports errors. It never writes to the server, and
- * contacts only the page's own origin.
+ * api.js - fetches one answer from the server, and reports errors. It contacts only the page's own
+ * origin; operate.js and tube.js alone change something there.
  */
 
 const TIMEOUT_MS = 5000;

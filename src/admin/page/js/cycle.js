@@ -68,6 +68,9 @@ async function askAll() {
         past.clear(); // the server was restarted: its history is new
         before = null;
         conns = Object.assign(conns, {cursors: [''], page: 0, again: true});
+        pools = {cursors: [''], page: 0, answer: null};
+        tubes = {cursors: [''], page: 0, answer: null};
+        tubeTotals = new Map();
         past.merge(await ask('/api/v1/history?seconds=' + KEPT_S));
     } else {
         past.merge(part);
@@ -75,6 +78,8 @@ async function askAll() {
     stats = newStats;
     drawRatesFrom(stats);
     if (here.view === 'detail') await askDetail(here.id);
+    else if (here.view === 'pool' && pool) await askPool(pool);
+    else if (here.view === 'tube' && tube) await askTube(tube);
     else await askOverview();
 }
 
@@ -87,6 +92,8 @@ async function askOverview() {
         answers[i].names_limit = 20;
         contended[w] = answers[i];
     });
+    await askPools();
+    await askTubes();
     feelHeat(contended.waiting.names);
     const row = hottest();
     let answer = null;

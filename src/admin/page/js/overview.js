@@ -1,12 +1,14 @@
 /*
- * overview.js - draws the open view: the detail of a name, or the overview over the chosen time
- * range.
+ * overview.js - draws the open view: the detail of a name, a pool, a tube, or the overview over the chosen
+ * time range.
  */
 
 function drawAll() {
     setText($('version'), stats.version);
     setText($('uptime'), 'up ' + longTime(stats.uptime_seconds));
     if (route.view === 'detail') drawDetail();
+    else if (route.view === 'pool') drawPool();
+    else if (route.view === 'tube') drawTube();
     else drawOverview();
 }
 
@@ -21,6 +23,8 @@ function drawOverview() {
             c.draw();
         }
     drawNames();
+    drawPools();
+    drawTubes();
     drawDurations();
     drawRequests();
     drawMemory();

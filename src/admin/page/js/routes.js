@@ -1,11 +1,11 @@
 /* routes.js - the view that the address selects, and the way back to the reader's last position. */
 
 function readRoute() {
-    const found = /^#\/(name|find)\/(.+)$/.exec(location.hash);
+    const found = /^#\/(name|find|pool|tube)\/(.+)$/.exec(location.hash);
     // Some browsers return the address decoded: encode again what is not an id.
     const id = found && found[2].replace(/[^A-Za-z0-9\-._~%]+/g, (c) => encodeURIComponent(c));
     if (!id) return {view: 'overview', id: null};
-    return {view: found[1] === 'name' ? 'detail' : 'find', id};
+    return {view: {name: 'detail', find: 'find', pool: 'pool', tube: 'tube'}[found[1]], id};
 }
 
 function go() {
@@ -19,7 +19,11 @@ function go() {
     if (old.view === 'overview') cameFrom = document.activeElement.closest('#overview a.name');
     show($('overview'), route.view === 'overview');
     show($('detail'), route.view === 'detail');
+    show($('pool'), route.view === 'pool');
+    show($('tube'), route.view === 'tube');
     setCursor(null, null);
+    detail = pool = tube = null;
+    closeOrder();
     if (route.view === 'detail') {
         detail = {
             id: route.id,
@@ -31,29 +35,51 @@ function go() {
         drawDetail();
         scrollTo(0, 0);
         $('detail-head').focus({preventScroll: true});
-    } else if (old.view === 'detail') {
-        detail = null;
+    } else if (route.view === 'pool') {
+        pool = {id: route.id, answer: null, gone: false, cursors: [''], page: 0, isOpen: false};
+        drawPool();
+        scrollTo(0, 0);
+        $('pool-head').focus({preventScroll: true});
+    } else if (route.view === 'tube') {
+        tube = {
+            id: route.id,
+            answer: null,
+            gone: false,
+            jobs: null,
+            state: 'all',
+            cursors: [''],
+            page: 0,
+            job: null,
+            shown: null,
+            jobGone: false,
+            isOpen: false,
+        };
+        $('jobs-of').value = 'all';
+        drawTube();
+        scrollTo(0, 0);
+        $('tube-head').focus({preventScroll: true});
+    } else if (old.view !== 'overview') {
         document.title = 'counterd';
         drawOverview();
-        if (document.activeElement !== $('find')) returnFocus(old.id);
+        if (document.activeElement !== $('find')) returnFocus('#/' + (old.view === 'detail' ? 'name' : old.view) + '/' + old.id);
     }
     wake();
 }
 
 let cameFrom = null; // the link that opened the detail, if any
 
-/* Goes back to that link, to another one of the same name, or to the top. */
-function returnFocus(id) {
+/* Goes back to that link, to another one that leads to the same view, or to the top. */
+function returnFocus(href) {
     const link =
         cameFrom && cameFrom.isConnected
             ? cameFrom
             : [...document.querySelectorAll('#overview a.name')].find(
-                  (a) => a.getAttribute('href') === '#/name/' + id,
+                  (a) => a.getAttribute('href') === href,
               );
     if (link) link.focus();
     else $('main').focus({preventScroll: true});
 }
 
 function closeDetail() {
-    if (route.view === 'detail') location.hash = '#/';
+    if (route.view !== 'overview') location.hash = '#/';
 }

@@ -16,7 +16,13 @@ function start() {
     applyTheme();
     makeFigures(FIGURES, $('figures'));
     makeFigures(DETAIL_FIGURES, $('detail-figures'));
+    makeFigures(POOL_FIGURES, $('pool-figures'));
     makeTables();
+    makePoolsTable();
+    makePoolTables();
+    makeFigures(TUBE_FIGURES, $('tube-figures'));
+    makeTubesTable();
+    makeTubeTables();
     for (const spec of OVERVIEW_CHARTS) new Chart($('charts'), past, spec);
     detailChart = new Chart($('detail-charts'), new History(DETAIL_SERIES), {
         key: 'name',
@@ -42,6 +48,21 @@ function start() {
     $('find').addEventListener('blur', closeSearch);
     $('conns-next').addEventListener('click', () => turn(conns.page + 1));
     $('conns-back').addEventListener('click', () => turn(Math.max(0, conns.page - 1)));
+    $('pools-next').addEventListener('click', () => turnPools(pools.page + 1));
+    $('pools-back').addEventListener('click', () => turnPools(Math.max(0, pools.page - 1)));
+    $('members-next').addEventListener('click', () => turnMembers(pool.page + 1));
+    $('members-back').addEventListener('click', () => turnMembers(Math.max(0, pool.page - 1)));
+    $('pool-drop').addEventListener('click', () => openOrder(null));
+    $('order').addEventListener('submit', sendOrder);
+    $('order').addEventListener('change', onOrderChange);
+    $('order-cancel').addEventListener('click', closeOrder);
+    $('tubes-next').addEventListener('click', () => turnTubes(tubes.page + 1));
+    $('tubes-back').addEventListener('click', () => turnTubes(Math.max(0, tubes.page - 1)));
+    $('jobs-next').addEventListener('click', () => turnJobs(tube.page + 1));
+    $('jobs-back').addEventListener('click', () => turnJobs(Math.max(0, tube.page - 1)));
+    $('jobs-of').addEventListener('change', chooseJobs);
+    $('job-close').addEventListener('click', () => openJob(tube.job));
+    $('job-order').addEventListener('submit', sendJobOrder);
     $('conns-of').addEventListener('change', () => {
         conns.of = $('conns-of').value;
         conns.cursors = [''];

@@ -14,6 +14,10 @@ let rates = new Map();
 let busyShares = new Map();
 let route = {view: 'overview', id: null};
 let detail = null; // {id, answer | null, gone, history}
+let pools = {cursors: [''], page: 0, answer: null};
+let pool = null; // {id, answer | null, gone, cursors, page, isOpen}
+let tubes = {cursors: [''], page: 0, answer: null};
+let tube = null; // {id, answer | null, gone, jobs | null, state, cursors, page, job | null, shown, isOpen}
 let conns = {cursors: [''], page: 0, of: '', at: -Infinity, answer: null, again: true};
 
 const rangeText = () => ({60: '60 seconds', 300: '5 minutes', 600: '10 minutes'})[range];

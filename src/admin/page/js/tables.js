@@ -87,7 +87,7 @@ function makeTables() {
         {head: true, cls: 'wide', set: clientCell},
         col('Since', '', (h) => moment(h.since, stats ? stats.now : Date.now() / 1000)),
     ];
-    const units = [num('Units', (h) => count(h.units)), num('Limit', (h) => count(h.limit))];
+    const units = [num('Units', (h) => count(h.units)), num('Limit', (h) => (h.limit ? count(h.limit) : '–'))];
     const oneOf = (h) => h.connection + ' ' + h.since + ' ' + h.units + ' ' + h.limit;
     tables.holders = new Rows(
         $('holders'),

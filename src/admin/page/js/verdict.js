@@ -54,6 +54,7 @@ const LEVELS = {
 };
 
 function judge(row) {
+    if (storeFails()) return 'bad';
     const refused = past.mean('refused', 60) || 0,
         late = past.mean('timed_out', 60) || 0;
     if (!row) return refused + late > 0 ? 'warn' : 'ok';
@@ -73,6 +74,16 @@ function turnedAway() {
     return text ? 'In the last 60 seconds ' + text + '.' : '';
 }
 
+const waitingInPools = () => (hasPools() ? stats.resources.pools.waiting : 0);
+
+function aboutPools() {
+    const n = waitingInPools();
+    return n ? plural(n, 'request waits', 'requests wait') + ' for members of pools.' : '';
+}
+
+const aboutStore = () =>
+    storeFails() ? 'New jobs are refused; the log says why jobs.path cannot be written.' : '';
+
 let saidLevel = null;
 
 function drawVerdict() {
@@ -80,8 +91,9 @@ function drawVerdict() {
         level = judge(row),
         box = $('verdict');
     box.dataset.level = level;
-    const label =
-        level !== 'warn'
+    const label = storeFails()
+        ? 'Jobs cannot be written'
+        : level !== 'warn'
             ? LEVELS[level]
             : row && isHot(row)
               ? LEVELS.warn
@@ -104,9 +116,18 @@ function drawVerdict() {
 function drawCalm(level) {
     const head = $('verdict-head');
     if (head.firstElementChild) head.replaceChildren();
-    setText(head, level === 'ok' ? 'Nothing waits. No name is contended.' : 'Nothing waits now.');
+    setText(
+        head,
+        waitingInPools()
+            ? 'No name is contended now.'
+            : level === 'ok'
+              ? 'Nothing waits. No name is contended.'
+              : 'Nothing waits now.',
+    );
     const lately = contended.waiting.names.find((n) => n.waiting_load >= 0.1);
     const texts = [
+        aboutStore(),
+        aboutPools(),
         turnedAway(),
         lately ? 'Until recently clients waited for ' + nameText(lately.name, 60) + '.' : '',
     ];
@@ -128,8 +149,10 @@ function drawHot(row) {
     );
     const waits = isHot(row);
     const texts = [
+        aboutStore(),
         row.truncated ? 'Only the start of this name is known.' : '',
         turnedAway(),
+        aboutPools(),
         waits && others
             ? 'Clients wait for ' +
               (others >= 19 ? 'at least ' : '') +

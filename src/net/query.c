@@ -1,8 +1,8 @@
 /* query.c - see query.h. */
-#include "admin/query.h"
+#include "net/query.h"
 
-#include "admin/text.h"
 #include "base/number.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>

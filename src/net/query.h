@@ -2,8 +2,8 @@
  * query.h - the parameters of a request: known by name, given once, percent-decoded, in range. What
  * is wrong is answered with 400, and what would be right.
  */
-#ifndef ADMIN_QUERY_H
-#define ADMIN_QUERY_H
+#ifndef NET_QUERY_H
+#define NET_QUERY_H
 
 #include "net/http.h"
 

@@ -1,0 +1,217 @@
+/* pool_check.c - checks every invariant of the pools (protocol-pools.md, "Invariants"). */
+#include "engine/pool_inside.h"
+
+/* Sums over the members of one pool, by going through them. */
+struct sums {
+    uint32_t members, states[MEMBER_STATES], doomed, shrinking, unsupplied;
+};
+
+static bool counts_for_supplier(const struct pool_member *m)
+{
+    return m->state != MEMBER_STOPPING && m->state != MEMBER_GONE;
+}
+
+/* A member is in exactly the lists of its state, and its hold fits. */
+static void check_member(const struct pool_member *m, struct sums *sums)
+{
+    const struct pool *pool = m->pool;
+    CHECK(m->state > MEMBER_GONE && m->state < MEMBER_STATES);
+    CHECK(tree_has(&m->place) == (m->state == MEMBER_FREE || m->state == MEMBER_DIRTY));
+    CHECK(ring_has(&m->link) == (m->state == MEMBER_STOPPING));
+    CHECK(pool_is_held(m) == (m->hold != NULL));
+    CHECK(m->hold ? m->hold->member == m && ring_has(&m->hold->of_pool) : m->then == 0);
+    CHECK(pool_is_joined(pool) == (m->joined != NULL));
+    if (pool_is_joined(pool))
+        CHECK(m->state != MEMBER_DIRTY && m->state != MEMBER_CLEANING && !m->joined->client->ended);
+    else
+        CHECK(m->state != MEMBER_STOPPING);
+    if (pool->checked && m->state == MEMBER_FREE)
+        CHECK(tree_has(&m->check_place));
+    sums->members++;
+    sums->states[m->state]++;
+    sums->doomed += (m->then & THEN_DOOMED) != 0;
+    sums->shrinking += (m->then & THEN_SHRINK) != 0;
+    sums->unsupplied += m->joined && m->joined->max == 0 && counts_for_supplier(m);
+}
+
+static void check_tree(const struct tree *tree, uint32_t count)
+{
+    uint32_t found = 0;
+    const struct tree_node *before = NULL;
+    for (struct tree_node *n = tree_first(tree); n; n = tree_next(n)) {
+        CHECK(!before || tree->compare(before, n) < 0);
+        CHECK(!n->parent || n->parent->priority >= n->priority);
+        before = n;
+        found++;
+    }
+    CHECK(count == UINT32_MAX || found == count);
+}
+
+/* A list of waits for several members is by age, and all were overtaken from `least` to less than
+ * `most` times. Returns their number. */
+static uint32_t check_rivals(const struct ring *list, uint32_t least, uint32_t most)
+{
+    uint32_t count = 0;
+    uint64_t before = 0;
+    for (struct ring *at = list->next; at != list; at = at->next, count++) {
+        const struct pool_place *place = item_of(at, struct pool_place, of_rivals);
+        CHECK(place->waiter->ask.seq > before);
+        CHECK(place->overtaken >= least && (place->overtaken < most || most == UINT32_MAX));
+        before = place->waiter->ask.seq;
+    }
+    return count;
+}
+
+/* No waiter that fits waits. */
+static void check_waits(struct pool *pool)
+{
+    uint32_t use = 0, other = 0, awaited = 0, several = 0, rivals = 0;
+    for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
+        struct pool_place *place = item_of(n, struct pool_place, by_age);
+        const struct pool_waiter *w = place->waiter;
+        CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
+        CHECK(!w->client->ended && place->unit && tree_has(&place->by_class));
+        CHECK(!pool_would_fit(place));
+        use += w->ask.what == POOL_FOR_USE;
+        other += w->ask.what != POOL_FOR_USE;
+        awaited += w->ask.what == POOL_FOR_USE ? w->ask.count : 0;
+        several += w->ask.count > 1 && w->class != CLASS_CHECK;
+    }
+    CHECK(use == pool->waiting_use && other == pool->waiting_other);
+    for (unsigned i = 0; i < 2; i++) {
+        rivals += check_rivals(&pool->passed[i], 0, pool->options.overtakes);
+        rivals += check_rivals(&pool->closers[i], pool->options.overtakes, UINT32_MAX);
+    }
+    CHECK(awaited == pool->awaited && several == rivals);
+    CHECK(!pool->draining || use + other == 0);
+    check_tree(&pool->waiters, use + other);
+    for (unsigned i = 0; i < CLASS_COUNT; i++)
+        check_tree(&pool->classes[i], UINT32_MAX);
+}
+
+static void check_supplier(const struct pool_supplier *s, bool supplies)
+{
+    uint32_t members = 0;
+    for (struct ring *l = s->list.next; l != &s->list; l = l->next)
+        members += counts_for_supplier(item_of(l, struct pool_member, joined_link));
+    CHECK(members == s->members && s->init <= s->max && s->want <= s->max);
+    CHECK(supplies == (s->max > 0));
+}
+
+static void check_suppliers(const struct pool *pool)
+{
+    uint64_t would_be = (uint64_t)pool->unsupplied + pool->states[MEMBER_STOPPING];
+    uint64_t init = 0, max = 0;
+    uint32_t count = 0;
+    int64_t short_ns = DEADLINE_NONE;
+    bool more = false;
+    struct ring *at;
+    for (at = pool->suppliers.next; at != &pool->suppliers; at = at->next, count++) {
+        const struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
+        check_supplier(s, true);
+        would_be += s->want > s->members ? s->want : s->members;
+        more = more || s->want > s->members;
+        init += s->init;
+        max += s->max;
+        if (!s->late && s->short_ns < short_ns)
+            short_ns = s->short_ns;
+    }
+    for (at = pool->joiners.next; at != &pool->joiners; at = at->next)
+        check_supplier(item_of(at, struct pool_supplier, of_pool), false);
+    CHECK(count == pool->supplier_count && short_ns == pool->short_ns);
+    CHECK(init == pool->init_sum && max == pool->max_sum);
+    if (pool->options.max > 0 && more)
+        CHECK(would_be <= pool->options.max);
+    if (pool->options.max > 0 && max > pool->options.max)
+        max = pool->options.max;
+    if (init > UINT32_MAX) /* `want` does not count further */
+        init = UINT32_MAX;
+    CHECK(pool->want <= max && (pool->want >= init || init > max));
+}
+
+static void check_pool(struct pool *pool)
+{
+    struct sums sums = {0};
+    uint32_t held = 0, stopping = 0;
+    CHECK(!pool->gone && !ring_has(&pool->touched));
+    check_tree(&pool->members, pool->member_count);
+    for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n))
+        check_member(item_of(n, struct pool_member, by_name), &sums);
+    CHECK(sums.members == pool->member_count && sums.doomed == pool->doomed);
+    CHECK(sums.shrinking == pool->shrinking);
+    CHECK(sums.unsupplied == pool->unsupplied);
+    for (unsigned i = MEMBER_FREE; i < MEMBER_STATES; i++)
+        CHECK(sums.states[i] == pool->states[i]);
+    check_tree(&pool->free, pool->states[MEMBER_FREE]);
+    check_tree(&pool->dirty, pool->states[MEMBER_DIRTY]);
+    check_tree(&pool->checks, UINT32_MAX);
+    const struct pool_hold *unwarned = NULL;
+    int64_t before_ns = INT64_MIN;
+    for (struct ring *at = pool->held.next; at != &pool->held; at = at->next, held++) {
+        const struct pool_hold *hold = item_of(at, struct pool_hold, of_pool);
+        CHECK(hold->since_ns >= before_ns && hold->member->hold == hold);
+        before_ns = hold->since_ns;
+        if (!unwarned && !hold->warned)
+            unwarned = hold;
+    }
+    CHECK(unwarned == pool->unwarned);
+    for (struct ring *at = pool->stopping.next; at != &pool->stopping; at = at->next)
+        stopping++;
+    CHECK(stopping == pool->states[MEMBER_STOPPING]);
+    CHECK(held == pool->states[MEMBER_TAKEN] + pool->states[MEMBER_CLEANING] +
+                      pool->states[MEMBER_CHECKING]);
+    CHECK(!pool->draining || pool->member_count > 0);
+    check_waits(pool);
+    check_suppliers(pool);
+}
+
+/* Each hold is a unit of the counter; each fence is given once, and rises. */
+static uint64_t check_client(const struct pool_client *client)
+{
+    const struct pools *pools = client->pools;
+    uint64_t units = 0, held = 0, last = 0;
+    uint32_t count = 0;
+    for (struct ring *at = client->holds.next; at != &client->holds; at = at->next, count++) {
+        const struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
+        CHECK(hold->client == client && hold->fence > last && hold->fence <= pools->fence);
+        last = hold->fence;
+        CHECK((hold->unit != NULL) == (hold->member && !ring_has(&hold->owed_link)));
+        units += hold->unit != NULL;
+        held += hold->member != NULL;
+    }
+    CHECK(count == client->hold_count);
+    if (client->waiter && client->waiter->state == WAIT_SERVED) {
+        const struct pool_waiter *w = client->waiter;
+        for (struct ring *at = w->holds.next; at != &w->holds; at = at->next) {
+            const struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
+            CHECK(hold->member && hold->member->hold == hold);
+            units += hold->unit != NULL;
+            held++;
+        }
+    }
+    CHECK(holder_units(pools->config.table, &client->mirror) == units);
+    return held;
+}
+
+void pools_check(struct pools *pools, struct moment now)
+{
+    uint64_t held = 0, by_clients = 0, members = 0, waiting = 0, count = 0;
+    lock_acquire(&pools->lock);
+    pool_set_now(pools, now);
+    for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n), count++) {
+        struct pool *pool = item_of(n, struct pool, by_name);
+        check_pool(pool);
+        held += pool->states[MEMBER_TAKEN] + (uint64_t)pool->states[MEMBER_CLEANING] +
+                pool->states[MEMBER_CHECKING];
+        members += pool->member_count;
+        waiting += pool->waiting_use + (uint64_t)pool->waiting_other;
+    }
+    check_tree(&pools->by_name, (uint32_t)pools->pool_count);
+    for (struct ring *at = pools->clients.next; at != &pools->clients; at = at->next)
+        by_clients += check_client(item_of(at, struct pool_client, of_pools));
+    CHECK(held == by_clients && held == pools->held_count);
+    CHECK(members == pools->member_count && waiting == pools->waiting_count);
+    CHECK(count == pools->pool_count);
+    CHECK(pools_next_ns(pools) == deadlines_next(&pools->deadlines));
+    lock_release(&pools->lock);
+}

@@ -1,0 +1,404 @@
+/*
+ * pool_client.c - clients: how they are told what happens, and how they end; WATCH.
+ *
+ * A client has one letter. It is sent when there is news, unless it is on its way already. The
+ * thread of the client then reads what is new (pool_client_read): the end of its wait, the members
+ * that it should stop, the numbers that it should run, events. So however much happens, a client
+ * that does not read costs no more than what it holds and has joined; its owner bounds the events.
+ *
+ * The end of a client whose letter is on its way leaves the struct to the letter.
+ */
+#include "engine/pool_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- letters --------------------------------------------------------------------------------- */
+
+void pool_post(struct pool_client *client)
+{
+    if (client->posted || client->ended)
+        return;
+    client->posted = true;
+    mail_list_add(&client->pools->effects->clients, &client->letter.mail);
+}
+
+struct pool_client *pool_client_of(struct mail *mail)
+{
+    return item_of(mail, struct pool_client, letter.mail);
+}
+
+uint64_t pool_client_tag(const struct pool_client *client)
+{
+    return client->letter.to;
+}
+
+void *pool_client_owner(const struct pool_client *client)
+{
+    return client->owner;
+}
+
+uint32_t pool_client_id(const struct pool_client *client)
+{
+    return client->mirror.id;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct pool_client *pool_client_new(struct pools *pools, uint32_t id, uint64_t tag, void *owner)
+{
+    struct pool_client *client = pool_alloc(pools, sizeof(*client));
+    if (!client)
+        return NULL;
+    client->letter.to = tag;
+    client->pools = pools;
+    client->owner = owner;
+    if (id != 0) /* else pool_client_restore does it */
+        holder_init(&client->mirror, id, tag);
+    ring_init(&client->holds);
+    ring_init(&client->suppliers);
+    ring_init(&client->watches);
+    ring_init(&client->stops);
+    lock_acquire(&pools->lock);
+    client->number = ++pools->client_number;
+    ring_add(&pools->clients, &client->of_pools);
+    lock_release(&pools->lock);
+    return client;
+}
+
+bool pool_client_waits(const struct pool_client *client)
+{
+    return client->waiter != NULL;
+}
+
+uint32_t pool_client_holds(struct pool_client *client)
+{
+    lock_acquire(&client->pools->lock);
+    uint32_t count = client->hold_count;
+    lock_release(&client->pools->lock);
+    return count;
+}
+
+/* Ends all holds, newest first. */
+static void end_holds(struct pool_client *client, enum pool_end how,
+                      bool (*written)(void *owner, uint64_t position))
+{
+    for (struct ring *last; (last = ring_last(&client->holds)) != NULL;) {
+        struct pool_hold *hold = item_of(last, struct pool_hold, of_client);
+        ring_remove(last);
+        client->hold_count--;
+        if (hold->member) {
+            bool told = how == POOL_END_QUIT || written(client->owner, hold->position);
+            pool_hold_end(hold, how == POOL_END_QUIT ? HOLD_QUIT : told ? HOLD_CRASH : HOLD_UNDONE);
+        }
+        pool_hold_free(hold);
+    }
+}
+
+void pool_client_end(struct pool_client *client, enum pool_end how,
+                     bool (*written)(void *owner, uint64_t position), struct moment now,
+                     struct pool_effects *effects)
+{
+    struct pools *pools = client->pools;
+    pool_enter(pools, now, effects);
+    client->ended = true;
+    for (struct ring *first; (first = ring_first(&client->watches)) != NULL;)
+        pool_watch_free(item_of(first, struct pool_watch, of_client));
+    if (client->waiter)
+        pool_wait_drop(client);
+    end_holds(client, how, written);
+    pool_suppliers_end(client, how == POOL_END_QUIT ? POOL_WHY_LEAVE : POOL_WHY_LOST);
+    CHECK(client->hold_count == 0);
+    ring_remove(&client->of_pools);
+    bool posted = client->posted;
+    pool_free(pools, client->spare);
+    client->spare = NULL;
+    pool_leave(pools);
+    if (!posted)
+        pool_free(pools, client);
+}
+
+static bool nothing_written(void *owner, uint64_t position)
+{
+    (void)owner;
+    (void)position;
+    return false;
+}
+
+/* Separates a hold from its member, which may not be whole. */
+static void forget_hold(struct pool_hold *hold)
+{
+    if (hold->member) {
+        hold->member->pool->unwarned = NULL;
+        hold->member->hold = NULL;
+    }
+    hold->member = NULL;
+    hold->unit = NULL;
+    ring_remove(&hold->of_pool);
+    ring_remove(&hold->owed_link);
+}
+
+void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
+{
+    struct ring *first;
+    pool_enter(pools, pools->now, effects);
+    for (first = pools->clients.next; first != &pools->clients; first = first->next) {
+        struct pool_client *client = item_of(first, struct pool_client, of_pools);
+        /* The table forgets units and reservations by itself. */
+        for (struct ring *at = client->holds.next; at != &client->holds; at = at->next)
+            forget_hold(item_of(at, struct pool_hold, of_client));
+        for (size_t i = 0; client->waiter && i < client->waiter->place_count; i++)
+            client->waiter->places[i].unit = NULL;
+        client->ended = true;
+        client->posted = false;
+        if (client->waiter)
+            pool_wait_drop(client); /* so that nobody is served */
+    }
+    pool_leave(pools);
+    while ((first = ring_first(&pools->clients)) != NULL)
+        pool_client_end(item_of(first, struct pool_client, of_pools), POOL_END_CRASH,
+                        nothing_written, pools->now, effects);
+}
+
+bool pool_client_letter(struct pool_client *client)
+{
+    struct pools *pools = client->pools;
+    lock_acquire(&pools->lock);
+    bool ended = client->ended;
+    client->posted = false;
+    lock_release(&pools->lock);
+    if (ended)
+        pool_free(pools, client);
+    return !ended;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Tells how a wait has ended, if it has. */
+static void read_verdict(struct pool_client *client, const struct pool_reader *reader,
+                         uint64_t position)
+{
+    struct pool_waiter *w = client->waiter;
+    if (!w || w->state == WAIT_IN_LINE)
+        return;
+    while (w->state == WAIT_SERVED && !ring_is_empty(&w->holds)) {
+        struct ring *first = ring_first(&w->holds);
+        ring_remove(first);
+        pool_hold_tell(item_of(first, struct pool_hold, of_client), reader, position);
+    }
+    if (w->state == WAIT_REFUSED)
+        reader->refused(client->owner, w->refused);
+    w->state = WAIT_REFUSED; /* there is nothing to undo any more */
+    pool_wait_drop(client);
+}
+
+static void read_stops(struct pool_client *client, const struct pool_reader *reader)
+{
+    for (struct ring *first; (first = ring_first(&client->stops)) != NULL;) {
+        struct pool_member *m = item_of(first, struct pool_member, stop_link);
+        ring_remove(first);
+        reader->stop(client->owner, pool_name(m->pool), pool_member_name(m), m->stop_why);
+        if (m->state == MEMBER_GONE)
+            pool_member_free(m);
+    }
+}
+
+static void read_wants(struct pool_client *client, const struct pool_reader *reader)
+{
+    struct ring *next;
+    for (struct ring *at = ring_first(&client->suppliers); at; at = next) {
+        struct pool_supplier *s = item_of(at, struct pool_supplier, of_client);
+        next = ring_after(&client->suppliers, at);
+        if (s->told == s->want)
+            continue;
+        if (!reader->want(client->owner, pool_name(s->pool), s->want))
+            return; /* later the newest number counts */
+        s->told = s->want;
+        pool_supplier_free_if_idle(s);
+    }
+}
+
+void pool_client_read(struct pool_client *client, const struct pool_reader *reader,
+                      uint64_t position, struct moment now, struct pool_effects *effects)
+{
+    pool_enter(client->pools, now, effects);
+    read_verdict(client, reader, position);
+    read_stops(client, reader);
+    read_wants(client, reader);
+    if (client->has_events)
+        client->has_events = !reader->events(client->owner);
+    pool_leave(client->pools);
+}
+
+void pool_client_position(struct pool_client *client, uint64_t position)
+{
+    lock_acquire(&client->pools->lock);
+    for (struct ring *at = client->holds.next; at != &client->holds; at = at->next) {
+        struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
+        if (hold->position == POOL_POSITION_LATER)
+            hold->position = position;
+    }
+    lock_release(&client->pools->lock);
+}
+
+/* ---- WATCH ----------------------------------------------------------------------------------- */
+
+/* Counts a client as watcher if it watches more than its own members. */
+static void count_watcher(struct pool_client *client)
+{
+    bool all = false;
+    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next)
+        all = all || !item_of(at, struct pool_watch, of_client)->mine;
+    client->pools->watchers += (uint32_t)all - (uint32_t)client->counted;
+    client->counted = all;
+}
+
+void pool_watch_free(struct pool_watch *watch)
+{
+    struct pool_client *client = watch->client;
+    ring_remove(&watch->of_client);
+    ring_remove(&watch->of_pool);
+    pool_free(client->pools, watch);
+    count_watcher(client);
+}
+
+void pool_watches_end(struct pool *pool)
+{
+    for (struct ring *first; (first = ring_first(&pool->watches)) != NULL;)
+        pool_watch_free(item_of(first, struct pool_watch, of_pool));
+    for (struct ring *first; (first = ring_first(&pool->mine)) != NULL;)
+        pool_watch_free(item_of(first, struct pool_watch, of_pool));
+}
+
+/* The client's watch of a pool, or of all (NULL). */
+static struct pool_watch *watch_of(struct pool_client *client, const struct pool *pool)
+{
+    for (struct ring *at = client->watches.next; at != &client->watches; at = at->next) {
+        struct pool_watch *watch = item_of(at, struct pool_watch, of_client);
+        if (watch->pool == pool)
+            return watch;
+    }
+    return NULL;
+}
+
+static enum pool_status watch(struct pool_client *client, struct pool *pool, bool mine)
+{
+    struct pools *pools = client->pools;
+    struct pool_watch *watch = watch_of(client, pool);
+    if (!mine && !client->counted && pools->watchers >= pools->config.limits.watchers_max)
+        return POOL_TOO_MANY;
+    if (!watch) {
+        watch = pool_alloc(pools, sizeof(*watch));
+        if (!watch)
+            return POOL_NO_MEMORY;
+        watch->client = client;
+        watch->pool = pool;
+        ring_add(&client->watches, &watch->of_client);
+    }
+    struct ring *all = pool ? &pool->watches : &pools->watches;
+    ring_remove(&watch->of_pool);
+    ring_add(mine ? pool ? &pool->mine : &pools->mine : all, &watch->of_pool);
+    watch->mine = mine;
+    count_watcher(client);
+    return POOL_OK;
+}
+
+enum pool_status pool_watch(struct pool_client *client, struct bytes name, bool mine)
+{
+    struct pools *pools = client->pools;
+    struct pool *pool = NULL;
+    lock_acquire(&pools->lock);
+    bool all = bytes_equal(name, bytes_of("*"));
+    if (!all)
+        pool = pool_find(pools, name);
+    enum pool_status status = all || pool ? watch(client, pool, mine) : POOL_NO_POOL;
+    lock_release(&pools->lock);
+    return status;
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* Tells a client of an event, once. */
+static void tell_client(struct pools *pools, struct pool_client *client,
+                        const struct pool_event *event)
+{
+    if (client->event_seen == pools->event)
+        return;
+    client->event_seen = pools->event;
+    client->has_events = true;
+    pools->config.hooks->event(client->owner, event);
+    pool_post(client);
+}
+
+static void tell_list(struct pools *pools, const struct ring *list, const struct pool_event *event)
+{
+    for (struct ring *at = list->next; at != list; at = at->next)
+        tell_client(pools, item_of(at, struct pool_watch, of_pool)->client, event);
+}
+
+/* Tells all watchers, and the client that joined the member (NULL: none) if it watches its own. A
+ * client that watches in several ways is told once. */
+static void tell(struct pool *pool, struct pool_client *joined_by, struct pool_event *event)
+{
+    struct pools *pools = pool->pools;
+    pools->event++;
+    event->pool = pool_name(pool);
+    tell_list(pools, &pool->watches, event);
+    tell_list(pools, &pools->watches, event);
+    if (joined_by && (watch_of(joined_by, pool) || watch_of(joined_by, NULL)))
+        tell_client(pools, joined_by, event);
+}
+
+/* True if somebody watches what happens in the pool, or to a member that `joined_by` has joined. */
+static bool is_watched(const struct pool *pool, const struct pool_client *joined_by)
+{
+    return !ring_is_empty(&pool->watches) || !ring_is_empty(&pool->pools->watches) ||
+           (joined_by && !ring_is_empty(&joined_by->watches));
+}
+
+static struct pool_client *joiner(const struct pool_member *m)
+{
+    return m->joined ? m->joined->client : NULL;
+}
+
+static void add_hold(struct pool_event *event, const struct pool_hold *hold)
+{
+    event->fence = hold->fence;
+    event->conn = hold->client->letter.to;
+    event->by = bytes_at(hold->by, hold->by_len);
+}
+
+void pool_tell_move(const struct pool_member *m, enum pool_state from, enum pool_why why,
+                    const struct pool_hold *hold)
+{
+    struct pool_client *joined_by = joiner(m);
+    if (likely(!is_watched(m->pool, joined_by)))
+        return;
+    struct pool_event event = {
+        .member = pool_member_name(m), .from = from, .to = m->state, .why = why};
+    if (hold)
+        add_hold(&event, hold);
+    tell(m->pool, joined_by, &event);
+}
+
+void pool_tell_late(const struct pool_hold *hold)
+{
+    const struct pool_member *m = hold->member;
+    struct pools *pools = m->pool->pools;
+    struct pool_event event = {.pool = pool_name(m->pool),
+                               .member = pool_member_name(m),
+                               .from = m->state,
+                               .to = m->state,
+                               .late = true};
+    add_hold(&event, hold);
+    pools->config.hooks->late(pools->config.arg, &event, pools->now.mono_ns - hold->since_ns);
+    if (is_watched(m->pool, joiner(m)))
+        tell(m->pool, joiner(m), &event);
+}
+
+void pool_tell(struct pool *pool, enum pool_event_why why)
+{
+    struct pool_event event = {.pool_why = why};
+    if (is_watched(pool, NULL))
+        tell(pool, NULL, &event);
+}

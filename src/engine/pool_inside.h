@@ -1,0 +1,537 @@
+/*
+ * pool_inside.h - the inside of the pools, shared by pool*.c only.
+ *
+ *     pool.c         pools and members, and the moves of members: the table of states
+ *     pool_change.c  MEMBER and POOL: what operators change
+ *     pool_take.c    TAKE: which member goes to which client, waits, and which is served next
+ *     pool_hold.c    holds and how they end; RETURN; units of `pool:NAME`
+ *     pool_supply.c  JOIN and SUPPLY: how many members are wanted, from which suppliers; STOP
+ *     pool_time.c    what is due at a certain time
+ *     pool_client.c  clients: their letters and ends; WATCH
+ *     pool_show.c    LIST, SHOW, metrics
+ *     pool_state.c   upgrades
+ *     pool_check.c   the invariants
+ *
+ * One lock covers everything here; functions without another word in their comment need it held.
+ */
+#ifndef ENGINE_POOL_INSIDE_H
+#define ENGINE_POOL_INSIDE_H
+
+#include "base/deadlines.h"
+#include "base/lock.h"
+#include "base/ring.h"
+#include "base/tree.h"
+#include "engine/pool.h"
+
+/* container_of, also for a pointer to const: the lock covers all of it. */
+#define item_of(ptr, type, member) container_of(unconst(ptr), type, member)
+
+/* ---- parts --------------------------------------------------------------------------------- */
+
+/* A member's attributes, or those that a waiter asks for: one piece of memory. */
+struct pool_attributes {
+    size_t count;
+    struct pool_attribute at[POOL_ATTRIBUTES_MAX];
+    uint8_t text[];
+};
+
+/* Bytes that somebody owns: a value, a note. NULL: none. */
+struct pool_text {
+    size_t len;
+    uint8_t data[];
+};
+
+static inline struct bytes pool_text_bytes(const struct pool_text *text)
+{
+    return text ? bytes_at(text->data, text->len) : bytes_at(NULL, 0);
+}
+
+/* What a client asks for. */
+struct pool_ask {
+    uint64_t seq; /* its age: smaller is older. UINT64_MAX: new */
+    uint32_t count;
+    enum pool_for what;
+    struct bytes member; /* len 0: any */
+    const struct pool_attribute *with;
+    size_t with_count;
+};
+
+/* What is in store for a held member: the first of these that is set happens when its hold ends. */
+enum pool_then {
+    THEN_DROP = 1,     /* it goes, or stops */
+    THEN_LIFETIME = 2, /* it stops */
+    THEN_SHRINK = 4,   /* it stops */
+    THEN_STATE = 8,    /* it gets member->then_state */
+    THEN_DOOMED = THEN_DROP | THEN_LIFETIME | THEN_SHRINK,
+};
+
+/* The place of a free or a dirty member: smaller comes first. `seq` says when it got there. */
+struct pool_rank {
+    uint64_t key, seq;
+};
+
+/* ---- members and holds --------------------------------------------------------------------- */
+
+struct pool_member {
+    struct pool *pool; /* counted in its `refs` */
+    struct tree_node by_name;
+    struct tree_node place;       /* FREE: in pool->free; DIRTY: in pool->dirty */
+    struct tree_node check_place; /* in pool->checks; see pool_take.c */
+    struct ring link;             /* STOPPING: in pool->stopping, by since_ns */
+    enum pool_state state;
+    enum pool_state then_state; /* with THEN_STATE */
+    unsigned then;              /* enum pool_then; 0 unless held */
+    uint32_t clean_failures;    /* in a row */
+    int64_t since_ns;           /* of its state */
+    int64_t idle_ns;            /* when it became free, but for checks */
+    struct pool_rank rank;
+    uint64_t checked_seq; /* when it was last checked: smaller is earlier */
+    uint64_t takes, fails;
+    struct pool_hold *hold; /* while held */
+
+    struct pool_supplier *joined; /* who registered it; NULL: static */
+    struct ring joined_link;      /* in joined->list */
+    struct ring stop_link;        /* in client->stops: its STOP was not told yet */
+    enum pool_why stop_why;
+    struct deadline lifetime; /* in pool->lifetimes */
+    int64_t joined_ns;
+    double jitter; /* -1 to 1: the part of lifetime_jitter that is added */
+
+    struct pool_text *value, *note;     /* NULL: none */
+    struct pool_attributes *attributes; /* NULL: none */
+    size_t name_len;
+    uint8_t name[];
+};
+
+/* A member in the hands of a client. It is made when the client asks, so that handing over needs no
+ * memory. */
+struct pool_hold {
+    struct pool_client *client;
+    struct pool_member *member; /* NULL: taken away, and the client does not know yet */
+    struct ring of_client;      /* in client->holds; before it is told: in waiter->holds */
+    struct ring of_pool;        /* in pool->held, by since_ns */
+    struct ring owed_link;      /* in pool->owed: it has no unit of the counter yet */
+    struct holding *unit;       /* its unit of `pool:NAME`; NULL: none */
+    uint64_t fence;
+    int64_t since_ns;
+    uint64_t position; /* of its TAKEN line in the client's output */
+    enum pool_for what;
+    bool warned; /* it is older than hold_warn, and that was said */
+    /* Of the member before the hold, for `undone` and `checked`. */
+    struct pool_rank rank;
+    int64_t before_ns, idle_ns;
+    size_t by_len;
+    uint8_t by[];
+};
+
+static inline bool pool_is_held(const struct pool_member *m)
+{
+    return m->state >= MEMBER_TAKEN && m->state <= MEMBER_CHECKING;
+}
+
+static inline struct bytes pool_member_name(const struct pool_member *m)
+{
+    return bytes_at(m->name, m->name_len);
+}
+
+/* ---- waits --------------------------------------------------------------------------------- */
+
+/* Classes of waits in one pool (pool_take.c). */
+enum pool_class {
+    CLASS_PLAIN,  /* for use: one member, whichever */
+    CLASS_NAMED,  /* for use: one member by name; without attributes */
+    CLASS_CHOOSY, /* for use: all others */
+    CLASS_CLEAN,
+    CLASS_CHECK,
+    CLASS_COUNT
+};
+
+/* A wait in one pool. */
+struct pool_place {
+    struct pool_waiter *waiter;
+    struct pool *pool;         /* counted in its `refs`; NULL: left for good */
+    struct tree_node by_age;   /* in pool->waiters, while in line */
+    struct tree_node by_class; /* in pool->classes */
+    struct ring of_rivals;     /* in pool->passed or pool->closers */
+    struct holding *unit;      /* reserved */
+    uint32_t overtaken;        /* how often a younger one got a member that it could use */
+    uint32_t population;       /* how many members it could use at all, ... */
+    uint64_t counted;          /* ... when pool->changes was this */
+};
+
+enum pool_wait_state { WAIT_IN_LINE, WAIT_SERVED, WAIT_REFUSED };
+
+struct pool_waiter {
+    struct pool_client *client;
+    struct pool_ask ask; /* points to `member` and `with` */
+    enum pool_wait_state state;
+    enum pool_status refused; /* WAIT_REFUSED: why */
+    enum pool_class class;
+    int64_t since_ns, timeout_ns;
+    struct pool_text *member;
+    struct pool_attributes *with;
+    struct ring holds; /* ask.count of them: empty ones, or what it was served */
+    uint32_t in_line;  /* places in line */
+    size_t place_count;
+    struct pool_place places[];
+};
+
+/* ---- clients ------------------------------------------------------------------------------- */
+
+/* What a client has to do with a joined pool: it supplies it, or has joined members. */
+struct pool_supplier {
+    struct pool_client *client;
+    struct pool *pool; /* counted in its `refs` */
+    uint64_t seq;      /* since when it supplies, or has joined: smaller is older */
+    struct ring of_client;
+    struct ring of_pool; /* in pool->suppliers, or in pool->joiners */
+    uint32_t init, max;  /* 0 and 0: it does not supply */
+    uint32_t members;    /* that it has joined, without stopping ones */
+    struct ring list;    /* all that it has joined */
+    uint32_t want;       /* it should have so many */
+    uint32_t was;        /* `want` before pool_share */
+    uint32_t told;       /* what it was told last; UINT32_MAX: nothing */
+    int64_t short_ns;    /* since when it has fewer than `want`; INT64_MAX: it has not */
+    bool late;           /* for longer than start_timeout */
+    bool ending;         /* its client ends */
+};
+
+struct pool_watch {
+    struct pool_client *client;
+    struct pool *pool; /* NULL: all */
+    bool mine;
+    struct ring of_client;
+    struct ring of_pool; /* in `watches` or `mine` of its pool, or of all pools */
+};
+
+struct pool_client {
+    struct letter letter; /* first */
+    struct pools *pools;  /* constant */
+    struct ring of_pools; /* in pools->clients */
+    struct holder mirror; /* has its units of the counters `pool:NAME` */
+    void *owner;          /* constant */
+    uint64_t number;      /* names it in a record; constant */
+    bool posted;          /* its letter is on its way */
+    bool ended;           /* its connection has ended: what it has joined is not handed out */
+    bool has_events;      /* there are events that it was not told of */
+    uint64_t event_seen;  /* number of the last event that it noted */
+    struct ring holds;    /* oldest first; also those taken away */
+    uint32_t hold_count;
+    struct pool_hold *spare;    /* an unused one without `by`, so that most TAKEs need no memory */
+    struct pool_waiter *waiter; /* NULL: does not wait */
+    struct ring suppliers, watches;
+    struct ring stops; /* members whose STOP it was not told yet */
+    bool counted;      /* in pools->watchers: it watches not only `mine` */
+};
+
+/* ---- pools --------------------------------------------------------------------------------- */
+
+struct pool {
+    struct pools *pools;
+    uint32_t refs; /* 1 while it exists, and those that point here */
+    struct tree_node by_name;
+    struct ring of_group; /* in pools->grouped, if it has a group */
+    struct pool_options options;
+    bool of_file, draining;
+    bool gone;  /* no longer listed; only what points here keeps it */
+    bool timed; /* it has options that need the deadline */
+    struct deadline deadline;
+
+    struct tree members;             /* by name */
+    struct tree free, dirty, checks; /* see pool_take.c */
+    bool checked;                    /* a check was asked for: `checks` is kept */
+    struct ring held, stopping, owed;
+    struct pool_hold *unwarned; /* the first of `held` that was not warned of; NULL: none */
+    struct deadlines lifetimes;
+    uint32_t member_count, states[MEMBER_STATES];
+    uint32_t doomed;    /* held ones that go or stop when their holds end */
+    uint32_t shrinking; /* of these, how many have THEN_SHRINK */
+    uint64_t changes;   /* counts changes of what requests could use */
+
+    struct tree waiters;              /* struct pool_place, by age */
+    struct tree classes[CLASS_COUNT]; /* the same; CLASS_NAMED by member and age */
+    uint32_t waiting_use, waiting_other;
+    uint32_t awaited; /* members that are waited for, for use */
+    /* Waits for more than one member, but not for checks, by age; [1]: to clean. See pool_take.c.
+     */
+    struct ring passed[2];  /* that younger ones may pass, */
+    struct ring closers[2]; /* and that were passed so often that they close members */
+
+    /* Work for the end of the call (pool_leave). */
+    struct ring touched;
+    bool to_serve, to_share;
+
+    struct ring suppliers; /* those that supply */
+    struct ring joiners;   /* others, that have joined members */
+    struct ring watches, mine;
+    uint32_t supplier_count;
+    uint64_t init_sum, max_sum; /* of the suppliers */
+    int64_t short_ns;           /* the earliest of those that are not late */
+    uint32_t want;
+    uint32_t unsupplied; /* members, without stopping ones, of clients that do not supply */
+    int64_t cull_ns;     /* when to look for members to cull */
+
+    uint64_t late;        /* holds past hold_warn */
+    uint64_t late_starts; /* suppliers that did not come up to `want` in time */
+    uint64_t takes[POOL_FOR_COUNT][POOL_TAKES_COUNT];
+    uint64_t moves[POOL_WHY_COUNT];
+    struct histogram waits, hold_times;
+
+    uint64_t counter_hash;
+    size_t name_len;
+    uint8_t counter[]; /* "pool:NAME" */
+};
+
+#define POOL_PREFIX "pool:"
+
+static inline struct bytes pool_name(const struct pool *pool)
+{
+    return bytes_at(pool->counter + sizeof(POOL_PREFIX) - 1, pool->name_len);
+}
+
+static inline struct bytes pool_counter(const struct pool *pool)
+{
+    return bytes_at(pool->counter, sizeof(POOL_PREFIX) - 1 + pool->name_len);
+}
+
+/* True if a wait in this pool closes members to others. */
+static inline bool pool_closes(const struct pool *pool)
+{
+    return !ring_is_empty(&pool->closers[0]) || !ring_is_empty(&pool->closers[1]);
+}
+
+static inline bool pool_is_joined(const struct pool *pool)
+{
+    return pool->options.kind == POOL_JOINED;
+}
+
+struct pools {
+    struct lock lock;
+    struct pools_config config;
+    struct tree by_name;
+    struct ring grouped, clients, watches, mine, touched;
+    uint32_t watchers;
+    uint64_t fence, seq, event, client_number;
+    uint64_t random;
+    struct deadlines deadlines;
+    _Atomic int64_t next_ns;
+    _Atomic uint64_t pool_count, member_count, held_count, waiting_count;
+
+    struct pool_client **restored; /* by number: clients of a record, until restore_done */
+    size_t restored_count;
+
+    struct pool_effects *effects; /* of the current call */
+    struct moment now;            /* the same; it never goes back */
+};
+
+/* ---- pool.c -------------------------------------------------------------------------------- */
+
+/* Takes the lock for a call that changes something. pool_leave does the work that pool_touch has
+ * noted, and releases it. */
+void pool_enter(struct pools *pools, struct moment now, struct pool_effects *effects);
+void pool_leave(struct pools *pools);
+
+/* Sets the time of a call. Threads read the clock at different times, but lists are kept by time:
+ * so it never goes back. */
+static inline void pool_set_now(struct pools *pools, struct moment now)
+{
+    if (now.mono_ns < pools->now.mono_ns)
+        now.mono_ns = pools->now.mono_ns;
+    pools->now = now;
+}
+
+/* Allocates zeroed memory that counts against the memory limit. NULL: there is none. */
+void *pool_alloc(struct pools *pools, size_t size) MUST_USE;
+void pool_free(struct pools *pools, void *at);
+/* Copies bytes. NULL: no memory; also for no bytes, which is no failure. */
+struct pool_text *pool_text_new(struct pools *pools, struct bytes bytes) MUST_USE;
+/* Copies attributes, also those with an empty value. NULL: no memory; also for none, which is no
+ * failure. */
+struct pool_attributes *pool_attributes_copy(struct pools *pools, const struct pool_attribute *from,
+                                             size_t count) MUST_USE;
+/* Makes attributes: those of `old` (NULL: none), changed by `count` others, of which an empty value
+ * removes one. NULL: none are left, or *status_r is POOL_TOO_MANY or POOL_NO_MEMORY. */
+struct pool_attributes *pool_attributes_new(struct pools *pools, const struct pool_attributes *old,
+                                            const struct pool_attribute *changes, size_t count,
+                                            enum pool_status *status_r) MUST_USE;
+
+/* A random number, for choices that need not be secret. */
+uint64_t pool_random(struct pools *pools);
+
+/* Finds a pool, also one that is being dropped, or a member; NULL: none. */
+struct pool *pool_find(struct pools *pools, struct bytes name);
+struct pool_member *pool_find_member(struct pool *pool, struct bytes name);
+
+/* Adds a member to a pool, in no state yet: EXISTS, FULL or NO_MEMORY. */
+enum pool_status pool_make_member(struct pool *pool, const struct pool_new_member *new,
+                                  struct pool_member **member_r) MUST_USE;
+
+/*
+ * Moves a member: the one place that changes its state. Counts it, tells watchers, and keeps the
+ * lists. A member that becomes free or dirty gets a new rank, unless `same_place`. The caller
+ * serves waiters. A member that has gone may be freed on return. `hold`: that begins or has ended;
+ * NULL: none.
+ */
+void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, bool same_place,
+               const struct pool_hold *hold);
+
+/* Puts a restored member into a state, without counting a move. */
+void pool_member_restored(struct pool_member *m, enum pool_state state, int64_t since_ns);
+
+/* The state of a member that is held for this. */
+enum pool_state pool_state_for(enum pool_for what);
+
+/* The rank of a member that got to its place at `seq`, when it had been taken so often. */
+struct pool_rank pool_rank_of(const struct pool_member *m, uint64_t takes, uint64_t seq);
+
+/* Frees a member that has gone and whose STOP was told. */
+void pool_member_free(struct pool_member *m);
+/* A member goes, or stops, because it is dropped, ends its lifetime and so on. It is not held. */
+void pool_member_out(struct pool_member *m, enum pool_why why);
+
+static inline void pool_ref(struct pool *pool)
+{
+    pool->refs++;
+}
+void pool_unref(struct pool *pool);
+/* Removes a pool that is being dropped and has no members any more. */
+void pool_end_if_empty(struct pool *pool);
+
+/* Notes that pool_leave has work to do for this pool, or has to set its timer. */
+void pool_touch(struct pool *pool);
+/* Members may be to be culled at this time. */
+static inline void pool_cull_later(struct pool *pool, int64_t at_ns)
+{
+    if (pool->cull_ns > at_ns)
+        pool->cull_ns = at_ns;
+}
+static inline void pool_serve_later(struct pool *pool)
+{
+    pool->to_serve = true;
+    pool_touch(pool);
+}
+static inline void pool_share_later(struct pool *pool)
+{
+    pool->to_share = true;
+    pool_touch(pool);
+}
+
+/* ---- pool_take.c --------------------------------------------------------------------------- */
+
+/* Serves the waiters that a member which has just become free or dirty fits. */
+void pool_serve_member(struct pool_member *m);
+/* Serves all waiters of the pool that fit. */
+void pool_serve(struct pool *pool);
+/* Refuses the waiters of a pool: the newest until no more than `use` and `other` are left. */
+void pool_refuse(struct pool *pool, uint32_t use, uint32_t other, enum pool_status why);
+/* `overtakes` has changed: some waits close members now, or do not any more. */
+void pool_find_closers(struct pool *pool);
+/* Ends a client's wait, in whatever state it is. Members that it was served are as before. */
+void pool_wait_drop(struct pool_client *client);
+/* Makes a waiter with room for so many places; it is in no line yet. NULL: no memory. */
+struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
+                                    size_t rooms) MUST_USE;
+/* Adds a place. */
+struct pool_place *pool_waiter_add(struct pool_waiter *waiter, struct pool *pool);
+/* Reserves the units of all places. Returns false without memory. */
+bool pool_waiter_reserve(struct pool_waiter *waiter) MUST_USE;
+/* A member that the waiter was served, and not told of yet, was taken away: it waits again. */
+void pool_wait_again(struct pool_waiter *waiter);
+/* Restores the order of places: adds a wait to its lines. */
+void pool_wait_in_line(struct pool_waiter *waiter);
+/* Makes room in `checks` for a member that has become free. */
+void pool_checks_add(struct pool_member *m);
+/* True if a place in line could be served now; never between calls. */
+bool pool_would_fit(struct pool_place *place);
+bool pool_matches(const struct pool_ask *ask, const struct pool_member *m);
+enum pool_class pool_class_of(const struct pool_ask *ask);
+int pool_compare_places(const struct tree_node *a, const struct tree_node *b);
+
+/* ---- pool_hold.c --------------------------------------------------------------------------- */
+
+/* How a hold ends. */
+enum pool_hold_end { HOLD_OK, HOLD_QUIT, HOLD_FAIL, HOLD_CRASH, HOLD_MAX, HOLD_UNDONE };
+
+/* Makes a hold that holds nothing yet. NULL: no memory. */
+struct pool_hold *pool_hold_new(struct pool_client *client, enum pool_for what,
+                                struct bytes by) MUST_USE;
+void pool_hold_free(struct pool_hold *hold);
+/* Gives a member that may be taken to an empty hold. `unit`: where the unit of the counter is, or
+ * has to be added if `add`; NULL: there was no room for it. */
+void pool_hold_begin(struct pool_hold *hold, struct pool_member *m, struct holding *unit, bool add);
+/* Tells the client of a hold, which is the client's newest from now on. */
+void pool_hold_tell(struct pool_hold *hold, const struct pool_reader *reader, uint64_t position);
+/* Ends a hold: its member moves on and is served to others. The hold is empty then. */
+void pool_hold_end(struct pool_hold *hold, enum pool_hold_end how);
+/* Ends a hold of which its client does not know, as if it had never been. Its member is served to
+ * others at the end of the call, so that what was served together is there together. */
+void pool_hold_undo(struct pool_hold *hold);
+/* Takes a held member from its holder, and moves it. */
+void pool_hold_take_away(struct pool_member *m, enum pool_state to, enum pool_why why);
+/* The same, because an operator wants it in this state; but a member that is to go or to stop does
+ * that. */
+void pool_hold_set_state(struct pool_member *m, enum pool_state to);
+/* The same for a hold that has lasted for hold_max: it has failed. */
+void pool_hold_take_back(struct pool_member *m);
+/* Tries to get units for holds that have none. */
+void pool_hold_settle(struct pool *pool);
+
+/* ---- pool_supply.c ------------------------------------------------------------------------- */
+
+/* A request for use has come, or a supplier: raises `want` to what is needed, plus `more`. */
+void pool_raise_want(struct pool *pool, uint32_t more);
+/* Computes what each supplier should have. */
+void pool_share(struct pool *pool);
+/* The supplier of a client in a pool; makes one if there is none. NULL: no memory. */
+struct pool_supplier *pool_supplier_of(struct pool_client *client, struct pool *pool);
+/* A member has begun, or has ended, to count as one of its supplier's: 1 or -1. */
+void pool_supplier_count(struct pool_member *m, int more);
+void pool_supplier_free_if_idle(struct pool_supplier *s);
+/* A member leaves (LEAVE or LOST), because its client says so or has ended. */
+void pool_member_leaves(struct pool_member *m, enum pool_why why);
+/* Ends all that a client has joined and supplies. */
+void pool_suppliers_end(struct pool_client *client, enum pool_why why);
+/* Notes what a client supplies, for the sums of its pool. */
+void pool_supplier_place(struct pool_supplier *s, uint32_t init, uint32_t max);
+/* Finds the earliest time since which a supplier is short. */
+void pool_find_short(struct pool *pool);
+/* No client supplies the pool any more. */
+void pool_suppliers_dismiss(struct pool *pool);
+/* Tells the client to end a member. */
+void pool_stop_later(struct pool_member *m, enum pool_why why);
+/* Stops members beyond `max`. */
+void pool_shrink(struct pool *pool);
+/* Others have gone, so fewer held members stop when they return. */
+void pool_stop_fewer(struct pool *pool);
+/* Sets the end of a member's lifetime. */
+void pool_set_lifetime(struct pool_member *m);
+
+/* ---- pool_time.c --------------------------------------------------------------------------- */
+
+/* Stops free members whose lifetime is over. */
+void pool_expire(struct pool *pool);
+/* Goes on from pool->unwarned to the next hold that was not warned of. */
+void pool_next_unwarned(struct pool *pool);
+/* Sets the pool's deadline. */
+void pool_set_timer(struct pool *pool);
+/* Notes if the options need it. */
+void pool_note_timed(struct pool *pool);
+
+/* ---- pool_client.c ------------------------------------------------------------------------- */
+
+/* Sends the client its letter, if that is not on its way. */
+void pool_post(struct pool_client *client);
+/* Ends the clients that a restore which has failed left. */
+void pool_clients_forget(struct pools *pools, struct pool_effects *effects);
+/* Tells watchers that a member has moved; `hold` as in pool_move. */
+void pool_tell_move(const struct pool_member *m, enum pool_state from, enum pool_why why,
+                    const struct pool_hold *hold);
+/* Tells watchers, and the log, of a hold past hold_warn. */
+void pool_tell_late(const struct pool_hold *hold);
+/* Tells watchers what happened to a pool. */
+void pool_tell(struct pool *pool, enum pool_event_why why);
+/* A watch of a pool ends with it. */
+void pool_watches_end(struct pool *pool);
+void pool_watch_free(struct pool_watch *watch);
+
+#endif

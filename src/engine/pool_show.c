@@ -1,0 +1,271 @@
+/*
+ * pool_show.c - what people see of pools: LIST, SHOW, metrics.
+ *
+ * Long lists are shown in pieces. A piece begins after the last item of the one before, by name or
+ * by age, so an item that is there all the while is shown once, and the lock is never held for
+ * long.
+ */
+#include "engine/pool_inside.h"
+
+static int compare_pool(const struct tree_node *node, const void *name)
+{
+    return bytes_compare(pool_name(item_of(node, struct pool, by_name)),
+                         *(const struct bytes *)name);
+}
+
+static int compare_member(const struct tree_node *node, const void *name)
+{
+    return bytes_compare(pool_member_name(item_of(node, struct pool_member, by_name)),
+                         *(const struct bytes *)name);
+}
+
+static int compare_seq(const struct tree_node *node, const void *seq)
+{
+    uint64_t a = item_of(node, struct pool_place, by_age)->waiter->ask.seq;
+    uint64_t b = *(const uint64_t *)seq;
+    return (a > b) - (a < b);
+}
+
+/* ---- pools ---------------------------------------------------------------------------------- */
+
+static void describe(const struct pool *pool, struct moment now, struct pool_entry *entry_r)
+{
+    *entry_r = (struct pool_entry){
+        .name = pool_name(pool),
+        .options = &pool->options,
+        .draining = pool->draining,
+        .of_file = pool->of_file,
+        .members = pool->member_count,
+        .waiting = pool->waiting_use + pool->waiting_other,
+        .want = pool->want,
+        .suppliers = pool->supplier_count,
+        .oldest_wait_ns = -1,
+        .longest_hold_ns = -1,
+        .late = pool->late,
+        .late_starts = pool->late_starts,
+    };
+    for (unsigned i = 0; i < MEMBER_STATES; i++)
+        entry_r->states[i] = pool->states[i];
+    const struct tree_node *oldest = tree_first(&pool->waiters);
+    if (oldest)
+        entry_r->oldest_wait_ns =
+            now.mono_ns - item_of(oldest, struct pool_place, by_age)->waiter->since_ns;
+    const struct ring *held = ring_first(&pool->held);
+    if (held)
+        entry_r->longest_hold_ns = now.mono_ns - item_of(held, struct pool_hold, of_pool)->since_ns;
+}
+
+bool pools_list(struct pools *pools, struct bytes prefix, struct bytes after, unsigned budget,
+                bool (*visit)(void *arg, const struct pool_entry *entry), void *arg,
+                struct moment now)
+{
+    struct bytes from = after.len > 0 ? after : prefix;
+    lock_acquire(&pools->lock);
+    struct tree_node *n = tree_from(&pools->by_name, &from, compare_pool);
+    if (n && after.len > 0 && compare_pool(n, &after) == 0)
+        n = tree_next(n);
+    bool over = false;
+    for (; budget > 0; budget--, n = tree_next(n)) {
+        struct pool_entry entry;
+        const struct pool *pool = n ? item_of(n, struct pool, by_name) : NULL;
+        over = !pool || !bytes_begin_with(pool_name(pool), prefix);
+        if (over)
+            break;
+        describe(pool, now, &entry);
+        if (!visit(arg, &entry))
+            break;
+    }
+    lock_release(&pools->lock);
+    return over;
+}
+
+bool pool_show(struct pools *pools, struct bytes name,
+               void (*visit)(void *arg, const struct pool_entry *entry), void *arg,
+               struct moment now)
+{
+    lock_acquire(&pools->lock);
+    const struct pool *pool = pool_find(pools, name);
+    if (pool) {
+        struct pool_entry entry;
+        describe(pool, now, &entry);
+        visit(arg, &entry);
+    }
+    lock_release(&pools->lock);
+    return pool != NULL;
+}
+
+/* ---- members -------------------------------------------------------------------------------- */
+
+static const char *then_word(const struct pool_member *m)
+{
+    if (m->then & THEN_DROP)
+        return "drop";
+    if (m->then & THEN_LIFETIME)
+        return "lifetime";
+    if (m->then & THEN_SHRINK)
+        return "shrink";
+    return m->then & THEN_STATE ? pool_state_word(m->then_state) : NULL;
+}
+
+static void describe_member(const struct pool_member *m, struct pool_member_entry *entry_r)
+{
+    *entry_r = (struct pool_member_entry){
+        .name = pool_member_name(m),
+        .state = m->state,
+        .since_ns = m->since_ns,
+        .takes = m->takes,
+        .fails = m->fails,
+        .then = then_word(m),
+        .note = pool_text_bytes(m->note),
+        .attributes = m->attributes ? m->attributes->at : NULL,
+        .attribute_count = m->attributes ? m->attributes->count : 0,
+        .joined_by = m->joined ? m->joined->client->letter.to : 0,
+    };
+    if (m->hold) {
+        entry_r->fence = m->hold->fence;
+        entry_r->holder = m->hold->client->letter.to;
+        entry_r->holder_owner = m->hold->client->owner;
+        entry_r->by = bytes_at(m->hold->by, m->hold->by_len);
+    }
+}
+
+bool pool_show_members(struct pools *pools, struct bytes name, struct bytes after, unsigned budget,
+                       bool (*visit)(void *arg, const struct pool_member_entry *entry), void *arg)
+{
+    lock_acquire(&pools->lock);
+    struct pool *pool = pool_find(pools, name);
+    struct tree_node *n = pool ? tree_from(&pool->members, &after, compare_member) : NULL;
+    if (n && compare_member(n, &after) == 0)
+        n = tree_next(n);
+    for (; n && budget > 0; budget--, n = tree_next(n)) {
+        struct pool_member_entry entry;
+        describe_member(item_of(n, struct pool_member, by_name), &entry);
+        if (!visit(arg, &entry))
+            break;
+    }
+    lock_release(&pools->lock);
+    return !n;
+}
+
+/* ---- waiters, suppliers ---------------------------------------------------------------------- */
+
+bool pool_show_waiters(struct pools *pools, struct bytes name, uint64_t after, unsigned budget,
+                       bool (*visit)(void *arg, const struct pool_waiter_entry *entry), void *arg)
+{
+    uint64_t from = after + 1;
+    lock_acquire(&pools->lock);
+    struct pool *pool = pool_find(pools, name);
+    struct tree_node *n = pool ? tree_from(&pool->waiters, &from, compare_seq) : NULL;
+    for (; n && budget > 0; budget--, n = tree_next(n)) {
+        const struct pool_waiter *w = item_of(n, struct pool_place, by_age)->waiter;
+        const struct pool_hold *hold = item_of(w->holds.next, struct pool_hold, of_client);
+        struct pool_waiter_entry entry = {
+            .seq = w->ask.seq,
+            .client = w->client->letter.to,
+            .owner = w->client->owner,
+            .since_ns = w->since_ns,
+            .timeout_ns = w->timeout_ns,
+            .count = w->ask.count,
+            .what = w->ask.what,
+            .member = w->ask.member,
+            .by = bytes_at(hold->by, hold->by_len),
+            .with = w->ask.with,
+            .with_count = w->ask.with_count,
+        };
+        if (!visit(arg, &entry))
+            break;
+    }
+    lock_release(&pools->lock);
+    return !n;
+}
+
+static void show_suppliers(const struct ring *list,
+                           void (*visit)(void *arg, const struct pool_supplier_entry *entry),
+                           void *arg)
+{
+    for (struct ring *at = ring_first(list); at; at = ring_after(list, at)) {
+        const struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
+        struct pool_supplier_entry entry = {
+            .client = s->client->letter.to,
+            .owner = s->client->owner,
+            .init = s->init,
+            .max = s->max,
+            .members = s->members,
+            .want = s->want,
+            .late = s->late,
+        };
+        visit(arg, &entry);
+    }
+}
+
+void pool_show_suppliers(struct pools *pools, struct bytes name,
+                         void (*visit)(void *arg, const struct pool_supplier_entry *entry),
+                         void *arg)
+{
+    lock_acquire(&pools->lock);
+    const struct pool *pool = pool_find(pools, name);
+    if (pool) {
+        show_suppliers(&pool->suppliers, visit, arg);
+        show_suppliers(&pool->joiners, visit, arg);
+    }
+    lock_release(&pools->lock);
+}
+
+/* ---- counts ---------------------------------------------------------------------------------- */
+
+static void count(const struct pool *pool, struct pool_counts *counts_r)
+{
+    *counts_r = (struct pool_counts){
+        .name = pool_name(pool),
+        .joined = pool_is_joined(pool),
+        .waiting = pool->waiting_use + pool->waiting_other,
+        .want = pool->want,
+        .late = pool->late,
+        .late_starts = pool->late_starts,
+    };
+    for (unsigned i = 0; i < MEMBER_STATES; i++)
+        counts_r->states[i] = pool->states[i];
+    for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
+        for (unsigned k = 0; k < POOL_TAKES_COUNT; k++)
+            counts_r->takes[i][k] = pool->takes[i][k];
+    }
+    for (unsigned i = 0; i < POOL_WHY_COUNT; i++)
+        counts_r->moves[i] = pool->moves[i];
+    histogram_sum_up(&counts_r->waits, &pool->waits);
+    histogram_sum_up(&counts_r->holds, &pool->hold_times);
+}
+
+void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool_counts *counts),
+                 void *arg)
+{
+    uint8_t last[POOL_NAME_MAX];
+    struct bytes after = bytes_at(last, 0);
+    struct pool_counts counts;
+    bool more = true;
+    while (more) {
+        lock_acquire(&pools->lock);
+        struct tree_node *n = tree_from(&pools->by_name, &after, compare_pool);
+        if (n && after.len > 0 && compare_pool(n, &after) == 0)
+            n = tree_next(n);
+        more = n != NULL;
+        if (more) {
+            count(item_of(n, struct pool, by_name), &counts);
+            after.len = counts.name.len;
+            memcpy(last, counts.name.data, after.len);
+            counts.name = after;
+        }
+        lock_release(&pools->lock);
+        if (more)
+            visit(arg, &counts);
+    }
+}
+
+void pools_sums(const struct pools *pools, struct pools_sums *sums_r)
+{
+    *sums_r = (struct pools_sums){
+        .pools = atomic_load_explicit(&pools->pool_count, memory_order_relaxed),
+        .members = atomic_load_explicit(&pools->member_count, memory_order_relaxed),
+        .held = atomic_load_explicit(&pools->held_count, memory_order_relaxed),
+        .waiting = atomic_load_explicit(&pools->waiting_count, memory_order_relaxed),
+    };
+}

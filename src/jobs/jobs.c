@@ -1,0 +1,864 @@
+/* jobs.c - life and memory of the jobs; jobs by id, tubes by name; and the one function that moves
+ * a job to another state. */
+#include "jobs/jobs_inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What a job counts against the memory limit, besides its body: its slot, and its share of the
+ * table of ids, which may be half empty and is there twice while it grows. */
+#define JOB_COST (sizeof(struct job) + 12)
+
+#define BUCKETS_FIRST 1024u
+#define TUBES_FIRST   64u
+
+const struct job_settings job_default_settings = {.remember_s = 3600};
+
+const char *job_state_word(enum job_state state)
+{
+    static const char *const words[JOB_STATES] = {"ready", "delayed", "reserved", "buried",
+                                                  "abandoned"};
+    CHECK(state < JOB_STATES);
+    return words[state];
+}
+
+/* ---- lock and memory --------------------------------------------------------------------------
+ */
+
+void jobs_enter(struct jobs *jobs)
+{
+    lock_acquire(&jobs->lock);
+}
+
+void jobs_leave(struct jobs *jobs)
+{
+    int64_t next_ns = deadlines_next(&jobs->due);
+    if (next_ns != atomic_load_explicit(&jobs->next_ns, memory_order_relaxed))
+        atomic_store_explicit(&jobs->next_ns, next_ns, memory_order_relaxed);
+    bool rings = jobs->commit && job_ops_ring(jobs->commit);
+    lock_release(&jobs->lock);
+    if (rings)
+        job_ops_wake(jobs->commit);
+}
+
+bool jobs_charge(struct jobs *jobs, size_t bytes)
+{
+    uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&jobs->memory, bytes, memory_order_relaxed);
+    if (before <= limit && bytes <= limit - before)
+        return true;
+    atomic_fetch_sub_explicit(&jobs->memory, bytes, memory_order_relaxed);
+    return false;
+}
+
+void jobs_uncharge(struct jobs *jobs, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&jobs->memory, bytes, memory_order_relaxed);
+}
+
+void *jobs_alloc(struct jobs *jobs, size_t size)
+{
+    if (!jobs_charge_here(jobs, size))
+        return NULL;
+    void *memory = calloc(1, size);
+    if (!memory)
+        jobs_uncharge(jobs, size);
+    return memory;
+}
+
+void jobs_release_memory(struct jobs *jobs, void *memory, size_t size)
+{
+    if (!memory)
+        return;
+    free(memory);
+    jobs_uncharge(jobs, size);
+}
+
+/* So many slots are looked at when bodies give way, at most. */
+#define EVICT_LOOKS 8192u
+
+/* Gives bodies up that the store has, until `bytes` more fit. Returns true when they do. */
+static bool evict(struct jobs *jobs, size_t bytes)
+{
+    uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
+    uint32_t slots = jobs->page_count * JOB_PAGE;
+    for (unsigned n = 0; n < EVICT_LOOKS && n < slots; n++) {
+        uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
+        if (used <= limit && bytes <= limit - used)
+            return true;
+        struct job *job = job_at(jobs, jobs->evict_next++ % slots);
+        if (job->id != 0 && job->state != JOB_STATES && !job->frozen)
+            job_body_drop(jobs, &job->body);
+    }
+    uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
+    return used <= limit && bytes <= limit - used;
+}
+
+bool jobs_charge_here(struct jobs *jobs, size_t bytes)
+{
+    if (likely(jobs_charge(jobs, bytes)))
+        return true;
+    return jobs->commit && evict(jobs, bytes) && jobs_charge(jobs, bytes);
+}
+
+bool jobs_make_room(struct jobs *jobs, size_t bytes)
+{
+    jobs_enter(jobs);
+    bool is = jobs->commit && evict(jobs, bytes);
+    jobs_leave(jobs);
+    return is;
+}
+
+uint64_t jobs_random(struct jobs *jobs)
+{
+    uint64_t number = jobs->random++;
+    return hash_bytes(&jobs->hash_key, &number, sizeof(number));
+}
+
+void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit)
+{
+    atomic_store(&jobs->memory_limit, limit);
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------
+ */
+
+static size_t body_size(uint32_t len)
+{
+    return sizeof(struct job_body) + len;
+}
+
+struct job_body *job_body_new(struct jobs *jobs, uint32_t len)
+{
+    if (!jobs_charge(jobs, body_size(len)))
+        return NULL;
+    struct job_body *body = malloc(body_size(len));
+    if (!body) {
+        jobs_uncharge(jobs, body_size(len));
+        return NULL;
+    }
+    atomic_init(&body->refs, 1);
+    body->len = len;
+    return body;
+}
+
+bool job_body_resize(struct jobs *jobs, struct job_body **body, uint32_t len)
+{
+    uint32_t was = (*body)->len;
+    CHECK(atomic_load(&(*body)->refs) == 1);
+    if (len > was && !jobs_charge(jobs, len - was))
+        return false;
+    struct job_body *new = realloc(*body, body_size(len));
+    if (!new) {
+        if (len > was)
+            jobs_uncharge(jobs, len - was);
+        return false;
+    }
+    if (len < was)
+        jobs_uncharge(jobs, was - len);
+    new->len = len;
+    *body = new;
+    return true;
+}
+
+struct job_body *job_body_share(struct job_body *body)
+{
+    atomic_fetch_add_explicit(&body->refs, 1, memory_order_relaxed);
+    return body;
+}
+
+void job_body_drop(struct jobs *jobs, struct job_body **body)
+{
+    struct job_body *b = *body;
+    *body = NULL;
+    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
+        return;
+    jobs_uncharge(jobs, body_size(b->len));
+    free(b);
+}
+
+/* ---- jobs by id --------------------------------------------------------------------------------
+ */
+
+static uint32_t bucket_of(uint64_t id, uint32_t mask)
+{
+    return (uint32_t)(id * UINT64_C(0x9e3779b97f4a7c15) >> 32) & mask;
+}
+
+static uint32_t find_in(const struct jobs *jobs, const uint32_t *table, uint32_t mask, uint64_t id)
+{
+    uint32_t at = table[bucket_of(id, mask)];
+    while (at != JOB_NONE && job_at(jobs, at)->id != id)
+        at = job_at(jobs, at)->next_by_hash;
+    return at;
+}
+
+uint32_t job_find(const struct jobs *jobs, uint64_t id)
+{
+    if (id == 0)
+        return JOB_NONE;
+    uint32_t found = find_in(jobs, jobs->by_hash, jobs->hash_mask, id);
+    if (found == JOB_NONE && jobs->old_by_hash)
+        found = find_in(jobs, jobs->old_by_hash, jobs->old_mask, id);
+    return found;
+}
+
+static uint32_t *new_buckets(uint32_t count)
+{
+    uint32_t *table = malloc(count * sizeof(*table));
+    if (table)
+        memset(table, 0xff, count * sizeof(*table)); /* JOB_NONE */
+    return table;
+}
+
+/* Moves some buckets of the old table to the new one. */
+static void move_some(struct jobs *jobs)
+{
+    for (unsigned n = 0; n < 4 && jobs->old_by_hash; n++) {
+        uint32_t at = jobs->old_by_hash[jobs->moved];
+        while (at != JOB_NONE) {
+            struct job *job = job_at(jobs, at);
+            uint32_t next = job->next_by_hash, *bucket;
+            bucket = &jobs->by_hash[bucket_of(job->id, jobs->hash_mask)];
+            job->next_by_hash = *bucket;
+            *bucket = at;
+            at = next;
+        }
+        jobs->old_by_hash[jobs->moved] = JOB_NONE;
+        if (jobs->moved++ < jobs->old_mask)
+            continue;
+        free(jobs->old_by_hash);
+        jobs->old_by_hash = NULL;
+    }
+}
+
+/* Begins to grow the table. Without memory the chains get longer. */
+static void grow(struct jobs *jobs)
+{
+    uint32_t *table = new_buckets((jobs->hash_mask + 1) * 2);
+    if (!table)
+        return;
+    jobs->old_by_hash = jobs->by_hash;
+    jobs->old_mask = jobs->hash_mask;
+    jobs->moved = 0;
+    jobs->by_hash = table;
+    jobs->hash_mask = jobs->hash_mask * 2 + 1;
+}
+
+static void hash_add(struct jobs *jobs, uint32_t handle)
+{
+    struct job *job = job_at(jobs, handle);
+    if (jobs->old_by_hash)
+        move_some(jobs);
+    else if (jobs->job_count > jobs->hash_mask && jobs->hash_mask < UINT32_MAX / 4)
+        grow(jobs);
+    uint32_t *bucket = &jobs->by_hash[bucket_of(job->id, jobs->hash_mask)];
+    job->next_by_hash = *bucket;
+    *bucket = handle;
+}
+
+static bool unlink_from(struct jobs *jobs, uint32_t *table, uint32_t mask, uint32_t handle)
+{
+    uint32_t *link = &table[bucket_of(job_at(jobs, handle)->id, mask)];
+    while (*link != JOB_NONE && *link != handle)
+        link = &job_at(jobs, *link)->next_by_hash;
+    if (*link == JOB_NONE)
+        return false;
+    *link = job_at(jobs, handle)->next_by_hash;
+    return true;
+}
+
+static void hash_remove(struct jobs *jobs, uint32_t handle)
+{
+    bool found =
+        unlink_from(jobs, jobs->by_hash, jobs->hash_mask, handle) ||
+        (jobs->old_by_hash && unlink_from(jobs, jobs->old_by_hash, jobs->old_mask, handle));
+    CHECK(found);
+}
+
+/* ---- slots -------------------------------------------------------------------------------------
+ */
+
+static bool add_page(struct jobs *jobs)
+{
+    if (jobs->page_count == jobs->page_room) {
+        uint32_t room = jobs->page_room ? jobs->page_room * 2 : 64;
+        struct job **pages = reallocarray(jobs->pages, room, sizeof(struct job *));
+        if (!pages)
+            return false;
+        jobs->pages = pages;
+        jobs->page_room = room;
+    }
+    if (jobs->page_count == (JOB_NONE - 1) / JOB_PAGE)
+        return false;
+    struct job *page = calloc(JOB_PAGE, sizeof(*page));
+    if (!page)
+        return false;
+    uint32_t first = jobs->page_count * JOB_PAGE;
+    jobs->pages[jobs->page_count++] = page;
+    for (uint32_t n = JOB_PAGE; n-- > 0;) {
+        page[n].by_id.left = jobs->free;
+        jobs->free = first + n;
+    }
+    return true;
+}
+
+bool jobs_reserve_slots(struct jobs *jobs, uint32_t more)
+{
+    if (!jobs_charge_here(jobs, more * JOB_COST))
+        return false;
+    while (jobs->page_count * JOB_PAGE - jobs->job_count < more) {
+        if (!add_page(jobs)) {
+            jobs_uncharge(jobs, more * JOB_COST);
+            return false;
+        }
+    }
+    return true;
+}
+
+void jobs_unreserve_slots(struct jobs *jobs, uint32_t fewer)
+{
+    jobs_uncharge(jobs, fewer * JOB_COST);
+}
+
+uint32_t job_make(struct jobs *jobs, struct tube *tube, uint64_t id)
+{
+    uint32_t handle = jobs->free;
+    CHECK(handle != JOB_NONE && id != 0);
+    struct job *job = job_at(jobs, handle);
+    jobs->free = job->by_id.left;
+    *job = (struct job){.id = id, .tube = tube, .state = JOB_STATES};
+    jobs->job_count++;
+    return handle;
+}
+
+void job_publish(struct jobs *jobs, uint32_t handle)
+{
+    hash_add(jobs, handle);
+}
+
+void job_remove(struct jobs *jobs, uint32_t handle, struct moment now)
+{
+    const struct job *job = job_at(jobs, handle);
+    job_move(jobs, handle, JOB_STATES, (struct job_place){.pri = job->pri});
+    hash_remove(jobs, handle);
+    job_unmake(jobs, handle, now);
+}
+
+void job_unmake(struct jobs *jobs, uint32_t handle, struct moment now)
+{
+    struct job *job = job_at(jobs, handle);
+    job_keys_forget(jobs, job, now);
+    job_body_drop(jobs, &job->body);
+    *job = (struct job){.by_id.left = jobs->free};
+    jobs->free = handle;
+    jobs->job_count--;
+    jobs_uncharge(jobs, JOB_COST);
+}
+
+/* ---- moves --------------------------------------------------------------------------------------
+ */
+
+/* The moves that there are: from the row to the column. */
+static const bool moves[JOB_STATES + 1][JOB_STATES + 1] = {
+    /*                    ready, delayed, reserved, buried, abandoned, gone */
+    [JOB_READY] = {false, false, true, true, false, true},  /* buried: its body cannot be read */
+    [JOB_DELAYED] = {true, false, true, true, false, true}, /* the same */
+    [JOB_RESERVED] = {true, true, true, true, true, true},  /* another holder */
+    [JOB_BURIED] = {true, false, true, false, false, true},
+    [JOB_ABANDONED] = {true, false, true, false, false, true},
+    [JOB_STATES] = {true, true, false, false, false, false}, /* new */
+};
+
+static struct job_tree *ids_of(const struct job *job)
+{
+    return job->frozen ? &job->tube->frozen_by_id[job->state] : &job->tube->by_id[job->state];
+}
+
+/* The set of a state in which the jobs are by turn. */
+static struct job_tree *turns_of(const struct job *job)
+{
+    if (job->frozen)
+        return &job->tube->frozen_by_turn[job->state];
+    switch (job->state) {
+    case JOB_READY:
+        return &job->tube->ready;
+    case JOB_DELAYED:
+        return &job->tube->delayed;
+    case JOB_RESERVED:
+        return &job->holder->reserved;
+    case JOB_BURIED:
+        return &job->tube->buried;
+    default:
+        return &job->tube->abandoned;
+    }
+}
+
+static void link_reserved(struct jobs *jobs, uint32_t handle)
+{
+    struct job *job = job_at(jobs, handle);
+    struct jobs_client *client = job->holder;
+    job->next_reserved = JOB_NONE;
+    job->prev_reserved = client->last_reserved;
+    if (client->last_reserved == JOB_NONE)
+        client->first_reserved = handle;
+    else
+        job_at(jobs, client->last_reserved)->next_reserved = handle;
+    client->last_reserved = handle;
+}
+
+static void unlink_reserved(struct jobs *jobs, const struct job *job)
+{
+    struct jobs_client *client = job->holder;
+    if (job->prev_reserved == JOB_NONE)
+        client->first_reserved = job->next_reserved;
+    else
+        job_at(jobs, job->prev_reserved)->next_reserved = job->next_reserved;
+    if (job->next_reserved == JOB_NONE)
+        client->last_reserved = job->prev_reserved;
+    else
+        job_at(jobs, job->next_reserved)->prev_reserved = job->prev_reserved;
+}
+
+/* Counts a job in its state, or no more (`by` is -1). */
+static void count_job(struct jobs *jobs, const struct job *job, int by)
+{
+    jobs->states[job->state] += (uint64_t)(int64_t)by;
+    if (job->state == JOB_READY && job->pri < 1024) {
+        job->tube->urgent += (uint64_t)(int64_t)by;
+        jobs->urgent += (uint64_t)(int64_t)by;
+    }
+    if (job->state == JOB_RESERVED)
+        atomic_fetch_add_explicit(&jobs->reserved_now, (uint64_t)(int64_t)by, memory_order_relaxed);
+}
+
+/* Keeps what follows from the jobs of a state. */
+static void note_state(struct jobs *jobs, const struct job *job)
+{
+    if (job->state == JOB_READY)
+        tube_note_ready(jobs, job->tube);
+    else if (job->state == JOB_DELAYED || job->state == JOB_ABANDONED)
+        tube_set_due(jobs, job->tube);
+    else if (job->state == JOB_RESERVED)
+        client_set_due(jobs, job->holder);
+}
+
+void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to)
+{
+    struct job *job = job_at(jobs, handle);
+    CHECK(moves[job->state][state] && !job->frozen);
+    /* A touched job keeps its place in the order of reserving. */
+    bool stays = job->state == JOB_RESERVED && state == JOB_RESERVED && job->holder == to.holder;
+    if (job->state != JOB_STATES) {
+        if (job->keys)
+            job_keys_leave(jobs, handle);
+        job_tree_remove(jobs, ids_of(job), handle);
+        job_tree_remove(jobs, turns_of(job), handle);
+        if (job->state == JOB_RESERVED && !stays)
+            unlink_reserved(jobs, job);
+        count_job(jobs, job, -1);
+        note_state(jobs, job);
+    }
+    job->state = (uint8_t)state;
+    job->turn = to.turn;
+    job->holder = to.holder;
+    job->pri = to.pri;
+    if (job->state != JOB_STATES) {
+        job_tree_add(jobs, ids_of(job), handle);
+        job_tree_add(jobs, turns_of(job), handle);
+        if (job->keys)
+            job_keys_enter(jobs, handle);
+        if (job->state == JOB_RESERVED && !stays)
+            link_reserved(jobs, handle);
+        count_job(jobs, job, 1);
+        note_state(jobs, job);
+    }
+}
+
+static void set_frozen(struct jobs *jobs, uint32_t handle, bool frozen)
+{
+    struct job *job = job_at(jobs, handle);
+    CHECK(job->frozen != frozen && job->state != JOB_STATES);
+    if (job->keys && frozen)
+        job_keys_leave(jobs, handle);
+    job_tree_remove(jobs, ids_of(job), handle);
+    job_tree_remove(jobs, turns_of(job), handle);
+    job->frozen = frozen;
+    job_tree_add(jobs, ids_of(job), handle);
+    job_tree_add(jobs, turns_of(job), handle);
+    if (job->keys && !frozen)
+        job_keys_enter(jobs, handle);
+    note_state(jobs, job);
+}
+
+void job_freeze(struct jobs *jobs, uint32_t handle)
+{
+    struct job *job = job_at(jobs, handle);
+    set_frozen(jobs, handle, true);
+    if (job->keys && job->keys->key)
+        job->keys->key->busy++;
+    if (job->holder)
+        job->holder->frozen++;
+}
+
+void job_thaw(struct jobs *jobs, uint32_t handle)
+{
+    struct job *job = job_at(jobs, handle);
+    if (job->keys && job->keys->key)
+        job->keys->key->busy--;
+    if (job->holder)
+        job->holder->frozen--;
+    set_frozen(jobs, handle, false);
+}
+
+/* ---- tubes --------------------------------------------------------------------------------------
+ */
+
+static size_t tube_size(size_t name_len)
+{
+    return sizeof(struct tube) + name_len;
+}
+
+static struct tube *tube_of_name(const struct tree_node *node)
+{
+    return container_of(unconst(node), struct tube, by_name);
+}
+
+static int compare_numbers(const struct tree_node *a, const struct tree_node *b)
+{
+    return tube_of_number(a)->number < tube_of_number(b)->number ? -1 : 1;
+}
+
+static int compare_names(const struct tree_node *a, const struct tree_node *b)
+{
+    return bytes_compare(tube_name(tube_of_name(a)), tube_name(tube_of_name(b)));
+}
+
+static int compare_number(const struct tree_node *node, const void *key)
+{
+    uint64_t number = *(const uint64_t *)key, its = tube_of_number(node)->number;
+    return its < number ? -1 : its > number;
+}
+
+struct tube *tube_from(const struct jobs *jobs, uint64_t number)
+{
+    struct tree_node *node = tree_from(&jobs->tubes, &number, compare_number);
+    return node ? tube_of_number(node) : NULL;
+}
+
+static struct tube **tube_link(const struct jobs *jobs, struct bytes name)
+{
+    size_t at = hash_bytes(&jobs->hash_key, name.data, name.len) & jobs->tube_mask;
+    struct tube **link = &jobs->tubes_by_hash[at];
+    while (*link && !bytes_equal(tube_name(*link), name))
+        link = &(*link)->next_by_hash;
+    return link;
+}
+
+struct tube *tube_find(const struct jobs *jobs, struct bytes name)
+{
+    return *tube_link(jobs, name);
+}
+
+/* Doubles the table of tubes. Without memory the chains get longer. */
+static void grow_tubes(struct jobs *jobs)
+{
+    size_t mask = jobs->tube_mask * 2 + 1;
+    struct tube **table = calloc(mask + 1, sizeof(struct tube *)), *tube;
+    if (!table)
+        return;
+    for (size_t n = 0; n <= jobs->tube_mask; n++) {
+        while ((tube = jobs->tubes_by_hash[n])) {
+            jobs->tubes_by_hash[n] = tube->next_by_hash;
+            struct bytes name = tube_name(tube);
+            struct tube **bucket = &table[hash_bytes(&jobs->hash_key, name.data, name.len) & mask];
+            tube->next_by_hash = *bucket;
+            *bucket = tube;
+        }
+    }
+    free(jobs->tubes_by_hash);
+    jobs->tubes_by_hash = table;
+    jobs->tube_mask = mask;
+}
+
+struct tube *tube_get(struct jobs *jobs, struct bytes name)
+{
+    struct tube **link = tube_link(jobs, name);
+    CHECK(name.len > 0 && name.len <= JOBS_TUBE_MAX);
+    if (*link)
+        return *link;
+    if (jobs->tube_count > jobs->tube_mask) {
+        grow_tubes(jobs);
+        link = tube_link(jobs, name);
+    }
+    struct tube *tube = jobs_alloc(jobs, tube_size(name.len));
+    if (!tube)
+        return NULL;
+    if (!deadlines_reserve(&jobs->due, 1)) {
+        jobs_release_memory(jobs, tube, tube_size(name.len));
+        return NULL;
+    }
+    tube->number = ++jobs->tube_numbers;
+    tube->turn = hash_bytes(&(struct hash_key){0}, name.data, name.len);
+    tube->due.kind = DUE_TUBE;
+    tube->name_len = (uint8_t)name.len;
+    memcpy(tube->name, name.data, name.len);
+    for (unsigned n = 0; n < JOB_STATES; n++)
+        job_tree_init(&tube->by_id[n], JOB_BY_ID);
+    for (unsigned n = 0; n < JOB_STATES; n++) {
+        job_tree_init(&tube->frozen_by_id[n], JOB_BY_ID);
+        job_tree_init(&tube->frozen_by_turn[n], JOB_BY_TURN);
+    }
+    job_tree_init(&tube->ready, JOB_BY_TURN);
+    job_tree_init(&tube->delayed, JOB_BY_TURN);
+    job_tree_init(&tube->buried, JOB_BY_TURN);
+    job_tree_init(&tube->abandoned, JOB_BY_TURN);
+    ring_init(&tube->line);
+    *link = tube;
+    tree_add(&jobs->tubes, &tube->by_number);
+    jobs->tube_count++;
+    return tube;
+}
+
+uint64_t tube_jobs(const struct tube *tube)
+{
+    uint64_t count = 0;
+    for (unsigned n = 0; n < JOB_STATES; n++)
+        count += tube_count(tube, n);
+    return count;
+}
+
+void tube_drop_if_unused(struct jobs *jobs, struct tube *tube)
+{
+    if (tube->using > 0 || tube->watching > 0 || tube->waiting > 0 || tube->settings.given ||
+        tube->under_way > 0 || tube_jobs(tube) > 0)
+        return;
+    if (tube->paused_until_ns && jobs->commit)
+        tube_forget_pause(jobs, tube);
+    struct tube **link = tube_link(jobs, tube_name(tube));
+    CHECK(*link == tube && ring_is_empty(&tube->line));
+    *link = tube->next_by_hash;
+    tree_remove(&jobs->tubes, &tube->by_number);
+    if (tree_has(&tube->by_name))
+        tree_remove(&jobs->ready_tubes, &tube->by_name);
+    deadline_clear(&jobs->due, &tube->due);
+    deadlines_unreserve(&jobs->due, 1);
+    jobs->tube_count--;
+    jobs_release_memory(jobs, tube, tube_size(tube->name_len));
+}
+
+#define SETTING(jobs, tube, NUMBER, field)                                                         \
+    ((tube)->settings.given & 1u << (NUMBER) ? (tube)->settings.field : (jobs)->defaults.field)
+
+enum job_order tube_order(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_ORDER, order);
+}
+
+enum job_claim tube_claim(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_CLAIM, claim);
+}
+
+uint32_t tube_tries(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_TRIES, tries);
+}
+
+uint32_t job_tries(const struct jobs *jobs, const struct job *job)
+{
+    return job->tries_max == JOB_TRIES_OF_TUBE ? tube_tries(jobs, job->tube) : job->tries_max;
+}
+
+uint32_t tube_limit(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_LIMIT, limit);
+}
+
+uint32_t tube_prune_s(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_PRUNE, prune_s);
+}
+
+uint32_t tube_remember_s(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_REMEMBER, remember_s);
+}
+
+uint32_t tube_next(struct jobs *jobs, const struct tube *tube)
+{
+    const struct job_tree *by_id = &tube->by_id[JOB_READY];
+    if (by_id->first == JOB_NONE || tube_order(jobs, tube) == JOB_ORDER_PRIORITY)
+        return tube->ready.first;
+    if (tube_order(jobs, tube) == JOB_ORDER_FIFO)
+        return by_id->first;
+    uint64_t first = job_at(jobs, by_id->first)->id;
+    uint64_t span = atomic_load_explicit(&jobs->next_id, memory_order_relaxed) - first;
+    uint32_t found = job_tree_from(jobs, by_id, first + jobs_random(jobs) % (span > 0 ? span : 1));
+    return found != JOB_NONE ? found : by_id->first;
+}
+
+uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube)
+{
+    uint32_t buried = tube->buried.first, abandoned = tube->abandoned.first;
+    if (buried == JOB_NONE || abandoned == JOB_NONE)
+        return buried == JOB_NONE ? abandoned : buried;
+    return job_at(jobs, buried)->turn < job_at(jobs, abandoned)->turn ? buried : abandoned;
+}
+
+const char *tube_read_only(const struct jobs *jobs, const struct tube *tube)
+{
+    return SETTING(jobs, tube, JOB_SETTING_READ_ONLY, read_only);
+}
+
+bool tube_is_closed(const struct jobs *jobs, const struct tube *tube)
+{
+    return tube->paused_until_ns != 0 || *tube_read_only(jobs, tube);
+}
+
+void tube_set_due(struct jobs *jobs, struct tube *tube)
+{
+    int64_t at_ns = tube->paused_until_ns ? tube->paused_until_ns : INT64_MAX;
+    if (tube->serve_on)
+        at_ns = jobs->hold_until_ns;
+    if (tube->delayed.first != JOB_NONE) {
+        int64_t first_ns = (int64_t)job_at(jobs, tube->delayed.first)->turn;
+        at_ns = first_ns < at_ns ? first_ns : at_ns;
+    }
+    if (tube->abandoned.first != JOB_NONE && tube_prune_s(jobs, tube) > 0) {
+        int64_t first_ns = (int64_t)job_at(jobs, tube->abandoned.first)->turn - BURIAL_BASE +
+                           (int64_t)tube_prune_s(jobs, tube) * NS_PER_S;
+        if (first_ns < jobs->hold_until_ns)
+            first_ns = jobs->hold_until_ns;
+        at_ns = first_ns < at_ns ? first_ns : at_ns;
+    }
+    if (at_ns == INT64_MAX)
+        deadline_clear(&jobs->due, &tube->due);
+    else if (at_ns != deadline_at(&jobs->due, &tube->due))
+        deadline_set(&jobs->due, &tube->due, at_ns);
+}
+
+void client_set_due(struct jobs *jobs, struct jobs_client *client)
+{
+    if (client->reserved.first == JOB_NONE) {
+        deadline_clear(&jobs->due, &client->due);
+        return;
+    }
+    const struct job *first = job_at(jobs, client->reserved.first);
+    int64_t at_ns = (int64_t)first->turn;
+    if (first->last_try && at_ns < jobs->hold_until_ns)
+        at_ns = jobs->hold_until_ns; /* the store could not end it */
+    if (at_ns != deadline_at(&jobs->due, &client->due))
+        deadline_set(&jobs->due, &client->due, at_ns);
+}
+
+void tube_note_ready(struct jobs *jobs, struct tube *tube)
+{
+    bool is = tube->ready.count > 0 && !tube_is_closed(jobs, tube);
+    if (is == tree_has(&tube->by_name))
+        return;
+    tube->became_ready = is;
+    if (is)
+        tree_add(&jobs->ready_tubes, &tube->by_name);
+    else
+        tree_remove(&jobs->ready_tubes, &tube->by_name);
+}
+
+/* ---- life ---------------------------------------------------------------------------------------
+ */
+
+struct jobs *jobs_new(const struct jobs_config *config)
+{
+    struct jobs *jobs = calloc(1, sizeof(*jobs));
+    if (!jobs)
+        return NULL;
+    lock_init(&jobs->lock, LOCK_RANK_JOBS);
+    jobs->hash_key = config->hash_key;
+    jobs->defaults = config->defaults;
+    jobs->random = config->seed;
+    jobs->wall_ms = config->wall_ms;
+    marks_init(jobs);
+    atomic_init(&jobs->next_id, config->first_id ? config->first_id : 1);
+    atomic_init(&jobs->memory_limit, config->memory_limit);
+    atomic_init(&jobs->next_ns, INT64_MAX);
+    jobs->free = JOB_NONE;
+    jobs->hash_mask = BUCKETS_FIRST - 1;
+    jobs->tube_mask = TUBES_FIRST - 1;
+    jobs->by_hash = new_buckets(BUCKETS_FIRST);
+    jobs->tubes_by_hash = calloc(TUBES_FIRST, sizeof(struct tube *));
+    tree_init(&jobs->tubes, compare_numbers, (uint32_t)config->seed);
+    tree_init(&jobs->ready_tubes, compare_names, (uint32_t)(config->seed >> 32));
+    asks_init(jobs, (uint32_t)config->seed + 1);
+    deadlines_init(&jobs->due);
+    ring_init(&jobs->clients);
+    if (jobs->by_hash && jobs->tubes_by_hash && jobs->marks) {
+        struct tube *tube = tube_get(jobs, bytes_of("default"));
+        if (tube)
+            tube->using ++; /* it always exists */
+        jobs->leases = tube ? client_make(jobs, 0, NULL) : NULL;
+    }
+    if (!jobs->leases)
+        jobs_free(&jobs);
+    return jobs;
+}
+
+void jobs_free(struct jobs **jobs_at)
+{
+    struct jobs *jobs = *jobs_at;
+    *jobs_at = NULL;
+    if (!jobs)
+        return;
+    if (jobs->commit)
+        clients_free(jobs);
+    while (deadlines_take_due(&jobs->due, INT64_MAX))
+        continue;
+    jobs_commit_free(jobs);
+    if (jobs->tubes_by_hash) {
+        for (size_t n = 0; n <= jobs->tube_mask; n++) {
+            for (struct tube *tube = jobs->tubes_by_hash[n], *next; tube; tube = next) {
+                next = tube->next_by_hash;
+                deadline_clear(&jobs->due, &tube->due);
+                free(tube);
+            }
+        }
+    }
+    for (uint32_t n = 0; n < jobs->page_count; n++) {
+        for (uint32_t i = 0; i < JOB_PAGE; i++) {
+            job_body_drop(jobs, &jobs->pages[n][i].body);
+            free(jobs->pages[n][i].keys);
+        }
+        free(jobs->pages[n]);
+    }
+    if (jobs->leases) {
+        deadline_clear(&jobs->due, &jobs->leases->due);
+        client_free(jobs->leases);
+    }
+    free(jobs->pages);
+    free(jobs->by_hash);
+    free(jobs->old_by_hash);
+    free(jobs->tubes_by_hash);
+    marks_free(jobs);
+    deadlines_free(&jobs->due);
+    lock_destroy(&jobs->lock);
+    free(jobs);
+}
+
+uint64_t jobs_take_id(struct jobs *jobs)
+{
+    return jobs_take_ids(jobs, 1);
+}
+
+uint64_t jobs_take_ids(struct jobs *jobs, uint32_t count)
+{
+    return atomic_fetch_add_explicit(&jobs->next_id, count, memory_order_relaxed);
+}
+
+int64_t jobs_next_ns(const struct jobs *jobs)
+{
+    return atomic_load_explicit(&jobs->next_ns, memory_order_relaxed);
+}
+
+uint64_t jobs_reserved(const struct jobs *jobs)
+{
+    return atomic_load_explicit(&jobs->reserved_now, memory_order_relaxed);
+}

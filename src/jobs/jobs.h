@@ -1,0 +1,470 @@
+/*
+ * jobs.h - tubes of jobs, and the clients that reserve them. (Protocol page: job queues.)
+ *
+ * A job is in one tube for life and in one state: ready, delayed, reserved, buried, or abandoned
+ * (buried because it ran out of tries). A client is what one connection uses, watches, has reserved
+ * and waits for. A tube exists while a job, a client or a setting refers to it.
+ *
+ * The next job of a tube is the first in its order. A job that becomes ready goes at once to the
+ * client that has waited longest for its tube. So a tube never has both ready jobs and waiters,
+ * unless it is paused or read-only.
+ *
+ * No operation costs more with more tubes, jobs or waiters, but for logarithms. What touches many
+ * jobs takes a bound, and the caller calls it again.
+ *
+ * Threads: one lock for all of it (LOCK_RANK_JOBS), which each function takes itself. Functions
+ * with a client are called in the thread of its connection alone. A call may cause letters to other
+ * clients (struct jobs_effects), which the caller sends when it returns. `now` is the time of the
+ * call: deadlines are monotonic, ages are by the wall clock.
+ */
+#ifndef JOBS_JOBS_H
+#define JOBS_JOBS_H
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/mail.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct jobs;
+struct jobs_client;
+
+#define JOBS_TUBE_MAX      200u  /* bytes of a tube's name */
+#define JOBS_KEY_MAX       64u   /* bytes of a key, or of a root's signature */
+#define JOBS_READ_ONLY_MAX 200u  /* bytes of the reason */
+#define JOBS_STEP          1000u /* the most jobs that one call touches */
+#define JOBS_TOKEN_MAX     UINT64_C(9007199254740991)
+
+enum jobs_status {
+    JOBS_OK,
+    JOBS_WAITS, /* a letter will come */
+    JOBS_TIMED_OUT,
+    JOBS_DEADLINE_SOON, /* the client has a reservation in its last second */
+    JOBS_NOT_FOUND,
+    JOBS_BURIED,      /* instead of ready: the job has run out of tries */
+    JOBS_NOT_IGNORED, /* the client watches nothing else */
+    JOBS_READ_ONLY,
+    JOBS_TUBE_FULL,
+    JOBS_NO_MEMORY, /* nothing has changed */
+    JOBS_COMMITS,   /* a letter will come when it is committed (jobs_commit.h) */
+    JOBS_IO,        /* the store cannot read a body */
+};
+
+/* States of a job. */
+enum job_state { JOB_READY, JOB_DELAYED, JOB_RESERVED, JOB_BURIED, JOB_ABANDONED, JOB_STATES };
+
+/* The word of a state; JOB_ABANDONED has its own, "abandoned". */
+const char *job_state_word(enum job_state state);
+
+/* ---- bodies --------------------------------------------------------------------------------- */
+
+/* What a job is about. Shared by counting; it never changes while it is shared. */
+struct job_body {
+    _Atomic uint32_t refs;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
+/*
+ * Makes a body with room for `len` bytes; the caller fills it. It counts against the memory limit
+ * until its last reference goes. NULL: no memory.
+ */
+struct job_body *job_body_new(struct jobs *jobs, uint32_t len) MUST_USE;
+/* Makes *body another size, which must not be shared. Returns false without memory; *body is as
+ * before. */
+bool job_body_resize(struct jobs *jobs, struct job_body **body, uint32_t len) MUST_USE;
+struct job_body *job_body_share(struct job_body *body);
+/* Gives up a reference, and sets *body to NULL. Harmless when it is NULL. Any thread. */
+void job_body_drop(struct jobs *jobs, struct job_body **body);
+
+/* ---- settings of tubes ----------------------------------------------------------------------- */
+
+enum job_order { JOB_ORDER_PRIORITY, JOB_ORDER_FIFO, JOB_ORDER_RANDOM };
+enum job_claim { JOB_CLAIM_CONNECTION, JOB_CLAIM_LEASE };
+
+enum job_setting {
+    JOB_SETTING_ORDER,
+    JOB_SETTING_CLAIM,
+    JOB_SETTING_TRIES,
+    JOB_SETTING_LIMIT,
+    JOB_SETTING_PRUNE,
+    JOB_SETTING_REMEMBER,
+    JOB_SETTING_READ_ONLY,
+    JOB_SETTINGS
+};
+
+struct job_settings {
+    uint32_t given; /* a bit for each enum job_setting that was given */
+    enum job_order order;
+    enum job_claim claim;
+    uint32_t tries;                         /* 0: no end */
+    uint32_t limit;                         /* jobs; 0: none */
+    uint32_t prune_s;                       /* 0: never */
+    uint32_t remember_s;                    /* of executions */
+    char read_only[JOBS_READ_ONLY_MAX + 1]; /* the reason; empty: it is not */
+};
+
+/* The settings of tubes that were given none. */
+extern const struct job_settings job_default_settings;
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+struct jobs_config {
+    uint64_t memory_limit;        /* bytes, of all that clients make it keep */
+    struct job_settings defaults; /* of tubes */
+    struct hash_key hash_key;
+    uint64_t seed;     /* of random choices and tokens */
+    uint64_t first_id; /* 1, or above those of before */
+    /* The wall clock in ms, for what is compared with times of clients; called under the lock.
+     * NULL: the whole seconds of `now`. */
+    int64_t (*wall_ms)(void);
+};
+
+/* NULL: no memory. */
+struct jobs *jobs_new(const struct jobs_config *config) MUST_USE;
+/* Frees *jobs and sets it to NULL. All clients must have ended. */
+void jobs_free(struct jobs **jobs);
+
+/* What a call has caused for other clients. */
+struct jobs_effects {
+    struct mail_list letters; /* jobs_client_of, to their tags */
+    struct mail_list done;    /* struct job_op (jobs_commit.h) of owners, to their tags */
+};
+static inline void jobs_effects_init(struct jobs_effects *effects)
+{
+    mail_list_init(&effects->letters);
+    mail_list_init(&effects->done);
+}
+
+void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit);
+/* With a store: gives bodies up that it has, until there is room for `bytes` more. Returns true if
+ * there is. */
+bool jobs_make_room(struct jobs *jobs, size_t bytes);
+/*
+ * Changes the settings of tubes that were given none, and what follows from that in up to JOBS_STEP
+ * tubes from *place on (0: the first). Returns true when it is done; else call it again.
+ */
+bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
+                       struct moment now, struct jobs_effects *effects);
+
+/*
+ * Does what is due: delays, pauses and reservations that are over. Does a bounded amount of work.
+ * Call it when jobs_next_ns has passed.
+ */
+void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects);
+/* The time at which something is due (monotonic); INT64_MAX: never. Any call may change it. */
+int64_t jobs_next_ns(const struct jobs *jobs);
+
+/* Counts memory that the caller keeps for clients. Returns false past the limit; then nothing is
+ * counted. Any thread; does not lock. */
+bool jobs_charge(struct jobs *jobs, size_t bytes) MUST_USE;
+void jobs_uncharge(struct jobs *jobs, size_t bytes);
+
+/* ---- clients --------------------------------------------------------------------------------- */
+
+/* Makes the client of a connection. It uses and watches `default`. NULL: no memory. */
+struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner) MUST_USE;
+/*
+ * Ends a client: its wait is gone first, then its reservations become ready in the order of
+ * reserving, at their old places, but for leases, which go on. Frees the client, or the letter on
+ * its way does.
+ */
+void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+
+struct jobs_client *jobs_client_of(struct mail *mail);
+uint64_t jobs_client_tag(const struct jobs_client *client);
+void *jobs_client_owner(const struct jobs_client *client);
+/* A letter has come. Returns false, and frees the client, when it has ended; else call
+ * jobs_read. */
+bool jobs_client_letter(struct jobs_client *client);
+
+/* True while a wait has not ended, or its end was not read. */
+bool jobs_client_waits(const struct jobs_client *client);
+/* The number of reservations of a client, with those of its letter. */
+uint32_t jobs_client_reserved(const struct jobs_client *client);
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+/* A job as it is told to a client. */
+struct job_view {
+    uint64_t id;
+    struct job_body *body; /* a reference, which the caller drops; NULL: only the store has it */
+    uint32_t body_len;     /* bytes */
+    uint64_t token;        /* of the reservation; 0: none */
+    uint32_t tries;        /* 1: this is the first; if it is not reserved, those used so far */
+    enum job_state state;
+    struct {
+        uint8_t len;
+        char text[JOBS_TUBE_MAX];
+    } tube;
+};
+
+/* The jobs of a claim. */
+struct job_views {
+    size_t count;
+    struct job_view at[];
+};
+
+/* The next id. Ids are never used twice. Any thread; does not lock. */
+uint64_t jobs_take_id(struct jobs *jobs);
+/* The first of `count` ids in a row. */
+uint64_t jobs_take_ids(struct jobs *jobs, uint32_t count);
+
+struct job_put {
+    struct bytes tube; /* of a name that is good; empty: the one that the client uses */
+    uint64_t id;
+    uint32_t pri, delay_s, ttr_s;
+    uint32_t tries;                    /* instead of the tube's; JOB_TRIES_OF_TUBE */
+    struct job_body *body;             /* becomes the job's when the answer is JOBS_OK */
+    struct bytes key, root;            /* empty: none; the root is its signature */
+    int64_t at_ms, root_ms;            /* of the wall clock; at_ms only with has_at */
+    bool has_at, at_whole, root_whole; /* whole: it stands for the end of that second */
+    struct job_duplicate *duplicate_r; /* with a key or root: set when the answer is JOBS_OK */
+};
+struct job_duplicate {
+    bool is; /* nothing was stored */
+    uint64_t
+        of; /* the id of the job that is there already; 0: it was executed, or its root is old */
+};
+#define JOB_TRIES_OF_TUBE UINT32_MAX
+
+/* Adds a job: OK, READ_ONLY, TUBE_FULL, NO_MEMORY. */
+enum jobs_status jobs_put(struct jobs_client *client, const struct job_put *put, struct moment now,
+                          struct jobs_effects *effects) MUST_USE;
+
+/*
+ * Adds up to JOBS_STEP jobs or none, in order: as jobs_put. *failed_r is the index of the first
+ * that could not be added.
+ */
+enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *puts, size_t count,
+                              size_t *failed_r, struct moment now,
+                              struct jobs_effects *effects) MUST_USE;
+
+/* How long a client waits. */
+#define JOBS_FOREVER INT64_MAX
+
+/*
+ * Reserves the next job of the watched tubes: OK (*view_r), DEADLINE_SOON, or, when there is none,
+ * TIMED_OUT with `timeout_ns` 0 and WAITS otherwise. The caller ends the wait when its time is over
+ * (jobs_end_wait), and asks jobs_wait_soon_ns when it waits. NO_MEMORY. With a store, WAITS also
+ * while the reservation is committed, whatever the timeout.
+ */
+enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
+                              struct job_view *view_r, struct moment now) MUST_USE;
+
+struct job_claim_request {
+    const struct bytes *tubes; /* good names; none: the watched ones */
+    size_t tube_count;
+    uint32_t count; /* 1 to JOBS_STEP */
+    int64_t timeout_ns;
+    size_t body_max; /* the answer ends when its bodies have so many bytes, after one job */
+};
+
+/*
+ * Reserves up to `count` ready jobs of several tubes, which take turns. OK: *count_r of them are in
+ * views_r. Else as jobs_reserve, but never DEADLINE_SOON. READ_ONLY: every tube is; *reason_r is a
+ * text of JOBS_READ_ONLY_MAX + 1 bytes.
+ */
+enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_request *request,
+                            struct job_view *views_r, size_t *count_r, char *reason_r,
+                            struct moment now) MUST_USE;
+
+/* Which tubes `ready` lists. */
+struct jobs_ready {
+    struct bytes pattern; /* a name; or the beginning of names, which may be empty */
+    struct bytes after;   /* only greater names; empty: all */
+    bool prefix;
+    uint32_t limit;
+};
+typedef void jobs_ready_visit(void *arg, struct bytes name, uint64_t count);
+/*
+ * Visits the tubes from which a claim would get a job now, by name: OK; if there is none, TIMED_OUT
+ * or with `waits` WAITS, NO_MEMORY. The caller ends the wait (jobs_end_wait).
+ */
+enum jobs_status jobs_list_ready(struct jobs_client *client, const struct jobs_ready *ready,
+                                 bool waits, jobs_ready_visit *visit, void *arg) MUST_USE;
+/* Visits them for a wait, when a letter has come. Returns false when there is none: it goes on. */
+bool jobs_read_ready(struct jobs_client *client, jobs_ready_visit *visit, void *arg) MUST_USE;
+
+/* The time when a waiting client must be told DEADLINE_SOON; INT64_MAX: never. */
+int64_t jobs_wait_soon_ns(struct jobs_client *client);
+/* Ends the wait. Returns true when it has ended; false when a job came first: call jobs_read, or
+ * wait for the letter if that returns false. */
+bool jobs_end_wait(struct jobs_client *client) MUST_USE;
+/* Reads how the wait has ended. Returns false when it goes on, or there was none. */
+bool jobs_read(struct jobs_client *client, struct job_view *view_r) MUST_USE;
+/* The same of a claim that was promised several jobs, which the caller frees; NULL: none. */
+struct job_views *jobs_take_claimed(struct jobs_client *client);
+void job_views_free(struct jobs *jobs, struct job_views **views);
+/* True once when a reservation could not be committed; the wait goes on. */
+bool jobs_was_refused(struct jobs_client *client);
+
+/* Reserves one job in any state but reserved: OK, NOT_FOUND. */
+enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struct job_view *view_r,
+                                  struct moment now) MUST_USE;
+
+/* OK, NOT_FOUND. */
+enum jobs_status jobs_delete(struct jobs_client *client, uint64_t id, struct moment now) MUST_USE;
+/* OK, BURIED, NOT_FOUND. */
+enum jobs_status jobs_release(struct jobs_client *client, uint64_t id, uint32_t pri,
+                              uint32_t delay_s, struct moment now,
+                              struct jobs_effects *effects) MUST_USE;
+/* OK, NOT_FOUND. */
+enum jobs_status jobs_bury(struct jobs_client *client, uint64_t id, uint32_t pri,
+                           struct moment now) MUST_USE;
+enum jobs_status jobs_touch(struct jobs_client *client, uint64_t id, struct moment now) MUST_USE;
+
+/* By the token of the reservation, from any client. As delete, release (with the old priority) and
+ * touch. */
+enum jobs_status jobs_ack(struct jobs *jobs, uint64_t id, uint64_t token,
+                          struct moment now) MUST_USE;
+enum jobs_status jobs_nack(struct jobs *jobs, uint64_t id, uint64_t token, uint32_t delay_s,
+                           struct moment now, struct jobs_effects *effects) MUST_USE;
+enum jobs_status jobs_renew(struct jobs *jobs, uint64_t id, uint64_t token,
+                            struct moment now) MUST_USE;
+
+/* A kick of many jobs, in steps. Begin with everything zero but `left`. */
+struct jobs_kick {
+    uint32_t left; /* how many may be kicked yet */
+    uint32_t kicked;
+    bool begun, buried; /* it kicks buried ones */
+    uint64_t tube;      /* the tube's number, which no later tube of its name has */
+};
+/* Makes one step for the used tube. Returns true when it is done. */
+bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment now,
+               struct jobs_effects *effects) MUST_USE;
+/* OK, NOT_FOUND. */
+enum jobs_status jobs_kick_job(struct jobs *jobs, uint64_t id, struct moment now,
+                               struct jobs_effects *effects) MUST_USE;
+
+/* What jobs_peek looks for. */
+enum job_peek { JOB_PEEK_READY, JOB_PEEK_DELAYED, JOB_PEEK_BURIED };
+enum jobs_status jobs_peek(struct jobs *jobs, uint64_t id, struct job_view *view_r) MUST_USE;
+enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
+                                struct job_view *view_r) MUST_USE;
+
+/* ---- tubes ----------------------------------------------------------------------------------- */
+
+/* OK, NO_MEMORY. */
+enum jobs_status jobs_use(struct jobs_client *client, struct bytes name) MUST_USE;
+/* OK with the number of watched tubes, NO_MEMORY. */
+enum jobs_status jobs_watch(struct jobs_client *client, struct bytes name,
+                            uint32_t *count_r) MUST_USE;
+/* OK with the number, NOT_IGNORED. */
+enum jobs_status jobs_ignore(struct jobs_client *client, struct bytes name,
+                             uint32_t *count_r) MUST_USE;
+/* Writes the name of the used tube to `name_r` (JOBS_TUBE_MAX bytes). Returns its length. */
+size_t jobs_used(struct jobs_client *client, char *name_r);
+
+/* OK, NOT_FOUND. 0 seconds end a pause. */
+enum jobs_status jobs_pause(struct jobs *jobs, struct bytes name, uint32_t seconds,
+                            struct moment now, struct jobs_effects *effects) MUST_USE;
+
+/* The settings of tubes that were given none. */
+void jobs_get_defaults(struct jobs *jobs, struct job_settings *settings_r);
+
+/*
+ * Sets what is given in `settings` (NULL: nothing), and makes the tube if it is new. OK, NOT_FOUND
+ * (nothing was given), NO_MEMORY.
+ */
+enum jobs_status jobs_set_tube(struct jobs *jobs, struct bytes name,
+                               const struct job_settings *settings, struct moment now,
+                               struct jobs_effects *effects) MUST_USE;
+
+/* A clear of many jobs, in steps: deletes those that were in the state when it began. Begin with
+ * everything zero. */
+struct jobs_clear {
+    uint64_t deleted;
+    uint64_t tube, before_id; /* as in struct jobs_kick; ids from this one on came later */
+    unsigned state;           /* of `all`: the one that is being cleared */
+    bool begun;
+};
+/* The states of `list-jobs` and `clear`: an enum job_state, or all. For `clear`, all but reserved.
+ * JOB_BURIED has the abandoned ones, too. */
+#define JOBS_ALL ((unsigned)JOB_STATES)
+/* OK: it is done; WAITS: call it again; NOT_FOUND, READ_ONLY (*reason_r). */
+enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state,
+                            struct jobs_clear *clear, char *reason_r, struct moment now) MUST_USE;
+
+/*
+ * The jobs of a tube in a state with ids greater than `after`, ascending, at most `limit` and
+ * JOBS_STEP. *next_r is the last id, or 0 when there are no more. OK, NOT_FOUND.
+ */
+enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
+                           size_t limit, size_t body_max, struct job_view *views_r, size_t *count_r,
+                           uint64_t *next_r) MUST_USE;
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+struct job_stats {
+    uint64_t id;
+    char tube[JOBS_TUBE_MAX + 1];
+    enum job_state state;
+    uint32_t pri, delay_s, ttr_s;
+    uint64_t age_s, time_left_s;
+    uint32_t reserves, timeouts, releases, buries, kicks;
+    uint32_t tries;    /* as in struct job_view */
+    uint32_t body_len; /* bytes */
+};
+enum jobs_status jobs_stats_job(struct jobs *jobs, uint64_t id, struct moment now,
+                                struct job_stats *stats_r) MUST_USE;
+
+struct tube_stats {
+    char name[JOBS_TUBE_MAX + 1];
+    struct job_settings settings; /* in force */
+    uint64_t states[JOB_STATES], urgent;
+    uint64_t using, watching, waiting;
+    uint64_t total_jobs; /* put since the tube was made */
+    uint64_t cmd_delete, cmd_pause;
+    uint64_t pause_s, pause_left_s;
+    uint64_t oldest_ready_s;
+    uint64_t duplicates, claims, dropped, acks, recycled, abandoned;
+};
+enum jobs_status jobs_stats_tube(struct jobs *jobs, struct bytes name, struct moment now,
+                                 struct tube_stats *stats_r) MUST_USE;
+
+/* As jobs_list, with statistics instead of bodies. */
+enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned state,
+                                 uint64_t after, size_t limit, struct moment now,
+                                 struct job_stats *stats_r, size_t *count_r,
+                                 uint64_t *next_r) MUST_USE;
+
+/*
+ * The statistics of tubes in the order of creation, from `*place` on (0: the first), at most
+ * `budget`. *place is where to go on. Returns true when all were visited. A tube that is there all
+ * the time is visited once. `visit` must not call this engine.
+ */
+bool jobs_visit_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct moment now,
+                      void (*visit)(void *arg, const struct tube_stats *stats), void *arg);
+
+/* Over all tubes. */
+struct jobs_stats {
+    uint64_t states[JOB_STATES], urgent;
+    uint64_t tubes, waiting;
+    uint64_t total_jobs, timeouts;
+    uint64_t memory, memory_limit; /* bytes */
+};
+void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
+/* The number of reservations. Any thread; does not lock. */
+uint64_t jobs_reserved(const struct jobs *jobs);
+
+/*
+ * Names of tubes in the order of creation, from `*place` on (0: the first), at most `budget`, until
+ * `visit` returns false (that name was not taken). *place is where to go on. Returns true when all
+ * were visited. A tube that is there all the time is visited once.
+ */
+bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget,
+                     bool (*visit)(void *arg, struct bytes name), void *arg);
+/* The same of the tubes that a client watches, all in one call, in the order of watching. */
+bool jobs_list_watched(struct jobs_client *client, bool (*visit)(void *arg, struct bytes name),
+                       void *arg);
+
+/* Checks every invariant, and aborts if one is broken. For tests. */
+void jobs_check(struct jobs *jobs, struct moment now);
+
+#endif

@@ -1,0 +1,188 @@
+/*
+ * jobs_commit.h - changes of jobs that a store keeps. (Protocol page: job queues, section 8.)
+ *
+ * With a store, a change takes effect when it is committed. Each is an operation (struct job_op):
+ *
+ *     jobs_submit  decides what changes, freezes those jobs, and queues the operation
+ *     the store's thread takes what is queued (jobs_take_ops), writes it in one transaction
+ *                  (job_op_read, job_op_write), and says how that went
+ *     jobs_settle  makes the changes in memory, or forgets them; the operations that are done go
+ *                  back to their owners as letters
+ *
+ * An operation that concerns a job, a key or the settings of a tube under change is parked, and
+ * decided again after that commit, in the order of arrival. A put whose key is not in memory is
+ * decided in two rounds: the first only reads when that key was executed. The same thread reads
+ * bodies that memory has no room for.
+ *
+ * Some operations are the jobs' own: reservations that a client waits for, jobs that are dropped or
+ * pruned, last tries that end. They are tried again when they fail.
+ *
+ * Threads: jobs_submit in the thread of the client; the rest in that of the store, where the jobs'
+ * lock is held only while something is decided or made. One thread at a time.
+ */
+#ifndef JOBS_JOBS_COMMIT_H
+#define JOBS_JOBS_COMMIT_H
+
+#include "jobs/jobs.h"
+#include "jobs/store.h"
+
+struct job_mark;
+struct put_plan;
+struct tube;
+
+/* ---- inside of operations ---------------------------------------------------------------------
+ */
+
+/* What a reservation is; drawn when it is decided. */
+struct job_terms {
+    uint64_t token;
+    bool is_lease, last_try;
+};
+enum job_write_kind {
+    JOB_WRITE_NOTHING, /* it only reads a body */
+    JOB_WRITE_PUT,
+    JOB_WRITE_CHANGE,
+    JOB_WRITE_REMOVE,
+    JOB_WRITE_REMEMBER, /* an execution, or a root's time */
+    JOB_WRITE_TUBE,
+    JOB_WRITE_LOOK, /* reads when a key was executed, or a root's newest time */
+};
+
+/* One thing that the store's thread does for an operation, without the engine's memory. */
+struct job_write {
+    enum job_write_kind kind;
+    uint32_t handle; /* of a frozen job; JOB_NONE */
+    uint64_t id;
+    struct job_changing now;
+
+    /* JOB_WRITE_PUT */
+    const struct job_put *put;
+    int64_t put_ns;
+
+    /* A job with a key leaves it: before JOB_WRITE_REMOVE. */
+    struct job_mark *leaves;
+    bool executes; /* the store keeps time_ns and forget_ns */
+
+    /* JOB_WRITE_REMEMBER, JOB_WRITE_LOOK; text of the owner */
+    enum job_memory_kind memory;
+    struct bytes name;
+    struct job_mark *mark; /* of a look: it is kept until the put is decided */
+    int64_t time_ns, forget_ns;
+
+    /* A body is read first. */
+    bool reads, unreadable;
+    uint32_t body_len;
+    struct job_body *body;
+
+    struct job_terms terms; /* of a reservation */
+};
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+enum job_op_kind {
+    JOB_OP_PUT,      /* client, puts, count: as jobs_put_all */
+    JOB_OP_DELETE,   /* client, id */
+    JOB_OP_RELEASE,  /* client, id, pri, delay_s */
+    JOB_OP_BURY,     /* client, id, pri */
+    JOB_OP_TOUCH,    /* client, id */
+    JOB_OP_ACK,      /* id, token */
+    JOB_OP_NACK,     /* id, token, delay_s */
+    JOB_OP_RENEW,    /* id, token */
+    JOB_OP_KICK_JOB, /* id */
+    JOB_OP_RESERVE,  /* client, id, views (one) */
+    JOB_OP_KICK,     /* client or tube, kick: a step; JOBS_WAITS: another one */
+    JOB_OP_CLEAR,    /* tube, state, clear, reason: the same */
+    JOB_OP_PAUSE,    /* tube, seconds */
+    JOB_OP_SET_TUBE, /* tube, settings */
+    JOB_OP_READ, /* views, view_count: those without a body get it. NOT_FOUND: one job has gone */
+    JOB_OP_OWN,  /* the jobs' own kinds follow */
+};
+
+struct job_op {
+    struct letter letter; /* first; back to the owner, whose tag is in `letter.to` */
+    enum job_op_kind kind;
+
+    /* What is asked. All pointers are to the owner's memory, which stays until the answer. */
+    struct jobs_client *client;
+    uint64_t id, token;
+    uint32_t pri, delay_s, seconds;
+    struct bytes tube;
+    const struct job_put *puts; /* duplicate_r of each is set */
+    size_t count;
+    const struct job_settings *settings;
+    struct jobs_kick *kick;
+    struct jobs_clear *clear;
+    unsigned state;
+    struct job_view *views;
+    size_t view_count;
+
+    /* The answer. */
+    enum jobs_status status; /* as of the function of that name; JOBS_IO: a body is not readable */
+    size_t failed;
+    char *reason; /* of READ_ONLY: JOBS_READ_ONLY_MAX + 1 bytes, the owner's; or NULL */
+
+    /* Inside. */
+    struct tube *of;
+    struct put_plan *plans;
+    struct job_settings *new_settings;
+    struct job_write *writes, one;
+    size_t write_count, write_room;
+    enum job_store_status stored;
+    bool fetches;    /* this round only asks the store for times of keys */
+    bool has_writes; /* not only reads */
+    bool counted;    /* in client->under_way */
+};
+
+/*
+ * Uses a store from now on. `wake` is called when something is queued, by any thread, without the
+ * jobs' lock. Call it before the first client comes. Returns false without memory.
+ */
+bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg) MUST_USE;
+bool jobs_has_store(const struct jobs *jobs);
+
+/*
+ * Decides an operation. JOBS_COMMITS: it is the jobs' until its letter comes (effects->done, of
+ * this call or of jobs_settle), with the answer in op->status. Any other status is the answer.
+ */
+enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
+                             struct jobs_effects *effects);
+
+/* ---- the store's thread ---------------------------------------------------------------------- */
+
+struct job_op_list {
+    struct mail_list ops; /* their letters */
+    uint64_t max_id;      /* of new jobs */
+    bool has_puts, has_writes;
+};
+
+/* Takes what is queued, in order, until it has so many writes or bytes of bodies. Returns false
+ * when nothing is. */
+bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes);
+/* True while something is queued, parked, or with the store's thread. */
+bool jobs_has_ops(struct jobs *jobs);
+
+/* Reads what the operations need, outside of a transaction. */
+void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list *list,
+                  int64_t wall_ns);
+/* Writes their changes; `but_puts`: those of puts fail. The status is that of the store. */
+enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
+                                    int64_t mono_ns, bool but_puts);
+/* Takes note of how the transaction ended, for all that were in it. */
+void job_ops_committed(struct job_op_list *list, enum job_store_status status, bool but_puts);
+
+/*
+ * Makes or forgets the changes, and decides what was parked. `effects` has the letters of clients,
+ * and of operations that are done. Empties the list.
+ */
+void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
+                 struct jobs_effects *effects);
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+/* Adds everything that a store has, as after the end of the process that wrote it. Reservations of
+ * connections have ended. Bodies stay in the store. Returns the store's status. */
+enum job_store_status jobs_load(struct jobs *jobs, struct job_store *store, struct moment now);
+/* Ids go on from this one. */
+void jobs_set_next_id(struct jobs *jobs, uint64_t next);
+
+#endif

@@ -1,0 +1,561 @@
+/*
+ * jobs_inside.h - the inside of the jobs, which the files of src/jobs share.
+ *
+ * A job is one slot of a page of JOB_PAGE slots, named by its handle (a number), so that it can
+ * link others in 4 bytes. It is in two trees (job_tree.h), in a way that never allocates:
+ *
+ *     by id    tube->by_id[state]: of jobs of one state; for list-jobs, clear, the oldest ready job
+ *     by turn  what comes next:
+ *              ready      tube->ready, by priority
+ *              delayed    tube->delayed, by the end of the delay
+ *              reserved   client->reserved, by the end of the reservation
+ *              buried     tube->buried, by time of burying
+ *              abandoned  tube->abandoned, the same
+ *
+ * job_move changes a state, and everything that depends on it. Leases whose connection has gone
+ * belong to a client of the jobs' own, `jobs->leases`.
+ *
+ * With a store, a job that waits for a commit is frozen (job_freeze): it keeps its state, but is in
+ * trees of its own, so that nobody reserves it, nothing ends it, and lists and counts still have
+ * it.
+ *
+ * Everything is under jobs->lock, but for what is atomic.
+ */
+#ifndef JOBS_INSIDE_H
+#define JOBS_INSIDE_H
+
+#include "jobs/job_tree.h"
+#include "jobs/jobs.h"
+#include "jobs/jobs_commit.h"
+
+#include "base/deadlines.h"
+#include "base/lock.h"
+#include "base/ring.h"
+#include "base/tree.h"
+
+#define JOB_PAGE 512u /* slots */
+
+/* What is known of a key, or of a root's signature, of one tube. It is there while a job has it, or
+ * while its time is remembered, also when the tube has gone. */
+struct job_mark {
+    uint64_t name[2]; /* a hash of tube, kind and text */
+    struct job_mark *next_by_hash;
+    struct job_tree jobs; /* the ready and delayed ones that have it */
+    int64_t time_ms;  /* wall clock. Key: beginning of the last reservation that was executed; root:
+                         the newest time; JOB_NO_TIME */
+    int64_t until_ns; /* when the time is forgotten. Key: set while no job has it */
+    struct deadline due; /* that, or at once while a root has jobs to be dropped */
+    uint32_t refs;       /* jobs that have it, in any state; and changes that need it */
+    uint32_t busy;       /* of a key: frozen and coming jobs that have it */
+    uint32_t leaving;    /* of those: the ones that will leave it */
+    uint32_t lookers;    /* puts under way that need it for what they read */
+    bool is_root;
+    bool known; /* with a store: the time is what the store has */
+    /* While puts are decided together (jobs_put.c): which, and what those before have planned. */
+    uint64_t plan;
+    struct put_plan *planned; /* of a key: the last one */
+    int64_t planned_ms;       /* of a root: the newest time */
+};
+
+#define JOB_NO_TIME INT64_MIN
+
+/* Of a job with a key or a root. Times are milliseconds of the wall clock. */
+struct job_keys {
+    struct job_mark *key, *root; /* NULL: none */
+    int64_t at_ms, root_ms;
+    int64_t began_ms; /* of the reservation */
+    struct job_node by_key, by_root;
+};
+
+struct job {
+    uint64_t id; /* 0: the slot is free, and by_id.left the next free one */
+    struct job_node by_id, by_turn;
+    struct tube *tube;
+    struct job_body *body;      /* NULL: only the store has it */
+    struct jobs_client *holder; /* of a reserved one */
+    uint64_t token;             /* the same */
+    struct job_keys *keys;      /* NULL: it has neither key nor root */
+    uint64_t turn; /* delayed, reserved: when that ends; buried: when it was, never equal; monotonic
+                      ns */
+    uint32_t put_s;                        /* when it was put, by the wall clock, until 2106 */
+    uint32_t next_by_hash;                 /* handle */
+    uint32_t next_reserved, prev_reserved; /* of its holder, in the order of reserving */
+    uint32_t pri, delay_s, ttr_s;
+    uint32_t reserves, timeouts, releases, buries, kicks;
+    uint32_t tries;     /* reservations since it was put or kicked */
+    uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
+    uint32_t body_len;  /* bytes, also of a body that only the store has */
+    uint8_t state;
+    bool frozen;
+    bool is_lease, last_try; /* of the reservation; the settings of its tube when it began */
+};
+
+struct tube {
+    uint64_t number; /* in the order of creation, from 1 */
+    uint64_t turn;   /* a hash of the name alone: the same when it vanishes and comes again */
+    struct tube *next_by_hash;
+    struct tree_node by_number, by_name; /* by_name: of those with something to claim */
+    struct job_tree by_id[JOB_STATES], ready, delayed, buried, abandoned;
+    struct job_tree frozen_by_id[JOB_STATES], frozen_by_turn[JOB_STATES];
+    uint64_t urgent;
+    uint64_t named;   /* the last claim that named it */
+    struct ring line; /* watches of the clients that wait for it, longest first */
+    uint32_t using, watching, waiting;
+    int64_t paused_until_ns; /* 0: it is not paused */
+    uint32_t pause_s;
+    struct deadline due;          /* the first end of a delay, or of the pause */
+    struct job_settings settings; /* only those that are `given` */
+    bool became_ready;            /* and no letter has said so yet */
+    bool serve_on;                /* tube_serve has dropped so many jobs that it goes on later */
+    bool changing;                /* a change of its settings waits for its commit */
+    uint32_t coming;              /* new jobs that wait for their commit */
+    uint32_t under_way;           /* changes that need it */
+    uint64_t total_jobs, cmd_delete, cmd_pause;
+    uint64_t duplicates, claims, dropped, acks, recycled, given_up;
+    uint8_t name_len;
+    char name[];
+};
+
+/* A tube that a client watches, or names in a claim. */
+struct tube_watch {
+    struct tree_node node; /* of client->watches, by tube */
+    struct ring order;     /* of client->watched, in the order of watching */
+    uint64_t number;       /* rises in that order */
+    struct ring line;      /* of tube->line, while the client waits */
+    struct tube *tube;
+    struct jobs_client *client;
+};
+
+enum wait_state {
+    NOT_WAITING,
+    WAITING,
+    PROMISED, /* jobs are frozen for it, until a commit or until their bodies have been read */
+    SERVED,
+    ASKS,  /* waits for a tube with something to claim */
+    ASKED, /* the same; there was one, and a letter is on its way */
+};
+
+struct jobs_client {
+    struct letter letter; /* first */
+    struct jobs *jobs;
+    void *owner;
+    bool on_its_way;  /* the letter */
+    bool ended, gone; /* its connection has; nothing refers to it but the letter */
+    struct ring all;  /* of jobs->clients */
+    struct tube *used;
+    struct tree watches;
+    struct ring watched;
+    uint32_t watch_count;
+    struct job_tree reserved;
+    uint32_t first_reserved, last_reserved; /* handles, in the order of reserving */
+    uint32_t frozen;                        /* of those */
+    uint32_t under_way;                     /* changes that it asked for, or that serve it */
+    bool refused;                           /* what was promised could not be committed */
+    struct deadline due;                    /* the first end of a reservation */
+    uint64_t turn;                          /* of the tube that served it last; see struct tube */
+    enum wait_state wait;
+    bool claims;              /* the wait is a claim's */
+    uint64_t age;             /* of the wait: smaller is older */
+    struct tube_watch *named; /* the tubes of a waiting claim; NULL: the watched ones */
+    size_t named_count, named_room;
+    struct job_view served;
+    struct job_views *claimed; /* what a claim was promised; NULL: it is in `served` */
+    struct job_ask *ask;       /* in ASKS and ASKED */
+};
+
+struct jobs {
+    struct lock lock;
+    struct hash_key hash_key;
+    struct job_settings defaults;
+    uint64_t random;
+    _Atomic uint64_t next_id;
+    _Atomic uint64_t memory, memory_limit; /* bytes */
+    _Atomic uint64_t reserved_now;
+    _Atomic int64_t next_ns;
+
+    struct job **pages;
+    uint32_t page_count, page_room;
+    uint32_t free;                       /* handle of a free slot; JOB_NONE */
+    uint32_t *by_hash, *old_by_hash;     /* jobs by id; old: while the table grows */
+    uint32_t hash_mask, old_mask, moved; /* moved: buckets of the old table that are empty */
+    uint32_t job_count;
+
+    struct tube **tubes_by_hash;
+    size_t tube_mask, tube_count;
+    int64_t (*wall_ms)(void);
+    struct hash_key mark_keys[2];
+    struct job_mark **marks, **old_marks; /* by hash; old: while the table grows */
+    size_t mark_mask, old_mark_mask, marks_moved, mark_count;
+    struct tree tubes, ready_tubes; /* by number; by name */
+    struct tree asks;               /* for one name (jobs_ready.c) */
+    struct ring prefix_asks;
+    uint64_t tube_numbers, watch_numbers, last_burial;
+    int64_t last_burial_wall_ns; /* in the store */
+
+    struct deadlines due;
+    struct ring clients;
+    struct jobs_client *leases;
+    bool used;          /* somebody has used it */
+    uint64_t waits;     /* so far */
+    uint64_t claims;    /* that named tubes, so far */
+    uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */
+    uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
+    uint64_t spoiled;       /* jobs whose bodies could not be read, since the start */
+    uint64_t plans;         /* puts that were decided together, so far */
+    struct job_ops *commit; /* NULL: there is no store */
+    int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */
+    uint32_t evict_next;    /* the slot where bodies give way next */
+};
+
+/* Kinds of jobs->due. */
+enum { DUE_TUBE, DUE_CLIENT, DUE_MARK };
+
+static inline struct job *job_at(const struct jobs *jobs, uint32_t handle)
+{
+    return &jobs->pages[handle / JOB_PAGE][handle % JOB_PAGE];
+}
+
+static inline struct tube *tube_of_number(const struct tree_node *node)
+{
+    return container_of(unconst(node), struct tube, by_number);
+}
+
+static inline struct bytes tube_name(const struct tube *tube)
+{
+    return bytes_at(tube->name, tube->name_len);
+}
+
+/* ---- jobs.c: life, memory, jobs and tubes by name, and moves --------------------------------- */
+
+void jobs_enter(struct jobs *jobs);
+/* Notes when something is due next, and unlocks. */
+void jobs_leave(struct jobs *jobs);
+
+/* Counts memory under the lock: bodies give way. */
+bool jobs_charge_here(struct jobs *jobs, size_t bytes) MUST_USE;
+/* Memory that counts against the limit. */
+void *jobs_alloc(struct jobs *jobs, size_t size);
+void jobs_release_memory(struct jobs *jobs, void *memory, size_t size);
+
+uint64_t jobs_random(struct jobs *jobs);
+
+/* The handle of a job, or JOB_NONE. */
+uint32_t job_find(const struct jobs *jobs, uint64_t id);
+/* Counts the memory of `more` jobs, which job_make makes then without fail. */
+bool jobs_reserve_slots(struct jobs *jobs, uint32_t more) MUST_USE;
+/* Counts it no more. */
+void jobs_unreserve_slots(struct jobs *jobs, uint32_t fewer);
+/* Makes a job of this tube in no state, which no id finds yet. */
+uint32_t job_make(struct jobs *jobs, struct tube *tube, uint64_t id);
+/* From now on its id finds it. */
+void job_publish(struct jobs *jobs, uint32_t handle);
+/* Frees a job that was not published. */
+void job_unmake(struct jobs *jobs, uint32_t handle, struct moment now);
+
+/* Where a job goes in its new state. */
+struct job_place {
+    uint64_t turn;              /* see struct job */
+    struct jobs_client *holder; /* of a reserved one */
+    uint32_t pri;
+};
+/* Moves a job to a state; JOB_STATES: no more. Checks that there is such a move. */
+void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to);
+/* Moves a new job to whatever state, by way of others if need be. */
+void job_place_restored(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to);
+/* Freezes a job; undoes it. A frozen job is not moved. */
+void job_freeze(struct jobs *jobs, uint32_t handle);
+void job_thaw(struct jobs *jobs, uint32_t handle);
+/* Deletes a job in whatever state. */
+void job_remove(struct jobs *jobs, uint32_t handle, struct moment now);
+
+struct tube *tube_find(const struct jobs *jobs, struct bytes name);
+/* Finds or makes it; NULL: no memory. Follow by a reference, or tube_drop_if_unused. */
+struct tube *tube_get(struct jobs *jobs, struct bytes name);
+void tube_drop_if_unused(struct jobs *jobs, struct tube *tube);
+/* The first tube whose number is at least this one; NULL: none. */
+struct tube *tube_from(const struct jobs *jobs, uint64_t number);
+
+enum job_order tube_order(const struct jobs *jobs, const struct tube *tube);
+/* How often a job may be reserved; 0: no end. */
+uint32_t job_tries(const struct jobs *jobs, const struct job *job);
+enum job_claim tube_claim(const struct jobs *jobs, const struct tube *tube);
+uint32_t tube_tries(const struct jobs *jobs, const struct tube *tube);
+uint32_t tube_limit(const struct jobs *jobs, const struct tube *tube);
+const char *tube_read_only(const struct jobs *jobs, const struct tube *tube);
+uint32_t tube_prune_s(const struct jobs *jobs, const struct tube *tube);
+uint32_t tube_remember_s(const struct jobs *jobs, const struct tube *tube);
+/* The next ready job in the tube's order, JOB_NONE: none. With JOB_ORDER_RANDOM, another one at
+ * each call. */
+uint32_t tube_next(struct jobs *jobs, const struct tube *tube);
+/* The one of both kinds that was buried first; JOB_NONE: none. */
+uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube);
+/* The number of jobs of a state, with those that are frozen. */
+static inline uint32_t tube_count(const struct tube *tube, unsigned state)
+{
+    return tube->by_id[state].count + tube->frozen_by_id[state].count;
+}
+/* True when nothing is reserved from it now. */
+bool tube_is_closed(const struct jobs *jobs, const struct tube *tube);
+/* The number of jobs in any state. */
+uint64_t tube_jobs(const struct tube *tube);
+
+/* Sets the time when something is due in a tube or a client, after a change. */
+void tube_set_due(struct jobs *jobs, struct tube *tube);
+void client_set_due(struct jobs *jobs, struct jobs_client *client);
+/* Keeps jobs->ready_tubes true after a change. */
+void tube_note_ready(struct jobs *jobs, struct tube *tube);
+
+/* ---- jobs_client.c -----------------------------------------------------------------------------
+ */
+
+/* Makes a client that uses and watches nothing; frees it. */
+struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner);
+void client_free(struct jobs_client *client);
+/* Ends what a client uses, watches and waits for, and its place among all. It has no reservations.
+ */
+void client_drop(struct jobs_client *client);
+/* Frees the clients that have ended with changes under way, which nobody makes any more. */
+void clients_free(struct jobs *jobs);
+/* Watches a tube; false: no memory. */
+bool client_watch(struct jobs_client *client, struct tube *tube) MUST_USE;
+
+/* ---- jobs_take.c: which client gets a job
+ * --------------------------------------------------------------
+ */
+
+/* Gives ready jobs of a tube to the clients that wait for it. Call it after anything has become
+ * ready. */
+void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
+                struct jobs_effects *effects);
+void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r);
+/* Reserves a job that is in any other state. */
+void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
+                 const struct job_terms *terms, struct moment now, struct job_view *view_r);
+/* Takes a waiting client out of the lines, though it goes on waiting; puts it back to its place;
+ * ends its wait with what is in client->served or client->claimed. */
+void client_promise(struct jobs_client *client);
+void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects *effects);
+void client_serve(struct jobs_client *client, const struct tube *last,
+                  struct jobs_effects *effects);
+/* Visits the tubes that a client waits for. */
+void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_watch *watch));
+/* Puts a watch into the line of its tube, before those that began to wait later. */
+void rejoin_line(struct tube_watch *watch);
+/* Ends a wait without an answer; it must not have been promised a job. */
+void client_stop_waiting(struct jobs_client *client);
+void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r);
+
+/* ---- jobs_ready.c: clients that wait for a tube with something to claim
+ * ----------------------------------
+ */
+
+void asks_init(struct jobs *jobs, uint32_t seed);
+/* Waits; false: no memory. */
+bool client_ask(struct jobs_client *client, const struct jobs_ready *ready) MUST_USE;
+/* What a client waits for. It points into the client. */
+void client_asks(const struct jobs_client *client, struct jobs_ready *ready_r);
+void client_stop_asking(struct jobs_client *client);
+/* Tells the clients that wait for it that a tube has become ready. */
+void tube_tell_ready(struct jobs *jobs, struct tube *tube, struct jobs_effects *effects);
+
+/* ---- jobs_change.c ---------------------------------------------------------------------------
+ */
+
+/* A change of one job that somebody asks for. */
+enum job_verb {
+    JOB_DELETE,
+    JOB_RELEASE,
+    JOB_BURY,
+    JOB_TOUCH,
+    JOB_ACK,
+    JOB_NACK,
+    JOB_RENEW,
+    JOB_KICK,
+    JOB_RESERVE,
+};
+struct job_act {
+    enum job_verb verb;
+    struct jobs_client *client;
+    uint64_t id, token;
+    uint32_t pri, delay_s;
+    struct job_view *view_r; /* JOB_RESERVE */
+    const struct job_terms *terms;
+};
+/* True when the job is in a state for it, and the client or the token has a right to it. */
+bool job_act_fits(const struct jobs *jobs, const struct job_act *act, const struct job *job);
+/* Makes it. Returns the answer. */
+enum jobs_status job_act_make(struct jobs *jobs, const struct job_act *act, uint32_t handle,
+                              struct moment now, struct jobs_effects *effects);
+
+/* Ends a reservation otherwise than by deleting: the job becomes ready or delayed, or abandoned.
+ * Returns true when it is abandoned. */
+bool job_give_back(struct jobs *jobs, uint32_t handle, uint32_t delay_s, struct moment now);
+/* Makes a buried or delayed job ready. The caller serves its tube. */
+void job_kick(struct jobs *jobs, uint32_t handle);
+/* Buries a job. */
+void job_bury(struct jobs *jobs, uint32_t handle, enum job_state state, uint32_t pri,
+              struct moment now);
+/* The time of the next burial, which is later than those before. */
+uint64_t next_burial(const struct jobs *jobs, struct moment now);
+/* True while a kick goes on in the tube where it began. */
+bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube);
+/* The next job of a kick; JOB_NONE: none. */
+uint32_t kick_next(const struct jobs *jobs, const struct jobs_kick *kick, const struct tube *tube);
+/* Begins a clear, or goes on with it: OK, NOT_FOUND, READ_ONLY; *tube_r is NULL when nothing is
+ * left. */
+enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, struct jobs_clear *clear,
+                             char *reason_r, struct tube **tube_r);
+/* The next job to delete; JOB_NONE: none. */
+uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, unsigned state,
+                    struct jobs_clear *clear);
+/* True when changes of jobs that it would delete are under way. */
+bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube, unsigned state,
+                      const struct jobs_clear *clear);
+/* The settings of a tube after those in `given` are set; a setting that is the default is
+ * forgotten. */
+void settings_with(const struct jobs *jobs, struct job_settings *settings,
+                   const struct job_settings *given);
+/* Pauses a tube; tube_changed follows. */
+void tube_pause(struct tube *tube, uint32_t seconds, struct moment now);
+/* Does what follows from other settings of a tube, or from another pause. */
+void tube_changed(struct jobs *jobs, struct tube *tube, struct moment now,
+                  struct jobs_effects *effects);
+int64_t after_seconds(struct moment now, uint32_t seconds);
+/* The wall clock. */
+int64_t jobs_wall_ms(const struct jobs *jobs, struct moment now);
+/* The turn of a buried job is the monotonic time of its burial and this, since it may have been
+ * buried before the machine started. */
+#define BURIAL_BASE (INT64_C(1) << 61)
+
+/* ---- jobs_put.c ------------------------------------------------------------------------------ */
+
+/* A put that is decided: what it will do. */
+struct put_plan {
+    uint32_t handle;        /* the new job, in no state; JOB_NONE: it is a duplicate */
+    uint32_t twin;          /* of this job, which is frozen and has the later times; JOB_NONE */
+    int64_t at_ms, root_ms; /* the times of the twin before that */
+    bool froze, changes;    /* this put has frozen the twin; the twin has other times */
+    struct job_mark *root;  /* to learn `newest_ms` when the put is made; NULL: none */
+    int64_t newest_ms;
+    struct put_plan *same_key; /* the one before, of these puts, that has the key */
+};
+
+/* Decides puts to one tube, in order: as jobs_put_all. Until puts_make or puts_forget, their memory
+ * and ids are taken, and nothing else has changed. */
+enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
+                             struct put_plan *plans, size_t count, size_t *failed_r,
+                             struct moment now);
+/* Makes them; the bodies belong to the jobs, or are dropped. The caller serves the tube. */
+void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
+               struct put_plan *plans, size_t count, struct moment now);
+void puts_forget(struct jobs *jobs, struct tube *tube, struct put_plan *plans, size_t count,
+                 struct moment now);
+/* The tube of a put, which is made if it is new. NULL: no memory. */
+struct tube *tube_of_put(struct jobs_client *client, const struct job_put *put);
+
+/* ---- jobs_commit.c: with a store ------------------------------------------------------------- */
+
+/* True when the store keeps the reservation of this job. */
+bool job_is_counted(const struct jobs *jobs, const struct job *job);
+/* True when this reservation must be committed, or its body read, before it is made. */
+bool job_needs_store(const struct jobs *jobs, const struct job *job);
+/* Reserves `count` frozen jobs for a client, which waits, when that is committed. Returns false
+ * without memory; they are then thawed. */
+bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t count,
+                  struct moment now) MUST_USE;
+/* Begins to delete a stale job or one to be pruned, or to end the last try of a job. Return false
+ * when that must wait. */
+bool job_begin_drop(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
+bool job_begin_prune(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
+bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now);
+/* A tube that is paused goes. */
+void tube_forget_pause(struct jobs *jobs, const struct tube *tube);
+/* True when the store's thread must be woken, which job_ops_wake does without the lock. */
+bool job_ops_ring(struct job_ops *ops);
+/* True when nothing is queued, parked or under way. */
+bool job_ops_rest(const struct job_ops *ops);
+void job_ops_wake(struct job_ops *ops);
+/* Frees what is left at the end. */
+void jobs_commit_free(struct jobs *jobs);
+/* A client has ended, or what it asked for is done. Frees it if nothing refers to it. */
+void client_settle(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+
+/* ---- jobs_keys.c: keys and roots
+ * -----------------------------------------------------------------
+ */
+
+/* Draws the keys of the hashes; frees all marks. */
+void marks_init(struct jobs *jobs);
+void marks_free(struct jobs *jobs);
+/* The mark of a name, which is made if it is new. NULL: no memory. */
+struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root);
+/* Sets when a mark is due, after its time was set; frees it if nothing needs it. */
+void mark_settle(struct jobs *jobs, struct job_mark *mark);
+
+/* What a put's key and root mean now. */
+struct job_keys_found {
+    bool duplicate;
+    uint32_t of; /* the job that is there already; JOB_NONE: it was executed, or its root is old */
+    int64_t at_ms, root_ms;
+    uint64_t key[2], root[2]; /* names */
+    struct job_keys *keys;    /* room for them, and for all that follows from the job */
+    struct job_mark *root_mark;
+};
+
+/* Looks at a put with a key or root, after those that were planned with it; *found_r says if it is
+ * a duplicate. */
+void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_put *put,
+                   struct moment now, struct job_keys_found *found_r);
+/* Makes what a put needs. Returns false without memory; then nothing has changed. */
+bool job_keys_make(struct jobs *jobs, const struct job_put *put,
+                   struct job_keys_found *found) MUST_USE;
+/* Plans: gives a new job, which is in no state, its key and root; gives a job that is there already
+ * the later times, and freezes it. */
+void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_keys_found *found);
+/* The put is made; it is not. */
+void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now);
+void job_keys_unplan(struct jobs *jobs, struct put_plan *plan);
+/* Finds the marks of a put; NULL: there is none, or the put names none. */
+void job_keys_marks(const struct jobs *jobs, const struct tube *tube, const struct job_put *put,
+                    struct job_mark **key_r, struct job_mark **root_r);
+/* The mark of a name that a put gives, which is made if it is new. NULL: no memory. */
+struct job_mark *job_keys_mark(struct jobs *jobs, const struct tube *tube, struct bytes text,
+                               bool is_root);
+/* When a time in ms that is remembered from now on may be forgotten, by the wall clock. */
+#define JOB_ROOT_S (UINT32_C(28) * 86400)
+
+/* A job of `state` has come into it, or leaves it. */
+void job_keys_enter(struct jobs *jobs, uint32_t handle);
+void job_keys_leave(struct jobs *jobs, uint32_t handle);
+/* A job is deleted. */
+void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now);
+/* A reservation of a job begins; it is deleted while reserved. The latter drops jobs of its tube.
+ */
+void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now);
+void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment now);
+
+/* True if a job must not be handed out. */
+bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now);
+/* Deletes a stale job, and counts it; with a store, begins to. Its tube stays. Returns false when
+ * that must wait. */
+bool job_drop(struct jobs *jobs, uint32_t handle, struct moment now);
+/* Deletes it at once. */
+void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now);
+/* The next ready job that is not stale; those before it are dropped, at most *budget. JOB_NONE:
+ * there is none, or the budget is used up. */
+uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *budget,
+                        struct moment now);
+/* A mark is due. */
+void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct moment now);
+/* What an upgrade carries (jobs_state.h): marks with a time; the keys of a job. */
+struct record_writer;
+struct record_reader;
+void marks_save(const struct jobs *jobs, struct record_writer *w);
+void marks_restore(struct jobs *jobs, struct record_reader *r);
+void job_keys_save(const struct job *job, struct record_writer *w);
+/* NULL: it has none, or `r` has failed. */
+struct job_keys *job_keys_restore(struct jobs *jobs, struct record_reader *r);
+/* Checks the marks, for jobs_check. */
+void marks_check(struct jobs *jobs);
+
+#endif

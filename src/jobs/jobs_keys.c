@@ -1,0 +1,784 @@
+/*
+ * jobs_keys.c - keys and roots: which puts are duplicates, and which jobs are dropped. (Protocol
+ * page: job queues, section 6.)
+ *
+ * A key or signature of a tube is a mark, found by a hash of 16 bytes; its text is not kept. The
+ * mark of a key knows when the job that was executed last was reserved; that of a root knows the
+ * newest time. Both know the ready and delayed jobs that have them. So a put finds the job of which
+ * it is a duplicate, and jobs that a newer root makes stale come first in their set.
+ *
+ * A mark is made with the first job that needs it. So the end of a job never needs memory.
+ *
+ * A stale job is deleted at its turn at the latest (tube_next_good). Those of a root are deleted in
+ * steps as soon as its newer time is known; some of a key when its execution is.
+ */
+#include "jobs/jobs_inside.h"
+
+#include "base/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long a root's newest time is remembered. */
+#define ROOT_NS (JOB_ROOT_S * NS_PER_S)
+
+#define MARKS_FIRST 64u
+
+/* What a mark counts against the memory limit: itself, its place among the deadlines, and its share
+ * of the table. */
+#define MARK_COST (sizeof(struct job_mark) + 40)
+
+/* So many jobs of a key are looked at when one was executed; the others are found at their turn. */
+#define EXECUTED_LOOKS 64u
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- marks by name
+ * ------------------------------------------------------------------------------------------ */
+
+static void name_mark(const struct jobs *jobs, const struct tube *tube, char kind,
+                      struct bytes text, uint64_t *name_r)
+{
+    uint8_t all[JOBS_TUBE_MAX + 2 + JOBS_KEY_MAX];
+    size_t len = tube->name_len;
+    CHECK(text.len > 0 && text.len <= JOBS_KEY_MAX);
+    memcpy(all, tube->name, len);
+    all[len++] = '\0';
+    all[len++] = (uint8_t)kind;
+    memcpy(all + len, text.data, text.len);
+    len += text.len;
+    name_r[0] = hash_bytes(&jobs->mark_keys[0], all, len);
+    name_r[1] = hash_bytes(&jobs->mark_keys[1], all, len);
+}
+
+void marks_init(struct jobs *jobs)
+{
+    for (unsigned n = 0; n < 2; n++)
+        jobs->mark_keys[n] = (struct hash_key){jobs_random(jobs), jobs_random(jobs)};
+    jobs->mark_mask = MARKS_FIRST - 1;
+    jobs->marks = calloc(MARKS_FIRST, sizeof(struct job_mark *));
+}
+
+static void free_table(struct job_mark **table, size_t mask)
+{
+    for (size_t n = 0; table && n <= mask; n++) {
+        for (struct job_mark *mark = table[n], *next; mark; mark = next) {
+            next = mark->next_by_hash;
+            free(mark);
+        }
+    }
+    free(table);
+}
+
+void marks_free(struct jobs *jobs)
+{
+    free_table(jobs->marks, jobs->mark_mask);
+    free_table(jobs->old_marks, jobs->old_mark_mask);
+    jobs->marks = jobs->old_marks = NULL;
+}
+
+static bool is_named(const struct job_mark *mark, const uint64_t name[2])
+{
+    return mark->name[0] == name[0] && mark->name[1] == name[1];
+}
+
+/* The pointer to a mark in its chain, or to the end of a chain. */
+static struct job_mark **mark_link(const struct jobs *jobs, const uint64_t name[2])
+{
+    struct job_mark **link = &jobs->marks[name[0] & jobs->mark_mask];
+    while (*link && !is_named(*link, name))
+        link = &(*link)->next_by_hash;
+    if (*link || !jobs->old_marks)
+        return link;
+    link = &jobs->old_marks[name[0] & jobs->old_mark_mask];
+    while (*link && !is_named(*link, name))
+        link = &(*link)->next_by_hash;
+    return link;
+}
+
+static struct job_mark *mark_find(const struct jobs *jobs, const uint64_t name[2])
+{
+    return *mark_link(jobs, name);
+}
+
+/* Moves some buckets of the old table to the new one. */
+static void move_some(struct jobs *jobs)
+{
+    for (unsigned n = 0; n < 4 && jobs->old_marks; n++) {
+        struct job_mark *mark;
+        while ((mark = jobs->old_marks[jobs->marks_moved])) {
+            struct job_mark **bucket = &jobs->marks[mark->name[0] & jobs->mark_mask];
+            jobs->old_marks[jobs->marks_moved] = mark->next_by_hash;
+            mark->next_by_hash = *bucket;
+            *bucket = mark;
+        }
+        if (jobs->marks_moved++ < jobs->old_mark_mask)
+            continue;
+        free(jobs->old_marks);
+        jobs->old_marks = NULL;
+    }
+}
+
+/* Begins to grow the table. Without memory the chains get longer. */
+static void grow(struct jobs *jobs)
+{
+    size_t mask = jobs->mark_mask * 2 + 1;
+    struct job_mark **table = calloc(mask + 1, sizeof(struct job_mark *));
+    if (!table)
+        return;
+    jobs->old_marks = jobs->marks;
+    jobs->old_mark_mask = jobs->mark_mask;
+    jobs->marks_moved = 0;
+    jobs->marks = table;
+    jobs->mark_mask = mask;
+}
+
+struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_root)
+{
+    struct job_mark *mark = mark_find(jobs, name);
+    if (mark)
+        return mark;
+    if (!jobs_charge_here(jobs, MARK_COST))
+        return NULL;
+    mark = calloc(1, sizeof(*mark));
+    if (!mark || !deadlines_reserve(&jobs->due, 1)) {
+        free(mark);
+        jobs_uncharge(jobs, MARK_COST);
+        return NULL;
+    }
+    if (jobs->old_marks)
+        move_some(jobs);
+    else if (jobs->mark_count > jobs->mark_mask)
+        grow(jobs);
+    mark->name[0] = name[0];
+    mark->name[1] = name[1];
+    mark->is_root = is_root;
+    mark->time_ms = JOB_NO_TIME;
+    mark->until_ns = INT64_MAX;
+    mark->due.kind = DUE_MARK;
+    job_tree_init(&mark->jobs, is_root ? JOB_BY_ROOT : JOB_BY_KEY);
+    struct job_mark **bucket = &jobs->marks[name[0] & jobs->mark_mask];
+    mark->next_by_hash = *bucket;
+    *bucket = mark;
+    jobs->mark_count++;
+    return mark;
+}
+
+static void mark_free(struct jobs *jobs, struct job_mark *mark)
+{
+    struct job_mark **link = mark_link(jobs, mark->name);
+    CHECK(*link == mark && mark->refs == 0 && mark->jobs.count == 0);
+    *link = mark->next_by_hash;
+    deadline_clear(&jobs->due, &mark->due);
+    deadlines_unreserve(&jobs->due, 1);
+    jobs->mark_count--;
+    free(mark);
+    jobs_uncharge(jobs, MARK_COST);
+}
+
+/* True while a root has a job to be dropped; that is the first one. */
+static bool has_stale(const struct jobs *jobs, const struct job_mark *root)
+{
+    return root->is_root && root->jobs.first != JOB_NONE &&
+           job_at(jobs, root->jobs.first)->keys->root_ms < root->time_ms;
+}
+
+void mark_settle(struct jobs *jobs, struct job_mark *mark)
+{
+    if (mark->refs == 0 && (mark->time_ms == JOB_NO_TIME || jobs->commit)) {
+        mark_free(jobs, mark); /* the store remembers its time */
+        return;
+    }
+    int64_t at_ns = has_stale(jobs, mark)              ? 0
+                    : mark->time_ms == JOB_NO_TIME     ? INT64_MAX
+                    : mark->is_root || mark->refs == 0 ? mark->until_ns
+                                                       : INT64_MAX;
+    if (at_ns == INT64_MAX)
+        deadline_clear(&jobs->due, &mark->due);
+    else if (at_ns != deadline_at(&jobs->due, &mark->due))
+        deadline_set(&jobs->due, &mark->due, at_ns);
+}
+
+/* The time of a mark. One ahead of the wall clock is forgotten: the clock was set back. */
+static int64_t time_of(struct job_mark *mark, int64_t wall)
+{
+    if (mark->time_ms > wall)
+        mark->time_ms = JOB_NO_TIME;
+    return mark->time_ms;
+}
+
+/* ---- stale jobs
+ * --------------------------------------------------------------------------------------------- */
+
+/* The newest time of a root, with what the puts that are being decided have planned. */
+static int64_t newest_of(const struct jobs *jobs, struct job_mark *root, int64_t wall)
+{
+    int64_t time_ms = time_of(root, wall);
+    return root->plan == jobs->plans ? later(time_ms, root->planned_ms) : time_ms;
+}
+
+static bool is_stale(const struct jobs *jobs, const struct job *job, int64_t wall)
+{
+    const struct job_keys *keys = job->keys;
+    return (keys->root && newest_of(jobs, keys->root, wall) > keys->root_ms) ||
+           (keys->key && time_of(keys->key, wall) > keys->at_ms);
+}
+
+bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now)
+{
+    return job->keys && is_stale(jobs, job, jobs_wall_ms(jobs, now));
+}
+
+void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now)
+{
+    job_at(jobs, handle)->tube->dropped++;
+    job_remove(jobs, handle, now);
+}
+
+bool job_drop(struct jobs *jobs, uint32_t handle, struct moment now)
+{
+    if (jobs->commit)
+        return job_begin_drop(jobs, handle, now);
+    job_drop_now(jobs, handle, now);
+    return true;
+}
+
+uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *budget,
+                        struct moment now)
+{
+    for (;;) {
+        uint32_t handle = tube_next(jobs, tube);
+        if (handle == JOB_NONE || !job_is_stale(jobs, job_at(jobs, handle), now))
+            return handle;
+        if (*budget == 0)
+            return JOB_NONE;
+        (*budget)--;
+        if (!job_drop(jobs, handle, now))
+            return JOB_NONE;
+    }
+}
+
+void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct moment now)
+{
+    bool drops = true;
+    (void)time_of(mark, jobs_wall_ms(jobs, now));
+    while (*budget > 0 && drops && has_stale(jobs, mark)) {
+        uint32_t handle = mark->jobs.first;
+        struct tube *tube = job_at(jobs, handle)->tube;
+        mark->refs++; /* it stays */
+        drops = job_drop(jobs, handle, now);
+        mark->refs--;
+        tube_drop_if_unused(jobs, tube);
+        (*budget)--;
+    }
+    if (!drops) {
+        deadline_set(&jobs->due, &mark->due, now.mono_ns + NS_PER_S);
+        return;
+    }
+    if (mark->until_ns <= now.mono_ns && !has_stale(jobs, mark) &&
+        (mark->is_root || mark->refs == 0))
+        mark->time_ms = JOB_NO_TIME;
+    mark_settle(jobs, mark);
+}
+
+/* ---- puts
+ * ---------------------------------------------------------------------------------------------------
+ */
+
+/* What a time of a client stands for. */
+static int64_t meant_ms(int64_t ms, bool whole, int64_t wall)
+{
+    ms += whole ? 999 : 0;
+    return ms < wall ? ms : wall;
+}
+
+/* The first job that has a key and this root, and is not stale. */
+static uint32_t find_twin(const struct jobs *jobs, const struct job_mark *key,
+                          const struct job_mark *root, int64_t wall)
+{
+    uint64_t id = 0;
+    for (unsigned n = 0; n < JOBS_STEP; n++) {
+        uint32_t at = job_tree_from_place(jobs, &key->jobs, (uintptr_t)root, id);
+        if (at == JOB_NONE || job_at(jobs, at)->keys->root != root)
+            return JOB_NONE;
+        if (!is_stale(jobs, job_at(jobs, at), wall))
+            return at;
+        id = job_at(jobs, at)->id + 1;
+    }
+    return JOB_NONE; /* the stale ones are about to be dropped */
+}
+
+static uint32_t smaller_id(const struct jobs *jobs, uint32_t a, uint32_t b)
+{
+    if (a == JOB_NONE || b == JOB_NONE)
+        return a == JOB_NONE ? b : a;
+    return job_at(jobs, a)->id < job_at(jobs, b)->id ? a : b;
+}
+
+/* The same among the jobs that the puts before this one concern: new ones and frozen twins. */
+static uint32_t find_planned(const struct jobs *jobs, const struct job_mark *key,
+                             const struct job_mark *root, int64_t wall)
+{
+    uint32_t best = JOB_NONE;
+    if (key->plan != jobs->plans)
+        return JOB_NONE;
+    for (const struct put_plan *plan = key->planned; plan; plan = plan->same_key) {
+        uint32_t at = plan->handle != JOB_NONE ? plan->handle : plan->twin;
+        const struct job *job = job_at(jobs, at);
+        if ((!job->keys->root || job->keys->root == root) && !is_stale(jobs, job, wall))
+            best = smaller_id(jobs, best, at);
+    }
+    return best;
+}
+
+void job_keys_marks(const struct jobs *jobs, const struct tube *tube, const struct job_put *put,
+                    struct job_mark **key_r, struct job_mark **root_r)
+{
+    uint64_t name[2];
+    *key_r = *root_r = NULL;
+    if (put->key.len > 0) {
+        name_mark(jobs, tube, 'k', put->key, name);
+        *key_r = mark_find(jobs, name);
+    }
+    if (put->root.len > 0) {
+        name_mark(jobs, tube, 'r', put->root, name);
+        *root_r = mark_find(jobs, name);
+    }
+}
+
+struct job_mark *job_keys_mark(struct jobs *jobs, const struct tube *tube, struct bytes text,
+                               bool is_root)
+{
+    uint64_t name[2];
+    name_mark(jobs, tube, is_root ? 'r' : 'k', text, name);
+    return mark_get(jobs, name, is_root);
+}
+
+void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_put *put,
+                   struct moment now, struct job_keys_found *found_r)
+{
+    int64_t wall = jobs_wall_ms(jobs, now);
+    struct job_mark *key = NULL, *root = NULL;
+    *found_r = (struct job_keys_found){.of = JOB_NONE, .at_ms = wall};
+    if (put->has_at)
+        found_r->at_ms = meant_ms(put->at_ms, put->at_whole, wall);
+    if (put->root.len > 0) {
+        found_r->root_ms = meant_ms(put->root_ms, put->root_whole, wall);
+        name_mark(jobs, tube, 'r', put->root, found_r->root);
+        root = mark_find(jobs, found_r->root);
+        if (root && newest_of(jobs, root, wall) > found_r->root_ms) {
+            found_r->duplicate = true;
+            return;
+        }
+    }
+    if (put->key.len == 0)
+        return;
+    name_mark(jobs, tube, 'k', put->key, found_r->key);
+    key = mark_find(jobs, found_r->key);
+    if (!key)
+        return;
+    uint32_t twin = find_twin(jobs, key, NULL, wall);
+    if (root)
+        twin = smaller_id(jobs, twin, find_twin(jobs, key, root, wall));
+    twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
+    found_r->of = twin;
+    found_r->duplicate = twin != JOB_NONE || time_of(key, wall) > found_r->at_ms;
+}
+
+bool job_keys_make(struct jobs *jobs, const struct job_put *put, struct job_keys_found *found)
+{
+    struct job_mark *key = NULL;
+    bool stores = !found->duplicate;
+    if (stores) {
+        found->keys = jobs_alloc(jobs, sizeof(*found->keys));
+        if (!found->keys)
+            return false;
+        found->keys->at_ms = found->at_ms;
+        found->keys->root_ms = found->root_ms;
+    }
+    if (stores && put->key.len > 0) {
+        key = mark_get(jobs, found->key, false);
+        if (!key)
+            goto failed;
+        found->keys->key = key;
+    }
+    if (put->root.len > 0 && (stores || found->of != JOB_NONE)) {
+        found->root_mark = mark_get(jobs, found->root, true);
+        if (!found->root_mark)
+            goto failed;
+        if (stores)
+            found->keys->root = found->root_mark;
+    }
+    return true;
+failed:
+    if (key)
+        mark_settle(jobs, key); /* it goes if it was made for this */
+    jobs_release_memory(jobs, found->keys, sizeof(*found->keys));
+    found->keys = NULL;
+    return false;
+}
+
+/* A root will learn the time of a put, which is not older than the newest. */
+static void plan_root(struct jobs *jobs, struct put_plan *plan, const struct job_keys_found *found)
+{
+    struct job_mark *root = found->root_mark;
+    if (!root)
+        return;
+    root->refs++; /* it stays */
+    plan->root = root;
+    plan->newest_ms = found->root_ms;
+    root->planned_ms =
+        root->plan == jobs->plans ? later(root->planned_ms, found->root_ms) : found->root_ms;
+    root->plan = jobs->plans;
+}
+
+static void plan_key(struct jobs *jobs, struct put_plan *plan, struct job_mark *key)
+{
+    if (!key)
+        return;
+    plan->same_key = key->plan == jobs->plans ? key->planned : NULL;
+    key->planned = plan;
+    key->plan = jobs->plans;
+}
+
+void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_keys_found *found)
+{
+    if (plan->handle != JOB_NONE) {
+        struct job_keys *keys = found->keys;
+        job_at(jobs, plan->handle)->keys = keys;
+        if (keys->key) {
+            keys->key->refs++;
+            keys->key->busy++;
+            mark_settle(jobs, keys->key);
+        }
+        if (keys->root)
+            keys->root->refs++;
+        plan_key(jobs, plan, keys->key);
+    } else if (found->of != JOB_NONE) {
+        struct job *twin = job_at(jobs, found->of);
+        plan->twin = found->of;
+        plan->at_ms = twin->keys->at_ms;
+        plan->root_ms = twin->keys->root_ms;
+        plan->froze = twin->state != JOB_STATES && !twin->frozen;
+        if (plan->froze)
+            job_freeze(jobs, found->of);
+        twin->keys->at_ms = later(plan->at_ms, found->at_ms);
+        if (twin->keys->root)
+            twin->keys->root_ms = later(plan->root_ms, found->root_ms);
+        plan->changes = twin->keys->at_ms != plan->at_ms || twin->keys->root_ms != plan->root_ms;
+        plan_key(jobs, plan, twin->keys->key);
+    }
+    plan_root(jobs, plan, found);
+}
+
+/* A put does not need its root any more. */
+static void leave_root(struct jobs *jobs, struct put_plan *plan)
+{
+    if (!plan->root)
+        return;
+    plan->root->refs--;
+    mark_settle(jobs, plan->root);
+    plan->root = NULL;
+}
+
+static void thaw_twin(struct jobs *jobs, const struct put_plan *plan)
+{
+    if (plan->froze)
+        job_thaw(jobs, plan->twin);
+}
+
+void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now)
+{
+    struct job_mark *root = plan->root;
+    if (root && plan->newest_ms >= root->time_ms) {
+        root->time_ms = plan->newest_ms;
+        root->until_ns = now.mono_ns + ROOT_NS;
+    }
+    const struct job_keys *keys =
+        plan->handle != JOB_NONE ? job_at(jobs, plan->handle)->keys : NULL;
+    if (keys && keys->key)
+        keys->key->busy--;
+    thaw_twin(jobs, plan);
+    leave_root(jobs, plan);
+}
+
+void job_keys_unplan(struct jobs *jobs, struct put_plan *plan)
+{
+    if (plan->handle != JOB_NONE) {
+        struct job_keys *keys = job_at(jobs, plan->handle)->keys;
+        if (keys && keys->key)
+            keys->key->busy--;
+    } else if (plan->twin != JOB_NONE) {
+        struct job_keys *keys = job_at(jobs, plan->twin)->keys;
+        keys->at_ms = plan->at_ms;
+        keys->root_ms = plan->root_ms;
+        thaw_twin(jobs, plan);
+    }
+    leave_root(jobs, plan);
+}
+
+/* ---- moves and ends of jobs
+ * ---------------------------------------------------------------------------------- */
+
+static bool has_its_key(const struct job *job)
+{
+    return job->state == JOB_READY || job->state == JOB_DELAYED;
+}
+
+void job_keys_enter(struct jobs *jobs, uint32_t handle)
+{
+    const struct job *job = job_at(jobs, handle);
+    const struct job_keys *keys = job->keys;
+    if (!has_its_key(job))
+        return;
+    if (keys->key)
+        job_tree_add(jobs, &keys->key->jobs, handle);
+    if (!keys->root)
+        return;
+    job_tree_add(jobs, &keys->root->jobs, handle);
+    if (has_stale(jobs, keys->root))
+        mark_settle(jobs, keys->root);
+}
+
+void job_keys_leave(struct jobs *jobs, uint32_t handle)
+{
+    const struct job *job = job_at(jobs, handle);
+    const struct job_keys *keys = job->keys;
+    if (!has_its_key(job))
+        return;
+    if (keys->key)
+        job_tree_remove(jobs, &keys->key->jobs, handle);
+    if (keys->root)
+        job_tree_remove(jobs, &keys->root->jobs, handle);
+}
+
+void job_keys_forget(struct jobs *jobs, struct job *job, struct moment now)
+{
+    struct job_keys *keys = job->keys;
+    if (!keys)
+        return;
+    struct job_mark *key = keys->key, *root = keys->root;
+    if (key) {
+        int64_t until_ns = after_seconds(now, tube_remember_s(jobs, job->tube));
+        if (--key->refs == 0) {
+            key->until_ns = until_ns;
+            if (until_ns <= now.mono_ns)
+                key->time_ms = JOB_NO_TIME;
+        }
+        mark_settle(jobs, key);
+    }
+    if (root) {
+        root->refs--;
+        mark_settle(jobs, root);
+    }
+    jobs_release_memory(jobs, keys, sizeof(*keys));
+    job->keys = NULL;
+}
+
+void job_keys_begin(const struct jobs *jobs, struct job *job, struct moment now)
+{
+    if (job->keys)
+        job->keys->began_ms = jobs_wall_ms(jobs, now);
+}
+
+void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment now)
+{
+    struct job_mark *key = job->keys ? job->keys->key : NULL;
+    if (!key)
+        return;
+    int64_t wall = jobs_wall_ms(jobs, now);
+    if (job->keys->began_ms > wall)
+        return; /* the clock was set back */
+    key->time_ms = later(time_of(key, wall), job->keys->began_ms);
+    key->leaving++; /* this one; so the last that is dropped here is the last that has the key */
+    uint32_t at = key->jobs.first;
+    for (unsigned n = 0; n < EXECUTED_LOOKS && at != JOB_NONE; n++) {
+        const struct job *other = job_at(jobs, at);
+        uint64_t major = (uintptr_t)other->keys->root, id = other->id;
+        if (is_stale(jobs, other, wall) && !job_drop(jobs, at, now))
+            break;
+        at = job_tree_from_place(jobs, &key->jobs, major, id + 1);
+    }
+    key->leaving--;
+}
+
+/* ---- upgrades
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static uint32_t save_table(struct job_mark *const *table, size_t mask, struct record_writer *w)
+{
+    uint32_t count = 0;
+    for (size_t n = 0; table && n <= mask; n++) {
+        for (const struct job_mark *mark = table[n]; mark; mark = mark->next_by_hash) {
+            if (mark->time_ms == JOB_NO_TIME)
+                continue;
+            count++;
+            if (!w)
+                continue;
+            record_put_u64(w, mark->name[0]);
+            record_put_u64(w, mark->name[1]);
+            record_put_u8(w, mark->is_root);
+            record_put_i64(w, mark->time_ms);
+            record_put_i64(w, mark->until_ns);
+        }
+    }
+    return count;
+}
+
+void marks_save(const struct jobs *jobs, struct record_writer *w)
+{
+    for (unsigned n = 0; n < 2; n++) {
+        record_put_u64(w, jobs->mark_keys[n].k0);
+        record_put_u64(w, jobs->mark_keys[n].k1);
+    }
+    record_put_u32(w, save_table(jobs->marks, jobs->mark_mask, NULL) +
+                          save_table(jobs->old_marks, jobs->old_mark_mask, NULL));
+    (void)save_table(jobs->marks, jobs->mark_mask, w);
+    (void)save_table(jobs->old_marks, jobs->old_mark_mask, w);
+}
+
+static void restore_mark(struct jobs *jobs, struct record_reader *r)
+{
+    uint64_t name[2] = {record_get_u64(r)};
+    name[1] = record_get_u64(r);
+    bool is_root = record_get_bool(r);
+    int64_t time_ms = record_get_i64(r), until_ns = record_get_i64(r);
+    if (record_ok(r) && (time_ms < 0 || until_ns < 0 || mark_find(jobs, name)))
+        record_refuse(r, "a key of jobs is not good, or is there twice");
+    if (!record_ok(r))
+        return;
+    struct job_mark *mark = mark_get(jobs, name, is_root);
+    if (!mark) {
+        record_refuse(r, "there is no memory for the keys of jobs");
+        return;
+    }
+    mark->time_ms = time_ms;
+    mark->until_ns = until_ns;
+    mark->known = true;
+    if (!jobs->commit)           /* else it stays for the jobs that have it */
+        mark_settle(jobs, mark); /* again with its first job */
+}
+
+void marks_restore(struct jobs *jobs, struct record_reader *r)
+{
+    for (unsigned n = 0; n < 2; n++) {
+        jobs->mark_keys[n].k0 = record_get_u64(r);
+        jobs->mark_keys[n].k1 = record_get_u64(r);
+    }
+    for (uint32_t n = record_get_u32(r); n > 0 && record_ok(r); n--)
+        restore_mark(jobs, r);
+}
+
+void job_keys_save(const struct job *job, struct record_writer *w)
+{
+    const struct job_keys *keys = job->keys;
+    const struct job_mark *key = keys ? keys->key : NULL, *root = keys ? keys->root : NULL;
+    record_put_u8(w, (uint8_t)((key ? 1u : 0u) | (root ? 2u : 0u)));
+    if (!keys)
+        return;
+    record_put_i64(w, keys->at_ms);
+    record_put_i64(w, keys->began_ms);
+    if (key) {
+        record_put_u64(w, key->name[0]);
+        record_put_u64(w, key->name[1]);
+    }
+    if (root) {
+        record_put_u64(w, root->name[0]);
+        record_put_u64(w, root->name[1]);
+        record_put_i64(w, keys->root_ms);
+    }
+}
+
+/* Reads a name, and finds or makes its mark. */
+static struct job_mark *get_mark(struct jobs *jobs, bool is_root, struct record_reader *r)
+{
+    uint64_t name[2] = {record_get_u64(r)};
+    name[1] = record_get_u64(r);
+    struct job_mark *mark = record_ok(r) ? mark_get(jobs, name, is_root) : NULL;
+    if (!mark || mark->is_root != is_root) {
+        record_refuse(r, "there is no memory for the key of a job, or it is a root");
+        return NULL;
+    }
+    mark->refs++;
+    mark->known = true;
+    CHECK(mark->refs > 0);
+    mark_settle(jobs, mark);
+    return mark;
+}
+
+struct job_keys *job_keys_restore(struct jobs *jobs, struct record_reader *r)
+{
+    unsigned kinds = record_get_u8(r);
+    if (record_ok(r) && kinds > 3)
+        record_refuse(r, "a job has no known kind of key");
+    if (!record_ok(r) || kinds == 0)
+        return NULL;
+    struct job_keys *keys = jobs_alloc(jobs, sizeof(*keys));
+    if (!keys) {
+        record_refuse(r, "there is no memory for the key of a job");
+        return NULL;
+    }
+    keys->at_ms = record_get_i64(r);
+    keys->began_ms = record_get_i64(r);
+    if (kinds & 1)
+        keys->key = get_mark(jobs, false, r);
+    if (kinds & 2) {
+        keys->root = get_mark(jobs, true, r);
+        keys->root_ms = record_get_i64(r);
+    }
+    if (record_ok(r) && keys->root_ms < 0)
+        record_refuse(r, "a job's root has a negative time");
+    return keys;
+}
+
+/* ---- checks
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void check_table(const struct jobs *jobs, struct job_mark *const *table, size_t mask,
+                        size_t *count, uint64_t *refs)
+{
+    for (size_t n = 0; table && n <= mask; n++) {
+        for (const struct job_mark *mark = table[n]; mark; mark = mark->next_by_hash) {
+            bool rests = !jobs->commit || job_ops_rest(jobs->commit);
+            CHECK((mark->name[0] & mask) == n && mark->jobs.count <= mark->refs);
+            CHECK(!rests || (mark->busy == 0 && mark->leaving == 0 && mark->lookers == 0));
+            CHECK(mark->refs > 0 || deadline_is_set(&mark->due));
+            CHECK(!has_stale(jobs, mark) || deadline_is_set(&mark->due));
+            (*count)++;
+            *refs += mark->refs;
+        }
+    }
+}
+
+void marks_check(struct jobs *jobs)
+{
+    size_t count = 0;
+    uint64_t refs = 0, jobs_refs = 0, with = 0, in_trees = 0;
+    check_table(jobs, jobs->marks, jobs->mark_mask, &count, &refs);
+    check_table(jobs, jobs->old_marks, jobs->old_mark_mask, &count, &refs);
+    CHECK(count == jobs->mark_count);
+    for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
+        const struct job *job = job_at(jobs, n);
+        if (job->id == 0 || !job->keys)
+            continue;
+        const struct job_keys *keys = job->keys;
+        jobs_refs += keys->key != NULL;
+        jobs_refs += keys->root != NULL;
+        if (job->frozen)
+            continue;
+        with += has_its_key(job);
+        if (keys->key && has_its_key(job))
+            in_trees +=
+                job_tree_from_place(jobs, &keys->key->jobs, (uintptr_t)keys->root, job->id) == n;
+        else if (has_its_key(job))
+            in_trees +=
+                job_tree_from_place(jobs, &keys->root->jobs, (uint64_t)keys->root_ms, job->id) == n;
+    }
+    bool rests = !jobs->commit || job_ops_rest(jobs->commit); /* else changes have some, too */
+    CHECK((rests ? refs == jobs_refs : refs >= jobs_refs) && with == in_trees);
+}

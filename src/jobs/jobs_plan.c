@@ -1,0 +1,320 @@
+/*
+ * jobs_plan.c - what the store will have of a job after a change.
+ *
+ * A plan says under the lock what the change will do later; the job is frozen until then, so that
+ * it does just that. job_check_plan compares both.
+ */
+#include "jobs/jobs_op.h"
+
+#include <string.h>
+
+struct job_times job_times_of(const struct jobs *jobs, struct moment now)
+{
+    return (struct job_times){.now = now, .wall_ns = jobs_wall_ms(jobs, now) * NS_PER_MS};
+}
+
+struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind)
+{
+    if (op->write_count == 0) {
+        op->writes = &op->one;
+        op->write_room = 1;
+    } else if (op->write_count == op->write_room) {
+        size_t room = op->write_room < 4 ? 4 : op->write_room * 2;
+        struct job_write *more = jobs_alloc(jobs, room * sizeof(*more));
+        if (!more)
+            return NULL;
+        memcpy(more, op->writes, op->write_count * sizeof(*more));
+        if (op->writes != &op->one)
+            jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*more));
+        op->writes = more;
+        op->write_room = room;
+    }
+    struct job_write *write = &op->writes[op->write_count++];
+    *write = (struct job_write){.kind = kind, .handle = JOB_NONE};
+    op->has_writes = op->has_writes || (kind != JOB_WRITE_NOTHING && kind != JOB_WRITE_LOOK);
+    return write;
+}
+
+void job_op_free_writes(struct jobs *jobs, struct job_op *op)
+{
+    for (size_t n = 0; n < op->write_count; n++)
+        job_body_drop(jobs, &op->writes[n].body);
+    if (op->writes && op->writes != &op->one)
+        jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*op->writes));
+    op->writes = NULL;
+    op->write_count = op->write_room = 0;
+    op->has_writes = false;
+}
+
+void job_op_thaw(struct jobs *jobs, struct job_op *op)
+{
+    for (size_t n = op->write_count; n > 0; n--) {
+        struct job_write *write = &op->writes[n - 1];
+        if (write->leaves)
+            write->leaves->leaving--;
+        write->leaves = NULL;
+        if (write->handle != JOB_NONE && job_at(jobs, write->handle)->frozen)
+            job_thaw(jobs, write->handle);
+    }
+}
+
+/* ---- records
+ * ------------------------------------------------------------------------------------- */
+
+static int64_t wall_of(int64_t mono_ns, struct job_times at)
+{
+    return at.wall_ns + (mono_ns - at.now.mono_ns);
+}
+
+static int64_t wall_after(uint32_t seconds, struct job_times at)
+{
+    return at.wall_ns + (int64_t)seconds * NS_PER_S;
+}
+
+/* What the store should have of a job as it is. */
+static struct job_changing record_of(const struct job *job, struct job_times at)
+{
+    struct job_changing r = {.state = job->state,
+                             .pri = job->pri,
+                             .delay_s = job->delay_s,
+                             .tries = job->tries,
+                             .reserves = job->reserves,
+                             .timeouts = job->timeouts,
+                             .releases = job->releases,
+                             .buries = job->buries,
+                             .kicks = job->kicks};
+    int64_t turn_ns = (int64_t)job->turn;
+    if (job->state == JOB_DELAYED || (job->state == JOB_RESERVED && job->is_lease))
+        r.due_ns = wall_of(turn_ns, at);
+    if (job->state == JOB_BURIED || job->state == JOB_ABANDONED)
+        r.due_ns = wall_of(turn_ns - BURIAL_BASE, at);
+    if (job->state == JOB_RESERVED)
+        r.token = job->token;
+    if (job->keys && job->keys->key) {
+        r.at_ns = job->keys->at_ms * NS_PER_MS;
+        r.began_ns = job->state == JOB_RESERVED ? job->keys->began_ms * NS_PER_MS : 0;
+    }
+    if (job->keys && job->keys->root)
+        r.root_ns = job->keys->root_ms * NS_PER_MS;
+    return r;
+}
+
+static void to_state(struct job_changing *r, enum job_state state, uint32_t pri, int64_t due_ns)
+{
+    r->state = state;
+    r->pri = pri;
+    r->due_ns = due_ns;
+    r->began_ns = 0;
+    r->token = 0;
+}
+
+/* Burials are in the order in which they were decided. */
+static void to_buried(struct jobs *jobs, struct job_changing *r, enum job_state state, uint32_t pri,
+                      struct job_times at)
+{
+    jobs->last_burial = next_burial(jobs, at.now);
+    int64_t wall_ns = wall_of((int64_t)jobs->last_burial - BURIAL_BASE, at);
+    /* The wall clock is coarse, and may be set back: then its time counts. */
+    if (wall_ns <= jobs->last_burial_wall_ns && wall_ns > jobs->last_burial_wall_ns - NS_PER_S)
+        wall_ns = jobs->last_burial_wall_ns + 1;
+    jobs->last_burial_wall_ns = wall_ns;
+    to_state(r, state, pri, wall_ns);
+}
+
+static void to_given_back(struct jobs *jobs, struct job_changing *r, const struct job *job,
+                          uint32_t pri, uint32_t delay_s, struct job_times at)
+{
+    if (job->last_try) {
+        to_buried(jobs, r, JOB_ABANDONED, pri, at);
+        return;
+    }
+    to_state(r, delay_s > 0 ? JOB_DELAYED : JOB_READY, pri,
+             delay_s > 0 ? wall_after(delay_s, at) : 0);
+    r->delay_s = delay_s;
+    r->releases++;
+}
+
+static void to_reserved(struct job_changing *r, const struct job *job,
+                        const struct job_terms *terms, struct job_times at)
+{
+    to_state(r, JOB_RESERVED, job->pri, terms->is_lease ? wall_after(job->ttr_s, at) : 0);
+    r->began_ns = job->keys && job->keys->key ? at.wall_ns : 0;
+    r->token = terms->token;
+    r->tries++;
+    r->reserves++;
+}
+
+/* A job will leave its key: what the store remembers of that. */
+static void plan_leaving(struct jobs *jobs, struct job_write *write, const struct job *job,
+                         bool executed, struct job_times at)
+{
+    struct job_mark *key = job->keys ? job->keys->key : NULL;
+    if (!key)
+        return;
+    bool last = key->refs - key->lookers - key->leaving == 1;
+    int64_t began_ns = job->keys->began_ms * NS_PER_MS;
+    executed = executed && began_ns <= at.wall_ns; /* else the clock was set back */
+    key->leaving++;
+    write->leaves = key;
+    write->executes = executed || (last && key->time_ms != JOB_NO_TIME);
+    write->time_ns = executed ? began_ns : JOB_STORE_NO_TIME;
+    write->forget_ns = last ? wall_after(tube_remember_s(jobs, job->tube), at) : JOB_STORE_KEEP;
+}
+
+/* Freezes a job, and adds a write. NULL: no memory. */
+static struct job_write *add_frozen(struct jobs *jobs, struct job_op *op, uint32_t handle,
+                                    enum job_write_kind kind)
+{
+    struct job_write *write = job_op_add(jobs, op, kind);
+    if (!write)
+        return NULL;
+    write->handle = handle;
+    write->id = job_at(jobs, handle)->id;
+    if (!job_at(jobs, handle)->frozen)
+        job_freeze(jobs, handle);
+    return write;
+}
+
+bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
+                  struct job_times at)
+{
+    const struct job *job = job_at(jobs, handle);
+    struct job_changing r = record_of(job, at);
+    bool removes = act->verb == JOB_DELETE || act->verb == JOB_ACK;
+    struct job_write *write =
+        add_frozen(jobs, op, handle, removes ? JOB_WRITE_REMOVE : JOB_WRITE_CHANGE);
+    if (!write)
+        return false;
+    switch (act->verb) {
+    case JOB_DELETE:
+    case JOB_ACK:
+        plan_leaving(jobs, write, job, job->state == JOB_RESERVED && op->kind != JOB_OP_CLEAR, at);
+        break;
+    case JOB_RELEASE:
+        to_given_back(jobs, &r, job, act->pri, act->delay_s, at);
+        break;
+    case JOB_NACK:
+        to_given_back(jobs, &r, job, job->pri, act->delay_s, at);
+        break;
+    case JOB_BURY:
+        to_buried(jobs, &r, JOB_BURIED, act->pri, at);
+        r.buries++;
+        break;
+    case JOB_TOUCH:
+    case JOB_RENEW:
+        r.due_ns = wall_after(job->ttr_s, at);
+        break;
+    case JOB_KICK:
+        to_state(&r, JOB_READY, job->pri, 0);
+        r.kicks++;
+        r.tries = 0;
+        break;
+    default:
+        CHECK(!"a verb that is planned elsewhere");
+    }
+    write->now = r;
+    return true;
+}
+
+bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)
+{
+    const struct job *job = job_at(jobs, handle);
+    struct job_terms terms;
+    job_draw_terms(jobs, job, &terms);
+    bool counts = job_is_counted(jobs, job);
+    struct job_write *write =
+        add_frozen(jobs, op, handle, counts ? JOB_WRITE_CHANGE : JOB_WRITE_NOTHING);
+    if (!write)
+        return false;
+    write->terms = terms;
+    write->now = record_of(job, at);
+    to_reserved(&write->now, job, &terms, at);
+    write->reads = job->body == NULL;
+    write->body_len = job->body_len;
+    return true;
+}
+
+bool job_plan_own(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)
+{
+    const struct job *job = job_at(jobs, handle);
+    bool changes = (int)op->kind == JOB_OP_ABANDON || (int)op->kind == JOB_OP_SPOILED;
+    struct job_write *write =
+        add_frozen(jobs, op, handle, changes ? JOB_WRITE_CHANGE : JOB_WRITE_REMOVE);
+    if (!write)
+        return false;
+    write->now = record_of(job, at);
+    if ((int)op->kind == JOB_OP_ABANDON) {
+        to_buried(jobs, &write->now, JOB_ABANDONED, job->pri, at);
+        write->now.timeouts += op->state; /* 1: its time was over */
+    } else if ((int)op->kind == JOB_OP_SPOILED) {
+        to_buried(jobs, &write->now, JOB_BURIED, job->pri, at);
+    } else {
+        plan_leaving(jobs, write, job, false, at);
+    }
+    return true;
+}
+
+/* ---- puts
+ * ---------------------------------------------------------------------------------------- */
+
+static bool remember(struct jobs *jobs, struct job_op *op, enum job_memory_kind kind,
+                     struct bytes name, int64_t time_ms, int64_t forget_ns)
+{
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_REMEMBER);
+    if (!write)
+        return false;
+    write->memory = kind;
+    write->name = name;
+    write->time_ns = time_ms * NS_PER_MS;
+    write->forget_ns = forget_ns;
+    return true;
+}
+
+static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put *put,
+                     uint32_t handle, struct job_times at)
+{
+    const struct job_keys *keys = job_at(jobs, handle)->keys;
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_PUT);
+    if (!write)
+        return false;
+    write->id = put->id;
+    write->put = put;
+    write->put_ns = at.now.unix_s * NS_PER_S;
+    write->now =
+        (struct job_changing){.state = put->delay_s > 0 ? JOB_DELAYED : JOB_READY,
+                              .pri = put->pri,
+                              .delay_s = put->delay_s,
+                              .due_ns = put->delay_s > 0 ? wall_after(put->delay_s, at) : 0};
+    if (keys && keys->key)
+        write->now.at_ns = keys->at_ms * NS_PER_MS;
+    if (keys && keys->root)
+        write->now.root_ns = keys->root_ms * NS_PER_MS;
+    /* What is remembered of its key is not forgotten while a job has it. */
+    if (keys && keys->key && keys->key->time_ms != JOB_NO_TIME)
+        return remember(jobs, op, JOB_MEMORY_EXECUTION, put->key, keys->key->time_ms,
+                        JOB_STORE_KEEP);
+    return true;
+}
+
+bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
+{
+    for (size_t n = 0; n < op->count; n++) {
+        const struct put_plan *plan = &op->plans[n];
+        if (plan->handle != JOB_NONE && !plan_new(jobs, op, &op->puts[n], plan->handle, at))
+            return false;
+        /* A twin that came with these puts is written with its last times. */
+        if (plan->twin != JOB_NONE && plan->changes &&
+            job_at(jobs, plan->twin)->state != JOB_STATES) {
+            struct job_write *write = job_op_add(jobs, op, JOB_WRITE_CHANGE);
+            if (!write)
+                return false;
+            write->id = job_at(jobs, plan->twin)->id;
+            write->now = record_of(job_at(jobs, plan->twin), at);
+        }
+        if (plan->root && plan->newest_ms >= plan->root->time_ms &&
+            !remember(jobs, op, JOB_MEMORY_ROOT, op->puts[n].root, plan->newest_ms,
+                      wall_after(JOB_ROOT_S, at)))
+            return false;
+    }
+    return true;
+}

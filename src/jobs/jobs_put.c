@@ -1,0 +1,165 @@
+/*
+ * jobs_put.c - puts: decided first, and made later.
+ *
+ * A put is decided under the lock: whether its tube takes it, whether it is a duplicate. What it
+ * needs is taken then, so that making it cannot fail. Without a store it is made at once; with one,
+ * when it is committed (jobs_commit.c). A new job is in no state until then, and nobody sees it.
+ */
+#include "jobs/jobs_inside.h"
+
+#include <string.h>
+
+/* Decides one put without key and root. On failure nothing has changed. */
+static enum jobs_status decide_plain(struct jobs *jobs, struct tube *tube,
+                                     const struct job_put *put, struct put_plan *plan)
+{
+    uint32_t limit = tube_limit(jobs, tube);
+    if (*tube_read_only(jobs, tube))
+        return JOBS_READ_ONLY;
+    if (limit > 0 && tube_jobs(tube) + tube->coming >= limit)
+        return JOBS_TUBE_FULL;
+    if (!jobs_reserve_slots(jobs, 1))
+        return JOBS_NO_MEMORY;
+    plan->handle = job_make(jobs, tube, put->id);
+    tube->coming++;
+    return JOBS_OK;
+}
+
+/* The same for any put. */
+static enum jobs_status decide(struct jobs *jobs, struct tube *tube, const struct job_put *put,
+                               struct put_plan *plan, struct moment now)
+{
+    *plan = (struct put_plan){.handle = JOB_NONE, .twin = JOB_NONE};
+    if (put->key.len == 0 && put->root.len == 0)
+        return decide_plain(jobs, tube, put, plan);
+    struct job_keys_found found = {.duplicate = false};
+    uint32_t limit = tube_limit(jobs, tube);
+    if (*tube_read_only(jobs, tube))
+        return JOBS_READ_ONLY;
+    job_keys_look(jobs, tube, put, now, &found);
+    if (!found.duplicate && limit > 0 && tube_jobs(tube) + tube->coming >= limit)
+        return JOBS_TUBE_FULL;
+    if (!found.duplicate && !jobs_reserve_slots(jobs, 1))
+        return JOBS_NO_MEMORY;
+    if (!job_keys_make(jobs, put, &found)) {
+        if (!found.duplicate)
+            jobs_unreserve_slots(jobs, 1);
+        return JOBS_NO_MEMORY;
+    }
+    *put->duplicate_r = (struct job_duplicate){
+        .is = found.duplicate, .of = found.of == JOB_NONE ? 0 : job_at(jobs, found.of)->id};
+    if (!found.duplicate) {
+        plan->handle = job_make(jobs, tube, put->id);
+        tube->coming++;
+    }
+    job_keys_plan(jobs, plan, &found);
+    return JOBS_OK;
+}
+
+enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
+                             struct put_plan *plans, size_t count, size_t *failed_r,
+                             struct moment now)
+{
+    enum jobs_status status = JOBS_OK;
+    jobs->plans++;
+    for (size_t n = 0; n < count && status == JOBS_OK; n++) {
+        *failed_r = n;
+        status = decide(jobs, tube, &puts[n], &plans[n], now);
+    }
+    jobs->plans++; /* what was planned counts only for puts that are decided together */
+    if (status != JOBS_OK)
+        puts_forget(jobs, tube, plans, *failed_r, now);
+    return status;
+}
+
+void puts_forget(struct jobs *jobs, struct tube *tube, struct put_plan *plans, size_t count,
+                 struct moment now)
+{
+    while (count > 0) {
+        const struct put_plan *plan = &plans[--count];
+        job_keys_unplan(jobs, &plans[count]);
+        if (plan->handle == JOB_NONE)
+            continue;
+        job_unmake(jobs, plan->handle, now);
+        tube->coming--;
+    }
+}
+
+/* Makes a new job. */
+static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const struct job_put *put,
+                 struct moment now)
+{
+    struct job *job = job_at(jobs, handle);
+    job->body = put->body;
+    job->body_len = put->body->len;
+    job->put_s = (uint32_t)now.unix_s;
+    job->delay_s = put->delay_s;
+    job->ttr_s = put->ttr_s > 0 ? put->ttr_s : 1;
+    job->tries_max = put->tries;
+    tube->total_jobs++;
+    tube->coming--;
+    jobs->total_jobs++;
+    job_publish(jobs, handle);
+    if (put->delay_s > 0)
+        job_move(jobs, handle, JOB_DELAYED,
+                 (struct job_place){.turn = (uint64_t)after_seconds(now, put->delay_s),
+                                    .pri = put->pri});
+    else
+        job_move(jobs, handle, JOB_READY, (struct job_place){.pri = put->pri});
+}
+
+void puts_make(struct jobs *jobs, struct tube *tube, const struct job_put *puts,
+               struct put_plan *plans, size_t count, struct moment now)
+{
+    for (size_t n = 0; n < count; n++) {
+        struct put_plan *plan = &plans[n];
+        if (plan->handle == JOB_NONE) {
+            struct job_body *body = puts[n].body;
+            tube->duplicates++;
+            job_body_drop(jobs, &body);
+        } else {
+            make(jobs, tube, plan->handle, &puts[n], now);
+        }
+        if (puts[n].key.len > 0 || puts[n].root.len > 0)
+            job_keys_learn(jobs, plan, now);
+    }
+}
+
+struct tube *tube_of_put(struct jobs_client *client, const struct job_put *put)
+{
+    return put->tube.len > 0 ? tube_get(client->jobs, put->tube) : client->used;
+}
+
+enum jobs_status jobs_put(struct jobs_client *client, const struct job_put *put, struct moment now,
+                          struct jobs_effects *effects)
+{
+    size_t failed;
+    return jobs_put_all(client, put, 1, &failed, now, effects);
+}
+
+/* All jobs of one call go to one tube. */
+enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *puts, size_t count,
+                              size_t *failed_r, struct moment now, struct jobs_effects *effects)
+{
+    struct jobs *jobs = client->jobs;
+    enum jobs_status status = JOBS_NO_MEMORY;
+    struct put_plan one, *plans = &one;
+    CHECK(count > 0 && count <= JOBS_STEP);
+    *failed_r = 0;
+    jobs_enter(jobs);
+    if (count > 1)
+        plans = jobs_alloc(jobs, count * sizeof(*plans));
+    struct tube *tube = plans ? tube_of_put(client, &puts[0]) : NULL;
+    if (tube)
+        status = puts_decide(jobs, tube, puts, plans, count, failed_r, now);
+    if (status == JOBS_OK) {
+        puts_make(jobs, tube, puts, plans, count, now);
+        tube_serve(jobs, tube, now, effects);
+    }
+    if (tube)
+        tube_drop_if_unused(jobs, tube);
+    if (count > 1)
+        jobs_release_memory(jobs, plans, count * sizeof(*plans));
+    jobs_leave(jobs);
+    return status;
+}

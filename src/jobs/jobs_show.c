@@ -1,0 +1,459 @@
+/* jobs_show.c - what there is: peeks, lists, statistics; and the check of all invariants. */
+#include "jobs/jobs_inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The one with the smaller id; JOB_NONE counts as none. */
+static uint32_t first_of(const struct jobs *jobs, uint32_t a, uint32_t b)
+{
+    if (a == JOB_NONE || b == JOB_NONE)
+        return a == JOB_NONE ? b : a;
+    return job_at(jobs, a)->id < job_at(jobs, b)->id ? a : b;
+}
+
+/* A tube that only changes under way need is seen by nobody. */
+static bool is_seen(const struct tube *tube)
+{
+    return tube->using > 0 || tube->watching > 0 || tube->waiting > 0 || tube->settings.given ||
+           tube_jobs(tube) > 0;
+}
+
+/* The tube of this name; NULL: nobody sees one. */
+static const struct tube *find_seen(const struct jobs *jobs, struct bytes name)
+{
+    const struct tube *tube = tube_find(jobs, name);
+    return tube && is_seen(tube) ? tube : NULL;
+}
+
+/* ---- peek
+ * ----------------------------------------------------------------------------------------- */
+
+enum jobs_status jobs_peek(struct jobs *jobs, uint64_t id, struct job_view *view_r)
+{
+    jobs_enter(jobs);
+    uint32_t handle = job_find(jobs, id);
+    if (handle != JOB_NONE)
+        job_see(jobs, handle, view_r);
+    jobs_leave(jobs);
+    return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+/* The first of two by turn, and then by id. */
+static uint32_t first_turn_of(const struct jobs *jobs, uint32_t a, uint32_t b)
+{
+    if (a == JOB_NONE || b == JOB_NONE)
+        return a == JOB_NONE ? b : a;
+    const struct job *first = job_at(jobs, a), *second = job_at(jobs, b);
+    uint64_t turn = first->state == JOB_READY ? first->pri : first->turn;
+    uint64_t other = second->state == JOB_READY ? second->pri : second->turn;
+    return turn < other || (turn == other && first->id < second->id) ? a : b;
+}
+
+static uint32_t tube_peek_ready(struct jobs *jobs, const struct tube *tube)
+{
+    uint32_t next = tube_next(jobs, tube);
+    if (tube_order(jobs, tube) == JOB_ORDER_PRIORITY)
+        return first_turn_of(jobs, next, tube->frozen_by_turn[JOB_READY].first);
+    return first_of(jobs, next, tube->frozen_by_id[JOB_READY].first);
+}
+
+static uint32_t tube_peek_delayed(const struct jobs *jobs, const struct tube *tube)
+{
+    return first_turn_of(jobs, tube->delayed.first, tube->frozen_by_turn[JOB_DELAYED].first);
+}
+
+static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
+{
+    uint32_t first =
+        first_turn_of(jobs, tube_first_buried(jobs, tube), tube->frozen_by_turn[JOB_BURIED].first);
+    return first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
+}
+
+enum jobs_status jobs_peek_next(struct jobs_client *client, enum job_peek what,
+                                struct job_view *view_r)
+{
+    struct jobs *jobs = client->jobs;
+    jobs_enter(jobs);
+    const struct tube *tube = client->used;
+    uint32_t handle = what == JOB_PEEK_READY     ? tube_peek_ready(jobs, tube)
+                      : what == JOB_PEEK_DELAYED ? tube_peek_delayed(jobs, tube)
+                                                 : tube_peek_buried(jobs, tube);
+    if (handle != JOB_NONE)
+        job_see(jobs, handle, view_r);
+    jobs_leave(jobs);
+    return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+/* ---- lists
+ * ---------------------------------------------------------------------------------------- */
+
+/* True for the states that a list of `state` has. */
+static bool is_listed(unsigned state, unsigned its)
+{
+    return state == JOBS_ALL || its == state || (state == JOB_BURIED && its == JOB_ABANDONED);
+}
+
+/* The first job of these states with an id of at least `id`. */
+static uint32_t next_listed(const struct jobs *jobs, const struct tube *tube, unsigned state,
+                            uint64_t id)
+{
+    uint32_t best = JOB_NONE;
+    for (unsigned n = 0; n < JOB_STATES; n++) {
+        if (!is_listed(state, n))
+            continue;
+        best = first_of(jobs, best, job_tree_from(jobs, &tube->by_id[n], id));
+        best = first_of(jobs, best, job_tree_from(jobs, &tube->frozen_by_id[n], id));
+    }
+    return best;
+}
+
+enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
+                           size_t limit, size_t body_max, struct job_view *views_r, size_t *count_r,
+                           uint64_t *next_r)
+{
+    size_t bodies = 0;
+    *count_r = 0;
+    *next_r = 0;
+    jobs_enter(jobs);
+    const struct tube *tube = find_seen(jobs, name);
+    uint32_t at = tube && after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
+    while (at != JOB_NONE) {
+        const struct job *job = job_at(jobs, at);
+        size_t len = job->body_len;
+        bool room = bodies <= body_max && len <= body_max - bodies;
+        if (*count_r == limit || *count_r == JOBS_STEP || (*count_r > 0 && !room)) {
+            *next_r = views_r[*count_r - 1].id;
+            break;
+        }
+        bodies += len;
+        job_see(jobs, at, &views_r[(*count_r)++]);
+        at = job->id < UINT64_MAX ? next_listed(jobs, tube, state, job->id + 1) : JOB_NONE;
+    }
+    jobs_leave(jobs);
+    return tube ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget,
+                     bool (*visit)(void *arg, struct bytes name), void *arg)
+{
+    jobs_enter(jobs);
+    struct tube *first = tube_from(jobs, *place);
+    struct tree_node *at = first ? &first->by_number : NULL;
+    for (; at && budget > 0; at = tree_next(at), budget--) {
+        *place = tube_of_number(at)->number;
+        if (is_seen(tube_of_number(at)) && !visit(arg, tube_name(tube_of_number(at))))
+            break;
+        (*place)++;
+    }
+    jobs_leave(jobs);
+    return at == NULL;
+}
+
+bool jobs_list_watched(struct jobs_client *client, bool (*visit)(void *arg, struct bytes name),
+                       void *arg)
+{
+    bool all = true;
+    jobs_enter(client->jobs);
+    for (struct ring *at = ring_first(&client->watched); at && all;
+         at = ring_after(&client->watched, at))
+        all = visit(arg, tube_name(container_of(at, struct tube_watch, order)->tube));
+    jobs_leave(client->jobs);
+    return all;
+}
+
+/* ---- statistics
+ * ------------------------------------------------------------------------------------ */
+
+/* Whole seconds until a time, cut. */
+static uint64_t seconds_until(int64_t at_ns, struct moment now)
+{
+    return at_ns > now.mono_ns ? (uint64_t)(at_ns - now.mono_ns) / (uint64_t)NS_PER_S : 0;
+}
+
+/* Whole seconds since a time of the wall clock, which may have been set back. */
+static uint64_t age_of(int64_t since_s, struct moment now)
+{
+    return now.unix_s > since_s ? (uint64_t)(now.unix_s - since_s) : 0;
+}
+
+static void copy_name(const struct tube *tube, char *to)
+{
+    memcpy(to, tube->name, tube->name_len);
+    to[tube->name_len] = '\0';
+}
+
+static void fill_job_stats(const struct job *job, struct moment now, struct job_stats *stats_r)
+{
+    bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
+    *stats_r = (struct job_stats){
+        .id = job->id,
+        .state = job->state,
+        .pri = job->pri,
+        .delay_s = job->delay_s,
+        .ttr_s = job->ttr_s,
+        .age_s = age_of(job->put_s, now),
+        .time_left_s = timed ? seconds_until((int64_t)job->turn, now) : 0,
+        .reserves = job->reserves,
+        .timeouts = job->timeouts,
+        .releases = job->releases,
+        .buries = job->buries,
+        .kicks = job->kicks,
+        .tries = job->tries,
+        .body_len = job->body_len,
+    };
+    copy_name(job->tube, stats_r->tube);
+}
+
+enum jobs_status jobs_stats_job(struct jobs *jobs, uint64_t id, struct moment now,
+                                struct job_stats *stats_r)
+{
+    jobs_enter(jobs);
+    uint32_t handle = job_find(jobs, id);
+    if (handle != JOB_NONE)
+        fill_job_stats(job_at(jobs, handle), now, stats_r);
+    jobs_leave(jobs);
+    return handle != JOB_NONE ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned state,
+                                 uint64_t after, size_t limit, struct moment now,
+                                 struct job_stats *stats_r, size_t *count_r, uint64_t *next_r)
+{
+    *count_r = 0;
+    *next_r = 0;
+    jobs_enter(jobs);
+    const struct tube *tube = find_seen(jobs, name);
+    uint32_t at = tube && after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
+    while (at != JOB_NONE) {
+        const struct job *job = job_at(jobs, at);
+        if (*count_r == limit || *count_r == JOBS_STEP) {
+            *next_r = after;
+            break;
+        }
+        after = job->id;
+        fill_job_stats(job, now, &stats_r[(*count_r)++]);
+        at = after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
+    }
+    jobs_leave(jobs);
+    return tube ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+/* The settings of a tube that are in force. */
+static struct job_settings settings_of(const struct jobs *jobs, const struct tube *tube)
+{
+    struct job_settings s = {
+        .given = tube->settings.given,
+        .order = tube_order(jobs, tube),
+        .claim = tube_claim(jobs, tube),
+        .tries = tube_tries(jobs, tube),
+        .limit = tube_limit(jobs, tube),
+        .prune_s = tube_prune_s(jobs, tube),
+        .remember_s = tube_remember_s(jobs, tube),
+    };
+    memcpy(s.read_only, tube_read_only(jobs, tube), JOBS_READ_ONLY_MAX + 1);
+    return s;
+}
+
+static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, struct moment now,
+                            struct tube_stats *stats_r)
+{
+    uint32_t oldest =
+        first_of(jobs, tube->by_id[JOB_READY].first, tube->frozen_by_id[JOB_READY].first);
+    *stats_r = (struct tube_stats){
+        .settings = settings_of(jobs, tube),
+        .urgent = tube->urgent,
+        .using = tube->using - bytes_equal(tube_name(tube), bytes_of("default")),
+        .watching = tube->watching,
+        .waiting = tube->waiting,
+        .total_jobs = tube->total_jobs,
+        .cmd_delete = tube->cmd_delete,
+        .cmd_pause = tube->cmd_pause,
+        .pause_s = tube->pause_s,
+        .pause_left_s = seconds_until(tube->paused_until_ns, now),
+        .oldest_ready_s = oldest == JOB_NONE ? 0 : age_of(job_at(jobs, oldest)->put_s, now),
+        .duplicates = tube->duplicates,
+        .claims = tube->claims,
+        .dropped = tube->dropped,
+        .acks = tube->acks,
+        .recycled = tube->recycled,
+        .abandoned = tube->given_up,
+    };
+    for (unsigned n = 0; n < JOB_STATES; n++)
+        stats_r->states[n] = tube_count(tube, n);
+    copy_name(tube, stats_r->name);
+}
+
+void jobs_get_defaults(struct jobs *jobs, struct job_settings *settings_r)
+{
+    jobs_enter(jobs);
+    *settings_r = jobs->defaults;
+    jobs_leave(jobs);
+}
+
+enum jobs_status jobs_stats_tube(struct jobs *jobs, struct bytes name, struct moment now,
+                                 struct tube_stats *stats_r)
+{
+    jobs_enter(jobs);
+    const struct tube *tube = find_seen(jobs, name);
+    if (tube)
+        fill_tube_stats(jobs, tube, now, stats_r);
+    jobs_leave(jobs);
+    return tube ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+bool jobs_visit_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct moment now,
+                      void (*visit)(void *arg, const struct tube_stats *stats), void *arg)
+{
+    struct tube_stats stats;
+    jobs_enter(jobs);
+    struct tube *first = tube_from(jobs, *place);
+    struct tree_node *at = first ? &first->by_number : NULL;
+    for (; at && budget > 0; at = tree_next(at), budget--) {
+        if (is_seen(tube_of_number(at))) {
+            fill_tube_stats(jobs, tube_of_number(at), now, &stats);
+            visit(arg, &stats);
+        }
+        *place = tube_of_number(at)->number + 1;
+    }
+    jobs_leave(jobs);
+    return at == NULL;
+}
+
+void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
+{
+    jobs_enter(jobs);
+    *stats_r = (struct jobs_stats){
+        .urgent = jobs->urgent,
+        .tubes = jobs->tube_count,
+        .waiting = jobs->waiting,
+        .total_jobs = jobs->total_jobs,
+        .timeouts = jobs->timeouts,
+        .memory = atomic_load(&jobs->memory),
+        .memory_limit = atomic_load(&jobs->memory_limit),
+    };
+    memcpy(stats_r->states, jobs->states, sizeof(jobs->states));
+    jobs_leave(jobs);
+}
+
+/* ---- checks
+ * ------------------------------------------------------------------------------------------ */
+
+struct look {
+    const struct jobs *jobs;
+    const struct tube *tube;
+    const struct jobs_client *holder;
+    unsigned state;
+    bool frozen;
+    uint32_t count;
+    uint64_t last_turn, last_id;
+    uint64_t urgent;
+};
+
+static void look_by_id(void *arg, uint32_t handle)
+{
+    struct look *look = arg;
+    const struct job *job = job_at(look->jobs, handle);
+    CHECK(job->tube == look->tube && job->state == look->state && job->id > look->last_id);
+    CHECK(job_find(look->jobs, job->id) == handle && job->frozen == look->frozen);
+    CHECK(job->body ? job->body->len == job->body_len : look->jobs->commit != NULL);
+    CHECK((job->holder != NULL) == (job->state == JOB_RESERVED));
+    look->last_id = job->id;
+    look->count++;
+    look->urgent += job->state == JOB_READY && job->pri < 1024;
+}
+
+static void look_by_turn(void *arg, uint32_t handle)
+{
+    struct look *look = arg;
+    const struct job *job = job_at(look->jobs, handle);
+    uint64_t turn = job->state == JOB_READY ? job->pri : job->turn;
+    CHECK(job->state == look->state && (!look->tube || job->tube == look->tube));
+    CHECK(job->holder == look->holder);
+    CHECK(look->count == 0 || turn > look->last_turn ||
+          (turn == look->last_turn && job->id > look->last_id));
+    look->last_turn = turn;
+    look->last_id = job->id;
+    look->count++;
+}
+
+static void check_turns(const struct jobs *jobs, const struct tube *tube, unsigned state,
+                        const struct job_tree *tree, const struct jobs_client *holder)
+{
+    struct look look = {.jobs = jobs, .tube = tube, .state = state, .holder = holder};
+    job_tree_visit(jobs, tree, look_by_turn, &look);
+    CHECK(look.count == tree->count);
+    CHECK(!tube || look.count == tube->by_id[state].count);
+}
+
+static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *states)
+{
+    for (unsigned n = 0; n < JOB_STATES; n++) {
+        struct look look = {.jobs = jobs, .tube = tube, .state = n};
+        job_tree_visit(jobs, &tube->by_id[n], look_by_id, &look);
+        CHECK(look.count == tube->by_id[n].count);
+        look.frozen = true;
+        look.last_id = 0;
+        job_tree_visit(jobs, &tube->frozen_by_id[n], look_by_id, &look);
+        CHECK(look.count == tube_count(tube, n));
+        CHECK(n != JOB_READY || look.urgent == tube->urgent);
+        CHECK(tube->frozen_by_turn[n].count == tube->frozen_by_id[n].count);
+        states[n] += look.count;
+    }
+    check_turns(jobs, tube, JOB_READY, &tube->ready, NULL);
+    check_turns(jobs, tube, JOB_DELAYED, &tube->delayed, NULL);
+    check_turns(jobs, tube, JOB_BURIED, &tube->buried, NULL);
+    check_turns(jobs, tube, JOB_ABANDONED, &tube->abandoned, NULL);
+    CHECK(tube_is_closed(jobs, tube) || tube->serve_on || tube->ready.count == 0 ||
+          ring_is_empty(&tube->line));
+    CHECK(tree_has(&tube->by_name) == (tube->ready.count > 0 && !tube_is_closed(jobs, tube)));
+    CHECK(tube->using > 0 || tube->watching > 0 || tube->waiting > 0 || tube->settings.given ||
+          tube->under_way > 0 || tube_jobs(tube) > 0);
+    uint32_t waiting = 0;
+    for (struct ring *at = ring_first(&tube->line); at; at = ring_after(&tube->line, at)) {
+        CHECK(container_of(at, struct tube_watch, line)->client->wait == WAITING);
+        waiting++;
+    }
+    CHECK(jobs->commit ? waiting <= tube->waiting : waiting == tube->waiting);
+}
+
+static void check_client(struct jobs *jobs, const struct jobs_client *client)
+{
+    uint32_t count = 0, last = JOB_NONE;
+    check_turns(jobs, NULL, JOB_RESERVED, &client->reserved, client);
+    for (uint32_t at = client->first_reserved; at != JOB_NONE;
+         at = job_at(jobs, at)->next_reserved) {
+        CHECK(job_at(jobs, at)->prev_reserved == last && job_at(jobs, at)->holder == client);
+        last = at;
+        count++;
+    }
+    CHECK(last == client->last_reserved && count == client->reserved.count + client->frozen);
+}
+
+void jobs_check(struct jobs *jobs, struct moment now)
+{
+    uint64_t states[JOB_STATES] = {0}, jobs_seen = 0, tubes = 0, reserved = 0, waiting = 0;
+    uint64_t coming = 0;
+    (void)now;
+    jobs_enter(jobs);
+    for (struct tree_node *at = tree_first(&jobs->tubes); at; at = tree_next(at)) {
+        check_tube(jobs, tube_of_number(at), states);
+        coming += tube_of_number(at)->coming;
+        tubes++;
+    }
+    for (unsigned n = 0; n < JOB_STATES; n++) {
+        CHECK(states[n] == jobs->states[n]);
+        jobs_seen += states[n];
+    }
+    CHECK(jobs_seen + coming == jobs->job_count && tubes == jobs->tube_count);
+    for (struct ring *at = ring_first(&jobs->clients); at; at = ring_after(&jobs->clients, at)) {
+        const struct jobs_client *client = container_of(at, struct jobs_client, all);
+        check_client(jobs, client);
+        reserved += client->reserved.count + client->frozen;
+        waiting += client->wait == WAITING || client->wait == PROMISED;
+    }
+    CHECK(reserved == jobs->states[JOB_RESERVED] && waiting == jobs->waiting);
+    CHECK(reserved == atomic_load(&jobs->reserved_now));
+    marks_check(jobs);
+    jobs_leave(jobs);
+}

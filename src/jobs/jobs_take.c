@@ -1,0 +1,599 @@
+/*
+ * jobs_take.c - which client gets a job: reserve, claim, and waits.
+ *
+ * A waiting client is in the line of each of its tubes. The lines are in the order in which waits
+ * began, because each wait joins at the end. A call that makes a job ready also calls tube_serve,
+ * which takes the client that has waited longest out of all its lines, reserves the job for it and
+ * sends it a letter.
+ */
+#include "jobs/jobs_inside.h"
+
+#include <string.h>
+
+void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r)
+{
+    const struct job *job = job_at(jobs, handle);
+    struct bytes name = tube_name(job->tube);
+    view_r->id = job->id;
+    view_r->body = job->body ? job_body_share(job->body) : NULL;
+    view_r->body_len = job->body_len;
+    view_r->token = job->token;
+    view_r->tries = job->tries;
+    view_r->state = job->state;
+    view_r->tube.len = (uint8_t)name.len;
+    memcpy(view_r->tube.text, name.data, name.len);
+}
+
+void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r)
+{
+    uint32_t most = job_tries(jobs, job);
+    terms_r->token = 1 + jobs_random(jobs) % JOBS_TOKEN_MAX;
+    terms_r->is_lease = tube_claim(jobs, job->tube) == JOB_CLAIM_LEASE;
+    terms_r->last_try = most > 0 && job->tries + 1 >= most;
+}
+
+void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
+                 const struct job_terms *terms, struct moment now, struct job_view *view_r)
+{
+    struct job *job = job_at(jobs, handle);
+    const struct job_place to = {
+        .turn = (uint64_t)after_seconds(now, job->ttr_s), .holder = client, .pri = job->pri};
+    struct job_terms drawn;
+    if (!terms) {
+        job_draw_terms(jobs, job, &drawn);
+        terms = &drawn;
+    }
+    job_move(jobs, handle, JOB_RESERVED, to);
+    job_keys_begin(jobs, job, now);
+    job->token = terms->token;
+    job->is_lease = terms->is_lease;
+    job->last_try = terms->last_try;
+    job->reserves++;
+    job->tries++;
+    job->tube->claims++;
+    job_see(jobs, handle, view_r);
+}
+
+/* ---- lines
+ * --------------------------------------------------------------------------------------- */
+
+static void join_line(struct tube_watch *watch)
+{
+    ring_add(&watch->tube->line, &watch->line);
+    watch->tube->waiting++;
+}
+
+static void leave_line(struct tube_watch *watch)
+{
+    ring_remove(&watch->line);
+    watch->tube->waiting--;
+}
+
+void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_watch *watch))
+{
+    if (client->named) {
+        for (size_t n = 0; n < client->named_count; n++)
+            visit(&client->named[n]);
+        return;
+    }
+    for (struct ring *at = ring_first(&client->watched); at; at = ring_after(&client->watched, at))
+        visit(container_of(at, struct tube_watch, order));
+}
+
+/* Waits for the `count` tubes in `named`, or for the watched ones. */
+static void wait_in_line(struct jobs_client *client, bool claims, struct tube_watch *named,
+                         size_t room, size_t count)
+{
+    CHECK(client->wait == NOT_WAITING);
+    client->claims = claims;
+    client->named = named;
+    client->named_count = count;
+    client->named_room = room;
+    client->wait = WAITING;
+    client->age = ++client->jobs->waits;
+    client->jobs->waiting++;
+    client_each_waited(client, join_line);
+}
+
+/* Has a tube served later where a wait begins though there are jobs: stale ones, which cannot be
+ * dropped now, may be in front of good ones. */
+static void serve_later(struct tube_watch *watch)
+{
+    struct tube *tube = watch->tube;
+    struct jobs *jobs = watch->client->jobs;
+    if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
+        return;
+    tube->serve_on = true;
+    tube_set_due(jobs, tube);
+}
+
+static void free_named(struct jobs *jobs, struct tube_watch *named, size_t room, size_t count)
+{
+    for (size_t n = 0; n < count; n++)
+        tube_drop_if_unused(jobs, named[n].tube);
+    jobs_release_memory(jobs, named, room * sizeof(*named));
+}
+
+static void drop_named(struct jobs_client *client)
+{
+    if (client->named)
+        free_named(client->jobs, client->named, client->named_room, client->named_count);
+    client->named = NULL;
+    client->named_count = 0;
+}
+
+/* Remembers that a tube has served a client, for the turns of claims. */
+static void note_turn(struct jobs_client *client, const struct tube *tube)
+{
+    client->turn = tube->turn;
+}
+
+static void leave_ring(struct tube_watch *watch)
+{
+    ring_remove(&watch->line);
+}
+
+void client_promise(struct jobs_client *client)
+{
+    CHECK(client->wait == WAITING);
+    client_each_waited(client, leave_ring); /* it still counts as waiting */
+    client->wait = PROMISED;
+}
+
+/* Puts a watch into the line of its tube, before those that began to wait later. */
+void rejoin_line(struct tube_watch *watch)
+{
+    struct ring *line = &watch->tube->line, *after = ring_last(line);
+    while (after && container_of(after, struct tube_watch, line)->client->age > watch->client->age)
+        after = after->prev == line ? NULL : after->prev;
+    ring_add_after(after ? after : line, &watch->line);
+}
+
+static void send_letter(struct jobs_client *client, struct jobs_effects *effects)
+{
+    if (client->on_its_way)
+        return;
+    client->on_its_way = true;
+    mail_list_add(&effects->letters, &client->letter.mail);
+}
+
+void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects *effects)
+{
+    CHECK(client->wait == PROMISED);
+    client_each_waited(client, rejoin_line);
+    client->wait = WAITING;
+    client->refused = client->refused || refused;
+    if (client->ended)
+        client_stop_waiting(client);
+    else
+        send_letter(client, effects);
+}
+
+static void count_out(struct tube_watch *watch)
+{
+    watch->tube->waiting--;
+}
+
+void client_serve(struct jobs_client *client, const struct tube *last, struct jobs_effects *effects)
+{
+    CHECK(client->wait == PROMISED);
+    client_each_waited(client, count_out);
+    drop_named(client);
+    client->jobs->waiting--;
+    client->wait = SERVED;
+    note_turn(client, last);
+    if (!client->ended)
+        send_letter(client, effects);
+}
+
+static void leave_lines(struct jobs_client *client)
+{
+    client_each_waited(client, leave_line);
+    drop_named(client);
+    client->jobs->waiting--;
+}
+
+void client_stop_waiting(struct jobs_client *client)
+{
+    CHECK(client->wait != PROMISED);
+    if (client->wait == WAITING)
+        leave_lines(client);
+    else
+        drop_named(client);
+    client_stop_asking(client);
+    client->wait = NOT_WAITING;
+}
+
+/* Promises a job to a client in line. Returns false when that must wait. */
+static bool try_promise(struct jobs_client *client, uint32_t handle, struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    if (now.mono_ns < jobs->hold_until_ns)
+        return false;
+    job_freeze(jobs, handle);
+    return jobs_promise(client, &handle, 1, now);
+}
+
+void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
+                struct jobs_effects *effects)
+{
+    struct ring *first;
+    unsigned budget = JOBS_STEP;
+    while (tube->ready.first != JOB_NONE && (first = ring_first(&tube->line)) &&
+           !tube_is_closed(jobs, tube)) {
+        uint32_t next = tube_next_good(jobs, tube, &budget, now);
+        if (next == JOB_NONE) {
+            tube->serve_on = tube->ready.first != JOB_NONE;
+            tube_set_due(jobs, tube);
+            break;
+        }
+        struct jobs_client *client = container_of(first, struct tube_watch, line)->client;
+        if (jobs->commit && job_needs_store(jobs, job_at(jobs, next))) {
+            if (!try_promise(client, next, now)) {
+                tube->serve_on = true;
+                tube_set_due(jobs, tube);
+                break;
+            }
+            continue;
+        }
+        job_reserve(jobs, next, client, NULL, now, &client->served);
+        leave_lines(client); /* the tube stays: it has a job */
+        client->wait = SERVED;
+        note_turn(client, tube);
+        send_letter(client, effects);
+    }
+    if (tube->became_ready)
+        tube_tell_ready(jobs, tube, effects);
+}
+
+/* ---- reserve
+ * -------------------------------------------------------------------------------------- */
+
+/* The first of the next jobs of the watched tubes; JOB_NONE: there is none. */
+static uint32_t best_watched(const struct jobs_client *client, unsigned *budget, struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    uint32_t best = JOB_NONE;
+    const struct job *its = NULL;
+    for (struct ring *at = ring_first(&client->watched); at;
+         at = ring_after(&client->watched, at)) {
+        struct tube *tube = container_of(at, struct tube_watch, order)->tube;
+        if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
+            continue;
+        uint32_t next = tube_next_good(jobs, tube, budget, now);
+        if (next == JOB_NONE)
+            continue;
+        const struct job *job = job_at(jobs, next);
+        if (its && (its->pri < job->pri || (its->pri == job->pri && its->id < job->id)))
+            continue;
+        best = next;
+        its = job;
+    }
+    return best;
+}
+
+/* The time when the last second of a client's first reservation begins; INT64_MAX: it has none. */
+static int64_t soon_ns(const struct jobs_client *client)
+{
+    if (client->reserved.first == JOB_NONE)
+        return INT64_MAX;
+    return (int64_t)job_at(client->jobs, client->reserved.first)->turn - NS_PER_S;
+}
+
+enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
+                              struct job_view *view_r, struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    unsigned budget = JOBS_STEP;
+    jobs_enter(jobs);
+    enum jobs_status status = JOBS_WAITS;
+    uint32_t best = best_watched(client, &budget, now);
+    while (budget == 0) { /* many stale jobs: lets others in between */
+        budget = JOBS_STEP;
+        jobs_leave(jobs);
+        jobs_enter(jobs);
+        best = best_watched(client, &budget, now);
+    }
+    if (best != JOB_NONE && jobs->commit && job_needs_store(jobs, job_at(jobs, best))) {
+        wait_in_line(client, false, NULL, 0, 0);
+        job_freeze(jobs, best);
+        if (!jobs_promise(client, &best, 1, now)) {
+            client_stop_waiting(client);
+            status = JOBS_NO_MEMORY;
+        }
+    } else if (best != JOB_NONE) {
+        job_reserve(jobs, best, client, NULL, now, view_r);
+        note_turn(client, job_at(jobs, best)->tube);
+        status = JOBS_OK;
+    } else if (soon_ns(client) <= now.mono_ns) {
+        status = JOBS_DEADLINE_SOON;
+    } else if (timeout_ns == 0) {
+        status = JOBS_TIMED_OUT;
+    } else {
+        wait_in_line(client, false, NULL, 0, 0);
+        client_each_waited(client, serve_later);
+    }
+    jobs_leave(jobs);
+    return status;
+}
+
+int64_t jobs_wait_soon_ns(struct jobs_client *client)
+{
+    jobs_enter(client->jobs);
+    bool never =
+        client->ask || client->wait == PROMISED || (client->wait != NOT_WAITING && client->claims);
+    int64_t at_ns = never ? INT64_MAX : soon_ns(client);
+    jobs_leave(client->jobs);
+    return at_ns;
+}
+
+bool jobs_client_waits(const struct jobs_client *client)
+{
+    jobs_enter(client->jobs);
+    bool waits = client->wait != NOT_WAITING;
+    jobs_leave(client->jobs);
+    return waits;
+}
+
+bool jobs_end_wait(struct jobs_client *client)
+{
+    jobs_enter(client->jobs);
+    bool served = client->wait == SERVED || client->wait == PROMISED;
+    if (!served)
+        client_stop_waiting(client);
+    jobs_leave(client->jobs);
+    return !served;
+}
+
+bool jobs_read(struct jobs_client *client, struct job_view *view_r)
+{
+    jobs_enter(client->jobs);
+    bool served = client->wait == SERVED && !client->claimed;
+    if (served) {
+        *view_r = client->served;
+        client->served.body = NULL;
+        client->wait = NOT_WAITING;
+    }
+    jobs_leave(client->jobs);
+    return served;
+}
+
+struct job_views *jobs_take_claimed(struct jobs_client *client)
+{
+    struct job_views *claimed = NULL;
+    jobs_enter(client->jobs);
+    if (client->wait == SERVED && client->claimed) {
+        claimed = client->claimed;
+        client->claimed = NULL;
+        client->wait = NOT_WAITING;
+    }
+    jobs_leave(client->jobs);
+    return claimed;
+}
+
+bool jobs_was_refused(struct jobs_client *client)
+{
+    jobs_enter(client->jobs);
+    bool was = client->refused;
+    client->refused = false;
+    jobs_leave(client->jobs);
+    return was;
+}
+
+enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struct job_view *view_r,
+                                  struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    jobs_enter(jobs);
+    uint32_t handle = job_find(jobs, id);
+    bool good = handle != JOB_NONE && job_at(jobs, handle)->state != JOB_RESERVED &&
+                !*tube_read_only(jobs, job_at(jobs, handle)->tube);
+    if (good && job_is_stale(jobs, job_at(jobs, handle), now)) {
+        struct tube *tube = job_at(jobs, handle)->tube;
+        (void)job_drop(jobs, handle, now);
+        tube_drop_if_unused(jobs, tube);
+        good = false;
+    }
+    if (good)
+        job_reserve(jobs, handle, client, NULL, now, view_r);
+    jobs_leave(jobs);
+    return good ? JOBS_OK : JOBS_NOT_FOUND;
+}
+
+/* ---- claim
+ * ----------------------------------------------------------------------------------------- */
+
+/* The tube of a claim whose turn is first: the one after that which served this client last. */
+static size_t first_turn(const struct jobs_client *client, struct tube *const *tubes, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (tubes[n]->turn == client->turn)
+            return (n + 1) % count;
+    }
+    return 0;
+}
+
+/* Reserves a job of each tube in turn, until there are enough; with a store, only picks and freezes
+ * them. Returns their number. */
+static size_t take_turns(struct jobs_client *client, struct tube **tubes, size_t count,
+                         const struct job_claim_request *request, struct job_view *views_r,
+                         uint32_t *handles_r, unsigned *budget, struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    size_t taken = 0, bodies = 0, idle = 0;
+    for (size_t n = first_turn(client, tubes, count); taken < request->count && idle < count;
+         n = (n + 1) % count) {
+        struct tube *tube = tubes[n];
+        if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube)) {
+            idle++;
+            continue;
+        }
+        uint32_t next = tube_next_good(jobs, tube, budget, now);
+        if (next == JOB_NONE) {
+            idle++;
+            continue;
+        }
+        size_t len = job_at(jobs, next)->body_len;
+        if (taken > 0 && (bodies > request->body_max || len > request->body_max - bodies))
+            break;
+        idle = 0;
+        bodies += len;
+        if (jobs->commit)
+            job_freeze(jobs, next);
+        else
+            job_reserve(jobs, next, client, NULL, now, &views_r[taken]);
+        handles_r[taken++] = next;
+        note_turn(client, tube);
+    }
+    return taken;
+}
+
+/* Reserves frozen jobs at once. */
+static void reserve_all(struct jobs_client *client, const uint32_t *handles, size_t count,
+                        struct job_view *views_r, struct moment now)
+{
+    for (size_t n = 0; n < count; n++) {
+        job_thaw(client->jobs, handles[n]);
+        job_reserve(client->jobs, handles[n], client, NULL, now, &views_r[n]);
+    }
+}
+
+static bool any_needs_store(const struct jobs *jobs, const uint32_t *handles, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (job_needs_store(jobs, job_at(jobs, handles[n])))
+            return true;
+    }
+    return false;
+}
+
+/* Makes the tubes that a claim names; each is there once. Returns false without memory. */
+static bool name_tubes(struct jobs_client *client, const struct job_claim_request *request,
+                       struct tube_watch **named_r, size_t *count_r)
+{
+    struct jobs *jobs = client->jobs;
+    size_t count = 0;
+    jobs->claims++;
+    struct tube_watch *named = jobs_alloc(jobs, request->tube_count * sizeof(*named));
+    if (!named)
+        return false;
+    for (size_t n = 0; n < request->tube_count; n++) {
+        struct tube *tube = tube_get(jobs, request->tubes[n]);
+        if (!tube) {
+            free_named(jobs, named, request->tube_count, count);
+            return false;
+        }
+        bool twice = tube->named == jobs->claims;
+        tube->named = jobs->claims;
+        if (!twice)
+            named[count++] = (struct tube_watch){.tube = tube, .client = client};
+    }
+    *named_r = named;
+    *count_r = count;
+    return true;
+}
+
+/* True when every tube of a claim is read-only; *reason_r is the reason of the first. */
+static bool all_read_only(const struct jobs *jobs, struct tube *const *tubes, size_t count,
+                          char *reason_r)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (!*tube_read_only(jobs, tubes[n]))
+            return false;
+    }
+    memcpy(reason_r, tube_read_only(jobs, tubes[0]), JOBS_READ_ONLY_MAX + 1);
+    return true;
+}
+
+/* What a claim has found. */
+struct claimed {
+    size_t count;
+    bool promised; /* they are frozen */
+    bool again;    /* jobs were dropped, and there may be more */
+    uint32_t handles[JOBS_STEP];
+};
+
+static enum jobs_status claim(struct jobs_client *client, const struct job_claim_request *request,
+                              struct tube **tubes, size_t count, struct job_view *views_r,
+                              struct claimed *found_r, char *reason_r, struct moment now)
+{
+    if (all_read_only(client->jobs, tubes, count, reason_r))
+        return JOBS_READ_ONLY;
+    unsigned budget = JOBS_STEP;
+    size_t taken =
+        take_turns(client, tubes, count, request, views_r, found_r->handles, &budget, now);
+    found_r->count = taken;
+    if (taken > 0 && client->jobs->commit) {
+        found_r->promised = any_needs_store(client->jobs, found_r->handles, taken);
+        if (found_r->promised)
+            return JOBS_WAITS;
+        reserve_all(client, found_r->handles, taken, views_r, now);
+    }
+    if (taken > 0)
+        return JOBS_OK;
+    found_r->again = budget == 0;
+    return request->timeout_ns == 0 ? JOBS_TIMED_OUT : JOBS_WAITS;
+}
+
+/* The tubes of a claim, in memory of `room` bytes; NULL: no memory. */
+static struct tube **list_tubes(struct jobs_client *client, struct tube_watch *named, size_t count,
+                                size_t room)
+{
+    struct tube **tubes = jobs_alloc(client->jobs, room);
+    size_t n = 0;
+    for (; tubes && named && n < count; n++)
+        tubes[n] = named[n].tube;
+    for (struct ring *at = ring_first(&client->watched); tubes && !named && at;
+         at = ring_after(&client->watched, at))
+        tubes[n++] = container_of(at, struct tube_watch, order)->tube;
+    return tubes;
+}
+
+static enum jobs_status try_claim(struct jobs_client *client,
+                                  const struct job_claim_request *request, struct job_view *views_r,
+                                  struct claimed *found_r, char *reason_r, struct moment now)
+{
+    struct jobs *jobs = client->jobs;
+    enum jobs_status status = JOBS_NO_MEMORY;
+    struct tube_watch *named = NULL;
+    size_t count = 0, room;
+    found_r->count = 0;
+    found_r->promised = found_r->again = false;
+    jobs_enter(jobs);
+    if (request->tube_count > 0 && !name_tubes(client, request, &named, &count))
+        goto out;
+    if (!named)
+        count = client->watch_count;
+    room = count * sizeof(struct tube *);
+    struct tube **tubes = list_tubes(client, named, count, room);
+    if (tubes)
+        status = claim(client, request, tubes, count, views_r, found_r, reason_r, now);
+    jobs_release_memory(jobs, tubes, room);
+    if (status == JOBS_WAITS && !found_r->again) {
+        wait_in_line(client, true, named, request->tube_count, count);
+        if (found_r->promised && !jobs_promise(client, found_r->handles, found_r->count, now)) {
+            client_stop_waiting(client);
+            status = JOBS_NO_MEMORY;
+        }
+        if (!found_r->promised)
+            client_each_waited(client, serve_later);
+    } else if (named) {
+        free_named(jobs, named, request->tube_count, count);
+    }
+out:
+    jobs_leave(jobs);
+    return status;
+}
+
+enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_request *request,
+                            struct job_view *views_r, size_t *count_r, char *reason_r,
+                            struct moment now)
+{
+    enum jobs_status status;
+    struct claimed found;
+    do
+        status = try_claim(client, request, views_r, &found, reason_r, now);
+    while (found.again);
+    *count_r = status == JOBS_OK ? found.count : 0;
+    return status;
+}

@@ -1,0 +1,420 @@
+/*
+ * job_commits.c - requests that wait for a commit, or for bodies that only the store has.
+ *
+ * Each has an operation of the jobs (jobs_commit.h) and a pending answer. The operation comes back
+ * as a letter to the connection, or is freed if that has closed. Everything that the operation
+ * points to is in its struct here, since a session may end first.
+ *
+ * The next request of the connection may start before the answer if both are puts, or both end or
+ * prolong reservations; so they share a commit. Any other one waits.
+ */
+#include "service/job_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A request that waits. */
+struct waiting {
+    struct job_op op; /* first */
+    struct jobs *jobs;
+    enum bs_verb verb;
+    uint32_t number; /* of the pending answer */
+    void (*answer)(struct conn *conn, struct waiting *waiting);
+    size_t size; /* bytes, which count towards the memory limit */
+
+    struct job_put put;
+    struct job_duplicate duplicate;
+    struct job_batch batch;
+    struct jobs_kick kick;
+    struct jobs_clear clear;
+    struct job_view view, *views;
+    uint64_t next;
+
+    /* What only some verbs have: settings, names, room for a reason. */
+    size_t kept;
+    _Alignas(struct job_settings) uint8_t more[];
+};
+
+static enum job_class class_of(enum bs_verb verb)
+{
+    switch (verb) {
+    case BS_VERB_PUT:
+    case BS_VERB_PUT_INTO:
+    case BS_VERB_PUT_BATCH:
+        return JOB_CLASS_PUTS;
+    case BS_VERB_DELETE:
+    case BS_VERB_ACK:
+    case BS_VERB_TOUCH:
+    case BS_VERB_RENEW:
+        return JOB_CLASS_ENDS;
+    default:
+        return JOB_CLASS_NONE;
+    }
+}
+
+bool job_must_wait(const struct conn *conn, const struct job_request *r)
+{
+    const struct job_session *s = conn_session(unconst(conn));
+    return r->parsed != BS_PARSED || s->class == JOB_CLASS_NONE || class_of(r->verb) != s->class;
+}
+
+/* ---- life
+ * ---------------------------------------------------------------------------------------- */
+
+/* Makes one with room for `more` bytes. malloc keeps small blocks at hand; calloc would not use
+ * those. */
+static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
+                            void (*answer)(struct conn *conn, struct waiting *waiting), size_t more)
+{
+    struct jobs *jobs = conn_jobs(conn);
+    size_t size = sizeof(struct waiting) + more;
+    if (!jobs_charge(jobs, size) && (!jobs_make_room(jobs, size) || !jobs_charge(jobs, size)))
+        return NULL;
+    struct waiting *w = malloc(size);
+    if (!w) {
+        jobs_uncharge(jobs, size);
+        return NULL;
+    }
+    memset(w, 0, sizeof(*w));
+    w->size = size;
+    w->op.letter.to = conn_tag(conn);
+    w->op.kind = kind;
+    w->op.client = job_session(conn)->client;
+    w->jobs = jobs;
+    w->verb = verb;
+    w->answer = answer;
+    return w;
+}
+
+static void free_waiting(struct waiting *w)
+{
+    job_body_drop(w->jobs, &w->put.body);
+    job_body_drop(w->jobs, &w->view.body);
+    for (size_t n = 0; w->views && n < w->op.view_count; n++)
+        job_body_drop(w->jobs, &w->views[n].body);
+    free(w->views);
+    job_batch_free(w->jobs, &w->batch);
+    jobs_uncharge(w->jobs, w->size);
+    free(w);
+}
+
+/* What a finished operation has taken is not the owner's any more. */
+static void note_taken(struct waiting *w)
+{
+    if (w->op.kind != JOB_OP_PUT || w->op.status != JOBS_OK)
+        return;
+    w->put.body = NULL;
+    for (size_t n = 0; n < w->batch.count; n++)
+        w->batch.puts[n].body = NULL;
+}
+
+static enum jobs_status submit(struct conn *conn, struct waiting *w)
+{
+    struct jobs_effects effects;
+    w->op.letter.mail.deliver = job_on_committed;
+    jobs_effects_init(&effects);
+    enum jobs_status status = jobs_submit(w->jobs, &w->op, service_now(conn), &effects);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return status;
+}
+
+/* Submits, and answers at once if no commit is needed. */
+static enum served start(struct conn *conn, struct waiting *w)
+{
+    struct job_session *s = job_session(conn);
+    enum job_class class = class_of(w->verb);
+    if (submit(conn, w) != JOBS_COMMITS) {
+        note_taken(w);
+        w->answer(conn, w);
+        free_waiting(w);
+        return SERVED;
+    }
+    if (!conn_pend(conn, &w->number)) { /* its letter finds no connection */
+        conn_close(conn, CLOSE_MEMORY);
+        return SERVED_LAST;
+    }
+    s->under_way++;
+    s->class = class;
+    return class == JOB_CLASS_NONE ? SERVED_PENDING : SERVED_PENDING_NEXT;
+}
+
+void job_on_committed(struct mail *mail, void *worker)
+{
+    struct waiting *w = container_of(mail, struct waiting, op.letter.mail);
+    struct conn *conn = conn_by_tag(worker, w->op.letter.to);
+    note_taken(w);
+    if (!conn) {
+        free_waiting(w);
+        return;
+    }
+    /* Many jobs are changed in steps. */
+    if (w->op.status == JOBS_WAITS && submit(conn, w) == JOBS_COMMITS)
+        return;
+    job_session(conn)->under_way--;
+    conn_answer(conn, w->number);
+    w->answer(conn, w);
+    conn_answered(conn);
+    free_waiting(w);
+}
+
+/* Keeps bytes in `more`. */
+static uint8_t *keep(struct waiting *w, const void *data, size_t len)
+{
+    uint8_t *to = w->more + w->kept;
+    w->kept += len;
+    CHECK(sizeof(*w) + w->kept <= w->size);
+    if (len > 0)
+        memcpy(to, data, len);
+    return to;
+}
+
+static struct bytes keep_name(struct waiting *w, struct bytes name)
+{
+    return bytes_at(keep(w, name.data, name.len), name.len);
+}
+
+static enum served no_memory(struct conn *conn, enum bs_verb verb)
+{
+    job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
+    return SERVED;
+}
+
+/* ---- puts
+ * ---------------------------------------------------------------------------------------- */
+
+static void answer_put(struct conn *conn, struct waiting *w)
+{
+    job_answer_put(conn, w->verb, w->op.status, &w->put);
+}
+
+enum served job_commit_put(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    size_t names = (size_t)s->put.tube_len + s->put.key_len + s->put.root_len;
+    struct waiting *w = make(conn, s->put.verb, JOB_OP_PUT, answer_put, names);
+    if (!w) {
+        job_body_drop(conn_jobs(conn), &s->put.body);
+        return no_memory(conn, s->put.verb);
+    }
+    job_fill_put(s, &w->put);
+    s->put.body = NULL;
+    w->put.tube = keep_name(w, w->put.tube);
+    w->put.key = keep_name(w, w->put.key);
+    w->put.root = keep_name(w, w->put.root);
+    w->put.duplicate_r = &w->duplicate;
+    w->op.puts = &w->put;
+    w->op.count = 1;
+    return start(conn, w);
+}
+
+static void answer_batch(struct conn *conn, struct waiting *w)
+{
+    job_batch_answer(conn, &w->batch, w->op.status);
+}
+
+enum served job_commit_batch(struct conn *conn, struct job_batch *batch)
+{
+    const struct job_session *s = job_session(conn);
+    struct waiting *w = make(conn, BS_VERB_PUT_BATCH, JOB_OP_PUT, answer_batch, s->put.tube_len);
+    if (!w) {
+        job_batch_free(conn_jobs(conn), batch);
+        return no_memory(conn, BS_VERB_PUT_BATCH);
+    }
+    w->batch = *batch;
+    *batch = (struct job_batch){.count = 0};
+    struct bytes tube = keep_name(w, bytes_at(s->put.tube, s->put.tube_len));
+    for (size_t n = 0; n < w->batch.count; n++)
+        w->batch.puts[n].tube = tube;
+    w->op.puts = w->batch.puts;
+    w->op.count = w->batch.count;
+    return start(conn, w);
+}
+
+/* ---- changes
+ * ------------------------------------------------------------------------------------- */
+
+static enum job_op_kind kind_of(enum bs_verb verb)
+{
+    switch (verb) {
+    case BS_VERB_DELETE:
+        return JOB_OP_DELETE;
+    case BS_VERB_RELEASE:
+        return JOB_OP_RELEASE;
+    case BS_VERB_BURY:
+        return JOB_OP_BURY;
+    case BS_VERB_TOUCH:
+        return JOB_OP_TOUCH;
+    case BS_VERB_ACK:
+        return JOB_OP_ACK;
+    case BS_VERB_NACK:
+        return JOB_OP_NACK;
+    case BS_VERB_RENEW:
+        return JOB_OP_RENEW;
+    case BS_VERB_KICK_JOB:
+        return JOB_OP_KICK_JOB;
+    case BS_VERB_RESERVE_JOB:
+        return JOB_OP_RESERVE;
+    default:
+        CHECK(verb == BS_VERB_PAUSE_TUBE);
+        return JOB_OP_PAUSE;
+    }
+}
+
+static void answer_change(struct conn *conn, struct waiting *w)
+{
+    if (w->verb == BS_VERB_RESERVE_JOB && w->op.status == JOBS_OK)
+        job_answer_one(conn, w->verb, BS_ANSWER_RESERVED, &w->view);
+    else
+        job_answer_change(conn, w->verb, w->op.status);
+}
+
+enum served job_commit_change(struct conn *conn, const struct job_request *r)
+{
+    size_t name = r->verb == BS_VERB_PAUSE_TUBE ? r->tube.len : 0;
+    struct waiting *w = make(conn, r->verb, kind_of(r->verb), answer_change, name);
+    if (!w)
+        return no_memory(conn, r->verb);
+    w->op.id = r->id;
+    w->op.token = r->token;
+    w->op.pri = r->pri;
+    w->op.delay_s = r->delay_s;
+    w->op.seconds = r->seconds;
+    w->op.views = &w->view;
+    if (r->verb == BS_VERB_PAUSE_TUBE)
+        w->op.tube = keep_name(w, r->tube);
+    return start(conn, w);
+}
+
+static void answer_kick(struct conn *conn, struct waiting *w)
+{
+    if (w->op.status == JOBS_OK)
+        job_answer_number(conn, BS_VERB_KICK, BS_ANSWER_KICKED, w->kick.kicked);
+    else
+        job_answer(conn, BS_VERB_KICK, BS_ANSWER_OUT_OF_MEMORY);
+}
+
+enum served job_commit_kick(struct conn *conn, const struct job_request *r)
+{
+    struct waiting *w = make(conn, BS_VERB_KICK, JOB_OP_KICK, answer_kick, 0);
+    if (!w)
+        return no_memory(conn, BS_VERB_KICK);
+    w->kick.left = r->count;
+    w->op.kick = &w->kick;
+    return start(conn, w);
+}
+
+static const char no_reason[JOBS_READ_ONLY_MAX + 1];
+
+static void answer_clear(struct conn *conn, struct waiting *w)
+{
+    if (w->op.status == JOBS_OK)
+        job_answer_number(conn, BS_VERB_CLEAR, BS_ANSWER_CLEARED, w->clear.deleted);
+    else if (w->op.status == JOBS_READ_ONLY)
+        job_answer_read_only(conn, BS_VERB_CLEAR, w->op.reason);
+    else
+        job_answer_change(conn, BS_VERB_CLEAR, w->op.status);
+}
+
+enum served job_commit_clear(struct conn *conn, const struct job_request *r)
+{
+    struct waiting *w =
+        make(conn, BS_VERB_CLEAR, JOB_OP_CLEAR, answer_clear, sizeof(no_reason) + r->tube.len);
+    if (!w)
+        return no_memory(conn, BS_VERB_CLEAR);
+    w->op.client = NULL;
+    w->op.reason = (char *)keep(w, no_reason, sizeof(no_reason));
+    w->op.tube = keep_name(w, r->tube);
+    w->op.state = job_state_of(r->state);
+    w->op.clear = &w->clear;
+    return start(conn, w);
+}
+
+static void answer_settings(struct conn *conn, struct waiting *w)
+{
+    if (w->op.status == JOBS_OK)
+        job_describe_tube(conn, w->op.tube, true);
+    else
+        job_answer_change(conn, BS_VERB_TUBE, w->op.status);
+}
+
+enum served job_commit_settings(struct conn *conn, struct bytes tube,
+                                const struct job_settings *settings)
+{
+    struct waiting *w =
+        make(conn, BS_VERB_TUBE, JOB_OP_SET_TUBE, answer_settings, sizeof(*settings) + tube.len);
+    if (!w)
+        return no_memory(conn, BS_VERB_TUBE);
+    w->op.settings = (const void *)keep(w, settings, sizeof(*settings)); /* first: aligned */
+    w->op.tube = keep_name(w, tube);
+    return start(conn, w);
+}
+
+/* ---- bodies
+ * -------------------------------------------------------------------------------------- */
+
+bool job_views_whole(const struct job_view *views, size_t count)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (!views[n].body)
+            return false;
+    }
+    return true;
+}
+
+static void answer_peek(struct conn *conn, struct waiting *w)
+{
+    if (w->view.body)
+        job_answer_one(conn, w->verb, BS_ANSWER_FOUND, &w->view);
+    else
+        job_answer_change(conn, w->verb, w->op.status == JOBS_OK ? JOBS_NOT_FOUND : w->op.status);
+}
+
+enum served job_commit_peek(struct conn *conn, enum bs_verb verb, struct job_view *view)
+{
+    struct waiting *w = make(conn, verb, JOB_OP_READ, answer_peek, 0);
+    if (!w)
+        return no_memory(conn, verb);
+    w->op.client = NULL;
+    w->view = *view;
+    w->op.views = &w->view;
+    w->op.view_count = 1;
+    return start(conn, w);
+}
+
+static void answer_list(struct conn *conn, struct waiting *w)
+{
+    size_t count = 0;
+    if (w->op.status == JOBS_NO_MEMORY) {
+        job_answer(conn, BS_VERB_LIST_JOBS, BS_ANSWER_OUT_OF_MEMORY);
+        return;
+    }
+    for (size_t n = 0; n < w->op.view_count; n++) { /* those without a body have gone */
+        if (!w->views[n].body)
+            continue;
+        struct job_view view = w->views[count];
+        w->views[count++] = w->views[n];
+        if (count - 1 != n)
+            w->views[n] = view;
+    }
+    job_answer_list(conn, w->views, count, w->next);
+}
+
+enum served job_commit_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next)
+{
+    struct waiting *w = make(conn, BS_VERB_LIST_JOBS, JOB_OP_READ, answer_list, 0);
+    if (w)
+        w->views = malloc(count * sizeof(*views));
+    if (!w || !w->views) {
+        if (w)
+            free_waiting(w);
+        return no_memory(conn, BS_VERB_LIST_JOBS);
+    }
+    memcpy(w->views, views, count * sizeof(*views));
+    for (size_t n = 0; n < count; n++)
+        views[n].body = NULL; /* they are the copy's */
+    w->op.client = NULL;
+    w->op.views = w->views;
+    w->op.view_count = count;
+    w->next = next;
+    return start(conn, w);
+}

@@ -1,0 +1,205 @@
+/*
+ * job_puts.c - what put-into and put-batch have beyond put: options, and the records of a batch.
+ *
+ * A batch is read whole, as one body; then its records become jobs in one call, all or none.
+ */
+#include "service/job_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Room for an item of the list. */
+#define ITEM_ROOM 48
+
+_Static_assert(JOBS_KEY_MAX == BS_KEY_MAX && JOBS_STEP == BS_COUNT_MAX, "both limits are the same");
+
+void job_take_options(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    struct bs_request req;
+    size_t used;
+    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
+    CHECK(parsed == BS_PARSED && req.verb == BS_VERB_PUT_INTO);
+    const struct bs_put_options *options = &req.options;
+    if (options->has_tries)
+        s->put.tries = options->tries;
+    s->put.has_at = options->has_at;
+    s->put.at_whole = options->at_whole;
+    s->put.root_whole = options->root_whole;
+    s->put.at_ms = options->at_ms;
+    s->put.root_ms = options->root_ms;
+    s->put.key_len = (uint8_t)options->key.len;
+    s->put.root_len = (uint8_t)options->root.len;
+    if (options->key.len > 0)
+        memcpy(s->put.key, options->key.data, options->key.len);
+    if (options->root.len > 0)
+        memcpy(s->put.root, options->root.data, options->root.len);
+}
+
+void job_fill_put(const struct job_session *s, struct job_put *put)
+{
+    *put = (struct job_put){
+        .tube = bytes_at(s->put.tube, s->put.tube_len),
+        .id = s->put.id,
+        .pri = s->put.pri,
+        .delay_s = s->put.delay_s,
+        .ttr_s = s->put.ttr_s,
+        .tries = s->put.tries,
+        .body = s->put.body,
+        .key = bytes_at(s->put.key, s->put.key_len),
+        .root = bytes_at(s->put.root, s->put.root_len),
+        .at_ms = s->put.at_ms,
+        .root_ms = s->put.root_ms,
+        .has_at = s->put.has_at,
+        .at_whole = s->put.at_whole,
+        .root_whole = s->put.root_whole,
+    };
+}
+
+/* ---- batches
+ * ------------------------------------------------------------------------------------------ */
+
+void job_batch_free(struct jobs *jobs, struct job_batch *b)
+{
+    for (size_t n = 0; n < b->count && b->puts; n++)
+        job_body_drop(jobs, &b->puts[n].body);
+    job_body_drop(jobs, &b->list);
+    job_body_drop(jobs, &b->records);
+    free(b->puts);
+    free(b->duplicates);
+    *b = (struct job_batch){.count = 0};
+}
+
+/* Takes the next record, without its body. Returns BS_ANSWER_INSERTED, or an error. */
+static enum bs_answer take_record(const struct conn *conn, struct bytes *in,
+                                  struct bs_record *record, struct bytes *body_r)
+{
+    size_t used;
+    if (bs_parse_record(in->data, in->len, record, &used) != BS_PARSED)
+        return BS_ANSWER_BAD_FORMAT;
+    (void)bytes_take(in, used);
+    if (in->len < (size_t)record->body_len + 2)
+        return BS_ANSWER_BAD_FORMAT;
+    if (record->body_len > job_size_max(conn))
+        return BS_ANSWER_JOB_TOO_BIG;
+    *body_r = bytes_at(in->data, record->body_len);
+    if (memcmp(in->data + record->body_len, "\r\n", 2) != 0)
+        return BS_ANSWER_EXPECTED_CRLF;
+    (void)bytes_take(in, (size_t)record->body_len + 2);
+    return BS_ANSWER_INSERTED;
+}
+
+/* Checks all records. Returns BS_ANSWER_INSERTED, or the first error. */
+static enum bs_answer check_records(const struct conn *conn, struct bytes in, size_t count)
+{
+    struct bs_record record;
+    struct bytes body;
+    for (size_t n = 0; n < count; n++) {
+        enum bs_answer answer = take_record(conn, &in, &record, &body);
+        if (answer != BS_ANSWER_INSERTED)
+            return answer;
+    }
+    return in.len == 0 ? BS_ANSWER_INSERTED : BS_ANSWER_BAD_FORMAT;
+}
+
+/* Makes the jobs of records that are good. Returns false without memory. */
+static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs *jobs = conn_jobs(conn);
+    struct bs_record record;
+    struct bytes body;
+    b->puts = calloc(s->put.count, sizeof(*b->puts));
+    b->duplicates = calloc(s->put.count, sizeof(*b->duplicates));
+    b->list = job_body_new(jobs, (s->put.count + 1) * ITEM_ROOM);
+    if (!b->puts || !b->duplicates || !b->list)
+        return false;
+    for (; b->count < s->put.count; b->count++) {
+        enum bs_answer answer = take_record(conn, &in, &record, &body);
+        CHECK(answer == BS_ANSWER_INSERTED);
+        const struct bs_put_options *options = &record.options;
+        struct job_put *put = &b->puts[b->count];
+        *put = (struct job_put){
+            .tube = bytes_at(s->put.tube, s->put.tube_len),
+            .id = s->put.id + b->count,
+            .pri = record.pri,
+            .delay_s = record.delay_s,
+            .ttr_s = record.ttr_s,
+            .tries = options->has_tries ? options->tries : JOB_TRIES_OF_TUBE,
+            .key = options->key,
+            .root = options->root,
+            .at_ms = options->at_ms,
+            .root_ms = options->root_ms,
+            .has_at = options->has_at,
+            .at_whole = options->at_whole,
+            .root_whole = options->root_whole,
+            .duplicate_r = &b->duplicates[b->count],
+        };
+        put->body = job_body_new(jobs, record.body_len);
+        if (!put->body)
+            return false;
+        if (body.len > 0)
+            memcpy(put->body->bytes, body.data, body.len);
+    }
+    return true;
+}
+
+static void answer_list(struct conn *conn, struct job_batch *b)
+{
+    uint8_t *to = b->list->bytes;
+    size_t len = sizeof(BS_TEXT_START) - 1;
+    memcpy(to, BS_TEXT_START, len);
+    for (size_t n = 0; n < b->count; n++) {
+        bool is = b->duplicates[n].is;
+        len += bs_compose_item_put(is ? BS_ANSWER_DUPLICATE : BS_ANSWER_INSERTED,
+                                   is ? b->duplicates[n].of : b->puts[n].id, to + len, ITEM_ROOM);
+    }
+    job_answer_text(conn, BS_VERB_PUT_BATCH, to, len);
+}
+
+void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status)
+{
+    if (status == JOBS_OK)
+        answer_list(conn, batch);
+    else
+        job_answer_put(conn, BS_VERB_PUT_BATCH, status, &batch->puts[0]);
+}
+
+/* Puts a batch that is good. */
+static enum served put_all(struct conn *conn, struct job_batch *b)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs_effects effects;
+    size_t failed;
+    if (jobs_has_store(conn_jobs(conn)))
+        return job_commit_batch(conn, b);
+    jobs_effects_init(&effects);
+    enum jobs_status status =
+        jobs_put_all(s->client, b->puts, b->count, &failed, service_now(conn), &effects);
+    for (size_t n = 0; n < b->count && status == JOBS_OK; n++)
+        b->puts[n].body = NULL; /* they are the jobs' */
+    job_batch_answer(conn, b, status);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return SERVED;
+}
+
+enum served job_put_batch(struct conn *conn, bool draining)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs *jobs = conn_jobs(conn);
+    struct bytes in = bytes_at(s->put.body->bytes, s->put.len);
+    struct job_batch b = {.records = s->put.body};
+    enum served served = SERVED;
+    enum bs_answer answer = check_records(conn, in, s->put.count);
+    s->put.body = NULL;
+    if (answer == BS_ANSWER_INSERTED && draining)
+        answer = BS_ANSWER_DRAINING;
+    if (answer != BS_ANSWER_INSERTED)
+        job_answer(conn, BS_VERB_PUT_BATCH, answer);
+    else if (!make_batch(conn, in, &b))
+        job_answer(conn, BS_VERB_PUT_BATCH, BS_ANSWER_OUT_OF_MEMORY);
+    else
+        served = put_all(conn, &b);
+    job_batch_free(jobs, &b);
+    return served;
+}

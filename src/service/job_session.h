@@ -1,0 +1,256 @@
+/*
+ * job_session.h - the session of a connection to the job queues, and the functions that the files
+ * of that service share: jobs.c (life, requests and their bodies, options), job_verbs.c (what the
+ * verbs do), job_puts.c and job_ready.c (what the verbs of these names do), job_text.c (lists and
+ * dictionaries).
+ *
+ * All in the thread of the connection's worker.
+ */
+#ifndef SERVICE_JOB_SESSION_H
+#define SERVICE_JOB_SESSION_H
+
+#include "jobs/jobs.h"
+#include "jobs/jobs_commit.h"
+#include "proto/beanstalk.h"
+#include "service/service.h"
+
+#include <sys/utsname.h>
+
+/* What the next bytes of a connection are. */
+enum job_input {
+    JOB_INPUT_LINE,
+    JOB_INPUT_REST_OF_LINE, /* it was too long: BAD_FORMAT at its end */
+    JOB_INPUT_BODY,         /* of a put, with the "\r\n" after it */
+    JOB_INPUT_REST_OF_BODY, /* the same, but it is dropped, and answered by `refusal` */
+};
+
+/* A parsed request: a line, or a part of what follows it. */
+struct job_request {
+    enum bs_parsed parsed;
+    enum job_input input; /* of these bytes */
+    enum bs_verb verb;
+    enum bs_state state;
+    uint32_t pri, delay_s, ttr_s, body_len, seconds, count;
+    uint64_t id, token;
+    struct bytes tube;
+    struct bytes bytes; /* the line with its end, or the part */
+};
+
+/* An answer in several steps. */
+enum job_steps { JOB_STEPS_NONE, JOB_STEPS_KICK, JOB_STEPS_CLEAR };
+
+/* Requests whose answers may wait for one commit together. */
+enum job_class { JOB_CLASS_NONE, JOB_CLASS_PUTS, JOB_CLASS_ENDS };
+
+struct job_session {
+    struct jobs_client *client; /* NULL: there was no memory for it */
+    enum job_input input;
+    bool produces, works, half_closed;
+
+    /* A put whose body is coming. */
+    struct {
+        enum bs_verb verb;
+        uint32_t pri, delay_s, ttr_s, count, tries;
+        uint64_t id;
+        uint32_t len;   /* of the body */
+        uint64_t have;  /* what has come, with its "\r\n" */
+        uint8_t end[2]; /* the bytes after the body */
+        enum bs_answer refusal;
+        struct job_body *body;  /* with room for what has come and somewhat more */
+        int64_t at_ms, root_ms; /* see struct job_put */
+        bool has_at, at_whole, root_whole;
+        uint8_t key_len, root_len;
+        uint8_t tube_len; /* 0: the used tube */
+        char tube[JOBS_TUBE_MAX], key[JOBS_KEY_MAX], root[JOBS_KEY_MAX];
+    } put;
+
+    /* The wait. */
+    bool waits;
+    enum bs_verb waiting_verb;
+    uint32_t number;  /* of the pending answer */
+    int64_t until_ns; /* JOBS_FOREVER: no end */
+
+    /* Requests that wait for commits. */
+    unsigned under_way;
+    enum job_class class;
+
+    enum job_steps steps;
+    struct jobs_kick kick;
+    struct jobs_clear clear;
+    enum bs_state clear_state;
+};
+
+/* The only deadline of a session: the end of its wait. */
+#define WAIT_DEADLINE_OF_JOBS 0u
+
+/* Outcomes for metrics. */
+#define JOB_OUTCOMES(ROW)                                                                          \
+    ROW(OK, "ok")                                                                                  \
+    ROW(INSERTED, "INSERTED")                                                                      \
+    ROW(RESERVED, "RESERVED")                                                                      \
+    ROW(BURIED, "BURIED")                                                                          \
+    ROW(NOT_FOUND, "NOT_FOUND")                                                                    \
+    ROW(TIMED_OUT, "TIMED_OUT")                                                                    \
+    ROW(DEADLINE_SOON, "DEADLINE_SOON")                                                            \
+    ROW(DRAINING, "DRAINING")                                                                      \
+    ROW(OUT_OF_MEMORY, "OUT_OF_MEMORY")                                                            \
+    ROW(GONE, "gone")                                                                              \
+    ROW(ERROR, "error")
+
+enum job_outcome {
+#define ROW(name, word) JOB_OUTCOME_##name,
+    JOB_OUTCOMES(ROW)
+#undef ROW
+        JOB_OUTCOME_COUNT
+};
+
+/* The verb of lines that are no request, after all of enum bs_verb. */
+#define JOB_VERB_INVALID ((unsigned)BS_VERB_COUNT)
+
+static inline struct job_session *job_session(struct conn *conn)
+{
+    return conn_session(conn);
+}
+
+/* ---- tubes.c
+ * --------------------------------------------------------------------------------------- */
+
+struct jobs *jobs_of(const struct services *services);
+static inline struct jobs *conn_jobs(const struct conn *conn)
+{
+    return jobs_of(service_of(conn)->services);
+}
+/* Sends letters, and sets the timer. */
+void jobs_deliver(struct worker *from, const struct services *services,
+                  struct jobs_effects *effects);
+/* Makes the timer run when something is due. */
+void jobs_set_timer(const struct services *services);
+/* Makes settings of those that were parsed; others are the table's defaults. */
+void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r);
+/* The machine, and a number that is new at each start. */
+const struct utsname *jobs_system(const struct services *services);
+uint64_t jobs_server_id(const struct services *services);
+/* The numbers of open connections that have ever put, and reserved. */
+uint64_t jobs_producers(const struct services *services);
+uint64_t jobs_workers(const struct services *services);
+/* The number of connections that wait now in a verb. */
+uint64_t jobs_waiting_in(const struct services *services, enum bs_verb verb);
+void jobs_count_waiting(struct services *services, enum bs_verb verb, int by);
+/* These change them by 1 or -1. */
+void jobs_count_producer(struct services *services, int by);
+void jobs_count_worker(struct services *services, int by);
+
+/* ---- jobs.c
+ * ----------------------------------------------------------------------------------------- */
+
+/* This connection puts, or reserves. */
+void job_produces(struct conn *conn);
+void job_works(struct conn *conn);
+
+/* The largest body, in bytes. */
+uint32_t job_size_max(const struct conn *conn);
+
+/* ---- job_verbs.c
+ * --------------------------------------------------------------------------------- */
+
+/* Answers with a fixed text, and counts it. */
+void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer);
+/* Delivers a letter to a client, in its worker's thread. */
+void job_on_letter(struct mail *mail, void *worker);
+/* Serves a whole line that has no body. */
+enum served job_serve(struct conn *conn, const struct job_request *request);
+/* Executes the put of the session, whose body is whole. */
+enum served job_put(struct conn *conn);
+/* Continues an answer in steps. Returns true when it is complete. */
+bool job_resume(struct conn *conn);
+/* The connection has ended while it waits. */
+void job_give_up_wait(struct conn *conn);
+/* The connection waits for the session's verb, from now on or again. */
+void job_count_wait(struct conn *conn);
+/* The end of a wait has come, or the client sends nothing more. */
+void job_wait_expired(struct conn *conn);
+void job_half_closed(struct conn *conn);
+
+/* Answers a put. */
+void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status status,
+                    const struct job_put *put);
+/* Answers with a job, whose body is dropped; a number; the reason why a tube is read-only. */
+void job_answer_one(struct conn *conn, unsigned verb, enum bs_answer answer, struct job_view *view);
+void job_answer_number(struct conn *conn, unsigned verb, enum bs_answer answer, uint64_t number);
+void job_answer_read_only(struct conn *conn, unsigned verb, const char *reason);
+/* Answers a verb about one job, pause-tube, and list-jobs. */
+void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status status);
+void job_answer_list(struct conn *conn, const struct job_view *views, size_t count, uint64_t next);
+/* The state of the engine, or JOBS_ALL. */
+unsigned job_state_of(enum bs_state state);
+/* The current request waits. */
+enum served job_begin_wait(struct conn *conn, enum bs_verb verb, int64_t timeout_ns);
+/* The session waits no more. */
+void job_forget_wait(struct conn *conn);
+
+/* ---- job_puts.c
+ * ---------------------------------------------------------------------------------- */
+
+/* Takes the options of the line of a put-into into the session. */
+void job_take_options(struct conn *conn, const struct job_request *request);
+/* The put of the session. */
+void job_fill_put(const struct job_session *s, struct job_put *put);
+/* Executes the batch of the session, whose records are whole. */
+enum served job_put_batch(struct conn *conn, bool draining);
+
+/* ---- job_commits.c: with a store
+ * --------------------------------------------------------------------- */
+
+/* An operation comes back, in the thread of its connection's worker. */
+void job_on_committed(struct mail *mail, void *worker);
+/* True when a request must wait until those before it are committed. */
+bool job_must_wait(const struct conn *conn, const struct job_request *request);
+
+/* Each answers at once, or when the change is committed. */
+enum served job_commit_put(struct conn *conn);
+enum served job_commit_change(struct conn *conn, const struct job_request *request);
+enum served job_commit_kick(struct conn *conn, const struct job_request *request);
+enum served job_commit_clear(struct conn *conn, const struct job_request *request);
+enum served job_commit_settings(struct conn *conn, struct bytes tube,
+                                const struct job_settings *settings);
+/* The same when bodies have been read. The views are taken. */
+enum served job_commit_peek(struct conn *conn, enum bs_verb verb, struct job_view *view);
+enum served job_commit_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next);
+/* True when the views have all bodies. */
+bool job_views_whole(const struct job_view *views, size_t count);
+
+/* A batch that is whole: what a put-batch keeps until its answer. */
+struct job_batch {
+    struct job_put *puts;
+    struct job_duplicate *duplicates;
+    struct job_body *records; /* as they came: keys and roots are there */
+    struct job_body *list;    /* room for the answer, which must not fail */
+    size_t count;
+};
+enum served job_commit_batch(struct conn *conn, struct job_batch *batch);
+/* Answers, and frees the batch; the bodies are the jobs' if the status is JOBS_OK. */
+void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status);
+void job_batch_free(struct jobs *jobs, struct job_batch *batch);
+
+/* ---- job_ready.c
+ * --------------------------------------------------------------------------------- */
+
+enum served job_ready(struct conn *conn, const struct job_request *request);
+/* Answers the `ready` that waits, if a tube is ready now. Returns true when it has. */
+bool job_read_ready(struct conn *conn);
+
+/* ---- job_text.c
+ * ------------------------------------------------------------------------------------ */
+
+/* Answer the verbs whose answer is a list or a dictionary. */
+void job_list_tubes(struct conn *conn);
+void job_list_watched(struct conn *conn);
+void job_stats(struct conn *conn);
+void job_stats_job(struct conn *conn, uint64_t id);
+void job_stats_tube(struct conn *conn, struct bytes tube);
+/* Answers `tube` after the settings, if there were any, are made. */
+void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set);
+/* Answers OK with a text. */
+void job_answer_text(struct conn *conn, unsigned verb, const void *text, size_t len);
+
+#endif

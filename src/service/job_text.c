@@ -1,0 +1,325 @@
+/* job_text.c - the lists and dictionaries of the job queues (protocol page, section 4). */
+#include "config.h"
+
+#include "service/job_session.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* A text that is being made. */
+struct text {
+    struct jobs *jobs;
+    struct job_body *body; /* counts against the memory limit; its length is the room */
+    size_t len;
+    bool failed; /* no memory */
+};
+
+/* Returns room for `size` more bytes, or NULL. */
+static uint8_t *room(struct text *text, size_t size)
+{
+    size_t have = text->body ? text->body->len : 0;
+    if (text->failed || size > UINT32_MAX / 2 - text->len) {
+        text->failed = true;
+        return NULL;
+    }
+    if (text->len + size > have) {
+        uint32_t wanted = (uint32_t)(text->len + size) * 2;
+        if (!text->body)
+            text->body = job_body_new(text->jobs, wanted);
+        else if (!job_body_resize(text->jobs, &text->body, wanted))
+            text->failed = true;
+        text->failed = text->failed || !text->body;
+    }
+    return text->failed ? NULL : text->body->bytes + text->len;
+}
+
+static void begin(struct text *text, const struct conn *conn)
+{
+    *text = (struct text){.jobs = conn_jobs(conn)};
+    uint8_t *to = room(text, 1024);
+    if (!to)
+        return;
+    memcpy(to, BS_TEXT_START, sizeof(BS_TEXT_START) - 1);
+    text->len = sizeof(BS_TEXT_START) - 1;
+}
+
+static void add_number(struct text *text, const char *key, uint64_t value)
+{
+    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    if (to)
+        text->len += bs_compose_number(key, value, to, BS_ENTRY_ROOM);
+}
+
+static void add_word(struct text *text, const char *key, const char *word)
+{
+    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    if (to)
+        text->len += bs_compose_word(key, bytes_of(word), to, BS_ENTRY_ROOM);
+}
+
+static void add_quoted(struct text *text, const char *key, const char *value)
+{
+    size_t size = BS_ENTRY_ROOM + strlen(value);
+    uint8_t *to = room(text, size);
+    if (to)
+        text->len += bs_compose_quoted(key, bytes_of(value), to, size);
+}
+
+static void add_micros(struct text *text, const char *key, struct timeval time)
+{
+    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    if (to)
+        text->len += bs_compose_micros(
+            key, (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_usec, to, BS_ENTRY_ROOM);
+}
+
+void job_answer_text(struct conn *conn, unsigned verb, const void *text, size_t len)
+{
+    uint8_t *to = conn_reply_room(conn, BS_REPLY_ROOM);
+    const struct bs_reply head = {.answer = BS_ANSWER_OK, .body_len = (uint32_t)len};
+    conn_replied(conn, bs_compose_reply(&head, to, BS_REPLY_ROOM));
+    conn_reply(conn, text, len);
+    conn_reply(conn, "\r\n", 2);
+    service_count(conn, verb, JOB_OUTCOME_OK);
+}
+
+static void answer(struct conn *conn, unsigned verb, struct text *text)
+{
+    if (text->failed)
+        job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
+    else
+        job_answer_text(conn, verb, text->body->bytes, text->len);
+    job_body_drop(text->jobs, &text->body);
+}
+
+/* ---- lists
+ * ------------------------------------------------------------------------------------------- */
+
+static bool add_item(void *arg, struct bytes name)
+{
+    struct text *text = arg;
+    uint8_t *to = room(text, BS_ENTRY_ROOM);
+    if (to)
+        text->len += bs_compose_item(name, to, BS_ENTRY_ROOM);
+    return !text->failed;
+}
+
+/* So many names are read under the lock at once. */
+#define LIST_STEP 1000u
+
+void job_list_tubes(struct conn *conn)
+{
+    struct text text;
+    uint64_t place = 0;
+    begin(&text, conn);
+    while (!text.failed && !jobs_list_tubes(text.jobs, &place, LIST_STEP, add_item, &text))
+        continue;
+    answer(conn, BS_VERB_LIST_TUBES, &text);
+}
+
+void job_list_watched(struct conn *conn)
+{
+    struct text text;
+    begin(&text, conn);
+    (void)jobs_list_watched(job_session(conn)->client, add_item, &text);
+    answer(conn, BS_VERB_LIST_TUBES_WATCHED, &text);
+}
+
+/* ---- statistics
+ * ---------------------------------------------------------------------------------------- */
+
+void job_stats_job(struct conn *conn, uint64_t id)
+{
+    struct job_stats stats;
+    struct text text;
+    if (jobs_stats_job(conn_jobs(conn), id, service_now(conn), &stats) != JOBS_OK) {
+        job_answer(conn, BS_VERB_STATS_JOB, BS_ANSWER_NOT_FOUND);
+        return;
+    }
+    begin(&text, conn);
+    add_number(&text, "id", stats.id);
+    add_quoted(&text, "tube", stats.tube);
+    add_word(&text, "state",
+             job_state_word(stats.state == JOB_ABANDONED ? JOB_BURIED : stats.state));
+    add_number(&text, "pri", stats.pri);
+    add_number(&text, "age", stats.age_s);
+    add_number(&text, "delay", stats.delay_s);
+    add_number(&text, "ttr", stats.ttr_s);
+    add_number(&text, "time-left", stats.time_left_s);
+    add_number(&text, "file", 0);
+    add_number(&text, "reserves", stats.reserves);
+    add_number(&text, "timeouts", stats.timeouts);
+    add_number(&text, "releases", stats.releases);
+    add_number(&text, "buries", stats.buries);
+    add_number(&text, "kicks", stats.kicks);
+    answer(conn, BS_VERB_STATS_JOB, &text);
+}
+
+void job_stats_tube(struct conn *conn, struct bytes tube)
+{
+    struct tube_stats stats;
+    struct text text;
+    if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
+        job_answer(conn, BS_VERB_STATS_TUBE, BS_ANSWER_NOT_FOUND);
+        return;
+    }
+    begin(&text, conn);
+    add_quoted(&text, "name", stats.name);
+    add_number(&text, "current-jobs-urgent", stats.urgent);
+    add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
+    add_number(&text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
+    add_number(&text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
+    add_number(&text, "current-jobs-buried",
+               stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED]);
+    add_number(&text, "total-jobs", stats.total_jobs);
+    add_number(&text, "current-using", stats.using);
+    add_number(&text, "current-watching", stats.watching);
+    add_number(&text, "current-waiting", stats.waiting);
+    add_number(&text, "cmd-delete", stats.cmd_delete);
+    add_number(&text, "cmd-pause-tube", stats.cmd_pause);
+    add_number(&text, "pause", stats.pause_s);
+    add_number(&text, "pause-time-left", stats.pause_left_s);
+    answer(conn, BS_VERB_STATS_TUBE, &text);
+}
+
+void job_describe_tube(struct conn *conn, struct bytes tube, bool was_set)
+{
+    static const char *const orders[] = {"priority", "fifo", "random"};
+    static const char *const claims[] = {"connection", "lease"};
+    struct tube_stats stats;
+    struct text text;
+    if (jobs_stats_tube(conn_jobs(conn), tube, service_now(conn), &stats) != JOBS_OK) {
+        if (!was_set) {
+            job_answer(conn, BS_VERB_TUBE, BS_ANSWER_NOT_FOUND);
+            return;
+        }
+        /* It is as the default, so it is gone. */
+        memset(&stats, 0, sizeof(stats));
+        jobs_get_defaults(conn_jobs(conn), &stats.settings);
+        memcpy(stats.name, tube.data, tube.len);
+    }
+    begin(&text, conn);
+    add_quoted(&text, "name", stats.name);
+    add_word(&text, "order", orders[stats.settings.order]);
+    add_word(&text, "claim", claims[stats.settings.claim]);
+    add_number(&text, "tries", stats.settings.tries);
+    add_number(&text, "limit", stats.settings.limit);
+    add_number(&text, "prune", stats.settings.prune_s);
+    add_number(&text, "remember", stats.settings.remember_s);
+    add_quoted(&text, "read-only", stats.settings.read_only);
+    add_number(&text, "current-jobs-ready", stats.states[JOB_READY]);
+    add_number(&text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
+    add_number(&text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
+    add_number(&text, "current-jobs-buried",
+               stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED]);
+    add_number(&text, "current-jobs-abandoned", stats.states[JOB_ABANDONED]);
+    add_number(&text, "oldest-ready-age", stats.oldest_ready_s);
+    add_number(&text, "total-puts", stats.total_jobs);
+    add_number(&text, "total-duplicates", stats.duplicates);
+    add_number(&text, "total-claims", stats.claims);
+    add_number(&text, "total-dropped", stats.dropped);
+    add_number(&text, "total-acks", stats.acks);
+    add_number(&text, "total-recycled", stats.recycled);
+    add_number(&text, "total-abandoned", stats.abandoned);
+    answer(conn, BS_VERB_TUBE, &text);
+}
+
+/* ---- stats
+ * -------------------------------------------------------------------------------------------------
+ */
+
+/* How often a verb was asked for, with those that wait. */
+static uint64_t asked(const struct conn *conn, enum bs_verb verb)
+{
+    uint64_t sum = jobs_waiting_in(service_of(conn)->services, verb);
+    for (unsigned n = 0; n < JOB_OUTCOME_COUNT; n++)
+        sum += service_requests(service_of(conn), verb, n);
+    return sum;
+}
+
+/* The commands that `stats` counts, in its order. */
+static const struct {
+    const char *key;
+    enum bs_verb verb;
+} commands[] = {
+    {"cmd-put", BS_VERB_PUT},
+    {"cmd-peek", BS_VERB_PEEK},
+    {"cmd-peek-ready", BS_VERB_PEEK_READY},
+    {"cmd-peek-delayed", BS_VERB_PEEK_DELAYED},
+    {"cmd-peek-buried", BS_VERB_PEEK_BURIED},
+    {"cmd-reserve", BS_VERB_RESERVE},
+    {"cmd-reserve-with-timeout", BS_VERB_RESERVE_WITH_TIMEOUT},
+    {"cmd-delete", BS_VERB_DELETE},
+    {"cmd-release", BS_VERB_RELEASE},
+    {"cmd-use", BS_VERB_USE},
+    {"cmd-watch", BS_VERB_WATCH},
+    {"cmd-ignore", BS_VERB_IGNORE},
+    {"cmd-bury", BS_VERB_BURY},
+    {"cmd-kick", BS_VERB_KICK},
+    {"cmd-touch", BS_VERB_TOUCH},
+    {"cmd-stats", BS_VERB_STATS},
+    {"cmd-stats-job", BS_VERB_STATS_JOB},
+    {"cmd-stats-tube", BS_VERB_STATS_TUBE},
+    {"cmd-list-tubes", BS_VERB_LIST_TUBES},
+    {"cmd-list-tube-used", BS_VERB_LIST_TUBE_USED},
+    {"cmd-list-tubes-watched", BS_VERB_LIST_TUBES_WATCHED},
+    {"cmd-pause-tube", BS_VERB_PAUSE_TUBE},
+};
+
+static void add_counts(struct text *text, const struct conn *conn)
+{
+    const struct protocol *protocol = conn_protocol(conn);
+    struct jobs_stats stats;
+    jobs_get_stats(conn_jobs(conn), &stats);
+    add_number(text, "current-jobs-urgent", stats.urgent);
+    add_number(text, "current-jobs-ready", stats.states[JOB_READY]);
+    add_number(text, "current-jobs-reserved", stats.states[JOB_RESERVED]);
+    add_number(text, "current-jobs-delayed", stats.states[JOB_DELAYED]);
+    add_number(text, "current-jobs-buried", stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED]);
+    for (size_t n = 0; n < ARRAY_SIZE(commands); n++)
+        add_number(text, commands[n].key,
+                   asked(conn, commands[n].verb) + (commands[n].verb == BS_VERB_STATS));
+    add_number(text, "job-timeouts", stats.timeouts);
+    add_number(text, "total-jobs", stats.total_jobs);
+    add_number(text, "max-job-size", job_size_max(conn));
+    add_number(text, "current-tubes", stats.tubes);
+    add_number(text, "current-connections",
+               atomic_load_explicit(&protocol->connections, memory_order_relaxed));
+    add_number(text, "current-producers", jobs_producers(service_of(conn)->services));
+    add_number(text, "current-workers", jobs_workers(service_of(conn)->services));
+    add_number(text, "current-waiting", stats.waiting);
+    add_number(text, "total-connections",
+               atomic_load_explicit(&protocol->connections_made, memory_order_relaxed));
+}
+
+void job_stats(struct conn *conn)
+{
+    struct text text;
+    const struct utsname *system = jobs_system(service_of(conn)->services);
+    struct rusage usage;
+    char id[32];
+    int64_t up_ns = service_now(conn).mono_ns - service_of(conn)->services->started_ns;
+    begin(&text, conn);
+    add_counts(&text, conn);
+    add_number(&text, "pid", (uint64_t)getpid());
+    add_quoted(&text, "version", PACKAGE_VERSION);
+    (void)getrusage(RUSAGE_SELF, &usage);
+    add_micros(&text, "rusage-utime", usage.ru_utime);
+    add_micros(&text, "rusage-stime", usage.ru_stime);
+    add_number(&text, "uptime", up_ns > 0 ? (uint64_t)(up_ns / NS_PER_S) : 0);
+    add_number(&text, "binlog-oldest-index", 0);
+    add_number(&text, "binlog-current-index", 0);
+    add_number(&text, "binlog-records-migrated", 0);
+    add_number(&text, "binlog-records-written", 0);
+    add_number(&text, "binlog-max-size", 0);
+    add_word(&text, "draining", service_is_draining(conn) ? "true" : "false");
+    snprintf(id, sizeof(id), "%016llx",
+             (unsigned long long)jobs_server_id(service_of(conn)->services));
+    add_word(&text, "id", id);
+    add_quoted(&text, "hostname", system->nodename);
+    add_quoted(&text, "os", system->version);
+    add_quoted(&text, "platform", system->machine);
+    answer(conn, BS_VERB_STATS, &text);
+}

@@ -1,0 +1,776 @@
+/*
+ * job_verbs.c - what the verbs of the job queues do: each asks the jobs, and answers.
+ *
+ * A verb that touches many jobs makes its answer in steps (SERVED_PIECES), so that other
+ * connections are served in between.
+ */
+#include "service/job_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An answer with several jobs stops before so many bytes: their bodies, and a line for each. */
+#define ANSWER_MAX    ((size_t)16 << 20)
+#define ANSWER_BODIES (ANSWER_MAX - (size_t)(JOBS_STEP + 1) * BS_REPLY_ROOM)
+
+/* ---- answers
+ * ----------------------------------------------------------------------------------------- */
+
+static enum job_outcome outcome_of(enum bs_answer answer)
+{
+    switch (answer) {
+    case BS_ANSWER_INSERTED:
+        return JOB_OUTCOME_INSERTED;
+    case BS_ANSWER_RESERVED:
+    case BS_ANSWER_CLAIMED:
+        return JOB_OUTCOME_RESERVED;
+    case BS_ANSWER_BURIED:
+        return JOB_OUTCOME_BURIED;
+    case BS_ANSWER_NOT_FOUND:
+        return JOB_OUTCOME_NOT_FOUND;
+    case BS_ANSWER_TIMED_OUT:
+        return JOB_OUTCOME_TIMED_OUT;
+    case BS_ANSWER_DEADLINE_SOON:
+        return JOB_OUTCOME_DEADLINE_SOON;
+    case BS_ANSWER_DRAINING:
+        return JOB_OUTCOME_DRAINING;
+    case BS_ANSWER_OUT_OF_MEMORY:
+        return JOB_OUTCOME_OUT_OF_MEMORY;
+    case BS_ANSWER_EXPECTED_CRLF:
+    case BS_ANSWER_JOB_TOO_BIG:
+    case BS_ANSWER_TUBE_FULL:
+    case BS_ANSWER_INTERNAL_ERROR:
+    case BS_ANSWER_BAD_FORMAT:
+    case BS_ANSWER_UNKNOWN_COMMAND:
+    case BS_ANSWER_NOT_IGNORED:
+    case BS_ANSWER_READ_ONLY:
+        return JOB_OUTCOME_ERROR;
+    default:
+        return JOB_OUTCOME_OK;
+    }
+}
+
+static void write_line(struct conn *conn, const struct bs_reply *reply)
+{
+    uint8_t *to = conn_reply_room(conn, BS_REPLY_ROOM);
+    size_t len = bs_compose_reply(reply, to, BS_REPLY_ROOM);
+    CHECK(len > 0);
+    conn_replied(conn, len);
+}
+
+static void answer_with(struct conn *conn, unsigned verb, const struct bs_reply *reply)
+{
+    service_count(conn, verb, outcome_of(reply->answer));
+    write_line(conn, reply);
+}
+
+void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer)
+{
+    struct bytes line = bs_answer_line(answer);
+    service_count(conn, verb, outcome_of(answer));
+    conn_reply(conn, line.data, line.len);
+}
+
+static void write_body(struct conn *conn, struct job_body *body)
+{
+    conn_reply(conn, body->bytes, body->len);
+    conn_reply(conn, "\r\n", 2);
+}
+
+/* Answers with a job, whose body is dropped. */
+void job_answer_one(struct conn *conn, unsigned verb, enum bs_answer answer, struct job_view *view)
+{
+    const struct bs_reply reply = {.answer = answer, .id = view->id, .body_len = view->body_len};
+    answer_with(conn, verb, &reply);
+    write_body(conn, view->body);
+    job_body_drop(conn_jobs(conn), &view->body);
+}
+
+void job_answer_number(struct conn *conn, unsigned verb, enum bs_answer answer, uint64_t number)
+{
+    const struct bs_reply reply = {.answer = answer, .count = number};
+    answer_with(conn, verb, &reply);
+}
+
+void job_answer_read_only(struct conn *conn, unsigned verb, const char *reason)
+{
+    const struct bs_reply reply = {.answer = BS_ANSWER_READ_ONLY, .reason = bytes_of(reason)};
+    answer_with(conn, verb, &reply);
+}
+
+/* The answer that stands for a status; `good` for JOBS_OK. */
+static enum bs_answer answer_of(enum jobs_status status, enum bs_answer good)
+{
+    switch (status) {
+    case JOBS_OK:
+        return good;
+    case JOBS_TIMED_OUT:
+        return BS_ANSWER_TIMED_OUT;
+    case JOBS_DEADLINE_SOON:
+        return BS_ANSWER_DEADLINE_SOON;
+    case JOBS_NOT_FOUND:
+        return BS_ANSWER_NOT_FOUND;
+    case JOBS_BURIED:
+        return BS_ANSWER_BURIED;
+    case JOBS_NOT_IGNORED:
+        return BS_ANSWER_NOT_IGNORED;
+    case JOBS_TUBE_FULL:
+        return BS_ANSWER_TUBE_FULL;
+    case JOBS_IO:
+        return BS_ANSWER_INTERNAL_ERROR;
+    default:
+        CHECK(status == JOBS_NO_MEMORY);
+        return BS_ANSWER_OUT_OF_MEMORY;
+    }
+}
+
+/* ---- put
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static void answer_duplicate(struct conn *conn, uint64_t id)
+{
+    const struct bs_reply reply = {.answer = BS_ANSWER_DUPLICATE, .id = id};
+    answer_with(conn, BS_VERB_PUT_INTO, &reply);
+}
+
+void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status status,
+                    const struct job_put *put)
+{
+    const struct bs_reply good = {.answer = BS_ANSWER_INSERTED, .id = put->id};
+    struct tube_stats stats;
+    switch (status) {
+    case JOBS_OK:
+        if (put->duplicate_r && put->duplicate_r->is)
+            answer_duplicate(conn, put->duplicate_r->of);
+        else
+            answer_with(conn, verb, &good);
+        break;
+    case JOBS_READ_ONLY:
+        if (verb == BS_VERB_PUT) {
+            job_answer(conn, verb, BS_ANSWER_DRAINING);
+            break;
+        }
+        if (jobs_stats_tube(conn_jobs(conn), put->tube, service_now(conn), &stats) != JOBS_OK)
+            jobs_get_defaults(conn_jobs(conn), &stats.settings); /* the tube has gone */
+        job_answer_read_only(conn, verb,
+                             *stats.settings.read_only ? stats.settings.read_only : "read-only");
+        break;
+    case JOBS_TUBE_FULL:
+        job_answer(conn, verb, verb == BS_VERB_PUT ? BS_ANSWER_OUT_OF_MEMORY : BS_ANSWER_TUBE_FULL);
+        break;
+    default:
+        job_answer(conn, verb, answer_of(status, BS_ANSWER_INSERTED));
+    }
+}
+
+enum served job_put(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs *jobs = conn_jobs(conn);
+    struct jobs_effects effects;
+    struct job_duplicate duplicate = {.is = false};
+    struct job_put put;
+    enum jobs_status status = JOBS_NO_MEMORY;
+    bool fits = s->put.body->len == s->put.len || job_body_resize(jobs, &s->put.body, s->put.len);
+    if (fits && jobs_has_store(jobs))
+        return job_commit_put(conn);
+    jobs_effects_init(&effects);
+    job_fill_put(s, &put);
+    put.duplicate_r = &duplicate;
+    if (fits)
+        status = jobs_put(s->client, &put, service_now(conn), &effects);
+    if (status == JOBS_OK)
+        s->put.body = NULL; /* it is the job's */
+    job_body_drop(jobs, &s->put.body);
+    job_answer_put(conn, s->put.verb, status, &put);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return SERVED;
+}
+
+/* ---- reserve, and waits
+ * ------------------------------------------------------------------------------------- */
+
+/* Sets the deadline of the wait: its end, or the time when DEADLINE_SOON is due. */
+static void set_deadline(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    int64_t soon_ns = s->waiting_verb == BS_VERB_CLAIM ? INT64_MAX : jobs_wait_soon_ns(s->client);
+    int64_t at_ns = soon_ns < s->until_ns ? soon_ns : s->until_ns;
+    if (at_ns == INT64_MAX)
+        conn_clear_deadline(conn, WAIT_DEADLINE_OF_JOBS);
+    else
+        conn_expire_in(conn, WAIT_DEADLINE_OF_JOBS, at_ns - service_now(conn).mono_ns);
+}
+
+static void answer_claim(struct conn *conn, struct job_view *views, size_t count);
+
+enum served job_begin_wait(struct conn *conn, enum bs_verb verb, int64_t timeout_ns)
+{
+    struct job_session *s = job_session(conn);
+    if (!conn_pend(conn, &s->number)) {
+        struct job_view view;
+        if (jobs_end_wait(s->client)) {
+            job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
+        } else if (!jobs_read(s->client, &view)) {
+            conn_close(conn, CLOSE_MEMORY); /* a job was promised */
+            return SERVED_LAST;
+        } else if (verb == BS_VERB_CLAIM) {
+            answer_claim(conn, &view, 1);
+        } else {
+            job_answer_one(conn, verb, BS_ANSWER_RESERVED, &view);
+        }
+        return SERVED;
+    }
+    s->waits = true;
+    s->waiting_verb = verb;
+    s->until_ns =
+        timeout_ns == JOBS_FOREVER ? JOBS_FOREVER : service_now(conn).mono_ns + timeout_ns;
+    job_count_wait(conn);
+    set_deadline(conn);
+    return SERVED_PENDING;
+}
+
+void job_count_wait(struct conn *conn)
+{
+    tally_add(&service_counts(conn)->waiting, 1);
+    jobs_count_waiting(service_of(conn)->services, job_session(conn)->waiting_verb, 1);
+}
+
+static void end_count_of_wait(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    s->waits = false;
+    tally_sub(&service_counts(conn)->waiting, 1);
+    jobs_count_waiting(service_of(conn)->services, s->waiting_verb, -1);
+}
+
+void job_forget_wait(struct conn *conn)
+{
+    conn_clear_deadline(conn, WAIT_DEADLINE_OF_JOBS);
+    end_count_of_wait(conn);
+}
+
+void job_give_up_wait(struct conn *conn)
+{
+    service_count(conn, job_session(conn)->waiting_verb, JOB_OUTCOME_GONE);
+    end_count_of_wait(conn);
+}
+
+static void answer_claim(struct conn *conn, struct job_view *views, size_t count)
+{
+    const struct bs_reply head = {.answer = BS_ANSWER_CLAIMED, .count = count};
+    answer_with(conn, BS_VERB_CLAIM, &head);
+    for (size_t n = 0; n < count; n++) {
+        struct job_view *view = &views[n];
+        const struct bs_reply line = {.answer = BS_ANSWER_CLAIMED_JOB,
+                                      .id = view->id,
+                                      .body_len = view->body_len,
+                                      .token = view->token,
+                                      .tube = bytes_at(view->tube.text, view->tube.len),
+                                      .try = view->tries};
+        write_line(conn, &line);
+        write_body(conn, view->body);
+        job_body_drop(conn_jobs(conn), &view->body);
+    }
+}
+
+/* Answers the pending claim with the jobs that it was promised. */
+static bool answer_claimed(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    struct job_views *claimed = jobs_take_claimed(s->client);
+    if (!claimed)
+        return false;
+    job_forget_wait(conn);
+    conn_answer(conn, s->number);
+    answer_claim(conn, claimed->at, claimed->count);
+    conn_answered(conn);
+    job_views_free(conn_jobs(conn), &claimed);
+    return true;
+}
+
+/* Answers the pending request with the job that has come. */
+static void answer_wait(struct conn *conn, struct job_view *view)
+{
+    struct job_session *s = job_session(conn);
+    job_forget_wait(conn);
+    conn_answer(conn, s->number);
+    if (s->waiting_verb == BS_VERB_CLAIM)
+        answer_claim(conn, view, 1);
+    else
+        job_answer_one(conn, s->waiting_verb, BS_ANSWER_RESERVED, view);
+    conn_answered(conn);
+}
+
+/* Ends the wait with a word, unless a job came first. */
+static void end_wait(struct conn *conn, enum bs_answer answer)
+{
+    struct job_session *s = job_session(conn);
+    struct job_view view;
+    if (s->waiting_verb == BS_VERB_READY && job_read_ready(conn))
+        return;
+    if (!jobs_end_wait(s->client)) { /* without a job, it is on its way to the store */
+        if (jobs_read(s->client, &view))
+            answer_wait(conn, &view);
+        else
+            (void)answer_claimed(conn);
+        return;
+    }
+    job_forget_wait(conn);
+    conn_answer(conn, s->number);
+    job_answer(conn, s->waiting_verb, answer);
+    conn_answered(conn);
+}
+
+void job_on_letter(struct mail *mail, void *worker)
+{
+    struct jobs_client *client = jobs_client_of(mail);
+    struct job_view view;
+    (void)worker;
+    if (!jobs_client_letter(client))
+        return;
+    struct conn *conn = jobs_client_owner(client);
+    struct job_session *s = job_session(conn);
+    bool refused = jobs_was_refused(client);
+    if (jobs_read(client, &view))
+        answer_wait(conn, &view);
+    else if (answer_claimed(conn) || !s->waits)
+        return;
+    else if (s->waiting_verb == BS_VERB_READY)
+        (void)job_read_ready(conn);
+    else if (refused && s->until_ns <= service_now(conn).mono_ns)
+        end_wait(conn, BS_ANSWER_OUT_OF_MEMORY);
+    else
+        job_wait_expired(conn); /* its time may have ended while a job was promised */
+}
+
+void job_wait_expired(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    int64_t now_ns = service_now(conn).mono_ns;
+    if (s->waiting_verb != BS_VERB_CLAIM && jobs_wait_soon_ns(s->client) <= now_ns)
+        end_wait(conn, BS_ANSWER_DEADLINE_SOON);
+    else if (s->until_ns <= now_ns)
+        end_wait(conn, BS_ANSWER_TIMED_OUT);
+    else
+        set_deadline(conn);
+}
+
+void job_half_closed(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    s->half_closed = true;
+    if (s->waits)
+        end_wait(conn, BS_ANSWER_TIMED_OUT);
+}
+
+static enum served do_reserve(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    int64_t timeout_ns = r->verb == BS_VERB_RESERVE ? JOBS_FOREVER : (int64_t)r->seconds * NS_PER_S;
+    struct job_view view;
+    job_works(conn);
+    if (s->half_closed)
+        timeout_ns = 0;
+    enum jobs_status status = jobs_reserve(s->client, timeout_ns, &view, service_now(conn));
+    if (status == JOBS_WAITS)
+        return job_begin_wait(conn, r->verb, timeout_ns);
+    if (status == JOBS_OK)
+        job_answer_one(conn, r->verb, BS_ANSWER_RESERVED, &view);
+    else
+        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OUT_OF_MEMORY));
+    return SERVED;
+}
+
+/* Reads the tubes of a claim from its line. Returns their number. */
+static size_t tubes_of(const struct job_request *r, struct bytes *tubes_r, size_t room)
+{
+    struct bs_request req;
+    size_t used, count = 0;
+    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
+    CHECK(parsed == BS_PARSED);
+    while (count < room && bs_next_tube(&req.tubes, &tubes_r[count]))
+        count++;
+    return count;
+}
+
+/* A line of BS_NEW_LINE_MAX bytes has no more names. */
+#define CLAIM_TUBES (BS_NEW_LINE_MAX / 2)
+
+static enum served do_claim(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    size_t count = 0, room = r->count * sizeof(struct job_view);
+    struct bytes *tubes = malloc(CLAIM_TUBES * sizeof(*tubes));
+    struct job_view *views = malloc(room);
+    enum jobs_status status = JOBS_NO_MEMORY;
+    struct job_claim_request request = {
+        .count = r->count, .timeout_ns = (int64_t)r->seconds * NS_PER_S, .body_max = ANSWER_BODIES};
+    job_works(conn);
+    if (s->half_closed)
+        request.timeout_ns = 0;
+    if (tubes && views) {
+        request.tubes = tubes;
+        request.tube_count = tubes_of(r, tubes, CLAIM_TUBES);
+        status = jobs_claim(s->client, &request, views, &count, reason, service_now(conn));
+    }
+    if (status == JOBS_OK)
+        answer_claim(conn, views, count);
+    else if (status == JOBS_READ_ONLY)
+        job_answer_read_only(conn, r->verb, reason);
+    else if (status != JOBS_WAITS)
+        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OUT_OF_MEMORY));
+    free(tubes);
+    free(views);
+    return status == JOBS_WAITS ? job_begin_wait(conn, r->verb, request.timeout_ns) : SERVED;
+}
+
+/* ---- many jobs
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static bool step_kick(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs_effects effects;
+    jobs_effects_init(&effects);
+    bool done = jobs_kick(s->client, &s->kick, service_now(conn), &effects);
+    if (done)
+        job_answer_number(conn, BS_VERB_KICK, BS_ANSWER_KICKED, s->kick.kicked);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return done;
+}
+
+unsigned job_state_of(enum bs_state state)
+{
+    switch (state) {
+    case BS_STATE_READY:
+        return JOB_READY;
+    case BS_STATE_DELAYED:
+        return JOB_DELAYED;
+    case BS_STATE_RESERVED:
+        return JOB_RESERVED;
+    case BS_STATE_BURIED:
+        return JOB_BURIED;
+    case BS_STATE_ABANDONED:
+        return JOB_ABANDONED;
+    default:
+        return JOBS_ALL;
+    }
+}
+
+static enum bs_state word_of(enum job_state state)
+{
+    static const enum bs_state states[JOB_STATES] = {
+        BS_STATE_READY, BS_STATE_DELAYED, BS_STATE_RESERVED, BS_STATE_BURIED, BS_STATE_ABANDONED};
+    return states[state];
+}
+
+static bool step_clear(struct conn *conn, struct bytes tube)
+{
+    struct job_session *s = job_session(conn);
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    enum jobs_status status = jobs_clear(conn_jobs(conn), tube, job_state_of(s->clear_state),
+                                         &s->clear, reason, service_now(conn));
+    if (status == JOBS_WAITS)
+        return false;
+    if (status == JOBS_OK)
+        job_answer_number(conn, BS_VERB_CLEAR, BS_ANSWER_CLEARED, s->clear.deleted);
+    else if (status == JOBS_READ_ONLY)
+        job_answer_read_only(conn, BS_VERB_CLEAR, reason);
+    else
+        job_answer(conn, BS_VERB_CLEAR, BS_ANSWER_NOT_FOUND);
+    return true;
+}
+
+bool job_resume(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    bool done = s->steps == JOB_STEPS_KICK ? step_kick(conn) : step_clear(conn, bytes_at(NULL, 0));
+    if (done)
+        s->steps = JOB_STEPS_NONE;
+    return done;
+}
+
+static enum served in_steps(struct conn *conn, enum job_steps steps, bool done)
+{
+    job_session(conn)->steps = done ? JOB_STEPS_NONE : steps;
+    return done ? SERVED : SERVED_PIECES;
+}
+
+static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
+{
+    struct job_view *views = malloc(r->count * sizeof(*views));
+    size_t count = 0;
+    uint64_t next = 0;
+    enum jobs_status status = JOBS_NO_MEMORY;
+    enum served served = SERVED;
+    if (views)
+        status = jobs_list(conn_jobs(conn), r->tube, job_state_of(r->state), r->id, r->count,
+                           ANSWER_BODIES, views, &count, &next);
+    if (status != JOBS_OK)
+        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OUT_OF_MEMORY));
+    else if (job_views_whole(views, count))
+        job_answer_list(conn, views, count, next);
+    else
+        served = job_commit_list(conn, views, count, next);
+    for (size_t n = 0; n < count; n++)
+        job_body_drop(conn_jobs(conn), &views[n].body);
+    free(views);
+    return served;
+}
+
+void job_answer_list(struct conn *conn, const struct job_view *views, size_t count, uint64_t next)
+{
+    const struct bs_reply head = {.answer = BS_ANSWER_LISTED, .count = count, .next = next};
+    answer_with(conn, BS_VERB_LIST_JOBS, &head);
+    for (size_t n = 0; n < count; n++) {
+        const struct bs_reply line = {.answer = BS_ANSWER_LISTED_JOB,
+                                      .id = views[n].id,
+                                      .body_len = views[n].body_len,
+                                      .state = word_of(views[n].state),
+                                      .try = views[n].tries};
+        write_line(conn, &line);
+        write_body(conn, views[n].body);
+    }
+}
+
+/* ---- tubes
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+static void do_use(struct conn *conn, const struct job_request *r)
+{
+    const struct bs_reply reply = {.answer = BS_ANSWER_USING, .tube = r->tube};
+    if (jobs_use(job_session(conn)->client, r->tube) == JOBS_OK)
+        answer_with(conn, r->verb, &reply);
+    else
+        job_answer(conn, r->verb, BS_ANSWER_OUT_OF_MEMORY);
+}
+
+static void do_list_tube_used(struct conn *conn, const struct job_request *r)
+{
+    char name[JOBS_TUBE_MAX];
+    const struct bs_reply reply = {.answer = BS_ANSWER_USING,
+                                   .tube =
+                                       bytes_at(name, jobs_used(job_session(conn)->client, name))};
+    answer_with(conn, r->verb, &reply);
+}
+
+static void do_watch(struct conn *conn, const struct job_request *r)
+{
+    struct jobs_client *client = job_session(conn)->client;
+    uint32_t count;
+    enum jobs_status status = r->verb == BS_VERB_WATCH ? jobs_watch(client, r->tube, &count)
+                                                       : jobs_ignore(client, r->tube, &count);
+    if (status == JOBS_OK)
+        job_answer_number(conn, r->verb, BS_ANSWER_WATCHING, count);
+    else
+        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_WATCHING));
+}
+
+static enum served do_tube(struct conn *conn, const struct job_request *r)
+{
+    struct bs_request req;
+    size_t used;
+    enum bs_parsed parsed = bs_parse_request(r->bytes.data, r->bytes.len, &req, &used);
+    CHECK(parsed == BS_PARSED);
+    struct job_settings settings;
+    struct jobs_effects effects;
+    job_settings_from(&req.settings, &settings);
+    if (settings.given && jobs_has_store(conn_jobs(conn)))
+        return job_commit_settings(conn, req.tube, &settings);
+    jobs_effects_init(&effects);
+    enum jobs_status status =
+        jobs_set_tube(conn_jobs(conn), req.tube, &settings, service_now(conn), &effects);
+    if (status == JOBS_OK)
+        job_describe_tube(conn, req.tube, settings.given != 0);
+    else
+        job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OK));
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return SERVED;
+}
+
+/* ---- verbs
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static enum served do_peek(struct conn *conn, const struct job_request *r)
+{
+    struct jobs_client *client = job_session(conn)->client;
+    struct job_view view;
+    enum jobs_status status;
+    switch (r->verb) {
+    case BS_VERB_PEEK:
+        status = jobs_peek(conn_jobs(conn), r->id, &view);
+        break;
+    case BS_VERB_PEEK_READY:
+        status = jobs_peek_next(client, JOB_PEEK_READY, &view);
+        break;
+    case BS_VERB_PEEK_DELAYED:
+        status = jobs_peek_next(client, JOB_PEEK_DELAYED, &view);
+        break;
+    default:
+        status = jobs_peek_next(client, JOB_PEEK_BURIED, &view);
+    }
+    if (status != JOBS_OK)
+        job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
+    else if (view.body)
+        job_answer_one(conn, r->verb, BS_ANSWER_FOUND, &view);
+    else
+        return job_commit_peek(conn, r->verb, &view);
+    return SERVED;
+}
+
+static enum served do_reserve_job(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    struct job_view view;
+    job_works(conn);
+    if (jobs_has_store(conn_jobs(conn)))
+        return job_commit_change(conn, r);
+    if (jobs_reserve_job(s->client, r->id, &view, service_now(conn)) == JOBS_OK)
+        job_answer_one(conn, r->verb, BS_ANSWER_RESERVED, &view);
+    else
+        job_answer(conn, r->verb, BS_ANSWER_NOT_FOUND);
+    return SERVED;
+}
+
+/* The answer of a verb that has succeeded. */
+static enum bs_answer good_answer(enum bs_verb verb)
+{
+    switch (verb) {
+    case BS_VERB_DELETE:
+    case BS_VERB_ACK:
+        return BS_ANSWER_DELETED;
+    case BS_VERB_RELEASE:
+    case BS_VERB_NACK:
+        return BS_ANSWER_RELEASED;
+    case BS_VERB_BURY:
+        return BS_ANSWER_BURIED;
+    case BS_VERB_TOUCH:
+    case BS_VERB_RENEW:
+        return BS_ANSWER_TOUCHED;
+    case BS_VERB_KICK_JOB:
+        return BS_ANSWER_JOB_KICKED;
+    default:
+        CHECK(verb == BS_VERB_PAUSE_TUBE);
+        return BS_ANSWER_PAUSED;
+    }
+}
+
+void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status status)
+{
+    job_answer(conn, verb, answer_of(status, status == JOBS_OK ? good_answer(verb) : 0));
+}
+
+/* Verbs about one job, and pause-tube: one call, and a word. */
+static enum served do_change(struct conn *conn, const struct job_request *r)
+{
+    struct jobs_client *client = job_session(conn)->client;
+    struct jobs *jobs = conn_jobs(conn);
+    struct moment now = service_now(conn);
+    struct jobs_effects effects;
+    enum jobs_status status;
+    if (jobs_has_store(jobs))
+        return job_commit_change(conn, r);
+    jobs_effects_init(&effects);
+    switch (r->verb) {
+    case BS_VERB_DELETE:
+        status = jobs_delete(client, r->id, now);
+        break;
+    case BS_VERB_RELEASE:
+        status = jobs_release(client, r->id, r->pri, r->delay_s, now, &effects);
+        break;
+    case BS_VERB_BURY:
+        status = jobs_bury(client, r->id, r->pri, now);
+        break;
+    case BS_VERB_TOUCH:
+        status = jobs_touch(client, r->id, now);
+        break;
+    case BS_VERB_ACK:
+        status = jobs_ack(jobs, r->id, r->token, now);
+        break;
+    case BS_VERB_NACK:
+        status = jobs_nack(jobs, r->id, r->token, r->delay_s, now, &effects);
+        break;
+    case BS_VERB_RENEW:
+        status = jobs_renew(jobs, r->id, r->token, now);
+        break;
+    case BS_VERB_KICK_JOB:
+        status = jobs_kick_job(jobs, r->id, now, &effects);
+        break;
+    default:
+        CHECK(r->verb == BS_VERB_PAUSE_TUBE);
+        status = jobs_pause(jobs, r->tube, r->seconds, now, &effects);
+    }
+    job_answer_change(conn, r->verb, status);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    return SERVED;
+}
+
+enum served job_serve(struct conn *conn, const struct job_request *r)
+{
+    struct job_session *s = job_session(conn);
+    switch (r->verb) {
+    case BS_VERB_RESERVE:
+    case BS_VERB_RESERVE_WITH_TIMEOUT:
+        return do_reserve(conn, r);
+    case BS_VERB_CLAIM:
+        return do_claim(conn, r);
+    case BS_VERB_READY:
+        return job_ready(conn, r);
+    case BS_VERB_KICK:
+        if (jobs_has_store(conn_jobs(conn)))
+            return job_commit_kick(conn, r);
+        s->kick = (struct jobs_kick){.left = r->count};
+        return in_steps(conn, JOB_STEPS_KICK, step_kick(conn));
+    case BS_VERB_CLEAR:
+        if (jobs_has_store(conn_jobs(conn)))
+            return job_commit_clear(conn, r);
+        s->clear = (struct jobs_clear){.deleted = 0};
+        s->clear_state = r->state;
+        return in_steps(conn, JOB_STEPS_CLEAR, step_clear(conn, r->tube));
+    case BS_VERB_RESERVE_JOB:
+        return do_reserve_job(conn, r);
+    case BS_VERB_PEEK:
+    case BS_VERB_PEEK_READY:
+    case BS_VERB_PEEK_DELAYED:
+    case BS_VERB_PEEK_BURIED:
+        return do_peek(conn, r);
+    case BS_VERB_USE:
+        do_use(conn, r);
+        break;
+    case BS_VERB_WATCH:
+    case BS_VERB_IGNORE:
+        do_watch(conn, r);
+        break;
+    case BS_VERB_LIST_TUBE_USED:
+        do_list_tube_used(conn, r);
+        break;
+    case BS_VERB_LIST_TUBES:
+        job_list_tubes(conn);
+        break;
+    case BS_VERB_LIST_TUBES_WATCHED:
+        job_list_watched(conn);
+        break;
+    case BS_VERB_STATS:
+        job_stats(conn);
+        break;
+    case BS_VERB_STATS_JOB:
+        job_stats_job(conn, r->id);
+        break;
+    case BS_VERB_STATS_TUBE:
+        job_stats_tube(conn, r->tube);
+        break;
+    case BS_VERB_TUBE:
+        return do_tube(conn, r);
+    case BS_VERB_LIST_JOBS:
+        return do_list_jobs(conn, r);
+    default:
+        return do_change(conn, r);
+    }
+    return SERVED;
+}

@@ -1,0 +1,395 @@
+/*
+ * jobs_api.c - tubes and jobs as JSON, page by page. See tubes_seen.h.
+ *
+ * A list is made in steps. A step reads a piece under the lock of the jobs. Tubes are not kept in
+ * the order of their names, so a page of them reads all tubes, piece by piece, and keeps the first
+ * ones behind its cursor. A tube that is there all the while is listed once. Jobs are ordered by
+ * id.
+ */
+#include "base/number.h"
+#include "base/utf8.h"
+#include "net/query.h"
+#include "service/job_session.h"
+#include "service/tubes_seen.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 100
+#define LIMIT_MAX     1000
+#define TUBES_PIECE   128
+#define JOBS_PIECE    64
+#define ANSWER_MAX    ((size_t)256 * 1024)
+#define BODY_MAX      ((size_t)64 * 1024) /* of a body that is shown */
+
+static struct bytes name_of(const struct tube_stats *stats)
+{
+    return bytes_at(stats->name, strlen(stats->name));
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static void write_settings(struct json_text *to, const struct job_settings *s)
+{
+    static const char *const orders[] = {"priority", "fifo", "random"};
+    static const char *const claims[] = {"connection", "lease"};
+    json_text_open(to, "settings", '{');
+    json_text_string(to, "order", bytes_of(orders[s->order]));
+    json_text_string(to, "claim", bytes_of(claims[s->claim]));
+    json_text_number(to, "tries", s->tries);
+    json_text_number(to, "limit", s->limit);
+    json_text_number(to, "prune", s->prune_s);
+    json_text_number(to, "remember", s->remember_s);
+    json_text_string(to, "read_only", bytes_of(s->read_only));
+    json_text_close(to, '}');
+}
+
+static void write_tube(struct json_text *to, const char *key, const struct tube_stats *stats)
+{
+    uint64_t jobs = 0;
+    json_text_open(to, key, '{');
+    json_text_readable(to, "name", name_of(stats));
+    json_text_percent(to, "id", name_of(stats));
+    json_text_open(to, "states", '{');
+    for (unsigned i = 0; i < JOB_STATES; i++) {
+        json_text_number(to, job_state_word(i), stats->states[i]);
+        jobs += stats->states[i];
+    }
+    json_text_close(to, '}');
+    json_text_number(to, "jobs", jobs);
+    json_text_number(to, "urgent", stats->urgent);
+    if (stats->states[JOB_READY] > 0)
+        json_text_number(to, "oldest_ready_seconds", stats->oldest_ready_s);
+    else
+        json_text_null(to, "oldest_ready_seconds");
+    json_text_number(to, "waiting", stats->waiting);
+    json_text_number(to, "watching", stats->watching);
+    json_text_number(to, "using", stats->using);
+    json_text_number(to, "pause_seconds", stats->pause_s);
+    json_text_number(to, "pause_left_seconds", stats->pause_left_s);
+    json_text_open(to, "totals", '{');
+    json_text_number(to, "puts", stats->total_jobs);
+    json_text_number(to, "duplicates", stats->duplicates);
+    json_text_number(to, "claims", stats->claims);
+    json_text_number(to, "dropped", stats->dropped);
+    json_text_number(to, "acks", stats->acks);
+    json_text_number(to, "recycled", stats->recycled);
+    json_text_number(to, "abandoned", stats->abandoned);
+    json_text_close(to, '}');
+    write_settings(to, &stats->settings);
+    json_text_close(to, '}');
+}
+
+/* Writes the members of a job; its object is open. */
+static void write_job(struct json_text *to, const struct job_stats *stats)
+{
+    json_text_number(to, "id", stats->id);
+    json_text_string(to, "state", bytes_of(job_state_word(stats->state)));
+    json_text_number(to, "pri", stats->pri);
+    json_text_number(to, "age_seconds", stats->age_s);
+    json_text_number(to, "delay_seconds", stats->delay_s);
+    json_text_number(to, "ttr_seconds", stats->ttr_s);
+    if (stats->state == JOB_RESERVED || stats->state == JOB_DELAYED)
+        json_text_number(to, "left_seconds", stats->time_left_s);
+    else
+        json_text_null(to, "left_seconds");
+    json_text_number(to, "tries", stats->tries);
+    json_text_number(to, "reserves", stats->reserves);
+    json_text_number(to, "timeouts", stats->timeouts);
+    json_text_number(to, "releases", stats->releases);
+    json_text_number(to, "buries", stats->buries);
+    json_text_number(to, "kicks", stats->kicks);
+    json_text_number(to, "body_bytes", stats->body_len);
+}
+
+/* The length of the text at the start of a body, at most BODY_MAX, that ends with a character; 0:
+ * it is no text. A null byte is none: some readers of JSON refuse it. */
+static size_t text_len(struct bytes body)
+{
+    size_t len = 0, max = body.len < BODY_MAX ? body.len : BODY_MAX;
+    uint32_t code;
+    while (len < max) {
+        size_t one = utf8_decode(body.data + len, body.len - len, &code);
+        if (one == 0 || code == 0)
+            return 0;
+        if (len + one > max)
+            break;
+        len += one;
+    }
+    return len;
+}
+
+static void write_base64(struct json_text *to, const char *key, struct bytes from)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    struct text text = {0};
+    for (size_t i = 0; i < from.len; i += 3) {
+        size_t left = from.len - i;
+        uint32_t three = (uint32_t)from.data[i] << 16;
+        three |= left > 1 ? (uint32_t)from.data[i + 1] << 8 : 0;
+        three |= left > 2 ? from.data[i + 2] : 0;
+        char four[4] = {digits[three >> 18], digits[three >> 12 & 63], '=', '='};
+        if (left > 1)
+            four[2] = digits[three >> 6 & 63];
+        if (left > 2)
+            four[3] = digits[three & 63];
+        text_add(&text, four, sizeof(four));
+    }
+    to->text.failed = to->text.failed || text.failed;
+    json_text_string(to, key, bytes_at(text_str(&text), text.len));
+    text_free(&text);
+}
+
+static void write_body(struct json_text *to, struct bytes body)
+{
+    size_t len = text_len(body);
+    bool is_text = len > 0 || body.len == 0;
+    if (!is_text)
+        len = body.len < BODY_MAX ? body.len : BODY_MAX;
+    json_text_string(to, "encoding", bytes_of(is_text ? "text" : "base64"));
+    json_text_bool(to, "cut", len < body.len);
+    if (is_text)
+        json_text_string(to, "body", bytes_at(body.data, len));
+    else
+        write_base64(to, "body", bytes_at(body.data, len));
+}
+
+/* ---- tubes --------------------------------------------------------------------------------- */
+
+struct tubes_page {
+    struct jobs *jobs;
+    unsigned limit;
+    uint8_t prefix[HTTP_HEADERS_MAX], after[HTTP_HEADERS_MAX];
+    size_t prefix_len, after_len;
+    uint64_t place;
+    struct tube_pick pick;
+    bool more; /* tubes come after those picked */
+};
+
+static int compare_names(struct bytes a, struct bytes b)
+{
+    size_t len = a.len < b.len ? a.len : b.len;
+    int order = len > 0 ? memcmp(a.data, b.data, len) : 0;
+    return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
+}
+
+static int by_name(const struct tube_stats *a, const struct tube_stats *b)
+{
+    return compare_names(name_of(a), name_of(b));
+}
+
+static void pick_tube(void *arg, const struct tube_stats *stats)
+{
+    struct tubes_page *page = arg;
+    struct bytes name = name_of(stats);
+    struct tube_stats out;
+    if (name.len < page->prefix_len || memcmp(name.data, page->prefix, page->prefix_len) != 0 ||
+        compare_names(name, bytes_at(page->after, page->after_len)) <= 0)
+        return;
+    if (!tube_pick_add(&page->pick, stats, &out))
+        page->more = true;
+}
+
+static void take_tubes(void *arg, struct http_request *request)
+{
+    struct tubes_page *page = arg;
+    struct json_text json = {0};
+    if (!jobs_visit_tubes(page->jobs, &page->place, TUBES_PIECE, clock_now(), pick_tube, page))
+        return;
+    const struct tube_pick *pick = &page->pick;
+    json_text_open(&json, NULL, '{');
+    json_text_open(&json, "tubes", '[');
+    for (unsigned i = 0; i < pick->count; i++)
+        write_tube(&json, NULL, tube_pick_at(pick, i));
+    json_text_close(&json, ']');
+    if (page->more)
+        json_text_percent(&json, "cursor", name_of(tube_pick_at(pick, pick->count - 1)));
+    else
+        json_text_null(&json, "cursor");
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+static void end_tubes(void *arg)
+{
+    struct tubes_page *page = arg;
+    free(page->pick.stats);
+    free(page->pick.order);
+    free(page);
+}
+
+void get_tubes(struct services *services, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    enum { PREFIX, LIMIT, CURSOR };
+    static const char *const names[] = {"prefix", "limit", "cursor", NULL};
+    struct query query;
+    struct tubes_page *page = calloc(1, sizeof(*page));
+    if (!page) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    page->jobs = jobs_of(services);
+    page->limit = LIMIT_DEFAULT;
+    if (!query_read(&query, request, names) ||
+        !query_bytes(&query, PREFIX, page->prefix, &page->prefix_len) ||
+        !query_bytes(&query, CURSOR, page->after, &page->after_len) ||
+        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->limit)) {
+        end_tubes(page);
+        return;
+    }
+    page->pick = (struct tube_pick){.stats = calloc(page->limit, sizeof(*page->pick.stats)),
+                                    .order = calloc(page->limit, sizeof(*page->pick.order)),
+                                    .room = page->limit,
+                                    .compare = by_name};
+    if (!page->pick.stats || !page->pick.order) {
+        end_tubes(page);
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    http_later(request, take_tubes, end_tubes, page);
+}
+
+void get_tube(struct services *services, struct http_request *request, struct slug slug)
+{
+    uint8_t decoded[HTTP_HEADERS_MAX];
+    struct bytes name;
+    struct tube_stats stats;
+    struct json_text json = {0};
+    if (!query_none(request) || !tubes_read_name(request, slug, decoded, &name))
+        return;
+    if (jobs_stats_tube(jobs_of(services), name, clock_now(), &stats) != JOBS_OK) {
+        http_error(request, 404, "there is no such tube");
+        return;
+    }
+    json_text_open(&json, NULL, '{');
+    write_tube(&json, "tube", &stats);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+struct jobs_page {
+    struct jobs *jobs;
+    uint8_t tube[HTTP_HEADERS_MAX];
+    size_t tube_len;
+    unsigned state, left; /* left: jobs to list at most */
+    uint64_t after;
+    struct json_text json;
+    struct job_stats piece[JOBS_PIECE];
+};
+
+static void take_jobs(void *arg, struct http_request *request)
+{
+    struct jobs_page *page = arg;
+    struct json_text *to = &page->json;
+    size_t count;
+    uint64_t next;
+    enum jobs_status status = jobs_list_stats(
+        page->jobs, bytes_at(page->tube, page->tube_len), page->state, page->after,
+        page->left < JOBS_PIECE ? page->left : JOBS_PIECE, clock_now(), page->piece, &count, &next);
+    if (status != JOBS_OK && to->text.len == 0) {
+        http_error(request, 404, "there is no such tube");
+        return;
+    }
+    if (to->text.len == 0) {
+        json_text_open(to, NULL, '{');
+        json_text_open(to, "jobs", '[');
+    }
+    for (size_t i = 0; i < count; i++) {
+        json_text_open(to, NULL, '{');
+        write_job(to, &page->piece[i]);
+        json_text_close(to, '}');
+    }
+    page->left -= (unsigned)count;
+    page->after = next;
+    if (next > 0 && page->left > 0 && to->text.len < ANSWER_MAX)
+        return;
+    json_text_close(to, ']');
+    if (next > 0)
+        json_text_number(to, "next", next);
+    else
+        json_text_null(to, "next");
+    json_text_close(to, '}');
+    http_answer_json(request, 200, to);
+}
+
+static void end_jobs(void *arg)
+{
+    struct jobs_page *page = arg;
+    text_free(&page->json.text);
+    free(page);
+}
+
+void get_jobs(struct services *services, struct http_request *request, struct slug slug)
+{
+    (void)slug;
+    enum { TUBE, STATE, AFTER, LIMIT };
+    static const char *const names[] = {"tube", "state", "after", "limit", NULL};
+    static const char *const states[] = {"ready",     "delayed", "reserved", "buried",
+                                         "abandoned", "all",     NULL};
+    struct query query;
+    struct jobs_page *page = calloc(1, sizeof(*page));
+    if (!page) {
+        http_answer(request, 503, "application/json", NULL, 0);
+        return;
+    }
+    page->jobs = jobs_of(services);
+    page->state = JOBS_ALL;
+    page->left = LIMIT_DEFAULT;
+    if (!query_read(&query, request, names) ||
+        !query_bytes(&query, TUBE, page->tube, &page->tube_len) ||
+        !query_word(&query, STATE, states, &page->state) ||
+        !query_number(&query, LIMIT, 1, LIMIT_MAX, &page->left)) {
+        end_jobs(page);
+        return;
+    }
+    struct bytes after = bytes_at(query.values[AFTER].text, query.values[AFTER].len);
+    if (after.data && !number_parse(after, UINT64_MAX, &page->after)) {
+        end_jobs(page);
+        http_error(request, 400, "after: it is the id of a job");
+    } else if (page->tube_len == 0) {
+        end_jobs(page);
+        http_error(request, 400, "tube=TUBE is missing, percent-encoded");
+    } else {
+        http_later(request, take_jobs, end_jobs, page);
+    }
+}
+
+void jobs_answer_job(struct services *services, struct http_request *request,
+                     const struct job_view *view)
+{
+    struct job_stats stats;
+    struct json_text json = {0};
+    if (jobs_stats_job(jobs_of(services), view->id, clock_now(), &stats) != JOBS_OK) {
+        http_error(request, 404, "there is no such job");
+        return;
+    }
+    json_text_open(&json, NULL, '{');
+    json_text_open(&json, "job", '{');
+    write_job(&json, &stats);
+    json_text_string(&json, "tube", bytes_of(stats.tube));
+    json_text_percent(&json, "tube_id", bytes_of(stats.tube));
+    write_body(&json, bytes_at(view->body->bytes, view->body->len));
+    json_text_close(&json, '}');
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+void get_job(struct services *services, struct http_request *request, struct slug slug)
+{
+    struct jobs *jobs = jobs_of(services);
+    struct job_view view;
+    uint64_t id;
+    if (!query_none(request) || !jobs_read_id(request, slug, &id))
+        return;
+    if (jobs_peek(jobs, id, &view) != JOBS_OK) {
+        http_error(request, 404, "there is no such job");
+    } else if (view.body) {
+        jobs_answer_job(services, request, &view);
+        job_body_drop(jobs, &view.body);
+    } else {
+        jobs_read_body(services, request, &view);
+    }
+}

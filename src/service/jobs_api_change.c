@@ -1,0 +1,376 @@
+/*
+ * jobs_api_change.c - what operators change: pauses of tubes, and jobs that are kicked, deleted or
+ * cleared; and the reading of bodies that only the store has. See tubes_seen.h.
+ *
+ * A request is an operation of the jobs (jobs_commit.h) with a pending answer. With a store, the
+ * operation comes back to worker 0 when it is committed, and goes on to the admin's thread, which
+ * answers. Without one it is made at once. Many jobs are changed in steps, each with a pending
+ * answer of its own; other requests are served between them, and the end of the client ends them.
+ *
+ * What is committed stays changed, whether its client still waits or not; the log has it.
+ */
+#include "base/log.h"
+#include "base/number.h"
+#include "net/query.h"
+#include "service/job_session.h"
+#include "service/tubes_seen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An answer comes within this time, or its client gets a 504. */
+#define COMMIT_PATIENCE_NS (30 * NS_PER_S)
+
+/* A request. Everything that the operation points to is here. */
+struct asked_jobs {
+    struct job_op op; /* first */
+    struct services *services;
+    struct jobs *jobs;
+    struct http_pending *pending; /* while the operation is under way */
+    void (*answer)(struct asked_jobs *asked, struct http_request *request);
+
+    struct jobs_clear clear;
+    struct job_view view;
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    char tube[JOBS_TUBE_MAX];
+    char peer[80]; /* for the log */
+};
+
+static void no_memory(struct http_request *request)
+{
+    http_answer(request, 503, "application/json", NULL, 0);
+}
+
+/* ---- life ---------------------------------------------------------------------------------- */
+
+/* Returns NULL without memory; the request has been answered then. */
+static struct asked_jobs *
+ask(struct services *services, struct http_request *request, enum job_op_kind kind,
+    void (*answer)(struct asked_jobs *asked, struct http_request *request))
+{
+    struct jobs *jobs = jobs_of(services);
+    size_t size = sizeof(struct asked_jobs);
+    bool counted = jobs_charge(jobs, size);
+    if (!counted && jobs_has_store(jobs) && jobs_make_room(jobs, size))
+        counted = jobs_charge(jobs, size);
+    struct asked_jobs *asked = counted ? calloc(1, size) : NULL;
+    if (!asked) {
+        if (counted)
+            jobs_uncharge(jobs, size);
+        no_memory(request);
+        return NULL;
+    }
+    asked->op.kind = kind;
+    asked->op.reason = asked->reason;
+    asked->op.clear = &asked->clear;
+    asked->services = services;
+    asked->jobs = jobs;
+    asked->answer = answer;
+    snprintf(asked->peer, sizeof(asked->peer), "%s", http_peer(request));
+    return asked;
+}
+
+static void free_asked(struct asked_jobs *asked)
+{
+    job_body_drop(asked->jobs, &asked->view.body);
+    jobs_uncharge(asked->jobs, sizeof(*asked));
+    free(asked);
+}
+
+/* Logs what was changed, when no more will be. */
+static void log_change(const struct asked_jobs *asked)
+{
+    const struct job_op *op = &asked->op;
+    unsigned long long id = op->id, deleted = asked->clear.deleted;
+    int len = (int)op->tube.len;
+    const char *tube = asked->tube;
+    if (op->kind == JOB_OP_CLEAR && (deleted > 0 || op->status == JOBS_OK))
+        log_info("admin: %s has cleared tube %.*s: %llu jobs", asked->peer, len, tube, deleted);
+    else if (op->status != JOBS_OK)
+        return;
+    else if (op->kind == JOB_OP_KICK_JOB)
+        log_info("admin: %s has kicked job %llu", asked->peer, id);
+    else if (op->kind == JOB_OP_DELETE)
+        log_info("admin: %s has deleted job %llu", asked->peer, id);
+    else if (op->kind == JOB_OP_PAUSE)
+        log_info("admin: %s has paused tube %.*s for %u s", asked->peer, len, tube, op->seconds);
+}
+
+/* ---- making changes ------------------------------------------------------------------------ */
+
+static void deliver(const struct services *services, struct jobs_effects *effects)
+{
+    for (struct mail *mail; (mail = mail_list_take(&effects->letters)) != NULL;) {
+        mail->deliver = job_on_letter;
+        conn_post(services->server, container_of(mail, struct letter, mail));
+    }
+    jobs_set_timer(services);
+}
+
+static enum jobs_status delete_now(struct jobs *jobs, uint64_t id, struct jobs_effects *effects)
+{
+    struct jobs_client *client = jobs_client_new(jobs, 0, NULL);
+    if (!client)
+        return JOBS_NO_MEMORY;
+    enum jobs_status status = jobs_delete(client, id, clock_now());
+    jobs_client_end(client, clock_now(), effects);
+    return status;
+}
+
+/* Makes a change that no store keeps. */
+static enum jobs_status make_now(struct jobs *jobs, const struct job_op *op,
+                                 struct jobs_effects *effects)
+{
+    switch (op->kind) {
+    case JOB_OP_KICK_JOB:
+        return jobs_kick_job(jobs, op->id, clock_now(), effects);
+    case JOB_OP_DELETE:
+        return delete_now(jobs, op->id, effects);
+    case JOB_OP_PAUSE:
+        return jobs_pause(jobs, op->tube, op->seconds, clock_now(), effects);
+    case JOB_OP_CLEAR:
+        return jobs_clear(jobs, op->tube, op->state, op->clear, op->reason, clock_now());
+    default:
+        CHECK(op->kind == JOB_OP_READ); /* all bodies are in memory */
+        return JOBS_OK;
+    }
+}
+
+static void on_done(struct mail *mail, void *http);
+
+/* The operation is over, or a step of it: brings it to the admin's thread. Any thread. */
+static void bring(struct asked_jobs *asked)
+{
+    asked->op.letter.mail.deliver = on_done;
+    if (http_post(&asked->pending, &asked->op.letter))
+        return;
+    log_change(asked);
+    free_asked(asked);
+}
+
+/* In the thread of worker 0. */
+static void on_committed(struct mail *mail, void *worker)
+{
+    (void)worker;
+    bring(container_of(mail, struct asked_jobs, op.letter.mail));
+}
+
+/* Makes a change, or a step of it. `request` waits for its answer meanwhile. */
+static void make(struct asked_jobs *asked, struct http_request *request)
+{
+    struct jobs_effects effects;
+    const struct services *services = asked->services;
+    struct job_op *op = &asked->op;
+    asked->pending = http_pend(request, COMMIT_PATIENCE_NS);
+    if (!asked->pending) {
+        log_change(asked);
+        free_asked(asked);
+        return;
+    }
+    jobs_effects_init(&effects);
+    op->letter.to = 0; /* worker 0, when it is committed */
+    op->letter.mail.deliver = on_committed;
+    bool done = true;
+    if (jobs_has_store(asked->jobs))
+        done = jobs_submit(asked->jobs, op, clock_now(), &effects) != JOBS_COMMITS;
+    else
+        op->status = make_now(asked->jobs, op, &effects);
+    if (done) /* else another thread has it by now */
+        bring(asked);
+    deliver(services, &effects);
+}
+
+static void on_done(struct mail *mail, void *http)
+{
+    struct asked_jobs *asked = container_of(mail, struct asked_jobs, op.letter.mail);
+    struct http_request *request = http_by_tag(http, asked->op.letter.to);
+    if (request && asked->op.status == JOBS_WAITS) {
+        make(asked, request);
+        return;
+    }
+    log_change(asked);
+    if (request)
+        asked->answer(asked, request);
+    free_asked(asked);
+}
+
+/* ---- answers ------------------------------------------------------------------------------- */
+
+/* Answers a failure that any change may have. */
+static void refuse_change(const struct asked_jobs *asked, struct http_request *request)
+{
+    if (!jobs_has_store(asked->jobs))
+        no_memory(request);
+    else
+        http_error(request, 503,
+                   "there is no memory for it, or jobs.path cannot be written (the log says so); "
+                   "ask again later");
+}
+
+static void answer_done(struct http_request *request)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '{');
+    json_text_bool(&json, "done", true);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+static void answer_job(struct asked_jobs *asked, struct http_request *request)
+{
+    struct job_stats stats;
+    if (asked->op.status == JOBS_OK)
+        answer_done(request);
+    else if (asked->op.status != JOBS_NOT_FOUND)
+        refuse_change(asked, request);
+    else if (jobs_stats_job(asked->jobs, asked->op.id, clock_now(), &stats) != JOBS_OK)
+        http_error(request, 404, "there is no such job");
+    else
+        http_error(request, 409, "%s; this one is %s",
+                   asked->op.kind == JOB_OP_DELETE
+                       ? "only a job that nobody has reserved is deleted"
+                       : "only a delayed, buried or abandoned job is kicked, and none of a tube "
+                         "that is read-only",
+                   job_state_word(stats.state));
+}
+
+static void change_job(struct services *services, struct http_request *request, struct slug slug,
+                       enum job_op_kind kind)
+{
+    uint64_t id;
+    if (!query_none(request) || !jobs_read_id(request, slug, &id))
+        return;
+    struct asked_jobs *asked = ask(services, request, kind, answer_job);
+    if (!asked)
+        return;
+    asked->op.id = id;
+    make(asked, request);
+}
+
+void kick_job(struct services *services, struct http_request *request, struct slug slug)
+{
+    change_job(services, request, slug, JOB_OP_KICK_JOB);
+}
+
+void delete_job(struct services *services, struct http_request *request, struct slug slug)
+{
+    change_job(services, request, slug, JOB_OP_DELETE);
+}
+
+static void answer_body(struct asked_jobs *asked, struct http_request *request)
+{
+    if (asked->view.body)
+        jobs_answer_job(asked->services, request, &asked->view);
+    else if (asked->op.status == JOBS_IO)
+        http_error(request, 500, "the body of the job cannot be read from jobs.path");
+    else if (asked->op.status == JOBS_NO_MEMORY)
+        no_memory(request);
+    else
+        http_error(request, 404, "there is no such job");
+}
+
+void jobs_read_body(struct services *services, struct http_request *request, struct job_view *view)
+{
+    struct asked_jobs *asked = ask(services, request, JOB_OP_READ, answer_body);
+    if (!asked)
+        return;
+    asked->view = *view;
+    asked->op.views = &asked->view;
+    asked->op.view_count = 1;
+    make(asked, request);
+}
+
+/* ---- tubes --------------------------------------------------------------------------------- */
+
+static void answer_tube(struct asked_jobs *asked, struct http_request *request)
+{
+    struct json_text json = {0};
+    switch (asked->op.status) {
+    case JOBS_OK:
+        break;
+    case JOBS_NOT_FOUND:
+        http_error(request, 404, "there is no such tube");
+        return;
+    case JOBS_READ_ONLY:
+        http_error(request, 409, "the tube is read-only: %s", asked->reason);
+        return;
+    default:
+        refuse_change(asked, request);
+        return;
+    }
+    if (asked->op.kind != JOB_OP_CLEAR) {
+        answer_done(request);
+        return;
+    }
+    json_text_open(&json, NULL, '{');
+    json_text_bool(&json, "done", true);
+    json_text_number(&json, "deleted", asked->clear.deleted);
+    json_text_close(&json, '}');
+    http_answer_json(request, 200, &json);
+}
+
+/* As `ask`, for a change of a tube. Returns NULL when the request has been answered. */
+static struct asked_jobs *ask_tube(struct services *services, struct http_request *request,
+                                   struct bytes name, enum job_op_kind kind)
+{
+    if (name.len > JOBS_TUBE_MAX) {
+        http_error(request, 404, "there is no such tube");
+        return NULL;
+    }
+    struct asked_jobs *asked = ask(services, request, kind, answer_tube);
+    if (!asked)
+        return NULL;
+    memcpy(asked->tube, name.data, name.len);
+    asked->op.tube = bytes_at(asked->tube, name.len);
+    return asked;
+}
+
+void pause_tube(struct services *services, struct http_request *request, struct slug slug)
+{
+    enum { SECONDS };
+    static const char *const names[] = {"seconds", NULL};
+    uint8_t decoded[HTTP_HEADERS_MAX];
+    struct bytes name;
+    struct query query;
+    unsigned seconds = 0;
+    if (!query_read(&query, request, names) || !tubes_read_name(request, slug, decoded, &name) ||
+        !query_number(&query, SECONDS, 0, UINT32_MAX, &seconds))
+        return;
+    if (!query.values[SECONDS].text) {
+        http_error(request, 400, "seconds=SECONDS is missing; 0 ends a pause");
+        return;
+    }
+    struct asked_jobs *asked = ask_tube(services, request, name, JOB_OP_PAUSE);
+    if (!asked)
+        return;
+    asked->op.seconds = seconds;
+    make(asked, request);
+}
+
+void clear_tube(struct services *services, struct http_request *request, struct slug slug)
+{
+    enum { STATE };
+    static const char *const names[] = {"state", NULL};
+    static const char *const states[] = {"ready",     "delayed", "reserved", "buried",
+                                         "abandoned", "all",     NULL};
+    uint8_t decoded[HTTP_HEADERS_MAX];
+    struct bytes name;
+    struct query query;
+    unsigned state = JOBS_ALL;
+    if (!query_read(&query, request, names) || !query_word(&query, STATE, states, &state) ||
+        !tubes_read_name(request, slug, decoded, &name))
+        return;
+    if (!query.values[STATE].text) {
+        http_error(request, 400,
+                   "state=ready, delayed, reserved, buried, abandoned or all is missing");
+        return;
+    }
+    struct asked_jobs *asked = ask_tube(services, request, name, JOB_OP_CLEAR);
+    if (!asked)
+        return;
+    asked->op.state = state;
+    make(asked, request);
+}

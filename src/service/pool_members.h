@@ -1,0 +1,55 @@
+/*
+ * pool_members.h - the members of a pool that the configuration declares: those of the option
+ * `members` (`db_1, db_2=host:5433`) and the lines of the file `members_file`.
+ *
+ * A value of a member is for its holders alone: no message has it.
+ *
+ * Threads: any, as long as no other thread uses the same members.
+ */
+#ifndef SERVICE_POOL_MEMBERS_H
+#define SERVICE_POOL_MEMBERS_H
+
+#include "base/check.h"
+#include "base/option.h"
+#include "proto/pools.h"
+
+/* One member, as declared. */
+struct pool_declared {
+    struct bytes name;
+    struct bytes value; /* len 0 for none */
+    struct bytes note;  /* len 0 for none */
+    bool down;
+    uint8_t attr_count;
+    uint32_t first_attr; /* in struct pool_members */
+    uint32_t line;       /* of the file; 0: it is in the option */
+};
+
+/* All members, in the order of the option and then of the file. A struct of zeros has none. */
+struct pool_members {
+    size_t count, room;
+    struct pool_declared *at;
+    size_t attr_count, attr_room;
+    struct pool_pair *attrs; /* none has an empty value */
+    char *text;              /* of the file */
+};
+
+/* The attributes of a member: `attr_count` pairs. */
+static inline const struct pool_pair *pool_declared_attrs(const struct pool_members *members,
+                                                          const struct pool_declared *member)
+{
+    return members->attrs + member->first_attr;
+}
+
+/*
+ * Reads the members of a list and of the file at `path`; NULL: there is none. `members_r` points
+ * into `list`. Returns false when one is wrong or there twice, when there are more than `max`, or
+ * without memory; there is nothing to free then. `reason_r` says what is wrong and would be right,
+ * for a file as "PATH:LINE: ..."; *in_file_r: it is in the file.
+ */
+bool pool_members_load(struct pool_members *members_r, const char *list, const char *path,
+                       size_t max, bool *in_file_r, char reason_r[OPTION_CHECK_REASON]) MUST_USE;
+
+/* Frees the members, and makes it a struct of zeros. */
+void pool_members_free(struct pool_members *members);
+
+#endif

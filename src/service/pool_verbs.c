@@ -1,0 +1,690 @@
+/*
+ * pool_verbs.c - serves the requests of protocol-pools.md: from the codec (proto/pools.h) to the
+ * engine (engine/pool.h) and back.
+ *
+ * RETURN sends what it causes for others before its answer: the client that gets the member is told
+ * first. All other verbs answer first, so that lines which follow from a request (WANT after
+ * SUPPLY) come after its answer.
+ */
+#include "service/pool_verbs.h"
+
+#include "base/record.h"
+#include "service/pool_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void answer(struct conn *conn, enum pool_counted_verb verb, enum pool_reply reply)
+{
+    static const enum pool_counted outcomes[POOL_REPLY_FIXED] = {
+        /* all others: POOL_COUNTED_ERROR */
+        [POOL_REPLY_OK] = POOL_COUNTED_OK,
+        [POOL_REPLY_BYE] = POOL_COUNTED_OK,
+        [POOL_REPLY_JOINED] = POOL_COUNTED_JOINED,
+        [POOL_REPLY_RETURNED] = POOL_COUNTED_RETURNED,
+        [POOL_REPLY_GONE] = POOL_COUNTED_GONE,
+        [POOL_REPLY_NOT_TAKEN] = POOL_COUNTED_NOT_TAKEN,
+        [POOL_REPLY_TIMEOUT] = POOL_COUNTED_TIMEOUT,
+        [POOL_REPLY_QUEUE_FULL] = POOL_COUNTED_QUEUE_FULL,
+    };
+    struct bytes line = pool_reply_line(reply);
+    memcpy(conn_reply_room(conn, line.len), line.data, line.len);
+    conn_replied(conn, line.len);
+    pool_verbs_host.count(conn, verb, outcomes[reply]);
+}
+
+static void answer_bad_value(struct conn *conn, enum pool_counted_verb verb, const char *name)
+{
+    uint8_t line[POOLS_BAD_VALUE_ROOM];
+    conn_reply(conn, line, pool_compose_bad_value(bytes_of(name), line, sizeof(line)));
+    pool_verbs_host.count(conn, verb, POOL_COUNTED_ERROR);
+}
+
+/* The reply for a status of the engine; `ok` for POOL_OK. */
+static enum pool_reply reply_of(enum pool_status status, enum pool_reply ok)
+{
+    switch (status) {
+    case POOL_OK:
+        return ok;
+    case POOL_TIMES_OUT:
+        return POOL_REPLY_TIMEOUT;
+    case POOL_QUEUE_FULL:
+        return POOL_REPLY_QUEUE_FULL;
+    case POOL_GONE:
+        return POOL_REPLY_GONE;
+    case POOL_NOT_TAKEN:
+        return POOL_REPLY_NOT_TAKEN;
+    case POOL_DENIED:
+        return POOL_REPLY_DENIED;
+    case POOL_NO_POOL:
+        return POOL_REPLY_NO_POOL;
+    case POOL_WRONG_KIND:
+        return POOL_REPLY_WRONG_KIND;
+    case POOL_NO_MEMBER:
+        return POOL_REPLY_NO_MEMBER;
+    case POOL_EXISTS:
+        return POOL_REPLY_EXISTS;
+    case POOL_TOO_MANY:
+        return POOL_REPLY_TOO_MANY;
+    case POOL_FULL:
+        return POOL_REPLY_POOL_FULL;
+    case POOL_NO_MEMORY:
+        return POOL_REPLY_OUT_OF_MEMORY;
+    case POOL_WAITS:
+    case POOL_BAD_STATE:
+        break;
+    }
+    CHECK(false);
+}
+
+/* Answers, then sends what the request has caused for others. */
+static void finish(struct conn *conn, enum pool_counted_verb verb, enum pool_status status,
+                   struct pool_effects *effects)
+{
+    answer(conn, verb, reply_of(status, POOL_REPLY_OK));
+    pool_verbs_deliver(conn, effects);
+}
+
+/* ---- sessions and clients -------------------------------------------------------------------- */
+
+struct pool_session *pool_session_make(struct conn *conn)
+{
+    struct pool_link *link = pool_link_of(conn);
+    if (!link->session) {
+        link->session = calloc(1, sizeof(*link->session));
+        if (!link->session)
+            return NULL;
+        link->session->conn = conn;
+        conn_peer_text(conn, link->session->peer);
+        link->session->event_max = pool_event_max(conn);
+    }
+    return link->session;
+}
+
+static struct pools *pools_at(const struct conn *conn)
+{
+    return pools_of(pool_services_of(conn));
+}
+
+/* The client of a connection; made if there is none. NULL: no memory. */
+static struct pool_client *client_of(struct conn *conn)
+{
+    struct pool_session *s = pool_session_make(conn);
+    if (s && !s->client && conn_extend(conn))
+        s->client =
+            pool_client_new(pools_at(conn), conn_id(conn) + CONN_ID_SECOND, conn_tag(conn), s);
+    return s ? s->client : NULL;
+}
+
+/* The client of a connection; NULL: it has none. */
+static struct pool_client *client_or_null(struct conn *conn)
+{
+    const struct pool_session *s = pool_session_of(conn);
+    return s ? s->client : NULL;
+}
+
+const char *pool_session_peer(const void *owner)
+{
+    return ((const struct pool_session *)owner)->peer;
+}
+
+/* What the connection may do. The session keeps it, if there is memory for one. */
+static struct pool_rights rights_of(struct conn *conn)
+{
+    struct pool_session *s = pool_session_make(conn);
+    struct pool_rights rights = {0};
+    pools_get_rights(conn, s ? &s->rights : &rights);
+    return s ? s->rights : rights;
+}
+
+/* Copies pairs of a request to the engine's form. */
+static size_t convert(const struct pool_request *req, struct pool_attribute *to)
+{
+    for (size_t i = 0; i < req->pair_count; i++)
+        to[i] = (struct pool_attribute){req->pairs[i].key, req->pairs[i].value};
+    return req->pair_count;
+}
+
+/* ---- TAKE ------------------------------------------------------------------------------------ */
+
+void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome)
+{
+    pool_link_of(conn)->waits = false;
+    conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
+    pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, outcome);
+}
+
+static void take(struct conn *conn, struct pool_client *client, const struct pool_request *req)
+{
+    struct pool_attribute with[POOL_WITH_MAX];
+    struct pool_effects effects;
+    struct pool_take take = {
+        .targets = req->group.len > 0 ? &req->group : req->targets,
+        .target_count = req->group.len > 0 ? 1 : req->target_count,
+        .group = req->group.len > 0,
+        .count = req->count,
+        .what = (enum pool_for)req->take_for,
+        .member = req->member,
+        .with = with,
+        .with_count = convert(req, with),
+        .by = req->by,
+        .timeout_ns = req->timeout_ns,
+    };
+    pool_effects_init(&effects);
+    enum pool_status status = pool_take(client, &take, &pool_lines_reader, conn_output_end(conn),
+                                        service_now(conn), &effects);
+    if (status == POOL_OK) {
+        pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, POOL_COUNTED_TAKEN);
+    } else if (status == POOL_WAITS) {
+        pool_link_of(conn)->waits = true;
+        conn_expire_in(conn, pool_verbs_host.wait_deadline, req->timeout_ns);
+    } else {
+        answer(conn, POOL_COUNTED_VERB_TAKE, reply_of(status, POOL_REPLY_OK));
+    }
+    pool_verbs_deliver(conn, &effects);
+}
+
+static void do_take(struct conn *conn, const struct pool_request *req)
+{
+    struct pool_client *client = NULL;
+    enum pool_reply error = POOL_REPLY_OUT_OF_MEMORY;
+    if (service_is_draining(conn))
+        error = POOL_REPLY_SHUTTING_DOWN;
+    else if (pool_link_of(conn)->waits)
+        error = POOL_REPLY_WAIT_FOR_RESPONSE;
+    else
+        client = client_of(conn);
+    if (client)
+        take(conn, client, req);
+    else
+        answer(conn, POOL_COUNTED_VERB_TAKE, error);
+}
+
+/* Ends the wait for members, if there is one. Returns true if it was not over yet. If it was over,
+ * its end has been told. */
+static bool end_wait(struct conn *conn, bool timed_out)
+{
+    struct pool_effects effects;
+    struct pool_client *client = client_or_null(conn);
+    bool ended = false;
+    /* A member that it was served may be taken away before it reads that: then it waits again. */
+    while (!ended && client && pool_client_waits(client)) {
+        pool_effects_init(&effects);
+        ended = pool_end_wait(client, timed_out, service_now(conn), &effects);
+        pool_verbs_deliver(conn, &effects);
+        if (!ended)
+            pool_lines_read(conn);
+    }
+    return ended;
+}
+
+void pool_verbs_expire(struct conn *conn)
+{
+    if (!end_wait(conn, true))
+        return;
+    struct bytes line = pool_reply_line(POOL_REPLY_TIMEOUT);
+    pool_verbs_wait_over(conn, POOL_COUNTED_TIMEOUT);
+    CHECK(conn_interject(conn, line.data, line.len, SIZE_MAX));
+}
+
+/* ---- RETURN ---------------------------------------------------------------------------------- */
+
+static void do_return(struct conn *conn, const struct pool_request *req)
+{
+    struct pool_client *client = client_or_null(conn);
+    enum pool_status status = POOL_NOT_TAKEN;
+    struct pool_effects effects;
+    if (!req->has_fence && end_wait(conn, false)) {
+        pool_link_of(conn)->waits = false;
+        conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
+        status = POOL_OK;
+    } else if (client && (!req->has_fence || req->fence > 0)) {
+        pool_effects_init(&effects);
+        status = pool_return(client, req->fence, !req->failed, service_now(conn), &effects);
+        pool_verbs_deliver(conn, &effects);
+    }
+    answer(conn, POOL_COUNTED_VERB_RETURN, reply_of(status, POOL_REPLY_RETURNED));
+}
+
+/* ---- JOIN, SUPPLY, WATCH --------------------------------------------------------------------- */
+
+/* Why the connection may not join or supply now; POOL_REPLY_OK: it may. */
+static enum pool_reply supply_error(struct conn *conn)
+{
+    if (service_is_draining(conn))
+        return POOL_REPLY_SHUTTING_DOWN;
+    return rights_of(conn).supplies ? POOL_REPLY_OK : POOL_REPLY_DENIED;
+}
+
+static struct pool_new_member new_member(const struct pool_request *req,
+                                         struct pool_attribute *attributes)
+{
+    return (struct pool_new_member){.pool = req->pool,
+                                    .name = req->member,
+                                    .value = req->value,
+                                    .attributes = attributes,
+                                    .attribute_count = convert(req, attributes)};
+}
+
+static void do_join(struct conn *conn, const struct pool_request *req)
+{
+    enum pool_reply error = supply_error(conn);
+    struct pool_client *client = error == POOL_REPLY_OK ? client_of(conn) : NULL;
+    struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
+    struct pool_effects effects;
+    if (!client) {
+        answer(conn, POOL_COUNTED_VERB_JOIN,
+               error == POOL_REPLY_OK ? POOL_REPLY_OUT_OF_MEMORY : error);
+        return;
+    }
+    pool_effects_init(&effects);
+    struct pool_new_member member = new_member(req, attributes);
+    enum pool_status status = pool_join(client, &member, service_now(conn), &effects);
+    answer(conn, POOL_COUNTED_VERB_JOIN, reply_of(status, POOL_REPLY_JOINED));
+    pool_verbs_deliver(conn, &effects);
+}
+
+static void do_supply(struct conn *conn, const struct pool_request *req)
+{
+    enum pool_reply error = supply_error(conn);
+    struct pool_client *client = error == POOL_REPLY_OK ? client_of(conn) : NULL;
+    struct pool_effects effects;
+    if (!client) {
+        answer(conn, POOL_COUNTED_VERB_SUPPLY,
+               error == POOL_REPLY_OK ? POOL_REPLY_OUT_OF_MEMORY : error);
+        return;
+    }
+    pool_effects_init(&effects);
+    enum pool_status status =
+        pool_supply(client, req->pool, req->init, req->max, service_now(conn), &effects);
+    finish(conn, POOL_COUNTED_VERB_SUPPLY, status, &effects);
+}
+
+static void do_watch(struct conn *conn, const struct pool_request *req)
+{
+    struct pool_client *client = client_of(conn);
+    enum pool_status status = POOL_NO_MEMORY;
+    if (client) {
+        status = pool_watch(client, req->pool.len > 0 ? req->pool : bytes_of("*"), req->mine);
+    }
+    answer(conn, POOL_COUNTED_VERB_WATCH, reply_of(status, POOL_REPLY_OK));
+}
+
+/* ---- MEMBER ---------------------------------------------------------------------------------- */
+
+static void do_member_add(struct conn *conn, const struct pool_request *req,
+                          struct pool_effects *effects)
+{
+    struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
+    struct pool_new_member member = new_member(req, attributes);
+    finish(conn, POOL_COUNTED_VERB_MEMBER,
+           pool_member_add(pools_at(conn), &member, service_now(conn), effects), effects);
+}
+
+/* The state for a word that `state=` may have; MEMBER_GONE for any other. */
+static enum pool_state state_of(struct bytes word)
+{
+    static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DIRTY, MEMBER_DOWN};
+    for (size_t i = 0; i < ARRAY_SIZE(states); i++) {
+        if (bytes_equal(word, bytes_of(pool_state_word(states[i]))))
+            return states[i];
+    }
+    return MEMBER_GONE;
+}
+
+static void do_member_set(struct conn *conn, const struct pool_request *req,
+                          struct pool_effects *effects)
+{
+    struct pool_attribute attributes[POOL_ATTRIBUTES_MAX];
+    struct pool_member_change change = {
+        .pool = req->pool,
+        .name = req->member,
+        .attributes = attributes,
+        .attribute_count = convert(req, attributes),
+        .sets_value = req->has_value,
+        .sets_note = req->has_note,
+        .sets_state = req->has_state,
+        .value = req->value,
+        .note = req->note,
+        .state = state_of(req->state),
+        .now = req->now,
+    };
+    enum pool_status status = pool_member_set(pools_at(conn), &change, service_now(conn), effects);
+    if (status == POOL_BAD_STATE)
+        answer_bad_value(conn, POOL_COUNTED_VERB_MEMBER, "state");
+    else
+        finish(conn, POOL_COUNTED_VERB_MEMBER, status, effects);
+}
+
+/* The client that joined a member may always drop it. Other suppliers are told what is there. */
+static void do_member_drop(struct conn *conn, const struct pool_request *req,
+                           struct pool_rights rights, struct pool_effects *effects)
+{
+    enum pool_status status =
+        pool_member_drop(pools_at(conn), client_or_null(conn), !rights.operates, req->pool,
+                         req->member, req->now, service_now(conn), effects);
+    if (status != POOL_OK && !rights.operates && !rights.supplies)
+        status = POOL_DENIED;
+    finish(conn, POOL_COUNTED_VERB_MEMBER, status, effects);
+}
+
+static void do_member(struct conn *conn, const struct pool_request *req)
+{
+    struct pool_rights rights = rights_of(conn);
+    struct pool_effects effects;
+    bool drops = req->verb == POOL_VERB_MEMBER_DROP;
+    if (!rights.operates && !drops) {
+        answer(conn, POOL_COUNTED_VERB_MEMBER, POOL_REPLY_DENIED);
+        return;
+    }
+    pool_effects_init(&effects);
+    if (req->verb == POOL_VERB_MEMBER_ADD)
+        do_member_add(conn, req, &effects);
+    else if (req->verb == POOL_VERB_MEMBER_SET)
+        do_member_set(conn, req, &effects);
+    else
+        do_member_drop(conn, req, rights, &effects);
+}
+
+/* ---- POOL ------------------------------------------------------------------------------------ */
+
+/* True if all options of the request have a name. */
+static bool knows_options(const struct pool_request *req)
+{
+    for (size_t i = 0; i < req->pair_count; i++) {
+        if (pool_option_named(req->pairs[i].key) == POOL_OPTION_COUNT)
+            return false;
+    }
+    return true;
+}
+
+/* Sets the options of a request. Returns POOL_OK or POOL_NO_MEMORY; *wrong_r is the first with a
+ * wrong value, or POOL_OPTION_COUNT. */
+static enum pool_status set_options(const struct pool_request *req, struct pool_options *options,
+                                    bool is_there, enum pool_option *wrong_r)
+{
+    pool_option_set given = 0;
+    *wrong_r = POOL_OPTION_COUNT;
+    for (size_t i = 0; i < req->pair_count; i++) {
+        const struct pool_pair *pair = &req->pairs[i];
+        enum pool_option_answer is = pool_options_set(options, &given, pair->key, pair->value);
+        if (is == POOL_OPTION_NO_MEMORY)
+            return POOL_NO_MEMORY;
+        if (is != POOL_OPTION_GOOD) {
+            *wrong_r = pool_option_named(pair->key);
+            return POOL_OK;
+        }
+    }
+    if (pool_options_fit(options, given, is_there, wrong_r))
+        *wrong_r = POOL_OPTION_COUNT;
+    return POOL_OK;
+}
+
+/* POOL ADD and SET, of a pool whose options are `options` so far. */
+static void put_options(struct conn *conn, const struct pool_request *req,
+                        struct pool_options *options)
+{
+    bool adds = req->verb == POOL_VERB_POOL_ADD;
+    struct pools *pools = pools_at(conn);
+    struct pool_effects effects;
+    enum pool_option wrong;
+    pool_effects_init(&effects);
+    enum pool_status status = set_options(req, options, !adds, &wrong);
+    if (wrong != POOL_OPTION_COUNT) {
+        answer_bad_value(conn, POOL_COUNTED_VERB_POOL, pool_option_name(wrong));
+        return;
+    }
+    if (status == POOL_OK)
+        status = adds ? pool_add(pools, req->pool, options, false, service_now(conn), &effects)
+                      : pool_set(pools, req->pool, options, false, service_now(conn), &effects);
+    finish(conn, POOL_COUNTED_VERB_POOL, status, &effects);
+}
+
+static void do_pool_options(struct conn *conn, const struct pool_request *req)
+{
+    bool adds = req->verb == POOL_VERB_POOL_ADD, of_file;
+    char group[POOL_NAME_MAX + 1];
+    struct pool_options is, options;
+    enum pool_status status = pool_get_options(pools_at(conn), req->pool, &is, group, &of_file);
+    if (adds)
+        status = status == POOL_OK ? POOL_EXISTS : POOL_OK;
+    if (adds)
+        pool_options_init(&options);
+    else if (status == POOL_OK) {
+        is.group = group[0] ? group : NULL;
+        status = pool_options_copy(&options, &is) ? POOL_OK : POOL_NO_MEMORY;
+    }
+    if (status != POOL_OK) {
+        answer(conn, POOL_COUNTED_VERB_POOL, reply_of(status, POOL_REPLY_OK));
+        return;
+    }
+    put_options(conn, req, &options);
+    pool_options_free(&options);
+}
+
+static void do_pool(struct conn *conn, const struct pool_request *req)
+{
+    struct pool_effects effects;
+    if (!knows_options(req)) {
+        answer(conn, POOL_COUNTED_VERB_POOL, POOL_REPLY_BAD_SYNTAX);
+        return;
+    }
+    if (!rights_of(conn).operates) {
+        answer(conn, POOL_COUNTED_VERB_POOL, POOL_REPLY_DENIED);
+        return;
+    }
+    if (req->verb != POOL_VERB_POOL_DROP) {
+        do_pool_options(conn, req);
+        return;
+    }
+    pool_effects_init(&effects);
+    finish(conn, POOL_COUNTED_VERB_POOL,
+           pool_drop(pools_at(conn), req->pool, req->now, service_now(conn), &effects), &effects);
+}
+
+static enum served do_list(struct conn *conn, const struct pool_request *req)
+{
+    enum pool_reply reply = pool_list_begin(conn, req->verb == POOL_VERB_POOL_SHOW, req->pool);
+    if (reply != POOL_REPLY_OK) {
+        answer(conn, POOL_COUNTED_VERB_POOL, reply);
+        return SERVED;
+    }
+    pool_verbs_host.count(conn, POOL_COUNTED_VERB_POOL, POOL_COUNTED_OK);
+    return SERVED_PIECES;
+}
+
+/* ---- QUIT ------------------------------------------------------------------------------------ */
+
+static bool is_written(void *owner, uint64_t position)
+{
+    (void)owner;
+    (void)position;
+    return true;
+}
+
+/* Ends the connection's client; `written` as in pool_client_end. */
+static void end_client(struct conn *conn, enum pool_end how,
+                       bool (*written)(void *owner, uint64_t position));
+
+static enum served do_quit(struct conn *conn)
+{
+    pool_verbs_host.abandon_wait(conn);
+    end_client(conn, POOL_END_QUIT, is_written);
+    pool_verbs_host.release_locks(conn);
+    answer(conn, POOL_COUNTED_VERB_QUIT, POOL_REPLY_BYE);
+    conn_finish(conn, CLOSE_PEER);
+    return SERVED_LAST;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* The verb that a line with wrong words is counted as. */
+static enum pool_counted_verb verb_of(struct bytes line)
+{
+    static const char *const words[] = {POOL_COUNTED_VERBS};
+    for (unsigned i = 0; i < ARRAY_SIZE(words); i++) {
+        if (bytes_begin_with(line, bytes_of(words[i])))
+            return (enum pool_counted_verb)i;
+    }
+    CHECK(false);
+}
+
+static enum served serve(struct conn *conn, const struct pool_request *req)
+{
+    switch (req->verb) {
+    case POOL_VERB_TAKE:
+        do_take(conn, req);
+        return SERVED;
+    case POOL_VERB_RETURN:
+        do_return(conn, req);
+        return SERVED;
+    case POOL_VERB_JOIN:
+        do_join(conn, req);
+        return SERVED;
+    case POOL_VERB_SUPPLY:
+        do_supply(conn, req);
+        return SERVED;
+    case POOL_VERB_MEMBER_ADD:
+    case POOL_VERB_MEMBER_SET:
+    case POOL_VERB_MEMBER_DROP:
+        do_member(conn, req);
+        return SERVED;
+    case POOL_VERB_POOL_ADD:
+    case POOL_VERB_POOL_SET:
+    case POOL_VERB_POOL_DROP:
+        do_pool(conn, req);
+        return SERVED;
+    case POOL_VERB_POOL_SHOW:
+    case POOL_VERB_POOL_LIST:
+        return do_list(conn, req);
+    case POOL_VERB_WATCH:
+        do_watch(conn, req);
+        return SERVED;
+    case POOL_VERB_QUIT:
+        return do_quit(conn);
+    case POOL_VERB_COUNT:
+        break;
+    }
+    CHECK(false);
+}
+
+bool pool_verbs_serve(struct conn *conn, struct bytes line, enum served *served_r)
+{
+    struct pool_request req;
+    *served_r = SERVED;
+    switch (pool_parse_request(line, &req)) {
+    case POOL_PARSED:
+        *served_r = serve(conn, &req);
+        return true;
+    case POOL_BAD_SYNTAX:
+        answer(conn, verb_of(line), POOL_REPLY_BAD_SYNTAX);
+        return true;
+    case POOL_BAD_COMMAND:
+        return false;
+    }
+    CHECK(false);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static bool was_written(void *owner, uint64_t position)
+{
+    const struct pool_session *s = owner;
+    return position != POOL_POSITION_LATER && conn_was_written(s->conn, position);
+}
+
+static void end_client(struct conn *conn, enum pool_end how,
+                       bool (*written)(void *owner, uint64_t position))
+{
+    struct pool_link *link = pool_link_of(conn);
+    struct pool_session *s = link->session;
+    struct pool_effects effects;
+    if (!s)
+        return;
+    if (s->client) {
+        if (pool_client_waits(s->client)) {
+            link->waits = false;
+            conn_clear_deadline(conn, pool_verbs_host.wait_deadline);
+        }
+        pool_effects_init(&effects);
+        pool_client_end(s->client, how, written, service_now(conn), &effects);
+        s->client = NULL;
+        pool_verbs_deliver(conn, &effects);
+    }
+    link->session = NULL;
+    free(s->listing);
+    free(s->events);
+    free(s);
+}
+
+void pool_verbs_close(struct conn *conn)
+{
+    end_client(conn, POOL_END_CRASH, was_written);
+}
+
+void pool_verbs_finish(struct conn *conn)
+{
+    end_client(conn, POOL_END_CRASH, is_written);
+}
+
+void pool_verbs_describe(struct conn *conn, struct conn_info *info)
+{
+    struct pool_client *client = client_or_null(conn);
+    if (!client)
+        return;
+    info->holds += pool_client_holds(client);
+    info->waits += pool_client_waits(client);
+}
+
+/* ---- upgrades -------------------------------------------------------------------------------- */
+
+static int64_t save_position(void *owner, uint64_t position)
+{
+    const struct pool_session *s = owner;
+    return position == POOL_POSITION_LATER ? INT64_MAX : conn_position_save(s->conn, position);
+}
+
+static uint64_t restore_position(void *owner, int64_t saved)
+{
+    const struct pool_session *s = owner;
+    return saved == INT64_MAX ? POOL_POSITION_LATER : conn_position_restore(s->conn, saved);
+}
+
+void pool_verbs_save(struct conn *conn, struct record_writer *w)
+{
+    const struct pool_session *s = pool_session_of(conn);
+    if (!s)
+        return;
+    record_put_u8(w, s->client != NULL);
+    if (s->client)
+        pool_client_save(s->client, w, save_position);
+    pool_lines_save(s, w);
+    pool_list_save(s, w);
+}
+
+bool pool_verbs_restore(struct conn *conn, struct record_reader *r)
+{
+    if (!record_left(r)) {
+        if (conn_in_pieces(conn))
+            record_refuse(r, "an answer in pieces is missing");
+        return record_ok(r);
+    }
+    struct pool_session *s = pool_session_make(conn);
+    if (!s) {
+        record_refuse(r, "there is no memory for a session of pools");
+        return false;
+    }
+    if (record_get_bool(r)) {
+        if (conn_extend(conn))
+            s->client = pool_client_restore(pools_at(conn), conn_id(conn) + CONN_ID_SECOND,
+                                            conn_tag(conn), s, r, restore_position);
+        if (!s->client) {
+            record_refuse(r, "there is no memory for a client of the pools");
+            return false;
+        }
+        pool_link_of(conn)->waits = pool_client_waits(s->client);
+    }
+    return pool_lines_restore(s, r) && pool_list_restore(s, r);
+}

@@ -1,0 +1,100 @@
+/*
+ * pool_verbs.h - the verbs of pools on a connection of the text protocol (protocol-pools.md). The
+ * service of that protocol calls this for lines whose verb it does not know, and when a connection
+ * expires, closes or is carried over an upgrade.
+ *
+ * A connection gets a struct pool_session, and its client in the engine, with its first request
+ * that needs them. All others have a pointer that is NULL.
+ *
+ * Threads: the thread of the connection's worker, except where said.
+ */
+#ifndef SERVICE_POOL_VERBS_H
+#define SERVICE_POOL_VERBS_H
+
+#include "base/bytes.h"
+#include "engine/pool.h"
+#include "service/service.h"
+
+struct pool_session;
+
+/* What the text protocol's session has of pools; zeroed at open. */
+struct pool_link {
+    struct pool_session *session; /* NULL: none */
+    bool waits;                   /* a lock or a member is awaited: no other may be */
+};
+
+/* What is counted of requests and answers (struct service_row): verbs and outcomes. */
+#define POOL_COUNTED_VERBS "TAKE", "RETURN", "JOIN", "SUPPLY", "MEMBER", "POOL", "WATCH", "QUIT"
+enum pool_counted_verb {
+    POOL_COUNTED_VERB_TAKE,
+    POOL_COUNTED_VERB_RETURN,
+    POOL_COUNTED_VERB_JOIN,
+    POOL_COUNTED_VERB_SUPPLY,
+    POOL_COUNTED_VERB_MEMBER,
+    POOL_COUNTED_VERB_POOL,
+    POOL_COUNTED_VERB_WATCH,
+    POOL_COUNTED_VERB_QUIT,
+    POOL_COUNTED_VERB_COUNT
+};
+enum pool_counted {
+    POOL_COUNTED_ERROR,
+    POOL_COUNTED_TAKEN,
+    POOL_COUNTED_RETURNED,
+    POOL_COUNTED_GONE,
+    POOL_COUNTED_NOT_TAKEN,
+    POOL_COUNTED_JOINED,
+    POOL_COUNTED_TIMEOUT,
+    POOL_COUNTED_QUEUE_FULL,
+    POOL_COUNTED_OK,
+};
+
+/* What the service of the text protocol provides. */
+struct pool_verbs_host {
+    /* The link of a connection's session. */
+    struct pool_link *(*link)(struct conn *conn);
+    /* Counts an answer to a verb. */
+    void (*count)(struct conn *conn, enum pool_counted_verb verb, enum pool_counted outcome);
+    /* QUIT: ends a wait for a lock, without an answer. */
+    void (*abandon_wait)(struct conn *conn);
+    /* QUIT: gives back all locks, newest first. */
+    void (*release_locks)(struct conn *conn);
+    unsigned wait_deadline; /* the deadline of waits */
+};
+extern const struct pool_verbs_host pool_verbs_host;
+
+/*
+ * Serves a line (without its end) whose verb the text protocol does not know. Returns false if
+ * pools have no such verb either; nothing was answered then.
+ */
+bool pool_verbs_serve(struct conn *conn, struct bytes line, enum served *served_r);
+
+/* Continues LIST or SHOW, as `resume` of a row. */
+bool pool_verbs_resume(struct conn *conn);
+/* There is room for lines between answers, as `room` of a row. */
+void pool_verbs_room(struct conn *conn);
+/* The wait for a member has lasted as long as it may. */
+void pool_verbs_expire(struct conn *conn);
+/* The connection closes. */
+void pool_verbs_close(struct conn *conn);
+/* The same before conn_finish: the client still reads the lines that it was not sent yet, so it has
+ * the members that they tell of. */
+void pool_verbs_finish(struct conn *conn);
+/* Adds what it holds and waits for. */
+void pool_verbs_describe(struct conn *conn, struct conn_info *info);
+
+/*
+ * The end of the session's record. Nothing if the connection has not used pools; else u8 1 if it
+ * has a client, and that (engine/pool.h); then events, and a list in progress (pool_lines.c,
+ * pool_list.c).
+ */
+void pool_verbs_save(struct conn *conn, struct record_writer *w);
+bool pool_verbs_restore(struct conn *conn, struct record_reader *r);
+
+/* The letter of a client (engine/pool.h) has come; `deliver` of it. */
+void pool_on_letter(struct mail *mail, void *worker);
+/* Hook of the engine: notes an event for a watcher. Any thread, under the pools' lock. */
+void pool_note_event(void *owner, const struct pool_event *event);
+/* The address of a session's client, constant. Any thread, while the session is there. */
+const char *pool_session_peer(const void *owner);
+
+#endif

@@ -1,0 +1,449 @@
+/*
+ * pools.c - the life of the pools: start, timer, configuration, upgrades, end. See pools.h.
+ *
+ * At the start of a process that takes over, the configuration fills new pools first. Then
+ * `restore` reads the state of the old process into other ones, and when all connections are there,
+ * `restore_done` brings these in line with the configuration.
+ */
+#include "service/pools.h"
+
+#include "base/lock.h"
+#include "base/log.h"
+#include "base/record.h"
+#include "service/pool_verbs.h"
+#include "service/pools_seen.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A run of the timer keeps so many late holds for the log; more are counted. */
+#define LATE_MAX 8
+
+/* A hold past hold_warn, for the log. */
+struct late_hold {
+    int64_t held_ns;
+    char pool[POOL_NAME_MAX + 1], member[POOL_NAME_MAX + 1], by[POOL_SHORT_MAX + 1];
+    uint64_t conn;
+};
+
+struct pools_resource {
+    struct resource resource; /* first */
+    struct pools *pools;
+    struct pools *configured; /* after restore, until restore_done: what the configuration has */
+    struct shared_timer timer;
+    _Atomic int64_t timer_ns;   /* when the timer runs next */
+    struct pools_limits limits; /* of the main thread */
+
+    struct lock lock; /* protects the networks */
+    struct access_networks operators, suppliers;
+    _Atomic uint32_t version; /* counts changes of the networks; never 0 */
+
+    struct late_hold late[LATE_MAX]; /* of the timer's thread */
+    unsigned late_count;
+};
+
+static struct pools_resource *own(const struct resource *r)
+{
+    return container_of(unconst(r), struct pools_resource, resource);
+}
+
+static struct pools_resource *of_services(const struct services *services)
+{
+    return own(services->pools);
+}
+
+struct pools *pools_of(const struct services *services)
+{
+    return of_services(services)->pools;
+}
+
+/* ---- delivery, timer ------------------------------------------------------------------------- */
+
+void pools_deliver(struct worker *from, const struct services *services,
+                   struct pool_effects *effects)
+{
+    struct pools_resource *p = of_services(services);
+    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
+        mail->deliver = pool_on_letter;
+        worker_deliver(from, container_of(mail, struct letter, mail));
+    }
+    if (effects->woken.first)
+        service_deliver(from, &effects->woken);
+    int64_t next_ns = pools_next_ns(p->pools);
+    if (next_ns < atomic_load_explicit(&p->timer_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
+        shared_timer_by(&p->timer, next_ns);
+    }
+}
+
+/* As pools_deliver, but in the main thread. */
+static void post(struct services *services, struct pool_effects *effects)
+{
+    struct pools_resource *p = of_services(services);
+    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
+        mail->deliver = pool_on_letter;
+        conn_post(services->server, container_of(mail, struct letter, mail));
+    }
+    service_post(services, &effects->woken);
+    atomic_store(&p->timer_ns, pools_next_ns(p->pools));
+    shared_timer_by(&p->timer, pools_next_ns(p->pools));
+}
+
+static void copy_text(char *to, size_t size, struct bytes from)
+{
+    size_t len = from.len < size - 1 ? from.len : size - 1;
+    if (len > 0)
+        memcpy(to, from.data, len);
+    to[len] = '\0';
+}
+
+/* Hook: keeps a late hold for the log. Under the pools' lock. */
+static void note_late(void *arg, const struct pool_event *event, int64_t held_ns)
+{
+    struct pools_resource *p = arg;
+    if (p->late_count++ >= LATE_MAX)
+        return;
+    struct late_hold *late = &p->late[p->late_count - 1];
+    late->held_ns = held_ns;
+    late->conn = event->conn;
+    copy_text(late->pool, sizeof(late->pool), event->pool);
+    copy_text(late->member, sizeof(late->member), event->member);
+    copy_text(late->by, sizeof(late->by), event->by);
+}
+
+static void log_late(struct pools_resource *p)
+{
+    char conn[CONN_TAG_TEXT];
+    for (unsigned i = 0; i < p->late_count && i < LATE_MAX; i++) {
+        const struct late_hold *late = &p->late[i];
+        conn_tag_text(late->conn, conn);
+        log_warning(
+            "pool %s: connection %s has had %s for %lld.%03lld s, longer than hold_warn%s%s",
+            late->pool, conn, late->member, (long long)(late->held_ns / NS_PER_S),
+            (long long)(late->held_ns % NS_PER_S / NS_PER_MS), late->by[0] ? "; by " : "",
+            late->by);
+    }
+    if (p->late_count > LATE_MAX)
+        log_warning("pools: %u more members were held for longer than hold_warn",
+                    p->late_count - LATE_MAX);
+    p->late_count = 0;
+}
+
+static int64_t run(struct timer *timer, struct moment now)
+{
+    struct pools_resource *p = container_of(timer, struct pools_resource, timer.timer);
+    const struct services *services = p->resource.services;
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    atomic_store_explicit(&p->timer_ns, DEADLINE_NONE, memory_order_relaxed);
+    pools_run(p->pools, now, &effects);
+    pools_deliver(services->server->workers[0], services, &effects);
+    if (p->late_count > 0)
+        log_late(p);
+    int64_t next_ns = pools_next_ns(p->pools);
+    atomic_store_explicit(&p->timer_ns, next_ns, memory_order_relaxed);
+    return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
+}
+
+static const struct pool_hooks hooks = {.event = pool_note_event, .late = note_late};
+
+/* ---- the configuration ----------------------------------------------------------------------- */
+
+static struct pools_limits limits_of(const struct pools_settings *settings)
+{
+    return (struct pools_limits){
+        .pools_max = settings->max,
+        .members_max = settings->max_members,
+        .watchers_max = settings->max_watchers,
+        .taken_max = settings->max_taken,
+    };
+}
+
+/* Of tests that make services without settings of pools. */
+static const struct pools_settings no_settings = {
+    .max = 1000, .max_members = 10000, .max_watchers = 100, .max_taken = 64};
+
+/* Puts the networks into force. */
+static void set_networks(struct pools_resource *p, const struct pools_settings *settings)
+{
+    lock_acquire(&p->lock);
+    p->operators = settings->operators;
+    p->suppliers = settings->suppliers;
+    lock_release(&p->lock);
+    uint32_t version = atomic_load(&p->version) + 1;
+    atomic_store(&p->version, version == 0 ? 1 : version);
+}
+
+void pools_change_settings(struct services *services, const struct pools_settings *settings)
+{
+    struct pools_resource *p = of_services(services);
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    p->limits = limits_of(settings);
+    pools_set_limits(p->pools, &p->limits, clock_now(), &effects);
+    post(services, &effects);
+    set_networks(p, settings);
+}
+
+void pools_get_rights(struct conn *conn, struct pool_rights *rights)
+{
+    struct pools_resource *p = of_services(service_of(conn)->services);
+    uint32_t version = atomic_load(&p->version);
+    if (rights->version == version)
+        return;
+    struct access_networks operators, suppliers;
+    lock_acquire(&p->lock);
+    operators = p->operators;
+    suppliers = p->suppliers;
+    lock_release(&p->lock);
+    rights->version = version;
+    rights->operates = conn_peer_in(conn, operators.at, operators.count);
+    rights->supplies = rights->operates || conn_peer_in(conn, suppliers.at, suppliers.count);
+}
+
+bool pools_accept(const struct services *services, const char *name, enum pool_kind kind,
+                  char *reason_r)
+{
+    struct pool_options options;
+    char group[POOL_NAME_MAX + 1];
+    bool of_file;
+    if (pool_get_options(pools_of(services), bytes_of(name), &options, group, &of_file) != POOL_OK)
+        return true;
+    if (!of_file)
+        snprintf(reason_r, OPTIONS_REASON_SIZE,
+                 "a pool of this name was made by POOL ADD: drop it (POOL DROP), or choose another "
+                 "name");
+    else if (options.kind != kind)
+        snprintf(reason_r, OPTIONS_REASON_SIZE,
+                 "the pool is there and of the other kind: drop it first (remove it and reload)");
+    return of_file && options.kind == kind;
+}
+
+/* Copies declared members to the engine's form. NULL: no memory; *attributes_r may be set then. */
+static struct pool_new_member *convert(const struct pool_members *members,
+                                       struct pool_attribute **attributes_r)
+{
+    struct pool_new_member *new = calloc(members->count + 1, sizeof(*new));
+    struct pool_attribute *attributes = calloc(members->attr_count + 1, sizeof(*attributes));
+    *attributes_r = attributes;
+    if (!new || !attributes) {
+        free(new);
+        return NULL;
+    }
+    for (size_t i = 0; i < members->attr_count; i++)
+        attributes[i] = (struct pool_attribute){members->attrs[i].key, members->attrs[i].value};
+    for (size_t i = 0; i < members->count; i++) {
+        const struct pool_declared *m = &members->at[i];
+        new[i] = (struct pool_new_member){
+            .name = m->name,
+            .value = m->value,
+            .note = m->note,
+            .down = m->down,
+            .attributes = attributes + m->first_attr,
+            .attribute_count = m->attr_count,
+        };
+    }
+    return new;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return bytes_compare(((const struct pool_new_member *)a)->name,
+                         ((const struct pool_new_member *)b)->name);
+}
+
+static bool declare(struct pools_resource *p, struct bytes name, const struct pool_members *members,
+                    struct pool_changes *changes_r, struct moment now, struct pool_effects *effects)
+{
+    struct pool_attribute *attributes;
+    struct pool_new_member *new = convert(members, &attributes);
+    enum pool_status status = POOL_NO_MEMORY;
+    if (new) {
+        qsort(new, members->count, sizeof(*new), compare_names);
+        status = pool_declare(p->pools, name, new, members->count, changes_r, now, effects);
+    }
+    free(new);
+    free(attributes);
+    return status == POOL_OK;
+}
+
+/* How a pool differs from what the configuration says. */
+struct difference {
+    const struct pool_options *options; /* of the configuration */
+    unsigned count;                     /* of options that differ */
+    bool draining;
+};
+
+static void compare_pool(void *arg, const struct pool_entry *entry)
+{
+    struct difference *d = arg;
+    d->draining = entry->draining;
+    for (enum pool_option i = 0; i < POOL_OPTION_COUNT; i++)
+        d->count += !pool_option_equal(entry->options, d->options, i);
+}
+
+/* Makes or changes a pool, and logs what was not as the configuration says. Returns false without
+ * memory. */
+static bool put_pool(struct pools_resource *p, const char *name, const struct pool_options *options,
+                     const struct pool_members *members, struct moment now,
+                     struct pool_effects *effects)
+{
+    struct bytes pool = bytes_of(name);
+    struct difference d = {.options = options};
+    struct pool_changes changes = {0};
+    (void)pool_show(p->pools, pool, compare_pool, &d, now);
+    enum pool_status status = pool_set(p->pools, pool, options, true, now, effects);
+    if (status == POOL_NO_POOL)
+        status = pool_add(p->pools, pool, options, true, now, effects);
+    if (status != POOL_OK ||
+        (options->kind == POOL_STATIC && !declare(p, pool, members, &changes, now, effects)))
+        return false;
+    if (d.draining || d.count + changes.added + changes.dropped + changes.put_back > 0)
+        log_info("pool %s: as the configuration says: %u options changed; %u members added, %u "
+                 "dropped, %u put back%s",
+                 name, d.count, changes.added, changes.dropped, changes.put_back,
+                 d.draining ? "; it is no longer being dropped" : "");
+    if (changes.left_out > 0)
+        log_warning("pool %s: %u members of the configuration are left out: others are held, and "
+                    "max or pools.max_members allows no more; reload when they have gone",
+                    name, changes.left_out);
+    return true;
+}
+
+/* Drops a pool that the configuration had, unless a verb has made it anew. */
+static void drop_of_file(struct pools_resource *p, struct bytes name, struct moment now,
+                         struct pool_effects *effects)
+{
+    struct pool_options options;
+    char group[POOL_NAME_MAX + 1];
+    bool of_file;
+    if (pool_get_options(p->pools, name, &options, group, &of_file) == POOL_OK && of_file)
+        CHECK(pool_drop(p->pools, name, false, now, effects) == POOL_OK);
+}
+
+bool pools_configure(struct services *services, const char *name,
+                     const struct pool_options *options, const struct pool_members *members)
+{
+    struct pools_resource *p = of_services(services);
+    struct pool_effects effects;
+    struct moment now = clock_now();
+    bool good = true;
+    pool_effects_init(&effects);
+    if (options)
+        good = put_pool(p, name, options, members, now, &effects);
+    else
+        drop_of_file(p, bytes_of(name), now, &effects);
+    post(services, &effects);
+    return good;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static struct pools *make_pools(struct pools_resource *p)
+{
+    const struct services *services = p->resource.services;
+    struct pools_config config = {
+        .table = services->table,
+        .limits = p->limits,
+        .first_fence = (uint64_t)(clock_unix_ns() / NS_PER_US),
+        .seed = services->hash_key.k0 ^ services->hash_key.k1,
+        .hooks = &hooks,
+        .arg = p,
+    };
+    return pools_new(&config);
+}
+
+static bool start(struct resource *r, const void *settings, struct moment now)
+{
+    struct pools_resource *p = own(r);
+    (void)now;
+    r->services->pools = r;
+    if (!settings)
+        settings = &no_settings;
+    p->limits = limits_of(settings);
+    lock_init(&p->lock, LOCK_RANK_RIGHTS);
+    set_networks(p, settings);
+    atomic_init(&p->timer_ns, DEADLINE_NONE);
+    p->pools = make_pools(p);
+    p->timer.timer.run = run;
+    if (p->pools &&
+        shared_timer_add(&p->timer, worker_reactor(r->services->server->workers[0]), DEADLINE_NONE))
+        return true;
+    pools_free(&p->pools);
+    errno = ENOMEM;
+    return false;
+}
+
+static void end(struct resource *r)
+{
+    struct pools_resource *p = own(r);
+    shared_timer_remove(&p->timer);
+    pools_free(&p->pools);
+    pools_free(&p->configured);
+    lock_destroy(&p->lock);
+}
+
+static uint64_t held(const struct resource *r, struct moment now)
+{
+    struct pools_sums sums;
+    (void)now;
+    pools_sums(own(r)->pools, &sums);
+    return sums.held;
+}
+
+/* ---- upgrades -------------------------------------------------------------------------------- */
+
+static void save(const struct resource *r, struct moment now, struct record_writer *w)
+{
+    pools_save(own(r)->pools, now, w);
+}
+
+static bool restore(struct resource *r, struct moment now, uint32_t kind,
+                    struct record_reader *section)
+{
+    struct pools_resource *p = own(r);
+    if (kind != POOLS_STATE)
+        return false;
+    p->configured = p->pools;
+    p->pools = make_pools(p);
+    if (!p->pools) {
+        p->pools = p->configured;
+        p->configured = NULL;
+        record_refuse(section, "there is no memory for the pools");
+        return false;
+    }
+    return pools_restore(p->pools, now, section);
+}
+
+static bool restore_done(struct resource *r, struct record_reader *reader)
+{
+    struct pools_resource *p = own(r);
+    struct pool_effects effects;
+    struct moment now = clock_now();
+    if (!p->configured)
+        return true;
+    pool_effects_init(&effects);
+    if (!pools_restore_done(p->pools, now, &effects, reader))
+        return false;
+    if (!pools_adopt(p->pools, p->configured, now, &effects))
+        log_error(
+            "pools: not all are as the configuration says: there is no memory, or a pool is of "
+            "the other kind");
+    pools_free(&p->configured);
+    post(r->services, &effects);
+    return true;
+}
+
+const struct resource_row pools_resource_row = {
+    .name = "pools",
+    .size = sizeof(struct pools_resource),
+    .start = start,
+    .save = save,
+    .restore = restore,
+    .restore_done = restore_done,
+    .held = held,
+    .seen = &pools_seen,
+    .end = end,
+};

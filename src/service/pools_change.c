@@ -1,0 +1,205 @@
+/*
+ * pools_change.c - what operators change: states of members, and what is dropped. See pools_seen.h.
+ *
+ * The change is made in the thread of worker 0, which then tells the clients that it concerns.
+ */
+#include "base/log.h"
+#include "net/query.h"
+#include "service/pools.h"
+#include "service/pools_seen.h"
+
+#include <string.h>
+
+/* A request, and what came of it. */
+struct change {
+    struct services *services;
+    struct http_request *request;
+    enum pool_status (*make)(struct change *change, struct pools *pools, struct moment now,
+                             struct pool_effects *effects);
+    struct bytes pool, member, note;
+    bool sets_state, sets_note, at_once;
+    enum pool_state state;
+    enum pool_status status;
+    uint8_t pool_bytes[HTTP_HEADERS_MAX], member_bytes[HTTP_HEADERS_MAX];
+    uint8_t note_bytes[HTTP_HEADERS_MAX];
+};
+
+static void make_there(struct worker *worker, void *arg)
+{
+    struct change *change = arg;
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    change->status = change->make(change, pools_of(change->services), worker_now(worker), &effects);
+    pools_deliver(worker, change->services, &effects);
+}
+
+/* Logs a change and the address of its client: "has dropped". */
+static void log_change(const struct change *change, const char *what)
+{
+    struct text pool = {0}, member = {0};
+    text_add_readable(&pool, change->pool);
+    text_add_readable(&member, change->member);
+    log_info("admin: %s %s %s%spool %s%s%s%s", http_peer(change->request), what, text_str(&member),
+             member.len > 0 ? " of " : "", text_str(&pool), change->sets_state ? ": " : "",
+             change->sets_state ? pool_state_word(change->state) : "",
+             change->at_once ? ", now" : "");
+    text_free(&pool);
+    text_free(&member);
+}
+
+/* Makes a change and answers its request. */
+static void make(struct change *change, const char *what)
+{
+    struct http_request *request = change->request;
+    struct json_text json = {0};
+    worker_ask(change->services->server->workers[0], make_there, change);
+    switch (change->status) {
+    case POOL_OK:
+        log_change(change, what);
+        json_text_open(&json, NULL, '{');
+        json_text_bool(&json, "done", true);
+        json_text_close(&json, '}');
+        http_answer_json(request, 200, &json);
+        break;
+    case POOL_NO_POOL:
+        http_error(request, 404, "there is no such pool");
+        break;
+    case POOL_NO_MEMBER:
+        http_error(request, 404, "there is no such member");
+        break;
+    case POOL_BAD_STATE:
+        http_error(request, 409,
+                   "this member can't get this state: it is stopping, or its pool is "
+                   "a joined one, whose members are never dirty");
+        break;
+    default:
+        http_answer(request, 503, "application/json", NULL, 0);
+        break;
+    }
+}
+
+/* ---- requests ------------------------------------------------------------------------------ */
+
+/* The parameters of all changes; each takes the first so many. */
+enum { NOW, MEMBER, STATE, NOTE };
+static const char *const drop_names[] = {"now", NULL};
+static const char *const member_names[] = {"now", "member", NULL};
+static const char *const set_names[] = {"now", "member", "state", "note", NULL};
+
+/* Reads the pool and `now`. False: answered. */
+static bool begin(struct change *change, struct query *query, const char *const *names,
+                  struct slug slug)
+{
+    static const char *const words[] = {"false", "true", NULL};
+    unsigned now = 0;
+    if (!query_read(query, change->request, names) || !query_word(query, NOW, words, &now) ||
+        !pools_read_name(change->request, slug, change->pool_bytes, &change->pool))
+        return false;
+    change->at_once = now == 1;
+    return true;
+}
+
+static bool read_member(struct change *change, const struct query *query)
+{
+    change->member.data = change->member_bytes;
+    if (!query_bytes(query, MEMBER, change->member_bytes, &change->member.len))
+        return false;
+    if (change->member.len == 0)
+        http_error(change->request, 400, "member=MEMBER is missing, percent-encoded");
+    return change->member.len > 0;
+}
+
+/* True for what the wire allows as a note: SHOW has it in a line, between spaces. */
+static bool is_note(struct bytes note)
+{
+    static const uint8_t never[] = {' ', '\r', '\n', '\0'};
+    bool good = note.len <= POOL_SHORT_MAX;
+    for (size_t i = 0; good && i < ARRAY_SIZE(never); i++)
+        good = !memchr(note.data, never[i], note.len);
+    return good;
+}
+
+static bool read_note(struct change *change, const struct query *query)
+{
+    change->note.data = change->note_bytes;
+    change->sets_note = query->values[NOTE].text != NULL;
+    if (!query_bytes(query, NOTE, change->note_bytes, &change->note.len))
+        return false;
+    if (is_note(change->note))
+        return true;
+    http_error(change->request, 400, "note: it has at most %d bytes, without spaces and line ends",
+               POOL_SHORT_MAX);
+    return false;
+}
+
+static bool read_state(struct change *change, const struct query *query)
+{
+    static const enum pool_state states[] = {MEMBER_FREE, MEMBER_DIRTY, MEMBER_DOWN};
+    static const char *const words[] = {"free", "dirty", "down", NULL};
+    unsigned state = 0;
+    change->sets_state = query->values[STATE].text != NULL;
+    if (!query_word(query, STATE, words, &state))
+        return false;
+    change->state = states[state];
+    return true;
+}
+
+/* ---- changes ------------------------------------------------------------------------------- */
+
+static enum pool_status set_there(struct change *change, struct pools *pools, struct moment now,
+                                  struct pool_effects *effects)
+{
+    struct pool_member_change set = {
+        .pool = change->pool,
+        .name = change->member,
+        .sets_state = change->sets_state,
+        .state = change->state,
+        .sets_note = change->sets_note,
+        .note = change->note,
+        .now = change->at_once,
+    };
+    return pool_member_set(pools, &set, now, effects);
+}
+
+void set_pool_member(struct services *services, struct http_request *request, struct slug slug)
+{
+    struct change change = {.services = services, .request = request, .make = set_there};
+    struct query query;
+    if (!begin(&change, &query, set_names, slug) || !read_member(&change, &query) ||
+        !read_state(&change, &query) || !read_note(&change, &query))
+        return;
+    if (!change.sets_state && !change.sets_note) {
+        http_error(request, 400, "state=free, dirty or down is missing, or note=TEXT");
+        return;
+    }
+    make(&change, "has changed");
+}
+
+static enum pool_status drop_member_there(struct change *change, struct pools *pools,
+                                          struct moment now, struct pool_effects *effects)
+{
+    return pool_member_drop(pools, NULL, false, change->pool, change->member, change->at_once, now,
+                            effects);
+}
+
+void drop_pool_member(struct services *services, struct http_request *request, struct slug slug)
+{
+    struct change change = {.services = services, .request = request, .make = drop_member_there};
+    struct query query;
+    if (begin(&change, &query, member_names, slug) && read_member(&change, &query))
+        make(&change, "has dropped");
+}
+
+static enum pool_status drop_there(struct change *change, struct pools *pools, struct moment now,
+                                   struct pool_effects *effects)
+{
+    return pool_drop(pools, change->pool, change->at_once, now, effects);
+}
+
+void drop_pool(struct services *services, struct http_request *request, struct slug slug)
+{
+    struct change change = {.services = services, .request = request, .make = drop_there};
+    struct query query;
+    if (begin(&change, &query, drop_names, slug))
+        make(&change, "has dropped");
+}

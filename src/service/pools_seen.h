@@ -1,0 +1,27 @@
+/*
+ * pools_seen.h - what pools show of themselves (seen.h), in three files: pools_seen.c has metrics
+ * and statistics, pools_api.c the lists in JSON, pools_change.c what operators change.
+ *
+ * Threads: the admin's thread. Under the pools' lock it only copies, and only a bounded piece at a
+ * time, so the workers do not wait for it.
+ */
+#ifndef SERVICE_POOLS_SEEN_H
+#define SERVICE_POOLS_SEEN_H
+
+#include "service/seen.h"
+
+extern const struct seen pools_seen;
+
+/* pools_api.c */
+route_handler get_pools, get_pool;
+/* pools_change.c */
+route_handler set_pool_member, drop_pool_member, drop_pool;
+
+/*
+ * Decodes the name of a pool in a path to `to` (HTTP_HEADERS_MAX bytes). Returns false when it is
+ * no name; the request has been answered then.
+ */
+bool pools_read_name(struct http_request *request, struct slug slug, uint8_t *to,
+                     struct bytes *name_r) MUST_USE;
+
+#endif

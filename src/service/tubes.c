@@ -1,0 +1,321 @@
+/*
+ * tubes.c - the jobs as a resource: their start, timer and end. The timer runs in the thread of the
+ * first worker.
+ */
+#include "service/job_session.h"
+#include "service/jobs.h"
+#include "service/tubes_seen.h"
+
+#include "jobs/jobs_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+struct tubes {
+    struct resource resource; /* first */
+    struct jobs *jobs;
+    struct shared_timer timer;
+    _Atomic int64_t timer_ns; /* when the timer runs next */
+    _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT];
+    struct utsname system;
+    uint64_t id;
+};
+
+/* Places of the options' rows. */
+enum { TUBES_ROW_MEMORY, TUBES_ROW_DEFAULTS };
+
+static struct tubes *own(const struct resource *r)
+{
+    return container_of(unconst(r), struct tubes, resource);
+}
+
+static struct tubes *of_services(const struct services *services)
+{
+    return own(services->tubes);
+}
+
+struct jobs *jobs_of(const struct services *services)
+{
+    return of_services(services)->jobs;
+}
+
+const struct utsname *jobs_system(const struct services *services)
+{
+    return &of_services(services)->system;
+}
+
+uint64_t jobs_server_id(const struct services *services)
+{
+    return of_services(services)->id;
+}
+
+uint64_t jobs_producers(const struct services *services)
+{
+    return atomic_load_explicit(&of_services(services)->producers, memory_order_relaxed);
+}
+
+uint64_t jobs_workers(const struct services *services)
+{
+    return atomic_load_explicit(&of_services(services)->workers, memory_order_relaxed);
+}
+
+void jobs_count_producer(struct services *services, int by)
+{
+    atomic_fetch_add_explicit(&of_services(services)->producers, (uint64_t)(int64_t)by,
+                              memory_order_relaxed);
+}
+
+void jobs_count_worker(struct services *services, int by)
+{
+    atomic_fetch_add_explicit(&of_services(services)->workers, (uint64_t)(int64_t)by,
+                              memory_order_relaxed);
+}
+
+uint64_t jobs_waiting_in(const struct services *services, enum bs_verb verb)
+{
+    return atomic_load_explicit(&of_services(services)->waiting[verb], memory_order_relaxed);
+}
+
+void jobs_count_waiting(struct services *services, enum bs_verb verb, int by)
+{
+    atomic_fetch_add_explicit(&of_services(services)->waiting[verb], (uint64_t)(int64_t)by,
+                              memory_order_relaxed);
+}
+
+/* ---- delivery, timer
+ * ---------------------------------------------------------------------------------- */
+
+void jobs_deliver(struct worker *from, const struct services *services,
+                  struct jobs_effects *effects)
+{
+    for (struct mail *mail; (mail = mail_list_take(&effects->letters)) != NULL;) {
+        mail->deliver = job_on_letter;
+        worker_deliver(from, container_of(mail, struct letter, mail));
+    }
+    jobs_set_timer(services);
+}
+
+void jobs_set_timer(const struct services *services)
+{
+    struct tubes *t = of_services(services);
+    int64_t next_ns = jobs_next_ns(t->jobs);
+    if (next_ns < atomic_load_explicit(&t->timer_ns, memory_order_relaxed)) {
+        atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
+        shared_timer_by(&t->timer, next_ns);
+    }
+}
+
+static int64_t run(struct timer *timer, struct moment now)
+{
+    struct tubes *t = container_of(timer, struct tubes, timer.timer);
+    const struct services *services = t->resource.services;
+    struct jobs_effects effects;
+    jobs_effects_init(&effects);
+    atomic_store_explicit(&t->timer_ns, DEADLINE_NONE, memory_order_relaxed);
+    jobs_run(t->jobs, now, &effects);
+    jobs_deliver(services->server->workers[0], services, &effects);
+    int64_t next_ns = jobs_next_ns(t->jobs);
+    atomic_store_explicit(&t->timer_ns, next_ns, memory_order_relaxed);
+    return next_ns > now.mono_ns ? next_ns : now.mono_ns + 1;
+}
+
+/* ---- settings of tubes
+ * ------------------------------------------------------------------------------------------ */
+
+void job_settings_from(const struct bs_settings *given, struct job_settings *settings_r)
+{
+    *settings_r = (struct job_settings){.given = given->given, /* bits in the same order */
+                                        .order = (enum job_order)given->order,
+                                        .claim = (enum job_claim)given->claim,
+                                        .tries = given->tries,
+                                        .limit = given->limit,
+                                        .prune_s = given->prune_s,
+                                        .remember_s = given->remember_s};
+    if (!(given->given & BS_GIVEN_REMEMBER))
+        settings_r->remember_s = job_default_settings.remember_s;
+    CHECK(given->read_only.len <= JOBS_READ_ONLY_MAX);
+    if (given->read_only.len > 0)
+        memcpy(settings_r->read_only, given->read_only.data, given->read_only.len);
+}
+
+/* Reads settings as the verb `tube` has them. Returns false when they are wrong. */
+static bool read_settings(const char *text, struct job_settings *settings_r)
+{
+    char line[BS_NEW_LINE_MAX + 1];
+    struct bs_request req;
+    size_t used;
+    int len =
+        snprintf(line, sizeof(line), "tube x%s%s\r\n", text && *text ? " " : "", text ? text : "");
+    if (len < 0 || (size_t)len >= sizeof(line) ||
+        bs_parse_request((const uint8_t *)line, (size_t)len, &req, &used) != BS_PARSED ||
+        used != (size_t)len)
+        return false;
+    job_settings_from(&req.settings, settings_r);
+    settings_r->given = 0;
+    return true;
+}
+
+static bool check_settings(struct option_check *check)
+{
+    struct tubes_settings *settings = check->is;
+    if (read_settings(settings->tube_defaults, &settings->defaults))
+        return true;
+    check->row = TUBES_ROW_DEFAULTS;
+    snprintf(check->reason, sizeof(check->reason),
+             "not settings of tubes with spaces between them, such as \"tries=3 prune=604800\"");
+    return false;
+}
+
+static void settings_changed(void *services, const char *name, const void *was, const void *is)
+{
+    struct services *of = services;
+    const struct tubes_settings *settings = is;
+    struct tubes *t = of_services(of);
+    struct jobs_effects effects;
+    uint64_t place = 0;
+    bool done = false;
+    (void)name;
+    (void)was;
+    while (!done) {
+        jobs_effects_init(&effects);
+        done = jobs_set_defaults(t->jobs, &settings->defaults, &place, clock_now(), &effects);
+        for (struct mail *mail; (mail = mail_list_take(&effects.letters)) != NULL;) {
+            mail->deliver = job_on_letter;
+            conn_post(of->server, container_of(mail, struct letter, mail));
+        }
+    }
+    jobs_set_timer(of);
+}
+
+/* ---- life
+ * --------------------------------------------------------------------------------------------- */
+
+/* Of tests that make services without settings of jobs. */
+static const struct tubes_settings no_settings = {.memory_limit = UINT64_C(64) << 20};
+
+/* The wall clock, for times that clients give. */
+static int64_t wall_ms(void)
+{
+    return clock_unix_ns() / NS_PER_MS;
+}
+
+static bool start(struct resource *r, const void *settings, struct moment now)
+{
+    struct tubes *t = own(r);
+    struct services *services = r->services;
+    const struct tubes_settings *given = settings ? settings : &no_settings;
+    struct jobs_config config = {.memory_limit = given->memory_limit,
+                                 .defaults = job_default_settings,
+                                 .hash_key = services->hash_key,
+                                 .seed = (uint64_t)now.mono_ns,
+                                 .wall_ms = wall_ms};
+    if (getrandom(&t->id, sizeof(t->id), 0) == (ssize_t)sizeof(t->id))
+        config.seed ^= t->id * UINT64_C(0x9e3779b97f4a7c15);
+    if (uname(&t->system) != 0)
+        memset(&t->system, 0, sizeof(t->system));
+    t->jobs = jobs_new(&config);
+    if (!t->jobs) {
+        errno = ENOMEM;
+        return false;
+    }
+    services->tubes = r;
+    t->timer.timer.run = run;
+    atomic_store(&t->timer_ns, DEADLINE_NONE);
+    if (shared_timer_add(&t->timer, worker_reactor(services->server->workers[0]), DEADLINE_NONE))
+        return true;
+    jobs_free(&t->jobs);
+    services->tubes = NULL;
+    return false;
+}
+
+static void end(struct resource *r)
+{
+    struct tubes *t = own(r);
+    shared_timer_remove(&t->timer);
+    jobs_free(&t->jobs);
+    r->services->tubes = NULL;
+}
+
+static uint64_t held(const struct resource *r, struct moment now)
+{
+    (void)now;
+    return jobs_reserved(own(r)->jobs);
+}
+
+/* ---- upgrades
+ * ------------------------------------------------------------------------------------------ */
+
+/* u64 id of the server, if a client has come */
+#define SERVER_STATE UINT32_C(0x0602)
+
+static void save(const struct resource *r, struct moment now, struct record_writer *w)
+{
+    const struct protocol *protocol = services_protocol(r->services, "jobs");
+    (void)now;
+    jobs_save(own(r)->jobs, w);
+    if (!protocol || atomic_load(&protocol->connections_made) == 0)
+        return;
+    record_begin(w, SERVER_STATE);
+    record_put_u64(w, own(r)->id);
+    record_end(w);
+}
+
+static bool restore(struct resource *r, struct moment now, uint32_t kind,
+                    struct record_reader *section)
+{
+    (void)now;
+    if (kind != SERVER_STATE)
+        return kind == JOBS_STATE && jobs_restore(own(r)->jobs, section);
+    own(r)->id = record_get_u64(section);
+    return record_ok(section);
+}
+
+static bool restore_done(struct resource *r, struct record_reader *reader)
+{
+    if (!jobs_restore_done(own(r)->jobs, reader))
+        return false;
+    jobs_set_timer(r->services);
+    return true;
+}
+
+const struct resource_row tubes_resource_row = {
+    .name = "tubes",
+    .size = sizeof(struct tubes),
+    .start = start,
+    .save = save,
+    .restore = restore,
+    .restore_done = restore_done,
+    .held = held,
+    .seen = &tubes_seen,
+    .end = end,
+};
+
+/* ---- options
+ * ------------------------------------------------------------------------------------------- */
+
+#define MIB (UINT64_C(1) << 20)
+
+/* clang-format off */
+static const struct option_row rows[] = {
+    [TUBES_ROW_MEMORY] = { .key = "memory_limit", OPTION_IS_SIZE(struct tubes_settings, memory_limit), .min = MIB,
+      .max = 1048576 * MIB, .default_text = "1G", .unit = "",
+      .help = "maximum memory for jobs, tubes and their clients" },
+    [TUBES_ROW_DEFAULTS] = { .key = "tube_defaults",
+      OPTION_IS_STRING(struct tubes_settings, tube_defaults),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "settings of tubes that were given none, as the verb tube has them" },
+};
+/* clang-format on */
+
+const struct option_group tubes_options = {
+    .owner = "tubes",
+    .prefix = "jobs",
+    .rows = rows,
+    .count = ARRAY_SIZE(rows),
+    .size = sizeof(struct tubes_settings),
+    .check = check_settings,
+    .changed = settings_changed,
+};

@@ -1,0 +1,260 @@
+/*
+ * tubes_seen.c - metrics and statistics of tubes, and the table of their routes. See tubes_seen.h.
+ *
+ * Metrics have samples for the TUBES_SHOWN tubes with the most jobs. The gauges have one for all
+ * other tubes together, too, whose label is tube="", which is no name. Counters have none: a tube
+ * that comes or goes would make such a sum fall.
+ */
+#include "service/tubes_seen.h"
+
+#include "base/number.h"
+#include "service/job_session.h"
+
+#include <string.h>
+
+/* ---- the first tubes of an order ------------------------------------------------------------ */
+
+bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struct tube_stats *out_r)
+{
+    unsigned at = pick->count;
+    while (at > 0 && pick->compare(stats, tube_pick_at(pick, at - 1)) < 0)
+        at--;
+    if (at == pick->room) {
+        *out_r = *stats;
+        return false;
+    }
+    bool all = pick->count < pick->room;
+    unsigned last = all ? pick->count++ : pick->room - 1;
+    uint16_t slot = all ? (uint16_t)last : pick->order[last];
+    if (!all)
+        *out_r = pick->stats[slot];
+    memmove(&pick->order[at + 1], &pick->order[at], (last - at) * sizeof(*pick->order));
+    pick->order[at] = slot;
+    pick->stats[slot] = *stats;
+    return all;
+}
+
+/* ---- metrics ------------------------------------------------------------------------------- */
+
+#define TUBES_SHOWN 50
+#define PIECE       64 /* tubes that are read at a time */
+
+struct reading {
+    struct jobs_stats all;
+    struct tube_pick pick;
+    struct tube_stats tubes[TUBES_SHOWN];
+    uint16_t order[TUBES_SHOWN];
+    bool has_rest;
+    struct tube_stats rest; /* the sums over all others; its name is empty */
+};
+
+static uint64_t jobs_in(const struct tube_stats *stats)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < JOB_STATES; i++)
+        sum += stats->states[i];
+    return sum;
+}
+
+/* Most jobs first. Of tubes with as many, the one that is already there stays, which is older. */
+static int by_jobs(const struct tube_stats *a, const struct tube_stats *b)
+{
+    uint64_t in_a = jobs_in(a), in_b = jobs_in(b);
+    return in_a > in_b ? -1 : in_a < in_b;
+}
+
+static void visit(void *arg, const struct tube_stats *stats)
+{
+    struct reading *reading = arg;
+    struct tube_stats out;
+    if (tube_pick_add(&reading->pick, stats, &out))
+        return;
+    reading->has_rest = true;
+    reading->rest.waiting += out.waiting;
+    if (out.oldest_ready_s > reading->rest.oldest_ready_s)
+        reading->rest.oldest_ready_s = out.oldest_ready_s;
+    for (unsigned i = 0; i < JOB_STATES; i++)
+        reading->rest.states[i] += out.states[i];
+}
+
+static void read_tubes(struct services *services, struct moment now, void *to)
+{
+    struct reading *reading = to;
+    struct jobs *jobs = jobs_of(services);
+    uint64_t place = 0;
+    reading->pick = (struct tube_pick){
+        .stats = reading->tubes, .order = reading->order, .room = TUBES_SHOWN, .compare = by_jobs};
+    jobs_get_stats(jobs, &reading->all);
+    while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
+        ;
+}
+
+/* Adds the samples of one tube. */
+typedef void add_samples(struct samples *to, const struct tube_stats *stats);
+
+static void add_shown(struct samples *to, const struct reading *reading, add_samples *add)
+{
+    for (unsigned i = 0; i < reading->pick.count; i++)
+        add(to, tube_pick_at(&reading->pick, i));
+}
+
+/* Functions that write a metric; the block adds the samples of one tube. A gauge has the rest, too.
+ */
+#define METRIC(function, with_rest)                                                                \
+    static add_samples function##_of;                                                              \
+    static void function(struct samples *to, const void *reading)                                  \
+    {                                                                                              \
+        const struct reading *r = reading;                                                         \
+        add_shown(to, r, function##_of);                                                           \
+        if ((with_rest) && r->has_rest)                                                            \
+            function##_of(to, &r->rest);                                                           \
+    }                                                                                              \
+    static void function##_of(struct samples *to, const struct tube_stats *stats)
+
+METRIC(tube_jobs, true)
+{
+    for (unsigned i = 0; i < JOB_STATES; i++)
+        sample_count(to, (struct labels){{stats->name, job_state_word(i)}}, stats->states[i]);
+}
+
+METRIC(tube_waiting, true)
+{
+    sample_count(to, (struct labels){{stats->name}}, stats->waiting);
+}
+
+METRIC(tube_oldest, true)
+{
+    sample_count(to, (struct labels){{stats->name}}, stats->oldest_ready_s);
+}
+
+#define COUNTER(function, member)                                                                  \
+    METRIC(function, false)                                                                        \
+    {                                                                                              \
+        sample_count(to, (struct labels){{stats->name}}, stats->member);                           \
+    }
+
+COUNTER(tube_puts, total_jobs)
+COUNTER(tube_duplicates, duplicates)
+COUNTER(tube_claims, claims)
+COUNTER(tube_dropped, dropped)
+COUNTER(tube_acks, acks)
+COUNTER(tube_recycled, recycled)
+COUNTER(tube_abandoned, abandoned)
+
+static void states(struct samples *to, const void *reading)
+{
+    const struct jobs_stats *all = &((const struct reading *)reading)->all;
+    for (unsigned i = 0; i < JOB_STATES; i++)
+        sample_count(to, (struct labels){{job_state_word(i)}}, all->states[i]);
+}
+
+/* A function that writes a number over all tubes. */
+#define OVER_ALL(function, member)                                                                 \
+    static void function(struct samples *to, const void *reading)                                  \
+    {                                                                                              \
+        sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->all.member);  \
+    }
+
+OVER_ALL(tubes, tubes)
+OVER_ALL(waiting, waiting)
+OVER_ALL(all_puts, total_jobs)
+OVER_ALL(timeouts, timeouts)
+OVER_ALL(memory, memory)
+OVER_ALL(memory_limit, memory_limit)
+
+static const struct metric_row metrics[] = {
+    {"counterd_jobs", METRIC_GAUGE, "Jobs of all tubes, by their state.", "state", JOB_STATES,
+     states},
+    {"counterd_jobs_waiting", METRIC_GAUGE, "Clients that wait for jobs.", "", 1, waiting},
+    {"counterd_jobs_tubes", METRIC_GAUGE, "Tubes.", "", 1, tubes},
+    {"counterd_jobs_memory_bytes", METRIC_GAUGE, "Memory of jobs, tubes and their clients.", "", 1,
+     memory},
+    {"counterd_jobs_memory_limit_bytes", METRIC_GAUGE, "The most that this memory may be.", "", 1,
+     memory_limit},
+    {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1, all_puts},
+    {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
+    {"counterd_tube_jobs", METRIC_GAUGE, "Jobs of a tube, by their state.", "tube state",
+     (TUBES_SHOWN + 1) * JOB_STATES, tube_jobs},
+    {"counterd_tube_waiting", METRIC_GAUGE, "Clients that wait for jobs of a tube.", "tube",
+     TUBES_SHOWN + 1, tube_waiting},
+    {"counterd_tube_oldest_ready_seconds", METRIC_GAUGE, "Age of the oldest ready job.", "tube",
+     TUBES_SHOWN + 1, tube_oldest},
+    {"counterd_tube_puts_total", METRIC_COUNTER, "Jobs put into a tube.", "tube", TUBES_SHOWN,
+     tube_puts},
+    {"counterd_tube_duplicates_total", METRIC_COUNTER, "Jobs not stored, as duplicates.", "tube",
+     TUBES_SHOWN, tube_duplicates},
+    {"counterd_tube_claims_total", METRIC_COUNTER, "Reservations of jobs.", "tube", TUBES_SHOWN,
+     tube_claims},
+    {"counterd_tube_dropped_total", METRIC_COUNTER, "Duplicates found when their turn came.",
+     "tube", TUBES_SHOWN, tube_dropped},
+    {"counterd_tube_acks_total", METRIC_COUNTER, "Jobs deleted while reserved.", "tube",
+     TUBES_SHOWN, tube_acks},
+    {"counterd_tube_recycled_total", METRIC_COUNTER, "Reservations that ran out.", "tube",
+     TUBES_SHOWN, tube_recycled},
+    {"counterd_tube_abandoned_total", METRIC_COUNTER, "Jobs that ran out of tries.", "tube",
+     TUBES_SHOWN, tube_abandoned},
+    {0},
+};
+
+/* ---- statistics ---------------------------------------------------------------------------- */
+
+static void add_statistics(struct services *services, struct moment now, struct json_text *to)
+{
+    (void)now;
+    struct jobs_stats all;
+    jobs_get_stats(jobs_of(services), &all);
+    json_text_number(to, "tubes", all.tubes);
+    for (unsigned i = 0; i < JOB_STATES; i++)
+        json_text_number(to, job_state_word(i), all.states[i]);
+    json_text_number(to, "urgent", all.urgent);
+    json_text_number(to, "waiting", all.waiting);
+    json_text_number(to, "puts", all.total_jobs);
+    json_text_number(to, "timeouts", all.timeouts);
+    json_text_number(to, "memory_bytes", all.memory);
+    json_text_number(to, "memory_limit_bytes", all.memory_limit);
+}
+
+/* ---- routes -------------------------------------------------------------------------------- */
+
+bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
+                     struct bytes *name_r)
+{
+    *name_r = bytes_at(to, 0);
+    if (text_unpercent(slug.text, slug.len, to, &name_r->len) && name_r->len > 0)
+        return true;
+    if (slug.len > 0)
+        http_error(request, 400,
+                   "a %% in the name needs two hexadecimal digits (a %% itself is %%25)");
+    else
+        http_error(request, 400,
+                   "the path has no tube: /api/v1/tubes/TUBE, with TUBE percent-encoded");
+    return false;
+}
+
+bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r)
+{
+    if (number_parse(bytes_at(slug.text, slug.len), UINT64_MAX, id_r))
+        return true;
+    http_error(request, 400, "the path has no job: /api/v1/jobs/ID, with ID in decimal");
+    return false;
+}
+
+static const struct route_row routes[] = {
+    {HTTP_GET, "/api/v1/tubes", get_tubes, false},
+    {HTTP_GET, "/api/v1/tubes/*", get_tube, false},
+    {HTTP_POST, "/api/v1/tubes/*/pause", pause_tube, true},
+    {HTTP_POST, "/api/v1/tubes/*/clear", clear_tube, true},
+    {HTTP_GET, "/api/v1/jobs", get_jobs, false},
+    {HTTP_GET, "/api/v1/jobs/*", get_job, false},
+    {HTTP_POST, "/api/v1/jobs/*/kick", kick_job, true},
+    {HTTP_POST, "/api/v1/jobs/*/delete", delete_job, true},
+    {0},
+};
+
+const struct seen tubes_seen = {
+    .read = read_tubes,
+    .reading_size = sizeof(struct reading),
+    .metrics = metrics,
+    .routes = routes,
+    .statistics = add_statistics,
+};

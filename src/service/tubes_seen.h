@@ -1,0 +1,56 @@
+/*
+ * tubes_seen.h - what tubes of jobs show of themselves (seen.h), in three files: tubes_seen.c has
+ * metrics and statistics, jobs_api.c what there is in JSON, jobs_api_change.c what operators
+ * change and what the store must be asked for.
+ *
+ * Threads: the admin's thread. The lock of the jobs is held for a bounded piece at a time, so the
+ * workers do not wait for it.
+ */
+#ifndef SERVICE_TUBES_SEEN_H
+#define SERVICE_TUBES_SEEN_H
+
+#include "jobs/jobs.h"
+#include "service/seen.h"
+
+extern const struct seen tubes_seen;
+
+/* jobs_api.c */
+route_handler get_tubes, get_tube, get_jobs, get_job;
+/* Answers with a job whose view has its body. */
+void jobs_answer_job(struct services *services, struct http_request *request,
+                     const struct job_view *view);
+
+/* jobs_api_change.c */
+route_handler pause_tube, clear_tube, kick_job, delete_job;
+/* Reads the body of a view that has none, and then answers with the job. */
+void jobs_read_body(struct services *services, struct http_request *request, struct job_view *view);
+
+/*
+ * Decodes the name of a tube in a path to `to` (HTTP_HEADERS_MAX bytes). Returns false when it is
+ * no name; the request has been answered then.
+ */
+bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
+                     struct bytes *name_r) MUST_USE;
+/* The same with the id of a job. */
+bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
+
+/* ---- the first tubes of an order ------------------------------------------------------------ */
+
+/* Keeps the first `room` of all tubes that it is given, in an order. */
+struct tube_pick {
+    struct tube_stats *stats; /* room for `room` */
+    uint16_t *order;          /* the same: indexes into `stats`, the first one first */
+    unsigned room, count;
+    /* Below 0: `a` comes before `b`. */
+    int (*compare)(const struct tube_stats *a, const struct tube_stats *b);
+};
+
+/* Returns false, with the tube that is left out in *out_r, when there is no room for all. */
+bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats,
+                   struct tube_stats *out_r);
+static inline const struct tube_stats *tube_pick_at(const struct tube_pick *pick, unsigned i)
+{
+    return &pick->stats[pick->order[i]];
+}
+
+#endif
