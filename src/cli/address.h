@@ -17,6 +17,7 @@
 #define PORT_TEXT   7531
 #define PORT_BINARY 11215
 #define PORT_ADMIN  7532
+#define PORT_JOBS   11300
 
 struct address {
     bool is_unix;

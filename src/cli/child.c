@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
@@ -19,14 +20,58 @@
 
 /* ---- start ------------------------------------------------------------------------------- */
 
-/* In the new process: executes the command, or writes errno to `report`. */
-static _Noreturn void become(char **argv, int report, pid_t parent, bool dies_with_us)
+/* True if `list` has an entry for the name of a variable, "NAME=value". */
+static bool has_name(char *const *list, const char *variable)
 {
-    /* If we are killed, the server frees the lock: for the command it is a lost lock. */
-    if (dies_with_us && prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
+    size_t len = strcspn(variable, "=");
+    for (; list && *list; list++)
+        if (strcspn(*list, "=") == len && strncmp(*list, variable, len) == 0)
+            return true;
+    return false;
+}
+
+/* Our environment with the changes of struct child. The caller frees it, but not its strings. */
+static char **make_environment(char *const *changes)
+{
+    size_t count = 0, room = 1;
+    for (char *const *at = environ; at && *at; at++)
+        room++;
+    for (char *const *at = changes; at && *at; at++)
+        room++;
+    char **made = calloc(room, sizeof *made);
+    if (!made)
+        out_of_memory();
+    for (char *const *at = environ; at && *at; at++)
+        if (!has_name(changes, *at))
+            made[count++] = *at;
+    for (char *const *at = changes; at && *at; at++)
+        if (strchr(*at, '='))
+            made[count++] = *at;
+    return made;
+}
+
+/* In the new process: sets its standard input, which is empty if it is apart and has none. Returns
+   false with errno. */
+static bool set_input(const struct child *child)
+{
+    int input = child->input;
+    if (input == STDIN_FILENO && child->is_apart)
+        input = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return input == STDIN_FILENO || (input >= 0 && dup2(input, STDIN_FILENO) >= 0);
+}
+
+/* In the new process: executes the command, or writes errno to `report`. */
+static _Noreturn void become(const struct child *child, char **argv, char **environment, int output,
+                             int report, pid_t parent)
+{
+    /* If we are killed, the server frees what we hold: for the command it is a lost connection. */
+    if (child->death_signal && prctl(PR_SET_PDEATHSIG, child->death_signal) == 0 &&
+        getppid() != parent)
         _exit(STATUS_LOST);
     signals_restore();
-    execvp(argv[0], argv);
+    if ((!child->is_apart || setpgid(0, 0) == 0) && set_input(child) &&
+        (output < 0 || dup2(output, STDOUT_FILENO) >= 0))
+        execvpe(argv[0], argv, environment);
     int error = errno;
     (void)!write(report, &error, sizeof error);
     _exit(STATUS_NOT_EXECUTABLE);
@@ -71,32 +116,66 @@ static void kill_it(void *child)
     child_signal(child, SIGKILL);
 }
 
-int child_start(struct child *child, struct loop *loop, char **argv, bool dies_with_us)
+/* Makes the pipe of the output, if it is read. The read end does not block, so that the loop never
+   waits in it. Returns false when the system refuses it. */
+static bool make_output(struct child *child, int ends[2])
+{
+    ends[0] = ends[1] = -1;
+    if (child->is_read && (pipe2(ends, O_CLOEXEC) != 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0))
+        return false;
+    child->output = ends[0];
+    return true;
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Forks, and executes the command. *fd_r is its pidfd. Returns 0, or errno; *is_started_r is then
+   true if only the execution failed. */
+static int start(struct child *child, char **argv, int output, int *fd_r, bool *is_started_r)
 {
     int report[2];
-    CHECK(!child_runs(child));
-    if (pipe2(report, O_CLOEXEC) != 0) {
-        complain("no pipe: %s", strerrordesc_np(errno));
-        return STATUS_SYSTEM;
-    }
+    *is_started_r = false;
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return errno;
+    char **environment = make_environment(child->environment);
     fflush(stdout);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(argv, report[1], parent, dies_with_us);
-    int fd = pid < 0 ? -1 : pidfd_open(pid, 0), error = errno;
+        become(child, argv, environment, output, report[1], parent);
+    int fd = pid < 0 ? -1 : pidfd_open(pid, 0), error = fd < 0 ? errno : 0;
     close(report[1]);
-    if (fd < 0) {
-        complain("no process for %s: %s", argv[0], strerrordesc_np(error));
-        close(report[0]);
-        if (pid > 0)
-            discard(pid);
-        return STATUS_SYSTEM;
+    free(environment);
+    if (fd >= 0) {
+        *is_started_r = true;
+        error = wait_executed(report[0]);
     }
-    error = wait_executed(report[0]);
     close(report[0]);
-    if (error) {
-        close(fd);
+    if (error && pid > 0)
         discard(pid);
+    if (error)
+        close_if_open(fd);
+    child->group = child->is_apart && !error ? pid : 0;
+    *fd_r = fd;
+    return error;
+}
+
+int child_start(struct child *child, struct loop *loop, char **argv)
+{
+    int ends[2], fd = -1;
+    bool is_started = false;
+    CHECK(!child_runs(child));
+    int error = make_output(child, ends) ? start(child, argv, ends[1], &fd, &is_started) : errno;
+    close_if_open(ends[1]);
+    if (error) {
+        close_if_open(ends[0]);
+        if (!is_started) {
+            complain("no process for %s: %s", argv[0], strerrordesc_np(error));
+            return STATUS_SYSTEM;
+        }
         complain("%s: %s", argv[0], strerrordesc_np(error));
         return error == ENOENT ? STATUS_NOT_FOUND : STATUS_NOT_EXECUTABLE;
     }
@@ -116,8 +195,20 @@ bool child_runs(const struct child *child)
 
 void child_signal(const struct child *child, int number)
 {
-    if (child_runs(child))
+    /* Until the process is reaped, no other group can get its number. */
+    if (child_runs(child) && child->group)
+        kill(-child->group, number);
+    else if (child_runs(child))
         pidfd_send_signal(child->watch.fd, number, NULL, 0);
+}
+
+bool child_signal_rest(struct child *child, int number)
+{
+    CHECK(!child_runs(child));
+    /* A group keeps its number while a process is in it. */
+    if (child->group && kill(-child->group, number) != 0)
+        child->group = 0;
+    return child->group != 0;
 }
 
 void child_terminate(struct child *child, int64_t grace_ns)

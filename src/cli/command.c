@@ -10,6 +10,9 @@
 
 /* --- The table ------------------------------------------------------------------------------- */
 
+/* The most words of a request about pools, and tubes of a worker. */
+#define WORDS_MAX 64
+
 #define HELP OPTION_BIT(OPTION_HELP)
 #define TIMEOUTS                                                                                   \
     (OPTION_BIT(OPTION_SERVER) | OPTION_BIT(OPTION_CONNECT_TIMEOUT) |                              \
@@ -23,14 +26,21 @@
     (OPTION_BIT(OPTION_STRICT) | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_QUIET))
 
 static const struct command commands[] = {
-    {"run", "KEY -- COMMAND...", 1, 1, EXECUTE_MUST,
+    {"run", "KEY|--pool=TARGET -- COMMAND...", 1, 1, EXECUTE_MUST,
      TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
-         OPTION_BIT(OPTION_TIMEOUT) | OPTION_BIT(OPTION_ANY),
-     do_run, "execute a command while holding a lock",
+         OPTION_BIT(OPTION_TIMEOUT) | OPTION_BIT(OPTION_ANY) | OPTION_BIT(OPTION_POOL) |
+         OPTION_BIT(OPTION_MEMBERS) | OPTION_BIT(OPTION_WITH) | OPTION_BIT(OPTION_MEMBER) |
+         OPTION_BIT(OPTION_FAIL_ON) | OPTION_BIT(OPTION_ENV),
+     do_run, "execute a command while holding a lock, or a member of a pool",
      "Waits for a lock of the text protocol, executes COMMAND, gives the lock back, and\n"
      "exits with the status of COMMAND. If that is 0, the lock goes back as finished work;\n"
      "else run just closes the connection, and a client waiting with --any does the work.\n"
-     "A space in KEY is sent as %20, as MediaWiki does; controls are refused.\n"},
+     "A space in KEY is sent as %20, as MediaWiki does; controls are refused.\n"
+     "\n"
+     "With --pool it takes members of a pool instead. COMMAND learns which from\n"
+     "COUNTER_POOL, COUNTER_MEMBER, COUNTER_VALUE, COUNTER_FENCE and COUNTER_ATTR_K, the\n"
+     "key K of an attribute in capitals. They go back as failed if a signal ended COMMAND\n"
+     "or --fail-on has its exit status, else as ok.\n"},
     {"acquire", "NAME UNITS MAX [-- COMMAND...]", 3, 3, EXECUTE_MAY,
      TO_SERVER | WITH_NAME | WITH_EXECUTE | OPTION_BIT(OPTION_FOR) | OPTION_BIT(OPTION_JSON),
      do_acquire, "hold units of a name, of which at most MAX may be in use",
@@ -67,6 +77,70 @@ static const struct command commands[] = {
      "server's reason, or \"error\" with the mistake in the line. In names \\xNN is a\n"
      "byte, \\x20 a space, and \\\\ a backslash. Empty lines and those that begin with #\n"
      "are ignored. All units go back at the end of the input.\n"},
+    {"pool", "VERB [WORD]...", 1, WORDS_MAX, EXECUTE_NEVER,
+     TO_SERVER | WITH_NAME | OPTION_BIT(OPTION_JSON), do_pool,
+     "list, show, change and watch pools and their members",
+     "VERB and its words are one of\n"
+     "    list [PREFIX]\n"
+     "    show POOL\n"
+     "    add POOL [OPTION=VALUE]...\n"
+     "    set POOL OPTION=VALUE...\n"
+     "    drop POOL [now]\n"
+     "    watch POOL|*\n"
+     "    member add POOL MEMBER [VALUE [K=V]...]\n"
+     "    member set POOL MEMBER K=V... [now]\n"
+     "    member drop POOL MEMBER [now]\n"
+     "What is held is changed when it is returned, or with \"now\" at once. K is an\n"
+     "attribute, or with set also value, note or state: free, dirty or down.\n"},
+    {"clean", "POOL -- COMMAND...", 1, 1, EXECUTE_MUST,
+     TO_SERVER | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_JOBS) | OPTION_BIT(OPTION_ONCE),
+     do_clean, "execute a command for each dirty member of a pool",
+     "Takes dirty members of the pool one after another, and executes COMMAND with the\n"
+     "variables of run --pool. If it exits with 0 the member is clean and free, else it\n"
+     "stays dirty. It goes on until a signal ends it, also when the server is away for a\n"
+     "time; with --once it cleans what is dirty now.\n"},
+    {"member", "POOL [-- COMMAND...]", 1, 1, EXECUTE_MAY,
+     TO_SERVER | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_INIT) | OPTION_BIT(OPTION_MAX) |
+         OPTION_BIT(OPTION_NAME) | OPTION_BIT(OPTION_VALUE) | OPTION_BIT(OPTION_ATTR) |
+         OPTION_BIT(OPTION_READY) | OPTION_BIT(OPTION_START_TIMEOUT) | OPTION_BIT(OPTION_CHECK) |
+         OPTION_BIT(OPTION_EVERY) | OPTION_BIT(OPTION_KEEP),
+     do_member, "supply a pool with members: run a command as often as there is demand",
+     "Executes COMMAND as often as the server wants members, from --init to --max times,\n"
+     "and again when one ends. Each gets COUNTER_POOL, COUNTER_MEMBER and COUNTER_SLOT,\n"
+     "the lowest number that is free. It is a member from its start on, or with --ready\n"
+     "from when it prints READY. All of them end when counterctl ends. Without COMMAND\n"
+     "there is one member, for something that runs already.\n"},
+    {"put", "TUBE [FILE|-]", 1, 2, EXECUTE_NEVER,
+     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_PRI) | OPTION_BIT(OPTION_DELAY) |
+         OPTION_BIT(OPTION_TTR) | OPTION_BIT(OPTION_UNIQUE) | OPTION_BIT(OPTION_TRIES) |
+         OPTION_BIT(OPTION_LINES) | OPTION_BIT(OPTION_QUIET),
+     do_put, "store a job in a tube of the job queues, and print its id",
+     "The job is what standard input or FILE has; with --lines there is a job for each\n"
+     "line. With --unique nothing is stored if the tube has a ready or delayed job with\n"
+     "that key; its id is printed then, or 0 if such a job was done since.\n"},
+    {"work", "TUBE... -- COMMAND...", 1, WORDS_MAX, EXECUTE_MUST,
+     TO_SERVER | OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_GRACE) | OPTION_BIT(OPTION_JOBS) |
+         OPTION_BIT(OPTION_TRIES) | OPTION_BIT(OPTION_BACKOFF) | OPTION_BIT(OPTION_LOCK) |
+         OPTION_BIT(OPTION_LOCK_SERVER) | OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_QUIET),
+     do_work, "execute a command for each job of tubes",
+     "COMMAND gets the job on standard input, and COUNTER_JOB_ID, COUNTER_JOB_TUBE and\n"
+     "COUNTER_JOB_TRY. If it exits with 0 the job is done, with 100 the job is buried;\n"
+     "else it is tried again after --backoff seconds, which double with each try. After\n"
+     "a first INT or TERM no more jobs are taken, and the running ones end; a second\n"
+     "one ends them. With --once it ends when no job is ready.\n"},
+    {"jobs", "[VERB [WORD]...]", 0, 3, EXECUTE_NEVER,
+     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_LIMIT), do_jobs,
+     "list, show, change, export and import jobs and tubes",
+     "VERB and its words are one of\n"
+     "    tubes\n"
+     "    list TUBE [STATE]\n"
+     "    peek ID\n"
+     "    kick TUBE N\n"
+     "    clear TUBE STATE\n"
+     "    export TUBE\n"
+     "    import [FILE|-]\n"
+     "STATE is ready, delayed, reserved, buried, abandoned or all. Without VERB it lists\n"
+     "the tubes.\n"},
     {"top", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
          OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),

@@ -74,6 +74,7 @@ bool parse_name(const char *given, size_t len, bool is_escaped, struct text *nam
 
 /* The commands. Each prints its errors and returns an exit status. */
 int do_run(struct invocation *invocation);
+int run_with_pool(struct invocation *invocation); /* run with --pool */
 int do_acquire(struct invocation *invocation);
 int do_release(struct invocation *invocation);
 int do_get(struct invocation *invocation);
@@ -81,6 +82,12 @@ int do_dump(struct invocation *invocation);
 int do_stats(struct invocation *invocation);
 int do_noop(struct invocation *invocation);
 int do_batch(struct invocation *invocation);
+int do_pool(struct invocation *invocation);
+int do_clean(struct invocation *invocation);
+int do_member(struct invocation *invocation);
+int do_put(struct invocation *invocation);
+int do_work(struct invocation *invocation);
+int do_jobs(struct invocation *invocation);
 int do_top(struct invocation *invocation);
 int do_contended(struct invocation *invocation);
 int do_holders(struct invocation *invocation);

@@ -6,6 +6,8 @@
  */
 #include "cli/command.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,10 +194,12 @@ static bool check_arguments(const struct parser *p)
 {
     const struct invocation *invocation = p->invocation;
     const struct command *command = invocation->command;
+    /* --pool takes the place of KEY. */
+    size_t instead = p->seen & OPTION_BIT(OPTION_POOL) ? 1 : 0;
     const char *wrong = NULL;
-    if (invocation->count < command->least)
+    if (invocation->count + instead < command->least)
         wrong = "an argument is missing";
-    else if (invocation->count > command->most)
+    else if (invocation->count + instead > command->most)
         wrong = command->execute == EXECUTE_NEVER
                     ? "there are too many arguments"
                     : "there are too many arguments before \"--\", behind which COMMAND stands";
@@ -222,8 +226,28 @@ static bool check_options(const struct parser *p)
     const struct options *options = &p->invocation->options;
     uint64_t of_tls = OPTION_BIT(OPTION_CA) | OPTION_BIT(OPTION_CERT) | OPTION_BIT(OPTION_KEY) |
                       OPTION_BIT(OPTION_TLS_NAME) | OPTION_BIT(OPTION_INSECURE);
+    uint64_t of_keys = OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_QUEUE) |
+                       OPTION_BIT(OPTION_ANY) | OPTION_BIT(OPTION_ESCAPES);
+    uint64_t of_pools = OPTION_BIT(OPTION_MEMBERS) | OPTION_BIT(OPTION_WITH) |
+                        OPTION_BIT(OPTION_MEMBER) | OPTION_BIT(OPTION_FAIL_ON) |
+                        OPTION_BIT(OPTION_ENV);
+    uint64_t of_commands =
+        OPTION_BIT(OPTION_INIT) | OPTION_BIT(OPTION_MAX) | OPTION_BIT(OPTION_READY);
     const char *wrong = NULL;
-    if ((p->seen & of_tls) && !options->tls)
+    if ((command->options & OPTION_BIT(OPTION_POOL)) && !options->pool && (p->seen & of_pools))
+        wrong = "--count, --with, --member, --fail-on and --env need --pool";
+    else if (options->pool && (p->seen & of_keys))
+        wrong = "--workers, --queue, --any and --escapes are for a KEY, not for --pool";
+    else if ((p->seen & OPTION_BIT(OPTION_START_TIMEOUT)) && !options->ready)
+        wrong = "--start-timeout needs --ready";
+    else if ((p->seen & OPTION_BIT(OPTION_EVERY)) && !options->check)
+        wrong = "--every needs --check";
+    else if (command->run == do_work && !options->lock &&
+             (p->seen & (OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_LOCK_SERVER))))
+        wrong = "--workers and --lock-server need --lock";
+    else if ((p->seen & of_commands) && !p->invocation->execute)
+        wrong = "--init, --max and --ready need \"--\" and COMMAND";
+    else if ((p->seen & of_tls) && !options->tls)
         wrong = "--ca, --cert, --key, --tls-name and --insecure need --tls";
     else if (options->key && !options->cert)
         wrong = "--key needs --cert";
@@ -250,6 +274,9 @@ bool command_line_parse(int argc, char **argv, struct invocation *invocation_r, 
         fputs("counterctl: no command is named; \"counterctl help\" lists them\n", err);
         return false;
     }
+    if (invocation_r->options.grace_ns == SECONDS_NONE)
+        invocation_r->options.grace_ns =
+            (invocation_r->command->run == do_member ? 10 : 5) * NS_PER_S;
     return check_options(&p) && check_arguments(&p);
 }
 

@@ -221,10 +221,9 @@ static int hold_and_say(const struct holding *holding)
 
 static int hold_and_execute(const struct holding *holding)
 {
-    bool holds;
-    int status = held_run(holding->invocation->execute, holding->client,
-                          &holding->invocation->options, &holds);
-    if (holds)
+    int how, status = held_run(holding->invocation->execute, NULL, holding->client,
+                               &holding->invocation->options, &how);
+    if (status == STATUS_OK && holding->client->link.state == LINK_UP)
         give_back(holding);
     client_finish(holding->client);
     return status;

@@ -12,6 +12,7 @@ struct held {
     struct client *client;
     const struct options *options;
     const char *name;
+    int how; /* the status of waitpid */
 };
 
 /* Signals from the kernel come from the terminal, which has sent them to the command too. */
@@ -39,22 +40,28 @@ static void on_end(void *owner, int how)
 {
     struct held *held = owner;
     bool is_told = held->client->link.state == LINK_CLOSED && held->options->strict;
+    held->how = how;
     loop_end(held->client->link.loop, is_told ? STATUS_LOST : child_status(how));
 }
 
-int held_run(char **argv, struct client *client, const struct options *options, bool *holds_r)
+int held_run(char **argv, char *const *environment, struct client *client,
+             const struct options *options, int *how_r)
 {
-    struct held held = {
-        .client = client, .options = options, .name = argv[0], .child = {.on_end = on_end}};
+    struct held held = {.client = client,
+                        .options = options,
+                        .name = argv[0],
+                        .child = {.on_end = on_end,
+                                  .environment = environment,
+                                  .death_signal = options->strict ? SIGTERM : 0}};
     struct loop *loop = client->link.loop;
     held.child.owner = client->owner = &held;
     client->on_end = on_lost;
     signals_handle(pass_on, &held);
-    int status = child_start(&held.child, loop, argv, options->strict);
+    int status = child_start(&held.child, loop, argv);
     if (status == STATUS_OK)
         status = loop_run(loop);
     signals_handle(NULL, NULL);
     client->on_end = NULL;
-    *holds_r = status == STATUS_OK && client->link.state == LINK_UP;
+    *how_r = held.how;
     return status;
 }

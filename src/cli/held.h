@@ -7,13 +7,14 @@
 #include "cli/client.h"
 
 /*
- * Step: runs `argv` and waits for its end. Passes on to it the signals that another process sends
- * to us alone; afterwards we take no signals any more. When the connection is lost meanwhile,
- * prints so and closes it; with options->strict also ends the command: TERM, and KILL after
- * options->grace_ns. Returns the exit status: the command's, or STATUS_LOST if the loss ended it.
- * *holds_r is true if the command exited with 0 and the connection is still up.
+ * Step: runs `argv` with variables added to our environment (NULL: none; as in struct child), and
+ * waits for its end. Passes on to it the signals that another process sends to us alone; afterwards
+ * we take no signals any more. When the connection is lost meanwhile, prints so and closes it; with
+ * options->strict also ends the command: TERM, and KILL after options->grace_ns. Returns the exit
+ * status: the command's, or STATUS_LOST if the loss ended it. *how_r is the status of waitpid, 0
+ * if the command was not started.
  */
-int held_run(char **argv, struct client *client, const struct options *options,
-             bool *holds_r) MUST_USE;
+int held_run(char **argv, char *const *environment, struct client *client,
+             const struct options *options, int *how_r) MUST_USE;
 
 #endif

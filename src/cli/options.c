@@ -49,17 +49,70 @@ static const struct option_row rows[OPTION_COUNT] = {
     [OPTION_QUEUE] = {"queue", 'Q', "N", OPTION_IS_NUMBER, FIELD(queue), 1, UINT32_MAX, NULL, "100",
                       "how many may hold it or wait for it"},
     [OPTION_TIMEOUT] = {"timeout", 't', "S", OPTION_IS_SECONDS, FIELD(timeout_ns), 0, 0, NULL,
-                        "none", "seconds to wait for the lock; 0: do not wait"},
+                        "none", "seconds to wait for the lock or member; 0: do not wait"},
     [OPTION_ANY] = {"any", 'a', NULL, OPTION_IS_FLAG, FIELD(any), 0, 0, NULL, NULL,
                     "accept another client's work: exit with 0 when it has done the work"},
     [OPTION_STRICT] = {"strict", 0, NULL, OPTION_IS_FLAG, FIELD(strict), 0, 0, NULL, NULL,
                        "end the command when the connection is lost"},
-    [OPTION_GRACE] = {"grace", 0, "S", OPTION_IS_SECONDS, FIELD(grace_ns), 0, 0, NULL, "5",
-                      "seconds between TERM and KILL of --strict"},
+    [OPTION_GRACE] = {"grace", 0, "S", OPTION_IS_SECONDS, FIELD(grace_ns), 0, 0, NULL, NULL,
+                      "seconds between TERM and KILL when we end the command (default: 5; of "
+                      "member, 10)"},
     [OPTION_FOR] = {"for", 0, "S", OPTION_IS_SECONDS, FIELD(for_ns), 0, 0, NULL, "none",
                     "hold the units for this many seconds"},
+    [OPTION_POOL] = {"pool", 0, "TARGET", OPTION_IS_TEXT, FIELD(pool), 0, 0, NULL, NULL,
+                     "hold a member of a pool instead of a lock: POOL[,POOL]... or @GROUP"},
+    [OPTION_MEMBERS] = {"count", 0, "N", OPTION_IS_NUMBER, FIELD(count), 1, 64, NULL, "1",
+                        "how many members, all of one pool"},
+    [OPTION_WITH] = {"with", 0, "K=V", OPTION_IS_TEXTS, FIELD(with), 0, 8, NULL, NULL,
+                     "only members with this attribute; up to 8 times"},
+    [OPTION_MEMBER] = {"member", 0, "NAME", OPTION_IS_TEXT, FIELD(member), 0, 0, NULL, NULL,
+                       "only this member"},
+    [OPTION_FAIL_ON] = {"fail-on", 0, "LIST", OPTION_IS_TEXT, FIELD(fail_on), 0, 0, NULL, NULL,
+                        "exit statuses that mean a broken member: 1,2 or nonzero"},
+    [OPTION_ENV] = {"env", 0, "VAR", OPTION_IS_TEXT, FIELD(env), 0, 0, NULL, NULL,
+                    "a further variable for the values of the members"},
+    [OPTION_JOBS] = {"jobs", 0, "N", OPTION_IS_NUMBER, FIELD(jobs), 1, 1000, NULL, "1",
+                     "clean: how many members at once; work: how many jobs"},
+    [OPTION_INIT] = {"init", 0, "N", OPTION_IS_NUMBER, FIELD(init), 0, UINT32_MAX, NULL, "1",
+                     "how many members there are at least"},
+    [OPTION_MAX] = {"max", 0, "N", OPTION_IS_NUMBER, FIELD(max), 1, UINT32_MAX, NULL, NULL,
+                    "how many members can run here (default: as --init)"},
+    [OPTION_NAME] = {"name", 0, "NAME", OPTION_IS_TEXT, FIELD(name), 0, 0, NULL, NULL,
+                     "what their names begin with (default: this host's name)"},
+    [OPTION_VALUE] = {"value", 0, "T", OPTION_IS_TEXT, FIELD(value), 0, 0, NULL, NULL,
+                      "what clients that take a member are told, such as an address"},
+    [OPTION_ATTR] = {"attr", 0, "K=V", OPTION_IS_TEXTS, FIELD(attrs), 0, 16, NULL, NULL,
+                     "an attribute of the members; up to 16 times"},
+    [OPTION_READY] = {"ready", 0, NULL, OPTION_IS_FLAG, FIELD(ready), 0, 0, NULL, NULL,
+                      "COMMAND prints READY [VALUE] [K=V]... when it can be used"},
+    [OPTION_START_TIMEOUT] = {"start-timeout", 0, "S", OPTION_IS_SECONDS, FIELD(start_timeout_ns),
+                              0, 0, NULL, "60", "seconds that COMMAND has to print READY"},
+    [OPTION_CHECK] = {"check", 0, "CMD", OPTION_IS_TEXT, FIELD(check), 0, 0, NULL, NULL,
+                      "a shell command that fails when a member is broken"},
+    [OPTION_EVERY] = {"every", 0, "S", OPTION_IS_SECONDS, FIELD(every_ns), 0, 0, NULL, "10",
+                      "seconds between two checks, and the longest that one may take"},
+    [OPTION_KEEP] = {"keep", 0, NULL, OPTION_IS_FLAG, FIELD(keep), 0, 0, NULL, NULL,
+                     "leave COMMAND alone when the connection is lost, and join again"},
+    [OPTION_PRI] = {"pri", 0, "N", OPTION_IS_NUMBER, FIELD(pri), 0, UINT32_MAX, NULL, "1024",
+                    "the priority of the job; smaller ones come first"},
+    [OPTION_DELAY] = {"delay", 0, "S", OPTION_IS_NUMBER, FIELD(delay), 0, UINT32_MAX, NULL, "0",
+                      "whole seconds before the job may be taken"},
+    [OPTION_TTR] = {"ttr", 0, "S", OPTION_IS_NUMBER, FIELD(ttr), 1, UINT32_MAX, NULL, "60",
+                    "whole seconds after which a lost worker's job comes back"},
+    [OPTION_UNIQUE] = {"unique", 0, "KEY", OPTION_IS_TEXT, FIELD(unique), 0, 0, NULL, NULL,
+                       "store nothing if the tube has a job with this key"},
+    [OPTION_TRIES] = {"tries", 0, "N", OPTION_IS_NUMBER, FIELD(tries), 1, UINT32_MAX, NULL, NULL,
+                      "how often a job is tried before it is buried (default: as the tube says)"},
+    [OPTION_LINES] = {"lines", 0, NULL, OPTION_IS_FLAG, FIELD(lines), 0, 0, NULL, NULL,
+                      "a job for each line"},
+    [OPTION_BACKOFF] = {"backoff", 0, "S", OPTION_IS_NUMBER, FIELD(backoff), 0, 3600, NULL, "1",
+                        "whole seconds before a failed job is tried again; doubled each time"},
+    [OPTION_LOCK] = {"lock", 0, "KEY", OPTION_IS_TEXT, FIELD(lock), 0, 0, NULL, NULL,
+                     "run COMMAND under a lock, which --workers may hold at once"},
+    [OPTION_LOCK_SERVER] = {"lock-server", 0, "ADDRESS", OPTION_IS_TEXT, FIELD(lock_server), 0, 0,
+                            NULL, NULL, "the server of the lock, if not port 7531 of that host"},
     [OPTION_QUIET] = {"quiet", 'q', NULL, OPTION_IS_FLAG, FIELD(quiet), 0, 0, NULL, NULL,
-                      "do not say why there is no lock; the exit status does"},
+                      "do not say why there is no lock or member, or which job has failed"},
     [OPTION_SORT] = {"sort", 'S', "ORDER", OPTION_IS_WORD, FIELD(sort), 0, 0, sort_words, "none",
                      "name, in-use or peak (highest first); none: the server's order"},
     [OPTION_PREFIX] = {"prefix", 'p', "TEXT", OPTION_IS_TEXT, FIELD(prefix), 0, 0, NULL, NULL,
@@ -76,8 +129,9 @@ static const struct option_row rows[OPTION_COUNT] = {
                      "only the statistics of the text protocol (STATS FULL)"},
     [OPTION_INTERVAL] = {"interval", 'i', "S", OPTION_IS_SECONDS, FIELD(interval_ns), 0, 0, NULL,
                          "2", "seconds between two looks"},
-    [OPTION_ONCE] = {"once", '1', NULL, OPTION_IS_FLAG, FIELD(once), 0, 0, NULL, NULL,
-                     "print one frame as text, and exit"},
+    [OPTION_ONCE] =
+        {"once", '1', NULL, OPTION_IS_FLAG, FIELD(once), 0, 0, NULL, NULL,
+         "top: one frame as text; clean: what is dirty now; work: what is ready; then exit"},
     [OPTION_FILTER] = {"filter", 'f', "TEXT", OPTION_IS_TEXT, FIELD(filter), 0, 0, NULL, NULL,
                        "only names that contain this text"},
     [OPTION_HELP] = {"help", 'h', NULL, OPTION_IS_FLAG, FIELD(help), 0, 0, NULL, NULL,
@@ -169,6 +223,18 @@ static bool set_seconds(struct options *options, const struct option_row *row, c
     return true;
 }
 
+static bool add_text(struct options *options, const struct option_row *row, const char *value,
+                     char *reason_r)
+{
+    struct texts *texts = field(options, row);
+    if (texts->count < row->max) {
+        texts->at[texts->count++] = value;
+        return true;
+    }
+    snprintf(reason_r, OPTION_REASON_SIZE, "it may be given %u times at most", row->max);
+    return false;
+}
+
 static bool set_word(struct options *options, const struct option_row *row, const char *value,
                      char *reason_r)
 {
@@ -195,6 +261,8 @@ bool option_set(struct options *options, const struct option_row *row, const cha
     case OPTION_IS_TEXT:
         *(const char **)field(options, row) = value;
         return true;
+    case OPTION_IS_TEXTS:
+        return add_text(options, row, value, reason_r);
     case OPTION_IS_NUMBER:
         return set_number(options, row, value, reason_r);
     case OPTION_IS_SECONDS:
@@ -208,7 +276,7 @@ bool option_set(struct options *options, const struct option_row *row, const cha
 void options_init(struct options *options)
 {
     char reason[OPTION_REASON_SIZE];
-    *options = (struct options){0};
+    *options = (struct options){.grace_ns = SECONDS_NONE};
     for (size_t i = 0; i < OPTION_COUNT; i++)
         if (rows[i].default_text)
             CHECK(option_set(options, &rows[i], rows[i].default_text, reason));

@@ -27,6 +27,14 @@ enum by { BY_WAITING, BY_REFUSED, BY_PEAK, BY_COUNT };
 /* The words of `enum by`. */
 extern const char *const by_words[];
 
+/* The values of an option that may be given several times, in their order. */
+#define TEXTS_MAX 16
+
+struct texts {
+    const char *at[TEXTS_MAX];
+    size_t count;
+};
+
 /* Values of the options. Strings point into the command line. */
 struct options {
     /* server */
@@ -43,8 +51,23 @@ struct options {
     uint32_t workers, queue;
     int64_t timeout_ns; /* SECONDS_NONE: no limit */
     bool any, strict;
-    int64_t grace_ns;
-    int64_t for_ns; /* SECONDS_NONE: no limit */
+    int64_t grace_ns; /* command_line_parse sets the command's default */
+    int64_t for_ns;   /* SECONDS_NONE: no limit */
+    /* members of pools */
+    const char *pool, *member, *fail_on, *env;
+    uint32_t count, jobs;
+    struct texts with;
+    /* member */
+    uint32_t init, max; /* max 0: init */
+    const char *name, *value, *check;
+    struct texts attrs;
+    bool ready, keep;
+    int64_t start_timeout_ns, every_ns;
+    /* jobs */
+    uint32_t pri, delay, ttr, backoff; /* seconds but pri */
+    uint32_t tries;                    /* 0: as the tube says */
+    const char *unique, *lock, *lock_server;
+    bool lines;
     /* lists */
     uint32_t sort; /* enum sort */
     const char *prefix;
@@ -84,6 +107,32 @@ enum option_index {
     OPTION_STRICT,
     OPTION_GRACE,
     OPTION_FOR,
+    OPTION_POOL,
+    OPTION_MEMBERS,
+    OPTION_WITH,
+    OPTION_MEMBER,
+    OPTION_FAIL_ON,
+    OPTION_ENV,
+    OPTION_JOBS,
+    OPTION_INIT,
+    OPTION_MAX,
+    OPTION_NAME,
+    OPTION_VALUE,
+    OPTION_ATTR,
+    OPTION_READY,
+    OPTION_START_TIMEOUT,
+    OPTION_CHECK,
+    OPTION_EVERY,
+    OPTION_KEEP,
+    OPTION_PRI,
+    OPTION_DELAY,
+    OPTION_TTR,
+    OPTION_UNIQUE,
+    OPTION_TRIES,
+    OPTION_LINES,
+    OPTION_BACKOFF,
+    OPTION_LOCK,
+    OPTION_LOCK_SERVER,
     OPTION_QUIET,
     OPTION_SORT,
     OPTION_PREFIX,
@@ -100,11 +149,13 @@ enum option_index {
     OPTION_COUNT
 };
 
+_Static_assert(OPTION_COUNT <= 64, "a bit for each");
 #define OPTION_BIT(index) (UINT64_C(1) << (index))
 
 enum option_type {
     OPTION_IS_FLAG,
     OPTION_IS_TEXT,
+    OPTION_IS_TEXTS,   /* struct texts: may be given `max` times, at most TEXTS_MAX */
     OPTION_IS_NUMBER,  /* uint32_t from min to max */
     OPTION_IS_SECONDS, /* int64_t, nanoseconds, at least min seconds; "none" if that is the default
                         */

@@ -1,5 +1,6 @@
 /*
- * run.c - `counterctl run`: runs a command under a lock of the text protocol.
+ * run.c - `counterctl run`: runs a command under a lock of the text protocol, or with a member of a
+ * pool (run_pool.c).
  *
  * RELEASE tells waiting ACQ4ANY clients that the work is done, so we send it only if the command
  * exited with 0. Otherwise we just close the connection, and the next of them does the work.
@@ -122,9 +123,8 @@ static void release(struct client *client, const struct text *key)
 /* Holds the lock while the command runs. */
 static int run_locked(struct invocation *invocation, struct client *client, const struct text *key)
 {
-    bool holds;
-    int status = held_run(invocation->execute, client, &invocation->options, &holds);
-    if (holds)
+    int how, status = held_run(invocation->execute, NULL, client, &invocation->options, &how);
+    if (status == STATUS_OK && client->link.state == LINK_UP)
         release(client, key);
     client_finish(client);
     return status;
@@ -150,6 +150,8 @@ int do_run(struct invocation *invocation)
 {
     struct text key = {0};
     int status = STATUS_USAGE;
+    if (invocation->options.pool)
+        return run_with_pool(invocation);
     if (make_key(invocation, &key)) {
         status = signals_begin(&invocation->loop);
         if (status == STATUS_OK)

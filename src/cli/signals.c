@@ -28,8 +28,7 @@ void signals_start(void)
     sigaction(SIGPIPE, &ignore, &pipe_before);
 }
 
-/* The signals to read: all of ours except ignored ones, because blocking would make us see them. */
-static sigset_t taken_signals(void)
+sigset_t signals_taken(void)
 {
     static const int taken[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
                                 SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT};
@@ -66,7 +65,7 @@ int signals_begin(struct loop *loop)
 {
     /* While SIGCHLD is ignored we can't wait for children. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
-    sigset_t set = taken_signals();
+    sigset_t set = signals_taken();
     int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (fd < 0) {
         complain("no descriptor for signals: %s", strerrordesc_np(errno));

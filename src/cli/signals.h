@@ -28,6 +28,10 @@ void signals_start(void);
  */
 int signals_begin(struct loop *loop) MUST_USE;
 
+/* The signals that signals_begin blocks: those that end or steer us, without those that are
+   ignored, because blocking would make us see them. */
+sigset_t signals_taken(void);
+
 /* Calls `handle` for each signal from now on. NULL: stops reading signals. Harmless without
    signals_begin. */
 void signals_handle(signal_handler *handle, void *owner);

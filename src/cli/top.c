@@ -20,7 +20,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* The number of names to request without --limit. */
+/* The number of names, of pools and of tubes to request without --limit. */
 #define NAMES_ONCE  20
 #define NAMES_WATCH 100
 
@@ -33,7 +33,7 @@
 /* The longest sleep: the clock must tick, and a resize may arrive between two looks. */
 #define SLEEP_MAX_NS NS_PER_S
 
-enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_DETAIL, CALL_COUNT };
+enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_POOLS, CALL_TUBES, CALL_DETAIL, CALL_COUNT };
 
 struct top {
     const struct options *options;
@@ -86,6 +86,16 @@ static void begin_calls(struct top *top)
     text_clear(&path);
     text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[top->view.by], names);
     begin_call(top, CALL_CONTENDED, text_str(&path));
+    if (top->view.screen == VIEW_POOLS || top->options->once) {
+        text_clear(&path);
+        text_addf(&path, "/api/v1/pools?limit=%u", names);
+        begin_call(top, CALL_POOLS, text_str(&path));
+    }
+    if (top->view.screen == VIEW_TUBES || top->options->once) {
+        text_clear(&path);
+        text_addf(&path, "/api/v1/tubes?limit=%u", names);
+        begin_call(top, CALL_TUBES, text_str(&path));
+    }
     if (top->view.screen == VIEW_DETAIL) {
         text_clear(&path);
         text_addf(&path, "/api/v1/names/%s", text_str(&top->view.selected_id));
@@ -96,16 +106,19 @@ static void begin_calls(struct top *top)
     top->is_wished = false;
 }
 
+/* NULL: there is no such thing. */
 static json_t *answer_of(struct http_call *call)
 {
-    return json_incref(call->answer);
+    return call->code == 404 ? NULL : json_incref(call->answer);
 }
 
-/* True for a good answer; "no such name" is one too. */
+/* True for a good answer. "No such name" is one, too, and that a server knows no pools or
+ * tubes. */
 static bool is_good(const struct top *top, size_t which)
 {
     const struct http_call *call = &top->calls[which];
-    if (!call->easy || (which == CALL_DETAIL && call->code == 404 && call->answer))
+    bool may_miss = which == CALL_DETAIL || which == CALL_POOLS || which == CALL_TUBES;
+    if (!call->easy || (may_miss && call->code == 404 && call->answer))
         return true;
     return http_status(top->http, call, false) == STATUS_OK;
 }
@@ -124,9 +137,12 @@ static enum status take_answers(struct top *top)
     view_take(&view->stats, answer_of(&top->calls[CALL_STATS]));
     view_take(&view->history, answer_of(&top->calls[CALL_HISTORY]));
     view_take_names(view, answer_of(&top->calls[CALL_CONTENDED]));
+    if (top->calls[CALL_POOLS].easy)
+        view_take_pools(view, answer_of(&top->calls[CALL_POOLS]));
+    if (top->calls[CALL_TUBES].easy)
+        view_take_tubes(view, answer_of(&top->calls[CALL_TUBES]));
     if (view->screen == VIEW_DETAIL && top->calls[CALL_DETAIL].easy)
-        view_take(&view->detail,
-                  top->calls[CALL_DETAIL].code == 404 ? NULL : answer_of(&top->calls[CALL_DETAIL]));
+        view_take(&view->detail, answer_of(&top->calls[CALL_DETAIL]));
     top->good_ns = clock_mono_ns();
     return STATUS_OK;
 }
@@ -165,6 +181,10 @@ static void print_once_json(struct top *top)
     json_put(all, "stats", answer_of(&top->calls[CALL_STATS]));
     json_put(all, "history", answer_of(&top->calls[CALL_HISTORY]));
     json_put(all, "contended", answer_of(&top->calls[CALL_CONTENDED]));
+    if (top->view.pools)
+        json_put(all, "pools", json_incref(top->view.pools));
+    if (top->view.tubes)
+        json_put(all, "tubes", json_incref(top->view.tubes));
     json_line(all, stdout);
 }
 
@@ -178,8 +198,7 @@ static enum status show_once(struct top *top)
     } else if (top->options->json) {
         print_once_json(top);
     } else {
-        size_t names = json_array_size(json_at(top->view.contended, "names"));
-        frame_make(&top->frame, once_width(), view_rows(&top->view, names), is_utf8());
+        frame_make(&top->frame, once_width(), view_rows(&top->view), is_utf8());
         view_draw(&top->view, &top->frame);
         frame_print(&top->frame, stdout);
     }

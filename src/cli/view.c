@@ -31,44 +31,56 @@ void view_free(struct view *view)
     view_take(&view->stats, NULL);
     view_take(&view->history, NULL);
     view_take(&view->contended, NULL);
+    view_take(&view->pools, NULL);
+    view_take(&view->tubes, NULL);
     view_take(&view->detail, NULL);
     text_free(&view->trouble);
     text_free(&view->selected_id);
 }
 
-/* ---- the list of names ------------------------------------------------------------------- */
+/* ---- the lists of names, of pools and of tubes ------------------------------------------- */
 
 static bool is_wanted(const struct view *view, const json_t *row)
 {
     return !*view->filter || strstr(json_text_at(row, "name", ""), view->filter);
 }
 
-/* The name at `index` among those that match the filter; NULL: there are fewer. */
-static json_t *name_at(const struct view *view, size_t index)
+/* The row at `index` among those of a list that match the filter; NULL: there are fewer. */
+static json_t *row_at(const struct view *view, enum view_screen list, size_t index)
 {
-    json_t *row;
+    json_t *row, *rows = list == VIEW_POOLS   ? json_at(view->pools, "pools")
+                         : list == VIEW_TUBES ? json_at(view->tubes, "tubes")
+                                              : json_at(view->contended, "names");
     size_t i;
-    json_array_foreach(json_at(view->contended, "names"), i,
-                       row) if (is_wanted(view, row) && index-- == 0) return row;
+    json_array_foreach(rows, i, row) if (is_wanted(view, row) && index-- == 0) return row;
     return NULL;
 }
 
-/* The index of the row with that name; -1: there is none. */
+static size_t row_count(const struct view *view, enum view_screen list)
+{
+    size_t count = 0;
+    while (row_at(view, list, count))
+        count++;
+    return count;
+}
+
+/* The index of the row with that name in the open list; -1: there is none. */
 static long index_of(const struct view *view, const char *name)
 {
     const json_t *row;
-    for (size_t i = 0; (row = name_at(view, i)); i++)
+    for (size_t i = 0; (row = row_at(view, view->screen, i)); i++)
         if (strcmp(json_text_at(row, "name", ""), name) == 0)
             return (long)i;
     return -1;
 }
 
-void view_take_names(struct view *view, json_t *answer)
+/* Replaces the answer with a list. */
+static void take_list(struct view *view, enum view_screen list, json_t **place, json_t *answer)
 {
     struct text name = {0};
-    text_addf(&name, "%s", json_text_at(name_at(view, view->selected), "name", ""));
-    view_take(&view->contended, answer);
-    long index = view->screen == VIEW_DETAIL ? -1 : index_of(view, text_str(&name));
+    text_addf(&name, "%s", json_text_at(row_at(view, list, view->selected), "name", ""));
+    view_take(place, answer);
+    long index = view->screen == list ? index_of(view, text_str(&name)) : -1;
     /* A selection on the first row stays there: without a choice, the user watches the worst name.
      */
     if (index >= 0 && view->selected > 0)
@@ -76,12 +88,19 @@ void view_take_names(struct view *view, json_t *answer)
     text_free(&name);
 }
 
-static size_t name_count(const struct view *view)
+void view_take_names(struct view *view, json_t *answer)
 {
-    size_t count = 0;
-    while (name_at(view, count))
-        count++;
-    return count;
+    take_list(view, VIEW_NAMES, &view->contended, answer);
+}
+
+void view_take_pools(struct view *view, json_t *answer)
+{
+    take_list(view, VIEW_POOLS, &view->pools, answer);
+}
+
+void view_take_tubes(struct view *view, json_t *answer)
+{
+    take_list(view, VIEW_TUBES, &view->tubes, answer);
 }
 
 static size_t detail_count(const struct view *view)
@@ -92,7 +111,7 @@ static size_t detail_count(const struct view *view)
 
 static size_t list_count(const struct view *view)
 {
-    return view->screen == VIEW_DETAIL ? detail_count(view) : name_count(view);
+    return view->screen == VIEW_DETAIL ? detail_count(view) : row_count(view, view->screen);
 }
 
 /* ---- the upper part ---------------------------------------------------------------------- */
@@ -305,6 +324,9 @@ static int draw_upper(const struct view *view, struct frame *frame)
     draw_title(view, frame);
     if (view->trouble.len > 0)
         draw_trouble(view, frame, row);
+    else if (json_is_true(json_at(view->stats, "resources.job store.failing")))
+        frame_text(frame, row, 0, frame->width, LOOK_ALERT,
+                   "jobs cannot be written, and new ones are refused; the log says why");
     row++;
     if (frame->height >= HEIGHT_WITH_NUMBERS) {
         draw_rates(view, frame, row++);
@@ -395,26 +417,162 @@ static void draw_name(struct frame *frame, int row, const json_t *name)
                json_is_true_at(name, "truncated") ? "..." : "", exists ? "" : "  (gone)");
 }
 
-static void draw_names(struct view *view, struct frame *frame, int row)
+/* Draws the rows of a list below its heads, or says why there are none. */
+static void draw_rows(struct view *view, struct frame *frame, int row, enum view_screen list,
+                      void (*draw)(struct frame *frame, int row, const json_t *item),
+                      const char *none)
 {
-    draw_name_heads(view, frame, row);
     int room = list_room(frame, row, view);
     clamp_selection(view, room);
-    if (!name_at(view, 0)) {
-        frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s",
-                   *view->filter     ? "none of the contended names has this text in it"
-                   : view->contended ? "nobody has waited or been refused lately"
-                                     : "");
-        return;
-    }
+    if (!row_at(view, list, 0))
+        frame_text(frame, row + 1, 2, frame->width, LOOK_DIM, "%s", none);
     for (int i = 0; i < room; i++) {
-        const json_t *name = name_at(view, view->scrolled + (size_t)i);
-        if (!name)
+        const json_t *item = row_at(view, list, view->scrolled + (size_t)i);
+        if (!item)
             break;
-        draw_name(frame, row + 1 + i, name);
+        draw(frame, row + 1 + i, item);
         if (view->is_interactive && view->scrolled + (size_t)i == view->selected)
             frame_row_look(frame, row + 1 + i, LOOK_REVERSE);
     }
+}
+
+static void draw_names(struct view *view, struct frame *frame, int row)
+{
+    draw_name_heads(view, frame, row);
+    draw_rows(view, frame, row, VIEW_NAMES, draw_name,
+              *view->filter     ? "none of the contended names has this text in it"
+              : view->contended ? "nobody has waited or been refused lately"
+                                : "");
+}
+
+/* ---- pools ------------------------------------------------------------------------------- */
+
+/* A column of numbers in the list of pools or tubes. */
+struct list_column {
+    const char *head, *key;
+    bool is_time;
+    bool is_extra; /* only on wide screens */
+};
+
+static const struct list_column pool_columns[] = {
+    {"FREE", "states.free", false, false},
+    {"TAKEN", "states.taken", false, false},
+    {"CLEANING", "states.cleaning", false, true},
+    {"CHECKING", "states.checking", false, true},
+    {"DIRTY", "states.dirty", false, false},
+    {"STOPPING", "states.stopping", false, true},
+    {"DOWN", "states.down", false, false},
+    {"WAITING", "waiting", false, false},
+    {"WANT", "want", false, false},
+    {"HELD", "longest_hold_seconds", true, false},
+    {"WAITED", "oldest_wait_seconds", true, false},
+};
+
+/* The least width that shows all columns. */
+#define WIDTH_WITH_EXTRAS 110
+
+static bool has_column(const struct frame *frame, const struct list_column *column)
+{
+    return !column->is_extra || frame->width >= WIDTH_WITH_EXTRAS;
+}
+
+/* Draws the heads of the columns and that of the names; `rows` are those of the whole answer. */
+static void draw_list_heads(const struct view *view, struct frame *frame, int row,
+                            const struct list_column *columns, size_t count, const char *head,
+                            const json_t *answer, const char *rows)
+{
+    int column = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!has_column(frame, &columns[i]))
+            continue;
+        frame_right(frame, row, column, COLUMN + columns[i].is_extra, LOOK_BOLD, "%s",
+                    columns[i].head);
+        column += COLUMN + columns[i].is_extra;
+    }
+    column = frame_text(frame, row, column + 1, frame->width, LOOK_BOLD, "%s", head);
+    if (*view->filter || view->is_typing)
+        column = frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  with \"%s\"",
+                            view->filter);
+    if (*json_text_at(answer, "cursor", ""))
+        frame_text(frame, row, column, frame->width - column, LOOK_BOLD, "  first %zu",
+                   json_array_size(json_at(answer, rows)));
+    frame_row_look(frame, row, LOOK_REVERSE);
+}
+
+/* Draws the numbers and the name of a pool or tube, and what else is said of it. */
+static void draw_list_row(struct frame *frame, int row, const json_t *item,
+                          const struct list_column *columns, size_t count, unsigned look,
+                          const char *note)
+{
+    char text[NUMBER_TEXT];
+    int column = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!has_column(frame, &columns[i]))
+            continue;
+        double number = json_number_at(item, columns[i].key, -1);
+        int width = COLUMN + columns[i].is_extra;
+        frame_right(frame, row, column, width, LOOK_PLAIN, "%s",
+                    columns[i].is_time ? seconds_text(number, text) : count_text(number, text));
+        column += width;
+    }
+    column = draw_shown(frame, row, column + 1, frame->width, look, json_text_at(item, "name", ""));
+    frame_text(frame, row, column, frame->width, look, "%s", note);
+}
+
+static void draw_pool(struct frame *frame, int row, const json_t *pool)
+{
+    bool drains = strcmp(json_text_at(pool, "state", ""), "draining") == 0;
+    draw_list_row(frame, row, pool, pool_columns, ARRAY_SIZE(pool_columns),
+                  drains ? LOOK_DIM : LOOK_PLAIN, drains ? "  (dropped)" : "");
+}
+
+static void draw_pools(struct view *view, struct frame *frame, int row)
+{
+    draw_list_heads(view, frame, row, pool_columns, ARRAY_SIZE(pool_columns), "POOL", view->pools,
+                    "pools");
+    draw_rows(view, frame, row, VIEW_POOLS, draw_pool,
+              *view->filter ? "no pool has this text in its name"
+              : view->pools ? "there are no pools"
+                            : "");
+}
+
+/* ---- tubes ------------------------------------------------------------------------------- */
+
+static const struct list_column tube_columns[] = {
+    {"READY", "states.ready", false, false},         {"RESERVED", "states.reserved", false, true},
+    {"DELAYED", "states.delayed", false, false},     {"BURIED", "states.buried", false, false},
+    {"NO TRIES", "states.abandoned", false, true},   {"WAITING", "waiting", false, false},
+    {"OLDEST", "oldest_ready_seconds", true, false}, {"PUT", "totals.puts", false, false},
+    {"DONE", "totals.acks", false, false},           {"RAN OUT", "totals.recycled", false, true},
+};
+
+static void draw_tube(struct frame *frame, int row, const json_t *tube)
+{
+    bool paused = json_number_at(tube, "pause_seconds", 0) > 0;
+    bool closed = *json_text_at(tube, "settings.read_only", "");
+    draw_list_row(frame, row, tube, tube_columns, ARRAY_SIZE(tube_columns),
+                  paused || closed ? LOOK_DIM : LOOK_PLAIN,
+                  paused   ? "  (paused)"
+                  : closed ? "  (read-only)"
+                           : "");
+}
+
+static void draw_tubes(struct view *view, struct frame *frame, int row)
+{
+    draw_list_heads(view, frame, row, tube_columns, ARRAY_SIZE(tube_columns), "TUBE", view->tubes,
+                    "tubes");
+    draw_rows(view, frame, row, VIEW_TUBES, draw_tube,
+              *view->filter ? "no tube has this text in its name"
+              : view->tubes ? "there are no tubes"
+                            : "");
+}
+
+/* The tubes that are printed once: none where only the first tube is there, and was never used. */
+static size_t printed_tubes(const struct view *view)
+{
+    bool used = json_number_at(view->stats, "resources.tubes.tubes", 0) > 1 ||
+                json_number_at(view->stats, "resources.tubes.puts", 0) > 0;
+    return used ? row_count(view, VIEW_TUBES) : 0;
 }
 
 /* ---- one name ---------------------------------------------------------------------------- */
@@ -501,6 +659,8 @@ static const char *const help_lines[] = {
     "  up, down     select a name; also j and k, page up and down, home and end",
     "  enter        show its holders and waiting clients; again: back",
     "  s            next order: by waiting, by refused, by peak; W, R, P: directly",
+    "  o            pools and the states of their members; again: back",
+    "  t            tubes of jobs and the states of those; again: back",
     "  /            show only names that contain a text; escape: all names",
     "  + -          update more or less often",
     "  r            update now",
@@ -511,6 +671,9 @@ static const char *const help_lines[] = {
     "  LOAD         waiting clients, on average over the last minutes",
     "  REFUSED      refused requests per second, on the same average",
     "  *            the column that orders the list",
+    "  HELD, WAITED the longest hold of a member, and the longest wait for one",
+    "  OLDEST       how long ago the oldest ready job was put",
+    "  PUT, DONE    jobs put into the tube, and deleted by those who had reserved them",
 };
 
 static void draw_help(const struct view *view, struct frame *frame)
@@ -530,11 +693,28 @@ static void draw_keys(const struct view *view, struct frame *frame)
         return;
     }
     static const char *const keys[] = {
-        [VIEW_NAMES] = "q quit  h help  space pause  enter who  s order  / filter  + - interval",
+        [VIEW_NAMES] =
+            "q quit  h help  space pause  enter who  o pools  t tubes  s order  / filter",
+        [VIEW_POOLS] = "q quit  h help  space pause  enter who  o names  / filter  + - interval",
+        [VIEW_TUBES] = "q quit  h help  space pause  t names  / filter  + - interval",
         [VIEW_DETAIL] = "q quit  h help  space pause  enter, escape back",
         [VIEW_HELP] = "any key: back",
     };
     frame_text(frame, row, 0, frame->width, LOOK_DIM, "%s", keys[view->screen]);
+}
+
+/* The row after the names, of a high frame with all of them. */
+static size_t names_end(const struct view *view)
+{
+    size_t names = row_count(view, VIEW_NAMES);
+    return 12 + (names > 0 ? names : 1); /* the upper part, the heads; or a row without a name */
+}
+
+/* The row after the pools, behind a blank row and their heads. */
+static size_t pools_end(const struct view *view)
+{
+    size_t pools = row_count(view, VIEW_POOLS);
+    return names_end(view) + (pools > 0 ? pools + 2 : 0);
 }
 
 void view_draw(struct view *view, struct frame *frame)
@@ -542,6 +722,16 @@ void view_draw(struct view *view, struct frame *frame)
     switch (view->screen) {
     case VIEW_NAMES:
         draw_names(view, frame, draw_upper(view, frame));
+        if (!view->is_interactive && row_at(view, VIEW_POOLS, 0))
+            draw_pools(view, frame, (int)names_end(view) + 1);
+        if (!view->is_interactive && printed_tubes(view) > 0)
+            draw_tubes(view, frame, (int)pools_end(view) + 1);
+        break;
+    case VIEW_POOLS:
+        draw_pools(view, frame, draw_upper(view, frame));
+        break;
+    case VIEW_TUBES:
+        draw_tubes(view, frame, draw_upper(view, frame));
         break;
     case VIEW_DETAIL:
         draw_detail(view, frame);
@@ -554,10 +744,10 @@ void view_draw(struct view *view, struct frame *frame)
         draw_keys(view, frame);
 }
 
-int view_rows(const struct view *view, size_t names)
+int view_rows(const struct view *view)
 {
-    /* The upper part of a high frame, the heads, and one row if there are no names. */
-    size_t rows = 12 + (names > 0 ? names : 1) + view->is_interactive;
+    size_t tubes = printed_tubes(view), rows = pools_end(view);
+    rows += tubes > 0 ? tubes + 2 : 0; /* as with pools */
     rows = rows < HEIGHT_WITH_HISTORY ? HEIGHT_WITH_HISTORY : rows;
     return rows > FRAME_HEIGHT_MAX ? FRAME_HEIGHT_MAX : (int)rows;
 }
@@ -634,26 +824,26 @@ static enum view_wish type_filter(struct view *view, uint32_t key)
     return WISH_NOTHING;
 }
 
-/* Shows the selected name in detail, unless only its beginning is known. */
+/* Shows the selected name in detail, unless only its beginning is known; of a pool, the name that
+ * counts its held members; of a tube, nothing. */
 static enum view_wish show_detail(struct view *view)
 {
-    const json_t *name = name_at(view, view->selected);
-    const char *id = json_text_at(name, "id", "");
-    if (!*id)
+    const json_t *row = row_at(view, view->screen, view->selected);
+    const char *id = json_text_at(row, "id", "");
+    if (!*id || view->screen == VIEW_TUBES)
         return WISH_NOTHING;
     text_clear(&view->selected_id);
-    text_add(&view->selected_id, id, strlen(id));
+    text_addf(&view->selected_id, "%s%s", view->screen == VIEW_POOLS ? "pool%3A" : "", id);
     view_take(&view->detail, NULL);
     view->screen = VIEW_DETAIL;
     view->selected = view->scrolled = 0;
     return WISH_FETCH;
 }
 
-static enum view_wish leave_detail(struct view *view)
+static void open_list(struct view *view, enum view_screen list)
 {
-    view->screen = VIEW_NAMES;
+    view->screen = view->list = list;
     view->selected = view->scrolled = 0;
-    return WISH_NOTHING;
 }
 
 /* Handles keys that move the selection. Returns false for other keys. */
@@ -672,20 +862,18 @@ static bool move_key(struct view *view, uint32_t key, int height)
     return by != 0;
 }
 
-/* Handles keys that only the list of names has. */
-static enum view_wish names_key(struct view *view, uint32_t key)
+/* Handles keys that only the lists have. */
+static enum view_wish list_key(struct view *view, uint32_t key)
 {
     switch (key) {
     case KEY_OF_ENTER:
         return show_detail(view);
-    case 's':
-        return set_order(view, (view->by + 1) % BY_COUNT);
-    case 'W':
-        return set_order(view, BY_WAITING);
-    case 'R':
-        return set_order(view, BY_REFUSED);
-    case 'P':
-        return set_order(view, BY_PEAK);
+    case 'o':
+        open_list(view, view->screen == VIEW_POOLS ? VIEW_NAMES : VIEW_POOLS);
+        return WISH_FETCH;
+    case 't':
+        open_list(view, view->screen == VIEW_TUBES ? VIEW_NAMES : VIEW_TUBES);
+        return WISH_FETCH;
     case '/':
     case 'f':
         view->is_typing = true;
@@ -698,6 +886,23 @@ static enum view_wish names_key(struct view *view, uint32_t key)
     }
 }
 
+/* Handles keys that only the list of names has. */
+static enum view_wish names_key(struct view *view, uint32_t key)
+{
+    switch (key) {
+    case 's':
+        return set_order(view, (view->by + 1) % BY_COUNT);
+    case 'W':
+        return set_order(view, BY_WAITING);
+    case 'R':
+        return set_order(view, BY_REFUSED);
+    case 'P':
+        return set_order(view, BY_PEAK);
+    default:
+        return list_key(view, key);
+    }
+}
+
 enum view_wish view_key(struct view *view, uint32_t key, int height)
 {
     if (view->is_typing)
@@ -705,7 +910,7 @@ enum view_wish view_key(struct view *view, uint32_t key, int height)
     if (key == 'q')
         return WISH_QUIT;
     if (view->screen == VIEW_HELP) {
-        view->screen = VIEW_NAMES;
+        view->screen = view->list;
         return WISH_NOTHING;
     }
     if (move_key(view, key, height))
@@ -729,7 +934,9 @@ enum view_wish view_key(struct view *view, uint32_t key, int height)
     }
     if (view->screen == VIEW_NAMES)
         return names_key(view, key);
+    if (view->screen == VIEW_POOLS || view->screen == VIEW_TUBES)
+        return list_key(view, key);
     if (key == KEY_OF_ENTER || key == KEY_OF_ESCAPE || key == KEY_OF_BACKSPACE)
-        return leave_detail(view);
+        open_list(view, view->list);
     return WISH_NOTHING;
 }

@@ -13,20 +13,22 @@
 
 #define VIEW_FILTER_MAX 200
 
-enum view_screen { VIEW_NAMES, VIEW_DETAIL, VIEW_HELP };
+enum view_screen { VIEW_NAMES, VIEW_POOLS, VIEW_TUBES, VIEW_DETAIL, VIEW_HELP };
 
 struct view {
-    const char *where;                            /* the admin interface */
-    json_t *stats, *history, *contended, *detail; /* latest answers; NULL: none yet */
-    struct text trouble;                          /* why the answers are old; empty: they are new */
-    double age_seconds;                           /* age of the answers, if there is trouble */
+    const char *where; /* the admin interface */
+    /* The latest answers; NULL: none yet. */
+    json_t *stats, *history, *contended, *pools, *tubes, *detail;
+    struct text trouble; /* why the answers are old; empty: they are new */
+    double age_seconds;  /* age of the answers, if there is trouble */
     bool is_paused;
     double interval_seconds;
     enum by by;
     enum view_screen screen;
+    enum view_screen list; /* one of names, pools, tubes: where the detail and the help lead back */
     char filter[VIEW_FILTER_MAX + 1];
     bool is_typing;            /* the user types the filter */
-    size_t selected, scrolled; /* rows in the list of names, or in the detail */
+    size_t selected, scrolled; /* rows in the list, or in the detail */
     struct text selected_id;   /* the name shown in detail, percent-encoded */
     bool is_interactive;       /* false: no selection and no line of keys */
 };
@@ -53,14 +55,18 @@ enum view_wish view_key(struct view *view, uint32_t key, int height);
 /* Draws the view. */
 void view_draw(struct view *view, struct frame *frame);
 
-/* The number of rows that view_draw needs to show all names, for printing them once. */
-int view_rows(const struct view *view, size_t names);
+/* The number of rows that view_draw needs to show all names, pools and tubes, for printing them
+ * once. */
+int view_rows(const struct view *view);
 
 /* Replaces an old answer with a new one, and takes over its reference. */
 void view_take(json_t **place, json_t *answer);
 
-/* The same for the contended names; the selection stays on its name if it is still listed. */
+/* The same for the contended names, the pools and the tubes; the selection stays on its row if that
+ * is still listed. */
 void view_take_names(struct view *view, json_t *answer);
+void view_take_pools(struct view *view, json_t *answer);
+void view_take_tubes(struct view *view, json_t *answer);
 
 /* Frees what the struct points to, not the struct. */
 void view_free(struct view *view);

@@ -1,0 +1,252 @@
+/*
+ * checker.c - checks members of a joined pool (checker.h).
+ */
+#include "cli/checker.h"
+
+#include "base/clock.h"
+#include "cli/ask_pool.h"
+#include "cli/print.h"
+#include "cli/runner.h"
+#include "cli/taken.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+
+struct check {
+    struct checker *checker;
+    uint32_t slot;
+    enum {
+        CHECK_NONE,
+        CHECK_WAITS, /* for the connection */
+        CHECK_TAKES, /* TAKE is not answered */
+        CHECK_RUNS,  /* its command runs */
+        CHECK_ENDS   /* the member is returned, and what the command has started still runs */
+    } state;
+    struct text member;
+    uint64_t fence;
+    bool is_lost; /* with the connection: there is nothing to return */
+    struct runner runner;
+    struct timer limit;
+};
+
+/* The check is over, except for processes. */
+static void checked(struct check *check)
+{
+    check->state = runner_runs(&check->runner) ? CHECK_ENDS : CHECK_NONE;
+    check->checker->on_checked(check->checker->owner, check->slot);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static bool ignore_answer(void *owner, const void *answer)
+{
+    (void)owner;
+    (void)answer;
+    return true;
+}
+
+static void give_back(struct check *check, bool failed)
+{
+    struct checker *checker = check->checker;
+    struct pool_request request = {
+        .verb = POOL_VERB_RETURN, .has_fence = true, .fence = check->fence, .failed = failed};
+    if (!check->is_lost)
+        ask_pool(&checker->client, &request, checker->options->io_timeout_ns, ignore_answer, NULL);
+    checked(check);
+}
+
+static void on_end(void *owner, int how, bool leaves_some)
+{
+    struct check *check = owner;
+    timer_clear(check->checker->loop, &check->limit);
+    runner_signal(&check->runner, SIGKILL);
+    if (check->state == CHECK_RUNS)
+        give_back(check, child_status(how) != 0);
+    if (!leaves_some)
+        check->state = CHECK_NONE;
+}
+
+/* The command takes too long. */
+static void on_limit(void *owner)
+{
+    struct check *check = owner;
+    complain("%s: the check takes too long (--every)", text_str(&check->member));
+    runner_signal(&check->runner, SIGKILL);
+}
+
+static void start(struct check *check, struct bytes line)
+{
+    struct checker *checker = check->checker;
+    struct taken taken = {0};
+    struct environment environment = {0};
+    char *argv[] = {unconst("sh"), unconst("-c"), unconst(checker->options->check), NULL};
+    char slot[NUMBER_TEXT];
+    taken_add(&taken, line);
+    check->fence = taken.at[0].member.fence;
+    taken_environment(&taken, NULL, &environment);
+    snprintf(slot, sizeof slot, "%u", check->slot);
+    environment_add(&environment, "COUNTER_SLOT", bytes_of(slot));
+    check->is_lost = false;
+    if (runner_start(&check->runner, checker->loop, argv, &environment) == STATUS_OK) {
+        check->state = CHECK_RUNS;
+        timer_set(checker->loop, &check->limit, clock_mono_ns() + checker->options->every_ns);
+    } else {
+        give_back(check, false); /* not the member's fault */
+    }
+    environment_free(&environment);
+    taken_free(&taken);
+}
+
+/* ---- the connection ---------------------------------------------------------------------- */
+
+static bool on_taken(void *owner, const void *answer)
+{
+    struct check *check = owner;
+    const struct pool_line *line = answer;
+    if (line->answer.reply == POOL_REPLY_TAKEN) {
+        start(check, line->line);
+        return true;
+    }
+    if (line->answer.reply != POOL_REPLY_TIMEOUT && line->answer.reply != POOL_REPLY_NO_MEMBER)
+        (void)ask_pool_refused(&check->checker->client, "check", line);
+    checked(check);
+    return true;
+}
+
+static void take(struct check *check)
+{
+    struct checker *checker = check->checker;
+    struct text by = {0};
+    ask_pool_by(&by, "check");
+    struct pool_request request = {.verb = POOL_VERB_TAKE,
+                                   .take_for = POOL_TAKE_FOR_CHECK,
+                                   .count = 1,
+                                   .target_count = 1,
+                                   .targets = {bytes_of(checker->pool)},
+                                   .member = text_bytes(&check->member),
+                                   .by = text_bytes(&by)};
+    check->state = CHECK_TAKES;
+    ask_pool(&checker->client, &request, checker->options->io_timeout_ns, on_taken, check);
+    text_free(&by);
+}
+
+static void on_up(void *owner)
+{
+    struct checker *checker = owner;
+    for (uint32_t i = 0; i < checker->count && checker->client.link.state == LINK_UP; i++)
+        if (checker->checks[i] && checker->checks[i]->state == CHECK_WAITS)
+            take(checker->checks[i]);
+}
+
+/* Ends all checks, after the connection. */
+static void end_all(struct checker *checker)
+{
+    for (uint32_t i = 0; i < checker->count; i++) {
+        struct check *check = checker->checks[i];
+        if (!check)
+            continue;
+        check->is_lost = true;
+        if (check->state == CHECK_RUNS)
+            runner_signal(&check->runner, SIGKILL);
+        else if (check->state == CHECK_WAITS || check->state == CHECK_TAKES)
+            checked(check);
+    }
+}
+
+/* The connection is lost, or can't be made. */
+static void on_lost(void *owner, enum status status)
+{
+    struct checker *checker = owner;
+    (void)status;
+    client_complain(&checker->client);
+    end_all(checker);
+}
+
+/* Connects, if we are not connected. Returns false after printing that the address is wrong. */
+static bool connect_to_server(struct checker *checker)
+{
+    if (checker->client.link.state != LINK_CLOSED)
+        return true;
+    client_close(&checker->client);
+    if (client_begin(&checker->client, &protocol_pool, checker->loop, checker->options) !=
+        STATUS_OK)
+        return false;
+    checker->client.on_up = on_up;
+    checker->client.on_end = on_lost;
+    checker->client.owner = checker;
+    return true;
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+static struct check *check_of(struct checker *checker, uint32_t slot)
+{
+    if (slot >= checker->count) {
+        checker->checks = reallocarray(checker->checks, slot + 1, sizeof(struct check *));
+        if (!checker->checks)
+            out_of_memory();
+        while (checker->count <= slot)
+            checker->checks[checker->count++] = NULL;
+    }
+    if (!checker->checks[slot]) {
+        struct check *check = malloc(sizeof *check);
+        if (!check)
+            out_of_memory();
+        *check = (struct check){.checker = checker,
+                                .slot = slot,
+                                .runner = {.on_end = on_end, .owner = check},
+                                .limit = {.on_due = on_limit, .owner = check}};
+        checker->checks[slot] = check;
+    }
+    return checker->checks[slot];
+}
+
+void checker_check(struct checker *checker, uint32_t slot, struct bytes member)
+{
+    struct check *check = check_of(checker, slot);
+    if (check->state != CHECK_NONE) { /* the check of the slot's member before this one */
+        checker->on_checked(checker->owner, slot);
+        return;
+    }
+    text_clear(&check->member);
+    text_add(&check->member, member.data, member.len);
+    check->state = CHECK_WAITS;
+    if (!connect_to_server(checker))
+        checked(check);
+    else if (checker->client.link.state == LINK_UP)
+        take(check);
+}
+
+void checker_forget(struct checker *checker, uint32_t slot)
+{
+    if (slot < checker->count && checker->checks[slot])
+        runner_signal(&checker->checks[slot]->runner, SIGKILL);
+}
+
+bool checker_runs(const struct checker *checker)
+{
+    for (uint32_t i = 0; i < checker->count; i++)
+        if (checker->checks[i] && runner_runs(&checker->checks[i]->runner))
+            return true;
+    return false;
+}
+
+void checker_close(struct checker *checker)
+{
+    client_close(&checker->client);
+    end_all(checker);
+}
+
+void checker_free(struct checker *checker)
+{
+    client_close(&checker->client);
+    for (uint32_t i = 0; i < checker->count; i++) {
+        if (!checker->checks[i])
+            continue;
+        CHECK(!runner_runs(&checker->checks[i]->runner));
+        text_free(&checker->checks[i]->member);
+        free(checker->checks[i]);
+    }
+    free(checker->checks);
+    *checker = (struct checker){0};
+}

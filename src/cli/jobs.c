@@ -1,0 +1,687 @@
+/*
+ * jobs.c - `counterctl jobs`: what is in the job queues, for operators.
+ *
+ * Lists come in pages. Requests that need an answer for each tube or job are sent together, up to a
+ * page of them, and then awaited.
+ */
+#include "cli/ask_jobs.h"
+#include "cli/command.h"
+#include "cli/job_lines.h"
+#include "cli/print.h"
+#include "cli/progress.h"
+
+#include "base/clock.h"
+#include "base/number.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* Jobs of a page, and requests without an answer. */
+#define PAGE 100
+
+/* Bytes of bodies that import sends before it waits, and bytes of a body that a list shows. */
+#define BATCH_BYTES ((size_t)4 << 20)
+#define SHOWN_MAX   60
+
+/* A job that came with list-jobs. */
+struct listed {
+    uint64_t id, try;
+    enum bs_state state;
+    struct text body;
+};
+
+struct work {
+    struct invocation *invocation;
+    char **words; /* behind the verb */
+    size_t count;
+    struct client client;
+    bool is_plain;
+    struct bytes tube;
+    enum bs_state state;
+    struct columns columns;
+    struct progress progress;
+    size_t asked, answered; /* requests of a page */
+    size_t done;            /* tubes or jobs */
+    size_t limit;           /* of rows */
+    /* a page of list-jobs */
+    struct listed page[PAGE];
+    size_t listed, expected;
+    uint64_t next;
+    /* import */
+    const char *from;
+    size_t line;
+};
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* Prints that the server has refused a request, and ends the step. Returns true. */
+static bool refused(struct work *work, const char *what, const struct jobs_answer *answer)
+{
+    progress_end(&work->progress);
+    enum status status = ask_jobs_refused(&work->client, what, answer);
+    loop_end(work->client.link.loop, (int)(status == STATUS_OK ? STATUS_PROTOCOL : status));
+    return true;
+}
+
+static void ask(struct work *work, struct bs_request request, struct bytes body,
+                answer_handler *on_answer, void *owner)
+{
+    work->asked++;
+    ask_jobs(&work->client, &request, body, work->invocation->options.io_timeout_ns, on_answer,
+             owner);
+}
+
+/* A request of a page was answered; ends the step behind the last. Returns true. */
+static bool answered(struct work *work)
+{
+    if (++work->answered == work->asked)
+        loop_end(work->client.link.loop, STATUS_OK);
+    return true;
+}
+
+/* Waits until all requests are answered. */
+static enum status await_answers(struct work *work)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && work->answered < work->asked)
+        status = client_wait(&work->client);
+    return status;
+}
+
+/* Step: sends a request and waits for its answer, however long that takes. */
+static enum status ask_one(struct work *work, struct bs_request request,
+                           struct jobs_answer *answer_r)
+{
+    ask_jobs(&work->client, &request, (struct bytes){0}, SECONDS_NONE, client_keep,
+             client_expect(&work->client, answer_r, sizeof *answer_r));
+    return client_wait(&work->client);
+}
+
+/* Says that the server has not got what the verb needs. */
+static enum status needs_counterd(const struct work *work, const char *verb)
+{
+    complain("jobs %s: %s is no counterd: it can't do that", verb, work->client.link.where);
+    return STATUS_NO;
+}
+
+static void print_number(const struct work *work, const char *key, uint64_t number)
+{
+    if (work->invocation->options.json) {
+        json_t *object = json_new();
+        json_put(object, key, json_integer((json_int_t)number));
+        json_line(object, stdout);
+    } else {
+        printf("%s: %" PRIu64 "\n", key, number);
+    }
+}
+
+/* ---- tubes ------------------------------------------------------------------------------- */
+
+static void add_tube(struct work *work, struct bytes about)
+{
+    static const char *const counts[] = {"current-jobs-ready", "current-jobs-delayed",
+                                         "current-jobs-reserved", "current-jobs-buried",
+                                         "current-jobs-abandoned"};
+    struct columns *columns = &work->columns;
+    struct text name = {0};
+    char seconds[NUMBER_TEXT];
+    for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+        struct bytes count = ask_jobs_value(about, counts[i]);
+        columns_add(columns, "%.*s", (int)(count.len ? count.len : 1),
+                    count.len ? (const char *)count.data : "-");
+    }
+    bool has_age = ask_jobs_value(about, "oldest-ready-age").len > 0;
+    columns_add_text(
+        columns,
+        seconds_text(has_age ? (double)ask_jobs_number(about, "oldest-ready-age") : -1, seconds));
+    text_add_name(&name, ask_jobs_value(about, "name"));
+    if (ask_jobs_value(about, "read-only").len > 0)
+        text_addf(&name, "  (read-only)");
+    if (ask_jobs_number(about, "pause-time-left") > 0)
+        text_addf(&name, "  (paused)");
+    columns_add_text(columns, text_str(&name));
+    text_free(&name);
+}
+
+static bool on_tube(void *owner, const void *given)
+{
+    struct work *work = owner;
+    const struct jobs_answer *answer = given;
+    if (answer->reply.answer == BS_ANSWER_OK) {
+        if (work->invocation->options.json)
+            json_line(job_line_dictionary(answer->body), stdout);
+        else
+            add_tube(work, answer->body);
+    } else if (answer->reply.answer != BS_ANSWER_NOT_FOUND) { /* it may have gone meanwhile */
+        return refused(work, "jobs tubes", answer);
+    }
+    return answered(work);
+}
+
+static enum status do_tubes(struct work *work)
+{
+    struct jobs_answer answer;
+    struct text names = {0};
+    struct bs_entry entry;
+    enum status status = ask_one(work, (struct bs_request){.verb = BS_VERB_LIST_TUBES}, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
+        status = ask_jobs_refused(&work->client, "jobs tubes", &answer);
+    if (status == STATUS_OK)
+        text_add(&names, answer.body.data, answer.body.len);
+    struct bytes left = text_bytes(&names);
+    while (status == STATUS_OK && work->done < work->limit && bs_next_entry(&left, &entry)) {
+        struct bs_request request = {.verb = work->is_plain ? BS_VERB_STATS_TUBE : BS_VERB_TUBE,
+                                     .tube = entry.value};
+        if (!bs_is_tube_name(entry.value))
+            continue;
+        ask(work, request, (struct bytes){0}, on_tube, work);
+        work->done++;
+        if (work->asked - work->answered == PAGE)
+            status = await_answers(work);
+    }
+    if (status == STATUS_OK)
+        status = await_answers(work);
+    columns_print(&work->columns, "", stdout);
+    text_free(&names);
+    return status;
+}
+
+/* ---- list and export --------------------------------------------------------------------- */
+
+static bool on_listed(void *owner, const void *given)
+{
+    struct work *work = owner;
+    const struct jobs_answer *answer = given;
+    const struct bs_reply *reply = &answer->reply;
+    if (reply->answer == BS_ANSWER_LISTED && reply->count <= PAGE) {
+        work->listed = 0;
+        work->expected = (size_t)reply->count;
+        work->next = reply->next;
+    } else if (reply->answer == BS_ANSWER_LISTED_JOB && work->listed < work->expected) {
+        struct listed *job = &work->page[work->listed++];
+        job->id = reply->id;
+        job->try = reply->try;
+        job->state = reply->state;
+        text_clear(&job->body);
+        text_add(&job->body, answer->body.data, answer->body.len);
+    } else {
+        return refused(work, work->words[0], answer);
+    }
+    return work->listed == work->expected && answered(work);
+}
+
+/* Step: takes the jobs behind an id. */
+static enum status list_page(struct work *work, uint64_t after)
+{
+    struct bs_request request = {.verb = BS_VERB_LIST_JOBS,
+                                 .tube = work->tube,
+                                 .state = work->state,
+                                 .id = after,
+                                 .count = PAGE};
+    work->listed = work->expected = 0;
+    ask(work, request, (struct bytes){0}, on_listed, work);
+    return await_answers(work);
+}
+
+static void json_put_word(json_t *object, const char *key, struct bytes word)
+{
+    json_put(object, key, json_stringn((const char *)word.data, word.len));
+}
+
+static void show_job(struct work *work, const struct listed *job)
+{
+    struct bytes body = text_bytes(&job->body), state = bs_state_word(job->state);
+    if (work->invocation->options.json) {
+        json_t *object = json_new();
+        json_put(object, "id", json_integer((json_int_t)job->id));
+        json_put_word(object, "state", state);
+        json_put(object, "try", json_integer((json_int_t)job->try));
+        job_line_set_body(object, body);
+        json_line(object, stdout);
+        return;
+    }
+    struct text shown = {0};
+    char size[NUMBER_TEXT];
+    text_add_name(&shown, bytes_at(body.data, body.len < SHOWN_MAX ? body.len : SHOWN_MAX));
+    if (body.len > SHOWN_MAX)
+        text_addf(&shown, "...");
+    columns_add(&work->columns, "%" PRIu64, job->id);
+    columns_add(&work->columns, "%.*s", (int)state.len, (const char *)state.data);
+    columns_add(&work->columns, "%" PRIu64, job->try);
+    columns_add_text(&work->columns, size_text((double)body.len, size));
+    columns_add_text(&work->columns, text_str(&shown));
+    text_free(&shown);
+}
+
+static enum status do_list(struct work *work)
+{
+    enum status status = STATUS_OK;
+    uint64_t after = 0;
+    if (work->is_plain)
+        return needs_counterd(work, "list");
+    do {
+        status = list_page(work, after);
+        for (size_t i = 0; status == STATUS_OK && i < work->listed && work->done < work->limit;
+             i++) {
+            show_job(work, &work->page[i]);
+            work->done++;
+        }
+        after = work->next;
+    } while (status == STATUS_OK && after > 0 && work->done < work->limit);
+    columns_print(&work->columns, "", stdout);
+    return status;
+}
+
+/* Takes what the server says about a job of the page, in their order, and prints the job. */
+static bool on_exported(void *owner, const void *given)
+{
+    struct work *work = owner;
+    const struct jobs_answer *answer = given;
+    const struct listed *job = &work->page[work->expected++];
+    if (answer->reply.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
+        return answered(work);
+    if (answer->reply.answer != BS_ANSWER_OK)
+        return refused(work, "jobs export", answer);
+    uint64_t delay =
+        job->state == BS_STATE_DELAYED ? ask_jobs_number(answer->body, "time-left") : 0;
+    json_t *object = json_new();
+    json_put_word(object, "tube", work->tube);
+    json_put(object, "id", json_integer((json_int_t)job->id));
+    json_put_word(object, "state", bs_state_word(job->state));
+    json_put(object, "pri", json_integer((json_int_t)ask_jobs_number(answer->body, "pri")));
+    json_put(object, "delay", json_integer((json_int_t)delay));
+    json_put(object, "ttr", json_integer((json_int_t)ask_jobs_number(answer->body, "ttr")));
+    json_put(object, "try", json_integer((json_int_t)job->try));
+    job_line_set_body(object, text_bytes(&job->body));
+    json_line(object, stdout);
+    work->done++;
+    progress_show(&work->progress, "%zu jobs exported", work->done);
+    return answered(work);
+}
+
+static enum status do_export(struct work *work)
+{
+    enum status status;
+    uint64_t after = 0;
+    if (work->is_plain)
+        return needs_counterd(work, "export");
+    do {
+        status = list_page(work, after);
+        after = work->next;
+        work->expected = 0;
+        for (size_t i = 0; status == STATUS_OK && i < work->listed; i++)
+            ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id},
+                (struct bytes){0}, on_exported, work);
+        if (status == STATUS_OK)
+            status = await_answers(work);
+        if (status == STATUS_OK)
+            status = (enum status)print_end(STATUS_OK);
+    } while (status == STATUS_OK && after > 0);
+    progress_end(&work->progress);
+    return status;
+}
+
+/* ---- import ------------------------------------------------------------------------------ */
+
+/* A job on its way. */
+struct import {
+    struct work *work;
+    size_t line;
+    uint32_t pri;
+    bool is_buried;
+};
+
+static bool import_refused(struct import *import, const struct jobs_answer *answer)
+{
+    struct work *work = import->work;
+    struct text what = {0};
+    text_addf(&what, "jobs import: %s, line %zu (the %zu before it are stored)", work->from,
+              import->line, work->done);
+    refused(work, text_str(&what), answer);
+    text_free(&what);
+    free(import);
+    return true;
+}
+
+static bool on_reserved(void *owner, const void *given)
+{
+    struct import *import = owner;
+    const struct jobs_answer *answer = given;
+    if (answer->reply.answer == BS_ANSWER_RESERVED)
+        return answered(import->work);
+    return import_refused(import, answer);
+}
+
+static bool on_buried(void *owner, const void *given)
+{
+    struct import *import = owner;
+    struct work *work = import->work;
+    const struct jobs_answer *answer = given;
+    if (answer->reply.answer != BS_ANSWER_BURIED)
+        return import_refused(import, answer);
+    free(import);
+    return answered(work);
+}
+
+static bool on_imported(void *owner, const void *given)
+{
+    struct import *import = owner;
+    struct work *work = import->work;
+    const struct jobs_answer *answer = given;
+    uint64_t id = answer->reply.id;
+    if (answer->reply.answer != BS_ANSWER_INSERTED)
+        return import_refused(import, answer);
+    work->done++;
+    progress_show(&work->progress, "%zu jobs imported", work->done);
+    if (import->is_buried) {
+        struct bs_request bury = {.verb = BS_VERB_BURY, .id = id, .pri = import->pri};
+        ask(work, (struct bs_request){.verb = BS_VERB_RESERVE_JOB, .id = id}, (struct bytes){0},
+            on_reserved, import);
+        ask(work, bury, (struct bytes){0}, on_buried, import);
+    } else {
+        free(import);
+    }
+    return answered(work);
+}
+
+static bool on_use(void *owner, const void *given)
+{
+    struct work *work = owner;
+    const struct jobs_answer *answer = given;
+    if (answer->reply.answer != BS_ANSWER_USING)
+        return refused(work, "jobs: use", answer);
+    return answered(work);
+}
+
+/* Sends a job. A buried one has a long delay until it is buried, so that nobody takes it. */
+static void send_job(struct work *work, const struct job_line *job)
+{
+    struct import *import = malloc(sizeof *import);
+    struct bytes tube = text_bytes(&job->tube);
+    if (!import)
+        out_of_memory();
+    *import = (struct import){
+        .work = work, .line = work->line, .pri = job->pri, .is_buried = job->is_buried};
+    struct bs_request put = {.verb = work->is_plain ? BS_VERB_PUT : BS_VERB_PUT_INTO,
+                             .pri = job->pri,
+                             .delay_s = job->is_buried ? UINT32_MAX : job->delay_s,
+                             .ttr_s = job->ttr_s};
+    if (work->is_plain)
+        ask(work, (struct bs_request){.verb = BS_VERB_USE, .tube = tube}, (struct bytes){0}, on_use,
+            work);
+    else
+        put.tube = tube;
+    ask(work, put, text_bytes(&job->body), on_imported, import);
+}
+
+/* Imports a line. `*bytes` counts what was sent since the last wait. */
+static enum status import_line(struct work *work, struct bytes line, size_t *bytes)
+{
+    struct job_line job = {0};
+    struct text reason = {0};
+    enum status status = STATUS_OK;
+    bool good = job_line_parse(line, &job, &reason);
+    if (good && job.body.len > ASK_JOBS_BODY_MAX) {
+        text_addf(&reason, "the body has more than 64 MiB, and no server takes that");
+        good = false;
+    }
+    if (good) {
+        send_job(work, &job);
+        *bytes += job.body.len;
+        if (work->asked - work->answered >= PAGE || *bytes >= BATCH_BYTES) {
+            status = await_answers(work);
+            *bytes = 0;
+        }
+    } else if ((status = await_answers(work)) == STATUS_OK) {
+        progress_end(&work->progress);
+        complain("jobs import: %s, line %zu (the %zu jobs before it are stored): %s", work->from,
+                 work->line, work->done, text_str(&reason));
+        status = STATUS_USAGE;
+    }
+    text_free(&reason);
+    job_line_free(&job);
+    return status;
+}
+
+static enum status import_all(struct work *work, FILE *input)
+{
+    enum status status = STATUS_OK;
+    char *line = NULL;
+    size_t room = 0, bytes = 0;
+    ssize_t len;
+    while (status == STATUS_OK && (len = getline(&line, &room, input)) >= 0) {
+        work->line++;
+        while (len > 0 && (line[len - 1] == '\n' || line[len - 1] == '\r'))
+            len--;
+        if (len > 0)
+            status = import_line(work, bytes_at(line, (size_t)len), &bytes);
+    }
+    free(line);
+    if (status == STATUS_OK && ferror(input)) {
+        complain("jobs import: can't read %s: %s", work->from, strerrordesc_np(errno));
+        status = STATUS_OUTPUT;
+    }
+    return status == STATUS_OK ? await_answers(work) : status;
+}
+
+static enum status do_import(struct work *work)
+{
+    const char *file = work->count > 1 ? work->words[1] : "-";
+    bool is_stdin = strcmp(file, "-") == 0;
+    work->from = is_stdin ? "standard input" : file;
+    FILE *input = is_stdin ? stdin : fopen(file, "re");
+    if (!input) {
+        complain("jobs import: %s: %s", file, strerrordesc_np(errno));
+        return STATUS_NO_INPUT;
+    }
+    enum status status = import_all(work, input);
+    progress_end(&work->progress);
+    if (status == STATUS_OK)
+        print_number(work, "imported", work->done);
+    if (!is_stdin)
+        fclose(input);
+    return status;
+}
+
+/* ---- peek, kick, clear ------------------------------------------------------------------- */
+
+/* Prints a body as it is; on a terminal with escapes, because it could steer that. */
+static void print_body(struct bytes body)
+{
+    if (!isatty(STDOUT_FILENO)) {
+        fwrite(body.data, 1, body.len, stdout);
+        return;
+    }
+    while (body.len > 0) {
+        const uint8_t *end = memchr(body.data, '\n', body.len);
+        size_t len = end ? (size_t)(end - body.data) : body.len;
+        struct text line = {0};
+        text_add_name(&line, bytes_at(body.data, len));
+        puts(text_str(&line));
+        text_free(&line);
+        bytes_take(&body, len + (end ? 1 : 0));
+    }
+}
+
+static enum status do_peek(struct work *work)
+{
+    struct jobs_answer answer;
+    uint64_t id;
+    struct text body = {0};
+    if (!number_parse(bytes_of(work->words[1]), UINT64_MAX, &id)) {
+        complain("jobs peek: ID is not the number of a job");
+        return STATUS_USAGE;
+    }
+    enum status status =
+        ask_one(work, (struct bs_request){.verb = BS_VERB_PEEK, .id = id}, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_FOUND)
+        status = ask_jobs_refused(&work->client, "jobs peek", &answer);
+    if (status != STATUS_OK)
+        return status;
+    if (!work->invocation->options.json) {
+        print_body(answer.body);
+        return STATUS_OK;
+    }
+    text_add(&body, answer.body.data, answer.body.len);
+    status = ask_one(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = id}, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_OK)
+        status = ask_jobs_refused(&work->client, "jobs peek", &answer);
+    if (status == STATUS_OK) {
+        json_t *object = job_line_dictionary(answer.body);
+        job_line_set_body(object, text_bytes(&body));
+        json_line(object, stdout);
+    }
+    text_free(&body);
+    return status;
+}
+
+static enum status do_kick(struct work *work)
+{
+    struct jobs_answer answer;
+    struct bs_request kick = {.verb = BS_VERB_KICK};
+    if (!parse_number(bytes_of(work->words[2]), 1, UINT32_MAX, &kick.count)) {
+        complain("jobs kick: N is not a whole number from 1 to %u", UINT32_MAX);
+        return STATUS_USAGE;
+    }
+    enum status status =
+        ask_one(work, (struct bs_request){.verb = BS_VERB_USE, .tube = work->tube}, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_USING)
+        return ask_jobs_refused(&work->client, "jobs kick", &answer);
+    if (status == STATUS_OK)
+        status = ask_one(work, kick, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_KICKED)
+        return ask_jobs_refused(&work->client, "jobs kick", &answer);
+    if (status == STATUS_OK)
+        print_number(work, "kicked", answer.reply.count);
+    return status;
+}
+
+static enum status do_clear(struct work *work)
+{
+    struct jobs_answer answer;
+    struct bs_request request = {.verb = BS_VERB_CLEAR, .tube = work->tube, .state = work->state};
+    if (work->is_plain)
+        return needs_counterd(work, "clear");
+    enum status status = ask_one(work, request, &answer);
+    if (status == STATUS_OK && answer.reply.answer != BS_ANSWER_CLEARED)
+        return ask_jobs_refused(&work->client, "jobs clear", &answer);
+    if (status == STATUS_OK)
+        print_number(work, "cleared", answer.reply.count);
+    return status;
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static const struct verb {
+    const char *word, *words;
+    size_t least, most; /* words behind it */
+    bool has_tube;      /* the first word is one */
+    enum status (*run)(struct work *work);
+} verbs[] = {
+    {"tubes", "", 0, 0, false, do_tubes},
+    {"list", " TUBE [STATE]", 1, 2, true, do_list},
+    {"peek", " ID", 1, 1, false, do_peek},
+    {"kick", " TUBE N", 2, 2, true, do_kick},
+    {"clear", " TUBE STATE", 2, 2, true, do_clear},
+    {"export", " TUBE", 1, 1, true, do_export},
+    {"import", " [FILE|-]", 0, 1, false, do_import},
+};
+
+static const char *verb_word(size_t index)
+{
+    return index < ARRAY_SIZE(verbs) ? verbs[index].word : NULL;
+}
+
+/* Finds the verb. Prints what is wrong. */
+static const struct verb *find_verb(const struct work *work)
+{
+    const char *word = work->count > 0 ? work->words[0] : "tubes";
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++) {
+        const struct verb *verb = &verbs[i];
+        size_t words = work->count > 0 ? work->count - 1 : 0;
+        if (strcmp(verb->word, word) != 0)
+            continue;
+        if (words >= verb->least && words <= verb->most)
+            return verb;
+        complain("jobs: not of the form \"counterctl jobs %s%s\"", verb->word, verb->words);
+        return NULL;
+    }
+    struct text shown = {0};
+    const char *nearest = nearest_word(word, verb_word);
+    text_add_shown(&shown, word);
+    complain("jobs: no such verb: \"%.*s\"%s%s; \"counterctl help jobs\" lists them", 100,
+             text_str(&shown), nearest ? "; did you mean: " : "", nearest ? nearest : "");
+    text_free(&shown);
+    return NULL;
+}
+
+/* Reads the state of list and clear. Prints what is wrong. */
+static bool read_state(struct work *work)
+{
+    work->state = BS_STATE_ALL;
+    if (work->count < 3)
+        return true;
+    for (int i = BS_STATE_NONE + 1; i < BS_STATE_COUNT; i++) {
+        work->state = (enum bs_state)i;
+        if (bytes_equal(bs_state_word(work->state), bytes_of(work->words[2])))
+            return true;
+    }
+    complain("jobs: STATE is none of ready, delayed, reserved, buried, abandoned, all");
+    return false;
+}
+
+static bool read_words(struct work *work, const struct verb *verb)
+{
+    if (!verb->has_tube)
+        return true;
+    work->tube = bytes_of(work->words[1]);
+    return ask_jobs_check_tube("jobs", work->words[1]) &&
+           (verb->run == do_kick || read_state(work));
+}
+
+/* Connects, and finds out what the server can. */
+static enum status meet_server(struct work *work)
+{
+    struct jobs_answer answer;
+    enum status status = client_open(&work->client, &protocol_jobs, &work->invocation->loop,
+                                     &work->invocation->options);
+    if (status != STATUS_OK)
+        return status;
+    ask_jobs_kind(&work->client, client_keep, client_expect(&work->client, &answer, sizeof answer));
+    status = client_wait(&work->client);
+    work->is_plain = status == STATUS_OK && ask_jobs_is_plain(&answer);
+    return status;
+}
+
+int do_jobs(struct invocation *invocation)
+{
+    struct work *work = calloc(1, sizeof *work);
+    if (!work)
+        out_of_memory();
+    work->invocation = invocation;
+    work->words = invocation->arguments;
+    work->count = invocation->count;
+    work->limit = invocation->options.limit ? invocation->options.limit : SIZE_MAX;
+    const struct verb *verb = find_verb(work);
+    enum status status = STATUS_USAGE;
+    if (verb && verb->run == do_list)
+        work->columns =
+            (struct columns){.heads = {"ID", "STATE", "TRY", "SIZE", "BODY"}, .align = "rlrrl"};
+    else
+        work->columns = (struct columns){
+            .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
+            .align = "rrrrrrl"};
+    if (verb && read_words(work, verb)) {
+        status = meet_server(work);
+        if (status == STATUS_OK)
+            status = verb->run(work);
+    }
+    client_close(&work->client);
+    columns_free(&work->columns);
+    for (size_t i = 0; i < PAGE; i++)
+        text_free(&work->page[i].body);
+    free(work);
+    return (int)status;
+}

@@ -1,0 +1,102 @@
+/*
+ * reaper.c - nothing that we have started outlives us (reaper.h).
+ */
+#include "cli/reaper.h"
+
+#include "cli/child.h"
+#include "cli/print.h"
+#include "cli/signals.h"
+#include "cli/status.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In the child: its parent. */
+static pid_t reaper;
+
+bool reaper_is_gone(void)
+{
+    return getppid() != reaper;
+}
+
+/* Kills our children that can be killed. Returns true if there is one. */
+static bool kill_children(void)
+{
+    char path[64];
+    int pid;
+    bool any = false;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", getpid());
+    FILE *list = fopen(path, "re");
+    while (list && fscanf(list, "%d", &pid) == 1) /* NOLINT(cert-err34-c): written by the kernel */
+        any |= kill(pid, SIGKILL) == 0;
+    if (list)
+        fclose(list);
+    return any;
+}
+
+/* Reaps what has ended. Returns true when the child has; *how_r is its status of waitpid. */
+static bool reap(pid_t child, int *how_r)
+{
+    bool is_over = false;
+    int how;
+    for (pid_t pid; (pid = waitpid(-1, &how, WNOHANG)) > 0;) {
+        if (pid == child) {
+            is_over = true;
+            *how_r = how;
+        }
+    }
+    return is_over;
+}
+
+/* Waits for the child's end. Signals of the terminal come from the kernel: the child has them. */
+static int wait_child(pid_t child, const sigset_t *taken)
+{
+    int how = 0;
+    siginfo_t signal;
+    while (!reap(child, &how)) {
+        int number = sigwaitinfo(taken, &signal);
+        if (number < 0 || number == SIGCHLD)
+            continue;
+        if (signal.si_code != SI_KERNEL)
+            kill(child, number);
+        if (number == SIGTSTP)
+            signals_stop(); /* the shell must see that its job has stopped */
+    }
+    return how;
+}
+
+bool reaper_begin(int *status_r)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL}, before;
+    sigset_t taken = signals_taken(), mask;
+    siginfo_t other;
+    /* A shell may have executed us in place of itself; its children are not ours to kill. */
+    bool is_alone = waitid(P_ALL, 0, &other, WEXITED | WNOHANG | WNOWAIT) != 0;
+    sigaddset(&taken, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &taken, &mask);
+    sigaction(SIGCHLD, &by_default, &before); /* or the kernel might reap for us */
+    reaper = getpid();
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        sigaction(SIGCHLD, &before, NULL);
+        pthread_sigmask(SIG_SETMASK, &mask, NULL);
+        if (!reaper_is_gone())
+            return true;
+        _exit(STATUS_LOST);
+    }
+    if (child < 0) {
+        complain("no process: %s", strerrordesc_np(errno));
+        *status_r = STATUS_SYSTEM;
+        return false;
+    }
+    *status_r = child_status(wait_child(child, &taken));
+    while (is_alone && kill_children())
+        waitpid(-1, NULL, 0);
+    return false;
+}

@@ -1,0 +1,262 @@
+/*
+ * run_pool.c - `counterctl run --pool`: runs a command while holding members of a pool.
+ *
+ * The command's end says what becomes of the members: fail if a signal ended it or it exited with a
+ * status of --fail-on, else ok. If a signal ends our wait, we say QUIT, because a member that has
+ * just been sent to us would else count as one of a crashed client.
+ */
+#include "cli/ask_pool.h"
+#include "cli/command.h"
+#include "cli/held.h"
+#include "cli/print.h"
+#include "cli/signals.h"
+#include "cli/taken.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* The number of exit statuses of a process. */
+#define EXITS 256
+
+struct run {
+    struct invocation *invocation;
+    struct client client;
+    struct text by;
+    struct pool_request take; /* points into `by` and into the command line */
+    bool fails_on[EXITS];     /* by exit status */
+    struct taken taken;
+    size_t answered; /* members whose RETURN was answered */
+    bool is_gone;    /* a member had been taken away */
+};
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+/* Prints what a value of an option is not. Returns false. */
+static bool wrong(const char *option, const char *given, const char *form)
+{
+    struct text shown = {0};
+    text_add_shown(&shown, given);
+    complain("run: %s: \"%.*s\" is not %s", option, 100, text_str(&shown), form);
+    text_free(&shown);
+    return false;
+}
+
+/* True if the request is good with what an option has just added. */
+static bool is_good(const struct run *run)
+{
+    uint8_t line[POOLS_REQUEST_ROOM];
+    return pool_compose_request(&run->take, line, sizeof line) > 0;
+}
+
+static bool read_target(struct run *run, const char *given)
+{
+    struct pool_request *take = &run->take;
+    if (given[0] == '@') {
+        take->group = bytes_of(given + 1);
+        return is_good(run) || wrong("--pool", given, "@GROUP");
+    }
+    const char *at = given, *next = given;
+    for (; next && take->target_count < POOLS_TARGETS_MAX; at = next + 1) {
+        next = strchr(at, ',');
+        take->targets[take->target_count++] = bytes_at(at, next ? (size_t)(next - at) : strlen(at));
+    }
+    return (!next && is_good(run)) ||
+           wrong("--pool", given, "POOL, or up to 16 different ones with commas between them");
+}
+
+static bool read_with(struct run *run, const struct texts *with)
+{
+    struct pool_request *take = &run->take;
+    for (size_t i = 0; i < with->count; i++) {
+        size_t len = strcspn(with->at[i], "=");
+        const char *value = with->at[i] + len + (with->at[i][len] ? 1 : 0);
+        take->pairs[take->pair_count++] =
+            (struct pool_pair){.key = bytes_at(with->at[i], len), .value = bytes_of(value)};
+        if (!with->at[i][len] || !is_good(run))
+            return wrong("--with", with->at[i],
+                         "K=V of one more attribute; K begins with a-z and has a-z, 0-9 and _");
+    }
+    return true;
+}
+
+/* Reads --fail-on: "nonzero", or numbers with commas between them. */
+static bool read_fail_on(struct run *run, const char *given)
+{
+    if (strcmp(given, "nonzero") == 0) {
+        memset(run->fails_on + 1, true, EXITS - 1);
+        return true;
+    }
+    const char *at = given;
+    do {
+        size_t len = strcspn(at, ",");
+        uint32_t number;
+        if (!parse_number(bytes_at(at, len), 0, EXITS - 1, &number))
+            return wrong("--fail-on", given,
+                         "\"nonzero\", or exit statuses from 0 to 255 with commas between them");
+        run->fails_on[number] = true;
+        at += len;
+    } while (*at++);
+    return true;
+}
+
+static bool is_variable(const char *name)
+{
+    size_t len = 0;
+    while (isalpha((unsigned char)name[len]) || name[len] == '_' ||
+           (len > 0 && isdigit((unsigned char)name[len])))
+        len++;
+    return len > 0 && !name[len];
+}
+
+/* Makes the request from the command line. Prints what is wrong. */
+static bool make_request(struct run *run)
+{
+    const struct invocation *invocation = run->invocation;
+    const struct options *options = &invocation->options;
+    bool forever = options->timeout_ns == SECONDS_NONE;
+    ask_pool_by(&run->by, invocation->execute[0]);
+    run->take = (struct pool_request){
+        .verb = POOL_VERB_TAKE,
+        .count = 1,
+        .timeout_ns = forever ? POOLS_TIMEOUT_MAX_NS : options->timeout_ns,
+        .by = text_bytes(&run->by),
+    };
+    if (!read_target(run, options->pool) || !read_with(run, &options->with) ||
+        (options->fail_on && !read_fail_on(run, options->fail_on)))
+        return false;
+    if (options->env && !is_variable(options->env))
+        return wrong("--env", options->env, "the name of a variable: letters, digits and _");
+    run->take.count = options->count;
+    if (!options->member)
+        return true;
+    run->take.member = bytes_of(options->member);
+    return is_good(run) ||
+           wrong("--member", options->member, "the name of a member; --pool must be one pool");
+}
+
+/* ---- TAKE -------------------------------------------------------------------------------- */
+
+/* Prints why there is no member, and returns the exit status. */
+static enum status not_taken(const struct run *run, const struct pool_line *line)
+{
+    const struct options *options = &run->invocation->options;
+    enum status status = ask_pool_status(line->answer.reply);
+    bool is_usual = status == STATUS_TEMPORARY || status == STATUS_UNAVAILABLE;
+    if (is_usual && options->quiet)
+        return status;
+    struct text what = {0};
+    text_addf(&what, "pool ");
+    text_add_name(&what, bytes_of(options->pool));
+    if (line->answer.reply == POOL_REPLY_TIMEOUT && options->timeout_ns != 0)
+        complain("%s: timed out, no member that fits became free", text_str(&what));
+    else
+        (void)ask_pool_refused(&run->client, text_str(&what), line);
+    text_free(&what);
+    return status == STATUS_OK ? STATUS_PROTOCOL : status;
+}
+
+/* Takes a line of the answer to TAKE: one for each member, or a refusal. */
+static bool take_line(void *owner, const void *answer)
+{
+    struct run *run = owner;
+    const struct pool_line *line = answer;
+    enum status status = STATUS_OK;
+    if (line->answer.reply == POOL_REPLY_TAKEN)
+        taken_add(&run->taken, line->line);
+    else
+        status = not_taken(run, line);
+    bool is_last = status != STATUS_OK || run->taken.count == run->take.count;
+    if (is_last)
+        loop_end(run->client.link.loop, (int)status);
+    return is_last;
+}
+
+/* Takes the members, and waits for them. STATUS_OK: we hold them. */
+static int take(struct run *run)
+{
+    const struct options *options = &run->invocation->options;
+    bool forever = options->timeout_ns == SECONDS_NONE;
+    ask_pool(&run->client, &run->take,
+             forever ? SECONDS_NONE : options->timeout_ns + options->io_timeout_ns, take_line, run);
+    int status = loop_run(run->client.link.loop);
+    if (status > STATUS_SIGNAL)
+        ask_pool_quit(&run->client);
+    return status;
+}
+
+/* ---- RETURN ------------------------------------------------------------------------------ */
+
+/* Takes the answer to one RETURN, in the order of the members. */
+static bool take_return(void *owner, const void *answer)
+{
+    struct run *run = owner;
+    const struct pool_line *line = answer;
+    const struct pool_taken_reply *member = &run->taken.at[run->answered++].member;
+    if (line->answer.reply != POOL_REPLY_RETURNED) {
+        struct text what = {0};
+        text_add_name(&what, member->pool);
+        text_addf(&what, "/");
+        text_add_name(&what, member->member);
+        if (line->answer.reply == POOL_REPLY_GONE)
+            complain("%s was taken away while %s ran: by an operator, by hold_max of the pool, or "
+                     "because it ended; others may have used it meanwhile",
+                     text_str(&what), run->invocation->execute[0]);
+        else
+            (void)ask_pool_refused(&run->client, text_str(&what), line);
+        run->is_gone = true;
+        text_free(&what);
+    }
+    if (run->answered == run->taken.count)
+        loop_end(run->client.link.loop, STATUS_OK);
+    return true;
+}
+
+/* Gives the members back. A lost connection gets a message, no more. */
+static void give_back(struct run *run, bool failed)
+{
+    for (size_t i = 0; i < run->taken.count; i++) {
+        struct pool_request request = {.verb = POOL_VERB_RETURN,
+                                       .has_fence = true,
+                                       .fence = run->taken.at[i].member.fence,
+                                       .failed = failed};
+        ask_pool(&run->client, &request, run->client.link.options->io_timeout_ns, take_return, run);
+    }
+    (void)!client_wait(&run->client);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static int run_holding(struct run *run)
+{
+    const struct options *options = &run->invocation->options;
+    struct environment environment = {0};
+    int how;
+    taken_environment(&run->taken, options->env, &environment);
+    int status = held_run(run->invocation->execute, environment.list, &run->client, options, &how);
+    environment_free(&environment);
+    if (run->client.link.state == LINK_UP)
+        give_back(run, WIFSIGNALED(how) || run->fails_on[WEXITSTATUS(how)]);
+    client_finish(&run->client);
+    return run->is_gone ? STATUS_LOST : status;
+}
+
+int run_with_pool(struct invocation *invocation)
+{
+    struct run run = {.invocation = invocation};
+    int status = STATUS_USAGE;
+    if (make_request(&run)) {
+        status = signals_begin(&invocation->loop);
+        if (status == STATUS_OK)
+            status = (int)client_open(&run.client, &protocol_pool, &invocation->loop,
+                                      &invocation->options);
+        if (status == STATUS_OK)
+            status = take(&run);
+        if (status == STATUS_OK)
+            status = run_holding(&run);
+        client_close(&run.client);
+    }
+    taken_free(&run.taken);
+    text_free(&run.by);
+    return status;
+}

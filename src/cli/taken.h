@@ -1,0 +1,36 @@
+/*
+ * taken.h - what a TAKE gave: the members of a pool that a command works with.
+ */
+#ifndef CLI_TAKEN_H
+#define CLI_TAKEN_H
+
+#include "base/text.h"
+#include "cli/environment.h"
+#include "proto/pools.h"
+
+/* Zero-initialise: no member. */
+struct taken {
+    struct taken_member {
+        struct text line; /* of TAKEN; what the reply points into */
+        struct pool_taken_reply member;
+    } * at;
+    size_t count, room;
+};
+
+/* Adds the member of a TAKEN line, without its end. Ends the process without memory. */
+void taken_add(struct taken *taken, struct bytes line);
+
+/*
+ * Adds the variables that tell a command its members: COUNTER_POOL, COUNTER_MEMBER, COUNTER_VALUE,
+ * COUNTER_FENCE, and COUNTER_ATTR_K for each attribute, its key in capitals. With several members
+ * all but the first are joined by spaces, with "-" for nothing, and each member has its own with
+ * _0, _1 ... at the end of the name. `extra` (NULL: none) is one more variable: the values joined
+ * by commas, or the name of a member that has no value. Such variables of our environment are left
+ * out.
+ */
+void taken_environment(const struct taken *taken, const char *extra,
+                       struct environment *environment);
+
+void taken_free(struct taken *taken);
+
+#endif

@@ -1,0 +1,825 @@
+/*
+ * work.c - `counterctl work`: executes a command for each job of tubes, several at once.
+ *
+ * Each place has a connection, and takes one job after another over it: a wait needs a connection
+ * of its own, and the loss of one concerns one job. A place goes through these states:
+ *
+ *     paused, connecting -> claiming -> looking (what the job is) -> locking (with --lock)
+ *     -> running -> reporting -> claiming
+ *
+ * When the connection is lost while the command runs, the job may still be ours: in a tube with
+ * claim=lease the reservation outlives the connection, and the server. So the command goes on, and
+ * when the server answers again we ask by renewing. A plain beanstalkd has no leases: there the
+ * command ends at once, and so it does whenever the server says that the job is not ours any more,
+ * because another worker may run it.
+ */
+#include "base/clock.h"
+#include "cli/ask_jobs.h"
+#include "cli/ask_text.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/reaper.h"
+#include "cli/runner.h"
+#include "cli/signals.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Pauses between two tries: the first, and the longest. */
+#define PAUSE_MIN_NS (NS_PER_S / 10)
+#define PAUSE_MAX_NS (30 * NS_PER_S)
+
+/* The longest that a failed job waits, in seconds. */
+#define DELAY_MAX 3600u
+
+/* The exit status of a command that wants its job buried. */
+#define EXIT_BURY 100
+
+enum state { PAUSED, CONNECTING, CLAIMING, LOOKING, LOCKING, RUNNING, REPORTING, OVER };
+
+/* What becomes of a job. */
+enum verdict { DONE, BURY, RETRY, RETURN };
+
+struct place {
+    struct work *work;
+    enum state state;
+    struct client client, lock;
+    struct runner runner;
+    struct timer pause, renewal, kill;
+    int64_t pause_ns; /* the next pause */
+    bool is_plain;    /* the server is no counterd */
+    bool must_pause;  /* before the next claim */
+    /* the job; id 0: none */
+    uint64_t id, token, try;
+    uint32_t pri, ttr_s;
+    struct text tube, body;
+    bool is_lost;       /* the job is not ours any more */
+    bool is_ended;      /* we have told the command to end */
+    bool is_said_again; /* the report was sent once already */
+    enum verdict verdict;
+    uint32_t delay_s;
+};
+
+struct work {
+    struct invocation *invocation;
+    struct options lock_options; /* of the connections that hold the lock */
+    char lock_server[ADDRESS_TEXT];
+    struct text tubes; /* with a space between them */
+    struct place *places;
+    size_t count, over; /* places: all, and those that are over */
+    struct text said;   /* the last complaint about the server; empty when it works again */
+    bool is_ending;
+    int status; /* to exit with */
+};
+
+static void claim(struct place *place);
+static void report(struct place *place);
+static void take_lock(struct place *place);
+
+/* ---- complaints -------------------------------------------------------------------------- */
+
+/* Complains about the server, unless that is what was said last: all places meet the same trouble,
+   again and again. */
+static void say(struct work *work, const struct text *what)
+{
+    if (!bytes_equal(text_bytes(&work->said), text_bytes(what)))
+        complain("%s", text_str(what));
+    text_clear(&work->said);
+    text_add(&work->said, what->data, what->len);
+}
+
+static void complain_of(const struct place *place, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* Complains about the job of a place. */
+static void complain_of(const struct place *place, const char *format, ...)
+{
+    struct text what = {0};
+    va_list values;
+    text_addf(&what, "job %" PRIu64 " of %s, try %" PRIu64 ": ", place->id, text_str(&place->tube),
+              place->try);
+    va_start(values, format);
+    text_vaddf(&what, format, values);
+    va_end(values);
+    complain("%s", text_str(&what));
+    text_free(&what);
+}
+
+/* ---- the states of a place --------------------------------------------------------------- */
+
+static struct loop *loop_of(const struct place *place)
+{
+    return &place->work->invocation->loop;
+}
+
+/* Forgets the job. */
+static void forget(struct place *place)
+{
+    timer_clear(loop_of(place), &place->renewal);
+    client_close(&place->lock);
+    text_free(&place->tube);
+    text_free(&place->body);
+    place->id = 0;
+    place->is_lost = place->is_ended = place->is_said_again = false;
+}
+
+static void finish(struct place *place)
+{
+    struct work *work = place->work;
+    if (place->state == OVER)
+        return;
+    forget(place);
+    place->state = OVER;
+    timer_clear(loop_of(place), &place->pause);
+    client_close(&place->client);
+    if (++work->over == work->count)
+        loop_end(loop_of(place), work->status);
+}
+
+static void pause_place(struct place *place)
+{
+    timer_set(loop_of(place), &place->pause, clock_mono_ns() + place->pause_ns);
+    place->pause_ns *= 2;
+    if (place->pause_ns > PAUSE_MAX_NS)
+        place->pause_ns = PAUSE_MAX_NS;
+}
+
+/* The job is reported or lost: goes on with the next. */
+static void go_on(struct place *place)
+{
+    forget(place);
+    if (place->work->is_ending) {
+        finish(place);
+    } else if (place->client.link.state != LINK_UP || place->must_pause) {
+        place->must_pause = false;
+        place->state = PAUSED;
+        pause_place(place);
+    } else {
+        claim(place);
+    }
+}
+
+static void terminate(struct place *place)
+{
+    place->is_ended = true;
+    runner_signal(&place->runner, SIGTERM);
+    runner_signal(&place->runner, SIGCONT); /* it may be stopped */
+    timer_set(loop_of(place), &place->kill,
+              clock_mono_ns() + place->work->invocation->options.grace_ns);
+}
+
+static void on_grace_over(void *owner)
+{
+    struct place *place = owner;
+    runner_signal(&place->runner, SIGKILL);
+}
+
+/* Decides what becomes of the job, and tells the server. */
+static void decide(struct place *place, enum verdict verdict, uint32_t delay_s)
+{
+    timer_clear(loop_of(place), &place->renewal);
+    client_close(&place->lock);
+    place->state = REPORTING;
+    place->verdict = verdict;
+    place->delay_s = delay_s;
+    if (place->client.link.state == LINK_UP)
+        report(place);
+    /* Else it is told when the server answers again. */
+}
+
+/* Takes no more jobs. Places without a command end; the others when their command has ended, which
+   is told to end if `at_once`. The first reason counts. */
+static void end_all(struct work *work, int status, bool at_once)
+{
+    if (!work->is_ending)
+        work->status = status;
+    work->is_ending = true;
+    for (size_t i = 0; i < work->count; i++) {
+        struct place *place = &work->places[i];
+        if (place->state == LOCKING)
+            decide(place, RETURN, 0);
+        else if (place->state < LOOKING || (at_once && place->state == REPORTING))
+            finish(place);
+        else if (place->state == RUNNING && at_once)
+            terminate(place);
+    }
+}
+
+/* Says what is wrong with the server, and frees the text. Tries again later, or ends all if that is
+   of no use, or with --once. */
+static void be_in_trouble(struct place *place, struct text *what, enum status status, bool is_final)
+{
+    struct work *work = place->work;
+    is_final |= work->invocation->options.once;
+    if (!is_final)
+        text_addf(what, "; trying again");
+    if (!work->is_ending)
+        say(work, what);
+    text_free(what);
+    if (is_final)
+        end_all(work, (int)status, false);
+    if (!work->is_ending) {
+        if (place->state != REPORTING)
+            place->state = PAUSED;
+        pause_place(place);
+        return;
+    }
+    if (place->id && place->state == REPORTING)
+        complain_of(place, "the server was not told how it ended; it may run again");
+    finish(place);
+}
+
+static void refused(struct place *place, const char *request, const struct jobs_answer *answer)
+{
+    struct text what = {0};
+    enum status status = ask_jobs_status(answer);
+    text_addf(&what, "%s: %s answers: ", request, place->client.link.where);
+    ask_jobs_explain(&what, answer);
+    be_in_trouble(place, &what, status == STATUS_OK ? STATUS_PROTOCOL : status,
+                  status == STATUS_PROTOCOL);
+}
+
+static void ask(struct place *place, struct bs_request request, answer_handler *on_answer)
+{
+    ask_jobs(&place->client, &request, (struct bytes){0},
+             place->work->invocation->options.io_timeout_ns, on_answer, place);
+}
+
+/* ---- reporting --------------------------------------------------------------------------- */
+
+/* Says what becomes of a job that has not gone well. */
+static void say_report(const struct place *place, bool is_buried)
+{
+    if (place->work->invocation->options.quiet || place->verdict == DONE)
+        return;
+    if (place->verdict == RETURN && !is_buried)
+        complain_of(place, "given back");
+    else if (is_buried && place->verdict != BURY)
+        complain_of(place, "that was its last try; it is buried");
+    else if (is_buried)
+        complain_of(place, "it is buried");
+    else
+        complain_of(place, "it is tried again in %u s", place->delay_s);
+}
+
+static bool on_report(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct jobs_answer *answer = answered;
+    enum bs_answer reply = answer->reply.answer;
+    if (reply == BS_ANSWER_DELETED || reply == BS_ANSWER_RELEASED || reply == BS_ANSWER_BURIED) {
+        say_report(place, reply == BS_ANSWER_BURIED);
+        place->pause_ns = PAUSE_MIN_NS;
+        go_on(place);
+    } else if (reply == BS_ANSWER_NOT_FOUND) {
+        /* A first report may have been carried out, and its answer lost. */
+        if (!place->is_said_again)
+            complain_of(place, "its reservation was over before the server was told how it ended; "
+                               "it may run again (is its --ttr too short?)");
+        go_on(place);
+    } else {
+        place->is_said_again = true;
+        refused(place, "the end of a job", answer);
+    }
+    return true;
+}
+
+static void report(struct place *place)
+{
+    bool is_plain = place->is_plain;
+    struct bs_request request = {.id = place->id};
+    if (place->verdict == DONE) {
+        request.verb = is_plain ? BS_VERB_DELETE : BS_VERB_ACK;
+    } else if (place->verdict == BURY) {
+        request.verb = BS_VERB_BURY;
+        request.pri = place->pri;
+    } else {
+        request.verb = is_plain ? BS_VERB_RELEASE : BS_VERB_NACK;
+        request.delay_s = place->delay_s;
+        if (is_plain)
+            request.pri = place->pri;
+    }
+    if (request.verb == BS_VERB_ACK || request.verb == BS_VERB_NACK)
+        request.token = place->token;
+    ask(place, request, on_report);
+}
+
+/* ---- renewing ---------------------------------------------------------------------------- */
+
+/* The server, or its loss, says that the job is not ours any more. */
+static void lose(struct place *place, const char *why)
+{
+    bool runs = runner_runs(&place->runner);
+    complain_of(place, "%s, so another worker may run it%s%s%s", why, runs ? "; " : "",
+                runs ? place->work->invocation->execute[0] : "", runs ? " gets TERM" : "");
+    place->is_lost = true;
+    timer_clear(loop_of(place), &place->renewal);
+    if (runs)
+        terminate(place);
+    else
+        go_on(place);
+}
+
+static void renew_later(struct place *place)
+{
+    timer_set(loop_of(place), &place->renewal, clock_mono_ns() + place->ttr_s * NS_PER_S / 3);
+}
+
+static bool on_renewed(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct jobs_answer *answer = answered;
+    if (place->state != LOCKING && place->state != RUNNING)
+        return true;
+    if (answer->reply.answer == BS_ANSWER_NOT_FOUND && !place->is_lost)
+        lose(place, "its reservation is over");
+    else if (!place->is_lost)
+        renew_later(place);
+    return true;
+}
+
+static void renew(void *owner)
+{
+    struct place *place = owner;
+    struct bs_request request = {.verb = place->is_plain ? BS_VERB_TOUCH : BS_VERB_RENEW,
+                                 .id = place->id,
+                                 .token = place->token};
+    if (place->client.link.state == LINK_UP)
+        ask(place, request, on_renewed);
+}
+
+/* ---- running ----------------------------------------------------------------------------- */
+
+/* How long a failed job waits: longer after each try. */
+static uint32_t delay_after(const struct place *place)
+{
+    uint64_t delay = place->work->invocation->options.backoff;
+    for (uint64_t i = 1; i < place->try && delay > 0 && delay < DELAY_MAX; i++)
+        delay *= 2;
+    return delay < DELAY_MAX ? (uint32_t)delay : DELAY_MAX;
+}
+
+static void on_failure(struct place *place, int how)
+{
+    const struct options *options = &place->work->invocation->options;
+    const char *command = place->work->invocation->execute[0];
+    if (!options->quiet && WIFSIGNALED(how))
+        complain_of(place, "signal %d ended %s", WTERMSIG(how), command);
+    else if (!options->quiet)
+        complain_of(place, "%s exited with %d", command, WEXITSTATUS(how));
+    if (options->once && !place->work->is_ending)
+        place->work->status = child_status(how);
+    bool is_last = options->tries > 0 && place->try >= options->tries;
+    bool is_bad = WIFEXITED(how) && WEXITSTATUS(how) == EXIT_BURY;
+    decide(place, is_last || is_bad ? BURY : RETRY, delay_after(place));
+}
+
+static void on_command_end(void *owner, int how, bool leaves_some)
+{
+    struct place *place = owner;
+    bool was_ended = place->is_ended;
+    if (leaves_some) { /* what it has started ends with it */
+        terminate(place);
+        place->is_ended = was_ended;
+        return;
+    }
+    timer_clear(loop_of(place), &place->kill);
+    if (place->is_lost)
+        go_on(place);
+    else if (was_ended) /* it may say that it is done, and not be */
+        decide(place, RETURN, 0);
+    else if (how == 0)
+        decide(place, DONE, 0);
+    else
+        on_failure(place, how);
+}
+
+/* Makes a file of the body, from which the command reads. Returns -1 after printing why there is
+   none. */
+static int make_input(const struct place *place)
+{
+    int fd = memfd_create("job", MFD_CLOEXEC);
+    size_t written = 0;
+    ssize_t n = 0;
+    while (fd >= 0 && n >= 0 && written < place->body.len) {
+        n = write(fd, place->body.data + written, place->body.len - written);
+        written += n > 0 ? (size_t)n : 0;
+    }
+    if (fd >= 0 && n >= 0 && lseek(fd, 0, SEEK_SET) == 0)
+        return fd;
+    complain_of(place, "no memory for its input: %s", strerrordesc_np(errno));
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static void start_command(struct place *place)
+{
+    struct work *work = place->work;
+    struct environment environment = {0};
+    char id[NUMBER_TEXT], try[NUMBER_TEXT];
+    int status = STATUS_SYSTEM, input = make_input(place);
+    snprintf(id, sizeof id, "%" PRIu64, place->id);
+    snprintf(try, sizeof try, "%" PRIu64, place->try);
+    environment_add(&environment, "COUNTER_JOB_ID", bytes_of(id));
+    environment_add(&environment, "COUNTER_JOB_TUBE", text_bytes(&place->tube));
+    environment_add(&environment, "COUNTER_JOB_TRY", bytes_of(try));
+    place->state = RUNNING;
+    place->runner.input = input;
+    if (input >= 0) {
+        status =
+            runner_start(&place->runner, loop_of(place), work->invocation->execute, &environment);
+        close(input);
+    }
+    environment_free(&environment);
+    text_free(&place->body);
+    if (status != STATUS_OK) {
+        decide(place, RETURN, 0);
+        end_all(work, status, false);
+    }
+}
+
+/* ---- the lock ---------------------------------------------------------------------------- */
+
+/* There is no lock: gives the job back for a time. */
+static void on_no_lock(struct place *place, struct text *what)
+{
+    uint32_t delay = place->work->invocation->options.backoff;
+    text_addf(what, "; the job waits");
+    say(place->work, what);
+    text_free(what);
+    place->must_pause = true;
+    decide(place, RETURN, delay > 0 ? delay : 1);
+}
+
+static bool on_lock(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct text_line *line = answered;
+    if (line->reply == PC_REPLY_LOCKED) {
+        start_command(place);
+        return true;
+    }
+    struct text what = {0};
+    text_addf(&what, "--lock %s: %s answers: ", place->work->invocation->options.lock,
+              place->lock.link.where);
+    text_add_name(&what, line->line);
+    on_no_lock(place, &what);
+    return true;
+}
+
+static void on_lock_up(void *owner)
+{
+    struct place *place = owner;
+    const struct options *options = &place->work->invocation->options;
+    struct pc_request request = {
+        .verb = PC_ACQ4ME,
+        .key = bytes_of(options->lock),
+        .workers = options->workers,
+        .maxqueue = UINT32_MAX,
+        .timeout_ns = PC_TIMEOUT_MAX_NS,
+    };
+    ask_text(&place->lock, &request, SECONDS_NONE, on_lock, place);
+}
+
+static void on_lock_lost(void *owner, enum status status)
+{
+    struct place *place = owner;
+    struct text what = {0};
+    (void)status;
+    text_addf(&what, "--lock %s: %s: %s", place->work->invocation->options.lock,
+              place->lock.link.where, place->lock.link.reason);
+    if (place->state == LOCKING) {
+        on_no_lock(place, &what);
+        return;
+    }
+    complain_of(place, "%s; %s goes on without the lock", text_str(&what),
+                place->work->invocation->execute[0]);
+    text_free(&what);
+}
+
+static void take_lock(struct place *place)
+{
+    place->state = LOCKING;
+    client_close(&place->lock);
+    enum status status =
+        client_begin(&place->lock, &protocol_text, loop_of(place), &place->work->lock_options);
+    place->lock.owner = place;
+    place->lock.on_up = on_lock_up;
+    place->lock.on_end = on_lock_lost;
+    if (status != STATUS_OK)
+        end_all(place->work, (int)status, false);
+}
+
+/* ---- claiming ---------------------------------------------------------------------------- */
+
+/* Takes what the server says about the job, and begins with it. */
+static bool on_look(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct jobs_answer *answer = answered;
+    const struct options *options = &place->work->invocation->options;
+    if (answer->reply.answer == BS_ANSWER_NOT_FOUND) {
+        go_on(place); /* somebody has deleted it */
+        return true;
+    }
+    if (answer->reply.answer != BS_ANSWER_OK) {
+        forget(place);
+        refused(place, "stats-job", answer);
+        return true;
+    }
+    place->pri = (uint32_t)ask_jobs_number(answer->body, "pri");
+    place->ttr_s = (uint32_t)ask_jobs_number(answer->body, "ttr");
+    if (place->ttr_s == 0)
+        place->ttr_s = 1;
+    if (place->is_plain) {
+        struct bytes tube = ask_jobs_value(answer->body, "tube");
+        text_add_name(&place->tube, tube);
+        place->try = ask_jobs_number(answer->body, "reserves");
+    }
+    renew_later(place);
+    if (place->work->is_ending) {
+        decide(place, RETURN, 0);
+    } else if (!place->is_plain && options->tries > 0 && place->try > options->tries) {
+        complain_of(place, "workers were lost with it, and its tries are used up (--tries)");
+        decide(place, BURY, 0);
+    } else if (options->lock) {
+        take_lock(place);
+    } else {
+        start_command(place);
+    }
+    return true;
+}
+
+static void look(struct place *place, const struct jobs_answer *answer)
+{
+    const struct bs_reply *reply = &answer->reply;
+    text_clear(&place->work->said);
+    place->state = LOOKING;
+    place->id = reply->id;
+    place->token = reply->token;
+    place->try = reply->try;
+    if (!place->is_plain)
+        text_add_name(&place->tube, reply->tube);
+    text_add(&place->body, answer->body.data, answer->body.len);
+    ask(place, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = place->id}, on_look);
+}
+
+static bool on_claim(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct jobs_answer *answer = answered;
+    switch (answer->reply.answer) {
+    case BS_ANSWER_CLAIMED:
+        return answer->reply.count == 0;
+    case BS_ANSWER_CLAIMED_JOB:
+    case BS_ANSWER_RESERVED:
+        look(place, answer);
+        return true;
+    case BS_ANSWER_TIMED_OUT:
+    case BS_ANSWER_DEADLINE_SOON:
+        if (place->work->invocation->options.once)
+            finish(place);
+        else
+            claim(place);
+        return true;
+    default:
+        refused(place, "claim", answer);
+        return true;
+    }
+}
+
+static void claim(struct place *place)
+{
+    struct work *work = place->work;
+    bool once = work->invocation->options.once;
+    struct bs_request request = {.verb = BS_VERB_CLAIM,
+                                 .count = 1,
+                                 .seconds = once ? 0 : BS_WAIT_MAX,
+                                 .tubes = text_bytes(&work->tubes)};
+    if (place->is_plain)
+        request = (struct bs_request){.verb = BS_VERB_RESERVE_WITH_TIMEOUT,
+                                      .seconds = once ? 0 : BS_WAIT_MAX};
+    place->state = CLAIMING;
+    ask_jobs(&place->client, &request, (struct bytes){0},
+             once ? work->invocation->options.io_timeout_ns : SECONDS_NONE, on_claim, place);
+}
+
+/* ---- the connection ---------------------------------------------------------------------- */
+
+static bool on_watch(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    const struct jobs_answer *answer = answered;
+    if (answer->reply.answer != BS_ANSWER_WATCHING) {
+        struct text what = {0};
+        text_addf(&what, "watch: %s answers: ", place->client.link.where);
+        ask_jobs_explain(&what, answer);
+        complain("%s", text_str(&what));
+        text_free(&what);
+        end_all(place->work, STATUS_PROTOCOL, false);
+    }
+    return true;
+}
+
+/* A plain beanstalkd gives jobs of watched tubes. */
+static void watch_tubes(struct place *place)
+{
+    struct bytes left = text_bytes(&place->work->tubes), tube, own = bytes_of("default");
+    bool has_default = false;
+    while (bs_next_tube(&left, &tube)) {
+        has_default |= bytes_equal(tube, own);
+        ask(place, (struct bs_request){.verb = BS_VERB_WATCH, .tube = tube}, on_watch);
+    }
+    if (!has_default)
+        ask(place, (struct bs_request){.verb = BS_VERB_IGNORE, .tube = own}, on_watch);
+}
+
+static bool on_kind(void *owner, const void *answered)
+{
+    struct place *place = owner;
+    place->is_plain = ask_jobs_is_plain(answered);
+    text_clear(&place->work->said);
+    timer_clear(loop_of(place), &place->pause);
+    if (place->is_plain)
+        watch_tubes(place);
+    if (place->state == REPORTING) {
+        report(place);
+    } else if (place->state == RUNNING && !place->is_lost) {
+        if (place->is_plain)
+            lose(place, "the connection was lost");
+        else
+            renew(place);
+    } else if (place->state != RUNNING) {
+        place->pause_ns = PAUSE_MIN_NS;
+        claim(place);
+    }
+    return true;
+}
+
+static void on_up(void *owner)
+{
+    struct place *place = owner;
+    ask_jobs_kind(&place->client, on_kind, place);
+}
+
+static void on_lost(void *owner, enum status status)
+{
+    struct place *place = owner;
+    struct text what = {0};
+    bool is_final = status == STATUS_PROTOCOL;
+    text_addf(&what, "%s: %s", place->client.link.where, place->client.link.reason);
+    if (place->state == RUNNING) {
+        say(place->work, &what);
+        text_free(&what);
+        if (place->is_plain && !place->is_lost)
+            lose(place, "the connection was lost");
+        pause_place(place);
+        return;
+    }
+    if (place->state == REPORTING) {
+        place->is_said_again = true;
+    } else {
+        forget(place);
+        place->state = PAUSED;
+    }
+    be_in_trouble(place, &what, status, is_final);
+}
+
+static enum status begin(struct place *place)
+{
+    struct invocation *invocation = place->work->invocation;
+    client_close(&place->client);
+    enum status status =
+        client_begin(&place->client, &protocol_jobs, &invocation->loop, &invocation->options);
+    place->client.owner = place;
+    place->client.on_up = on_up;
+    place->client.on_end = on_lost;
+    if (place->state == PAUSED)
+        place->state = CONNECTING;
+    return status;
+}
+
+static void on_pause_over(void *owner)
+{
+    struct place *place = owner;
+    if (place->client.link.state == LINK_CLOSED) {
+        enum status status = begin(place);
+        if (status != STATUS_OK)
+            end_all(place->work, (int)status, false);
+    } else if (place->client.link.state != LINK_UP) {
+        return; /* it connects already */
+    } else if (place->state == REPORTING) {
+        report(place);
+    } else if (place->state == PAUSED) {
+        claim(place);
+    }
+}
+
+/* ---- all places -------------------------------------------------------------------------- */
+
+static void on_signal(void *owner, const struct signalfd_siginfo *taken)
+{
+    struct work *work = owner;
+    int number = (int)taken->ssi_signo;
+    if (number == SIGTSTP)
+        signals_stop();
+    else if (number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT)
+        end_all(work, STATUS_SIGNAL + number, work->is_ending || reaper_is_gone());
+}
+
+/* Runs the places to their end. */
+static int run_places(struct work *work)
+{
+    struct loop *loop = &work->invocation->loop;
+    int status = signals_begin(loop);
+    for (size_t i = 0; i < work->count; i++) {
+        struct place *place = &work->places[i];
+        *place = (struct place){.work = work,
+                                .runner = {.on_end = on_command_end, .owner = place},
+                                .pause = {.on_due = on_pause_over, .owner = place},
+                                .renewal = {.on_due = renew, .owner = place},
+                                .kill = {.on_due = on_grace_over, .owner = place},
+                                .pause_ns = PAUSE_MIN_NS};
+        if (status == STATUS_OK)
+            status = (int)begin(place);
+    }
+    signals_handle(on_signal, work);
+    if (status == STATUS_OK)
+        status = loop_run(loop);
+    for (size_t i = 0; i < work->count; i++) {
+        client_close(&work->places[i].client);
+        client_close(&work->places[i].lock);
+    }
+    return status;
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static bool read_tubes(struct work *work)
+{
+    const struct invocation *invocation = work->invocation;
+    uint8_t line[BS_NEW_LINE_MAX];
+    for (size_t i = 0; i < invocation->count; i++) {
+        if (!ask_jobs_check_tube("work", invocation->arguments[i]))
+            return false;
+        text_addf(&work->tubes, "%s%s", i ? " " : "", invocation->arguments[i]);
+    }
+    struct bs_request request = {.verb = BS_VERB_CLAIM,
+                                 .count = 1,
+                                 .seconds = BS_WAIT_MAX,
+                                 .tubes = text_bytes(&work->tubes)};
+    if (bs_compose_request(&request, line, sizeof line) > 0)
+        return true;
+    complain("work: the names of all tubes together are too long for one request");
+    return false;
+}
+
+/* Finds out where the lock is. Prints what is wrong. */
+static bool read_lock(struct work *work)
+{
+    const struct options *options = &work->invocation->options;
+    struct address address;
+    if (!options->lock)
+        return true;
+    bool good = options->lock[0] && strlen(options->lock) <= PC_KEY_MAX;
+    for (const char *at = options->lock; good && *at; at++)
+        good = (unsigned char)*at > ' ' && *at != 0x7f;
+    if (!good) {
+        complain("work: --lock: not a key: 1 to %d bytes without spaces and controls", PC_KEY_MAX);
+        return false;
+    }
+    work->lock_options = *options;
+    work->lock_options.server = options->lock_server;
+    if (options->lock_server)
+        return client_address(&work->lock_options, &address);
+    if (!client_address(options, &address))
+        return false;
+    if (address.is_unix || options->tls) {
+        complain("work: --lock: where is the server of locks? Name it with --lock-server, because "
+                 "--server is a unix socket or a TLS port of the job queues");
+        return false;
+    }
+    address.port = 0;
+    work->lock_options.server = address_text(&address, PORT_TEXT, work->lock_server);
+    return true;
+}
+
+int do_work(struct invocation *invocation)
+{
+    struct work work = {.invocation = invocation, .count = invocation->options.jobs};
+    int status = STATUS_USAGE;
+    if (read_tubes(&work) && read_lock(&work) && reaper_begin(&status)) {
+        work.places = calloc(work.count, sizeof *work.places);
+        if (!work.places)
+            out_of_memory();
+        status = run_places(&work);
+    }
+    free(work.places);
+    text_free(&work.tubes);
+    text_free(&work.said);
+    return status;
+}
