@@ -280,6 +280,7 @@ void driver_heard(struct link *link, const struct flight *flight, enum heard hea
     struct bytes number = bytes_of(said);
     if (flight->ask == ASK_WAITING)
         (void)number_take(&number, UINT64_MAX, &driver->number_heard);
+    driver->said = said;
     link->role->heard(link, flight, heard);
 }
 

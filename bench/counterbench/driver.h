@@ -61,6 +61,7 @@ struct driver {
     struct link *alarmed; /* its role's alarm is due at alarm_ns; NULL: none */
     int64_t alarm_ns;
     uint64_t number_heard; /* the current answer, if it is a number */
+    const char *said;      /* text of the current answer (`hear` of struct protocol) */
     int64_t heard_ns;      /* time of the last counted answer */
     int64_t any_heard_ns;  /* time of the last answer */
     struct counts counts;

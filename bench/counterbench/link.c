@@ -154,19 +154,43 @@ void link_flush(struct driver *driver)
     watch_as_needed(link);
 }
 
-void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns)
+/* Makes room for a request of the link. Returns where it begins. */
+static uint8_t *begin_request(struct link *link, size_t room)
 {
     struct driver *driver = link->driver;
-    uint32_t room = driver->run->plan.flights;
-    CHECK(link->count < room && link->state != LINK_CLOSED);
-    if (driver->out_link != link || DRIVER_OUT - driver->out_len < link->language->forms[ask].len) {
+    CHECK(link->state != LINK_CLOSED);
+    if (driver->out_link != link || DRIVER_OUT - driver->out_len < room) {
         link_flush(driver);
         driver->out_link = link;
     }
-    driver->out_len += language_ask(link->language, ask, number, driver->out + driver->out_len);
+    return driver->out + driver->out_len;
+}
+
+/* The request has been written there. */
+static void end_request(struct link *link, size_t len, struct flight flight)
+{
+    struct driver *driver = link->driver;
+    uint32_t room = driver->run->plan.flights;
+    CHECK(len > 0 && link->count < room);
+    driver->out_len += len;
     uint32_t at = link->first + link->count++;
-    link->flights[at < room ? at : at - room] =
-        (struct flight){.start_ns = start_ns, .name = number, .ask = (uint8_t)ask};
+    link->flights[at < room ? at : at - room] = flight;
+}
+
+void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns)
+{
+    uint8_t *to = begin_request(link, link->language->forms[ask].len);
+    struct flight flight = {.start_ns = start_ns, .name = number, .ask = (uint8_t)ask};
+    end_request(link, language_ask(link->language, ask, number, to), flight);
+}
+
+void link_ask_composed(struct link *link, const struct request *request, int64_t start_ns)
+{
+    uint8_t *to = begin_request(link, LINK_REQUEST_MAX);
+    struct flight flight = {
+        .start_ns = start_ns, .name = request->number, .ask = (uint8_t)request->ask};
+    size_t len = link->language->protocol->compose(request, to, LINK_REQUEST_MAX);
+    end_request(link, len, flight);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */

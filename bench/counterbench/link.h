@@ -64,6 +64,10 @@ bool link_open(struct link *link) MUST_USE;
 /* Sends a request about name `number`. The role must know that there is room for it in flight. */
 void link_ask(struct link *link, enum ask ask, uint32_t number, int64_t start_ns);
 
+/* Sends a request of ASKS_COMPOSED, which has at most LINK_REQUEST_MAX bytes. */
+#define LINK_REQUEST_MAX ((size_t)62 << 10)
+void link_ask_composed(struct link *link, const struct request *request, int64_t start_ns);
+
 /* True when too much is unsent to start anything new. */
 static inline bool link_is_full(const struct link *link)
 {

@@ -12,12 +12,17 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/options.h bench/counterbench/options.c \
 	bench/counterbench/progress.h bench/counterbench/progress.c \
 	bench/counterbench/protocol.h bench/counterbench/protocol.c \
+	bench/counterbench/protocol_beanstalk.c \
 	bench/counterbench/protocol_binary.c \
 	bench/counterbench/protocol_codecs.h \
 	bench/counterbench/protocol_echo.c \
+	bench/counterbench/protocol_jobs.c \
 	bench/counterbench/protocol_memcached.c \
 	bench/counterbench/protocol_redis.c \
+	bench/counterbench/protocol_redis_jobs.c \
+	bench/counterbench/protocol_redis_pool.c \
 	bench/counterbench/protocol_text.c \
+	bench/counterbench/redis_lists.h bench/counterbench/redis_lists.c \
 	bench/counterbench/report.h bench/counterbench/report.c \
 	bench/counterbench/resp.h bench/counterbench/resp.c \
 	bench/counterbench/run.h bench/counterbench/run.c \
@@ -31,9 +36,11 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/workload_herd.c \
 	bench/counterbench/workload_hot.c \
 		bench/counterbench/workload_idle.c \
+		bench/counterbench/workload_jobs.c \
 	bench/counterbench/workload_mixed.c \
 	bench/counterbench/workload_names.c \
-	bench/counterbench/workload_pairs.c
+	bench/counterbench/workload_pairs.c \
+	bench/counterbench/workload_pools.c
 libcounterbench_a_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS) $(LIBSSL_CFLAGS) -pthread
 
 bin_PROGRAMS += counterbench

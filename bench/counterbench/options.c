@@ -44,9 +44,15 @@ static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
     [BENCH_NAME_LENGTH] = {"name-length", 'l', BENCH_IS_NUMBER, "N", FIELD(name_length), 1,
                            NAMES_LONGEST, "24", "bytes of a name"},
     [BENCH_WAITERS] = {"waiters", 0, BENCH_IS_NUMBER, "N", FIELD(waiters), 1, 1000000, NULL,
-                       "connections that wait for one name"},
+                       "connections that wait for one name, or for jobs"},
     [BENCH_LIMIT] = {"limit", 0, BENCH_IS_NUMBER, "N", FIELD(limit), 1, 1000000000, NULL,
                      "units of a name that may be in use"},
+    [BENCH_MEMBERS] = {"members", 'm', BENCH_IS_NUMBER, "N", FIELD(members), 1, 1000000, NULL,
+                       "members of the pool"},
+    [BENCH_BODY] = {"body", 'b', BENCH_IS_NUMBER, "N", FIELD(body), STAMP_LENGTH, 60000, NULL,
+                    "bytes of a job's body"},
+    [BENCH_BATCH] = {"batch", 0, BENCH_IS_NUMBER, "N", FIELD(batch), 1, 1000, NULL,
+                     "jobs that are put at once"},
     [BENCH_BESIDE] = {"beside", 0, BENCH_IS_NUMBER, "N", FIELD(beside), 0, 100000, NULL,
                       "other connections that work at the same time"},
     [BENCH_PID] = {"pid", 0, BENCH_IS_NUMBER, "PID", FIELD(pid), 1, 1 << 22, NULL,
@@ -290,6 +296,12 @@ static void take_defaults(struct bench_options *options)
         options->waiters = workload->waiters;
     if (!options->limit)
         options->limit = workload->limit ? workload->limit : 1;
+    if (!options->members)
+        options->members = workload->members;
+    if (!options->body)
+        options->body = workload->body;
+    if (!options->batch)
+        options->batch = 1;
     if (!(options->given & BENCH_BIT(BENCH_BESIDE)))
         options->beside = workload->beside;
 }

@@ -33,6 +33,9 @@ enum bench_option {
     BENCH_NAME_LENGTH,
     BENCH_WAITERS,
     BENCH_LIMIT,
+    BENCH_MEMBERS,
+    BENCH_BODY,
+    BENCH_BATCH,
     BENCH_BESIDE,
     BENCH_PID,
     BENCH_CPU,
@@ -59,7 +62,7 @@ struct bench_options {
     int64_t seconds_ns, warmup_ns;
     uint32_t requests, rate;
     uint32_t names, name_length;
-    uint32_t waiters, limit, beside;
+    uint32_t waiters, limit, members, body, batch, beside;
     uint32_t pid;
     const char *cpu;
     uint32_t cpus[BENCH_CPUS];

@@ -7,8 +7,9 @@
 #define REQUEST_ROOM 1024
 
 static const struct protocol *const protocols[] = {
-    &protocol_text,       &protocol_binary,    &protocol_echo_text, &protocol_echo_binary,
-    &protocol_redis_incr, &protocol_redis_lua, &protocol_memcached,
+    &protocol_text,       &protocol_binary,    &protocol_echo_text,  &protocol_echo_binary,
+    &protocol_redis_incr, &protocol_redis_lua, &protocol_redis_pool, &protocol_memcached,
+    &protocol_beanstalk,  &protocol_jobs,      &protocol_redis_jobs,
 };
 
 const struct protocol *protocol_at(size_t index)
@@ -31,6 +32,13 @@ void protocol_say(char *said, const void *data, size_t len)
     for (; used < len && used < SAID_ROOM - 1; used++)
         said[used] = (char)(from[used] >= ' ' && from[used] < 0x7f ? from[used] : '.');
     said[used] = '\0';
+}
+
+void protocol_write_body(int64_t stamp_ns, uint8_t *to, size_t len)
+{
+    memset(to, 'x', len);
+    for (size_t i = STAMP_LENGTH; i-- > 0; stamp_ns /= 10)
+        to[i] = (uint8_t)('0' + stamp_ns % 10);
 }
 
 /* The end of the name in a request: after the last byte that differs between two names. */
@@ -70,7 +78,7 @@ bool language_make(struct language *language, const struct protocol *protocol, s
 {
     *language = (struct language){.protocol = protocol, .name_length = name_length};
     for (unsigned ask = 0; ask < ASK_COUNT; ask++)
-        if ((protocol->asks & ASK_BIT(ask)) &&
+        if ((protocol->asks & ~ASKS_COMPOSED & ASK_BIT(ask)) &&
             !make_form(&language->forms[ask], protocol, (enum ask)ask, name_length, &terms[ask]))
             return false;
     return true;

@@ -4,7 +4,9 @@
  * What all requests of a run share is fixed before the run (limits, timeouts, length of names). So
  * the protocol's codec composes each kind of request once; a request is a copy with the digits of
  * its name filled in. In the same way the expected answer is compared as a whole, and only other
- * answers are parsed. The load tool must be cheaper than the server it measures.
+ * answers are parsed. The load tool must be cheaper than the server it measures. Requests for
+ * members of pools and for jobs alone are composed one by one (ASKS_COMPOSED): they say what an
+ * answer has said.
  */
 #ifndef COUNTERBENCH_PROTOCOL_H
 #define COUNTERBENCH_PROTOCOL_H
@@ -24,10 +26,31 @@ enum ask {
     ASK_DUMP,    /* all names; the answer comes in parts */
     ASK_WAITING, /* number of waiting clients */
     ASK_HELLO,   /* does it answer; the first request of a connection, if it has one */
+    ASK_TAKE,    /* a member of a pool, waiting for it */
+    ASK_RETURN,  /* give the member back */
+    ASK_MAKE,    /* make an empty pool */
+    ASK_UNMAKE,  /* end it, if it is there */
+    ASK_MEMBER,  /* add a member to it */
+    ASK_TUBE,    /* use and watch a tube, and no other */
+    ASK_PUT,     /* put a job into it */
+    ASK_BATCH,   /* put several jobs into it, all or none */
+    ASK_RESERVE, /* take a job from it, waiting for one */
+    ASK_DELETE,  /* delete the job */
     ASK_COUNT
 };
 
 #define ASK_BIT(ask) (1u << (ask))
+
+/* Those of pools, and of jobs. */
+#define ASKS_OF_POOLS                                                                              \
+    (ASK_BIT(ASK_TAKE) | ASK_BIT(ASK_RETURN) | ASK_BIT(ASK_MAKE) | ASK_BIT(ASK_UNMAKE) |           \
+     ASK_BIT(ASK_MEMBER))
+#define ASKS_OF_JOBS                                                                               \
+    (ASK_BIT(ASK_TUBE) | ASK_BIT(ASK_PUT) | ASK_BIT(ASK_BATCH) | ASK_BIT(ASK_RESERVE) |            \
+     ASK_BIT(ASK_DELETE))
+
+/* Those that are composed anew each time. */
+#define ASKS_COMPOSED (ASKS_OF_POOLS | ASKS_OF_JOBS)
 
 /* The result of judging an answer. */
 enum heard {
@@ -45,13 +68,23 @@ struct terms {
     uint32_t units, limit; /* units asked for, and the limit of units in use */
     uint32_t queue;        /* how many clients may hold a unit or wait for one */
     int64_t timeout_ns;    /* limit of waiting */
+    uint32_t body;         /* bytes of a job's body, at least STAMP_LENGTH */
+    uint32_t jobs;         /* in a batch */
 };
 
 struct request {
     enum ask ask;
     struct bytes name;
     struct terms terms;
+    struct bytes member; /* MEMBER: its name; RETURN: what the answer to TAKE has said, or empty:
+                            what was taken last; DELETE: what the answer to RESERVE has said */
+    uint32_t client;     /* TAKE, RETURN, TUBE, RESERVE, DELETE: the client */
+    int64_t stamp_ns;    /* PUT, BATCH: a time, at least 0, that begins each job's body */
+    uint32_t number;     /* of the name, for those that hear the answer */
 };
+
+/* The digits of a time at the start of a job's body. */
+#define STAMP_LENGTH 20
 
 /* Buffer size for the text of an answer in an error message. */
 #define SAID_ROOM 120
@@ -65,7 +98,8 @@ struct protocol {
     size_t (*compose)(const struct request *request, uint8_t *to, size_t room);
     /*
      * Judges the answer at the start of `data`. *used_r is its length, 0 for MORE and BROKEN.
-     * `said` (SAID_ROOM bytes) gets the answer's text for WRONG and BROKEN, the number for WAITING.
+     * `said` (SAID_ROOM bytes) gets the answer's text for WRONG and BROKEN, the number for WAITING,
+     * what RETURN needs for TAKE, the stamp and after a space what DELETE needs for RESERVE.
      */
     enum heard (*hear)(enum ask ask, const uint8_t *data, size_t len, size_t *used_r, char *said);
     /* Writes the expected answer, if there is just one; 0: there are several. */
@@ -78,10 +112,14 @@ const struct protocol *protocol_at(size_t index);
 const struct protocol *protocol_named(const char *name);
 
 extern const struct protocol protocol_text, protocol_binary, protocol_echo_text,
-    protocol_echo_binary, protocol_redis_incr, protocol_redis_lua, protocol_memcached;
+    protocol_echo_binary, protocol_redis_incr, protocol_redis_lua, protocol_redis_pool,
+    protocol_redis_jobs, protocol_memcached, protocol_beanstalk, protocol_jobs;
 
 /* Writes `said`: escapes bytes that are unsafe on a terminal, and cuts to SAID_ROOM. */
 void protocol_say(char *said, const void *data, size_t len);
+
+/* Writes the body of a job: a stamp of STAMP_LENGTH digits, and letters up to `len` bytes. */
+void protocol_write_body(int64_t stamp_ns, uint8_t *to, size_t len);
 
 /* ---- the requests of a run ------------------------------------------------------------------ */
 
@@ -100,8 +138,8 @@ struct language {
     struct form forms[ASK_COUNT];
 };
 
-/* Makes the forms of all requests of the protocol; `terms` for each kind. Returns false without
-   memory. */
+/* Makes the forms of all requests of the protocol but ASKS_COMPOSED; `terms` for each kind. Returns
+   false without memory. */
 bool language_make(struct language *language, const struct protocol *protocol, size_t name_length,
                    const struct terms terms[ASK_COUNT]) MUST_USE;
 void language_free(struct language *language);

@@ -1,18 +1,95 @@
 /*
  * protocol_text.c - the PoolCounter protocol, as counterd and poolcounterd speak it. A unit is a
- * lock.
+ * lock. Pools are counterd's alone; a member is given back by its fence.
  */
+#include "base/number.h"
 #include "bench/counterbench/protocol.h"
 #include "bench/counterbench/protocol_codecs.h"
 #include "proto/poolcounter.h"
+#include "proto/pools.h"
 
 /* The longest line of an answer that we accept. */
 #define LINE_MAX_BYTES 8192
 
 static const struct bytes waiting_stat = {.data = (const uint8_t *)"waiting_workers", .len = 15};
 
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+static size_t pool_compose(const struct request *request, uint8_t *to, size_t room)
+{
+    static const char address[] = "10.0.0.7:5432";
+    struct pool_request line = {.pool = request->name};
+    switch (request->ask) {
+    case ASK_TAKE:
+        line = (struct pool_request){.verb = POOL_VERB_TAKE,
+                                     .count = 1,
+                                     .target_count = 1,
+                                     .targets = {request->name},
+                                     .timeout_ns = request->terms.timeout_ns};
+        break;
+    case ASK_RETURN:
+        line =
+            (struct pool_request){.verb = POOL_VERB_RETURN, .has_fence = request->member.len > 0};
+        if (line.has_fence && !number_parse(request->member, UINT64_MAX, &line.fence))
+            return 0;
+        break;
+    case ASK_MAKE:
+        line.verb = POOL_VERB_POOL_ADD;
+        line.pair_count = 1;
+        line.pairs[0] = (struct pool_pair){bytes_of("queue_max"), bytes_of("4294967295")};
+        break;
+    case ASK_UNMAKE:
+        line.verb = POOL_VERB_POOL_DROP;
+        line.now = true;
+        break;
+    default:
+        line.verb = POOL_VERB_MEMBER_ADD;
+        line.member = request->member;
+        line.value = bytes_of(address);
+        break;
+    }
+    return pool_compose_request(&line, to, room);
+}
+
+/* Copies the fence, the third word behind TAKEN, to `said`. Returns false if there is none. */
+static bool hear_taken(struct bytes line, char *said)
+{
+    if (!bytes_take_text(&line, "TAKEN "))
+        return false;
+    for (unsigned words = 0; words < 2; words++) {
+        const uint8_t *space = memchr(line.data, ' ', line.len);
+        if (!space)
+            return false;
+        (void)bytes_take(&line, (size_t)(space - line.data) + 1);
+    }
+    const uint8_t *space = memchr(line.data, ' ', line.len);
+    if (!space)
+        return false;
+    protocol_say(said, line.data, (size_t)(space - line.data));
+    return true;
+}
+
+static enum heard pool_hear(enum ask ask, struct bytes line, char *said)
+{
+    static const char *const good[ASK_COUNT] = {
+        [ASK_RETURN] = "RETURNED", [ASK_MAKE] = "OK", [ASK_UNMAKE] = "OK", [ASK_MEMBER] = "OK"};
+    if (ask == ASK_TAKE ? hear_taken(line, said) : bytes_equal(line, bytes_of(good[ask])))
+        return HEARD_YES;
+    if (ask == ASK_UNMAKE && bytes_equal(line, bytes_of("ERROR NO_POOL")))
+        return HEARD_YES;
+    if (ask == ASK_TAKE &&
+        (bytes_equal(line, bytes_of("TIMEOUT")) || bytes_equal(line, bytes_of("QUEUE_FULL"))))
+        return HEARD_NO;
+    protocol_say(said, line.data, line.len);
+    return HEARD_WRONG;
+}
+
+/* ---- locks ----------------------------------------------------------------------------------- */
+
 size_t text_compose(const struct request *request, uint8_t *to, size_t room)
 {
+    if (ASKS_OF_POOLS & ASK_BIT(request->ask))
+        return pool_compose(request, to, room);
     static const enum pc_verb verbs[ASK_COUNT] = {
         [ASK_ACQUIRE] = PC_ACQ4ME, [ASK_RELEASE] = PC_RELEASE, [ASK_WAIT] = PC_ACQ4ME,
         [ASK_SHARE] = PC_ACQ4ANY,  [ASK_WAITING] = PC_STATS,
@@ -63,6 +140,8 @@ static enum heard text_hear(enum ask ask, const uint8_t *data, size_t len, size_
         protocol_say(said, data, len);
         return HEARD_BROKEN;
     }
+    if (ASKS_OF_POOLS & ASK_BIT(ask))
+        return pool_hear(ask, line, said);
     if (ask == ASK_WAITING && hear_number(line, said))
         return HEARD_YES;
     if (ask == ASK_RELEASE ? reply == PC_REPLY_RELEASED : reply == PC_REPLY_LOCKED)
@@ -79,8 +158,8 @@ const struct protocol protocol_text = {
     .name = "text",
     .port = 7531,
     .asks = ASK_BIT(ASK_ACQUIRE) | ASK_BIT(ASK_RELEASE) | ASK_BIT(ASK_WAIT) | ASK_BIT(ASK_SHARE) |
-            ASK_BIT(ASK_WAITING),
-    .help = "PoolCounter: ACQ4ME and RELEASE",
+            ASK_BIT(ASK_WAITING) | ASKS_OF_POOLS,
+    .help = "PoolCounter: ACQ4ME and RELEASE; TAKE and RETURN",
     .compose = text_compose,
     .hear = text_hear,
     .hope = text_hope,

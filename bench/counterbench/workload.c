@@ -2,8 +2,9 @@
 #include "bench/counterbench/workload.h"
 
 static const struct workload *const workloads[] = {
-    &workload_pairs, &workload_churn, &workload_hot,  &workload_herd,
-    &workload_mixed, &workload_dump,  &workload_idle, &workload_names,
+    &workload_pairs, &workload_churn, &workload_hot,      &workload_herd,
+    &workload_mixed, &workload_dump,  &workload_idle,     &workload_names,
+    &workload_pools, &workload_jobs,  &workload_put_jobs, &workload_take_jobs,
 };
 
 const struct workload *workload_at(size_t index)

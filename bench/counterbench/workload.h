@@ -74,8 +74,8 @@ struct plan {
 struct workload {
     const char *name;
     const char *help;
-    const struct protocol *protocol;                            /* default; NULL: text and binary */
-    uint32_t connections, depth, names, waiters, limit, beside; /* defaults */
+    const struct protocol *protocol; /* default; NULL: text and binary */
+    uint32_t connections, depth, names, waiters, limit, members, body, beside; /* defaults */
     unsigned asks;    /* ASK_BIT requests that the protocol must have */
     uint64_t options; /* BENCH_BIT of its options, without WORKLOAD_OPTIONS_OF_ALL */
     /* Returns why options do not fit together, or NULL. NULL: all fit. */
@@ -95,6 +95,7 @@ const struct workload *workload_at(size_t index);
 const struct workload *workload_named(const char *name);
 
 extern const struct workload workload_pairs, workload_churn, workload_hot, workload_herd,
-    workload_mixed, workload_dump, workload_idle, workload_names;
+    workload_mixed, workload_dump, workload_idle, workload_names, workload_pools, workload_jobs,
+    workload_put_jobs, workload_take_jobs;
 
 #endif

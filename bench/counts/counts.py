@@ -40,6 +40,7 @@ LAYERS = {
     "service": "src/service/",
     "proto": "proto/",
     "engine": "src/engine/",
+    "jobs": "src/jobs/",
     "base": "src/base/",
 }
 LIBRARIES = {"libevent": "libevent", "libc": ("libc.so", "libm.so")}

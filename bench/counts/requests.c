@@ -3,10 +3,10 @@
  * and event loop over real sockets. counts.py has callgrind count the instructions.
  *
  * One thread does all the work, and nothing is random: the clients act when the worker is idle, so
- * every run makes the same wake-ups for the same requests. For that the program replaces two things
- * of the kernel: waiting (epoll_wait and epoll_pwait2 let the clients act first) and time
- * (clock_gettime adds a microsecond at each call). Hash key and names are fixed. A second thread
- * does nothing; with it the C library's functions cost more, as in the daemon.
+ * every run makes the same wake-ups for the same requests. For that the program replaces three
+ * things of the kernel: waiting (epoll_wait and epoll_pwait2 let the clients act first), time
+ * (clock_gettime adds a microsecond at each call) and random bytes. Hash key and names are fixed. A
+ * second thread does nothing; with it the C library's functions cost more, as in the daemon.
  *
  * callgrind selects functions by name, so these names begin with `counts_`. It counts in
  * counts_serve and counts_use_engine, but not in counts_await, which they call. Each count begins
@@ -17,6 +17,9 @@
 #include "net/listener.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
+#include "service/job_session.h"
+#include "service/pool_options.h"
+#include "service/pools.h"
 #include "t/unit/serving.h"
 
 #include <arpa/inet.h>
@@ -29,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,10 +41,14 @@
 
 static struct server server;
 static struct services *services;
-static struct listener listeners[3];
+static struct listener listeners[4];
 static struct acceptor *acceptor;
 
-enum language { TEXT, BINARY, LATER };
+enum language { TEXT, BINARY, LATER, JOBS };
+
+/* Jobs begin with this id: all have as many digits. */
+#define FIRST_JOB 10000
+#define ID_LEN    5
 
 static void set_up(void)
 {
@@ -49,9 +57,11 @@ static void set_up(void)
                    .request_timeout_ns = 30 * NS_PER_S,
                    .write_timeout_ns = 30 * NS_PER_S},
     };
+    static const struct job_settings_of_protocol jobs = {.max_job_size = 65536};
     const struct serving_config config = {
+        .jobs = &jobs,
         .table = {.buckets = 100000,
-                  .memory_limit = (size_t)64 << 20,
+                  .memory_limit = (size_t)1 << 30,
                   .stats_interval_s = 86400,
                   .hash_key = {.k0 = 1, .k1 = 2}},
         .poolcounter_max_locks = 4,
@@ -64,12 +74,15 @@ static void set_up(void)
         [TEXT] = services_protocol(services, "poolcounter"),
         [BINARY] = services_protocol(services, "counter"),
         [LATER] = &later_protocol,
+        [JOBS] = services_protocol(services, "jobs"),
     };
     for (size_t i = 0; i < ARRAY_SIZE(listeners); i++)
         CHECK(listener_open(&listeners[i], protocols[i], (struct sockaddr *)&any_port,
                             sizeof(any_port), false));
     acceptor = acceptor_new(server.workers[0], listeners, ARRAY_SIZE(listeners));
     CHECK(acceptor);
+    while (jobs_take_id(jobs_of(services)) < FIRST_JOB - 1)
+        ;
 }
 
 static void tear_down(void)
@@ -85,10 +98,11 @@ static void tear_down(void)
 #define CLIENTS     100
 #define CLIENT_ROOM 4096
 
-/* A client, the bytes to send and the exact bytes it must get as the answer. */
+/* A client, the bytes to send and those it must get as the answer; ANY_BYTE stands for any. */
+#define ANY_BYTE 1
 struct client {
     int fd;
-    uint8_t out[CLIENT_ROOM], answer[CLIENT_ROOM];
+    uint8_t out[CLIENT_ROOM], answer[CLIENT_ROOM], got[CLIENT_ROOM];
     size_t out_len, answer_len, answered;
 };
 
@@ -124,13 +138,14 @@ static void client_send(struct client *c)
 static bool client_is_answered(struct client *c)
 {
     while (c->answered < c->answer_len) {
-        uint8_t in[CLIENT_ROOM];
-        ssize_t n = recv(c->fd, in, sizeof(in), MSG_DONTWAIT);
+        ssize_t n = recv(c->fd, c->got + c->answered, CLIENT_ROOM - c->answered, MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN)
             return false;
-        CHECK(n > 0 && c->answered + (size_t)n <= c->answer_len &&
-              memcmp(c->answer + c->answered, in, (size_t)n) == 0);
-        c->answered += (size_t)n;
+        CHECK(n > 0 && c->answered + (size_t)n <= c->answer_len);
+        for (size_t end = c->answered + (size_t)n; c->answered < end; c->answered++) {
+            uint8_t expected = c->answer[c->answered];
+            CHECK(expected == ANY_BYTE || expected == c->got[c->answered]);
+        }
     }
     c->answered = c->answer_len = 0;
     return true;
@@ -236,6 +251,12 @@ struct count {
     unsigned depth; /* requests in flight per connection */
     void (*prepare)(const struct count *count);
     void (*steps[3])(const struct count *count, unsigned round);
+    struct plan {
+        unsigned members;
+        enum pool_order order;
+        unsigned suppliers; /* of a joined pool: they have joined the members; 0: a static one */
+        unsigned waiters;   /* more of them, younger than the clients that wait */
+    } pool;                 /* its pool, if it has one */
 };
 
 static void acquire_each(const struct count *count, unsigned round)
@@ -381,21 +402,462 @@ static void answer_deep(const struct count *count, unsigned round)
     due = 1; /* the mailbox */
 }
 
-static const struct count counts[] = {
-    {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
-    {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
-    {"text-pair-deep", TEXT, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
-    {"text-refusal", TEXT, 2, 1000, 1000, "request", 1, hold, {be_refused}},
-    {"text-handover", TEXT, 100, 1000, 1000, "hand-over", 1, queue_up, {hand_over, queue_again}},
-    {"text-herd", TEXT, 100, 20, 20 * 99, "waiter", 1, NULL, {begin_work, await_work, end_work}},
-    {"text-churn", TEXT, 0, 250, 250, "cycle", 1, NULL, {come, work, go}},
-    {"binary-pair", BINARY, 1, 1000, 1000, "pair", 1, NULL, {acquire_each, release_each}},
-    {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, NULL, {acquire_each, release_each}},
-    {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, NULL, {pipeline_pairs}},
-    {"binary-get", BINARY, 2, 1000, 1000, "request", 1, hold, {get}},
-    {"pending-1", LATER, 1, 1000, 1000, "request", 1, NULL, {ask_deep, answer_deep}},
-    {"pending-32", LATER, 1, 100, 3200, "request", 32, NULL, {ask_deep, answer_deep}},
+/* ---- pools ------------------------------------------------------------------------------- */
+
+#define POOL        "databases"
+#define MEMBER      "db_000000"
+#define MEMBER_ADDR "10.0.0.7:5432"
+#define FENCE_LEN   16 /* the clock gives numbers of 16 digits */
+#define TAKEN       "TAKEN " POOL " "
+#define FENCE_AT    (sizeof(TAKEN) + sizeof(MEMBER) - 1)
+
+/* Clients of the pools without connections: suppliers, then waiters. */
+static struct pool_client *others[200000];
+static unsigned other_count;
+
+static bool ignore_want(void *owner, struct bytes pool, uint32_t want)
+{
+    (void)owner;
+    (void)pool;
+    (void)want;
+    return true;
+}
+
+/* What has happened so far is for clients without connections. */
+static void read_others(struct pool_effects *effects)
+{
+    static const struct pool_reader reader = {.want = ignore_want};
+    struct pool_effects none;
+    for (struct mail *mail; (mail = mail_list_take(&effects->clients)) != NULL;) {
+        struct pool_client *client = pool_client_of(mail);
+        pool_effects_init(&none);
+        CHECK(pool_client_letter(client));
+        pool_client_read(client, &reader, 0, worker_now(server.workers[0]), &none);
+        CHECK(!none.clients.first && !none.woken.first);
+    }
+    CHECK(!effects->woken.first);
+}
+
+static struct pool_client *other_client(void)
+{
+    static uint32_t id = 0x10000000; /* more than a connection has */
+    id++;
+    CHECK(other_count < ARRAY_SIZE(others));
+    struct pool_client *client = pool_client_new(pools_of(services), id, id, others);
+    CHECK(client);
+    others[other_count++] = client;
+    return client;
+}
+
+static void add_members(const struct count *count, struct pool_effects *effects)
+{
+    struct pools *pools = pools_of(services);
+    struct moment now = worker_now(server.workers[0]);
+    for (unsigned i = 0; i < count->pool.members; i++) {
+        char name[sizeof(MEMBER)];
+        snprintf(name, sizeof(name), "db_%06u", i % 1000000);
+        struct pool_new_member member = {
+            .pool = bytes_of(POOL), .name = bytes_of(name), .value = bytes_of(MEMBER_ADDR)};
+        if (count->pool.suppliers == 0)
+            CHECK(pool_member_add(pools, &member, now, effects) == POOL_OK);
+        else
+            CHECK(pool_join(others[i % count->pool.suppliers], &member, now, effects) == POOL_OK);
+    }
+}
+
+/* Makes the pool of a count. */
+static void make_pool(const struct count *count)
+{
+    static const struct pools_limits limits = {
+        .pools_max = 1, .members_max = 100000, .taken_max = 1};
+    struct pools *pools = pools_of(services);
+    struct moment now = worker_now(server.workers[0]);
+    struct pool_options options;
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    pools_set_limits(pools, &limits, now, &effects);
+    pool_options_init(&options);
+    options.kind = count->pool.suppliers > 0 ? POOL_JOINED : POOL_STATIC;
+    options.order = count->pool.order;
+    options.queue_max = UINT32_MAX;
+    CHECK(pool_add(pools, bytes_of(POOL), &options, false, now, &effects) == POOL_OK);
+    pool_options_free(&options);
+    for (unsigned i = 0; i < count->pool.suppliers; i++) {
+        uint32_t most = count->pool.members / count->pool.suppliers;
+        CHECK(pool_supply(other_client(), bytes_of(POOL), most, most, now, &effects) == POOL_OK);
+    }
+    add_members(count, &effects);
+    read_others(&effects);
+}
+
+/* Ends the pool. All connections have closed. */
+static void end_pool(void)
+{
+    struct moment now = worker_now(server.workers[0]);
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    while (other_count > 0)
+        pool_client_end(others[--other_count], POOL_END_QUIT, NULL, now, &effects);
+    CHECK(pool_drop(pools_of(services), bytes_of(POOL), true, now, &effects) == POOL_OK);
+    CHECK(!effects.clients.first && !effects.woken.first);
+}
+
+static void put_line(struct client *c, const char *line)
+{
+    size_t len = strlen(line);
+    CHECK(len < CLIENT_ROOM - c->out_len);
+    memcpy(c->out + c->out_len, line, len);
+    c->out_len += len;
+}
+
+static void await_line(struct client *c, const char *line)
+{
+    size_t len = strlen(line);
+    CHECK(len < CLIENT_ROOM - c->answer_len);
+    memcpy(c->answer + c->answer_len, line, len);
+    c->answer_len += len;
+}
+
+static void await_taken(struct client *c)
+{
+    char *line = (char *)c->answer + c->answer_len;
+    await_line(c, TAKEN MEMBER " 0000000000000000 " MEMBER_ADDR "\n");
+    memset(line + sizeof(TAKEN) - 1, ANY_BYTE, sizeof(MEMBER) - 1);
+    memset(line + FENCE_AT, ANY_BYTE, FENCE_LEN);
+}
+
+static void put_take(struct client *c)
+{
+    put_line(c, "TAKE " POOL " 15\n");
+}
+
+/* Returns what the client's last answer has given. */
+static void put_return(struct client *c)
+{
+    char line[64];
+    snprintf(line, sizeof(line), "RETURN %.*s\n", FENCE_LEN, (const char *)c->got + FENCE_AT);
+    put_line(c, line);
+    await_line(c, "RETURNED\n");
+}
+
+static void take_each(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_take(&clients[i]);
+        await_taken(&clients[i]);
+        client_send(&clients[i]);
+    }
+}
+
+static void return_each(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_return(&clients[i]);
+        client_send(&clients[i]);
+    }
+}
+
+static void pipeline_takes(const struct count *count, unsigned round)
+{
+    struct client *c = &clients[0];
+    (void)round;
+    for (unsigned i = 0; i < count->depth / 2; i++) {
+        put_take(c);
+        await_taken(c);
+        put_line(c, "RETURN\n");
+        await_line(c, "RETURNED\n");
+    }
+    client_send(c);
+}
+
+/* Client 0 takes the only member. */
+static void take_all(const struct count *count)
+{
+    make_pool(count);
+    put_take(&clients[0]);
+    await_taken(&clients[0]);
+    client_send(&clients[0]);
+}
+
+static void find_none(const struct count *count, unsigned round)
+{
+    (void)count;
+    (void)round;
+    put_line(&clients[1], "TAKE " POOL " 0\n");
+    await_line(&clients[1], "TIMEOUT\n");
+    client_send(&clients[1]);
+}
+
+/* All clients wait for the only member, which the first gets. */
+static void wait_in_turn(const struct count *count)
+{
+    make_pool(count);
+    for (unsigned i = 0; i < count->clients; i++) {
+        put_take(&clients[i]);
+        client_send(&clients[i]);
+    }
+    await_taken(&clients[0]);
+}
+
+static void add_waiters(const struct count *count)
+{
+    struct moment now = worker_now(server.workers[0]);
+    const struct bytes pool = bytes_of(POOL);
+    const struct pool_take take = {
+        .targets = &pool, .target_count = 1, .count = 1, .timeout_ns = 60 * NS_PER_S};
+    struct pool_effects effects;
+    pool_effects_init(&effects);
+    for (unsigned i = 0; i < count->pool.waiters; i++)
+        CHECK(pool_take(other_client(), &take, NULL, 0, now, &effects) == POOL_WAITS);
+    CHECK(!effects.clients.first);
+}
+
+static void pass_on(const struct count *count, unsigned round)
+{
+    struct client *c = &clients[round % count->clients];
+    if (round == 0)
+        add_waiters(count);
+    put_return(c);
+    await_taken(&clients[(round + 1) % count->clients]);
+    client_send(c);
+}
+
+static void wait_again(const struct count *count, unsigned round)
+{
+    struct client *c = &clients[round % count->clients];
+    put_take(c);
+    client_send(c);
+}
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+#define ANY_ID   "\1\1\1\1\1" /* ID_LEN times ANY_BYTE */
+#define BODY     "The body of a job, whose length is that of 64 bytes as in bench."
+#define RESERVED "RESERVED " ANY_ID " 64\r\n" BODY "\r\n"
+_Static_assert(sizeof(BODY) == 64 + 1, "its length is in the lines");
+
+/* Each client has its own tube. */
+static void make_tubes(const struct count *count)
+{
+    for (unsigned i = 0; i < count->clients; i++) {
+        char line[96];
+        snprintf(line, sizeof(line), "use tube_%02u\r\nwatch tube_%02u\r\nignore default\r\n", i,
+                 i);
+        put_line(&clients[i], line);
+        snprintf(line, sizeof(line), "USING tube_%02u\r\nWATCHING 2\r\nWATCHING 1\r\n", i);
+        await_line(&clients[i], line);
+        client_send(&clients[i]);
+    }
+}
+
+/* As many at once as the depth, of each client. */
+static void put_jobs(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->clients; i++) {
+        for (unsigned n = 0; n < count->depth; n++) {
+            put_line(&clients[i], "put 0 0 60 64\r\n" BODY "\r\n");
+            await_line(&clients[i], "INSERTED " ANY_ID "\r\n");
+        }
+        client_send(&clients[i]);
+    }
+}
+
+static void reserve_jobs(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->clients; i++) {
+        for (unsigned n = 0; n < count->depth; n++) {
+            put_line(&clients[i], "reserve\r\n");
+            await_line(&clients[i], RESERVED);
+        }
+        client_send(&clients[i]);
+    }
+}
+
+/* Deletes what the client's last answers have given. */
+static void delete_jobs(const struct count *count, unsigned round)
+{
+    (void)round;
+    for (unsigned i = 0; i < count->clients; i++) {
+        const uint8_t *job = clients[i].got + strlen("RESERVED ");
+        for (unsigned n = 0; n < count->depth; n++, job += sizeof(RESERVED) - 1) {
+            char line[32];
+            snprintf(line, sizeof(line), "delete %.*s\r\n", ID_LEN, (const char *)job);
+            put_line(&clients[i], line);
+            await_line(&clients[i], "DELETED\r\n");
+        }
+        client_send(&clients[i]);
+    }
+}
+
+/* ---- a store of jobs that keeps nothing -------------------------------------------------------
+ */
+
+static enum job_store_status keep_put(struct job_store *store, const struct job_record *job,
+                                      struct bytes body)
+{
+    (void)store, (void)job, (void)body;
+    return JOB_STORE_OK;
+}
+
+static enum job_store_status keep_removal(struct job_store *store, uint64_t id)
+{
+    (void)store, (void)id;
+    return JOB_STORE_OK;
+}
+
+static enum job_store_status begin_nothing(struct job_store *store)
+{
+    (void)store;
+    return JOB_STORE_OK;
+}
+
+static enum job_store_status commit_nothing(struct job_store *store, int64_t mono_ns)
+{
+    (void)store, (void)mono_ns;
+    return JOB_STORE_OK;
+}
+
+static const struct job_store_kind keeps_nothing = {
+    .begin = begin_nothing,
+    .commit = commit_nothing,
+    .put = keep_put,
+    .remove = keep_removal,
 };
+
+static bool store_rings;
+
+static void ring_store(void *arg)
+{
+    (void)arg;
+    store_rings = true;
+}
+
+/* Jobs have that store from now on, and do what its thread would. */
+static void make_kept_tubes(const struct count *count)
+{
+    struct jobs *jobs = jobs_of(services);
+    if (!jobs_has_store(jobs))
+        CHECK(jobs_use_store(jobs, ring_store, NULL));
+    make_tubes(count);
+}
+
+static void commit_jobs(void)
+{
+    struct jobs *jobs = jobs_of(services);
+    struct job_store store = {.does = &keeps_nothing};
+    struct job_op_list list;
+    struct jobs_effects effects;
+    struct mail *mail;
+    const struct moment now = clock_now();
+    store_rings = false;
+    if (!jobs_take_ops(jobs, &list, 1000, 1000000))
+        return;
+    job_ops_read(jobs, &store, &list, 0);
+    job_ops_committed(&list, job_ops_write(&store, &list, now.mono_ns, false), false);
+    jobs_effects_init(&effects);
+    jobs_settle(jobs, &list, now, &effects);
+    CHECK(!effects.letters.first && effects.done.first);
+    while ((mail = mail_list_take(&effects.done)) != NULL)
+        conn_post_late(&server, container_of(mail, struct letter, mail));
+    jobs_set_timer(services);
+    due++; /* the mailbox */
+}
+
+/* A client waits for a job, which another one puts. */
+static void wait_for_job(const struct count *count, unsigned round)
+{
+    (void)round;
+    (void)count;
+    put_line(&clients[1], "reserve\r\n");
+    client_send(&clients[1]);
+}
+
+static void put_for_waiter(const struct count *count, unsigned round)
+{
+    (void)count;
+    (void)round;
+    put_line(&clients[0], "put 0 0 60 64\r\n" BODY "\r\n");
+    await_line(&clients[0], "INSERTED " ANY_ID "\r\n");
+    await_line(&clients[1], RESERVED);
+    client_send(&clients[0]);
+}
+
+static void delete_of_waiter(const struct count *count, unsigned round)
+{
+    char line[32];
+    (void)count;
+    (void)round;
+    snprintf(line, sizeof(line), "delete %.*s\r\n", ID_LEN,
+             (const char *)clients[1].got + strlen("RESERVED "));
+    put_line(&clients[1], line);
+    await_line(&clients[1], "DELETED\r\n");
+    client_send(&clients[1]);
+}
+
+/* clang-format off */
+static const struct count counts[] = {
+    {"text-pair", TEXT, 1, 1000, 1000, "pair", 1, .steps = {acquire_each, release_each}},
+    {"text-pair-50", TEXT, 50, 40, 2000, "pair", 1, .steps = {acquire_each, release_each}},
+    {"text-pair-deep", TEXT, 1, 100, 1600, "pair", 32, .steps = {pipeline_pairs}},
+    {"text-refusal", TEXT, 2, 1000, 1000, "request", 1, .prepare = hold, .steps = {be_refused}},
+    {"text-handover", TEXT, 100, 1000, 1000, "hand-over", 1,
+     .prepare = queue_up, .steps = {hand_over, queue_again}},
+    {"text-herd", TEXT, 100, 20, 20 * 99, "waiter", 1,
+     .steps = {begin_work, await_work, end_work}},
+    {"text-churn", TEXT, 0, 250, 250, "cycle", 1, .steps = {come, work, go}},
+    {"binary-pair", BINARY, 1, 1000, 1000, "pair", 1, .steps = {acquire_each, release_each}},
+    {"binary-pair-50", BINARY, 50, 40, 2000, "pair", 1, .steps = {acquire_each, release_each}},
+    {"binary-pair-deep", BINARY, 1, 100, 1600, "pair", 32, .steps = {pipeline_pairs}},
+    {"binary-get", BINARY, 2, 1000, 1000, "request", 1, .prepare = hold, .steps = {get}},
+    {"pending-1", LATER, 1, 1000, 1000, "request", 1, .steps = {ask_deep, answer_deep}},
+    {"pending-32", LATER, 1, 100, 3200, "request", 32, .steps = {ask_deep, answer_deep}},
+    {"take-pair", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {10, POOL_LIFO, 0, 0}},
+    {"take-pair-50", TEXT, 50, 40, 2000, "pair", 1,
+     make_pool, {take_each, return_each}, {50, POOL_LIFO, 0, 0}},
+    {"take-pair-deep", TEXT, 1, 100, 1600, "pair", 32,
+     make_pool, {pipeline_takes}, {10, POOL_LIFO, 0, 0}},
+    {"take-pair-1e3", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {1000, POOL_LIFO, 0, 0}},
+    {"take-pair-1e5", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {100000, POOL_LIFO, 0, 0}},
+    {"take-random-1e5", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {100000, POOL_RANDOM, 0, 0}},
+    {"take-joined", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {10, POOL_LIFO, 2, 0}},
+    {"take-joined-1e3", TEXT, 1, 1000, 1000, "pair", 1,
+     make_pool, {take_each, return_each}, {1000, POOL_LIFO, 1000, 0}},
+    {"take-refusal", TEXT, 2, 1000, 1000, "request", 1,
+     take_all, {find_none}, {1, POOL_LIFO, 0, 0}},
+    {"take-handover", TEXT, 100, 1000, 1000, "hand-over", 1,
+     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 0}},
+    {"take-handover-10", TEXT, 11, 1000, 1000, "hand-over", 1,
+     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 0}},
+    {"take-handover-1e3", TEXT, 100, 49, 49, "hand-over", 1,
+     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 1000}},
+    {"take-handover-1e5", TEXT, 100, 49, 49, "hand-over", 1,
+     wait_in_turn, {pass_on, wait_again}, {1, POOL_LIFO, 0, 100000}},
+    {"job", JOBS, 1, 500, 500, "job", 1,
+     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+    {"job-50", JOBS, 50, 20, 1000, "job", 1,
+     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+    {"job-deep", JOBS, 1, 40, 1280, "job", 32,
+     make_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+    {"job-handover", JOBS, 2, 500, 500, "job", 1,
+     .steps = {wait_for_job, put_for_waiter, delete_of_waiter}},
+    /* With a store from here on. */
+    {"job-kept", JOBS, 1, 500, 500, "job", 1,
+     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+    {"job-kept-50", JOBS, 50, 20, 1000, "job", 1,
+     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+    {"job-kept-deep", JOBS, 1, 40, 1280, "job", 32,
+     make_kept_tubes, .steps = {put_jobs, reserve_jobs, delete_jobs}},
+};
+/* clang-format on */
 
 /* The count that is being played. */
 static const struct count *playing;
@@ -467,6 +929,13 @@ int clock_gettime(clockid_t clock, struct timespec *now_r)
     return 0;
 }
 
+ssize_t getrandom(void *to, size_t len, unsigned flags)
+{
+    (void)flags;
+    memset(to, 7, len);
+    return (ssize_t)len;
+}
+
 static bool all_are_answered(void)
 {
     bool all = true;
@@ -531,6 +1000,8 @@ __attribute__((noinline)) static int counts_await(int epoll_fd, struct epoll_eve
    as much until it enters the kernel. */
 static int await_events(int epoll_fd, struct epoll_event *events, int room)
 {
+    if (store_rings && ready_count == 0)
+        commit_jobs();
     poll(NULL, 0, 0);
     return counts_await(epoll_fd, events, room);
 }
@@ -568,6 +1039,8 @@ static void play(const struct count *count)
     round_now = step_now = 0;
     phase = CONNECTING;
     counts_serve();
+    if (count->pool.members > 0)
+        end_pool();
 }
 
 __attribute__((noinline)) static void counts_use_engine(struct holder *holder, unsigned pairs)

@@ -43,6 +43,30 @@ def test_no_growth(measured, name):
         pytest.skip("only calls are judged: %s: %s" % (why, line))
 
 
+# The counts of pools, and those of locks that do the same.
+BESIDE = {
+    "take-pair": "text-pair",
+    "take-pair-50": "text-pair-50",
+    "take-pair-deep": "text-pair-deep",
+    "take-pair-1e3": "text-pair",
+    "take-pair-1e5": "text-pair",
+    "take-random-1e5": "text-pair",
+    "take-joined": "text-pair",
+    "take-joined-1e3": "text-pair",
+    "take-refusal": "text-refusal",
+    "take-handover": "text-handover",
+    "take-handover-10": "text-handover",
+    "take-handover-1e3": "text-handover",
+    "take-handover-1e5": "text-handover",
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_members_cost_at_most_twice_what_locks_cost(measured, name):
+    _, now = measured
+    assert now[name].total <= 2 * now[BESIDE[name]].total
+
+
 def test_all_is_on_record(measured):
     _, now = measured
     assert sorted(now) == sorted(RECORD.counts), HOW

@@ -13,6 +13,7 @@ CPU_OPERATION = "server.cpu_us_per_operation"
 BYTES = "server.bytes_each"
 P999 = "latency_us.p999"
 WORST = "latency_us.max"
+RATE = "per_second"
 TO_LAST = "time_to_last_us"
 NS = "ns_per_operation"
 
@@ -111,6 +112,66 @@ def _beside_redis():
             )  # fmt: skip
 
 
+def _of_pools():
+    for members in "10", "1,000", "100,000":
+        yield at_most(
+            1.5, "pool of %s members, 10 connections" % members,
+            "CPU per pair ÷ ACQ4ME and RELEASE's",
+            Ratio("pools", "counterd, pool, %s members" % members,
+                  "counterd, text, %s members" % members, CPU_OPERATION),
+        )  # fmt: skip
+    for waiters in "10", "1,000", "10,000":
+        yield at_most(
+            1.5, "pool of one member, %s waiters" % waiters, "CPU per hand-over ÷ a lock's",
+            Ratio("pool-waits", "counterd, pool, %s waiters" % waiters,
+                  "counterd, text, %s waiters" % waiters, CPU_OPERATION),
+        )  # fmt: skip
+
+
+def _of_jobs():
+    for limit, depth in (1.0, 1), (0.33, 32):
+        yield at_most(
+            limit, "jobs, 10 connections, depth %d" % depth,
+            "CPU per put, reserve and delete ÷ beanstalkd's",
+            Ratio("jobs", "counterd, jobs, depth %d" % depth, "beanstalkd, depth %d" % depth,
+                  CPU_OPERATION),
+        )  # fmt: skip
+
+
+def _of_kept_jobs():
+    for limit, clients in (2.0, "1 client"), (1.5, "50 clients"):
+        yield at_most(
+            limit, "jobs in a file, jobs.sync normal, %s" % clients,
+            "CPU per put, reserve and delete ÷ beanstalkd's with -f50",
+            Ratio("jobs-kept", "counterd, normal, " + clients, "beanstalkd -f50, " + clients,
+                  CPU_OPERATION),
+        )  # fmt: skip
+    for limit, peer in (1.0, "Redis AOF always"), (2.0, "beanstalkd -f0"):
+        yield at_least(
+            limit, "puts into a file, jobs.sync full, 50 clients", "puts a second ÷ %s" % peer,
+            Ratio("jobs-puts", "counterd, full, 50 clients", peer + ", 50 clients", RATE),
+        )  # fmt: skip
+    yield at_least(
+        10, "puts into a file, jobs.sync full, one client", "jobs a second in batches of 100 ÷ single",
+        Ratio("jobs-batches", "counterd, full, own verbs, 100 jobs at once",
+              "counterd, full, own verbs, 1 job at once", RATE),
+    )  # fmt: skip
+    for sync in "full", "normal":
+        of = "counterd, %s, 50 clients" % sync
+        yield at_most(50, "jobs in a file, jobs.sync %s, 50 clients" % sync, "99.9th percentile",
+                      Value("jobs-kept", of, P999), "ms")  # fmt: skip
+        yield at_most(4, "puts into a file, jobs.sync %s, 50 clients" % sync, "the log, greatest",
+                      Value("jobs-puts", of, "log_bytes", max), "MiB")  # fmt: skip
+        yield at_most(5, "10^6 jobs in a file, jobs.sync %s" % sync, "start to the first answer",
+                      Value("jobs-start", "counterd, " + sync, "start_seconds"), "s")  # fmt: skip
+    yield at_most(224, "10^6 jobs with a body of 64 bytes", "resident bytes each",
+                  Value("jobs-memory", "counterd, jobs", BYTES), "bytes")  # fmt: skip
+    for name, said in ("counterd, own verbs", ""), ("counterd, normal, own verbs", ", in a file"):
+        yield at_most(1.2, "jobs in 100,000 tubes" + said, "CPU per job ÷ with 10 tubes",
+                      Ratio("jobs-tubes", name + ", 100,000 tubes", name + ", 10 tubes",
+                            CPU_OPERATION))  # fmt: skip
+
+
 GOALS = [
     *_beside_echo(),
     *_beside_yrmcds(),
@@ -127,6 +188,9 @@ GOALS = [
     at_most(1.2, "hot, 10,000 waiters", "CPU per hand-over ÷ with 100 waiters",
             Ratio("hot", "counterd, text, 10,000 waiters", "counterd, text, 100 waiters",
                   CPU_OPERATION)),
+    *_of_pools(),
+    *_of_jobs(),
+    *_of_kept_jobs(),
     at_most(0.82, "herd, 5,000 waiters", "CPU per waiter ÷ poolcounterd's",
             Ratio("herd", "counterd, text", "poolcounterd", CPU_OPERATION)),
     at_most(1.0, "herd, 5,000 waiters, two workers", "time to the last ÷ poolcounterd's",
@@ -156,8 +220,8 @@ GOALS = [
             Ratio("tls", "counterd, binary, TLS", "counterd, binary", CPU_REQUEST)),
 ]  # fmt: skip
 
-# Results are in microseconds.
-SCALES = {"ms": 1e-3}
+# Results are in microseconds, bytes and seconds.
+SCALES = {"ms": 1e-3, "MiB": 1 / 1048576}
 
 
 def judged(goal, store):

@@ -78,7 +78,8 @@ class Others:
 
 
 # The compared servers, by the names of their Debian packages.
-PACKAGES = ("poolcounter", "yrmcds", "redis-server", "memcached", "libevent-2.1-7", "libssl3", "gcc")
+PACKAGES = ("poolcounter", "yrmcds", "redis-server", "memcached", "beanstalkd", "libevent-2.1-7",
+            "libssl3", "gcc")  # fmt: skip
 
 
 def raise_limits():

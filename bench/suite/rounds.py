@@ -51,7 +51,11 @@ class Measuring:
                     made = load.run(self.build, before, server, seconds, self.warmup)
                     if "failed" in made:
                         return made
-                return load.run(self.build, subject.load, server, seconds, self.warmup)
+                if subject.load is None:
+                    return {"start_seconds": server.restart()}
+                result = load.run(self.build, subject.load, server, seconds, self.warmup)
+                log_bytes = server.log_bytes()
+                return result if log_bytes is None else dict(result, log_bytes=log_bytes)
         except servers.Trouble as e:
             return {"failed": str(e)[-500:]}
 
@@ -99,6 +103,8 @@ def in_short(result):
     if "latency_us" in result:
         parts.append("99.9 %% %.0f µs, worst %.0f µs" % (
             result["latency_us"]["p999"], result["latency_us"]["max"]))  # fmt: skip
+    if "start_seconds" in result:
+        parts.append("%.2f s to the first answer" % result["start_seconds"])
     if "time_to_last_us" in result:
         parts.append("the last after %.1f ms" % (result["time_to_last_us"] / 1e3))
     if "ns_per_operation" in result:

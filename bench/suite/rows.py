@@ -10,9 +10,9 @@ import columns as c
 from load import Load
 
 # name: the kind of server, as in tables; server, options: for servers.KINDS; load; layout: of
-# machine.LAYOUTS; before: loads to run first on the same server; engine: instead of all that, the
-# arguments for load.run_engine; ours: the subject of the row to compare with; series, x: position
-# in a curve; slow: --quick skips it.
+# machine.LAYOUTS; before: loads to run first on the same server; a load of None: the server's next
+# start is measured; engine: instead of all that, the arguments for load.run_engine; ours: the
+# subject of the row to compare with; series, x: position in a curve; slow: --quick skips it.
 Subject = namedtuple("Subject", "name server options load layout before engine ours series x slow")
 
 # about: one or two sentences on the load, with notes on single subjects; columns: of its table;
@@ -20,11 +20,15 @@ Subject = namedtuple("Subject", "name server options load layout before engine o
 # a line for each x and, for its first column, one column for each series.
 Row = namedtuple("Row", "name title about subjects columns rounds seconds x_title")
 
+# The options of a counterd with job queues.
+JOBS = {"jobs.enable": "true", "jobs.port": 0, "jobs.listen": "127.0.0.1"}
+
 # The servers to compare: kind of server, its options, the protocol, and the one of ours to compare
 # it with.
 CONTENDERS = {
     "counterd, text": ("counterd", {}, "text", None),
     "counterd, binary": ("counterd", {}, "binary", None),
+    "counterd, pool": ("counterd", {"set": {"pools.max_members": 100000}}, "text", "counterd, text"),
     "echo, text": ("floor", {"mode": "echo"}, "echo-text", "counterd, text"),
     "echo, binary": ("floor", {"mode": "echo"}, "echo-binary", "counterd, binary"),
     "fixed words": ("floor", {"mode": "words-text"}, "text", "counterd, text"),
@@ -33,7 +37,20 @@ CONTENDERS = {
     "yrmcds, 10 workers": ("yrmcds", {"workers": 10}, "binary", "counterd, binary"),
     "Redis INCR": ("redis", {}, "redis-incr", "counterd, text"),
     "Redis Lua": ("redis", {}, "redis-lua", "counterd, text"),
+    "Redis pool": ("redis", {}, "redis-pool", "counterd, pool"),
     "memcached": ("memcached", {}, "memcached", "counterd, text"),
+    "counterd, jobs": ("counterd", {"set": JOBS}, "beanstalk", None),
+    "beanstalkd": ("beanstalkd", {}, "beanstalk", "counterd, jobs"),
+    "Redis jobs": ("redis", {}, "redis-jobs", "counterd, jobs"),
+    "counterd, own verbs": ("counterd", {"set": JOBS}, "jobs", None),
+    "counterd, full": ("counterd", {"set": JOBS, "keeps": "full"}, "beanstalk", None),
+    "beanstalkd -f0": ("beanstalkd", {"keeps": 0}, "beanstalk", "counterd, full"),
+    "Redis AOF always": ("redis", {"keeps": "always"}, "redis-jobs", "counterd, full"),
+    "counterd, full, own verbs": ("counterd", {"set": JOBS, "keeps": "full"}, "jobs", None),
+    "counterd, normal": ("counterd", {"set": JOBS, "keeps": "normal"}, "beanstalk", None),
+    "beanstalkd -f50": ("beanstalkd", {"keeps": 50}, "beanstalk", "counterd, normal"),
+    "Redis AOF everysec": ("redis", {"keeps": "everysec"}, "redis-jobs", "counterd, normal"),
+    "counterd, normal, own verbs": ("counterd", {"set": JOBS, "keeps": "normal"}, "jobs", None),
 }
 ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
        "Redis INCR", "Redis Lua")  # fmt: skip
@@ -88,6 +105,10 @@ def at(x, one, several):
 
 
 PAIR_COLUMNS = (c.CPU_REQUEST, c.COMPARED_REQUEST, c.REQUESTS, c.P50, c.P999, c.WORST)
+KEPT_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.COMPARED_RATE, c.P50,
+                c.P999, c.WORST, c.LOG)  # fmt: skip
+BATCH_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.COMPARED_RATE, c.P50,
+                 c.WORST)  # fmt: skip
 CYCLE_COLUMNS = (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS, c.P50, c.P999, c.WORST)
 
 
@@ -120,6 +141,118 @@ def tls():
     for name in "counterd, text", "counterd, binary":
         yield from pairs((name,), 50, 1)
         yield from pairs((name,), 50, 1, ", TLS", tls=True, ours=name)
+
+
+def of_a_pool(suffix, locks, options, **pools):
+    """Locks, members of a pool, and those of a pool on Redis, under loads that are alike."""
+    yield subject("counterd, text", locks, suffix, **options)
+    yield subject("counterd, pool", "pools", suffix, **pools)
+    if pools.get("d", 1) == 1:
+        yield subject("Redis pool", "pools", suffix, **pools)
+
+
+def pools():
+    for members in 10, 1000, 100000:
+        yield from of_a_pool(at(members, "member", "members"), "pairs", {"c": 10, "k": members},
+                             c=10, members=members)  # fmt: skip
+    yield from of_a_pool(", depth 32", "pairs", {"c": 10, "d": 32, "k": 1000},
+                         c=10, d=32, members=1000)  # fmt: skip
+
+
+def pool_waits():
+    for waiters in 10, 1000, 10000:
+        yield from of_a_pool(at(waiters, "waiter", "waiters"), "hot", {"waiters": waiters},
+                             c=waiters, members=1)  # fmt: skip
+
+
+QUEUES = ("counterd, jobs", "beanstalkd", "Redis jobs")
+
+
+def jobs():
+    for depth in 1, 32:
+        for name in QUEUES:
+            yield subject(name, "jobs", ", depth %d" % depth, c=10, d=depth)
+
+
+def jobs_waiting():
+    for waiters in 100, 10000:
+        for name in QUEUES:
+            yield subject(name, "jobs", at(waiters, "waiter", "waiters"), c=10, k=1,
+                          waiters=waiters)  # fmt: skip
+
+
+SYNCED = ("counterd, full", "beanstalkd -f0", "Redis AOF always")
+NEARLY_SYNCED = ("counterd, normal", "beanstalkd -f50", "Redis AOF everysec")
+KEEP_JOBS = SYNCED + NEARLY_SYNCED
+
+
+def fill(jobs, **more):
+    """A load that puts so many jobs into one tube."""
+    options = {"c": 4, "d": 64, "seconds": 60, "warmup": 0, "n": jobs}
+    return ("put-jobs", dict(options, **more))
+
+
+def kept_puts():
+    for connections in 1, 50:
+        for name in QUEUES + KEEP_JOBS:
+            yield subject(name, "put-jobs", at(connections, "client", "clients"), c=connections)
+
+
+def kept_takes():
+    for connections in 1, 50:
+        for name in QUEUES + KEEP_JOBS:
+            jobs = 2000 if name == "beanstalkd -f0" else 40000  # it syncs for each
+            yield subject(name, "take-jobs", at(connections, "client", "clients"), c=connections,
+                          before=[fill(jobs)], seconds=1, warmup=0, n=jobs * 3 // 2,
+                          timed=False)  # fmt: skip
+
+
+def kept_jobs():
+    for connections, depth in (1, 1), (50, 1), (50, 32):
+        suffix = at(connections, "client", "clients") + (", depth 32" if depth > 1 else "")
+        for name in KEEP_JOBS:
+            if depth == 1 or name != "beanstalkd -f0":  # it takes longer than anybody waits
+                yield subject(name, "jobs", suffix, c=connections, d=depth)
+
+
+def job_batches():
+    for name in "counterd, own verbs", "counterd, full, own verbs", "counterd, normal, own verbs":
+        for batch in 1, 100:
+            single = name + at(1, "job", "jobs") + " at once"
+            yield subject(name, "put-jobs", at(batch, "job", "jobs") + " at once", c=1, batch=batch,
+                          ours=single if batch > 1 else "")  # fmt: skip
+
+
+def job_backlog():
+    for backlog in 0, 10**6:
+        before = [fill(backlog)] if backlog else []
+        for name in QUEUES + NEARLY_SYNCED:
+            yield subject(name, "jobs", ", %s before" % format(backlog, ","), c=10, k=1, before=before,
+                          slow=bool(backlog))  # fmt: skip
+
+
+def job_starts():
+    for name in "counterd, full", "counterd, normal", "beanstalkd -f50", "Redis AOF everysec":
+        made = subject(name, "put-jobs", before=[fill(10**6)])
+        yield made._replace(load=None, ours=None, slow=True)
+
+
+def job_memory():
+    for name in QUEUES + NEARLY_SYNCED:
+        yield subject(name, "put-jobs", timed=False, **fill(10**6)[1])
+
+
+def many_tubes():
+    for name in "counterd, own verbs", "counterd, normal, own verbs":
+        for tubes in 10, 10**5:
+            few = name + at(10, "tube", "tubes")
+            yield subject(name, "jobs", at(tubes, "tube", "tubes"), c=10, k=tubes,
+                          before=[fill(10**5, k=tubes)], ours=few if tubes > 10 else "")  # fmt: skip
+
+
+def kept_waits():
+    for name in QUEUES + KEEP_JOBS:
+        yield subject(name, "jobs", ", 10 waiters", c=10, k=1, waiters=10, rate=1000)
 
 
 def engine_figures():
@@ -193,6 +326,57 @@ ROWS = [
         [subject(name, "hot", ", %s waiters" % format(waiters, ","), waiters=waiters)
          for waiters in (100, 10000) for name in ("counterd, text", "poolcounterd")],
         CYCLE_COLUMNS),
+    row("pools", "Members of a pool, 10 connections",
+        "Each connection takes a member and returns it by its fence; beside it ACQ4ME and RELEASE "
+        "of as many names, which the column of ratios compares it with, and a pool on Redis's "
+        "lists: BLMOVE to a list of the client, LREM and LPUSH back. At depth 32 members are "
+        "returned without their fence, which Redis cannot do.",
+        pools(), CYCLE_COLUMNS),
+    row("pool-waits", "All wait for the one member of a pool",
+        "Each return hands it to the oldest waiter; beside it the same with a lock (`hot`).",
+        pool_waits(), (c.CPU_OPERATION, c.COMPARED_OPERATION, c.OPERATIONS)),
+    row("jobs", "Jobs, 10 connections",
+        "Each connection puts a job of 64 bytes into its own tube, reserves it and deletes it; at "
+        "depth 32 it does so with 32 jobs at once. Redis's queue is a list: LPUSH, BLMOVE to a "
+        "list of the client, LREM.",
+        jobs(), CYCLE_COLUMNS),
+    row("jobs-waiting", "Jobs for workers that wait",
+        "10 connections put jobs into one tube, and many more wait there, reserve and delete. The "
+        "time is from a put until a worker has read the job.",
+        jobs_waiting(), CYCLE_COLUMNS),
+    row("jobs-puts", "Puts, with and without a file",
+        "Each connection puts jobs of 64 bytes into one tube. counterd's file is jobs.path, with "
+        "jobs.sync full or normal; beanstalkd's log is synced for each job (-f0) or every 50 ms; "
+        "Redis's AOF for each iteration (always) or every second.",
+        kept_puts(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-takes", "Reserves and deletes, with and without a file",
+        "Each connection reserves and deletes jobs that were put before.",
+        kept_takes(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-kept", "Jobs in a file",
+        "As `jobs`: each connection puts, reserves and deletes, in a tube of its own.",
+        kept_jobs(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-batches", "Batches of jobs",
+        "One client puts jobs with put-into, and 100 at once with put-batch.",
+        job_batches(), BATCH_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-backlog", "Jobs behind a backlog",
+        "10 connections put, reserve and delete in one tube, which is empty or has a million jobs "
+        "before theirs.",
+        job_backlog(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-start", "Start with 10^6 jobs",
+        "The server was killed after 10^6 jobs of 64 bytes had been put; the time until it answers "
+        "again.",
+        job_starts(), (c.START,), rounds=0.6),
+    row("jobs-memory", "Memory of 10^6 jobs",
+        "Jobs with a body of 64 bytes, put by four connections.",
+        job_memory(), (c.JOB_BYTES, c.CPU_OPERATION), rounds=0.4),
+    row("jobs-tubes", "Jobs in many tubes",
+        "10 connections put a job into a tube at random, claim one of that tube and acknowledge "
+        "it; 100,000 jobs are there before, spread over all tubes.",
+        many_tubes(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-waits", "From a put to a worker that waits",
+        "10 connections put 333 jobs a second into one tube, 10 others wait there, reserve and "
+        "delete. The time is from when a put is due until a worker has read the job.",
+        kept_waits(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
     row("herd", "Herd: one release wakes 5,000",
         "5,000 clients wait with ACQ4ANY for the work of one client; its release wakes them all.",
         [subject(name, "herd", waiters=5000) for name in ("counterd, text", "poolcounterd")],

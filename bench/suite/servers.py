@@ -75,6 +75,8 @@ class Server:
 
     program = None  # path of the executable
     end_signal = signal.SIGKILL
+    question = b"list-tube-used\r\n"  # answered by one that has loaded what it keeps
+    log_name = None  # of the log of changes, in its folder
 
     def __init__(self, build, layout, **options):
         self.build = build
@@ -137,10 +139,48 @@ class Server:
                 return True
         return False
 
+    @property
+    def keeps(self):
+        """How it keeps jobs on disk; None: it does not."""
+        return self.options.get("keeps")
+
+    def _disk(self):
+        """A folder on the disk of the build; the usual one for temporary files may be in memory."""
+        if self.keeps is None:
+            return None
+        folder = os.path.join(self.build, "bench", "disk")
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def _has_loaded(self):
+        host, port = self.target("beanstalk").rsplit(":", 1)
+        try:
+            with socket.create_connection((host, int(port)), DEADLINE) as s:
+                s.sendall(self.question)
+                return s.recv(100)[:1] not in (b"", b"-")
+        except ConnectionError:
+            return False
+
+    def restart(self):
+        """Kills it and starts it again. Returns the seconds until it answers about its jobs."""
+        self.child.kill()
+        self.child.wait()
+        begun = time.monotonic()
+        self._launch()
+        _poll(self._has_loaded, "%s has loaded its jobs" % self.where(self.build), 120)
+        return time.monotonic() - begun
+
+    def log_bytes(self):
+        """The size of its log of changes; None: it has none."""
+        if self.keeps is None or not self.log_name:
+            return None
+        path = os.path.join(self.folder, self.log_name)
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
     def __enter__(self):
         if not self.is_there(self.build):
             raise Trouble("not installed: %s" % self.where(self.build))
-        self.folder = tempfile.mkdtemp(prefix="counterd-bench-")
+        self.folder = tempfile.mkdtemp(prefix="counterd-bench-", dir=self._disk())
         try:
             # A worker of yrmcdsd sometimes spins from the start; then we start another yrmcdsd.
             for _ in range(10):
@@ -172,9 +212,10 @@ class Server:
 
 class Counterd(Server):
     """counterd, on ports that it chooses. Options: tls (paths of certificate and key); set: options
-    of the daemon."""
+    of the daemon; keeps: jobs.sync."""
 
     end_signal = signal.SIGTERM
+    log_name = "jobs.db-wal"
 
     @classmethod
     def where(cls, build):
@@ -198,6 +239,8 @@ class Counterd(Server):
             said["poolcounter.tls_port"] = _free_port()
             said["counter.tls_port"] = _free_port()
         said.update(self.options.get("set", {}))
+        if self.keeps is not None:
+            said.update({"jobs.path": self.folder + "/jobs.db", "jobs.sync": self.keeps})
         argv = [self.where(self.build)]
         for key, value in said.items():
             argv += ["-o", "%s=%s" % (key, value)]
@@ -207,11 +250,13 @@ class Counterd(Server):
         log = self.log
         if not re.search(r"\bready\b", log):
             return False
-        families = {"poolcounter": "text", "counter": "binary"}
+        families = {"poolcounter": "text", "counter": "binary", "jobs": "beanstalk"}
         for service, tls, address in re.findall(
-            r"(poolcounter|counter): listening( with TLS)? on ([0-9.]+:\d+)", log
+            r"(poolcounter|counter|jobs): listening( with TLS)? on ([0-9.]+:\d+)", log
         ):
             self.targets[families[service] + ("+tls" if tls else "")] = address
+            if service == "jobs":
+                self.targets["jobs"] = address  # by our own verbs
         return True
 
 
@@ -277,15 +322,17 @@ class Yrmcds(Peer):
 
 
 class Redis(Peer):
-    """Without persistence."""
+    """Without persistence, unless `keeps` (an option) is a word for appendfsync."""
 
     program = "/usr/bin/redis-server"
+    question = b"PING\r\n"
 
     def argv(self):
         self.at(HOST, _free_port())
         return [
             self.program, "--port", str(self.address[1]), "--bind", HOST, "--save", "",
-            "--appendonly", "no", "--daemonize", "no", "--maxclients", "15000",
+            "--appendonly", "no" if self.keeps is None else "yes",
+            "--appendfsync", self.keeps or "no", "--daemonize", "no", "--maxclients", "15000",
             "--tcp-backlog", "4096", "--dir", self.folder,
         ]  # fmt: skip
 
@@ -304,6 +351,17 @@ class Memcached(Peer):
         return argv + (["-u", "root"] if os.geteuid() == 0 else [])
 
 
+class Beanstalkd(Peer):
+    """Without a log of its jobs, unless `keeps` (an option) is the milliseconds between syncs."""
+
+    program = "/usr/bin/beanstalkd"
+
+    def argv(self):
+        self.at(HOST, _free_port())
+        argv = [self.program, "-l", HOST, "-p", str(self.address[1])]
+        return argv if self.keeps is None else argv + ["-b", self.folder, "-f%d" % self.keeps]
+
+
 KINDS = {
     "counterd": Counterd,
     "floor": Floor,
@@ -311,6 +369,7 @@ KINDS = {
     "yrmcds": Yrmcds,
     "redis": Redis,
     "memcached": Memcached,
+    "beanstalkd": Beanstalkd,
 }
 
 

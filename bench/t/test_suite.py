@@ -238,6 +238,27 @@ def test_what_others_use_is_told_apart():
     assert (others.share - ours.share) * elapsed > 0.4
 
 
+# ---- servers that keep jobs ----------------------------------------------------------------------
+
+
+def test_a_server_that_keeps_jobs_is_started_again(tmp_path):
+    if not os.access(os.path.join(BUILD, "counterbench"), os.X_OK):
+        pytest.skip("counterbench is not built")
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("two cores are needed")
+    for name in "counterd", "counterbench":
+        (tmp_path / name).symlink_to(os.path.join(BUILD, name))
+    kept = [one for one in rows.named("jobs-start").subjects if one.name == "counterd, full"]
+    before = [load.Load("put-jobs", "beanstalk", timed=False, c=2, n=500, seconds=60, warmup=0)]
+    measuring = rounds.Measuring(str(tmp_path), None, "tree", 1, 0, 0)
+    result = measuring.run(rows.named("jobs-start"), kept[0]._replace(before=before))
+    assert 0 < result["start_seconds"] < 60, result
+    puts = [one for one in rows.named("jobs-puts").subjects if one.name.startswith("counterd, normal")]
+    result = measuring.run(rows.named("jobs-puts"), puts[0]._replace(load=before[0]))
+    assert result["log_bytes"] > 0, result
+    assert os.listdir(tmp_path / "bench" / "disk") == []
+
+
 # ---- the whole, with the programs that measure ---------------------------------------------------
 
 

@@ -1,0 +1,129 @@
+/*
+ * workload_pools.c - pools: each connection takes a member of one pool and gives it back.
+ *
+ * The first connection makes the pool before the run. With fewer members than connections, some
+ * wait, and each member that comes back goes to one of them; then our threads do not sleep, as with
+ * `hot`. With a depth above 1 that many requests are in flight, alternating; a member is then given
+ * back as the one that was taken last.
+ */
+#include "base/clock.h"
+#include "bench/counterbench/driver.h"
+#include "bench/counterbench/run.h"
+
+/* Longer than any run. */
+#define TIMEOUT_NS (86400 * NS_PER_S)
+
+/* The longest name: a client's list has it, too. */
+#define NAME_MAX_LENGTH 100
+
+/* Requests in flight while the pool is made. */
+#define MAKING_DEPTH 16
+
+static void ask(struct link *link, enum ask ask, struct bytes member, int64_t start_ns)
+{
+    const struct run *run = link->driver->run;
+    size_t length = run->options->name_length;
+    uint8_t name[NAME_MAX_LENGTH];
+    names_write(0, name, length);
+    const struct request request = {.ask = ask,
+                                    .name = bytes_at(name, length),
+                                    .member = member,
+                                    .client = link->number,
+                                    .terms = run->plan.terms[ask]};
+    link_ask_composed(link, &request, start_ns);
+}
+
+/* ---- making the pool ------------------------------------------------------------------------- */
+
+/* link->name is the number of the next member. */
+static void add_members(struct link *link)
+{
+    const struct bench_options *options = link->driver->run->options;
+    uint8_t name[NAME_MAX_LENGTH];
+    for (; link->count < MAKING_DEPTH && link->name < options->members; link->name++) {
+        names_write(link->name, name, options->name_length);
+        ask(link, ASK_MEMBER, bytes_at(name, options->name_length), link->driver->now_ns);
+    }
+}
+
+static bool prepare(struct link *link)
+{
+    const struct bytes none = {0};
+    if (link->number > 0)
+        return false;
+    link->name = 0;
+    ask(link, ASK_UNMAKE, none, link->driver->now_ns);
+    ask(link, ASK_MAKE, none, link->driver->now_ns);
+    add_members(link);
+    return true;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void operate(struct link *link, int64_t start_ns)
+{
+    const struct bytes none = {0};
+    ask(link, ASK_TAKE, none, start_ns);
+    if (link->driver->run->options->depth > 1)
+        ask(link, ASK_RETURN, none, start_ns);
+}
+
+static void heard(struct link *link, const struct flight *flight, enum heard heard)
+{
+    struct driver *driver = link->driver;
+    if (flight->ask == ASK_RETURN)
+        driver_done(link, heard == HEARD_YES);
+    else if (flight->ask == ASK_TAKE && driver->run->options->depth > 1)
+        return;
+    else if (flight->ask == ASK_TAKE && heard == HEARD_YES)
+        ask(link, ASK_RETURN, bytes_of(driver->said), driver->now_ns);
+    else if (flight->ask == ASK_TAKE)
+        driver_done(link, false);
+    else {
+        add_members(link);
+        if (link->count == 0)
+            driver_prepared(link);
+    }
+}
+
+static const struct role role = {
+    .times_requests = true, .prepare = prepare, .operate = operate, .heard = heard};
+
+static const char *refuses(const struct bench_options *options)
+{
+    if (options->name_length > NAME_MAX_LENGTH)
+        return "--name-length: at most 100";
+    if (names_most(options->name_length) < options->members)
+        return "--name-length: too short for so many --members";
+    if (options->depth > 1 && options->depth % 2 == 1)
+        return "--depth is 1 or even: requests in flight are whole pairs";
+    if (options->depth > 1 && options->members < options->connections)
+        return "--depth needs as many --members as --connections: a client that waits sends "
+               "nothing else";
+    if (options->depth > 1 && options->protocol == &protocol_redis_pool)
+        return "--depth: with Redis a client must know what it has taken to give it back";
+    return NULL;
+}
+
+static void plan(const struct bench_options *options, struct plan *plan_r)
+{
+    plan_r->slots = options->depth > 1 ? options->depth / 2 : 1;
+    plan_r->flights = options->depth > MAKING_DEPTH ? options->depth : MAKING_DEPTH;
+    plan_r->is_awake = options->members < options->connections;
+    plan_r->terms[ASK_TAKE].timeout_ns = TIMEOUT_NS;
+}
+
+const struct workload workload_pools = {
+    .name = "pools",
+    .help = "take and return members of a pool",
+    .protocol = &protocol_text,
+    .connections = 50,
+    .depth = 1,
+    .members = 100,
+    .asks = ASKS_OF_POOLS,
+    .options = WORKLOAD_TIMED | BENCH_BIT(BENCH_CONNECTIONS) | BENCH_BIT(BENCH_DEPTH) |
+               BENCH_BIT(BENCH_RATE) | BENCH_BIT(BENCH_MEMBERS),
+    .refuses = refuses,
+    .plan = plan,
+    .role = &role,
+};
