@@ -17,8 +17,8 @@
 #include "net/http.c"
 
 #include "admin/private.h"
-#include "admin/text.h"
 #include "base/number.h"
+#include "base/text.h"
 #include "t/unit/serving.h"
 
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ static socklen_t unix_address_len;
 
 /* ---- data to show -------------------------------------------------------------------------- */
 
-/* Clients of the worker that hold or wait for units. */
+/* Clients of the worker that hold or wait for units and members. */
 static struct holder_client {
     const char *protocol, *says;
     size_t len;
@@ -59,6 +59,11 @@ static struct holder_client {
     SAYS("poolcounter", "ACQ4ME k 1 9 100000\n"),
     SAYS("poolcounter", "ACQ4ME k 1 9 100000\n"),
     SAYS("counter", "\x90\x02\0\0\0\0\0\x0e\0\0\0\0\0\0\0\x03\0\0\0\x0a\0\x04\xff/%\""),
+    SAYS("poolcounter",
+         "POOL ADD p group=g\nMEMBER ADD p m s3cret k=v\nMEMBER ADD p \xff/%\" - k=\xff\n"
+         "MEMBER SET p \xff/%\" state=down note=\x01\nTAKE p member=m by=\xfe\n"
+         "TAKE p 100000 with=k=v by=me\n"),
+    SAYS("poolcounter", "POOL ADD j kind=joined max=3\nSUPPLY j 1 3\nJOIN j m s3cret\nTAKE j\n"),
 #undef SAYS
 };
 
@@ -327,7 +332,7 @@ static void check_spelling(struct input *in)
     size_t len;
     uint64_t number;
     CHECK(bytes);
-    text_add_name(&text, bytes_at(in->at, in->left));
+    text_add_readable(&text, bytes_at(in->at, in->left));
     json_t *string = json_stringn(text_str(&text), text.len);
     CHECK(string); /* so it is UTF-8 */
     json_decref(string);
@@ -385,6 +390,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (request && !(how & (SHUT_AFTER | READ_NOTHING)) && is_plain(in.at, in.left))
         check_answer();
     CHECK(got.len == 0 || is_status_line(got.data));
+    CHECK(memmem(data, size, "s3cret", 6) || !strstr(got.data, "s3cret")); /* values */
     CHECK(!strstr(got.data, "\r\n\r\n<HTML>")); /* an error page of libevent */
     close(fd);
     free(request);

@@ -1,6 +1,7 @@
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
-fuzz_harnesses = fuzz/text fuzz/binary fuzz/options fuzz/admin fuzz/text-service fuzz/binary-service
+fuzz_harnesses = fuzz/text fuzz/binary fuzz/pools fuzz/beanstalk fuzz/options fuzz/admin \
+	fuzz/text-service fuzz/binary-service fuzz/job-service
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
 fuzzers = $(fuzz_harnesses:=.fuzz)
@@ -21,26 +22,49 @@ fuzz_binary_fuzz_SOURCES = fuzz/fuzz.h fuzz/binary.c
 fuzz_binary_fuzz_LDADD = $(fuzz_binary_LDADD)
 fuzz_binary_fuzz_LDFLAGS = $(libfuzzer_flags)
 
+fuzz_pools_SOURCES = fuzz/fuzz.h fuzz/pools.c fuzz/replay.c
+fuzz_pools_LDADD = libproto.a libbase.a
+fuzz_pools_fuzz_SOURCES = fuzz/fuzz.h fuzz/pools.c
+fuzz_pools_fuzz_LDADD = $(fuzz_pools_LDADD)
+fuzz_pools_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_beanstalk_SOURCES = fuzz/fuzz.h fuzz/beanstalk.c fuzz/replay.c
+fuzz_beanstalk_LDADD = libproto.a libbase.a
+fuzz_beanstalk_fuzz_SOURCES = fuzz/fuzz.h fuzz/beanstalk.c
+fuzz_beanstalk_fuzz_LDADD = $(fuzz_beanstalk_LDADD)
+fuzz_beanstalk_fuzz_LDFLAGS = $(libfuzzer_flags)
+
 # The services on a simulated network.
 fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
+	fuzz/job-answers.h fuzz/job-answers.c \
 	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
-fuzz_service_libs = libservice.a libnet.a libengine.a libproto.a libbase.a $(LIBSSL_LIBS)
+fuzz_service_libs = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)
+fuzz_service_flags = -Wl,--wrap=getpeername
 
 fuzz_text_service_SOURCES = fuzz/text-service.c fuzz/replay.c $(fuzz_world)
 fuzz_text_service_LDADD = $(fuzz_service_libs)
+fuzz_text_service_LDFLAGS = $(AM_LDFLAGS) $(fuzz_service_flags)
 fuzz_text_service_fuzz_SOURCES = fuzz/text-service.c $(fuzz_world)
 fuzz_text_service_fuzz_LDADD = $(fuzz_service_libs)
-fuzz_text_service_fuzz_LDFLAGS = $(libfuzzer_flags)
+fuzz_text_service_fuzz_LDFLAGS = $(libfuzzer_flags) $(fuzz_service_flags)
 
 fuzz_binary_service_SOURCES = fuzz/binary-service.c fuzz/replay.c $(fuzz_world)
 fuzz_binary_service_LDADD = $(fuzz_service_libs)
+fuzz_binary_service_LDFLAGS = $(AM_LDFLAGS) $(fuzz_service_flags)
 fuzz_binary_service_fuzz_SOURCES = fuzz/binary-service.c $(fuzz_world)
 fuzz_binary_service_fuzz_LDADD = $(fuzz_service_libs)
-fuzz_binary_service_fuzz_LDFLAGS = $(libfuzzer_flags)
+fuzz_binary_service_fuzz_LDFLAGS = $(libfuzzer_flags) $(fuzz_service_flags)
 
-fuzz_daemon_libs = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libengine.a libproto.a \
+fuzz_job_service_SOURCES = fuzz/job-service.c fuzz/replay.c $(fuzz_world)
+fuzz_job_service_LDADD = $(fuzz_service_libs)
+fuzz_job_service_LDFLAGS = $(AM_LDFLAGS) $(fuzz_service_flags) -Wl,--wrap=getrandom
+fuzz_job_service_fuzz_SOURCES = fuzz/job-service.c $(fuzz_world)
+fuzz_job_service_fuzz_LDADD = $(fuzz_service_libs)
+fuzz_job_service_fuzz_LDFLAGS = $(libfuzzer_flags) $(fuzz_service_flags) -Wl,--wrap=getrandom
+
+fuzz_daemon_libs = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a \
 	libbase.a $(SYSTEMD_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
-	$(LIBCRYPTO_LIBS)
+	$(LIBCRYPTO_LIBS) $(SQLITE_LIBS)
 fuzz_options_SOURCES = fuzz/fuzz.h fuzz/options.c fuzz/replay.c
 fuzz_options_LDADD = $(fuzz_daemon_libs)
 fuzz_options_fuzz_SOURCES = fuzz/fuzz.h fuzz/options.c

@@ -115,8 +115,8 @@ static void check_settings(const struct settings *settings)
         size_t len = options_to_text(settings, row, NULL, 0);
         char *text = malloc(len + 1);
         CHECK(text && options_to_text(settings, row, text, len + 1) == len && strlen(text) == len);
-        CHECK(options_assign(&read, row, text, reason));
-        CHECK(row->secret || options_equal(&read, settings, row));
+        CHECK(options_assign(&read, options_to_set(&read, row->key, reason), text, reason));
+        CHECK(row->digest || options_equal(&read, settings, row));
         CHECK(options_copy(&copy, settings, row) && options_equal(&copy, settings, row));
         free(text);
     }

@@ -2,17 +2,43 @@
  * service.c - tests the whole services: several clients send any bytes in any pieces, read slowly
  * and disconnect, while time passes. Engine and connections are the real ones (world.h).
  *
+ * Clients 0, 1 and 3 may change pools, client 2 may only join members. In what clients of jobs
+ * send, the byte 1 stands for the last token that the sender was given, or the next client that was
+ * given any.
+ *
  * An input is a list of steps, each a byte and its arguments (see `step`). Promises: every answer
  * is well-formed; binary answers have opcode and opaque of the requests, in order; there are no
- * more answers than requests; all invariants of the table hold; when the clients have gone, nothing
- * is held, waited for or open.
+ * more answers than requests; the fences that a client gets rise; answers of jobs are of a kind
+ * that their requests have, in order; all invariants of the table, the pools and the jobs hold;
+ * when the clients have gone, nothing is held, waited for or open.
  */
 #include "fuzz/service.h"
+#include "fuzz/job-answers.h"
 #include "fuzz/world.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
+#include "proto/pools.h"
+#include "service/job_session.h"
+#include "service/jobs.h"
+#include "service/pools.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 #define MAX_LINE ((size_t)512)
+
+/* Limits that inputs reach. */
+static const struct pools_settings pools_settings = {
+    .operators = {.count = 2, .at = {{AF_INET, 31, {10, 0, 0, 0}}, {AF_INET, 32, {10, 0, 0, 3}}}},
+    .suppliers = {.count = 1, .at = {{AF_INET, 32, {10, 0, 0, 2}}}},
+    .max = 5,
+    .max_members = 8,
+    .max_watchers = 2,
+    .max_taken = 5,
+};
+
+static const struct job_settings_of_protocol job_settings = {.max_job_size = JOB_SIZE_MAX};
+static struct tubes_settings tubes_settings;
 
 static struct world *world;
 
@@ -48,24 +74,37 @@ static size_t count_lines(const struct sent *s)
     return count;
 }
 
+/* Checks a line that is no reply of fixed text of the PoolCounter protocol. Returns true if it
+ * answers a request by itself. `fence_r` is the last that the client got. */
+static bool check_line(struct bytes line, uint64_t *fence_r)
+{
+    struct pc_stats stats;
+    struct pool_answer answer;
+    pool_parse_reply(line, &answer);
+    if (answer.reply == POOL_REPLY_OTHER)
+        CHECK(pc_parse_stats_line(line, &stats));
+    if (answer.reply == POOL_REPLY_TAKEN) {
+        CHECK(answer.taken.fence > *fence_r);
+        *fence_r = answer.taken.fence;
+    }
+    return answer.reply <= POOL_REPLY_BAD_VALUE && answer.reply != POOL_REPLY_END;
+}
+
 static void check_text(const struct world_client *c, const struct sent *s)
 {
-    size_t words = 0, used = 0;
+    size_t answers = 0, used = 0;
+    uint64_t fence = 0;
     for (size_t at = 0; at < c->got_len; at += used) {
         enum pc_reply reply;
         struct bytes line;
         enum pc_parsed parsed =
-            pc_parse_reply(c->got + at, c->got_len - at, 256, &reply, &line, &used);
+            pc_parse_reply(c->got + at, c->got_len - at, POOLS_REPLY_ROOM, &reply, &line, &used);
         if (parsed == PC_MORE && s->cut)
             break;
         CHECK(parsed == PC_OK);
-        struct pc_stats stats;
-        if (reply != PC_REPLY_OTHER)
-            words++;
-        else
-            CHECK(line.len == 0 || pc_parse_stats_line(line, &stats));
+        answers += reply != PC_REPLY_OTHER || check_line(line, &fence);
     }
-    CHECK(words <= count_lines(s));
+    CHECK(answers <= count_lines(s));
 }
 
 /* Parses the request at *at and moves *at behind it. MORE: there is no whole request. */
@@ -116,7 +155,10 @@ static void check_answers(unsigned i)
     const struct world_client *c = &world->clients[i];
     if (!c->protocol)
         return;
-    if (strcmp(c->protocol->row->name, "counter") == 0)
+    if (strcmp(c->protocol->row->name, "jobs") == 0)
+        job_answers_check(bytes_at(sent[i].bytes, sent[i].len), bytes_at(c->got, c->got_len),
+                          sent[i].cut);
+    else if (strcmp(c->protocol->row->name, "counter") == 0)
         check_binary(c, &sent[i]);
     else
         check_text(c, &sent[i]);
@@ -126,7 +168,7 @@ static void check_answers(unsigned i)
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
-static void send_some(unsigned i, const uint8_t *bytes, size_t len)
+static void send_bytes(unsigned i, const uint8_t *bytes, size_t len)
 {
     struct sent *s = &sent[i];
     if (!is_open(i)) {
@@ -142,6 +184,38 @@ static void send_some(unsigned i, const uint8_t *bytes, size_t len)
         memcpy(s->bytes + s->len, bytes, len);
     s->len += len;
     world_send(world, i, bytes, len);
+}
+
+static bool has_jobs(void)
+{
+    return strcmp(service_clients[0], "jobs") == 0;
+}
+
+/* The last token that client `i` was given, or the next one that was given any; as text. */
+static void write_token(unsigned i, char text_r[32])
+{
+    uint64_t token = 0;
+    for (unsigned n = 0; n < SERVICE_CLIENTS && token == 0; n++) {
+        const struct world_client *c = &world->clients[(i + n) % SERVICE_CLIENTS];
+        if (c->protocol)
+            token = job_answers_token(bytes_at(c->got, c->got_len));
+    }
+    snprintf(text_r, 32, "%" PRIu64, token);
+}
+
+static void send_some(unsigned i, const uint8_t *bytes, size_t len)
+{
+    char token[32];
+    const uint8_t *mark;
+    while (has_jobs() && len > 0 && (mark = memchr(bytes, 1, len)) != NULL) {
+        size_t before = (size_t)(mark - bytes);
+        write_token(i, token);
+        send_bytes(i, bytes, before);
+        send_bytes(i, (const uint8_t *)token, strlen(token));
+        bytes += before + 1;
+        len -= before + 1;
+    }
+    send_bytes(i, bytes, len);
 }
 
 static void end_sending(unsigned i, uint8_t how)
@@ -187,8 +261,8 @@ static void step(struct input *in)
     case 2: /* change how many bytes the client accepts */
         set_window(i, input_byte(in));
         break;
-    case 3: /* let time pass, up to 2^36 ns */
-        world_advance(&world, 1, (int64_t)1 << (input_byte(in) % 37));
+    case 3: /* let time pass, up to 2^36 ns, with jobs 2^42 ns */
+        world_advance(&world, 1, (int64_t)1 << (input_byte(in) % (has_jobs() ? 43 : 37)));
         break;
     default: /* send some bytes */
         bytes = input_bytes(in, input_byte(in), &len);
@@ -201,19 +275,40 @@ static void step(struct input *in)
         world_run(world);
 }
 
+/* For an input of this size. */
+static void make_world(size_t size)
+{
+    if (has_jobs()) {
+        fake_now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1700000000};
+        fake_unix_ns = 0;
+    }
+    tubes_settings.defaults = job_default_settings;
+    tubes_settings.memory_limit = size % 4 == 0 ? 6000 : 1 << 20; /* a few jobs; enough */
+    world = world_new(&(struct world_config){.max_locks = 3,
+                                             .max_line = MAX_LINE,
+                                             .output_buffer = 4096,
+                                             .pools = &pools_settings,
+                                             .jobs = &job_settings,
+                                             .tubes = &tubes_settings});
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input in = {.at = data, .left = size};
     if (!world)
-        world = world_new(
-            &(struct world_config){.max_locks = 3, .max_line = MAX_LINE, .output_buffer = 4096});
+        make_world(size);
     while (in.left > 0)
         step(&in);
     world_run(world);
     table_check(world->services->table); /* also checks what the previous input left */
+    pools_check(pools_of(world->services), fake_now);
+    jobs_check(jobs_of(world->services), fake_now);
     for (unsigned i = 0; i < SERVICE_CLIENTS; i++)
         check_answers(i);
     world_drain(world);
+    jobs_check(jobs_of(world->services), fake_now);
     worlds_drained();
+    if (has_jobs()) /* jobs outlive their clients, and ids go on */
+        world_free(&world);
     return 0;
 }

@@ -1,12 +1,30 @@
 /* world.c - see world.h. */
 #include "fuzz/world.h"
 
+#include "base/log.h"
+#include "service/pools.h"
 #include "t/unit/serving.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t unix_ns; /* nanoseconds of the current second of the wall clock */
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+/* The clients' addresses, by the number of the peer: of eight worlds at a time. */
+static uint32_t addresses[8 * WORLD_CLIENTS];
+
+/* Instead of the C library's (--wrap). */
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
+{
+    struct sockaddr_in *to = (void *)sa;
+    CHECK((size_t)fd < ARRAY_SIZE(addresses) && *len >= sizeof(*to));
+    *to = (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(1), .sin_addr = {.s_addr = htonl(addresses[fd])}};
+    *len = sizeof(*to);
+    return 0;
+}
 
 /* ---- what clients see ---------------------------------------------------------------------- */
 
@@ -31,6 +49,7 @@ static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len
 struct world *world_new(const struct world_config *config)
 {
     fake_hooks.received = on_received;
+    log_set_level(LOG_LEVEL_ERROR);
     struct world *w = calloc(1, sizeof(*w));
     CHECK(w);
     struct rules_config rules_config = {.limits = {.output_buffer = config->output_buffer,
@@ -41,7 +60,10 @@ struct world *world_new(const struct world_config *config)
                                                        .stats_interval_s = WORLD_INTERVAL_S,
                                                        .hash_key = {.k0 = 1, .k1 = 2}},
                                              .poolcounter_max_locks = config->max_locks,
-                                             .poolcounter_max_line = config->max_line};
+                                             .poolcounter_max_line = config->max_line,
+                                             .pools = config->pools,
+                                             .jobs = config->jobs,
+                                             .tubes = config->tubes};
     w->services = serving_make(&w->server, 1, &rules_config, &services_config);
     return w;
 }
@@ -71,6 +93,8 @@ struct world_client *world_open(struct world *world, unsigned i, const char *pro
         c->peer = (struct fake_peer){.window = SIZE_MAX};
         fake_peer_join(&c->peer);
     }
+    CHECK((size_t)c->peer.fd < ARRAY_SIZE(addresses));
+    addresses[c->peer.fd] = WORLD_ADDRESS(i);
     c->protocol = services_protocol(world->services, protocol);
     c->got_len = 0;
     struct stream stream = {.fd = c->peer.fd};
@@ -145,10 +169,7 @@ void world_run(struct world *world)
 
 static void pass_time(int64_t to_ns)
 {
-    unix_ns += to_ns - fake_now.mono_ns;
-    fake_now.unix_s += unix_ns / NS_PER_S;
-    unix_ns %= NS_PER_S;
-    fake_now.mono_ns = to_ns;
+    fake_pass_time(to_ns - fake_now.mono_ns);
 }
 
 void world_advance(struct world *const *worlds, unsigned count, int64_t ns)
@@ -172,6 +193,38 @@ void world_advance(struct world *const *worlds, unsigned count, int64_t ns)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* The end of a name that may follow. */
+struct first_pool {
+    uint8_t name[POOL_NAME_MAX];
+    size_t len;
+};
+
+static bool note_first(void *arg, const struct pool_entry *entry)
+{
+    struct first_pool *first = arg;
+    memcpy(first->name, entry->name.data, entry->name.len);
+    first->len = entry->name.len;
+    return true;
+}
+
+/* Nothing of any pool is held or awaited any more: drops all pools. */
+static void drop_pools(struct world *world)
+{
+    struct pools *pools = pools_of(world->services);
+    struct bytes all = bytes_at(NULL, 0);
+    struct pools_sums sums;
+    struct first_pool first;
+    pools_sums(pools, &sums);
+    CHECK(sums.held == 0 && sums.waiting == 0);
+    while (first.len = 0, pools_list(pools, all, all, 1, note_first, &first, fake_now),
+           first.len > 0) {
+        struct pool_effects none;
+        pool_effects_init(&none);
+        CHECK(pool_drop(pools, bytes_at(first.name, first.len), true, fake_now, &none) == POOL_OK);
+        CHECK(!none.clients.first && !none.woken.first);
+    }
+}
+
 void world_drain(struct world *world)
 {
     struct table *table = world->services->table;
@@ -182,6 +235,7 @@ void world_drain(struct world *world)
     world_run(world);
     for (unsigned i = 0; i < WORLD_CLIENTS; i++)
         CHECK(!world->clients[i].protocol || world->clients[i].peer.closed);
+    drop_pools(world);
     struct moment later = fake_now;
     later.unix_s += 2 * (int64_t)WORLD_INTERVAL_S;
     struct table_walk walk = {0};

@@ -33,6 +33,9 @@ struct world_config {
     uint32_t max_locks;
     size_t max_line;
     size_t output_buffer;
+    const struct pools_settings *pools;          /* borrowed; NULL: none */
+    const struct job_settings_of_protocol *jobs; /* likewise */
+    const struct tubes_settings *tubes;
 };
 
 /* Makes a world. Aborts when out of memory. Free it with world_free. */
@@ -40,9 +43,12 @@ struct world *world_new(const struct world_config *config);
 /* Frees *world and sets it to NULL. All its clients must be gone. */
 void world_free(struct world **world);
 
+/* The address of client `i`. */
+#define WORLD_ADDRESS(i) (UINT32_C(0x0a000000) + (i)) /* 10.0.0.i */
+
 /*
- * Connects client `i` by "poolcounter" or "counter". The slot must be free or its connection
- * closed. Discards what the previous client in this slot received.
+ * Connects client `i` by "poolcounter", "counter" or "jobs". The slot must be free or its
+ * connection closed. Discards what the previous client in this slot received.
  */
 struct world_client *world_open(struct world *world, unsigned i, const char *protocol);
 /* Sends bytes from client `i`, which must be open. */
@@ -59,9 +65,9 @@ void world_run(struct world *world);
 void world_advance(struct world *const *worlds, unsigned count, int64_t ns);
 
 /*
- * Disconnects all clients. Checks that nothing is held, waited for or open then, and removes names
- * kept at 0 from the table. Does not call table_check, which takes longer than most inputs; the
- * caller may.
+ * Disconnects all clients. Checks that nothing is held, waited for or open then, drops all pools,
+ * and removes names kept at 0 from the table. Does not call table_check, which takes longer than
+ * most inputs; the caller may.
  */
 #define WORLD_INTERVAL_S 60
 void world_drain(struct world *world);
