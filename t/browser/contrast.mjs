@@ -46,7 +46,7 @@ export function lowContrast() {
             );
     };
     const seen = (node) => {
-        isGrey = Boolean(node.closest('.stale #overview, .stale #detail'));
+        isGrey = Boolean(node.closest('.stale #overview, .stale #detail, .stale #pool'));
         return (
             node.checkVisibility({opacityProperty: true, visibilityProperty: true}) &&
             !node.closest('.hide, :disabled, noscript')
@@ -111,6 +111,9 @@ export function lowContrast() {
     stroke('button svg path');
     stroke('.glass path');
     fill('.meter .fill');
+    fill('.bar-states rect:not(.track)');
+    fill('.legend-states rect');
+    fill('.state rect');
     for (const node of document.querySelectorAll('.level-mark, .link .dot'))
         if (seen(node)) {
             graphics++;
@@ -122,7 +125,7 @@ export function lowContrast() {
             );
         }
     for (const node of document.querySelectorAll(
-        'button.tool, button.button, input[type=text], select',
+        'button.tool, button.button, input[type=text], input[type=password], select',
     ))
         if (seen(node)) {
             graphics++;

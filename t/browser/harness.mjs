@@ -110,12 +110,14 @@ async function freePort() {
     }
 }
 
+export const TOKEN = 'token-of-the-tests';
+
 export class Daemon {
     /*
      * `ports`: those of an earlier daemon, to replace it. With 0 the daemon chooses a port; for the
-     * admin interface 0 means none.
+     * admin interface 0 means none. `token`: of that interface; '': none.
      */
-    static async start(ports = {}) {
+    static async start(ports = {}, token = TOKEN) {
         const d = new Daemon();
         const admin = ports.admin || (await freePort());
         const options = {
@@ -123,11 +125,15 @@ export class Daemon {
             'counter.port': ports.binary || 0,
             'admin.port': admin,
             'counter.enable': 'true',
+            'jobs.enable': 'true',
+            'jobs.port': ports.jobs || 0,
+            'jobs.listen': '127.0.0.1',
             'counter.threads': 2,
             'poolcounter.listen': '127.0.0.1',
             'counter.listen': '127.0.0.1',
             'admin.listen': '127.0.0.1',
         };
+        if (token) options['admin.token'] = token;
         const argv = Object.entries(options).flatMap(([key, value]) => ['-o', `${key}=${value}`]);
         d.log = '';
         d.child = spawn(process.env.COUNTERD, argv, {stdio: ['ignore', 'ignore', 'pipe']});
@@ -146,7 +152,7 @@ export class Daemon {
         }, 'the daemon is ready');
         const port = (name) =>
             Number(new RegExp(` info: ${name}: listening on \\S*?:(\\d+)`).exec(d.log)[1]);
-        d.ports = {text: port('poolcounter'), binary: port('counter'), admin: port('admin')};
+        d.ports = {text: port('poolcounter'), binary: port('counter'), jobs: port('jobs'), admin: port('admin')};
         d.url = `http://127.0.0.1:${d.ports.admin}`;
         return d;
     }
@@ -221,6 +227,32 @@ export class TextClient {
 
     close() {
         this.socket.destroy();
+    }
+}
+
+/* A client of the job queues. A body goes into the line of its put, behind "\r\n". */
+export class JobClient extends TextClient {
+    say(line) {
+        super.say(line + '\r');
+    }
+
+    take(text) {
+        super.take(text.replaceAll('\r', ''));
+    }
+
+    /* Puts a body, a latin-1 string, into a tube. Returns the job's id. */
+    async put(tube, body, pri = 1024, delay = 0) {
+        await this.ask('use ' + tube, 'USING ' + tube);
+        const answer = await this.ask(`put ${pri} ${delay} 60 ${body.length}\r\n${body}`);
+        check(answer.startsWith('INSERTED '), answer);
+        return answer.slice('INSERTED '.length);
+    }
+
+    /* Reserves a job whose body is one line. */
+    async reserve(id) {
+        const answer = await this.ask('reserve-job ' + id);
+        check(answer.startsWith('RESERVED '), answer);
+        await this.answer();
     }
 }
 
@@ -325,8 +357,9 @@ export class Rush {
 
 /*
  * Starts Chromium with an empty profile. `complaints` collects errors on the console, exceptions,
- * violations of the Content-Security-Policy, and requests to other servers. It ignores network
- * errors while the daemon is down on purpose (`isAway`), and missing names.
+ * violations of the Content-Security-Policy, requests to other servers, and changes. It ignores
+ * network errors while the daemon is down on purpose (`isAway`), missing names, pools, tubes and jobs, and changes
+ * while the test makes some (`mayPost`).
  */
 export async function openBrowser(origin) {
     const {chromium} = createRequire(path.join(FOLDER, 'package.json'))('playwright-core');
@@ -346,7 +379,7 @@ export async function openBrowser(origin) {
             '--disable-sync',
         ],
     });
-    const browser = {context, complaints: [], requests: [], isAway: false, page: null};
+    const browser = {context, complaints: [], requests: [], isAway: false, mayPost: false, page: null};
     await context.exposeFunction('violated', (text) => browser.complaints.push('CSP: ' + text));
     await context.addInitScript(() => {
         document.addEventListener('securitypolicyviolation', (e) => {
@@ -363,7 +396,9 @@ export async function openBrowser(origin) {
         const isNetwork = message.text().startsWith('Failed to load resource');
         if (
             isNetwork &&
-            (browser.isAway || (/\/api\/v1\/names\//.test(where) && /404/.test(message.text())))
+            (browser.isAway ||
+                (/\/api\/v1\/(names|pools|tubes|jobs)[/?]/.test(where) && /404/.test(message.text())) ||
+                (browser.mayPost && /\/api\/v1\/(pools|jobs)\//.test(where)))
         )
             return;
         if (['error', 'warning', 'assert'].includes(message.type()))
@@ -373,7 +408,7 @@ export async function openBrowser(origin) {
         browser.requests.push(request.url());
         if (!request.url().startsWith(origin + '/'))
             browser.complaints.push('a request to ' + request.url());
-        if (request.method() !== 'GET')
+        if (request.method() !== 'GET' && !browser.mayPost)
             browser.complaints.push(request.method() + ' ' + request.url());
     });
     page.on('dialog', (dialog) => {

@@ -8,9 +8,11 @@ import {
     afterFailure,
     BinaryClient,
     Daemon,
+    JobClient,
     Load,
     Rush,
     SHOTS,
+    TOKEN,
     TextClient,
     check,
     note,
@@ -30,6 +32,12 @@ const clients = []; // open until the end of the test that made them
 
 function client() {
     const c = new TextClient(daemon.ports.text);
+    clients.push(c);
+    return c;
+}
+
+function jobClient() {
+    const c = new JobClient(daemon.ports.jobs);
     clients.push(c);
     return c;
 }
@@ -492,6 +500,409 @@ test('connections by page and protocol', async () => {
     closeClients();
 });
 
+/* Makes pools with members in many states. Returns the client that may change them. */
+async function makePools() {
+    const o = client(),
+        supplier = client();
+    for (const line of [
+        'POOL ADD gpu group=gpus',
+        ...[0, 1, 2, 3, 4, 5].map((i) => `MEMBER ADD gpu gpu${i} 10.0.0.${i}:80 type=a${i % 2}`),
+        'MEMBER SET gpu gpu5 state=down note=fan_broken',
+        'MEMBER SET gpu gpu4 state=dirty',
+        'POOL ADD browsers kind=joined max=3',
+    ])
+        await o.ask(line, 'OK');
+    await supplier.ask('SUPPLY browsers 1 3', 'OK');
+    same(await supplier.answer(), 'WANT browsers 1', 'the supplier is asked');
+    await supplier.ask('JOIN browsers b-1 10.0.0.9:9222', 'JOINED');
+    return {o, supplier};
+}
+
+async function take(line) {
+    const c = client();
+    const answer = await c.ask(line);
+    check(answer.startsWith('TAKEN '), `${line}: ${answer}`);
+    return c;
+}
+
+const cells = (selector) =>
+    page.locator(selector).evaluateAll((all) => all.map((e) => e.textContent.trim()));
+
+test('pools are shown when there are some, with a bar of states for each', async () => {
+    check(!(await isShown('#pools-part')), 'there is no pool yet');
+    await makePools();
+    await poll(async () => (await page.locator('#pools tbody tr').count()) === 2, 'two pools');
+    same((await cells('#pools tbody a.name')).join(), 'browsers,gpu', 'pools by name');
+    same(
+        (await cells('#pools .states-text')).join(),
+        '1 free,4 free · 1 dirty · 1 down',
+        'states in words',
+    );
+    await take('TAKE gpu by=train');
+    await poll(
+        async () => (await cells('#pools .states-text'))[1] === '3 free · 1 taken · 1 dirty · 1 down',
+        'a member is taken',
+    );
+    const widths = await page
+        .locator('#pools tbody tr:nth-child(2) .bar-states rect:not(.track)')
+        .evaluateAll((all) =>
+            all
+                .filter((e) => e.getAttribute('visibility') === 'visible')
+                .map((e) => e.getAttribute('class') + ' ' + e.getAttribute('width')),
+        );
+    same(
+        widths.join(),
+        'state-free 50.00,state-taken 16.67,state-dirty 16.67,state-down 16.67',
+        'the bar',
+    );
+    client().say('TAKE gpu 100 count=5');
+    await poll(
+        async () => (await text('#verdict-text')).includes('1 request waits for members of pools'),
+        'the verdict says that somebody waits',
+    );
+    await nextCycles(1);
+    await page.locator('#pools-part').scrollIntoViewIfNeeded();
+    await shot('pools');
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await checkWidth('the overview with pools');
+        await view(1440, 900, scheme);
+        await checkContrast('pools, ' + scheme);
+    }
+    await view(1440, 900, 'light');
+});
+
+test('a click on a pool shows its members, their holders, and since when', async () => {
+    const holder = await take('TAKE gpu member=gpu1 by=alice@host');
+    await daemon.api('pools/gpu');
+    const o = client();
+    await o.ask('MEMBER SET gpu gpu1 state=down', 'OK');
+    await page.locator('#pools a.name', {hasText: 'gpu'}).click();
+    await poll(async () => (await page.locator('#members tbody tr').count()) === 6, 'members');
+    same(await text('#pool-head'), 'gpu', 'head');
+    same(await text('#pool-level'), '1 request waits', 'level');
+    same((await text('#pool-group')).trim(), 'gpus', 'group');
+    const rows = await page
+        .locator('#members tbody tr')
+        .evaluateAll((all) => all.map((row) => [...row.cells].map((c) => c.innerText.trim())));
+    const gpu1 = rows[1];
+    same(gpu1[0].replace(/\s+/g, ' '), 'gpu1 type=a1', 'name and attributes');
+    same(gpu1[1], 'taken', 'state');
+    check(/^\d\d:\d\d:\d\d$/.test(gpu1[2]), 'since ' + gpu1[2]);
+    check(gpu1[4].startsWith(holder.address), 'holder ' + gpu1[4]);
+    same(gpu1[5] + ' ' + gpu1[6], 'alice@host down', 'by and then');
+    same(rows[5][7], 'fan_broken', 'note');
+    same((await cells('#pool-waiters tbody tr')).length, 1, 'waiters');
+    check(!(await isShown('#supply-part')), 'a static pool has no suppliers');
+    check(!(await page.content()).includes('10.0.0.1:80'), 'a value is shown');
+    holder.close();
+    await poll(async () => (await cells('#members tbody td:nth-child(2)'))[1] === 'down', 'given back');
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await nextCycles(1);
+        await checkWidth('a pool');
+        await fullShot('pool-phone-' + scheme);
+        await view(1440, 900, scheme);
+        await checkContrast('a pool, ' + scheme);
+        await fullShot('pool-' + scheme);
+    }
+    await view(1440, 900, 'light');
+    await page.locator('#pool-counter').click();
+    await poll(async () => (await text('#detail-head')) === 'pool:gpu', 'its counter');
+    await page.goBack();
+    await poll(() => isShown('#pool'), 'the pool again');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    check(
+        await page.evaluate(() => document.activeElement.getAttribute('href') === '#/pool/gpu'),
+        'the focus is back at the pool',
+    );
+    await page.locator('#pools a.name', {hasText: 'browsers'}).click();
+    await poll(async () => (await page.locator('#suppliers tbody tr').count()) === 1, 'supplier');
+    same(
+        (await cells('#suppliers tbody td')).slice(0, 4).join(),
+        '1,1,1,3',
+        'has, wanted, at least, at most',
+    );
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+});
+
+test('names and words of pools do no harm and are spelled out', async () => {
+    const o = client();
+    const pool = '<img/src=x/onerror=pwned=1>\xff';
+    const member = Buffer.from('m\u202e<b>', 'utf8').toString('latin1');
+    await o.ask(`POOL ADD ${pool} group=<i>`, 'OK');
+    await o.ask(`MEMBER ADD ${pool} ${member} - k=<u>\x01`, 'OK');
+    await o.ask(`MEMBER SET ${pool} ${member} note="><script>pwned=2</script>`, 'OK');
+    await take(`TAKE ${pool} by=javascript:pwned=3`);
+    client().say(`TAKE ${pool} 100 member=${member} with=k=<u>\x01 by=<s>`);
+    await poll(async () => (await page.locator('#pools tbody tr').count()) === 3, 'the pool');
+    await page.locator('#pools a.name', {hasText: 'onerror'}).click();
+    await poll(async () => (await page.locator('#pool-waiters tbody tr').count()) === 1, 'waiter');
+    same(await text('#pool-head'), '<img/src=x/onerror=pwned=1>\\xff', 'head');
+    same(
+        (await cells('#members tbody th'))[0],
+        'mU+202E<b>k=<u>\\x01',
+        'the member and its attribute',
+    );
+    const row = await cells('#members tbody td');
+    check(row.includes('"><script>pwned=2</script>'), 'note: ' + row);
+    check(row.includes('javascript:pwned=3'), 'by: ' + row);
+    check((await cells('#pool-waiters tbody td')).includes('<s>'), 'by of the waiter');
+    same(await page.evaluate(() => typeof window.pwned), 'undefined', 'scripts ran');
+    same(await page.locator('main img, main script, main b b, main i, main u').count(), 0, 'elements');
+    await o.ask(`POOL DROP ${pool} now`, 'OK');
+    await poll(async () => (await text('#pool-level')) === 'There is no such pool now', 'gone');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+});
+
+test('an operator changes members and drops a pool, with the token', async () => {
+    const holder = await take('TAKE gpu member=gpu2');
+    browser.mayPost = true;
+    const stateOf = async (i) => (await cells('#members tbody td:nth-child(2)'))[i];
+    await page.locator('#pools a.name', {hasText: 'gpu'}).click();
+    const change = page.locator('#members tbody tr:nth-child(1) button');
+    await poll(() => change.isVisible(), 'the button');
+    same(await change.getAttribute('aria-label'), 'Change gpu0', 'label');
+    await change.click();
+    same((await text('#order-head')).trim().replace(/\s+/g, ' '), 'Member gpu0', 'what it is about');
+    await page.locator('#order-note').fill('to be repaired');
+    await page.locator('#order-token').fill('wrong');
+    await checkContrast('the form, light');
+    await fullShot('pool-order');
+    await page.locator('#order-send').click();
+    await poll(async () => (await text('#order-said')) === 'this is not the token', 'refused');
+    await page.locator('#order-token').fill(TOKEN);
+    await page.keyboard.press('Enter');
+    await poll(async () => (await stateOf(0)) === 'down', 'it is down');
+    check(!(await isShown('#order')), 'the form is closed');
+    check((await cells('#members tbody td')).includes('to_be_repaired'), 'its note');
+    await change.click();
+    await page.locator('#order label', {hasText: 'Free'}).click();
+    await page.locator('#order-send').click();
+    await poll(async () => (await stateOf(0)) === 'free', 'it is free; the token is still known');
+    await page.locator('#members tbody tr:nth-child(3) button').click();
+    await page.locator('#order label', {hasText: 'Drop'}).click();
+    await page.locator('#order-now').check();
+    same(
+        await text('#order-means'),
+        'It is taken out of the pool at once; a holder loses it.',
+        'what it means',
+    );
+    await page.locator('#order-send').click();
+    await poll(async () => (await page.locator('#members tbody tr').count()) === 5, 'it has gone');
+    await holder.ask('RETURN', 'GONE');
+    await page.locator('#pool-drop').click();
+    same((await text('#order-head')).trim().replace(/\s+/g, ' '), 'Pool gpu', 'the pool');
+    check(!(await isShown('#order-states')), 'a pool has no states');
+    await page.locator('#order-cancel').click();
+    check(!(await isShown('#order')), 'cancelled');
+    await page.locator('#pool-drop').click();
+    await page.locator('#order-now').check();
+    await page.locator('#order-send').click();
+    await poll(async () => (await text('#pool-level')) === 'There is no such pool now', 'dropped');
+    await page.reload();
+    same(await page.locator('#order-token').inputValue(), '', 'the token is forgotten');
+    await page.goto(daemon.url + '/#/');
+    await poll(() => isShown('#overview'), 'the overview');
+    browser.mayPost = false;
+    closeClients();
+    const o = client();
+    await o.ask('POOL DROP browsers now', 'OK');
+    await poll(async () => !(await isShown('#pools-part')), 'the part goes with the last pool');
+    closeClients();
+});
+
+test('pools and members by page', async () => {
+    const o = client();
+    for (let i = 10; i < 35; i++) await o.ask('POOL ADD p' + i, 'OK');
+    for (let i = 100; i < 250; i++) await o.ask('MEMBER ADD p10 m' + i, 'OK');
+    await poll(() => page.locator('#pools-next').isEnabled(), 'a full page');
+    same(await page.locator('#pools tbody tr').count(), 20, 'a page');
+    await page.locator('#pools-next').click();
+    await poll(async () => (await page.locator('#pools tbody tr').count()) === 5, 'the rest');
+    await page.locator('#pools-back').click();
+    await poll(async () => (await page.locator('#pools tbody tr').count()) === 20, 'back');
+    await page.locator('#pools a.name', {hasText: 'p10'}).click();
+    await poll(async () => (await page.locator('#members tbody tr').count()) === 100, 'members');
+    await page.locator('#members-next').click();
+    await poll(async () => (await page.locator('#members tbody tr').count()) === 50, 'the rest');
+    same(await text('#members-where'), 'Page 2', 'page');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    for (let i = 10; i < 35; i++) await o.ask('POOL DROP p' + i, 'OK');
+    await poll(async () => !(await isShown('#pools-part')), 'all are gone');
+    closeClients();
+});
+
+const JOBS_TUBE = 'enwiki/refreshLinks';
+
+test('job queues are shown when a tube is used, with rates', async () => {
+    check(!(await isShown('#tubes-part')), 'no tube was used yet');
+    const worker = jobClient(),
+        ids = [];
+    for (let i = 0; i < 60; i++) ids.push(await worker.put(JOBS_TUBE, 'job ' + i, 1000 + i));
+    await worker.put('mail', 'later', 0, 1000);
+    await worker.reserve(ids[0]);
+    await worker.reserve(ids[1]);
+    await worker.ask(`bury ${ids[1]} 5`, 'BURIED');
+    await poll(async () => (await page.locator('#tubes tbody tr').count()) === 3, 'three tubes');
+    same((await cells('#tubes tbody a.name')).join(), `default,${JOBS_TUBE},mail`, 'by name');
+    const row = async () => (await cells('#tubes tbody tr:nth-child(2) td')).slice(0, 5).join();
+    await poll(async () => (await row()) === '58,1,0,1,0', 'ready, reserved, delayed, buried, waiting');
+    same(
+        (await cells('#tubes tbody tr:nth-child(3) td')).slice(0, 6).join(),
+        '0,0,1,0,0,–',
+        'a delayed job',
+    );
+    await worker.ask('delete ' + ids[0], 'DELETED');
+    await worker.put(JOBS_TUBE, 'one more');
+    await poll(
+        async () => (await cells('#tubes tbody tr:nth-child(2) td')).slice(6).every((t) => t !== '0' && t !== '–'),
+        'rates',
+    );
+    await worker.ask('pause-tube mail 1000', 'PAUSED');
+    await poll(
+        async () => (await text('#tubes tbody tr:nth-child(3) small')).startsWith('paused for 16'),
+        'the pause',
+    );
+    check(/^3 tubes with 61 jobs, in .* of at most 1.00.GiB\.$/.test(await text('#tubes-note')), 'note');
+    await page.locator('#tubes-part').scrollIntoViewIfNeeded();
+    await shot('tubes');
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await checkWidth('the overview with tubes');
+        await view(1440, 900, scheme);
+        await checkContrast('tubes, ' + scheme);
+    }
+    await view(1440, 900, 'light');
+    closeClients();
+});
+
+test('jobs that cannot be written are the first thing said', async () => {
+    let fails = true;
+    const path = '**/api/v1/stats';
+    await page.route(path, async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        Object.assign(json.resources['job store'], {enabled: true, failing: fails, file_bytes: 4096});
+        await route.fulfill({response, json});
+    });
+    const level = () => text('#verdict-level');
+    await poll(async () => (await level()) === 'Jobs cannot be written', 'the verdict');
+    check((await text('#verdict-text')).startsWith('New jobs are refused; the log says why'), 'text');
+    check(/Their file has 4.00.KiB\.$/.test(await text('#tubes-note')), 'the note');
+    await fullShot('store-fails');
+    fails = false;
+    await poll(async () => (await level()) !== 'Jobs cannot be written', 'the end of it');
+    await page.unroute(path);
+});
+
+test('a click on a tube shows its jobs, and a click on a job its body, which does no harm', async () => {
+    const worker = jobClient();
+    const body = Buffer.from(
+        '<img src=x onerror=pwned=1>\n\t"ä\u202e\x1b[2J\\x41</pre><script>pwned=2</script>',
+        'utf8',
+    ).toString('latin1');
+    const id = await worker.put('a;b', body),
+        binary = await worker.put('a;b', '\x00\xffA'),
+        large = await worker.put('a;b', 'y'.repeat(70000));
+    await worker.reserve(binary);
+    await poll(async () => (await page.locator('#tubes tbody tr').count()) === 4, 'the tube');
+    await page.locator('#tubes a.name', {hasText: 'a;b'}).click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 3, 'its jobs');
+    same(await text('#tube-head'), 'a;b', 'head');
+    same(await text('#tube-level'), '2 jobs are ready', 'level');
+    same((await cells('#jobs tbody td:nth-child(2)')).join(), 'ready,reserved,ready', 'states');
+    check(!(await isShown('#job')), 'no job is chosen');
+    await page.locator('#jobs tbody button').nth(0).click();
+    await poll(() => isShown('#job-body'), 'its body');
+    same(await text('#job-head'), 'Job ' + id, 'which job');
+    same(
+        await text('#job-body'),
+        '<img src=x onerror=pwned=1>\n\t"äU+202E U+001B[2J\\x41</pre><script>pwned=2</script>',
+        'the body',
+    );
+    same(await page.evaluate(() => typeof window.pwned), 'undefined', 'scripts ran');
+    same(await page.locator('main img, main script').count(), 0, 'elements');
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await nextCycles(1);
+        await checkWidth('a tube');
+        await view(768, 900, scheme);
+        await checkWidth('a tube on a tablet');
+        await view(360, 800, scheme);
+        await fullShot('tube-phone-' + scheme);
+        await view(1440, 900, scheme);
+        await checkContrast('a tube, ' + scheme);
+        await fullShot('tube-' + scheme);
+    }
+    await view(1440, 900, 'light');
+    await page.locator('#jobs tbody button').nth(1).click();
+    await poll(
+        async () => /^00000 {2}00 ff 41 +\.\.A$/.test(await text('#job-body')),
+        'bytes in hexadecimal',
+    );
+    check((await text('#job-about')).startsWith('reserved · priority 1,024 · put '), 'facts');
+    await page.locator('#jobs tbody button').nth(2).click();
+    await poll(async () => (await text('#job-head')) === 'Job ' + large, 'the large one');
+    await poll(() => isShown('#job-cut'), 'it is cut');
+    same((await text('#job-body')).length, 65536, 'the beginning');
+    await page.locator('#jobs-of').selectOption('reserved');
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 1, 'only reserved');
+    await page.locator('#job-close').click();
+    check(!(await isShown('#job')), 'closed');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    check(
+        await page.evaluate(() => document.activeElement.getAttribute('href') === '#/tube/a%3Bb'),
+        'the focus is back at the tube',
+    );
+    await page.locator('#tubes a.name', {hasText: JOBS_TUBE}).click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 50, 'a page of jobs');
+    await page.locator('#jobs-next').click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 10, 'the rest');
+    same(await text('#jobs-where'), 'Page 2', 'page');
+    await page.locator('#jobs-back').click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 50, 'back');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    closeClients();
+});
+
+test('an operator kicks and deletes a job, with the token', async () => {
+    browser.mayPost = true;
+    const worker = jobClient();
+    await page.locator('#tubes a.name', {hasText: 'mail'}).click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 1, 'its job');
+    const job = page.locator('#jobs tbody button');
+    await job.click();
+    await poll(() => isShown('#job-order'), 'the form');
+    await page.locator('#job-token').fill('wrong');
+    await page.locator('#job-kick').click();
+    await poll(async () => (await text('#job-said')) === 'this is not the token', 'refused');
+    await page.locator('#job-token').fill(TOKEN);
+    await page.locator('#job-kick').click();
+    await poll(async () => (await text('#job-said')) === 'It was kicked.', 'kicked');
+    await poll(async () => (await cells('#jobs tbody td:nth-child(2)'))[0] === 'ready', 'ready');
+    await poll(() => page.locator('#job-kick').isDisabled(), 'a ready job is not kicked');
+    const id = await job.textContent();
+    await worker.reserve(id);
+    await poll(() => page.locator('#job-delete').isDisabled(), 'a reserved job is not deleted');
+    await worker.ask(`release ${id} 0 0`, 'RELEASED');
+    await poll(() => page.locator('#job-delete').isEnabled(), 'it is ready again');
+    await page.locator('#job-delete').click();
+    await poll(async () => (await text('#tube-level')) === 'There is no such tube now', 'gone');
+    check(!(await isShown('#job')), 'nothing is shown of it');
+    await page.reload();
+    await page.goto(daemon.url + '/#/');
+    await poll(() => isShown('#overview'), 'the overview');
+    browser.mayPost = false;
+    closeClients();
+});
+
 test('the tree for screen readers has its landmarks, headings, tables and charts', async () => {
     await contend('tree:page', 2);
     await poll(async () => (await text('#names')).includes('tree:page'), 'it is listed');
@@ -760,7 +1171,7 @@ test('the server gone and back', async () => {
     await checkWidth('unreachable');
     await shot('unreachable-phone');
     await view(1440, 900, 'light');
-    daemon = await Daemon.start({admin});
+    daemon = await Daemon.start({admin}, '');
     check((await daemon.api('stats')).started >= started, 'another daemon');
     await page.locator('#retry').click();
     await poll(
@@ -777,6 +1188,28 @@ test('the server gone and back', async () => {
     );
     browser.isAway = false;
     await nextCycles(2);
+});
+
+test('without a token nothing can be changed', async () => {
+    const o = client();
+    await o.ask('POOL ADD db', 'OK');
+    await o.ask('MEMBER ADD db m', 'OK');
+    await poll(async () => (await page.locator('#pools tbody tr').count()) === 1, 'the pool');
+    await page.locator('#pools a.name').click();
+    await poll(async () => (await page.locator('#members tbody tr').count()) === 1, 'its member');
+    await nextCycles(1);
+    same(await page.locator('#pool button:visible').count(), 0, 'buttons');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    await jobClient().put('t', 'x');
+    await page.locator('#tubes a.name', {hasText: /^t$/}).click();
+    await poll(async () => (await page.locator('#jobs tbody tr').count()) === 1, 'its job');
+    await page.locator('#jobs tbody button').click();
+    await poll(async () => (await text('#job-body')) === 'x', 'its body');
+    check(!(await isShown('#job-order')), 'the form');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    closeClients();
 });
 
 test('in all this no error, no violation of the policy, no request elsewhere', async () => {

@@ -44,7 +44,7 @@ each allocation fails once; then one in a hundred fails, in N runs' "$@" || retu
 
 torture_io() {
     ! asks_for_help 'torture io [--seed N] [--sessions N]
-N sessions (100,000) whose system calls are interrupted, fail with EAGAIN, or move one byte' "$@" || return 0
+N sessions (100,000) whose system calls are interrupted, fail, or move one byte' "$@" || return 0
     made_plain t/campaigns/simulate/sockets
     exec build/t/campaigns/simulate/sockets io "$@"
 }
@@ -52,7 +52,8 @@ N sessions (100,000) whose system calls are interrupted, fail with EAGAIN, or mo
 check_history() {
     need "${build_packages[@]}" python3 patch iproute2
     configured build CFLAGS='-O2 -g'
-    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check
+    make -s -C build -j"$jobs" counterd t/campaigns/history/record t/campaigns/history/check \
+        t/campaigns/history/record_pools
     COUNTERD=$PWD/build/counterd TOP_BUILDDIR=$PWD/build exec python3 -B t/campaigns/history/campaign.py "$@"
 }
 
@@ -69,7 +70,7 @@ torture_storm() {
     case " $* " in
     *" --tsan "*)
         dir=build/tsan
-        configured build/tsan --enable-sanitize=thread CFLAGS='-O1 -g'
+        configured build/tsan --enable-sanitize=thread CFLAGS='-Og -g1'
         ;;
     esac
     make -s -C $dir -j"$jobs" counterd
@@ -91,15 +92,19 @@ tortured() {
 torture_exhaustion() { tortured exhaustion "$@"; }
 torture_vanished() { tortured vanished "$@"; }
 torture_clock() { tortured clock "$@"; }
+torture_pools() { tortured pools "$@"; }
+torture_jobs-kill() { tortured jobs_kill "$@"; }
 soak() { tortured soak "$@"; }
 
-fuzz_harnesses=(text binary options admin text-service binary-service)
+fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
 # The parsers: the corpora must reach nearly all of their code. ./dev coverage measures other code.
-fuzz_parsers=(proto/poolcounter.c proto/counter.c src/daemon/config_file.c src/daemon/command_line.c
-    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/admin/query.c src/admin/text.c src/admin/hosts.c)
+fuzz_parsers=(proto/line.c proto/poolcounter.c proto/pools.c proto/pools_parts.c proto/pools_replies.c proto/counter.c
+    proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c
+    src/daemon/config_file.c src/daemon/command_line.c
+    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c)
 
 fuzz_built() {
     need "${build_packages[@]}" "${fuzz_packages[@]}"
@@ -221,7 +226,7 @@ torture_splits() {
 
 torture_malformed() {
     need "${build_packages[@]}" python3
-    configured build/asan --enable-sanitize=address,undefined CFLAGS='-O1 -g'
+    configured build/asan --enable-sanitize=address,undefined CFLAGS='-Og -g1'
     make -s -C build/asan -j"$jobs" counterd
     case " $* " in
     *" --requests "* | *" -h "*) ;;
@@ -231,10 +236,19 @@ torture_malformed() {
 }
 
 torture_upgrade() {
-    need "${build_packages[@]}" python3
+    need "${build_packages[@]}" python3 openssl
     configured build CFLAGS='-O2 -g'
     make -s -C build -j"$jobs" counterd
     COUNTERD=$PWD/build/counterd exec python3 -B t/campaigns/torture/upgrade.py "$@"
+}
+
+torture_planted-pools() {
+    need "${build_packages[@]}" check patch python3 python3-pytest
+    TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B t/campaigns/pools/planted.py "$@"
+}
+
+torture_planted-jobs() {
+    torture_planted-pools --in jobs "$@"
 }
 
 # Runs the function torture_NAME.

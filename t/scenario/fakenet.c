@@ -5,7 +5,8 @@
  * There is one worker and one thread, and nothing happens without a command, so a run is the same
  * each time. Commands come on standard input, one in each line:
  *
- *     open NAME text|binary    a client connects
+ *     open NAME text|binary|jobs [ADDRESS]
+ *                              a client connects, from an IPv4 address (127.0.0.1)
  *     send NAME HEX            it sends bytes
  *     eof NAME                 it shuts down its sending side
  *     reset NAME               its connection breaks
@@ -14,16 +15,22 @@
  *     advance NANOSECONDS      advances both clocks; deadlines on the way fire in order
  *     jump NANOSECONDS         advances both clocks at once, as for a stopped process
  *     unix SECONDS             sets the wall clock
+ *     drain on|off             begins and ends a drain
+ *     hold on|off              from `on` to `off` the server does nothing; then it does all at once
  *     counts PROTOCOL          prints the protocol's counters, as lines `count ...`
  *
  * After each command come the events that it caused, `recv NAME HEX` and `closed NAME REASON`, and
  * then `ok`, or `error TEXT` for an invalid command. Arguments are KEY=VALUE settings (see
  * `arguments`).
  */
+#include "jobs/jobs.h"
 #include "net/listener.h"
+#include "service/job_session.h"
+#include "service/pools.h"
 #include "t/campaigns/simulate/fake.h"
 #include "t/unit/serving.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,17 +44,32 @@ struct client {
     struct client *next;
     char name[64];
     struct protocol *protocol;
+    struct in_addr address;
 };
 
 static struct client **clients;
 static int client_count;
 static struct client *closing_order;
 
+/* Instead of the C library's: the linker's --wrap. A client's port is its number, from 40000 on. */
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len);
+int __wrap_getpeername(int fd, struct sockaddr *restrict sa, socklen_t *restrict len)
+{
+    CHECK(fd >= 0 && fd < client_count && *len >= sizeof(struct sockaddr_in));
+    *(struct sockaddr_in *)(void *)sa = (struct sockaddr_in){
+        .sin_family = AF_INET,
+        .sin_port = htons((uint16_t)(40000 + fd)),
+        .sin_addr = clients[fd]->address,
+    };
+    *len = sizeof(struct sockaddr_in);
+    return 0;
+}
+
 /* ---- iterations -------------------------------------------------------------------------- */
 
 static struct server server;
 static struct loop *the_loop;
-static int64_t unix_ns; /* nanoseconds of the current second of the wall clock */
+static bool holds;
 
 /* One iteration: handles everything that is ready, once. Returns false if nothing was. */
 static bool turn(void)
@@ -89,10 +111,7 @@ static void run_until_quiet(void)
 
 static void pass_time(int64_t ns)
 {
-    unix_ns += ns;
-    fake_now.unix_s += unix_ns / NS_PER_S;
-    unix_ns %= NS_PER_S;
-    fake_now.mono_ns += ns;
+    fake_pass_time(ns);
 }
 
 static void advance(int64_t ns)
@@ -115,8 +134,10 @@ static void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len
 {
     if (first)
         printf("recv %s ", clients[peer->fd]->name);
-    for (size_t i = 0; i < len; i++)
-        printf("%02x", bytes[i]);
+    for (size_t i = 0; i < len; i++) {
+        putchar("0123456789abcdef"[bytes[i] >> 4]);
+        putchar("0123456789abcdef"[bytes[i] & 15]);
+    }
     if (last)
         printf("\n");
 }
@@ -136,8 +157,16 @@ static void on_closed(struct fake_peer *peer)
 /* Returns the reason counted since the last close was printed. */
 static const char *reason_of(struct protocol *protocol)
 {
-    static uint64_t told[2][CLOSE_MAX];
-    uint64_t *seen = told[strcmp(protocol->row->name, "counter") == 0];
+    static struct {
+        const struct protocol *protocol;
+        uint64_t closed[CLOSE_MAX];
+    } told[3];
+    size_t of = 0;
+    while (told[of].protocol && told[of].protocol != protocol)
+        of++;
+    CHECK(of < ARRAY_SIZE(told));
+    told[of].protocol = protocol;
+    uint64_t *seen = told[of].closed;
     for (unsigned i = 0; i < CLOSE_MAX; i++) {
         if (seen[i] < atomic_load(&protocol->closed[i])) {
             seen[i]++;
@@ -167,17 +196,31 @@ static struct client *find(const char *name)
     return NULL;
 }
 
-static const char *do_open(const char *name, const char *kind)
+/* The protocol of a kind of clients; NULL: there is no such kind. */
+static struct protocol *protocol_of(const char *kind)
 {
-    if (!name || !kind || strlen(name) >= sizeof(clients[0]->name))
-        return "open NAME text|binary";
-    struct protocol *protocol =
-        services_protocol(services, strcmp(kind, "text") == 0 ? "poolcounter" : "counter");
+    static const char *const kinds[][2] = {
+        {"text", "poolcounter"}, {"binary", "counter"}, {"jobs", "jobs"}};
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+        if (strcmp(kind, kinds[i][0]) == 0)
+            return services_protocol(services, kinds[i][1]);
+    }
+    return NULL;
+}
+
+static const char *do_open(const char *name, const char *kind, const char *from)
+{
+    struct in_addr address;
+    struct protocol *protocol = kind ? protocol_of(kind) : NULL;
+    if (!name || !protocol || strlen(name) >= sizeof(clients[0]->name) ||
+        inet_pton(AF_INET, from ? from : "127.0.0.1", &address) != 1)
+        return "open NAME text|binary|jobs [ADDRESS]";
     struct client *c = calloc(1, sizeof(*c));
     clients = realloc(clients, (size_t)(client_count + 1) * sizeof(struct client *));
     CHECK(c && clients);
     strcpy(c->name, name);
     c->protocol = protocol;
+    c->address = address;
     c->peer.window = SIZE_MAX;
     clients[client_count++] = c;
     fake_peer_join(&c->peer);
@@ -195,18 +238,29 @@ static const char *do_open(const char *name, const char *kind)
     return NULL;
 }
 
+/* The value of a hexadecimal digit; -1: it is none. */
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 static const char *do_send(struct client *c, const char *hex)
 {
     if (!c || !hex || strlen(hex) % 2)
         return "send NAME HEX";
-    for (; *hex; hex += 2) {
-        char digits[3] = {hex[0], hex[1], 0};
-        char *end;
-        uint8_t byte = (uint8_t)strtoul(digits, &end, 16);
-        if (*end)
+    size_t len = strlen(hex) / 2;
+    uint8_t *bytes = malloc(len + 1);
+    CHECK(bytes);
+    for (size_t i = 0; i < len; i++) {
+        int high = digit_of(hex[2 * i]), low = digit_of(hex[2 * i + 1]);
+        if (high < 0 || low < 0) {
+            free(bytes);
             return "not hexadecimal";
-        fake_peer_send(&c->peer, &byte, 1);
+        }
+        bytes[i] = (uint8_t)(high << 4 | low);
     }
+    fake_peer_send(&c->peer, bytes, len);
+    free(bytes);
     return NULL;
 }
 
@@ -255,7 +309,7 @@ static const char *carry_out(char *line)
     if (!verb || !first)
         return "a command and its arguments";
     if (strcmp(verb, "open") == 0)
-        return do_open(first, second);
+        return do_open(first, second, strtok_r(NULL, " \n", &save));
     if (strcmp(verb, "advance") == 0) {
         advance(strtoll(first, NULL, 10));
         return NULL;
@@ -267,7 +321,15 @@ static const char *carry_out(char *line)
     }
     if (strcmp(verb, "unix") == 0) {
         fake_now.unix_s = strtoll(first, NULL, 10);
-        unix_ns = 0;
+        fake_unix_ns = 0;
+        return NULL;
+    }
+    if (strcmp(verb, "drain") == 0) {
+        services_drain(services, strcmp(first, "on") == 0);
+        return NULL;
+    }
+    if (strcmp(verb, "hold") == 0) {
+        holds = strcmp(first, "on") == 0;
         return NULL;
     }
     if (strcmp(verb, "counts") == 0)
@@ -299,12 +361,19 @@ struct argument {
 };
 
 static struct argument arguments[] = {
-    {"stats_interval", 86400},  {"buckets", 1000},
-    {"memory_limit", 64 << 20}, {"max_locks", 4},
-    {"max_line", 8192},         {"max_connections", 0},
-    {"output_buffer", 262144},  {"request_timeout", 30},
-    {"write_timeout", 30},      {"mono", 0},
+    {"stats_interval", 86400},   {"buckets", 1000},
+    {"memory_limit", 64 << 20},  {"max_locks", 4},
+    {"max_line", 8192},          {"max_connections", 0},
+    {"output_buffer", 262144},   {"request_timeout", 30},
+    {"write_timeout", 30},       {"mono", 0},
+    {"pools_max", 1000},         {"pools_max_members", 10000},
+    {"pools_max_watchers", 100}, {"pools_max_taken", 64},
+    {"max_job_size", 1 << 20},   {"jobs_memory", 64 << 20},
 };
+
+/* The networks of `operators=` and `suppliers=`: one each. */
+static struct pools_settings pools_settings;
+static struct tubes_settings tubes_settings;
 
 static uint64_t value_of(const char *key)
 {
@@ -316,8 +385,34 @@ static uint64_t value_of(const char *key)
     return 0;
 }
 
+static bool take_network(const char *text, struct access_networks *networks)
+{
+    networks->count = 1;
+    return access_parse(text, strlen(text), &networks->at[0]);
+}
+
+/* Takes settings of tubes, with commas between them. */
+static bool take_defaults(const char *text)
+{
+    char *with_spaces = strdup(text);
+    CHECK(with_spaces);
+    for (char *at = with_spaces; (at = strchr(at, ',')) != NULL;)
+        *at = ' ';
+    free(tubes_settings.tube_defaults);
+    tubes_settings.tube_defaults = with_spaces;
+    return true;
+}
+
 static bool take_argument(const char *text)
 {
+    static const char operators[] = "operators=", suppliers[] = "suppliers=",
+                      defaults[] = "tube_defaults=";
+    if (strncmp(text, defaults, strlen(defaults)) == 0)
+        return take_defaults(text + strlen(defaults));
+    if (strncmp(text, operators, strlen(operators)) == 0)
+        return take_network(text + strlen(operators), &pools_settings.operators);
+    if (strncmp(text, suppliers, strlen(suppliers)) == 0)
+        return take_network(text + strlen(suppliers), &pools_settings.suppliers);
     for (size_t i = 0; i < ARRAY_SIZE(arguments); i++) {
         size_t len = strlen(arguments[i].key);
         if (strncmp(text, arguments[i].key, len) == 0 && text[len] == '=') {
@@ -341,6 +436,15 @@ static void start(void)
                 .write_timeout_ns = (int64_t)value_of("write_timeout") * NS_PER_S,
             },
     };
+    if (pools_settings.operators.count == 0)
+        CHECK(take_network("127.0.0.0/8", &pools_settings.operators));
+    pools_settings.max = (uint32_t)value_of("pools_max");
+    pools_settings.max_members = (uint32_t)value_of("pools_max_members");
+    pools_settings.max_watchers = (uint32_t)value_of("pools_max_watchers");
+    pools_settings.max_taken = (uint32_t)value_of("pools_max_taken");
+    static struct job_settings_of_protocol job_settings;
+    job_settings.max_job_size = value_of("max_job_size");
+    tubes_settings.memory_limit = value_of("jobs_memory");
     struct serving_config config = {
         .table =
             {
@@ -353,9 +457,22 @@ static void start(void)
         .poolcounter_max_connections = (uint32_t)value_of("max_connections"),
         .poolcounter_max_locks = (uint32_t)value_of("max_locks"),
         .poolcounter_max_line = value_of("max_line"),
+        .pools = &pools_settings,
+        .jobs = &job_settings,
+        .tubes = &tubes_settings,
     };
     services = serving_make(&server, 1, &rules_config, &config);
     the_loop = worker_reactor(server.workers[0])->loop;
+    struct option_check check = {.is = &tubes_settings};
+    CHECK(tubes_options.check(&check));
+    tubes_options.changed(services, NULL, NULL, &tubes_settings);
+}
+
+static void check(void)
+{
+    table_check(services->table);
+    pools_check(pools_of(services), worker_now(server.workers[0]));
+    jobs_check(jobs_of(services), worker_now(server.workers[0]));
 }
 
 static void end(void)
@@ -365,8 +482,9 @@ static void end(void)
     run_until_quiet();
     for (int i = 0; i < client_count; i++)
         CHECK(clients[i]->peer.closed);
-    table_check(services->table);
+    check();
     serving_free(&server, &services);
+    free(tubes_settings.tube_defaults);
     fake_peers_leave();
     for (int i = 0; i < client_count; i++)
         free(clients[i]);
@@ -384,8 +502,9 @@ int main(int argc, char **argv)
     size_t room = 0;
     while (getline(&line, &room, stdin) > 0) {
         const char *wrong = carry_out(line);
-        run_until_quiet();
-        table_check(services->table);
+        if (!holds)
+            run_until_quiet();
+        check();
         tell_events();
         if (wrong)
             printf("error %s\n", wrong);

@@ -7,6 +7,26 @@ scenarios = \
 	t/scenario/counts.scn \
 	t/scenario/ends.scn \
 	t/scenario/intervals.scn \
+	t/scenario/jobs-batch.scn \
+	t/scenario/jobs-commands.scn \
+	t/scenario/jobs-covers.scn \
+	t/scenario/jobs-keys.scn \
+	t/scenario/jobs-lines.scn \
+	t/scenario/jobs-new.scn \
+	t/scenario/jobs-ready.scn \
+	t/scenario/jobs-settings.scn \
+	t/scenario/jobs-stats.scn \
+	t/scenario/jobs-take.scn \
+	t/scenario/pools-elsewhere.scn \
+	t/scenario/pools-fits.scn \
+	t/scenario/pools-join.scn \
+	t/scenario/pools-lines.scn \
+	t/scenario/pools-moves.scn \
+	t/scenario/pools-operate.scn \
+	t/scenario/pools-return.scn \
+	t/scenario/pools-seed.scn \
+	t/scenario/pools-show.scn \
+	t/scenario/pools-take.scn \
 	t/scenario/shared.scn \
 	t/scenario/slow-clients.scn \
 	t/scenario/text-locks.scn \
@@ -18,10 +38,13 @@ scenarios = \
 TESTS += t/scenario/run.py
 EXTRA_DIST += $(scenarios) \
 	t/scenario/README.md \
+	t/scenario/jobs.rows \
 	t/scenario/player.py \
+	t/scenario/pools.rows \
 	t/scenario/run.py
 
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
-t_scenario_fakenet_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBSSL_LIBS)
+t_scenario_fakenet_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=getpeername
+t_scenario_fakenet_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)

@@ -17,9 +17,75 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import servers  # noqa: E402
 import wire  # noqa: E402
 
-SERVERS = ("fake", "ours", "poolcounterd", "yrmcds")
+SERVERS = ("fake", "ours", "poolcounterd", "yrmcds", "beanstalkd")
 DEFAULT_SERVERS = ("fake", "ours")
+KINDS = ("text", "binary", "jobs")
 MAX_EXPANDED = 1 << 24
+
+# Every move of a pool's member: from and to, and each `why` that makes it.
+MOVES = {
+    "- free": "add join",
+    "- dirty": "add",
+    "- down": "add",
+    "free taken": "take",
+    "free checking": "check",
+    "free dirty": "operator",
+    "free down": "operator",
+    "free stopping": "drop cull lifetime shrink",
+    "free -": "drop leave lost",
+    "taken taken": "late",
+    "taken free": "return quit fail crash hold_max operator undone",
+    "taken dirty": "return quit fail crash hold_max operator",
+    "taken down": "fail crash hold_max operator",
+    "taken stopping": "fail crash hold_max drop lifetime shrink",
+    "taken -": "drop leave lost",
+    "cleaning cleaning": "late",
+    "cleaning free": "cleaned operator",
+    "cleaning dirty": "clean_failed operator undone",
+    "cleaning down": "clean_failed operator",
+    "cleaning -": "drop",
+    "checking checking": "late",
+    "checking free": "checked fail crash hold_max operator undone",
+    "checking dirty": "fail crash hold_max operator",
+    "checking down": "fail crash hold_max operator",
+    "checking stopping": "fail crash hold_max drop lifetime shrink",
+    "checking -": "drop leave lost",
+    "dirty cleaning": "clean",
+    "dirty free": "rested operator",
+    "dirty down": "operator",
+    "dirty -": "drop",
+    "down free": "operator",
+    "down dirty": "operator",
+    "down stopping": "drop",
+    "down -": "drop leave lost",
+    "stopping -": "leave lost stop_timeout drop",
+    "- -": "add set drain drop",
+}
+
+
+# The keys of dictionaries of jobs, in order.
+DICTIONARIES = {
+    "stats-job": "id tube state pri age delay ttr time-left file reserves timeouts releases buries"
+    " kicks",
+    "stats-tube": "name current-jobs-urgent current-jobs-ready current-jobs-reserved"
+    " current-jobs-delayed current-jobs-buried total-jobs current-using current-watching"
+    " current-waiting cmd-delete cmd-pause-tube pause pause-time-left",
+    "stats": "current-jobs-urgent current-jobs-ready current-jobs-reserved current-jobs-delayed"
+    " current-jobs-buried cmd-put cmd-peek cmd-peek-ready cmd-peek-delayed cmd-peek-buried"
+    " cmd-reserve cmd-reserve-with-timeout cmd-delete cmd-release cmd-use cmd-watch cmd-ignore"
+    " cmd-bury cmd-kick cmd-touch cmd-stats cmd-stats-job cmd-stats-tube cmd-list-tubes"
+    " cmd-list-tube-used cmd-list-tubes-watched cmd-pause-tube job-timeouts total-jobs"
+    " max-job-size current-tubes current-connections current-producers current-workers"
+    " current-waiting total-connections pid version rusage-utime rusage-stime uptime"
+    " binlog-oldest-index binlog-current-index binlog-records-migrated binlog-records-written"
+    " binlog-max-size draining id hostname os platform",
+    "tube": "name order claim tries limit prune remember read-only current-jobs-ready"
+    " current-jobs-delayed current-jobs-reserved current-jobs-buried current-jobs-abandoned"
+    " oldest-ready-age total-puts total-duplicates total-claims total-dropped total-acks"
+    " total-recycled total-abandoned",
+}
+QUOTED = ("tube", "name", "version", "hostname", "os", "platform", "read-only")
+QUOTED_BY_1_12 = ("version",)
 
 
 class BadScript(Exception):
@@ -73,12 +139,14 @@ class Step:
 
 
 class Story:
-    def __init__(self, path, title, headers):
+    def __init__(self, path, title, headers, rows=()):
         self.path = path
         self.title = title
+        self.rows = list(rows)  # ids of the rows that it shows
         self.steps = []
         self.servers = DEFAULT_SERVERS
         self.settings = {}
+        self.broken = None  # why it fails as yet
         for key, value in headers:
             self.header(key, value)
 
@@ -88,28 +156,37 @@ class Story:
             unknown = set(self.servers) - set(SERVERS)
             if unknown:
                 raise BadScript("%s: unknown servers: %s" % (self.path, " ".join(unknown)))
+        elif key == "broken":
+            self.broken = value
         else:
             self.settings = dict(pair.split("=", 1) for pair in value.split())
 
     @property
+    def file(self):
+        return os.path.splitext(os.path.basename(self.path))[0]
+
+    @property
     def name(self):
-        return "%s: %s" % (os.path.splitext(os.path.basename(self.path))[0], self.title)
+        return "%s: %s" % (self.file, self.title)
 
 
 def read_stories(path):
     """All stories of one file, in its order."""
-    stories, headers = [], []
+    stories, headers, rows = [], [], []
     with open(path, encoding="ascii") as f:
         for number, raw in enumerate(f, 1):
             line = raw.strip()
-            found = re.match(r"#\s*(servers|settings):\s*(.*)$", line)
+            found = re.match(r"#\s*(servers|settings|broken):\s*(.*)$", line)
             if found:
                 if stories:
                     stories[-1].header(*found.groups())
                 else:
                     headers.append(found.groups())
+            elif re.match(r"#\s*row ", line):
+                rows += re.match(r"#\s*row ([^:]*)", line).group(1).split()
             elif line.startswith("story "):
-                stories.append(Story(path, line[len("story ") :].strip(), headers))
+                stories.append(Story(path, line[len("story ") :].strip(), headers, rows))
+                rows = []
             elif line and not line.startswith("#"):
                 if not stories:
                     raise BadScript("%s:%d: a line before the first story" % (path, number))
@@ -147,6 +224,47 @@ def decode(text):
         return unit * count
 
     return _ESCAPE.sub(replace, text.encode("latin-1"))
+
+
+_VARIABLE = re.compile(r"(\\.)|\$(\w+)")
+
+
+def substitute(text, known):
+    """Puts known values in the place of `$name`; `\\$` is a dollar sign."""
+
+    def replace(found):
+        if found.group(1):
+            return found.group(1)
+        if found.group(2) not in known:
+            raise BadScript("no answer had a value for $%s" % found.group(2))
+        return known[found.group(2)]
+
+    return _VARIABLE.sub(replace, text)
+
+
+def line_pattern(text, known):
+    """A regular expression for a line in which names without a value yet get one."""
+    if text.startswith("~"):
+        return text[1:].strip().encode("latin-1")
+    text, any_more = re.subn(r" \.\.\.$", "", text)
+    pattern, at, new = b"", 0, set()
+    for found in _VARIABLE.finditer(text):
+        name = found.group(2)
+        if not name:
+            continue
+        pattern += re.escape(decode(text[at : found.start()]))
+        at = found.end()
+        if name == "_":
+            pattern += rb"\S+"
+        elif name in known:
+            pattern += re.escape(known[name].encode("latin-1"))
+        elif name in new:
+            pattern += b"(?P=%s)" % name.encode()
+        else:
+            pattern += rb"(?P<%s>[^\s@]+)" % name.encode()
+            new.add(name)
+    pattern += re.escape(decode(text[at:]))
+    return pattern + (b"(?: .*)?" if any_more else b"")
 
 
 def parse_duration(text):
@@ -236,9 +354,9 @@ class FakeBackend:
             elif verb not in ("stat", "info"):
                 raise Failed("fakenet says what nobody asked: %s" % line[:200])
 
-    def open(self, conn):
+    def open(self, conn, source):
         self.connections[conn.name] = conn
-        self.command("open", conn.name, conn.kind)
+        self.command("open", conn.name, conn.kind, *([source] if source else []))
 
     def send(self, conn, data):
         # In pieces, because a line may have any length.
@@ -263,6 +381,12 @@ class FakeBackend:
 
     def unix(self, seconds):
         self.command("unix", seconds)
+
+    def drain(self, on):
+        self.command("drain", on)
+
+    def hold(self, on):
+        self.command("hold", "on" if on else "off")
 
     def counted(self, protocol):
         self.counts = []
@@ -313,11 +437,11 @@ class SocketBackend:
     def now(self):
         return time.monotonic_ns()
 
-    def open(self, conn):
-        address = self.process.text if conn.kind == "text" else self.process.binary
+    def open(self, conn, source):
+        address = getattr(self.process, conn.kind, None)
         if address is None:
             raise BadScript("%s does not speak %s" % (self.server, conn.kind))
-        self.clients[conn.name] = wire.Client(address)
+        self.clients[conn.name] = wire.Client(address, source=source)
         self.await_idle()
 
     def send(self, conn, data):
@@ -349,6 +473,12 @@ class SocketBackend:
 
     def unix(self, seconds):
         raise BadScript("unix time can only be set on the fake")
+
+    def drain(self, on):
+        raise BadScript("a drain can only be switched on the fake")
+
+    def hold(self, on):
+        raise BadScript("only the fake can do nothing for a while")
 
     def advance(self, nanoseconds):
         time.sleep(nanoseconds / 1e9)  # the clock of a real server moves by itself
@@ -401,6 +531,7 @@ class Player:
         self.story = story
         self.backend = backend
         self.connections = {}
+        self.known = {}  # values of the story's variables
 
     def play(self):
         server = self.backend.server
@@ -441,9 +572,16 @@ class Player:
 
     def step(self, line):
         words = line.split()
-        if words[0] in ("text", "binary"):
-            for name in words[1:]:
-                self.open(name, words[0])
+        if words[0] in KINDS:
+            names, _, source = line.partition(" from ")
+            for name in names.split()[1:]:
+                self.open(name, words[0], source.strip() or None)
+        elif len(words) > 2 and words[1] in (">", "!=") and re.match(r"[$\d]", words[0]):
+            self.compare(words)
+        elif words[0] in ("hold", "go"):
+            self.backend.hold(words[0] == "hold")
+        elif words[0] == "drain":
+            self.backend.drain(words[1])
         elif words[0] == "advance":
             self.backend.advance(parse_duration(words[1]))
         elif words[0] == "jump":
@@ -454,6 +592,8 @@ class Player:
             self.counted(words[1].rstrip(":"), line.partition(":")[2])
         elif words[0] == "in" and words[1] == "order:":
             self.in_order(line.split(":", 1)[1])
+        elif words[0] == "any" and words[1] == "order:":
+            self.any_order(line.split(":", 1)[1])
         elif words[-1] in ("quiet", "close", "eof", "reset", "closed", "stubborn") and len(words) >= 2:
             for name in words[:-1]:
                 getattr(self, "do_" + words[-1])(self.conn(name))
@@ -468,7 +608,12 @@ class Player:
         if verb == ">":
             self.send(conn, self.request(conn, rest))
         elif verb == ">>":
-            self.send(conn, decode(rest))
+            self.send(conn, decode(substitute(rest, self.known)))
+        elif verb == "each":
+            answer, _, lines = rest.partition(": ")
+            for text in lines.split("; "):
+                self.send(conn, self.request(conn, text.strip()))
+                self.expect(conn, answer)
         elif verb == "|":
             conn.held_back += self.request(conn, rest)
         elif verb == "split":
@@ -478,12 +623,16 @@ class Player:
                 self.send(conn, data[at : at + int(size)])
         elif verb == "<":
             self.expect(conn, rest)
+        elif verb == "tell":
+            self.tell(conn, rest)
         elif verb == "closed":
             self.do_closed(conn, rest)
         elif verb == "window":
             self.backend.window(conn, rest)
         elif verb == "swallow":
             self.swallow(conn, rest)
+        elif verb == "until":
+            self.until(conn, rest)
         else:
             raise BadScript("unknown verb %s" % verb)
 
@@ -496,11 +645,11 @@ class Player:
 
     # actions of the client
 
-    def open(self, name, kind):
+    def open(self, name, kind, source):
         if name in self.connections:
             raise BadScript("two connections of the name %s" % name)
         conn = self.connections[name] = Connection(name, kind)
-        self.backend.open(conn)
+        self.backend.open(conn, source)
 
     def send(self, conn, data):
         data, conn.held_back = conn.held_back + data, b""
@@ -510,8 +659,23 @@ class Player:
 
     def request(self, conn, text):
         if conn.kind == "text":
-            return decode(text) + b"\n"
+            return decode(substitute(text, self.known)) + b"\n"
+        if conn.kind == "jobs":
+            return self.job_request(text)
         return self.binary_request(conn, text)
+
+    def job_request(self, text):
+        """
+        `put 0 0 60 * || body || stats`: lines and bodies, each with its line end; a `*` is the
+        length of the body behind it.
+        """
+        parts = [decode(part) for part in substitute(text, self.known).split(" || ")]
+        for number, body in enumerate(parts[1:]):
+            length = b"%d" % len(body)
+            parts[number] = b" ".join(
+                length if word == b"*" else word for word in parts[number].split(b" ")
+            )
+        return b"".join(part + b"\r\n" for part in parts)
 
     def binary_request(self, conn, text):
         words, fields = [], {}
@@ -599,7 +763,7 @@ class Player:
             text = text[: found.start()]
             delay = parse_duration(found.group(1))
             self.wait_until(conn, delay)
-        if conn.kind == "text":
+        if conn.kind != "binary":
             self.expect_line(conn, text)
         else:
             self.expect_binary(conn, text)
@@ -621,7 +785,34 @@ class Player:
         self.do_quiet(conn)
         self.backend.advance(1)
 
+    def take_bytes(self, conn, count):
+        while len(conn.buffer) < count:
+            if not self.backend.more(conn):
+                raise Failed("%d bytes of %d%s" % (len(conn.buffer), count, self.state(conn)))
+        data = bytes(conn.buffer[:count])
+        del conn.buffer[:count]
+        return data
+
+    HAS_BODY = re.compile(rb"(?:OK|(?:RESERVED|FOUND) \d+) (\d+)(?: .*)?")
+
     def take_line(self, conn):
+        """The next answer's line. An answer of jobs has its body behind ` || `."""
+        line = self.take_one_line(conn)
+        if conn.kind != "jobs":
+            self.check_move(line)
+            return line
+        if not line.endswith(b"\r"):
+            raise Failed("no line of jobs ends so: %s" % show(line))
+        line = line[:-1]
+        found = self.HAS_BODY.fullmatch(line)
+        if found:
+            body = self.take_bytes(conn, int(found.group(1)) + 2)
+            if not body.endswith(b"\r\n"):
+                raise Failed("%s: no body ends so: %s" % (show(line), show(body[-20:])))
+            line += b" || " + body[:-2]
+        return line
+
+    def take_one_line(self, conn):
         while b"\n" not in conn.buffer:
             if not self.backend.more(conn):
                 raise Failed("no answer%s" % self.state(conn))
@@ -632,20 +823,86 @@ class Player:
         return line
 
     @staticmethod
+    def check_move(line):
+        """Every EVENT that anybody reads must be a move that the state table has."""
+        words = line.decode("latin-1").split(" ")
+        if words[0] != "EVENT":
+            return
+        if len(words) < 6 or words[5] not in MOVES.get(" ".join(words[3:5]), "").split():
+            raise Failed("no such move: %s" % show(line))
+
+    @staticmethod
     def state(conn):
         text = "; it was closed (%s)" % conn.closed if conn.closed is not None else ""
         return text + ("; so far %s" % show(conn.buffer) if conn.buffer else "")
 
+    def matches(self, line, text):
+        """True if `line` is `text`, whose new variables then have their values."""
+        if text == "(empty)":
+            return line == b""
+        found = re.fullmatch(line_pattern(text, self.known), line, re.S)
+        if not found:
+            return False
+        for name, value in found.groupdict().items():
+            if value is not None:
+                self.known[name] = value.decode("latin-1")
+        return True
+
     def expect_line(self, conn, text):
         line = self.take_line(conn)
-        if text.startswith("~"):
-            if not re.fullmatch(text[1:].strip(), line.decode("latin-1")):
-                raise Failed("got %s" % show(line))
-        elif text == "(empty)":
-            if line != b"":
-                raise Failed("got %s" % show(line))
-        elif line != decode(text):
+        if conn.kind == "jobs":
+            text = text.replace(" * || ", " $_ || ", 1)  # take_line has checked the length
+        if not self.matches(line, text):
             raise Failed("got %s" % show(line))
+
+    def tell(self, conn, rest):
+        """
+        `stats-job 1: state=ready age>3`: asks, and checks all keys of the dictionary and these
+        values.
+        """
+        command, _, wanted = rest.partition(": ")
+        self.send(conn, self.request(conn, command))
+        line = self.take_line(conn)
+        head, _, text = line.decode("latin-1").partition(" || ")
+        if not head.startswith("OK ") or not text.startswith("---\n") or text[-1] != "\n":
+            raise Failed("got %s" % show(line))
+        pairs = [entry.partition(": ")[::2] for entry in text[4:-1].split("\n")]
+        quoted = QUOTED_BY_1_12 if self.backend.server == "beanstalkd" else QUOTED
+        if " ".join(key for key, _ in pairs) != DICTIONARIES[command.split()[0]]:
+            raise Failed("got the keys of %s" % text)
+        found = {}
+        for key, value in pairs:
+            if (key in quoted) != bool(re.fullmatch(r'"[^"]*"', value)):
+                raise Failed("%s: %s" % (key, value))
+            found[key] = value.strip('"')
+        for word in wanted.split():
+            key, sign, value = re.match(r"([\w-]+)([=<>])(.*)", word).groups()
+            new = re.fullmatch(r"\$(\w+)", value)
+            if sign == "=" and new and new.group(1) not in self.known:
+                self.known[new.group(1)] = found[key]
+                continue
+            value = decode(substitute(value, self.known)).decode("latin-1")
+            good = found[key] == value
+            if sign != "=":
+                good = int(found[key]) < int(value) if sign == "<" else int(found[key]) > int(value)
+            if not good:
+                raise Failed("got %s=%s for %s" % (key, found[key], word))
+
+    def until(self, conn, text):
+        """Reads lines until one is `text`."""
+        while not self.matches(self.take_line(conn), text):
+            pass
+
+    def compare(self, words):
+        """`$c > $b > $a` compares numbers, `$b != $a` texts."""
+        values = [substitute(word, self.known) for word in words[::2]]
+        for sign, one, other in zip(words[1::2], values, values[1:]):
+            if sign == ">":
+                good = int(one) > int(other)
+            else:
+                good = one != other
+            if not good:
+                raise Failed("%s %s %s" % (one, sign, other))
 
     def take_reply(self, conn):
         while True:
@@ -751,6 +1008,18 @@ class Player:
             came = "; ".join(text for _, text in sorted(places, key=lambda place: place[0]))
             raise Failed("they came in the order %s" % came)
 
+    def any_order(self, text):
+        """`a OK; a WANT p 1`: these are the next answers; those of one connection in any order."""
+        awaited = [part.strip().partition(" ")[::2] for part in text.split(";")]
+        for name, _ in list(awaited):
+            line = self.take_line(self.conn(name))
+            for one in awaited:
+                if one[0] == name and self.matches(line, one[1].strip()):
+                    awaited.remove(one)
+                    break
+            else:
+                raise Failed("%s got %s" % (name, show(line)))
+
     def place_of_next(self, conn):
         """The position in the journal of the first byte of `conn` that is not yet taken."""
         unread = len(conn.buffer)
@@ -763,6 +1032,19 @@ class Player:
                     # still counts.
                     return at
         raise Failed("no answer on %s" % conn.name)
+
+
+def play(story, backend):
+    """Plays a story to its end. One that is broken must fail."""
+    try:
+        Player(story, backend).play()
+        backend.finish()
+    except Failed:
+        if not story.broken:
+            raise
+        return
+    if story.broken:
+        raise Failed("%s: it does not fail any more: take `# broken:` away" % story.name)
 
 
 def show(data):

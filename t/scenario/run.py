@@ -1,6 +1,8 @@
 """Plays every story on the fake network: the daemon's real services with a clock of our own."""
 
+import glob
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "system"))
@@ -9,24 +11,67 @@ import pytest  # noqa: E402
 
 import player  # noqa: E402
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 FAKENET = os.environ.get("FAKENET") or os.path.join(
     os.environ.get("TOP_BUILDDIR", "."), "t", "scenario", "fakenet"
 )
 STORIES = [
     story
-    for story in player.read_folder(os.path.dirname(os.path.abspath(__file__)))
+    for story in player.read_folder(HERE)
     if "fake" in story.servers
 ]
+
+# Moves that only the configuration makes; t/system/test_pools.py has them.
+FILE_MOVES = {("- down", "add")}
+ROW = re.compile(r"^\s*#\s*row ([^:\n]*)", re.M)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_story(story):
     backend = player.FakeBackend(FAKENET, story.settings)
     try:
-        player.Player(story, backend).play()
-        backend.finish()
+        player.play(story, backend)
     finally:
         backend.kill()
+
+
+def rows_of(text):
+    """The rows that comments of stories or tests name."""
+    return {row for found in ROW.findall(text) for row in found.split()}
+
+
+def rows_of_list(name):
+    """The lines of a list of rows, as words."""
+    with open(os.path.join(HERE, name), encoding="ascii") as f:
+        return [line.split() for line in f if line.strip() and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("subject", ["pools", "jobs"])
+def test_every_row_is_shown(subject):
+    lines = rows_of_list(subject + ".rows")
+    rows = [words[0] for words in lines]
+    assert len(set(rows)) == len(rows), "a row twice"
+    shown = {words[0] for words in lines if words[1] == "@"}
+    for story in STORIES:
+        if story.file.startswith("jobs-") == (subject == "jobs"):
+            shown.update(story.rows)
+    for test in glob.glob(os.path.join(HERE, "..", "system", "test_%s*.py" % subject)):
+        with open(test, encoding="ascii") as f:
+            shown |= rows_of(f.read())
+    assert not shown - set(rows), "no such rows"
+    assert not set(rows) - shown, "rows that nothing shows"
+
+
+def test_every_move_of_a_pool_is_expected_by_a_story():
+    """Both ways: a story can't expect a move that player.py does not know."""
+    expected = set()
+    for story in STORIES:
+        for step in story.steps:
+            for found in re.finditer(r"EVENT \S+ \S+ (\S+ \S+) (\w+)", step.line):
+                expected.add(found.groups())
+    known = {(fromto, why) for fromto, whys in player.MOVES.items() for why in whys.split()}
+    assert not expected - known, "no such moves"
+    assert not known - expected - FILE_MOVES, "moves that no story expects"
 
 
 if __name__ == "__main__":

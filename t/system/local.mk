@@ -11,6 +11,12 @@ system_tests = \
 	t/system/test_access.py \
 	t/system/test_tls.py \
 	t/system/test_clients.py \
+	t/system/test_pools.py \
+	t/system/test_jobs.py \
+	t/system/test_jobs_store.py \
+	t/system/test_jobs_clients.py \
+	t/system/test_jobs_transcripts.py \
+	t/system/test_jobs_wiki.py \
 	t/system/test_admin.py \
 	t/system/test_storm.py \
 	t/system/test_units.py \

@@ -124,6 +124,86 @@ DETAIL = {
     ],
 }
 
+def pool(name, name_id, kind="static", **fields):
+    row = {
+        "name": name,
+        "id": name_id,
+        "kind": kind,
+        "state": "open",
+        "members": 8,
+        "states": {
+            "free": 3,
+            "taken": 2,
+            "cleaning": 0,
+            "checking": 0,
+            "dirty": 1,
+            "stopping": 0,
+            "down": 2,
+        },
+        "waiting": 0,
+        "want": None,
+        "suppliers": 0,
+        "oldest_wait_seconds": None,
+        "longest_hold_seconds": 3725.5,
+    }
+    row.update(fields)
+    return row
+
+
+POOLS = {
+    "pools": [
+        pool("browsers", "browsers", "joined", want=4, waiting=7, oldest_wait_seconds=0.25),
+        pool("odd\\x1b[2J\u202e", "odd%1B%5B2J%E2%80%AE", state="draining"),
+    ],
+    "cursor": None,
+}
+
+
+
+def tube(name, id, **fields):
+    row = {
+        "name": name,
+        "id": id,
+        "states": {"ready": 1234, "delayed": 3, "reserved": 4, "buried": 5, "abandoned": 6},
+        "jobs": 1252,
+        "urgent": 0,
+        "oldest_ready_seconds": 3725,
+        "waiting": 7,
+        "watching": 8,
+        "using": 9,
+        "pause_seconds": 0,
+        "pause_left_seconds": 0,
+        "totals": {
+            "puts": 20000,
+            "duplicates": 0,
+            "claims": 0,
+            "dropped": 0,
+            "acks": 18000,
+            "recycled": 11,
+            "abandoned": 6,
+        },
+        "settings": {
+            "order": "priority",
+            "claim": "connection",
+            "tries": 0,
+            "limit": 0,
+            "prune": 0,
+            "remember": 3600,
+            "read_only": "",
+        },
+    }
+    row.update(fields)
+    return row
+
+
+TUBES = {
+    "tubes": [
+        tube("default", "default", pause_seconds=60, oldest_ready_seconds=None),
+        tube("enwiki/refreshLinks", "enwiki%2FrefreshLinks"),
+    ],
+    "cursor": None,
+}
+
 CONFIG = {
     "options": [
         {
@@ -218,6 +298,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/api/v1/contended":
             names = CONTENDED["names"][: int(query.get("limit", "20"))]
             self.reply(200, dict(CONTENDED, by=query["by"], names=names))
+        elif path == "/api/v1/pools":
+            self.reply(200, POOLS)
+        elif path == "/api/v1/tubes":
+            self.reply(200, TUBES)
         elif path == "/api/v1/names/odd%0A%5Cname":
             self.reply(200, DETAIL)
         elif path == "/api/v1/connections":

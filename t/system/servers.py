@@ -1,7 +1,7 @@
-"""Starts the daemon under test, and the two servers that it replaces.
+"""Starts the daemon under test, and the three servers that it replaces.
 
-Each server object knows its process, its addresses (`text` and `binary`, None if it has none) and
-its log. `stop` ends it and checks how it ended. Readiness is read from the log or found by
+Each server object knows its process, its addresses (`text`, `binary` and `jobs`, None if it has
+none) and its log. `stop` ends it and checks how it ended. Readiness is read from the log or found by
 connecting; no test just waits for it.
 """
 
@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ import wire
 COUNTERD = os.environ.get("COUNTERD", "")
 POOLCOUNTERD = "/usr/bin/poolcounterd"
 YRMCDSD = "/usr/sbin/yrmcdsd"
+BEANSTALKD = "/usr/bin/beanstalkd"
 TEXT_PORT = 7531  # always bound by poolcounterd, and by counterd without arguments
 ADMIN_PORT = 7532  # of counterd's admin interface, unless told otherwise
 
@@ -243,6 +245,7 @@ class Counterd(Process):
         self.is_expected_to_be_gone = False  # a test that ends it sets this
         self.text = self.text6 = self.binary = self.binary6 = None
         self.text_tls = self.binary_tls = self.text_unix = self.binary_unix = None
+        self.jobs = self.jobs6 = self.jobs_tls = self.jobs_unix = None
         if ready:
             self.wait_ready()
 
@@ -253,11 +256,11 @@ class Counterd(Process):
             self.kill()
             raise
         for service, tls, path, host, port in re.findall(
-            r"(poolcounter|counter): listening( with TLS)? on "
+            r"(poolcounter|counter|jobs): listening( with TLS)? on "
             r"(?:unix socket ([^\s;]+)|(\S+):(\d+))",
             self.log,
         ):
-            kind = "text" if service == "poolcounter" else "binary"
+            kind = {"poolcounter": "text", "counter": "binary", "jobs": "jobs"}[service]
             if path:
                 setattr(self, kind + "_unix", path)
                 continue
@@ -287,6 +290,9 @@ class Counterd(Process):
 
     def binary_client(self, **kwargs):
         return wire.BinaryClient(self.binary or self.binary6, **kwargs)
+
+    def job_client(self, **kwargs):
+        return wire.JobClient(self.jobs or self.jobs6, **kwargs)
 
     def check_log(self):
         assert "Sanitizer" not in self.log and "runtime error" not in self.log, self.log
@@ -333,7 +339,7 @@ class Poolcounterd(Process):
     """Debian's poolcounterd. It always binds port 7531, so each gets a loopback address."""
 
     name = "poolcounterd"
-    binary = None
+    binary = jobs = None
     _next_host = [os.getpid() % 200 * 250]
 
     def __init__(self):
@@ -358,7 +364,7 @@ class Yrmcdsd(Process):
     """
 
     name = "yrmcds"
-    text = None
+    text = jobs = None
 
     def __init__(self, stats_interval=86400, max_connections=0):
         self.folder = tempfile.mkdtemp(prefix="yrmcds-")
@@ -397,21 +403,59 @@ class Yrmcdsd(Process):
         self.kill()
 
 
-def _sockets(address):
+class Beanstalkd(Process):
+    """Debian's beanstalkd, on a port of its own."""
+
+    name = "beanstalkd"
+    text = binary = None
+
+    def __init__(self, max_job_size=1 << 20):
+        self.jobs = ("127.0.0.1", free_port())
+        host, port = self.jobs
+        super().__init__([BEANSTALKD, "-l", host, "-p", str(port), "-z", str(max_job_size)])
+        wait_listening(self, self.jobs)
+
+    @staticmethod
+    def is_installed():
+        return os.access(BEANSTALKD, os.X_OK)
+
+    def stop(self):
+        self.kill()
+
+
+# What linux/inet_diag.h has: the header of a message, a request, and the begin of an answer.
+_MESSAGE = struct.Struct("=IHHII")
+_ASKED = struct.Struct("=B3xH46xII")
+_SOCKET = struct.Struct("=BBxx2s2x16s32xI")
+_TCP_STATES = {1: "ESTABLISHED", 8: "CLOSE-WAIT", 10: "LISTEN"}
+_ASK = sum(1 << state for state in _TCP_STATES)
+
+
+def _sockets(addresses):
     """
-    The kernel's TCP sockets of a server's address: state and number of unread bytes. ss lets the
-    kernel leave out the many sockets in TIME_WAIT. /proc/net/tcp lists them all, and is too slow to
-    read twice in one quiet moment.
+    The kernel's TCP sockets of a server's addresses: state and number of unread bytes. Asked over
+    netlink, because tests ask after each request: ss would be a process each time, and
+    /proc/net/tcp also lists the many sockets in TIME_WAIT.
     """
-    host, port = address
-    states = ["state", "listening", "state", "established", "state", "close-wait"]
-    rows = subprocess.run(
-        ["ss", "-Htan", *states, "( sport = :%d )" % port], capture_output=True, check=True
-    ).stdout.decode()  # fmt: skip
-    for row in rows.splitlines():
-        state, unread, _, local = row.split()[:4]
-        if local.rpartition(":")[0].strip("[]").replace("::ffff:", "") in (host, "*", "0.0.0.0", "::"):
-            yield state, int(unread)
+    wanted = {(port.to_bytes(2, "big"), any_or_host) for host, port in addresses
+              for any_or_host in (host, "0.0.0.0", "::")}  # fmt: skip
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 4) as asker:  # NETLINK_SOCK_DIAG
+        asked = _ASKED.pack(socket.AF_INET, 0, _ASK, 0)
+        # 18: TCPDIAG_GETSOCK, of both families; 0x301: a request, for all there are
+        asker.send(_MESSAGE.pack(_MESSAGE.size + len(asked), 18, 0x301, 0, 0) + asked)
+        while True:
+            data = asker.recv(1 << 16)
+            while data:
+                size, kind = _MESSAGE.unpack_from(data)[:2]
+                if kind == 3:  # NLMSG_DONE
+                    return
+                if kind == 2:  # NLMSG_ERROR
+                    raise OSError("the kernel does not list its sockets")
+                family, state, port, source, unread = _SOCKET.unpack_from(data, _MESSAGE.size)
+                local = socket.inet_ntop(family, source[: 4 if family == socket.AF_INET else 16])
+                if (port, local.replace("::ffff:", "")) in wanted:
+                    yield _TCP_STATES[state], unread
+                data = data[(size + 3) & ~3 :]
 
 
 def wait_listening(process, address):
@@ -422,7 +466,7 @@ def wait_listening(process, address):
     def listens():
         if not process.is_running():
             raise AssertionError("%s ended at once:\n%s" % (process.argv, process.log))
-        return any(state == "LISTEN" for state, _ in _sockets(address))
+        return any(state == "LISTEN" for state, _ in _sockets([address]))
 
     try:
         wire.poll(listens, "%s listens" % process.argv[0])
@@ -437,9 +481,7 @@ def wait_listening(process, address):
 def _unread_by_server(addresses):
     """Bytes that the kernel holds for the server, from clients to any of `addresses`."""
     # For a listener this counts connections to accept. CLOSE-WAIT is an end not yet noticed.
-    return sum(
-        unread + (state == "CLOSE-WAIT") for address in addresses for state, unread in _sockets(address)
-    )  # fmt: skip
+    return sum(unread + (state == "CLOSE-WAIT") for state, unread in _sockets(addresses))
 
 
 def _thread_states(pid):
@@ -456,7 +498,7 @@ def _thread_states(pid):
         state = re.search(r"^State:\s+(\S)", text, re.M).group(1)
         switches = re.findall(r"ctxt_switches:\s+(\d+)", text)
         states.append((task, state, tuple(switches), name))
-    workers = [state for state in states if state[3].startswith("worker ")]
+    workers = [state for state in states if state[3].startswith(("worker ", "job store"))]
     return sorted(workers or states)
 
 
@@ -468,7 +510,7 @@ def await_idle(process, deadline=None):
     seen = {}
 
     def is_idle():
-        addresses = [a for a in (process.text, process.binary) if a is not None]
+        addresses = [a for a in (process.text, process.binary, process.jobs) if a is not None]
         try:
             seen["before"] = _thread_states(process.pid)
             if any(state[1] not in "S" for state in seen["before"]):

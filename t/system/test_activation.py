@@ -179,7 +179,7 @@ def test_an_unknown_name_and_port_is_an_error():
     sock = servers.listening()
     log = fails(inherit=[("web", sock)])
     assert 'descriptor 3 ("web") listens on %s, which no option names' % text_of(sock.getsockname()) in log
-    assert "poolcounter, poolcounter-tls, counter, counter-tls or admin" in log
+    assert "counter, counter-tls, jobs, jobs-tls or admin" in log
 
 
 # --- errors --------------------------------------------------------------------------------------

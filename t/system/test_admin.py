@@ -197,6 +197,43 @@ def test_killed_client_loses_what_it_has_to_who_waits(watched):
     watched.wait_log("has ended connection " + re.escape(tag))
 
 
+def test_jobs_are_changed_on_disk(start, tmp_path):
+    words = ("jobs.enable=true", "jobs.port=0", "jobs.path=%s" % (tmp_path / "jobs.db"), "admin.token=" + TOKEN)
+
+    def post(target):
+        status, _, body = ask(daemon, "POST", target, BEARER)
+        assert status == 200 and json.loads(body)["done"] is True, body
+        return json.loads(body)
+
+    daemon = start(*words, admin=True)
+    with daemon.job_client() as jobs:
+        jobs.put(b"a", into="a")
+        jobs.put(b"a", into="a")
+        ids = [jobs.put(b"b", delay=1000, into="b") for _ in range(3)]
+        ids.append(jobs.put(1001 * b"x", into="b"))
+    post("/api/v1/jobs/%d/kick" % ids[0])
+    post("/api/v1/jobs/%d/delete" % ids[1])
+    post("/api/v1/tubes/b/pause?seconds=1000")
+    assert post("/api/v1/tubes/a/clear?state=ready")["deleted"] == 2
+    daemon.kill()
+    daemon.is_expected_to_be_gone = True
+
+    daemon = start(*words, admin=True)
+    assert error(daemon, "GET", "/api/v1/tubes/a")[0] == 404
+    (tube,) = get(daemon, "/api/v1/tubes?prefix=b")["tubes"]
+    assert (tube["states"]["ready"], tube["states"]["delayed"]) == (2, 1)
+    assert tube["pause_left_seconds"] > 900
+    jobs = get(daemon, "/api/v1/jobs?tube=b")["jobs"]
+    assert [job["id"] for job in jobs] == [ids[0], ids[2], ids[3]]
+    job = get(daemon, "/api/v1/jobs/%d" % ids[3])["job"]  # the store alone has its body
+    assert job["body"] == 1001 * "x"
+    body = ask(daemon, "GET", "/metrics")[2].decode()
+    for name in ("commits_total", "commit_seconds_total", "longest_commit_seconds", "failures_total", "log_bytes"):
+        assert metric(body, "counterd_jobs_store_" + name) is not None, name
+    assert metric(body, "counterd_jobs_store_failing") == 0
+    assert metric(body, "counterd_jobs_store_file_bytes") > 4096
+
+
 def test_log_level_can_be_changed_while_it_runs(watched):
     status, _, body = ask(watched, "POST", "/api/v1/loglevel?level=debug", BEARER)
     assert (status, json.loads(body)) == (200, {"level": "debug"})

@@ -126,6 +126,104 @@ def test_hot(daemon):
     assert found["operations"] == 500
 
 
+def test_pools(daemon):
+    target = ctl.at(daemon.text)
+    for depth in 1, 8:
+        found = measure("pools", "-t", target, "-c", 10, "-m", 40, "-d", depth, "-T", 2,
+                        "-n", 2000, "-w", 0, "--pid", daemon.pid)  # fmt: skip
+        assert (found["workload"], found["protocol"]) == ("pools", "text")
+        assert found["operations"] == 1000 and found["requests"] == 2000
+        assert found["refused"] == 0 and found["server"]["cpu_us_per_operation"] > 0
+        check_latency(found, 2000)
+    with daemon.text_client() as client:
+        assert "members=40" in client.ask("POOL LIST")
+
+
+def test_pools_with_fewer_members_than_connections(daemon):
+    found = measure("pools", "-t", ctl.at(daemon.text), "-c", 50, "-m", 3, "-T", 2, "-n", 1000,
+                    "-w", 0)  # fmt: skip
+    assert found["operations"] == 500 and found["refused"] == 0
+    check_latency(found, 1000)
+
+
+def test_a_pool_that_it_may_not_make(start):
+    daemon = start("pools.operators=192.0.2.1/32")
+    done = run("pools", "-t", ctl.at(daemon.text))
+    assert done.status == FAILED and "ERROR DENIED" in done.err
+
+
+@pytest.fixture
+def tubes(start):
+    """The address of a daemon's job queues, and its process id."""
+    daemon = start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1")
+    return jobs_address(daemon), daemon.pid
+
+
+def jobs_address(daemon):
+    return "127.0.0.1", int(re.search(r"jobs: listening on 127\.0\.0\.1:(\d+)", daemon.log)[1])
+
+
+def jobs_there(address):
+    """The numbers of ready and of reserved jobs."""
+    with socket.create_connection(address, wire.DEADLINE) as sock:
+        sock.sendall(b"stats\r\nquit\r\n")
+        said = b"".join(iter(lambda: sock.recv(65536), b"")).decode()
+    return [int(re.search(r"current-jobs-%s: (\d+)" % state, said)[1])
+            for state in ("ready", "reserved")]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [1, 3, 1000])
+@pytest.mark.parametrize("depth", [1, 32])
+def test_jobs(tubes, names, depth):
+    address, pid = tubes
+    found = measure("jobs", "-t", ctl.at(address), "-c", 10, "-d", depth, "-k", names, "-T", 2,
+                    "-n", 3000, "-w", 0, "--pid", pid)  # fmt: skip
+    assert (found["workload"], found["protocol"]) == ("jobs", "beanstalk")
+    assert found["operations"] == 1000 and found["requests"] == 3000
+    assert found["refused"] == 0 and found["server"]["cpu_us_per_operation"] > 0
+    check_latency(found, 3000)
+    assert jobs_there(address) == [0, 0]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_jobs_with_waiters(tubes, threads):
+    address, _ = tubes
+    found = measure("jobs", "-t", ctl.at(address), "-c", 3, "--waiters", 20, "-T", threads,
+                    "-s", "0.2", "-w", "0.05", "-b", 3000)  # fmt: skip
+    assert found["connections"] == 23 and found["refused"] == 0
+    assert found["operations"] > 0
+    check_latency(found)
+
+
+@pytest.mark.parametrize("protocol, batch", [("beanstalk", 1), ("jobs", 1), ("jobs", 10)])
+def test_jobs_that_are_put_and_then_taken(tubes, protocol, batch):
+    address, pid = tubes
+    put = measure("put-jobs", "-t", ctl.at(address), "-p", protocol, "-c", 5, "-d", 4,
+                  "-n", 300, "-w", 0, "--batch", batch, "--pid", pid)  # fmt: skip
+    assert put["requests"] == 300 and put["operations"] == 300 * batch
+    assert "bytes_each" in put["server"]
+    assert jobs_there(address) == [300 * batch, 0]
+    taken = measure("take-jobs", "-t", ctl.at(address), "-p", protocol, "-c", 5, "-d", 4,
+                    "-n", 300 * 2, "-w", 0)  # fmt: skip
+    assert taken["requests"] == 600 and taken["operations"] == 300
+    assert jobs_there(address) == [300 * (batch - 1), 0]
+
+
+@pytest.mark.parametrize("waiters", [(), ("--waiters", 4)])
+def test_jobs_of_any_tube(tubes, waiters):
+    address, _ = tubes
+    found = measure("jobs", "-t", ctl.at(address), "-p", "jobs", "-c", 3, "-k", 1000, "-s", "0.2",
+                    "-w", 0, *waiters)  # fmt: skip
+    assert found["operations"] > 0 and found["errors"] == 0
+
+
+def test_jobs_that_are_too_big(start):
+    daemon = start("jobs.enable=true", "jobs.port=0", "jobs.listen=127.0.0.1",
+                   "jobs.max_job_size=99")  # fmt: skip
+    done = run("jobs", "-t", ctl.at(jobs_address(daemon)), "-b", 100, "-n", 300)
+    assert done.status == FAILED and "JOB_TOO_BIG" in done.err
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_herd(daemon, threads):
     found = measure("herd", "-t", ctl.at(daemon.text), "--waiters", 200, "-T", threads, "-n", 600,
@@ -344,6 +442,40 @@ def test_redis_and_memcached():
     with Toy(words(0)) as toy:
         found = measure("pairs", "-t", toy.target, "-p", "redis-lua", "-c", 2, "-n", 100, "-w", 0)
         assert found["operations"] == 0 and found["refused"] == 50
+
+
+def redis_lists(_, sock):
+    """A Redis whose lists are always full."""
+    words = {b"PING": b"+PONG", b"DEL": b":0", b"BLMOVE": b"$3\r\nabc"}
+    while data := sock.recv(65536):
+        for word in re.findall(rb"\r\n([A-Z]{3,})\r\n", data):
+            if word not in (b"LEFT", b"RIGHT"):
+                sock.sendall(words.get(word, b":1") + b"\r\n")
+
+
+def test_a_pool_on_lists_of_redis():
+    with Toy(redis_lists) as toy:
+        found = measure("pools", "-t", toy.target, "-p", "redis-pool", "-c", 2, "-m", 3,
+                        "-n", 100, "-w", 0)  # fmt: skip
+        assert found["operations"] == 50 and found["requests"] == 100
+    done = run("pools", "-p", "redis-pool", "-d", 2)
+    assert done.status == USAGE and "must know what it has taken" in done.err
+
+
+def redis_queue(_, sock):
+    """A Redis whose queue always has a job."""
+    words = {b"PING": b"+PONG", b"BLMOVE": b"$20\r\n" + 20 * b"0"}
+    while data := sock.recv(65536):
+        for word in re.findall(rb"\r\n(PING|LPUSH|BLMOVE|LREM)\r\n", data):
+            sock.sendall(words.get(word, b":1") + b"\r\n")
+
+
+@pytest.mark.parametrize("depth", [1, 8])
+def test_jobs_on_lists_of_redis(depth):
+    with Toy(redis_queue) as toy:
+        found = measure("jobs", "-t", toy.target, "-p", "redis-jobs", "-c", 2, "-d", depth,
+                        "-n", 240, "-w", 0)  # fmt: skip
+        assert found["operations"] == 80 and found["requests"] == 240
 
 
 def test_unix_sockets(start, tmp_path):

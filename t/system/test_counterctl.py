@@ -624,7 +624,7 @@ def test_one_frame_of_the_daemon(real):
         assert done.status == 0 and "busy-name" in done.out and "*REFUSED" in done.out
         assert re.search(r"names 1  units 1  waiting 0  conns \d", done.out)
         answer, status = ctl.run_json(*real.ctl, "top", "--once", "--json")
-        assert status == 0 and set(answer) == {"stats", "history", "contended"}
+        assert status == 0 and set(answer) == {"stats", "history", "contended", "pools", "tubes"}
         assert len(answer["history"]["series"]["requests"]) == 600
 
 

@@ -1,5 +1,6 @@
 """`counterctl top` on a terminal: the screen, keys, sizes, and the terminal afterwards."""
 
+import json
 import os
 import re
 import signal
@@ -62,7 +63,7 @@ class Screen(ctl.Terminal):
     def selected(self):
         """Returns the text of the highlighted row that is no heading; "" if there is none yet."""
         for number, line in enumerate(self.screen.display):
-            if number > 0 and self.screen.buffer[number][0].reverse and "NAME" not in line:
+            if number > 0 and self.screen.buffer[number][0].reverse and not re.search("NAME|POOL|TUBE", line):
                 return line
         return ""
 
@@ -142,6 +143,51 @@ def test_keys(top, mock):
     screen.wait_for("every 500 ms")
     screen.type("--")
     screen.wait_for("every 2.0 s")
+    screen.type("q")
+    assert screen.wait() == 0
+
+
+def test_pools(top, mock):
+    screen = top(size=(24, 100))
+    screen.wait_for("enwiki")
+    assert not any("pools" in path for path in mock.paths())
+    screen.type("o")
+    screen.wait_for(r"(?m)^ +3 +2 +1 +2 +7 +4 +1h 2m +250 ms browsers$")
+    screen.wait_for(r"(?m)^ +3 +2 +1 +2 +0 +- +1h 2m +- odd\\x1b\[2J\\xe2\\x80\\xae  \(dropped\)$")
+    screen.wait_for("WANT +HELD +WAITED POOL")
+    assert "/api/v1/pools?limit=100" in mock.paths()
+    wire.poll(lambda: screen.read() is None or "browsers" in screen.selected(), "one is selected")
+    screen.type("\r")
+    screen.wait_for("nobody holds it or waits for it now")
+    wire.poll(lambda: "/api/v1/names/pool%3Abrowsers" in mock.paths(), "it asks for the holders")
+    screen.type("\x1b")
+    screen.wait_for("browsers")
+    screen.type("o")
+    screen.wait_for("enwiki")
+    screen.type("q")
+    assert screen.wait() == 0
+
+
+def test_tubes(top, mock):
+    screen = top(size=(24, 100))
+    screen.wait_for("enwiki:pcache")
+    assert not any("tubes" in path for path in mock.paths())
+    screen.type("t")
+    screen.wait_for(r"(?m)^ +1\.2k +3 +5 +7 +- +20\.0k +18\.0k default  \(paused\)$")
+    screen.wait_for(r"(?m)^ +1\.2k +3 +5 +7 +1h 2m +20\.0k +18\.0k enwiki/refreshLinks$")
+    screen.wait_for("OLDEST +PUT +DONE TUBE")
+    assert "/api/v1/tubes?limit=100" in mock.paths()
+    wire.poll(lambda: screen.read() is None or "default" in screen.selected(), "one is selected")
+    screen.type("\r")  # opens nothing
+    screen.type("/wiki\r")
+    screen.wait_without("default")
+    screen.type("\x1bo")
+    screen.wait_for("browsers")
+    screen.type("t")
+    screen.wait_for("default")
+    screen.type("t")
+    screen.wait_for("enwiki:pcache")
+    assert not any("names/default" in path for path in mock.paths())
     screen.type("q")
     assert screen.wait() == 0
 
@@ -307,14 +353,34 @@ def test_one_frame_as_text(mock):
     assert lines[0].startswith("counterctl top - " + mock.address)
     assert max(map(len, lines)) <= 80 and "q quit" not in done.out
     assert any(line.startswith("busy ") for line in lines)
+    assert lines[-1].endswith(" odd\\x1b[2J\\xe2\\")  # cut at 80 columns
+    assert re.search(r" 1h 2m +250 ms browsers$", lines[-2]) and lines[-3].endswith(" POOL")
     wide = ctl.run(*top, env={"COLUMNS": "200"}).out
     assert "enwiki:pcache:idhash:15580374-0!canonical" in wide
     assert "enwiki" not in ctl.run(*top, "--filter", "refused").out
     assert len(ctl.run(*top, "--limit", "1").out.splitlines()) == len(lines) - 3
     assert "/api/v1/contended?by=waiting&limit=1" in mock.paths()
+    pools = json.loads(ctl.run(*top, "--json").out)["pools"]
+    assert pools == mock_admin.POOLS
+    mock.canned["/api/v1/pools"] = (404, {"error": {"status": 404, "reason": "nothing here"}})
+    assert "POOL" not in ctl.run(*top).out  # a server that knows no pools
+    assert "pools" not in json.loads(ctl.run(*top, "--json").out)
     none = "127.0.0.1:%d" % servers.free_port()
     done = ctl.run("--admin", none, "top", "--once")
     assert (done.status, done.out) == (UNAVAILABLE, "") and none in done.err
+
+
+def test_tubes_are_printed_once_some_are_used(mock):
+    top = ("--admin", mock.address, "top", "--once")
+    assert "TUBE" not in ctl.run(*top).out  # nothing says that any was used
+    assert json.loads(ctl.run(*top, "--json").out)["tubes"] == mock_admin.TUBES
+    used = dict(mock_admin.STATS, resources={"tubes": {"tubes": 2, "puts": 0}})
+    mock.canned["/api/v1/stats"] = (200, used)
+    lines = ctl.run(*top).out.splitlines()
+    assert lines[-3].endswith(" TUBE") and lines[-1].endswith(" enwiki/refreshLinks")
+    mock.canned["/api/v1/tubes"] = (404, {"error": {"status": 404, "reason": "nothing here"}})
+    assert "TUBE" not in ctl.run(*top).out  # a server that knows no tubes
+    assert "tubes" not in json.loads(ctl.run(*top, "--json").out)
 
 
 def test_the_daemon_itself_is_watched(start):
@@ -329,6 +395,15 @@ def test_the_daemon_itself_is_watched(start):
             screen.wait_for(r"(?m)^waits .* poolcounter  127\.0\.0\.1:\d+$")
             assert holder.ask("RELEASE watched") == "RELEASED"
             screen.wait_for(r"waiting 0")
+            screen.type("\x1bo")
+            screen.wait_for("there are no pools")
+            assert holder.ask("POOL ADD watched-pool") == "OK"
+            assert holder.ask("MEMBER ADD watched-pool m") == "OK"
+            screen.wait_for(r"(?m)^ +1 +0 +0 +0 +0 +- +- +- watched-pool$")
+            assert holder.ask("TAKE watched-pool").startswith("TAKEN watched-pool m ")
+            screen.wait_for(r"(?m)^ +0 +1 +0 +0 +0 +- +\S+ m?s +- watched-pool$")
+            screen.type("\r")
+            screen.wait_for(r"(?m)^holds .* poolcounter  127\.0\.0\.1:\d+$")
             screen.type("q")
             assert screen.wait() == 0
 

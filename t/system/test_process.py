@@ -584,8 +584,8 @@ def test_a_signal_has_it_say_how_it_is(start):
             daemon.child.send_signal(signal.SIGUSR2)
             line = daemon.wait_log("info: stats: (.*)").group(1)
             assert re.fullmatch(
-                r"2 poolcounter connections, 1 counter connections, 2 names, 4 units, 1 waiting, "
-                r"\d+ requests, \d+ of 1073741824 bytes of memory, up for \d+ s",
+                r"2 poolcounter connections, 1 counter connections, 0 jobs connections, 2 names, "
+                r"4 units, 1 waiting, \d+ requests, \d+ of 1073741824 bytes of memory, up for \d+ s",
                 line,
             ), line
             assert int(re.search(r"(\d+) requests", line).group(1)) >= 3

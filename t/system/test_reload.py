@@ -84,6 +84,8 @@ def running(start, tmp_path, authority):
     made.path = str(path)
     made.daemon = start(
         "counter.threads=2",
+        "jobs.enable=true",
+        "jobs.port=0",
         inherit=[("poolcounter", plain), ("poolcounter-tls", tls)],
         admin=True,
         args=["-f", made.path],
@@ -138,6 +140,26 @@ def effect_counter_max_connections(running):
 def effect_poolcounter_max_connections(running):
     address = running.daemon.text
     effect_max_connections(running, "poolcounter.max_connections", address, answered_text)
+
+
+def answered_jobs(address):
+    client = wire.JobClient(address)
+    assert client.ask("list-tube-used") == "USING default"
+    return client
+
+
+def effect_jobs_max_connections(running):
+    address = running.daemon.jobs
+    effect_max_connections(running, "jobs.max_connections", address, answered_jobs)
+
+
+def effect_jobs_tube_defaults(running):
+    running.apply(running.base + "jobs.tube_defaults = limit=1\n")
+    with running.daemon.job_client() as client:
+        assert isinstance(client.put(b"a"), int)
+        assert client.put(b"b") == "OUT_OF_MEMORY", "the tube is full"
+        running.apply(running.base)
+        assert isinstance(client.put(b"b"), int)
 
 
 def effect_tls_cert(running):
@@ -366,6 +388,65 @@ def effect_upgrade_timeout(running):
     assert {o["key"]: o["value"] for o in options}["upgrade.timeout"] == "600"
 
 
+def asks(running, line, source="127.0.0.1"):
+    """Returns the answer to one request from this address."""
+    with wire.TextClient(running.daemon.text, source=source) as client:
+        return client.ask(line)
+
+
+def effect_pools_operators(running):
+    with running.daemon.text_client(source="127.0.0.3") as client:
+        assert client.ask("POOL ADD a") == "OK"
+        running.apply(running.base + "pools.operators = 127.0.0.2\n")
+        assert client.ask("POOL ADD b") == "ERROR DENIED", "it holds for open connections too"
+        assert asks(running, "POOL ADD b", "127.0.0.2") == "OK"
+        running.apply(running.base)
+        assert client.ask("POOL ADD c") == "OK"
+
+
+def effect_pools_suppliers(running):
+    pool = running.base + "pools.operators = ::1\npool.p.kind = joined\n"
+    running.apply(pool)
+    with running.daemon.text_client(source="127.0.0.2") as client:
+        assert client.ask("JOIN p a") == "ERROR DENIED"
+        running.apply(pool + "pools.suppliers = 127.0.0.2\n")
+        assert client.ask("JOIN p a") == "JOINED"
+        assert client.ask("POOL ADD q") == "ERROR DENIED", "that is for operators"
+        assert asks(running, "JOIN p b", "127.0.0.3") == "ERROR DENIED"
+        running.apply(pool)
+        assert client.ask("JOIN p b") == "ERROR DENIED"
+
+
+def effect_pools_max(running):
+    running.apply(running.base + "pools.max = 1\n")
+    with running.daemon.text_client() as client:
+        assert client.ask("POOL ADD a") == "OK"
+        assert client.ask("POOL ADD b") == "ERROR TOO_MANY"
+        running.apply(running.base + "pools.max = 2\n")
+        assert client.ask("POOL ADD b") == "OK"
+        running.apply(running.base + "pools.max = 1\n")
+        assert client.ask("MEMBER ADD b m") == "OK", "what there is stays"
+
+
+def effect_pools_max_members(running):
+    running.apply(running.base + "pools.max_members = 1\n")
+    with running.daemon.text_client() as client:
+        assert client.ask("POOL ADD a") == "OK"
+        assert client.ask("MEMBER ADD a m") == "OK"
+        assert client.ask("MEMBER ADD a n") == "ERROR POOL_FULL"
+        running.apply(running.base + "pools.max_members = 2\n")
+        assert client.ask("MEMBER ADD a n") == "OK"
+
+
+def effect_pools_max_watchers(running):
+    running.apply(running.base + "pools.max_watchers = 1\n")
+    with running.daemon.text_client() as first, running.daemon.text_client() as second:
+        assert first.ask("WATCH *") == "OK"
+        assert second.ask("WATCH *") == "ERROR TOO_MANY"
+        running.apply(running.base + "pools.max_watchers = 2\n")
+        assert second.ask("WATCH *") == "OK"
+
+
 EFFECTS = {
     name[len("effect_") :]: function
     for name, function in list(globals().items())
@@ -458,6 +539,172 @@ def test_the_interface_never_tells_the_token(start, tmp_path):
         assert "very-secret" not in http_client.ask(running.daemon.admin, "GET", path)[1]
     options = http_client.get(running.daemon.admin, "/api/v1/config")["options"]
     assert {o["value"] for o in options if o["key"] == "admin.token"} == {"(set)"}
+
+
+# --- pools of the file ---------------------------------------------------------------------------
+
+
+class Pools(Running):
+    """A daemon whose file has pools, and a connection of an operator."""
+
+    def __init__(self, start, folder, text):
+        super().__init__(start, folder, admin=True)
+        self.members_file = folder / "members"
+        self.members_file.write_text("")
+        self.apply(text)
+        self.client = self.daemon.text_client()
+
+    def ask(self, line):
+        return self.client.ask(line)
+
+    def show(self, pool):
+        """Returns the words of SHOW: of the pool, and of each member by its name."""
+        self.client.say("POOL SHOW " + pool)
+        head, members = self.client.line().split(" ")[1:], {}
+        while line := self.client.line():
+            kind, name, *words = line.split(" ")
+            if kind == "MEMBER":
+                members[name] = words
+        return head, members
+
+    def states(self, pool):
+        return {name: words[0] for name, words in self.show(pool)[1].items()}
+
+    def value(self, pool, member):
+        """Takes the member, and returns its value and attributes; it is free again then."""
+        words = self.ask("TAKE %s member=%s" % (pool, member)).split(" ")
+        assert words[0] == "TAKEN", words
+        assert self.ask("RETURN") == "RETURNED"
+        return words[4:]
+
+
+def test_options_values_and_attributes_are_again_as_in_the_file(start, tmp_path):
+    text = "pool.db.members = a=value-1, b=value-2\npool.db.hold_warn = 7\n"
+    text += "pool.db.members_file = %s\n" % (tmp_path / "members")
+    pools = Pools(start, tmp_path, text)
+    pools.members_file.write_text("c three gpu=a100\nd - state=down note=broken\n")
+    said = pools.apply(text)
+    assert "pool db: as the configuration says: 0 options changed; 2 members added, 0" in said
+    assert pools.states("db") == {"a": "free", "b": "free", "c": "free", "d": "down"}
+    assert pools.ask("POOL SET db hold_warn=9 queue_max=3 group=g") == "OK"
+    assert pools.ask("MEMBER SET db a value=other k=v") == "OK"
+    assert pools.ask("MEMBER SET db b state=down note=why") == "OK"
+    assert pools.ask("MEMBER SET db c gpu=h100 rack=2") == "OK"
+    assert pools.ask("MEMBER SET db d state=free note=") == "OK"
+    assert pools.ask("MEMBER ADD db e") == "OK"
+    said = pools.apply(text)
+    assert (
+        "pool db: as the configuration says: 3 options changed; 0 members added, 1 dropped, 2 put "
+        "back" in said
+    )
+    assert "value-" not in said, "values are secret"
+    head, members = pools.show("db")
+    assert {"hold_warn=7", "queue_max=50", "group=-"} <= set(head)
+    assert sorted(members) == ["a", "b", "c", "d"]
+    assert pools.value("db", "a") == ["value-1"]
+    assert pools.value("db", "c") == ["three", "gpu=a100"]
+    assert (members["b"][0], members["b"][-1]) == ("down", "note=why"), "states and notes stay"
+    assert members["d"][0] == "free"
+    assert not any(word.startswith("note=") for word in members["d"])
+    assert "pool db" not in pools.apply(text), "it is as the file says"
+
+
+def test_a_member_that_is_gone_from_the_file_goes_when_it_is_returned(start, tmp_path):
+    both, one = "pool.db.members = a, b, c\n", "pool.db.members = c\n"
+    pools = Pools(start, tmp_path, both)
+    with pools.daemon.text_client() as user:
+        fence = user.ask("TAKE db member=a").split(" ")[3]
+        said = pools.apply(one)
+        assert "pool.db.members has changed" in said and "0 members added, 2 dropped" in said
+        members = pools.show("db")[1]
+        assert sorted(members) == ["a", "c"], "the free one is gone at once"
+        assert members["a"][0] == "taken" and "then=drop" in members["a"]
+        assert pools.ask("TAKE db member=b") == "ERROR NO_MEMBER"
+        said = pools.apply(both)
+        assert "1 members added, 0 dropped, 1 put back" in said
+        assert "then=drop" not in pools.show("db")[1]["a"]
+        pools.apply(one)
+        assert user.ask("RETURN " + fence) == "RETURNED"
+        assert pools.states("db") == {"c": "free"}
+
+
+def test_a_new_member_of_the_file_goes_to_a_client_that_waits(start, tmp_path):
+    pools = Pools(start, tmp_path, "pool.db.members = a\n")
+    with pools.daemon.text_client() as user, pools.daemon.text_client() as waiter:
+        assert user.ask("TAKE db").startswith("TAKEN db a ")
+        waiter.say("TAKE db 600")
+        wire.poll(lambda: "waiting=1" in pools.show("db")[0], "it waits")
+        pools.apply("pool.db.members = a, b\n")
+        assert waiter.line().startswith("TAKEN db b ")
+
+
+def test_a_pool_that_is_gone_from_the_file_is_dropped_gracefully(start, tmp_path):
+    text = "pool.db.members = a, b\n"
+    pools = Pools(start, tmp_path, text + "pool.other.members = c\n")
+    with pools.daemon.text_client() as user, pools.daemon.text_client() as waiter:
+        assert user.ask("TAKE db count=2").startswith("TAKEN ")
+        assert user.line().startswith("TAKEN ")
+        waiter.say("TAKE db 600")
+        wire.poll(lambda: "waiting=1" in pools.show("db")[0], "it waits")
+        assert "pool.db is gone" in pools.apply("pool.other.members = c\n")
+        assert waiter.line() == "ERROR NO_POOL"
+        assert "draining" in pools.show("db")[0]
+        assert user.ask("RETURN") == "RETURNED"
+        assert len(pools.states("db")) == 1
+        said = pools.apply(text)
+        assert "pool.other is gone" in said and "it is no longer being dropped" in said
+        assert "open" in pools.show("db")[0]
+        assert sorted(pools.states("db")) == ["a", "b"], "what was being dropped stays"
+        pools.apply("")
+        assert user.ask("RETURN") == "RETURNED"
+        assert pools.ask("POOL SHOW db") == "ERROR NO_POOL"
+
+
+def test_pools_that_verbs_made_stay_and_keep_their_names(start, tmp_path):
+    text = "pool.db.members = a\n"
+    pools = Pools(start, tmp_path, text)
+    assert pools.ask("POOL ADD mine max=3") == "OK"
+    pools.apply("")
+    assert pools.ask("POOL SHOW db") == "ERROR NO_POOL"
+    assert "max=3" in pools.show("mine")[0]
+    for wrong, complaint in (
+        ("pool.mine.max = 4\n", "pool.mine: a pool of this name was made by POOL ADD"),
+        ("pool.x.max = 1\npool.x.cull_after = 1\n", ":3: pool.x.cull_after: the pool is static"),
+    ):
+        said = pools.reload(text + wrong)
+        assert complaint in said and "nothing was changed" in said
+        assert pools.ask("POOL SHOW db") == "ERROR NO_POOL"
+        assert "max=3" in pools.show("mine")[0]
+    pools.apply(text)
+    said = pools.reload("pool.db.kind = joined\n")
+    assert "pool.db: its kind can't change from static to joined" in said
+    assert pools.states("db") == {"a": "free"}
+
+
+def test_a_wrong_members_file_changes_nothing(start, tmp_path):
+    text = "pool.other.max = %%d\npool.db.members_file = %s\n" % (tmp_path / "members")
+    pools = Pools(start, tmp_path, text % 1)
+    pools.members_file.write_text("# devices\na\nb secret-value\n")
+    pools.apply(text % 1)
+    for content, line, reason in (
+        ("a\nb secret-value gpu\n", 2, "not of the form NAME"),
+        ("a\n\na secret-value\n", 3, '"a" is there twice'),
+        ("c\n" * 2, 2, '"c" is there twice'),
+    ):
+        pools.members_file.write_text(content)
+        said = pools.reload(text % 2)
+        where = "%s:2: pool.db.members_file: %s:%d: " % (pools.path, pools.members_file, line)
+        assert where in said and reason in said and "nothing was changed" in said, said
+        assert "secret-value" not in said
+        assert pools.states("db") == {"a": "free", "b": "free"}
+        assert "max=1" in pools.show("other")[0]
+    pools.members_file.unlink()
+    said = pools.reload(text % 2)
+    assert str(pools.members_file) in said and "nothing was changed" in said
+    assert pools.states("db") == {"a": "free", "b": "free"}
+    pools.members_file.write_text("b\n")
+    pools.apply(text % 2)
+    assert pools.states("db") == {"b": "free"}
 
 
 # --- no connection is dropped --------------------------------------------------------------------

@@ -167,6 +167,12 @@ def test_the_service_allows_what_threads_are_allowed():
     assert len(names) > 80 and not refused, refused
 
 
+def test_the_jobs_of_the_sample_are_in_the_folder_that_the_service_makes():
+    with open(os.path.join(SRCDIR, "conf", "counter.conf")) as f:
+        (path,) = re.findall(r"^jobs\.path = (\S+)$", f.read(), re.M)
+    assert [os.path.dirname(path)] == ["/var/lib/" + name for name in settings(SERVICE)["StateDirectory"]]
+
+
 @pytest.fixture
 def confined():
     """A function that returns the words before a command that confine it to system calls."""
@@ -217,6 +223,9 @@ def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confine
     cert, key = certificates.Authority(tmp_path).issue("localhost")
     token = tmp_path / "token"
     token.write_text("t0ken\n")
+    calls = allowed_calls()
+    if os.geteuid() == 0:
+        calls.add("fchown")  # SQLite gives root's new files to the owner of the database
     daemon = start(
         "counter.threads=2",
         "tls.cert=" + cert,
@@ -227,7 +236,10 @@ def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confine
         "pid_file=%s" % (tmp_path / "pid"),
         "admin.token_file=%s" % token,
         "limits.request_timeout=1",
-        prefix=confined(allowed_calls()),
+        "jobs.enable=true",
+        "jobs.port=0",
+        "jobs.path=%s" % (tmp_path / "jobs.db"),
+        prefix=confined(calls),
         admin=True,
     )
     assert daemon.status_field("Seccomp") == "2"
@@ -253,6 +265,9 @@ def test_the_daemon_makes_no_system_call_that_the_service_refuses(start, confine
     assert ask_admin(daemon.admin, "/api/v1/loglevel?level=debug", "t0ken") == 200
     assert ask_admin(daemon.admin, "/api/v1/reload", "t0ken") in (200, 409)
     assert ask_admin(daemon.admin, "/api/v1/connections/0.0.0/kill", "t0ken") == 404
+    with daemon.job_client() as jobs:
+        assert jobs.put(1000 * b"x") == 1
+        assert jobs.ask("pause-tube default 9") == "PAUSED"
     daemon.reload()
     daemon.child.send_signal(signal.SIGUSR2)
     daemon.wait_log(r"stats: ")

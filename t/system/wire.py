@@ -349,6 +349,64 @@ class TextClient(Client):
             found[label] = value
 
 
+class JobClient(Client):
+    """A client of the job queues."""
+
+    def line(self):
+        """Returns the next answer line, without its line end."""
+        until = time.monotonic() + self.deadline
+        while b"\r\n" not in self.buffer:
+            if self.at_end:
+                raise Closed("closed after %r" % bytes(self.buffer[:200]))
+            if not self.fill(max(until - time.monotonic(), 0)):
+                raise Timeout("a line awaited, got %r" % bytes(self.buffer[:200]))
+        end = self.buffer.index(b"\r\n")
+        line = bytes(self.buffer[:end]).decode("latin-1")
+        del self.buffer[: end + 2]
+        return line
+
+    def body(self, length):
+        data = self.take(length + 2)
+        if data[-2:] != b"\r\n":
+            raise Malformed("a body ends with %r" % data[-2:])
+        return data[:-2]
+
+    def say(self, line):
+        self.send(line.encode("latin-1") + b"\r\n")
+
+    def ask(self, line):
+        """Sends a line. Returns the line of the answer."""
+        self.say(line)
+        return self.line()
+
+    def put(self, body, pri=0, delay=0, ttr=60, into=None):
+        """Returns the id, or the answer if it is no id."""
+        verb = "put" if into is None else "put-into %s" % into
+        self.send_reading(b"%s %d %d %d %d\r\n%s\r\n" % (
+            verb.encode(), pri, delay, ttr, len(body), body))  # fmt: skip
+        line = self.line()
+        return int(line[9:]) if line.startswith("INSERTED ") else line
+
+    def job(self):
+        """The next answer with a body: a pair of its line and the body."""
+        line = self.line()
+        words = line.split()
+        at = {"RESERVED": 2, "FOUND": 2, "OK": 1}.get(words[0])
+        return line, None if at is None else self.body(int(words[at]))
+
+    def fetch(self, line):
+        """Sends a line. Returns the answer as `job` does."""
+        self.say(line)
+        return self.job()
+
+    def stats(self, line="stats"):
+        """Asks for a dictionary of strings."""
+        head, text = self.fetch(line)
+        if text is None or not text.startswith(b"---\n"):
+            raise Malformed("no dictionary: %r" % head)
+        return dict(row.split(": ", 1) for row in text.decode("latin-1").splitlines()[1:])
+
+
 class BinaryClient(Client):
     """A client of the counter protocol. Counts up its opaques, and checks them."""
 

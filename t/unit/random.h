@@ -6,6 +6,7 @@
 #ifndef RANDOM_H
 #define RANDOM_H
 
+#include "t/unit/rng.h"
 #include "t/unit/unit.h"
 
 #include <inttypes.h>
@@ -22,32 +23,6 @@
         if (!(condition))                                                                          \
             ck_abort_msg("%s", #condition);                                                        \
     } while (0)
-
-struct rng {
-    uint64_t state;
-};
-
-/* 64 random bits: a counter, mixed. */
-static inline uint64_t rng_next(struct rng *rng)
-{
-    rng->state += UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t x = rng->state;
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
-}
-
-/* A number below `bound`, which is not 0. */
-static inline uint32_t rng_below(struct rng *rng, uint32_t bound)
-{
-    return (uint32_t)((rng_next(rng) >> 32) * bound >> 32);
-}
-
-/* True once in `n` times. */
-static inline bool rng_one_in(struct rng *rng, uint32_t n)
-{
-    return rng_below(rng, n) == 0;
-}
 
 /* A number from the environment; `otherwise` if it is unset. */
 static inline uint64_t env_number(const char *name, uint64_t otherwise)

@@ -6,7 +6,9 @@
 #define SERVING_H
 
 #include "net/rules.h"
+#include "service/jobs.h"
 #include "service/poolcounter.h"
+#include "service/pools_config.h"
 #include "service/table_resource.h"
 
 /* The settings of all services in one struct. */
@@ -15,6 +17,9 @@ struct serving_config {
     uint32_t counter_max_connections, poolcounter_max_connections; /* 0: no limit */
     uint32_t poolcounter_max_locks;
     size_t poolcounter_max_line;
+    const struct pools_settings *pools;          /* borrowed while the services exist; NULL: none */
+    const struct job_settings_of_protocol *jobs; /* likewise */
+    const struct tubes_settings *tubes;
 };
 
 /* Like services_new. A program may have eight at a time, because their settings are stored here. */
@@ -40,6 +45,9 @@ static inline struct services *serving_services(const struct serving_config *con
         {"table", &own->table, 0},
         {"poolcounter", &own->poolcounter, config->poolcounter_max_connections},
         {"counter", NULL, config->counter_max_connections},
+        {"pools", config->pools, 0},
+        {"tubes", config->tubes, 0},
+        {"jobs", config->jobs, 0},
     };
     const struct services_config all = {
         .parts = parts, .count = ARRAY_SIZE(parts), .hash_key = config->table.hash_key};

@@ -1,10 +1,13 @@
 """./dev check-history: records histories of a real daemon (record.c) and checks them (check.c).
 
+Histories of pools are recorded by record_pools.c, and checked by pools_check.py.
+
 With --planted it does so with bugs: it applies each patch in planted/ to a scratch copy of the
 tree, builds it, and records histories until one is wrong. This shows that the campaign can fail.
 """
 
 import argparse
+import filecmp
 import os
 import random
 import re
@@ -18,6 +21,7 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(TOP, "t", "system"))
 
+import pools_check
 import servers
 import wire
 
@@ -27,6 +31,7 @@ PLANTED = os.path.join(HERE, "planted")
 CALL_TIMEOUT = 600  # seconds; only ends hangs
 GOING_TIMEOUT = 5  # seconds that a daemon has to end by itself, where something went wrong
 PER_DAEMON = 20  # histories that one daemon serves
+OF_POOLS = "pools-"  # what planted bugs of the pools begin with
 
 
 class Found(Exception):
@@ -92,8 +97,33 @@ def one_history(daemon, operations, seed, path):
     return verdict
 
 
-def run(histories, operations, seed, folder):
-    """Raises Found at the first wrong history. Returns the most states possible at one moment."""
+def pools_history(daemon, operations, seed, path):
+    """As one_history, of pools. Returns the number of operations."""
+    host, port = daemon.text
+    status, said = call(
+        os.path.join(PROGRAMS, "record_pools"),
+        *(host, str(port), str(daemon.binary[1]), str(operations), str(seed), path),
+    )
+    if status != 0:
+        raise_if_ended(daemon)
+    try:
+        count = pools_check.check_file(path)
+    except pools_check.Bad as e:
+        raise Found("%s\n%s" % (e, said)) from None
+    if status != 0:
+        raise Found(said)
+    os.unlink(path)
+    return count
+
+
+def most_states(daemon, operations, seed, path):
+    """Records and checks one history. Returns the most states possible at one moment."""
+    verdict = one_history(daemon, operations, seed, path)
+    return int(verdict.split("at most ")[1].split()[0])
+
+
+def run(histories, operations, seed, folder, one=most_states):
+    """Raises Found at the first wrong history. Returns the most that `one` returned."""
     os.makedirs(folder, exist_ok=True)
     daemon, most = None, 0
     try:
@@ -105,12 +135,11 @@ def run(histories, operations, seed, folder):
                 daemon = servers.Counterd(
                     "counter.threads=%d" % threads, "counter.stats_interval=4294967295"
                 )
-            path = os.path.join(folder, "history-%d" % (seed + i))
+            path = os.path.join(folder, "%s-%d" % (PREFIXES[one], seed + i))
             try:
-                verdict = one_history(daemon, operations, seed + i, path)
+                most = max(most, one(daemon, operations, seed + i, path))
             except Found as e:
                 raise Found("seed %d: %s" % (seed + i, e)) from None
-            most = max(most, int(verdict.split("at most ")[1].split()[0]))
         daemon.stop()
     finally:
         if daemon:
@@ -118,21 +147,37 @@ def run(histories, operations, seed, folder):
     return most
 
 
+PREFIXES = {most_states: "history", pools_history: "pools"}
+
+
+def remove(path):
+    if os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    else:
+        os.unlink(path)
+
+
+def copy_folder(from_, to, left_out=()):
+    """
+    Makes `to` a copy of a folder, but for some names. A file with the same content is left as it is;
+    one that differed is new, so that make builds what was made of it.
+    """
+    os.makedirs(to, exist_ok=True)
+    for name in set(os.listdir(to)) - set(os.listdir(from_)) - set(left_out):
+        remove(os.path.join(to, name))
+    for name in set(os.listdir(from_)) - set(left_out):
+        source, copy = os.path.join(from_, name), os.path.join(to, name)
+        if os.path.isdir(source) and not os.path.islink(source):
+            copy_folder(source, copy)
+        elif not os.path.lexists(copy):
+            shutil.copy2(source, copy, follow_symlinks=False)
+        elif not os.path.islink(source) and not filecmp.cmp(source, copy, shallow=False):
+            shutil.copy(source, copy)
+
+
 def copy_tree(to):
     """Copies the tree, to build bugs in the copy. Keeps what an earlier copy has built."""
-    os.makedirs(to, exist_ok=True)
-    for name in os.listdir(to):
-        if name != "build":
-            path = os.path.join(to, name)
-            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
-    for name in os.listdir(TOP):
-        if name in ("build", ".git", "autom4te.cache"):
-            continue
-        path = os.path.join(TOP, name)
-        if os.path.isdir(path):
-            shutil.copytree(path, os.path.join(to, name), symlinks=True)
-        else:
-            shutil.copy2(path, to)
+    copy_folder(TOP, to, ("build", ".git", "autom4te.cache"))
 
 
 def build(tree):
@@ -178,35 +223,56 @@ def named(names, otherwise):
     return [os.path.join(PLANTED, name + ".patch") for name in names] or otherwise
 
 
+def is_of_pools(path):
+    return os.path.basename(path).startswith(OF_POOLS)
+
+
+def look_for(paths, args, seed, folder):
+    """Looks for these planted bugs. Returns the number of those that were not found."""
+    bound = min(args.histories, 60)
+    missed = 0
+    for kind, one in ((False, most_states), (True, pools_history)):
+        some = [path for path in paths if is_of_pools(path) == kind]
+        if some:
+            missed += planted(
+                some,
+                lambda one=one: "%d histories, at most %d"
+                % (bound, run(bound, args.operations, seed, folder, one)),
+            )
+    return missed
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./dev check-history", description=__doc__)
     number = {"type": int, "metavar": "N"}
     parser.add_argument("--histories", default=200, help="how many (200; of a bug: 60)", **number)
     parser.add_argument("--operations", default=10000, help="of each (10000)", **number)
     parser.add_argument("--seed", help="of the first; the others follow", **number)
+    parser.add_argument("--pools", action="store_true", help="only histories of pools")
     parser.add_argument("--planted", nargs="*", metavar="BUG", help="look for all planted bugs, or these")
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else random.randrange(2**31)
     folder = os.path.join(BUILD, "history")
     print("seed %d (of the plan; the threads race)" % seed, flush=True)
     if args.planted is not None:
-        bound = min(args.histories, 60)
-        missed = planted(
-            named(args.planted, patches()),
-            lambda: "most states %d" % run(bound, args.operations, seed, folder),
+        paths = [path for path in patches() if is_of_pools(path) or not args.pools]
+        sys.exit(1 if look_for(named(args.planted, paths), args, seed, folder) else 0)
+    for one, what in ((most_states, "histories"), (pools_history, "histories of pools")):
+        if args.pools and one is most_states:
+            continue
+        begun = time.monotonic()
+        try:
+            most = run(args.histories, args.operations, seed, folder, one)
+        except Found as e:
+            print(e)
+            print("histories are in %s; t/README.md says what looks at one again" % folder)
+            sys.exit(1)
+        seen = ", at most %d states at once" % most if one is most_states else ""
+        print(
+            "%d %s of %d operations, 0 violations%s, %.0f s"
+            % (args.histories, what, args.operations, seen, time.monotonic() - begun),
+            flush=True,
         )
-        sys.exit(1 if missed else 0)
-    begun = time.monotonic()
-    try:
-        most = run(args.histories, args.operations, seed, folder)
-    except Found as e:
-        print(e)
-        print("histories are in %s; build/t/campaigns/history/check FILE looks at one again" % folder)
-        sys.exit(1)
-    print(
-        "%d histories of %d operations, 0 violations, at most %d states at once, %.0f s"
-        % (args.histories, args.operations, most, time.monotonic() - begun)
-    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-# Histories: a recorder, a checker, its tests on histories made by hand, and planted bugs.
-check_PROGRAMS += t/campaigns/history/check_test t/campaigns/history/record t/campaigns/history/check
-TESTS += t/campaigns/history/check_test t/campaigns/history/test_history.py
+# Histories: recorders, checkers, their tests on histories made by hand, and planted bugs.
+check_PROGRAMS += t/campaigns/history/check_test t/campaigns/history/record t/campaigns/history/check \
+	t/campaigns/history/record_pools
+TESTS += t/campaigns/history/check_test t/campaigns/history/test_history.py t/campaigns/history/test_pools_check.py
 t_campaigns_history_check_test_SOURCES = t/campaigns/history/check_test.c t/campaigns/history/check.c t/campaigns/history/check.h \
 	t/campaigns/history/history.c t/campaigns/history/history.h
 t_campaigns_history_check_test_CFLAGS = $(UNIT_CFLAGS)
@@ -10,6 +11,7 @@ t_campaigns_history_check_SOURCES = t/campaigns/history/check_main.c t/campaigns
 t_campaigns_history_check_CFLAGS = $(AM_CFLAGS)
 t_campaigns_history_record_SOURCES = t/campaigns/history/record.c t/campaigns/history/peer.c t/campaigns/history/peer.h \
 	t/campaigns/history/history.c t/campaigns/history/history.h
+t_campaigns_history_record_pools_SOURCES = t/campaigns/history/record_pools.c t/campaigns/history/peer.c t/campaigns/history/peer.h
 planted_bugs = \
 	t/campaigns/history/planted/close-forgets-grant.patch \
 	t/campaigns/history/planted/close-says-done.patch \
@@ -23,6 +25,20 @@ planted_bugs = \
 	t/campaigns/history/planted/limit-of-another.patch \
 	t/campaigns/history/planted/limit-off-by-one.patch \
 	t/campaigns/history/planted/look-without-lock.patch \
+	t/campaigns/history/planted/pools-crash-is-clean.patch \
+	t/campaigns/history/planted/pools-dropped-stays.patch \
+	t/campaigns/history/planted/pools-early-timeout.patch \
+	t/campaigns/history/planted/pools-failed-cleaning.patch \
+	t/campaigns/history/planted/pools-fence-of-failed.patch \
+	t/campaigns/history/planted/pools-fence-without-lock.patch \
+	t/campaigns/history/planted/pools-gone-unsaid.patch \
+	t/campaigns/history/planted/pools-newcomer-first.patch \
+	t/campaigns/history/planted/pools-queue-one-less.patch \
+	t/campaigns/history/planted/pools-queue-one-more.patch \
+	t/campaigns/history/planted/pools-refuses-free.patch \
+	t/campaigns/history/planted/pools-return-of-two.patch \
+	t/campaigns/history/planted/pools-set-is-now.patch \
+	t/campaigns/history/planted/pools-youngest-first.patch \
 	t/campaigns/history/planted/queue-not-counted.patch \
 	t/campaigns/history/planted/release-grants-any.patch \
 	t/campaigns/history/planted/release-of-part-gives-all.patch \
@@ -33,4 +49,7 @@ planted_bugs = \
 # Like the storm, never built with a sanitizer, because it tests another process.
 t_campaigns_history_record_CFLAGS = $(WARN_CFLAGS) -pthread
 t_campaigns_history_record_LDFLAGS = -pthread
-EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/campaign.py $(planted_bugs)
+t_campaigns_history_record_pools_CFLAGS = $(WARN_CFLAGS) -pthread
+t_campaigns_history_record_pools_LDFLAGS = -pthread
+EXTRA_DIST += t/campaigns/history/test_history.py t/campaigns/history/test_pools_check.py t/campaigns/history/campaign.py \
+	t/campaigns/history/pools_check.py $(planted_bugs)

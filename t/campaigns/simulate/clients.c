@@ -70,7 +70,10 @@ static void put_text(struct client *c, struct request *r)
         enqueue(&c->wire, line, LINE_MAX - 1900);
         return;
     default:
-        CHECK(false);
+        CHECK(is_of_pools(r->kind));
+        len = (int)put_pools(c, r, line, sizeof(line) - 1);
+        if (end[0] == '\r')
+            memcpy(line + len++ - 1, end, 2);
     }
     r->len = (uint32_t)len;
     enqueue(&c->wire, line, r->len);
@@ -101,8 +104,7 @@ static void put_binary(struct client *c, struct request *r)
     enqueue(&c->wire, bytes, r->len);
 }
 
-/* Returns a random timeout: very short, near TIMEOUT, whole seconds, or any other. */
-static int64_t some_timeout(void)
+int64_t some_timeout(void)
 {
     switch (below(8)) {
     case 0:
@@ -121,6 +123,8 @@ static int64_t some_timeout(void)
 
 static enum request_kind some_text(const struct client *c)
 {
+    if (c->pools && !one_in(4))
+        return some_pools_verb(c);
     if (sometimes(mix.bad))
         return one_in(8) ? TEXT_TOO_LONG : TEXT_BAD;
     switch (below(c->has.lock_count + 5)) {
@@ -183,6 +187,8 @@ static void say(struct client *c)
     c->tail++;
     if (r->kind == TEXT_TOO_LONG || r->kind == BINARY_BAD_MAGIC)
         c->rude = true; /* no request follows */
+    if (r->kind == TEXT_QUIT)
+        c->rude = one_in(2); /* else those that follow are not served */
 }
 
 void arrive(struct client *c, size_t most)

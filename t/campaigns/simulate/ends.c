@@ -22,6 +22,8 @@ static unsigned allowed_reasons(const struct client *c)
     if (c->head > 0 && (c->requests[(c->head - 1) % DEPTH].kind == BINARY_BAD_MAGIC ||
                         c->requests[(c->head - 1) % DEPTH].kind == TEXT_TOO_LONG))
         return allowed | bit(CLOSE_PROTOCOL);
+    if (c->head > 0 && c->requests[(c->head - 1) % DEPTH].kind == TEXT_QUIT)
+        return allowed | bit(CLOSE_PEER);
     if (c->peer.broken)
         allowed |= bit(CLOSE_RESET);
     if (c->peer.ended || c->peer.broken)

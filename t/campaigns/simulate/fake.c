@@ -9,6 +9,15 @@ struct fake_hooks fake_hooks;
 /* ---- clocks ------------------------------------------------------------------------------- */
 
 struct moment fake_now = {.mono_ns = 0, .unix_s = 1700000000};
+int64_t fake_unix_ns;
+
+void fake_pass_time(int64_t ns)
+{
+    fake_unix_ns += ns;
+    fake_now.unix_s += fake_unix_ns / NS_PER_S;
+    fake_unix_ns %= NS_PER_S;
+    fake_now.mono_ns += ns;
+}
 
 struct moment clock_now(void)
 {
@@ -22,7 +31,7 @@ int64_t clock_mono_ns(void)
 
 int64_t clock_unix_ns(void)
 {
-    return fake_now.unix_s * NS_PER_S;
+    return fake_now.unix_s * NS_PER_S + fake_unix_ns;
 }
 
 /* ---- peers -------------------------------------------------------------------------------- */

@@ -15,6 +15,9 @@
 
 /* The current time. */
 extern struct moment fake_now;
+extern int64_t fake_unix_ns; /* nanoseconds of the current second of the wall clock */
+/* Advances both clocks. */
+void fake_pass_time(int64_t ns);
 
 /* The loop, as far as the program may look. */
 struct loop {

@@ -1,6 +1,6 @@
 # The daemon beside a model of it, with a network, clocks and memory that a seed controls.
-TESTS += t/campaigns/simulate/test_simulate.py
-EXTRA_DIST += t/campaigns/simulate/test_simulate.py
+TESTS += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_memory.py
+EXTRA_DIST += t/campaigns/simulate/test_simulate.py t/campaigns/simulate/test_admin_memory.py
 
 check_PROGRAMS += t/campaigns/simulate/simulate
 t_campaigns_simulate_simulate_SOURCES = \
@@ -13,17 +13,27 @@ t_campaigns_simulate_simulate_SOURCES = \
 	t/campaigns/simulate/look.c \
 	t/campaigns/simulate/model.c \
 	t/campaigns/simulate/model.h \
+	t/campaigns/simulate/pools_ask.c \
+	t/campaigns/simulate/pools_beside.c \
+	t/campaigns/simulate/pools_beside.h \
+	t/campaigns/simulate/pools_lines.c \
 	t/campaigns/simulate/protocols.c \
 	t/campaigns/simulate/replies.c \
 	t/campaigns/simulate/simulate.c \
 	t/campaigns/simulate/turns.c \
 	t/campaigns/simulate/world.c \
-	t/campaigns/simulate/world.h
+	t/campaigns/simulate/world.h \
+	$(pool_model_sources)
 t_campaigns_simulate_simulate_CFLAGS = $(AM_CFLAGS)
 t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
-	-Wl,--wrap=conn_reply_room,--wrap=conn_replied,--wrap=conn_reply
-t_campaigns_simulate_simulate_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBSSL_LIBS)
+	-Wl,--wrap=conn_reply_room,--wrap=conn_replied,--wrap=conn_reply,--wrap=conn_interject \
+	-Wl,--wrap=getpeername,--wrap=pool_note_event,--wrap=pools_run,--wrap=pools_set_limits \
+	-Wl,--wrap=pool_client_new,--wrap=pool_client_end,--wrap=pool_client_read \
+	-Wl,--wrap=pool_take,--wrap=pool_end_wait,--wrap=pool_return \
+	-Wl,--wrap=pool_member_add,--wrap=pool_member_set,--wrap=pool_member_drop,--wrap=pool_join \
+	-Wl,--wrap=pool_add,--wrap=pool_set,--wrap=pool_drop,--wrap=pool_supply,--wrap=pool_watch
+t_campaigns_simulate_simulate_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) -lm $(SQLITE_LIBS)
 
 # Real sockets, with difficult system calls, and a TLS library without memory.
 check_PROGRAMS += t/campaigns/simulate/sockets
@@ -33,8 +43,8 @@ t_campaigns_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_campaigns_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
-t_campaigns_simulate_sockets_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_campaigns_simulate_sockets_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 
 # The admin interface without memory.
 check_PROGRAMS += t/campaigns/simulate/admin

@@ -222,6 +222,17 @@ void model_close(struct model *m, struct model_client *c)
     }
 }
 
+void model_quit(struct model *m, struct model_client *c)
+{
+    if (c->wait.state == WAIT_WAITING)
+        model_cancel(m, c);
+    else if (c->wait.state != WAIT_NONE)
+        m->untold--; /* what it was granted is given back at the close */
+    c->wait.state = WAIT_NONE;
+    while (c->lock_count > 0)
+        unlock(m, c, c->lock_count - 1);
+}
+
 /* ---- answers to text clients -------------------------------------------------------------- */
 
 enum pc_reply model_note_word(struct model *m, struct model_client *c)

@@ -74,6 +74,8 @@ void model_cancel(struct model *m, struct model_client *c);
 /* The client is notified of the end of its wait. Returns true for a grant, false for DONE. */
 bool model_note(struct model *m, struct model_client *c);
 void model_close(struct model *m, struct model_client *c);
+/* Ends the client's wait, and gives back its locks, newest first. */
+void model_quit(struct model *m, struct model_client *c);
 
 /*
  * The next three return answers to text clients.

@@ -85,7 +85,7 @@ static enum parsed parse_twice(struct conn *conn, const uint8_t *data, size_t le
     in_server = false;
     EXPECT(first == parsed && used == *used_r, "parsed again it is another request");
     EXPECT(memcmp(session, conn_session(conn), session_size) == 0, "parsing changed the session");
-    EXPECT(c->unchecked == 0, "parsing was answered");
+    EXPECT(queued(&c->said) == 0, "parsing was answered");
     return parsed;
 }
 
@@ -93,7 +93,7 @@ static enum parsed parse(struct conn *conn, const uint8_t *data, size_t len, voi
                          size_t *used_r)
 {
     struct client *c = client_of(conn);
-    EXPECT(!c->over && !c->dump);
+    EXPECT(!c->over && !c->dump && !c->listing);
     if (c->batch_over)
         c->parsed = 0;
     c->batch_over = false;
@@ -140,26 +140,33 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 static enum served serve(struct conn *conn, const void *request)
 {
     struct client *c = client_of(conn);
-    EXPECT(!c->over && !c->dump);
+    EXPECT(!c->over && !c->dump && !c->listing);
     EXPECT(c->parsed > 0, "there is no request");
     const struct request *r = &c->requests[c->head % DEPTH];
     begin_answer(c);
     unsigned long faults_before = refusals();
+    if (c->text)
+        begin_pools(c, r);
     enum pc_reply released = c->text ? give_back(c, r) : PC_REPLY_COUNT;
     enum ctr_status status = c->text ? CTR_STATUS_SUCCESS : give_back_units(c, r);
     in_server = true;
     enum served how = real_of(c)->serve(conn, request);
     in_server = false;
     if (r->kind == BINARY_BAD_MAGIC) {
-        expect_bytes(unchecked(c), c->unchecked); /* it echoes what had arrived */
-        EXPECT(c->unchecked > CTR_HEADER && unchecked(c)[2] == CTR_STATUS_INVALID);
+        expect_bytes(unchecked(c), queued(&c->said)); /* it echoes what had arrived */
+        EXPECT(queued(&c->said) > CTR_HEADER && unchecked(c)[2] == CTR_STATUS_INVALID);
+    } else if (is_of_pools(r->kind)) {
+        expect_pools(c, r, faults_before);
     } else if (c->text) {
         expect_text(c, r, released, faults_before);
     } else {
         expect_binary(c, r, status, faults_before);
     }
     end_answer(c);
-    EXPECT(how == (ends_connection(r) ? SERVED_LAST : c->dump ? SERVED_PIECES : SERVED));
+    end_pools();
+    EXPECT(how == (ends_connection(r) || r->kind == TEXT_QUIT ? SERVED_LAST
+                   : c->dump || c->listing                    ? SERVED_PIECES
+                                                              : SERVED));
     c->partial = false;
     c->batch_over = true;
     c->parsed--;
@@ -181,10 +188,15 @@ static void on_expire(struct conn *conn, unsigned which)
     in_server = false;
     EXPECT(which == 0);
     struct client *c = client_of(conn);
-    EXPECT(c->has.wait.state != WAIT_NONE);
-    EXPECT(worker_now(conn_worker(conn)).mono_ns >= c->has.wait.deadline_ns, "a timeout is early");
+    bool member = c->has.wait.state == WAIT_NONE;
+    EXPECT(!member || waits_for_members(c));
+    EXPECT(worker_now(conn_worker(conn)).mono_ns >=
+               (member ? c->pool_deadline_ns : c->has.wait.deadline_ns),
+           "a timeout is early");
     begin_answer(c);
-    if (c->has.wait.state == WAIT_WAITING) {
+    if (member) {
+        begin_pools_timeout(c);
+    } else if (c->has.wait.state == WAIT_WAITING) {
         model_cancel(&model, &c->has);
         expect_word(PC_REPLY_TIMEOUT);
     } else {
@@ -193,6 +205,8 @@ static void on_expire(struct conn *conn, unsigned which)
     in_server = true;
     real_of(c)->expire(conn, which);
     in_server = false;
+    if (member)
+        expect_pools_timeout(c);
     end_answer(c);
     in_server = true;
 }
@@ -205,9 +219,14 @@ static void on_close(struct conn *conn)
     c->over = true;
     free(c->dump);
     c->dump = NULL;
+    end_listing(c);
     model_close(&model, &c->has);
     in_server = true;
     real_of(c)->close(conn);
+    in_server = false;
+    EXPECT(c->slot == NO_SLOT);
+    append_after(c);
+    in_server = true;
 }
 
 static void on_verdict(struct conn *conn, struct waiter *waiter)
@@ -226,7 +245,7 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
         *told = c->has.wait.decided;
     bool outer = answer.to == c;
     if (!outer)
-        EXPECT(c->unchecked == 0);
+        EXPECT(queued(&c->said) == 0);
     enum pc_reply word = model_note_word(&model, &c->has);
     struct bytes line = pc_reply_line(word);
     in_server = true;
@@ -264,6 +283,8 @@ static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
         return true;
     }
     EXPECT(ctr_reply_dump(reply, &consumption, &peak, &name));
+    if (is_counter_of_pool(name, consumption))
+        return false;
     unsigned n = name_number(name);
     EXPECT(model_exists(&model, n) && model.names[n].consumption == consumption);
     EXPECT(model_peak(&model, n) == peak, "%u, not %u", peak, model_peak(&model, n));
@@ -272,18 +293,35 @@ static bool look_at_dump(struct client *c, const struct ctr_reply *reply)
     return false;
 }
 
+/* Continues LIST or SHOW. */
+static bool resume_listing(struct conn *conn, struct client *c)
+{
+    bool over = real_of(c)->resume(conn);
+    in_server = false;
+    EXPECT(look_at_listing(c) == over);
+    if (over) {
+        end_listing(c);
+        place_members_behind(c);
+        append_after(c);
+    }
+    in_server = true;
+    return over;
+}
+
 static bool on_resume(struct conn *conn)
 {
     struct client *c = client_of(conn);
+    if (c->listing)
+        return resume_listing(conn, c);
     bool over = real_of(c)->resume(conn), last = false;
     in_server = false;
     EXPECT(c->dump);
-    while (c->unchecked > 0) {
+    while (queued(&c->said) > 0) {
         struct ctr_reply reply;
         size_t used;
-        EXPECT(!last && ctr_parse_reply(unchecked(c), c->unchecked, &reply, &used) == CTR_OK);
+        EXPECT(!last && ctr_parse_reply(unchecked(c), queued(&c->said), &reply, &used) == CTR_OK);
         last = look_at_dump(c, &reply);
-        c->unchecked -= used;
+        c->said.begin += used;
     }
     EXPECT(last == over);
     if (over) {

@@ -10,6 +10,8 @@ void __real_conn_replied(struct conn *conn, size_t len);
 void __wrap_conn_replied(struct conn *conn, size_t len);
 void __real_conn_reply(struct conn *conn, const void *data, size_t len);
 void __wrap_conn_reply(struct conn *conn, const void *data, size_t len);
+bool __real_conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max);
+bool __wrap_conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max);
 
 static void *reply_room;
 
@@ -19,7 +21,8 @@ static void note_reply(struct conn *conn, const void *data, size_t len)
     if (queued(&c->reply) == 0)
         c->progress_ns = worker_now(conn_worker(conn)).mono_ns;
     enqueue(&c->reply, data, len);
-    c->unchecked += len;
+    enqueue(&c->said, data, len);
+    c->replied += len;
 }
 
 static void note_full(struct conn *conn)
@@ -47,6 +50,33 @@ void __wrap_conn_reply(struct conn *conn, const void *data, size_t len)
     note_full(conn);
 }
 
+bool __wrap_conn_interject(struct conn *conn, const void *data, size_t len, size_t unsent_max)
+{
+    struct client *c = client_of(conn);
+    if (!__real_conn_interject(conn, data, len, unsent_max))
+        return false;
+    if (conn_in_pieces(conn)) {
+        enqueue(&c->after, data, len);
+        enqueue(&c->said, data, len);
+    } else {
+        note_reply(conn, data, len);
+    }
+    note_full(conn);
+    return true;
+}
+
+void append_after(struct client *c)
+{
+    size_t len = queued(&c->after);
+    if (len == 0)
+        return;
+    if (queued(&c->reply) == 0)
+        c->progress_ns = worker_now(crew[c->worker].worker).mono_ns;
+    enqueue(&c->reply, c->after.data + c->after.begin, len);
+    c->replied += len;
+    c->after.begin = c->after.end;
+}
+
 void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool first, bool last)
 {
     (void)first;
@@ -55,6 +85,7 @@ void on_received(struct fake_peer *peer, const uint8_t *bytes, size_t len, bool 
     EXPECT(len <= queued(&c->reply) && memcmp(c->reply.data + c->reply.begin, bytes, len) == 0,
            "client %d received what was not replied", peer->fd);
     c->reply.begin += len;
+    c->received += len;
     c->progress_ns = worker_now(crew[c->worker].worker).mono_ns;
 }
 
@@ -75,21 +106,22 @@ void expect_word(enum pc_reply word)
 
 const uint8_t *unchecked(const struct client *c)
 {
-    return c->reply.data + c->reply.end - c->unchecked;
+    return c->said.data + c->said.begin;
 }
 
 bool was_replied(const struct client *c, const void *bytes, size_t len)
 {
-    return c->unchecked >= len && memcmp(c->reply.data + c->reply.end - len, bytes, len) == 0;
+    return queued(&c->said) >= len && memcmp(c->said.data + c->said.end - len, bytes, len) == 0;
 }
 
 void compare_answer(struct client *c, const void *bytes, size_t len)
 {
-    EXPECT(c->unchecked == len && (len == 0 || memcmp(unchecked(c), bytes, len) == 0),
-           "client %d: replied \"%.*s\", not \"%.*s\"", c->peer.fd, (int)c->unchecked,
-           (const char *)(c->unchecked ? unchecked(c) : (const uint8_t *)""), (int)len,
+    size_t said = queued(&c->said);
+    EXPECT(said == len && (len == 0 || memcmp(unchecked(c), bytes, len) == 0),
+           "client %d: replied \"%.*s\", not \"%.*s\"", c->peer.fd, (int)said,
+           (const char *)(said ? unchecked(c) : (const uint8_t *)""), (int)len,
            (const char *)bytes);
-    c->unchecked = 0;
+    c->said.begin = c->said.end;
 }
 
 void on_stirred(struct fake_peer *peer)

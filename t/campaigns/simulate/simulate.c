@@ -4,12 +4,14 @@
  *     simulate [--seeds N] [--seed N] [--jobs N]   N runs with consecutive seeds from --seed on;
  *                                                  --seed alone: only that one
  *     simulate --memory [--seed N]                 runs with failing memory: see torture_memory
+ *     simulate --seed N --pools                    pools are used, whatever the seed
  *
  * Each job is a process. When a job fails (a check, a sanitizer, a signal), the program prints its
  * current seed; the same seed fails again in the same way.
  */
 #include "t/campaigns/simulate/world.h"
 
+#include "engine/pool.h"
 #include "service/poolcounter.h"
 
 #include <errno.h>
@@ -61,7 +63,8 @@ static void simulate(struct job *job, unsigned number)
  */
 static void torture_memory(struct job *job, unsigned number)
 {
-    struct plan plan = {.seed = first_seed, .requests = SCRIPT_REQUESTS, .no_failures = true};
+    struct plan plan = {
+        .seed = first_seed, .requests = SCRIPT_REQUESTS, .no_failures = true, .pools = true};
     struct outcome whole = {0};
     job->plan = plan;
     world_run(&plan, &whole); /* counts the allocations */
@@ -78,15 +81,16 @@ static void torture_memory(struct job *job, unsigned number)
 static void start_job(unsigned number, void (*work)(struct job *job, unsigned number))
 {
     fflush(stdout);
-    jobs[number].pid = fork();
-    if (jobs[number].pid < 0) {
+    pid_t pid = fork();
+    if (pid < 0) {
         perror("fork");
         exit(2);
     }
-    if (jobs[number].pid == 0) {
+    if (pid == 0) {
         work(&jobs[number], number);
         exit(0);
     }
+    jobs[number].pid = pid; /* not before: both processes share the struct */
 }
 
 static void tell_failure(const struct job *job)
@@ -98,6 +102,8 @@ static void tell_failure(const struct job *job)
         printf(" --requests %" PRIu64, job->plan.requests);
     if (job->plan.no_failures)
         printf(" --no-failures");
+    if (job->plan.pools)
+        printf(" --pools");
     if (job->plan.fail_one_in)
         printf(" --fail-one-in %" PRIu32, job->plan.fail_one_in);
     printf("\n");
@@ -135,6 +141,14 @@ static void tell_counts(const char *what, double took_s)
             printf(" %s %" PRIu64, protocol_close_word(&poolcounter_row.protocol, r),
                    all.closed[r]);
     }
+    printf("\n%s: pools: %" PRIu64 " requests, %" PRIu64 " lists; %" PRIu64
+           " members taken, %" PRIu64 " of them after a wait (%" PRIu64 " behind a list), %" PRIu64
+           " waits refused; %" PRIu64 " WANT, %" PRIu64 " STOP, %" PRIu64 " EVENT, %" PRIu64
+           " LOST; moves:",
+           what, all.pool_requests, all.lists, all.taken, all.taken_late, all.taken_behind,
+           all.wait_refusals, all.wants, all.stops, all.events, all.lost);
+    for (unsigned why = 0; why < POOL_WHY_COUNT; why++)
+        printf(" %s %" PRIu64, pool_why_word((enum pool_why)why), all.moves[why]);
     printf("\n%s: %" PRIu64 " runs from seed %" PRIu64 ", %" PRIu64 " clients, %" PRIu64
            " requests, %" PRIu64 " waits, %" PRIu64 " steps; %" PRIu64 " of %" PRIu64
            " pieces of memory refused, %" PRIu64 " answers said so; %.1f s\n",
@@ -177,6 +191,10 @@ int main(int argc, char **argv)
         }
         if (strcmp(option, "--no-failures") == 0) {
             plan.no_failures = true;
+            continue;
+        }
+        if (strcmp(option, "--pools") == 0) {
+            plan.pools = true;
             continue;
         }
         uint64_t number = number_of(option, argv[i + 1]);

@@ -48,11 +48,5 @@ def test_each_piece_of_openssl():
     run("sockets", "tls", "--every", "30" if SLOW else "3")
 
 
-def test_each_piece_of_the_admin_interface():
-    every = 40 if SLOW else 12
-    first = 1 + (int(SEED, 0) if SEED else int.from_bytes(os.urandom(4), "big")) % every
-    run("admin", "--every", str(every), "--first", str(first), seeded=False)
-
-
 if __name__ == "__main__":
     tap.main(__file__)

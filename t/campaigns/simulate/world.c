@@ -8,6 +8,8 @@
  * the real ones (protocols.c). A service's reply is caught when the service passes it to the
  * connection (replies.c), and compared at once. The bytes that a client receives are compared with
  * the replies to it. So a failure names its request, and does not appear only at the end.
+ *
+ * Pools are followed at the services' calls of the engine (pools_beside.c).
  */
 #include "t/unit/serving.h"
 
@@ -22,7 +24,7 @@
 const struct plan *plan;
 struct outcome *result;
 uint64_t step, served;
-bool in_server, ending;
+bool in_server, ending, draining;
 struct mix mix;
 struct services *services;
 struct server server;
@@ -151,6 +153,11 @@ static void choose_mix(void)
     mix.dumps = one_in(2) ? 0 : 10 + below(100);
     mix.bad = one_in(2) ? 0 : 10 + below(100);
     mix.fixed_limits = one_in(2);
+    mix.drains = one_in(4) ? 100 + below(300) : 0;
+    mix.pools = one_in(2) && !plan->pools ? 0 : 1 + below(one_in(2) ? 2 : 6);
+    mix.members = 1 + below(one_in(2) ? 4 : 24);
+    if (mix.pools > 0 && one_in(2))
+        mix.clients = 2 + below(30);
     bool long_names = one_in(8);
     for (unsigned n = 0; n < mix.names; n++) {
         mix.limits[n] = 1 + below(one_in(2) ? 3 : 20);
@@ -207,6 +214,7 @@ static bool start(void)
                   .hash_key = {.k0 = random_bits(), .k1 = random_bits()}},
         .poolcounter_max_locks = MODEL_LOCKS,
         .poolcounter_max_line = LINE_MAX,
+        .pools = pools_settings(),
     };
     in_server = true;
     services = serving_services(&config, &server, fake_now);
@@ -218,6 +226,7 @@ static bool start(void)
     table_get_stats(services->table, fake_now, &stats);
     memory_at_start = stats.memory;
     replace_protocols();
+    start_pools();
     return true;
 }
 
@@ -284,6 +293,7 @@ static void finish(void)
         in_server = false;
     }
     expect_nothing_held();
+    finish_pools();
     expect_memory_back();
 }
 
@@ -298,10 +308,18 @@ static void play(void)
             if (rules)
                 server_set_rules(&server, rules);
         }
+        if (mix.pools > 0 && one_in(400))
+            change_pools_limits();
+        if (sometimes(draining ? 10 : mix.drains)) {
+            draining = !draining;
+            services_drain(services, draining);
+        }
         take_turns(false);
         let_time_pass();
         if (round % 8 == 0)
             compare_sums();
+        if (round % 32 == 0)
+            compare_pools(false);
         if (round % 16 == 0)
             compare_line(below(mix.names));
         if (one_in(200))
@@ -329,6 +347,10 @@ static void clean_up(void)
         all = c->next;
         free(c->wire.data);
         free(c->reply.data);
+        free(c->after.data);
+        free(c->said.data);
+        free(c->events.data);
+        free(c->asks);
         free(c->dump);
         free(c);
     }
@@ -348,7 +370,7 @@ void world_run(const struct plan *p, struct outcome *sum)
     step = served = 0;
     faults = 0;
     fault_dice = refuse_memory;
-    ending = false;
+    ending = draining = false;
     fake_hooks = (struct fake_hooks){
         .received = on_received, .closed = on_closed, .stirred = on_stirred, .refuses = fault_now};
     log_set_level(LOG_LEVEL_ERROR);

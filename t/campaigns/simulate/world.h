@@ -13,6 +13,7 @@ struct plan {
     uint64_t seed;
     uint64_t requests;    /* ends after this many */
     bool no_failures;     /* memory never fails, whatever the seed */
+    bool pools;           /* pools are used, whatever the seed */
     uint64_t fail_at;     /* only the allocation with this number fails, counted from 1 */
     uint32_t fail_one_in; /* one in this many allocations fails */
 };
@@ -24,6 +25,10 @@ struct outcome {
     uint64_t refused;       /* allocations that failed */
     uint64_t out_of_memory; /* answers that report a lack of memory */
     uint64_t closed[32];    /* connections, by reason */
+    /* Of pools: requests, members taken, of these at the end of waits and behind a list, waits
+     * refused, lines between answers, lists, and moves of members by their reason. */
+    uint64_t pool_requests, taken, taken_late, taken_behind, wait_refusals, wants, stops, events,
+        lost, lists, moves[32];
 };
 
 /*

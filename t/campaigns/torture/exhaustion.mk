@@ -1,12 +1,16 @@
-# Exhaustion, clocks, soak: the campaigns and their short forms.
+# Exhaustion, clocks, storms in pools, kills amid stored jobs, soak: the campaigns and their short forms.
 torture_tests = \
 	t/campaigns/torture/test_clock.py \
 	t/campaigns/torture/test_exhaustion.py \
+	t/campaigns/torture/test_jobs_kill.py \
+	t/campaigns/torture/test_pools_storm.py \
 	t/campaigns/torture/test_soak.py
 TESTS += $(torture_tests)
 EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/clock.py \
 	t/campaigns/torture/exhaustion.py \
 	t/campaigns/torture/exhaustion_names.py \
+	t/campaigns/torture/jobs_kill.py \
+	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \
 	t/campaigns/torture/vanished.py

@@ -5,7 +5,8 @@
 The daemon that COUNTERD names (best built with sanitizers, as ./dev torture malformed does) gets
 connections full of mostly broken requests, cut into pieces. It must answer each request once, in
 order, or end the connection where the protocol says so. In the end nothing may be held or waited
-for, a correct client must be served, and the daemon must end in order without a sanitizer's report.
+for, also in pools, a correct client must be served, and the daemon must end in order without a
+sanitizer's report.
 
 The seed and the number of a connection determine its requests. The program reports in TAP. Its
 defaults are short enough for a test.
@@ -23,6 +24,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system"))
 
 import servers  # noqa: E402
+import wire  # noqa: E402
 
 DEADLINE = 60  # seconds for any one answer
 SHORT = 10000  # requests a protocol, of the test
@@ -112,7 +114,11 @@ def mutated(chance, data, forbidden=b""):
 WORDS = {
     b"LOCKED", b"QUEUE_FULL", b"TIMEOUT", b"LOCK_HELD", b"NOT_LOCKED", b"RELEASED",
     b"ERROR BAD_COMMAND", b"ERROR BAD_SYNTAX", b"ERROR WRONG_STAT",
+    b"RETURNED", b"GONE", b"NOT_TAKEN", b"JOINED", b"OK", b"ERROR NO_POOL", b"ERROR WRONG_KIND",
+    b"ERROR NO_MEMBER", b"ERROR EXISTS", b"ERROR TOO_MANY", b"ERROR POOL_FULL",
 }  # fmt: skip
+POOLS = ["pool.db.members=m1, m2, m3", "pool.db.clean_after=0.1", "pool.br.kind=joined", "pool.br.max=5",
+         "pool.br.stop_timeout=0.1", "pools.max=8", "pools.max_members=20"]  # fmt: skip
 
 
 def is_full(line):
@@ -122,8 +128,49 @@ def is_full(line):
     )
 
 
+def is_list(line):
+    """True if the answer to the line may be LIST or SHOW, which end with an empty line."""
+    return line.split()[:2] in ([b"POOL", b"LIST"], [b"POOL", b"SHOW"])
+
+
+def is_push(line):
+    """True if the line comes between answers."""
+    return line.split(b" ")[0] in (b"WANT", b"STOP", b"EVENT", b"LOST")
+
+
+def pool_line(chance):
+    """
+    A line with a verb of pools. A TAKE may not wait, and has one member, so that each line has one
+    answer.
+    """
+    pool = chance.choice((b"db", b"db", b"br", b"br", b"new", b"db,br", b"@g", b"*", b"x" * 255))
+    member = chance.choice((b"m1", b"m2", b"j%d" % chance.randrange(9), b"n" * 255))
+    line = chance.choice((
+        b"TAKE " + pool, b"TAKE %s 0 for=check by=me" % pool, b"TAKE %s 0 member=%s" % (pool, member),
+        b"TAKE db 0 for=clean", b"TAKE %s 0 with=k=v" % pool, b"TAKE",
+        b"RETURN", b"RETURN fail", b"RETURN %d" % chance.choice((0, 1, 2**64 - 1, 2**64)), b"RETURN 1 ok",
+        b"JOIN %s %s v k=v" % (pool, member), b"JOIN br " + member, b"SUPPLY br 0 3", b"SUPPLY br 0 0",
+        b"SUPPLY %s 2 1" % pool, b"MEMBER ADD %s %s - a=b" % (pool, member), b"MEMBER DROP %s %s now" % (pool, member),
+        b"MEMBER SET %s %s state=free note=n" % (pool, member), b"MEMBER SET db m1 state=dirty now",
+        b"POOL ADD new max=3 order=fifo", b"POOL ADD new kind=joined", b"POOL SET %s max=4" % pool,
+        b"POOL SET db clean_after=0.1", b"POOL SET db max=4294967296", b"POOL DROP new now", b"POOL DROP new",
+        b"POOL SHOW " + pool, b"POOL LIST", b"POOL LIST d", b"WATCH " + pool, b"WATCH %s mine" % pool,
+        b"MEMBER", b"POOL", b"POOL SHOW", b"WATCH", b"JOIN",
+    ))  # fmt: skip
+    if chance.random() < 0.5:
+        line = mutated(chance, line, b"\n")
+    if line[:5] == b"TAKE ":
+        words = line.split(b" ")
+        line = b" ".join(words[:2] + [b"0"] * (len(words) > 2) + [w for w in words[3:] if w[:6] != b"count="])
+    if line[:9] == b"POOL DROP" and not line[9:].startswith(b" new"):
+        line = b"POOL DROP new"  # the others are there to the end
+    return line.rstrip(b"\r")
+
+
 def text_line(chance):
     """A line without its end. Drops the timeout from lines that could wait."""
+    if chance.random() < 0.4:
+        return pool_line(chance)
     name = chance.choice((b"k", b"l", b"n" * 200, b"%20", b"\xff\x7f"))
     line = chance.choice((
         b"ACQ4ME %s 1 2" % name, b"ACQ4ANY %s 2 3 0" % name, b"RELEASE %s" % name, b"RELEASE",
@@ -139,26 +186,42 @@ def text_line(chance):
 
 
 def text_batch(chance, count):
-    """The bytes to send, and the kind of each expected answer: "line", "full" or "end"."""
+    """The bytes to send, and the kind of each expected answer: "line", "full", "list", "end", "quit"."""
     sent, kinds = [], []
     for _ in range(count):
         line = text_line(chance)
         sent.append(line + chance.choice((b"\n", b"\r\n")))
-        kinds.append("full" if is_full(line) else "line")
+        kinds.append("full" if is_full(line) else "list" if is_list(line) else "line")
     if chance.random() < 0.2:
         sent.append(b"x" * (MAX_LINE + 1 + chance.randrange(100)) + b"\n" + b"RELEASE\n" * 3)
         kinds.append("end")
+    elif chance.random() < 0.1:
+        sent.append(b"QUIT\n" + b"RELEASE\n" * 3)
+        kinds.append("quit")
     return b"".join(sent), kinds
 
 
 def text_answer(link, kind):
     line = link.take_line()
+    while is_push(line):
+        line = link.take_line()
+    if kind == "list":
+        while line and line[:6] != b"ERROR ":
+            if not line.startswith((b"POOL ", b"MEMBER ", b"WAITER ")):
+                raise Wrong("%r is no line of a list" % line)
+            line = link.take_line()
+        return
     if kind == "end":
         if line != b"ERROR LINE_TOO_LONG":
             raise Wrong("%r to a line that is too long" % line)
         link.expect_end()
         return
-    if line not in WORDS and b": " not in line:
+    if kind == "quit":
+        if line != b"BYE":
+            raise Wrong("%r to QUIT" % line)
+        link.expect_end()
+        return
+    if line not in WORDS and not line.startswith((b"TAKEN ", b"ERROR BAD_VALUE ")) and b": " not in line:
         raise Wrong("%r is no answer" % line)
     while kind == "full" and line:
         line = link.take_line()
@@ -246,7 +309,7 @@ def one_connection(address, protocol, chance):
     count = chance.randrange(1, 200)
     if protocol == "text":
         data, kinds = text_batch(chance, count)
-        ends = kinds[-1] == "end"
+        ends = kinds[-1] in ("end", "quit")
     else:
         data, kinds, ends = binary_batch(chance, count)
     if chance.random() < 0.05:  # does not read its answers
@@ -290,13 +353,29 @@ def check_end(daemon):
     with daemon.binary_client() as client:
         while True:
             stats = dict(client.stats())
-            left = {key: int(stats[key]) for key in ("held_units", "waiters")}
+            left = {key: int(stats[key]) for key in ("held_units", "waiters", "pool_held", "pool_waiting")}
             if not any(left.values()) and int(stats["curr_connections"]) == 1:
                 break
             if time.monotonic() > until:
                 raise AssertionError("left behind: %s" % stats)
             time.sleep(0.05)
+    with daemon.text_client() as client:
+        wire.poll(lambda: show(client, b"br")[0] == 0, "no joined member is left")
+        _, members = show(client, b"db")
+        for member in members:
+            answers = [client.ask("MEMBER SET db %s state=free" % member)]
+            answers.append(client.ask("TAKE db 0 member=" + member))
+            if answers[0] != "OK" or not answers[1].startswith("TAKEN"):
+                raise AssertionError("%r cannot be taken: %s" % (member, answers))
     daemon.stop()
+
+
+def show(client, pool):
+    """The number of a pool's members, and their names."""
+    client.say("POOL SHOW " + pool.decode())
+    lines = [line.split(" ") for line in iter(client.line, "")]  # a name may hold other white space
+    counts = dict(word.split("=", 1) for word in lines[0][4:])
+    return int(counts["members"]), [line[1] for line in lines if line[0] == "MEMBER"]
 
 
 def main():
@@ -311,7 +390,7 @@ def main():
         return 0
     seed = random.randrange(2**32) if options.seed is None else options.seed
     print("# --seed %d" % seed, flush=True)
-    daemon = servers.Counterd()
+    daemon = servers.Counterd(*POOLS)
     count = failed = 0
     try:
         for protocol in ("text", "binary"):

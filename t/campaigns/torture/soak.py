@@ -1,10 +1,11 @@
 """./dev soak [SECONDS]: mixed load for an hour; the daemon's memory and descriptors must stay flat.
 
-The load: requests of both protocols, waits, hand-overs, timeouts, clients that reset, die inside a
-request or never read, connections that the operator kills, reloads, dumps, statistics, and the
-admin interface. At intervals the load pauses, all connections close, and the soak takes a sample,
-so it measures what is left behind. The verdict is the slope of a line through the samples after the
-warm-up: over the whole run neither memory nor descriptors may grow by more than the tolerance.
+The load: requests of both protocols, waits, hand-overs, timeouts, members of pools that are taken,
+joined, watched and left, stored jobs, clients that reset, die inside a request or never read,
+connections that the operator kills, reloads, dumps, statistics, and the admin interface. At
+intervals the load pauses, all connections close, and the soak takes a sample, so it measures what is
+left behind. The verdict is the slope of a line through the samples after the warm-up: over the whole
+run neither memory nor descriptors may grow by more than the tolerance.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import os
 import random
 import statistics
 import sys
+import tempfile
 import threading
 import time
 
@@ -71,8 +73,8 @@ class Load:
 
     def _operate(self, rng):
         """Reloads, reads the admin interface, and kills connections."""
-        pages = ["/metrics", "/api/v1/stats", "/api/v1/names", "/api/v1/contended", "/api/v1/history",
-                 "/api/v1/config", "/"]  # fmt: skip
+        pages = ["/metrics", "/api/v1/stats", "/api/v1/names", "/api/v1/contended", "/api/v1/pools",
+                 "/api/v1/pools/web", "/api/v1/history", "/api/v1/config", "/"]  # fmt: skip
         try:
             while not self.over.is_set():
                 what = rng.randrange(10)
@@ -173,7 +175,100 @@ def waiting_when_it_ends(daemon, rng):
     return len(clients)
 
 
+def members(daemon, rng):
+    """Takes members, from both pools; a static one that fails is dirty, and then cleaned."""
+    with daemon.text_client(deadline=60) as client:
+        for _ in range(20):
+            what = rng.choice(["", "", " for=check", " by=soak"])
+            target = rng.choice(["db", "db", "web", "db,web", "@all"])
+            answer = client.ask("TAKE %s %s%s" % (target, rng.choice(["0", "0.01", "0.1"]), what))
+            assert answer.startswith("TAKEN") or answer in ("TIMEOUT", "QUEUE_FULL"), answer
+            if answer.startswith("TAKEN") and rng.randrange(4):
+                answer = client.ask(rng.choice(["RETURN", "RETURN", "RETURN fail"]))
+                assert answer in ("RETURNED", "GONE"), answer
+            if rng.randrange(4) == 0 and client.ask("TAKE db 0 for=clean").startswith("TAKEN"):
+                assert client.ask("RETURN") == "RETURNED"
+        if rng.randrange(2):
+            assert client.ask("QUIT") == "BYE"
+        elif rng.randrange(2):
+            client.reset()
+    return 40
+
+
+def joiners(daemon, rng):
+    """Joins members, and ends what it is told to end; a watcher beside it reads its events."""
+    number, mine, requests = rng.randrange(1 << 60), [], 0
+    with daemon.text_client(deadline=60) as client, daemon.text_client(deadline=60) as watcher:
+        assert watcher.ask("WATCH " + rng.choice(["web", "*"])) == "OK"
+        client.say("SUPPLY web %d 4" % rng.randrange(3))
+        for i in range(10):
+            name = "%x-%d" % (number, i)
+            client.say("JOIN web %s 10.0.0.%d:5555 n=%d" % (name, i, i))
+            mine.append(name)
+            if rng.randrange(2):
+                client.say("MEMBER DROP web %s now" % mine.pop(rng.randrange(len(mine))))
+            requests += 2
+        watcher.fill(0.01)
+        if rng.randrange(2):
+            client.say("QUIT")
+            while client.line() != "BYE":
+                pass
+        elif rng.randrange(2):
+            client.reset()
+    return requests
+
+
+def pools_that_come_and_go(daemon, rng):
+    pool = "some-%d" % rng.randrange(1 << 60)
+    with daemon.text_client(deadline=60) as client:
+        assert client.ask("POOL ADD %s group=some" % pool) == "OK"
+        for i in range(10):
+            assert client.ask("MEMBER ADD %s m%d value-%d" % (pool, i, i)) == "OK"
+        assert client.ask("TAKE %s 0" % pool).startswith("TAKEN")
+        assert client.ask("POOL DROP %s now" % pool) == "OK"
+    return 13
+
+
+def queues(daemon, rng):
+    """Puts jobs, some with a key, and works on them; some are left, and some bodies come in part."""
+    body = b"b" * rng.choice([0, 10, 500, 600, 20000])
+    tube, count = b"jobs-%d" % rng.randrange(4), rng.randrange(1, 30)
+    with daemon.job_client(deadline=60) as client:
+        if rng.randrange(4) == 0:
+            client.fetch("tube %s claim=lease tries=3 remember=1" % tube.decode())
+        key = rng.choice([b"", b" key=k%d" % rng.randrange(20)])
+        client.send_reading(b"put-into %s 0 %d 2 %d%s\r\n%s\r\n" % (
+            tube, rng.choice([0, 0, 1]), len(body), key, body) * count)  # fmt: skip
+        for _ in range(count):
+            assert client.line().split()[0] in ("INSERTED", "DUPLICATE")
+        records = b"0 0 2 %d\r\n%s\r\n" % (len(body), body) * 10
+        client.send_reading(b"put-batch %s 10 %d\r\n%s\r\n" % (tube, len(records), records))
+        assert client.job()[0].startswith("OK ")
+        head, rows = client.ask("claim %d 0 %s" % (rng.randrange(1, 40), tube.decode())), []
+        for _ in range(int(head.split()[1]) if head.startswith("CLAIMED") else 0):
+            rows.append(client.job()[0].split())
+        for row in rows:
+            verb = rng.choice(["ack", "ack", "ack", "nack", "bury", "renew", "none"])
+            if verb == "bury":
+                client.ask("bury %s 5" % row[1])
+            elif verb != "none":
+                client.ask("%s %s %s%s" % (verb, row[1], row[3], " 0" if verb == "nack" else ""))
+        client.ask("use " + tube.decode())
+        client.ask("kick 5")
+        client.ask("clear %s delayed" % tube.decode())
+        if rng.randrange(4) == 0:
+            client.send(b"put 0 0 60 100000\r\n" + b"h" * rng.randrange(100000))
+        if rng.randrange(3) == 0:
+            client.say("claim 5 60 nothing-here")
+        if rng.randrange(2):
+            client.reset()
+    return count + 2 + 2 * len(rows)
+
+
 DEEDS = [locks] * 4 + [units] * 4 + [lookers, many_names, unread, unfinished, waiting_when_it_ends]
+DEEDS += [members] * 2 + [joiners, pools_that_come_and_go] + [queues] * 2
+POOLS = ["pool.db.members=db_1, db_2, db_3", "pool.db.group=all", "pool.web.kind=joined", "pool.web.group=all",
+         "pool.web.max=6", "pool.web.min_free=1", "pool.web.cull_after=1", "pool.web.stop_timeout=1"]  # fmt: skip
 
 
 # ---- samples -------------------------------------------------------------------------------------
@@ -189,7 +284,20 @@ def quiet(daemon):
         with daemon.text_client(deadline=60) as text:
             wire.poll(lambda: text.stat("processing_workers") == 0, "locks are free", 60)
             wire.poll(lambda: text.stat("waiting_workers") == 0, "nobody waits", 60)
+            text.say("POOL LIST some-")  # of clients that were killed
+            for line in list(iter(text.line, "")):
+                assert text.ask("POOL DROP %s now" % line.split()[1]) == "OK"
+        with daemon.job_client(deadline=60) as jobs:
+            def no_job_is_left():
+                for number in range(4):
+                    jobs.ask("clear jobs-%d all" % number)
+                stats = jobs.stats()
+                return not any(int(stats[key]) for key in stats if key.startswith("current-jobs-"))
+            wire.poll(no_job_is_left, "all jobs are gone", 60)
         wire.poll(lambda: all(units == 0 for _, units, _ in client.dump()), "units are free", 60)
+        stats = dict(client.stats())
+        assert stats["pool_held"] == stats["pool_waiting"] == "0", stats
+        assert (stats["pools"], stats["pool_members"]) == ("2", "3"), stats
 
     def descriptors_are_closed():
         return not http_client.get(daemon.admin, "/api/v1/connections")["connections"]
@@ -234,10 +342,10 @@ def soak(daemon, seconds, every, seed):
     return samples
 
 
-def start_daemon():
+def start_daemon(folder):
     return servers.Counterd(
-        "counter.threads=2", "admin.token=" + TOKEN, "counter.stats_interval=5",
-        "limits.write_timeout=2", admin=True,
+        "counter.threads=2", "jobs.enable=true", "jobs.port=0", "jobs.path=%s/jobs.db" % folder, "jobs.sync=normal", "admin.token=" + TOKEN, "counter.stats_interval=5",
+        "limits.write_timeout=2", *POOLS, admin=True,
     )  # fmt: skip
 
 
@@ -250,7 +358,8 @@ def main(argv):
     chosen = parser.parse_args(argv)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     print("seed %d" % seed, flush=True)
-    daemon = start_daemon()
+    folder = tempfile.TemporaryDirectory(prefix="soak-")
+    daemon = start_daemon(folder.name)
     try:
         samples = soak(daemon, chosen.seconds, chosen.every or max(1, chosen.seconds / 60), seed)
         warm = [s for s in samples if s[0] >= WARM_UP * chosen.seconds] or samples
@@ -260,6 +369,7 @@ def main(argv):
         found, samples = [str(e)], []
     finally:
         daemon.kill()
+        folder.cleanup()
     for what in found:
         print("FOUND: " + what)
     print("%d samples, %d findings" % (len(samples), len(found)))

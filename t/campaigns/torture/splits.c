@@ -19,6 +19,7 @@
 #include "fuzz/world.h"
 #include "proto/counter.h"
 #include "proto/poolcounter.h"
+#include "service/pools.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -80,11 +81,41 @@ static const char *one_of(const char *const *words, uint32_t count)
 #define ONE_OF(...)                                                                                \
     one_of((const char *const[]){__VA_ARGS__}, ARRAY_SIZE(((const char *const[]){__VA_ARGS__})))
 
+/* A request of the pools. None whose own effects come as lines between its answers: where these
+ * are depends on what has arrived. */
+static void put_pool_request(void)
+{
+    char line[256];
+    switch (below(8)) {
+    default:
+        snprintf(line, sizeof(line), "TAKE %s%s%s", ONE_OF("p", "p", "p,q", "q", "@g", "nobody"),
+                 ONE_OF("", "", " 0", " 0.5", " 20"),
+                 ONE_OF("", "", " count=2", " with=k=1", " member=b", " for=check by=me",
+                        " for=clean", " count=x"));
+        put_text(line);
+        break;
+    case 0:
+    case 1:
+    case 2:
+        put_text(ONE_OF("RETURN", "RETURN", "RETURN fail", "RETURN 1", "RETURN x"));
+        break;
+    case 3:
+        put_text(ONE_OF("POOL LIST", "POOL SHOW p", "POOL SHOW q", "POOL", "POOL SHOW",
+                        "POOL LIST p p", "POOL ADD p", "POOL ADD q max=x", "POOL SET p kind=joined",
+                        "MEMBER ADD p a", "MEMBER SET p a note=x", "MEMBER SET p a state=x",
+                        "JOIN p m", "SUPPLY q 2 1", "SUPPLY p 1 2", "WATCH", "WATCH nobody"));
+        break;
+    case 4:
+        put_text(below(8) ? "" : "QUIT");
+        break;
+    }
+}
+
 /* A line of the text protocol; mostly a request. */
 static void put_line(void)
 {
     char line[256];
-    switch (below(16)) {
+    switch (below(24)) {
     default:
         snprintf(line, sizeof(line), "%s %s %s %s %s", ONE_OF("ACQ4ME", "ACQ4ANY"),
                  ONE_OF("k", "k", "l", "a-long-name-of-36-bytes-and-then-some"),
@@ -108,6 +139,14 @@ static void put_line(void)
     case 6: /* rarely: around the longest allowed line */
         memset(line, 'x', sizeof(line));
         put(line, below(4) ? below(40) : LINE_MAX - 2 + below(4));
+        break;
+    case 7:
+    case 8:
+    case 9:
+    case 10:
+    case 11:
+    case 12:
+        put_pool_request();
         break;
     }
     put_text(below(4) ? "\n" : "\r\n");
@@ -200,6 +239,9 @@ static void open_players(bool text)
         world_open(worlds[w], CLIENT, text ? "poolcounter" : "counter");
     }
     static const char holds[] = "ACQ4ME l 2 9 0\n";
+    static const char pools[] = "POOL ADD p group=g on_fail=down\nMEMBER ADD p a x k=1\n"
+                                "MEMBER ADD p b\nPOOL ADD q group=g on_return=dirty\n"
+                                "MEMBER ADD q b\nWATCH *\n";
     uint8_t acquire[64];
     struct ctr_request request = {
         .opcode = CTR_ACQUIRE, .units = 1, .maximum = 9, .name = {(const uint8_t *)"k", 1}};
@@ -207,12 +249,15 @@ static void open_players(bool text)
         both_send(HOLDER, holds, sizeof(holds) - 1);
     if (below(2))
         both_send(COUNTER, acquire, ctr_compose_request(&request, acquire, sizeof(acquire)));
+    if (text)
+        both_send(HOLDER, pools, sizeof(pools) - 1);
 }
 
-/* A waiter for a name that the client or another one may hold. */
+/* A waiter for what the client or another one may hold. */
 static void send_waiter(void)
 {
-    const char *line = ONE_OF("", "ACQ4ANY k 1 9 30\n", "ACQ4ME k 1 9 30\n");
+    const char *line = ONE_OF("", "ACQ4ANY k 1 9 30\n", "ACQ4ME k 1 9 30\n", "TAKE p,q 30\n",
+                              "TAKE p 30 count=2\n", "TAKE q 30 for=clean\n");
     both_send(WAITER, line, strlen(line));
 }
 
@@ -351,8 +396,10 @@ static bool run_stream(bool text, uint64_t seed, uint64_t number, bool tell)
     bytes_sent += stream.len;
     answers_bytes += worlds[0]->clients[CLIENT].got_len;
     for (unsigned w = 0; w < 2; w++) {
-        if (number % CHECK_EVERY == 0)
+        if (number % CHECK_EVERY == 0) {
             table_check(worlds[w]->services->table);
+            pools_check(pools_of(worlds[w]->services), fake_now);
+        }
         world_drain(worlds[w]);
     }
     worlds_drained();
@@ -367,9 +414,19 @@ static bool run_stream(bool text, uint64_t seed, uint64_t number, bool tell)
 
 static bool run_protocol(bool text, uint64_t seed, uint64_t first, uint64_t streams, bool tell)
 {
+    static const struct pools_settings pools = {
+        .operators = {.count = 1, .at = {{AF_INET, 8, {10}}}},
+        .max = 9,
+        .max_members = 9,
+        .max_watchers = 9,
+        .max_taken = 3,
+    };
     for (unsigned w = 0; w < 2; w++)
-        worlds[w] = world_new(
-            &(struct world_config){.max_locks = 3, .max_line = LINE_MAX, .output_buffer = 4096});
+        worlds[w] = world_new(&(struct world_config){
+            .max_locks = 3,
+            .max_line = LINE_MAX,
+            .output_buffer = 32768, /* a watcher loses no events, however few pieces there are */
+            .pools = &pools});
     uint64_t different = 0, done = 0;
     bytes_sent = answers_bytes = 0;
     for (; done < streams && different == 0; done++)

@@ -31,12 +31,12 @@ def test_what_grows_is_found(kib, descriptors):
     assert len(soak.verdict(samples(kib, descriptors))) == 1
 
 
-def test_a_short_soak():
+def test_a_short_soak(tmp_path):
     if not servers.have_counterd():
         pytest.skip("COUNTERD names no daemon")
     seed = int(os.environ.get("T_SEED") or random.randrange(2**32))
     print("seed %d" % seed)
-    daemon = soak.start_daemon()
+    daemon = soak.start_daemon(tmp_path)
     try:
         taken = soak.soak(daemon, 1, 1, seed)
         # In so short a time memory grows to its working size, but a leak of descriptors shows.

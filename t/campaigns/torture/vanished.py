@@ -1,8 +1,8 @@
-"""./dev torture vanished: the units of peers that vanish are free after 35 seconds.
+"""./dev torture vanished: units and jobs of peers that vanish are free after 35 seconds.
 
 Each round has a daemon and clients in two network namespaces joined by a cable, and removes the
-clients' address: holders of both protocols, a waiter, and one with an answer on its way. The checks
-are those of t/system/test_vanished.py. Needs root.
+clients' address: holders of both protocols, workers of jobs, waiters, and some with an answer or a
+job on its way. The checks are those of t/system/test_vanished.py. Needs root.
 """
 
 import argparse

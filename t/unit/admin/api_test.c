@@ -207,7 +207,7 @@ TEST(wrong_parameters_are_named_with_what_would_be_right)
         {"/api/v1/names?cursor=40.0.0", "previous page"},
         {"/api/v1/names?cursor=0.0.100000001", "previous page"},
         {"/api/v1/names?cursor=0.0.0&sort=name", "only with sort=none"},
-        {"/api/v1/connections?protocol=smtp", "poolcounter or counter"},
+        {"/api/v1/connections?protocol=smtp", "poolcounter, counter or jobs"},
         {"/api/v1/connections?limit=9999", "from 1 to 1000"},
         {"/api/v1/connections?cursor=0", "previous page"},
         {"/api/v1/connections?cursor=9.0", "previous page"},
@@ -514,7 +514,12 @@ END_TEST
     "'workers':[{'worker':0,'connections':5,'busy_seconds':1.5,'cpu_seconds':1.5}],"               \
     "'recent':{'window_seconds':60.5,'requests_per_second':1.5,'granted_per_second':1.5,"          \
     "'refused_per_second':1.5,'timed_out_per_second':1.5,'waits':{" SHORT "},'holds':{" SHORT      \
-    "},'answers':{" SHORT "}}}"
+    "},'answers':{" SHORT "}},"                                                                    \
+    "'resources':{'pools':{'pools':0,'members':0,'held':0,'waiting':0},"                           \
+    "'tubes':{'tubes':1,'ready':0,'delayed':0,'reserved':0,'buried':0,'abandoned':0,"              \
+    "'urgent':0,'waiting':0,'puts':0,'timeouts':0,'memory_bytes':1,'memory_limit_bytes':1},"       \
+    "'job store':{'enabled':true,'failing':true,'commits':0,'failures':0,'file_bytes':0,"          \
+    "'log_bytes':0}}}"
 
 TEST(stats_are_as_agreed_and_true)
 {
@@ -981,6 +986,69 @@ TEST(who_does_not_hold_is_never_shown_as_a_holder)
 }
 END_TEST
 
+struct second {
+    struct holder holder;
+    uint32_t slot; /* of its connection */
+};
+
+static void open_second(struct worker *worker, void *arg)
+{
+    struct second *second = arg;
+    struct conn *conn = worker_conn_at(worker, second->slot);
+    CHECK(conn);
+    holder_init(&second->holder, conn_id(conn) + CONN_ID_SECOND, conn_tag(conn));
+}
+
+/* Of the first connection both holders have units; of the second one its second, of the third one
+ * its first. */
+TEST(two_holders_of_a_connection_are_one)
+{
+    enum { CLIENTS = 3 };
+    static const int units[CLIENTS] = {5, 7, 1};
+    static const int limits[CLIENTS] = {50, 99, 50};
+    static struct second seconds[CLIENTS];
+    int fds[CLIENTS];
+    double since = 0;
+    begin(1, NULL);
+    for (uint32_t i = 0; i < CLIENTS; i++) {
+        fds[i] = text_connect();
+        text_say(fds[i], "RELEASE", "NOT_LOCKED");
+        seconds[i].slot = i;
+        worker_ask(server.workers[0], open_second, &seconds[i]);
+    }
+    take(&seconds[0].holder, 4, 99, "k", 1);
+    text_say(fds[2], "RELEASE", "NOT_LOCKED"); /* some time passes */
+    take(&seconds[1].holder, 7, 99, "k", 1);
+    text_say(fds[0], "ACQ4ME k 50 999 0", "LOCKED");
+    text_say(fds[2], "ACQ4ME k 50 999 0", "LOCKED");
+    json_t *json = get_shaped("/api/v1/names/k", NAME);
+    ck_assert_int_eq((int)number_at(json, "in_use"), 13);
+    ck_assert_uint_eq(json_array_size(at(json, "holders")), CLIENTS);
+    for (int i = 0; i < CLIENTS; i++) {
+        char path[32], client[32];
+        struct sockaddr_in sa;
+        socklen_t len = sizeof(sa);
+        ck_assert(getsockname(fds[i], (struct sockaddr *)&sa, &len) == 0);
+        snprintf(client, sizeof(client), "127.0.0.1:%u", ntohs(sa.sin_port));
+        snprintf(path, sizeof(path), "holders.%d", i);
+        const json_t *one = at(json, path);
+        ck_assert_str_eq(text_at(one, "client"), client);
+        ck_assert_int_eq((int)number_at(one, "units"), units[i]);
+        ck_assert_int_eq((int)number_at(one, "limit"), limits[i]);
+        ck_assert_double_ge(number_at(one, "since"), since);
+        since = number_at(one, "since");
+    }
+    json_decref(json);
+    for (int i = 0; i < CLIENTS; i++) {
+        verdicts out;
+        mail_list_init(&out);
+        table_close(services->table, &seconds[i].holder, clock_now(), NULL, &out);
+        close(fds[i]);
+    }
+    finish();
+}
+END_TEST
+
 /* More holders than the page shows: some are connections, most are not. */
 TEST(of_many_holders_the_oldest_are_shown)
 {
@@ -1255,6 +1323,7 @@ static const struct unit_test tests[] = {
     UNIT(long_names_are_listed_fewer_at_a_time),
     UNIT(holders_and_waiters_of_a_name_are_named),
     UNIT(who_does_not_hold_is_never_shown_as_a_holder),
+    UNIT(two_holders_of_a_connection_are_one),
     UNIT(of_many_holders_the_oldest_are_shown),
     UNIT(contended_names_are_listed),
     UNIT(connections_are_listed_page_by_page),

@@ -9,6 +9,7 @@
 #include "admin/token.h"
 #include "base/log.h"
 #include "net/listener.h"
+#include "service/pools_config.h"
 #include "t/unit/http_client.h"
 #include "t/unit/serving.h"
 
@@ -167,6 +168,18 @@ static inline void text_say(int fd, const char *line, const char *expected)
     }
 }
 
+/* Lets all clients change pools and join members. */
+static inline void allow_pools(void)
+{
+    struct pools_settings settings = {.operators.count = 1,
+                                      .max = 5000,
+                                      .max_members = 10000,
+                                      .max_watchers = 9,
+                                      .max_taken = 64};
+    ck_assert(access_parse("127.0.0.1", 9, &settings.operators.at[0]));
+    pools_change_settings(services, &settings);
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------- */
 
 /* Sends a request, checks the status and returns the JSON of the answer. */
@@ -248,6 +261,7 @@ static inline void expect_shape(const json_t *json, const json_t *like, const ch
     if (optional)
         like = json_array_get(like, 1);
     ck_assert_msg(json_typeof(json) == json_typeof(like) ||
+                      (json_is_integer(json) && json_is_real(like)) ||
                       (json_is_boolean(json) && json_is_boolean(like)),
                   "%s has another type", path);
     if (json_is_object(like)) {

@@ -58,10 +58,22 @@ TEST(strings_are_escaped)
 }
 END_TEST
 
+TEST(names_are_read_and_asked_for)
+{
+    struct json_text json = {0};
+    json_text_open(&json, NULL, '[');
+    json_text_readable(&json, NULL, bytes_of("a\\\n\xff\"\xe2\x80\xae"));
+    json_text_percent(&json, NULL, bytes_of("a\\\n\xff\"%"));
+    json_text_close(&json, ']');
+    expect_written(&json, "[\"a\\\\\\\\\\\\x0a\\\\xff\\\"\\u202e\",\"a%5C%0A%FF%22%25\"]");
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(values_are_separated_and_nested),
     UNIT(numbers_are_what_parsers_take),
     UNIT(strings_are_escaped),
+    UNIT(names_are_read_and_asked_for),
 };
 
 UNIT_MAIN("json_text", tests)

@@ -11,9 +11,12 @@ base_unit_tests = \
 	t/unit/base/log_test \
 	t/unit/base/mail_test \
 	t/unit/base/number_test \
+	t/unit/base/option_value_test \
 	t/unit/base/record_test \
+	t/unit/base/ring_test \
 	t/unit/base/spelling_test \
 	t/unit/base/text_test \
+	t/unit/base/tree_test \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
 TESTS += $(base_unit_tests)
@@ -41,11 +44,17 @@ t_unit_base_mail_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_mail_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_number_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_number_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_option_value_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_option_value_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_record_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_record_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_ring_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_ring_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_spelling_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_spelling_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_tree_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_tree_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_utf8_test_LDADD = libbase.a $(CHECK_LIBS)

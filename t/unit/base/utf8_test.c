@@ -1,5 +1,6 @@
 /* utf8_test.c - untrusted characters, and JSON that is safe to print. */
 #include "base/utf8.h"
+#include "t/unit/random.h"
 #include "t/unit/unit.h"
 
 #include <string.h>
@@ -28,7 +29,7 @@ TEST(characters_are_encoded_as_they_are_decoded)
         uint32_t again = UINT32_MAX;
         size_t n = utf8_encode(code, text);
         if (code < 0xd800 || code > 0xdfff)
-            ck_assert(utf8_decode((const uint8_t *)text, n, &again) == n && again == code);
+            REQUIRE(utf8_decode((const uint8_t *)text, n, &again) == n && again == code);
     }
 }
 

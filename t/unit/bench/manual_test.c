@@ -43,6 +43,7 @@ static void assert_default(const struct workload *workload, const char *takes, s
         {BENCH_NAMES, workload->names},
         {BENCH_WAITERS, workload->waiters},
         {BENCH_LIMIT, workload->limit},
+        {BENCH_MEMBERS, workload->members},
         {BENCH_BESIDE, workload->beside},
     };
     for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -60,6 +60,9 @@ TEST(a_workload_alone_has_its_own_defaults)
     ck_assert_uint_eq(right(WORDS("dump")).beside, 50);
     ck_assert_uint_eq(right(WORDS("dump", "--beside", "0")).beside, 0);
     ck_assert_uint_eq(right(WORDS("hot")).waiters, 100);
+    ck_assert_ptr_eq(right(WORDS("jobs")).protocol, &protocol_beanstalk);
+    ck_assert_uint_eq(right(WORDS("jobs")).body, 64);
+    ck_assert_uint_eq(right(WORDS("put-jobs")).batch, 1);
 }
 END_TEST
 
@@ -117,6 +120,9 @@ END_TEST
 TEST(what_is_wrong_is_said)
 {
     assert_wrong(WORDS("-q"), "no workload");
+    assert_wrong(WORDS("put-jobs", "--batch", "2"), "only with -p jobs");
+    assert_wrong(WORDS("put-jobs", "-p", "jobs", "--batch", "1000"), "too long");
+    assert_wrong(WORDS("take-jobs", "--batch", "2"), "take-jobs takes no --batch");
     assert_wrong(WORDS("paris"), "\"paris\"");
     assert_wrong(WORDS("pairs", "churn"), "give one workload");
     assert_wrong(WORDS("pairs", "--no-such"), "--no-such");
@@ -149,6 +155,12 @@ TEST(what_does_not_fit_together_is_said)
     assert_wrong(WORDS("pairs", "--tls-ca", "x"), "needs --tls");
     assert_wrong(WORDS("hot", "-k", "3", "--waiters", "2"), "more names than");
     assert_wrong(WORDS("names", "-k", "3", "-c", "4"), "more than --names");
+    assert_wrong(WORDS("jobs", "-p", "text"), "can't be done with text");
+    assert_wrong(WORDS("pools", "-p", "beanstalk"), "can't be done with beanstalk");
+    assert_wrong(WORDS("jobs", "--waiters", "2", "-d", "2"), "one job at a time");
+    assert_wrong(WORDS("jobs", "--waiters", "9", "-c", "2", "-T", "3"), "fewer --connections");
+    assert_wrong(WORDS("jobs", "-l", "101"), "at most 100");
+    assert_wrong(WORDS("jobs", "-b", "19"), "whole number from 20");
     ck_assert_uint_eq(right(WORDS("mixed", "-t", "a", "-t", "b")).target_count, 2);
     ck_assert_uint_eq(right(WORDS("pairs", "-l", "2", "-k", "256")).names, 256);
     ck_assert_ptr_eq(right(WORDS("idle", "-p", "memcached")).protocol, &protocol_memcached);

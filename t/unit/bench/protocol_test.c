@@ -71,12 +71,12 @@ TEST(requests_are_the_codecs_with_another_name)
         for (size_t l = 0; l < ARRAY_SIZE(lengths); l++) {
             struct language language = make(protocol, lengths[l]);
             for (unsigned ask = 0; ask < ASK_COUNT; ask++) {
-                if (!(protocol->asks & ASK_BIT(ask)))
+                if (!(protocol->asks & ~ASKS_COMPOSED & ASK_BIT(ask)))
                     continue;
                 names_write(0xdecade05, name, lengths[l]);
                 struct request request = {.ask = (enum ask)ask,
                                           .name = {.data = name, .len = lengths[l]},
-                                          .terms = {1, 5, 9, 1500000000}};
+                                          .terms = {1, 5, 9, 1500000000, 0}};
                 size_t len = protocol->compose(&request, expected, sizeof expected);
                 struct bytes got = asked(&language, (enum ask)ask, 0xdecade05);
                 ck_assert_uint_eq(got.len, len);
@@ -137,6 +137,200 @@ TEST(text)
     hear_bytes(&language, ASK_RELEASE, "\x1b[31mred\n", 9, said);
     ck_assert_str_eq(said, ".[31mred");
     language_free(&language);
+}
+END_TEST
+
+/* The text of a request of ASKS_COMPOSED; valid until the next call. */
+static const char *composed(const struct protocol *protocol, enum ask ask, const char *member)
+{
+    static char line[1024];
+    const struct request request = {.ask = ask,
+                                    .name = bytes_of("db"),
+                                    .member = bytes_of(member),
+                                    .client = 7,
+                                    .stamp_ns = 1234,
+                                    .terms = {.timeout_ns = 15000000000, .body = 22, .jobs = 2}};
+    size_t len = protocol->compose(&request, (uint8_t *)line, sizeof line - 1);
+    line[len] = '\0';
+    return line;
+}
+
+struct heard_row {
+    enum ask ask;
+    const char *answer;
+    enum heard heard;
+    const char *said;
+};
+
+static void check_heard(const struct protocol *protocol, const struct heard_row *rows, size_t count)
+{
+    struct language language = make(protocol, NAME_LENGTH);
+    char said[SAID_ROOM];
+    for (size_t i = 0; i < count; i++) {
+        enum heard heard =
+            hear_bytes(&language, rows[i].ask, rows[i].answer, strlen(rows[i].answer), said);
+        ck_assert_msg(heard == rows[i].heard, "%s: %d", rows[i].answer, heard);
+        if (rows[i].said)
+            ck_assert_str_eq(said, rows[i].said);
+    }
+    language_free(&language);
+}
+
+TEST(a_pool)
+{
+    const struct protocol *pools = &protocol_text;
+    ck_assert_str_eq(composed(pools, ASK_TAKE, ""), "TAKE db 15\n");
+    ck_assert_str_eq(composed(pools, ASK_RETURN, "17"), "RETURN 17\n");
+    ck_assert_str_eq(composed(pools, ASK_RETURN, ""), "RETURN\n");
+    ck_assert_str_eq(composed(pools, ASK_RETURN, "x"), "");
+    ck_assert_str_eq(composed(pools, ASK_UNMAKE, ""), "POOL DROP db now\n");
+    ck_assert_str_eq(composed(pools, ASK_MAKE, ""), "POOL ADD db queue_max=4294967295\n");
+    ck_assert_str_eq(composed(pools, ASK_MEMBER, "m"), "MEMBER ADD db m 10.0.0.7:5432\n");
+    static const struct heard_row rows[] = {
+        {ASK_TAKE, "TAKEN db m 1700000000000017 10.0.0.7:5432\n", HEARD_YES, "1700000000000017"},
+        {ASK_TAKE, "TAKEN db m 17 - a=b\n", HEARD_YES, "17"},
+        {ASK_TAKE, "TAKEN db m 17\n", HEARD_WRONG, "TAKEN db m 17"},
+        {ASK_TAKE, "TAKEN db\n", HEARD_WRONG, NULL},
+        {ASK_TAKE, "TIMEOUT\n", HEARD_NO, NULL},
+        {ASK_TAKE, "QUEUE_FULL\n", HEARD_NO, NULL},
+        {ASK_TAKE, "ERROR NO_POOL\n", HEARD_WRONG, "ERROR NO_POOL"},
+        {ASK_RETURN, "RETURNED\n", HEARD_YES, NULL},
+        {ASK_RETURN, "GONE\n", HEARD_WRONG, "GONE"},
+        {ASK_UNMAKE, "OK\n", HEARD_YES, NULL},
+        {ASK_UNMAKE, "ERROR NO_POOL\n", HEARD_YES, NULL},
+        {ASK_UNMAKE, "ERROR DENIED\n", HEARD_WRONG, NULL},
+        {ASK_MAKE, "OK\n", HEARD_YES, NULL},
+        {ASK_MAKE, "ERROR EXISTS\n", HEARD_WRONG, NULL},
+        {ASK_MEMBER, "OK\n", HEARD_YES, NULL},
+        {ASK_MEMBER, "ERROR NO_POOL\n", HEARD_WRONG, NULL},
+    };
+    check_heard(pools, rows, ARRAY_SIZE(rows));
+}
+END_TEST
+
+TEST(a_pool_on_lists_of_redis)
+{
+    const struct protocol *redis = &protocol_redis_pool;
+    ck_assert_str_eq(composed(redis, ASK_TAKE, ""),
+                     "*6\r\n$6\r\nBLMOVE\r\n$2\r\ndb\r\n$4\r\ndb:7\r\n$5\r\nRIGHT\r\n"
+                     "$4\r\nLEFT\r\n$2\r\n15\r\n");
+    ck_assert_str_eq(composed(redis, ASK_RETURN, "m"),
+                     "*4\r\n$4\r\nLREM\r\n$4\r\ndb:7\r\n$1\r\n1\r\n$1\r\nm\r\n"
+                     "*3\r\n$5\r\nLPUSH\r\n$2\r\ndb\r\n$1\r\nm\r\n");
+    ck_assert_str_eq(composed(redis, ASK_UNMAKE, ""), "*2\r\n$3\r\nDEL\r\n$2\r\ndb\r\n");
+    ck_assert_str_eq(composed(redis, ASK_MEMBER, "m"),
+                     "*3\r\n$5\r\nRPUSH\r\n$2\r\ndb\r\n$1\r\nm\r\n");
+    static const struct heard_row rows[] = {
+        {ASK_TAKE, "$3\r\nabc\r\n", HEARD_YES, "abc"},
+        {ASK_TAKE, "$-1\r\n", HEARD_NO, NULL},
+        {ASK_TAKE, "*-1\r\n", HEARD_NO, NULL},
+        {ASK_TAKE, "-ERR no\r\n", HEARD_WRONG, "ERR no"},
+        {ASK_RETURN, ":1\r\n:12\r\n", HEARD_YES, NULL},
+        {ASK_RETURN, ":0\r\n:12\r\n", HEARD_WRONG, "LREM has found nothing"},
+        {ASK_RETURN, "-ERR no\r\n:12\r\n", HEARD_WRONG, "ERR no"},
+        {ASK_RETURN, ":1\r\n-ERR no\r\n", HEARD_WRONG, "ERR no"},
+        {ASK_UNMAKE, ":0\r\n", HEARD_YES, NULL},
+        {ASK_MAKE, "+PONG\r\n", HEARD_YES, NULL},
+        {ASK_MEMBER, ":3\r\n", HEARD_YES, NULL},
+    };
+    check_heard(redis, rows, ARRAY_SIZE(rows));
+}
+END_TEST
+
+TEST(a_queue_of_jobs)
+{
+    const struct protocol *jobs = &protocol_beanstalk;
+    ck_assert_str_eq(composed(jobs, ASK_TUBE, ""), "use db\r\nwatch db\r\nignore default\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_PUT, ""), "put 0 0 86400 22\r\n00000000000000001234xx\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_RESERVE, ""), "reserve\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_DELETE, "17"), "delete 17\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_DELETE, "x"), "");
+    ck_assert_str_eq(composed(jobs, ASK_HELLO, ""), "list-tube-used\r\n");
+    static const struct heard_row rows[] = {
+        {ASK_HELLO, "USING default\r\n", HEARD_YES, NULL},
+        {ASK_TUBE, "USING db\r\nWATCHING 2\r\nWATCHING 1\r\n", HEARD_YES, NULL},
+        {ASK_TUBE, "USING db\r\nOUT_OF_MEMORY\r\nNOT_IGNORED\r\n", HEARD_WRONG, "OUT_OF_MEMORY"},
+        {ASK_TUBE, "LOCKED\r\n", HEARD_BROKEN, NULL},
+        {ASK_PUT, "INSERTED 17\r\n", HEARD_YES, NULL},
+        {ASK_PUT, "JOB_TOO_BIG\r\n", HEARD_WRONG, "JOB_TOO_BIG"},
+        {ASK_RESERVE, "RESERVED 17 22\r\n00000000000000001234xx\r\n", HEARD_YES,
+         "00000000000000001234 17"},
+        {ASK_RESERVE, "RESERVED 17 3\r\nabc\r\n", HEARD_WRONG, NULL},
+        {ASK_RESERVE, "DEADLINE_SOON\r\n", HEARD_WRONG, "DEADLINE_SOON"},
+        {ASK_DELETE, "DELETED\r\n", HEARD_YES, NULL},
+        {ASK_DELETE, "NOT_FOUND\r\n", HEARD_WRONG, "NOT_FOUND"},
+    };
+    check_heard(jobs, rows, ARRAY_SIZE(rows));
+}
+END_TEST
+
+TEST(a_job_needs_its_line_end)
+{
+    static const char answer[] = "RESERVED 17 22\r\n00000000000000001234xxLO";
+    char said[SAID_ROOM];
+    size_t used;
+    ck_assert_int_eq(protocol_beanstalk.hear(ASK_RESERVE, (const uint8_t *)answer,
+                                             sizeof answer - 1, &used, said),
+                     HEARD_BROKEN);
+    ck_assert_uint_eq(used, 0);
+}
+END_TEST
+
+TEST(a_queue_of_jobs_by_our_own_verbs)
+{
+    const struct protocol *jobs = &protocol_jobs;
+    ck_assert_uint_eq(jobs->asks & ASK_BIT(ASK_TUBE), 0);
+    ck_assert_str_eq(composed(jobs, ASK_PUT, ""),
+                     "put-into db 0 0 86400 22\r\n00000000000000001234xx\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_BATCH, ""),
+                     "put-batch db 2 76\r\n0 0 86400 22\r\n00000000000000001234xx\r\n"
+                     "0 0 86400 22\r\n00000000000000001234xx\r\n\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_RESERVE, ""), "claim 1 15 db\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_DELETE, "17 99"), "ack 17 99\r\n");
+    ck_assert_str_eq(composed(jobs, ASK_DELETE, "17"), "");
+    static const struct heard_row rows[] = {
+        {ASK_HELLO, "USING default\r\n", HEARD_YES, NULL},
+        {ASK_PUT, "INSERTED 17\r\n", HEARD_YES, NULL},
+        {ASK_PUT, "TUBE_FULL\r\n", HEARD_WRONG, "TUBE_FULL"},
+        {ASK_BATCH, "OK 30\r\n---\n- INSERTED 7\n- INSERTED 8\n\r\n", HEARD_YES, NULL},
+        {ASK_BATCH, "DRAINING\r\n", HEARD_WRONG, "DRAINING"},
+        {ASK_RESERVE, "CLAIMED 1\r\nRESERVED 17 22 99 db 1\r\n00000000000000001234xx\r\n",
+         HEARD_YES, "00000000000000001234 17 99"},
+        {ASK_RESERVE, "TIMED_OUT\r\n", HEARD_WRONG, "TIMED_OUT"},
+        {ASK_DELETE, "DELETED\r\n", HEARD_YES, NULL},
+        {ASK_DELETE, "NOT_FOUND\r\n", HEARD_WRONG, "NOT_FOUND"},
+        {ASK_DELETE, "LOCKED\r\n", HEARD_BROKEN, NULL},
+    };
+    check_heard(jobs, rows, ARRAY_SIZE(rows));
+}
+END_TEST
+
+TEST(jobs_on_lists_of_redis)
+{
+    const struct protocol *redis = &protocol_redis_jobs;
+    ck_assert_str_eq(composed(redis, ASK_TUBE, ""), "*1\r\n$4\r\nPING\r\n");
+    ck_assert_str_eq(composed(redis, ASK_PUT, ""),
+                     "*3\r\n$5\r\nLPUSH\r\n$2\r\ndb\r\n$22\r\n00000000000000001234xx\r\n");
+    ck_assert_str_eq(composed(redis, ASK_RESERVE, ""),
+                     "*6\r\n$6\r\nBLMOVE\r\n$2\r\ndb\r\n$4\r\ndb:7\r\n$5\r\nRIGHT\r\n"
+                     "$4\r\nLEFT\r\n$2\r\n15\r\n");
+    ck_assert_str_eq(composed(redis, ASK_DELETE, "00000000000000001234"),
+                     "*4\r\n$4\r\nLREM\r\n$4\r\ndb:7\r\n$2\r\n-1\r\n"
+                     "$22\r\n00000000000000001234xx\r\n");
+    ck_assert_str_eq(composed(redis, ASK_DELETE, "x"), "");
+    static const struct heard_row rows[] = {
+        {ASK_HELLO, "+PONG\r\n", HEARD_YES, NULL},
+        {ASK_TUBE, "+PONG\r\n", HEARD_YES, NULL},
+        {ASK_PUT, ":3\r\n", HEARD_YES, NULL},
+        {ASK_PUT, "-OOM\r\n", HEARD_WRONG, "OOM"},
+        {ASK_RESERVE, "$22\r\n00000000000000001234xx\r\n", HEARD_YES,
+         "00000000000000001234 00000000000000001234"},
+        {ASK_RESERVE, "$3\r\nabc\r\n", HEARD_WRONG, "abc"},
+        {ASK_RESERVE, "*-1\r\n", HEARD_NO, NULL},
+        {ASK_DELETE, ":1\r\n", HEARD_YES, NULL},
+        {ASK_DELETE, ":0\r\n", HEARD_WRONG, "LREM has found nothing"},
+    };
+    check_heard(redis, rows, ARRAY_SIZE(rows));
 }
 END_TEST
 
@@ -271,6 +465,12 @@ static const struct unit_test tests[] = {
     UNIT(rows_are_found_by_name),
     UNIT(requests_are_the_codecs_with_another_name),
     UNIT(text),
+    UNIT(a_pool),
+    UNIT(a_pool_on_lists_of_redis),
+    UNIT(a_queue_of_jobs),
+    UNIT(a_job_needs_its_line_end),
+    UNIT(a_queue_of_jobs_by_our_own_verbs),
+    UNIT(jobs_on_lists_of_redis),
     UNIT(binary),
     UNIT(an_echo_is_as_long_as_the_request),
     UNIT(redis),

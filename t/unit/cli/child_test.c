@@ -4,6 +4,7 @@
  */
 #include "base/clock.h"
 #include "cli/child.h"
+#include "cli/environment.h"
 #include "cli/signals.h"
 #include "cli/status.h"
 #include "t/unit/unit.h"
@@ -11,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,7 +86,7 @@ static int start(struct run *run, unsigned *left, const char *script)
     run->child.owner = run;
     run->left = left;
     ++*left;
-    return child_start(&run->child, run->loop, argv, false);
+    return child_start(&run->child, run->loop, argv);
 }
 
 TEST(a_command_ends_as_it_does)
@@ -114,9 +116,9 @@ TEST(what_can_not_be_executed_is_told_at_once)
     struct run run = begin(&loop);
     char missing[] = "/no/such/command", folder[] = "/";
     char *argv[] = {missing, NULL};
-    ck_assert_int_eq(child_start(&run.child, &loop, argv, false), STATUS_NOT_FOUND);
+    ck_assert_int_eq(child_start(&run.child, &loop, argv), STATUS_NOT_FOUND);
     argv[0] = folder;
-    ck_assert_int_eq(child_start(&run.child, &loop, argv, false), STATUS_NOT_EXECUTABLE);
+    ck_assert_int_eq(child_start(&run.child, &loop, argv), STATUS_NOT_EXECUTABLE);
     ck_assert(!child_runs(&run.child));
     child_signal(&run.child, SIGKILL);
     child_terminate(&run.child, 0);
@@ -124,6 +126,141 @@ TEST(what_can_not_be_executed_is_told_at_once)
     loop_free(&loop);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
     ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
+/* Reads what a command writes until it has closed its output. */
+struct reader {
+    struct loop *loop;
+    struct watch watch;
+    unsigned *left;
+    char text[256];
+    size_t len;
+};
+
+static void read_output(void *owner, short revents)
+{
+    struct reader *reader = owner;
+    (void)revents;
+    ssize_t n =
+        read(reader->watch.fd, reader->text + reader->len, sizeof reader->text - 1 - reader->len);
+    if (n < 0) {
+        ck_assert_int_eq(errno, EAGAIN);
+        return;
+    }
+    reader->len += (size_t)n;
+    if (n > 0)
+        return;
+    watch_clear(reader->loop, &reader->watch);
+    close(reader->watch.fd);
+    if (--*reader->left == 0)
+        loop_end(reader->loop, STATUS_OK);
+}
+
+TEST(it_gets_variables_and_its_output_is_read)
+{
+    struct loop loop = {0};
+    struct run run = begin(&loop);
+    struct environment environment = {0};
+    unsigned left = 1;
+    struct reader reader = {
+        .loop = &loop, .left = &left, .watch = {.on_ready = read_output, .owner = &reader}};
+    ck_assert_int_eq(setenv("CHILD_TEST_OURS", "ours", 1), 0);
+    ck_assert_int_eq(setenv("CHILD_TEST_BOTH", "ours", 1), 0);
+    environment_add(&environment, "CHILD_TEST_BOTH", bytes_of("x"));
+    environment_add(&environment, "CHILD_TEST", bytes_of("a=b c"));
+    environment_add(&environment, "CHILD_TEST_BOTH", bytes_of("its own"));
+    ck_assert_int_eq(setenv("CHILD_TEST_OUT", "ours", 1), 0);
+    environment_leave_out(&environment, "CHILD_TEST_OUT");
+    environment_leave_out(&environment, "CHILD_TEST_BOTH");
+    run.child.environment = environment.list;
+    run.child.is_read = true;
+    ck_assert_int_eq(start(&run, &left, "echo $CHILD_TEST_OURS; env | grep '^CHILD_TEST' | sort"),
+                     STATUS_OK);
+    environment_free(&environment);
+    watch_set(&loop, &reader.watch, run.child.output, POLLIN);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_str_eq(reader.text, "ours\nCHILD_TEST=a=b c\nCHILD_TEST_BOTH=its own\n"
+                                  "CHILD_TEST_OURS=ours\n");
+    ck_assert_int_eq(child_status(run.how), 0);
+    ck_assert_str_eq(getenv("CHILD_TEST_BOTH"), "ours");
+    signals_handle(NULL, NULL);
+    loop_free(&loop);
+}
+END_TEST
+
+TEST(without_a_command_there_is_no_pipe)
+{
+    struct loop loop = {0};
+    struct run run = begin(&loop);
+    char missing[] = "/no/such/command";
+    char *argv[] = {missing, NULL};
+    int before = dup(STDIN_FILENO);
+    close(before);
+    run.child.is_read = true;
+    ck_assert_int_eq(child_start(&run.child, &loop, argv), STATUS_NOT_FOUND);
+    int after = dup(STDIN_FILENO);
+    ck_assert_int_eq(after, before);
+    close(after);
+    signals_handle(NULL, NULL);
+    loop_free(&loop);
+}
+END_TEST
+
+TEST(a_command_that_is_apart_has_its_group_and_no_input)
+{
+    struct loop loop = {0};
+    struct run run = begin(&loop);
+    unsigned left = 0;
+    run.child.is_apart = true;
+    ck_assert_int_eq(start(&run, &left, "read word || exit 7"), STATUS_OK);
+    ck_assert_int_ne(run.child.group, getpgrp());
+    ck_assert_int_eq(getpgid(run.child.group), run.child.group); /* not reaped yet */
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(child_status(run.how), 7);
+    ck_assert(!child_signal_rest(&run.child, 0));
+    signals_handle(NULL, NULL);
+    loop_free(&loop);
+}
+END_TEST
+
+/* Reaps the process that a command has started; its parent has ended. Returns the signal that has
+   ended it. */
+static int reap_adopted(void)
+{
+    int how;
+    ck_assert_int_gt(waitpid(-1, &how, 0), 0);
+    ck_assert(WIFSIGNALED(how));
+    return WTERMSIG(how);
+}
+
+TEST(signals_reach_what_a_command_that_is_apart_has_started)
+{
+    struct loop loop = {0};
+    struct run run = begin(&loop);
+    unsigned left = 0;
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    run.child.is_apart = run.child.is_read = true;
+    ck_assert_int_eq(start(&run, &left, "sleep 1000 & echo; wait"), STATUS_OK);
+    struct pollfd output = {.fd = run.child.output, .events = POLLIN};
+    ck_assert_int_eq(poll(&output, 1, -1), 1); /* it has started the other */
+    close(run.child.output);
+    run.child.is_read = false;
+    child_terminate(&run.child, GRACE_NS);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(child_status(run.how), 128 + SIGTERM);
+    ck_assert_int_eq(reap_adopted(), SIGTERM);
+    ck_assert(!child_signal_rest(&run.child, 0));
+    ck_assert_int_eq(start(&run, &left, "sleep 1000 & exit 3"), STATUS_OK);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(child_status(run.how), 3);
+    ck_assert(child_signal_rest(&run.child, 0));
+    ck_assert(child_signal_rest(&run.child, SIGKILL));
+    ck_assert_int_eq(reap_adopted(), SIGKILL);
+    ck_assert(!child_signal_rest(&run.child, 0));
+    ck_assert(!child_signal_rest(&run.child, SIGKILL));
+    signals_handle(NULL, NULL);
+    loop_free(&loop);
 }
 END_TEST
 
@@ -186,9 +323,36 @@ TEST(a_command_that_was_reaped_gets_no_signal)
 }
 END_TEST
 
+TEST(its_input_may_be_a_file)
+{
+    for (int apart = 0; apart <= 1; apart++) {
+        struct loop loop = {0};
+        struct run run = begin(&loop);
+        unsigned left = 0;
+        int ends[2];
+        ck_assert_int_eq(pipe(ends), 0);
+        ck_assert_int_eq((int)write(ends[1], "a job\n", 6), 6);
+        close(ends[1]);
+        run.child.input = ends[0];
+        run.child.is_apart = apart;
+        ck_assert_int_eq(start(&run, &left, "[ \"$(cat)\" = 'a job' ]"), STATUS_OK);
+        close(ends[0]);
+        ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+        ck_assert_int_eq(run.how, 0);
+        signals_handle(NULL, NULL);
+        loop_free(&loop);
+    }
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(a_command_ends_as_it_does),
     UNIT(what_can_not_be_executed_is_told_at_once),
+    UNIT(it_gets_variables_and_its_output_is_read),
+    UNIT(without_a_command_there_is_no_pipe),
+    UNIT(a_command_that_is_apart_has_its_group_and_no_input),
+    UNIT(its_input_may_be_a_file),
+    UNIT(signals_reach_what_a_command_that_is_apart_has_started),
     UNIT(many_run_at_once),
     UNIT(what_does_not_end_is_killed),
     UNIT(a_command_that_was_reaped_gets_no_signal),

@@ -4,6 +4,8 @@
  */
 #include "base/clock.h"
 #include "cli/ask_binary.h"
+#include "cli/ask_jobs.h"
+#include "cli/ask_pool.h"
 #include "cli/ask_text.h"
 #include "cli/child.h"
 #include "cli/signals.h"
@@ -144,9 +146,7 @@ static bool hear_answer(void *owner, const void *answer)
 /* The notices of pools. */
 static bool hear_notice(void *owner, struct bytes line)
 {
-    bool is_one =
-        line.len > 4 && (memcmp(line.data, "WANT", 4) == 0 || memcmp(line.data, "STOP", 4) == 0);
-    return is_one && hear(owner, line, "[", "]");
+    return ask_pool_is_notice(line) && hear(owner, line, "[", "]");
 }
 
 static void note_end(void *owner, enum status status)
@@ -268,8 +268,9 @@ TEST(many_connections_and_commands_in_one_loop)
         connect_to(&all[i].heard, &loop, &options);
         all[i].heard.until = 3;
         all[i].heard.pending = &pending;
-        all[i].child = (struct child){.on_end = note_command, .owner = &all[i]};
-        ck_assert_int_eq(child_start(&all[i].child, &loop, argv, true), STATUS_OK);
+        all[i].child =
+            (struct child){.on_end = note_command, .owner = &all[i], .death_signal = SIGTERM};
+        ck_assert_int_eq(child_start(&all[i].child, &loop, argv), STATUS_OK);
     }
     ck_assert_int_eq(loop_run(&loop), STATUS_OK);
     for (int i = 0; i < CLIENTS; i++) {
@@ -362,6 +363,74 @@ TEST(work_in_steps)
 }
 END_TEST
 
+/* Records the exit statuses of refusals. */
+struct refused {
+    struct client client;
+    enum status statuses[3];
+    size_t count;
+};
+
+static bool hear_refusal(void *owner, const void *answer)
+{
+    struct refused *refused = owner;
+    refused->statuses[refused->count++] = ask_pool_refused(&refused->client, "x", answer);
+    if (refused->count == ARRAY_SIZE(refused->statuses))
+        loop_end(refused->client.link.loop, STATUS_OK);
+    return true;
+}
+
+TEST(refusals_of_pools)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct refused refused = {0};
+    struct pool_request request = {.verb = POOL_VERB_RETURN, .has_fence = true, .fence = 7};
+    struct options options = begin(&server, &loop, "GONE\nERROR BAD_VALUE max\nLOCKED\n");
+    ck_assert_int_eq(client_open(&refused.client, &protocol_pool, &loop, &options), STATUS_OK);
+    for (size_t i = 0; i < ARRAY_SIZE(refused.statuses); i++)
+        ask_pool(&refused.client, &request, SECONDS_NONE, hear_refusal, &refused);
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    ck_assert_int_eq(refused.statuses[0], STATUS_LOST);
+    ck_assert_int_eq(refused.statuses[1], STATUS_USAGE);
+    ck_assert_int_eq(refused.statuses[2], STATUS_PROTOCOL);
+    client_close(&refused.client);
+    end(&server);
+}
+END_TEST
+
+/* The answer of the wait never comes, or comes when nobody wants it. */
+TEST(quit_ends_what_waits)
+{
+    static const struct {
+        const char *says;
+        bool is_said;
+    } rows[] = {{"BYE\n", true},
+                {"TAKEN p m 7 -\nWANT p 1\nBYE\n", true},
+                {"TIMEOUT\n", false},
+                {"BYEBYE\n", false}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct loop loop = {0};
+        struct server server;
+        struct heard heard;
+        struct pool_request take = {.verb = POOL_VERB_TAKE,
+                                    .count = 1,
+                                    .timeout_ns = NS_PER_S,
+                                    .targets = {bytes_of("p")},
+                                    .target_count = 1};
+        struct options options = begin(&server, &loop, rows[i].says);
+        server.closes = true;
+        heard = (struct heard){0};
+        ck_assert_int_eq(client_open(&heard.client, &protocol_pool, &loop, &options), STATUS_OK);
+        ask_pool(&heard.client, &take, SECONDS_NONE, hear_answer, &heard);
+        ck_assert(ask_pool_quit(&heard.client) == rows[i].is_said);
+        ck_assert_str_eq(heard.text, "");
+        ck_assert_int_eq(heard.client.link.state, LINK_CLOSED);
+        ck_assert(!ask_pool_quit(&heard.client));
+        end(&server);
+    }
+}
+END_TEST
+
 TEST(replies_of_the_binary_protocol)
 {
     struct loop loop = {0};
@@ -377,6 +446,71 @@ TEST(replies_of_the_binary_protocol)
 }
 END_TEST
 
+/* Hears an answer of job queues: its line, and its body between marks. */
+static bool hear_jobs(void *owner, const void *given)
+{
+    const struct jobs_answer *answer = given;
+    char said[200];
+    int len =
+        snprintf(said, sizeof said, "%.*s", (int)answer->line.len, (const char *)answer->line.data);
+    if (answer->reply.has_body)
+        len += snprintf(said + len, sizeof said - (size_t)len, "<%.*s>", (int)answer->body.len,
+                        (const char *)answer->body.data);
+    return hear(owner, bytes_at(said, (size_t)len), "", "") &&
+           answer->reply.answer != BS_ANSWER_CLAIMED;
+}
+
+static void ask_jobs_when_up(void *owner)
+{
+    struct heard *heard = owner;
+    struct bs_request claim = {.verb = BS_VERB_CLAIM, .count = 1, .tubes = bytes_of("t")};
+    struct bs_request put = {.verb = BS_VERB_PUT_INTO, .tube = bytes_of("t"), .ttr_s = 1};
+    ask_jobs(&heard->client, &claim, (struct bytes){0}, SECONDS_NONE, hear_jobs, heard);
+    ask_jobs(&heard->client, &put, bytes_of("body"), SECONDS_NONE, hear_jobs, heard);
+    ck_assert_uint_eq(put.body_len, 4);
+}
+
+static int hear_all_jobs(const char *says, size_t slice, struct heard *heard)
+{
+    struct loop loop = {0};
+    struct server server;
+    struct options options = begin(&server, &loop, says);
+    server.slice = slice;
+    server.closes = true;
+    *heard = (struct heard){.ended = -1};
+    ck_assert_int_eq(client_begin(&heard->client, &protocol_jobs, &loop, &options), STATUS_OK);
+    heard->client.owner = heard;
+    heard->client.on_up = ask_jobs_when_up;
+    heard->client.on_end = note_end;
+    ck_assert_int_eq(loop_run(&loop), STATUS_OK);
+    client_close(&heard->client);
+    end(&server);
+    return heard->ended;
+}
+
+TEST(answers_of_job_queues_have_bodies)
+{
+    static const char says[] = "CLAIMED 1\r\nRESERVED 7 4 9 t 1\r\na\r\nb\r\nINSERTED 8\r\n";
+    struct heard heard;
+    for (size_t slice = 1; slice <= sizeof says; slice++) {
+        ck_assert_int_eq(hear_all_jobs(says, slice, &heard), STATUS_UNAVAILABLE);
+        ck_assert_str_eq(heard.text, "CLAIMED 1 RESERVED 7 4 9 t 1<a\r\nb> INSERTED 8 ");
+    }
+}
+END_TEST
+
+TEST(what_is_not_of_job_queues_ends_it)
+{
+    static const char *const says[] = {"nonsense\r\n", "CLAIMED 1\n", "RESERVED 7 1\r\nabc",
+                                       "RESERVED 7\r\n", "ERROR BAD_COMMAND\n"};
+    struct heard heard;
+    for (size_t i = 0; i < ARRAY_SIZE(says); i++) {
+        ck_assert_int_eq(hear_all_jobs(says[i], 1, &heard), STATUS_PROTOCOL);
+        ck_assert_str_eq(heard.text, "");
+    }
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(lines_that_are_no_answers_come_between_them),
     UNIT(without_notices_what_was_not_asked_for_is_dropped),
@@ -386,7 +520,11 @@ static const struct unit_test tests[] = {
     UNIT(each_answer_has_its_time),
     UNIT(it_can_be_begun_again),
     UNIT(work_in_steps),
+    UNIT(refusals_of_pools),
+    UNIT(quit_ends_what_waits),
     UNIT(replies_of_the_binary_protocol),
+    UNIT(answers_of_job_queues_have_bodies),
+    UNIT(what_is_not_of_job_queues_ends_it),
 };
 
 UNIT_MAIN("cli/client", tests)

@@ -73,6 +73,74 @@ TEST(options_stand_anywhere_before_the_dashes)
 }
 END_TEST
 
+TEST(a_supplier_has_defaults_of_its_own)
+{
+    struct invocation invocation =
+        right(WORDS("member", "p", "--attr=a=b", "--attr", "c=", "--", "x"));
+    const struct options *options = &invocation.options;
+    ck_assert_int_eq(options->grace_ns, 10 * NS_PER_S);
+    ck_assert_int_eq(options->start_timeout_ns, 60 * NS_PER_S);
+    ck_assert_int_eq(options->every_ns, 10 * NS_PER_S);
+    ck_assert_uint_eq(options->init, 1);
+    ck_assert_uint_eq(options->max, 0);
+    ck_assert_uint_eq(options->attrs.count, 2);
+    invocation_free(&invocation);
+    invocation = right(WORDS("member", "p", "--grace", "0", "--", "x"));
+    ck_assert_int_eq(invocation.options.grace_ns, 0);
+    invocation_free(&invocation);
+    assert_wrong(WORDS("member", "p", "--ready"), "need \"--\" and COMMAND");
+    assert_wrong(WORDS("member", "p", "--start-timeout", "1", "--", "x"), "needs --ready");
+    assert_wrong(WORDS("member", "p", "--every", "1", "--", "x"), "needs --check");
+}
+END_TEST
+
+TEST(a_pool_stands_for_the_key)
+{
+    struct invocation invocation = right(
+        WORDS("run", "--with=a=b", "--pool", "p", "--with", "c=", "--count", "64", "--", "cmd"));
+    const struct options *options = &invocation.options;
+    ck_assert_str_eq(options->pool, "p");
+    ck_assert_uint_eq(options->count, 64);
+    ck_assert_uint_eq(options->with.count, 2);
+    ck_assert_str_eq(options->with.at[0], "a=b");
+    ck_assert_str_eq(options->with.at[1], "c=");
+    ck_assert_uint_eq(invocation.count, 0);
+    invocation_free(&invocation);
+    assert_wrong(WORDS("run", "--pool", "p", "key", "--", "cmd"), "too many arguments");
+    assert_wrong(WORDS("run", "--pool", "p", "--any", "--", "cmd"), "not for --pool");
+    assert_wrong(WORDS("run", "key", "--env", "X", "--", "cmd"), "need --pool");
+    assert_wrong(WORDS("clean", "p", "--pool", "p", "--", "cmd"), "takes no --pool");
+}
+END_TEST
+
+TEST(a_worker_has_its_own_options)
+{
+    struct invocation invocation =
+        right(WORDS("work", "t", "u", "--jobs", "4", "--lock", "k", "-w", "2", "--", "cmd", "-x"));
+    const struct options *options = &invocation.options;
+    ck_assert_uint_eq(invocation.count, 2);
+    ck_assert_uint_eq(options->jobs, 4);
+    ck_assert_uint_eq(options->workers, 2);
+    ck_assert_uint_eq(options->backoff, 1);
+    ck_assert_uint_eq(options->tries, 0);
+    ck_assert_str_eq(invocation.execute[1], "-x");
+    invocation_free(&invocation);
+    invocation = right(WORDS("put", "t", "-", "--lines"));
+    ck_assert_uint_eq(invocation.options.pri, 1024);
+    ck_assert_uint_eq(invocation.options.ttr, 60);
+    ck_assert(invocation.options.lines);
+    invocation_free(&invocation);
+    invocation = right(WORDS("jobs"));
+    invocation_free(&invocation);
+    assert_wrong(WORDS("work", "t", "--workers", "2", "--", "x"), "need --lock");
+    assert_wrong(WORDS("work", "t", "--lock-server", "h", "--", "x"), "need --lock");
+    assert_wrong(WORDS("work", "t"), "COMMAND are missing");
+    assert_wrong(WORDS("work", "--", "x"), "is missing");
+    assert_wrong(WORDS("put", "t", "--tries", "0"), "from 1");
+    assert_wrong(WORDS("put", "t", "--key", "k"), "need --tls");
+}
+END_TEST
+
 TEST(dashes_let_a_name_begin_with_one)
 {
     struct invocation invocation = right(WORDS("get", "--", "-name"));
@@ -271,6 +339,9 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(a_command_has_its_arguments),
     UNIT(options_stand_anywhere_before_the_dashes),
+    UNIT(a_supplier_has_defaults_of_its_own),
+    UNIT(a_pool_stands_for_the_key),
+    UNIT(a_worker_has_its_own_options),
     UNIT(dashes_let_a_name_begin_with_one),
     UNIT(defaults),
     UNIT(what_is_wrong_is_said),

@@ -146,6 +146,16 @@ TEST(numbers_are_drawn)
 }
 END_TEST
 
+TEST(jobs_that_cannot_be_written_are_said)
+{
+    struct view view;
+    begin_view(&view);
+    json_object_set_new(view.stats, "resources", json_of("{\"job store\":{\"failing\":true}}"));
+    assert_drawn(&view, "\njobs cannot be written, and new ones are refused");
+    view_free(&view);
+}
+END_TEST
+
 TEST(every_size_can_be_drawn)
 {
     struct view view;
@@ -177,6 +187,10 @@ TEST(answers_of_the_wrong_shape_do_no_harm)
     view.screen = VIEW_DETAIL;
     view_take(&view.detail, json_of("{\"holders\":[3,{}],\"waiters\":{\"a\":1}}"));
     (void)drawn(&view, 80, 24);
+    view.screen = VIEW_POOLS;
+    view_take_pools(&view, json_of("{\"pools\":[3,{\"states\":[]},{\"name\":1}],\"cursor\":7}"));
+    (void)drawn(&view, 80, 24);
+    view_key(&view, KEY_OF_ENTER, 24);
     view_free(&view);
 }
 END_TEST
@@ -342,6 +356,78 @@ TEST(enter_shows_who_holds_a_name)
 }
 END_TEST
 
+static void take_pools(struct view *view)
+{
+    view_take_pools(
+        view, json_of("{\"pools\":["
+                      "{\"name\":\"browsers\",\"id\":\"browsers\",\"state\":\"open\",\"want\":4,"
+                      "\"waiting\":1,\"states\":{\"free\":0,\"taken\":2,\"cleaning\":0,"
+                      "\"checking\":3,\"dirty\":0,\"stopping\":1,\"down\":0},"
+                      "\"longest_hold_seconds\":90,\"oldest_wait_seconds\":1.5},"
+                      "{\"name\":\"db\\\\x0a\",\"id\":\"db%0A\",\"state\":\"draining\","
+                      "\"want\":null,\"waiting\":0,\"states\":{\"free\":7,\"down\":1},"
+                      "\"longest_hold_seconds\":null,\"oldest_wait_seconds\":null}],"
+                      "\"cursor\":\"6462\"}"));
+}
+
+TEST(pools_are_a_list_of_their_own)
+{
+    struct view view;
+    begin_view(&view);
+    ck_assert_int_eq(view_key(&view, 'o', 24), WISH_FETCH);
+    ck_assert_int_eq(view.screen, VIEW_POOLS);
+    (void)drawn(&view, 80, 24);
+    view_take_pools(&view, json_of("{\"pools\":[]}"));
+    assert_drawn(&view, "there are no pools");
+    take_pools(&view);
+    assert_drawn(&view, "    FREE   TAKEN   DIRTY    DOWN WAITING    WANT    HELD  WAITED POOL");
+    assert_drawn(&view,
+                 "       0       2       0       0       1       4  1m 30s   1.5 s browsers");
+    assert_drawn(&view, "       7       -       -       1       0       -       -       - db\\x0a");
+    const char *text = drawn(&view, 120, 24);
+    ck_assert_ptr_nonnull(strstr(text, "FREE   TAKEN CLEANING CHECKING   DIRTY STOPPING    DOWN"));
+    ck_assert_ptr_nonnull(strstr(text, "0       2        0        3       0        1       0"));
+    ck_assert_ptr_nonnull(strstr(text, "POOL  first 2"));
+    ck_assert_ptr_nonnull(strstr(text, "db\\x0a  (dropped)"));
+    view_key(&view, KEY_OF_DOWN, 24);
+    take_pools(&view);
+    ck_assert_uint_eq(view.selected, 1);
+    ck_assert_int_eq(view_key(&view, KEY_OF_ENTER, 24), WISH_FETCH);
+    ck_assert_int_eq(view.screen, VIEW_DETAIL);
+    ck_assert_str_eq(text_str(&view.selected_id), "pool%3Adb%0A");
+    view_key(&view, KEY_OF_ESCAPE, 24);
+    ck_assert_int_eq(view.screen, VIEW_POOLS);
+    view_key(&view, 'h', 24);
+    view_key(&view, 'x', 24);
+    ck_assert_int_eq(view.screen, VIEW_POOLS);
+    view_key(&view, '/', 24);
+    view_key(&view, 'x', 24);
+    text = drawn(&view, 80, 24);
+    ck_assert_ptr_null(strstr(text, "browsers"));
+    ck_assert_ptr_nonnull(strstr(text, "db"));
+    view_key(&view, 'y', 24);
+    assert_drawn(&view, "no pool has this text");
+    view_key(&view, KEY_OF_ESCAPE, 24);
+    ck_assert_int_eq(view_key(&view, 'o', 24), WISH_FETCH);
+    ck_assert_int_eq(view.screen, VIEW_NAMES);
+    view_free(&view);
+}
+END_TEST
+
+TEST(pools_are_printed_below_the_names)
+{
+    struct view view;
+    begin_view(&view);
+    view.is_interactive = false;
+    take_pools(&view);
+    ck_assert_int_eq(view_rows(&view), 12 + 4 + 4);
+    const char *text = drawn(&view, 80, view_rows(&view));
+    const char *names = strstr(text, "cut..."), *pools = strstr(text, "POOL");
+    ck_assert(names && pools && names < pools && strstr(pools, "browsers") && strstr(pools, "db"));
+    view_free(&view);
+}
+END_TEST
+
 TEST(help_is_shown_and_left)
 {
     struct view view;
@@ -351,6 +437,7 @@ TEST(help_is_shown_and_left)
     /* All of it fits an 80x24 screen. */
     const char *text = drawn(&view, 80, 24);
     ck_assert_ptr_nonnull(strstr(text, "the column that orders the list"));
+    ck_assert_ptr_nonnull(strstr(text, "HELD, WAITED"));
     ck_assert_ptr_nonnull(strstr(text, "again: back"));
     view_key(&view, 'x', 24);
     ck_assert_int_eq(view.screen, VIEW_NAMES);
@@ -366,6 +453,7 @@ int main(void)
         UNIT(without_unicode_all_is_ascii),
         UNIT(bars_show_the_newest_values),
         UNIT(numbers_are_drawn),
+        UNIT(jobs_that_cannot_be_written_are_said),
         UNIT(every_size_can_be_drawn),
         UNIT(answers_of_the_wrong_shape_do_no_harm),
         UNIT(trouble_is_said),
@@ -375,6 +463,8 @@ int main(void)
         UNIT(a_filter_is_typed),
         UNIT(keys_of_order_interval_and_pause),
         UNIT(enter_shows_who_holds_a_name),
+        UNIT(pools_are_a_list_of_their_own),
+        UNIT(pools_are_printed_below_the_names),
         UNIT(help_is_shown_and_left),
     };
     return unit_run("cli/view", tests, ARRAY_SIZE(tests));

@@ -365,7 +365,8 @@ TEST(or_its_path)
     char expected[ACTIVATION_REASON_SIZE];
     snprintf(expected, sizeof expected,
              "descriptor 5 listens on unix socket %s, which no option names, and its name is not "
-             "known; name it poolcounter, poolcounter-tls, counter, counter-tls or admin",
+             "known; name it poolcounter, poolcounter-tls, counter, counter-tls, jobs, jobs-tls or "
+             "admin",
              abstract);
     assert_no_use(&settings, abstract_fd, "", expected);
     unlink(socket_path);
@@ -383,7 +384,8 @@ TEST(what_has_no_use_is_told)
     int fd = tcp_socket(AF_INET, true, &port);
     snprintf(expected, sizeof expected,
              "descriptor 5 (\"web\") listens on 127.0.0.1:%u, which no option names, and its "
-             "name is not known; name it poolcounter, poolcounter-tls, counter, counter-tls or "
+             "name is not known; name it poolcounter, poolcounter-tls, counter, counter-tls, jobs, "
+             "jobs-tls or "
              "admin",
              port);
     assert_no_use(&settings, fd, "web", expected);

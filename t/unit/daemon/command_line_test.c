@@ -230,8 +230,8 @@ END_TEST
 
 TEST(something_is_to_be_served)
 {
-    static const char message[] =
-        "counterd: nothing to serve: set poolcounter.enable or counter.enable to true\n";
+    static const char message[] = "counterd: nothing to serve: set poolcounter.enable or "
+                                  "counter.enable or jobs.enable to true\n";
     struct frame frame = make_frame();
     write_text(&frame, "poolcounter.enable = false\n");
     ASSERT_FAILS(&frame, 2, message, "-f", frame.path);

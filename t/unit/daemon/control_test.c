@@ -89,7 +89,7 @@ END_TEST
 
 struct emitted {
     size_t count;
-    char level[16], token[16], allow[64], port[16];
+    char level[16], token[16], allow[64], port[16], members[16];
     unsigned changed;
 };
 
@@ -115,6 +115,7 @@ static void gather(void *to, const struct admin_option *option)
         {"admin.token", emitted->token, sizeof emitted->token},
         {"access.allow", emitted->allow, sizeof emitted->allow},
         {"counter.port", emitted->port, sizeof emitted->port},
+        {"pool.NAME.members", emitted->members, sizeof emitted->members},
     };
     for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
         if (strcmp(option->key, kept[i].key) == 0)
@@ -124,17 +125,19 @@ static void gather(void *to, const struct admin_option *option)
 TEST(the_settings_in_force_are_told_without_secrets)
 {
     struct emitted emitted = {0};
-    start("admin.token = hush\naccess.allow = 10.0.0.0/8 ::1\ncounter.port = 5\n");
+    start("admin.token = hush\naccess.allow = 10.0.0.0/8 ::1\ncounter.port = 5\n"
+          "pool.NAME.members = db=hush\n");
     log_set_level(LOG_LEVEL_DEBUG); /* the admin interface can do this */
     hooks.config(hooks.arg, gather, &emitted);
     ck_assert_ptr_null(options_row_at(emitted.count));
-    ck_assert_uint_eq(emitted.changed, 4);
+    ck_assert_uint_eq(emitted.changed, 5);
     ck_assert_str_eq(emitted.level, "debug");
     ck_assert_str_eq(emitted.token, "(set)");
+    ck_assert_str_eq(emitted.members, "(set)");
     ck_assert_str_eq(emitted.allow, "10.0.0.0/8, ::1/128");
     ck_assert_str_eq(emitted.port, "5");
     tear_down();
-    start("");
+    start("pool.NAME.max = 0\n");
     log_set_level(LOG_LEVEL_INFO);
     emitted = (struct emitted){0};
     hooks.config(hooks.arg, gather, &emitted);

@@ -50,6 +50,50 @@ static const struct option_group tanks = {
     .changed = tank_changed,
 };
 
+/* A family with checks: its owner is asked and told in each reload. */
+struct jar {
+    bool glass;
+    char *content;
+    char *loaded; /* made of `content` by the check */
+};
+
+/* clang-format off */
+static const struct option_row jar_rows[] = {
+    { .key = "glass", OPTION_IS_BOOL(struct jar, glass),
+      .default_text = "false", .unit = "", .help = "what it is made of" },
+    { .key = "content", OPTION_IS_STRING(struct jar, content),
+      .default_text = "", .unit = "", .reloadable = true, .help = "what is in it" },
+};
+/* clang-format on */
+
+static bool jar_check(struct option_check *check);
+
+static void jar_forget(void *settings)
+{
+    struct jar *jar = settings;
+    free(jar->loaded);
+    jar->loaded = NULL;
+}
+
+static bool jar_accepts(void *services, const char *name, const void *was, const void *is,
+                        char *reason_r)
+{
+    const struct jar *old = was, *new = is;
+    ck_assert_ptr_eq(services, running.services);
+    append(told, sizeof told, "asked for %s; ", name);
+    if (!old || !new || old->glass == new->glass)
+        return true;
+    snprintf(reason_r, OPTIONS_REASON_SIZE, "glass can't change");
+    return false;
+}
+
+static void jar_changed(void *services, const char *name, const void *was, const void *is)
+{
+    const struct jar *new = is;
+    ck_assert_ptr_eq(services, running.services);
+    append(told, sizeof told, "%s %s %s; ", name, was ? "is" : "new", new ? new->loaded : "gone");
+}
+
 #define MANY 200
 
 struct many {
@@ -63,6 +107,43 @@ static const struct option_group many = {.owner = "many",
                                          .rows = many_rows,
                                          .count = MANY,
                                          .size = sizeof(struct many)};
+
+static const struct option_group jars = {
+    .prefix = "jar",
+    .rows = jar_rows,
+    .count = ARRAY_SIZE(jar_rows),
+    .size = sizeof(struct jar),
+    .names_max = 30,
+    .beside = &many,
+    .check = jar_check,
+    .forget = jar_forget,
+    .accepts = jar_accepts,
+    .always = true,
+    .changed = jar_changed,
+};
+
+/* At most many.k0 jars, and none has mould in it. */
+static bool jar_check(struct option_check *check)
+{
+    struct jar *jar = check->is;
+    const struct many *many_values = check->beside;
+    const char *content = jar->content ? jar->content : "";
+    jar_forget(jar);
+    if (check->number >= many_values->values[0]) {
+        check->row = 0;
+        snprintf(check->reason, sizeof check->reason, "there are more than %u",
+                 many_values->values[0]);
+        return false;
+    }
+    if (strcmp(content, "mould") == 0) {
+        check->row = 1;
+        snprintf(check->reason, sizeof check->reason, "%s has mould, glass is %s", check->name,
+                 check->marks[0].named ? "given" : "not given");
+        return false;
+    }
+    ck_assert_int_gt(asprintf(&jar->loaded, "full of %s", content), 0);
+    return true;
+}
 
 static void __attribute__((constructor)) fill_many_rows(void)
 {
@@ -87,7 +168,7 @@ static const struct resource_row *const resources[] = {&table_resource_row, NULL
 const struct registry registry = {.protocols = rows, .resources = resources};
 static const struct option_protocol *const protocols[] = {&poolcounter_options, &counter_options,
                                                           NULL};
-static const struct option_group *const groups[] = {&tanks, &many, &table_options, NULL};
+static const struct option_group *const groups[] = {&tanks, &jars, &many, &table_options, NULL};
 const struct option_registry option_registry = {.protocols = protocols, .groups = groups};
 
 /* --- Keys ------------------------------------------------------------------------------------ */
@@ -119,8 +200,9 @@ TEST(groups_are_shown_by_their_prefixes)
             append(prefixes, sizeof prefixes, "%s ", prefix);
         memcpy(last, prefix, sizeof last);
     }
-    ck_assert_str_eq(prefixes, "counter many poolcounter tank tls access limits admin shutdown log "
-                               "upgrade user group pid_file security ");
+    ck_assert_str_eq(prefixes,
+                     "counter jar many poolcounter tank tls access limits admin shutdown log "
+                     "upgrade user group pid_file security ");
     ck_assert_str_eq(options_find("tank.NAME.maximum")->key, "tank.NAME.max");
     ck_assert_ptr_null(options_find("tank.a.max"));
 }
@@ -280,6 +362,91 @@ TEST(the_owner_is_told_all_at_the_start)
 }
 END_TEST
 
+/* --- Checks ---------------------------------------------------------------------------------- */
+
+/* Reads the command line `counterd -f FILE [-o option]` with this file; returns the complaints. */
+static const char *complaints(struct frame *frame, const char *text, char *option)
+{
+    static char program[] = "counterd", file[] = "-f", flag[] = "-o";
+    char *argv[] = {program, file, frame->path, flag, option, NULL};
+    settings_free(&frame->settings);
+    ck_assert(settings_init(&frame->settings));
+    write_text(frame, text);
+    struct options_request request = options_command_line(
+        option ? 5 : 3, argv, false, &frame->settings, listen_for_errors(frame));
+    const char *text_r = said(frame);
+    ck_assert_int_eq(request.action, *text_r ? OPTIONS_ERROR : OPTIONS_RUN);
+    ck_assert(!*text_r || request.exit_status == 2);
+    return text_r;
+}
+
+TEST(a_mistake_that_a_check_finds_has_its_line)
+{
+    struct frame frame = make_frame();
+    static char option[] = "jar.b.content=mould", good[] = "jar.a.content=jam";
+    ck_assert_str_eq(complaints(&frame, "jar.a.content = jam\n", NULL), "");
+    ck_assert_str_eq(complaints(&frame,
+                                "\njar.b.content = mould\n\njar.a.glass = on\n"
+                                "jar.a.content = mould\n",
+                                NULL),
+                     "counterd: c.conf:5: jar.a.content: a has mould, glass is given\n"
+                     "counterd: c.conf:2: jar.b.content: b has mould, glass is not given\n");
+    ck_assert_str_eq(complaints(&frame, "jar.b.content = jam\n", option),
+                     "counterd: jar.b.content: b has mould, glass is not given\n");
+    ck_assert_str_eq(complaints(&frame, "jar.a.content = mould\n", good), "");
+    ck_assert_str_eq(
+        complaints(&frame, "many.k0 = 1\njar.a.content = x\njar.b.content = x\n", NULL),
+        "counterd: jar.b.glass: there are more than 1\n");
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(checks_stop_after_20_mistakes)
+{
+    struct frame frame = make_frame();
+    char text[2048] = "";
+    for (unsigned i = 0; i < 25; i++)
+        append(text, sizeof text, "jar.j%u.content = mould\n", i);
+    const char *line = complaints(&frame, text, NULL);
+    unsigned lines = 0;
+    for (; *line; line++)
+        lines += *line == '\n';
+    ck_assert_uint_eq(lines, 20);
+    free_frame(&frame);
+}
+END_TEST
+
+TEST(an_owner_may_be_told_in_each_reload)
+{
+    set_up("jar.a.content = jam\n");
+    assert_reloads("jar.a.content = jam\n", "done: 0 changed, 0 need a restart\n",
+                   "asked for a; a is full of jam; ");
+    assert_reloads("jar.b.content = tea\n",
+                   "jar.a is gone\njar.b is new\ndone: 2 changed, 0 need a restart\n",
+                   "asked for a; asked for b; a is gone; b new full of tea; ");
+    tear_down();
+}
+END_TEST
+
+TEST(an_owner_may_refuse)
+{
+    set_up("jar.a.content = jam\ntank.t.max = 1\n");
+    char *report = NULL;
+    size_t size;
+    FILE *to = open_memstream(&report, &size);
+    write_file("jar.a.glass = true\njar.a.content = tea\ntank.t.max = 2\n");
+    *told = '\0';
+    ck_assert(!reload_run(&running.control.reload, to));
+    fclose(to);
+    ck_assert_str_eq(report, "jar.a: glass can't change\n"
+                             "nothing was changed; the old settings stay in force\n");
+    ck_assert_str_eq(told, "asked for a; ");
+    ck_assert_str_eq(tanks_of(&running.control.reload.settings), "t.shape=round t.max=1 t.label= ");
+    free(report);
+    tear_down();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(groups_are_shown_by_their_prefixes),
     UNIT(names_come_with_the_file),
@@ -290,6 +457,10 @@ static const struct unit_test tests[] = {
     UNIT(names_come_change_and_go_in_a_reload),
     UNIT(what_a_name_has_and_is_not_reloadable_stays),
     UNIT(the_owner_is_told_all_at_the_start),
+    UNIT(a_mistake_that_a_check_finds_has_its_line),
+    UNIT(checks_stop_after_20_mistakes),
+    UNIT(an_owner_may_be_told_in_each_reload),
+    UNIT(an_owner_may_refuse),
 };
 
 UNIT_MAIN("daemon/family", tests)

@@ -54,7 +54,7 @@ END_TEST
 
 TEST(something_is_served)
 {
-    SAYS(LINE("nothing to serve: set poolcounter.enable or counter.enable to true"),
+    SAYS(LINE("nothing to serve: set poolcounter.enable or counter.enable or jobs.enable to true"),
          "poolcounter.enable=false");
     FITS("poolcounter.enable=false", "counter.enable=true");
 }

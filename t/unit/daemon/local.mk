@@ -10,13 +10,14 @@ daemon_unit_tests = \
 	t/unit/daemon/manual_test \
 	t/unit/daemon/notify_test \
 	t/unit/daemon/options_test \
+	t/unit/daemon/pools_test \
 	t/unit/daemon/reload_test \
 	t/unit/daemon/sandbox_test \
 	t/unit/daemon/upgrade_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
-daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
+daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_command_line_test_SOURCES = t/unit/daemon/command_line_test.c t/unit/daemon/options.h
@@ -45,6 +46,12 @@ t_unit_daemon_notify_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_options_test_SOURCES = t/unit/daemon/options_test.c t/unit/daemon/options.h
 t_unit_daemon_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_options_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_pools_test_SOURCES = t/unit/daemon/pools_test.c t/unit/daemon/options.h \
+	t/unit/daemon/running.h
+t_unit_daemon_pools_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_pools_test_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=pools_change_settings,--wrap=pools_accept,--wrap=pools_configure
+t_unit_daemon_pools_test_LDADD = $(daemon_unit_libs)
 # Its default file is ./counter.conf.
 t_unit_daemon_reload_test_SOURCES = t/unit/daemon/reload_test.c t/unit/daemon/running.h \
 	src/daemon/command_line.c

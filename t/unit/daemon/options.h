@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The protocols, by their place in the registry. */
-enum { TEXT, BINARY };
+enum { TEXT, BINARY, JOBS };
 
 /* The settings that belong to the text protocol; the next ones belong to the table. */
 static inline const struct poolcounter_settings *text_of(const struct settings *settings)
@@ -126,10 +126,19 @@ static inline const struct option_row *row_of(const char *key)
     return row;
 }
 
+/* The row of a key that may be set; the key of a family adds its name. */
+static inline const struct option_row *row_to_set(struct settings *settings, const char *key)
+{
+    char reason[OPTIONS_REASON_SIZE];
+    const struct option_row *row = options_to_set(settings, key, reason);
+    ck_assert_msg(row, "%s", reason);
+    return row;
+}
+
 static inline bool assigns(struct settings *settings, const char *key, const char *text)
 {
     char reason[OPTIONS_REASON_SIZE] = "";
-    bool good = options_assign(settings, row_of(key), text, reason);
+    bool good = options_assign(settings, row_to_set(settings, key), text, reason);
     ck_assert(good == (*reason == '\0'));
     return good;
 }
@@ -147,14 +156,15 @@ static inline void assert_reason(const char *key, const char *text, const char *
     struct settings settings;
     char reason[OPTIONS_REASON_SIZE];
     ck_assert(settings_init(&settings));
-    ck_assert(!options_assign(&settings, row_of(key), text, reason));
+    ck_assert(!options_assign(&settings, row_to_set(&settings, key), text, reason));
     ck_assert_str_eq(reason, expected);
     settings_free(&settings);
 }
 
 static inline bool is_number(const struct option_row *row)
 {
-    return row->type == OPTION_PORT || row->type == OPTION_NUMBER || row->type == OPTION_SIZE;
+    return row->type == OPTION_PORT || row->type == OPTION_NUMBER || row->type == OPTION_SIZE ||
+           row->type == OPTION_SECONDS;
 }
 
 /* Adds to the text in a buffer of `size` bytes. */

@@ -186,8 +186,7 @@ static struct client *holder_of(const char *name, uint32_t units)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
         struct table_hold hold;
-        if (table_holds(table(), service_holder(clients[i].conn), name_of(name), clock_now(),
-                        &hold) &&
+        if (table_holds(table(), conn_id(clients[i].conn), name_of(name), clock_now(), &hold) &&
             hold.units == units)
             return &clients[i];
     }

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 
@@ -67,6 +68,7 @@ void *__real_aligned_alloc(size_t alignment, size_t size) WEAK;
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *at) WEAK;
 void __wrap_free(void *at);
+char *__wrap_strdup(const char *text);
 void *__real_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset) WEAK;
 void *__wrap_mmap(void *at, size_t len, int prot, int flags, int fd, off_t offset);
 int __real_mprotect(void *at, size_t len, int prot) WEAK;
@@ -110,6 +112,12 @@ void *__wrap_realloc(void *at, size_t size)
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return fault_now() ? NULL : fault_taken(__real_aligned_alloc(alignment, size));
+}
+
+char *__wrap_strdup(const char *text)
+{
+    char *copy = __wrap_malloc(strlen(text) + 1);
+    return copy ? strcpy(copy, text) : NULL;
 }
 
 void __wrap_free(void *at)

@@ -201,6 +201,7 @@ TEST(grows_and_shrinks_one_bucket_at_a_time)
         }
     }
     check_index();
+    index_trim(&ix, COUNT); /* two that were too full to join have held up others */
     ck_assert(ix.buckets == 1);
     ck_assert(ix.overflowing == 0);
     /* One page of buckets remains, and the pages that the slabs of buckets and entries keep. */

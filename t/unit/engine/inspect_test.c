@@ -98,7 +98,7 @@ static struct table_entry entry_of(const char *name)
 static struct table_hold hold_of(const struct holder *holder, const char *name)
 {
     struct table_hold hold;
-    ck_assert(table_holds(t, holder, bytes_of(name), now, &hold));
+    ck_assert(table_holds(t, holder->id, bytes_of(name), now, &hold));
     ck_assert(hold.holder == holder->id && hold.units > 0);
     return hold;
 }
@@ -106,7 +106,7 @@ static struct table_hold hold_of(const struct holder *holder, const char *name)
 static bool holds(const struct holder *holder, const char *name)
 {
     struct table_hold hold;
-    return table_holds(t, holder, bytes_of(name), now, &hold);
+    return table_holds(t, holder->id, bytes_of(name), now, &hold);
 }
 
 /* True if `ns` is what the table shows for a holding that began at `since_ns`. */

@@ -25,7 +25,7 @@ static struct sketch_key key_of(const uint32_t *number)
 static uint32_t number_of(unsigned i)
 {
     uint32_t number;
-    ck_assert(sketch.name[i].len == sizeof(number));
+    REQUIRE(sketch.name[i].len == sizeof(number));
     memcpy(&number, sketch.name[i].kept, sizeof(number));
     return number;
 }

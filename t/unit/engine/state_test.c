@@ -181,8 +181,8 @@ static void compare_name(struct side *a, struct side *b, unsigned n)
                 waits_a[i].since_ns == waits_b[i].since_ns);
     for (unsigned i = 0; i < HOLDERS; i++) {
         struct table_hold hold_a, hold_b;
-        bool holds = table_holds(a->t, &a->holders[i], name_of(n), now, &hold_a);
-        REQUIRE(table_holds(b->t, &b->holders[i], name_of(n), now, &hold_b) == holds);
+        bool holds = table_holds(a->t, a->holders[i].id, name_of(n), now, &hold_a);
+        REQUIRE(table_holds(b->t, b->holders[i].id, name_of(n), now, &hold_b) == holds);
         REQUIRE(!holds || (hold_a.units == hold_b.units && hold_a.limit == hold_b.limit &&
                            hold_a.since_ns == hold_b.since_ns));
     }

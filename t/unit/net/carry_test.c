@@ -12,10 +12,28 @@
 
 /* ---- the frame ----------------------------------------------------------------------------- */
 
+struct session {
+    struct toy_session toy; /* first */
+    bool extended;
+    uint64_t mark; /* if so: a position of its output */
+};
+
+static _Atomic unsigned rooms; /* calls of `room` */
+
+static void on_room(struct conn *conn)
+{
+    (void)conn;
+    atomic_fetch_add(&rooms, 1);
+}
+
 static void toy_save(struct conn *conn, struct record_writer *w)
 {
-    const struct toy_session *session = conn_session(conn);
+    const struct session *own = conn_session(conn);
+    const struct toy_session *session = &own->toy;
     CHECK(session->open);
+    record_put_u8(w, own->extended);
+    if (own->extended)
+        record_put_i64(w, conn_position_save(conn, own->mark));
     record_put_u8(w, session->deadline_set);
     record_put_u32(w, session->dump_at);
     record_put_u32(w, session->dump_end);
@@ -23,9 +41,16 @@ static void toy_save(struct conn *conn, struct record_writer *w)
 
 static bool toy_restore(struct conn *conn, struct record_reader *r)
 {
-    struct toy_session *session = conn_session(conn);
+    struct session *own = conn_session(conn);
+    struct toy_session *session = &own->toy;
     session->open = true;
     atomic_fetch_add(&toy_of(conn)->opened, 1);
+    own->extended = record_get_bool(r);
+    if (own->extended) {
+        if (!conn_extend(conn))
+            return false;
+        own->mark = conn_position_restore(conn, record_get_i64(r));
+    }
     session->deadline_set = record_get_bool(r);
     session->dump_at = record_get_u32(r);
     session->dump_end = record_get_u32(r);
@@ -41,6 +66,9 @@ static struct protocol *protocol_of(void *arg, const char *name)
 static void make(struct toy_server *s, unsigned workers)
 {
     toy_make(s, workers, toy_limits());
+    s->protocol.session_size = sizeof(struct session);
+    s->row.extends_later = true;
+    s->row.room = on_room;
     s->row.save = toy_save;
     s->row.restore = toy_restore;
 }
@@ -253,6 +281,94 @@ TEST(connections_are_spread_over_another_number_of_workers)
 }
 END_TEST
 
+/* ---- extended connections ------------------------------------------------------------------- */
+
+static void extend_and_mark(struct conn *conn)
+{
+    struct session *session = conn_session(conn);
+    ck_assert(conn_extend(conn));
+    session->extended = true;
+    session->mark = conn_output_end(conn);
+}
+
+/* What is done to the clients of the next test in the worker; slots are in their order. */
+static void extend_reader(struct worker *worker, void *arg)
+{
+    (void)arg;
+    extend_and_mark(worker_conn_at(worker, 2));
+}
+
+static void extend_all_but_one(struct worker *worker, void *arg)
+{
+    struct conn *greedy = worker_conn_at(worker, 0), *dumper = worker_conn_at(worker, 1);
+    (void)arg;
+    extend_and_mark(greedy);
+    ck_assert(!conn_interject(greedy, "never", 5, 1000));
+    extend_and_mark(dumper);
+    ck_assert(conn_in_pieces(dumper));
+    ck_assert(conn_interject(dumper, "behind\n", 7, SIZE_MAX));
+    extend_reader(worker, NULL); /* again */
+}
+
+static struct session *session_at(struct worker *worker, uint32_t slot)
+{
+    return conn_session(worker_conn_at(worker, slot));
+}
+
+static void look_when_carried(struct worker *worker, void *arg)
+{
+    struct conn *greedy = worker_conn_at(worker, 0), *read_all = worker_conn_at(worker, 2);
+    (void)arg;
+    ck_assert(!conn_was_written(greedy, session_at(worker, 0)->mark - 1));
+    uint64_t unread = conn_output_end(greedy) - session_at(worker, 0)->mark;
+    ck_assert_uint_eq(unread, 0);
+    ck_assert(conn_was_written(read_all, session_at(worker, 2)->mark - 1));
+    ck_assert(!conn_was_written(read_all, session_at(worker, 2)->mark));
+    ck_assert_uint_eq(conn_output_end(read_all), session_at(worker, 2)->mark);
+    ck_assert(!worker_conn_at(worker, 3)->extended);
+    ck_assert_uint_eq(atomic_load(&rooms), 0);
+}
+
+static void look_when_read(struct worker *worker, void *arg)
+{
+    (void)arg;
+    ck_assert(conn_was_written(worker_conn_at(worker, 0), session_at(worker, 0)->mark - 1));
+    ck_assert(conn_was_written(worker_conn_at(worker, 1), session_at(worker, 1)->mark - 1));
+}
+
+TEST(extended_connections_go_on)
+{
+    struct toy_server s, other;
+    make(&s, 2);
+    toy_run(&s);
+    int greedy = connect_local(&s, 0), dumper = connect_local(&s, 0);
+    int read_all = connect_local(&s, 0), plain = connect_local(&s, 0);
+    send_text(plain, "eplain\n");
+    expect(plain, "plain\n");
+    in_worker(&s, 0, extend_reader, NULL);
+    send_text(read_all, "eread\n");
+    expect(read_all, "read\n");
+    send_text(greedy, "b1000000\n");
+    send_text(dumper, "d200000\nedumped\n");
+    WAIT_UNTIL(atomic_load(&s.toy.requests) >= 4);
+    in_worker(&s, 0, extend_all_but_one, NULL);
+    carry_over(&s, &other, 2);
+    in_worker(&other, 0, look_when_carried, NULL);
+    expect_pattern(greedy, 1000000);
+    WAIT_UNTIL(atomic_load(&rooms) == 1);
+    expect_dump(dumper, 0, 200000);
+    expect(dumper, "behind\ndumped\n");
+    in_worker(&other, 0, look_when_read, NULL);
+    send_text(plain, "eplain\n");
+    expect(plain, "plain\n");
+    int all[] = {greedy, dumper, read_all, plain};
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+        close(all[i]);
+    WAIT_UNTIL(atomic_load(&other.protocol.connections) == 0);
+    toy_stop(&other);
+}
+END_TEST
+
 /* ---- damaged records ------------------------------------------------------------------------ */
 
 /* Tries to restore a record; whatever the result, nothing may crash. */
@@ -324,13 +440,51 @@ TEST(a_record_that_is_cut_or_wrong_is_refused_or_harmless)
 }
 END_TEST
 
+/* A record with so many slots for the first of two workers. */
+static bool restore_slots(uint32_t slots, const char *why)
+{
+    struct toy_server s;
+    struct record_reader r;
+    struct carry carry;
+    struct record_writer *w = malloc(sizeof(*w));
+    int fd = memfd_create("carry", MFD_CLOEXEC);
+    ck_assert(w != NULL && fd >= 0);
+    record_writer_init(w, fd);
+    record_begin(w, CARRY_WORKERS);
+    record_put_u32(w, 2);
+    record_put_u32(w, slots);
+    for (uint32_t i = 0; i <= slots; i++)
+        record_put_u32(w, 0); /* generations, and the other worker's number of slots */
+    record_end(w);
+    ck_assert(record_finish(w));
+    free(w);
+    make(&s, 2);
+    ck_assert(record_map(&r, fd));
+    bool good = restore(&s, &r, true, &carry);
+    ck_assert(good || strstr(r.why, why) != NULL);
+    record_unmap(&r);
+    close(fd);
+    toy_free(&s);
+    return good;
+}
+
+/* An id has a bit for the second holder of its connection, which no slot may use. */
+TEST(record_with_too_many_slots_is_refused)
+{
+    ck_assert(restore_slots(SLOTS_MAX, ""));
+    ck_assert(!restore_slots(SLOTS_MAX + 1, "no memory for the workers' connections"));
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(parked_workers_go_on),
     UNIT(letters_under_way_are_delivered_before_the_workers_are_parked),
     UNIT(who_is_told_something_while_parked_hears_it_when_the_workers_go_on),
     UNIT(connections_go_on_in_their_places),
     UNIT(connections_are_spread_over_another_number_of_workers),
+    UNIT(extended_connections_go_on),
     UNIT(a_record_that_is_cut_or_wrong_is_refused_or_harmless),
+    UNIT(record_with_too_many_slots_is_refused),
 };
 
 UNIT_MAIN("carry", tests)

@@ -7,6 +7,7 @@ net_unit_tests = \
 	t/unit/net/pending_test \
 	t/unit/net/interject_test \
 	t/unit/net/output_test \
+	t/unit/net/extend_test \
 	t/unit/net/parts_test \
 	t/unit/net/states_test \
 	t/unit/net/ends_test \
@@ -47,6 +48,10 @@ t_unit_net_interject_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS
 t_unit_net_output_test_SOURCES = t/unit/net/output_test.c $(fake_sources)
 t_unit_net_output_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_output_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
+t_unit_net_extend_test_SOURCES = t/unit/net/extend_test.c $(fake_sources)
+t_unit_net_extend_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_extend_test_LDFLAGS = -Wl,--wrap=calloc
+t_unit_net_extend_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_parts_test_SOURCES = t/unit/net/parts_test.c $(fake_sources)
 t_unit_net_parts_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
 t_unit_net_parts_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)

@@ -277,6 +277,63 @@ TEST(hook_is_called_in_each_iteration_before_anything_else)
 }
 END_TEST
 
+/* ---- late letters --------------------------------------------------------------------------- */
+
+/* Letters from one reactor's thread to another one, of which the first is sent late. */
+static struct reactor other;
+static _Atomic unsigned taken;
+static struct late {
+    struct mail first, second, bell;
+} late;
+
+static void note_taken(struct mail *mail, void *reader)
+{
+    CHECK(reader == &other);
+    /* Both are there, or the second comes when the other one is awake. */
+    CHECK(taken > 0 || mail == &late.first);
+    taken++;
+}
+
+static void send_late(struct mail *mail, void *reader)
+{
+    (void)mail;
+    CHECK(reader == &reactor);
+    reactor_post_late(&other, &late.first);
+    CHECK(reactor.late_count == 1);
+    reactor_post_late(&other, &late.second);
+    CHECK(reactor.late_count == 1 && taken == 0);
+}
+
+static void nothing(struct reactor *r, void *arg)
+{
+    (void)r, (void)arg;
+}
+
+TEST(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration)
+{
+    late = (struct late){{.deliver = note_taken}, {.deliver = note_taken}, {.deliver = send_late}};
+    begin();
+    run();
+    ck_assert(reactor_init(&other, &reactor_default));
+    ck_assert(reactor_start(&other, "other", NULL, &thread_serves));
+    for (unsigned i = 1; i <= 50; i++) {
+        taken = 0;
+        reactor_post(&reactor, &late.bell);
+        WAIT_UNTIL(taken == 2);
+        reactor_ask(&reactor, nothing, NULL); /* in its next iteration */
+        ck_assert_uint_eq(reactor.late_count, 0);
+    }
+    taken = 0;
+    reactor_post_late(&other, &late.first); /* no reactor's thread: it is woken at once */
+    WAIT_UNTIL(taken == 1);
+    reactor_stop(&other);
+    reactor_join(&other);
+    reactor_free(&other);
+    stop();
+    reactor_free(&reactor);
+}
+END_TEST
+
 /* ---- stopping ------------------------------------------------------------------------------ */
 
 struct numbered {
@@ -370,6 +427,7 @@ static const struct unit_test tests[] = {
     UNIT(shared_timer_is_not_put_off),
     UNIT(no_wish_of_many_threads_is_lost),
     UNIT(hook_is_called_in_each_iteration_before_anything_else),
+    UNIT(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration),
     UNIT(letters_are_delivered_while_it_is_stopped),
     UNIT(what_is_due_waits_while_it_is_stopped),
     UNIT(shared_timer_that_was_removed_does_not_run),

@@ -519,11 +519,16 @@ static void look_at_all(struct worker *worker, void *arg)
         CHECK(!conn || conn_find(worker, conn_tag(conn)) == conn);
         CHECK(!conn || !conn_find(worker, conn_tag(conn) + 1));
         CHECK(!conn || conn_id_worker(conn_id(conn)) == worker_number(worker));
+        CHECK(!conn || conn_by_id(worker, conn_id(conn) + CONN_ID_SECOND) == conn);
+        CHECK(!conn || conn_id_worker(conn_id(conn) + CONN_ID_SECOND) == worker_number(worker));
+        CHECK(!conn || conn_id_first(conn_id(conn) + CONN_ID_SECOND) == conn_id(conn));
+        CHECK(!conn || conn_id_first(conn_id(conn)) == conn_id(conn));
     }
     CHECK(!worker_conn_at(worker, worker_slots(worker)));
     CHECK(!conn_by_id(worker, 0));
     CHECK(!conn_by_id(worker, worker_slots(worker) + 1 + (worker_number(worker) << 24)));
     CHECK(!conn_by_id(worker, 1 + ((worker_number(worker) + 1) << 24)));
+    CHECK(!conn_by_id(worker, 1 + ((worker_number(worker) + 1) << 24) + CONN_ID_SECOND));
 }
 
 static void describe_toy(struct conn *conn, struct conn_info *info)

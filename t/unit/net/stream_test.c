@@ -2,6 +2,7 @@
 #include "net/stream.h"
 
 #include "t/unit/net/toy.h"
+#include "t/unit/random.h"
 
 static struct stream stream_new(int *client_r)
 {
@@ -161,7 +162,7 @@ TEST(what_is_not_taken_is_told_and_nothing_is_lost)
         n = receive(client, got, 65536);
         ck_assert_int_gt(n, 0);
         for (size_t i = 0; i < (size_t)n; i++)
-            ck_assert(got[i] == byte_at(received + i));
+            REQUIRE(got[i] == byte_at(received + i));
         received += (size_t)n;
     }
     ck_assert_uint_gt(full, 0);

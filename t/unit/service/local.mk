@@ -1,7 +1,13 @@
 service_unit_tests = \
+	t/unit/service/pool_members_test \
+	t/unit/service/pool_options_test \
 	t/unit/service/state_test
 check_PROGRAMS += $(service_unit_tests)
 TESTS += $(service_unit_tests)
+t_unit_service_pool_members_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_service_pool_members_test_LDADD = libservice.a libproto.a libbase.a $(CHECK_LIBS)
+t_unit_service_pool_options_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_service_pool_options_test_LDADD = libservice.a libbase.a $(CHECK_LIBS)
 t_unit_service_state_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_service_state_test_LDADD = libservice.a libnet.a libengine.a libproto.a libbase.a \
-	$(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS)
+t_unit_service_state_test_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)

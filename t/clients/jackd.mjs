@@ -1,0 +1,110 @@
+// Every call of jackd, whose package has no tests: node jackd.mjs PORT. JACKD names its folder.
+import assert from "node:assert/strict";
+import { createRequire } from "node:module";
+
+const require = createRequire(import.meta.url);
+const JackdClient = require(process.env.JACKD);
+const port = Number(process.argv[2]);
+
+async function connected(options) {
+    const client = new JackdClient(options);
+    await client.connect({ host: "127.0.0.1", port });
+    return client;
+}
+
+const refused = (promise, why) => assert.rejects(promise, (e) => String(e.message + e.response).includes(why));
+const entries = (yaml) => Object.fromEntries(yaml.trim().split("\n").slice(1).map((row) => row.split(": ")));
+const names = (yaml) => yaml.trim().split("\n").slice(1).map((row) => row.replace("- ", ""));
+
+const producer = await connected();
+const worker = await connected();
+assert.equal(producer.isConnected(), true);
+
+// Tubes.
+assert.equal(await producer.use("jackd"), "jackd");
+assert.equal(await producer.listTubeUsed(), "jackd");
+assert.equal(await producer.getCurrentTube(), "jackd");
+assert.equal(await worker.watch("jackd"), 2);
+assert.equal(await worker.ignore("default"), 1);
+await refused(worker.ignore("jackd"), "NOT_IGNORED");
+assert.deepEqual(names(await worker.listTubesWatched()), ["jackd"]);
+assert.deepEqual(names(await worker.listTubes()), ["default", "jackd"]);
+
+// Bodies: text, line ends, objects. jackd itself refuses empty ones.
+const bodies = ["plain", "a\r\nb\r\n", "\u{1f331} bean", { job: [1, "two"] }];
+for (const body of bodies) {
+    const id = await producer.put(body);
+    const job = await worker.reserve();
+    assert.equal(job.id, id);
+    assert.equal(job.payload.toString(), typeof body === "string" ? body : JSON.stringify(body));
+    await worker.delete(id);
+}
+
+// Many commands without waiting for answers.
+const ids = await Promise.all(Array.from({ length: 200 }, (_, i) => producer.put(`job ${i}`, { priority: 7 })));
+for (const [i, id] of ids.entries()) { // jackd mixes up bodies that arrive together
+    assert.deepEqual(await worker.reserve(), { id, payload: Buffer.from(`job ${i}`) });
+}
+await Promise.all(ids.map((id) => worker.delete(id)));
+
+// Priorities, and moves of one job.
+const late = await producer.put("late", { priority: 9, ttr: 60 });
+const first = await producer.put("first", { priority: 1, ttr: 60 });
+assert.equal((await producer.peekReady()).id, first);
+assert.equal((await worker.reserveWithTimeout(0)).id, first);
+assert.equal((await worker.reserveJob(late)).payload.toString(), "late");
+await refused(producer.reserveJob(late), "NOT_FOUND");
+await refused(worker.reserveWithTimeout(0), "TIMED_OUT");
+await worker.touch(first);
+await refused(producer.touch(first), "NOT_FOUND");
+await worker.release(first, { priority: 5, delay: 100 });
+assert.equal((await producer.peekDelayed()).id, first);
+assert.equal(entries(await producer.statsJob(first)).state, "delayed");
+assert.equal(entries(await producer.statsJob(first)).pri, "5");
+await producer.kickJob(first);
+assert.equal((await worker.reserve()).id, first);
+await worker.bury(first, 3);
+assert.equal((await producer.peekBuried()).id, first);
+assert.equal(await producer.kick(10), 1);
+assert.equal(await producer.kick(10), 0);
+await refused(producer.kickJob(first), "NOT_FOUND");
+assert.equal((await producer.peek(late)).payload.toString(), "late");
+await worker.release(late);
+await refused(producer.peekBuried(), "NOT_FOUND");
+
+// Statistics. pauseTube is left out: jackd forgets the end of its line.
+await refused(producer.statsTube("nowhere"), "NOT_FOUND");
+const tube = entries(await producer.statsTube("jackd"));
+assert.equal(tube["current-jobs-ready"], "2");
+assert.equal(tube["current-using"], "1");
+assert.equal(tube["current-watching"], "1");
+assert.equal(tube["total-jobs"], String(bodies.length + 200 + 2));
+
+// Ends: a ttr of a second, a job of a connection that ends, a body that is too large.
+for (const id of [first, late]) {
+    await producer.delete(id);
+    await refused(producer.delete(id), "NOT_FOUND");
+    await refused(producer.peek(id), "NOT_FOUND");
+    await refused(producer.statsJob(id), "NOT_FOUND");
+}
+const short = await producer.put("short", { ttr: 1 });
+assert.equal((await worker.reserve()).id, short);
+await refused(worker.reserve(), "DEADLINE_SOON");
+const other = await connected({ useLegacyStringPayloads: true });
+await other.watch("jackd");
+assert.deepEqual(await other.reserve(), { id: short, payload: "short" });
+assert.equal(entries(await producer.statsJob(short)).timeouts, "1");
+await refused(worker.release(short), "NOT_FOUND");
+await refused(worker.bury(short, 0), "NOT_FOUND");
+await other.quit();
+assert.equal((await worker.reserve()).id, short);
+await worker.delete(short);
+await refused(producer.put("x".repeat(65536)), "JOB_TOO_BIG");
+assert.equal(typeof (await producer.put("x".repeat(65535))), "string");
+
+const stats = entries(await producer.stats());
+assert.equal(stats["max-job-size"], "65535");
+assert.equal(stats["job-timeouts"], "1");
+assert.equal(stats["current-connections"], "2");
+await worker.disconnect();
+await producer.close();

@@ -1,0 +1,121 @@
+<?php
+// Every call of pheanstalk 4, whose Debian package has no tests: php pheanstalk.php PORT
+require 'Pheanstalk/autoload.php';
+
+use Pheanstalk\Exception;
+use Pheanstalk\JobId;
+use Pheanstalk\Pheanstalk;
+
+function same($got, $expected, string $what): void
+{
+    if ($got !== $expected) {
+        throw new RuntimeException(
+            sprintf('%s: %s, not %s', $what, var_export($got, true), var_export($expected, true))
+        );
+    }
+}
+
+function fails(string $class, Closure $call, string $what): void
+{
+    try {
+        $call();
+    } catch (Exception $e) {
+        if ($e instanceof $class) {
+            return;
+        }
+        throw new RuntimeException($what . ': ' . get_class($e) . ', not ' . $class);
+    }
+    throw new RuntimeException($what . ' is not refused');
+}
+
+$port = (int) $argv[1];
+$producer = Pheanstalk::create('127.0.0.1', $port);
+$worker = Pheanstalk::create('127.0.0.1', $port);
+
+// Tubes.
+same($producer->listTubeUsed(true), 'default', 'the tube at the start');
+$producer->useTube('php');
+same($producer->listTubeUsed(true), 'php', 'the used tube');
+same($worker->listTubesWatched(true), ['default'], 'watched at the start');
+$worker->watch('php')->watch('more');
+same($worker->listTubesWatched(true), ['default', 'php', 'more'], 'watched, in order');
+$worker->watchOnly('php');
+same($worker->listTubesWatched(true), ['php'], 'watched alone');
+fails(Exception\ServerException::class, fn() => $worker->ignore('php'), 'ignoring the only tube');
+same($producer->listTubes(), ['default', 'php'], 'tubes');
+
+// Bodies.
+$bytes = implode('', array_map('chr', range(0, 255)));
+foreach (['plain', "a\r\nb\r\n", '', $bytes, str_repeat('x', 65535)] as $body) {
+    $put = $producer->put($body);
+    $job = $worker->reserve();
+    same($job->getId(), $put->getId(), 'the id');
+    same($job->getData(), $body, 'the body');
+    $worker->delete($job);
+}
+fails(Exception\JobTooBigException::class, fn() => $producer->put(str_repeat('x', 65536)), 'a large job');
+
+// Priorities, and moves of one job.
+$late = $producer->put('late', 9, 0, 60);
+$first = $producer->put('first', 1, 0, 60);
+same($producer->peekReady()->getId(), $first->getId(), 'the next');
+same($producer->peek($late)->getData(), 'late', 'a look at a job');
+same($worker->reserveWithTimeout(0)->getId(), $first->getId(), 'the first by priority');
+same($worker->reserveWithTimeout(0)->getId(), $late->getId(), 'the second');
+same($worker->reserveWithTimeout(0), null, 'no more jobs');
+$worker->touch($first);
+fails(Exception\JobNotFoundException::class, fn() => $producer->touch($first), 'touch by another');
+$worker->release($first, 5, 100);
+same($producer->peekDelayed()->getId(), $first->getId(), 'the delayed one');
+same((string) $producer->statsJob($first)->state, 'delayed', 'its state');
+same((int) $producer->statsJob($first)->pri, 5, 'its priority');
+$producer->kickJob($first);
+same($worker->reserve()->getId(), $first->getId(), 'the kicked one');
+$worker->bury($first, 3);
+same($producer->peekBuried()->getId(), $first->getId(), 'the buried one');
+same($producer->kick(10), 1, 'kicked');
+same($producer->kick(10), 0, 'kicked again');
+same($producer->peekBuried(), null, 'nothing is buried');
+same($producer->peekDelayed(), null, 'nothing is delayed');
+fails(Exception\JobNotFoundException::class, fn() => $producer->kickJob($first), 'a kick of a ready job');
+$worker->release($late);
+
+// Pauses.
+$producer->pauseTube('php', 100);
+same($worker->reserveWithTimeout(0), null, 'a paused tube');
+same((int) $producer->statsTube('php')->pause, 100, 'the pause');
+$producer->resumeTube('php');
+fails(Exception\ServerException::class, fn() => $producer->pauseTube('nowhere', 1), 'a pause of no tube');
+fails(Exception\ServerException::class, fn() => $producer->statsTube('nowhere'), 'statistics of no tube');
+$tube = $producer->statsTube('php');
+// beanstalkd quotes names since 1.13, as counterd does; pheanstalk leaves the quotes.
+same(trim((string) $tube->name, '"'), 'php', 'the name');
+same((int) $tube['current-jobs-ready'], 2, 'ready jobs');
+same((int) $tube['current-using'], 1, 'who uses it');
+same((int) $tube['current-watching'], 1, 'who watches it');
+
+// Ends.
+foreach ([$first, $late] as $job) {
+    $producer->delete($job);
+    fails(Exception\JobNotFoundException::class, fn() => $producer->delete($job), 'a second delete');
+    fails(Exception\ServerException::class, fn() => $producer->peek(new JobId($job->getId())), 'peek');
+    fails(Exception\ServerException::class, fn() => $producer->statsJob($job), 'statistics of no job');
+    fails(Exception\ServerException::class, fn() => $worker->release($job), 'a release of no job');
+    fails(Exception\ServerException::class, fn() => $worker->bury($job), 'burying no job');
+}
+$other = Pheanstalk::create('127.0.0.1', $port);
+$other->watch('php');
+$short = $producer->put('short', 1024, 0, 1);
+same($worker->reserve()->getId(), $short->getId(), 'a job for a second');
+fails(Exception\DeadlineSoonException::class, fn() => $worker->reserveWithTimeout(0), 'its last second');
+same($other->reserve()->getId(), $short->getId(), 'it came back');
+same((int) $producer->statsJob($short)->timeouts, 1, 'how often it ran out');
+$producer->withWatchedTube('php', fn($client) => same($client->reserveWithTimeout(0), null, 'nothing'));
+$producer->withUsedTube('more', fn($client) => same($client->put('x')->getData(), 'x', 'put elsewhere'));
+same($producer->listTubeUsed(true), 'php', 'the used tube again');
+same($producer->listTubesWatched(true), ['php', 'default'], 'the watched tubes again, and php');
+$other->delete($short);
+$stats = $producer->stats();
+same((int) $stats['max-job-size'], 65535, 'max-job-size');
+same((int) $stats['job-timeouts'], 1, 'job-timeouts');
+same((int) $stats['current-connections'], 3, 'connections');

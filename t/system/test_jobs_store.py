@@ -1,0 +1,856 @@
+"""Stored job queues on the real daemon: what a restart, a kill, an upgrade and a full disk leave."""
+
+import itertools
+import os
+import pwd
+import random
+import re
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import threading
+import time
+from contextlib import closing
+
+import pytest
+import tap
+
+import http_client
+import servers
+import test_upgrade
+import wire
+
+pytestmark = pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon")
+
+JOBS = ("counter.threads=2", "jobs.enable=true", "jobs.port=0")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The file of the jobs."""
+    (tmp_path / "store").mkdir()
+    return str(tmp_path / "store" / "jobs.db")
+
+
+@pytest.fixture
+def begin(start, path):
+    """Starts the daemon on the file."""
+    return lambda *options, **kwargs: start(*JOBS, "jobs.path=" + path, *options, **kwargs)
+
+
+def kill(daemon):
+    assert daemon.end_with(signal.SIGKILL) == -signal.SIGKILL
+
+
+def sql(path, text, *values):
+    """Reads the file as people may at any time."""
+    with closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as database:
+        return database.execute(text, values).fetchall()
+
+
+def reserved(answer):
+    """The id, token, and try of a RESERVED line of a claim."""
+    words = answer.split()
+    assert words[0] == "RESERVED", answer
+    return int(words[1]), int(words[3]), int(words[5])
+
+
+def claim(client, tube):
+    assert client.ask("claim 1 0 %s" % tube) == "CLAIMED 1"
+    line, body = client.job()
+    return *reserved(line), body
+
+
+def listed(client, tube, state="all"):
+    """Pairs of id and state."""
+    head = client.ask("list-jobs %s %s 0 1000" % (tube, state))
+    rows = []
+    for _ in range(int(head.split()[1]) if head != "NOT_FOUND" else 0):
+        words = client.job()[0].split()
+        rows.append((int(words[1]), words[3]))
+    return rows
+
+
+def counts(client, tube):
+    stats = client.stats("tube " + tube)
+    return [int(stats["current-jobs-" + state]) for state in ("ready", "delayed", "reserved", "buried", "abandoned")]
+
+
+# --- restarts ------------------------------------------------------------------------------------
+
+ENDS = {"kill": kill, "term": lambda daemon: daemon.end_with(signal.SIGTERM)}
+
+
+@pytest.fixture(params=list(itertools.product(ENDS, ("full", "normal"))), ids="-".join)
+def restart(request, begin):
+    """A function that ends the daemon in some way, and starts another one on its file."""
+    end, sync = request.param
+    running = []
+
+    def again(*options):
+        if running:
+            ENDS[end](running.pop())
+        running.append(begin("jobs.sync=" + sync, *options))
+        return running[0]
+
+    return again
+
+
+# row store.rebuilt
+# row real.rebuilt
+def test_states_and_order_are_rebuilt(restart):
+    with restart().job_client() as client:
+        for number in range(1, 13):
+            assert client.put(b"body %d" % number, pri=number % 3, ttr=600, into="t") == number
+        for number in (5, 3, 4):
+            assert client.fetch("reserve-job %d" % number)[1] == b"body %d" % number
+            assert client.ask("bury %d 2" % number) == "BURIED"
+        assert client.fetch("reserve-job 6")[1]
+        assert client.ask("release 6 9 3000") == "RELEASED"
+        assert client.fetch("reserve-job 7")[1]
+        assert client.ask("release 7 0 0") == "RELEASED"
+        assert client.fetch("reserve-job 3")[1]  # was buried; its reservation ends with us
+        assert client.ask("delete 8") == "DELETED"
+        assert client.put(b"later", delay=2000, into="t") == 13
+        assert client.put(b"\r\n\0", into="u") == 14
+        assert client.put(b"", into="u") == 15
+    with restart().job_client() as client:
+        wire.poll(lambda: counts(client, "t") == [8, 2, 0, 2, 0], "as it was")
+        assert client.ask("use t") == "USING t"
+        assert client.fetch("peek-buried") == ("FOUND 5 6", b"body 5")
+        assert client.fetch("peek-delayed") == ("FOUND 13 5", b"later")
+        stats = client.stats("stats-job 6")
+        assert (stats["pri"], stats["delay"], stats["releases"], stats["reserves"]) == ("9", "3000", "1", "1")
+        assert 2900 < int(stats["time-left"]) <= 3000
+        order = []
+        while client.ask("claim 1 0 t") == "CLAIMED 1":
+            order.append(int(client.job()[0].split()[1]))
+        assert order == [7, 9, 12, 1, 10, 2, 3, 11] or order == [3, 7, 9, 12, 1, 10, 2, 11], order
+        assert client.ask("kick 1") == "KICKED 1"
+        assert claim(client, "t")[3] == b"body 5"
+        assert client.ask("watch u") == "WATCHING 2"
+        assert client.fetch("reserve") == ("RESERVED 14 3", b"\r\n\0")
+        assert client.fetch("reserve") == ("RESERVED 15 0", b"")
+        assert client.ask("delete 8") == "NOT_FOUND"
+
+
+# row real.rebuilt
+def test_a_reservation_of_a_connection_ends_as_if_the_connection_had(restart):
+    with restart().job_client() as client:
+        assert client.put(b"ready", pri=4) == 1
+        assert client.put(b"delayed", delay=3000) == 2
+        assert client.put(b"buried") == 3
+        assert client.fetch("reserve-job 3")[1]
+        assert client.ask("bury 3 7") == "BURIED"
+        for number in (1, 2, 3):
+            assert client.fetch("reserve-job %d" % number)[1]
+        with restart().job_client() as client:
+            wire.poll(lambda: client.stats()["current-jobs-ready"] == "3", "all are ready")
+            assert [client.stats("stats-job %d" % n)["pri"] for n in (1, 2, 3)] == ["4", "0", "7"]
+
+
+# row store.ids
+# row real.rebuilt
+def test_ids_go_on_when_nothing_is_left(restart):
+    with restart().job_client() as client:
+        last = [client.put(b"x") for _ in range(5)][-1]
+        assert client.ask("clear default all") == "CLEARED 5"
+    for _ in range(3):
+        with restart().job_client() as client:
+            assert client.stats()["current-jobs-ready"] == "0"
+            number = client.put(b"x")
+            assert number > last
+            assert client.ask("delete %d" % number) == "DELETED"
+            last = number
+
+
+# row real.rebuilt
+def test_settings_and_pauses_are_rebuilt(restart):
+    settings = {"order": "fifo", "claim": "lease", "tries": "7", "limit": "9", "prune": "100", "remember": "5"}
+    with restart().job_client() as client:
+        assert client.put(b"x", into="t") == 1
+        line = "tube t " + " ".join("%s=%s" % pair for pair in settings.items())
+        client.fetch(line + " read-only=the disk; back at 5 o'clock")
+        client.fetch("tube gone limit=5")
+        client.fetch("tube gone limit=0")
+        assert client.put(b"y", into="p") == 2
+        assert client.ask("pause-tube p 3000") == "PAUSED"
+        assert client.ask("pause-tube default 3000") == "PAUSED"
+        assert client.ask("pause-tube default 0") == "PAUSED"
+    with restart().job_client() as client:
+        stats = client.stats("tube t")
+        assert {key: stats[key] for key in settings} == settings
+        assert stats["read-only"] == '"the disk; back at 5 o\'clock"'
+        assert client.put(b"z", into="t").startswith("READ_ONLY")
+        assert client.fetch("tube gone")[0] == "NOT_FOUND"
+        assert client.ask("claim 1 0 p") == "TIMED_OUT"
+        stats = client.stats("stats-tube p")
+        assert stats["pause"] == "3000" and 2900 < int(stats["pause-time-left"]) <= 3000
+        assert client.stats("stats-tube default")["pause"] == "0"
+        assert client.ask("pause-tube p 0") == "PAUSED"
+        assert claim(client, "p")[3] == b"y"
+
+
+# row real.rebuilt
+def test_leases_and_their_tokens_are_rebuilt(restart):
+    with restart().job_client() as client:
+        client.fetch("tube t claim=lease tries=2")
+        assert [client.put(b"%d" % n, ttr=900, into="t") for n in range(5)] == [1, 2, 3, 4, 5]
+        tokens = {}
+        for _ in range(4):
+            number, token, tried, _ = claim(client, "t")
+            tokens[number] = token
+            assert tried == 1
+        assert client.ask("nack 4 %d 0" % tokens[4]) == "RELEASED"
+        assert client.put(b"short", ttr=2, into="t") == 6
+    with restart().job_client() as client:
+        assert counts(client, "t") == [3, 0, 3, 0, 0]
+        assert client.ask("ack 1 %d" % (tokens[1] ^ 1)) == "NOT_FOUND"
+        assert client.ask("ack 1 %d" % tokens[1]) == "DELETED"
+        assert client.ask("renew 2 %d" % tokens[2]) == "TOUCHED"
+        assert client.ask("nack 4 %d 0" % tokens[4]) == "NOT_FOUND"
+        assert client.ask("delete 2") == "NOT_FOUND"  # its connection has gone
+        assert 850 < int(client.stats("stats-job 3")["time-left"]) <= 900
+        number, token, tried, body = claim(client, "t")
+        assert (number, tried, body) == (4, 2, b"3")
+    with restart().job_client() as client:
+        assert client.ask("nack 4 %d 0" % token) == "BURIED"
+        assert client.ask("ack 2 %d" % tokens[2]) == "DELETED"
+        assert client.ask("ack 3 %d" % tokens[3]) == "DELETED"
+        assert counts(client, "t") == [2, 0, 0, 1, 1]
+    with restart().job_client() as client:
+        assert listed(client, "t", "abandoned") == [(4, "abandoned")]
+        assert client.ask("kick-job 4") == "KICKED"
+        assert claim(client, "t")[:3:2] == (4, 1)
+
+
+# row real.rebuilt
+def test_what_is_over_meanwhile_is_ready_at_the_start(restart):
+    daemon = restart()
+    with daemon.job_client() as client:
+        client.fetch("tube t claim=lease")
+        assert client.put(b"lease", ttr=2, into="t") == 1
+        token = claim(client, "t")[1]
+        assert client.put(b"delayed", delay=2, into="d") == 2
+        assert client.put(b"pause", into="p") == 3
+        assert client.ask("pause-tube p 2") == "PAUSED"
+        client.fetch("tube a claim=lease tries=1 prune=1")
+        assert client.put(b"prune", ttr=600, into="a") == 4
+        number, a_token, _, _ = claim(client, "a")
+        assert client.ask("nack 4 %d 0" % a_token) == "BURIED"
+    over = time.monotonic() + 2.1
+    daemon.is_expected_to_be_gone = True
+    daemon.child.kill()
+    daemon.wait()
+    wire.poll(lambda: time.monotonic() > over, "all is over")
+    with restart().job_client() as client:
+        assert client.ask("renew 1 %d" % token) == "NOT_FOUND"
+        assert claim(client, "t")[3] == b"lease"
+        assert claim(client, "d")[3] == b"delayed"
+        assert claim(client, "p")[3] == b"pause"
+        wire.poll(lambda: client.fetch("peek 4")[0] == "NOT_FOUND", "the abandoned job is pruned")
+
+
+# row real.rebuilt
+def test_tries_are_rebuilt_and_the_last_one_ends(restart):
+    with restart().job_client() as client:
+        assert client.ask("put-into t 0 0 600 1 tries=2\r\nx") == "INSERTED 1"
+        assert claim(client, "t")[2] == 1
+        with restart().job_client() as client:  # ends as if the connection had
+            wire.poll(lambda: counts(client, "t")[0] == 1, "it is ready")
+            assert claim(client, "t")[2] == 2
+            with restart().job_client() as client:
+                wire.poll(lambda: counts(client, "t") == [0, 0, 0, 1, 1], "that was the last try")
+                assert client.ask("kick-job 1") == "KICKED"
+                assert claim(client, "t")[2] == 1
+
+
+# row real.rebuilt
+def test_keys_executions_and_roots_are_rebuilt(restart):
+    now = time.time()
+    with restart().job_client() as client:
+        put = lambda tube, options, body=b"x": client.ask("put-into %s 0 0 600 1 %s\r\nx" % (tube, options))
+        assert put("t", "key=a") == "INSERTED 1"
+        assert put("t", "key=b") == "INSERTED 2"
+        assert put("t", "key=c") == "INSERTED 3"
+        assert client.ask("delete 3") == "DELETED"  # not executed
+        assert claim(client, "t")[0] == 1
+        assert client.ask("delete 1") == "DELETED"
+        assert put("r", "root=s:%.3f" % (now - 50)) == "INSERTED 4"
+        assert put("r", "root=s:%.3f" % (now - 10)) == "INSERTED 5"
+        assert put("r", "root=s:%.3f" % (now - 30)) == "DUPLICATE 0"
+        answer = put("r", "root=z:%.3f" % (now - 10))
+        assert client.ask("delete %s" % answer.split()[1]) == "DELETED"
+    with restart().job_client() as client:
+        put = lambda tube, options: client.ask("put-into %s 0 0 600 1 %s\r\nx" % (tube, options))
+        assert put("t", "key=b") == "DUPLICATE 2"
+        assert put("t", "key=a at=%.3f" % now) == "DUPLICATE 0"
+        assert put("t", "key=c at=%.3f" % now).startswith("INSERTED")
+        assert put("t", "key=a").startswith("INSERTED")
+        assert put("r", "root=s:%.3f" % (now - 20)) == "DUPLICATE 0"
+        assert put("r", "root=z:%.3f" % (now - 20)) == "DUPLICATE 0"
+        assert claim(client, "r")[0] == 5  # 4 is older than the newest
+        assert client.ask("claim 1 0 r") == "TIMED_OUT"
+
+
+# row real.batch
+def test_a_batch_is_there_whole(restart):
+    with restart().job_client() as client:
+        records = b"".join(b"0 0 60 3 key=k%d\r\n%03d\r\n" % (n % 50, n) for n in range(100))
+        client.send(b"put-batch t 100 %d\r\n%s\r\n" % (len(records), records))
+        rows = client.job()[1].decode().splitlines()[1:]
+        assert rows[:50] == ["- INSERTED %d" % (n + 1) for n in range(50)]
+        assert rows[50:] == ["- DUPLICATE %d" % (n + 1) for n in range(50)]
+    with restart().job_client() as client:
+        assert counts(client, "t") == [50, 0, 0, 0, 0]
+        assert claim(client, "t")[3] == b"000"
+
+
+def test_counts_since_the_start_begin_at_0(restart):
+    with restart().job_client() as client:
+        assert client.put(b"x") == 1
+        first = client.stats()["id"]
+    with restart().job_client() as client:
+        stats = client.stats()
+        assert stats["total-jobs"] == stats["cmd-put"] == "0" and stats["current-jobs-ready"] == "1"
+        assert stats["id"] != first
+
+
+# row store.answers
+def test_the_sample_of_answers_is_committed_before_they_leave(begin, path):
+    """Each answer that was read is in the file at that moment."""
+    with begin().job_client() as client:
+        for number in range(1, 30):
+            assert client.put(b"x" * number) == number
+            assert sql(path, "SELECT bytes FROM jobs WHERE id = ?", number) == [(number,)]
+            assert client.ask("delete %d" % number) == "DELETED"
+            assert sql(path, "SELECT count(*) FROM jobs") == [(0,)]
+
+
+# --- the file ------------------------------------------------------------------------------------
+
+
+def test_the_file_may_be_read_while_the_daemon_runs(begin, path):
+    program = shutil.which("sqlite3")
+    with begin().job_client() as client:
+        client.fetch("tube mail claim=lease tries=3")
+        for body in (b"one", b"two", b"x" * 5000):
+            assert isinstance(client.put(body, ttr=600, into="mail"), int)
+        number, token, _, _ = claim(client, "mail")
+        rows = sql(path, "SELECT id, tube, state, tries, bytes FROM jobs_seen ORDER BY id")
+        assert rows == [(1, "mail", "reserved", 1, 3), (2, "mail", "ready", 0, 3), (3, "mail", "ready", 0, 5000)]
+        assert sql(path, "SELECT token FROM jobs WHERE id = ?", number) == [(token,)]
+        assert sql(path, "SELECT body FROM bodies WHERE id = 3") == [(b"x" * 5000,)]
+        assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+        assert sql(path, "SELECT name, claim, tries, job_limit FROM tubes") == [("mail", 1, 3, None)]
+        with closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True, isolation_level=None)) as database:
+            database.execute("BEGIN")
+            before = database.execute("SELECT count(*) FROM jobs").fetchone()
+            for _ in range(200):  # a reader holds nobody up
+                number = client.put(b"y" * 3000)
+                assert client.ask("delete %d" % number) == "DELETED"
+            assert database.execute("SELECT count(*) FROM jobs").fetchone() == before == (3,)
+        if program:
+            out = subprocess.run([program, "-readonly", path, "SELECT count(*) FROM jobs_seen"],
+                                 capture_output=True, timeout=30, check=True).stdout  # fmt: skip
+            assert out == b"3\n"
+
+
+def refused(*options, preexec=None):
+    """What a daemon says that does not start."""
+    daemon = servers.Counterd(*JOBS, *options, ready=False, preexec=preexec)
+    status = daemon.wait()
+    daemon.check_log()
+    assert status not in (0, None) and status > 0, daemon.log
+    assert "ready" not in daemon.log, daemon.log
+    return daemon.log
+
+
+def test_a_second_daemon_is_kept_out(begin, path):
+    daemon = begin()
+    with daemon.job_client() as client:
+        assert client.put(b"x") == 1
+        said = refused("jobs.path=" + path)
+        assert re.search(r"error: jobs\.path: %s: .*process %d uses it; is another counterd running\?" % (path, daemon.pid),
+                         said), said  # fmt: skip
+        assert client.put(b"y") == 2
+
+
+def test_the_file_is_no_database(path):
+    for text in (b"This is a text of people.\n" * 500, b"hello\n"):
+        with open(path, "wb") as f:
+            f.write(text)
+        said = refused("jobs.path=" + path)
+        assert "error: jobs.path: %s: " % path in said, said
+        with open(path, "rb") as f:
+            assert f.read() == text  # as it was
+
+
+def test_the_file_belongs_to_another_program(path):
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE songs (name)")
+        database.commit()
+    said = refused("jobs.path=" + path)
+    assert "error: jobs.path: %s: " % path in said and "it is a database of another program" in said, said
+    assert sql(path, "SELECT name FROM sqlite_master") == [("songs",)]
+
+
+def test_the_file_is_of_a_later_version(begin, path):
+    kill(begin())
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA user_version = 2")
+    said = refused("jobs.path=" + path)
+    assert re.search(r"error: jobs\.path: %s: .*a newer program has written it \(version 2; this one knows 1\)" % path,
+                     said), said  # fmt: skip
+
+
+def test_the_file_is_damaged(begin, path):
+    daemon = begin()
+    with daemon.job_client() as client:
+        for _ in range(300):
+            assert isinstance(client.put(b"x" * 400), int)
+    assert daemon.end_with(signal.SIGTERM) == 0
+    size = os.path.getsize(path)
+    with open(path, "r+b") as f:
+        for at in range(4096 * 5, size, 4096):
+            f.seek(at)
+            f.write(b"\xff" * 1000)
+    said = refused("jobs.path=" + path)
+    assert "error: jobs.path: %s: " % path in said, said
+
+
+@pytest.mark.parametrize("name, reason", [
+    ("jobs.db", r"jobs\.path.*not an absolute path"),
+    ("./jobs.db", r"jobs\.path.*not an absolute path"),
+    ("/no/such/folder/jobs.db", r"error: jobs\.path: /no/such/folder/jobs\.db: .*No such file or directory"),
+    ("/dev/null/jobs.db", r"jobs\.path: .*Not a directory"),
+    ("/", r"jobs\.path: .*"),
+    ("/tmp/", r"jobs\.path: .*"),
+])  # fmt: skip
+def test_paths_that_cannot_be(name, reason):
+    said = refused("jobs.path=" + name)
+    assert re.search(reason, said), said
+
+
+def test_the_file_is_no_file(tmp_path):
+    (tmp_path / "jobs.db").mkdir()
+    said = refused("jobs.path=%s" % (tmp_path / "jobs.db"))
+    assert "error: jobs.path: %s" % (tmp_path / "jobs.db") in said, said
+
+
+@pytest.fixture
+def of_nobody():
+    """A folder of the user nobody, that he can reach."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    try:
+        user = pwd.getpwnam("nobody")
+    except KeyError:
+        pytest.skip("there is no user nobody")
+    folder = tempfile.mkdtemp(prefix="jobs-store-")
+    os.chmod(folder, 0o755)
+    yield folder, user
+    shutil.rmtree(folder)
+
+
+def test_the_folder_is_not_writable(of_nobody):
+    folder, _ = of_nobody
+    said = refused("user=nobody", "jobs.path=%s/jobs.db" % folder)
+    assert re.search(r"error: jobs\.path: .*Permission denied", said), said
+
+
+@pytest.mark.parametrize("sandbox", ["auto", "false"])
+def test_the_files_belong_to_the_user(start, of_nobody, sandbox):
+    folder, user = of_nobody
+    os.chown(folder, user.pw_uid, user.pw_gid)
+    for _ in range(2):
+        options = ["user=nobody", "jobs.path=%s/jobs.db" % folder]
+        if sandbox == "false":
+            options.append("security.sandbox=false")
+        daemon = start(*JOBS, *options)
+        with daemon.job_client() as client:
+            assert isinstance(client.put(b"x" * 5000), int)
+        names = os.listdir(folder)
+        assert {"jobs.db", "jobs.db-wal", "jobs.db-lock"} <= set(names)
+        for name in names:
+            found = os.stat(os.path.join(folder, name))
+            assert (found.st_uid, found.st_mode & 0o137) == (user.pw_uid, 0), name
+        kill(daemon)
+
+
+def test_a_path_is_no_uri(start, tmp_path):
+    folder = tmp_path / "a b%41?e#f&mode=ro"
+    folder.mkdir()
+    daemon = start(*JOBS, "jobs.path=%s" % (folder / "jobs.db"))
+    with daemon.job_client() as client:
+        assert client.put(b"x") == 1
+    assert (folder / "jobs.db").exists()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [folder.name]
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def test_jobs_that_need_more_memory_than_the_limit_stop_the_start(begin, path):
+    daemon = begin()
+    with daemon.job_client() as client:
+        records = b"0 0 60 1\r\nx\r\n" * 1000
+        for n in range(20):
+            client.send(b"put-batch tube-%d 1000 %d\r\n%s\r\n" % (n, len(records), records))
+            assert client.job()[1]
+    kill(daemon)
+    said = refused("jobs.path=" + path, "jobs.memory_limit=1M")
+    assert re.search(r"error: jobs\.path: .*the jobs need more than jobs\.memory_limit", said), said
+    with begin().job_client() as client:
+        assert client.stats()["current-jobs-ready"] == "20000"
+
+
+@pytest.mark.parametrize("end", ["", "kill"])
+def test_a_backlog_larger_than_memory_comes_back_right(begin, end):
+    generator, limit = random.Random(7), 4 << 20
+    daemon = begin("jobs.memory_limit=4M")
+    bodies = {}
+    with daemon.job_client() as client:
+        while sum(map(len, bodies.values())) < 5 * limit:
+            body = generator.randbytes(generator.choice([0, 100, 511, 512, 513, 5000, 60000, 300000]))
+            number = client.put(body, ttr=600)
+            assert isinstance(number, int), "%s with %d jobs" % (number, len(bodies))
+            bodies[number] = body
+        if end:
+            kill(daemon)
+            daemon = begin("jobs.memory_limit=4M")
+    assert daemon.resident_kib() < (limit >> 10) + 60 * 1024 * wire.scaled(1, 10)
+    with daemon.job_client() as client, daemon.job_client() as other:
+        for number in generator.sample(sorted(bodies), 30):
+            assert other.fetch("peek %d" % number)[1] == bodies[number]
+        after, seen = 0, {}
+        while True:
+            _, count, after = other.ask("list-jobs default all %d 8" % after).split()
+            for _ in range(int(count)):
+                line, body = other.job()
+                seen[int(line.split()[1])] = body
+            after = int(after)
+            if after == 0:
+                break
+        assert seen == bodies
+        while bodies:
+            line, body = client.fetch("reserve-with-timeout 0")
+            assert body == bodies.pop(int(line.split()[1])), line
+            assert client.ask("delete %s" % line.split()[1]) == "DELETED"
+        assert client.stats()["current-jobs-ready"] == "0"
+
+
+# --- the disk is full ----------------------------------------------------------------------------
+
+SMALL_DISK = ["unshare", "-m", "--propagation", "private", "sh", "-c",
+              'mount -t tmpfs -o size=%s none "$0" && exec "$@"']  # fmt: skip
+
+
+@pytest.fixture
+def small_disk(start, tmp_path):
+    """Starts the daemon with its file on a file system of 16 MiB, that only it sees."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    prefix = SMALL_DISK[:-1] + [SMALL_DISK[-1] % "16M", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(prefix + ["true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no file system can be mounted here")
+    return lambda *options, **kwargs: start(
+        *JOBS, "jobs.path=%s/jobs.db" % folder, *options, prefix=prefix, **kwargs
+    )
+
+
+def fill(client, size=30000):
+    """Puts until the disk is full. Returns the ids."""
+    ids = []
+    while True:
+        got = client.put(b"%08d" % len(ids) + b"x" * size, ttr=600)
+        if got == "OUT_OF_MEMORY":
+            return ids
+        assert isinstance(got, int) and len(ids) < 2000, got
+        ids.append(got)
+
+
+# row bugs.disk
+# row real.full
+@pytest.mark.parametrize("sync", ["full", "normal"])
+def test_a_full_disk_refuses_puts_and_can_be_emptied(small_disk, sync):
+    daemon = small_disk("jobs.sync=" + sync, admin=True)
+    metric = lambda name: float(re.search(r"^counterd_jobs_store_%s (\S+)" % name,
+                                          http_client.ask(daemon.admin, "GET", "/metrics")[1], re.M).group(1))  # fmt: skip
+    with daemon.job_client() as client, daemon.job_client() as other, daemon.job_client() as waiter:
+        client.fetch("tube lease claim=lease")
+        assert client.put(b"lease", ttr=600, into="lease") == 1
+        waiter.say("claim 1 3000 w")
+        ids = fill(client)
+        assert len(ids) > 100
+        daemon.wait_log(r"error: jobs\.path: .*puts are refused until that is over")
+        assert metric("failures_total") >= 1
+        # Everything else goes on.
+        assert other.fetch("peek %d" % ids[5])[1] == b"%08d" % 5 + b"x" * 30000
+        number, token, tried, body = claim(other, "lease")
+        assert (number, tried, body) == (1, 1, b"lease")
+        assert other.ask("ack 1 %d" % token) == "DELETED"
+        line, body = other.fetch("reserve")
+        assert line == "RESERVED %d 30008" % ids[0]
+        assert other.ask("bury %d 3" % ids[0]) == "BURIED"
+        assert other.ask("kick-job %d" % ids[0]) == "KICKED"
+        assert waiter.is_silent()
+        gone = ids[: len(ids) // 2]
+        for one in gone:
+            assert other.ask("delete %d" % one) == "DELETED"
+        # There is room again.
+        wire.poll(lambda: isinstance(client.put(b"again", into="w"), int), "puts are taken again", 30)
+        assert waiter.line() == "CLAIMED 1"
+        assert waiter.job()[1] == b"again"
+        wire.poll(lambda: metric("failing") == 0, "it succeeds again")
+        assert "puts are taken again" in daemon.log
+        more = fill(client)  # once more
+        assert len(more) > len(gone) * 2 // 3
+        left = [row[0] for row in listed(other, "default")]
+        after = left[-1]
+        while True:
+            rows = other.ask("list-jobs default all %d 1000" % after).split()
+            for _ in range(int(rows[1])):
+                left.append(int(other.job()[0].split()[1]))
+            if rows[2] == "0":
+                break
+            after = int(rows[2])
+        assert left == ids[len(gone) :] + more
+        assert other.ask("clear default all") == "CLEARED %d" % len(left)
+        wire.poll(lambda: isinstance(client.put(b"at the end"), int), "puts are taken again", 30)
+
+
+# --- the sandbox ---------------------------------------------------------------------------------
+
+
+def test_only_the_thread_of_the_store_may_write(begin, path):
+    program = os.path.join(os.path.dirname(servers.COUNTERD), "t", "system", "misbehaving")
+    if not os.path.exists(program):
+        pytest.skip("the program misbehaving is not built")
+    daemon = begin(program=program)
+    task = None
+    for name in os.listdir("/proc/%d/task" % daemon.pid):
+        with open("/proc/%d/task/%s/comm" % (daemon.pid, name)) as f:
+            task = name if f.read().strip() == "job store" else task
+    assert task, "it has no thread of the store"
+    with open("/proc/%d/task/%s/status" % (daemon.pid, task)) as f:
+        fields = dict(line.split(":\t", 1) for line in f.read().splitlines() if ":\t" in line)
+    if fields["Seccomp"] != "2":
+        pytest.skip("threads cannot be confined here")
+    assert fields["CapEff"].strip("0\n ") == "" and fields["NoNewPrivs"] == "1"
+    with daemon.job_client() as client:
+        assert client.put(b"x" * 4000) == 1
+    with daemon.text_client() as client:
+        daemon.is_expected_to_be_gone = True
+        client.say("MISBEHAVE write")
+        try:
+            client.line()
+        except wire.Closed:
+            pass
+    with begin().job_client() as client:
+        assert client.fetch("peek 1") == ("FOUND 1 4000", b"x" * 4000)
+
+
+# --- metrics -------------------------------------------------------------------------------------
+
+
+def test_metrics_of_the_store(begin, path):
+    daemon = begin(admin=True)
+
+    def metrics():
+        text = http_client.ask(daemon.admin, "GET", "/metrics")[1]
+        return {name: float(value) for name, value in re.findall(r"^counterd_jobs_store_(\w+) (\S+)$", text, re.M)}
+
+    before = metrics()
+    assert set(before) == {"commits_total", "commit_seconds_total", "longest_commit_seconds", "failures_total",
+                           "failing", "file_bytes", "log_bytes"}  # fmt: skip
+    with daemon.job_client() as client:
+        for _ in range(10):
+            assert isinstance(client.put(b"x" * 100), int)
+        after = metrics()
+        assert after["commits_total"] - before["commits_total"] == 10
+        assert 0 < after["longest_commit_seconds"] <= after["commit_seconds_total"]
+        assert after["failures_total"] == after["failing"] == 0
+        client.fetch("stats")
+        client.fetch("peek 1")
+        assert client.ask("list-jobs default all 0 10").startswith("LISTED 10")
+        for _ in range(10):
+            client.job()
+        assert metrics()["commits_total"] == after["commits_total"]  # reading commits nothing
+        body = b"y" * 1000000
+        for _ in range(12):
+            assert isinstance(client.put(body), int)
+        wire.poll(lambda: metrics()["file_bytes"] > 8e6, "the log is written to the file")
+        assert os.path.getsize(path) > 8e6
+
+
+def test_many_puts_share_a_transaction(begin):
+    daemon = begin(admin=True)
+    commits = lambda: float(re.search(r"^counterd_jobs_store_commits_total (\S+)$",
+                                      http_client.ask(daemon.admin, "GET", "/metrics")[1], re.M).group(1))  # fmt: skip
+    with daemon.job_client() as client:
+        before = commits()
+        client.send_reading(b"put 0 0 60 1\r\nx\r\n" * 2000)
+        assert [client.line() for _ in range(2000)] == ["INSERTED %d" % (n + 1) for n in range(2000)]
+        assert commits() - before < 1000
+        before = commits()
+        client.send_reading(b"".join(b"delete %d\r\n" % (n + 1) for n in range(2000)))
+        assert [client.line() for _ in range(2000)] == ["DELETED"] * 2000
+        assert commits() - before < 1000
+
+
+# --- upgrades ------------------------------------------------------------------------------------
+
+
+# row real.upgrade
+@pytest.mark.parametrize("before", ["", "restart"])
+def test_an_upgrade_is_no_restart(start, tmp_path, path, before):
+    options = JOBS + ("jobs.path=" + path,)
+    if before:  # the jobs were loaded
+        daemon = start(*options)
+        with daemon.job_client() as client:
+            assert client.put(b"old" * 300, into="old") == 1
+            client.fetch("tube lease claim=lease")
+        kill(daemon)
+    running = test_upgrade.Running(start, tmp_path, *options)
+    daemon = running.daemon
+    producer, worker, waiter, half = (daemon.job_client() for _ in range(4))
+    first = producer.put(b"first")
+    assert worker.fetch("reserve") == ("RESERVED %d 5" % first, b"first")
+    producer.fetch("tube lease claim=lease tries=4")
+    leased = producer.put(b"leased" * 200, ttr=600, into="lease")
+    number, token, tried, body = claim(worker, "lease")
+    assert (number, tried, body) == (leased, 1, b"leased" * 200)
+    assert producer.ask("put-into k 0 0 600 1 key=k\r\nx") == "INSERTED %d" % (leased + 1)
+    assert claim(worker, "k")[0] == leased + 1
+    executed_at = time.time()
+    assert worker.ask("delete %d" % (leased + 1)) == "DELETED"
+    assert waiter.ask("watch w") == "WATCHING 2"
+    assert waiter.ask("ignore default") == "WATCHING 1"
+    waiter.say("reserve")
+    half.send(b"put-into h 1 0 60 1000\r\n" + b"h" * 600)
+    stats = producer.stats()
+    for _ in range(2):
+        running.install()
+        running.succeed()
+    after = producer.stats()
+    for key in ("id", "cmd-put", "total-jobs", "current-jobs-reserved", "current-waiting"):
+        assert after[key] == stats[key], key
+    half.send(b"h" * 400 + b"\r\n")
+    got = half.line()
+    assert got.startswith("INSERTED")
+    assert producer.put(b"w", into="w") > int(got.split()[1])
+    assert waiter.job()[1] == b"w"
+    assert worker.ask("touch %d" % first) == "TOUCHED"
+    assert worker.ask("release %d 1 0" % first) == "RELEASED"
+    assert producer.ask("renew %d %d" % (leased, token)) == "TOUCHED"
+    assert producer.ask("put-into k 0 0 600 1 key=k at=%.3f\r\nx" % (executed_at - 60)) == "DUPLICATE 0"
+    assert producer.fetch("peek %d" % leased)[1] == b"leased" * 200
+    if before:
+        assert producer.fetch("peek 1")[1] == b"old" * 300
+    assert producer.stats("tube lease")["tries"] == "4"
+    for client in (producer, worker, waiter, half):
+        client.close()
+    kill(daemon)
+    with start(*options).job_client() as client:  # the file has it all
+        assert client.ask("ack %d %d" % (leased, token)) == "DELETED"
+        assert client.fetch("peek %s" % got.split()[1])[1] == b"h" * 1000
+        assert client.fetch("peek %d" % first)[1] == b"first"
+        assert client.put(b"new") > int(got.split()[1])
+
+
+def test_an_upgrade_to_another_file_is_refused(start, tmp_path, path):
+    running = test_upgrade.Running(start, tmp_path, *JOBS, settings="jobs.path = %s\n" % path)
+    with running.daemon.job_client() as client:
+        assert client.put(b"x") == 1
+        for other in ("jobs.path = %s-other\n" % path, ""):
+            running.write(other)
+            said = running.fail()
+            assert "jobs.path" in said and "restart" in said, said
+            assert client.put(b"y") > 1
+        assert os.listdir(os.path.dirname(path)) and not os.path.exists(path + "-other")
+        running.write("jobs.path = %s\n" % path)
+        running.succeed()
+        assert client.fetch("peek 1") == ("FOUND 1 1", b"x")
+
+
+def test_an_upgrade_from_memory_to_a_file_is_refused(start, tmp_path, path):
+    running = test_upgrade.Running(start, tmp_path, *JOBS)
+    with running.daemon.job_client() as client:
+        assert client.put(b"x") == 1
+        running.write("jobs.path = %s\n" % path)
+        said = running.fail()
+        assert "jobs.path" in said and "restart" in said, said
+        assert client.fetch("reserve") == ("RESERVED 1 1", b"x")
+        assert not os.path.exists(path)
+
+
+def test_a_reload_does_not_change_the_file(start, tmp_path, path):
+    running = test_upgrade.Running(start, tmp_path, *JOBS, settings="jobs.path = %s\n" % path)
+    running.write("jobs.path = %s-other\n" % path)
+    said = running.daemon.reload()
+    assert "jobs.path" in said, said
+    with running.daemon.job_client() as client:
+        assert client.put(b"x") == 1
+    assert not os.path.exists(path + "-other")
+
+
+# row real.upgrade
+@pytest.mark.parametrize("sync", ["full", "normal"])
+def test_upgrades_under_load_lose_nothing(start, tmp_path, path, sync):
+    options = JOBS + ("jobs.path=" + path, "jobs.sync=" + sync)
+    running = test_upgrade.Running(start, tmp_path, *options)
+    over, wrong, there = threading.Event(), [], [set(), set(), set()]
+
+    def work(number):
+        try:
+            rng, mine = random.Random(number), there[number]
+            with running.daemon.job_client() as client:
+                tube, serial = "t%d" % number, 0
+                client.fetch("tube %s claim=lease" % tube)
+                while not over.is_set():
+                    count = rng.randrange(1, 20)
+                    bodies = [b"%d-%d " % (number, serial + n) + b"x" * rng.choice([9, 600]) for n in range(count)]
+                    serial += count
+                    client.send(b"".join(b"put-into %s 0 0 600 %d\r\n%s\r\n" % (tube.encode(), len(b), b) for b in bodies))
+                    for body in bodies:
+                        assert client.line().startswith("INSERTED ")
+                        mine.add(body)
+                    line = client.ask("claim %d 0 %s" % (rng.randrange(1, 25), tube))
+                    jobs = []
+                    for _ in range(int(line.split()[1])):
+                        line, body = client.job()
+                        assert body in mine, body
+                        jobs.append((*reserved(line), body))
+                    client.send(b"".join(b"ack %d %d\r\n" % job[:2] for job in jobs))
+                    for job in jobs:
+                        assert client.line() == "DELETED"
+                        mine.remove(job[3])
+        except BaseException as e:  # pylint: disable=broad-except
+            wrong.append(e)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            running.install()
+            running.succeed()
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(60)
+    assert not wrong, wrong
+    kill(running.daemon)
+    with start(*options).job_client() as client:
+        for number, left in enumerate(there):
+            head, got = client.ask("list-jobs t%d all 0 1000" % number), set()
+            for _ in range(int(head.split()[1]) if head != "NOT_FOUND" else 0):
+                got.add(client.job()[1])
+            assert got == left
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

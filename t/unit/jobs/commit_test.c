@@ -1,0 +1,1534 @@
+/*
+ * commit_test.c - changes of jobs that a store keeps (protocol page: job queues, section 8), rule
+ * by rule. The test plays the store's thread, over a store in memory.
+ */
+#include "t/unit/jobs/commit_rig.h"
+#include "t/unit/jobs/fake_store.h"
+#include "t/unit/random.h"
+
+#include <string.h>
+
+static struct fake_disk *disk;
+static struct jobs_client *a, *b;
+
+static void begin(void)
+{
+    disk = fake_disk_new();
+    REQUIRE(disk != NULL);
+    rig_begin(&fake_store, fake_disk_path(disk));
+    a = rig_client();
+    b = rig_client();
+}
+
+/* What is there at the end: nothing waits, and memory goes back to what it was. */
+static void end(void)
+{
+    rig_commit();
+    if (a)
+        rig_end(&a);
+    if (b)
+        rig_end(&b);
+    rig_commit();
+    ck_assert(!jobs_has_ops(rig.jobs));
+    rig_close();
+    fake_disk_free(&disk);
+}
+
+static void restart(void)
+{
+    rig_commit();
+    if (a)
+        rig_end(&a);
+    if (b)
+        rig_end(&b);
+    rig_restart();
+    a = rig_client();
+    b = rig_client();
+}
+
+/* ---- short words ------------------------------------------------------------------------------
+ */
+
+/* Submits, commits, and gives the answer. */
+static enum jobs_status answer(struct ask *ask)
+{
+    ask_submit(ask);
+    rig_commit();
+    REQUIRE(ask->done);
+    enum jobs_status status = ask->status;
+    ask_free(&ask);
+    return status;
+}
+
+static struct ask *new_put(const char *tube)
+{
+    struct ask *ask = ask_new(a, JOB_OP_PUT);
+    ask_put(ask, tube, "body");
+    return ask;
+}
+
+static uint64_t put(const char *tube)
+{
+    struct ask *ask = new_put(tube);
+    uint64_t id = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    return id;
+}
+
+static uint64_t put_keyed(const char *tube, const char *key, int64_t at_ms)
+{
+    struct ask *ask = new_put(tube);
+    uint64_t id = ask->puts[0].id;
+    ask_key(ask, key, at_ms);
+    ask_submit(ask);
+    rig_commit();
+    ck_assert(ask->done && ask->status == JOBS_OK);
+    id = ask->duplicates[0].is ? ask->duplicates[0].of : id;
+    ask_free(&ask);
+    return id;
+}
+
+static struct ask *new_act(struct jobs_client *client, enum job_op_kind kind, uint64_t id)
+{
+    struct ask *ask = ask_new(client, kind);
+    ask->op.id = id;
+    return ask;
+}
+
+static enum jobs_status act(struct jobs_client *client, enum job_op_kind kind, uint64_t id)
+{
+    return answer(new_act(client, kind, id));
+}
+
+static void set(const char *tube, unsigned which, struct job_settings settings)
+{
+    struct ask *ask = ask_new(a, JOB_OP_SET_TUBE);
+    ask_tube(ask, tube);
+    ask->settings = settings;
+    ask->settings.given = 1u << which;
+    ck_assert(answer(ask) == JOBS_OK);
+}
+
+static void set_tries(const char *tube, uint32_t tries)
+{
+    set(tube, JOB_SETTING_TRIES, (struct job_settings){.tries = tries});
+}
+
+static void set_lease(const char *tube)
+{
+    set(tube, JOB_SETTING_CLAIM, (struct job_settings){.claim = JOB_CLAIM_LEASE});
+}
+
+static struct ask *new_pause(const char *tube, uint32_t seconds)
+{
+    struct ask *ask = ask_new(a, JOB_OP_PAUSE);
+    ask_tube(ask, tube);
+    ask->op.seconds = seconds;
+    return ask;
+}
+
+/* The job that a client is given at once; 0: none. */
+static uint64_t reserve(struct jobs_client *client, int64_t timeout_ns, uint64_t *token_r)
+{
+    struct job_view view;
+    if (jobs_reserve(client, timeout_ns, &view, rig.now) != JOBS_OK)
+        return 0;
+    if (token_r)
+        *token_r = view.token;
+    job_body_drop(rig.jobs, &view.body);
+    return view.id;
+}
+
+/* The job that a wait has brought; 0: none yet. */
+static uint64_t heard(struct jobs_client *client, uint64_t *token_r)
+{
+    struct job_view view;
+    if (!rig_hears(client) || !jobs_read(client, &view))
+        return 0;
+    if (token_r)
+        *token_r = view.token;
+    ck_assert(view.body != NULL);
+    job_body_drop(rig.jobs, &view.body);
+    return view.id;
+}
+
+/* The same, of a reservation that is committed first. */
+static uint64_t take(struct jobs_client *client, uint64_t *token_r)
+{
+    struct job_view view;
+    enum jobs_status status = jobs_reserve(client, JOBS_FOREVER, &view, rig.now);
+    if (status == JOBS_OK) {
+        if (token_r)
+            *token_r = view.token;
+        job_body_drop(rig.jobs, &view.body);
+        return view.id;
+    }
+    ck_assert(status == JOBS_WAITS);
+    rig_commit();
+    return heard(client, token_r);
+}
+
+static struct job_stats stats_of(uint64_t id)
+{
+    struct job_stats stats;
+    if (jobs_stats_job(rig.jobs, id, rig.now, &stats) != JOBS_OK)
+        stats = (struct job_stats){.state = JOB_STATES};
+    return stats;
+}
+
+static unsigned state_of(uint64_t id)
+{
+    return stats_of(id).state;
+}
+
+static unsigned stored(uint64_t id)
+{
+    struct fake_job job;
+    return fake_disk_job(disk, id, &job) ? job.record.now.state : JOB_STATES;
+}
+
+static struct tube_stats tube_of(const char *tube)
+{
+    struct tube_stats stats;
+    if (jobs_stats_tube(rig.jobs, bytes_of(tube), rig.now, &stats) != JOBS_OK)
+        stats = (struct tube_stats){.name = ""};
+    return stats;
+}
+
+static int64_t wall_ms(void)
+{
+    return rig_wall_ns() / NS_PER_MS;
+}
+
+/* ---- nothing of a change is seen before its commit ---------------------------------------------
+ */
+
+TEST(a_put_is_seen_by_nobody_before_its_commit)
+{
+    struct job_view view;
+    size_t count;
+    uint64_t next;
+    begin();
+    ck_assert(reserve(b, JOBS_FOREVER, NULL) == 0);
+    struct ask *ask = ask_submit(new_put("default"));
+    ck_assert(ask->status == JOBS_COMMITS && rig_take());
+    rig_write();
+    ck_assert(stored(ask->puts[0].id) == JOB_READY);
+    ck_assert(jobs_peek(rig.jobs, ask->puts[0].id, &view) == JOBS_NOT_FOUND);
+    ck_assert(jobs_peek_next(a, JOB_PEEK_READY, &view) == JOBS_NOT_FOUND);
+    ck_assert(tube_of("default").states[JOB_READY] == 0 && tube_of("default").total_jobs == 0);
+    ck_assert(jobs_list(rig.jobs, bytes_of("default"), JOBS_ALL, 0, 1, SIZE_MAX, &view, &count,
+                        &next) == JOBS_OK &&
+              count == 0);
+    ck_assert(!rig_hears(b) && !ask->done);
+    rig_settle();
+    ck_assert(ask->done && ask->status == JOBS_OK);
+    ck_assert(heard(b, NULL) == ask->puts[0].id);
+    ask_free(&ask);
+    end();
+}
+
+static bool see_tube(void *arg, struct bytes name)
+{
+    *(bool *)arg = *(bool *)arg || bytes_equal(name, bytes_of("new"));
+    return true;
+}
+
+static bool tube_is_listed(void)
+{
+    bool seen = false;
+    uint64_t place = 0;
+    ck_assert(jobs_list_tubes(rig.jobs, &place, 100, see_tube, &seen));
+    return seen;
+}
+
+TEST(a_tube_that_a_put_makes_is_seen_by_nobody_before_its_commit)
+{
+    begin();
+    struct ask *ask = ask_submit(new_put("new"));
+    ck_assert(!tube_is_listed() && *tube_of("new").name == '\0');
+    rig_commit();
+    ck_assert(ask->status == JOBS_OK && tube_is_listed());
+    ask_free(&ask);
+    end();
+}
+
+TEST(changes_are_seen_by_nobody_before_their_commit)
+{
+    static const enum job_op_kind kinds[] = {JOB_OP_DELETE, JOB_OP_RELEASE, JOB_OP_BURY, JOB_OP_ACK,
+                                             JOB_OP_NACK};
+    static const unsigned after[] = {JOB_STATES, JOB_DELAYED, JOB_BURIED, JOB_STATES, JOB_DELAYED};
+    begin();
+    for (size_t n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++) {
+        uint64_t id = put("default"), token = 0;
+        ck_assert(reserve(a, 0, &token) == id);
+        struct ask *ask = new_act(a, kinds[n], id);
+        ask->op.delay_s = 5;
+        ask->op.token = token;
+        ask_submit(ask);
+        ck_assert(ask->status == JOBS_COMMITS && rig_take());
+        rig_write();
+        ck_assert(stored(id) == after[n]);
+        ck_assert(state_of(id) == JOB_RESERVED && tube_of("default").states[JOB_RESERVED] == 1);
+        rig_settle();
+        ck_assert(ask->done && ask->status == JOBS_OK && state_of(id) == after[n]);
+        ask_free(&ask);
+        if (after[n] != JOB_STATES)
+            ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    }
+    end();
+}
+
+TEST(counts_and_ready_tubes_follow_the_commit)
+{
+    begin();
+    uint64_t id = put("x");
+    struct ask *ask = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    ck_assert(tube_of("x").states[JOB_READY] == 1);
+    rig_commit();
+    ck_assert(*tube_of("x").name == '\0');
+    ask_free(&ask);
+    ask = ask_submit(new_pause("default", 9));
+    ck_assert(tube_of("default").pause_s == 0);
+    rig_commit();
+    ck_assert(tube_of("default").pause_s == 9);
+    ask_free(&ask);
+    end();
+}
+
+/* ---- parked ------------------------------------------------------------------------------------
+ */
+
+TEST(operations_on_one_job_are_decided_in_the_order_of_arrival)
+{
+    begin();
+    uint64_t id = put("default"), token = 0;
+    ck_assert(reserve(a, 0, &token) == id);
+    struct ask *bury = ask_submit(new_act(a, JOB_OP_BURY, id));
+    struct ask *kick = ask_submit(new_act(b, JOB_OP_KICK_JOB, id));
+    struct ask *take_it = ask_submit(new_act(b, JOB_OP_RESERVE, id));
+    struct ask *delete = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    struct ask *mine = ask_submit(new_act(b, JOB_OP_DELETE, id));
+    struct ask *late = ask_submit(new_act(b, JOB_OP_DELETE, id));
+    rig_commit();
+    ck_assert(bury->status == JOBS_OK && kick->status == JOBS_OK && take_it->status == JOBS_OK);
+    ck_assert(delete->status == JOBS_NOT_FOUND && mine->status == JOBS_OK);
+    ck_assert(late->done && late->status == JOBS_NOT_FOUND && stored(id) == JOB_STATES);
+    ask_free(&bury);
+    ask_free(&kick);
+    ask_free(&take_it);
+    ask_free(&delete);
+    ask_free(&mine);
+    ask_free(&late);
+    end();
+}
+
+TEST(a_put_waits_for_one_with_its_key)
+{
+    begin();
+    struct ask *first = new_put("default"), *second = new_put("default");
+    ask_key(first, "k", 0);
+    ask_key(second, "k", 0);
+    ask_submit(first);
+    ask_submit(second);
+    rig_commit();
+    ck_assert(first->status == JOBS_OK && !first->duplicates[0].is);
+    ck_assert(second->status == JOBS_OK && second->duplicates[0].is &&
+              second->duplicates[0].of == first->puts[0].id);
+    ck_assert(tube_of("default").states[JOB_READY] == 1);
+    ask_free(&first);
+    ask_free(&second);
+    end();
+}
+
+TEST(a_put_takes_no_part_in_the_failure_of_another_with_its_key)
+{
+    begin();
+    struct ask *first = new_put("default"), *second = new_put("default");
+    ask_key(first, "k", 0);
+    ask_key(second, "k", 0);
+    ask_submit(first);
+    rig_take(); /* looks */
+    rig_settle();
+    ask_submit(second);
+    fake_disk_fail(disk, FAKE_PUT, 1, 1, JOB_STORE_FULL);
+    rig_commit();
+    ck_assert(first->status == JOBS_NO_MEMORY);
+    ck_assert(second->status == JOBS_OK && !second->duplicates[0].is);
+    ask_free(&first);
+    ask_free(&second);
+    end();
+}
+
+TEST(a_put_waits_for_settings_under_change)
+{
+    begin();
+    struct ask *set_it = ask_new(a, JOB_OP_SET_TUBE);
+    ask_tube(set_it, "default");
+    set_it->settings =
+        (struct job_settings){.given = 1u << JOB_SETTING_READ_ONLY, .read_only = "moving"};
+    ask_submit(set_it);
+    struct ask *ask = ask_submit(new_put("default"));
+    ck_assert(ask->status == JOBS_COMMITS);
+    rig_commit();
+    ck_assert(set_it->status == JOBS_OK && ask->status == JOBS_READ_ONLY);
+    ask_free(&set_it);
+    ask_free(&ask);
+    end();
+}
+
+TEST(settings_and_pauses_of_a_tube_wait_for_each_other)
+{
+    struct job_tube_record record;
+    begin();
+    struct ask *pause = ask_submit(new_pause("default", 9));
+    struct ask *set_it = ask_new(a, JOB_OP_SET_TUBE);
+    ask_tube(set_it, "default");
+    set_it->settings = (struct job_settings){.given = 1u << JOB_SETTING_TRIES, .tries = 3};
+    ask_submit(set_it);
+    rig_commit();
+    ck_assert(pause->status == JOBS_OK && set_it->status == JOBS_OK);
+    ck_assert(fake_disk_tube(disk, bytes_of("default"), &record));
+    ck_assert(record.pause_s == 9 && record.settings.tries == 3);
+    ask_free(&pause);
+    ask_free(&set_it);
+    end();
+}
+
+TEST(puts_under_way_count_towards_the_limit)
+{
+    begin();
+    set("default", JOB_SETTING_LIMIT, (struct job_settings){.limit = 2});
+    struct ask *asks[3];
+    for (unsigned n = 0; n < 3; n++)
+        asks[n] = ask_submit(new_put("default"));
+    ck_assert(asks[2]->status == JOBS_TUBE_FULL);
+    fake_disk_fail(disk, FAKE_PUT, 1, 1, JOB_STORE_FULL);
+    rig_commit();
+    ck_assert(asks[0]->status == JOBS_NO_MEMORY && asks[1]->status == JOBS_NO_MEMORY);
+    for (unsigned n = 0; n < 3; n++)
+        ask_free(&asks[n]);
+    put("default");
+    put("default");
+    ck_assert(answer(new_put("default")) == JOBS_TUBE_FULL);
+    end();
+}
+
+TEST(a_clear_has_the_jobs_under_change_too)
+{
+    begin();
+    uint64_t id = put_keyed("default", "k", 1);
+    struct ask *twin = new_put("default");
+    ask_key(twin, "k", 2000);
+    ask_submit(twin);
+    struct ask *clear = ask_new(a, JOB_OP_CLEAR);
+    ask_tube(clear, "default");
+    clear->op.state = JOB_READY;
+    ask_submit(clear);
+    rig_commit();
+    while (clear->status == JOBS_WAITS) {
+        ask_submit(clear);
+        rig_commit();
+    }
+    ck_assert(twin->status == JOBS_OK && twin->duplicates[0].of == id);
+    ck_assert(clear->status == JOBS_OK && clear->clear.deleted == 1);
+    ck_assert(state_of(id) == JOB_STATES && stored(id) == JOB_STATES);
+    ask_free(&twin);
+    ask_free(&clear);
+    end();
+}
+
+TEST(a_kick_waits_for_a_buried_job_under_change)
+{
+    begin();
+    uint64_t id = put("default"), other;
+    ck_assert(reserve(a, 0, NULL) == id);
+    ck_assert(act(a, JOB_OP_BURY, id) == JOBS_OK);
+    struct ask *delayed = new_put("default");
+    delayed->puts[0].delay_s = 100;
+    other = delayed->puts[0].id;
+    ck_assert(answer(delayed) == JOBS_OK);
+    struct ask *delete = ask_submit(new_act(b, JOB_OP_DELETE, id));
+    fake_disk_fail(disk, FAKE_REMOVE, 1, 1, JOB_STORE_IO);
+    struct ask *kick = ask_new(a, JOB_OP_KICK);
+    kick->kick.left = 5;
+    ask_submit(kick);
+    rig_commit();
+    while (kick->status == JOBS_WAITS) {
+        ask_submit(kick);
+        rig_commit();
+    }
+    ck_assert(delete->status == JOBS_NO_MEMORY && kick->kick.kicked == 1);
+    ck_assert(state_of(id) == JOB_READY && state_of(other) == JOB_DELAYED);
+    ask_free(&delete);
+    ask_free(&kick);
+    end();
+}
+
+/* ---- reservations ------------------------------------------------------------------------------
+ */
+
+TEST(a_reservation_with_tries_is_committed_first)
+{
+    struct fake_job job;
+    uint64_t token = 0;
+    struct job_view view;
+    begin();
+    set_tries("default", 3);
+    uint64_t id = put("default");
+    ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+    ck_assert(jobs_peek(rig.jobs, id, &view) == JOBS_OK && view.state == JOB_READY);
+    job_body_drop(rig.jobs, &view.body);
+    ck_assert(tube_of("default").states[JOB_READY] == 1 && reserve(b, 0, NULL) == 0);
+    rig_commit();
+    ck_assert(heard(a, &token) == id && fake_disk_job(disk, id, &job));
+    ck_assert(job.record.now.state == JOB_RESERVED && job.record.now.token == token &&
+              job.record.now.tries == 1 && job.record.now.due_ns == 0);
+    end();
+}
+
+TEST(a_lease_is_committed_and_its_ttr_counts_from_the_commit)
+{
+    struct fake_job job;
+    struct job_view view;
+    uint64_t token = 0;
+    begin();
+    set_lease("default");
+    uint64_t id = put("default");
+    ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS && rig_take());
+    rig_pass(30);
+    rig_write();
+    rig_settle();
+    ck_assert(heard(a, &token) == id && stats_of(id).time_left_s == 60);
+    rig_pass(59);
+    rig_run();
+    ck_assert(state_of(id) == JOB_RESERVED);
+    struct ask *renew = new_act(b, JOB_OP_RENEW, id);
+    renew->op.token = token;
+    ask_submit(renew);
+    ck_assert(renew->status == JOBS_COMMITS);
+    rig_pass(10); /* it does not run out while that is under way */
+    rig_run();
+    rig_commit();
+    ck_assert(renew->done && renew->status == JOBS_OK && stats_of(id).time_left_s == 60);
+    ck_assert(fake_disk_job(disk, id, &job) && job.record.now.due_ns > rig_wall_ns());
+    ask_free(&renew);
+    rig_pass(61);
+    rig_run();
+    ck_assert(state_of(id) == JOB_READY && stats_of(id).timeouts == 1);
+    end();
+}
+
+TEST(a_reservation_without_tries_needs_no_commit)
+{
+    begin();
+    uint64_t id = put("default"), commits = fake_disk_count(disk).commits;
+    ck_assert(reserve(a, 0, NULL) == id);
+    ck_assert(act(a, JOB_OP_TOUCH, id) == JOBS_OK);
+    ck_assert(fake_disk_count(disk).commits == commits && stored(id) == JOB_READY);
+    end();
+}
+
+TEST(a_reservation_under_change_does_not_run_out)
+{
+    begin();
+    uint64_t id = put("default");
+    ck_assert(reserve(a, 0, NULL) == id);
+    struct ask *bury = ask_submit(new_act(a, JOB_OP_BURY, id));
+    ck_assert(rig_take());
+    rig_pass(100);
+    struct jobs_effects effects;
+    jobs_effects_init(&effects);
+    jobs_run(rig.jobs, rig.now, &effects);
+    ck_assert(state_of(id) == JOB_RESERVED);
+    rig_write();
+    rig_settle();
+    ck_assert(bury->status == JOBS_OK && state_of(id) == JOB_BURIED && stats_of(id).timeouts == 0);
+    ask_free(&bury);
+    end();
+}
+
+TEST(a_released_job_goes_to_the_next_that_waits)
+{
+    begin();
+    uint64_t id = put("default");
+    ck_assert(reserve(a, 0, NULL) == id && reserve(b, JOBS_FOREVER, NULL) == 0);
+    ck_assert(act(a, JOB_OP_RELEASE, id) == JOBS_OK);
+    ck_assert(heard(b, NULL) == id && state_of(id) == JOB_RESERVED);
+    end();
+}
+
+TEST(a_twin_goes_to_the_client_that_began_to_wait_meanwhile)
+{
+    begin();
+    uint64_t id = put_keyed("default", "k", 1000);
+    struct ask *twin = new_put("default");
+    ask_key(twin, "k", 2000);
+    ask_submit(twin);
+    ck_assert(reserve(b, JOBS_FOREVER, NULL) == 0);
+    rig_commit();
+    ck_assert(twin->duplicates[0].of == id && heard(b, NULL) == id);
+    ask_free(&twin);
+    end();
+}
+
+TEST(a_twin_of_a_put_that_fails_goes_to_who_began_to_wait_meanwhile)
+{
+    begin();
+    uint64_t id = put_keyed("default", "k", 1000);
+    struct ask *twin = new_put("default");
+    ask_key(twin, "k", 2000);
+    ask_submit(twin);
+    ck_assert(reserve(b, JOBS_FOREVER, NULL) == 0);
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_IO);
+    rig_commit();
+    ck_assert(twin->status == JOBS_NO_MEMORY && heard(b, NULL) == id);
+    ask_free(&twin);
+    end();
+}
+
+/* ---- ends of connections -----------------------------------------------------------------------
+ */
+
+TEST(a_commit_whose_connection_has_ended_goes_through)
+{
+    begin();
+    uint64_t kept = put("default"), deleted = put("default");
+    ck_assert(reserve(a, 0, NULL) == kept && reserve(a, 0, NULL) == deleted);
+    struct ask *delete = ask_submit(new_act(a, JOB_OP_DELETE, deleted));
+    struct ask *late = ask_submit(new_put("default"));
+    ck_assert(rig_take());
+    rig_end(&a);
+    ck_assert(state_of(kept) == JOB_READY && state_of(deleted) == JOB_RESERVED);
+    rig_write();
+    rig_settle();
+    ck_assert(delete->status == JOBS_OK && late->status == JOBS_OK);
+    ck_assert(state_of(deleted) == JOB_STATES && state_of(late->puts[0].id) == JOB_READY);
+    ask_free(&delete);
+    ask_free(&late);
+    end();
+}
+
+TEST(the_end_of_a_connection_takes_effect_after_a_failed_commit)
+{
+    begin();
+    uint64_t id = put("default");
+    ck_assert(reserve(a, 0, NULL) == id);
+    struct ask *delete = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_IO);
+    rig_end(&a);
+    rig_commit();
+    ck_assert(delete->status == JOBS_NO_MEMORY && state_of(id) == JOB_READY);
+    ask_free(&delete);
+    end();
+}
+
+TEST(a_holder_may_end_while_another_connection_ends_its_reservation)
+{
+    for (unsigned fails = 0; fails < 2; fails++) {
+        uint64_t token = 0;
+        begin();
+        uint64_t id = put("default");
+        ck_assert(reserve(a, 0, &token) == id);
+        struct ask *nack = new_act(b, JOB_OP_NACK, id);
+        nack->op.token = token;
+        nack->op.delay_s = 5;
+        ask_submit(nack);
+        fake_disk_fail(disk, FAKE_COMMIT, 1, fails, JOB_STORE_IO);
+        ck_assert(rig_take());
+        rig_end(&a);
+        ck_assert(state_of(id) == JOB_RESERVED);
+        rig_write();
+        rig_settle();
+        ck_assert(nack->done && state_of(id) == (fails ? JOB_READY : JOB_DELAYED));
+        ask_free(&nack);
+        end();
+    }
+}
+
+TEST(a_holder_may_end_while_its_last_try_is_ended)
+{
+    for (unsigned fails = 0; fails < 2; fails++) {
+        begin();
+        set_tries("default", 1);
+        uint64_t id = put("default");
+        ck_assert(take(a, NULL) == id);
+        rig_pass(61);
+        struct jobs_effects effects;
+        jobs_effects_init(&effects);
+        jobs_run(rig.jobs, rig.now, &effects);
+        fake_disk_fail(disk, FAKE_COMMIT, 1, fails, JOB_STORE_IO);
+        ck_assert(rig_take());
+        rig_end(&a);
+        rig_write();
+        rig_settle();
+        ck_assert(state_of(id) == (fails ? JOB_RESERVED : JOB_ABANDONED));
+        rig_pass(2);
+        rig_run();
+        ck_assert(state_of(id) == JOB_ABANDONED && stored(id) == JOB_ABANDONED);
+        end();
+    }
+}
+
+TEST(a_connection_with_many_kicks_ends)
+{
+    begin();
+    uint64_t mine = put("mine"), ids[1500];
+    uint32_t count;
+    ck_assert(jobs_watch(a, bytes_of("mine"), &count) == JOBS_OK);
+    ck_assert(reserve(a, 0, NULL) == mine);
+    for (unsigned n = 0; n < 1500; n++) {
+        struct ask *ask = new_put("default");
+        ask->puts[0].delay_s = 100;
+        ids[n] = ask->puts[0].id;
+        ask_submit(ask);
+        rig_commit();
+        ask_free(&ask);
+    }
+    struct ask *kick = ask_new(a, JOB_OP_KICK);
+    kick->kick.left = 2000;
+    unsigned steps = 0;
+    do {
+        ask_submit(kick);
+        rig_commit();
+        steps++;
+    } while (kick->status == JOBS_WAITS);
+    ck_assert(kick->status == JOBS_OK && kick->kick.kicked == 1500 && steps == 2);
+    ck_assert(state_of(ids[0]) == JOB_READY && stored(ids[1499]) == JOB_READY);
+    ask_free(&kick);
+    rig_end(&a);
+    ck_assert(state_of(mine) == JOB_READY && tube_of("mine").watching == 0);
+    end();
+}
+
+TEST(a_promise_to_a_connection_that_has_ended_is_taken_back)
+{
+    struct job_view view;
+    for (unsigned fails = 0; fails < 2; fails++) {
+        begin();
+        set_tries("default", 2);
+        uint64_t id = put("default"), other = put("default");
+        ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+        fake_disk_fail(disk, FAKE_COMMIT, 1, fails, JOB_STORE_IO);
+        rig_end(&a);
+        rig_commit();
+        ck_assert(state_of(id) == JOB_READY && stats_of(id).tries == 1 - fails);
+        ck_assert(state_of(other) == JOB_READY && stats_of(other).tries == 0);
+        end();
+    }
+}
+
+TEST(nobody_uses_up_a_try_for_a_connection_that_has_ended)
+{
+    struct job_view view;
+    begin();
+    set_tries("default", 1);
+    uint64_t bad = put("default"), good = put("default");
+    restart(); /* the bodies are in the store alone */
+    fake_disk_break_body(disk, bad, JOB_STORE_CORRUPT);
+    ck_assert(jobs_reserve(a, JOBS_FOREVER, &view, rig.now) == JOBS_WAITS);
+    rig_end(&a);
+    rig_commit();
+    ck_assert(state_of(bad) == JOB_BURIED && state_of(good) == JOB_READY);
+    ck_assert(stats_of(good).tries == 0);
+    end();
+}
+
+/* ---- waits -------------------------------------------------------------------------------------
+ */
+
+TEST(who_waits_goes_on_waiting_when_a_reservation_cannot_be_committed)
+{
+    begin();
+    set_tries("default", 3);
+    ck_assert(reserve(a, JOBS_FOREVER, NULL) == 0 && reserve(b, JOBS_FOREVER, NULL) == 0);
+    struct ask *ask = ask_submit(new_put("default"));
+    rig_take();
+    rig_write();
+    rig_settle(); /* the put; then the reservation is queued */
+    uint64_t id = ask->puts[0].id;
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 3, JOB_STORE_FULL);
+    rig_commit();
+    ck_assert(state_of(id) == JOB_READY && stats_of(id).tries == 0);
+    ck_assert(heard(a, NULL) == 0 && jobs_client_waits(a));
+    for (unsigned n = 0; n < 3; n++) { /* tried again each second */
+        ck_assert(heard(a, NULL) == 0 && heard(b, NULL) == 0);
+        ck_assert(jobs_next_ns(rig.jobs) > rig.now.mono_ns);
+        rig_pass(1.1);
+        rig_run();
+    }
+    ck_assert(heard(a, NULL) == id && heard(b, NULL) == 0); /* it kept its place */
+    ask_free(&ask);
+    end();
+}
+
+TEST(with_timeout_0_a_reservation_that_cannot_be_committed_is_refused)
+{
+    struct job_view view;
+    begin();
+    set_tries("default", 3);
+    uint64_t id = put("default");
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_FULL);
+    ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+    ck_assert(!jobs_end_wait(a));
+    rig_commit();
+    ck_assert(rig_hears(a) && jobs_was_refused(a) && !jobs_read(a, &view));
+    ck_assert(jobs_end_wait(a) && state_of(id) == JOB_READY);
+    end();
+}
+
+TEST(jobs_that_came_to_another_tube_are_found_after_a_refusal)
+{
+    struct job_view view;
+    begin();
+    uint32_t count;
+    set_tries("default", 3);
+    uint64_t id = put("default");
+    ck_assert(jobs_watch(a, bytes_of("x"), &count) == JOBS_OK);
+    struct ask *ask = ask_submit(new_put("x")); /* commits before the reservation */
+    ck_assert(rig_take());
+    ck_assert(jobs_reserve(a, JOBS_FOREVER, &view, rig.now) == JOBS_WAITS);
+    rig_write();
+    rig_settle();
+    uint64_t other = ask->puts[0].id;
+    ck_assert(ask->status == JOBS_OK && state_of(other) == JOB_READY);
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_FULL);
+    rig_commit();
+    ck_assert(heard(a, NULL) == other && state_of(id) == JOB_READY);
+    ask_free(&ask);
+    end();
+}
+
+TEST(a_claim_of_several_is_committed_together)
+{
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view views[3];
+    size_t count;
+    for (unsigned fails = 0; fails < 2; fails++) {
+        begin();
+        set_lease("default");
+        for (unsigned n = 0; n < 3; n++)
+            put("default");
+        const struct job_claim_request request = {
+            .count = 3, .timeout_ns = 0, .body_max = SIZE_MAX};
+        fake_disk_fail(disk, FAKE_CHANGE, 2, fails, JOB_STORE_IO);
+        ck_assert(jobs_claim(a, &request, views, &count, reason, rig.now) == JOBS_WAITS);
+        rig_commit();
+        ck_assert(rig_hears(a));
+        struct job_views *claimed = jobs_take_claimed(a);
+        ck_assert((claimed == NULL) == (fails == 1));
+        ck_assert(fake_disk_count(disk).states[JOB_RESERVED] == (fails ? 0 : 3));
+        if (claimed) {
+            ck_assert(claimed->count == 3);
+            for (size_t n = 0; n < claimed->count; n++)
+                job_body_drop(rig.jobs, &claimed->at[n].body);
+            job_views_free(rig.jobs, &claimed);
+        } else {
+            ck_assert(jobs_was_refused(a) && jobs_end_wait(a));
+        }
+        end();
+    }
+}
+
+TEST(a_wait_behind_a_stale_job_that_cannot_be_dropped_goes_on)
+{
+    begin();
+    uint64_t old = put_keyed("default", "k", 1000);
+    ck_assert(reserve(a, 0, NULL) == old);
+    /* Another with the key; then the first is done, and the second is stale. */
+    rig_pass(1);
+    uint64_t second = put_keyed("default", "k", 2000), good = put("default");
+    fake_disk_fail(disk, FAKE_REMOVE, 2, 1, JOB_STORE_FULL);
+    ck_assert(act(a, JOB_OP_DELETE, old) == JOBS_OK);
+    ck_assert(state_of(second) == JOB_READY);
+    ck_assert(reserve(b, JOBS_FOREVER, NULL) == 0); /* the stale one is in front of it */
+    for (unsigned n = 0; n < 4; n++) {
+        rig_pass(1.1);
+        rig_run();
+    }
+    ck_assert(heard(b, NULL) == good && state_of(second) == JOB_STATES);
+    end();
+}
+
+/* ---- failures ----------------------------------------------------------------------------------
+ */
+
+TEST(a_transaction_that_fails_runs_again_without_its_puts)
+{
+    begin();
+    uint64_t id = put("default");
+    struct ask *ask = ask_submit(new_put("default"));
+    struct ask *delete = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    fake_disk_fail(disk, FAKE_PUT, 1, 1, JOB_STORE_FULL);
+    rig_commit();
+    ck_assert(ask->status == JOBS_NO_MEMORY && state_of(ask->puts[0].id) == JOB_STATES);
+    ck_assert(delete->status == JOBS_OK && stored(id) == JOB_STATES);
+    ck_assert(stored(ask->puts[0].id) == JOB_STATES);
+    ask_free(&ask);
+    ask_free(&delete);
+    put("default");
+    end();
+}
+
+TEST(what_fails_is_as_if_it_had_not_come)
+{
+    static const enum job_op_kind kinds[] = {JOB_OP_DELETE, JOB_OP_RELEASE, JOB_OP_BURY};
+    begin();
+    uint64_t id = put_keyed("default", "k", 1000), token = 0;
+    ck_assert(reserve(a, 0, &token) == id);
+    for (size_t n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++) {
+        fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_IO);
+        ck_assert(act(a, kinds[n], id) == JOBS_NO_MEMORY);
+        struct job_stats stats = stats_of(id);
+        ck_assert(stats.state == JOB_RESERVED && stats.releases == 0 && stats.buries == 0);
+    }
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_IO);
+    ck_assert(answer(new_pause("default", 5)) == JOBS_NO_MEMORY);
+    ck_assert(tube_of("default").pause_s == 0);
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 1, JOB_STORE_CORRUPT);
+    ck_assert(answer(new_pause("default", 5)) == JOBS_NO_MEMORY);
+    struct ask *ack = new_act(NULL, JOB_OP_ACK, id);
+    ack->op.token = token;
+    ck_assert(answer(ack) == JOBS_OK);
+    end();
+}
+
+TEST(a_batch_is_whole_or_not_at_all)
+{
+    begin();
+    for (unsigned nth = 1; nth <= 4; nth++) {
+        struct ask *ask = ask_new(a, JOB_OP_PUT);
+        for (unsigned n = 0; n < 3; n++)
+            ask_put(ask, "default", "x");
+        fake_disk_fail(disk, FAKE_PUT, nth, 1, JOB_STORE_IO);
+        ask_submit(ask);
+        rig_commit();
+        ck_assert(ask->status == (nth == 4 ? JOBS_OK : JOBS_NO_MEMORY));
+        ck_assert(tube_of("default").states[JOB_READY] == (nth == 4 ? 3 : 0));
+        ask_free(&ask);
+    }
+    end();
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------
+ */
+
+TEST(a_job_whose_body_cannot_be_read_is_buried_and_the_next_is_taken)
+{
+    static const enum job_store_status ways[] = {JOB_STORE_CORRUPT, JOB_STORE_NONE, JOB_STORE_IO};
+    for (unsigned n = 0; n < 3; n++) {
+        begin();
+        uint64_t bad = put("default"), good = put("default");
+        restart();
+        fake_disk_break_body(disk, bad, ways[n]);
+        ck_assert(take(a, NULL) == good);
+        ck_assert(state_of(bad) == JOB_BURIED && stored(bad) == JOB_BURIED);
+        ck_assert(stats_of(bad).tries == 0);
+        end();
+    }
+}
+
+TEST(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id)
+{
+    begin();
+    uint64_t id = put("default"), delayed;
+    struct ask *ask = new_put("default");
+    ask->puts[0].delay_s = 1000;
+    delayed = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    for (unsigned n = 0; n < 3; n++) {
+        uint64_t asked = n == 1 ? delayed : id; /* ready, delayed, buried */
+        restart();
+        fake_disk_break_body(disk, asked, JOB_STORE_CORRUPT);
+        ck_assert(act(a, JOB_OP_RESERVE, asked) == JOBS_IO);
+        ck_assert(state_of(asked) == JOB_BURIED);
+    }
+    end();
+}
+
+TEST(a_job_whose_body_finds_no_memory_is_not_buried)
+{
+    struct job_view view;
+    for (unsigned ours = 0; ours < 2; ours++) {
+        struct jobs_stats stats;
+        begin();
+        uint64_t id = put("default");
+        restart();
+        ck_assert(jobs_reserve(a, JOBS_FOREVER, &view, rig.now) == JOBS_WAITS);
+        jobs_get_stats(rig.jobs, &stats);
+        if (ours)
+            jobs_set_memory_limit(rig.jobs, stats.memory);
+        else
+            fake_disk_break_body(disk, id, JOB_STORE_NO_MEMORY);
+        rig_commit();
+        ck_assert(heard(a, NULL) == 0 && state_of(id) == JOB_READY);
+        jobs_set_memory_limit(rig.jobs, UINT64_MAX);
+        fake_disk_break_body(disk, id, JOB_STORE_OK);
+        rig_pass(1.1);
+        rig_run();
+        ck_assert(heard(a, NULL) == id);
+        end();
+    }
+}
+
+TEST(bodies_give_way_at_the_memory_limit_and_are_read_again)
+{
+    struct job_view view;
+    struct jobs_stats stats;
+    static char text[4000];
+    begin();
+    memset(text, 'x', sizeof(text) - 1);
+    jobs_get_stats(rig.jobs, &stats);
+    jobs_set_memory_limit(rig.jobs, stats.memory + 60000);
+    uint64_t ids[60];
+    for (unsigned n = 0; n < 60; n++) {
+        struct ask *ask = ask_new(a, JOB_OP_PUT);
+        text[0] = (char)('0' + n);
+        (void)jobs_make_room(rig.jobs, 8000);
+        ask_put(ask, "default", text);
+        ids[n] = ask->puts[0].id;
+        ck_assert(answer(ask) == JOBS_OK);
+    }
+    jobs_get_stats(rig.jobs, &stats);
+    ck_assert(stats.memory <= stats.memory_limit && stats.states[JOB_READY] == 60);
+    for (unsigned n = 0; n < 60; n++) {
+        enum jobs_status status = jobs_reserve(a, JOBS_FOREVER, &view, rig.now);
+        if (status == JOBS_WAITS) {
+            rig_commit();
+            ck_assert(rig_hears(a) && jobs_read(a, &view));
+        }
+        ck_assert(view.id == ids[n] && view.body != NULL && view.body_len == sizeof(text) - 1);
+        text[0] = (char)('0' + n);
+        ck_assert(memcmp(view.body->bytes, text, sizeof(text) - 1) == 0);
+        job_body_drop(rig.jobs, &view.body);
+        ck_assert(act(a, JOB_OP_DELETE, ids[n]) == JOBS_OK);
+    }
+    end();
+}
+
+TEST(a_peek_reads_the_body_from_the_store)
+{
+    begin();
+    uint64_t id = put("default");
+    restart();
+    struct ask *ask = ask_new(NULL, JOB_OP_READ);
+    ck_assert(jobs_peek(rig.jobs, id, &ask->view) == JOBS_OK && ask->view.body == NULL);
+    ask->op.view_count = 1;
+    ask_submit(ask);
+    rig_commit();
+    ck_assert(ask->status == JOBS_OK && ask->view.body && ask->view.body->len == 4);
+    job_body_drop(rig.jobs, &ask->view.body);
+    fake_disk_break_body(disk, id, JOB_STORE_CORRUPT);
+    ask_submit(ask);
+    rig_commit();
+    ck_assert(ask->status == JOBS_IO && state_of(id) == JOB_READY);
+    ask_free(&ask);
+    end();
+}
+
+/* ---- keys and roots that the store alone remembers ----------------------------------------------
+ */
+
+TEST(an_execution_that_the_store_remembers_makes_a_duplicate)
+{
+    struct job_memory memory;
+    begin();
+    int64_t before_ms = wall_ms();
+    rig_pass(1);
+    uint64_t id = put_keyed("default", "k", before_ms);
+    ck_assert(reserve(a, 0, NULL) == id);
+    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    for (unsigned n = 0; n < 2; n++) {
+        ck_assert(put_keyed("default", "k", before_ms) == 0);
+        ck_assert(fake_disk_count(disk).jobs == 0);
+        restart();
+    }
+    ck_assert(
+        fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"), &memory));
+    ck_assert(memory.forget_ns <= rig_wall_ns() + 3600 * NS_PER_S);
+    rig_pass(1);
+    id = put_keyed("default", "k", wall_ms());
+    ck_assert(state_of(id) == JOB_READY);
+    ck_assert(
+        fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"), &memory) &&
+        memory.forget_ns == JOB_STORE_KEEP);
+    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    rig_pass(3601);
+    ck_assert(put_keyed("default", "k", before_ms) != 0); /* it is forgotten */
+    end();
+}
+
+TEST(a_newer_root_that_the_store_remembers_makes_a_duplicate)
+{
+    begin();
+    struct ask *ask = new_put("default");
+    ask_root(ask, "r", 5000);
+    uint64_t id = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+    restart();
+    ask = new_put("default");
+    ask_root(ask, "r", 4999);
+    ask_submit(ask);
+    rig_commit();
+    ck_assert(ask->status == JOBS_OK && ask->duplicates[0].is && ask->duplicates[0].of == 0);
+    ask_free(&ask);
+    end();
+}
+
+TEST(a_batch_looks_again_for_a_key_whose_job_is_done_meanwhile)
+{
+    begin();
+    int64_t before_ms = wall_ms();
+    rig_pass(1);
+    uint64_t id = put_keyed("default", "known", before_ms);
+    ck_assert(reserve(a, 0, NULL) == id);
+    struct ask *batch = new_put("default");
+    ask_key(batch, "unknown", before_ms);
+    ask_put(batch, "default", "body");
+    ask_key(batch, "known", before_ms);
+    ask_submit(batch);
+    ck_assert(rig_take()); /* it asks for the time of the other key */
+    struct ask *done = ask_submit(new_act(a, JOB_OP_DELETE, id));
+    rig_commit();
+    ck_assert(done->status == JOBS_OK && batch->status == JOBS_OK);
+    ck_assert(!batch->duplicates[0].is);
+    ck_assert(batch->duplicates[1].is && batch->duplicates[1].of == 0);
+    ask_free(&done);
+    ask_free(&batch);
+    end();
+}
+
+TEST(two_puts_look_for_one_key_at_the_same_time)
+{
+    begin();
+    struct ask *first = new_put("default"), *second = new_put("default");
+    ask_key(first, "k", 0);
+    ask_key(second, "k", 0);
+    ask_submit(first);
+    ck_assert(rig_take());
+    ask_submit(second);
+    rig_commit();
+    ck_assert(first->status == JOBS_OK && !first->duplicates[0].is);
+    ck_assert(second->status == JOBS_OK && second->duplicates[0].of == first->puts[0].id);
+    ask_free(&first);
+    ask_free(&second);
+    end();
+}
+
+TEST(a_newer_root_drops_older_jobs_once_it_is_committed)
+{
+    begin();
+    struct ask *old = new_put("default"), *new = new_put("default");
+    ask_root(old, "r", 4000);
+    ask_root(new, "r", 5000);
+    uint64_t old_id = old->puts[0].id;
+    ck_assert(answer(old) == JOBS_OK);
+    ask_submit(new);
+    ck_assert(rig_take());
+    rig_write();
+    rig_run();
+    ck_assert(state_of(old_id) == JOB_READY);
+    rig_settle();
+    fake_disk_fail(disk, FAKE_REMOVE, 1, 2, JOB_STORE_IO);
+    for (unsigned n = 0; n < 4; n++) {
+        rig_run();
+        rig_commit();
+        rig_pass(1.1);
+    }
+    ck_assert(state_of(old_id) == JOB_STATES && stored(old_id) == JOB_STATES);
+    ck_assert(tube_of("default").dropped == 1);
+    ask_free(&new);
+    end();
+}
+
+TEST(a_look_that_fails_refuses_the_put)
+{
+    begin();
+    struct ask *ask = new_put("default");
+    ask_key(ask, "k", 1000);
+    fake_disk_fail(disk, FAKE_RECALL, 1, 1, JOB_STORE_IO);
+    ck_assert(answer(ask) == JOBS_NO_MEMORY);
+    ck_assert(put_keyed("default", "k", 1000) != 0);
+    end();
+}
+
+TEST(a_cleared_reservation_is_no_execution)
+{
+    begin();
+    uint64_t id = put_keyed("default", "k", 1000);
+    ck_assert(reserve(a, 0, NULL) == id);
+    struct ask *clear = ask_new(a, JOB_OP_CLEAR);
+    clear->op.client = NULL;
+    ask_tube(clear, "default");
+    clear->op.state = JOB_RESERVED;
+    do {
+        ask_submit(clear);
+        rig_commit();
+    } while (clear->status == JOBS_WAITS);
+    ck_assert(clear->status == JOBS_OK && state_of(id) == JOB_STATES);
+    ask_free(&clear);
+    ck_assert(put_keyed("default", "k", 2000) != 0);
+    end();
+}
+
+TEST(an_execution_is_forgotten_after_its_last_job_was_dropped)
+{
+    struct job_memory memory;
+    begin();
+    uint64_t first = put_keyed("default", "k", 1000);
+    ck_assert(reserve(a, 0, NULL) == first);
+    rig_pass(1);
+    uint64_t second = put_keyed("default", "k", 2000);
+    ck_assert(act(a, JOB_OP_DELETE, first) == JOBS_OK);
+    ck_assert(state_of(second) == JOB_STATES && tube_of("default").dropped == 1);
+    ck_assert(
+        fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"), &memory));
+    ck_assert(memory.forget_ns != JOB_STORE_KEEP);
+    end();
+}
+
+TEST(an_execution_is_forgotten_though_a_put_has_looked_for_it)
+{
+    struct job_memory memory;
+    begin();
+    uint64_t first = put_keyed("default", "k", 1000);
+    ck_assert(reserve(a, 0, NULL) == first);
+    restart();
+    first = 0;
+    ck_assert((first = take(a, NULL)) != 0);
+    struct ask *pause = ask_submit(new_pause("default", 1));
+    struct ask *ask = new_put("other");
+    ask_key(ask, "k", 1000);
+    ask_submit(ask);
+    ck_assert(act(a, JOB_OP_DELETE, first) == JOBS_OK);
+    ck_assert(
+        fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"), &memory) &&
+        memory.forget_ns != JOB_STORE_KEEP);
+    ask_free(&ask);
+    ask_free(&pause);
+    end();
+}
+
+/* ---- steps, and the jobs' own changes
+ * ------------------------------------------------------------
+ */
+
+TEST(steps_that_are_done_stay_done)
+{
+    begin();
+    for (unsigned n = 0; n < 1500; n += 4) {
+        struct ask *ask = ask_new(a, JOB_OP_PUT);
+        for (unsigned i = 0; i < 4 && n + i < 1500; i++)
+            ask_put(ask, "x", "");
+        ck_assert(answer(ask) == JOBS_OK);
+    }
+    struct ask *clear = ask_new(a, JOB_OP_CLEAR);
+    clear->op.client = NULL;
+    ask_tube(clear, "x");
+    clear->op.state = JOBS_ALL;
+    fake_disk_fail(disk, FAKE_COMMIT, 2, 1, JOB_STORE_IO);
+    do {
+        ask_submit(clear);
+        rig_commit();
+    } while (clear->status == JOBS_WAITS);
+    ck_assert(clear->status == JOBS_NO_MEMORY && clear->clear.deleted == 1000);
+    ck_assert(tube_of("x").states[JOB_READY] == 500 && fake_disk_count(disk).jobs == 500);
+    ask_free(&clear);
+    end();
+}
+
+TEST(abandoned_jobs_are_pruned_when_the_store_lets_them)
+{
+    begin();
+    set_tries("default", 1);
+    set("default", JOB_SETTING_PRUNE, (struct job_settings){.prune_s = 10});
+    uint64_t id = put("default");
+    ck_assert(take(a, NULL) == id);
+    ck_assert(act(a, JOB_OP_RELEASE, id) == JOBS_BURIED && stored(id) == JOB_ABANDONED);
+    fake_disk_fail(disk, FAKE_REMOVE, 1, 2, JOB_STORE_IO);
+    rig_pass(11);
+    for (unsigned n = 0; n < 3; n++) {
+        ck_assert(state_of(id) == JOB_ABANDONED);
+        rig_run();
+        ck_assert(jobs_next_ns(rig.jobs) > rig.now.mono_ns);
+        rig_pass(1.1);
+    }
+    ck_assert(state_of(id) == JOB_STATES && stored(id) == JOB_STATES);
+    end();
+}
+
+TEST(what_the_store_cannot_do_holds_up_nothing_else)
+{
+    begin();
+    set_tries("default", 1);
+    set("pruned", JOB_SETTING_PRUNE, (struct job_settings){.prune_s = 10});
+    uint64_t last_try = put("default"), other = put("other");
+    uint32_t count;
+    ck_assert(take(a, NULL) == last_try);
+    ck_assert(jobs_watch(a, bytes_of("other"), &count) == JOBS_OK && reserve(a, 0, NULL) == other);
+    struct ask *ask = new_put("late");
+    ask->puts[0].delay_s = 61;
+    uint64_t late = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    fake_disk_fail(disk, FAKE_BEGIN, 1, 3, JOB_STORE_IO);
+    rig_pass(62);
+    for (unsigned n = 0; n < 3; n++) {
+        rig_run();
+        ck_assert(jobs_next_ns(rig.jobs) > rig.now.mono_ns);
+        ck_assert(state_of(last_try) == JOB_RESERVED);
+        ck_assert(state_of(other) == JOB_READY && state_of(late) == JOB_READY);
+        rig_pass(1.1);
+    }
+    rig_run();
+    ck_assert(state_of(last_try) == JOB_ABANDONED && stats_of(last_try).timeouts == 1);
+    end();
+}
+
+TEST(a_damaged_store_makes_no_endless_work)
+{
+    begin();
+    set_tries("default", 3);
+    put("default");
+    ck_assert(reserve(a, JOBS_FOREVER, NULL) == 0);
+    fake_disk_fail(disk, FAKE_COMMIT, 1, UINT64_MAX, JOB_STORE_CORRUPT);
+    rig_commit();
+    ck_assert(!jobs_has_ops(rig.jobs) && jobs_next_ns(rig.jobs) > rig.now.mono_ns);
+    fake_disk_fail(disk, FAKE_COMMIT, 1, 0, JOB_STORE_CORRUPT);
+    end();
+}
+
+TEST(the_end_of_a_connection_is_no_timeout)
+{
+    begin();
+    set_tries("default", 1);
+    uint64_t id = put("default");
+    ck_assert(take(a, NULL) == id);
+    rig_end(&a);
+    rig_commit();
+    ck_assert(state_of(id) == JOB_ABANDONED && stats_of(id).timeouts == 0);
+    end();
+}
+
+/* ---- rebuilt at start -------------------------------------------------------------------------
+ */
+
+TEST(states_and_counts_are_rebuilt)
+{
+    begin();
+    uint64_t ids[6];
+    for (unsigned n = 0; n < 6; n++) {
+        struct ask *ask = new_put("default");
+        ask->puts[0].delay_s = n == 1 || n == 2 ? 100 : 0;
+        ask->puts[0].pri = 10 + n;
+        ask->puts[0].tries = n == 4 ? 1 : JOB_TRIES_OF_TUBE;
+        ids[n] = ask->puts[0].id;
+        ck_assert(answer(ask) == JOBS_OK);
+    }
+    ck_assert(act(a, JOB_OP_RESERVE, ids[3]) == JOBS_OK);
+    ck_assert(act(a, JOB_OP_BURY, ids[3]) == JOBS_OK);
+    ck_assert(act(a, JOB_OP_RESERVE, ids[4]) == JOBS_OK);
+    ck_assert(act(a, JOB_OP_RELEASE, ids[4]) == JOBS_BURIED);
+    ck_assert(act(a, JOB_OP_RESERVE, ids[5]) == JOBS_OK);
+    struct job_stats before[6];
+    for (unsigned n = 0; n < 6; n++)
+        before[n] = stats_of(ids[n]);
+    restart();
+    before[5].state = JOB_READY;
+    before[5].time_left_s = 0;
+    before[3].pri = 0;
+    for (unsigned n = 0; n < 6; n++) {
+        struct job_stats after = stats_of(ids[n]);
+        ck_assert(after.state == before[n].state && after.pri == before[n].pri &&
+                  after.delay_s == before[n].delay_s && after.ttr_s == before[n].ttr_s);
+        ck_assert(after.buries == before[n].buries && after.releases == before[n].releases &&
+                  after.body_len == before[n].body_len && after.age_s == before[n].age_s);
+        ck_assert(after.time_left_s + 1 >= before[n].time_left_s);
+    }
+    ck_assert(tube_of("default").states[JOB_DELAYED] == 2 && tube_of("default").total_jobs == 0);
+    end();
+}
+
+TEST(delays_leases_and_pauses_go_on_or_are_over)
+{
+    uint64_t token = 0;
+    begin();
+    set_lease("lease");
+    uint64_t lease = put("lease");
+    uint32_t count;
+    ck_assert(jobs_watch(a, bytes_of("lease"), &count) == JOBS_OK && take(a, &token) == lease);
+    struct ask *ask = new_put("default");
+    ask->puts[0].delay_s = 50;
+    uint64_t delayed = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    ck_assert(answer(new_pause("default", 40)) == JOBS_OK);
+    rig_pass(10);
+    restart();
+    ck_assert(stats_of(lease).state == JOB_RESERVED && stats_of(lease).time_left_s == 50);
+    ck_assert(stats_of(delayed).time_left_s == 40 && tube_of("default").pause_left_s == 30);
+    struct ask *renew = new_act(NULL, JOB_OP_RENEW, lease);
+    renew->op.token = token;
+    ck_assert(answer(renew) == JOBS_OK);
+    rig_wall_offset_ns -= 1000 * NS_PER_S; /* the clock is set back: none lasts longer than it is */
+    restart();
+    ck_assert(stats_of(lease).time_left_s == 60 && stats_of(delayed).time_left_s == 50 &&
+              tube_of("default").pause_left_s == 40);
+    rig_wall_offset_ns += 2000 * NS_PER_S;
+    restart();
+    ck_assert(state_of(lease) == JOB_READY && state_of(delayed) == JOB_READY);
+    ck_assert(tube_of("default").pause_s == 0);
+    end();
+}
+
+TEST(buried_jobs_keep_the_order_of_their_burials)
+{
+    struct job_view view;
+    begin();
+    uint64_t ids[5];
+    rig_pass_ns(NS_PER_MS - rig.now.mono_ns % NS_PER_MS);
+    for (unsigned n = 0; n < 5; n++)
+        ids[n] = put("default");
+    for (unsigned n = 0; n < 5; n++) {
+        ck_assert(act(a, JOB_OP_RESERVE, ids[4 - n]) == JOBS_OK);
+        ck_assert(act(a, JOB_OP_BURY, ids[4 - n]) == JOBS_OK);
+        rig_pass_ns(1000);
+    }
+    restart();
+    for (unsigned n = 0; n < 5; n++) {
+        ck_assert(jobs_peek_next(a, JOB_PEEK_BURIED, &view) == JOBS_OK);
+        job_body_drop(rig.jobs, &view.body);
+        ck_assert(view.id == ids[4 - n]);
+        ck_assert(act(a, JOB_OP_DELETE, view.id) == JOBS_OK);
+    }
+    end();
+}
+
+TEST(a_last_try_that_the_end_interrupted_is_abandoned_at_start)
+{
+    begin();
+    set_tries("default", 1);
+    set("default", JOB_SETTING_PRUNE, (struct job_settings){.prune_s = 100});
+    uint64_t id = put("default");
+    ck_assert(take(a, NULL) == id && stored(id) == JOB_RESERVED);
+    struct jobs_client *gone = a; /* its process ends before the end is committed */
+    rig_end(&a);
+    (void)gone;
+    rig_end(&b);
+    rig_restart();
+    a = rig_client();
+    b = rig_client();
+    rig_run();
+    ck_assert(state_of(id) == JOB_ABANDONED && stored(id) == JOB_ABANDONED);
+    ck_assert(stats_of(id).timeouts == 0);
+    rig_pass(50);
+    restart();
+    rig_pass(49);
+    rig_run();
+    ck_assert(state_of(id) == JOB_ABANDONED);
+    rig_pass(2);
+    rig_run();
+    ck_assert(state_of(id) == JOB_STATES && stored(id) == JOB_STATES);
+    end();
+}
+
+TEST(settings_keys_and_ids_are_rebuilt)
+{
+    begin();
+    set("kept", JOB_SETTING_LIMIT, (struct job_settings){.limit = 7});
+    uint64_t id = put_keyed("default", "k", 1000);
+    struct ask *ask = new_put("default");
+    ask_root(ask, "r", 5000);
+    uint64_t rooted = ask->puts[0].id;
+    ck_assert(answer(ask) == JOBS_OK);
+    restart();
+    ck_assert(tube_of("kept").settings.limit == 7);
+    ck_assert(put_keyed("default", "k", 1000) == id);
+    ask = new_put("default");
+    ck_assert(ask->puts[0].id > rooted);
+    ask_root(ask, "r", 4000);
+    ask_submit(ask);
+    rig_commit();
+    ck_assert(ask->duplicates[0].is && ask->duplicates[0].of == 0);
+    ask_free(&ask);
+    end();
+}
+
+TEST(a_load_that_fails_says_so)
+{
+    begin();
+    put_keyed("default", "k", 1000);
+    rig_end(&a);
+    rig_end(&b);
+    rig_close();
+    fake_disk_fail(disk, FAKE_LOAD, 1, 1, JOB_STORE_IO);
+    ck_assert(rig_open() == JOB_STORE_IO);
+    fake_disk_fail(disk, FAKE_LOAD, 2, 1, JOB_STORE_CORRUPT);
+    ck_assert(rig_open() == JOB_STORE_CORRUPT);
+    rig.config.memory_limit = 3000;
+    rig.config.memory_limit = UINT64_MAX;
+    ck_assert(rig_open() == JOB_STORE_OK);
+    end();
+}
+
+static const struct unit_test tests[] = {
+    UNIT(a_put_is_seen_by_nobody_before_its_commit),
+    UNIT(a_tube_that_a_put_makes_is_seen_by_nobody_before_its_commit),
+    UNIT(changes_are_seen_by_nobody_before_their_commit),
+    UNIT(counts_and_ready_tubes_follow_the_commit),
+    UNIT(operations_on_one_job_are_decided_in_the_order_of_arrival),
+    UNIT(a_put_waits_for_one_with_its_key),
+    UNIT(a_put_takes_no_part_in_the_failure_of_another_with_its_key),
+    UNIT(a_put_waits_for_settings_under_change),
+    UNIT(settings_and_pauses_of_a_tube_wait_for_each_other),
+    UNIT(puts_under_way_count_towards_the_limit),
+    UNIT(a_clear_has_the_jobs_under_change_too),
+    UNIT(a_kick_waits_for_a_buried_job_under_change),
+    UNIT(a_reservation_with_tries_is_committed_first),
+    UNIT(a_lease_is_committed_and_its_ttr_counts_from_the_commit),
+    UNIT(a_reservation_without_tries_needs_no_commit),
+    UNIT(a_reservation_under_change_does_not_run_out),
+    UNIT(a_released_job_goes_to_the_next_that_waits),
+    UNIT(a_twin_of_a_put_that_fails_goes_to_who_began_to_wait_meanwhile),
+    UNIT(a_twin_goes_to_the_client_that_began_to_wait_meanwhile),
+    UNIT(a_commit_whose_connection_has_ended_goes_through),
+    UNIT(the_end_of_a_connection_takes_effect_after_a_failed_commit),
+    UNIT(a_holder_may_end_while_another_connection_ends_its_reservation),
+    UNIT(a_holder_may_end_while_its_last_try_is_ended),
+    UNIT(a_connection_with_many_kicks_ends),
+    UNIT(a_promise_to_a_connection_that_has_ended_is_taken_back),
+    UNIT(nobody_uses_up_a_try_for_a_connection_that_has_ended),
+    UNIT(who_waits_goes_on_waiting_when_a_reservation_cannot_be_committed),
+    UNIT(with_timeout_0_a_reservation_that_cannot_be_committed_is_refused),
+    UNIT(jobs_that_came_to_another_tube_are_found_after_a_refusal),
+    UNIT(a_claim_of_several_is_committed_together),
+    UNIT(a_wait_behind_a_stale_job_that_cannot_be_dropped_goes_on),
+    UNIT(a_transaction_that_fails_runs_again_without_its_puts),
+    UNIT(what_fails_is_as_if_it_had_not_come),
+    UNIT(a_batch_is_whole_or_not_at_all),
+    UNIT(a_job_whose_body_cannot_be_read_is_buried_and_the_next_is_taken),
+    UNIT(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id),
+    UNIT(a_job_whose_body_finds_no_memory_is_not_buried),
+    UNIT(bodies_give_way_at_the_memory_limit_and_are_read_again),
+    UNIT(a_peek_reads_the_body_from_the_store),
+    UNIT(an_execution_that_the_store_remembers_makes_a_duplicate),
+    UNIT(a_newer_root_that_the_store_remembers_makes_a_duplicate),
+    UNIT(a_batch_looks_again_for_a_key_whose_job_is_done_meanwhile),
+    UNIT(two_puts_look_for_one_key_at_the_same_time),
+    UNIT(a_newer_root_drops_older_jobs_once_it_is_committed),
+    UNIT(a_look_that_fails_refuses_the_put),
+    UNIT(a_cleared_reservation_is_no_execution),
+    UNIT(an_execution_is_forgotten_after_its_last_job_was_dropped),
+    UNIT(an_execution_is_forgotten_though_a_put_has_looked_for_it),
+    UNIT(steps_that_are_done_stay_done),
+    UNIT(abandoned_jobs_are_pruned_when_the_store_lets_them),
+    UNIT(what_the_store_cannot_do_holds_up_nothing_else),
+    UNIT(a_damaged_store_makes_no_endless_work),
+    UNIT(the_end_of_a_connection_is_no_timeout),
+    UNIT(states_and_counts_are_rebuilt),
+    UNIT(delays_leases_and_pauses_go_on_or_are_over),
+    UNIT(buried_jobs_keep_the_order_of_their_burials),
+    UNIT(a_last_try_that_the_end_interrupted_is_abandoned_at_start),
+    UNIT(settings_keys_and_ids_are_rebuilt),
+    UNIT(a_load_that_fails_says_so),
+};
+UNIT_MAIN("jobs over a store", tests)

@@ -1,0 +1,732 @@
+/* commit_world.c - see commit_world.h. */
+#include "t/unit/jobs/commit_world.h"
+
+#include "t/unit/jobs/commit_rig.h"
+#include "t/unit/random.h"
+
+#include <string.h>
+
+#define IDS     30000u
+#define CLIENTS 4u
+#define ASKS    24u
+#define TUBES   3u
+#define TTR_S   60u
+#define TOKENS  4u
+
+enum { PLAIN, TRIES, LEASE };
+static const char *const tube_names[TUBES] = {"default", "tries", "lease"};
+
+/* What the model knows of an id. */
+enum fate {
+    NEVER,   /* not asked for, or refused */
+    ASKED,   /* its put is under way */
+    THERE,   /* its put was answered */
+    GONE,    /* its deletion was */
+    UNKNOWN, /* the process has ended while it was put or deleted; known after the start */
+};
+
+struct promise {
+    uint8_t fate, tube, last_state;
+    bool keyed;      /* it may be dropped */
+    bool may_change; /* what concerns it has failed, and a restart may find it done */
+    bool live;       /* a client has it, until */
+    int64_t until_ns;
+    int holder;
+    uint64_t token, old[TOKENS];
+    uint32_t batch; /* the id of the first put of its batch */
+};
+
+static struct promise promises[IDS];
+static uint64_t last_id;
+static const struct world_plan *plan;
+static struct rng *rng;
+static struct jobs_client *clients[CLIENTS];
+static struct {
+    bool is, ends, claims; /* ends: its time is over */
+} waits[CLIENTS];
+static struct ask *asks[ASKS];
+static size_t ask_count;
+static unsigned clears[TUBES];
+
+static bool one_in(uint32_t n)
+{
+    return rng_one_in(rng, n);
+}
+
+static uint32_t below(uint32_t n)
+{
+    return rng_below(rng, n);
+}
+
+static int client_number(const struct jobs_client *client)
+{
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        if (clients[n] == client && client)
+            return (int)n;
+    }
+    return -1;
+}
+
+static unsigned tube_number(struct bytes name)
+{
+    for (unsigned n = 0; n < TUBES; n++) {
+        if (bytes_equal(name, bytes_of(tube_names[n])))
+            return n;
+    }
+    REQUIRE(false);
+    return 0;
+}
+
+/* ---- bodies ------------------------------------------------------------------------------------
+ */
+
+static uint32_t body_len(uint64_t id)
+{
+    return (uint32_t)(id * 7919 % 900);
+}
+
+static uint8_t body_byte(uint64_t id, uint32_t at)
+{
+    return (uint8_t)(id * 31 + at);
+}
+
+static void check_body(uint64_t id, const struct job_body *body)
+{
+    REQUIRE(body && body->len == body_len(id));
+    for (uint32_t n = 0; n < body->len; n++)
+        REQUIRE(body->bytes[n] == body_byte(id, n));
+}
+
+/* ---- what was promised --------------------------------------------------------------------------
+ */
+
+static struct promise *promise_of(uint64_t id)
+{
+    REQUIRE(id > 0 && id < IDS);
+    return &promises[id];
+}
+
+/* A client was given a job. */
+static void given(struct job_view *view, int client)
+{
+    struct promise *p = promise_of(view->id);
+    REQUIRE(p->fate == THERE);
+    REQUIRE(!p->live || p->until_ns <= rig.now.mono_ns); /* nobody else has it */
+    REQUIRE(view->token != 0 && view->token != p->token);
+    for (unsigned n = 0; n < TOKENS; n++)
+        REQUIRE(view->token != p->old[n]);
+    REQUIRE(view->state == JOB_RESERVED && view->tries > 0);
+    check_body(view->id, view->body);
+    memmove(&p->old[1], &p->old[0], sizeof(p->old) - sizeof(p->old[0]));
+    p->old[0] = p->token;
+    p->token = view->token;
+    p->live = true;
+    p->until_ns = rig.now.mono_ns + TTR_S * NS_PER_S;
+    p->holder = client;
+    job_body_drop(rig.jobs, &view->body);
+}
+
+static bool may_go(const struct promise *p)
+{
+    return p->keyed || clears[p->tube] > 0 || (p->tube == TRIES && p->last_state == JOB_ABANDONED);
+}
+
+static void check_world(void)
+{
+    uint64_t count = 0, all = 0;
+    struct jobs_stats stats;
+    struct job_view view;
+    for (uint64_t id = 1; id <= last_id; id++) {
+        struct promise *p = &promises[id];
+        bool found = jobs_peek(rig.jobs, id, &view) == JOBS_OK;
+        if (!found) {
+            REQUIRE(p->fate != THERE || may_go(p));
+            p->fate = p->fate == THERE ? GONE : p->fate;
+            continue;
+        }
+        job_body_drop(rig.jobs, &view.body);
+        count++;
+        if (p->fate != THERE)
+            ck_abort_msg("job %" PRIu64 " is there, fate %d", id, p->fate);
+        REQUIRE(view.body_len == body_len(id));
+        REQUIRE(tube_number(bytes_at(view.tube.text, view.tube.len)) == p->tube);
+        REQUIRE(!p->live || p->until_ns <= rig.now.mono_ns || view.state == JOB_RESERVED);
+        p->last_state = (uint8_t)view.state;
+    }
+    jobs_get_stats(rig.jobs, &stats);
+    for (unsigned n = 0; n < JOB_STATES; n++)
+        all += stats.states[n];
+    REQUIRE(all == count);
+}
+
+/* ---- answers -----------------------------------------------------------------------------------
+ */
+
+static void may_change(struct ask *ask)
+{
+    for (size_t n = 0; n < ask->op.count; n++)
+        promises[ask->puts[n].id].may_change = true;
+    if (ask->op.id)
+        promises[ask->op.id].may_change = true;
+    if (ask->op.kind != JOB_OP_CLEAR)
+        return;
+    for (uint64_t id = 1; id <= last_id; id++)
+        promises[id].may_change |= promises[id].tube == tube_number(ask->op.tube);
+}
+
+static void answered_put(struct ask *ask)
+{
+    for (size_t n = 0; n < ask->op.count; n++) {
+        struct promise *p = promise_of(ask->puts[n].id);
+        bool stored = ask->status == JOBS_OK && !(p->keyed && ask->duplicates[n].is);
+        REQUIRE(p->fate == ASKED);
+        p->fate = stored ? THERE : NEVER;
+    }
+}
+
+static void answered_change(struct ask *ask)
+{
+    struct promise *p = promise_of(ask->op.id);
+    bool by_token =
+        ask->op.kind == JOB_OP_ACK || ask->op.kind == JOB_OP_NACK || ask->op.kind == JOB_OP_RENEW;
+    if (ask->status != JOBS_OK && ask->status != JOBS_BURIED)
+        return;
+    REQUIRE(p->fate == THERE);
+    REQUIRE(!by_token || (ask->good && ask->op.token == p->token));
+    switch (ask->op.kind) {
+    case JOB_OP_DELETE:
+        REQUIRE(!p->live || p->until_ns <= rig.now.mono_ns ||
+                p->holder == client_number(ask->op.client) || ask->orphan);
+        p->fate = GONE;
+        break;
+    case JOB_OP_ACK:
+        p->fate = GONE;
+        break;
+    case JOB_OP_TOUCH:
+    case JOB_OP_RENEW:
+        p->until_ns = rig.now.mono_ns + TTR_S * NS_PER_S;
+        break;
+    case JOB_OP_RESERVE:
+        given(&ask->view, ask->orphan ? -1 : client_number(ask->op.client));
+        p->live = p->live && (!ask->orphan || p->tube == LEASE);
+        break;
+    case JOB_OP_KICK_JOB:
+        break;
+    default:
+        p->live = false;
+    }
+}
+
+static void answered(struct ask *ask)
+{
+    REQUIRE(ask->status != JOBS_COMMITS);
+    if (ask->status == JOBS_NO_MEMORY && rig.last_failed)
+        may_change(ask);
+    switch (ask->op.kind) {
+    case JOB_OP_PUT:
+        answered_put(ask);
+        break;
+    case JOB_OP_CLEAR:
+        check_world();
+        clears[tube_number(ask->op.tube)]--;
+        break;
+    case JOB_OP_READ:
+        if (ask->status == JOBS_OK && ask->view.body)
+            check_body(ask->view.id, ask->view.body);
+        break;
+    case JOB_OP_KICK:
+    case JOB_OP_PAUSE:
+    case JOB_OP_SET_TUBE:
+        break;
+    default:
+        answered_change(ask);
+    }
+}
+
+static void read_letters(void)
+{
+    struct job_view view;
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        while (clients[n] && rig_hears(clients[n])) {
+            REQUIRE(waits[n].is);
+            struct job_views *claimed;
+            bool refused = jobs_was_refused(clients[n]);
+            if (jobs_read(clients[n], &view)) {
+                given(&view, (int)n);
+                waits[n].is = false;
+            } else if ((claimed = jobs_take_claimed(clients[n])) != NULL) {
+                for (size_t i = 0; i < claimed->count; i++)
+                    given(&claimed->at[i], (int)n);
+                job_views_free(rig.jobs, &claimed);
+                waits[n].is = false;
+            } else if (waits[n].ends || refused) {
+                waits[n].is = !jobs_end_wait(clients[n]);
+            }
+        }
+    }
+}
+
+/* The request that was answered first; ask_count: none. */
+static size_t first_answer(void)
+{
+    size_t first = ask_count;
+    for (size_t n = 0; n < ask_count; n++) {
+        if (asks[n]->done && (first == ask_count || asks[n]->answer < asks[first]->answer))
+            first = n;
+    }
+    return first;
+}
+
+/* Reads what has come: answers, then letters. */
+static void hear(void)
+{
+    size_t n;
+    while ((n = first_answer()) < ask_count) {
+        struct ask *ask = asks[n];
+        if (ask->status == JOBS_WAITS && !ask->orphan) {
+            ask_submit(ask);
+            continue;
+        }
+        asks[n] = asks[--ask_count];
+        answered(ask);
+        ask_free(&ask);
+    }
+    read_letters();
+    check_world();
+}
+
+static void submit(struct ask *ask)
+{
+    ask_submit(ask);
+    REQUIRE(ask_count < ASKS);
+    asks[ask_count++] = ask;
+    hear();
+}
+
+/* ---- the store's thread ------------------------------------------------------------------------
+ */
+
+static void step_store(void)
+{
+    if (!rig.has_list) {
+        (void)rig_take();
+    } else if (!rig.written) {
+        uint64_t commits = rig.commits;
+        rig_write();
+        for (uint64_t id = 1; id <= last_id && commits < rig.commits && !rig.last_failed; id++)
+            promises[id].may_change = false;
+    } else {
+        rig_settle();
+        hear();
+    }
+}
+
+static void run_due(void)
+{
+    struct jobs_effects effects;
+    jobs_effects_init(&effects);
+    jobs_run(rig.jobs, rig.now, &effects);
+    rig_send(&effects);
+    jobs_check(rig.jobs, rig.now);
+    hear();
+}
+
+static void settle_all(void)
+{
+    unsigned rounds = 0;
+    do {
+        while (rig.has_list || jobs_has_ops(rig.jobs)) {
+            step_store();
+            REQUIRE(++rounds < 10000);
+        }
+        run_due();
+    } while (jobs_has_ops(rig.jobs));
+}
+
+/* ---- clients ------------------------------------------------------------------------------------
+ */
+
+/* A client that does not wait; NULL: none. */
+static struct jobs_client *any_client(void)
+{
+    unsigned n = below(CLIENTS);
+    return waits[n].is ? NULL : clients[n];
+}
+
+static uint64_t any_id(void)
+{
+    struct job_view view;
+    uint64_t id = last_id;
+    if (last_id == 0)
+        return 1;
+    for (unsigned n = 0; n < 20; n++) {
+        id = last_id - below((uint32_t)(last_id < 40 ? last_id : 40));
+        if (promises[id].fate == THERE)
+            break;
+    }
+    (void)view;
+    return id;
+}
+
+static void new_client(unsigned n)
+{
+    uint32_t count;
+    unsigned refused = 0;
+    clients[n] = jobs_client_new(rig.jobs, n, NULL);
+    waits[n].is = waits[n].ends = false;
+    if (!clients[n])
+        return;
+    for (unsigned i = 1; i < TUBES; i++)
+        refused += jobs_watch(clients[n], bytes_of(tube_names[i]), &count) != JOBS_OK;
+    refused += jobs_use(clients[n], bytes_of(tube_names[below(TUBES)])) != JOBS_OK;
+    REQUIRE(refused == 0 || plan->memory > 0);
+}
+
+static void end_client(unsigned n)
+{
+    if (!clients[n])
+        return;
+    for (uint64_t id = 1; id <= last_id; id++) {
+        if (promises[id].holder == (int)n && promises[id].tube != LEASE)
+            promises[id].live = false;
+        if (promises[id].holder == (int)n)
+            promises[id].holder = -1;
+    }
+    waits[n].is = false;
+    struct jobs_client *client = clients[n];
+    clients[n] = NULL;
+    for (size_t i = 0; i < ask_count; i++) { /* who asked is not there when it is answered */
+        if (asks[i]->op.client == client)
+            asks[i]->orphan = true;
+    }
+    rig_end(&client);
+    hear();
+}
+
+static bool add_put(struct ask *ask, unsigned tube)
+{
+    uint64_t id = jobs_take_id(rig.jobs);
+    struct promise *p = promise_of(id);
+    REQUIRE(id > last_id);
+    last_id = id;
+    struct job_body *body = job_body_new(rig.jobs, body_len(id));
+    if (!body && jobs_make_room(rig.jobs, 2000))
+        body = job_body_new(rig.jobs, body_len(id));
+    if (!body)
+        return false;
+    for (uint32_t n = 0; n < body->len; n++)
+        body->bytes[n] = body_byte(id, n);
+    struct job_put *put = &ask->puts[ask->op.count];
+    ask_tube(ask, tube_names[tube]);
+    *put = (struct job_put){.tube = ask->op.tube,
+                            .id = id,
+                            .pri = below(3),
+                            .delay_s = one_in(4) ? 1 + below(50) : 0,
+                            .ttr_s = TTR_S,
+                            .tries = one_in(6) ? 1 + below(2) : JOB_TRIES_OF_TUBE,
+                            .duplicate_r = &ask->duplicates[ask->op.count],
+                            .body = body};
+    ask->op.count++;
+    *p = (struct promise){
+        .fate = ASKED, .tube = (uint8_t)tube, .batch = (uint32_t)ask->puts[0].id, .holder = -1};
+    int64_t wall_ms = rig_wall_ns() / NS_PER_MS;
+    if (one_in(3)) {
+        char key[] = {'k', (char)('0' + below(3)), '\0'};
+        ask_key(ask, key, wall_ms - below(100000));
+        p->keyed = true;
+    }
+    if (one_in(6)) {
+        char root[] = {'r', (char)('0' + below(2)), '\0'};
+        ask_root(ask, root, wall_ms - below(100000));
+        p->keyed = true;
+    }
+    return true;
+}
+
+static void do_put(void)
+{
+    struct jobs_client *client = any_client();
+    unsigned tube = below(TUBES), count = one_in(3) ? 1 + below(RIG_PUTS) : 1;
+    if (!client)
+        return;
+    struct ask *ask = ask_new(client, JOB_OP_PUT);
+    while (count-- > 0 && add_put(ask, tube))
+        continue;
+    if (ask->op.count > 0)
+        submit(ask);
+    else
+        ask_free(&ask);
+}
+
+static void do_act(void)
+{
+    static const enum job_op_kind kinds[] = {
+        JOB_OP_DELETE, JOB_OP_RELEASE, JOB_OP_BURY,     JOB_OP_TOUCH,   JOB_OP_ACK,     JOB_OP_NACK,
+        JOB_OP_RENEW,  JOB_OP_DELETE,  JOB_OP_KICK_JOB, JOB_OP_RESERVE, JOB_OP_RELEASE, JOB_OP_ACK};
+    enum job_op_kind kind = kinds[below(ARRAY_SIZE(kinds))];
+    struct jobs_client *client = any_client();
+    uint64_t id = any_id();
+    struct promise *p = &promises[id];
+    if (p->live && p->holder >= 0 && !one_in(4) && !waits[p->holder].is)
+        client = clients[p->holder];
+    if (!client)
+        return;
+    struct ask *ask = ask_new(client, kind);
+    ask->op.id = id;
+    ask->op.token = one_in(4) ? p->old[below(TOKENS)] : p->token;
+    /* A last try whose connection has ended is good until it is abandoned in the store. */
+    ask->good = (p->live || p->last_state == JOB_RESERVED) && ask->op.token == p->token;
+    ask->op.pri = below(3);
+    ask->op.delay_s = one_in(2) ? below(30) : 0;
+    submit(ask);
+}
+
+static void do_wait(void)
+{
+    unsigned n = below(CLIENTS);
+    int64_t timeout_ns = one_in(2) ? 0 : JOBS_FOREVER;
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view views[3];
+    size_t count = 1;
+    enum jobs_status status;
+    if (!clients[n])
+        return;
+    if (waits[n].is) {
+        waits[n].ends = true;
+        waits[n].is = !jobs_end_wait(clients[n]);
+        return;
+    }
+    if (one_in(2)) {
+        status = jobs_reserve(clients[n], timeout_ns, views, rig.now);
+    } else {
+        struct bytes tubes[2] = {bytes_of(tube_names[below(TUBES)]),
+                                 bytes_of(tube_names[below(TUBES)])};
+        const struct job_claim_request request = {.tubes = tubes,
+                                                  .tube_count = below(3),
+                                                  .count = 1 + below(3),
+                                                  .timeout_ns = timeout_ns,
+                                                  .body_max = 1500};
+        status = jobs_claim(clients[n], &request, views, &count, reason, rig.now);
+    }
+    for (size_t i = 0; i < count && status == JOBS_OK; i++)
+        given(&views[i], (int)n);
+    waits[n].is = status == JOBS_WAITS;
+    waits[n].ends = timeout_ns == 0;
+    hear();
+}
+
+static void do_tube(void)
+{
+    static const enum job_op_kind kinds[] = {JOB_OP_PAUSE, JOB_OP_KICK, JOB_OP_CLEAR,
+                                             JOB_OP_SET_TUBE, JOB_OP_KICK};
+    enum job_op_kind kind = kinds[below(ARRAY_SIZE(kinds))];
+    struct jobs_client *client = any_client();
+    unsigned tube = below(TUBES);
+    if (!client || (kind == JOB_OP_CLEAR && !one_in(4)))
+        return;
+    struct ask *ask = ask_new(kind == JOB_OP_CLEAR ? NULL : client, kind);
+    ask_tube(ask, tube_names[tube]);
+    ask->op.seconds = one_in(2) ? 0 : 1 + below(20);
+    ask->kick.left = 1 + below(10);
+    ask->op.state = one_in(2) ? JOBS_ALL : below(JOB_STATES);
+    if (ask->op.state == JOB_RESERVED)
+        ask->op.state = JOB_READY;
+    ask->settings =
+        (struct job_settings){.given = 1u << JOB_SETTING_ORDER | 1u << JOB_SETTING_LIMIT,
+                              .order = (enum job_order)below(3),
+                              .limit = one_in(3) ? 1 + below(40) : 0};
+    clears[tube] += kind == JOB_OP_CLEAR;
+    submit(ask);
+}
+
+static void do_read(void)
+{
+    struct ask *ask = ask_new(NULL, JOB_OP_READ);
+    uint64_t id = any_id();
+    if (jobs_peek(rig.jobs, id, &ask->view) != JOBS_OK || ask->view.body) {
+        if (ask->view.body)
+            check_body(id, ask->view.body);
+        ask_free(&ask);
+        return;
+    }
+    ask->op.view_count = 1;
+    submit(ask);
+}
+
+/* ---- ends of the process ------------------------------------------------------------------------
+ */
+
+static void open_again(void)
+{
+    while (rig_open() != JOB_STORE_OK)
+        plan->mend(); /* a store that cannot be read is no start */
+}
+
+/* What is there after the start decides what was not known. */
+static void learn(void)
+{
+    struct job_view view;
+    for (uint64_t id = 1; id <= last_id; id++) {
+        struct promise *p = &promises[id];
+        bool found = jobs_peek(rig.jobs, id, &view) == JOBS_OK;
+        if (found)
+            job_body_drop(rig.jobs, &view.body);
+        p->live = false; /* a lease may go on; its token is good */
+        if (p->fate == UNKNOWN || p->may_change) {
+            const struct promise *first = &promises[p->batch];
+            if (!p->keyed && !first->keyed && first->fate != GONE && p->fate != THERE &&
+                first < p && p->may_change == first->may_change && p->last_state == JOB_STATES)
+                REQUIRE(found == (first->fate == THERE));
+            p->fate = found ? THERE : GONE;
+        }
+        p->may_change = false;
+    }
+    check_world();
+}
+
+static void crash(bool powerless)
+{
+    if (powerless && plan->cut)
+        plan->cut(rng);
+    for (size_t n = 0; n < ask_count; n++) {
+        for (size_t i = 0; i < asks[n]->op.count; i++) {
+            promises[asks[n]->puts[i].id].fate = UNKNOWN;
+            promises[asks[n]->puts[i].id].last_state = JOB_STATES;
+        }
+        if (asks[n]->op.id)
+            promises[asks[n]->op.id].may_change = true;
+        if (asks[n]->op.kind == JOB_OP_CLEAR)
+            may_change(asks[n]);
+    }
+    memset(clears, 0, sizeof(clears));
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        waits[n].is = false;
+        if (clients[n])
+            rig_end(&clients[n]);
+    }
+    rig_crash(asks, ask_count);
+    for (size_t n = 0; n < ask_count; n++) {
+        for (size_t i = 0; i < asks[n]->op.count; i++)
+            REQUIRE(asks[n]->puts[i].body == NULL);
+        free(asks[n]);
+    }
+    ask_count = 0;
+    if (plan->restart)
+        plan->restart();
+    open_again();
+    uint64_t next = jobs_take_id(rig.jobs);
+    for (uint64_t id = next; id <= last_id; id++) /* nobody was told these */
+        if (promises[id].fate != NEVER && promises[id].fate != UNKNOWN)
+            ck_abort_msg("id %" PRIu64 ", fate %d, comes again after %" PRIu64, id,
+                         promises[id].fate, next);
+    last_id = next;
+    promises[next] = (struct promise){.fate = NEVER, .holder = -1};
+    learn();
+    for (unsigned n = 0; n < CLIENTS; n++)
+        new_client(n);
+}
+
+/* ---- a run --------------------------------------------------------------------------------------
+ */
+
+static void step(void)
+{
+    unsigned what = below(100);
+    if (ask_count + 1 >= ASKS || what < 35)
+        step_store();
+    else if (what < 50)
+        do_put();
+    else if (what < 65)
+        do_act();
+    else if (what < 80)
+        do_wait();
+    else if (what < 84)
+        do_tube();
+    else if (what < 87)
+        do_read();
+    else if (what < 91)
+        rig_pass_ns(one_in(8) ? 70 * NS_PER_S : one_in(2) ? NS_PER_S : below(1000000));
+    else if (what < 96)
+        run_due();
+    else if (what < 98) {
+        unsigned n = below(CLIENTS);
+        end_client(n);
+        new_client(n);
+    } else if (plan->spoil && one_in(2))
+        plan->spoil(rng);
+    else if (plan->mend)
+        plan->mend();
+    if (plan->crash_one_in && one_in(plan->crash_one_in))
+        crash(one_in(2));
+}
+
+static void set_up(unsigned tube, unsigned which, struct job_settings settings)
+{
+    struct ask *ask = ask_new(NULL, JOB_OP_SET_TUBE);
+    ask_tube(ask, tube_names[tube]);
+    ask->settings = settings;
+    ask->settings.given = which;
+    submit(ask);
+    settle_all();
+}
+
+/* Deletes everything, and sees that nothing is left. */
+static void finish(void)
+{
+    struct jobs_stats stats;
+    unsigned rounds = 0;
+    jobs_set_memory_limit(rig.jobs, UINT64_MAX);
+    if (plan->mend)
+        plan->mend();
+    for (unsigned n = 0; n < CLIENTS; n++)
+        end_client(n);
+    do {
+        rig_pass(70);
+        settle_all();
+        for (uint64_t id = 1; id <= last_id; id++) {
+            if (promises[id].fate != THERE)
+                continue;
+            struct ask *ask = ask_new(NULL, JOB_OP_DELETE);
+            ask->op.id = id;
+            submit(ask);
+            settle_all();
+        }
+        jobs_get_stats(rig.jobs, &stats);
+        REQUIRE(++rounds < 20);
+    } while (stats.states[JOB_READY] + stats.states[JOB_RESERVED] + stats.states[JOB_DELAYED] +
+                 stats.states[JOB_BURIED] + stats.states[JOB_ABANDONED] >
+             0);
+    for (unsigned n = 0; n < TUBES; n++)
+        set_up(n, (1u << JOB_SETTINGS) - 1, job_default_settings);
+    rig_pass(70);
+    settle_all();
+    jobs_get_stats(rig.jobs, &stats);
+    if (stats.memory != rig.empty)
+        ck_abort_msg("%" PRIu64 " bytes are left", stats.memory - rig.empty);
+    rig_close();
+}
+
+void world_run(const struct world_plan *of, struct rng *random)
+{
+    plan = of;
+    rng = random;
+    memset(promises, 0, sizeof(promises));
+    memset(clears, 0, sizeof(clears));
+    last_id = 0;
+    ask_count = 0;
+    rig_begin(plan->kind, plan->path);
+    set_up(TRIES, 1u << JOB_SETTING_TRIES | 1u << JOB_SETTING_PRUNE,
+           (struct job_settings){.tries = 2, .prune_s = 200});
+    set_up(LEASE, 1u << JOB_SETTING_CLAIM, (struct job_settings){.claim = JOB_CLAIM_LEASE});
+    if (plan->memory > 0)
+        rig.config.memory_limit = plan->memory;
+    if (plan->memory > 0)
+        jobs_set_memory_limit(rig.jobs, plan->memory);
+    for (unsigned n = 0; n < CLIENTS; n++)
+        new_client(n);
+    if (plan->begin)
+        plan->begin(rng);
+    for (unsigned n = 0; n < plan->steps; n++)
+        step();
+    finish();
+}

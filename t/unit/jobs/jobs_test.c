@@ -1,0 +1,245 @@
+/*
+ * jobs_test.c - rules of the jobs that are easy to break, each in a few calls. The model test
+ * (jobs_model_test.c) has all of them, in any order.
+ */
+#include "jobs/jobs.h"
+#include "jobs/jobs_state.h"
+#include "t/unit/random.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct jobs *jobs;
+static struct jobs_client *client;
+static struct jobs_effects effects;
+static struct moment now;
+
+static struct jobs *new_jobs(void)
+{
+    struct jobs_config config = {.memory_limit = UINT64_MAX, .defaults = job_default_settings};
+    struct jobs *made = jobs_new(&config);
+    ck_assert(made != NULL);
+    return made;
+}
+
+static void begin(void)
+{
+    now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000};
+    jobs = new_jobs();
+    jobs_effects_init(&effects);
+    client = jobs_client_new(jobs, 0, NULL);
+    ck_assert(client != NULL);
+}
+
+static void end(void)
+{
+    jobs_client_end(client, now, &effects);
+    jobs_free(&jobs);
+}
+
+static uint64_t put(const char *tube, uint32_t delay_s)
+{
+    struct job_put put = {.tube = bytes_of(tube),
+                          .id = jobs_take_id(jobs),
+                          .delay_s = delay_s,
+                          .ttr_s = 10,
+                          .tries = JOB_TRIES_OF_TUBE,
+                          .body = job_body_new(jobs, 0)};
+    ck_assert(put.body != NULL);
+    ck_assert(jobs_put(client, &put, now, &effects) == JOBS_OK);
+    return put.id;
+}
+
+static void set(const char *tube, struct job_settings settings, enum job_setting which)
+{
+    settings.given = 1u << which;
+    ck_assert(jobs_set_tube(jobs, bytes_of(tube), &settings, now, &effects) == JOBS_OK);
+}
+
+static void set_tries(const char *tube, uint32_t tries)
+{
+    set(tube, (struct job_settings){.tries = tries}, JOB_SETTING_TRIES);
+}
+
+static void set_claim(const char *tube, enum job_claim claim)
+{
+    set(tube, (struct job_settings){.claim = claim}, JOB_SETTING_CLAIM);
+}
+
+/* Claims one job; 0: there is none. */
+static uint64_t claim(const char *first, const char *second)
+{
+    const struct bytes tubes[] = {bytes_of(first), bytes_of(second)};
+    struct job_claim_request request = {
+        .tubes = tubes, .tube_count = 2, .count = 1, .body_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view view;
+    size_t count;
+    if (jobs_claim(client, &request, &view, &count, reason, now) != JOBS_OK)
+        return 0;
+    job_body_drop(jobs, &view.body);
+    return view.id;
+}
+
+static void reserve(uint64_t id)
+{
+    struct job_view view;
+    ck_assert(jobs_reserve(client, 0, &view, now) == JOBS_OK);
+    ck_assert(view.id == id);
+    job_body_drop(jobs, &view.body);
+}
+
+static enum job_state state_of(uint64_t id)
+{
+    struct job_stats stats;
+    ck_assert(jobs_stats_job(jobs, id, now, &stats) == JOBS_OK);
+    return stats.state;
+}
+
+static struct tube_stats stats_of(const char *tube)
+{
+    struct tube_stats stats;
+    ck_assert(jobs_stats_tube(jobs, bytes_of(tube), now, &stats) == JOBS_OK);
+    return stats;
+}
+
+TEST(claim_holds_for_reservations_that_begin_after_it_is_set)
+{
+    begin();
+    uint64_t first = put("default", 0), second = put("default", 0);
+    reserve(first);
+    set_claim("default", JOB_CLAIM_LEASE);
+    reserve(second);
+    set_claim("default", JOB_CLAIM_CONNECTION);
+    jobs_client_end(client, now, &effects);
+    ck_assert(state_of(first) == JOB_READY && state_of(second) == JOB_RESERVED);
+    client = jobs_client_new(jobs, 0, NULL);
+    ck_assert(client != NULL);
+    end();
+}
+END_TEST
+
+TEST(tries_hold_for_reservations_that_begin_after_they_are_set)
+{
+    begin();
+    uint64_t id = put("default", 0);
+    reserve(id);
+    set_tries("default", 1);
+    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_OK);
+    reserve(id);
+    set_tries("default", 0);
+    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_BURIED);
+    ck_assert(state_of(id) == JOB_ABANDONED);
+    end();
+}
+END_TEST
+
+TEST(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled)
+{
+    begin();
+    set_tries("default", 2);
+    uint64_t id = put("default", 0);
+    for (unsigned n = 1; n <= 2; n++) {
+        reserve(id);
+        now.mono_ns += 10 * NS_PER_S;
+        jobs_run(jobs, now, &effects);
+        ck_assert(stats_of("default").recycled == 1);
+    }
+    ck_assert(stats_of("default").abandoned == 1);
+    end();
+}
+END_TEST
+
+TEST(tubes_take_turns_though_they_vanish)
+{
+    begin();
+    uint64_t others[] = {put("b", 0), put("b", 0)};
+    for (unsigned n = 0; n < 2; n++) {
+        uint64_t id = put("a", 0);
+        ck_assert(claim("a", "b") == id);
+        ck_assert(jobs_delete(client, id, now) == JOBS_OK); /* the last of its tube */
+        id = put("a", 0);
+        ck_assert(claim("a", "b") == others[n]);
+        ck_assert(jobs_delete(client, id, now) == JOBS_OK);
+    }
+    end();
+}
+END_TEST
+
+TEST(a_reserve_takes_a_turn)
+{
+    begin();
+    uint32_t count;
+    ck_assert(jobs_watch(client, bytes_of("a"), &count) == JOBS_OK);
+    reserve(put("a", 0));
+    (void)put("a", 0);
+    uint64_t id = put("b", 0);
+    ck_assert(claim("a", "b") == id);
+    end();
+}
+END_TEST
+
+TEST(a_claim_that_waits_is_never_told_that_a_deadline_is_near)
+{
+    begin();
+    struct job_claim_request request = {.count = 1, .timeout_ns = 1, .body_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view view;
+    size_t count;
+    reserve(put("default", 0));
+    ck_assert(jobs_wait_soon_ns(client) == now.mono_ns + 9 * NS_PER_S);
+    ck_assert(jobs_claim(client, &request, &view, &count, reason, now) == JOBS_WAITS);
+    ck_assert(jobs_wait_soon_ns(client) == INT64_MAX);
+    end();
+}
+END_TEST
+
+TEST(jobs_are_freed_while_something_is_due)
+{
+    begin();
+    set_claim("default", JOB_CLAIM_LEASE);
+    reserve(put("default", 0));
+    (void)put("a", 5);
+    ck_assert(jobs_pause(jobs, bytes_of("default"), 9, now, &effects) == JOBS_OK);
+    end();
+}
+END_TEST
+
+static struct record_writer writer;
+
+TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
+{
+    struct record_reader r, section;
+    uint32_t kind;
+    begin();
+    set_tries("default", 3);
+    jobs_client_end(client, now, &effects);
+    int fd = memfd_create("jobs", MFD_CLOEXEC);
+    ck_assert(fd >= 0);
+    record_writer_init(&writer, fd);
+    jobs_save(jobs, &writer);
+    jobs_free(&jobs);
+    jobs = new_jobs();
+    ck_assert(record_finish(&writer) && record_map(&r, fd));
+    ck_assert(record_enter(&r, &kind, &section) && kind == JOBS_STATE);
+    ck_assert(jobs_restore(jobs, &section) && jobs_restore_done(jobs, &r));
+    record_unmap(&r);
+    ck_assert(close(fd) == 0);
+    ck_assert(stats_of("default").settings.tries == 3);
+    jobs_free(&jobs);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
+    UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
+    UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),
+    UNIT(tubes_take_turns_though_they_vanish),
+    UNIT(a_reserve_takes_a_turn),
+    UNIT(a_claim_that_waits_is_never_told_that_a_deadline_is_near),
+    UNIT(jobs_are_freed_while_something_is_due),
+    UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
+};
+
+UNIT_MAIN("jobs/jobs", tests)

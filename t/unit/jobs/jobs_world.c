@@ -1,0 +1,1240 @@
+/* jobs_world.c - see jobs_world.h. */
+#include "t/unit/jobs/jobs_world.h"
+
+#include "jobs/jobs_inside.h"
+#include "jobs/jobs_state.h"
+#include "t/unit/engine/faults.h"
+#include "t/unit/random.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LETTERS = 1 << 16 };
+
+struct rng world_random;
+static struct rng *const rng = &world_random;
+
+static struct world_config config;
+static struct jobs *jobs;
+static struct jobs_client *clients[M_CLIENTS];
+static struct jobs_effects effects;
+static struct mail *letters[LETTERS]; /* on their way */
+static unsigned letter_count;
+static uint64_t base_memory, refusals;
+static int64_t wall_offset_s;
+static struct job_view views[JOBS_STEP];
+
+unsigned long world_faults(void)
+{
+    return faults;
+}
+
+uint64_t world_refusals(void)
+{
+    return refusals;
+}
+
+static uint32_t below(uint32_t bound)
+{
+    return rng_below(rng, bound);
+}
+
+static bool one_in(uint32_t n)
+{
+    return rng_one_in(rng, n);
+}
+
+static bool dice(void)
+{
+    return one_in(6);
+}
+
+static uint64_t served_of(int c)
+{
+    return clients[c]->served.id;
+}
+
+/* Everything is done under the world's faults, so what must not fail is seen not to. */
+static void begin_call(void)
+{
+    fault_dice = config.faulty ? dice : NULL;
+}
+
+static void end_call(void)
+{
+    struct mail *mail;
+    fault_dice = NULL;
+    while ((mail = mail_list_take(&effects.letters))) {
+        AGREE(letter_count < LETTERS);
+        letters[letter_count++] = mail;
+    }
+}
+
+#define CALL(call)                                                                                 \
+    do {                                                                                           \
+        begin_call();                                                                              \
+        call;                                                                                      \
+        end_call();                                                                                \
+    } while (0)
+
+/* True when a call was refused for want of memory, which changes nothing. */
+static bool is_refused(enum jobs_status status)
+{
+    if (status != JOBS_NO_MEMORY)
+        return false;
+    AGREE(config.faulty || config.memory_limit != UINT64_MAX);
+    refusals++;
+    return true;
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+static void check_body(const struct job_view *view)
+{
+    AGREE(view->body && view->body->len == m_body_len(view->id));
+    for (uint32_t n = 0; n < view->body->len; n++)
+        AGREE(view->body->bytes[n] == (uint8_t)(view->id + n));
+}
+
+static void learn_token(struct m_job *job, uint64_t token)
+{
+    AGREE(token > 0 && token <= JOBS_TOKEN_MAX && token != job->old_token);
+    AGREE(job->token == 0 || job->token == token);
+    job->token = token;
+}
+
+/* Compares what is told of a job, and gives it up. */
+static void check_view(struct job_view *view, struct m_job *job)
+{
+    AGREE(job && view->id == job->id);
+    AGREE(view->state == job->state && view->tries == job->tries);
+    AGREE(bytes_equal(bytes_at(view->tube.text, view->tube.len), m_name(job->tube)));
+    check_body(view);
+    if (job->state == JOB_RESERVED)
+        learn_token(job, view->token);
+    else
+        AGREE(view->token == 0);
+    job_body_drop(jobs, &view->body);
+}
+
+/* What a client is told of a wait that has ended, maybe long ago. */
+static void check_served(int c, struct job_view *view)
+{
+    struct m_client *client = &model.clients[c];
+    AGREE(client->wait == M_SERVED && view->id == client->served.id);
+    AGREE(view->tries == client->served.tries && view->state == JOB_RESERVED);
+    AGREE(bytes_equal(bytes_at(view->tube.text, view->tube.len), m_name(client->served.tube)));
+    check_body(view);
+    struct m_job *job = m_find(view->id);
+    if (job && job->state == JOB_RESERVED && job->reservation == client->served.reservation)
+        learn_token(job, view->token);
+    job_body_drop(jobs, &view->body);
+    m_end_wait(c);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static uint64_t age_of(int64_t since_s)
+{
+    return model.now.unix_s > since_s ? (uint64_t)(model.now.unix_s - since_s) : 0;
+}
+
+static uint64_t left_of(int64_t at_ns)
+{
+    int64_t left_ns = at_ns - model.now.mono_ns;
+    return left_ns > 0 ? (uint64_t)(left_ns / NS_PER_S) : 0;
+}
+
+static void compare_job(const struct m_job *job)
+{
+    struct job_stats s;
+    AGREE(jobs_stats_job(jobs, job->id, model.now, &s) == JOBS_OK);
+    AGREE(s.id == job->id && bytes_equal(bytes_of(s.tube), m_name(job->tube)));
+    AGREE(s.state == job->state && s.pri == job->pri && s.delay_s == job->delay_s);
+    AGREE(s.ttr_s == job->ttr_s && s.age_s == age_of(job->put_s));
+    AGREE(s.reserves == job->reserves && s.timeouts == job->timeouts);
+    AGREE(s.releases == job->releases && s.buries == job->buries && s.kicks == job->kicks);
+    bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
+    AGREE(s.time_left_s == (timed ? left_of(job->until_ns) : 0));
+}
+
+static bool waits_for(const struct m_client *client, int tube)
+{
+    bool found = false;
+    for (int n = 0; client->named_count > 0 && n < client->named_count; n++)
+        found = found || client->named[n] == tube;
+    for (int n = 0; client->named_count == 0 && n < client->watch_count; n++)
+        found = found || client->watched[n] == tube;
+    return client->exists && client->wait == M_WAITS && found;
+}
+
+static void compare_settings(const struct job_settings *a, const struct job_settings *b)
+{
+    AGREE(a->given == b->given && a->order == b->order && a->claim == b->claim);
+    AGREE(a->tries == b->tries && a->limit == b->limit && a->prune_s == b->prune_s);
+    AGREE(a->remember_s == b->remember_s && strcmp(a->read_only, b->read_only) == 0);
+}
+
+static void compare_tube(int t)
+{
+    const struct m_tube *tube = &model.tubes[t];
+    struct tube_stats s;
+    enum jobs_status status = jobs_stats_tube(jobs, m_name(t), model.now, &s);
+    AGREE((status == JOBS_OK) == tube->exists);
+    if (!tube->exists)
+        return;
+    uint64_t using = 0, watching = 0, waiting = 0, urgent = 0, counts[JOB_STATES] = {0};
+    const struct m_job *oldest = NULL;
+    for (unsigned n = 0; n < model.job_count; n++) {
+        const struct m_job *job = &model.jobs[n];
+        if (job->tube != t)
+            continue;
+        counts[job->state]++;
+        urgent += job->state == JOB_READY && job->pri < 1024;
+        if (job->state == JOB_READY && (!oldest || job->id < oldest->id))
+            oldest = job;
+    }
+    for (int c = 0; c < M_CLIENTS; c++) {
+        const struct m_client *client = &model.clients[c];
+        using += client->exists && client->used == t;
+        for (int n = 0; client->exists && n < client->watch_count; n++)
+            watching += client->watched[n] == t;
+        waiting += waits_for(client, t);
+    }
+    AGREE(memcmp(counts, s.states, sizeof(counts)) == 0);
+    AGREE(s.urgent == urgent && s.using == using && s.watching == watching && s.waiting == waiting);
+    AGREE(s.total_jobs == tube->total_jobs && s.cmd_delete == tube->cmd_delete);
+    AGREE(s.cmd_pause == tube->cmd_pause && s.pause_s == tube->pause_s);
+    AGREE(s.pause_left_s == (tube->paused_until_ns ? left_of(tube->paused_until_ns) : 0));
+    AGREE(s.oldest_ready_s == (oldest ? age_of(oldest->put_s) : 0));
+    AGREE(s.claims == tube->claims && s.acks == tube->acks && s.recycled == tube->recycled);
+    AGREE(s.abandoned == tube->abandoned && s.dropped == 0 && s.duplicates == 0);
+    AGREE(bytes_equal(bytes_of(s.name), m_name(t)));
+    compare_settings(&s.settings, &tube->settings);
+}
+
+struct names {
+    int tubes[M_TUBES];
+    int count, stop;
+};
+
+static bool add_name(void *arg, struct bytes name)
+{
+    struct names *names = arg;
+    if (names->count == names->stop)
+        return false;
+    AGREE(names->count < M_TUBES);
+    for (int t = 0; t < M_TUBES; t++) {
+        if (bytes_equal(name, m_name(t)))
+            names->tubes[names->count++] = t;
+    }
+    return true;
+}
+
+static void compare_names(void)
+{
+    struct names names = {.stop = (int)below(M_TUBES + 1)};
+    uint64_t place = 0, last = 0;
+    int count = 0;
+    bool all;
+    do {
+        all = jobs_list_tubes(jobs, &place, 1 + below(3), add_name, &names);
+        names.stop = M_NONE;
+    } while (!all);
+    for (int n = 0; n < names.count; n++) {
+        AGREE(model.tubes[names.tubes[n]].exists && model.tubes[names.tubes[n]].number > last);
+        last = model.tubes[names.tubes[n]].number;
+    }
+    for (int t = 0; t < M_TUBES; t++)
+        count += model.tubes[t].exists;
+    AGREE(count == names.count);
+}
+
+static void compare_client(int c)
+{
+    const struct m_client *client = &model.clients[c];
+    char used[JOBS_TUBE_MAX];
+    if (!client->exists)
+        return;
+    AGREE(bytes_equal(bytes_at(used, jobs_used(clients[c], used)), m_name(client->used)));
+    struct names names = {.stop = M_NONE};
+    AGREE(jobs_list_watched(clients[c], add_name, &names));
+    AGREE(names.count == client->watch_count);
+    AGREE(memcmp(names.tubes, client->watched, sizeof(int) * (size_t)names.count) == 0);
+    AGREE(jobs_client_waits(clients[c]) == (client->wait != M_IDLE));
+    uint32_t held = 0;
+    for (unsigned n = 0; n < model.job_count; n++)
+        held += model.jobs[n].state == JOB_RESERVED && model.jobs[n].holder == c;
+    AGREE(jobs_client_reserved(clients[c]) == held);
+    int64_t due_ns = m_client_due(c);
+    if (client->wait != M_IDLE && client->claims)
+        due_ns = INT64_MAX;
+    AGREE(jobs_wait_soon_ns(clients[c]) == (due_ns == INT64_MAX ? due_ns : due_ns - NS_PER_S));
+    AGREE(jobs_client_owner(clients[c]) == &clients[c]);
+}
+
+static void compare_sums(void)
+{
+    struct jobs_stats s;
+    uint64_t counts[JOB_STATES] = {0}, urgent = 0, waiting = 0, tubes = 0;
+    int64_t next_ns = INT64_MAX;
+    jobs_get_stats(jobs, &s);
+    for (unsigned n = 0; n < model.job_count; n++) {
+        counts[model.jobs[n].state]++;
+        urgent += model.jobs[n].state == JOB_READY && model.jobs[n].pri < 1024;
+    }
+    for (int c = 0; c < M_CLIENTS; c++)
+        waiting += model.clients[c].exists && model.clients[c].wait == M_WAITS;
+    for (int t = 0; t < M_TUBES; t++) {
+        tubes += model.tubes[t].exists;
+        int64_t due_ns = m_tube_due(t);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    for (int c = 0; c <= M_LEASES; c++) {
+        int64_t due_ns = m_client_due(c);
+        next_ns = due_ns < next_ns ? due_ns : next_ns;
+    }
+    AGREE(memcmp(counts, s.states, sizeof(counts)) == 0 && s.urgent == urgent);
+    AGREE(s.waiting == waiting && s.tubes == tubes);
+    AGREE(s.total_jobs == model.total_jobs && s.timeouts == model.timeouts);
+    AGREE(jobs_reserved(jobs) == counts[JOB_RESERVED]);
+    AGREE(jobs_next_ns(jobs) == next_ns);
+}
+
+void world_compare(void)
+{
+    compare_sums();
+    compare_names();
+    for (unsigned n = 0; n < model.job_count; n++)
+        compare_job(&model.jobs[n]);
+    for (int t = 0; t < M_TUBES; t++)
+        compare_tube(t);
+    for (int c = 0; c < M_CLIENTS; c++)
+        compare_client(c);
+    jobs_check(jobs, model.now);
+}
+
+static void compare_some(void)
+{
+    m_sweep();
+    if (one_in(config.rarely)) {
+        world_compare();
+        return;
+    }
+    compare_sums();
+    if (model.job_count > 0)
+        compare_job(&model.jobs[below(model.job_count)]);
+    compare_tube((int)below(M_TUBES));
+    compare_client((int)below(M_CLIENTS));
+}
+
+/* ---- random choices -------------------------------------------------------------------------- */
+
+static struct m_job *random_job(void)
+{
+    return model.job_count > 0 ? &model.jobs[below(model.job_count)] : NULL;
+}
+
+/* Mostly of one that this client has reserved; sometimes none. */
+static uint64_t random_id(int client)
+{
+    struct m_job *job = NULL;
+    for (unsigned n = 0; n < 6; n++) {
+        job = random_job();
+        if (job && job->state == JOB_RESERVED && job->holder == client)
+            break;
+    }
+    return !job || one_in(30) ? below(1 + (uint32_t)atomic_load(&jobs->next_id)) : job->id;
+}
+
+static int random_tube(void)
+{
+    return (int)below(M_TUBES);
+}
+
+static uint32_t random_pri(void)
+{
+    static const uint32_t pris[] = {0, 1, 1023, 1024, 5000, UINT32_MAX};
+    return pris[below(ARRAY_SIZE(pris))];
+}
+
+static uint32_t random_seconds(void)
+{
+    return one_in(50) ? UINT32_MAX : one_in(10) ? below(1000) : below(6);
+}
+
+/* A client that may send a command; M_NONE: none. */
+static int random_idle(void)
+{
+    for (unsigned tries = 0; tries < 20; tries++) {
+        int c = (int)below(M_CLIENTS);
+        if (model.clients[c].exists && model.clients[c].wait == M_IDLE)
+            return c;
+    }
+    return M_NONE;
+}
+
+static struct job_settings random_settings(void)
+{
+    struct job_settings s = {.given = below(1u << JOB_SETTINGS)};
+    s.order = (enum job_order)below(3);
+    s.claim = (enum job_claim)below(2);
+    s.tries = below(4);
+    s.limit = one_in(3) ? 1 + below(12) : 0;
+    s.prune_s = below(3) * 4;
+    s.remember_s = one_in(2) ? 3600 : below(100);
+    if (one_in(4))
+        strcpy(s.read_only, "it is being moved");
+    if (!one_in(3))
+        s.given &= ~(1u << JOB_SETTING_READ_ONLY);
+    return s;
+}
+
+struct world_config world_config_random(void)
+{
+    struct world_config c = {.jobs = 2 + below(60), .batch = 6, .memory_limit = UINT64_MAX};
+    c.rarely = 8;
+    if (one_in(40)) {
+        c.jobs = 1200 + below(1300);
+        c.batch = 150;
+        c.rarely = 400;
+    }
+    c.defaults = job_default_settings;
+    if (one_in(4)) {
+        c.defaults = random_settings();
+        c.defaults.read_only[0] = '\0';
+        c.defaults.limit = 0;
+    }
+    c.defaults.given = 0;
+    return c;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static void new_client(int c)
+{
+    CALL(clients[c] = jobs_client_new(jobs, (uint64_t)c, &clients[c]));
+    if (!is_refused(clients[c] ? JOBS_OK : JOBS_NO_MEMORY))
+        m_client_new(c);
+}
+
+static void end_client(int c)
+{
+    CALL(jobs_client_end(clients[c], model.now, &effects));
+    m_client_end(c);
+}
+
+static struct job_body *new_body(uint64_t id)
+{
+    uint32_t len = m_body_len(id);
+    struct job_body *body;
+    bool sized = true;
+    CALL(body = job_body_new(jobs, one_in(4) ? len + 5 : len / 2));
+    if (body)
+        CALL(sized = job_body_resize(jobs, &body, len));
+    if (!sized)
+        job_body_drop(jobs, &body);
+    for (uint32_t n = 0; body && n < len; n++)
+        body->bytes[n] = (uint8_t)(id + n);
+    return body;
+}
+
+static void put(int c)
+{
+    static struct job_put puts[JOBS_STEP];
+    uint32_t most = config.jobs > model.job_count ? config.jobs - model.job_count : 0;
+    size_t count = one_in(3) ? 1 + below(config.batch) : 1, made = 0, failed, m_failed;
+    enum jobs_status status = JOBS_NO_MEMORY;
+    int tube = one_in(3) ? random_tube() : M_NONE;
+    if (count > most)
+        return;
+    uint32_t tries = one_in(4) ? below(4) : JOB_TRIES_OF_TUBE;
+    for (; made < count; made++) {
+        uint64_t id = jobs_take_id(jobs);
+        puts[made] = (struct job_put){.tube = tube == M_NONE ? bytes_at(NULL, 0) : m_name(tube),
+                                      .id = id,
+                                      .pri = random_pri(),
+                                      .delay_s = one_in(3) ? random_seconds() : 0,
+                                      .ttr_s = one_in(3) ? below(3) : random_seconds(),
+                                      .tries = tries,
+                                      .body = new_body(id)};
+        if (!puts[made].body)
+            break;
+    }
+    if (made == count && count == 1)
+        CALL(status = jobs_put(clients[c], puts, model.now, &effects));
+    else if (made == count)
+        CALL(status = jobs_put_all(clients[c], puts, count, &failed, model.now, &effects));
+    if (status != JOBS_OK) {
+        for (size_t n = 0; n < made; n++)
+            job_body_drop(jobs, &puts[n].body);
+    }
+    if (is_refused(status))
+        return;
+    AGREE(m_put(c, puts, count, &m_failed) == status);
+    AGREE(status == JOBS_OK || count == 1 || failed == m_failed);
+}
+
+static void reserve(int c)
+{
+    bool waits = !one_in(3);
+    enum jobs_status status;
+    views[0].id = 0;
+    CALL(status = jobs_reserve(clients[c], waits ? NS_PER_S : 0, &views[0], model.now));
+    AGREE(m_reserve(c, waits, status == JOBS_OK ? views[0].id : 0) == status);
+    if (status == JOBS_OK)
+        check_view(&views[0], m_find(views[0].id));
+}
+
+static void claim(int c)
+{
+    int tubes[M_TUBES];
+    struct bytes names[M_TUBES];
+    int count = (int)below(4);
+    struct job_claim_request request = {.tubes = names,
+                                        .tube_count = (size_t)count,
+                                        .count = 1 + below(config.batch),
+                                        .timeout_ns = one_in(2) ? JOBS_FOREVER : 0,
+                                        .body_max = one_in(3) ? below(30) : SIZE_MAX};
+    static uint64_t chosen[JOBS_STEP];
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    size_t taken;
+    enum jobs_status status;
+    for (int n = 0; n < count; n++) {
+        tubes[n] = random_tube();
+        names[n] = m_name(tubes[n]);
+    }
+    CALL(status = jobs_claim(clients[c], &request, views, &taken, reason, model.now));
+    if (is_refused(status))
+        return;
+    for (size_t n = 0; n < taken; n++)
+        chosen[n] = views[n].id;
+    AGREE(m_claim(c, tubes, count, request.count, request.timeout_ns > 0, request.body_max, chosen,
+                  taken) == status);
+    for (size_t n = 0; n < taken; n++)
+        check_view(&views[n], m_find(views[n].id));
+    if (status == JOBS_READ_ONLY)
+        AGREE(strcmp(reason, "it is being moved") == 0);
+}
+
+static void reserve_job(int c)
+{
+    uint64_t id = random_id(c);
+    enum jobs_status status;
+    CALL(status = jobs_reserve_job(clients[c], id, &views[0], model.now));
+    AGREE(m_reserve_job(c, id) == status);
+    if (status == JOBS_OK)
+        check_view(&views[0], m_find(id));
+}
+
+static void delete_id(int c, uint64_t id)
+{
+    enum jobs_status status;
+    CALL(status = jobs_delete(clients[c], id, model.now));
+    AGREE(m_delete(c, id) == status);
+}
+
+static struct m_job *own_job(int c, uint64_t id)
+{
+    struct m_job *job = m_find(id);
+    return job && job->state == JOB_RESERVED && job->holder == c ? job : NULL;
+}
+
+static void release(int c)
+{
+    uint64_t id = random_id(c);
+    uint32_t pri = random_pri(), delay_s = one_in(3) ? random_seconds() : 0;
+    enum jobs_status status;
+    CALL(status = jobs_release(clients[c], id, pri, delay_s, model.now, &effects));
+    struct m_job *job = own_job(c, id);
+    AGREE((job ? m_release(job, pri, delay_s) : JOBS_NOT_FOUND) == status);
+}
+
+static void bury(int c)
+{
+    uint64_t id = random_id(c);
+    uint32_t pri = random_pri();
+    enum jobs_status status;
+    CALL(status = jobs_bury(clients[c], id, pri, model.now));
+    AGREE(m_bury(c, id, pri) == status);
+}
+
+static void touch(int c)
+{
+    uint64_t id = random_id(c);
+    enum jobs_status status;
+    CALL(status = jobs_touch(clients[c], id, model.now));
+    struct m_job *job = own_job(c, id);
+    AGREE((job ? JOBS_OK : JOBS_NOT_FOUND) == status);
+    if (!job)
+        return;
+    m_touch(job);
+    if (one_in(4)) /* the job keeps its place in the order of reserving */
+        end_client(c);
+}
+
+/* A job with a token that is good, of an earlier reservation, or any number. */
+static struct m_job *random_token(uint64_t *id_r, uint64_t *token_r)
+{
+    struct m_job *job = random_job();
+    *id_r = job ? job->id : 1;
+    *token_r = job && job->token && !one_in(8) ? job->token
+               : job && job->old_token         ? job->old_token
+                                               : below(3);
+    return job && job->state == JOB_RESERVED && job->token && *token_r == job->token ? job : NULL;
+}
+
+static void by_token(void)
+{
+    uint64_t id, token;
+    struct m_job *job = random_token(&id, &token);
+    if (!job && m_find(id) && m_find(id)->state == JOB_RESERVED && !m_find(id)->token)
+        token = 0; /* nobody has seen its token */
+    enum jobs_status status, expected = job ? JOBS_OK : JOBS_NOT_FOUND;
+    uint32_t delay_s = random_seconds();
+    switch (below(3)) {
+    case 0:
+        CALL(status = jobs_ack(jobs, id, token, model.now));
+        if (job)
+            m_ack(job);
+        break;
+    case 1:
+        CALL(status = jobs_nack(jobs, id, token, delay_s, model.now, &effects));
+        if (job)
+            expected = m_release(job, job->pri, delay_s);
+        break;
+    default:
+        CALL(status = jobs_renew(jobs, id, token, model.now));
+        if (job)
+            m_touch(job);
+    }
+    AGREE(status == expected);
+}
+
+static void kick(int c)
+{
+    struct jobs_kick kick = {.left = one_in(20) ? UINT32_MAX : below(8)};
+    uint32_t bound = kick.left;
+    bool done = false;
+    for (unsigned n = 0; n < M_JOBS && !done; n++)
+        CALL(done = jobs_kick(clients[c], &kick, model.now, &effects));
+    AGREE(done && kick.kicked == m_kick(c, bound));
+}
+
+static void kick_job(int c)
+{
+    uint64_t id = random_id(c);
+    enum jobs_status status;
+    CALL(status = jobs_kick_job(jobs, id, model.now, &effects));
+    AGREE(m_kick_job(id) == status);
+}
+
+static void change_watches(int c)
+{
+    int tube = random_tube();
+    uint32_t count = 0;
+    enum jobs_status status;
+    switch (below(3)) {
+    case 0:
+        CALL(status = jobs_use(clients[c], m_name(tube)));
+        if (!is_refused(status))
+            m_use(c, tube);
+        return;
+    case 1:
+        CALL(status = jobs_watch(clients[c], m_name(tube), &count));
+        if (!is_refused(status))
+            m_watch(c, tube);
+        break;
+    default:
+        CALL(status = jobs_ignore(clients[c], m_name(tube), &count));
+        AGREE(m_ignore(c, tube) == status);
+    }
+    AGREE(count == (uint32_t)model.clients[c].watch_count);
+}
+
+static void pause_tube(void)
+{
+    int tube = random_tube();
+    uint32_t seconds = one_in(2) ? 0 : random_seconds();
+    enum jobs_status status;
+    CALL(status = jobs_pause(jobs, m_name(tube), seconds, model.now, &effects));
+    AGREE(m_pause(tube, seconds) == status);
+}
+
+static void set_tube(void)
+{
+    int tube = random_tube();
+    struct job_settings settings = random_settings();
+    enum jobs_status status;
+    if (one_in(6)) {
+        CALL(status = jobs_set_tube(jobs, m_name(tube), NULL, model.now, &effects));
+        AGREE((status == JOBS_OK) == model.tubes[tube].exists);
+        return;
+    }
+    if (one_in(2)) /* back to how it was, so that tubes may vanish */
+        settings = model.defaults, settings.given = (1u << JOB_SETTINGS) - 1;
+    CALL(status = jobs_set_tube(jobs, m_name(tube), &settings, model.now, &effects));
+    if (settings.given == 0)
+        AGREE((status == JOBS_OK) == model.tubes[tube].exists);
+    else if (!is_refused(status))
+        m_set(tube, &settings);
+}
+
+static void clear_tube(int tube, unsigned state)
+{
+    struct jobs_clear clear = {.deleted = 0};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    uint64_t deleted;
+    enum jobs_status status = JOBS_WAITS;
+    for (unsigned n = 0; n < M_JOBS && status == JOBS_WAITS; n++)
+        CALL(status = jobs_clear(jobs, m_name(tube), state, &clear, reason, model.now));
+    AGREE(m_clear(tube, state, &deleted) == status && deleted == clear.deleted);
+}
+
+static void peek(int c)
+{
+    enum job_peek what = (enum job_peek)below(3);
+    struct m_job *job;
+    enum jobs_status status;
+    if (one_in(2)) {
+        uint64_t id = random_id(c);
+        CALL(status = jobs_peek(jobs, id, &views[0]));
+        job = m_find(id);
+    } else {
+        int tube = model.clients[c].used;
+        CALL(status = jobs_peek_next(clients[c], what, &views[0]));
+        if (what == JOB_PEEK_READY)
+            job = m_count(tube, JOB_READY) > 0 ? m_next(tube, views[0].id) : NULL;
+        else
+            job = m_first(tube, what);
+    }
+    AGREE(status == (job ? JOBS_OK : JOBS_NOT_FOUND));
+    if (job)
+        check_view(&views[0], job);
+}
+
+static bool is_listed(const struct m_job *job, int tube, unsigned state, uint64_t after)
+{
+    return job->tube == tube && job->id > after &&
+           (state == JOBS_ALL || job->state == state ||
+            (state == JOB_BURIED && job->state == JOB_ABANDONED));
+}
+
+static void list(void)
+{
+    int tube = random_tube();
+    unsigned state = below(JOBS_ALL + 1);
+    uint64_t after = one_in(2) ? 0 : below((uint32_t)atomic_load(&jobs->next_id)), next;
+    size_t limit = 1 + below(one_in(4) ? JOBS_STEP : 6), count, bodies = 0;
+    size_t body_max = one_in(3) ? below(20) : SIZE_MAX;
+    enum jobs_status status;
+    if (one_in(20))
+        after = UINT64_MAX;
+    CALL(status =
+             jobs_list(jobs, m_name(tube), state, after, limit, body_max, views, &count, &next));
+    AGREE(status == (model.tubes[tube].exists ? JOBS_OK : JOBS_NOT_FOUND));
+    AGREE(count <= limit);
+    for (size_t n = 0; n <= count; n++) {
+        struct m_job *first = NULL;
+        for (unsigned i = 0; i < model.job_count; i++) {
+            struct m_job *job = &model.jobs[i];
+            if (is_listed(job, tube, state, after) && (!first || job->id < first->id))
+                first = job;
+        }
+        if (n == count) {
+            AGREE(next == (first ? after : 0));
+            AGREE(!first || count == limit || (count > 0 && bodies + M_BODY_MAX > body_max));
+            break;
+        }
+        AGREE(first);
+        bodies += m_body_len(first->id);
+        AGREE(n == 0 || bodies <= body_max);
+        after = first->id;
+        check_view(&views[n], first);
+    }
+}
+
+/* ---- waits and letters ----------------------------------------------------------------------- */
+
+static void read_wait(int c)
+{
+    bool read;
+    CALL(read = jobs_read(clients[c], &views[0]));
+    AGREE(read == (model.clients[c].wait == M_SERVED));
+    if (read)
+        check_served(c, &views[0]);
+}
+
+static void end_wait(int c)
+{
+    bool ended;
+    CALL(ended = jobs_end_wait(clients[c]));
+    AGREE(ended == (model.clients[c].wait != M_SERVED));
+    if (ended)
+        m_end_wait(c);
+    else
+        read_wait(c);
+}
+
+static void deliver(unsigned n)
+{
+    struct jobs_client *client = jobs_client_of(letters[n]);
+    bool lives;
+    letters[n] = letters[--letter_count];
+    int c = (int)jobs_client_tag(client);
+    bool is = clients[c] == client && model.clients[c].exists;
+    CALL(lives = jobs_client_letter(client));
+    AGREE(lives == is);
+    if (lives)
+        read_wait(c);
+}
+
+static void deliver_all(void)
+{
+    while (letter_count > 0)
+        deliver(letter_count - 1);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void set_time(int64_t at_ns)
+{
+    model.now.mono_ns = at_ns;
+    model.now.unix_s = 1000000000 + wall_offset_s + at_ns / NS_PER_S;
+}
+
+static int64_t due_of(int n)
+{
+    return n < M_TUBES ? m_tube_due(n) : m_client_due(n - M_TUBES);
+}
+
+enum { OWNERS = M_TUBES + M_CLIENTS + 1 };
+
+static int64_t first_due(void)
+{
+    int64_t first_ns = INT64_MAX;
+    for (int n = 0; n < OWNERS; n++)
+        first_ns = due_of(n) < first_ns ? due_of(n) : first_ns;
+    return first_ns;
+}
+
+/* Ends what is due in one tube or client at this time. */
+static void end_due(int owner, int64_t at_ns)
+{
+    if (owner < M_TUBES && model.tubes[owner].paused_until_ns == at_ns) {
+        CALL(AGREE(jobs_pause(jobs, m_name(owner), 0, model.now, &effects) == JOBS_OK));
+        AGREE(m_pause(owner, 0) == JOBS_OK);
+        return;
+    }
+    for (unsigned n = 0; n < model.job_count; n++) {
+        const struct m_job *job = &model.jobs[n];
+        if (owner < M_TUBES ? job->tube == owner && job->state != JOB_RESERVED &&
+                                  (job->state == JOB_ABANDONED ||
+                                   (job->state == JOB_DELAYED && job->until_ns == at_ns))
+                            : job->state == JOB_RESERVED && job->holder == owner - M_TUBES &&
+                                  job->until_ns == at_ns) {
+            uint64_t deleted, id = job->id;
+            struct m_job *whole = m_find(id);
+            if (job->state == JOB_RESERVED && job->token) {
+                CALL(AGREE(jobs_ack(jobs, id, whole->token, model.now) == JOBS_OK));
+                m_ack(whole);
+                return;
+            }
+            if (job->state == JOB_RESERVED) {
+                AGREE(jobs_peek(jobs, id, &views[0]) == JOBS_OK);
+                check_view(&views[0], whole);
+                n--;
+                continue;
+            }
+            /* An abandoned one: whatever is pruned first. */
+            if (job->state == JOB_ABANDONED) {
+                struct jobs_clear clear = {.deleted = 0};
+                char reason[JOBS_READ_ONLY_MAX + 1];
+                enum jobs_status status =
+                    jobs_clear(jobs, m_name(owner), JOB_ABANDONED, &clear, reason, model.now);
+                AGREE(m_clear(owner, JOB_ABANDONED, &deleted) == status);
+                if (status == JOBS_OK)
+                    return;
+                struct job_settings settings = {.given = 1u << JOB_SETTING_READ_ONLY};
+                CALL(AGREE(jobs_set_tube(jobs, m_name(owner), &settings, model.now, &effects) ==
+                           JOBS_OK));
+                m_set(owner, &settings);
+                n--;
+                continue;
+            }
+            for (int c = 0; c < M_CLIENTS; c++) {
+                if (model.clients[c].exists) {
+                    delete_id(c, id);
+                    return;
+                }
+            }
+            CALL(AGREE(jobs_kick_job(jobs, id, model.now, &effects) == m_kick_job(id)));
+            return;
+        }
+    }
+}
+
+/* Several things that are due in the same nanosecond have no order. */
+static void untie(int64_t until_ns)
+{
+    for (int a = 0; a < OWNERS; a++) {
+        for (int b = 0; b < a; b++) {
+            for (unsigned n = 0; n < 1000 && due_of(a) == due_of(b) && due_of(a) <= until_ns; n++)
+                end_due(a, due_of(a));
+        }
+    }
+    m_sweep();
+}
+
+static unsigned count_due(int64_t until_ns)
+{
+    unsigned count = 0;
+    for (unsigned n = 0; n < model.job_count; n++) {
+        const struct m_job *job = &model.jobs[n];
+        bool timed = job->state == JOB_RESERVED || job->state == JOB_DELAYED;
+        count += (timed && job->until_ns <= until_ns) || job->state == JOB_ABANDONED;
+    }
+    return count;
+}
+
+static void run(void)
+{
+    do { /* each call does a bounded amount of work */
+        CALL(jobs_run(jobs, model.now, &effects));
+    } while (jobs_next_ns(jobs) <= model.now.mono_ns);
+    m_run();
+}
+
+static void move_time(void)
+{
+    int64_t to_ns = model.now.mono_ns, first_ns = first_due();
+    switch (below(8)) {
+    case 0: /* the moment before */
+        to_ns = first_ns != INT64_MAX ? first_ns - 1 : to_ns;
+        break;
+    case 1:
+    case 2:
+        to_ns = first_ns != INT64_MAX ? first_ns : to_ns;
+        break;
+    case 3: /* the last second of a reservation begins */
+        to_ns = m_client_due((int)below(M_CLIENTS));
+        to_ns -= to_ns == INT64_MAX ? 0 : NS_PER_S + below(2);
+        break;
+    case 4:
+        to_ns += (int64_t)below(3000) * NS_PER_MS;
+        break;
+    case 5:
+        to_ns += one_in(20) ? (int64_t)below(1000) * NS_PER_S : NS_PER_MS;
+        break;
+    case 6:
+        wall_offset_s = one_in(10) ? (int64_t)below(200) - 100 : wall_offset_s;
+        break;
+    default:
+        to_ns += below(1000000);
+    }
+    /* One run does a bounded amount of work. */
+    while (to_ns > first_ns && count_due(to_ns) > 200)
+        to_ns = first_ns + (to_ns - first_ns) / 2;
+    if (to_ns < model.now.mono_ns || to_ns - model.now.mono_ns > 5000 * NS_PER_S)
+        to_ns = model.now.mono_ns;
+    bool late = one_in(10); /* the timer comes later */
+    if (!late)
+        untie(to_ns);
+    set_time(to_ns);
+    if (late)
+        return;
+    run();
+    m_sweep();
+    AGREE(first_due() > model.now.mono_ns || count_due(to_ns) > 200);
+    while (first_due() <= model.now.mono_ns)
+        run();
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void command(int c)
+{
+    uint32_t what = below(100);
+    if (what < 22)
+        put(c);
+    else if (what < 38)
+        reserve(c);
+    else if (what < 47)
+        claim(c);
+    else if (what < 51)
+        reserve_job(c);
+    else if (what < 60)
+        delete_id(c, random_id(c));
+    else if (what < 69)
+        release(c);
+    else if (what < 74)
+        bury(c);
+    else if (what < 78)
+        touch(c);
+    else if (what < 80)
+        kick(c);
+    else if (what < 83)
+        kick_job(c);
+    else if (what < 91)
+        change_watches(c);
+    else if (what < 97)
+        peek(c);
+    else
+        list();
+}
+
+/* What does not ask for an idle client. */
+static void other_step(void)
+{
+    int c = (int)below(M_CLIENTS);
+    switch (below(8)) {
+    case 0:
+        if (!model.clients[c].exists)
+            new_client(c);
+        else if (one_in(4))
+            end_client(c);
+        break;
+    case 1:
+        if (model.clients[c].exists && model.clients[c].wait != M_IDLE)
+            end_wait(c);
+        break;
+    case 2:
+        if (letter_count > 0)
+            deliver(below(letter_count));
+        break;
+    case 3:
+    case 4:
+        by_token();
+        break;
+    case 5:
+        pause_tube();
+        break;
+    case 6:
+        set_tube();
+        break;
+    default:
+        if (one_in(config.jobs > 100 ? 100 : 10))
+            clear_tube(random_tube(), below(JOBS_ALL + 1));
+    }
+}
+
+void world_step(void)
+{
+    int c;
+    model_step++;
+    if (one_in(4)) {
+        move_time();
+    } else {
+        if (!one_in(4)) /* few deadlines are equal */
+            set_time(model.now.mono_ns + 1 + below(2000));
+        if (one_in(4))
+            other_step();
+        else if ((c = random_idle()) != M_NONE)
+            command(c);
+        else
+            other_step();
+    }
+    compare_some();
+}
+
+static struct jobs *new_jobs(uint64_t first_id)
+{
+    struct jobs_config of = {.memory_limit = UINT64_MAX,
+                             .defaults = config.defaults,
+                             .hash_key = {rng_next(rng), rng_next(rng)},
+                             .seed = rng_next(rng),
+                             .first_id = first_id};
+    struct jobs *made = jobs_new(&of);
+    AGREE(made);
+    struct jobs_stats stats;
+    jobs_get_stats(made, &stats);
+    base_memory = stats.memory;
+    if (config.memory_limit != UINT64_MAX)
+        jobs_set_memory_limit(made, base_memory + config.memory_limit);
+    return made;
+}
+
+void world_start(const struct world_config *with)
+{
+    config = *with;
+    wall_offset_s = 0;
+    letter_count = 0;
+    jobs_effects_init(&effects);
+    jobs = new_jobs(one_in(2) ? 0 : 1 + below(100000));
+    model_served = served_of;
+    m_start(&config.defaults, (struct moment){0});
+    set_time(NS_PER_S + below(1000000000));
+    for (int c = 0; c < M_CLIENTS; c++)
+        clients[c] = NULL;
+    for (int c = 0; c < 3; c++)
+        new_client(c);
+}
+
+void world_end(void)
+{
+    struct jobs_stats stats;
+    model_step++;
+    for (int n = (int)below(M_CLIENTS), left = M_CLIENTS; left > 0; left--, n++) {
+        if (model.clients[n % M_CLIENTS].exists)
+            end_client(n % M_CLIENTS);
+    }
+    m_sweep();
+    world_compare();
+    deliver_all();
+    struct job_settings settings = config.defaults;
+    settings.given = (1u << JOB_SETTINGS) - 1;
+    for (int t = 0; t < M_TUBES; t++) {
+        enum jobs_status status;
+        if (!model.tubes[t].exists)
+            continue;
+        CALL(status = jobs_set_tube(jobs, m_name(t), &settings, model.now, &effects));
+        AGREE(status == JOBS_OK);
+        m_set(t, &settings);
+        m_sweep();
+        if (!model.tubes[t].exists)
+            continue;
+        clear_tube(t, JOBS_ALL);
+        m_sweep();
+        if (model.tubes[t].exists)
+            clear_tube(t, JOB_RESERVED);
+        m_sweep();
+    }
+    AGREE(model.job_count == 0);
+    world_compare();
+    jobs_get_stats(jobs, &stats);
+    AGREE(stats.memory == base_memory && letter_count == 0);
+    jobs_free(&jobs);
+}
+
+/* ---- upgrades -------------------------------------------------------------------------------- */
+
+static struct record_writer writer;
+
+uint8_t *world_save(size_t *len_r)
+{
+    deliver_all();
+    for (int c = 0; c < M_CLIENTS; c++) {
+        if (model.clients[c].exists)
+            read_wait(c);
+    }
+    int fd = memfd_create("jobs", MFD_CLOEXEC);
+    AGREE(fd >= 0);
+    record_writer_init(&writer, fd);
+    jobs_save(jobs, &writer);
+    record_begin(&writer, 1);
+    for (int c = 0; c < M_CLIENTS; c++) {
+        record_put_u8(&writer, model.clients[c].exists);
+        if (model.clients[c].exists)
+            jobs_client_save(clients[c], &writer);
+    }
+    record_end(&writer);
+    AGREE(record_finish(&writer));
+    off_t len = lseek(fd, 0, SEEK_END);
+    AGREE(len > 0);
+    *len_r = (size_t)len;
+    uint8_t *bytes = malloc(*len_r);
+    AGREE(bytes && pread(fd, bytes, *len_r, 0) == len);
+    AGREE(close(fd) == 0);
+    return bytes;
+}
+
+static bool restore_clients(struct jobs *to, struct jobs_client **new, struct record_reader *r)
+{
+    for (int c = 0; c < M_CLIENTS && record_ok(r); c++) {
+        if (record_get_bool(r))
+            new[c] = jobs_client_restore(to, (uint64_t)c, &clients[c], r);
+    }
+    record_leave(r);
+    return record_ok(r);
+}
+
+static bool restore_all(struct jobs *to, struct jobs_client **new, struct record_reader *r)
+{
+    struct record_reader section;
+    uint32_t kind;
+    bool good = true;
+    while (record_enter(r, &kind, &section)) {
+        if (kind == JOBS_STATE)
+            good = jobs_restore(to, &section) && good;
+        else if (kind == 1)
+            good = restore_clients(to, new, &section) && good;
+        else
+            record_unknown(&section, kind);
+    }
+    return good && record_ok(r) && jobs_restore_done(to, r);
+}
+
+/* Ends clients and jobs, which no model follows. */
+static void end_all(struct jobs *which, struct jobs_client **its)
+{
+    struct jobs_effects caused;
+    struct mail *mail;
+    jobs_effects_init(&caused);
+    for (int c = 0; c < M_CLIENTS; c++) {
+        if (its[c])
+            jobs_client_end(its[c], model.now, &caused);
+    }
+    while ((mail = mail_list_take(&caused.letters)))
+        AGREE(!jobs_client_letter(jobs_client_of(mail)));
+    jobs_free(&which);
+}
+
+void world_upgrade(void)
+{
+    size_t len;
+    struct jobs_client *old_clients[M_CLIENTS] = {NULL}, *new_clients[M_CLIENTS] = {NULL};
+    struct record_reader r;
+    model_step++;
+    uint8_t *record = world_save(&len);
+    struct jobs *old = jobs, *new = new_jobs(1);
+    record_reader_init(&r, record, len);
+    if (!restore_all(new, new_clients, &r))
+        ck_abort_msg("step %" PRIu64 ": not restored: %s", model_step, r.why);
+    for (int c = 0; c < M_CLIENTS; c++)
+        old_clients[c] = model.clients[c].exists ? clients[c] : NULL;
+    memcpy(clients, new_clients, sizeof(clients));
+    jobs = new;
+    end_all(old, old_clients);
+    free(record);
+    for (unsigned n = 0; n < model.job_count; n++) /* tokens, too */ {
+        AGREE(jobs_peek(jobs, model.jobs[n].id, &views[0]) == JOBS_OK);
+        check_view(&views[0], &model.jobs[n]);
+    }
+    world_compare();
+}
+
+bool world_try(const uint8_t *record, size_t len, const char **why_r)
+{
+    struct jobs_client *new[M_CLIENTS] = {NULL};
+    struct jobs_effects caused;
+    struct mail *mail;
+    struct record_reader r;
+    struct jobs *to = new_jobs(1);
+    record_reader_init(&r, record, len);
+    bool good = restore_all(to, new, &r);
+    *why_r = good ? NULL : r.why;
+    jobs_effects_init(&caused);
+    struct moment later = model.now;
+    later.mono_ns += 3 * NS_PER_S;
+    if (good) {
+        for (unsigned n = 0; n < 10; n++)
+            jobs_run(to, later, &caused);
+        for (int c = 0; c < M_CLIENTS; c++) {
+            if (!new[c] || jobs_client_waits(new[c]))
+                continue;
+            uint64_t id = 1 + below(100);
+            AGREE(jobs_delete(new[c], id, later) == JOBS_NOT_FOUND ||
+                  jobs_peek(to, id, &views[0]) == JOBS_NOT_FOUND);
+            AGREE(jobs_release(new[c], below(100), 1, 0, later, &caused) < JOBS_NOT_IGNORED);
+            if (jobs_reserve(new[c], 0, &views[0], later) == JOBS_OK)
+                job_body_drop(to, &views[0].body);
+        }
+        while ((mail = mail_list_take(&caused.letters))) {
+            struct jobs_client *client = jobs_client_of(mail);
+            if (jobs_client_letter(client) && jobs_read(client, &views[0]))
+                job_body_drop(to, &views[0].body);
+        }
+    }
+    end_all(to, new);
+    return good;
+}

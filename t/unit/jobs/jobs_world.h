@@ -1,0 +1,42 @@
+/*
+ * jobs_world.h - jobs with some clients, random steps in them, and comparing all of it with the
+ * model (jobs_model.h).
+ */
+#ifndef UNIT_JOBS_WORLD_H
+#define UNIT_JOBS_WORLD_H
+
+#include "t/unit/jobs/jobs_model.h"
+#include "t/unit/rng.h"
+
+struct world_config {
+    uint32_t jobs;         /* the most */
+    uint32_t batch;        /* the most in one put */
+    uint64_t memory_limit; /* bytes that clients may use; UINT64_MAX: no limit */
+    bool faulty;           /* some allocations fail */
+    unsigned rarely;       /* how rarely everything is compared */
+    struct job_settings defaults;
+};
+
+extern struct rng world_random;
+
+struct world_config world_config_random(void);
+void world_start(const struct world_config *config);
+void world_step(void);
+/* Compares everything that can be asked. */
+void world_compare(void);
+/* All clients end, in any order, all jobs go, and the memory is that of the start. */
+void world_end(void);
+
+/* The number of allocations that failed, and of answers JOBS_NO_MEMORY. */
+unsigned long world_faults(void);
+uint64_t world_refusals(void);
+
+/* An upgrade in place: writes everything to a record, and goes on with what other jobs read. */
+void world_upgrade(void);
+/* A record of the world. The caller frees it. */
+uint8_t *world_save(size_t *len_r);
+/* Reads a record, which may be damaged, into other jobs, which do some work then. Returns false,
+ * with the reason, if it is refused. */
+bool world_try(const uint8_t *record, size_t len, const char **why_r);
+
+#endif
