@@ -213,6 +213,12 @@ static void do_noted_work(struct pools *pools)
         ring_remove(first);
         pool_set_timer(pool);
     }
+    for (struct ring *first; (first = ring_first(&pools->shared)) != NULL;) {
+        struct pool *pool = item_of(first, struct pool, shared);
+        ring_remove(first);
+        pool_note_short(pool);
+        pool_set_timer(pool);
+    }
     note_next(pools);
 }
 
@@ -261,6 +267,7 @@ struct pools *pools_new(const struct pools_config *config)
     ring_init(&pools->watches);
     ring_init(&pools->mine);
     ring_init(&pools->touched);
+    ring_init(&pools->shared);
     deadlines_init(&pools->deadlines);
     atomic_init(&pools->next_ns, DEADLINE_NONE);
     return pools;
@@ -459,6 +466,7 @@ static void end_pool(struct pool *pool)
     tree_remove(&pools->by_name, &pool->by_name);
     ring_remove(&pool->of_group);
     ring_remove(&pool->touched);
+    ring_remove(&pool->shared);
     deadline_clear(&pools->deadlines, &pool->deadline);
     deadlines_unreserve(&pools->deadlines, 1);
     note_next(pools);

@@ -133,7 +133,7 @@ static void check_pool(struct pool *pool)
 {
     struct sums sums = {0};
     uint32_t held = 0, stopping = 0;
-    CHECK(!pool->gone && !ring_has(&pool->touched));
+    CHECK(!pool->gone && !ring_has(&pool->touched) && !ring_has(&pool->shared));
     check_tree(&pool->members, pool->member_count);
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n))
         check_member(item_of(n, struct pool_member, by_name), &sums);

@@ -189,7 +189,7 @@ struct pool_supplier {
     uint32_t members;    /* that it has joined, without stopping ones */
     struct ring list;    /* all that it has joined */
     uint32_t want;       /* it should have so many */
-    uint32_t was;        /* `want` before pool_share */
+    uint32_t was;        /* `want` before this call, while its pool is in `shared` */
     uint32_t told;       /* what it was told last; UINT32_MAX: nothing */
     int64_t short_ns;    /* since when it has fewer than `want`; INT64_MAX: it has not */
     bool late;           /* for longer than start_timeout */
@@ -260,6 +260,7 @@ struct pool {
     /* Work for the end of the call (pool_leave). */
     struct ring touched;
     bool to_serve, to_share;
+    struct ring shared; /* in pools->shared: what was wanted of suppliers may change in this call */
 
     struct ring suppliers; /* those that supply */
     struct ring joiners;   /* others, that have joined members */
@@ -309,7 +310,7 @@ struct pools {
     struct lock lock;
     struct pools_config config;
     struct tree by_name;
-    struct ring grouped, clients, watches, mine, touched;
+    struct ring grouped, clients, watches, mine, touched, shared;
     uint32_t watchers;
     uint64_t fence, seq, event, client_number;
     uint64_t random;
@@ -482,6 +483,9 @@ void pool_hold_settle(struct pool *pool);
 void pool_raise_want(struct pool *pool, uint32_t more);
 /* Computes what each supplier should have. */
 void pool_share(struct pool *pool);
+/* Notes since when each supplier is short. Once, at the end of a call that has changed what they
+ * should have, so that the numbers in between do not count. */
+void pool_note_short(struct pool *pool);
 /* The supplier of a client in a pool; makes one if there is none. NULL: no memory. */
 struct pool_supplier *pool_supplier_of(struct pool_client *client, struct pool *pool);
 /* A member has begun, or has ended, to count as one of its supplier's: 1 or -1. */

@@ -277,9 +277,19 @@ void pool_find_short(struct pool *pool)
     }
 }
 
+void pool_note_short(struct pool *pool)
+{
+    for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s))
+        note_short(s);
+    pool_find_short(pool);
+}
+
 void pool_share(struct pool *pool)
 {
     uint64_t others = pool->unsupplied;
+    bool first = !ring_has(&pool->shared);
+    if (first)
+        ring_add(&pool->pools->shared, &pool->shared);
     bound_want(pool);
     uint64_t left = pool->want > others ? pool->want - others : 0;
     if (pool->options.max > 0) {
@@ -288,7 +298,8 @@ void pool_share(struct pool *pool)
         left = left < room ? left : room;
     }
     for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
-        s->was = s->want;
+        if (first)
+            s->was = s->want;
         s->want = 0;
     }
     uint32_t rest = pour(pool, ROUND_INIT, (uint32_t)left);
@@ -296,11 +307,9 @@ void pool_share(struct pool *pool)
     (void)pour(pool, ROUND_LATE, rest);
     leave_room(pool);
     for (struct pool_supplier *s = first_supplier(pool); s; s = next_supplier(s)) {
-        note_short(s);
         if (has_news(s))
             pool_post(s->client);
     }
-    pool_find_short(pool);
 }
 
 /* ---- JOIN, SUPPLY ---------------------------------------------------------------------------- */

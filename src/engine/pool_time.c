@@ -19,7 +19,7 @@
 #define OWED_NS (NS_PER_S / 10)
 
 /* How many pools a run looks at. */
-#define POOLS_MAX 32
+#define POOLS_MAX 8
 
 static int64_t earlier(int64_t a, int64_t b)
 {
@@ -175,8 +175,11 @@ static void forget_stopping(struct pool *pool, int64_t now_ns)
     }
 }
 
+/* Before anything else that is due changes the numbers that count. */
 static void note_late_starts(struct pool *pool, int64_t now_ns)
 {
+    if (after(pool->short_ns, pool->options.start_timeout_ns) > now_ns)
+        return;
     for (struct ring *at = pool->suppliers.next; at != &pool->suppliers; at = at->next) {
         struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
         if (s->short_ns == DEADLINE_NONE || s->late ||
@@ -269,9 +272,8 @@ static void cull(struct pool *pool, int64_t now_ns)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void run_pool(struct pool *pool)
+static void run_pool(struct pool *pool, int64_t now_ns)
 {
-    int64_t now_ns = pool->pools->now.mono_ns;
     pool_ref(pool);
     pool_touch(pool);
     warn(pool, now_ns);
@@ -280,17 +282,19 @@ static void run_pool(struct pool *pool)
     forget_stopping(pool, now_ns);
     pool_expire(pool);
     cull(pool, now_ns);
-    note_late_starts(pool, now_ns);
     pool_unref(pool);
 }
 
 void pools_run(struct pools *pools, struct moment now, struct pool_effects *effects)
 {
-    for (unsigned i = 0; i < POOLS_MAX && pools_next_ns(pools) <= now.mono_ns; i++) {
-        pool_enter(pools, now, effects);
-        struct deadline *d = deadlines_take_due(&pools->deadlines, now.mono_ns);
-        if (d)
-            run_pool(item_of(d, struct pool, deadline));
-        pool_leave(pools);
-    }
+    struct deadline *d;
+    if (pools_next_ns(pools) > now.mono_ns)
+        return;
+    pool_enter(pools, now, effects);
+    for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n))
+        note_late_starts(item_of(n, struct pool, by_name), now.mono_ns);
+    for (unsigned i = 0;
+         i < POOLS_MAX && (d = deadlines_take_due(&pools->deadlines, now.mono_ns)) != NULL; i++)
+        run_pool(item_of(d, struct pool, deadline), now.mono_ns);
+    pool_leave(pools);
 }

@@ -46,9 +46,19 @@ TEST(the_pools_and_their_model_agree_when_memory_is_refused)
 }
 END_TEST
 
+/* When time leaps, members and starts are due at once. A start that is late already stays late when
+ * the same call raises what is wanted of its supplier. */
+TEST(a_late_start_stays_late_when_more_is_wanted_in_the_same_call)
+{
+    model_random = rng_start("a late start", UINT64_C(10130718932732809275));
+    run(53000, false);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(the_pools_and_their_model_agree),
     UNIT(the_pools_and_their_model_agree_when_memory_is_refused),
+    UNIT(a_late_start_stays_late_when_more_is_wanted_in_the_same_call),
 };
 
 UNIT_MAIN("engine/pool_model", tests)
