@@ -69,8 +69,11 @@ class Fake:
         self.conns = []
 
     def stop(self):
-        """Stops listening, and ends all connections."""
-        self.listener.shutdown(socket.SHUT_RDWR)
+        """Stops listening, and ends all connections; harmless when it has stopped."""
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
         self.listener.close()
         self.hang_up()
 

@@ -731,6 +731,7 @@ def test_an_upgrade_is_no_restart(start, tmp_path, path, before):
     assert waiter.ask("ignore default") == "WATCHING 1"
     waiter.say("reserve")
     half.send(b"put-into h 1 0 60 1000\r\n" + b"h" * 600)
+    wire.poll(lambda: producer.stats()["current-waiting"] == "1", "the waiter waits")
     stats = producer.stats()
     for _ in range(2):
         running.install()
