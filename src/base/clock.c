@@ -8,7 +8,7 @@
 int64_t clock_mono_ns(void)
 {
     struct timespec ts;
-    CHECK(clock_gettime(CLOCK_MONOTONIC, &ts) == 0);
+    CHECK(clock_gettime(CLOCK_BOOTTIME, &ts) == 0);
     return (int64_t)ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 

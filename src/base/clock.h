@@ -15,7 +15,8 @@
  * One point in time on both clocks. Use mono_ns for durations and deadlines, unix_s for intervals.
  */
 struct moment {
-    int64_t mono_ns; /* monotonic, nanoseconds from an arbitrary start; never negative */
+    int64_t mono_ns; /* monotonic, nanoseconds from an arbitrary start; never negative; the time in
+                        which the machine was suspended counts */
     int64_t unix_s;  /* wall clock, seconds since 1970; may jump */
 };
 
