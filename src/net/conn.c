@@ -272,9 +272,9 @@ struct conn_extension *conn_extension(const struct conn *conn)
 bool conn_extend(struct conn *conn)
 {
     const struct protocol_row *row = conn->protocol->row;
-    CHECK(row->extends_later && !protocol_is_extended(row));
     if (conn->extended)
         return true;
+    CHECK(row->extends_later && !protocol_is_extended(row));
     struct conn_extension *extension = calloc(1, sizeof(*extension));
     if (!extension)
         return false;

@@ -190,7 +190,8 @@ void worker_deliver(struct worker *from, struct letter *letter);
 /*
  * For rows with extends_later: from now on the functions of this part may be called for this
  * connection; until then they must not be. Positions count from the first byte that is unsent now.
- * Harmless when it was called before. Returns false when there is no memory: nothing has changed.
+ * Harmless when it was called before, and in a row that always has them. Returns false when there
+ * is no memory: nothing has changed.
  *
  * An upgrade carries it: `restore` finds the connection extended if it was when it was saved, and
  * may call this too.
@@ -209,7 +210,8 @@ int64_t conn_position_save(const struct conn *conn, uint64_t position);
 uint64_t conn_position_restore(const struct conn *conn, int64_t saved);
 
 /* Marks the start of the current answer. Before its first byte is written, the row's `may_write` is
- * asked at every write. conn_finish asks a last time, because the session ends then. */
+ * asked at every write. conn_finish asks a last time, because the session ends then. During an
+ * answer in pieces it marks all that follows, up to the next mark. */
 void conn_check_output(struct conn *conn);
 
 /*

@@ -22,6 +22,9 @@
 
 #define FLUSH_PIECES 16
 
+/* A mark behind all positions. */
+#define CHECK_ALWAYS ((uint64_t)INT64_MAX / 2)
+
 /* ---- chunks -------------------------------------------------------------------------------- */
 
 /* Returns a chunk at the end of `list` with room for `size` bytes; NULL when there is no memory. */
@@ -413,7 +416,8 @@ void conn_check_output(struct conn *conn)
         held->checks = true;
         return;
     }
-    extension->check_at = extension->queued;
+    /* What comes behind an answer in pieces has no position yet. */
+    extension->check_at = conn->reading == READING_PIECES ? CHECK_ALWAYS : extension->queued;
     extension->checks = true;
 }
 

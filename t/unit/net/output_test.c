@@ -13,6 +13,7 @@ struct session {
     size_t got_last;
     uint32_t numbers[8]; /* of pending answers */
     unsigned pending;
+    unsigned pieces;
 };
 
 static struct stage_client *client; /* of the tests with one */
@@ -59,7 +60,7 @@ static void on_close(struct conn *conn)
 /*
  * eTEXT  TEXT                          bN  N bytes
  * cTEXT  TEXT, which is checked        p   an answer that comes later
- * f      finishes
+ * f      finishes                      P   an answer in pieces
  */
 static enum served serve(struct conn *conn, const void *request)
 {
@@ -81,6 +82,8 @@ static enum served serve(struct conn *conn, const void *request)
     case 'p':
         ck_assert(conn_pend(conn, &session->numbers[session->pending++]));
         return SERVED_PENDING_NEXT;
+    case 'P':
+        return SERVED_PIECES;
     default:
         conn_finish(conn, CLOSE_PROTOCOL);
         return SERVED_LAST;
@@ -89,11 +92,25 @@ static enum served serve(struct conn *conn, const void *request)
     return SERVED;
 }
 
+/* In the first piece a line comes between, which is checked; the second is the last. */
+static bool resume(struct conn *conn)
+{
+    struct session *session = conn_session(conn);
+    if (session->pieces++ == 0) {
+        conn_check_output(conn);
+        ck_assert(conn_interject(conn, "line", 4, SIZE_MAX));
+        return false;
+    }
+    conn_reply(conn, "piece,", 6);
+    return true;
+}
+
 static const char *const ends[] = {"stale", NULL};
 static const struct protocol_row row = {.pending_max = 8,
                                         .tracks_output = true,
                                         .ends = ends,
                                         .serve = serve,
+                                        .resume = resume,
                                         .may_write = may_write,
                                         .close = on_close};
 
@@ -324,6 +341,42 @@ TEST(answer_that_is_kept_is_checked_when_its_turn_has_come)
 }
 END_TEST
 
+static void mark_again(struct conn *conn, void *arg)
+{
+    (void)arg;
+    conn_check_output(conn);
+}
+
+/* Nobody knows where it will stand: all is checked, until there is another mark. */
+TEST(line_behind_an_answer_in_pieces_is_checked)
+{
+    for (unsigned refuses = 0; refuses < 2; refuses++) {
+        begin();
+        stage_take(client, 0);
+        stage_send(client, "P\n");
+        for (unsigned i = 0; i < 6; i++) {
+            unsigned asked = session_of(client)->asked;
+            stage_take(client, 1);
+            ck_assert_uint_gt(session_of(client)->asked, asked);
+        }
+        session_of(client)->refuses = refuses;
+        stage_take(client, SIZE_MAX);
+        stage_expect(client, refuses ? "piece," : "piece,line");
+        ck_assert_uint_eq(stage_closed(CLOSE_OWN), refuses);
+        if (!refuses) {
+            stage_do(mark_again, client, NULL);
+            stage_send(client, "eone,\n");
+            unsigned asked = session_of(client)->asked;
+            stage_send(client, "etwo\n");
+            ck_assert_uint_eq(session_of(client)->asked, asked);
+        }
+        stage_end();
+        stage.client_count = 0;
+        memset(&stage, 0, sizeof(stage));
+    }
+}
+END_TEST
+
 TEST(answer_that_was_queued_is_checked_when_the_connection_finishes)
 {
     begin();
@@ -351,6 +404,7 @@ static const struct unit_test tests[] = {
     UNIT(answer_that_is_refused_does_not_leave),
     UNIT(later_answer_is_checked_too),
     UNIT(answer_that_is_kept_is_checked_when_its_turn_has_come),
+    UNIT(line_behind_an_answer_in_pieces_is_checked),
     UNIT(answer_that_was_queued_is_checked_when_the_connection_finishes),
 };
 
