@@ -948,26 +948,53 @@ bool table_add_held(struct table *t, struct holding *held, uint32_t units, struc
     return has_room;
 }
 
-enum table_status table_add(struct table *t, struct holder *holder, struct bytes name,
-                            uint64_t hash, uint32_t units, struct moment now,
-                            struct holding **held_r)
+/* Adds units whatever the limit; notes the limit if `limits`. */
+static inline __attribute__((always_inline)) enum table_status
+add(struct table *t, struct holder *holder, const struct acquire *a, bool limits, struct moment now,
+    struct holding **held_r)
 {
-    CHECK(units > 0);
-    if (!hash)
-        hash = hash_name(t, name);
-    const struct acquire a = {.name = name, .units = units, .keep = true};
+    CHECK(a->units > 0);
+    uint64_t hash = a->hash ? a->hash : hash_name(t, a->name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
     enum table_status status = TABLE_BUSY;
     lock_acquire(&s->lock);
-    struct counter *c = shard_find(s, hash, name, interval);
+    struct counter *c = shard_find(s, hash, a->name, interval);
     if (c)
         counter_touch(s, c, interval);
-    if (fits(c, units, UINT32_MAX))
+    if (fits(c, a->units, UINT32_MAX))
         status =
-            grant_now(t, s, c, hash, holder, &a, false, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+            grant_now(t, s, c, hash, holder, a, limits, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
     lock_release(&s->lock);
     return status;
+}
+
+enum table_status table_add(struct table *t, struct holder *holder, struct bytes name,
+                            uint64_t hash, uint32_t units, struct moment now,
+                            struct holding **held_r)
+{
+    const struct acquire a = {.name = name, .hash = hash, .units = units, .keep = true};
+    return add(t, holder, &a, false, now, held_r);
+}
+
+enum table_status table_grant(struct table *t, struct holder *holder, const struct acquire *a,
+                              struct moment now, struct holding **held_r)
+{
+    return add(t, holder, a, true, now, held_r);
+}
+
+void holder_visit(struct table *t, const struct holder *holder,
+                  void (*visit)(void *arg, struct bytes name, uint32_t units), void *arg)
+{
+    for (ref_t ref = holder->holdings; ref; ref = holding_at(t, ref)->next) {
+        struct holding *h = holding_at(t, ref);
+        struct shard *s = shard_of(t, h);
+        lock_acquire(&s->lock);
+        uint32_t units = h->units;
+        lock_release(&s->lock);
+        if (units > 0)
+            visit(arg, holding_name(t, h), units);
+    }
 }
 
 bool table_charge(struct table *t, size_t bytes)

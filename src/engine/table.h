@@ -220,6 +220,13 @@ enum table_status table_add(struct table *t, struct holder *holder, struct bytes
                             uint64_t hash, uint32_t units, struct moment now,
                             struct holding **held_r) MUST_USE;
 
+/*
+ * Grants what somebody else has admitted: adds a->units whatever the limit, and records the limit
+ * and `keep` as table_acquire does; queue_max and wait have no meaning. Results as of table_add.
+ */
+enum table_status table_grant(struct table *t, struct holder *holder, const struct acquire *a,
+                              struct moment now, struct holding **held_r) MUST_USE;
+
 /* Returns TABLE_OK and the consumption, or TABLE_NOT_FOUND. */
 enum table_status table_get(struct table *t, struct bytes name, struct moment now,
                             uint32_t *consumption_r) MUST_USE;
@@ -332,6 +339,13 @@ bool table_holds(struct table *t, uint32_t holder, struct bytes name, struct mom
  * verdict for; counts up to `max`. The holder's thread. Takes no lock.
  */
 uint32_t holder_count(const struct table *t, const struct holder *holder, uint32_t max);
+
+/*
+ * Calls `visit` for each name of which the holder has units. The holder's thread. `visit` is called
+ * without a lock; it must not change what the holder has. `name` stays valid as in holding_name.
+ */
+void holder_visit(struct table *t, const struct holder *holder,
+                  void (*visit)(void *arg, struct bytes name, uint32_t units), void *arg);
 
 /* The units that the holder has, of all names together. For tests, while no other thread uses the
  * table. */

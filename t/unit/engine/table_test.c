@@ -466,7 +466,79 @@ TEST(queue_max_counts_units_and_waiters_before_anything_else)
 }
 END_TEST
 
+TEST(a_grant_of_somebody_else_is_added_whatever_the_limit)
+{
+    start();
+    struct holding *held = NULL;
+    struct acquire a = {
+        .name = name_of("k"), .units = 2, .limit = 3, .queue_max = 1, .wait = WAIT_ME};
+    ck_assert_int_eq(table_grant(t, &h[0], &a, now, &held), TABLE_OK);
+    ck_assert_int_eq(table_grant(t, &h[0], &a, now, &held), TABLE_OK);
+    ck_assert_uint_eq(holding_units(held), 4);
+    a.limit = 7;
+    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), 6);
+    struct table_entry entry;
+    size_t waiting;
+    ck_assert_int_eq(table_inspect(t, a.name, now, &entry, NULL, 0, &waiting), TABLE_OK);
+    ck_assert_uint_eq(entry.limit, 7);
+    a.units = a.limit = UINT32_MAX;
+    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_BUSY);
+    table_check(t);
+    /* Without `keep` the name ends with its units. */
+    ck_assert_int_eq(give(&h[0], "k", 4), TABLE_OK);
+    ck_assert_int_eq(give(&h[1], "k", 2), TABLE_OK);
+    ck_assert_int_eq(count_of("k"), -1);
+    a = (struct acquire){.name = name_of("l"), .units = 1, .limit = 1, .keep = true};
+    ck_assert_int_eq(table_grant(t, &h[1], &a, now, NULL), TABLE_OK);
+    ck_assert_int_eq(give(&h[1], "l", 1), TABLE_OK);
+    ck_assert_int_eq(count_of("l"), 0);
+    finish();
+}
+END_TEST
+
+struct visits {
+    unsigned names, units;
+    bool has_waited_for;
+};
+
+static void visit(void *arg, struct bytes name, uint32_t units)
+{
+    struct visits *visits = arg;
+    visits->names++;
+    visits->units += units;
+    visits->has_waited_for = visits->has_waited_for || bytes_equal(name, name_of("w"));
+}
+
+TEST(a_visit_shows_each_name_that_a_holder_has_units_of)
+{
+    start();
+    struct visits visits = {0};
+    holder_visit(t, &h[0], visit, &visits);
+    ck_assert_uint_eq(visits.names, 0);
+    ck_assert_int_eq(take(&h[1], "w", 1, 1), TABLE_OK);
+    for (unsigned i = 1; i <= 9; i++) {
+        char name[8] = {(char)('0' + i), '\0'};
+        ck_assert_int_eq(take(&h[0], name, i, 9), TABLE_OK);
+        ck_assert_int_eq(take(&h[1], name, 1, 99), TABLE_OK);
+    }
+    struct waiter *w = wait_for(&h[0], WAIT_ME, "w", 1, 1);
+    holder_visit(t, &h[0], visit, &visits);
+    ck_assert_uint_eq(visits.names, 9);
+    ck_assert_uint_eq(visits.units, 45);
+    ck_assert(!visits.has_waited_for);
+    ck_assert_int_eq(give(&h[1], "w", 1), TABLE_OK);
+    visits = (struct visits){0};
+    holder_visit(t, &h[0], visit, &visits); /* the verdict has not arrived */
+    ck_assert(visits.has_waited_for);
+    expect(w, WAITER_GRANTED);
+    finish();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
+    UNIT(a_grant_of_somebody_else_is_added_whatever_the_limit),
+    UNIT(a_visit_shows_each_name_that_a_holder_has_units_of),
     UNIT(units_are_taken_and_given_back),
     UNIT(a_holding_is_one_place_for_all_units_of_a_name),
     UNIT_ABORTS(releasing_more_than_is_held_aborts),
