@@ -2,7 +2,7 @@
 # soak, and torture NAME. Each is a function here (torture_NAME for a torture); t/README.md describes
 # them. Each ends the script or returns with its own exit status, so ./dev prints no report after it.
 
-torture_packages=(python3 python3-pytest iproute2 util-linux faketime)
+torture_packages=(python3 python3-pytest iproute2 util-linux faketime redis-server)
 model_packages=(spin gcc libc6-dev python3)
 fuzz_packages=(clang libclang-rt-14-dev)
 fuzz_coverage_packages=(clang libclang-rt-14-dev llvm)
@@ -89,14 +89,29 @@ tortured() {
         TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B "t/campaigns/torture/$name.py" "$@"
 }
 
+# What three nodes do while one thing after another goes wrong.
+cluster() {
+    need "${build_packages[@]}" "${torture_packages[@]}" redis-server redis-sentinel
+    build
+    COUNTERD=$PWD/build/counterd COUNTERBENCH=$PWD/build/counterbench TOP_BUILDDIR=$PWD/build \
+        exec /usr/bin/python3 -B t/campaigns/cluster/show.py "$@"
+}
+
 torture_exhaustion() { tortured exhaustion "$@"; }
 torture_vanished() { tortured vanished "$@"; }
 torture_clock() { tortured clock "$@"; }
 torture_pools() { tortured pools "$@"; }
 torture_jobs-kill() { tortured jobs_kill "$@"; }
+torture_cluster() {
+    need "${build_packages[@]}"
+    build
+    make -s -C build t/system/clock_shift.so
+    tortured cluster "$@"
+}
 soak() { tortured soak "$@"; }
 
-fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service)
+fuzz_harnesses=(text binary pools beanstalk options admin text-service binary-service job-service cluster
+    patterns)
 # The longest generated inputs; longer messages reach no further code.
 fuzz_max_len=600
 
@@ -104,7 +119,8 @@ fuzz_max_len=600
 fuzz_parsers=(proto/line.c proto/poolcounter.c proto/pools.c proto/pools_parts.c proto/pools_replies.c proto/counter.c
     proto/beanstalk.c proto/beanstalk_parts.c proto/beanstalk_replies.c
     src/daemon/config_file.c src/daemon/command_line.c
-    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c)
+    src/daemon/options.c src/daemon/option_codec.c src/daemon/option_quotes.c src/daemon/options_fit.c src/net/query.c src/base/text.c src/admin/hosts.c
+    src/cluster/url.c src/cluster/patterns.c)
 
 fuzz_built() {
     need "${build_packages[@]}" "${fuzz_packages[@]}"
@@ -249,6 +265,36 @@ torture_planted-pools() {
 
 torture_planted-jobs() {
     torture_planted-pools --in jobs "$@"
+}
+
+torture_planted-nodes() {
+    torture_planted-pools --in cluster/nodes "$@"
+}
+
+# Several nodes of a cluster over the engine in memory.
+torture_cluster-nodes() {
+    need "${build_packages[@]}"
+    build
+    make -s -C build -j"$jobs" t/campaigns/cluster/simulate
+    exec build/t/campaigns/cluster/simulate "${@:---seeds=2000}"
+}
+
+torture_cluster-engine() {
+    compared compare "$@"
+}
+
+torture_planted-scripts() {
+    compared planted "$@"
+}
+
+# Compares the engine in memory with a Redis that runs the scripts.
+compared() {
+    local name=$1
+    shift
+    need "${build_packages[@]}" patch python3 redis-server
+    build
+    make -s -C build -j"$jobs" t/campaigns/cluster/serve
+    TOP_BUILDDIR=$PWD/build exec /usr/bin/python3 -B "t/campaigns/cluster/$name.py" "$@"
 }
 
 # Runs the function torture_NAME.

@@ -1,0 +1,440 @@
+/*
+ * node.c - the life of a node: its phases, how it loses the engine and begins again, patience,
+ * leaving and parking.
+ *
+ * There is one way to agreement with the engine: open a session, assert all, go live. Every
+ * failure, whatever it is, ends in node_lose, which closes the session and begins that way again.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+#define TO(phase) (1u << PHASE_##phase)
+
+/* Where each phase may lead. */
+static const uint16_t moves[PHASES] = {
+    [PHASE_IDLE] = TO(BACKOFF),
+    [PHASE_BACKOFF] = TO(IDLE) | TO(FINDING) | TO(CONNECTING) | TO(LEFT),
+    [PHASE_FINDING] = TO(IDLE) | TO(BACKOFF) | TO(CONNECTING) | TO(LEFT),
+    [PHASE_CONNECTING] = TO(IDLE) | TO(BACKOFF) | TO(CHECKING) | TO(LEFT),
+    [PHASE_CHECKING] = TO(IDLE) | TO(BACKOFF) | TO(SUBSCRIBING) | TO(LEFT),
+    [PHASE_SUBSCRIBING] = TO(IDLE) | TO(BACKOFF) | TO(HELD) | TO(LEFT),
+    [PHASE_HELD] = TO(IDLE) | TO(BACKOFF) | TO(MAJORITY) | TO(OPENING) | TO(LEFT),
+    [PHASE_MAJORITY] = TO(IDLE) | TO(BACKOFF) | TO(HELD) | TO(OPENING) | TO(LEFT),
+    [PHASE_OPENING] = TO(IDLE) | TO(BACKOFF) | TO(HELD) | TO(REPORTING) | TO(LEFT),
+    [PHASE_REPORTING] = TO(IDLE) | TO(BACKOFF) | TO(ASSERTING) | TO(LEFT),
+    [PHASE_ASSERTING] = TO(IDLE) | TO(BACKOFF) | TO(READYING) | TO(LEFT),
+    [PHASE_READYING] = TO(IDLE) | TO(BACKOFF) | TO(LIVE) | TO(LEFT),
+    [PHASE_LIVE] = TO(IDLE) | TO(BACKOFF) | TO(LEFT),
+    [PHASE_LEFT] = TO(IDLE),
+};
+
+void node_move(struct node *node, enum node_phase to)
+{
+    CHECK(moves[node->phase] & 1u << to);
+    node->phase = to;
+    node->step_ns = 0;
+}
+
+/* ---- making and freeing ---------------------------------------------------------------------- */
+
+static bool copy_text(char **to, const char *from)
+{
+    *to = strdup(from ? from : "");
+    return *to != NULL;
+}
+
+struct node *node_new(const struct node_config *config, const struct node_does *does, void *arg)
+{
+    struct node *node = calloc(1, sizeof(*node));
+    if (!node)
+        return NULL;
+    node->url = config->url;
+    node->does = *does;
+    node->arg = arg;
+    node->lease_ns = config->lease_ns;
+    node->patience_ns = config->patience_ns;
+    node->patterns = patterns_share(unconst(config->patterns));
+    node->hash_key.k0 = does->random(arg);
+    node->hash_key.k1 = does->random(arg);
+    if (!copy_text(&node->user, config->user) || !copy_text(&node->password, config->password) ||
+        !copy_text(&node->node, config->node) || !copy_text(&node->where, config->where) ||
+        !copy_text(&node->prefix, config->prefix) || !copy_text(&node->version, config->version))
+        node_free(&node);
+    return node;
+}
+
+static void free_secret(char *text)
+{
+    if (text)
+        explicit_bzero(text, strlen(text));
+    free(text);
+}
+
+void node_free(struct node **node_p)
+{
+    struct node *node = *node_p;
+    *node_p = NULL;
+    if (!node)
+        return;
+    CHECK(!node->todo.count && !node->waits.count && !node->sent.count);
+    for (unsigned w = 0; w < NODE_WIRES; w++)
+        if (node->wires[w].reader)
+            redisReaderFree(node->wires[w].reader);
+    node_names_free(node);
+    node_forget_peers(node);
+    patterns_free(&node->patterns);
+    free(node->watched);
+    free(node->over.items);
+    free(node->reaps.items);
+    free(node->user);
+    free_secret(node->password);
+    free(node->node);
+    free(node->where);
+    free(node->prefix);
+    free(node->version);
+    free(node);
+}
+
+void node_log(struct node *node, enum node_level level, const char *format, ...)
+{
+    char text[1024];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    node->does.log(node->arg, level, text);
+}
+
+/* ---- the loss of the engine ------------------------------------------------------------------ */
+
+/* Closes the session and its wires; asks are as if they were never sent. */
+static void drop_session(struct node *node, int64_t now_ns)
+{
+    if (node->phase == PHASE_LIVE) {
+        node->lost_ns = now_ns;
+        memcpy(node->last, node->session, sizeof(node->last));
+    }
+    node_engine_close(node);
+    node->session[0] = '\0';
+    node->session_report = 0;
+    node->assert_name = NULL;
+    node->assert_wait = NULL;
+    node->opening_ns = 0;
+    node->reaps.count = 0;
+    node->reaping = false;
+    node->held_reaps = 0;
+    node->reap_cursor[0] = '\0';
+    node->loose_try_ns = 0;
+    node->beat_heard = 0;
+    node->renewed_ns = 0;
+    node->renew_answered = node->renew_agreed = false;
+    node->grace = node->grace_asked = false;
+    node->leave_sent = false;
+    node_watch_clear(node);
+    node_asks_lost(node);
+}
+
+/* The time until the next attempt: doubled each time, with a random part. */
+static int64_t next_backoff(struct node *node)
+{
+    int64_t most = node->lease_ns / NODE_BACKOFFS_PER_LEASE;
+    if (most > NODE_BACKOFF_MOST_NS)
+        most = NODE_BACKOFF_MOST_NS;
+    int64_t wait = node->backoff_ns ? node->backoff_ns : NODE_BACKOFF_FIRST_NS;
+    if (wait > most)
+        wait = most;
+    node->backoff_ns = 2 * wait;
+    return wait + (int64_t)(node->does.random(node->arg) % (uint64_t)(wait / 4 + 1));
+}
+
+static void look_at_patience(struct node *node, int64_t now_ns)
+{
+    if (node->alone || node_is_open(node) || node->phase == PHASE_IDLE ||
+        node->phase == PHASE_LEFT || now_ns - node->lost_ns < node->patience_ns)
+        return;
+    node->alone = true;
+    node_log(
+        node, NODE_LOG_WARNING,
+        "cluster: no engine, and patience is over: loose names are admitted by this node alone, "
+        "strict names are refused");
+    node->does.serve_alone(node->arg);
+    node_asks_alone(node);
+}
+
+static void begin_again(struct node *node, int64_t delay_ns, int64_t now_ns)
+{
+    if (node->leaving) {
+        node_left(node, now_ns);
+        return;
+    }
+    drop_session(node, now_ns);
+    node_move(node, PHASE_BACKOFF);
+    node->retry_ns = now_ns + delay_ns;
+    look_at_patience(node, now_ns);
+}
+
+void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns)
+{
+    if (node->phase <= PHASE_BACKOFF || node->phase == PHASE_LEFT)
+        return;
+    bool was_live = node->phase == PHASE_LIVE;
+    node->counts.losses[loss]++;
+    if (was_live)
+        node_log(node, loss == NODE_LOSS_RELOAD ? NODE_LOG_INFO : NODE_LOG_WARNING,
+                 "cluster: the session with the engine is over (%s): %s", node_loss_word(loss),
+                 why);
+    else if (!node->backoff_ns)
+        node_log(node, NODE_LOG_WARNING, "cluster: no session with the engine (%s): %s",
+                 node_loss_word(loss), why);
+    begin_again(node, loss == NODE_LOSS_RELOAD ? 0 : next_backoff(node), now_ns);
+}
+
+void node_say_refused(struct node *node, const char *why, int64_t now_ns)
+{
+    bool same = strcmp(node->refused, why) == 0;
+    if (!same)
+        snprintf(node->refused, sizeof(node->refused), "%s", why);
+    if (same && node->refused_said_ns && now_ns - node->refused_said_ns < NODE_SAY_AGAIN_NS)
+        return;
+    node->refused_said_ns = now_ns;
+    node_log(node, NODE_LOG_ERROR, "cluster: this node does not join: %s", why);
+}
+
+void node_refuse(struct node *node, const char *why, int64_t now_ns)
+{
+    node_say_refused(node, why, now_ns);
+    node->counts.losses[NODE_LOSS_ERROR]++;
+    begin_again(node, next_backoff(node), now_ns);
+}
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+void node_close_strict(struct node *node)
+{
+    node->last[0] = '\0';
+    node->strict_held = false;
+    if (node->strict_closing)
+        return;
+    node->strict_closing = true;
+    node->counts.strict_closed++;
+    node->does.close_strict(node->arg);
+}
+
+void node_strict_closed(struct node *node, int64_t now_ns)
+{
+    node->strict_closing = false;
+    node_look_at_lease(node, now_ns);
+    if (node->phase == PHASE_HELD && node->open_ns <= now_ns)
+        node_open_session(node, now_ns);
+}
+
+static void lease_over(struct node *node, int64_t now_ns)
+{
+    node->counts.leases_lost++;
+    node_set_lease(node, 0);
+    node_log(node, NODE_LOG_ERROR,
+             "cluster: the lease is over: connections with units of strict names are closed. Look "
+             "at the "
+             "engine and the network between");
+    node_lose(node, NODE_LOSS_LEASE, "the engine did not renew the lease in time", now_ns);
+    node_close_strict(node);
+}
+
+void node_look_at_lease(struct node *node, int64_t now_ns)
+{
+    if (node->lease_end_ns && now_ns >= node->lease_end_ns)
+        lease_over(node, now_ns);
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+void node_start(struct node *node, int64_t now_ns)
+{
+    CHECK(node->phase == PHASE_IDLE);
+    if (!node->lost_known)
+        node->lost_ns = now_ns;
+    node->lost_known = false;
+    node->started = true;
+    node->leaving = false;
+    node_move(node, PHASE_BACKOFF);
+    node->retry_ns = now_ns;
+    node->backoff_ns = 0;
+    if (node->lease_end_ns)
+        node->does.lease(node->arg, node->lease_end_ns);
+    node_look_at_lease(node, now_ns);
+    look_at_patience(node, now_ns);
+}
+
+static void earlier(int64_t *due, int64_t at)
+{
+    if (at && at < *due)
+        *due = at;
+}
+
+int64_t node_due_ns(const struct node *node)
+{
+    int64_t due = INT64_MAX;
+    if (node->phase == PHASE_IDLE)
+        return due;
+    earlier(&due, node->lease_end_ns);
+    if (node->phase == PHASE_LEFT)
+        return due;
+    if (!node->alone && !node_is_open(node))
+        earlier(&due, node->lost_ns + node->patience_ns);
+    earlier(&due, node->opening_ns);
+    if (node->phase == PHASE_BACKOFF)
+        earlier(&due, node->retry_ns);
+    else if (node->phase == PHASE_LIVE)
+        earlier(&due, node_live_due_ns(node));
+    else {
+        if (node->phase == PHASE_HELD && !node->strict_closing)
+            earlier(&due, node->open_ns);
+        earlier(&due, node->step_ns);
+        if (node->pending_count)
+            earlier(&due, node->pending[node->pending_first].sent_ns + node_answer_limit(node));
+    }
+    return due;
+}
+
+static void opening_tick(struct node *node, int64_t now_ns)
+{
+    if (node->opening_ns && now_ns >= node->opening_ns)
+        node_lose(node, NODE_LOSS_SLOW, "opening took longer than a lease", now_ns);
+    else if (node->step_ns && now_ns >= node->step_ns)
+        node_lose(node, NODE_LOSS_SLOW,
+                  node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY
+                      ? "no majority of the Sentinels names one engine"
+                      : "no answer within a fifth of the lease",
+                  now_ns);
+    else if (node->pending_count &&
+             now_ns - node->pending[node->pending_first].sent_ns >= node_answer_limit(node))
+        node_lose(node, NODE_LOSS_SLOW, "no answer within a fifth of the lease", now_ns);
+    else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
+        node_open_session(node, now_ns);
+}
+
+void node_tick(struct node *node, int64_t now_ns)
+{
+    if (node->phase == PHASE_IDLE)
+        return;
+    /* A node that could not leave may still have connections that hold strict units. */
+    node_look_at_lease(node, now_ns);
+    look_at_patience(node, now_ns);
+    if (node->phase == PHASE_BACKOFF) {
+        if (now_ns >= node->retry_ns)
+            node_connect(node, now_ns);
+    } else if (node->phase == PHASE_LIVE)
+        node_live_tick(node, now_ns);
+    else if (node->phase != PHASE_LEFT)
+        opening_tick(node, now_ns);
+}
+
+void node_flush(struct node *node, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    if (node->phase != PHASE_LIVE)
+        return;
+    node_calls_send(node, now_ns);
+    if (node->leaving && node->phase == PHASE_LIVE)
+        node_try_leave(node, now_ns);
+}
+
+/* ---- changes while it runs ------------------------------------------------------------------- */
+
+void node_open_anew(struct node *node, const char *why, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    if (node_is_open(node))
+        node_lose(node, NODE_LOSS_LEDGER, why, now_ns);
+}
+
+void node_set_patterns(struct node *node, const struct patterns *patterns, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    struct patterns *before = node->patterns;
+    node->patterns = patterns_share(unconst(patterns));
+    patterns_free(&before);
+    node_lose(node, NODE_LOSS_RELOAD, "the patterns of shared names have changed", now_ns);
+    node_asks_patterns(node);
+}
+
+bool node_set_access(struct node *node, const char *user, const char *password, int64_t now_ns)
+{
+    char *new_user, *new_password;
+    if (!copy_text(&new_user, user))
+        return false;
+    if (!copy_text(&new_password, password)) {
+        free(new_user);
+        return false;
+    }
+    free(node->user);
+    free_secret(node->password);
+    node->user = new_user;
+    node->password = new_password;
+    /* A session that stands stays; an attempt that was refused is repeated at once. */
+    if (node->phase == PHASE_BACKOFF)
+        node->retry_ns = now_ns;
+    return true;
+}
+
+void node_set_patience(struct node *node, int64_t patience_ns, int64_t now_ns)
+{
+    node->patience_ns = patience_ns;
+    node_look_at_lease(node, now_ns);
+    look_at_patience(node, now_ns);
+}
+
+/* ---- the end, upgrades ----------------------------------------------------------------------- */
+
+void node_leave(struct node *node, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    if (node->leaving)
+        return;
+    node->leaving = true;
+    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
+        next = ask->next;
+        if (ask->op == NODE_ACQUIRE && ASK_STATE(ask) == ASK_TODO)
+            ask_finish(node, ask, NODE_ENGINE_AWAY);
+    }
+    if (node->phase == PHASE_LIVE) {
+        node->leave_ns = now_ns;
+        node->leave_until_ns = now_ns + node_answer_limit(node);
+        return;
+    }
+    if (node->phase != PHASE_IDLE && node->phase != PHASE_LEFT)
+        node_left(node, now_ns);
+}
+
+void node_left(struct node *node, int64_t now_ns)
+{
+    drop_session(node, now_ns);
+    node_sentinels_close(node);
+    node->last[0] = '\0';
+    node_move(node, PHASE_LEFT);
+}
+
+bool node_has_left(const struct node *node)
+{
+    return node->leaving && (node->phase == PHASE_LEFT || node->phase == PHASE_IDLE);
+}
+
+void node_park(struct node *node, int64_t now_ns)
+{
+    if (node->phase == PHASE_IDLE)
+        return;
+    node_look_at_lease(node, now_ns);
+    bool was_live = node->phase == PHASE_LIVE;
+    drop_session(node, now_ns);
+    node_sentinels_close(node);
+    node_move(node, PHASE_IDLE);
+    /* A node that was live begins a new patience; another one goes on with the one that it has. */
+    node->lost_known = !was_live;
+}

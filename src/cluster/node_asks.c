@@ -1,0 +1,424 @@
+/*
+ * node_asks.c - the life of a request: how it comes, is cancelled, granted, queued and answered,
+ * and what becomes of it when the engine is lost or patience is over.
+ *
+ * An ask is on one of three lists, by its state: todo (goes with one of the next calls), sent
+ * (under way) and waits (in the queue of the engine, or soon again). Nothing is told to a client
+ * before the engine has it; what was under way when the engine was lost is as if it was never sent.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdlib.h>
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+void asks_add(struct asks *list, struct node_ask *ask)
+{
+    ask->next = NULL;
+    ask->prev = list->last;
+    *(list->last ? &list->last->next : &list->first) = ask;
+    list->last = ask;
+    list->count++;
+}
+
+void asks_add_front(struct asks *list, struct node_ask *ask)
+{
+    ask->prev = NULL;
+    ask->next = list->first;
+    *(list->first ? &list->first->prev : &list->last) = ask;
+    list->first = ask;
+    list->count++;
+}
+
+void asks_remove(struct asks *list, struct node_ask *ask)
+{
+    *(ask->prev ? &ask->prev->next : &list->first) = ask->next;
+    *(ask->next ? &ask->next->prev : &list->last) = ask->prev;
+    ask->next = ask->prev = NULL;
+    list->count--;
+}
+
+struct asks *asks_of(struct node *node, const struct node_ask *ask)
+{
+    switch (ASK_STATE(ask)) {
+    case ASK_TODO:
+    case ASK_CANCEL_TODO:
+    case ASK_GIVE_TODO:
+        return &node->todo;
+    case ASK_SENT:
+    case ASK_CANCEL_SENT:
+    case ASK_GIVE_SENT:
+        return &node->sent;
+    case ASK_PLACED:
+    case ASK_WAITING:
+    case ASK_GRANTED:
+        return &node->waits;
+    default:
+        return NULL;
+    }
+}
+
+static void ask_unlist(struct node *node, struct node_ask *ask)
+{
+    struct asks *list = asks_of(node, ask);
+    if (!list)
+        return;
+    asks_remove(list, ask);
+    if (ASK_STATE(ask) == ASK_GRANTED)
+        node->granted_held--;
+}
+
+static void set_state(struct node_ask *ask, unsigned state)
+{
+    ask->state = (ask->state & ~0xffu) | state;
+}
+
+void ask_set(struct node *node, struct node_ask *ask, unsigned state)
+{
+    ask_unlist(node, ask);
+    set_state(ask, state);
+    struct asks *list = asks_of(node, ask);
+    CHECK(list);
+    asks_add(list, ask);
+    if (state == ASK_GRANTED)
+        node->granted_held++;
+}
+
+/* Again on todo, before all others. */
+static void ask_again(struct node *node, struct node_ask *ask)
+{
+    ask_unlist(node, ask);
+    set_state(ask, ASK_TODO);
+    asks_add_front(&node->todo, ask);
+}
+
+static void ask_remove(struct node *node, struct node_ask *ask)
+{
+    ask_unlist(node, ask);
+    if (ask->state & ASK_INDEXED)
+        node_index_remove(node, ask);
+    ask->state = ASK_NEW;
+}
+
+void ask_finish(struct node *node, struct node_ask *ask, enum node_result result)
+{
+    ask_remove(node, ask);
+    if (ask->own) {
+        CHECK(ask->op == NODE_RELEASE);
+        free(ask);
+        return;
+    }
+    ask->result = result;
+    node->does.answer(node->arg, ask);
+}
+
+static void say_queued(struct node *node, struct node_ask *ask)
+{
+    if (ask->queued)
+        return;
+    ask->queued = true;
+    node->does.queued(node->arg, ask);
+}
+
+/* ---- submitting ------------------------------------------------------------------------------ */
+
+static void submit_acquire(struct node *node, struct node_ask *ask)
+{
+    if (node->leaving || (node->alone && ask->strict && ask->wait == NODE_WAIT_NO)) {
+        ask_finish(node, ask, NODE_ENGINE_AWAY);
+        return;
+    }
+    if (node->alone && !ask->strict) {
+        ask_finish(node, ask, NODE_ALONE);
+        return;
+    }
+    if (!node_index_add(node, ask)) {
+        ask_finish(node, ask, NODE_NO_MEMORY);
+        return;
+    }
+    ask->state |= ASK_INDEXED;
+    if (ask->queued || ask->seq > 1)
+        ask->state |= ASK_ADMITTED;
+    if (ask->seq > 1 && node->phase <= PHASE_REPORTING) {
+        ask_set(node, ask, ASK_PLACED);
+    } else {
+        ask->seq = 0;
+        ask_set(node, ask, ASK_TODO);
+    }
+    if (node->alone)
+        say_queued(node, ask);
+}
+
+/* Is this release later than the thread's part of this session's report? Then the engine has the
+ * units, or will have them. */
+static bool is_in_session(const struct node *node, const struct node_ask *ask)
+{
+    return node_is_open(node) && node->session_report != 0 && ask->report == node->session_report;
+}
+
+/* The engine is away, and a release ends the waits of ACQ4ANY that came before it: those that were
+ * in a queue, and if it is the last that came, all. */
+static void done_here(struct node *node, struct bytes name, bool is_last)
+{
+    struct node_name *entry = node_name_find(node, name);
+    if (!entry)
+        return;
+    entry->pins++;
+    for (struct node_ask *ask = entry->first, *next; ask; ask = next) {
+        next = ask->same_name;
+        unsigned state = ASK_STATE(ask);
+        if (ask->wait == NODE_WAIT_ANY &&
+            (state == ASK_PLACED || (state == ASK_TODO && (ask->queued || is_last))))
+            ask_finish(node, ask, NODE_DONE);
+    }
+    entry->pins--;
+    node_name_release(node, entry);
+}
+
+/* `is_last`: all that the node has came before it. */
+static void release_at_once(struct node *node, struct node_ask *ask, bool is_last)
+{
+    if (!ask->by_end)
+        done_here(node, ask->name, is_last);
+    ask_finish(node, ask, NODE_RELEASED);
+}
+
+void node_submit(struct node *node, struct node_ask *ask, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    enum patterns_class class = patterns_class(node->patterns, ask->name);
+    ask->next = ask->prev = NULL;
+    ask->same_name = ask->same_name_prev = ask->same_id = NULL;
+    ask->of_name = NULL;
+    ask->state = ASK_NEW;
+    ask->cancelled = ask->own = false;
+    ask->strict = class == PATTERNS_STRICT;
+    if (ask->op == NODE_RELEASE) {
+        if (class != PATTERNS_OWN && is_in_session(node, ask))
+            ask_set(node, ask, ASK_TODO);
+        else
+            release_at_once(node, ask, true);
+    } else if (class == PATTERNS_OWN ||
+               (ask->op != NODE_ACQUIRE && (node->alone || node->leaving))) {
+        ask_finish(node, ask, NODE_ALONE);
+    } else if (ask->op == NODE_ACQUIRE) {
+        submit_acquire(node, ask);
+    } else {
+        ask_set(node, ask, ASK_TODO);
+    }
+}
+
+void node_cancel(struct node *node, uint64_t id, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    struct node_ask *ask = node_ask_find(node, id);
+    if (!ask || ask->cancelled)
+        return;
+    ask->cancelled = true;
+    switch (ASK_STATE(ask)) {
+    case ASK_TODO:
+    case ASK_PLACED:
+        ask_finish(node, ask, NODE_CANCELLED);
+        break;
+    case ASK_WAITING:
+        ask_set(node, ask, ASK_CANCEL_TODO);
+        break;
+    case ASK_GRANTED:
+        ask_set(node, ask, ASK_GIVE_TODO);
+        break;
+    default: /* under way: its answer decides */
+        break;
+    }
+}
+
+/* ---- what the engine says -------------------------------------------------------------------- */
+
+void ask_granted(struct node *node, struct node_ask *ask, int64_t now_ns)
+{
+    if (ask->cancelled)
+        ask_set(node, ask, ASK_GIVE_TODO);
+    else if (ask->strict && now_ns >= node->lease_end_ns)
+        ask_set(node, ask, ASK_GRANTED);
+    else
+        ask_finish(node, ask, NODE_GRANTED);
+}
+
+void ask_queued(struct node *node, struct node_ask *ask, uint64_t seq)
+{
+    bool asserted = ask->seq == seq;
+    if (seq > node->seq)
+        node->seq = seq;
+    ask->seq = seq;
+    ask->state |= ASK_ADMITTED;
+    bool done = ask->wait == NODE_WAIT_ANY && seq <= ask->of_name->done_seq;
+    if (done && !asserted && !ask->cancelled) {
+        ask_finish(node, ask, NODE_DONE);
+        return;
+    }
+    if (ask->cancelled || done) {
+        /* An asserted wait may have come to the engine behind the D: then it is still there. */
+        if (!ask->cancelled)
+            ask->state |= ASK_DONE;
+        ask->cancelled = true;
+        ask_set(node, ask, ASK_CANCEL_TODO);
+        return;
+    }
+    ask_set(node, ask, ASK_WAITING);
+    say_queued(node, ask);
+}
+
+bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
+                    int64_t now_ns)
+{
+    struct node_ask *ask = calloc(1, sizeof(*ask) + name.len);
+    if (!ask) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        return false;
+    }
+    uint8_t *copy = (uint8_t *)(ask + 1);
+    memcpy(copy, name.data, name.len);
+    ask->op = NODE_RELEASE;
+    ask->by_end = true;
+    ask->own = true;
+    ask->units = units;
+    ask->id = id;
+    ask->name = bytes_at(copy, name.len);
+    ask_set(node, ask, ASK_TODO);
+    return true;
+}
+
+void node_done(struct node *node, struct bytes name, uint64_t up_to)
+{
+    struct node_name *entry = node_name_find(node, name);
+    if (!entry)
+        return;
+    entry->pins++;
+    for (struct node_ask *ask = entry->first, *next; ask; ask = next) {
+        next = ask->same_name;
+        unsigned state = ASK_STATE(ask);
+        if (ask->wait == NODE_WAIT_ANY && (state == ASK_WAITING || state == ASK_PLACED) &&
+            ask->seq <= up_to)
+            ask_finish(node, ask, NODE_DONE);
+    }
+    entry->pins--;
+    node_name_release(node, entry);
+}
+
+void node_asks_lease(struct node *node, int64_t now_ns)
+{
+    for (struct node_ask *ask = node->waits.first, *next; ask && node->granted_held; ask = next) {
+        next = ask->next;
+        if (ASK_STATE(ask) == ASK_GRANTED)
+            ask_granted(node, ask, now_ns);
+    }
+}
+
+/* ---- the loss of the engine ------------------------------------------------------------------ */
+
+/* What was sent and not answered; from the last to the first, so that the order stays. */
+static void sent_lost(struct node *node, struct asks *releases)
+{
+    for (struct node_ask *ask = node->sent.last, *before; ask; ask = before) {
+        before = ask->prev;
+        ask->state &= ~(unsigned)ASK_EARLY;
+        if (ask->op == NODE_RELEASE) {
+            ask_unlist(node, ask);
+            set_state(ask, ASK_NEW);
+            asks_add_front(releases, ask);
+        } else if (ask->cancelled) {
+            ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+        } else if (ask->seq > 1) {
+            ask_set(node, ask, ASK_PLACED);
+        } else {
+            ask_again(node, ask);
+        }
+    }
+}
+
+void node_asks_lost(struct node *node)
+{
+    struct asks releases = {0};
+    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
+        next = ask->next;
+        if (ask->op == NODE_RELEASE) {
+            ask_unlist(node, ask);
+            set_state(ask, ASK_NEW);
+            asks_add(&releases, ask);
+        } else if (ask->cancelled) {
+            ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+        }
+    }
+    sent_lost(node, &releases);
+    for (struct node_ask *ask = node->waits.first, *next; ask; ask = next) {
+        next = ask->next;
+        if (ASK_STATE(ask) == ASK_WAITING)
+            set_state(ask, ASK_PLACED);
+        else if (ASK_STATE(ask) == ASK_GRANTED && ask->seq > 1)
+            ask_set(node, ask, ASK_PLACED);
+        else if (ASK_STATE(ask) == ASK_GRANTED)
+            ask_again(node, ask);
+    }
+    while (releases.first) {
+        struct node_ask *ask = releases.first;
+        asks_remove(&releases, ask);
+        release_at_once(node, ask, false);
+    }
+}
+
+/* ---- without an engine, with other patterns -------------------------------------------------- */
+
+static void ask_alone(struct node *node, struct node_ask *ask)
+{
+    if (ask->op == NODE_RELEASE)
+        return;
+    if (ask->op != NODE_ACQUIRE || !ask->strict)
+        ask_finish(node, ask, NODE_ALONE);
+    else if (ask->wait == NODE_WAIT_NO)
+        ask_finish(node, ask, NODE_ENGINE_AWAY);
+    else
+        say_queued(node, ask);
+}
+
+static void ask_patterns(struct node *node, struct node_ask *ask)
+{
+    enum patterns_class class = patterns_class(node->patterns, ask->name);
+    ask->strict = class == PATTERNS_STRICT;
+    if (class == PATTERNS_OWN && ask->op != NODE_RELEASE)
+        ask_finish(node, ask, NODE_ALONE);
+    else if (node->alone)
+        ask_alone(node, ask);
+}
+
+static void for_all(struct node *node, void (*what)(struct node *, struct node_ask *))
+{
+    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
+        next = ask->next;
+        what(node, ask);
+    }
+    for (struct node_ask *ask = node->waits.first, *next; ask; ask = next) {
+        next = ask->next;
+        what(node, ask);
+    }
+}
+
+void node_asks_alone(struct node *node)
+{
+    for_all(node, ask_alone);
+}
+
+void node_asks_patterns(struct node *node)
+{
+    for_all(node, ask_patterns);
+}
+
+struct node_ask *node_forget_ask(struct node *node)
+{
+    struct node_ask *ask = node->todo.first    ? node->todo.first
+                           : node->waits.first ? node->waits.first
+                                               : node->sent.first;
+    if (ask)
+        ask_remove(node, ask);
+    return ask;
+}

@@ -1,0 +1,230 @@
+/*
+ * node_assert.c - the report of the ledger, and how an opening session asserts it: each name with
+ * its units, then its waits with their old seqs, in portions; then `ready`.
+ *
+ * A release is in the report or it is not: `report` of the release says so. One that is in it is
+ * answered at once. Another one waits on todo until the session is live.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+
+/* ---- the report ------------------------------------------------------------------------------ */
+
+/* Forgets what was reported. */
+static void forget_units(struct node *node)
+{
+    for (struct node_name *name = node->first_name, *next; name; name = next) {
+        next = name->next;
+        name->units = 0;
+        node_name_release(node, name);
+    }
+}
+
+void node_begin_report(struct node *node, int64_t now_ns)
+{
+    (void)now_ns;
+    /* A report that an earlier session asked for must end first: its numbers are old. */
+    if (node->report_under_way)
+        return;
+    forget_units(node);
+    node->report_under_way = true;
+    node->report_failed = false;
+    if (++node->report_number == 0)
+        node->report_number = 1;
+    node->session_report = node->report_number;
+    node->does.report(node->arg, node->patterns, node->report_number);
+}
+
+static bool is_this_sessions(const struct node *node)
+{
+    return node->session_report != 0 && node->session_report == node->report_number;
+}
+
+void node_report(struct node *node, struct bytes name, uint32_t units)
+{
+    if (!is_this_sessions(node) || units == 0 ||
+        patterns_class(node->patterns, name) == PATTERNS_OWN)
+        return;
+    struct node_name *entry = node_name_get(node, name);
+    if (!entry) {
+        node->report_failed = true;
+        return;
+    }
+    entry->units += units;
+}
+
+void node_reported(struct node *node, int64_t now_ns)
+{
+    node->report_under_way = false;
+    node_look_at_lease(node, now_ns);
+    if (node->phase != PHASE_REPORTING) {
+        forget_units(node);
+        return;
+    }
+    if (!is_this_sessions(node)) {
+        node_begin_report(node, now_ns);
+        return;
+    }
+    if (node->report_failed) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds", now_ns);
+        return;
+    }
+    node_move(node, PHASE_ASSERTING);
+    node->assert_name = node->first_name;
+    node->assert_units = true;
+    node->assert_wait = NULL;
+    node_assert_more(node, now_ns);
+}
+
+/* ---- asserting ------------------------------------------------------------------------------- */
+
+/* The next wait of a name, from `ask` on, that has a place. */
+static struct node_ask *placed_from(struct node_ask *ask)
+{
+    while (ask && ASK_STATE(ask) != ASK_PLACED)
+        ask = ask->same_name;
+    return ask;
+}
+
+/* The next op to assert; false: there is none. It is another one when its units are 0, or its wait
+ * has no place any more. */
+static bool next_op(struct node *node, struct node_op_sent *op)
+{
+    while (node->assert_name) {
+        struct node_name *name = node->assert_name;
+        if (node->assert_units) {
+            if (name->units) {
+                *op = (struct node_op_sent){.kind = OP_UNITS, .name = name};
+                return true;
+            }
+            node->assert_units = false;
+            node->assert_wait = name->first;
+        }
+        node->assert_wait = placed_from(node->assert_wait);
+        if (node->assert_wait) {
+            *op = (struct node_op_sent){.kind = OP_WAIT, .ask = node->assert_wait};
+            return true;
+        }
+        node->assert_name = name->next;
+        node->assert_units = true;
+        node_name_release(node, name);
+    }
+    return false;
+}
+
+/* Makes a portion and sends it. False: there was nothing to assert, or the engine was lost. */
+static bool send_portion(struct node *node, int64_t now_ns)
+{
+    struct command *c = &node->command;
+    struct node_op_sent op;
+    if (!next_op(node, &op))
+        return false;
+    struct node_call *call = node_call_take(node);
+    char key[NODE_PREFIX_SIZE];
+    node_key(node, key, sizeof(key));
+    command_script(node, c, CLUSTER_SCRIPT_GIVE, key);
+    command_str(c, node->session);
+    do {
+        node_op_add(call, c, &op);
+        node->counts.asserted++;
+        if (op.kind == OP_UNITS) {
+            /* The command points to the name's bytes, which the portion keeps. */
+            op.name->pins++;
+            op.name->units = 0;
+        } else
+            ask_set(node, op.ask, ASK_SENT);
+    } while (next_op(node, &op) && node_op_fits(call, c, node_op_name(&op)));
+    return node_send(node, c, PENDING_ASSERT, (unsigned)(call - node->calls), now_ns);
+}
+
+static void send_ready(struct node *node, int64_t now_ns)
+{
+    struct command *c = &node->command;
+    char key[NODE_PREFIX_SIZE];
+    node_move(node, PHASE_READYING);
+    node_key(node, key, sizeof(key));
+    command_script(node, c, CLUSTER_SCRIPT_READY, key);
+    command_str(c, node->session);
+    if (node_send(node, c, PENDING_READY, 0, now_ns))
+        node_renew_sent(node, now_ns);
+}
+
+void node_assert_more(struct node *node, int64_t now_ns)
+{
+    while (node->phase == PHASE_ASSERTING && node->calls_used < NODE_GIVES_MAX)
+        if (!send_portion(node, now_ns))
+            break;
+    if (node->phase == PHASE_ASSERTING && node->calls_used == 0)
+        send_ready(node, now_ns);
+}
+
+/* A wait is in the engine again. */
+static void wait_asserted(struct node *node, struct node_ask *ask, int64_t now_ns)
+{
+    if (ask->state & ASK_EARLY)
+        ask_granted(node, ask, now_ns);
+    else
+        ask_queued(node, ask, ask->seq);
+}
+
+void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
+                    int64_t now_ns)
+{
+    struct node_call *call = &node->calls[p->detail];
+    bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
+    for (unsigned i = 0; fits && i < call->count; i++)
+        fits = reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer == 1;
+    if (!fits) {
+        node_odd(node, "give", now_ns);
+        return;
+    }
+    uint32_t connection = node->connection;
+    for (unsigned i = 0; i < call->count && connection == node->connection; i++) {
+        if (call->ops[i].kind == OP_WAIT)
+            wait_asserted(node, call->ops[i].ask, now_ns);
+        else {
+            call->ops[i].name->pins--;
+            node_name_release(node, call->ops[i].name);
+        }
+    }
+    if (connection != node->connection)
+        return;
+    call->used = false;
+    node->calls_used--;
+    node_assert_more(node, now_ns);
+}
+
+void node_on_ready(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns)
+{
+    if (node->phase != PHASE_READYING || reply->type != REDIS_REPLY_ARRAY || reply->elements % 2) {
+        node_odd(node, "ready", now_ns);
+        return;
+    }
+    /* This node's own sessions come first, before those that `open` ended. */
+    size_t own = 0;
+    for (size_t i = 0; i < reply->elements; i += 2) {
+        struct ended item = {.foreign = false, .over_ns = now_ns};
+        uint64_t beat;
+        if (!reply_copy(reply->element[i], item.session, sizeof(item.session)) ||
+            !reply_decimal(reply->element[i + 1], &beat)) {
+            node_odd(node, "ready", now_ns);
+            return;
+        }
+        snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)beat);
+        if (!node_reap_later(node, &item)) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            return;
+        }
+        struct ended *at = ended_find(&node->reaps, item.session);
+        if (at < node->reaps.items + own)
+            continue;
+        *at = node->reaps.items[own];
+        node->reaps.items[own++] = item;
+    }
+    node->held_reaps = node->reaps.count;
+    node_live_begin(node, p->sent_ns, now_ns);
+}

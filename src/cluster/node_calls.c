@@ -1,0 +1,438 @@
+/*
+ * node_calls.c - requests go to the engine in calls: what arrives while a call is under way goes
+ * together in the next. A second call is sent before the first is answered only when it is full.
+ *
+ * An op of a call points to its ask, which is on `sent` until the answer, or to its name, which has
+ * a pin (`tries_sent`). A call without acquisitions goes by `give`, which a full engine accepts.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+struct node_call *node_call_take(struct node *node)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(node->calls); i++) {
+        struct node_call *call = &node->calls[i];
+        if (call->used)
+            continue;
+        call->used = true;
+        call->again = false;
+        call->count = 0;
+        node->calls_used++;
+        return call;
+    }
+    CHECK(!"a free call");
+    return NULL;
+}
+
+void node_call_free(struct node *node, struct node_call *call)
+{
+    call->used = false;
+    node->calls_used--;
+}
+
+static void op_unpin(struct node *node, const struct node_op_sent *op)
+{
+    if (op->kind == OP_TRY)
+        op->name->tries_sent--;
+    else if (op->kind == OP_UNITS)
+        op->name->pins--;
+    else
+        return;
+    node_name_release(node, op->name);
+}
+
+void node_calls_lost(struct node *node)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(node->calls); i++) {
+        struct node_call *call = &node->calls[i];
+        if (!call->used)
+            continue;
+        for (unsigned op = 0; op < call->count; op++)
+            op_unpin(node, &call->ops[op]);
+        node_call_free(node, call);
+    }
+    while (node->tries) {
+        struct node_name *name = node->tries;
+        node->tries = name->try_next;
+        name->try_queued = false;
+        node_name_release(node, name);
+    }
+    node->last_try = NULL;
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* The bytes of an op without its name, at most: eight arguments, the longest of which are an id and
+ * a class. */
+#define OP_BYTES 256u
+
+/* The words of each op, and of its arguments behind the name. */
+void node_class(struct command *c, const struct node_ask *ask)
+{
+    char *to = command_room(c);
+    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u", ask->wait == NODE_WAIT_ANY ? 'a' : 'm',
+             ask->strict ? 's' : 'l', ask->units, ask->limit);
+    command_str(c, to);
+}
+
+static void add_acquire(struct command *c, const struct node_ask *ask)
+{
+    static const char *const kinds[] = {
+        [NODE_WAIT_NO] = "n", [NODE_WAIT_ANY] = "a", [NODE_WAIT_ME] = "m"};
+    command_number(c, ask->id);
+    command_number(c, ask->units);
+    command_number(c, ask->limit);
+    command_number(c, ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
+    command_str(c, kinds[ask->wait]);
+    command_str(c, ask->strict ? "1" : "0");
+}
+
+bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name)
+{
+    return call->count < NODE_CALL_OPS && c->bytes + name.len + OP_BYTES <= NODE_CALL_BYTES;
+}
+
+void node_op_add(struct node_call *call, struct command *c, const struct node_op_sent *op)
+{
+    static const char *const words[] = {
+        [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "r",  [OP_CANCEL] = "c", [OP_GET] = "g",
+        [OP_HOLDERS] = "h", [OP_TRY] = "t",     [OP_UNITS] = "s", [OP_WAIT] = "w"};
+    const struct node_ask *ask = op->ask;
+    struct bytes name = node_op_name(op);
+    CHECK(call->count < NODE_CALL_OPS);
+    call->ops[call->count++] = *op;
+    command_str(c, words[op->kind]);
+    command_add(c, name.data, name.len);
+    switch (op->kind) {
+    case OP_ACQUIRE:
+        add_acquire(c, ask);
+        break;
+    case OP_RELEASE:
+    case OP_GIVE:
+        command_number(c, ask->units);
+        command_str(c, op->kind == OP_RELEASE && !ask->by_end ? "1" : "0");
+        break;
+    case OP_CANCEL:
+    case OP_WAIT:
+        node_class(c, ask);
+        command_number(c, ask->id);
+        if (op->kind == OP_WAIT)
+            command_number(c, ask->seq);
+        break;
+    case OP_UNITS:
+        command_number(c, op->name->units);
+        break;
+    case OP_GET:
+    case OP_HOLDERS:
+    case OP_TRY:
+        break;
+    }
+}
+
+static enum node_op_kind kind_of(const struct node_ask *ask)
+{
+    static const enum node_op_kind kinds[] = {[NODE_ACQUIRE] = OP_ACQUIRE,
+                                              [NODE_RELEASE] = OP_RELEASE,
+                                              [NODE_GET] = OP_GET,
+                                              [NODE_HOLDERS] = OP_HOLDERS};
+    switch (ASK_STATE(ask)) {
+    case ASK_CANCEL_TODO:
+        return OP_CANCEL;
+    case ASK_GIVE_TODO:
+        return OP_GIVE;
+    default:
+        return kinds[ask->op];
+    }
+}
+
+static unsigned sent_state(enum node_op_kind kind)
+{
+    return kind == OP_CANCEL ? ASK_CANCEL_SENT : kind == OP_GIVE ? ASK_GIVE_SENT : ASK_SENT;
+}
+
+/* ---- hand overs ------------------------------------------------------------------------------ */
+
+void node_try(struct node *node, struct node_name *name)
+{
+    if (name->try_queued)
+        return;
+    name->try_queued = true;
+    name->try_next = NULL;
+    if (node->tries)
+        node->last_try->try_next = name;
+    else
+        node->tries = name;
+    node->last_try = name;
+}
+
+void node_try_all(struct node *node, bool strict, bool loose)
+{
+    for (struct node_name *name = node->first_name; name; name = name->next) {
+        bool waits = false;
+        for (struct node_ask *ask = name->first; ask && !waits; ask = ask->same_name)
+            waits = ASK_STATE(ask) == ASK_WAITING && (ask->strict ? strict : loose);
+        if (waits)
+            node_try(node, name);
+    }
+}
+
+static void add_tries(struct node *node, struct node_call *call, struct command *c)
+{
+    while (node->tries && node_op_fits(call, c, name_bytes(node->tries))) {
+        struct node_name *name = node->tries;
+        node->tries = name->try_next;
+        name->try_queued = false;
+        name->tries_sent++;
+        node_op_add(call, c, &(struct node_op_sent){.kind = OP_TRY, .name = name});
+    }
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* Could a call be full? It counts names only up to what makes one. */
+static bool is_full(const struct node *node)
+{
+    size_t bytes = 0;
+    unsigned count = 0;
+    for (const struct node_name *name = node->tries; name; name = name->try_next) {
+        bytes += name->len + 64;
+        if (++count >= NODE_CALL_OPS || bytes >= NODE_CALL_BYTES)
+            return true;
+    }
+    if (count + node->todo.count >= NODE_CALL_OPS)
+        return true;
+    for (const struct node_ask *ask = node->todo.first; ask; ask = ask->next) {
+        bytes += ask->name.len + 128;
+        if (bytes >= NODE_CALL_BYTES)
+            return true;
+    }
+    return false;
+}
+
+static bool send_call(struct node *node, int64_t now_ns)
+{
+    struct command *c = &node->command;
+    struct node_call *call = node_call_take(node);
+    char key[NODE_PREFIX_SIZE];
+    bool acquires = false;
+    node_key(node, key, sizeof(key));
+    command_script(node, c, CLUSTER_SCRIPT_CALL, key);
+    command_str(c, node->session);
+    add_tries(node, call, c);
+    for (struct node_ask *ask = node->todo.first, *next; ask && node_op_fits(call, c, ask->name);
+         ask = next) {
+        next = ask->next;
+        struct node_op_sent op = {.kind = kind_of(ask), .ask = ask};
+        acquires = acquires || op.kind == OP_ACQUIRE;
+        node_op_add(call, c, &op);
+        ask_set(node, ask, sent_state(op.kind));
+    }
+    if (!acquires) {
+        c->args[1] = node->shas[CLUSTER_SCRIPT_GIVE];
+        c->lens[1] = strlen(node->shas[CLUSTER_SCRIPT_GIVE]);
+    }
+    node->counts.calls++;
+    node->counts.ops += call->count;
+    return node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls), now_ns);
+}
+
+void node_calls_send(struct node *node, int64_t now_ns)
+{
+    while (node->phase == PHASE_LIVE && !node->held_reaps && (node->todo.count || node->tries)) {
+        if (node->calls_used >= NODE_CALLS_MAX || (node->calls_used && !is_full(node)))
+            return;
+        if (!send_call(node, now_ns))
+            return;
+    }
+}
+
+/* The engine is full: acquisitions are refused, and all else goes again by `give`. */
+static void call_again(struct node *node, struct node_call *call, int64_t now_ns)
+{
+    struct command *c = &node->command;
+    struct node_call before = *call;
+    char key[NODE_PREFIX_SIZE];
+    node_key(node, key, sizeof(key));
+    command_script(node, c, CLUSTER_SCRIPT_GIVE, key);
+    command_str(c, node->session);
+    call->count = 0;
+    call->again = true;
+    for (unsigned i = 0; i < before.count; i++)
+        if (before.ops[i].kind != OP_ACQUIRE)
+            node_op_add(call, c, &before.ops[i]);
+    for (unsigned i = 0; i < before.count; i++) {
+        struct node_ask *ask = before.ops[i].ask;
+        if (before.ops[i].kind == OP_ACQUIRE)
+            ask_finish(node, ask, ask->cancelled ? NODE_CANCELLED : NODE_ENGINE_FULL);
+    }
+    if (call->count == 0)
+        node_call_free(node, call);
+    else
+        node_send(node, c, PENDING_CALL, (unsigned)(call - node->calls), now_ns);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer, int64_t now_ns)
+{
+    bool early = ask->state & ASK_EARLY;
+    if (answer == 1 || early)
+        ask_granted(node, ask, now_ns);
+    else if (answer == 0 && ask->wait == NODE_WAIT_NO)
+        ask_finish(node, ask, NODE_BUSY);
+    else if (answer == -1)
+        ask_finish(node, ask, ask->cancelled ? NODE_CANCELLED : NODE_QUEUE_FULL);
+    else if (answer > 1 && answer <= (int64_t)NODE_SEQ_MAX && ask->wait != NODE_WAIT_NO)
+        ask_queued(node, ask, (uint64_t)answer);
+    else
+        return false;
+    return true;
+}
+
+/* Units went back. 2: more than the script does at once; the rest by `t`. */
+static bool on_release(struct node *node, struct node_ask *ask, int64_t answer, int64_t now_ns)
+{
+    if (answer == -2) {
+        node_log(
+            node, NODE_LOG_ERROR,
+            "cluster: the engine had fewer units than this node gave back; this node opens anew");
+        node_lose(node, NODE_LOSS_LEDGER, "units and the engine's count differ", now_ns);
+        return true;
+    }
+    if (answer != 1 && answer != 2)
+        return false;
+    if (answer == 2) {
+        struct node_name *name = node_name_get(node, ask->name);
+        if (!name) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            return true;
+        }
+        node_try(node, name);
+    }
+    ask_finish(node, ask, ask->op == NODE_RELEASE ? NODE_RELEASED : NODE_CANCELLED);
+    return true;
+}
+
+static bool on_get(struct node *node, struct node_ask *ask, const redisReply *reply)
+{
+    int64_t units, waits;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        !reply_number(reply->element[0], &units) || !reply_number(reply->element[1], &waits) ||
+        units < 0 || waits < 0)
+        return false;
+    ask->count_units = (uint64_t)units;
+    ask->count_waits = (uint64_t)waits;
+    ask_finish(node, ask, NODE_COUNTED);
+    return true;
+}
+
+static bool on_holders(struct node *node, struct node_ask *ask, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 3)
+        return false;
+    size_t count = reply->elements / 3;
+    struct node_share *shares = calloc(count ? count : 1, sizeof(*shares));
+    for (size_t i = 0; shares && i < count; i++) {
+        int64_t units, waits;
+        redisReply *const *at = &reply->element[3 * i];
+        if (!reply_copy(at[0], shares[i].node, sizeof(shares[i].node)) ||
+            !reply_number(at[1], &units) || !reply_number(at[2], &waits) || units < 0 ||
+            waits < 0) {
+            free(shares);
+            return false;
+        }
+        shares[i].units = units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
+        shares[i].waits = (uint64_t)waits;
+        ask->count_units += (uint64_t)units;
+        ask->count_waits += (uint64_t)waits;
+    }
+    ask->shares = shares;
+    ask->share_count = shares ? count : 0;
+    ask_finish(node, ask, shares ? NODE_COUNTED : NODE_NO_MEMORY);
+    return true;
+}
+
+static bool on_cancel(struct node *node, struct node_ask *ask, int64_t answer)
+{
+    if (answer != 0 && answer != 1)
+        return false;
+    ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+    return true;
+}
+
+static bool on_try(struct node *node, struct node_name *name, const redisReply *reply)
+{
+    int64_t answer;
+    bool good = reply_number(reply, &answer) && (answer == 1 || answer == 2);
+    name->tries_sent--;
+    if (answer == 2)
+        node_try(node, name);
+    node_name_release(node, name);
+    return good;
+}
+
+/* Handles the answer of one op; false: it makes no sense. The engine may be lost then. */
+static bool on_op(struct node *node, const struct node_op_sent *op, const redisReply *reply,
+                  int64_t now_ns)
+{
+    int64_t answer = 0;
+    if (op->kind == OP_GET)
+        return on_get(node, op->ask, reply);
+    if (op->kind == OP_HOLDERS)
+        return on_holders(node, op->ask, reply);
+    if (op->kind == OP_TRY)
+        return on_try(node, op->name, reply);
+    if (!reply_number(reply, &answer))
+        return false;
+    switch (op->kind) {
+    case OP_ACQUIRE:
+        return on_acquire(node, op->ask, answer, now_ns);
+    case OP_RELEASE:
+    case OP_GIVE:
+        return on_release(node, op->ask, answer, now_ns);
+    case OP_CANCEL:
+        return on_cancel(node, op->ask, answer);
+    default:
+        return false;
+    }
+}
+
+void node_on_call(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns)
+{
+    struct node_call *call = &node->calls[p->detail];
+    if (reply_error_is(reply, "OOM") && !call->again) {
+        call_again(node, call, now_ns);
+        return;
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        node_error_reply(node, reply, now_ns);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != call->count) {
+        node_odd(node, "call", now_ns);
+        return;
+    }
+    node->counts.round_trips++;
+    node->counts.round_trip_ns += (uint64_t)(now_ns - p->sent_ns);
+    uint32_t connection = node->connection;
+    /* The call is taken from its slot first: what is lost on the way must not be unpinned twice. */
+    for (unsigned i = 0; i < call->count; i++) {
+        struct node_op_sent op = call->ops[i];
+        call->ops[i] = (struct node_op_sent){.kind = OP_GET};
+        bool good = on_op(node, &op, reply->element[i], now_ns);
+        if (connection != node->connection)
+            return;
+        if (!good) {
+            node_odd(node, "call", now_ns);
+            return;
+        }
+    }
+    node_call_free(node, call);
+}

@@ -1,0 +1,122 @@
+/*
+ * node_checks.c - what the engine must be (section 6 of the protocol page), and how a person is
+ * told what to set when it is not.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Finds "FIELD:VALUE" at the beginning of a line of INFO; copies the value. */
+static bool info_field(struct bytes info, const char *field, char *to, size_t size)
+{
+    size_t len = strlen(field);
+    const char *at = (const char *)info.data, *end = at + info.len;
+    while (at < end) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        const char *next = line_end ? line_end + 1 : end;
+        if (!line_end)
+            line_end = end;
+        if (line_end > at && line_end[-1] == '\r')
+            line_end--;
+        if ((size_t)(line_end - at) > len && memcmp(at, field, len) == 0 && at[len] == ':') {
+            snprintf(to, size, "%.*s", (int)(line_end - at - (long)len - 1), at + len + 1);
+            return true;
+        }
+        at = next;
+    }
+    return false;
+}
+
+bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size)
+{
+    char value[64];
+    if (!info_field(info, "redis_version", value, sizeof(value))) {
+        snprintf(why, size, "cluster.engine is no Redis: INFO has no redis_version");
+        return false;
+    }
+    if (strtol(value, NULL, 10) < 7) {
+        snprintf(
+            why, size,
+            "the engine is Redis %s, and 7.0 is the least: upgrade it, or set cluster.engine to "
+            "another one",
+            value);
+        return false;
+    }
+    if (info_field(info, "cluster_enabled", value, sizeof(value)) && strcmp(value, "0") != 0) {
+        snprintf(why, size,
+                 "the engine is part of a Redis Cluster: set cluster.engine to a Redis with "
+                 "'cluster-enabled no'");
+        return false;
+    }
+    if (info_field(info, "loading", value, sizeof(value)) && strcmp(value, "0") != 0) {
+        snprintf(why, size,
+                 "the engine still loads its data: nothing must be set, this ends by itself");
+        return false;
+    }
+    if (!info_field(info, "role", value, sizeof(value)) || strcmp(value, "master") != 0) {
+        snprintf(why, size, "the engine is a replica: set cluster.engine to its primary%s",
+                 node_is_sentinel(node) ? " (the Sentinels name this one; they will name another)"
+                                        : ", or to the Sentinels (sentinel://...)");
+        return false;
+    }
+    if (info_field(info, "maxmemory_policy", value, sizeof(value)) &&
+        strncmp(value, "allkeys", 7) == 0) {
+        snprintf(
+            why, size,
+            "the engine may evict any key (maxmemory-policy %s): set 'maxmemory-policy noeviction' "
+            "or volatile-lru there",
+            value);
+        return false;
+    }
+    return true;
+}
+
+const char *const node_advised_words[NODE_ADVISED_COUNT] = {
+    [NODE_ADVISED_SAVE] = "save",
+    [NODE_ADVISED_STOP] = "stop-writes-on-bgsave-error",
+};
+
+void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply)
+{
+    struct bytes value;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        !reply_text(reply->element[1], &value))
+        return;
+    node->advised[setting] =
+        setting == NODE_ADVISED_SAVE ? value.len > 0 : bytes_equal(value, bytes_of("yes"));
+}
+
+bool node_explain_error(const struct node *node, const redisReply *reply, char *why, size_t size)
+{
+    static const struct {
+        const char *begins, *explained;
+    } rows[] = {
+        {"WRONGPASS", "the engine refuses user or password: set cluster.user and cluster.password"},
+        {"NOAUTH", "the engine wants a password: set cluster.password (and cluster.user)"},
+        {"NOPERM", "the engine does not allow its user a command: set the user's rights as "
+                   "'counterctl cluster acl' prints them"},
+        {"ERR AUTH", "the engine has no password for the default user: set cluster.user, or empty "
+                     "cluster.password"},
+        {"ERR Client sent AUTH", "the engine has no password: empty cluster.password"},
+        {"ERR DB index", "the engine has no such database: set another one in cluster.engine"},
+        {"ERR invalid DB", "the engine has no such database: set another one in cluster.engine"},
+        {"ERR SELECT", "the engine has only database 0: set that in cluster.engine"},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        size_t len = strlen(rows[i].begins);
+        if (reply->len < len || memcmp(reply->str, rows[i].begins, len) != 0)
+            continue;
+        size_t shown = 0;
+        while (shown < reply->len && shown < 120 && reply->str[shown] >= ' ' &&
+               reply->str[shown] <= '~')
+            shown++;
+        /* An error of AUTH never quotes the password. */
+        snprintf(why, size, "%s (%.*s)", rows[i].explained, (int)shown, reply->str);
+        return true;
+    }
+    (void)node;
+    return false;
+}

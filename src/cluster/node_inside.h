@@ -1,0 +1,583 @@
+/*
+ * node_inside.h - what the files of the node share. The parts of a node, each in its file:
+ *
+ *     node.c           life, phases, the loss of the engine, patience
+ *     node_wires.c     bytes: commands go out, replies and messages are parsed
+ *     node_connect.c   from nothing to an open session
+ *     node_checks.c    what the engine must be, and how to say what is wrong
+ *     node_assert.c    the report of the ledger, and how it is asserted
+ *     node_live.c      beat, lease, grace, leaving
+ *     node_watch.c     sessions of others: their beats, and how they are reaped
+ *     node_calls.c     requests into calls, and their answers
+ *     node_asks.c      life of a request
+ *     node_names.c     requests by name and by id
+ *     node_messages.c  what comes by subscription
+ *     node_sentinel.c  the majority of the Sentinels
+ *     node_seen.c      what people see; saving and restoring
+ *
+ * Threads: one uses a node.
+ */
+#ifndef CLUSTER_NODE_INSIDE_H
+#define CLUSTER_NODE_INSIDE_H
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "cluster/node.h"
+#include "cluster/patterns.h"
+#include "cluster/scripts.h"
+#include "cluster/url.h"
+
+#include <hiredis/hiredis.h>
+
+/* ---- constants of the protocol page ---------------------------------------------------------- */
+
+#define NODE_NS_PER_MS INT64_C(1000000)
+
+#define NODE_CALL_OPS   128u                 /* of one call, at most */
+#define NODE_CALL_BYTES ((size_t)256 * 1024) /* of one call, with what RESP adds */
+#define NODE_CALLS_MAX  2u                   /* under way; the second only when it is full */
+#define NODE_GIVES_MAX  4u                   /* under way while the node asserts */
+
+#define NODE_BEATS_PER_LEASE    5 /* also the limit of an answer: lease / 5 */
+#define NODE_LEASE_TENTHS       9 /* of the lease, after which this node's is over */
+#define NODE_BACKOFF_FIRST_NS   (50 * NODE_NS_PER_MS)
+#define NODE_BACKOFF_MOST_NS    (1000 * NODE_NS_PER_MS)
+#define NODE_BACKOFFS_PER_LEASE 10 /* the longest is lease / 10 */
+#define NODE_SAY_AGAIN_NS       (INT64_C(60000) * NODE_NS_PER_MS)
+#define NODE_LEAVES_PER_LEASE   50 /* how often `leave` is tried again: each lease / 50 */
+
+#define NODE_OVER_MAX 500u /* sessions known to be over, in one `open` */
+
+#define NODE_SEQ_MAX (UINT64_C(1) << 53) /* scripts count with doubles */
+
+#define NODE_SESSION_SIZE 17u
+#define NODE_TERM_SIZE    128u
+#define NODE_PREFIX_SIZE  40u
+#define NODE_PENDING_MAX  64u         /* replies that are awaited */
+#define NODE_DEPTH_MAX    4u          /* of arrays in arrays; the scripts answer 3 */
+#define NODE_ELEMENTS_MAX (1u << 20)  /* of all arrays of a reply */
+#define NODE_REPLY_MAX    (32u << 20) /* bytes of a reply */
+#define NODE_ROUNDS_MAX   8u          /* questions under way at a Sentinel */
+
+/* ---- phases ---------------------------------------------------------------------------------- */
+
+/* In order: each is reached from the one before, or from HELD. node_move has the table. */
+enum node_phase {
+    PHASE_IDLE,        /* not started, or parked */
+    PHASE_BACKOFF,     /* no wires; begins again at retry_ns */
+    PHASE_FINDING,     /* asks the Sentinels where the engine is */
+    PHASE_CONNECTING,  /* both wires are being opened */
+    PHASE_CHECKING,    /* AUTH, SELECT, INFO, SCRIPT LOAD */
+    PHASE_SUBSCRIBING, /* waits for the confirmation */
+    PHASE_HELD,        /* sends `open` (again) at open_ns, once strict holders are closed */
+    PHASE_MAJORITY,    /* asks the Sentinels if this is the engine */
+    PHASE_OPENING,     /* `open` is under way */
+    PHASE_REPORTING,   /* the session is open; the owner reports the ledger */
+    PHASE_ASSERTING,   /* `s` and `w` are under way */
+    PHASE_READYING,    /* `ready` is under way */
+    PHASE_LIVE,
+    PHASE_LEFT, /* left, or gave up leaving */
+    PHASES
+};
+
+/* ---- asks ------------------------------------------------------------------------------------ */
+
+/* `state` of an ask. */
+enum {
+    ASK_NEW,
+    ASK_TODO,        /* on todo: goes with one of the next calls */
+    ASK_SENT,        /* on sent: its `a`, `w`, `r`, `g` or `h` is under way */
+    ASK_PLACED,      /* on waits: has a seq; this session was not given it yet */
+    ASK_WAITING,     /* on waits: the engine has it */
+    ASK_GRANTED,     /* on waits: strict, granted, and the node has no lease; goes on with one */
+    ASK_CANCEL_TODO, /* on todo: its `c` goes next */
+    ASK_CANCEL_SENT, /* on sent */
+    ASK_GIVE_TODO,   /* on todo: units that nobody wants go back */
+    ASK_GIVE_SENT,   /* on sent */
+    /* Flags, beside one of these: */
+    ASK_ADMITTED = 1u << 8, /* was a wait before: queue_max is no reason to refuse it */
+    ASK_EARLY = 1u << 9,    /* its G came before the answer */
+    ASK_DONE = 1u << 10,    /* cancelled by a D: the result is DONE */
+    ASK_INDEXED = 1u << 11,
+};
+#define ASK_STATE(ask) ((ask)->state & 0xffu)
+
+struct asks {
+    struct node_ask *first, *last;
+    size_t count;
+};
+
+/* A shared name that something here concerns: acquisitions that may wait, a report, a `t`. */
+struct node_name {
+    struct node_name *same_hash;
+    struct node_name *next, *prev; /* all names, in order of arrival */
+    uint64_t hash;
+    struct node_ask *first, *last; /* acquisitions that may wait, by same_name */
+    uint64_t units;                /* as reported; asserted next */
+    uint64_t done_seq;             /* of the last D; 0: none */
+    struct node_name *try_next;
+    unsigned pins;       /* uses of it beside the lists */
+    bool try_queued;     /* on node->tries */
+    uint32_t tries_sent; /* `t`s under way */
+    size_t len;
+    uint8_t bytes[];
+};
+
+/* ---- what is under way ----------------------------------------------------------------------- */
+
+enum node_op_kind {
+    OP_ACQUIRE,
+    OP_RELEASE,
+    OP_GIVE,
+    OP_CANCEL,
+    OP_GET,
+    OP_HOLDERS,
+    OP_TRY,
+    OP_UNITS,
+    OP_WAIT
+};
+
+struct node_op_sent {
+    enum node_op_kind kind;
+    struct node_ask *ask;   /* NULL: TRY, UNITS */
+    struct node_name *name; /* TRY */
+};
+
+struct node_call {
+    bool used;
+    bool again; /* sent again by `give`, after OOM */
+    unsigned count;
+    struct node_op_sent ops[NODE_CALL_OPS];
+};
+
+/* The kinds of replies on the wire for commands. */
+enum pending_kind {
+    PENDING_AUTH,
+    PENDING_SELECT,
+    PENDING_INFO,
+    PENDING_CONFIG,
+    PENDING_LOAD,
+    PENDING_OPEN,
+    PENDING_ASSERT,
+    PENDING_READY,
+    PENDING_BEAT,
+    PENDING_REAP,
+    PENDING_GRACE,
+    PENDING_LEAVE,
+    PENDING_LOOK,
+    PENDING_CALL,
+    PENDING_KINDS
+};
+
+struct pending {
+    enum pending_kind kind;
+    unsigned detail; /* which call, which script */
+    int64_t sent_ns;
+};
+
+struct node_wire_state {
+    bool asked, open; /* the owner was asked to open it; it is open */
+    redisReader *reader;
+    size_t bytes, elements; /* of the reply that is being read */
+};
+
+/* A session of which only the beat is known. */
+struct watched {
+    char session[NODE_SESSION_SIZE];
+    uint64_t beat;
+    int64_t since_ns; /* when this beat came first, on this connection */
+    uint32_t round;
+};
+
+/* A session that is over: for `open` (X), and for `reap`. */
+struct ended {
+    char session[NODE_SESSION_SIZE];
+    char beat[24];   /* decimal; "-": known to be over */
+    bool foreign;    /* of another node, as far as known */
+    int64_t over_ns; /* when that was certain; foreign ones wait for a later renewal (Sentinel) */
+    bool confirmed;  /* of X: the predecessor's, stays over connections */
+};
+
+struct ended_list {
+    struct ended *items;
+    size_t count, room;
+};
+
+struct sentinel {
+    uint32_t rounds[NODE_ROUNDS_MAX]; /* of the questions under way, oldest first */
+    int64_t sent_ns[NODE_ROUNDS_MAX];
+    unsigned asked;
+    uint32_t voted; /* the round of the vote; 0: none */
+    char host[URL_HOST_SIZE];
+    uint16_t port;
+};
+
+/* The engine's settings that are looked at and decide nothing: not every user may read them. */
+enum node_advised { NODE_ADVISED_SAVE, NODE_ADVISED_STOP, NODE_ADVISED_COUNT };
+
+enum round_purpose { ROUND_NONE, ROUND_FIND, ROUND_OPEN, ROUND_RENEW };
+
+/* A command is begun, gets its arguments, and is sent. Arguments must stay valid until then. */
+struct command {
+    const char *args[NODE_CALL_OPS * 8 + 16];
+    size_t lens[NODE_CALL_OPS * 8 + 16];
+    int count;
+    size_t bytes;
+    char numbers[NODE_CALL_OPS * 5 + 16][24];
+    unsigned numbers_used;
+};
+
+struct node {
+    /* Configuration. */
+    const struct url *url;
+    char *user, *password, *node, *where, *prefix, *version;
+    struct patterns *patterns;
+    int64_t lease_ns, patience_ns;
+    struct node_does does;
+    void *arg;
+
+    /* Life. */
+    enum node_phase phase;
+    bool leaving;
+    bool started;       /* since the start or the end of parking */
+    int64_t lost_ns;    /* the last live session was lost, or the start */
+    bool lost_known;    /* restored: node_start keeps lost_ns */
+    bool alone;         /* patience is over; the threads were told */
+    int64_t backoff_ns; /* of the next failure; 0: the first */
+    int64_t retry_ns;   /* BACKOFF */
+    int64_t step_ns;    /* the limit of the present step; 0: none */
+    int64_t opening_ns; /* the limit of the whole opening; 0: none */
+    int64_t open_ns;    /* HELD: when to send `open` */
+    char refused[512];  /* why this node does not join; empty: nothing is known to be wrong */
+    int64_t refused_said_ns;
+
+    /* The session. */
+    char session[NODE_SESSION_SIZE]; /* empty: none */
+    char opened[NODE_SESSION_SIZE];  /* the last one that `open` accepted; empty: none */
+    char last[NODE_SESSION_SIZE];    /* in which this process was live; empty: none */
+    char term[NODE_TERM_SIZE];
+    uint64_t seq;            /* highest ever seen */
+    bool strict_held;        /* strict units may be held */
+    bool strict_closing;     /* close_strict was called */
+    struct ended_list over;  /* X of the next `open` */
+    struct ended_list reaps; /* to reap; the first is under way if reaping */
+    bool reaping;
+    size_t held_reaps; /* the first so many come before calls */
+    char reap_cursor[24];
+    struct watched *watched;
+    size_t watched_count, watched_room, watched_hint;
+    uint32_t watch_round;
+
+    /* Lease, beats, grace. */
+    int64_t lease_end_ns;  /* 0: no lease */
+    int64_t live_ns;       /* since when the session is live */
+    int64_t beat_ns;       /* the next beat, and the limit of the last one */
+    bool beat_awaited;     /* its reply */
+    uint64_t beat_number;  /* of the last reply */
+    uint64_t beat_heard;   /* of the last B */
+    bool beat_checked;     /* beat_number is of a beat: its B must have come by beat_ns */
+    int64_t renew_sent_ns; /* when the `ready` or beat was sent which may renew */
+    bool renew_answered, renew_agreed;
+    int64_t renewed_ns; /* when the one was sent that renewed last; 0: none in this session */
+    bool grace, grace_asked;
+    int64_t grace_since_ns;
+    int64_t loose_try_ns; /* `t` of loose names after `ready` in grace; 0: none */
+    int64_t look_ns;      /* next look; 0: none */
+    int64_t leave_ns, leave_until_ns;
+    bool leave_sent;
+
+    /* Asks. */
+    struct asks todo, sent, waits;
+    struct node_ask **ids;
+    size_t ids_size, ids_count;
+    struct node_name **names;
+    size_t names_size, names_count;
+    struct node_name *first_name, *last_name;
+    struct node_name *tries, *last_try;
+    struct hash_key hash_key;
+    uint64_t granted_held; /* asks in ASK_GRANTED */
+
+    /* The report. */
+    uint32_t report_number;  /* of the last one asked for */
+    uint32_t session_report; /* of this session's; 0: not asked for yet */
+    bool report_under_way, report_failed;
+    struct node_name *assert_name; /* the next to assert; NULL: none */
+    struct node_ask *assert_wait;  /* its next wait */
+    bool assert_units;             /* its units come next */
+
+    /* Wires. */
+    struct command command; /* the one that is being made */
+    uint32_t connection;    /* grows with each closing of the engine's wires */
+    struct node_wire_state wires[NODE_WIRES];
+    struct pending pending[NODE_PENDING_MAX];
+    unsigned pending_first, pending_count;
+    char shas[CLUSTER_SCRIPT_COUNT][48];
+    struct node_call calls[NODE_GIVES_MAX];
+    unsigned calls_used;
+
+    /* Sentinels. */
+    struct sentinel sentinels[NODE_SENTINELS_MAX];
+    uint32_t round;
+    enum round_purpose purpose;
+    char engine_host[URL_HOST_SIZE];
+    uint16_t engine_port;
+
+    /* Seen. */
+    struct node_seen counts;
+    bool advised[NODE_ADVISED_COUNT]; /* so set that a failed snapshot stops writes */
+    struct node_peer *peers;
+    size_t peers_count;
+    char patterns_differ[256]; /* the nodes that were named in the log last for other patterns */
+};
+
+/* ---- node.c ---------------------------------------------------------------------------------- */
+
+/* Changes the phase; checks that the change is allowed. */
+void node_move(struct node *node, enum node_phase to);
+/* Closes the session and both wires, and begins again after a while. */
+void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns);
+/* The node does not join: says why (again each minute), and begins again. */
+void node_refuse(struct node *node, const char *why, int64_t now_ns);
+/* Says in the log why the node does not join, at most once a minute. */
+void node_say_refused(struct node *node, const char *why, int64_t now_ns);
+void node_log(struct node *node, enum node_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+/* Leaving is over: there is no session, and no other one follows. */
+void node_left(struct node *node, int64_t now_ns);
+/* Asks the owner to close all connections that hold strict units. */
+void node_close_strict(struct node *node);
+/* A session is open (or opening to be live): requests go to the engine, or wait for that. */
+static inline bool node_is_open(const struct node *node)
+{
+    return node->phase >= PHASE_REPORTING && node->phase <= PHASE_LIVE;
+}
+static inline bool node_is_sentinel(const struct node *node)
+{
+    return node->url->kind == URL_SENTINEL;
+}
+static inline int64_t node_answer_limit(const struct node *node)
+{
+    return node->lease_ns / NODE_BEATS_PER_LEASE;
+}
+/* Looks if the lease is over; everything that comes from outside begins with that. */
+void node_look_at_lease(struct node *node, int64_t now_ns);
+
+/* ---- node_wires.c ---------------------------------------------------------------------------- */
+
+void command_begin(struct command *c);
+void command_add(struct command *c, const void *bytes, size_t len);
+void command_str(struct command *c, const char *text);
+void command_number(struct command *c, uint64_t number);
+/* Room for a text of 23 characters that stays valid until the command is sent. */
+char *command_room(struct command *c);
+/* Copies as much as there is room for; what is not visible becomes '?'. */
+void bytes_visible(struct bytes text, char *to, size_t size);
+bool bytes_decimal(struct bytes text, uint64_t *number_r);
+/* EVALSHA of a script with its one key, and the session. */
+void command_script(struct node *node, struct command *c, enum cluster_script script,
+                    const char *key);
+/* Sends to the engine and expects a reply; false: the engine was lost. */
+bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail,
+               int64_t now_ns);
+/* Sends on any wire, without a reply that node_wires.c knows of. */
+bool node_send_on(struct node *node, unsigned wire, struct command *c, int64_t now_ns);
+/* The key prefix, "{PREFIX}:". */
+void node_key(const struct node *node, char *to, size_t size);
+
+void node_wire_open(struct node *node, unsigned wire, const char *host, uint16_t port);
+void node_wire_close(struct node *node, unsigned wire);
+/* Closes both wires to the engine and forgets what is under way. */
+void node_engine_close(struct node *node);
+
+/* The reply as a number or text; false: it is something else. */
+bool reply_number(const redisReply *reply, int64_t *number_r);
+bool reply_text(const redisReply *reply, struct bytes *text_r);
+bool reply_decimal(const redisReply *reply, uint64_t *number_r);
+/* Copies a text that must fit, of visible characters. */
+bool reply_copy(const redisReply *reply, char *to, size_t size);
+/* The engine said something that it never says: begins again. */
+void node_odd(struct node *node, const char *what, int64_t now_ns);
+/* An error reply where none is expected: begins again. */
+void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns);
+bool reply_error_is(const redisReply *reply, const char *word);
+
+/* ---- node_connect.c -------------------------------------------------------------------------- */
+
+/* Begins to connect (with Sentinels: to look for the engine). */
+void node_connect(struct node *node, int64_t now_ns);
+/* The engine's address is known. */
+void node_connect_engine(struct node *node, int64_t now_ns);
+void node_connected(struct node *node, unsigned wire, int64_t now_ns);
+/* Sends `open`, when strict holders are closed and (with Sentinels) the majority agrees. */
+void node_open_session(struct node *node, int64_t now_ns);
+void node_send_open(struct node *node, int64_t now_ns);
+void node_on_auth(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+void node_on_select(struct node *node, const redisReply *reply, const struct pending *p,
+                    int64_t now_ns);
+void node_on_info(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+void node_on_config(struct node *node, const redisReply *reply, const struct pending *p,
+                    int64_t now_ns);
+void node_on_load(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+void node_on_open(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+/* The subscription is confirmed. */
+void node_subscribed(struct node *node, int64_t now_ns);
+
+/* ---- node_checks.c --------------------------------------------------------------------------- */
+
+/* Looks at the answer of INFO. Returns false and says in `why` what is wrong and what to set. */
+bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size);
+extern const char *const node_advised_words[NODE_ADVISED_COUNT];
+/* Notes what the engine says of one of them; an error says nothing. */
+void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply);
+/* Explains an error reply while connecting; false: it is none that a person must mend. */
+bool node_explain_error(const struct node *node, const redisReply *reply, char *why, size_t size);
+
+/* ---- node_assert.c --------------------------------------------------------------------------- */
+
+void node_begin_report(struct node *node, int64_t now_ns);
+void node_assert_more(struct node *node, int64_t now_ns);
+void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
+                    int64_t now_ns);
+void node_on_ready(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns);
+
+/* ---- node_live.c ----------------------------------------------------------------------------- */
+
+void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns);
+void node_live_tick(struct node *node, int64_t now_ns);
+int64_t node_live_due_ns(const struct node *node);
+void node_on_beat(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+void node_on_grace(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns);
+void node_on_leave(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns);
+/* A `ready` or a beat is sent: it will renew the lease. */
+void node_renew_sent(struct node *node, int64_t now_ns);
+void node_renew_answered(struct node *node, int64_t now_ns);
+void node_renew_agreed(struct node *node, int64_t now_ns);
+/* Tries to send `leave`. */
+void node_try_leave(struct node *node, int64_t now_ns);
+/* The lease is not this node's any more. */
+void node_set_lease(struct node *node, int64_t end_ns);
+
+/* ---- node_watch.c ---------------------------------------------------------------------------- */
+
+void node_watch_clear(struct node *node);
+void node_watch_begin(struct node *node);
+/* A session's beat, as the engine says it. NULL: no memory. */
+struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat,
+                           int64_t now_ns) MUST_USE;
+/* Forgets the sessions that were not in the last round. */
+void node_watch_end(struct node *node);
+bool ended_add(struct ended_list *list, const struct ended *item) MUST_USE;
+struct ended *ended_find(struct ended_list *list, const char *session);
+void ended_remove(struct ended_list *list, size_t at);
+/* Adds a session to those that are reaped; harmless when it is there. */
+bool node_reap_later(struct node *node, const struct ended *item) MUST_USE;
+/* Reaps those that watching found to be over. */
+bool node_reap_watched(struct node *node, int64_t now_ns) MUST_USE;
+/* Sends the next `reap`, if one may be sent. */
+void node_reap_next(struct node *node, int64_t now_ns);
+void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+/* A flat array of sessions and beats: each is watched. False: odd, or no memory (the engine was
+ * lost). */
+bool node_watch_array(struct node *node, redisReply *const *elements, size_t count,
+                      int64_t now_ns) MUST_USE;
+
+/* ---- node_calls.c ---------------------------------------------------------------------------- */
+
+/* Sends calls, as far as they may go now. */
+void node_calls_send(struct node *node, int64_t now_ns);
+void node_on_call(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+/* A free call; there is one as long as calls_used is below the bound. */
+struct node_call *node_call_take(struct node *node);
+void node_call_free(struct node *node, struct node_call *call);
+/* Forgets the calls under way, but not their asks. */
+void node_calls_lost(struct node *node);
+static inline struct bytes node_op_name(const struct node_op_sent *op)
+{
+    return op->ask ? op->ask->name : bytes_at(op->name->bytes, op->name->len);
+}
+/* Is there room for one more op in this call? */
+bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name);
+/* Adds an op to a call and to its command. */
+void node_op_add(struct node_call *call, struct command *c, const struct node_op_sent *op);
+/* Adds the class of a wait (`ms1/5`). */
+void node_class(struct command *c, const struct node_ask *ask);
+/* `t` of a name goes with one of the next calls. */
+void node_try(struct node *node, struct node_name *name);
+/* `t` of names with waits: all, or of one class. */
+void node_try_all(struct node *node, bool strict, bool loose);
+
+/* ---- node_asks.c ----------------------------------------------------------------------------- */
+
+void asks_add(struct asks *list, struct node_ask *ask);
+void asks_add_front(struct asks *list, struct node_ask *ask);
+void asks_remove(struct asks *list, struct node_ask *ask);
+/* The list that an ask of this state is on; NULL: on none. */
+struct asks *asks_of(struct node *node, const struct node_ask *ask);
+void ask_set(struct node *node, struct node_ask *ask, unsigned state);
+/* Answers an ask, which leaves the node. */
+void ask_finish(struct node *node, struct node_ask *ask, enum node_result result);
+/* Units arrived, by answer or message: the client gets them, or they go back. */
+void ask_granted(struct node *node, struct node_ask *ask, int64_t now_ns);
+/* The engine put it into the queue. */
+void ask_queued(struct node *node, struct node_ask *ask, uint64_t seq);
+/* Units that nobody here wants go back. False: no memory (the engine was lost). */
+bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
+                    int64_t now_ns);
+/* The waits of ACQ4ANY of a name up to this seq are done. */
+void node_done(struct node *node, struct bytes name, uint64_t up_to);
+/* The session is lost: what was under way is as if never sent. */
+void node_asks_lost(struct node *node);
+/* Patience is over: answers what need not wait for the engine. */
+void node_asks_alone(struct node *node);
+/* Strict units that waited for a lease go to their clients. */
+void node_asks_lease(struct node *node, int64_t now_ns);
+/* The patterns are others: names that are shared no more, and other classes. */
+void node_asks_patterns(struct node *node);
+
+/* ---- node_names.c ---------------------------------------------------------------------------- */
+
+struct node_name *node_name_find(struct node *node, struct bytes name);
+/* Finds or makes; NULL: no memory. */
+struct node_name *node_name_get(struct node *node, struct bytes name) MUST_USE;
+/* Frees it if nothing needs it any more. */
+void node_name_release(struct node *node, struct node_name *name);
+static inline struct bytes name_bytes(const struct node_name *name)
+{
+    return bytes_at(name->bytes, name->len);
+}
+/* Acquisitions by id, and those that may wait by name. */
+bool node_index_add(struct node *node, struct node_ask *ask) MUST_USE;
+void node_index_remove(struct node *node, struct node_ask *ask);
+struct node_ask *node_ask_find(struct node *node, uint64_t id);
+void node_names_free(struct node *node);
+
+/* ---- node_messages.c ------------------------------------------------------------------------- */
+
+/* A message, or the confirmation of the subscription. */
+void node_on_message(struct node *node, const redisReply *reply, int64_t now_ns);
+
+/* ---- node_sentinel.c ------------------------------------------------------------------------- */
+
+/* Asks all Sentinels. The answers of an earlier round count no more. */
+void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns);
+void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns);
+void node_sentinel_closed(struct node *node, unsigned wire);
+void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns);
+void node_sentinels_close(struct node *node);
+
+/* ---- node_seen.c ----------------------------------------------------------------------------- */
+
+void node_on_look(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns);
+void node_forget_peers(struct node *node);
+
+#endif

@@ -1,0 +1,317 @@
+/*
+ * node_live.c - a live session: beats, the lease that they renew, grace, and leaving.
+ *
+ * The lease counts from the sending of the last `ready` or beat that was answered with success;
+ * with Sentinels only if a majority of them, asked after that, named this engine. A beat has lease
+ * / 5 for its answer and for its `B` by subscription: then the next one is due.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+
+/* ---- the lease ------------------------------------------------------------------------------- */
+
+void node_set_lease(struct node *node, int64_t end_ns)
+{
+    if (node->lease_end_ns == end_ns)
+        return;
+    node->lease_end_ns = end_ns;
+    node->does.lease(node->arg, end_ns);
+}
+
+void node_renew_sent(struct node *node, int64_t now_ns)
+{
+    node->renew_sent_ns = now_ns;
+    node->renew_answered = false;
+    node->renew_agreed = !node_is_sentinel(node);
+    if (!node->renew_agreed)
+        node_round(node, ROUND_RENEW, now_ns);
+}
+
+static void renew_if_complete(struct node *node, int64_t now_ns)
+{
+    if (node->phase != PHASE_LIVE || !node->renew_answered || !node->renew_agreed ||
+        node->renewed_ns == node->renew_sent_ns)
+        return;
+    node->renewed_ns = node->renew_sent_ns;
+    node_set_lease(node, node->renew_sent_ns + node->lease_ns / 10 * NODE_LEASE_TENTHS);
+    node_look_at_lease(node, now_ns);
+    if (node->phase != PHASE_LIVE)
+        return;
+    if (node->granted_held)
+        node_asks_lease(node, now_ns);
+    node_reap_next(node, now_ns);
+}
+
+void node_renew_answered(struct node *node, int64_t now_ns)
+{
+    node->renew_answered = true;
+    renew_if_complete(node, now_ns);
+}
+
+void node_renew_agreed(struct node *node, int64_t now_ns)
+{
+    node->renew_agreed = true;
+    renew_if_complete(node, now_ns);
+}
+
+/* ---- beginning ------------------------------------------------------------------------------- */
+
+void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns)
+{
+    node_move(node, PHASE_LIVE);
+    node->opening_ns = 0;
+    node->backoff_ns = 0;
+    node->live_ns = now_ns;
+    node->beat_ns = ready_sent_ns + node_answer_limit(node);
+    node->beat_awaited = false;
+    node->beat_checked = false;
+    node->look_ns = now_ns;
+    node->strict_held = true;
+    memcpy(node->last, node->session, sizeof(node->last));
+    node_log(node, NODE_LOG_INFO, "cluster: session %s is live%s", node->session,
+             node->grace ? "; nothing strict is granted before the engine's grace is over" : "");
+    node_try_all(node, true, !node->grace);
+    node->loose_try_ns = node->grace ? now_ns + node_answer_limit(node) : 0;
+    node_renew_answered(node, now_ns);
+    if (node->phase != PHASE_LIVE)
+        return;
+    node_reap_next(node, now_ns);
+    if (node->phase == PHASE_LIVE && node->leaving) {
+        node->leave_ns = now_ns;
+        node->leave_until_ns = now_ns + node_answer_limit(node);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+/* Until when a session without any lease goes on (Sentinels did not agree). */
+static int64_t unrenewed_limit(const struct node *node)
+{
+    return node->renewed_ns ? 0 : node->live_ns + node->lease_ns / 10 * NODE_LEASE_TENTHS;
+}
+
+/* When `grace` may be sent; 0: not by time. */
+static int64_t grace_due(const struct node *node)
+{
+    int64_t due = node->grace_since_ns + node->lease_ns;
+    if (!node->grace || node->grace_asked)
+        return 0;
+    return node_is_sentinel(node) && node->renewed_ns <= due ? 0 : due;
+}
+
+static void earlier(int64_t *due, int64_t at)
+{
+    if (at && at < *due)
+        *due = at;
+}
+
+/* Is all done that comes before `leave`? */
+static bool may_leave(const struct node *node)
+{
+    return !node->leave_sent && !node->todo.count && !node->sent.count && !node->calls_used &&
+           !node->tries && !node->held_reaps;
+}
+
+int64_t node_live_due_ns(const struct node *node)
+{
+    int64_t due = node->beat_ns;
+    earlier(&due, unrenewed_limit(node));
+    earlier(&due, grace_due(node));
+    earlier(&due, node->loose_try_ns);
+    earlier(&due, node->look_ns);
+    if (node->leaving && may_leave(node))
+        earlier(&due, node->leave_ns);
+    return due;
+}
+
+static bool send_script(struct node *node, enum cluster_script script, enum pending_kind kind,
+                        int64_t now_ns)
+{
+    struct command *c = &node->command;
+    char key[NODE_PREFIX_SIZE];
+    node_key(node, key, sizeof(key));
+    command_script(node, c, script, key);
+    if (script != CLUSTER_SCRIPT_LOOK)
+        command_str(c, node->session);
+    if (script == CLUSTER_SCRIPT_GRACE)
+        command_str(c, node->term);
+    return node_send(node, c, kind, 0, now_ns);
+}
+
+/* The beat is due: the last one must have been answered and heard. */
+static void beat(struct node *node, int64_t now_ns)
+{
+    if (node->beat_awaited) {
+        node_lose(node, NODE_LOSS_SLOW, "a beat was not answered within a fifth of the lease",
+                  now_ns);
+        return;
+    }
+    if (node->beat_checked && node->beat_heard < node->beat_number) {
+        node_lose(node, NODE_LOSS_DEAF, "the subscription was silent for a fifth of the lease",
+                  now_ns);
+        return;
+    }
+    if (!send_script(node, CLUSTER_SCRIPT_BEAT, PENDING_BEAT, now_ns))
+        return;
+    node->beat_awaited = true;
+    node->beat_ns = now_ns + node_answer_limit(node);
+    node_renew_sent(node, now_ns);
+}
+
+void node_live_tick(struct node *node, int64_t now_ns)
+{
+    int64_t limit = unrenewed_limit(node);
+    if (limit && now_ns >= limit) {
+        node_lose(node, NODE_LOSS_SENTINEL, "no majority of the Sentinels names this engine",
+                  now_ns);
+        return;
+    }
+    if (now_ns >= node->beat_ns)
+        beat(node, now_ns);
+    if (node->phase != PHASE_LIVE)
+        return;
+    int64_t grace = grace_due(node);
+    if (grace && now_ns >= grace) {
+        node->grace_asked = true;
+        if (!send_script(node, CLUSTER_SCRIPT_GRACE, PENDING_GRACE, now_ns))
+            return;
+    }
+    if (node->loose_try_ns && now_ns >= node->loose_try_ns) {
+        node->loose_try_ns = 0;
+        node_try_all(node, false, true);
+    }
+    if (now_ns >= node->look_ns) {
+        node->look_ns = now_ns + node->lease_ns;
+        if (!send_script(node, CLUSTER_SCRIPT_LOOK, PENDING_LOOK, now_ns))
+            return;
+    }
+    if (node->leaving)
+        node_try_leave(node, now_ns);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* What the engine says of grace. When it ends, all waits are looked at again. */
+static void see_grace(struct node *node, bool grace, int64_t now_ns)
+{
+    if (grace && !node->grace)
+        node->grace_since_ns = now_ns;
+    if (!grace && node->grace) {
+        node_log(node, NODE_LOG_INFO, "cluster: the engine's grace is over");
+        node->loose_try_ns = 0;
+        node_try_all(node, true, true);
+    }
+    node->grace = grace;
+    if (!grace)
+        node->grace_asked = false;
+}
+
+/* The names whose hand over is not finished. */
+static bool try_more(struct node *node, const redisReply *more, int64_t now_ns)
+{
+    for (size_t i = 0; i < more->elements; i++) {
+        struct bytes name;
+        if (!reply_text(more->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
+            node_odd(node, "beat", now_ns);
+            return false;
+        }
+        struct node_name *entry = node_name_get(node, name);
+        if (!entry) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            return false;
+        }
+        node_try(node, entry);
+    }
+    return true;
+}
+
+void node_on_beat(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns)
+{
+    int64_t grace;
+    (void)p;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 ||
+        !reply_number(reply->element[0], &grace) || reply->element[1]->type != REDIS_REPLY_ARRAY ||
+        reply->element[2]->type != REDIS_REPLY_ARRAY || reply->element[2]->elements % 2) {
+        node_odd(node, "beat", now_ns);
+        return;
+    }
+    node->beat_awaited = false;
+    node->counts.beats++;
+    const redisReply *all = reply->element[2];
+    bool found = false;
+    for (size_t i = 0; i < all->elements; i += 2) {
+        struct bytes session;
+        if (reply_text(all->element[i], &session) &&
+            bytes_equal(session, bytes_of(node->session)) &&
+            reply_decimal(all->element[i + 1], &node->beat_number))
+            found = true;
+    }
+    if (!found) {
+        node_odd(node, "beat", now_ns);
+        return;
+    }
+    node->beat_checked = true;
+    see_grace(node, grace != 0, now_ns);
+    if (!try_more(node, reply->element[1], now_ns) ||
+        !node_watch_array(node, all->element, all->elements, now_ns))
+        return;
+    if (!node_reap_watched(node, now_ns)) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        return;
+    }
+    node_renew_answered(node, now_ns);
+    if (node->phase == PHASE_LIVE)
+        node_reap_next(node, now_ns);
+}
+
+void node_on_grace(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns)
+{
+    int64_t over;
+    (void)p;
+    if (!reply_number(reply, &over))
+        node_odd(node, "grace", now_ns);
+    else if (over)
+        see_grace(node, false, now_ns);
+    /* Else the engine has begun another term: the next beat says so. */
+}
+
+/* ---- leaving --------------------------------------------------------------------------------- */
+
+void node_try_leave(struct node *node, int64_t now_ns)
+{
+    if (now_ns < node->leave_ns || !may_leave(node))
+        return;
+    node->leave_sent = send_script(node, CLUSTER_SCRIPT_LEAVE, PENDING_LEAVE, now_ns);
+}
+
+void node_on_leave(struct node *node, const redisReply *reply, const struct pending *p,
+                   int64_t now_ns)
+{
+    (void)p;
+    node->leave_sent = false;
+    if (reply_error_is(reply, "HOLDS") && now_ns < node->leave_until_ns) {
+        node->leave_ns = now_ns + node->lease_ns / NODE_LEAVES_PER_LEASE;
+        return;
+    }
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        node->opened[0] = '\0';
+        node->last[0] = '\0';
+        node_set_lease(node, 0);
+        node_left(node, now_ns);
+        return;
+    }
+    if (reply->type != REDIS_REPLY_ERROR) {
+        node_odd(node, "leave", now_ns);
+        return;
+    }
+    if (reply_error_is(reply, "HOLDS"))
+        node_log(
+            node, NODE_LOG_WARNING,
+            "cluster: the session still has units or waits; other nodes give them back in a lease");
+    node_error_reply(node, reply, now_ns);
+}

@@ -1,0 +1,150 @@
+/*
+ * node_sentinel.c - the majority of the Sentinels: which engine they name.
+ *
+ * All are asked in rounds: to find the engine, before each `open`, and for each `ready` and beat,
+ * after it was sent. Only answers of the last round count. Wires stay open between rounds; one that
+ * failed is opened again with the next round.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static void ask_one(struct node *node, unsigned i, int64_t now_ns)
+{
+    struct sentinel *s = &node->sentinels[i];
+    struct command *c = &node->command;
+    command_begin(c);
+    command_str(c, "SENTINEL");
+    command_str(c, "get-master-addr-by-name");
+    command_str(c, node->url->service);
+    if (node_send_on(node, NODE_SENTINEL + i, c, now_ns)) {
+        s->rounds[s->asked] = node->round;
+        s->sent_ns[s->asked++] = now_ns;
+    }
+}
+
+/* A Sentinel that does not answer in time gets a new wire with the next round. */
+static bool is_slow(const struct node *node, const struct sentinel *s, int64_t now_ns)
+{
+    return s->asked == NODE_ROUNDS_MAX ||
+           (s->asked && now_ns - s->sent_ns[0] >= node_answer_limit(node));
+}
+
+void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns)
+{
+    node->purpose = purpose;
+    if (++node->round == 0)
+        node->round = 1;
+    for (unsigned i = 0; i < node->url->count; i++) {
+        struct node_wire_state *w = &node->wires[NODE_SENTINEL + i];
+        struct sentinel *s = &node->sentinels[i];
+        s->voted = 0;
+        if (w->open && is_slow(node, s, now_ns)) {
+            node_wire_close(node, NODE_SENTINEL + i);
+            s->asked = 0;
+        }
+        if (w->open)
+            ask_one(node, i, now_ns);
+        if (!w->asked)
+            node_wire_open(node, NODE_SENTINEL + i, NULL, 0);
+    }
+}
+
+void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns)
+{
+    node->sentinels[wire - NODE_SENTINEL].asked = 0;
+    ask_one(node, wire - NODE_SENTINEL, now_ns);
+}
+
+void node_sentinel_closed(struct node *node, unsigned wire)
+{
+    node->sentinels[wire - NODE_SENTINEL].asked = 0;
+}
+
+void node_sentinels_close(struct node *node)
+{
+    for (unsigned i = 0; i < NODE_SENTINELS_MAX; i++) {
+        node_wire_close(node, NODE_SENTINEL + i);
+        node->sentinels[i].asked = 0;
+    }
+    node->purpose = ROUND_NONE;
+}
+
+/* How many name this engine in the present round. */
+static unsigned votes_for(const struct node *node, const char *host, uint16_t port)
+{
+    unsigned votes = 0;
+    for (unsigned i = 0; i < node->url->count; i++) {
+        const struct sentinel *s = &node->sentinels[i];
+        votes += s->voted == node->round && s->port == port && strcmp(s->host, host) == 0;
+    }
+    return votes;
+}
+
+static bool is_majority(const struct node *node, unsigned votes)
+{
+    return votes > node->url->count / 2;
+}
+
+/* Counts, with a new vote. */
+static void count(struct node *node, const struct sentinel *vote, int64_t now_ns)
+{
+    if (!is_majority(node, votes_for(node, vote->host, vote->port)))
+        return;
+    if (node->purpose == ROUND_FIND && node->phase == PHASE_FINDING) {
+        node->purpose = ROUND_NONE;
+        snprintf(node->engine_host, sizeof(node->engine_host), "%s", vote->host);
+        node->engine_port = vote->port;
+        node_connect_engine(node, now_ns);
+        return;
+    }
+    bool this_one = strcmp(vote->host, node->engine_host) == 0 && vote->port == node->engine_port;
+    if (node->purpose == ROUND_OPEN && node->phase == PHASE_MAJORITY) {
+        node->purpose = ROUND_NONE;
+        if (this_one)
+            node_send_open(node, now_ns);
+        else
+            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine", now_ns);
+    } else if (node->purpose == ROUND_RENEW && node->phase >= PHASE_READYING &&
+               node->phase <= PHASE_LIVE) {
+        node->purpose = ROUND_NONE;
+        if (this_one)
+            node_renew_agreed(node, now_ns);
+        else
+            node_lose(node, NODE_LOSS_SENTINEL, "the Sentinels name another engine", now_ns);
+    }
+}
+
+/* Reads [host, port]; false: no vote. */
+static bool read_vote(struct sentinel *s, const redisReply *reply)
+{
+    uint64_t port;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+        !reply_copy(reply->element[0], s->host, sizeof(s->host)) || !s->host[0] ||
+        !reply_decimal(reply->element[1], &port) || port == 0 || port > UINT16_MAX)
+        return false;
+    s->port = (uint16_t)port;
+    return true;
+}
+
+void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns)
+{
+    struct sentinel *s = &node->sentinels[wire - NODE_SENTINEL];
+    if (!s->asked) {
+        node_wire_close(node, wire);
+        return;
+    }
+    uint32_t round = s->rounds[0];
+    s->asked--;
+    memmove(&s->rounds[0], &s->rounds[1], s->asked * sizeof(s->rounds[0]));
+    memmove(&s->sent_ns[0], &s->sent_ns[1], s->asked * sizeof(s->sent_ns[0]));
+    if (round != node->round || node->purpose == ROUND_NONE)
+        return;
+    if (read_vote(s, reply)) {
+        s->voted = round;
+        count(node, s, now_ns);
+    }
+}

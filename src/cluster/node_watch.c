@@ -1,0 +1,202 @@
+/*
+ * node_watch.c - the sessions of all nodes: a beat that does not change for a lease, counted from
+ * when this node received it first on this connection, is a session that is over, and is reaped.
+ *
+ * `reaps` has the sessions to reap, in order. One `reap` is under way at a time. The first ones
+ * after `ready` (held_reaps) come before any call. With Sentinels a session of another node is
+ * reaped only once a beat or `ready` that was sent after it was over has renewed the lease.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+bool ended_add(struct ended_list *list, const struct ended *item)
+{
+    if (list->count == list->room) {
+        size_t room = list->room ? 2 * list->room : 8;
+        struct ended *items = reallocarray(list->items, room, sizeof(*items));
+        if (!items)
+            return false;
+        list->items = items;
+        list->room = room;
+    }
+    list->items[list->count++] = *item;
+    return true;
+}
+
+struct ended *ended_find(struct ended_list *list, const char *session)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->items[i].session, session) == 0)
+            return &list->items[i];
+    return NULL;
+}
+
+void ended_remove(struct ended_list *list, size_t at)
+{
+    list->count--;
+    memmove(&list->items[at], &list->items[at + 1], (list->count - at) * sizeof(list->items[0]));
+}
+
+/* ---- watching -------------------------------------------------------------------------------- */
+
+void node_watch_clear(struct node *node)
+{
+    node->watched_count = 0;
+    node->watched_hint = 0;
+}
+
+void node_watch_begin(struct node *node)
+{
+    node->watch_round++;
+    node->watched_hint = 0;
+}
+
+/* Finds a session. The engine mostly lists them in the same order: the hint is the next. */
+static struct watched *find(struct node *node, struct bytes session)
+{
+    for (size_t i = 0; i < node->watched_count; i++) {
+        size_t at = (node->watched_hint + i) % node->watched_count;
+        if (bytes_equal(bytes_of(node->watched[at].session), session)) {
+            node->watched_hint = at + 1;
+            return &node->watched[at];
+        }
+    }
+    return NULL;
+}
+
+struct watched *node_watch(struct node *node, struct bytes session, uint64_t beat, int64_t now_ns)
+{
+    struct watched *w = find(node, session);
+    if (!w) {
+        if (node->watched_count == node->watched_room) {
+            size_t room = node->watched_room ? 2 * node->watched_room : 8;
+            struct watched *more = reallocarray(node->watched, room, sizeof(*more));
+            if (!more)
+                return NULL;
+            node->watched = more;
+            node->watched_room = room;
+        }
+        w = &node->watched[node->watched_count++];
+        snprintf(w->session, sizeof(w->session), "%.*s", (int)session.len,
+                 (const char *)session.data);
+        w->beat = beat;
+        w->since_ns = now_ns;
+    }
+    if (w->beat != beat) {
+        w->beat = beat;
+        w->since_ns = now_ns;
+    }
+    w->round = node->watch_round;
+    return w;
+}
+
+void node_watch_end(struct node *node)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < node->watched_count; i++)
+        if (node->watched[i].round == node->watch_round)
+            node->watched[kept++] = node->watched[i];
+    node->watched_count = kept;
+    node->watched_hint = 0;
+}
+
+bool node_watch_array(struct node *node, redisReply *const *elements, size_t count, int64_t now_ns)
+{
+    node_watch_begin(node);
+    for (size_t i = 0; i + 1 < count; i += 2) {
+        char session[NODE_SESSION_SIZE];
+        uint64_t beat;
+        if (!reply_copy(elements[i], session, sizeof(session)) ||
+            !reply_decimal(elements[i + 1], &beat)) {
+            node_odd(node, "beats", now_ns);
+            return false;
+        }
+        if (!node_watch(node, bytes_of(session), beat, now_ns)) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            return false;
+        }
+    }
+    node_watch_end(node);
+    return true;
+}
+
+/* ---- reaping --------------------------------------------------------------------------------- */
+
+bool node_reap_later(struct node *node, const struct ended *item)
+{
+    return ended_find(&node->reaps, item->session) || ended_add(&node->reaps, item);
+}
+
+bool node_reap_watched(struct node *node, int64_t now_ns)
+{
+    for (size_t i = 0; i < node->watched_count; i++) {
+        const struct watched *w = &node->watched[i];
+        if (now_ns - w->since_ns < node->lease_ns || strcmp(w->session, node->session) == 0)
+            continue;
+        struct ended item = {.foreign = true, .over_ns = w->since_ns + node->lease_ns};
+        memcpy(item.session, w->session, sizeof(item.session));
+        snprintf(item.beat, sizeof(item.beat), "%llu", (unsigned long long)w->beat);
+        if (!node_reap_later(node, &item))
+            return false;
+    }
+    return true;
+}
+
+/* May this session be reaped now? */
+static bool may_reap(const struct node *node, const struct ended *item)
+{
+    return !item->foreign || !node_is_sentinel(node) || node->renewed_ns > item->over_ns;
+}
+
+void node_reap_next(struct node *node, int64_t now_ns)
+{
+    struct command *c = &node->command;
+    char key[NODE_PREFIX_SIZE];
+    if (node->reaping || !node->reaps.count || !may_reap(node, &node->reaps.items[0]))
+        return;
+    const struct ended *item = &node->reaps.items[0];
+    if (!node->reap_cursor[0])
+        snprintf(node->reap_cursor, sizeof(node->reap_cursor), "0");
+    node_key(node, key, sizeof(key));
+    command_script(node, c, CLUSTER_SCRIPT_REAP, key);
+    command_str(c, node->session);
+    command_str(c, item->session);
+    command_str(c, item->beat);
+    command_str(c, node->reap_cursor);
+    node->reaping = node_send(node, c, PENDING_REAP, 0, now_ns);
+}
+
+void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
+                  int64_t now_ns)
+{
+    int64_t left;
+    (void)p;
+    node->reaping = false;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
+        !reply_number(reply->element[0], &left) ||
+        !reply_copy(reply->element[1], node->reap_cursor, sizeof(node->reap_cursor)) ||
+        !node->reaps.count) {
+        node_odd(node, "reap", now_ns);
+        return;
+    }
+    if (left <= 0) {
+        if (node->reaps.items[0].foreign) {
+            node->counts.reaped++;
+            node_log(
+                node, NODE_LOG_WARNING,
+                "cluster: session %s was silent for a lease: it is reaped, unless it has gone on",
+                node->reaps.items[0].session);
+        }
+        ended_remove(&node->reaps, 0);
+        if (node->held_reaps)
+            node->held_reaps--;
+        node->reap_cursor[0] = '\0';
+    }
+    node_reap_next(node, now_ns);
+}

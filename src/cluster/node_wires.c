@@ -1,0 +1,384 @@
+/*
+ * node_wires.c - bytes to and from the engine and the Sentinels. Commands are formatted by hiredis
+ * and sent; what comes is parsed by hiredis and handed to the function that awaits it.
+ *
+ * Replies on the wire for commands come in the order of the commands: `pending` has what they
+ * belong to. Nothing that the engine sends is trusted: a reply of the wrong shape, or one that is
+ * too large, closes the wires and begins again.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+void command_begin(struct command *c)
+{
+    c->count = 0;
+    c->bytes = 0;
+    c->numbers_used = 0;
+}
+
+void command_add(struct command *c, const void *bytes, size_t len)
+{
+    CHECK((size_t)c->count < ARRAY_SIZE(c->args));
+    c->args[c->count] = bytes;
+    c->lens[c->count++] = len;
+    c->bytes += len + 16;
+}
+
+void command_str(struct command *c, const char *text)
+{
+    command_add(c, text, strlen(text));
+}
+
+char *command_room(struct command *c)
+{
+    CHECK(c->numbers_used < ARRAY_SIZE(c->numbers));
+    return c->numbers[c->numbers_used++];
+}
+
+void command_number(struct command *c, uint64_t number)
+{
+    char *to = command_room(c);
+    int len = snprintf(to, sizeof(c->numbers[0]), "%llu", (unsigned long long)number);
+    command_add(c, to, (size_t)len);
+}
+
+void node_key(const struct node *node, char *to, size_t size)
+{
+    snprintf(to, size, "{%s}:", node->prefix);
+}
+
+void command_script(struct node *node, struct command *c, enum cluster_script script,
+                    const char *key)
+{
+    command_begin(c);
+    command_str(c, "EVALSHA");
+    command_str(c, node->shas[script]);
+    command_str(c, "1");
+    command_str(c, key);
+}
+
+bool node_send_on(struct node *node, unsigned wire, struct command *c, int64_t now_ns)
+{
+    char *bytes = NULL;
+    int len = redisFormatCommandArgv(&bytes, c->count, c->args, c->lens);
+    if (len < 0) {
+        if (wire < NODE_SENTINEL)
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory for a command", now_ns);
+        return false;
+    }
+    node->does.send(node->arg, wire, bytes, (size_t)len);
+    redisFreeCommand(bytes);
+    return true;
+}
+
+bool node_send(struct node *node, struct command *c, enum pending_kind kind, unsigned detail,
+               int64_t now_ns)
+{
+    CHECK(node->pending_count < NODE_PENDING_MAX);
+    if (!node_send_on(node, NODE_COMMANDS, c, now_ns))
+        return false;
+    unsigned at = (node->pending_first + node->pending_count++) % NODE_PENDING_MAX;
+    node->pending[at] = (struct pending){.kind = kind, .detail = detail, .sent_ns = now_ns};
+    return true;
+}
+
+/* ---- wires ----------------------------------------------------------------------------------- */
+
+void node_wire_open(struct node *node, unsigned wire, const char *host, uint16_t port)
+{
+    struct node_wire_state *w = &node->wires[wire];
+    w->asked = true;
+    w->open = false;
+    node->does.open(node->arg, wire, host, port, node_answer_limit(node));
+}
+
+static void wire_forget(struct node_wire_state *w)
+{
+    w->asked = w->open = false;
+    if (w->reader)
+        redisReaderFree(w->reader);
+    w->reader = NULL;
+}
+
+void node_wire_close(struct node *node, unsigned wire)
+{
+    if (node->wires[wire].asked)
+        node->does.close(node->arg, wire);
+    wire_forget(&node->wires[wire]);
+}
+
+void node_engine_close(struct node *node)
+{
+    node_wire_close(node, NODE_COMMANDS);
+    node_wire_close(node, NODE_MESSAGES);
+    node->pending_count = 0;
+    node->connection++;
+    node_calls_lost(node);
+}
+
+/* hiredis would make arrays of any announced length at once, and of any depth, which it frees by
+ * recursion; ours have bounds. */
+static redisReplyObjectFunctions bounded;
+#if HIREDIS_MAJOR >= 1
+typedef size_t array_length;
+#else
+typedef int array_length;
+#endif
+static void *(*make_array)(const redisReadTask *, array_length);
+
+static void *bounded_array(const redisReadTask *task, array_length elements)
+{
+    struct node_wire_state *w = task->privdata;
+    unsigned depth = 1;
+    for (const redisReadTask *t = task->parent; t && depth <= NODE_DEPTH_MAX; t = t->parent)
+        depth++;
+    if (depth > NODE_DEPTH_MAX || (int64_t)elements < 0 ||
+        (uint64_t)elements > NODE_ELEMENTS_MAX - w->elements)
+        return NULL;
+    w->elements += (size_t)elements;
+    return make_array(task, elements);
+}
+
+static redisReader *make_reader(struct node_wire_state *w)
+{
+    redisReader *reader = redisReaderCreate();
+    if (!reader)
+        return NULL;
+    if (!make_array) {
+        bounded = *reader->fn;
+        make_array = bounded.createArray;
+        bounded.createArray = bounded_array;
+    }
+    reader->fn = &bounded;
+    reader->privdata = w;
+    w->bytes = w->elements = 0;
+    return reader;
+}
+
+void node_opened(struct node *node, unsigned wire, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    struct node_wire_state *w = &node->wires[wire];
+    if (!w->asked || w->open)
+        return;
+    w->reader = make_reader(w);
+    if (!w->reader) {
+        if (wire < NODE_SENTINEL)
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        else {
+            node_wire_close(node, wire);
+            node_sentinel_closed(node, wire);
+        }
+        return;
+    }
+    w->open = true;
+    if (wire >= NODE_SENTINEL)
+        node_sentinel_opened(node, wire, now_ns);
+    else
+        node_connected(node, wire, now_ns);
+}
+
+void node_closed(struct node *node, unsigned wire, const char *reason, int64_t now_ns)
+{
+    bool was_asked = node->wires[wire].asked;
+    wire_forget(&node->wires[wire]);
+    node_look_at_lease(node, now_ns);
+    if (!was_asked)
+        return;
+    if (wire >= NODE_SENTINEL)
+        node_sentinel_closed(node, wire);
+    else
+        node_lose(node, NODE_LOSS_CLOSED, reason, now_ns);
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+bool reply_number(const redisReply *reply, int64_t *number_r)
+{
+    *number_r = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    return reply->type == REDIS_REPLY_INTEGER;
+}
+
+bool reply_text(const redisReply *reply, struct bytes *text_r)
+{
+    if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_STATUS)
+        return false;
+    *text_r = bytes_at(reply->str, reply->len);
+    return true;
+}
+
+void bytes_visible(struct bytes text, char *to, size_t size)
+{
+    size_t len = 0;
+    for (; len + 1 < size && len < text.len; len++) {
+        uint8_t byte = text.data[len];
+        to[len] = (char)(byte >= ' ' && byte <= '~' ? byte : '?');
+    }
+    to[len] = '\0';
+}
+
+bool bytes_decimal(struct bytes text, uint64_t *number_r)
+{
+    uint64_t number = 0;
+    if (text.len < 1)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9' ||
+            __builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text.data[i] - '0'), &number))
+            return false;
+    }
+    *number_r = number;
+    return true;
+}
+
+bool reply_decimal(const redisReply *reply, uint64_t *number_r)
+{
+    struct bytes text;
+    if (reply->type == REDIS_REPLY_INTEGER) {
+        *number_r = (uint64_t)reply->integer;
+        return reply->integer >= 0;
+    }
+    return reply_text(reply, &text) && bytes_decimal(text, number_r);
+}
+
+bool reply_copy(const redisReply *reply, char *to, size_t size)
+{
+    struct bytes text;
+    if (!reply_text(reply, &text) || text.len >= size)
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] <= ' ' || text.data[i] > '~')
+            return false;
+    memcpy(to, text.data, text.len);
+    to[text.len] = '\0';
+    return true;
+}
+
+bool reply_error_is(const redisReply *reply, const char *word)
+{
+    size_t len = strlen(word);
+    return reply->type == REDIS_REPLY_ERROR && reply->len >= len &&
+           memcmp(reply->str, word, len) == 0 && (reply->len == len || reply->str[len] == ' ');
+}
+
+void node_odd(struct node *node, const char *what, int64_t now_ns)
+{
+    char why[160];
+    snprintf(why, sizeof(why), "%s: an answer that makes no sense", what);
+    node_lose(node, NODE_LOSS_ERROR, why, now_ns);
+}
+
+/* What the engine says, for the log: the first line. */
+static void error_text(const redisReply *reply, char *to, size_t size)
+{
+    const char *end = memchr(reply->str, '\n', reply->len);
+    bytes_visible(bytes_at(reply->str, end ? (size_t)(end - reply->str) : reply->len), to, size);
+}
+
+void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns)
+{
+    char text[200], why[512];
+    if (node->phase < PHASE_REPORTING && node_explain_error(node, reply, why, sizeof(why))) {
+        node_refuse(node, why, now_ns);
+        return;
+    }
+    error_text(reply, text, sizeof(text));
+    enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
+                          : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
+                          : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF
+                                                           : NODE_LOSS_ERROR;
+    node_lose(node, loss, text, now_ns);
+}
+
+typedef void reply_fn(struct node *node, const redisReply *reply, const struct pending *p,
+                      int64_t now_ns);
+
+static reply_fn *const on_reply[PENDING_KINDS] = {
+    [PENDING_AUTH] = node_on_auth,   [PENDING_SELECT] = node_on_select,
+    [PENDING_INFO] = node_on_info,   [PENDING_LOAD] = node_on_load,
+    [PENDING_OPEN] = node_on_open,   [PENDING_ASSERT] = node_on_assert,
+    [PENDING_READY] = node_on_ready, [PENDING_BEAT] = node_on_beat,
+    [PENDING_REAP] = node_on_reap,   [PENDING_GRACE] = node_on_grace,
+    [PENDING_LEAVE] = node_on_leave, [PENDING_LOOK] = node_on_look,
+    [PENDING_CALL] = node_on_call,   [PENDING_CONFIG] = node_on_config,
+};
+
+static void on_command_reply(struct node *node, const redisReply *reply, int64_t now_ns)
+{
+    if (!node->pending_count) {
+        if (reply->type == REDIS_REPLY_ERROR)
+            node_error_reply(node, reply, now_ns);
+        else
+            node_odd(node, "an answer to no command", now_ns);
+        return;
+    }
+    struct pending p = node->pending[node->pending_first];
+    node->pending_first = (node->pending_first + 1) % NODE_PENDING_MAX;
+    node->pending_count--;
+    bool own_errors = p.kind == PENDING_CALL || p.kind == PENDING_LEAVE || p.kind == PENDING_AUTH ||
+                      p.kind == PENDING_LOOK || p.kind == PENDING_CONFIG;
+    if (reply->type == REDIS_REPLY_ERROR && !own_errors)
+        node_error_reply(node, reply, now_ns);
+    else
+        on_reply[p.kind](node, reply, &p, now_ns);
+}
+
+static void on_wire_reply(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns)
+{
+    if (wire == NODE_COMMANDS)
+        on_command_reply(node, reply, now_ns);
+    else if (wire == NODE_MESSAGES)
+        node_on_message(node, reply, now_ns);
+    else
+        node_on_sentinel(node, wire, reply, now_ns);
+}
+
+/* The bytes make no sense, or are too many. */
+static void bad_bytes(struct node *node, unsigned wire, int64_t now_ns)
+{
+    if (wire < NODE_SENTINEL)
+        node_lose(node, NODE_LOSS_ERROR, "the engine does not speak its protocol", now_ns);
+    else {
+        node_wire_close(node, wire);
+        node_sentinel_closed(node, wire);
+    }
+}
+
+void node_received(struct node *node, unsigned wire, const void *data, size_t len, int64_t now_ns)
+{
+    node_look_at_lease(node, now_ns);
+    struct node_wire_state *w = &node->wires[wire];
+    if (!w->open || !w->reader)
+        return;
+    w->bytes += len;
+    if (redisReaderFeed(w->reader, data, len) != REDIS_OK) {
+        bad_bytes(node, wire, now_ns);
+        return;
+    }
+    /* A reply may close the wire, and what follows it is lost. */
+    redisReader *reader = w->reader;
+    while (w->reader == reader && reader) {
+        void *reply = NULL;
+        if (redisReaderGetReply(reader, &reply) != REDIS_OK) {
+            bad_bytes(node, wire, now_ns);
+            return;
+        }
+        if (!reply) {
+            if (w->bytes > NODE_REPLY_MAX)
+                bad_bytes(node, wire, now_ns);
+            return;
+        }
+        w->bytes = reader->len - reader->pos;
+        w->elements = 0;
+        on_wire_reply(node, wire, reply, now_ns);
+        freeReplyObject(reply);
+    }
+}

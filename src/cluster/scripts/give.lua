@@ -1,0 +1,11 @@
+#!lua flags=allow-oom
+-- give: the ops of a live or opening session, but never `a`; answers as call does.
+local call, P, A = redis.call, KEYS[1], ARGV
+local S = A[1]
+local state = call('HGET', P .. 's:' .. S, 'state')
+if state ~= 'live' and state ~= 'opening' then
+    return redis.error_reply('SESSION the session is neither live nor opening')
+end
+
+local SIZE = {r = 4, c = 4, g = 2, h = 2, t = 2, s = 3, w = 5}
+--:include ops.lua

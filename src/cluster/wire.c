@@ -1,0 +1,420 @@
+/*
+ * wire.c - see wire.h.
+ *
+ * The wire's timer does what can't be done at once: it runs in this iteration to write what was
+ * sent and to say that the wire broke inside wire_send or wire_open, and in the next iteration to
+ * read on what TLS has decrypted already, which no event reports.
+ *
+ * The reactor's calls into a wire begin with `enter` and end with `leave`. Between them the owner
+ * may do everything: `life` changes when the wire is closed, so that nobody goes on with a
+ * connection that is over, and a wire that was freed keeps its memory until `leave`.
+ */
+#include "cluster/wire.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* An empty queue keeps this much memory at most. */
+#define QUEUE_KEPT  ((size_t)64 * 1024)
+#define QUEUE_LEAST 4096u
+
+enum state {
+    CLOSED,
+    OPENING,
+    OPEN,
+    BROKEN, /* nothing is left; the timer will call `closed` */
+};
+
+enum waiting {
+    FREE,
+    BLOCKED, /* until the descriptor is ready in the usual direction */
+    CROSSED, /* in the other one */
+};
+
+struct wire {
+    struct reactor *reactor;
+    const struct wire_calls *calls;
+    void *arg;
+    enum state state;
+    unsigned life;     /* number of times that it was closed */
+    struct dial *dial; /* OPENING */
+    struct stream stream;
+    struct loop_io io;
+    enum waiting reading, writing; /* reading is FREE or CROSSED */
+    struct timer timer;
+    bool inside, in_timer, freed;
+    bool flush_due; /* the timer must write */
+    bool more;      /* the timer must read on, after the iteration of more_ns */
+    int64_t more_ns;
+    uint8_t *queue; /* `len` bytes from `at` were not written yet */
+    size_t at, len, room, queue_max;
+    char reason[DIAL_REASON_SIZE]; /* BROKEN */
+};
+
+/* ---- the timer ------------------------------------------------------------------------------- */
+
+static int64_t now_ns(const struct wire *w)
+{
+    return w->reactor->now.mono_ns;
+}
+
+/* When the timer has something to do. */
+static int64_t due_ns(const struct wire *w)
+{
+    if (w->state == BROKEN || w->flush_due)
+        return now_ns(w);
+    return w->more ? w->more_ns + 1 : DEADLINE_NONE;
+}
+
+/* Sets the timer, unless it runs now: then it looks again when it ends. */
+static void set_timer(struct wire *w)
+{
+    if (!w->in_timer && due_ns(w) != DEADLINE_NONE)
+        reactor_set_timer(w->reactor, &w->timer, due_ns(w));
+}
+
+static void flush_later(struct wire *w)
+{
+    if (w->flush_due || w->state != OPEN || w->writing != FREE || w->len == 0)
+        return;
+    w->flush_due = true;
+    set_timer(w);
+}
+
+static void read_on_later(struct wire *w)
+{
+    w->more = true;
+    w->more_ns = now_ns(w);
+    set_timer(w);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void drop_queue(struct wire *w)
+{
+    free(w->queue);
+    w->queue = NULL;
+    w->at = w->len = w->room = 0;
+}
+
+/* Gives back all that a connection has. */
+static void drop(struct wire *w, enum state next)
+{
+    dial_cancel(&w->dial);
+    loop_io_remove(w->reactor->loop, &w->io);
+    stream_close(&w->stream);
+    drop_queue(w);
+    w->reading = w->writing = FREE;
+    w->flush_due = w->more = false;
+    w->state = next;
+    w->life++;
+}
+
+/* Closes the wire and says why; in the reactor's calls. */
+static void fail(struct wire *w, const char *reason)
+{
+    drop(w, CLOSED);
+    w->calls->closed(w->arg, reason);
+}
+
+/* Closes the wire; the timer says why. */
+static void PRINTF_LIKE(2, 3) fail_later(struct wire *w, const char *format, ...)
+{
+    va_list values;
+    va_start(values, format);
+    vsnprintf(w->reason, sizeof(w->reason), format, values);
+    va_end(values);
+    drop(w, BROKEN);
+    set_timer(w);
+}
+
+static const char *words_for(ssize_t result)
+{
+    switch (result) {
+    case STREAM_END:
+        return "the server closed the connection";
+    case STREAM_RESET:
+        return "the server reset the connection";
+    case STREAM_VANISHED:
+        return "the server can't be reached any more";
+    default:
+        return "the connection failed";
+    }
+}
+
+static void enter(struct wire *w)
+{
+    w->inside = true;
+}
+
+/* Returns false if the wire was freed meanwhile: it is gone then. */
+static bool leave(struct wire *w)
+{
+    w->inside = false;
+    if (!w->freed)
+        return true;
+    if (!w->in_timer)
+        reactor_remove_timer(w->reactor, &w->timer);
+    free(w);
+    return false;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+/* Watches for what reads and writes wait for. */
+static void watch(struct wire *w)
+{
+    if (w->state != OPEN)
+        return;
+    unsigned wanted = w->reading == CROSSED ? LOOP_WRITE : LOOP_READ;
+    if (w->writing != FREE)
+        wanted |= w->writing == CROSSED ? LOOP_READ : LOOP_WRITE;
+    if (!loop_io_want(w->reactor->loop, &w->io, wanted))
+        fail(w, "no memory");
+}
+
+static bool is_pause(ssize_t result)
+{
+    return result == STREAM_AGAIN || result == STREAM_CROSSED;
+}
+
+/* After a read, TLS may be able to write what waited for input. */
+static void write_after_read(struct wire *w)
+{
+    if (w->writing == CROSSED) {
+        w->flush_due = true;
+        set_timer(w);
+    }
+}
+
+/* Reads for this iteration. Returns false when the connection is over. */
+static bool read_some(struct wire *w)
+{
+    uint8_t piece[WIRE_PIECE_MAX];
+    unsigned life = w->life;
+    size_t total = 0;
+    bool more = true;
+    w->more = false;
+    w->reading = FREE;
+    while (more && total < WIRE_ITERATION_MAX) {
+        ssize_t n = stream_read(&w->stream, piece, sizeof(piece));
+        if (is_pause(n)) {
+            w->reading = n == STREAM_CROSSED ? CROSSED : FREE;
+            more = false;
+            break;
+        }
+        if (n <= 0) {
+            fail(w, words_for(n));
+            return false;
+        }
+        total += (size_t)n;
+        more = w->stream.tls ? stream_has_more(&w->stream) : (size_t)n == sizeof(piece);
+        w->calls->received(w->arg, bytes_at(piece, (size_t)n));
+        if (w->life != life)
+            return false;
+    }
+    if (more && w->stream.tls)
+        read_on_later(w); /* of a plain stream the loop reports it */
+    write_after_read(w);
+    return true;
+}
+
+static void wrote(struct wire *w, size_t n)
+{
+    w->at += n;
+    w->len -= n;
+    if (w->len > 0)
+        return;
+    w->at = 0;
+    if (w->room > QUEUE_KEPT)
+        drop_queue(w);
+}
+
+/* Writes the queue, in one call. Returns false when the connection is over. */
+static bool write_some(struct wire *w)
+{
+    w->flush_due = false;
+    w->writing = FREE;
+    if (w->len == 0)
+        return true;
+    struct iovec all = {.iov_base = w->queue + w->at, .iov_len = w->len};
+    ssize_t n = stream_write(&w->stream, &all, 1);
+    if (is_pause(n)) {
+        w->writing = n == STREAM_CROSSED ? CROSSED : BLOCKED;
+        return true;
+    }
+    if (n < 0) {
+        /* What the server said last may be unread, and says more than this. */
+        if (read_some(w))
+            fail(w, words_for(n));
+        return false;
+    }
+    wrote(w, (size_t)n);
+    w->writing = w->len > 0 ? BLOCKED : FREE;
+    return true;
+}
+
+static void on_ready(struct loop_io *io, unsigned what)
+{
+    struct wire *w = container_of(io, struct wire, io);
+    bool reads = what & (w->reading == CROSSED ? LOOP_WRITE : LOOP_READ);
+    bool writes = w->writing != FREE && what & (w->writing == CROSSED ? LOOP_READ : LOOP_WRITE);
+    enter(w);
+    if ((!writes || write_some(w)) && (!reads || read_some(w)))
+        watch(w);
+    (void)leave(w);
+}
+
+static int64_t on_time(struct timer *timer, struct moment now)
+{
+    struct wire *w = container_of(timer, struct wire, timer);
+    bool reads = w->more && now.mono_ns > w->more_ns;
+    enter(w);
+    w->in_timer = true;
+    if (w->state == BROKEN) {
+        char reason[sizeof(w->reason)];
+        memcpy(reason, w->reason, sizeof(reason));
+        w->state = CLOSED;
+        w->calls->closed(w->arg, reason);
+    } else if ((!w->flush_due || write_some(w)) && (!reads || read_some(w))) {
+        watch(w);
+    }
+    if (!leave(w))
+        return TIMER_OVER;
+    w->in_timer = false;
+    int64_t at_ns = due_ns(w);
+    return at_ns > now.mono_ns ? at_ns : now.mono_ns + 1;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static void on_dialed(void *arg, struct stream *stream, const char *reason)
+{
+    struct wire *w = arg;
+    w->dial = NULL;
+    enter(w);
+    if (!stream) {
+        fail(w, reason);
+        (void)leave(w);
+        return;
+    }
+    w->stream = *stream;
+    unsigned life = w->life;
+    if (!loop_io_add(w->reactor->loop, &w->io, w->stream.fd, LOOP_READ, on_ready)) {
+        fail(w, "no memory");
+    } else {
+        w->state = OPEN;
+        if (w->calls->opened)
+            w->calls->opened(w->arg);
+        if (w->life == life) {
+            flush_later(w);
+            if (w->stream.tls) /* bytes may have come with the handshake */
+                read_on_later(w);
+        }
+    }
+    (void)leave(w);
+}
+
+struct wire *wire_new(struct reactor *reactor, size_t queue_max, const struct wire_calls *calls,
+                      void *arg)
+{
+    struct wire *w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    w->timer.run = on_time;
+    if (!reactor_add_timer(reactor, &w->timer, DEADLINE_NONE)) {
+        free(w);
+        return NULL;
+    }
+    w->reactor = reactor;
+    w->queue_max = queue_max;
+    w->calls = calls;
+    w->arg = arg;
+    w->stream.fd = -1;
+    return w;
+}
+
+void wire_free(struct wire **wire)
+{
+    struct wire *w = *wire;
+    *wire = NULL;
+    if (!w)
+        return;
+    wire_close(w);
+    w->freed = true;
+    if (!w->inside)
+        (void)leave(w);
+}
+
+void wire_open(struct wire *w, const struct dial_target *target, int64_t limit_ns)
+{
+    CHECK(w->state == CLOSED);
+    w->state = OPENING;
+    w->dial = dial_start(w->reactor, target, limit_ns, on_dialed, w);
+    if (!w->dial)
+        fail_later(w, "no memory");
+}
+
+void wire_close(struct wire *w)
+{
+    if (w->state != CLOSED)
+        drop(w, CLOSED);
+}
+
+/* Makes room for more bytes behind the queue. Returns false when there is no memory. */
+static bool make_room(struct wire *w, size_t more)
+{
+    if (w->room - w->at - w->len >= more)
+        return true;
+    if (w->room - w->len >= more && w->at >= w->len) { /* as much is free as must be moved */
+        memcpy(w->queue, w->queue + w->at, w->len);
+        w->at = 0;
+        return true;
+    }
+    size_t room = QUEUE_LEAST;
+    while (room / 2 < w->len + more)
+        room *= 2;
+    uint8_t *queue = malloc(room);
+    if (!queue)
+        return false;
+    if (w->len > 0)
+        memcpy(queue, w->queue + w->at, w->len);
+    free(w->queue);
+    w->queue = queue;
+    w->room = room;
+    w->at = 0;
+    return true;
+}
+
+void wire_send(struct wire *w, struct bytes bytes)
+{
+    if ((w->state != OPENING && w->state != OPEN) || bytes.len == 0)
+        return;
+    if (bytes.len > w->queue_max || w->len > w->queue_max - bytes.len) {
+        fail_later(w, "more than %zu bytes wait for the server to read them", w->queue_max);
+        return;
+    }
+    if (!make_room(w, bytes.len)) {
+        fail_later(w, "no memory");
+        return;
+    }
+    memcpy(w->queue + w->at + w->len, bytes.data, bytes.len);
+    w->len += bytes.len;
+    flush_later(w);
+}
+
+bool wire_is_open(const struct wire *w)
+{
+    return w->state == OPEN;
+}
+
+bool wire_is_closed(const struct wire *w)
+{
+    return w->state == CLOSED;
+}
+
+size_t wire_queued(const struct wire *w)
+{
+    return w->len;
+}
