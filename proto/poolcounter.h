@@ -73,7 +73,9 @@ size_t pc_compose_request(const struct pc_request *req, uint8_t *to, size_t room
     ROW(WRONG_STAT, "ERROR WRONG_STAT")                                                            \
     ROW(LINE_TOO_LONG, "ERROR LINE_TOO_LONG")                                                      \
     ROW(OUT_OF_MEMORY, "ERROR OUT_OF_MEMORY")                                                      \
-    ROW(SHUTTING_DOWN, "ERROR SHUTTING_DOWN")
+    ROW(SHUTTING_DOWN, "ERROR SHUTTING_DOWN")                                                      \
+    ROW(ENGINE_AWAY, "ERROR ENGINE_AWAY")                                                          \
+    ROW(ENGINE_FULL, "ERROR ENGINE_FULL")
 
 enum pc_reply {
 #define ROW(name, word) PC_REPLY_##name,

@@ -153,6 +153,20 @@ static struct options_request read_flags(int argc, char **argv, const char **fil
     return request;
 }
 
+/* The key of the first option that is set and secret: a token or a password. NULL: there is none.
+ */
+static const char *secret_in(const struct settings *settings)
+{
+    const struct option_row *row;
+    char text[2];
+    for (size_t i = 0; (row = options_row_at(i)); i++) {
+        if (row->secret && options_has(settings, row) &&
+            options_to_text(settings, row, text, sizeof text) > 0)
+            return row->key;
+    }
+    return NULL;
+}
+
 /* Reads the named file, or the default one when `named` is NULL. */
 static bool read_file(const char *named, bool had_file, struct settings *settings, FILE *err)
 {
@@ -160,7 +174,7 @@ static bool read_file(const char *named, bool had_file, struct settings *setting
     switch (config_file_load(settings, path, err)) {
     case CONFIG_FILE_READ:
         settings->file = path;
-        settings->file_has_token = settings->admin_token != NULL;
+        settings->file_secret = secret_in(settings);
         return true;
     case CONFIG_FILE_MISSING:
         if (!named && !had_file)

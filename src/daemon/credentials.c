@@ -114,10 +114,8 @@ void credentials_warn(const struct settings *settings)
         warn_of_file("tls.key", settings->tls_key, others);
     else
         warn_of_file("tls.cert, which also has the key", settings->tls_cert, others);
-    if (settings->admin_token_file)
-        warn_of_file("admin.token_file", settings->admin_token_file, others);
-    else if (settings->file_has_token)
-        warn_of_file("admin.token", settings->file,
-                     "give it the group of counterd and chmod 640, or set admin.token_file "
-                     "instead");
+    warn_of_file("admin.token_file", settings->admin_token_file, others);
+    if (settings->file_secret)
+        warn_of_file(settings->file_secret, settings->file,
+                     "give it the group of counterd and chmod 640");
 }

@@ -148,12 +148,25 @@ static size_t list_parts(const struct settings *settings, struct part_config par
     return count;
 }
 
+/* The port of the first protocol that is served on one; 0: none. */
+static uint16_t first_port(const struct settings *settings)
+{
+    for (size_t i = 0; options_protocol_at(i); i++) {
+        const struct settings_protocol *protocol = settings_protocol(settings, i);
+        if (protocol->enable && protocol->port != 0)
+            return protocol->port;
+    }
+    return 0;
+}
+
 static bool make_services(struct daemon *d)
 {
     struct part_config parts[PARTS_MAX];
     if (!keep_settings(d))
         return false;
-    struct services_config config = {.parts = parts, .count = list_parts(&d->at_start, parts)};
+    struct services_config config = {.parts = parts,
+                                     .count = list_parts(&d->at_start, parts),
+                                     .port = first_port(settings_of(d))};
     if (RAND_bytes((unsigned char *)&config.hash_key, sizeof(config.hash_key)) != 1) {
         log_error("can't get random bytes for the key of the table's hash");
         return false;

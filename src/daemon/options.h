@@ -93,7 +93,7 @@ struct settings {
     /* The file that was read, or NULL; points into argv or is static. options_copy copies neither
      * of these two. */
     const char *file;
-    bool file_has_token; /* the file sets admin.token */
+    const char *file_secret; /* the first option of the file that is secret; NULL: none */
 };
 
 /* Fills in the defaults; does not free old values. Returns false without memory; there is nothing

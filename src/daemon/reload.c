@@ -158,7 +158,7 @@ static bool merge(struct fresh *fresh, const struct settings *in_force, FILE *er
         copied = options_copy(&fresh->merged, is_kept ? in_force : &fresh->read, row) && copied;
     }
     fresh->merged.file = fresh->read.file;
-    fresh->merged.file_has_token = fresh->read.file_has_token;
+    fresh->merged.file_secret = fresh->read.file_secret;
     if (!copied)
         options_complain(err, "no memory for the settings");
     return copied;

@@ -6,11 +6,12 @@
  * a few names, copies and sends them, and then lets other connections use the worker. The
  * connection's next request waits until the Dump is complete.
  */
-#include "proto/counter.h"
+#include "service/counter_inside.h"
 
 #include "base/option.h"
 #include "engine/state.h"
 #include "service/pools.h"
+#include "service/shared.h"
 #include "service/table_resource.h"
 
 #include <inttypes.h>
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct service_row counter_row;
 extern const struct option_protocol counter_options;
 
 /* Names or empty buckets that one piece of a Dump visits. */
@@ -31,18 +31,6 @@ _Static_assert(CTR_DUMP_LEN(CTR_NAME_MAX) <= WORKER_SCRATCH - CONN_REPLY_MAX,
 struct ctr_dump {
     struct table_walk walk;
     uint8_t opaque[4];
-};
-
-struct ctr_session {
-    struct holder holder;
-    struct ctr_dump *dump; /* NULL: no Dump in progress */
-};
-
-/* A parsed request. */
-struct request {
-    enum ctr_parsed parsed;
-    struct ctr_request req;
-    uint64_t hash; /* of its name; 0: not computed yet */
 };
 
 /* Verbs and outcomes for metrics: the rows of the codec's tables, in the same order. */
@@ -108,6 +96,18 @@ static void reply_number(struct conn *conn, const struct ctr_request *req, uint3
     service_count(conn, verb_of(req), OUTCOME_SUCCESS);
     uint8_t *to = conn_reply_room(conn, CTR_REPLY_ROOM);
     conn_replied(conn, ctr_compose_number(req->opcode, req->opaque, number, to));
+}
+
+/* ---- what shared_counter.c needs --------------------------------------------------------- */
+
+void counter_reply_status(struct conn *conn, const struct ctr_request *req, enum ctr_status status)
+{
+    reply_status(conn, req, status);
+}
+
+void counter_reply_number(struct conn *conn, const struct ctr_request *req, uint32_t number)
+{
+    reply_number(conn, req, number);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
@@ -350,7 +350,7 @@ static enum served serve_request(struct conn *conn, const struct ctr_request *re
 static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
                             size_t *used_r)
 {
-    struct request *r = to;
+    struct ctr_parsed_request *r = to;
     (void)conn;
     r->hash = 0;
     r->parsed = ctr_parse_request(data, len, &r->req, used_r);
@@ -365,7 +365,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
 
 static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
-    struct request *all = requests;
+    struct ctr_parsed_request *all = requests;
     struct bytes names[PROTOCOL_BATCH] = {{0}};
     uint64_t hashes[PROTOCOL_BATCH];
     for (unsigned i = 0; i < count; i++)
@@ -377,7 +377,7 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 
 static enum served on_serve(struct conn *conn, const void *request)
 {
-    const struct request *r = request;
+    const struct ctr_parsed_request *r = request;
     switch (r->parsed) {
     case CTR_OK:
         return serve_request(conn, &r->req, r->hash);
@@ -480,26 +480,43 @@ static enum meaning meaning_of(unsigned verb, unsigned outcome)
     return outcome == OUTCOME_NOT_AVAILABLE ? MEANS_REFUSED : MEANS_OTHER;
 }
 
+#define ROW_PROTOCOL                                                                               \
+    .name = "counter", .request_size = sizeof(struct ctr_parsed_request), .open = on_open,         \
+    .parse = on_parse, .prefetch = on_prefetch, .resume = on_resume, .describe = service_describe
+
+#define ROW_SERVICE .verbs = verbs, .outcomes = outcomes, .meaning = meaning_of, .holder = holder_of
+
+static const struct service_row shared_row = {
+    .protocol =
+        {
+            ROW_PROTOCOL,
+            .pending_max = 1,
+            .tracks_output = true,
+            .input_end = INPUT_END_SERVED,
+            .ends = shared_ends,
+            .serve = shared_counter_serve,
+            .may_write = shared_may_write,
+            .close = shared_counter_close,
+            .save = shared_counter_save,
+            .restore = shared_counter_restore,
+        },
+    ROW_SERVICE,
+    .fit = shared_counter_fit,
+    .shared = &shared_counter_host,
+};
+
 const struct service_row counter_row = {
     .protocol =
         {
-            .name = "counter",
-            .request_size = sizeof(struct request),
-            .open = on_open,
-            .parse = on_parse,
-            .prefetch = on_prefetch,
+            ROW_PROTOCOL,
             .serve = on_serve,
-            .resume = on_resume,
             .close = on_close,
             .save = on_save,
             .restore = on_restore,
-            .describe = service_describe,
         },
-    .verbs = verbs,
-    .outcomes = outcomes,
-    .meaning = meaning_of,
+    ROW_SERVICE,
     .fit = fit,
-    .holder = holder_of,
+    .when_shared = &shared_row,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

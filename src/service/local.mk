@@ -21,5 +21,9 @@ libservice_a_SOURCES = \
 	src/service/job_puts.c src/service/job_ready.c src/service/job_text.c src/service/tubes.c \
 	src/service/tubes_seen.h src/service/tubes_seen.c \
 	src/service/jobs_api.c src/service/jobs_api_change.c \
-	src/service/poolcounter.c src/service/poolcounter.h \
+	src/service/poolcounter.c src/service/poolcounter.h src/service/poolcounter_inside.h \
+	src/service/poolcounter_state.c \
+	src/service/shared.h src/service/shared.c src/service/shared_text.c src/service/shared_counter.c \
+	src/service/cluster.h src/service/cluster.c src/service/cluster_wires.c src/service/cluster_options.c src/service/cluster_seen.c \
+	src/service/counter_inside.h \
 	src/service/counter.c

@@ -14,40 +14,14 @@
  * Lines with other verbs go to the pools (pool_verbs.h). A connection waits for one thing at a
  * time, a lock or a member.
  */
-#include "service/poolcounter.h"
+#include "service/poolcounter_inside.h"
 
 #include "base/option.h"
-#include "engine/state.h"
-#include "proto/poolcounter.h"
-#include "service/pool_verbs.h"
+#include "service/shared.h"
 
 #include <string.h>
 
-/* The only deadline of a session: the end of its wait, for a lock or for a member. */
-#define WAIT_DEADLINE 0u
-
-struct pc_lock {
-    struct holding *held;
-    int64_t granted_ns;
-};
-
-struct pc_session {
-    struct holder holder;
-    struct waiter *waiter; /* the wait for a lock; NULL: none */
-    struct pool_link pools;
-    uint32_t lock_count;
-    struct pc_lock locks[]; /* room for locks_room() of them, oldest first */
-};
-
-/* Verbs and outcomes for metrics. */
-enum pc_counted_verb {
-    VERB_ACQ4ANY,
-    VERB_ACQ4ME,
-    VERB_RELEASE,
-    VERB_STATS,
-    VERB_INVALID,
-    VERB_OF_POOLS /* the first of enum pool_counted_verb */
-};
+/* Outcomes for metrics. */
 enum pc_outcome {
     OUTCOME_LOCKED,
     OUTCOME_DONE,
@@ -66,34 +40,11 @@ enum pc_outcome {
     OUTCOME_COUNT
 };
 
-/* A parsed request. */
-struct request {
-    enum pc_parsed parsed; /* PC_OK, or an error */
-    union {
-        struct pc_request req; /* with PC_OK */
-        struct bytes line;     /* with PC_BAD_COMMAND: without its end */
-    };
-    uint64_t hash; /* of its key; 0: not computed yet, or no key */
-};
-
 /* Counters of one worker, in addition to service_counts. */
 struct pc_own {
     tally releases, lock_while_waiting;
     struct duration_sum gained_ns, waiting_for_me_ns, waiting_for_anyone_ns;
 } __attribute__((aligned(64)));
-
-static const struct poolcounter_settings *settings_of(const struct service *service)
-{
-    return service->settings;
-}
-
-/* The number of locks that fit into a session: more than the settings allow if an earlier process
- * allowed more. */
-static uint32_t locks_room(const struct service *service)
-{
-    uint32_t wanted = settings_of(service)->max_locks, had = service->services->session_room;
-    return wanted > had ? wanted : had;
-}
 
 static struct pc_own *own_of(const struct conn *conn)
 {
@@ -160,7 +111,7 @@ static inline void reply_later(struct conn *conn, enum pc_counted_verb verb, enu
 static void add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
 {
     struct pc_session *s = conn_session(conn);
-    CHECK(s->lock_count < locks_room(service_of(conn)));
+    CHECK(s->lock_count < poolcounter_room(service_of(conn)));
     s->locks[s->lock_count++] = (struct pc_lock){.held = held, .granted_ns = granted_ns};
 }
 
@@ -215,7 +166,7 @@ static void forget_wait(struct conn *conn)
     struct pc_session *s = conn_session(conn);
     s->waiter = NULL;
     s->pools.waits = false;
-    conn_clear_deadline(conn, WAIT_DEADLINE);
+    conn_clear_deadline(conn, PC_WAIT_DEADLINE);
     tally_sub(&service_counts(conn)->waiting, 1);
 }
 
@@ -282,7 +233,7 @@ static void on_verdict(struct conn *conn, struct waiter *waiter)
 
 static void on_expire(struct conn *conn, unsigned which)
 {
-    CHECK(which == WAIT_DEADLINE);
+    CHECK(which == PC_WAIT_DEADLINE);
     struct pc_session *s = conn_session(conn);
     if (!s->waiter) {
         pool_verbs_expire(conn);
@@ -304,7 +255,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
         reply(conn, verb, PC_REPLY_SHUTTING_DOWN);
         return;
     }
-    if (s->lock_count >= settings_of(service_of(conn))->max_locks) {
+    if (s->lock_count >= poolcounter_settings_of(service_of(conn))->max_locks) {
         reply(conn, verb, PC_REPLY_LOCK_HELD);
         return;
     }
@@ -331,7 +282,7 @@ static void do_acquire(struct conn *conn, const struct pc_request *req, uint64_t
     case TABLE_WAITING:
         s->pools.waits = true;
         tally_add(&service_counts(conn)->waiting, 1);
-        conn_expire_in(conn, WAIT_DEADLINE, req->timeout_ns);
+        conn_expire_in(conn, PC_WAIT_DEADLINE, req->timeout_ns);
         break;
     case TABLE_FULL:
         reply(conn, verb, PC_REPLY_QUEUE_FULL);
@@ -478,8 +429,8 @@ static void serve_request(struct conn *conn, const struct pc_request *req, uint6
 static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, void *to,
                             size_t *used_r)
 {
-    struct request *r = to;
-    size_t max_line = settings_of(service_of(conn))->max_line;
+    struct pc_parsed_request *r = to;
+    size_t max_line = poolcounter_settings_of(service_of(conn))->max_line;
     r->hash = 0;
     r->parsed = pc_parse_request(data, len, max_line, &r->req, used_r);
     if (likely(r->parsed == PC_OK))
@@ -500,7 +451,7 @@ static enum parsed on_parse(struct conn *conn, const uint8_t *data, size_t len, 
 /* Prefetches for requests that acquire. RELEASE needs none: it finds its lock in the session. */
 static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 {
-    struct request *all = requests;
+    struct pc_parsed_request *all = requests;
     struct bytes names[PROTOCOL_BATCH] = {{0}};
     uint64_t hashes[PROTOCOL_BATCH];
     for (unsigned i = 0; i < count; i++) {
@@ -514,7 +465,8 @@ static void on_prefetch(struct conn *conn, void *requests, unsigned count)
 }
 
 /* Serves a line that is no request of the PoolCounter protocol. */
-static __attribute__((noinline)) enum served serve_other(struct conn *conn, const struct request *r)
+static __attribute__((noinline)) enum served serve_other(struct conn *conn,
+                                                         const struct pc_parsed_request *r)
 {
     enum served served = SERVED;
     switch (r->parsed) {
@@ -536,7 +488,7 @@ static __attribute__((noinline)) enum served serve_other(struct conn *conn, cons
 
 static enum served on_serve(struct conn *conn, const void *request)
 {
-    const struct request *r = request;
+    const struct pc_parsed_request *r = request;
     if (unlikely(r->parsed != PC_OK))
         return serve_other(conn, r);
     serve_request(conn, &r->req, r->hash);
@@ -576,11 +528,101 @@ static void release_locks(struct conn *conn)
         give_back_lock(conn, s->lock_count - 1);
 }
 
+static void quit_wait(struct conn *conn)
+{
+    if (service_of(conn)->row->shared)
+        shared_text_abandon_wait(conn);
+    abandon_wait(conn);
+}
+
+static void quit_locks(struct conn *conn)
+{
+    if (service_of(conn)->row->shared)
+        shared_text_release_locks(conn);
+    release_locks(conn);
+}
+
 const struct pool_verbs_host pool_verbs_host = {.link = pool_link,
                                                 .count = count_pool_verb,
-                                                .abandon_wait = abandon_wait,
-                                                .release_locks = release_locks,
-                                                .wait_deadline = WAIT_DEADLINE};
+                                                .abandon_wait = quit_wait,
+                                                .release_locks = quit_locks,
+                                                .wait_deadline = PC_WAIT_DEADLINE};
+
+/* ---- what shared_text.c needs ------------------------------------------------------------------
+ */
+
+void poolcounter_reply(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+{
+    reply(conn, verb, word);
+}
+
+void poolcounter_reply_later(struct conn *conn, enum pc_counted_verb verb, enum pc_reply word)
+{
+    reply_later(conn, verb, word);
+}
+
+enum pc_reply poolcounter_refuses(struct conn *conn)
+{
+    const struct pc_session *s = conn_session(conn);
+    if (service_is_draining(conn))
+        return PC_REPLY_SHUTTING_DOWN;
+    if (s->lock_count >= poolcounter_settings_of(service_of(conn))->max_locks)
+        return PC_REPLY_LOCK_HELD;
+    if (!s->pools.waits)
+        return PC_REPLY_OTHER;
+    tally_add(&own_of(conn)->lock_while_waiting, 1);
+    return PC_REPLY_WAIT_FOR_RESPONSE;
+}
+
+void poolcounter_add_lock(struct conn *conn, struct holding *held, int64_t granted_ns)
+{
+    add_lock(conn, held, granted_ns);
+}
+
+void poolcounter_give_back(struct conn *conn, uint32_t i)
+{
+    give_back_lock(conn, i);
+}
+
+bool poolcounter_is_key(const struct conn *conn, const struct holding *held, struct bytes key)
+{
+    return is_key(conn, held, key);
+}
+
+void poolcounter_wait_begins(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    s->pools.waits = true;
+    tally_add(&service_counts(conn)->waiting, 1);
+}
+
+bool poolcounter_end_wait(struct conn *conn, enum waiter_state why)
+{
+    return end_wait(conn, why);
+}
+
+void poolcounter_wait_over(struct conn *conn, enum wait_kind kind, enum waited how,
+                           int64_t waited_ns)
+{
+    struct pc_own *own = own_of(conn);
+    forget_wait(conn);
+    count_wait(conn, how, waited_ns);
+    if (how == WAITED_GRANTED)
+        duration_sum_add(kind == WAIT_ME ? &own->waiting_for_me_ns : &own->waiting_for_anyone_ns,
+                         elapsed_ns(0, waited_ns));
+}
+
+bool poolcounter_leave_table(struct conn *conn)
+{
+    struct pc_session *s = conn_session(conn);
+    if (table_end_wait(service_table(conn), s->waiter, WAITER_CANCELLED, service_now(conn)) !=
+        WAITER_CANCELLED) {
+        take_note(conn);
+        return false;
+    }
+    s->waiter = NULL;
+    return true;
+}
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -611,75 +653,9 @@ static void on_describe(struct conn *conn, struct conn_info *info)
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
 
-/* Saves the session: its holder, u32 number of locks, then each lock: its holding, i64 time of its
- * grant in ns; then what it has of pools (pool_verbs.h). The holder includes the wait; the
- * connection's deadline is the end of the wait. */
-static void on_save(struct conn *conn, struct record_writer *w)
-{
-    const struct pc_session *s = conn_session(conn);
-    const struct table *t = service_table(conn);
-    holder_save(t, &s->holder, w);
-    record_put_u32(w, s->lock_count);
-    for (uint32_t i = 0; i < s->lock_count; i++) {
-        holding_save(t, s->locks[i].held, w);
-        record_put_i64(w, s->locks[i].granted_ns);
-    }
-    pool_verbs_save(conn, w);
-}
-
-/* True when the session's locks are exactly the units that its holder has. */
-static bool locks_are_units(const struct pc_session *s, const struct table *t)
-{
-    uint32_t names = 0; /* names with locks of this session, and the name of its wait */
-    for (uint32_t i = 0; i < s->lock_count; i++) {
-        uint32_t count = 0, before = 0;
-        for (uint32_t k = 0; k < s->lock_count; k++) {
-            count += s->locks[k].held == s->locks[i].held;
-            before += k < i && s->locks[k].held == s->locks[i].held;
-        }
-        if (count != holding_units(s->locks[i].held))
-            return false;
-        names += before == 0;
-    }
-    if (s->waiter && holding_units(s->waiter->holding) == 0)
-        names++;
-    return names == holder_count(t, &s->holder, UINT32_MAX);
-}
-
 static bool on_restore(struct conn *conn, struct record_reader *r)
 {
-    struct pc_session *s = conn_session(conn);
-    struct table *t = service_table(conn);
-    uint32_t room = locks_room(service_of(conn));
-    service_open_holder(conn, &s->holder);
-    if (!holder_restore(t, &s->holder, r))
-        return false;
-    s->waiter = s->holder.waiters;
-    uint32_t count = record_get_u32(r), wanted = s->waiter ? 1 : 0;
-    if (wanted && (s->waiter->next || s->waiter->units != 1))
-        record_refuse(r, "a poolcounter connection waits for more than one lock");
-    if (record_ok(r) && (count > room || wanted > room - count))
-        record_refuse(r, "a poolcounter connection has too many locks");
-    for (uint32_t i = 0; i < count && record_ok(r); i++) {
-        struct pc_lock *lock = &s->locks[i];
-        lock->held = holding_restore(t, &s->holder, r);
-        lock->granted_ns = record_get_i64(r);
-        if (lock->granted_ns < 0)
-            record_refuse(r, "a lock was granted at a negative time");
-        s->lock_count++;
-    }
-    if (!record_ok(r) || !pool_verbs_restore(conn, r))
-        return false;
-    if (!locks_are_units(s, t))
-        record_refuse(r, "a poolcounter connection's locks do not match its units");
-    if (s->waiter && s->pools.waits)
-        record_refuse(r, "a poolcounter connection waits twice");
-    s->pools.waits = s->pools.waits || s->waiter;
-    if (conn_expires(conn, WAIT_DEADLINE) != s->pools.waits)
-        record_refuse(r, "a poolcounter connection's wait does not match its deadline");
-    if (s->waiter)
-        tally_add(&service_counts(conn)->waiting, 1);
-    return record_ok(r);
+    return poolcounter_restore(conn, r, false);
 }
 
 static tally *own_tally(void *own, unsigned i)
@@ -698,11 +674,11 @@ static struct duration_sum *own_time(void *own, unsigned i)
 
 static void fit(struct service *service)
 {
-    uint32_t room = locks_room(service);
+    uint32_t room = poolcounter_room(service);
     service->services->session_room = room;
     service->protocol.session_size = sizeof(struct pc_session) + room * sizeof(struct pc_lock);
     /* "\r", and one byte to recognise a line that is too long. */
-    service->protocol.request_max = settings_of(service)->max_line + 2;
+    service->protocol.request_max = poolcounter_settings_of(service)->max_line + 2;
 }
 
 static struct holder *holder_of(struct conn *conn)
@@ -734,34 +710,52 @@ static enum meaning meaning_of(unsigned verb, unsigned outcome)
     }
 }
 
+#define ROW_PROTOCOL                                                                               \
+    .name = "poolcounter", .request_size = sizeof(struct pc_parsed_request), .deadlines = 1,       \
+    .open = on_open, .parse = on_parse, .prefetch = on_prefetch, .resume = pool_verbs_resume,      \
+    .room = pool_verbs_room
+
+#define ROW_SERVICE                                                                                \
+    .verbs = verbs, .outcomes = outcomes, .meaning = meaning_of,                                   \
+    .own_size = sizeof(struct pc_own), .own_tally = own_tally, .own_time = own_time,               \
+    .holder = holder_of, .verdict = on_verdict
+
+static const struct service_row shared_row = {
+    .protocol =
+        {
+            ROW_PROTOCOL,
+            .pending_max = 1,
+            .tracks_output = true,
+            .input_end = INPUT_END_SERVED,
+            .ends = shared_ends,
+            .serve = shared_text_serve,
+            .expire = shared_text_expire,
+            .may_write = shared_may_write,
+            .close = shared_text_close,
+            .save = shared_text_save,
+            .restore = shared_text_restore,
+            .describe = shared_text_describe,
+        },
+    ROW_SERVICE,
+    .fit = shared_text_fit,
+    .shared = &shared_text_host,
+};
+
 const struct service_row poolcounter_row = {
     .protocol =
         {
-            .name = "poolcounter",
-            .request_size = sizeof(struct request),
-            .deadlines = 1,
+            ROW_PROTOCOL,
             .extends_later = true,
-            .open = on_open,
-            .parse = on_parse,
-            .prefetch = on_prefetch,
             .serve = on_serve,
-            .resume = pool_verbs_resume,
             .expire = on_expire,
-            .room = pool_verbs_room,
             .close = on_close,
-            .save = on_save,
+            .save = poolcounter_save,
             .restore = on_restore,
             .describe = on_describe,
         },
-    .verbs = verbs,
-    .outcomes = outcomes,
-    .meaning = meaning_of,
-    .own_size = sizeof(struct pc_own),
-    .own_tally = own_tally,
-    .own_time = own_time,
+    ROW_SERVICE,
     .fit = fit,
-    .holder = holder_of,
-    .verdict = on_verdict,
+    .when_shared = &shared_row,
 };
 
 /* ---- options ------------------------------------------------------------------------------- */

@@ -316,6 +316,8 @@ static bool make_services(struct services *s, const struct services_config *conf
     for (size_t i = 0; registry.protocols[i]; i++) {
         const struct service_row *row = registry.protocols[i];
         CHECK(s->service_count < SERVICES_MAX);
+        if (s->cluster && row->when_shared)
+            row = row->when_shared;
         s->services[i] = service_new(s, row, find_part(config, row->protocol.name));
         if (!s->services[i])
             return false;
@@ -333,6 +335,7 @@ struct services *services_new(const struct services_config *config, struct serve
     s->server = server;
     s->started_ns = now.mono_ns;
     s->hash_key = config->hash_key;
+    s->port = config->port;
     if (start_resources(s, config, now) && make_services(s, config))
         return s;
     int error = errno;

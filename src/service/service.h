@@ -23,6 +23,7 @@ struct record_reader;
 struct record_writer;
 struct service;
 struct service_row;
+struct shared_host;
 
 /* ---- the registry -------------------------------------------------------------------------- */
 
@@ -48,6 +49,7 @@ struct services_config {
     const struct part_config *parts; /* a part that is not listed has no settings */
     size_t count;
     struct hash_key hash_key; /* random; for all hashes of names that clients choose */
+    uint16_t port;            /* the first one that serves a protocol; 0: none */
 };
 
 struct services {
@@ -55,6 +57,9 @@ struct services {
     struct table *table;    /* made by the resource "table" */
     struct resource *pools; /* the resource "pools"; NULL: there is none */
     struct resource *tubes; /* the resource "tubes"; NULL: there is none */
+    /* The resource "cluster"; NULL: there is none, or no name is shared with other nodes. */
+    struct resource *cluster;
+    uint16_t port; /* of the configuration */
     int64_t started_ns;
     struct hash_key hash_key;
     _Atomic bool draining;
@@ -183,7 +188,7 @@ struct service {
 /* The result that an answer stands for, independent of its word. */
 enum meaning { MEANS_OTHER, MEANS_GRANTED, MEANS_REFUSED, MEANS_TIMED_OUT, MEANS_COUNT };
 
-/* A row of the registry. */
+/* A row of the registry, or one that a row of it names. */
 struct service_row {
     struct protocol_row protocol; /* the constants of the protocol (net/protocol.h) */
     const char *const *verbs;     /* words for metrics, NULL after the last */
@@ -213,6 +218,11 @@ struct service_row {
     void (*answer)(struct conn *conn, const struct asked *asked);
     /* What the admin interface shows of it beyond what all have (seen.h); NULL: nothing. */
     const struct seen *seen;
+    /* The row that serves instead of this one when names are shared with other nodes: with the same
+     * name, verbs and outcomes. NULL: this one serves. */
+    const struct service_row *when_shared;
+    /* Of such a row: what shared.c needs of it. */
+    const struct shared_host *shared;
 };
 
 /* The number of services, and service number `i` in the registry's order. Any thread. */

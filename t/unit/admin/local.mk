@@ -10,7 +10,7 @@ admin_unit_tests = \
 check_PROGRAMS += $(admin_unit_tests)
 TESTS += $(admin_unit_tests)
 EXTRA_DIST += t/unit/admin/fixture.h
-admin_test_libs = libadmin.a libpage.a libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+admin_test_libs = libadmin.a libpage.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 t_unit_admin_hosts_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_admin_hosts_test_LDADD = libadmin.a $(CHECK_LIBS)

@@ -218,15 +218,16 @@ TEST(secrets_that_all_can_read_are_warned_of)
 }
 END_TEST
 
-TEST(a_token_in_a_configuration_file_that_all_can_read_is_warned_of)
+TEST(a_secret_in_a_configuration_file_that_all_can_read_is_warned_of)
 {
     static const struct {
         const char *text, *option;
-        bool warns;
+        const char *warns; /* of which option; NULL: it does not */
     } files[] = {
-        {"admin.token = hush\n", "log.level=info", true},
-        {"admin.token = hush\n", "admin.token_file=/elsewhere", false},
-        {"# nothing\n", "admin.token=hush", false},
+        {"admin.token = hush\n", "log.level=info", "admin.token"},
+        {"admin.token = hush\n", "admin.token_file=/elsewhere", "admin.token"},
+        {"cluster.password = hush\n", "log.level=info", "cluster.password"},
+        {"# nothing\n", "admin.token=hush", NULL},
     };
     char program[] = "counterd", file_flag[] = "-f", option_flag[] = "-o", expected[256];
     ck_assert(settings_init(&settings));
@@ -243,12 +244,12 @@ TEST(a_token_in_a_configuration_file_that_all_can_read_is_warned_of)
         ck_assert_str_eq(warning(), "");
         ck_assert_int_eq(chmod(path, 0644), 0);
         snprintf(expected, sizeof expected,
-                 "warning: admin.token: %s can be read by every user of this machine; give it the "
-                 "group of counterd and chmod 640, or set admin.token_file instead\n",
-                 path);
+                 "warning: %s: %s can be read by every user of this machine; give it the group of "
+                 "counterd and chmod 640\n",
+                 files[i].warns ? files[i].warns : "", path);
         ck_assert_str_eq(warning(), files[i].warns ? expected : "");
         ck_assert_int_eq(chmod(path, 0602), 0);
-        ck_assert_int_eq(strstr(warning(), " can be written by ") != NULL, files[i].warns);
+        ck_assert_int_eq(strstr(warning(), " can be written by ") != NULL, files[i].warns != NULL);
     }
     unlink(path);
     ck_assert_str_eq(warning(), "");
@@ -265,7 +266,7 @@ int main(void)
         UNIT(only_a_regular_file_is_read),
         UNIT(a_bad_certificate_is_told),
         UNIT(secrets_that_all_can_read_are_warned_of),
-        UNIT(a_token_in_a_configuration_file_that_all_can_read_is_warned_of),
+        UNIT(a_secret_in_a_configuration_file_that_all_can_read_is_warned_of),
     };
     return unit_run("daemon/credentials", tests, ARRAY_SIZE(tests));
 }

@@ -16,7 +16,7 @@ daemon_unit_tests = \
 	t/unit/daemon/upgrade_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
-daemon_unit_libs = libdaemon.a libadmin.a libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+daemon_unit_libs = libdaemon.a libadmin.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(SYSTEMD_LIBS) $(SECCOMP_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 t_unit_daemon_activation_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_activation_test_LDADD = $(daemon_unit_libs)
@@ -59,7 +59,7 @@ t_unit_daemon_reload_test_CPPFLAGS = $(AM_CPPFLAGS) -USYSCONFDIR -DSYSCONFDIR='"
 t_unit_daemon_reload_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_reload_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_daemon_sandbox_test_LDADD = $(daemon_unit_libs) $(LIBCARES_LIBS)
+t_unit_daemon_sandbox_test_LDADD = libcluster.a $(daemon_unit_libs) $(LIBCARES_LIBS)
 t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
 EXTRA_DIST += t/unit/daemon/state-1.record

@@ -5,6 +5,7 @@
  * TOP_SRCDIR is the folder of the sources; the default is the working directory. The pages are
  * compared as source: an option or flag is an ".It" of a list, and its text goes to the next one.
  */
+#include "cluster/where.h"
 #include "daemon/activation.h"
 #include "daemon/config_file.h"
 #include "daemon/notify.h"
@@ -263,8 +264,8 @@ END_TEST
 TEST(every_environment_variable_is_in_the_manual_and_no_other)
 {
     char *page = read_source("man/counterd.8"), *text = section_text(page, "ENVIRONMENT");
-    static const char *const upgrade_variables[] = {UPGRADE_VARIABLE, NULL};
-    const char *const *lists[] = {activation_variables, notify_variables, upgrade_variables};
+    static const char *const other_variables[] = {UPGRADE_VARIABLE, WHERE_VARIABLE, NULL};
+    const char *const *lists[] = {activation_variables, notify_variables, other_variables};
     unsigned variables = 0;
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         for (size_t j = 0; lists[i][j]; j++, variables++)

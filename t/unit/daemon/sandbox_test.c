@@ -5,6 +5,7 @@
  */
 #include "daemon/sandbox.h"
 
+#include "cluster/where.h"
 #include "daemon/landlock.h"
 #include "net/lookup.h"
 #include "net/reactor.h"
@@ -596,6 +597,58 @@ TEST(who_connects_need_not_read)
     tear_down();
 }
 
+/* A child that lives and one that has gone, judged in a confined thread (cluster/where.h). */
+static struct where own_place, live_child, gone_child;
+
+static int judge_processes(void)
+{
+    if (where_is_gone(&own_place, bytes_of(own_place.text)) ||
+        where_is_gone(&own_place, bytes_of(live_child.text)))
+        return 1;
+    /* The same pid, another start. */
+    strcpy(strrchr(live_child.text, '/'), "/1");
+    if (own_place.knows_starts && !where_is_gone(&own_place, bytes_of(live_child.text)))
+        return 2;
+    return where_is_gone(&own_place, bytes_of(gone_child.text)) ? DONE : 3;
+}
+
+/* Starts a process that says where it is, and waits to be killed. */
+static pid_t start_and_find(struct where *where_r)
+{
+    int fds[2];
+    ck_assert(pipe(fds) == 0);
+    pid_t pid = fork();
+    ck_assert(pid >= 0);
+    if (pid == 0) {
+        where_read(where_r);
+        bool told = write(fds[1], where_r, sizeof *where_r) == (ssize_t)sizeof *where_r;
+        while (told)
+            pause();
+        _exit(1);
+    }
+    ck_assert_int_eq(read(fds[0], where_r, sizeof *where_r), (ssize_t)sizeof *where_r);
+    close(fds[0]);
+    close(fds[1]);
+    return pid;
+}
+
+static void end_process(pid_t pid)
+{
+    ck_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+}
+
+TEST(who_connects_can_judge_processes)
+{
+    static const struct confinement node = {.name = "node", .connects = true, .reads = where_reads};
+    if (!can())
+        return;
+    where_read(&own_place);
+    end_process(start_and_find(&gone_child));
+    pid_t pid = start_and_find(&live_child);
+    ck_assert_int_eq(end_confined(&node, judge_processes), DONE);
+    end_process(pid);
+}
+
 /*
  * Looks up one name from the hosts file and one from a server; c-ares makes different calls for
  * them.
@@ -785,6 +838,7 @@ static const struct unit_test tests[] = {
     UNIT(the_main_thread_keeps_what_it_needs),
     UNIT(each_kind_of_thread_may_do_its_own_and_nothing_else),
     UNIT(who_connects_need_not_read),
+    UNIT(who_connects_can_judge_processes),
     UNIT(who_connects_can_look_names_up),
     UNIT(a_file_that_is_replaced_can_still_be_read),
     UNIT(without_landlock_the_log_says_so_and_calls_are_limited_still),

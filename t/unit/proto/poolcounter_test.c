@@ -704,6 +704,8 @@ TEST(replies_are_these_words)
         {PC_REPLY_LINE_TOO_LONG, "ERROR LINE_TOO_LONG\n"},
         {PC_REPLY_OUT_OF_MEMORY, "ERROR OUT_OF_MEMORY\n"},
         {PC_REPLY_SHUTTING_DOWN, "ERROR SHUTTING_DOWN\n"},
+        {PC_REPLY_ENGINE_AWAY, "ERROR ENGINE_AWAY\n"},
+        {PC_REPLY_ENGINE_FULL, "ERROR ENGINE_FULL\n"},
     };
     ck_assert_uint_eq(COUNT_OF(rows), PC_REPLY_COUNT);
     for (size_t i = 0; i < COUNT_OF(rows); i++) {

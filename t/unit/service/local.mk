@@ -9,5 +9,5 @@ t_unit_service_pool_members_test_LDADD = libservice.a libproto.a libbase.a $(CHE
 t_unit_service_pool_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_pool_options_test_LDADD = libservice.a libbase.a $(CHECK_LIBS)
 t_unit_service_state_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_service_state_test_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+t_unit_service_state_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)

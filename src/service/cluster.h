@@ -1,0 +1,241 @@
+/*
+ * cluster.h - the resource "cluster": a node (cluster/node.h) with a thread, which the services ask
+ * about shared names. Shared by cluster.c (the thread), cluster_options.c, cluster_seen.c (what
+ * people see) and shared.c (the workers' side).
+ *
+ * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
+ * asked. The node changes it by letter (`report`, `serve_alone`), a reload the patterns, so that a
+ * name that is strict now is granted by no worker, even without an engine. All letters between the
+ * cluster's thread and a worker arrive in the order sent. That makes the ledger whole:
+ *
+ * - The node's letter that grants units comes before its letter that asks for a report, or after;
+ *   the report has exactly what the connections hold when the worker reads it.
+ * - What a worker released before its part of the report was sent before it. Each release names the
+ *   report that its worker has given last, so the node knows which ones the report has already.
+ * - Waits that the table alone has become asks before the part of the report ends.
+ *
+ * Lease. The node writes its end to `lease_end_ns`. Each worker looks at the beginning of each
+ * iteration: if it has passed, the worker closes the connections that have units of strict names,
+ * before it reads anything. The same comes by letter (`close_strict`), which the worker confirms.
+ *
+ * Threads: said of each field and function.
+ */
+#ifndef SERVICE_CLUSTER_H
+#define SERVICE_CLUSTER_H
+
+#include "base/lock.h"
+#include "base/option.h"
+#include "base/tally.h"
+#include "cluster/node.h"
+#include "cluster/patterns.h"
+#include "cluster/url.h"
+#include "cluster/where.h"
+#include "cluster/wire.h"
+#include "service/service.h"
+
+#include <semaphore.h>
+
+struct shared_ask;
+
+struct cluster_settings {
+    char *engine, *user, *password, *strict, *loose, *node, *prefix; /* NULL: empty */
+    int64_t lease_ns, patience_ns;
+};
+
+/* A letter to a view that is sent again only after it was confirmed. */
+struct cluster_call {
+    struct mail mail;
+    bool under_way, again; /* of the cluster's thread */
+};
+
+/* What one worker knows. */
+struct cluster_view {
+    struct cluster *cluster; /* constant, as the next two */
+    struct worker *worker;
+    struct reactor_hook hook;
+
+    /* The worker's: */
+    struct patterns *patterns;
+    enum node_mode mode;
+    uint32_t report;                /* number of the last one */
+    int64_t closed_for_ns;          /* the end of the lease whose holders were closed */
+    tally asks[NODE_NO_MEMORY + 1]; /* answered, by result; any thread reads */
+    tally lease_lost;               /* connections that were closed */
+
+    /* Letters there and back. */
+    struct cluster_call report_call, alone_call, strict_call;
+    struct patterns *new_patterns; /* with report_call */
+    uint32_t new_report;
+    bool failed; /* the report is not whole: no memory */
+} __attribute__((aligned(64)));
+
+/* A wire of the node. */
+struct cluster_wire {
+    struct cluster *cluster;
+    unsigned number;
+    struct wire *wire; /* NULL: not used yet */
+};
+
+/* What the other threads see of the node; under the lock. */
+struct cluster_snapshot {
+    struct node_seen node;
+    struct node_peer *peers;
+    size_t peer_count, peer_room;
+    /* Settings that a reload may change; the lists as they are written. */
+    struct patterns *patterns;
+    char *strict, *loose;
+    int64_t patience_ns;
+};
+
+/* Settings as people see them; a reload changes some. Under the lock. */
+struct cluster_shown {
+    char *strict, *loose, *prefix; /* NULL: empty */
+    struct patterns *patterns;     /* a share */
+    int64_t lease_ns, patience_ns;
+};
+
+struct cluster {
+    struct resource resource; /* first */
+
+    /* Constant after `start`. */
+    const struct cluster_settings *settings;
+    struct url url;
+    struct where where;
+    char node_name[65];
+    struct tls *tls; /* NULL: none */
+    const char **reads;
+    struct cluster_view *views; /* one for each worker */
+    int wake_fd;                /* a timer on the clock of the lease */
+
+    /* Any thread. */
+    _Atomic uint64_t next_id;
+    _Atomic int64_t lease_end_ns;
+    _Atomic bool is_live;
+    _Atomic bool lost_on_its_way; /* the letter that a release is lost for lack of memory */
+    struct mail lost_letter;
+
+    /* The thread's; the main thread's while it does not run. */
+    struct node *node;
+    struct cluster_wire wires[NODE_WIRES];
+    struct timer timer; /* what is due; also at the end of each iteration with anything to send */
+    struct reactor_hook hook;
+    struct loop_io wake;
+    unsigned reporting, closing; /* views that have not confirmed */
+    bool parked, ending, over, restored;
+    bool hooked, timed;          /* what `end` must undo */
+    bool changed;                /* since the snapshot */
+    bool report_due, strict_due; /* to confirm without the workers, which have ended */
+    int64_t seen_ns;             /* time of the snapshot */
+    sem_t left;                  /* of the end: the node has left */
+    bool waits_to_leave;
+
+    struct lock lock; /* of the next two; rank LOCK_RANK_RIGHTS */
+    struct cluster_snapshot snapshot;
+    struct cluster_shown shown;
+};
+
+static inline struct cluster *cluster_own(const struct resource *r)
+{
+    return unconst(r); /* `resource` is its first member */
+}
+
+/* The resource; NULL: no name is shared. Any thread. */
+static inline struct cluster *cluster_of(const struct services *services)
+{
+    return services->cluster ? cluster_own(services->cluster) : NULL;
+}
+
+/* The view of a connection's worker, which must be there. */
+static inline struct cluster_view *cluster_view_of(const struct conn *conn)
+{
+    return &cluster_own(service_of(conn)->services->cluster)
+                ->views[worker_number(conn_worker(conn))];
+}
+
+/* ---- cluster_wires.c ---- */
+
+/* Makes the wires, and what they need. Returns false when there is no memory, or after it has
+ * logged what is wrong. */
+bool cluster_make_wires(struct cluster *c) MUST_USE;
+/* Undoes it, all or the part that was done; after node_free. */
+void cluster_free_wires(struct cluster *c);
+/* Of struct node_does. */
+void cluster_open_wire(void *arg, unsigned number, const char *host, uint16_t port,
+                       int64_t limit_ns);
+void cluster_send(void *arg, unsigned number, const void *data, size_t len);
+void cluster_close_wire(void *arg, unsigned number);
+
+/* ---- cluster.c: in its thread ---- */
+
+/* Something has come: the node sends at the end of the iteration. */
+void cluster_stir(struct cluster *c);
+
+/* ---- cluster.c: letters to its thread ---- */
+
+/* An ask has come. */
+void cluster_on_ask(struct mail *mail, void *reactor);
+/* Sends an ask. Any thread. */
+void cluster_ask(struct cluster *c, struct shared_ask *ask);
+/* Cancels an acquisition; if there is no memory, it goes on. Any thread. */
+void cluster_cancel(struct cluster *c, uint64_t id);
+/* A release is lost for lack of memory: the node opens anew. Any thread. */
+void cluster_lost(struct cluster *c);
+
+/* Units of shared names that the connections of a worker hold. */
+#define CLUSTER_PART_ROOM ((size_t)64 * 1024)
+struct cluster_part {
+    struct mail mail; /* first; to the cluster's thread, which frees it */
+    size_t used;
+    /* u32 units, u32 length, name; and so on. The last one begins below CLUSTER_PART_ROOM. */
+    unsigned char data[CLUSTER_PART_ROOM + 2 * sizeof(uint32_t) + TABLE_NAME_MAX];
+};
+void cluster_on_part(struct mail *mail, void *reactor);
+/* New patterns for a view; to its worker, which frees the letter. */
+struct cluster_patterns {
+    struct mail mail; /* first */
+    struct cluster_view *view;
+    struct patterns *patterns;
+};
+/* Confirmations of a view, by the letters of its calls. */
+void cluster_on_reported(struct mail *mail, void *reactor);
+void cluster_on_alone(struct mail *mail, void *reactor);
+void cluster_on_strict_closed(struct mail *mail, void *reactor);
+
+/* ---- shared.c: letters to a worker, and its hook ---- */
+
+void shared_on_answer(struct mail *mail, void *worker);
+void shared_on_queued(struct mail *mail, void *worker);
+void shared_on_report(struct mail *mail, void *worker);
+void shared_on_alone(struct mail *mail, void *worker);
+void shared_on_patterns(struct mail *mail, void *worker);
+void shared_on_close_strict(struct mail *mail, void *worker);
+void shared_hook(struct reactor_hook *hook, struct moment now);
+
+/* ---- cluster_options.c ---- */
+
+extern const struct option_group cluster_options;
+
+/* What a reload changes. */
+struct cluster_changes {
+    bool patterns, access, patience;
+};
+void cluster_compare(const struct cluster_settings *was, const struct cluster_settings *is,
+                     struct cluster_changes *changes_r);
+
+/* ---- cluster.c: reloads; the main thread ---- */
+
+void cluster_change(struct services *services, const struct cluster_settings *was,
+                    const struct cluster_settings *is);
+
+/* ---- cluster_seen.c ---- */
+
+extern const struct seen cluster_seen;
+
+/* Replaces the settings that people see. False: no memory, the old ones stay. Any thread. */
+bool cluster_show(struct cluster *c, const struct cluster_settings *is,
+                  struct patterns *patterns) MUST_USE;
+void cluster_free_shown(struct cluster_shown *shown);
+
+extern const struct resource_row cluster_resource_row;
+
+#endif

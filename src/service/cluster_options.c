@@ -1,0 +1,162 @@
+/*
+ * cluster_options.c - the options cluster.*: their rows, what -t checks of them, and reloads.
+ */
+#include "service/cluster.h"
+
+#include "base/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ROW_ENGINE,
+    ROW_USER,
+    ROW_PASSWORD,
+    ROW_STRICT,
+    ROW_LOOSE,
+    ROW_NODE,
+    ROW_LEASE,
+    ROW_PATIENCE,
+    ROW_PREFIX
+};
+
+#define NODE_NAME_MAX 64u
+#define PREFIX_MAX    32u
+
+static const char *text_of(const char *setting)
+{
+    return setting ? setting : "";
+}
+
+/* ---- checks -----------------------------------------------------------------------------------
+ */
+
+static bool check_engine(struct option_check *check)
+{
+    const struct cluster_settings *s = check->is;
+    struct url url;
+    char reason[URL_REASON_SIZE];
+    if (url_parse(s->engine, &url, reason))
+        return true;
+    check->row = ROW_ENGINE;
+    snprintf(check->reason, sizeof(check->reason), "%s", reason);
+    return false;
+}
+
+static bool check_patterns(struct option_check *check)
+{
+    const struct cluster_settings *s = check->is;
+    char reason[PATTERNS_REASON_SIZE];
+    bool strict_wrong = false;
+    struct patterns *patterns = patterns_new(s->strict, s->loose, &strict_wrong, reason);
+    if (patterns) {
+        patterns_free(&patterns);
+        return true;
+    }
+    check->row = strict_wrong ? ROW_STRICT : ROW_LOOSE;
+    snprintf(check->reason, sizeof(check->reason), "%s", reason);
+    return false;
+}
+
+static bool check_node(struct option_check *check)
+{
+    const struct cluster_settings *s = check->is;
+    const char *node = text_of(s->node);
+    size_t visible = 0;
+    while (node[visible] > ' ' && node[visible] <= '~')
+        visible++;
+    if (node[visible] == '\0' && visible <= NODE_NAME_MAX)
+        return true;
+    check->row = ROW_NODE;
+    snprintf(check->reason, sizeof(check->reason),
+             "not 1 to %u visible ASCII characters without spaces", NODE_NAME_MAX);
+    return false;
+}
+
+static bool check_prefix(struct option_check *check)
+{
+    const struct cluster_settings *s = check->is;
+    const char *prefix = text_of(s->prefix);
+    size_t len = strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+    if (prefix[len] == '\0' && len >= 1 && len <= PREFIX_MAX)
+        return true;
+    check->row = ROW_PREFIX;
+    snprintf(check->reason, sizeof(check->reason), "not 1 to %u characters of a-z 0-9 _ -",
+             PREFIX_MAX);
+    return false;
+}
+
+static bool check_settings(struct option_check *check)
+{
+    return check_engine(check) && check_patterns(check) && check_node(check) && check_prefix(check);
+}
+
+/* ---- reloads ----------------------------------------------------------------------------------
+ */
+
+static bool same(const char *a, const char *b)
+{
+    return strcmp(text_of(a), text_of(b)) == 0;
+}
+
+static void settings_changed(void *services, const char *name, const void *was, const void *is)
+{
+    (void)name;
+    if (was && is)
+        cluster_change(services, was, is);
+}
+
+void cluster_compare(const struct cluster_settings *was, const struct cluster_settings *is,
+                     struct cluster_changes *changes_r)
+{
+    *changes_r = (struct cluster_changes){
+        .patterns = !same(was->strict, is->strict) || !same(was->loose, is->loose),
+        .access = !same(was->user, is->user) || !same(was->password, is->password),
+        .patience = was->patience_ns != is->patience_ns,
+    };
+}
+
+/* ---- rows -------------------------------------------------------------------------------------
+ */
+
+/* clang-format off */
+static const struct option_row rows[] = {
+    [ROW_ENGINE] = { .key = "engine", OPTION_IS_STRING(struct cluster_settings, engine),
+      .default_text = "", .unit = "",
+      .help = "Redis of shared limits: redis://HOST:PORT, rediss://, unix:PATH, sentinel://; none: off" },
+    [ROW_USER] = { .key = "user", OPTION_IS_STRING(struct cluster_settings, user),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "user of the engine; none: its default user" },
+    [ROW_PASSWORD] = { .key = "password", OPTION_IS_STRING(struct cluster_settings, password),
+      .default_text = "", .unit = "", .reloadable = true, .secret = true,
+      .help = "password of that user; none: it needs none" },
+    [ROW_STRICT] = { .key = "strict", OPTION_IS_STRING(struct cluster_settings, strict),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "shared names, as patterns with * and ?, commas between: never more than the limit" },
+    [ROW_LOOSE] = { .key = "loose", OPTION_IS_STRING(struct cluster_settings, loose),
+      .default_text = "", .unit = "", .reloadable = true,
+      .help = "shared names, as patterns: without the engine each node admits by itself" },
+    [ROW_NODE] = { .key = "node", OPTION_IS_STRING(struct cluster_settings, node),
+      .default_text = "", .unit = "",
+      .help = "name of this node, which no other node has; none: host name and first port" },
+    [ROW_LEASE] = { .key = "lease", OPTION_IS_SECONDS(struct cluster_settings, lease_ns), .min = 2,
+      .max = 300, .default_text = "10", .unit = "seconds",
+      .help = "a node that is silent for so long loses its units; the same on all nodes" },
+    [ROW_PATIENCE] = { .key = "patience", OPTION_IS_SECONDS(struct cluster_settings, patience_ns),
+      .max = 60, .default_text = "1", .unit = "seconds", .reloadable = true,
+      .help = "how long requests wait for an engine that was lost" },
+    [ROW_PREFIX] = { .key = "prefix", OPTION_IS_STRING(struct cluster_settings, prefix),
+      .default_text = "counterd", .unit = "",
+      .help = "what all keys in the engine begin with; one for each set of nodes that share" },
+};
+/* clang-format on */
+
+const struct option_group cluster_options = {
+    .owner = "cluster",
+    .prefix = "cluster",
+    .rows = rows,
+    .count = ARRAY_SIZE(rows),
+    .size = sizeof(struct cluster_settings),
+    .check = check_settings,
+    .changed = settings_changed,
+};

@@ -1,0 +1,536 @@
+/*
+ * cluster_seen.c - what people see of the cluster: metrics, statistics, and GET /api/v1/cluster.
+ *
+ * Most comes from the snapshot that the cluster's thread makes. The holders of a name on all nodes
+ * are asked of the engine, by an ask that answers an HTTP request.
+ */
+#include "base/number.h"
+#include "net/query.h"
+#include "service/cluster.h"
+#include "service/seen.h"
+#include "service/shared.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A question to the engine is answered within this time, or its client gets a 504. */
+#define ASK_LIMIT_NS (10 * NS_PER_S)
+
+static const char *const result_words[] = {
+    [NODE_GRANTED] = "granted",
+    [NODE_DONE] = "done",
+    [NODE_BUSY] = "busy",
+    [NODE_QUEUE_FULL] = "queue_full",
+    [NODE_RELEASED] = "released",
+    [NODE_COUNTED] = "counted",
+    [NODE_CANCELLED] = "cancelled",
+    [NODE_ALONE] = "alone",
+    [NODE_ENGINE_AWAY] = "engine_away",
+    [NODE_ENGINE_FULL] = "engine_full",
+    [NODE_NO_MEMORY] = "no_memory",
+};
+
+/* ---- settings as people see them ----------------------------------------------------------------
+ */
+
+void cluster_free_shown(struct cluster_shown *shown)
+{
+    free(shown->strict);
+    free(shown->loose);
+    free(shown->prefix);
+    patterns_free(&shown->patterns);
+}
+
+static bool copy_text(char **to, const char *text)
+{
+    *to = text ? strdup(text) : NULL;
+    return *to || !text;
+}
+
+bool cluster_show(struct cluster *c, const struct cluster_settings *is, struct patterns *patterns)
+{
+    struct cluster_shown shown = {.patterns = patterns_share(patterns),
+                                  .lease_ns = is->lease_ns,
+                                  .patience_ns = is->patience_ns};
+    bool copied = copy_text(&shown.strict, is->strict) && copy_text(&shown.loose, is->loose) &&
+                  copy_text(&shown.prefix, is->prefix);
+    if (copied) {
+        lock_acquire(&c->lock);
+        struct cluster_shown old = c->shown;
+        c->shown = shown;
+        lock_release(&c->lock);
+        shown = old;
+    }
+    cluster_free_shown(&shown);
+    return copied;
+}
+
+/* ---- metrics ----------------------------------------------------------------------------------
+ */
+
+struct reading {
+    bool on;
+    struct node_seen node;
+    uint64_t nodes;
+    int64_t lease_left_ns;
+    uint64_t asks[ARRAY_SIZE(result_words)];
+    uint64_t lease_lost;
+};
+
+static void read_cluster(struct services *services, struct moment now, void *to)
+{
+    struct cluster *c = cluster_of(services);
+    struct reading *reading = to;
+    *reading = (struct reading){.on = c != NULL};
+    if (!c)
+        return;
+    lock_acquire(&c->lock);
+    reading->node = c->snapshot.node;
+    reading->nodes = c->snapshot.peer_count;
+    lock_release(&c->lock);
+    int64_t end_ns = atomic_load_explicit(&c->lease_end_ns, memory_order_relaxed);
+    reading->lease_left_ns = end_ns > now.mono_ns ? end_ns - now.mono_ns : 0;
+    for (unsigned i = 0; i < services->server->count; i++) {
+        for (unsigned n = 0; n < ARRAY_SIZE(reading->asks); n++)
+            reading->asks[n] += tally_get(&c->views[i].asks[n]);
+        reading->lease_lost += tally_get(&c->views[i].lease_lost);
+    }
+}
+
+/* Functions that write a metric with one sample; the block returns nothing. */
+#define METRIC(function)                                                                           \
+    static void function##_of(struct samples *to, const struct reading *r);                        \
+    static void function(struct samples *to, const void *reading)                                  \
+    {                                                                                              \
+        const struct reading *r = reading;                                                         \
+        if (r->on)                                                                                 \
+            function##_of(to, r);                                                                  \
+    }                                                                                              \
+    static void function##_of(struct samples *to, const struct reading *r)
+
+#define COUNT(function, value)                                                                     \
+    METRIC(function)                                                                               \
+    {                                                                                              \
+        sample_count(to, (struct labels){{NULL}}, (value));                                        \
+    }
+
+COUNT(is_live, r->node.state == NODE_LIVE)
+COUNT(in_grace, r->node.grace)
+COUNT(node_count, r->nodes)
+COUNT(asks_now, r->node.asks)
+COUNT(waits_now, r->node.waits)
+COUNT(beats, r->node.beats)
+COUNT(calls, r->node.calls)
+COUNT(ops, r->node.ops)
+COUNT(asserted, r->node.asserted)
+COUNT(reaped, r->node.reaped)
+COUNT(leases_lost, r->node.leases_lost)
+COUNT(closed, r->lease_lost)
+
+METRIC(state)
+{
+    for (enum node_state i = NODE_AWAY; i <= NODE_LEAVING; i++)
+        sample_count(to, (struct labels){{node_state_word(i)}}, r->node.state == i);
+}
+
+METRIC(lease_left)
+{
+    sample_seconds(to, (struct labels){{NULL}}, (duration)r->lease_left_ns);
+}
+
+METRIC(round_trips)
+{
+    sample_seconds(to, (struct labels){{NULL}}, r->node.round_trip_ns);
+}
+
+METRIC(losses)
+{
+    for (enum node_loss i = 0; i < NODE_LOSS_COUNT; i++)
+        sample_count(to, (struct labels){{node_loss_word(i)}}, r->node.losses[i]);
+}
+
+METRIC(answers)
+{
+    for (unsigned i = 0; i < ARRAY_SIZE(result_words); i++)
+        sample_count(to, (struct labels){{result_words[i]}}, r->asks[i]);
+}
+
+static const struct metric_row metrics[] = {
+    {"counterd_cluster_live", METRIC_GAUGE, "1: the engine has this node's session.", "", 1,
+     is_live},
+    {"counterd_cluster_state", METRIC_GAUGE, "1 for the state that the node is in.", "state",
+     NODE_LEAVING + 1, state},
+    {"counterd_cluster_grace", METRIC_GAUGE,
+     "1: nothing strict is granted, because the engine has begun anew.", "", 1, in_grace},
+    {"counterd_cluster_lease_left_seconds", METRIC_GAUGE,
+     "How long strict names may still be granted without an answer of the engine.", "", 1,
+     lease_left},
+    {"counterd_cluster_nodes", METRIC_GAUGE,
+     "Sessions of all nodes that the engine knew when this node looked last.", "", 1, node_count},
+    {"counterd_cluster_asks", METRIC_GAUGE, "Requests that the node has.", "", 1, asks_now},
+    {"counterd_cluster_waits", METRIC_GAUGE, "Of these, those that wait for units.", "", 1,
+     waits_now},
+    {"counterd_cluster_answers_total", METRIC_COUNTER,
+     "Requests for shared names that were answered, by result.", "result", ARRAY_SIZE(result_words),
+     answers},
+    {"counterd_cluster_beats_total", METRIC_COUNTER, "Beats that the engine has confirmed.", "", 1,
+     beats},
+    {"counterd_cluster_calls_total", METRIC_COUNTER, "Calls of the engine with requests.", "", 1,
+     calls},
+    {"counterd_cluster_ops_total", METRIC_COUNTER, "Requests in these calls.", "", 1, ops},
+    {"counterd_cluster_round_trip_seconds_total", METRIC_COUNTER,
+     "Sum of the times that the engine took to answer calls.", "", 1, round_trips},
+    {"counterd_cluster_losses_total", METRIC_COUNTER,
+     "Times that the engine or the session was lost, by why.", "why", NODE_LOSS_COUNT, losses},
+    {"counterd_cluster_asserted_total", METRIC_COUNTER,
+     "Names and waits that were told to an engine again.", "", 1, asserted},
+    {"counterd_cluster_reaped_total", METRIC_COUNTER,
+     "Sessions of nodes that had gone whose units were freed by this node.", "", 1, reaped},
+    {"counterd_cluster_leases_lost_total", METRIC_COUNTER, "Leases that were not renewed in time.",
+     "", 1, leases_lost},
+    {"counterd_cluster_closed_total", METRIC_COUNTER,
+     "Connections that were closed because of that.", "", 1, closed},
+    {0},
+};
+
+/* ---- JSON -------------------------------------------------------------------------------------
+ */
+
+static void put_string(struct json_text *to, const char *key, const char *text)
+{
+    json_text_string(to, key, bytes_of(text));
+}
+
+/* What one answer shows: copies, so that no lock is held while it is written. */
+struct view {
+    struct moment now;
+    struct node_seen node;
+    struct node_peer *peers; /* the caller frees them, and the patterns */
+    size_t peer_count;
+    struct patterns *patterns;
+    int64_t lease_end_ns, lease_ns;
+};
+
+/* A beat renews nine tenths of a lease. */
+static int64_t since_beat_ns(const struct view *view)
+{
+    int64_t left_ns = view->lease_end_ns - view->now.mono_ns;
+    return left_ns > 0 ? view->lease_ns / 10 * 9 - left_ns : -1;
+}
+
+static double in_seconds(int64_t ns)
+{
+    return ns < 0 ? -1 : (double)ns / (double)NS_PER_S;
+}
+
+static bool has_other_patterns(const struct view *view, const struct node_peer *peer)
+{
+    return *peer->digest && strcmp(peer->digest, patterns_digest(view->patterns)) != 0;
+}
+
+/* What is set in a way that is not best. */
+static void put_advice(struct json_text *to, const struct cluster *c, const struct view *view)
+{
+    char line[256];
+    json_text_open(to, "advice", '[');
+    if (c->url.kind == URL_SENTINEL && c->url.count % 2 == 0)
+        put_string(to, NULL,
+                   "cluster.engine has an even number of Sentinels: use an odd one, all of them");
+    if (view->node.stops_on_save)
+        put_string(
+            to, NULL,
+            "the engine saves snapshots, and takes no writes when one fails: set 'save \"\"' or "
+            "'stop-writes-on-bgsave-error no' there");
+    for (size_t i = 0; i < view->peer_count; i++) {
+        const struct node_peer *peer = &view->peers[i];
+        if (strcmp(peer->state, "ended") == 0 || !has_other_patterns(view, peer))
+            continue;
+        snprintf(line, sizeof(line),
+                 "node %s has other patterns: set cluster.strict and cluster.loose to the same on "
+                 "all nodes",
+                 peer->node);
+        put_string(to, NULL, line);
+    }
+    json_text_close(to, ']');
+}
+
+static void put_counts(struct json_text *to, const struct node_seen *node, uint64_t closed)
+{
+    json_text_number(to, "requests", node->asks);
+    json_text_number(to, "waits", node->waits);
+    json_text_number(to, "beats", node->beats);
+    json_text_number(to, "calls", node->calls);
+    json_text_number(to, "ops", node->ops);
+    json_text_real(to, "round_trip",
+                   node->round_trips > 0
+                       ? (double)node->round_trip_ns / (double)node->round_trips / (double)NS_PER_S
+                       : 0);
+    json_text_number(to, "asserted", node->asserted);
+    json_text_number(to, "reaped", node->reaped);
+    json_text_number(to, "leases_lost", node->leases_lost);
+    json_text_number(to, "connections_closed", closed);
+    json_text_open(to, "reconnects", '{');
+    for (enum node_loss i = 0; i < NODE_LOSS_COUNT; i++)
+        json_text_number(to, node_loss_word(i), node->losses[i]);
+    json_text_close(to, '}');
+}
+
+static void put_peer(struct json_text *to, const struct cluster *c, const struct view *view,
+                     const struct node_peer *peer)
+{
+    bool is_this = strcmp(peer->node, c->node_name) == 0 && strcmp(peer->state, "ended") != 0;
+    int64_t age_ns = is_this              ? since_beat_ns(view)
+                     : peer->heard_ns > 0 ? view->now.mono_ns - peer->heard_ns
+                                          : -1;
+    json_text_open(to, NULL, '{');
+    put_string(to, "node", peer->node);
+    put_string(to, "session", peer->session);
+    put_string(to, "state", peer->state);
+    json_text_bool(to, "this", is_this);
+    json_text_bool(to, "same_patterns", !has_other_patterns(view, peer));
+    json_text_number(to, "beat", peer->beat);
+    json_text_real(to, "beat_age", in_seconds(age_ns));
+    json_text_number(to, "names", peer->names);
+    json_text_number(to, "waits", peer->waits);
+    json_text_real(to, "units", peer->units == UINT64_MAX ? -1 : (double)peer->units);
+    json_text_close(to, '}');
+}
+
+/* Copies the snapshot and what settings the answer has to `to`. False: no memory. */
+static bool take_view(struct cluster *c, struct view *view_r, struct json_text *to)
+{
+    *view_r = (struct view){.now = clock_now()};
+    view_r->lease_end_ns = atomic_load_explicit(&c->lease_end_ns, memory_order_relaxed);
+    lock_acquire(&c->lock);
+    const struct cluster_shown *shown = &c->shown;
+    view_r->node = c->snapshot.node;
+    view_r->peer_count = c->snapshot.peer_count;
+    view_r->peers = malloc((view_r->peer_count + 1) * sizeof(*view_r->peers));
+    if (view_r->peers && view_r->peer_count > 0)
+        memcpy(view_r->peers, c->snapshot.peers, view_r->peer_count * sizeof(*view_r->peers));
+    view_r->patterns = patterns_share(shown->patterns);
+    view_r->lease_ns = shown->lease_ns;
+    json_text_real(to, "lease", in_seconds(shown->lease_ns));
+    json_text_real(to, "patience", in_seconds(shown->patience_ns));
+    put_string(to, "prefix", shown->prefix ? shown->prefix : "");
+    json_text_readable(to, "strict", bytes_of(shown->strict ? shown->strict : ""));
+    json_text_readable(to, "loose", bytes_of(shown->loose ? shown->loose : ""));
+    lock_release(&c->lock);
+    return view_r->peers != NULL;
+}
+
+static void put_node(struct json_text *to, const struct cluster *c, const struct view *view)
+{
+    const struct node_seen *node = &view->node;
+    put_string(to, "node", c->node_name);
+    put_string(to, "state", node_state_word(node->state));
+    put_string(to, "session", node->session);
+    put_string(to, "term", node->term);
+    put_string(to, "engine", node->engine);
+    put_string(to, "refused", node->state == NODE_REFUSED ? node->refused : "");
+    put_advice(to, c, view);
+    json_text_bool(to, "grace", node->grace);
+    json_text_real(to, "lease_left",
+                   view->lease_end_ns > view->now.mono_ns
+                       ? in_seconds(view->lease_end_ns - view->now.mono_ns)
+                       : 0);
+    json_text_open(to, "nodes", '[');
+    for (size_t i = 0; i < view->peer_count; i++)
+        put_peer(to, c, view, &view->peers[i]);
+    json_text_close(to, ']');
+}
+
+static void put_name(struct json_text *to, const struct node_ask *ask, enum patterns_class class)
+{
+    static const char *const words[] = {
+        [PATTERNS_OWN] = "own", [PATTERNS_STRICT] = "strict", [PATTERNS_LOOSE] = "loose"};
+    uint64_t units = 0, waits = 0;
+    json_text_open(to, "name", '{');
+    json_text_readable(to, "name", ask->name);
+    put_string(to, "class", words[class]);
+    json_text_open(to, "nodes", '[');
+    for (size_t i = 0; i < ask->share_count; i++) {
+        json_text_open(to, NULL, '{');
+        put_string(to, "node", ask->shares[i].node);
+        json_text_number(to, "units", ask->shares[i].units);
+        json_text_number(to, "waits", ask->shares[i].waits);
+        json_text_close(to, '}');
+        units += ask->shares[i].units;
+        waits += ask->shares[i].waits;
+    }
+    json_text_close(to, ']');
+    json_text_number(to, "units", units);
+    json_text_number(to, "waits", waits);
+    json_text_close(to, '}');
+}
+
+/* Answers with the state, and with the holders of a name if `ask` is not NULL. */
+static void answer_state(struct services *services, struct http_request *request,
+                         const struct node_ask *ask)
+{
+    struct cluster *c = cluster_of(services);
+    struct json_text json = {0};
+    struct view view;
+    struct reading reading;
+    json_text_open(&json, NULL, '{');
+    json_text_bool(&json, "enabled", true);
+    bool taken = take_view(c, &view, &json);
+    read_cluster(services, view.now, &reading);
+    if (taken) {
+        put_node(&json, c, &view);
+        put_counts(&json, &view.node, reading.lease_lost);
+        if (ask)
+            put_name(&json, ask, patterns_class(view.patterns, ask->name));
+    }
+    json_text_close(&json, '}');
+    patterns_free(&view.patterns);
+    free(view.peers);
+    if (taken)
+        http_answer_json(request, 200, &json);
+    else
+        http_error(request, 503, "no memory");
+    text_free(&json.text);
+}
+
+/* ---- holders of a name
+ * ---------------------------------------------------------------------------
+ */
+
+/* A question for the holders of a name on all nodes. */
+struct question {
+    struct letter letter; /* first */
+    struct http_pending *pending;
+    struct shared_ask *ask;
+};
+
+static void free_question(struct question *question)
+{
+    free(question->ask->ask.shares);
+    free(question->ask);
+    free(question);
+}
+
+static void answer_holders(const struct shared_ask *ask, struct http_request *request)
+{
+    if (ask->ask.result == NODE_COUNTED)
+        answer_state(ask->cluster->resource.services, request, &ask->ask);
+    else
+        http_error(request, 503,
+                   "the engine is away, and it alone knows what each node has of the name");
+}
+
+/* The answer has come. In the server's thread. */
+static void on_known(struct mail *mail, void *http)
+{
+    struct question *question = container_of(mail, struct question, letter.mail);
+    struct http_request *request = http_by_tag(http, question->letter.to);
+    if (request)
+        answer_holders(question->ask, request);
+    free_question(question);
+}
+
+/* The node has answered. In the cluster's thread. */
+static void on_holders(struct cluster *c, struct shared_ask *ask)
+{
+    void *pointer;
+    (void)c;
+    memcpy(&pointer, ask->name + ask->ask.name.len, sizeof(pointer));
+    struct question *question = pointer;
+    question->letter.mail.deliver = on_known;
+    if (!http_post(&question->pending, &question->letter))
+        free_question(question);
+}
+
+/* The bytes after the name point to the question. */
+static struct question *make_question(struct cluster *c, struct bytes name)
+{
+    struct question *question = calloc(1, sizeof(*question));
+    void *pointer = question;
+    struct shared_ask *ask = calloc(1, sizeof(*ask) + name.len + sizeof(pointer));
+    if (!question || !ask) {
+        free(question);
+        free(ask);
+        return NULL;
+    }
+    memcpy(ask->name, name.data, name.len);
+    memcpy(ask->name + name.len, &pointer, sizeof(pointer));
+    ask->cluster = c;
+    ask->answered = on_holders;
+    ask->ask.op = NODE_HOLDERS;
+    ask->ask.name = bytes_at(ask->name, name.len);
+    question->ask = ask;
+    return question;
+}
+
+static void ask_holders(struct cluster *c, struct http_request *request, struct bytes name)
+{
+    lock_acquire(&c->lock);
+    enum patterns_class class = patterns_class(c->shown.patterns, name);
+    lock_release(&c->lock);
+    if (class == PATTERNS_OWN) {
+        http_error(request, 404,
+                   "the name is not shared: no pattern of cluster.strict or cluster.loose has it");
+        return;
+    }
+    struct question *question = make_question(c, name);
+    if (!question) {
+        http_error(request, 503, "no memory");
+        return;
+    }
+    question->pending = http_pend(request, ASK_LIMIT_NS);
+    if (!question->pending)
+        free_question(question);
+    else
+        cluster_ask(c, question->ask);
+}
+
+static void get_cluster(struct services *services, struct http_request *request, struct slug slug)
+{
+    static const char *const names[] = {"name", NULL};
+    struct cluster *c = cluster_of(services);
+    uint8_t name[HTTP_HEADERS_MAX];
+    struct query query;
+    size_t len = 0;
+    (void)slug;
+    if (!query_read(&query, request, names) || !query_bytes(&query, 0, name, &len))
+        return;
+    if (!c) {
+        struct json_text json = {0};
+        json_text_open(&json, NULL, '{');
+        json_text_bool(&json, "enabled", false);
+        json_text_close(&json, '}');
+        http_answer_json(request, 200, &json);
+    } else if (len > 0) {
+        ask_holders(c, request, bytes_at(name, len));
+    } else {
+        answer_state(services, request, NULL);
+    }
+}
+
+static void add_statistics(struct services *services, struct moment now, struct json_text *to)
+{
+    struct reading r;
+    read_cluster(services, now, &r);
+    json_text_bool(to, "enabled", r.on);
+    put_string(to, "state", node_state_word(r.node.state));
+    json_text_bool(to, "grace", r.node.grace);
+    json_text_number(to, "asks", r.node.asks);
+    json_text_number(to, "waits", r.node.waits);
+    json_text_number(to, "calls", r.node.calls);
+    json_text_number(to, "ops", r.node.ops);
+    json_text_number(to, "closed", r.lease_lost);
+}
+
+static const struct route_row routes[] = {
+    {HTTP_GET, "/api/v1/cluster", get_cluster, false},
+    {0},
+};
+
+const struct seen cluster_seen = {
+    .read = read_cluster,
+    .reading_size = sizeof(struct reading),
+    .metrics = metrics,
+    .routes = routes,
+    .statistics = add_statistics,
+};

@@ -1,0 +1,142 @@
+/*
+ * cluster_wires.c - the wires of the node (cluster/wire.h): to the engine, and to each Sentinel;
+ * and what the thread needs for them: TLS, and the files that it may read.
+ */
+#include "service/cluster.h"
+
+#include "base/log.h"
+#include "net/lookup.h"
+
+#include <stdlib.h>
+
+/* A wire never queues more: a node that is full of asks would lose its session, not memory. */
+#define WIRE_QUEUE_MAX ((size_t)64 << 20)
+
+static int64_t now_ns(const struct cluster *c)
+{
+    return c->resource.thread.now.mono_ns;
+}
+
+/* ---- wires ------------------------------------------------------------------------------------
+ */
+
+static void on_wire_opened(void *arg)
+{
+    const struct cluster_wire *w = arg;
+    node_opened(w->cluster->node, w->number, now_ns(w->cluster));
+    cluster_stir(w->cluster);
+}
+
+static void on_wire_received(void *arg, struct bytes bytes)
+{
+    const struct cluster_wire *w = arg;
+    /* The time after the reading: the thread may have been stopped since its iteration began, and
+     * the beats of others count from when they were received. */
+    node_received(w->cluster->node, w->number, bytes.data, bytes.len, clock_mono_ns());
+    cluster_stir(w->cluster);
+}
+
+static void on_wire_closed(void *arg, const char *reason)
+{
+    const struct cluster_wire *w = arg;
+    node_closed(w->cluster->node, w->number, reason, now_ns(w->cluster));
+    cluster_stir(w->cluster);
+}
+
+static const struct wire_calls wire_calls = {
+    .opened = on_wire_opened, .received = on_wire_received, .closed = on_wire_closed};
+
+void cluster_open_wire(void *arg, unsigned number, const char *host, uint16_t port,
+                       int64_t limit_ns)
+{
+    struct cluster *c = arg;
+    struct cluster_wire *w = &c->wires[number];
+    unsigned at = number >= NODE_SENTINEL ? number - NODE_SENTINEL : 0;
+    struct dial_target target = url_target(&c->url, at, c->tls);
+    if (host) {
+        target = (struct dial_target){.transport = TRANSPORT_TCP, .host = host, .port = port};
+    }
+    wire_open(w->wire, &target, limit_ns);
+}
+
+void cluster_send(void *arg, unsigned number, const void *data, size_t len)
+{
+    struct cluster *c = arg;
+    wire_send(c->wires[number].wire, bytes_at(data, len));
+}
+
+void cluster_close_wire(void *arg, unsigned number)
+{
+    struct cluster *c = arg;
+    wire_close(c->wires[number].wire);
+}
+
+static unsigned wire_count(const struct cluster *c)
+{
+    return c->url.kind == URL_SENTINEL ? NODE_SENTINEL + c->url.count : NODE_SENTINEL;
+}
+
+static bool make_wires(struct cluster *c)
+{
+    for (unsigned i = 0; i < wire_count(c); i++) {
+        struct cluster_wire *w = &c->wires[i];
+        w->cluster = c;
+        w->number = i;
+        w->wire = wire_new(&c->resource.thread, WIRE_QUEUE_MAX, &wire_calls, w);
+        if (!w->wire)
+            return false;
+    }
+    return true;
+}
+
+static bool make_tls(struct cluster *c)
+{
+    char reason[TLS_REASON_SIZE];
+    if (c->url.kind != URL_TLS)
+        return true;
+    c->tls = tls_client_new(&(struct tls_client_config){.ca = NULL}, reason);
+    if (!c->tls)
+        log_error("cluster.engine: %s", reason);
+    return c->tls != NULL;
+}
+
+/* Files that a TLS client reads to check the engine's certificate. */
+static const char *const tls_reads[] = {"/etc/ssl",
+                                        "/usr/lib/ssl",
+                                        "/usr/share/ca-certificates",
+                                        "/usr/local/share/ca-certificates",
+                                        "/etc/pki/tls",
+                                        "/etc/pki/ca-trust",
+                                        NULL};
+
+/* Puts together what the thread may read. */
+static bool make_reads(struct cluster *c)
+{
+    const char *const *const lists[] = {lookup_reads, where_reads,
+                                        c->url.kind == URL_TLS ? tls_reads : NULL};
+    size_t count = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        for (size_t n = 0; lists[i] && lists[i][n]; n++)
+            count++;
+    c->reads = calloc(count + 1, sizeof(*c->reads));
+    if (!c->reads)
+        return false;
+    count = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+        for (size_t n = 0; lists[i] && lists[i][n]; n++)
+            c->reads[count++] = lists[i][n];
+    return true;
+}
+
+bool cluster_make_wires(struct cluster *c)
+{
+    return make_reads(c) && make_tls(c) && make_wires(c);
+}
+
+void cluster_free_wires(struct cluster *c)
+{
+    for (unsigned i = 0; i < NODE_WIRES; i++)
+        wire_free(&c->wires[i].wire);
+    tls_free(&c->tls);
+    free(c->reads);
+}
