@@ -91,6 +91,7 @@ int do_jobs(struct invocation *invocation);
 int do_top(struct invocation *invocation);
 int do_contended(struct invocation *invocation);
 int do_holders(struct invocation *invocation);
+int do_cluster(struct invocation *invocation);
 int do_connections(struct invocation *invocation);
 int do_kill(struct invocation *invocation);
 int do_config(struct invocation *invocation);

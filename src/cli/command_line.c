@@ -233,6 +233,8 @@ static bool check_options(const struct parser *p)
                         OPTION_BIT(OPTION_ENV);
     uint64_t of_commands =
         OPTION_BIT(OPTION_INIT) | OPTION_BIT(OPTION_MAX) | OPTION_BIT(OPTION_READY);
+    uint64_t of_acl = OPTION_BIT(OPTION_PREFIX) | OPTION_BIT(OPTION_DB);
+    bool is_acl = p->invocation->count > 0 && strcmp(p->invocation->arguments[0], "acl") == 0;
     const char *wrong = NULL;
     if ((command->options & OPTION_BIT(OPTION_POOL)) && !options->pool && (p->seen & of_pools))
         wrong = "--count, --with, --member, --fail-on and --env need --pool";
@@ -245,6 +247,8 @@ static bool check_options(const struct parser *p)
     else if (command->run == do_work && !options->lock &&
              (p->seen & (OPTION_BIT(OPTION_WORKERS) | OPTION_BIT(OPTION_LOCK_SERVER))))
         wrong = "--workers and --lock-server need --lock";
+    else if (command->run == do_cluster && (p->seen & of_acl) && !is_acl)
+        wrong = "--prefix and --db of cluster are for acl";
     else if ((p->seen & of_commands) && !p->invocation->execute)
         wrong = "--init, --max and --ready need \"--\" and COMMAND";
     else if ((p->seen & of_tls) && !options->tls)

@@ -12,6 +12,7 @@ libcli_a_SOURCES = \
 	src/cli/child.h src/cli/child.c \
 	src/cli/clean.c \
 	src/cli/client.h src/cli/client.c \
+	src/cli/cluster.c \
 	src/cli/command.h src/cli/command.c \
 	src/cli/command_line.c \
 	src/cli/counter.c \

@@ -71,6 +71,7 @@ struct options {
     /* lists */
     uint32_t sort; /* enum sort */
     const char *prefix;
+    uint32_t db;
     uint32_t min;
     uint32_t limit; /* 0: the command's default */
     uint32_t by;    /* enum by */
@@ -136,6 +137,7 @@ enum option_index {
     OPTION_QUIET,
     OPTION_SORT,
     OPTION_PREFIX,
+    OPTION_DB,
     OPTION_MIN,
     OPTION_LIMIT,
     OPTION_BY,

@@ -74,6 +74,8 @@ static enum status not_locked(const struct invocation *invocation, const struct 
         break;
     case PC_REPLY_OUT_OF_MEMORY:
     case PC_REPLY_SHUTTING_DOWN:
+    case PC_REPLY_ENGINE_AWAY:
+    case PC_REPLY_ENGINE_FULL:
     case PC_REPLY_LOCK_HELD:
         status = STATUS_UNAVAILABLE;
         __attribute__((fallthrough));

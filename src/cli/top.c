@@ -33,7 +33,16 @@
 /* The longest sleep: the clock must tick, and a resize may arrive between two looks. */
 #define SLEEP_MAX_NS NS_PER_S
 
-enum { CALL_STATS, CALL_HISTORY, CALL_CONTENDED, CALL_POOLS, CALL_TUBES, CALL_DETAIL, CALL_COUNT };
+enum {
+    CALL_STATS,
+    CALL_HISTORY,
+    CALL_CONTENDED,
+    CALL_POOLS,
+    CALL_TUBES,
+    CALL_CLUSTER,
+    CALL_DETAIL,
+    CALL_COUNT
+};
 
 struct top {
     const struct options *options;
@@ -86,6 +95,7 @@ static void begin_calls(struct top *top)
     text_clear(&path);
     text_addf(&path, "/api/v1/contended?by=%s&limit=%u", by_words[top->view.by], names);
     begin_call(top, CALL_CONTENDED, text_str(&path));
+    begin_call(top, CALL_CLUSTER, "/api/v1/cluster");
     if (top->view.screen == VIEW_POOLS || top->options->once) {
         text_clear(&path);
         text_addf(&path, "/api/v1/pools?limit=%u", names);
@@ -112,12 +122,13 @@ static json_t *answer_of(struct http_call *call)
     return call->code == 404 ? NULL : json_incref(call->answer);
 }
 
-/* True for a good answer. "No such name" is one, too, and that a server knows no pools or
- * tubes. */
+/* True for a good answer. "No such name" is one, too, and that a server knows no pools, tubes or
+ * cluster. */
 static bool is_good(const struct top *top, size_t which)
 {
     const struct http_call *call = &top->calls[which];
-    bool may_miss = which == CALL_DETAIL || which == CALL_POOLS || which == CALL_TUBES;
+    bool may_miss =
+        which == CALL_DETAIL || which == CALL_POOLS || which == CALL_TUBES || which == CALL_CLUSTER;
     if (!call->easy || (may_miss && call->code == 404 && call->answer))
         return true;
     return http_status(top->http, call, false) == STATUS_OK;
@@ -137,6 +148,7 @@ static enum status take_answers(struct top *top)
     view_take(&view->stats, answer_of(&top->calls[CALL_STATS]));
     view_take(&view->history, answer_of(&top->calls[CALL_HISTORY]));
     view_take_names(view, answer_of(&top->calls[CALL_CONTENDED]));
+    view_take(&view->cluster, answer_of(&top->calls[CALL_CLUSTER]));
     if (top->calls[CALL_POOLS].easy)
         view_take_pools(view, answer_of(&top->calls[CALL_POOLS]));
     if (top->calls[CALL_TUBES].easy)
@@ -185,6 +197,8 @@ static void print_once_json(struct top *top)
         json_put(all, "pools", json_incref(top->view.pools));
     if (top->view.tubes)
         json_put(all, "tubes", json_incref(top->view.tubes));
+    if (json_is_true_at(top->view.cluster, "enabled"))
+        json_put(all, "cluster", json_incref(top->view.cluster));
     json_line(all, stdout);
 }
 

@@ -33,6 +33,7 @@ void view_free(struct view *view)
     view_take(&view->contended, NULL);
     view_take(&view->pools, NULL);
     view_take(&view->tubes, NULL);
+    view_take(&view->cluster, NULL);
     view_take(&view->detail, NULL);
     text_free(&view->trouble);
     text_free(&view->selected_id);
@@ -317,6 +318,17 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
                     diagram->text(most, most_text));
 }
 
+/* Says that a node of a cluster has no session with its engine. */
+static void draw_cut_off(const struct view *view, struct frame *frame, int row)
+{
+    const char *state = json_text_at(view->cluster, "state", "-"),
+               *refused = json_text_at(view->cluster, "refused", "");
+    if (!json_is_true_at(view->cluster, "enabled") || strcmp(state, "live") == 0)
+        return;
+    int column = frame_text(frame, row, 0, frame->width, LOOK_ALERT, "limits are not shared: ");
+    draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, *refused ? refused : state);
+}
+
 /* Draws the upper part. Returns the row after it. */
 static int draw_upper(const struct view *view, struct frame *frame)
 {
@@ -327,6 +339,8 @@ static int draw_upper(const struct view *view, struct frame *frame)
     else if (json_is_true(json_at(view->stats, "resources.job store.failing")))
         frame_text(frame, row, 0, frame->width, LOOK_ALERT,
                    "jobs cannot be written, and new ones are refused; the log says why");
+    else
+        draw_cut_off(view, frame, row);
     row++;
     if (frame->height >= HEIGHT_WITH_NUMBERS) {
         draw_rates(view, frame, row++);

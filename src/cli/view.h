@@ -18,7 +18,7 @@ enum view_screen { VIEW_NAMES, VIEW_POOLS, VIEW_TUBES, VIEW_DETAIL, VIEW_HELP };
 struct view {
     const char *where; /* the admin interface */
     /* The latest answers; NULL: none yet. */
-    json_t *stats, *history, *contended, *pools, *tubes, *detail;
+    json_t *stats, *history, *contended, *pools, *tubes, *cluster, *detail;
     struct text trouble; /* why the answers are old; empty: they are new */
     double age_seconds;  /* age of the answers, if there is trouble */
     bool is_paused;

@@ -153,7 +153,12 @@ class Relay:
     def _accept(self):
         try:
             while True:
-                pair = self.listener.accept()[0], socket.create_connection(("127.0.0.1", self.port))
+                client = self.listener.accept()[0]
+                try:
+                    pair = client, socket.create_connection(("127.0.0.1", self.port))
+                except OSError:  # nothing listens there
+                    client.close()
+                    continue
                 self.pairs.append(pair)
                 for way in (pair, pair[::-1]):
                     threading.Thread(target=self._copy, args=way, daemon=True).start()

@@ -156,6 +156,23 @@ TEST(jobs_that_cannot_be_written_are_said)
 }
 END_TEST
 
+TEST(a_node_without_its_engine_is_said)
+{
+    struct view view;
+    begin_view(&view);
+    view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"live\"}"));
+    ck_assert_ptr_null(strstr(drawn(&view, 80, 24), "limits are not shared"));
+    view_take(&view.cluster, json_of("{\"enabled\":false}"));
+    ck_assert_ptr_null(strstr(drawn(&view, 80, 24), "limits are not shared"));
+    view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"connecting\"}"));
+    assert_drawn(&view, "\nlimits are not shared: connecting\n");
+    view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"refused\","
+                                     "\"refused\":\"use 7.0\\u001b\"}"));
+    assert_drawn(&view, "\nlimits are not shared: use 7.0\\x1b\n");
+    view_free(&view);
+}
+END_TEST
+
 TEST(every_size_can_be_drawn)
 {
     struct view view;
@@ -454,6 +471,7 @@ int main(void)
         UNIT(bars_show_the_newest_values),
         UNIT(numbers_are_drawn),
         UNIT(jobs_that_cannot_be_written_are_said),
+        UNIT(a_node_without_its_engine_is_said),
         UNIT(every_size_can_be_drawn),
         UNIT(answers_of_the_wrong_shape_do_no_harm),
         UNIT(trouble_is_said),

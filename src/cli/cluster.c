@@ -1,0 +1,402 @@
+/*
+ * cluster.c - `counterctl cluster`: the nodes that share limits, as one of them sees them, where
+ * units of a name are held, and what the engine (Redis) must allow.
+ *
+ * The admin interface answers all but `acl`, which asks nobody: the line is needed before the first
+ * node starts.
+ */
+#include "cli/command.h"
+#include "cli/http.h"
+#include "cli/print.h"
+
+#include <string.h>
+
+#define PAGE "/api/v1/cluster"
+
+/* Digits of each half of a term that are shown; it has 40 and 40. */
+#define TERM_SHOWN 8
+
+#define PREFIX_MAX 32
+
+/* ---- the access list --------------------------------------------------------------------- */
+
+/* The commands that nodes and their scripts use. */
+#define ENGINE_COMMANDS                                                                            \
+    "+info +evalsha +script|load +subscribe +publish +hget +hmget +hset +hdel +hincrby +hgetall "  \
+    "+hlen +hscan +exists +unlink +sadd +srem +sismember +srandmember +zadd +zrem +zrange "        \
+    "+zpopmin +zcard +zscore"
+
+/* True for a value that cluster.prefix may have. */
+static bool is_prefix(const char *prefix)
+{
+    size_t len = strlen(prefix);
+    return len >= 1 && len <= PREFIX_MAX &&
+           strspn(prefix, "abcdefghijklmnopqrstuvwxyz0123456789_-") == len;
+}
+
+static enum status print_access(const struct options *options)
+{
+    const char *prefix = options->prefix ? options->prefix : "counterd";
+    struct text line = {0};
+    if (!is_prefix(prefix)) {
+        complain("cluster: --prefix is what cluster.prefix may be: 1 to %d of a-z, 0-9, _ and -",
+                 PREFIX_MAX);
+        return STATUS_USAGE;
+    }
+    text_addf(&line, "on >PASSWORD resetkeys ~{%s}:* resetchannels &{%s}:* -@all %s%s", prefix,
+              prefix, ENGINE_COMMANDS, options->db > 0 ? " +select" : "");
+    if (options->json) {
+        json_t *object = json_new();
+        json_put(object, "acl", json_string(text_str(&line)));
+        json_line(object, stdout);
+    } else {
+        puts(text_str(&line));
+    }
+    text_free(&line);
+    return STATUS_OK;
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* True if the server has no such page at all: it is older than the cluster. */
+static bool is_old_server(struct http *http)
+{
+    struct http_call call = {0};
+    http_run(http, &call, PAGE, false);
+    bool is_old = call.code == 404;
+    http_call_free(http, &call);
+    return is_old;
+}
+
+/*
+ * Requests `path`. STATUS_OK: the server shares limits, and the caller owns *answer_r; with --json
+ * it has been printed. Else it printed why not.
+ */
+static enum status ask_cluster(const struct invocation *invocation, struct http *http,
+                               const char *path, json_t **answer_r)
+{
+    struct http_call call = {0};
+    http_run(http, &call, path, false);
+    bool is_old = call.code == 404 && (strcmp(path, PAGE) == 0 || is_old_server(http));
+    enum status status = http_status(http, &call, !is_old);
+    if (is_old)
+        complain("cluster: the server at %s shares no limits: it is older than this counterctl",
+                 http_where(http));
+    if (status == STATUS_OK && !json_is_true_at(call.answer, "enabled")) {
+        complain("cluster: the server at %s shares no limits: it has no cluster.engine",
+                 http_where(http));
+        status = STATUS_NO;
+    }
+    if (call.answer && invocation->options.json)
+        json_line(json_incref(call.answer), stdout);
+    *answer_r = status == STATUS_OK ? json_incref(call.answer) : NULL;
+    http_call_free(http, &call);
+    return status;
+}
+
+/* ---- this node --------------------------------------------------------------------------- */
+
+static double number(const json_t *object, const char *key)
+{
+    return json_number_at(object, key, 0);
+}
+
+/* A number without decimals; "-" when it is missing or negative. */
+static const char *whole(const json_t *object, const char *key, char to[NUMBER_TEXT])
+{
+    double value = json_number_at(object, key, -1);
+    if (value >= 0)
+        snprintf(to, NUMBER_TEXT, "%.0f", value);
+    else
+        snprintf(to, NUMBER_TEXT, "-");
+    return to;
+}
+
+static const char *seconds(const json_t *object, const char *key, char to[NUMBER_TEXT])
+{
+    return seconds_text(json_number_at(object, key, -1), to);
+}
+
+/* The first digits of both halves: enough to see that it is another one. */
+static void add_term(struct text *to, const char *term)
+{
+    size_t half = strcspn(term, ":");
+    text_addf(to, "%.*s", half < TERM_SHOWN ? (int)half : TERM_SHOWN, term);
+    if (term[half] == ':')
+        text_addf(to, ":%.*s", TERM_SHOWN, term + half + 1);
+}
+
+static void print_engine(const json_t *answer)
+{
+    struct text term = {0};
+    const char *engine = json_text_at(answer, "engine", "");
+    add_term(&term, json_text_at(answer, "term", ""));
+    print_line(stdout, "  engine      %s%s%s", *engine ? engine : "none is connected",
+               term.len > 0 ? ", term " : "", text_str(&term));
+    text_free(&term);
+}
+
+static void print_lease(const json_t *answer)
+{
+    char left[NUMBER_TEXT], lease[NUMBER_TEXT];
+    seconds(answer, "lease", lease);
+    if (number(answer, "lease_left") > 0)
+        print_line(stdout, "  lease       %s left of %s%s", seconds(answer, "lease_left", left),
+                   lease,
+                   json_is_true_at(answer, "grace") ? "; grace: nothing strict is granted" : "");
+    else
+        print_line(stdout, "  lease       over, of %s: nothing strict is granted", lease);
+}
+
+static void print_traffic(const json_t *answer)
+{
+    char texts[4][NUMBER_TEXT];
+    double calls = number(answer, "calls"), ops = number(answer, "ops");
+    print_line(stdout, "  requests    %s now, %s of them waits",
+               whole(answer, "requests", texts[0]), whole(answer, "waits", texts[1]));
+    print_line(stdout, "  calls       %s, %s ops a call, %s round trip; %s beats",
+               whole(answer, "calls", texts[0]), count_text(calls > 0 ? ops / calls : -1, texts[1]),
+               seconds_text(calls > 0 ? json_number_at(answer, "round_trip", -1) : -1, texts[2]),
+               whole(answer, "beats", texts[3]));
+    print_line(stdout, "  asserted    %s; reaped %s", whole(answer, "asserted", texts[0]),
+               whole(answer, "reaped", texts[1]));
+    print_line(stdout, "  leases lost %s, with %s connections closed",
+               whole(answer, "leases_lost", texts[0]),
+               whole(answer, "connections_closed", texts[1]));
+}
+
+/* "3: closed 2, slow 1" */
+static void print_reconnects(const json_t *answer)
+{
+    struct text text = {0};
+    double sum = 0;
+    const char *reason;
+    json_t *value;
+    json_object_foreach(json_at(answer, "reconnects"), reason, value)
+    {
+        double times = json_number_value(value);
+        if (times <= 0)
+            continue;
+        text_addf(&text, "%s%s %.0f", sum > 0 ? ", " : ": ", reason, times);
+        sum += times;
+    }
+    print_line(stdout, "  reconnects  %.0f%s", sum, text_str(&text));
+    text_free(&text);
+}
+
+static void print_this_node(const json_t *answer)
+{
+    const char *strict = json_text_at(answer, "strict", ""),
+               *loose = json_text_at(answer, "loose", ""),
+               *refused = json_text_at(answer, "refused", ""),
+               *session = json_text_at(answer, "session", "");
+    char patience[NUMBER_TEXT];
+    print_line(stdout, "%s: %s%s%s", json_text_at(answer, "node", "-"),
+               json_text_at(answer, "state", "-"), *session ? ", session " : "", session);
+    if (*refused)
+        print_line(stdout, "  refused     %s", refused);
+    print_engine(answer);
+    print_lease(answer);
+    print_line(stdout, "  patience    %s", seconds(answer, "patience", patience));
+    print_line(stdout, "  prefix      %s", json_text_at(answer, "prefix", "-"));
+    print_line(stdout, "  strict      %s", *strict ? strict : "none");
+    print_line(stdout, "  loose       %s", *loose ? loose : "none");
+    print_traffic(answer);
+    print_reconnects(answer);
+}
+
+/* ---- all nodes --------------------------------------------------------------------------- */
+
+static void add_whole(struct columns *columns, const json_t *row, const char *key)
+{
+    char text[NUMBER_TEXT];
+    columns_add_text(columns, whole(row, key, text));
+}
+
+/* True for a session that lives and has other patterns than this node. */
+static bool has_other_patterns(const json_t *node)
+{
+    return json_is_false(json_at(node, "same_patterns")) &&
+           strcmp(json_text_at(node, "state", ""), "ended") != 0;
+}
+
+static void print_nodes(const json_t *answer)
+{
+    struct columns columns = {.heads = {"STATE", "LAST BEAT", "NAMES", "UNITS", "WAITS", "NODE"},
+                              .align = "lrrrrl"};
+    const json_t *node;
+    char age[NUMBER_TEXT];
+    size_t i;
+    json_array_foreach(json_at(answer, "nodes"), i, node)
+    {
+        columns_add(&columns, "%s", json_text_at(node, "state", "-"));
+        columns_add_text(&columns, seconds(node, "beat_age", age));
+        add_whole(&columns, node, "names");
+        add_whole(&columns, node, "units");
+        add_whole(&columns, node, "waits");
+        columns_add(&columns, "%s%s%s", json_text_at(node, "node", "-"),
+                    json_is_true_at(node, "this") ? "  (this node)" : "",
+                    has_other_patterns(node) ? "  (other patterns)" : "");
+    }
+    if (columns.count > 0)
+        putchar('\n');
+    columns_print(&columns, "", stdout);
+    columns_free(&columns);
+}
+
+static void print_advice(const json_t *answer)
+{
+    const json_t *line;
+    size_t i;
+    json_array_foreach(json_at(answer, "advice"), i, line)
+    {
+        const char *text = json_string_value(line);
+        if (i == 0)
+            putchar('\n');
+        print_line(stdout, "advice: %s", text ? text : "-");
+    }
+}
+
+static enum status show_all(const struct invocation *invocation, struct http *http)
+{
+    json_t *answer;
+    enum status status = ask_cluster(invocation, http, PAGE, &answer);
+    if (status == STATUS_OK && !invocation->options.json) {
+        print_this_node(answer);
+        print_nodes(answer);
+        print_advice(answer);
+    }
+    json_decref(answer);
+    return status;
+}
+
+/* ---- one name ---------------------------------------------------------------------------- */
+
+static void print_name(const json_t *answer, const struct text *name)
+{
+    struct columns columns = {.heads = {"UNITS", "WAITS", "NODE"}, .align = "rrl"};
+    struct text shown = {0};
+    char units[NUMBER_TEXT], waits[NUMBER_TEXT];
+    const json_t *node;
+    size_t i;
+    text_add_name(&shown, text_bytes(name));
+    printf("%s: ", text_str(&shown));
+    print_line(stdout, "%s, %s in use and %s waiting on all nodes",
+               json_text_at(answer, "name.class", "-"), whole(answer, "name.units", units),
+               whole(answer, "name.waits", waits));
+    json_array_foreach(json_at(answer, "name.nodes"), i, node)
+    {
+        add_whole(&columns, node, "units");
+        add_whole(&columns, node, "waits");
+        columns_add(&columns, "%s", json_text_at(node, "node", "-"));
+    }
+    columns_print(&columns, "", stdout);
+    columns_free(&columns);
+    text_free(&shown);
+}
+
+static enum status show_name(const struct invocation *invocation, struct http *http,
+                             const struct text *name)
+{
+    json_t *answer;
+    struct text path = {0};
+    text_addf(&path, PAGE "?name=");
+    text_add_percent(&path, text_bytes(name));
+    enum status status = ask_cluster(invocation, http, text_str(&path), &answer);
+    if (status == STATUS_OK && strcmp(json_text_at(answer, "name.class", ""), "own") == 0) {
+        complain("cluster: the name is this node's own: no pattern of cluster.strict or "
+                 "cluster.loose has it");
+        status = STATUS_NO;
+    }
+    if (status == STATUS_OK && !invocation->options.json)
+        print_name(answer, name);
+    json_decref(answer);
+    text_free(&path);
+    return status;
+}
+
+/* ---- check ------------------------------------------------------------------------------- */
+
+/* Notes a finding. */
+static void find(struct text *findings, const char *about, const char *what)
+{
+    text_add_shown(findings, about);
+    text_add_shown(findings, what);
+    text_add(findings, "\n", 1);
+}
+
+/* Notes nodes with other patterns, unless the server's advice is about that. */
+static void find_patterns(const json_t *answer, const char *advice, struct text *findings)
+{
+    const json_t *node;
+    size_t i;
+    json_array_foreach(json_at(answer, "nodes"), i, node)
+    {
+        const char *name = json_text_at(node, "node", "-");
+        if (has_other_patterns(node) && !strstr(advice, "other patterns"))
+            find(findings, name,
+                 ": has other patterns; set cluster.strict and cluster.loose to the same on all "
+                 "nodes");
+    }
+}
+
+static void find_all(const json_t *answer, struct text *findings)
+{
+    const char *state = json_text_at(answer, "state", "-"),
+               *refused = json_text_at(answer, "refused", "");
+    struct text advice = {0};
+    const json_t *line;
+    size_t i;
+    if (strcmp(state, "live") != 0) {
+        text_addf(findings, "not live: ");
+        find(findings, state, *refused ? "" : "; the server's log says why");
+    }
+    if (*refused)
+        find(findings, "refused: ", refused);
+    json_array_foreach(json_at(answer, "advice"), i, line)
+    {
+        const char *text = json_string_value(line);
+        find(&advice, "advice: ", text ? text : "-");
+    }
+    find_patterns(answer, text_str(&advice), findings);
+    text_add(findings, advice.data, advice.len);
+    text_free(&advice);
+}
+
+static enum status check(const struct invocation *invocation, struct http *http)
+{
+    json_t *answer;
+    struct text findings = {0};
+    enum status status = ask_cluster(invocation, http, PAGE, &answer);
+    if (status == STATUS_OK) {
+        find_all(answer, &findings);
+        status = findings.len > 0 ? STATUS_NO : STATUS_OK;
+        if (!invocation->options.json)
+            fputs(findings.len > 0 ? text_str(&findings) : "live, and nothing to set\n", stdout);
+    }
+    text_free(&findings);
+    json_decref(answer);
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+int do_cluster(struct invocation *invocation)
+{
+    const char *word = invocation->count > 0 ? invocation->arguments[0] : NULL;
+    if (word && strcmp(word, "acl") == 0)
+        return (int)print_access(&invocation->options);
+    bool is_check = word && strcmp(word, "check") == 0;
+    struct text name = {0};
+    enum status status = STATUS_USAGE;
+    if (!word || is_check || read_name(invocation, word, &name)) {
+        struct http *http = http_new(&invocation->loop, &invocation->options);
+        if (http)
+            status = !word      ? show_all(invocation, http)
+                     : is_check ? check(invocation, http)
+                                : show_name(invocation, http, &name);
+        http_free(&http);
+    }
+    text_free(&name);
+    return (int)status;
+}
