@@ -358,8 +358,8 @@ export class Rush {
 /*
  * Starts Chromium with an empty profile. `complaints` collects errors on the console, exceptions,
  * violations of the Content-Security-Policy, requests to other servers, and changes. It ignores
- * network errors while the daemon is down on purpose (`isAway`), missing names, pools, tubes and jobs, and changes
- * while the test makes some (`mayPost`).
+ * network errors while the daemon is down on purpose (`isAway`), missing names, pools, tubes and jobs, names
+ * that are not shared or whose engine is away, and changes while the test makes some (`mayPost`).
  */
 export async function openBrowser(origin) {
     const {chromium} = createRequire(path.join(FOLDER, 'package.json'))('playwright-core');
@@ -398,6 +398,7 @@ export async function openBrowser(origin) {
             isNetwork &&
             (browser.isAway ||
                 (/\/api\/v1\/(names|pools|tubes|jobs)[/?]/.test(where) && /404/.test(message.text())) ||
+                (/\/api\/v1\/cluster\?name=/.test(where) && /404|503/.test(message.text())) ||
                 (browser.mayPost && /\/api\/v1\/(pools|jobs)\//.test(where)))
         )
             return;

@@ -125,6 +125,7 @@ async function checkContrast(what) {
 
 afterFailure(async () => {
     closeClients();
+    await page.unrouteAll({behavior: 'ignoreErrors'});
     await page.emulateMedia({colorScheme: 'light', reducedMotion: 'no-preference'});
     await page.setViewportSize({width: 1440, height: 900});
     await page.goto('about:blank');
@@ -798,6 +799,258 @@ test('jobs that cannot be written are the first thing said', async () => {
     fails = false;
     await poll(async () => (await level()) !== 'Jobs cannot be written', 'the end of it');
     await page.unroute(path);
+});
+
+/* The answers about a cluster that the page gets instead of the daemon's, until cannedEnd. */
+let canned = null; // {cluster, named: name -> the part of the answer, or a status}
+
+const node = (name, more) => ({
+    node: name,
+    session: name + '-session',
+    state: 'live',
+    this: false,
+    same_patterns: true,
+    beat: 17,
+    beat_age: 0.4,
+    names: 3,
+    waits: 1,
+    units: 5,
+    ...more,
+});
+
+const CLUSTER = {
+    enabled: true,
+    state: 'live',
+    node: 'a.example:7531',
+    session: '0123456789abcdef',
+    engine: '127.0.0.1:6379',
+    term: 'r:p',
+    grace: false,
+    refused: '',
+    advice: [],
+    lease: 10,
+    lease_left: 8.1,
+    patience: 1,
+    prefix: 'counterd',
+    strict: 'licence:*',
+    loose: 'render:*',
+    requests: 3,
+    waits: 2,
+    beats: 21,
+    calls: 4,
+    ops: 10,
+    round_trip: 0.00021,
+    asserted: 7,
+    reaped: 0,
+    leases_lost: 1,
+    connections_closed: 6,
+    reconnects: {closed: 2, slow: 1, deaf: 0},
+    nodes: [
+        node('a.example:7531', {this: true}),
+        node('b.example:7531', {same_patterns: false, units: -1, beat_age: -1}),
+        node('c.example:7531', {state: 'ended', beat_age: 12}),
+    ],
+};
+
+async function cannedBegin() {
+    canned = {cluster: {...CLUSTER}, named: {}};
+    await page.route('**/api/v1/config', async (route) => {
+        const response = await route.fetch();
+        const json = await response.json();
+        json.options = json.options.filter((o) => o.key !== 'cluster.engine');
+        json.options.push({key: 'cluster.engine', value: 'redis://127.0.0.1:6379', default: ''});
+        await route.fulfill({response, json});
+    });
+    await page.route('**/api/v1/cluster**', async (route) => {
+        const name = /\?name=(.*)$/.exec(route.request().url());
+        const part = name ? canned.named[name[1]] || 404 : null;
+        if (typeof part === 'number')
+            await route.fulfill({status: part, json: {error: {status: part, reason: 'x'}}});
+        else await route.fulfill({json: part ? {...canned.cluster, name: part} : canned.cluster});
+    });
+    await page.reload();
+}
+
+async function cannedEnd() {
+    await page.goto('about:blank');
+    await page.unroute('**/api/v1/cluster**');
+    await page.unroute('**/api/v1/config');
+    await page.goto(daemon.url + '/');
+    await poll(async () => (await text('#link-text')) === 'Live', 'it is live');
+    canned = null;
+}
+
+test('nodes that share limits are shown when there is an engine', async () => {
+    await nextCycles(1);
+    check(!(await isShown('#cluster-part')), 'there is no engine');
+    same(browser.requests.some((url) => url.includes('/cluster')), false, 'requests about nodes');
+    await cannedBegin();
+    await poll(async () => (await page.locator('#nodes tbody tr').count()) === 3, 'three nodes');
+    const rows = await page
+        .locator('#nodes tbody tr')
+        .evaluateAll((all) =>
+            all.map((row) => [...row.cells].map((c) => c.innerText.trim().replace(/\s+/g, ' ')).join()),
+        );
+    same(rows[0], 'a.example:7531 this node,live,400 ms ago,3,5,1', 'this node');
+    same(rows[1], 'b.example:7531 other patterns,live,–,3,–,1', 'other patterns');
+    same(rows[2], 'c.example:7531,ended,12 s ago,3,5,1', 'an ended session');
+    same(
+        (await cells('#cluster-facts dd')).join(),
+        'live,8.1\u202fs,no,210\u202fµs,2.5,3,3',
+        'facts',
+    );
+    same(
+        await text('#cluster-note'),
+        'Engine 127.0.0.1:6379. A lease lasts 10\u202fs; 1 was lost, with 6 connections closed.' +
+            ' Reconnects: closed 2, slow 1.',
+        'note',
+    );
+    same(await page.locator('#cluster-advice li').count(), 0, 'advice');
+    for (const scheme of ['light', 'dark']) {
+        canned.cluster = {...CLUSTER, grace: true, advice: ['Set save "" at the engine.', 'And more.']};
+        await poll(async () => (await page.locator('#cluster-advice li').count()) === 2, 'advice');
+        await view(360, 800, scheme);
+        await checkWidth('the overview with nodes');
+        await page.locator('#cluster-part').scrollIntoViewIfNeeded();
+        await shot('cluster-phone-' + scheme);
+        await view(800, 900, scheme);
+        await checkWidth('the overview with nodes');
+        await view(1440, 900, scheme);
+        await checkContrast('nodes, ' + scheme);
+        await page.locator('#cluster-part').scrollIntoViewIfNeeded();
+        await shot('cluster-' + scheme);
+    }
+    await view(1440, 900, 'light');
+});
+
+test('a node without its engine is the first thing said', async () => {
+    const level = () => text('#verdict-level');
+    canned.cluster = {...CLUSTER, state: 'connecting', engine: '', lease_left: 0, calls: 0, nodes: []};
+    await poll(async () => (await level()) === 'Limits are not shared', 'the verdict');
+    check((await text('#verdict-text')).includes('cannot grant strict names'), 'text');
+    same((await cells('#cluster-facts dd')).slice(0, 5).join(), 'connecting,over,no,–,–', 'facts');
+    check((await isShown('#nodes-empty')) && !(await isShown('#nodes')), 'no nodes');
+    check((await text('#cluster-note')).startsWith('Engine not connected. A lease'), 'note');
+    canned.cluster = {...CLUSTER, state: 'refused', refused: 'maxmemory-policy is allkeys-lru'};
+    await poll(
+        async () => (await text('#verdict-text')).includes('does not join the others: maxmemory-policy'),
+        'why',
+    );
+    for (const scheme of ['light', 'dark']) {
+        await view(1440, 900, scheme);
+        await checkContrast('refused, ' + scheme);
+        await fullShot('cluster-refused-' + scheme);
+    }
+    await view(1440, 900, 'light');
+    canned.cluster = {...CLUSTER};
+    await poll(async () => (await level()) !== 'Limits are not shared', 'the end of it');
+});
+
+test('a shared name shows which nodes have its units', async () => {
+    canned.named['licence%3Ax'] = {
+        name: 'licence:x',
+        class: 'strict',
+        units: 4,
+        waits: 2,
+        nodes: [
+            {node: 'a.example:7531', units: 1, waits: 0},
+            {node: 'b.example:7531', units: 3, waits: 2},
+        ],
+    };
+    await contend('licence:x', 1);
+    await page.evaluate(() => {
+        location.hash = '#/name/licence%3Ax';
+    });
+    await poll(async () => (await page.locator('#shared tbody tr').count()) === 2, 'two nodes');
+    await poll(
+        async () => (await text('#shared-count')) === 'strict · 4 of 1 in use · 2 waiting',
+        'sums, and the limit that is known here',
+    );
+    const rows = async () =>
+        page
+            .locator('#shared tbody tr')
+            .evaluateAll((all) =>
+                all.map((row) => [...row.cells].map((c) => c.innerText.trim().replace(/\s+/g, ' ')).join()),
+            );
+    same((await rows()).join(';'), 'a.example:7531 this node,1,0;b.example:7531,3,2', 'nodes');
+    await poll(
+        async () => (await text('#detail-figures .sub')) === 'on this node',
+        'what is in use here',
+    );
+    for (const scheme of ['light', 'dark']) {
+        await view(360, 800, scheme);
+        await checkWidth('a shared name');
+        await fullShot('shared-phone-' + scheme);
+        await view(1440, 900, scheme);
+        await checkContrast('a shared name, ' + scheme);
+        await fullShot('shared-' + scheme);
+    }
+    await view(1440, 900, 'light');
+    closeClients();
+    await poll(
+        async () => (await text('#detail-level')) === 'No client of this node holds units or waits for them',
+        'other nodes use it',
+    );
+    canned.named['licence%3Ax'] = 503;
+    await poll(
+        async () => (await text('#shared-empty')).includes('not known while the engine is away'),
+        'the engine is away',
+    );
+    check((await isShown('#shared-empty')) && !(await isShown('#shared')), 'no figures');
+    canned.named['licence%3Ax'] = {name: 'licence:x', class: 'strict', units: 0, waits: 0, nodes: []};
+    await poll(
+        async () => (await text('#shared-empty')) === 'Nobody holds units of it on any node.',
+        'nobody',
+    );
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    const asked = () => browser.requests.filter((url) => url.includes('?name=')).length;
+    const before = asked();
+    await page.evaluate(() => {
+        location.hash = '#/name/mine';
+    });
+    await poll(async () => (await text('#detail-head')) === 'mine' && asked() > before, 'another name');
+    await nextCycles(3);
+    check(!(await isShown('#shared-part')), 'a name that is not shared');
+    same(asked(), before + 1, 'requests about it');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+});
+
+test('words of other nodes do no harm and are spelled out', async () => {
+    const bad = '<img src=x onerror=pwned=1>\u202e\u0007';
+    canned.cluster = {
+        ...CLUSTER,
+        node: bad,
+        engine: bad,
+        advice: [bad],
+        refused: bad,
+        state: 'refused',
+        nodes: [node(bad, {state: bad, same_patterns: false})],
+    };
+    canned.named['licence%3Ax'] = {
+        name: bad,
+        class: 'strict',
+        units: 1,
+        waits: 0,
+        nodes: [{node: bad, units: 1, waits: 0}],
+    };
+    const spelled = '<img src=x onerror=pwned=1>U+202EU+0007';
+    await poll(async () => (await text('#nodes tbody .name')) === spelled, 'the node');
+    same((await cells('#cluster-advice li')).join(), spelled + ',' + spelled, 'advice');
+    check((await text('#cluster-note')).includes(spelled), 'the engine');
+    check((await text('#verdict-text')).includes(spelled), 'why it is refused');
+    await page.evaluate(() => {
+        location.hash = '#/name/licence%3Ax';
+    });
+    await poll(async () => (await text('#shared tbody .name')) === spelled, 'its holder');
+    same(await page.evaluate(() => typeof window.pwned), 'undefined', 'scripts ran');
+    same(await page.locator('main img').count(), 0, 'elements');
+    await page.keyboard.press('Escape');
+    await poll(() => isShown('#overview'), 'the overview');
+    await cannedEnd();
+    await nextCycles(1);
+    check(!(await isShown('#cluster-part')), 'the end of it');
 });
 
 test('a click on a tube shows its jobs, and a click on a job its body, which does no harm', async () => {

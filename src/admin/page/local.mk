@@ -28,6 +28,7 @@ page_scripts = \
 	src/admin/page/js/pool.js \
 	src/admin/page/js/tubes.js \
 	src/admin/page/js/tube.js \
+	src/admin/page/js/cluster.js \
 	src/admin/page/js/routes.js \
 	src/admin/page/js/search.js \
 	src/admin/page/js/cycle.js \
@@ -46,6 +47,7 @@ page_styles = \
 	src/admin/page/css/detail.css \
 	src/admin/page/css/pools.css \
 	src/admin/page/css/tubes.css \
+	src/admin/page/css/cluster.css \
 	src/admin/page/css/media.css
 EXTRA_DIST += $(page_scripts) $(page_styles) \
 	src/admin/page/index.html src/admin/page/favicon.svg src/admin/page/embed.sh

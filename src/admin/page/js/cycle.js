@@ -92,6 +92,7 @@ async function askOverview() {
         answers[i].names_limit = 20;
         contended[w] = answers[i];
     });
+    await askCluster();
     await askPools();
     await askTubes();
     feelHeat(contended.waiting.names);
@@ -112,8 +113,12 @@ async function askName(id) {
 }
 
 async function askDetail(id) {
+    const of = detail;
+    if (!of || of.id !== id) return; // the reader has left the view
+    await askIfClustered();
+    askShared(of);
     const answer = await askName(id);
-    if (!detail || detail.id !== id) return;
+    if (detail !== of) return;
     detail.answer = answer;
     detail.gone = answer === null;
     detail.history.add(Math.round(stats.now), answer || {in_use: 0, waiting: 0});

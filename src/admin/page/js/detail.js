@@ -6,7 +6,12 @@ const DETAIL_FIGURES = [
     {
         label: 'In use',
         get: (n) => count(n.in_use),
-        sub: (n) => (n.limit ? 'of ' + count(n.limit) + ', the last limit' : ''),
+        sub: (n) =>
+            detail.shared
+                ? 'on this node'
+                : n.limit
+                  ? 'of ' + count(n.limit) + ', the last limit'
+                  : '',
     },
     {
         label: 'Waiting',
@@ -40,7 +45,9 @@ function drawDetail() {
     setText(
         $('detail-level'),
         d.gone
-            ? 'There is no such name now: no client holds units or waits for them'
+            ? isUsedSomewhere(d)
+                ? 'No client of this node holds units or waits for them'
+                : 'There is no such name now: no client holds units or waits for them'
             : !n
               ? 'Reading'
               : n.waiting > 0
@@ -63,6 +70,7 @@ function drawDetail() {
         setText(f.below, n ? f.sub(n) : '');
         f.box.dataset.alarm = f.alarm && f.alarm(shown) ? 'warn' : '';
     }
+    drawShared(d);
     drawPeople('holders', shown.holders, shown.holders_total);
     drawPeople('waiters', shown.waiters, shown.waiting);
     detailChart.history = d.history;

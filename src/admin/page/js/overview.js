@@ -23,6 +23,7 @@ function drawOverview() {
             c.draw();
         }
     drawNames();
+    drawCluster();
     drawPools();
     drawTubes();
     drawDurations();

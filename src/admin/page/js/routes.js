@@ -31,6 +31,10 @@ function go() {
             gone: false,
             history: new History(DETAIL_SERIES),
             opened: Date.now() / 1000,
+            shared: null,
+            sharedTrouble: '',
+            notSharedUntil: 0,
+            isAskingShared: false,
         };
         drawDetail();
         scrollTo(0, 0);

@@ -23,6 +23,7 @@ function start() {
     makeFigures(TUBE_FIGURES, $('tube-figures'));
     makeTubesTable();
     makeTubeTables();
+    makeClusterTables();
     for (const spec of OVERVIEW_CHARTS) new Chart($('charts'), past, spec);
     detailChart = new Chart($('detail-charts'), new History(DETAIL_SERIES), {
         key: 'name',

@@ -54,7 +54,7 @@ const LEVELS = {
 };
 
 function judge(row) {
-    if (storeFails()) return 'bad';
+    if (storeFails() || isCutOff()) return 'bad';
     const refused = past.mean('refused', 60) || 0,
         late = past.mean('timed_out', 60) || 0;
     if (!row) return refused + late > 0 ? 'warn' : 'ok';
@@ -93,7 +93,9 @@ function drawVerdict() {
     box.dataset.level = level;
     const label = storeFails()
         ? 'Jobs cannot be written'
-        : level !== 'warn'
+        : isCutOff()
+          ? 'Limits are not shared'
+          : level !== 'warn'
             ? LEVELS[level]
             : row && isHot(row)
               ? LEVELS.warn
@@ -127,6 +129,7 @@ function drawCalm(level) {
     const lately = contended.waiting.names.find((n) => n.waiting_load >= 0.1);
     const texts = [
         aboutStore(),
+        aboutCluster(),
         aboutPools(),
         turnedAway(),
         lately ? 'Until recently clients waited for ' + nameText(lately.name, 60) + '.' : '',
@@ -150,6 +153,7 @@ function drawHot(row) {
     const waits = isHot(row);
     const texts = [
         aboutStore(),
+        aboutCluster(),
         row.truncated ? 'Only the start of this name is known.' : '',
         turnedAway(),
         aboutPools(),
