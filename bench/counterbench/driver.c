@@ -43,7 +43,7 @@ static void make_link(struct driver *driver, size_t index)
         .driver = driver,
         .role = workload->role ? workload->role : workload->role_of(run, number),
         .language = &run->languages[language],
-        .target = &run->targets[language],
+        .target = &run->targets[number % run->target_count],
         .flights = driver->flights + index * run->plan.flights,
         .random = ((uint64_t)run->options->seed << 32) + number,
         .number = number,

@@ -21,6 +21,7 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/protocol_redis.c \
 	bench/counterbench/protocol_redis_jobs.c \
 	bench/counterbench/protocol_redis_pool.c \
+	bench/counterbench/protocol_redis_tokens.c \
 	bench/counterbench/protocol_text.c \
 	bench/counterbench/redis_lists.h bench/counterbench/redis_lists.c \
 	bench/counterbench/report.h bench/counterbench/report.c \
@@ -29,6 +30,7 @@ libcounterbench_a_SOURCES = \
 	bench/counterbench/schedule.h bench/counterbench/schedule.c \
 	bench/counterbench/secure.h bench/counterbench/secure.c \
 	bench/counterbench/server.h bench/counterbench/server.c \
+	bench/counterbench/stock.h bench/counterbench/stock.c \
 	bench/counterbench/target.h bench/counterbench/target.c \
 	bench/counterbench/workload.h bench/counterbench/workload.c \
 	bench/counterbench/workload_churn.c \

@@ -22,7 +22,7 @@
 static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
     [BENCH_TARGET] = {"target", 't', BENCH_IS_TARGET, "ADDRESS", 0, 0, 0, NULL,
                       "the server: HOST[:PORT], [V6]:PORT, a path or unix:@NAME (default: "
-                      "127.0.0.1 and the protocol's port)"},
+                      "127.0.0.1 and the protocol's port); several: connections in turn"},
     [BENCH_PROTOCOL] = {"protocol", 'p', BENCH_IS_TEXT, "NAME", FIELD(protocol_name), 0, 0, NULL,
                         "its protocol (below)"},
     [BENCH_CONNECTIONS] = {"connections", 'c', BENCH_IS_NUMBER, "N", FIELD(connections), 1, 1000000,
@@ -55,8 +55,8 @@ static const struct bench_option_row rows[BENCH_OPTION_COUNT] = {
                      "jobs that are put at once"},
     [BENCH_BESIDE] = {"beside", 0, BENCH_IS_NUMBER, "N", FIELD(beside), 0, 100000, NULL,
                       "other connections that work at the same time"},
-    [BENCH_PID] = {"pid", 0, BENCH_IS_NUMBER, "PID", FIELD(pid), 1, 1 << 22, NULL,
-                   "the server's process: also measure its CPU time and memory"},
+    [BENCH_PID] = {"pid", 0, BENCH_IS_PID, "PID", 0, 1, 1 << 22, NULL,
+                   "the server's process: also measure its CPU time and memory; several: each"},
     [BENCH_CPU] = {"cpu", 0, BENCH_IS_TEXT, "LIST", FIELD(cpu), 0, 0, NULL,
                    "run our threads on these processors, such as 0,2-3"},
     [BENCH_TLS] = {"tls", 0, BENCH_IS_FLAG, NULL, FIELD(tls), 0, 0, NULL, "speak TLS"},
@@ -122,6 +122,14 @@ bool bench_parse_cpus(const char *text, uint32_t cpus[BENCH_CPUS], size_t *count
     return in.len == 0;
 }
 
+static bool set_number(const struct bench_option_row *row, const char *value, uint32_t *to,
+                       FILE *err)
+{
+    return parse_number(bytes_of(value), row->min, row->max, to) ||
+           complain(err, "--%s: \"%.*s\" is not a whole number from %" PRIu32 " to %" PRIu32,
+                    row->name, SHOWN_MAX, value, row->min, row->max);
+}
+
 static bool set(struct bench_options *options, const struct bench_option_row *row,
                 const char *value, FILE *err)
 {
@@ -142,9 +150,11 @@ static bool set(struct bench_options *options, const struct bench_option_row *ro
         options->targets[options->target_count++] = value;
         return true;
     case BENCH_IS_NUMBER:
-        return parse_number(bytes_of(value), row->min, row->max, field(options, row)) ||
-               complain(err, "--%s: \"%.*s\" is not a whole number from %" PRIu32 " to %" PRIu32,
-                        row->name, SHOWN_MAX, value, row->min, row->max);
+        return set_number(row, value, field(options, row), err);
+    case BENCH_IS_PID:
+        if (options->pid_count == BENCH_PIDS)
+            return complain(err, "--pid is given more than %d times", BENCH_PIDS);
+        return set_number(row, value, &options->pids[options->pid_count++], err);
     case BENCH_IS_SECONDS:
         return parse_seconds(value, field(options, row)) ||
                complain(err, "--%s: \"%.*s\" is not a number of seconds, such as 2 or 0.5",
@@ -318,8 +328,8 @@ static bool check(struct bench_options *options, FILE *err)
         return complain(err, "%s: %s", workload->name, why_not);
     if (options->protocol && (workload->asks & ~options->protocol->asks))
         return complain(err, "%s can't be done with %s", workload->name, options->protocol->name);
-    if (options->target_count > 1 && options->protocol)
-        return complain(err, "only mixed without --protocol takes two targets");
+    if (options->target_count > 2 && !options->protocol)
+        return complain(err, "mixed without --protocol takes two targets, one for each");
     if (names_most(options->name_length) < options->names)
         return complain(err,
                         "--name-length: names of %" PRIu32 " bytes are at most %" PRIu64

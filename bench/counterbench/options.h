@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define BENCH_TARGETS 2
+/* The most addresses and processes of servers. */
+#define BENCH_TARGETS 8
+#define BENCH_PIDS    8
 #define BENCH_CPUS    64
 
 /* Exit statuses. */
@@ -63,7 +65,8 @@ struct bench_options {
     uint32_t requests, rate;
     uint32_t names, name_length;
     uint32_t waiters, limit, members, body, batch, beside;
-    uint32_t pid;
+    uint32_t pids[BENCH_PIDS];
+    size_t pid_count;
     const char *cpu;
     uint32_t cpus[BENCH_CPUS];
     size_t cpu_count;
@@ -79,8 +82,9 @@ struct bench_options {
 enum bench_option_type {
     BENCH_IS_FLAG,
     BENCH_IS_TEXT,
-    BENCH_IS_TARGET,  /* may be given twice */
+    BENCH_IS_TARGET,  /* may be given several times */
     BENCH_IS_NUMBER,  /* uint32_t from min to max */
+    BENCH_IS_PID,     /* such a number; may be given several times */
     BENCH_IS_SECONDS, /* int64_t of nanoseconds */
     BENCH_IS_JSON     /* a file may follow */
 };

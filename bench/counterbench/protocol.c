@@ -7,9 +7,9 @@
 #define REQUEST_ROOM 1024
 
 static const struct protocol *const protocols[] = {
-    &protocol_text,       &protocol_binary,    &protocol_echo_text,  &protocol_echo_binary,
-    &protocol_redis_incr, &protocol_redis_lua, &protocol_redis_pool, &protocol_memcached,
-    &protocol_beanstalk,  &protocol_jobs,      &protocol_redis_jobs,
+    &protocol_text,       &protocol_binary,    &protocol_echo_text,    &protocol_echo_binary,
+    &protocol_redis_incr, &protocol_redis_lua, &protocol_redis_tokens, &protocol_redis_pool,
+    &protocol_memcached,  &protocol_beanstalk, &protocol_jobs,         &protocol_redis_jobs,
 };
 
 const struct protocol *protocol_at(size_t index)

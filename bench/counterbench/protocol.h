@@ -36,6 +36,7 @@ enum ask {
     ASK_BATCH,   /* put several jobs into it, all or none */
     ASK_RESERVE, /* take a job from it, waiting for one */
     ASK_DELETE,  /* delete the job */
+    ASK_STOCK,   /* put the units of a name where clients take them from */
     ASK_COUNT
 };
 
@@ -113,7 +114,8 @@ const struct protocol *protocol_named(const char *name);
 
 extern const struct protocol protocol_text, protocol_binary, protocol_echo_text,
     protocol_echo_binary, protocol_redis_incr, protocol_redis_lua, protocol_redis_pool,
-    protocol_redis_jobs, protocol_memcached, protocol_beanstalk, protocol_jobs;
+    protocol_redis_tokens, protocol_redis_jobs, protocol_memcached, protocol_beanstalk,
+    protocol_jobs;
 
 /* Writes `said`: escapes bytes that are unsafe on a terminal, and cuts to SAID_ROOM. */
 void protocol_say(char *said, const void *data, size_t len);

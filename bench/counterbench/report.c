@@ -62,24 +62,56 @@ static json_t *histogram(const struct latency *latency)
     return array;
 }
 
-static json_t *server(const struct run *run)
+/* Adds the states of all processes. */
+static struct server_state sum_of(const struct run *run,
+                                  const struct server_state states[BENCH_PIDS])
 {
-    const struct server_state *before = &run->before, *after = &run->after;
-    double used_us = (double)(after->cpu_ns - before->cpu_ns) / 1000;
+    struct server_state sum = {0};
+    for (size_t i = 0; i < run->options->pid_count; i++) {
+        sum.cpu_ns += states[i].cpu_ns;
+        sum.user_us += states[i].user_us;
+        sum.system_us += states[i].system_us;
+        sum.rss += states[i].rss;
+    }
+    return sum;
+}
+
+/* What a process, or all of them, used between two moments. */
+static json_t *server(const struct run *run, struct server_state at_rest,
+                      struct server_state before, struct server_state after)
+{
+    double used_us = (double)(after.cpu_ns - before.cpu_ns) / 1000;
     json_t *object = json_object();
     if (run->counts.operations > 0)
         set(object, "cpu_us_per_operation", real(used_us / (double)run->counts.operations));
     if (run->counts.requests > 0)
         set(object, "cpu_us_per_request", real(used_us / (double)run->counts.requests));
     set(object, "cpu_us", real(used_us));
-    set(object, "user_us", json_integer(after->user_us - before->user_us));
-    set(object, "system_us", json_integer(after->system_us - before->system_us));
-    set(object, "rss_before", json_integer(run->at_rest.rss));
-    set(object, "rss_after", json_integer(after->rss));
+    set(object, "user_us", json_integer(after.user_us - before.user_us));
+    set(object, "system_us", json_integer(after.system_us - before.system_us));
+    set(object, "rss_before", json_integer(at_rest.rss));
+    set(object, "rss_after", json_integer(after.rss));
     if (run->plan.things > 0)
         set(object, "bytes_each",
-            real((double)(after->rss - run->at_rest.rss) / (double)run->plan.things));
+            real((double)(after.rss - at_rest.rss) / (double)run->plan.things));
     return object;
+}
+
+/* All processes together and, if there are several, each. */
+static void set_servers(json_t *object, const struct run *run)
+{
+    const struct bench_options *options = run->options;
+    set(object, "server",
+        server(run, sum_of(run, run->at_rest), sum_of(run, run->before), sum_of(run, run->after)));
+    if (options->pid_count == 1)
+        return;
+    json_t *array = json_array();
+    for (size_t i = 0; i < options->pid_count; i++) {
+        json_t *each = server(run, run->at_rest[i], run->before[i], run->after[i]);
+        set_count(each, "pid", options->pids[i]);
+        CHECK(json_array_append_new(array, each) == 0);
+    }
+    set(object, "servers", array);
 }
 
 json_t *report_make(const struct run *run)
@@ -113,8 +145,8 @@ json_t *report_make(const struct run *run)
     }
     if (run->quiet.count > 0)
         set(object, "before_us", report_latency(&run->quiet));
-    if (options->pid)
-        set(object, "server", server(run));
+    if (options->pid_count > 0)
+        set_servers(object, run);
     if (run->workload->describe)
         run->workload->describe(run, object);
     return object;
@@ -171,4 +203,13 @@ void report_print(const struct run *run, const json_t *report, FILE *to)
     print(to, find(report, "server", "rss_after"), "; ", 0, " bytes resident");
     print(to, find(report, "server", "bytes_each"), ", ", 1, " for each that was made");
     fputc('\n', to);
+    size_t index;
+    const json_t *each;
+    json_array_foreach(json_object_get(report, "servers"), index, each)
+    {
+        print(to, find(each, NULL, "pid"), "  process ", 0, ": ");
+        print(to, find(each, NULL, "cpu_us"), "", 0, " us of CPU");
+        print(to, find(each, NULL, "cpu_us_per_request"), ", ", 3, " us for an answer");
+        fputc('\n', to);
+    }
 }

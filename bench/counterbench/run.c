@@ -49,30 +49,45 @@ static bool raise_descriptors(uint32_t links, char *reason_r)
     return false;
 }
 
+/* The address of the target at `number`, or the default one. */
+static bool find_target(struct run *run, size_t number, uint16_t port, char *reason_r)
+{
+    const struct bench_options *options = run->options;
+    const char *text = number < options->target_count ? options->targets[number] : "127.0.0.1";
+    char why[TARGET_REASON_SIZE];
+    if (target_find(&run->targets[number], text, port, why))
+        return true;
+    snprintf(reason_r, RUN_REASON_MAX, "--target: %s", why);
+    return false;
+}
+
 static bool make_language(struct run *run, size_t number, const struct protocol *protocol,
                           char *reason_r)
 {
-    const struct bench_options *options = run->options;
-    const char *target = number < options->target_count ? options->targets[number] : "127.0.0.1";
-    char why[TARGET_REASON_SIZE];
-    if (!target_find(&run->targets[number], target, protocol->port, why)) {
-        snprintf(reason_r, RUN_REASON_MAX, "--target: %s", why);
-        return false;
-    }
-    if (language_make(&run->languages[number], protocol, options->name_length, run->plan.terms))
+    if (language_make(&run->languages[number], protocol, run->options->name_length,
+                      run->plan.terms))
         return true;
     snprintf(reason_r, RUN_REASON_MAX, "no memory");
     return false;
 }
 
-/* Makes the protocols of the run and their targets: two for a workload without a protocol. */
+/* Makes the protocols of the run and the targets: one of each for a workload without a protocol. */
 static bool make_languages(struct run *run, char *reason_r)
 {
-    run->language_count = run->options->protocol ? 1 : 2;
-    if (run->options->protocol)
-        return make_language(run, 0, run->options->protocol, reason_r);
-    return make_language(run, 0, &protocol_text, reason_r) &&
-           make_language(run, 1, &protocol_binary, reason_r);
+    const struct bench_options *options = run->options;
+    if (!options->protocol) {
+        run->language_count = run->target_count = 2;
+        return find_target(run, 0, protocol_text.port, reason_r) &&
+               find_target(run, 1, protocol_binary.port, reason_r) &&
+               make_language(run, 0, &protocol_text, reason_r) &&
+               make_language(run, 1, &protocol_binary, reason_r);
+    }
+    run->language_count = 1;
+    run->target_count = options->target_count > 1 ? options->target_count : 1;
+    for (size_t i = 0; i < run->target_count; i++)
+        if (!find_target(run, i, options->protocol->port, reason_r))
+            return false;
+    return make_language(run, 0, options->protocol, reason_r);
 }
 
 /* The default plan: units are always available. */
@@ -296,13 +311,25 @@ static bool await_connected(struct run *run, const struct watch *watch, struct p
     return true;
 }
 
-static bool look(struct run *run, struct server_state *state_r, char *reason_r)
+static bool look(struct run *run, struct server_state states_r[BENCH_PIDS], char *reason_r)
 {
-    uint32_t pid = run->options->pid;
-    if (!pid || server_look((pid_t)pid, state_r))
-        return true;
-    snprintf(reason_r, RUN_REASON_MAX, "--pid: can't read the state of process %" PRIu32, pid);
-    return false;
+    const struct bench_options *options = run->options;
+    for (size_t i = 0; i < options->pid_count; i++) {
+        if (server_look((pid_t)options->pids[i], &states_r[i]))
+            continue;
+        snprintf(reason_r, RUN_REASON_MAX, "--pid: can't read the state of process %" PRIu32,
+                 options->pids[i]);
+        return false;
+    }
+    return true;
+}
+
+int64_t run_settle(const struct run *run, int64_t patience_ns)
+{
+    int64_t cpu_ns = 0;
+    for (size_t i = 0; i < run->options->pid_count; i++)
+        cpu_ns += server_settle((pid_t)run->options->pids[i], patience_ns);
+    return cpu_ns;
 }
 
 static void set_times(struct run *run)
@@ -342,10 +369,10 @@ static bool measure(struct run *run, const struct watch *watch, struct progress 
     while (count_of(run, &run->ended) < run->driver_count) {
         int64_t now = clock_mono_ns();
         if (!looked_before && now >= run->from_ns) {
-            seen = look(run, &run->before, reason_r);
+            seen = look(run, run->before, reason_r);
             looked_before = true;
         } else if (looked_before && !looked_after && now >= run_until(run)) {
-            seen = seen && look(run, &run->after, reason_r);
+            seen = seen && look(run, run->after, reason_r);
             looked_after = true;
         }
         progress_show(progress, run, now < run->from_ns ? "warming up" : "measuring");
@@ -355,11 +382,11 @@ static bool measure(struct run *run, const struct watch *watch, struct progress 
                                       : RUN_NO_LIMIT);
     }
     if (!looked_before)
-        run->before = run->at_rest;
-    if (!looked_after && run->options->pid)
-        server_settle((pid_t)run->options->pid, SETTLE_NS);
-    if (!looked_after)
-        seen = seen && look(run, &run->after, reason_r);
+        memcpy(run->before, run->at_rest, sizeof run->before);
+    if (!looked_after) {
+        (void)run_settle(run, SETTLE_NS);
+        seen = seen && look(run, run->after, reason_r);
+    }
     return seen;
 }
 
@@ -402,7 +429,7 @@ bool run_execute(struct run *run, char *reason_r)
     watch_start(&watch);
     progress_start(&progress, run->options->quiet);
     int64_t start_ns = clock_mono_ns();
-    bool good = look(run, &run->at_rest, reason_r) && start_threads(run, &started, reason_r);
+    bool good = look(run, run->at_rest, reason_r) && start_threads(run, &started, reason_r);
     if (good && !await_connected(run, &watch, &progress)) {
         good = false;
         reason_r[0] = '\0';

@@ -21,7 +21,9 @@ struct run {
     const struct workload *workload;
     struct plan plan;
     struct language languages[RUN_LANGUAGES];
-    struct target targets[RUN_LANGUAGES];
+    struct target
+        targets[BENCH_TARGETS]; /* the links use them in turn; with two languages, one each */
+    size_t target_count;
     size_t language_count;
     SSL_CTX *tls; /* NULL: plain */
 
@@ -43,7 +45,7 @@ struct run {
     void *shared;             /* plan.shared_size bytes for the workload, zeroed */
 
     /* Result. */
-    struct server_state at_rest, before, after;
+    struct server_state at_rest[BENCH_PIDS], before[BENCH_PIDS], after[BENCH_PIDS];
     int64_t elapsed_ns, connecting_ns;
     struct counts counts;
     struct latency latency, quiet;
@@ -70,6 +72,9 @@ bool run_meet(struct run *run) MUST_USE;
 
 /* The thread has ended. */
 void run_leave(struct run *run);
+
+/* Waits until the servers of --pid are idle, for `patience_ns` each. Returns their CPU time. */
+int64_t run_settle(const struct run *run, int64_t patience_ns);
 
 /* The time after which nothing may begin; RUN_NO_LIMIT: not known yet. */
 static inline int64_t run_until(const struct run *run)

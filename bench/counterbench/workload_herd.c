@@ -57,11 +57,6 @@ static struct herd *herd_of(const struct link *link)
     return link->driver->run->shared;
 }
 
-static int64_t settled_cpu_ns(const struct run *run)
-{
-    return run->options->pid ? server_settle((pid_t)run->options->pid, SETTLE_NS) : 0;
-}
-
 static void give_up(struct link *link, const char *why)
 {
     driver_complain(link->driver, "%s", why);
@@ -124,7 +119,7 @@ static void release(struct link *link)
 {
     struct driver *driver = link->driver;
     struct herd *herd = herd_of(link);
-    herd->cpu_ns = settled_cpu_ns(driver->run);
+    herd->cpu_ns = run_settle(driver->run, SETTLE_NS);
     driver->now_ns = clock_mono_ns();
     atomic_store(&herd->release_ns, driver->now_ns);
     link_ask(link, ASK_RELEASE, 0, driver->now_ns);
@@ -165,7 +160,7 @@ static void end_round_when_over(struct link *link)
     if (all_heard && release_ns >= run->from_ns && herd->count < ROUNDS_MAX)
         herd->rounds[herd->count++] =
             (struct round){.to_last_ns = atomic_load(&herd->last_ns) - release_ns,
-                           .cpu_ns = settled_cpu_ns(run) - herd->cpu_ns};
+                           .cpu_ns = run_settle(run, SETTLE_NS) - herd->cpu_ns};
     driver->now_ns = clock_mono_ns();
     bool is_enough =
         herd->count == ROUNDS_MAX ||

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
+#include "bench/counterbench/stock.h"
 
 /* Longer than any run. */
 #define TIMEOUT_NS (86400 * NS_PER_S)
@@ -31,6 +32,10 @@ static void operate(struct link *link, int64_t start_ns)
 static void heard(struct link *link, const struct flight *flight, enum heard heard)
 {
     struct driver *driver = link->driver;
+    if (flight->ask == ASK_STOCK) {
+        stock_goes_on(link);
+        return;
+    }
     if (flight->ask == ASK_RELEASE || heard != HEARD_YES) {
         driver_done(link, heard == HEARD_YES);
         return;
@@ -40,11 +45,13 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
     link_ask(link, ASK_RELEASE, link->name, driver->now_ns);
 }
 
-static const struct role role = {.operate = operate, .heard = heard};
+static const struct role role = {.prepare = stock_begin, .operate = operate, .heard = heard};
 
 static const char *refuses(const struct bench_options *options)
 {
-    return options->names > options->waiters ? "--names: more names than --waiters" : NULL;
+    if (options->names > options->waiters)
+        return "--names: more names than --waiters";
+    return stock_refuses(options);
 }
 
 static void plan(const struct bench_options *options, struct plan *plan_r)

@@ -7,6 +7,7 @@
  */
 #include "bench/counterbench/driver.h"
 #include "bench/counterbench/run.h"
+#include "bench/counterbench/stock.h"
 
 static void operate(struct link *link, int64_t start_ns)
 {
@@ -20,7 +21,9 @@ static void operate(struct link *link, int64_t start_ns)
 static void heard(struct link *link, const struct flight *flight, enum heard heard)
 {
     struct driver *driver = link->driver;
-    if (flight->ask == ASK_RELEASE)
+    if (flight->ask == ASK_STOCK)
+        stock_goes_on(link);
+    else if (flight->ask == ASK_RELEASE)
         driver_done(link, heard == HEARD_YES);
     else if (driver->run->options->depth == 1 && heard == HEARD_YES)
         link_ask(link, ASK_RELEASE, flight->name, driver->now_ns);
@@ -28,15 +31,17 @@ static void heard(struct link *link, const struct flight *flight, enum heard hea
         driver_done(link, false);
 }
 
-static const struct role role = {.times_requests = true, .operate = operate, .heard = heard};
+static const struct role role = {
+    .times_requests = true, .prepare = stock_begin, .operate = operate, .heard = heard};
 
 static const char *refuses(const struct bench_options *options)
 {
     if (options->depth > 1 && options->depth % 2 == 1)
         return "--depth is 1 or even: requests in flight are whole pairs";
-    if (options->depth > 1 && (options->given & BENCH_BIT(BENCH_LIMIT)))
-        return "--limit needs --depth 1: what is refused can't be released";
-    return NULL;
+    if (options->depth > 1 && options->limit / options->connections < options->depth / 2)
+        return "--limit needs --depth 1, or must be so high that nothing is refused: what is "
+               "refused can't be released";
+    return stock_refuses(options);
 }
 
 static void plan(const struct bench_options *options, struct plan *plan_r)

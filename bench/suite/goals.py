@@ -40,13 +40,13 @@ class Value:
 
 
 class Ratio:
-    """The ratio of a number of two subjects of a row, within each round."""
+    """The ratio of a number of two subjects of a row, or of two rows, within each round."""
 
     choose = staticmethod(figures.median)
 
-    def __init__(self, row, over, under, path, under_path=None):
+    def __init__(self, row, over, under, path, under_path=None, under_row=None):
         self.over = Value(row, over, path)
-        self.under = Value(row, under, under_path or path)
+        self.under = Value(under_row or row, under, under_path or path)
 
     @property
     def needs(self):
@@ -172,6 +172,24 @@ def _of_kept_jobs():
                             CPU_OPERATION))  # fmt: skip
 
 
+def _of_shared_limits():
+    for limit, clients in (1.1, "1 client"), (1.2, "8 clients"), (0.5, "32 clients"), (0.25, "128 clients"):
+        yield at_most(
+            limit, "shared limits, one node, %s" % clients,
+            "CPU of Redis per request ÷ the Lua semaphore's",
+            Ratio("shared", "counterd, 1 node, " + clients, "Redis Lua, " + clients,
+                  "engine.cpu_us_per_request"),
+        )  # fmt: skip
+    yield at_most(
+        2, "shared limits, two nodes, 2 waiters",
+        "median hand-over ÷ a round trip to Redis (the Lua semaphore's, 1 client)",
+        Ratio("shared-hand-over", "counterd, 2 nodes, 2 waiters", "Redis Lua, 1 client", "latency_us.p50",
+              under_row="shared"),
+    )  # fmt: skip
+    yield at_most(1, "shared limits, 10^5 held units", "told again",
+                  Value("shared-recovery", "counterd, 1 node, 10^5 names", "start_seconds"), "s")  # fmt: skip
+
+
 GOALS = [
     *_beside_echo(),
     *_beside_yrmcds(),
@@ -191,6 +209,7 @@ GOALS = [
     *_of_pools(),
     *_of_jobs(),
     *_of_kept_jobs(),
+    *_of_shared_limits(),
     at_most(0.82, "herd, 5,000 waiters", "CPU per waiter ÷ poolcounterd's",
             Ratio("herd", "counterd, text", "poolcounterd", CPU_OPERATION)),
     at_most(1.0, "herd, 5,000 waiters, two workers", "time to the last ÷ poolcounterd's",

@@ -98,15 +98,30 @@ def run(build, load, server, seconds, warmup):
     """Runs counterbench once against a running server. Returns the result."""
     layout = server.layout
     argv = [os.path.join(build, "counterbench"), *load.arguments()]
-    argv += ["--target", server.target(load.family), "--pid", str(server.pid)]
+    for address in server.addresses(load.family):
+        argv += ["--target", address]
+    for _, pid in server.parts:
+        argv += ["--pid", str(pid)]
     argv += ["--threads", str(layout.load_threads), "--quiet", "--json"]
     if load.timed:
         argv += ["--seconds", "%g" % seconds, "--warmup", "%g" % warmup]
     with machine.Others(
-        layout.server_cpus | layout.load_cpus, lambda: cpu_ns(server.pid) / 1e9 + cpu_of_ended()
+        layout.server_cpus | layout.load_cpus,
+        lambda: sum(cpu_ns(pid) for _, pid in server.parts) / 1e9 + cpu_of_ended(),
     ) as others:
         result = _result(argv, seconds + warmup, layout.load_cpus)
-    return dict(result, others=others.share)
+    return dict(by_part(result, server.parts), others=others.share)
+
+
+def by_part(result, parts):
+    """The result, with the CPU time of each kind of process: "engine", "nodes"."""
+    each = result.get("servers") or [result.get("server", {})]
+    for (part, _), used in zip(parts, each):
+        if part != "server":
+            of = result.setdefault(part, {})
+            for key in "cpu_us_per_request", "cpu_us_per_operation":
+                of[key] = of.get(key, 0) + used.get(key, 0)
+    return result
 
 
 def run_engine(build, names, threads, depth, kind):

@@ -104,7 +104,7 @@ def in_short(result):
         parts.append("99.9 %% %.0f µs, worst %.0f µs" % (
             result["latency_us"]["p999"], result["latency_us"]["max"]))  # fmt: skip
     if "start_seconds" in result:
-        parts.append("%.2f s to the first answer" % result["start_seconds"])
+        parts.append("%.2f s until it was ready" % result["start_seconds"])
     if "time_to_last_us" in result:
         parts.append("the last after %.1f ms" % (result["time_to_last_us"] / 1e3))
     if "ns_per_operation" in result:

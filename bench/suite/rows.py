@@ -51,6 +51,10 @@ CONTENDERS = {
     "beanstalkd -f50": ("beanstalkd", {"keeps": 50}, "beanstalk", "counterd, normal"),
     "Redis AOF everysec": ("redis", {"keeps": "everysec"}, "redis-jobs", "counterd, normal"),
     "counterd, normal, own verbs": ("counterd", {"set": JOBS, "keeps": "normal"}, "jobs", None),
+    "counterd, 1 node": ("cluster", {"nodes": 1}, "text", None),
+    "counterd, 2 nodes": ("cluster", {"nodes": 2}, "text", "counterd, 1 node"),
+    "counterd, 3 nodes": ("cluster", {"nodes": 3}, "text", "counterd, 1 node"),
+    "Redis lists": ("redis", {}, "redis-tokens", "counterd, 1 node"),
 }
 ALL = ("counterd, text", "counterd, binary", "echo, text", "echo, binary", "poolcounterd", "yrmcds",
        "Redis INCR", "Redis Lua")  # fmt: skip
@@ -255,6 +259,37 @@ def kept_waits():
         yield subject(name, "jobs", ", 10 waiters", c=10, k=1, waiters=10, rate=1000)
 
 
+SHARED_NODES = ("counterd, 1 node", "counterd, 2 nodes", "counterd, 3 nodes")
+
+
+def shared():
+    """As many units as nobody is refused, and few enough for lists."""
+    for clients, depth in (1, 1), (8, 1), (32, 1), (128, 1), (8, 32):
+        suffix = at(clients, "client", "clients") + (", depth 32" if depth > 1 else "")
+        for name in "counterd, 1 node", "Redis Lua", "Redis lists":
+            yield subject(name, "pairs", suffix, ours="" if "node" in name else "counterd, 1 node" + suffix,
+                          c=clients, d=depth, k=100, limit=1000)  # fmt: skip
+
+
+def shared_by_nodes():
+    for depth in 1, 32:
+        suffix = ", depth %d" % depth
+        for name in SHARED_NODES:
+            yield subject(name, "pairs", suffix, c=96, d=depth, k=100, limit=5000)
+
+
+def handed_over():
+    for waiters in 2, 100:
+        suffix = at(waiters, "waiter", "waiters")
+        for name in "counterd, 1 node", "counterd, 2 nodes", "counterd, 3 nodes", "Redis lists":
+            yield subject(name, "hot", suffix, waiters=waiters)
+
+
+def told_again():
+    made = subject("counterd, 1 node", "names", ", 10^5 names", server_options={"held": 10**5})
+    yield made._replace(load=None)
+
+
 def engine_figures():
     for exponent in range(3, 8):
         for depth in 1, 32:
@@ -377,6 +412,27 @@ ROWS = [
         "10 connections put 333 jobs a second into one tube, 10 others wait there, reserve and "
         "delete. The time is from when a put is due until a worker has read the job.",
         kept_waits(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
+    row("shared", "Shared limits, one node",
+        "Each client acquires a unit of one of 100 names and releases it. counterd is a node that shares "
+        "all names through Redis; beside it, clients of Redis itself: a semaphore in Lua, and one on "
+        "lists (LPOP, RPUSH). All servers share one core. Neither of the two gives back what a client "
+        "had that died.",
+        shared(), (c.ENGINE_REQUEST, c.COMPARED_ENGINE, c.NODES_REQUEST, c.REQUESTS, c.P50, c.P999,
+                   c.WORST), rounds=0.6),
+    row("shared-nodes", "Shared limits, one to three nodes",
+        "The same from 96 clients, spread over nodes that share one Redis and one core.",
+        shared_by_nodes(), (c.ENGINE_REQUEST, c.NODES_REQUEST, c.REQUESTS, c.P50, c.P999, c.WORST),
+        rounds=0.6),
+    row("shared-hand-over", "Shared limits: all queue on one name",
+        "One unit goes from client to client. With several nodes each hand-over goes from one node to "
+        "another. Clients of Redis's lists wait with BLPOP. The time is from the release until "
+        "the next client reads that it has the unit.",
+        handed_over(), (c.P50, c.P999, c.WORST, c.OPERATIONS, c.ENGINE_OPERATION, c.NODES_OPERATION),
+        rounds=0.6),
+    row("shared-recovery", "Shared limits: the engine loses 10^5 held units",
+        "One client holds 10^5 names when Redis loses its data and all connections; the time until "
+        "Redis has all units again.",
+        told_again(), (c.TOLD,), rounds=0.6),
     row("herd", "Herd: one release wakes 5,000",
         "5,000 clients wait with ACQ4ANY for the work of one client; its release wakes them all.",
         [subject(name, "herd", waiters=5000) for name in ("counterd, text", "poolcounterd")],

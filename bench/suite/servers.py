@@ -6,12 +6,14 @@ address and its own folder, so any number may run beside other servers of the ma
 readiness and never just wait.
 """
 
+import contextlib
 import os
 import random
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import time
@@ -98,9 +100,18 @@ class Server:
     def target(self, family):
         return self.targets.get(family) or self.targets["any"]
 
+    def addresses(self, family):
+        """The addresses that clients use in turn."""
+        return [self.target(family)]
+
     @property
     def pid(self):
         return self.child.pid
+
+    @property
+    def parts(self):
+        """Pairs of what a process is, and its id."""
+        return [("server", self.pid)]
 
     @property
     def log(self):
@@ -327,6 +338,10 @@ class Redis(Peer):
     program = "/usr/bin/redis-server"
     question = b"PING\r\n"
 
+    @property
+    def parts(self):
+        return [("engine", self.pid)]
+
     def argv(self):
         self.at(HOST, _free_port())
         return [
@@ -362,7 +377,103 @@ class Beanstalkd(Peer):
         return argv if self.keeps is None else argv + ["-b", self.folder, "-f%d" % self.keeps]
 
 
+class Cluster:
+    """
+    Nodes that share all names through a Redis. Options: nodes (their number); held: units that a
+    client holds while `restart` takes the engine's data away; set: options of the nodes.
+    """
+
+    LEASE = 2
+
+    def __init__(self, build, layout, nodes=1, held=0, **options):
+        self.build, self.layout, self.held = build, layout, held
+        self.redis = Redis(build, layout)
+        self.nodes = []
+        self.count = nodes
+        self.set = options.get("set", {})
+        self.stack = contextlib.ExitStack()
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.redis)
+            for number in range(self.count):
+                said = {"cluster.engine": "redis://" + self.redis.target("any"), "cluster.strict": "*",
+                        "cluster.node": "node-%d" % number, "cluster.lease": self.LEASE}  # fmt: skip
+                node = Counterd(self.build, self.layout, set=dict(said, **self.set))
+                self.nodes.append(stack.enter_context(node))
+            _poll(self._is_up, "all nodes are live, and grace is over", DEADLINE + 3 * self.LEASE)
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exception):
+        self.stack.close()
+
+    def _is_up(self):
+        with self._redis() as ask:
+            return (ask("HLEN {counterd}:node") == b":%d" % self.count
+                    and ask("HEXISTS {counterd}:meta grace") == b":0")  # fmt: skip
+
+    @contextlib.contextmanager
+    def _redis(self):
+        """A function that sends a line to Redis and returns the one that answers it."""
+        host, port = self.redis.address
+        with socket.create_connection((host, port), DEADLINE) as s, s.makefile("rb") as lines:
+
+            def ask(line):
+                s.sendall(line.encode() + b"\r\n")
+                return lines.readline().rstrip()
+
+            yield ask
+
+    def addresses(self, family):
+        return [node.target(family) for node in self.nodes]
+
+    @property
+    def parts(self):
+        return [("engine", self.redis.pid)] + [("nodes", node.pid) for node in self.nodes]
+
+    @staticmethod
+    def log_bytes():
+        return None
+
+    def restart(self):
+        """
+        A client holds many names; the engine loses its data and its connections. Returns the seconds
+        until it knows all units again.
+        """
+        host, port = self.nodes[0].target("binary").rsplit(":", 1)
+        with socket.create_connection((host, int(port)), DEADLINE) as client, self._redis() as ask:
+            self._hold(client)
+
+            def is_told():
+                return ask("HLEN {counterd}:units") == b":%d" % self.held
+
+            _poll(is_told, "the engine has all units")
+            begun = time.monotonic()
+            ask("FLUSHALL")
+            for kind in "pubsub", "normal":
+                ask("CLIENT KILL TYPE %s SKIPME yes" % kind)
+            _poll(is_told, "the engine has been told all units again", 60)
+            return time.monotonic() - begun
+
+    def _hold(self, client):
+        """Acquires a unit of each of many names, some hundred at a time."""
+        for first in range(0, self.held, 500):
+            names = [b"recovery.%08d" % n for n in range(first, min(first + 500, self.held))]
+            client.sendall(b"".join(
+                struct.pack(">BBBBI4sIIH", 0x90, 2, 0, 0, 10 + len(name), b"", 1, 1, len(name)) + name
+                for name in names
+            ))  # fmt: skip
+            missing = len(names) * (12 + 4)
+            while missing > 0:
+                data = client.recv(missing)
+                if not data:
+                    raise Trouble("the node closed amid acquisitions")
+                missing -= len(data)
+
+
 KINDS = {
+    "cluster": Cluster,
     "counterd": Counterd,
     "floor": Floor,
     "poolcounterd": Poolcounterd,

@@ -136,7 +136,10 @@ TEST(what_is_wrong_is_said)
     assert_wrong(WORDS("pairs", "-s", "0"), "measures nothing; give more, or --requests\n");
     assert_wrong(WORDS("dump", "-s", "0"), "measures nothing; give more\n");
     assert_wrong(WORDS("pairs", "-p", "http"), "none of text binary");
-    assert_wrong(WORDS("pairs", "-t", "a", "-t", "b", "-t", "c"), "more than 2");
+    assert_wrong(WORDS("pairs", "-t", "a", "-t", "b", "-t", "c", "-t", "d", "-t", "e", "-t", "f",
+                       "-t", "g", "-t", "h", "-t", "i"),
+                 "more than 8");
+    assert_wrong(WORDS("pairs", "--pid", "0"), "whole number from 1");
 }
 END_TEST
 
@@ -150,7 +153,9 @@ TEST(what_does_not_fit_together_is_said)
     assert_wrong(WORDS("herd", "-p", "echo-text"), "can't be done");
     assert_wrong(WORDS("dump", "-p", "text"), "can't be done with text");
     assert_wrong(WORDS("pairs", "-p", "memcached"), "can't be done");
-    assert_wrong(WORDS("pairs", "-t", "a", "-t", "b"), "two targets");
+    assert_wrong(WORDS("mixed", "-t", "a", "-t", "b", "-t", "c"), "two targets");
+    assert_wrong(WORDS("pairs", "-p", "redis-tokens"), "at most 1,000,000");
+    assert_wrong(WORDS("pairs", "-c", "2", "-d", "8", "--limit", "7"), "nothing is refused");
     assert_wrong(WORDS("pairs", "-l", "2", "-k", "257"), "at most 256");
     assert_wrong(WORDS("pairs", "--tls-ca", "x"), "needs --tls");
     assert_wrong(WORDS("hot", "-k", "3", "--waiters", "2"), "more names than");
@@ -162,6 +167,11 @@ TEST(what_does_not_fit_together_is_said)
     assert_wrong(WORDS("jobs", "-l", "101"), "at most 100");
     assert_wrong(WORDS("jobs", "-b", "19"), "whole number from 20");
     ck_assert_uint_eq(right(WORDS("mixed", "-t", "a", "-t", "b")).target_count, 2);
+    ck_assert_uint_eq(right(WORDS("pairs", "-t", "a", "-t", "b", "-t", "c")).target_count, 3);
+    ck_assert_uint_eq(right(WORDS("pairs", "-c", "2", "-d", "8", "--limit", "8")).limit, 8);
+    struct bench_options pids = right(WORDS("pairs", "--pid", "7", "--pid", "9"));
+    ck_assert_uint_eq(pids.pid_count, 2);
+    ck_assert_uint_eq(pids.pids[0] + pids.pids[1], 16);
     ck_assert_uint_eq(right(WORDS("pairs", "-l", "2", "-k", "256")).names, 256);
     ck_assert_ptr_eq(right(WORDS("idle", "-p", "memcached")).protocol, &protocol_memcached);
 }

@@ -415,6 +415,32 @@ TEST(redis)
 }
 END_TEST
 
+TEST(a_semaphore_on_lists_of_redis)
+{
+    struct language tokens = make(&protocol_redis_tokens, NAME_LENGTH);
+    ck_assert_mem_eq(asked(&tokens, ASK_ACQUIRE, 1).data, "*2\r\n$4\r\nLPOP\r\n", 14);
+    ck_assert_mem_eq(asked(&tokens, ASK_WAIT, 1).data, "*3\r\n$5\r\nBLPOP\r\n", 15);
+    ck_assert_mem_eq(asked(&tokens, ASK_RELEASE, 1).data, "*3\r\n$5\r\nRPUSH\r\n", 15);
+    ck_assert_mem_eq(asked(&tokens, ASK_STOCK, 1).data, "*5\r\n$4\r\nEVAL\r\n", 14);
+    ck_assert_int_eq(hear(&tokens, ASK_ACQUIRE, "$1\r\nu\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&tokens, ASK_ACQUIRE, "$-1\r\n"), HEARD_NO);
+    ck_assert_int_eq(hear(&tokens, ASK_WAIT, "*2\r\n$1\r\nn\r\n$1\r\nu\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&tokens, ASK_WAIT, "*-1\r\n"), HEARD_NO);
+    ck_assert_int_eq(hear(&tokens, ASK_WAIT, "-ERR no\r\n"), HEARD_WRONG);
+    ck_assert_int_eq(hear(&tokens, ASK_RELEASE, ":5\r\n"), HEARD_YES);
+    ck_assert_int_eq(hear(&tokens, ASK_STOCK, ":1\r\n"), HEARD_YES);
+    static const char pair[] = "*2\r\n$1\r\nn\r\n$1\r\nu\r\n";
+    char said[SAID_ROOM];
+    for (size_t len = 1; len < sizeof pair - 1; len++) {
+        size_t used = 77;
+        ck_assert_int_eq(language_hear(&tokens, ASK_WAIT, (const uint8_t *)pair, len, &used, said),
+                         HEARD_MORE);
+        ck_assert_uint_eq(used, 0);
+    }
+    language_free(&tokens);
+}
+END_TEST
+
 TEST(what_is_no_answer_of_redis)
 {
     static const char *const broken[] = {"LOCKED\n", "\n", ":1\n", "hello\r\n", "$-1\r\n"};
@@ -474,6 +500,7 @@ static const struct unit_test tests[] = {
     UNIT(binary),
     UNIT(an_echo_is_as_long_as_the_request),
     UNIT(redis),
+    UNIT(a_semaphore_on_lists_of_redis),
     UNIT(what_is_no_answer_of_redis),
     UNIT(memcached),
 };
