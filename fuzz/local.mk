@@ -1,7 +1,7 @@
 # The harnesses (fuzz.h). Each is a test that runs its corpus. ./dev fuzz builds them with clang and
 # libFuzzer, as fuzz/NAME.fuzz.
 fuzz_harnesses = fuzz/text fuzz/binary fuzz/pools fuzz/beanstalk fuzz/options fuzz/admin \
-	fuzz/text-service fuzz/binary-service fuzz/job-service
+	fuzz/text-service fuzz/binary-service fuzz/job-service fuzz/cluster fuzz/patterns
 check_PROGRAMS += $(fuzz_harnesses)
 TESTS += $(fuzz_harnesses)
 fuzzers = $(fuzz_harnesses:=.fuzz)
@@ -38,7 +38,7 @@ fuzz_beanstalk_fuzz_LDFLAGS = $(libfuzzer_flags)
 fuzz_world = fuzz/fuzz.h fuzz/service.h fuzz/service.c fuzz/world.h fuzz/world.c \
 	fuzz/job-answers.h fuzz/job-answers.c \
 	t/campaigns/simulate/fake.h t/campaigns/simulate/fake.c
-fuzz_service_libs = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)
+fuzz_service_libs = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)
 fuzz_service_flags = -Wl,--wrap=getpeername
 
 fuzz_text_service_SOURCES = fuzz/text-service.c fuzz/replay.c $(fuzz_world)
@@ -62,7 +62,7 @@ fuzz_job_service_fuzz_SOURCES = fuzz/job-service.c $(fuzz_world)
 fuzz_job_service_fuzz_LDADD = $(fuzz_service_libs)
 fuzz_job_service_fuzz_LDFLAGS = $(libfuzzer_flags) $(fuzz_service_flags) -Wl,--wrap=getrandom
 
-fuzz_daemon_libs = libdaemon.a libadmin.a libpage.a libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a \
+fuzz_daemon_libs = libdaemon.a libadmin.a libpage.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a \
 	libbase.a $(SYSTEMD_LIBS) $(JANSSON_LIBS) $(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) \
 	$(LIBCRYPTO_LIBS) $(SQLITE_LIBS)
 fuzz_options_SOURCES = fuzz/fuzz.h fuzz/options.c fuzz/replay.c
@@ -78,3 +78,16 @@ fuzz_admin_fuzz_SOURCES = fuzz/fuzz.h fuzz/admin.c
 fuzz_admin_fuzz_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 fuzz_admin_fuzz_LDADD = $(fuzz_daemon_libs)
 fuzz_admin_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+# The node, with the engine in memory.
+fuzz_cluster_SOURCES = fuzz/fuzz.h fuzz/cluster.c fuzz/replay.c $(fake_engine)
+fuzz_cluster_LDADD = libcluster.a $(HIREDIS_LIBS) libbase.a
+fuzz_cluster_fuzz_SOURCES = fuzz/fuzz.h fuzz/cluster.c $(fake_engine)
+fuzz_cluster_fuzz_LDADD = $(fuzz_cluster_LDADD)
+fuzz_cluster_fuzz_LDFLAGS = $(libfuzzer_flags)
+
+fuzz_patterns_SOURCES = fuzz/fuzz.h fuzz/patterns.c fuzz/replay.c
+fuzz_patterns_LDADD = libcluster.a libbase.a
+fuzz_patterns_fuzz_SOURCES = fuzz/fuzz.h fuzz/patterns.c
+fuzz_patterns_fuzz_LDADD = $(fuzz_patterns_LDADD)
+fuzz_patterns_fuzz_LDFLAGS = $(libfuzzer_flags)
