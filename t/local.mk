@@ -24,6 +24,7 @@ include t/unit/jobs/local.mk
 include t/unit/jobs/store.mk
 include t/unit/jobs/commit.mk
 include t/unit/net/local.mk
+include t/unit/cluster/local.mk
 include t/unit/service/local.mk
 include t/unit/jobs/keys.mk
 include t/unit/admin/local.mk
@@ -49,6 +50,8 @@ include t/clients/local.mk
 include t/campaigns/history/local.mk
 include t/campaigns/pools/local.mk
 include t/campaigns/jobs/local.mk
+include t/campaigns/cluster/local.mk
+include t/campaigns/cluster/simulate.mk
 include t/campaigns/torture/storm.mk
 
 # Tests that need no peers, root, browser or machine of their own: for building packages.
@@ -58,13 +61,19 @@ check-quick:
 		TESTS='$(filter-out %/load_test %/threads_test,$(filter t/unit/% t/scenario/%,$(TESTS)))'
 
 # All tests. Those that take longest start first, so that none of them runs on alone at the end.
-long_tests = t/system/test_vanished.py t/browser/test_page.py t/unit/engine/model_test t/unit/jobs/store_test \
+long_tests = t/system/test_cluster.py t/system/test_cluster_basics.py t/system/test_cluster_audit.py t/system/test_vanished.py t/browser/test_page.py t/unit/engine/model_test t/unit/jobs/store_test \
 	t/system/test_sidebyside.py t/scenario/run.py t/campaigns/simulate/test_simulate.py bench/counts/test_counts.py \
 	t/system/test_upgrade.py t/system/test_storm.py t/system/test_process.py t/system/test_completion.py \
 	t/system/test_counterctl_top.py t/system/test_reload.py
-.PHONY: check-all
+# They test Redis, models and the tests' own tools: a sanitizer shows nothing.
+without_programs = t/system/test_cluster_scripts.py t/system/test_cluster_sessions.py t/system/test_cluster_world.py \
+	t/campaigns/cluster/test_engine.py t/campaigns/model/test_model.py t/campaigns/model/test_cluster_model.py \
+	t/campaigns/pools/test_planted.py
+.PHONY: check-all check-sanitized
 check-all:
 	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests),$(TESTS))'
+check-sanitized:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(long_tests) $(filter-out $(long_tests) $(without_programs),$(TESTS))'
 
 # Programs of one thread, and other servers, show nothing under TSan that they do not show under ASan.
 single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
@@ -75,9 +84,11 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
 	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
-	t/unit/engine/waitq_test t/campaigns/model/test_model.py t/campaigns/history/check_test t/campaigns/torture/splits \
-	t/campaigns/pools/test_planted.py t/campaigns/history/test_pools_check.py \
-	t/campaigns/simulate/test_simulate.py \
+	t/unit/engine/waitq_test t/campaigns/history/check_test t/campaigns/torture/splits \
+	t/campaigns/history/test_pools_check.py \
+	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/engine_test t/campaigns/cluster/test_nodes.py \
+	$(filter t/unit/cluster/node_%,$(TESTS)) \
+	t/unit/cluster/url_test t/unit/cluster/where_test t/unit/cluster/wire_test $(without_programs) \
 	t/unit/net/dial_test t/scenario/run.py t/system/test_completion.py \
 	t/system/test_sidebyside.py t/system/test_units.py bench/t/test_suite.py \
 	t/system/test_jobs_clients.py t/system/test_jobs_transcripts.py \
@@ -85,10 +96,11 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 threaded = $(filter-out $(single_threaded),$(TESTS))
 # Programs that only those tests need.
 unthreaded_programs = $(single_threaded:=$(EXEEXT)) t/scenario/fakenet$(EXEEXT) \
-	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/simulate/sockets$(EXEEXT)
+	t/campaigns/simulate/simulate$(EXEEXT) t/campaigns/simulate/sockets$(EXEEXT) t/campaigns/cluster/serve$(EXEEXT)
 threaded_programs = $(filter-out $(unthreaded_programs),$(check_PROGRAMS))
 .PHONY: check-threads check-threads-made
 check-threads:
 	$(MAKE) $(AM_MAKEFLAGS) check check_PROGRAMS='$(threaded_programs)' \
 		TESTS='$(filter $(long_tests),$(threaded)) $(filter-out $(long_tests),$(threaded))'
-check-threads-made: all $(threaded_programs)
+check-threads-made: all
+	$(MAKE) $(AM_MAKEFLAGS) $(threaded_programs)

@@ -46,5 +46,5 @@ EXTRA_DIST += $(scenarios) \
 check_PROGRAMS += t/scenario/fakenet
 t_scenario_fakenet_SOURCES = t/scenario/fakenet.c t/campaigns/simulate/fake.c t/campaigns/simulate/fake.h
 t_scenario_fakenet_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=getpeername
-t_scenario_fakenet_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+t_scenario_fakenet_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(SQLITE_LIBS)

@@ -8,6 +8,7 @@ counterctl_tests = \
 	t/system/test_counterctl_member.py \
 	t/system/test_counterctl_jobs.py \
 	t/system/test_counterctl_pool.py \
+	t/system/test_counterctl_cluster.py \
 	t/system/test_counterctl_top.py \
 	t/system/test_pool_examples.py \
 	t/system/test_completion.py

@@ -3,6 +3,10 @@ AM_PY_LOG_FLAGS = -B
 
 system_tests = \
 	t/system/test_process.py \
+	t/system/test_cluster_advice.py \
+	t/system/test_cluster_audit.py \
+	t/system/test_cluster_basics.py \
+	t/system/test_cluster_clients.py \
 	t/system/test_drain.py \
 	t/system/test_reload.py \
 	t/system/test_upgrade.py \
@@ -23,13 +27,31 @@ system_tests = \
 	t/system/test_sandbox.py \
 	t/system/test_hostile_words.py \
 	t/system/test_vanished.py \
+	t/system/test_cluster_scripts.py \
+	t/system/test_cluster_sessions.py \
+	t/system/test_cluster.py \
+	t/system/test_cluster_found.py \
+	t/system/test_cluster_world.py \
 	t/system/test_sidebyside.py
 TESTS += $(system_tests)
 EXTRA_DIST += $(system_tests) \
 	t/system/certificates.py \
+	t/system/cluster_clocks.py \
+	t/system/cluster_engine.py \
+	t/system/cluster_keys.py \
+	t/system/cluster_load.py \
+	t/system/cluster_observer.py \
+	t/system/cluster_proxy.py \
+	t/system/cluster_rows.py \
+	t/system/cluster_rows_engine.py \
+	t/system/cluster_rows_load.py \
+	t/system/cluster_stalls.py \
+	t/system/cluster_world.py \
 	t/system/confined.py \
 	t/system/conftest.py \
 	t/system/http_client.py \
+	t/system/redis_servers.py \
+	t/system/resp.py \
 	t/system/servers.py \
 	t/system/tap.py \
 	t/system/wire.py
@@ -39,6 +61,13 @@ t_system_storm_SOURCES = t/system/storm.c t/campaigns/history/peer.c t/campaigns
 # The storm itself is never built with a sanitizer, because it tests another process.
 t_system_storm_CFLAGS = $(WARN_CFLAGS) -pthread
 t_system_storm_LDFLAGS = -pthread
+
+# Preloaded by test_cluster.py into daemons and engines whose clocks it sets.
+check_DATA = t/system/clock_shift.so
+CLEANFILES += t/system/clock_shift.so
+EXTRA_DIST += t/system/clock_shift.c
+t/system/clock_shift.so: t/system/clock_shift.c
+	$(AM_V_CCLD)$(MKDIR_P) t/system && $(CC) $(WARN_CFLAGS) -std=gnu17 -O2 -fPIC -shared -o $@ $(srcdir)/t/system/clock_shift.c
 
 # The daemon under the control of an attacker, for test_sandbox.py.
 check_PROGRAMS += t/system/misbehaving

@@ -289,7 +289,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         path, query = self.note()
         mock = self.server.mock
-        if path in mock.canned:
+        if self.path in mock.canned:
+            self.reply(*mock.canned[self.path])
+        elif path in mock.canned:
             self.reply(*mock.canned[path])
         elif path == "/api/v1/stats":
             self.reply(200, STATS)
@@ -344,7 +346,7 @@ class MockAdmin:
     def __init__(self, port=0):
         self.requests = []
         self.open = []  # sockets of clients
-        self.canned = {}  # path: (code, answer)
+        self.canned = {}  # path, with or without a query: (code, answer)
         self.token = TOKEN
         self.level = "info"
         self.reload_fails = False

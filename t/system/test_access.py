@@ -258,6 +258,14 @@ def test_secrets_that_all_may_read_are_warned_of(start, tmp_path):
     assert "admin.token_file: %s can be read by every user" % token in warnings(daemon)[0]
     token.chmod(0o640)
     assert warnings(start("admin.token_file=%s" % token)) == []
+    for option in ("admin.token", "cluster.password"):
+        token.write_text("%s = secret\n" % option)
+        token.chmod(0o644)
+        daemon = start(args=["-f", str(token)])
+        assert len(warnings(daemon)) == 1
+        assert "%s: %s can be read by every user" % (option, token) in warnings(daemon)[0]
+        token.chmod(0o640)
+        assert warnings(start(args=["-f", str(token)])) == []
 
 
 if __name__ == "__main__":

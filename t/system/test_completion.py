@@ -36,6 +36,8 @@ CASES = {
     "work t --lock-s": ["--lock-server"],
     "jobs ": ["clear", "export", "import", "kick", "list", "peek", "tubes"],
     "jobs list t b": ["buried"],
+    "cluster ": ["acl", "check"],
+    "cluster acl --d": ["--db"],
     "kill --str": [],
     "run --workers 2 k --an": ["--any"],
     "-s h:1 run --any k --workers 2 --str": ["--strict"],

@@ -16,6 +16,7 @@ import pytest
 
 import certificates
 import ctl
+import redis_servers
 import servers
 import wire
 
@@ -442,6 +443,36 @@ def test_redis_and_memcached():
     with Toy(words(0)) as toy:
         found = measure("pairs", "-t", toy.target, "-p", "redis-lua", "-c", 2, "-n", 100, "-w", 0)
         assert found["operations"] == 0 and found["refused"] == 50
+
+
+@pytest.mark.skipif(not redis_servers.have_redis(), reason="redis-server is not installed")
+def test_a_semaphore_on_lists_of_redis():
+    with redis_servers.RedisServer(tcp=True) as redis:
+        at = "127.0.0.1:%d" % redis.port
+        for depth in 1, 8:
+            found = measure("pairs", "-t", at, "-p", "redis-tokens", "-c", 3, "-d", depth, "-k", 5,
+                            "--limit", 20, "-n", 2000, "-w", 0)  # fmt: skip
+            assert found["refused"] == 0 and found["operations"] >= 1000
+            assert redis.ask("DBSIZE") == 5
+            assert all(redis.ask("LLEN", key) == 20 for key in redis.ask("KEYS", "*"))
+        found = measure("pairs", "-t", at, "-p", "redis-tokens", "-c", 9, "-k", 1, "--limit", 1, "-n",
+                        2000, "-w", 0)  # fmt: skip
+        assert found["refused"] > 0
+        found = measure("hot", "-t", at, "-p", "redis-tokens", "--waiters", 10, "-n", 1000, "-w", 0)
+        assert found["operations"] >= 500 and found["refused"] == 0
+
+
+def test_several_servers_and_processes(start):
+    daemons = [start() for _ in range(3)]
+    args = [word for one in daemons for word in ("-t", ctl.at(one.text), "--pid", one.pid)]
+    found = measure("pairs", *args, "-c", 6, "-n", 3000, "-w", 0)
+    assert [each["pid"] for each in found["servers"]] == [one.pid for one in daemons]
+    assert all(each["cpu_us"] > 0 for each in found["servers"])
+    total = sum(each["cpu_us"] for each in found["servers"])
+    assert abs(found["server"]["cpu_us"] - total) < 0.1
+    for one in daemons:  # two connections each
+        with one.text_client() as client:
+            assert client.stat("total_acquired") >= 400
 
 
 def redis_lists(_, sock):

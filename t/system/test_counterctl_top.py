@@ -383,6 +383,17 @@ def test_tubes_are_printed_once_some_are_used(mock):
     assert "tubes" not in json.loads(ctl.run(*top, "--json").out)
 
 
+def test_a_node_without_its_engine_is_said(mock):
+    top = ("--admin", mock.address, "top", "--once")
+    assert "cluster" not in json.loads(ctl.run(*top, "--json").out)
+    cluster = {"enabled": True, "state": "refused", "refused": "use Redis 7.0 or later"}
+    mock.canned["/api/v1/cluster"] = (200, cluster)
+    assert ctl.run(*top).out.splitlines()[1] == "limits are not shared: use Redis 7.0 or later"
+    assert json.loads(ctl.run(*top, "--json").out)["cluster"] == cluster
+    mock.canned["/api/v1/cluster"] = (200, {"enabled": False})
+    assert "cluster" not in json.loads(ctl.run(*top, "--json").out)
+
+
 def test_the_daemon_itself_is_watched(start):
     daemon = start("counter.threads=2", admin=True)
     with daemon.text_client() as holder, daemon.text_client() as waiter:

@@ -447,10 +447,37 @@ def effect_pools_max_watchers(running):
         assert second.ask("WATCH *") == "OK"
 
 
+def effect_of_cluster(running, key, value, said):
+    """Without cluster.engine nothing else changes; test_cluster_basics.py shows the effects with it."""
+    text = running.apply(running.base + "cluster.%s = %s\n" % (key, value))
+    assert "cluster.%s %s" % (key, said) in text
+    assert running.apply(running.base)
+
+
+def effect_cluster_user(running):
+    effect_of_cluster(running, "user", "somebody", 'is somebody now; it was ""')
+
+
+def effect_cluster_password(running):
+    effect_of_cluster(running, "password", "secret", "has changed")
+
+
+def effect_cluster_strict(running):
+    effect_of_cluster(running, "strict", "a*", 'is a* now; it was ""')
+
+
+def effect_cluster_loose(running):
+    effect_of_cluster(running, "loose", "b?", 'is b? now; it was ""')
+
+
+def effect_cluster_patience(running):
+    effect_of_cluster(running, "patience", "0.5", "is 0.5 now; it was 1")
+
+
 EFFECTS = {
     name[len("effect_") :]: function
     for name, function in list(globals().items())
-    if name.startswith("effect_") and name != "effect_max_connections"
+    if name.startswith("effect_") and name not in ("effect_max_connections", "effect_of_cluster")
 }
 
 

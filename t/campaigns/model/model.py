@@ -1,19 +1,16 @@
-"""./dev model: lets spin search counter.pml exhaustively, as it is and with planted bugs.
+"""./dev model: lets spin search counter.pml and cluster.pml, as they are and with planted bugs.
 
 There is no seed: spin tries every order of steps, so each run is the same.
 """
 
 import argparse
 import os
-import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-MODEL = os.path.join(HERE, "counter.pml")
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import cluster  # noqa: E402
+import search as spin  # noqa: E402
 
 # The bug for each PLANT=n.
 PLANTED = {
@@ -40,59 +37,11 @@ PLANTED = {
 LIMITS = (1, 2)
 
 
-class Failed(Exception):
-    """The model could not be built or searched."""
-
-
-class Result:
-    """The result of a search. `error` is None if the search was complete and found nothing."""
-
-    def __init__(self, text):
-        self.text = text
-        found = re.search(r"^pan:1: (.*)", text, re.M)
-        self.error = found and found.group(1)
-        self.trail = ""
-        self.states = self._number(r"(\d+) states, stored")
-        self.transitions = self._number(r"(\d+) transitions")
-        self.depth = self._number(r"depth reached (\d+)")
-        if "Search not completed" in text and not self.error:
-            raise Failed("the search was not completed:\n" + text)
-        if self.states == 0:
-            raise Failed(text)
-
-    def _number(self, pattern):
-        found = re.search(pattern, self.text)
-        return int(found.group(1)) if found else 0
-
-
-def have_tools():
-    return all(shutil.which(program) for program in ("spin", "gcc"))
-
-
-def search(events, limit, plant=0, folder=None, optimize="-O2"):
+def search(events, limit, plant=0, optimize="-O2"):
     """Builds and runs one search."""
-    defines = ["-DEVENTS=%d" % events, "-DLIMIT_OF_LAST=%d" % limit, "-DPLANT=%d" % plant]
-    with tempfile.TemporaryDirectory(prefix="model-", dir=folder) as work:
-        shutil.copy(MODEL, work)
-        for command in (
-            ["spin", "-a", *defines, "counter.pml"],
-            ["gcc", optimize, "-w", "-DSAFETY", "-DNOFAIR", "-DCOLLAPSE", "-DMEMLIM=6000",
-             "-o", "pan", "pan.c"],
-        ):  # fmt: skip
-            done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise Failed("%s\n%s%s" % (" ".join(command), done.stdout, done.stderr))
-        done = subprocess.run(
-            ["./pan", "-m100000", "-w22"], cwd=work, capture_output=True, text=True, check=False
-        )
-        result = Result(done.stdout)
-        if result.error:
-            trail = subprocess.run(
-                ["spin", "-t", "-p", "-g", *defines, "counter.pml"],
-                cwd=work, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-            result.trail = trail.stdout
-        return result
+    defines = {"EVENTS": events, "LIMIT_OF_LAST": limit, "PLANT": plant}
+    build = [optimize, "-DCOLLAPSE", "-DMEMLIM=6000"]
+    return spin.search("counter.pml", defines, build, ["-m100000", "-w22"])
 
 
 def search_all(events):
@@ -130,8 +79,10 @@ def search_planted(events):
 def main(argv):
     parser = argparse.ArgumentParser(
         prog="./dev model",
-        description="Searches a model of grant, timeout, close, mailbox and bell exhaustively.",
+        description="Searches a model of grant, timeout, close, mailbox and bell exhaustively, and one of the "
+        "rules by which nodes share a limit.",
     )
+    parser.add_argument("which", nargs="?", choices=("counter", "cluster"), help="only this model")
     parser.add_argument("--events", type=int, metavar="N",
                         help="so many requests, ends and timeouts (default: 7; planted: 6)")  # fmt: skip
     parser.add_argument("--planted", action="store_true", help="search for bugs that are planted")
@@ -139,10 +90,17 @@ def main(argv):
     if chosen.events is not None and not 1 <= chosen.events <= 20:
         parser.error("--events: from 1 to 20")
     try:
-        if chosen.planted:
-            return 1 if search_planted(chosen.events or 6) else 0
-        return 1 if search_all(chosen.events or 7) else 0
-    except Failed as e:
+        bad = 0
+        if chosen.which != "cluster":
+            bad += (
+                search_planted(chosen.events or 6)
+                if chosen.planted
+                else search_all(chosen.events or 7)
+            )
+        if chosen.which != "counter":
+            bad += cluster.search_planted() if chosen.planted else cluster.search_all()
+        return 1 if bad else 0
+    except spin.Failed as e:
         print(e, file=sys.stderr)
         return 1
 

@@ -10,6 +10,7 @@ import tap  # noqa: E402
 import pytest  # noqa: E402
 
 import model  # noqa: E402
+import search  # noqa: E402
 import wire  # noqa: E402
 
 EVENTS = 5  # ./dev model searches more
@@ -17,7 +18,7 @@ EVENTS = 5  # ./dev model searches more
 
 @pytest.fixture(autouse=True)
 def needs_spin():
-    if not model.have_tools():
+    if not search.have_tools():
         pytest.skip("spin or gcc is not installed")
     if wire.SLOW:
         pytest.skip("the model is the same for every build: the plain run searches it")

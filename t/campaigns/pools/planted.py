@@ -1,6 +1,6 @@
-"""./dev torture planted-pools, planted-jobs: plants bugs, and runs the test that must find each.
+"""./dev torture planted-pools, planted-jobs, planted-nodes: plants bugs, and runs the test that must find each.
 
-A bug is a patch in planted/, here or in ../jobs. Its first line says what is wrong; its second one names the test, as
+A bug is a patch in planted/, here, in ../jobs or in ../cluster/nodes. Its first line says what is wrong; its second one names the test, as
 t/README.md runs it. The tests run in a scratch copy of the tree: first without a bug, when they must
 pass, then with each, when they must fail. So nothing is built that was built with another bug.
 """
@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(TOP, "t", "campaigns", "history"))
 import campaign
 
 CAMPAIGNS = os.path.dirname(HERE)
-KINDS = ("pools", "jobs")
+KINDS = ("pools", "jobs", "cluster/nodes")
 TREE = os.path.join(campaign.BUILD, "planted-pools")
 CCACHE = "/usr/lib/ccache"
 FOUND_BY = "found by: "

@@ -223,6 +223,14 @@ bool stream_secure(struct stream *stream, struct tls *tls)
     return false;
 }
 
+bool stream_secure_client(struct stream *stream, struct tls *tls, const char *host)
+{
+    (void)stream;
+    (void)tls;
+    (void)host;
+    return false;
+}
+
 ssize_t stream_handshake(struct stream *stream, const char **why_r)
 {
     (void)stream;

@@ -32,7 +32,7 @@ t_campaigns_simulate_simulate_LDFLAGS = $(fault_wraps) \
 	-Wl,--wrap=pool_take,--wrap=pool_end_wait,--wrap=pool_return \
 	-Wl,--wrap=pool_member_add,--wrap=pool_member_set,--wrap=pool_member_drop,--wrap=pool_join \
 	-Wl,--wrap=pool_add,--wrap=pool_set,--wrap=pool_drop,--wrap=pool_supply,--wrap=pool_watch
-t_campaigns_simulate_simulate_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+t_campaigns_simulate_simulate_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) -lm $(SQLITE_LIBS)
 
 # Real sockets, with difficult system calls, and a TLS library without memory.
@@ -43,7 +43,7 @@ t_campaigns_simulate_sockets_CFLAGS = $(UNIT_CFLAGS)
 t_campaigns_simulate_sockets_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=recv,--wrap=write,--wrap=writev,--wrap=accept4,--wrap=close \
 	-Wl,--wrap=epoll_ctl,--wrap=epoll_wait,--wrap=epoll_pwait2
-t_campaigns_simulate_sockets_LDADD = libservice.a libnet.a libjobs.a libstore.a libengine.a libproto.a libbase.a \
+t_campaigns_simulate_sockets_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
 
 # The admin interface without memory.

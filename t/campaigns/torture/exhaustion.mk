@@ -8,9 +8,11 @@ torture_tests = \
 TESTS += $(torture_tests)
 EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/clock.py \
+	t/campaigns/torture/cluster.py \
 	t/campaigns/torture/exhaustion.py \
 	t/campaigns/torture/exhaustion_names.py \
 	t/campaigns/torture/jobs_kill.py \
 	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \
+	t/campaigns/torture/soak_cluster.py \
 	t/campaigns/torture/vanished.py

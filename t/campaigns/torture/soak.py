@@ -5,7 +5,8 @@ joined, watched and left, stored jobs, clients that reset, die inside a request 
 connections that the operator kills, reloads, dumps, statistics, and the admin interface. At
 intervals the load pauses, all connections close, and the soak takes a sample, so it measures what is
 left behind. The verdict is the slope of a line through the samples after the warm-up: over the whole
-run neither memory nor descriptors may grow by more than the tolerance.
+run neither memory nor descriptors may grow by more than the tolerance. --cluster: two daemons that
+share names (soak_cluster.py).
 """
 
 import argparse
@@ -26,6 +27,7 @@ import servers  # noqa: E402
 import wire  # noqa: E402
 
 TOKEN = "soaked"
+ANSWERS = ["LOCKED", "TIMEOUT", "DONE", "QUEUE_FULL", "LOCK_HELD"]  # to ACQ4ME and ACQ4ANY
 CLIENTS = 12
 WARM_UP = 0.2  # fraction of the time
 JUDGED = 30  # least seconds after it; in less time memory only grows to its working size
@@ -45,7 +47,7 @@ class Load:
         self.failures = []
         self.done = [0] * clients
         self.threads = [
-            threading.Thread(target=self._run, args=(i, random.Random("%d-%d" % (seed, i))))
+            threading.Thread(target=self._run, args=(i, random.Random("%s-%d" % (seed, i))))
             for i in range(clients)
         ]
         self.operator = threading.Thread(target=self._operate, args=(random.Random(seed),))
@@ -108,7 +110,7 @@ def locks(daemon, rng):
             key = name_of(rng)
             verb = rng.choice(["ACQ4ME", "ACQ4ANY"])
             answer = client.ask("%s %s 2 20 %s" % (verb, key, rng.choice(["0", "0.01", "0.1"])))
-            assert answer in ("LOCKED", "TIMEOUT", "DONE", "QUEUE_FULL", "LOCK_HELD"), answer
+            assert answer in ANSWERS, answer
             if answer == "LOCKED" and rng.randrange(4):
                 assert client.ask("RELEASE " + key) == "RELEASED"
         if rng.randrange(4) == 0:
@@ -310,21 +312,24 @@ def slope(times, values):
     return statistics.linear_regression(times, values).slope if len(set(times)) > 1 else 0.0
 
 
-def verdict(samples):
-    """A list of what has grown over these samples, by their slope; [] if nothing has."""
+def verdict(samples, counted="descriptors"):
+    """
+    A list of what has grown over these samples, by their slope; [] if nothing has. Their last column
+    has numbers of `counted`.
+    """
     times, kib, descriptors = zip(*samples)
     lasted = times[-1] - times[0]
     grown = slope(times, kib) * lasted
     more = slope(times, descriptors) * lasted
-    print("over %.0f s: memory %+.0f KiB of %.0f, descriptors %+.2f of %.0f"
-          % (lasted, grown, statistics.mean(kib), more, statistics.mean(descriptors)))  # fmt: skip
+    print("over %.0f s: memory %+.0f KiB of %.0f, %s %+.2f of %.0f"
+          % (lasted, grown, statistics.mean(kib), counted, more, statistics.mean(descriptors)))  # fmt: skip
     found = []
     if lasted < JUDGED:
         print("too short to judge memory by")
     elif grown > max(TOLERANCE_KIB, TOLERANCE_SHARE * statistics.mean(kib)):
         found.append("memory grows: %+.0f KiB" % grown)
     if more > TOLERANCE_DESCRIPTORS:
-        found.append("descriptors grow: %+.2f" % more)
+        found.append("%s grow: %+.2f" % (counted, more))
     return found
 
 
@@ -342,33 +347,56 @@ def soak(daemon, seconds, every, seed):
     return samples
 
 
-def start_daemon(folder):
+def start_daemon(folder, *options, name="jobs"):
     return servers.Counterd(
-        "counter.threads=2", "jobs.enable=true", "jobs.port=0", "jobs.path=%s/jobs.db" % folder, "jobs.sync=normal", "admin.token=" + TOKEN, "counter.stats_interval=5",
-        "limits.write_timeout=2", *POOLS, admin=True,
+        "counter.threads=2", "jobs.enable=true", "jobs.port=0", "jobs.path=%s/%s.db" % (folder, name), "jobs.sync=normal", "admin.token=" + TOKEN, "counter.stats_interval=5",
+        "limits.write_timeout=2", *POOLS, *options, admin=True,
     )  # fmt: skip
+
+
+def soak_one(folder, seconds, every, seed):
+    """Returns the samples of one daemon, and what was found."""
+    daemon = start_daemon(folder)
+    try:
+        samples = soak(daemon, seconds, every, seed)
+        found = verdict([s for s in samples if s[0] >= WARM_UP * seconds] or samples)
+        daemon.stop()
+    finally:
+        daemon.kill()
+    return samples, found
+
+
+def soak_nodes(folder, seconds, every, seed):
+    """The same of two nodes; the samples are those of the engine."""
+    import soak_cluster  # pylint: disable=import-outside-toplevel
+
+    nodes = soak_cluster.Nodes(folder)
+    try:
+        samples = soak_cluster.run(nodes, seconds, every, seed, random.Random(seed))
+        found = soak_cluster.verdict(samples, WARM_UP * seconds)
+        nodes.stop()
+    finally:
+        nodes.kill()
+    return samples["engine"], found
 
 
 def main(argv):
     parser = argparse.ArgumentParser(prog="./dev soak", description=__doc__)
     parser.add_argument("seconds", nargs="?", type=float, default=3600, help="how long (default: 3600)")
     parser.add_argument("--every", type=float, help="seconds between samples (default: a 60th)")
+    parser.add_argument("--cluster", action="store_true", help="two nodes that share names")
     parser.add_argument("--seed", type=int, help="of what the clients do; threads make it another run"
                         " of the same plan")  # fmt: skip
     chosen = parser.parse_args(argv)
     seed = random.randrange(1 << 32) if chosen.seed is None else chosen.seed
     print("seed %d" % seed, flush=True)
     folder = tempfile.TemporaryDirectory(prefix="soak-")
-    daemon = start_daemon(folder.name)
+    part = soak_nodes if chosen.cluster else soak_one
     try:
-        samples = soak(daemon, chosen.seconds, chosen.every or max(1, chosen.seconds / 60), seed)
-        warm = [s for s in samples if s[0] >= WARM_UP * chosen.seconds] or samples
-        found = verdict(warm)
-        daemon.stop()
+        samples, found = part(folder.name, chosen.seconds, chosen.every or max(1, chosen.seconds / 60), seed)
     except AssertionError as e:
         found, samples = [str(e)], []
     finally:
-        daemon.kill()
         folder.cleanup()
     for what in found:
         print("FOUND: " + what)

@@ -1,0 +1,307 @@
+/* engine_ops.c - what a batch of the engine in memory does: the ops of `call` and `give`. */
+#include "t/campaigns/cluster/engine_inside.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct op {
+    struct fe_run *run;
+    struct fe_session *session;
+    size_t at; /* its first argument after the word */
+    int name;
+    bool call;
+};
+
+struct op_row {
+    char word;
+    size_t args; /* with the name, without the word */
+    bool call, give, opening_only;
+    const char *numbers; /* of each argument after the name: '0' any number, '1' at least 1 */
+    void (*run)(struct op *op);
+};
+
+static uint64_t number_at(const struct op *op, size_t n)
+{
+    uint64_t value = 0;
+    fe_number(&op->run->args[op->at + n], &value);
+    return value;
+}
+
+static struct fe_bytes *out_of(const struct op *op)
+{
+    return op->run->out;
+}
+
+/* name id units limit maxqueue kind strict */
+static void op_acquire(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    uint64_t id = number_at(op, 1), units = number_at(op, 2), limit = number_at(op, 3);
+    uint64_t maxqueue = number_at(op, 4);
+    char kind = op->run->args[op->at + 5].bytes[0];
+    bool strict = number_at(op, 6) != 0;
+    bool finished = fe_hand_over(op->run, op->name);
+    uint64_t used = fe_units(engine, FE_NONE, op->name);
+    if (maxqueue > 0 && used + fe_waits(engine, FE_NONE, op->name) >= maxqueue) {
+        fe_say_integer(out_of(op), -1);
+        return;
+    }
+    if (finished && used + units <= limit && !(strict && engine->data.grace)) {
+        fe_add_units(engine, op->session->id, op->name, units);
+        fe_say_integer(out_of(op), 1);
+        return;
+    }
+    if (kind == 'n') {
+        fe_say_integer(out_of(op), 0);
+        return;
+    }
+    struct fe_bytes text = {0};
+    fe_putf(&text, "%c%c%" PRIu64 "/%" PRIu64, kind, strict ? 's' : 'l', units, limit);
+    int class = fe_text(engine->texts, text.at, text.len);
+    free(text.at);
+    bool has;
+    size_t pairs = fe_pairs(engine, op->name, op->session->id, class, &has);
+    if (!has && pairs >= FE_PAIRS) {
+        fe_say_integer(out_of(op), -1);
+        return;
+    }
+    uint64_t seq = ++engine->data.seq;
+    fe_add_wait(engine, (struct fe_wait){op->session->id, op->name, class, seq, id});
+    fe_say_integer(out_of(op), (int64_t)seq);
+}
+
+/* name units explicit */
+static void op_release(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    uint64_t units = number_at(op, 1);
+    if (units > fe_units(engine, op->session->id, op->name)) {
+        fe_say_integer(out_of(op), -2);
+        return;
+    }
+    fe_drop_units(engine, op->session->id, op->name, units);
+    if (number_at(op, 2))
+        fe_done(op->run, op->name);
+    fe_say_integer(out_of(op), fe_hand_over(op->run, op->name) ? 1 : 2);
+}
+
+/* The wait of a session with this name, class and id, or NULL. */
+static struct fe_wait *wait_of(struct fake_engine *engine, int session, int name, int class,
+                               uint64_t id)
+{
+    for (size_t n = 0; n < engine->data.wait_count; n++) {
+        struct fe_wait *wait = &engine->data.waits[n];
+        if (wait->session == session && wait->name == name && wait->class == class &&
+            wait->id == id)
+            return wait;
+    }
+    return NULL;
+}
+
+static void drop_wait(struct fake_engine *engine, struct fe_wait *wait)
+{
+    struct fe_data *data = &engine->data;
+    data->wait_count--;
+    memmove(wait, wait + 1, (size_t)(data->waits + data->wait_count - wait) * sizeof(*wait));
+}
+
+/* name class id */
+static void op_cancel(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    struct fe_wait *wait =
+        wait_of(engine, op->session->id, op->name, fe_arg(op->run, op->at + 1), number_at(op, 2));
+    if (wait)
+        drop_wait(engine, wait);
+    fe_say_integer(out_of(op), wait != NULL);
+}
+
+/* name */
+static void op_get(struct op *op)
+{
+    const struct fake_engine *engine = op->run->engine;
+    fe_say_array(out_of(op), 2);
+    fe_say_integer(out_of(op), (int64_t)fe_units(engine, FE_NONE, op->name));
+    fe_say_integer(out_of(op), (int64_t)fe_waits(engine, FE_NONE, op->name));
+}
+
+/* Units and waits of a name in all sessions of a node. */
+static void of_node(struct fake_engine *engine, int node, int name, uint64_t *units,
+                    uint64_t *waits)
+{
+    *units = *waits = 0;
+    for (size_t n = 0; n < engine->data.session_count; n++) {
+        const struct fe_session *session = &engine->data.sessions[n];
+        if (session->node == node) {
+            *units += fe_units(engine, session->id, name);
+            *waits += fe_waits(engine, session->id, name);
+        }
+    }
+}
+
+/* name */
+static void op_holders(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    struct fe_bytes rows = {0};
+    size_t count = 0;
+    for (size_t n = 0; n < engine->data.session_count; n++) {
+        int node = engine->data.sessions[n].node;
+        size_t earlier = 0;
+        while (earlier < n && engine->data.sessions[earlier].node != node)
+            earlier++;
+        uint64_t units, waits;
+        of_node(engine, node, op->name, &units, &waits);
+        if (earlier < n || units + waits == 0)
+            continue;
+        fe_say_text(&rows, fe_text_of(engine, node));
+        fe_say_integer(&rows, (int64_t)units);
+        fe_say_integer(&rows, (int64_t)waits);
+        count++;
+    }
+    fe_say_array(out_of(op), 3 * count);
+    fe_put(out_of(op), rows.at, rows.len);
+    free(rows.at);
+}
+
+/* name */
+static void op_turn(struct op *op)
+{
+    bool finished = fe_hand_over(op->run, op->name);
+    if (finished)
+        fe_drop_more(op->run->engine, op->name);
+    fe_say_integer(out_of(op), finished ? 1 : 2);
+}
+
+/* True for the ended sessions of the op's node. */
+static bool is_earlier(struct op *op, int session)
+{
+    const struct fe_session *other = fe_session(op->run->engine, session);
+    return other && other->node == op->session->node && other->life == FE_ENDED;
+}
+
+/* name units */
+static void op_assert_units(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    uint64_t units = number_at(op, 1), left = units;
+    if (fe_units(engine, op->session->id, op->name) > 0)
+        fe_misused(op->run, "units are asserted twice");
+    for (size_t n = 0; n < engine->data.session_count && left > 0; n++) {
+        int other = engine->data.sessions[n].id;
+        if (!is_earlier(op, other))
+            continue;
+        uint64_t has = fe_units(engine, other, op->name);
+        uint64_t moved = has < left ? has : left;
+        if (moved > 0)
+            fe_drop_units(engine, other, op->name, moved);
+        left -= moved;
+    }
+    fe_add_units(engine, op->session->id, op->name, units);
+    fe_say_integer(out_of(op), 1);
+}
+
+/* name class id seq */
+static void op_assert_wait(struct op *op)
+{
+    struct fake_engine *engine = op->run->engine;
+    int class = fe_arg(op->run, op->at + 1);
+    uint64_t id = number_at(op, 2);
+    if (wait_of(engine, op->session->id, op->name, class, id))
+        fe_misused(op->run, "a wait is asserted twice");
+    for (size_t n = 0; n < engine->data.session_count; n++) {
+        int other = engine->data.sessions[n].id;
+        if (!is_earlier(op, other))
+            continue;
+        struct fe_wait *wait = wait_of(engine, other, op->name, class, id);
+        if (wait)
+            drop_wait(engine, wait);
+    }
+    fe_add_wait(engine, (struct fe_wait){op->session->id, op->name, class, number_at(op, 3), id});
+    fe_say_integer(out_of(op), 1);
+}
+
+/* 'k': a kind, 'c': a class, '0': a number, '1': a number that is not 0 */
+static const struct op_row rows[] = {
+    {'a', 7, true, false, false, "0110k0", op_acquire},
+    {'r', 3, true, true, false, "10", op_release},
+    {'c', 3, true, true, false, "c0", op_cancel},
+    {'g', 1, true, true, false, "", op_get},
+    {'h', 1, true, true, false, "", op_holders},
+    {'t', 1, true, true, false, "", op_turn},
+    {'s', 2, false, true, true, "1", op_assert_units},
+    {'w', 4, false, true, true, "c01", op_assert_wait},
+};
+
+static const struct op_row no_row = {0};
+
+static const struct op_row *row_of(const struct fe_text *word)
+{
+    for (size_t n = 0; word->len == 1 && n < sizeof(rows) / sizeof(rows[0]); n++) {
+        if (rows[n].word == word->bytes[0])
+            return &rows[n];
+    }
+    return &no_row;
+}
+
+/* NULL, or what is wrong with the arguments of an op. */
+static const char *wrong_with(struct fe_run *run, const struct op_row *row, size_t at, bool call,
+                              bool opening)
+{
+    if (row == &no_row)
+        return "no such op";
+    if (at + row->args > run->arg_count)
+        return "an op lacks arguments";
+    if (call ? !row->call : !row->give)
+        return "an op is in the wrong script";
+    if (row->opening_only && !opening)
+        return "a live session asserts";
+    if (run->args[at].len == 0)
+        return "a name is empty";
+    for (size_t n = 0; row->numbers[n]; n++) {
+        const struct fe_text *arg = &run->args[at + 1 + n];
+        struct fe_class class;
+        uint64_t value;
+        switch (row->numbers[n]) {
+        case 'k':
+            if (arg->len != 1 || !strchr("nma", arg->bytes[0]))
+                return "a kind is none";
+            break;
+        case 'c':
+            if (!fe_class_of(run->engine, fe_text(run->engine->texts, arg->bytes, arg->len),
+                             &class))
+                return "a class is none";
+            break;
+        default:
+            if (!fe_number(arg, &value) || (row->numbers[n] == '1' && value == 0))
+                return "a number is none";
+        }
+    }
+    return NULL;
+}
+
+void fe_run_ops(struct fe_run *run, bool call)
+{
+    struct fe_session *session = fe_asking(run, call);
+    if (!session)
+        return;
+    size_t count = 0;
+    const struct op_row *row;
+    for (size_t at = 1; at < run->arg_count; at += 1 + row->args, count++) {
+        row = row_of(&run->args[at]);
+        const char *wrong = wrong_with(run, row, at + 1, call, session->life == FE_OPENING);
+        if (wrong) {
+            fe_misused(run, wrong);
+            fe_say_error(run->out, "ERR wrong op");
+            return;
+        }
+    }
+    fe_say_array(run->out, count);
+    for (size_t at = 1; at < run->arg_count; at += 1 + row->args) {
+        row = row_of(&run->args[at]);
+        struct op op = {run, session, at + 1, fe_arg(run, at + 1), call};
+        row->run(&op);
+    }
+    run->engine->counts.ops += count;
+}

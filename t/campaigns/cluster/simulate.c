@@ -1,0 +1,305 @@
+/*
+ * simulate.c - several nodes of a cluster in one thread, with clients, under faults. See
+ * simulate.h.
+ *
+ *     simulate [--seeds N] [--seed N] [--trace]
+ *
+ * An observer counts the units of all clients: those of a strict name never exceed its limit (but
+ * in a process that is stopped for longer than its lease, until it wakes). The engine's sums always
+ * add up. When the faults are over, all waits are served or run out, and when the clients
+ * and the nodes have gone, nothing is left in the engine.
+ */
+#include "t/campaigns/cluster/simulate.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const sim_names[NAMES] = {"s1", "s2", "s3", "l1", "l2", "x1", "x2", "o1"};
+const uint32_t sim_limits[NAMES] = {1, 3, 2, 2, 4, 2, 1, 1};
+
+void sim_trace(struct sim *sim, const char *format, ...)
+{
+    va_list values;
+    if (!sim->trace)
+        return;
+    printf("%9.3f ", (double)sim->now_ns / 1e9);
+    va_start(values, format);
+    vprintf(format, values);
+    va_end(values);
+    putchar('\n');
+}
+
+void sim_fail(struct sim *sim, const char *format, ...)
+{
+    va_list values;
+    printf("seed %llu, at %.3f s: ", (unsigned long long)sim->seed, (double)sim->now_ns / 1e9);
+    va_start(values, format);
+    vprintf(format, values);
+    va_end(values);
+    putchar('\n');
+    fflush(stdout);
+    exit(1);
+}
+
+/* ---- the observer ---------------------------------------------------------------------------- */
+
+/* Clients of a process that is stopped for longer than its lease are closed when it wakes. */
+static bool is_excused(const struct place *p)
+{
+    return p->paused_ns && place_now(p) >= p->lease_end_ns;
+}
+
+static void observe(struct sim *sim)
+{
+    for (unsigned name = 0; name < NAMES && sim_names[name][0] == 's'; name++) {
+        uint32_t units = 0;
+        for (unsigned i = 0; i < sim->places_used; i++)
+            if (sim->places[i].up && !is_excused(&sim->places[i]))
+                units += table_units(&sim->places[i], name);
+        if (units > sim_limits[name])
+            sim_fail(sim, "clients hold %u units of %s, and the limit is %u", units,
+                     sim_names[name], sim_limits[name]);
+    }
+}
+
+static void check_engines(struct sim *sim)
+{
+    for (unsigned i = 0; i < ENGINES; i++) {
+        if (!sim->engines[i])
+            continue;
+        const char *wrong = fake_engine_check(sim->engines[i]);
+        if (wrong)
+            sim_fail(sim, "e%u: %s", i, wrong);
+        wrong = fake_engine_misuse(sim->engines[i]);
+        if (wrong)
+            sim_fail(sim, "e%u: misuse: %s", i, wrong);
+    }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void step(struct sim *sim)
+{
+    int64_t due = faults_due_ns(sim), other = net_due_ns(sim);
+    due = other < due ? other : due;
+    for (unsigned i = 0; i < sim->places_used; i++) {
+        other = place_due_ns(&sim->places[i]);
+        due = other < due ? other : due;
+    }
+    if (due == NEVER)
+        due = sim->now_ns + 10 * MS;
+    if (due > sim->now_ns)
+        sim->now_ns = due;
+    unsigned first = sim_below(sim, sim->places_used + 1);
+    for (unsigned i = 0; i <= sim->places_used; i++) {
+        unsigned at = (first + i) % (sim->places_used + 1);
+        if (at == sim->places_used)
+            net_step(sim);
+        else
+            place_step(&sim->places[at]);
+    }
+    faults_step(sim);
+    observe(sim);
+    if (++sim->steps % 64 == 0)
+        check_engines(sim);
+    if (sim->steps > 3000000)
+        sim_fail(sim, "no end: the same moment again and again");
+}
+
+static void run_until(struct sim *sim, int64_t end_ns)
+{
+    while (sim->now_ns < end_ns)
+        step(sim);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static const char *state_word(enum client_state state)
+{
+    static const char *const words[] = {"out",   "idle",    "asks", "waits", "waits in the table",
+                                        "holds", "releases"};
+    return words[state];
+}
+
+static bool all_clients_out(struct sim *sim, bool fail)
+{
+    for (unsigned i = 0; i < sim->places_used; i++)
+        for (unsigned c = 0; c < CLIENTS; c++) {
+            const struct client *client = &sim->places[i].clients[c];
+            if (client->state == CLIENT_OUT || client->state == CLIENT_IDLE)
+                continue;
+            if (fail)
+                sim_fail(sim, "client %u of place %u still %s: %s", c, i, state_word(client->state),
+                         sim_names[client->name]);
+            return false;
+        }
+    return true;
+}
+
+static void check_empty(struct sim *sim)
+{
+    struct fake_engine *engine = sim->engines[sim->primary];
+    for (unsigned n = 0; n < NAMES; n++) {
+        uint64_t units = fake_engine_units(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        uint64_t waits = fake_engine_waits(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        if (units || waits)
+            sim_fail(sim,
+                     "all clients have gone, and the engine has %llu units and %llu waits of %s",
+                     (unsigned long long)units, (unsigned long long)waits, sim_names[n]);
+    }
+    for (unsigned i = 0; i < sim->places_used; i++) {
+        struct node_seen seen;
+        node_look(sim->places[i].node, &seen);
+        if (seen.asks || sim->places[i].requests)
+            sim_fail(sim, "all clients have gone, and node %u has %llu requests", i,
+                     (unsigned long long)seen.asks);
+        if (seen.state != NODE_LIVE)
+            sim_fail(sim, "node %u is %s in the end: %s", i, node_state_word(seen.state),
+                     seen.refused);
+    }
+}
+
+/* Holders hold on, and waiters wait on; or they go on. */
+static void freeze(struct sim *sim, bool frozen)
+{
+    sim->frozen = frozen;
+    for (unsigned i = 0; i < sim->places_used; i++)
+        for (unsigned c = 0; c < CLIENTS; c++) {
+            struct client *client = &sim->places[i].clients[c];
+            if (client->state == CLIENT_HOLDS)
+                client->act_ns = frozen ? NEVER : sim->now_ns + (int64_t)sim_below(sim, 500) * MS;
+            else if (client->state == CLIENT_WAITS || client->state == CLIENT_ASKS)
+                client->act_ns = NEVER;
+        }
+}
+
+static bool is_shared(const struct place *p, unsigned name)
+{
+    return patterns_class(p->patterns, bytes_of(sim_names[name])) != PATTERNS_OWN;
+}
+
+/* Nothing moves any more: the engine has what the clients have. */
+static void compare(struct sim *sim)
+{
+    struct fake_engine *engine = sim->engines[sim->primary];
+    for (unsigned n = 0; n < NAMES; n++) {
+        uint64_t units = 0, waits = 0;
+        for (unsigned i = 0; i < sim->places_used; i++) {
+            struct place *p = &sim->places[i];
+            if (!is_shared(p, n))
+                continue;
+            units += table_units(p, n);
+            for (unsigned c = 0; c < CLIENTS; c++)
+                waits += p->clients[c].state == CLIENT_WAITS && p->clients[c].name == n;
+        }
+        uint64_t other = fake_engine_units(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        if (other != units)
+            sim_fail(sim, "clients hold %llu units of %s, and the engine says %llu",
+                     (unsigned long long)units, sim_names[n], (unsigned long long)other);
+        other = fake_engine_waits(engine, NULL, sim_names[n], strlen(sim_names[n]));
+        if (other != waits)
+            sim_fail(sim, "%llu clients wait for %s, and the engine says %llu",
+                     (unsigned long long)waits, sim_names[n], (unsigned long long)other);
+    }
+}
+
+static void finish(struct sim *sim)
+{
+    faults_end(sim);
+    sim->calm = true;
+    freeze(sim, true);
+    run_until(sim, sim->now_ns + 5 * LEASE_NS);
+    compare(sim);
+    freeze(sim, false);
+    int64_t end_ns = sim->now_ns + 15 * LEASE_NS;
+    while (sim->now_ns < end_ns && !all_clients_out(sim, false))
+        run_until(sim, sim->now_ns + LEASE_NS / 4);
+    all_clients_out(sim, true);
+    run_until(sim, sim->now_ns + 5 * LEASE_NS);
+    check_engines(sim);
+    check_empty(sim);
+    for (unsigned i = 0; i < sim->places_used; i++) {
+        place_leave(&sim->places[i]);
+        sim->places[i].up_again_ns = 0;
+    }
+    run_until(sim, sim->now_ns + 2 * LEASE_NS);
+    if (!fake_engine_is_empty(sim->engines[sim->primary])) {
+        if (sim->trace)
+            puts(fake_engine_contents(sim->engines[sim->primary]));
+        sim_fail(sim, "all nodes have left, and the engine is not empty");
+    }
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static void run_seed(uint64_t seed, bool trace, struct sim *sums)
+{
+    static struct sim sim;
+    char reason[URL_REASON_SIZE];
+    sim = (struct sim){.seed = seed, .rng = {.state = seed}, .trace = trace};
+    sim.sentinels = seed % 3 == 0;
+    sim.places_used = 2 + sim_below(&sim, PLACES - 1);
+    sim.delay_ns = sim_one_in(&sim, 3) ? 20 * MS : MS;
+    sim.sets[0] = patterns_new("s*", "l*", NULL, reason);
+    sim.sets[1] = patterns_new("s*", "l*, x*", NULL, reason);
+    if (!url_parse(sim.sentinels ? "sentinel://a:1,b:2,c:3/main" : "redis://a:1", &sim.url, reason))
+        sim_fail(&sim, "%s", reason);
+    net_begin(&sim);
+    faults_begin(&sim);
+    for (unsigned i = 0; i < sim.places_used; i++) {
+        struct place *p = &sim.places[i];
+        p->sim = &sim;
+        p->number = i;
+        snprintf(p->name, sizeof(p->name), "node%u", i);
+        place_start(p, false);
+    }
+    run_until(&sim, (10 + (int64_t)sim_below(&sim, 30)) * 1000 * MS);
+    finish(&sim);
+    sums->steps += sim.steps;
+    sums->grants += sim.grants;
+    sums->strict_grants += sim.strict_grants;
+    sums->dones += sim.dones;
+    sums->lives += sim.lives;
+    for (size_t i = 0; i < sizeof(sim.faults) / sizeof(sim.faults[0]); i++)
+        sums->faults[0] += sim.faults[i];
+    for (unsigned i = 0; i < sim.places_used; i++)
+        place_free(&sim.places[i]);
+    net_end(&sim);
+    for (unsigned i = 0; i < PATTERN_SETS; i++)
+        patterns_free(&sim.sets[i]);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = 1, seeds = 100;
+    bool trace = false;
+    static struct sim sums;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--trace") == 0) {
+            trace = true;
+        } else if (strncmp(argv[i], "--seeds=", 8) == 0) {
+            seeds = strtoull(argv[i] + 8, NULL, 10);
+        } else if (strcmp(argv[i], "--seeds") == 0 && i + 1 < argc) {
+            seeds = strtoull(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc) {
+            first = strtoull(argv[++i], NULL, 10);
+            seeds = 1;
+        } else if (strcmp(argv[i], "--first") == 0 && i + 1 < argc) {
+            first = strtoull(argv[++i], NULL, 10);
+        } else {
+            fprintf(stderr, "usage: simulate [--first N] [--seeds N] [--seed N] [--trace]\n");
+            return 2;
+        }
+    }
+    for (uint64_t seed = first; seed < first + seeds; seed++)
+        run_seed(seed, trace, &sums);
+    printf(
+        "ok: seeds %llu to %llu: %llu steps, %llu faults, %llu lives of nodes, %llu grants (%llu "
+        "strict), %llu done\n",
+        (unsigned long long)first, (unsigned long long)(first + seeds - 1),
+        (unsigned long long)sums.steps, (unsigned long long)sums.faults[0],
+        (unsigned long long)sums.lives, (unsigned long long)sums.grants,
+        (unsigned long long)sums.strict_grants, (unsigned long long)sums.dones);
+    return 0;
+}

@@ -1,0 +1,468 @@
+"""The table of failures, part one: what happens to clients, nodes, and connections to the engine.
+
+Each function of `ROWS` is a row: it breaks something in a world that is at rest, and fails if a client
+sees what the table does not allow. The observer watches the limits meanwhile; `World.rest` then checks
+that nothing is left. `needs` says which world a row wants.
+"""
+
+import re
+import time
+
+import wire
+from cluster_clocks import Clocks
+from cluster_load import Load
+from cluster_proxy import COMMANDS, MESSAGES
+from cluster_world import GRACE_SPARE, lasted
+
+LONG = 60  # seconds that a client waits who should not run out
+ROWS = {}
+
+
+def row(function=None, name=None, **needs):
+    """Registers a row; `needs` are arguments for World."""
+
+    def add(function):
+        function.needs = needs
+        ROWS[name or function.__name__] = function
+        return function
+
+    return add(function) if function else add
+
+
+# ---- what rows have in common --------------------------------------------------------------------
+
+
+def nodes_in_any_order(world, rng):
+    return rng.sample(world.nodes, len(world.nodes))
+
+
+def some_name(world, rng, limit=1):
+    """A strict or a loose name."""
+    return world.strict(limit) if rng.random() < 0.5 else world.loose(limit)
+
+
+def hold(client, name, limit=1):
+    """The client gets a unit at once."""
+    answer = client.acquire(name, limit).wait()
+    assert answer == "LOCKED", "%s: %s for %s" % (client, answer, name)
+    return client
+
+
+def holder(world, node, name, limit=1):
+    return hold(world.text(node), name, limit)
+
+
+def waits_of(world, name):
+    """The number of waits for a name in the engine."""
+    return sum(len(ids) for (_, _, of), ids in world.keys().queues.items() if of == name.encode())
+
+
+def queue(world, nodes, name, limit=1, timeout=LONG):
+    """A waiter on each of the nodes, in this order. Returns pairs of client and request."""
+    waiting = []
+    for node in nodes:
+        client = world.text(node)
+        before = waits_of(world, name)
+        asked = client.acquire(name, limit, timeout)
+        wire.poll(lambda b=before: waits_of(world, name) == b + 1, "%s waits for %s" % (client, name))
+        waiting.append((client, asked))
+    return waiting
+
+
+def await_locked(waiter, world):
+    client, asked = waiter
+    answer = asked.wait(wire.DEADLINE + 4 * world.lease)
+    assert answer == "LOCKED", "%s: %s" % (client, answer)
+
+
+def await_order(first, waiting, name, world):
+    """Gives back what `first` holds; each waiter then gets it in its turn and gives it back."""
+    first.release(name)
+    for at, waiter in enumerate(waiting):
+        await_locked(waiter, world)
+        early = [client for client, asked in waiting[at + 1 :] if asked.is_answered]
+        assert not early, "%s came before its turn" % early
+        waiter[0].release(name)
+
+
+def await_all(waiting, name, world):
+    """
+    Each waiter gets it once and gives it back, in any order: where nodes were without the engine, those
+    that are back first come first.
+    """
+    left = list(waiting)
+    while left:
+        wire.poll(lambda: any(asked.is_answered for _, asked in left), "somebody gets %s" % name,
+                  wire.DEADLINE + 4 * world.lease)  # fmt: skip
+        waiter = next(waiter for waiter in left if waiter[1].is_answered)
+        left.remove(waiter)
+        await_locked(waiter, world)
+        waiter[0].release(name)
+
+
+def expect(asked, *answers, deadline=None):
+    """The request gets one of these answers."""
+    answer = asked.wait(deadline)
+    assert answer in answers, "%s %s: %s" % (asked.what, asked.name, answer)
+
+
+def still_open(*clients):
+    closed = [client for client in clients if not client.is_open]
+    assert not closed, "%s was closed" % closed
+
+
+def grantable(world, node, name, limit=1):
+    """Asks until there is a unit. Returns the client that has it."""
+    client = world.text(node)
+    deadline = wire.DEADLINE + 4 * world.lease
+    wire.poll(lambda: client.acquire(name, limit).wait(deadline) == "LOCKED",
+              "%s is free" % name, deadline)  # fmt: skip
+    return client
+
+
+def await_said(node, pattern):
+    """Waits for a line of the node's log from now or before."""
+    wire.poll(lambda: re.search(pattern, node.log, re.I), "%r says %r\n%s" % (node, pattern, node.log[-2000:]),
+              wire.DEADLINE + 2 * node.world.lease)  # fmt: skip
+
+
+# ---- clients and nodes that end ------------------------------------------------------------------
+
+
+@row
+def a_client_dies(world, rng):
+    """Its units are free when its node sees the end; the next in line gets them."""
+    name = some_name(world, rng)
+    nodes = nodes_in_any_order(world, rng)
+    first = holder(world, nodes[0], name)
+    waiting = queue(world, [rng.choice(nodes) for _ in range(3)], name)
+    gone = waiting.pop(rng.randrange(3))
+    gone[0].close(reset=rng.random() < 0.5)  # one that waits
+    first.close(reset=rng.random() < 0.5)  # the one that holds
+    for at, waiter in enumerate(waiting):
+        await_locked(waiter, world)
+        assert not any(asked.is_answered for _, asked in waiting[at + 1 :])
+        waiter[0].close(reset=rng.random() < 0.5)
+
+
+@row
+def a_node_is_killed(world, rng):
+    """Its clients see the end; its units are free within a lease and a half, those of others stay."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name, other = some_name(world, rng, 2), some_name(world, rng)
+    lost, kept = holder(world, a, name, 2), holder(world, b, name, 2)
+    lost_too, behind = holder(world, a, other), queue(world, [a, c], other)
+    waiting = queue(world, [c, b], name, 2)
+    a.kill()
+    began = time.monotonic()
+    for client in lost, lost_too, behind[0][0]:
+        client.wait_closed()
+    await_locked(waiting[0], world)
+    await_locked(behind[1], world)
+    world.measured["units free after (leases)"].append(lasted(began) / world.lease)
+    assert not waiting[1][1].is_answered
+    still_open(kept)
+    kept.release(name)
+    await_locked(waiting[1], world)
+
+
+@row(lease=20)
+def a_killed_node_restarts(world, rng):
+    """On the same machine it frees its units at once, long before its lease is over."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name = world.loose()
+    holder(world, a, name)
+    waiting = queue(world, [b, c], name)
+    a.kill()
+    began = time.monotonic()
+    a.start()
+    await_locked(waiting[0], world)
+    assert lasted(began) < world.lease, "not before its lease was over"
+    await_order(waiting[0][0], waiting[1:], name, world)
+
+
+@row
+def a_node_is_stopped(world, rng):
+    """SIGSTOP for longer than its lease: it closes strict holders before it reads."""
+    a, b, c = nodes_in_any_order(world, rng)
+    strict, loose, line = world.strict(), world.loose(), world.loose()
+    old, stays = holder(world, a, strict), holder(world, a, loose)
+    first = holder(world, b, line)
+    dropped, next_one = queue(world, [a, c], line)
+    waiting, waiting_loose = queue(world, [b], strict)[0], queue(world, [c], loose)[0]
+    was = a.session
+    a.pause()
+    with world.observer.allowed(strict):
+        await_locked(waiting, world)
+        await_locked(waiting_loose, world)
+        wire.poll(lambda: was.encode() not in world.keys().beats, "its session is given back")
+        first.release(line)
+        await_locked(next_one, world)  # the one before it is of a session that ended
+        said = old.say("RELEASE " + strict)  # it is there before the node goes on
+        a.resume()
+        expect(said, "closed")
+    a.await_new_session(was)
+    still_open(stays, dropped[0])
+    assert world.observer.over(loose) == 1
+    assert not dropped[1].is_answered
+    next_one[0].release(line)
+    await_locked(dropped, world)
+
+
+@row
+def a_clock_stands_still(world, rng):
+    """A paused machine: strict holders are closed a fifth of a lease after it goes on."""
+    a, b, _ = nodes_in_any_order(world, rng)
+    clocks = Clocks(world.engine.folder)
+    a.stop()
+    a.start(env=clocks.environment)
+    a.await_live()
+    strict = world.strict()
+    old = holder(world, a, strict)
+    waiting = queue(world, [b], strict)[0]
+    a.pause()
+    paused = time.monotonic()
+    with world.observer.allowed(strict):
+        await_locked(waiting, world)
+        clocks.shift(others_s=-lasted(paused))
+        a.resume()
+        old.wait_closed()
+    a.await_live()
+    a.stop()
+    a.start()
+
+
+# ---- nodes that are cut off ----------------------------------------------------------------------
+
+
+@row
+def a_node_is_cut_off(world, rng):
+    """Strict holders are closed before anybody else gets their units; loose ones stay."""
+    a, b, c = nodes_in_any_order(world, rng)
+    strict, loose, fresh = world.strict(), world.loose(), world.loose()
+    old, stays = holder(world, a, strict), holder(world, a, loose)
+    waiting = queue(world, [b, c], strict)
+    asking = world.text(a)
+    was = a.session
+    a.isolate(silently=rng.random() < 0.7)
+    old.wait_closed(wire.DEADLINE + world.lease)
+    await_locked(waiting[0], world)
+    # Without the engine each part admits loose names by what it alone holds.
+    hold(asking, fresh)
+    grantable(world, c, loose)
+    expect(world.text(a).acquire(strict), "ERROR ENGINE_AWAY")
+    expect(world.binary(a).acquire(strict), "0x21")
+    wire.poll(lambda: was.encode() not in world.keys().beats, "its session is given back")
+    grantable(world, b, fresh)
+    a.heal()
+    a.await_new_session(was)
+    still_open(stays, asking, waiting[0][0])
+    # What is above a limit stays, and nothing more is granted until it fits.
+    expect(world.text(b).acquire(fresh), "TIMEOUT")
+    assert world.observer.over(loose) <= 1 and world.observer.over(fresh) <= 1
+    await_order(waiting[0][0], waiting[1:], strict, world)
+
+
+@row
+def a_node_is_cut_off_for_a_moment(world, rng):
+    """Within the lease nothing is lost and no holder is closed."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name = some_name(world, rng)
+    first = holder(world, a, name)
+    waiting = queue(world, [b, a, c], name)
+    for _ in range(rng.randint(1, 3)):
+        was = a.session
+        if rng.random() < 0.5:
+            a.cut()
+        else:
+            a.to["engine-1"].refuse()
+            asked = world.text(a).acquire(world.loose(), timeout=LONG)
+            a.heal()
+            expect(asked, "LOCKED")
+        a.await_new_session(was)
+    still_open(first)
+    await_order(first, waiting, name, world)
+
+
+@row
+def the_subscription_is_cut_or_dead(world, rng):
+    """Holders stay; whoever should be told of a grant is, after a reconnect at the latest."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name = some_name(world, rng)
+    first = holder(world, a, name)
+    waiting = queue(world, [b, c, b], name)
+    was, is_dead = b.session, rng.random() < 0.5
+    if is_dead:
+        b.stall("down", MESSAGES, old_only=True)
+    else:
+        assert b.cut(MESSAGES) == 1
+    if rng.random() < 0.5:
+        b.await_new_session(was)
+        still_open(first)
+        await_order(first, waiting, name, world)
+    else:
+        still_open(first)
+        first.release(name)
+        await_all(waiting, name, world)
+    b.heal()
+
+
+@row
+def replies_are_lost(world, rng):
+    """Any number of times in a row, each with a reset or in silence: nobody loses a unit or a place."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name, bounded = some_name(world, rng, 2), some_name(world, rng)
+    kept = [holder(world, node, name, 2) for node in (a, b)]
+    full = holder(world, c, bounded)
+    line = queue(world, [a, b], bounded)
+    for _ in range(rng.randint(1, 3)):
+        script = rng.choice(["call", "beat", "open", "give", "ready", None])
+        count, then = rng.choice([(1, "silent"), (1, "cut"), (2, "cut"), (3, "cut")])
+        rule = a.swallow(count, then, COMMANDS,
+                         lambda _, of, s=script: of is not None and s in (of, None))  # fmt: skip
+        asked = world.text(a).acquire(world.loose(), timeout=LONG)
+        if script in ("open", "give", "ready"):
+            a.cut(COMMANDS)
+        expect(asked, "LOCKED", deadline=wire.DEADLINE + 4 * world.lease)
+        if script != "call":  # a request is not sent again for ever
+            wire.poll(lambda: rule.left == 0, "replies of %s are lost" % script,
+                      wire.DEADLINE + 4 * world.lease)  # fmt: skip
+        a.heal()
+        a.await_steady()
+    still_open(full, *kept)
+    # One holds, two wait: three may, a fourth may not.
+    refused = world.text(a).acquire(bounded, 1, LONG, queue=3)
+    expect(refused, "QUEUE_FULL")
+    expect(world.text(b).acquire(name, 2), "TIMEOUT")
+    await_order(full, line, bounded, world)
+
+
+@row
+def late_commands(world, rng):
+    """What a node sent on a connection that it has given up arrives later, and does no harm."""
+    a, b, c = nodes_in_any_order(world, rng)
+    strict, loose = world.strict(), world.loose()
+    old = holder(world, a, strict)
+    waiting = queue(world, [b, c], strict)
+    was = a.session
+    a.to["engine-1"].stall("up", old_only=True)
+    asked = [world.text(a).acquire(name, timeout=LONG) for name in (loose, world.loose())]
+    old.release(strict)
+    expect(asked[1], "LOCKED", deadline=wire.DEADLINE + world.lease)  # by a new session
+    a.await_new_session(was)
+    a.heal()  # now the old one's commands arrive
+    expect(asked[0], "LOCKED")
+    await_locked(waiting[0], world)
+    await_order(waiting[0][0], waiting[1:], strict, world)
+    world.check()
+
+
+@row
+def all_at_once(world, rng):
+    """Clients work on all nodes while connections are cut, stalled and slow, and replies are lost."""
+    names = {world.strict(2): 2, world.strict(): 1, world.loose(3): 3}
+    load = Load(world, world.nodes, names, 24, rng)
+    until = time.monotonic() + 1.5 * world.lease
+    while time.monotonic() < until:
+        node = rng.choice(world.nodes)
+        what = rng.randrange(6)
+        if what == 0:
+            node.cut(rng.choice([COMMANDS, MESSAGES, None]))
+        elif what == 1:
+            node.swallow(rng.randint(1, 2), rng.choice(["cut", "silent"]), COMMANDS)
+        elif what == 2:
+            node.swallow(1, "cut", MESSAGES)
+        elif what == 3:
+            node.stall(rng.choice(["up", "down", "both"]), old_only=rng.random() < 0.5)
+        elif what == 4:
+            node.delay(rng.random() * world.lease / 20)
+        else:
+            node.heal()
+        world.check()
+        time.sleep(rng.random() * world.lease / 10)  # the pace of the faults
+    world.heal()
+    world.await_live()
+    load.end()
+    assert load.answers.get("LOCKED"), load.answers
+
+
+# ---- nodes that start ----------------------------------------------------------------------------
+
+
+@row
+def a_node_that_does_not_fit(world, rng):
+    """Another lease or version, or the name of a node that lives: it says so and does not join."""
+    a, b, c = nodes_in_any_order(world, rng)
+    name = world.strict()
+    kept = holder(world, b, name)
+    a.stop()
+    what = rng.choice(["lease", "version", "node"])
+    if what == "version":
+        world.engine.ask("HSET", "{counterd}:meta", "version", "2")
+        a.start()
+    elif what == "lease":
+        a.start("cluster.lease=%d" % (world.lease + 1))
+    else:
+        a.start("cluster.node=" + b.name)
+    await_said(a, r"(error|warning).*\b%s\b" % what)
+    expect(world.text(a).acquire(name), "ERROR ENGINE_AWAY")
+    assert a.name not in world.keys().nodes
+    if what == "version":
+        world.engine.ask("HSET", "{counterd}:meta", "version", "1")
+        a.await_live(wire.DEADLINE + 4 * world.lease)
+        hold(world.text(a), world.loose())
+    a.stop()
+    still_open(kept)
+    b.await_live()
+    hold(world.text(c), world.loose())
+
+
+@row
+def all_nodes_are_killed(world, rng):
+    """Started elsewhere, or with another lease, they grant strict names after at most two leases."""
+    nodes = nodes_in_any_order(world, rng)
+    strict, loose = world.strict(), world.loose()
+    for node in nodes:
+        holder(world, node, some_name(world, rng))
+    holder(world, nodes[0], strict)
+    holder(world, nodes[1], loose)
+    for node in nodes:
+        node.kill()
+    began = time.monotonic()
+    names = {node: node.name for node in nodes}
+    options = []
+    if rng.random() < 0.5:
+        options = ["cluster.lease=%d" % (world.lease + 1)]
+    for node in nodes:  # other names, so they do not know who was before
+        node.name += str(next(world.numbers))
+        node.start(*options)
+    longer = world.lease + 1 if options else world.lease
+    waiting = world.text(nodes[2])
+    expect(waiting.acquire(strict, 1, LONG), "LOCKED", deadline=2 * longer + GRACE_SPARE + wire.DEADLINE)
+    world.measured["strict after all were killed (leases)"].append(lasted(began) / longer)
+    grantable(world, nodes[1], loose)
+    world.observer.close_all()
+    for node in nodes:
+        node.await_live()
+        node.stop()
+        node.name = names[node]
+
+
+@row
+def the_first_start_of_all(world, rng):
+    """Strict names are granted after one lease, loose ones at once."""
+    for node in world.nodes:
+        node.stop()
+    world.flush()
+    began = time.monotonic()
+    for node in world.nodes:
+        node.start()
+    world.await_live()
+    a, b, _ = nodes_in_any_order(world, rng)
+    strict, loose = world.strict(), world.loose()
+    asked = world.text(a).acquire(strict, 1, LONG)
+    granted = world.text(b).acquire(loose, 1, LONG)
+    expect(granted, "LOCKED")
+    expect(asked, "LOCKED", deadline=wire.DEADLINE + 2 * world.lease)
+    assert asked.answered_at - began >= world.lease, "a strict name was granted in grace"
+    world.measured["strict after the first start (leases)"].append((asked.answered_at - began) / world.lease)

@@ -1,0 +1,64 @@
+"""The table of failures, part three: rows that break things while clients work on all nodes (see cluster_rows.py)."""
+
+import time
+
+import wire
+from cluster_load import Load
+from cluster_rows import hold, row
+from cluster_rows_engine import ROWS, WATCHED
+
+__all__ = ["ROWS"]
+
+
+def load_of(world, rng):
+    """Clients on all nodes, for strict and loose names of some units and of one."""
+    names = {world.strict(2): 2, world.strict(): 1, world.strict(): 1, world.loose(3): 3}
+    return Load(world, world.nodes, names, 24, rng)
+
+
+def end(world, load):
+    world.check()
+    load.end()
+    assert load.answers.get("LOCKED"), load.answers
+
+
+@row(lease=3)
+def nodes_end_under_load(world, rng):
+    """Nodes are killed, restarted, ended in order and cut off: nobody has more than a strict limit."""
+    load = load_of(world, rng)
+    for _ in range(4):
+        node = rng.choice(world.nodes)
+        how = rng.choice(["kill", "kill for long", "stop", "cut off"])
+        if how == "cut off":
+            node.isolate(silently=rng.random() < 0.7)
+            time.sleep(rng.random() * 1.5 * world.lease)  # how long it is cut off
+            node.heal()
+        else:
+            node.stop() if how == "stop" else node.kill()
+            if how == "kill for long":
+                time.sleep((1 + rng.random() / 2) * world.lease)  # how long it is gone
+            node.start()
+        world.check()
+        node.await_live(wire.DEADLINE + 3 * world.lease)
+    end(world, load)
+
+
+@row(**WATCHED)
+def failovers_under_load(world, rng):
+    """A replica that lacks the last writes is promoted: nobody has more than a strict limit."""
+    load = load_of(world, rng)
+    loose = world.loose()
+    stays = hold(world.text(rng.choice(world.nodes)), loose)
+    for _ in range(rng.choice([1, 2])):
+        lagging = rng.random() < 0.8
+        if lagging:
+            world.lag()
+            time.sleep(rng.random())  # of writes that get lost
+        world.failover(with_lag=lagging)
+        world.await_live(deadline=wire.DEADLINE + 4 * world.lease)
+        world.agree()
+        world.await_live(deadline=wire.DEADLINE + 4 * world.lease)
+        world.await_no_grace()
+        world.check()
+    assert stays.is_open
+    end(world, load)

@@ -1,0 +1,194 @@
+"""Starts redis-server for tests: on a unix socket of its own, on a free port of 127.0.0.1, or both.
+
+A server's data is in a folder of its own, which goes with the server. `stop` ends it, also when a test
+has failed; a server that is a context manager stops at the end of the block.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import resp
+import servers
+
+REDIS_SERVER = shutil.which("redis-server") or shutil.which("valkey-server")
+DEADLINE = 60  # seconds
+
+
+def have_redis():
+    """True if there is a redis-server to start."""
+    return REDIS_SERVER is not None
+
+
+class RedisServer:
+    """
+    One redis-server. `options` are settings such as maxmemory="2mb" or appendonly="yes" (an underscore
+    stands for a hyphen). `tcp` chooses a free port, which stays the same over restarts; otherwise the
+    server has only its unix socket. `persistent` saves the data at each `end`, for the next start.
+    `sentinel` starts a Sentinel. `config` has further lines for the settings, or the Sentinel's.
+    """
+
+    def __init__(self, tcp=False, persistent=False, sentinel=False, config="", **options):
+        if not have_redis():
+            raise RuntimeError("redis-server is not installed")
+        self.folder = tempfile.mkdtemp(prefix="redis.", dir="/tmp")
+        self.path = os.path.join(self.folder, "socket")
+        self.port = servers.free_port() if tcp or sentinel else 0
+        self.is_persistent = persistent
+        self.is_sentinel = sentinel
+        self.config = config
+        self.options = options
+        self.process = None
+        self.clients = []
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    @property
+    def address(self):
+        """The address for resp.Client: the port if there is one, else the socket."""
+        return ("127.0.0.1", self.port) if self.port else self.path
+
+    @property
+    def url(self):
+        """The address as the option cluster.engine takes it."""
+        return "redis://127.0.0.1:%d" % self.port if self.port else "unix:" + self.path
+
+    @property
+    def log(self):
+        """What the server has logged."""
+        try:
+            with open(os.path.join(self.folder, "log"), encoding="utf-8", errors="replace") as f:
+                return f.read()
+        except FileNotFoundError:
+            return ""
+
+    def _settings(self):
+        settings = {
+            "port": self.port,
+            "bind": "127.0.0.1",
+            "unixsocket": self.path,
+            "dir": self.folder,
+            "daemonize": "no",
+        }
+        if not self.is_sentinel:
+            settings.update({"save": '""', "appendonly": "no"})
+            settings.update({k.replace("_", "-"): v for k, v in self.options.items()})
+        lines = ["%s %s" % item for item in settings.items()]
+        return "\n".join(lines + [self.config, ""])
+
+    def start(self):
+        """Starts the server, again after `end`, and waits until it has loaded its data and answers."""
+        file = os.path.join(self.folder, "conf")
+        if not (self.is_sentinel and os.path.exists(file)):  # a Sentinel writes its own file
+            with open(file, "w", encoding="utf-8") as f:
+                f.write(self._settings())
+        argv = [REDIS_SERVER, file] + (["--sentinel"] if self.is_sentinel else [])
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder
+            )
+        until = time.monotonic() + DEADLINE
+        while not self._is_ready():
+            if self.process.poll() is not None:
+                raise RuntimeError("redis-server ended: " + self.log)
+            if time.monotonic() > until:
+                raise RuntimeError("redis-server does not answer: " + self.log)
+            time.sleep(0.005)
+
+    def _is_ready(self):
+        try:
+            with resp.Client(self.path) as client:
+                client.ask("PING")
+        except resp.Error as e:
+            # NOAUTH: a password is set, and the server answers.
+            return e.word in ("NOAUTH", "NOPERM")
+        except OSError:
+            return False
+        return True
+
+    def client(self, user=None, password=None):
+        """A new connection, over the unix socket; `stop` closes it."""
+        client = resp.Client(self.path, user, password)
+        self.clients.append(client)
+        return client
+
+    def hang_up(self):
+        """Closes all connections that `client` made."""
+        for client in self.clients:
+            client.close()
+        self.clients = []
+
+    def ask(self, *arguments):
+        """One command on a connection of its own."""
+        with resp.Client(self.path) as client:
+            return client.ask(*arguments)
+
+    def pause(self):
+        """Stops the process where it is (SIGSTOP)."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        """Lets a paused process go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def end(self, kill=False):
+        """
+        Ends the process and keeps the folder, for `start`. Data that was not saved is gone unless
+        the server is persistent, which saves at an ordinary end.
+        """
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
+            if self.is_persistent and not kill:
+                try:
+                    self.ask("SAVE")
+                except (resp.Error, OSError):
+                    pass
+            self.process.kill()
+        self.process.wait(DEADLINE)
+        self.process = None
+        try:
+            os.unlink(self.path)
+        except FileNotFoundError:
+            pass
+
+    def restart(self, empty=False, kill=False):
+        """Ends and starts the server; `empty` removes what it has saved."""
+        self.end(kill)
+        if empty:
+            for name in ("dump.rdb", "appendonlydir"):
+                path = os.path.join(self.folder, name)
+                if os.path.isdir(path):
+                    shutil.rmtree(path)
+                elif os.path.exists(path):
+                    os.unlink(path)
+        self.start()
+
+    def cpu(self):
+        """Seconds of CPU time, user and system, that the process has used."""
+        info = self.info("cpu")
+        return float(info["used_cpu_user_main_thread"]) + float(info["used_cpu_sys_main_thread"])
+
+    def info(self, section):
+        """INFO of one section, on a connection of its own."""
+        with resp.Client(self.path) as client:
+            return client.info(section)
+
+    def stop(self):
+        """Ends the server and removes its folder."""
+        self.hang_up()
+        self.end(kill=True)
+        shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,197 @@
+"""Shared names in a daemon: rare orders of events between its threads, its clients and the engine."""
+
+import ssl
+import threading
+
+import pytest
+import tap
+
+import certificates
+import http_client
+import redis_servers
+import servers
+import wire
+from test_cluster_basics import (  # pylint: disable=unused-import
+    configured,
+    make_engine,
+    make_node,
+    program,
+    shares,
+    state,
+    upgrade,
+    waiter_count,
+)
+
+pytestmark = [
+    pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon"),
+    pytest.mark.skipif(not redis_servers.have_redis(), reason="there is no redis-server"),
+]
+
+
+def is_away(daemon):
+    """Waits until the node serves loose names alone."""
+    daemon.wait_log("patience is over")
+    wire.poll(lambda: state(daemon)["state"] != "live", "it is away")
+
+
+def test_a_wait_does_not_get_the_place_of_an_earlier_one(node, engine):
+    a = node("a", "cluster.patience=0")
+    holder, first, second = (a.text_client() for _ in range(3))
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    second.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 1}], "it has a place")
+    engine.end()
+    is_away(a)
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert second.line() == "LOCKED"
+    assert second.ask("RELEASE") == "RELEASED"
+    assert holder.ask("ACQ4ME l-2 1 9 0") == "LOCKED"
+    first.say("ACQ4ME l-2 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "one waits")
+    second.say("ACQ4ME l-2 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 2, "both wait")
+    engine.start()
+    wire.poll(lambda: state(a)["state"] == "live", "it is live again")
+    wire.poll(lambda: shares(a, "l-2") == [{"node": "a", "units": 1, "waits": 2}], "all is told")
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert first.line() == "LOCKED"
+    assert second.is_silent()
+
+
+def test_an_upgrade_does_not_begin_patience_anew(node, engine, tmp_path):
+    a = node("a", "cluster.patience=5", program=program(tmp_path))
+    engine.end()
+    is_away(a)
+    upgrade(a, 1)
+    assert a.text_client().ask("ACQ4ME l-1 1 9 2") == "LOCKED"
+
+
+def test_a_report_of_long_names(node, engine):
+    a = node("a", grace=False)
+    client = a.binary_client()
+    names = [b"l-" + bytes([c]) * (length - 3) for length in (65525, 65535) for c in b"xyz"]
+    names = [n + b"!" for n in names]
+    for name in names[:3] + names[3:] + [n + b"#" for n in names[:3]]:
+        assert client.acquire(2, 9, name) == wire.OK
+    engine.restart(empty=True)
+    wire.poll(lambda: state(a)["state"] == "live", "it is live again")
+    for name in names:
+        wire.poll(lambda name=name: client.get(name) == 2, "it is told")
+
+
+def fill(daemon, members):
+    """Adds a pool with members of more than 500 bytes each."""
+    with daemon.text_client() as client:
+        assert client.ask("POOL ADD db") == "OK"
+        rest = " ".join("%s=%s" % (key, "x" * 120) for key in "abcd")
+        lines = ["MEMBER ADD db m%05d - %s" % (i, rest) for i in range(members)]
+        client.send_reading("".join(line + "\n" for line in lines).encode())
+        for _ in lines:
+            assert client.line() == "OK"
+
+
+def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, tmp_path):
+    a = node("a", "limits.output_buffer=65536", program=program(tmp_path))
+    fill(a, 10000)
+    holder, client = a.text_client(), a.text_client(rcvbuf=4096)
+    assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    client.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    client.say("POOL SHOW db")
+    assert client.line().startswith("POOL db static open ")
+    assert holder.ask("RELEASE") == "RELEASED"
+    wire.poll(lambda: waiter_count(a) == 0, "it waits no more")
+    upgrade(a, 1)
+    while client.line():
+        pass
+    assert client.line() == "LOCKED"
+    assert client.ask("RELEASE") == "RELEASED"
+    engine.end()
+    wire.poll(lambda: state(a)["lease_left"] == 0, "the lease is over")
+    assert client.ask("STATS UPTIME").startswith("uptime:")
+
+
+@pytest.mark.parametrize("ask", [True, False])
+def test_the_end_with_an_engine_that_hangs(node, engine, ask):
+    a = node("a", "cluster.lease=60", grace=False)
+    holder, waiter = a.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    engine.pause()
+    a.is_expected_to_be_gone = True
+    try:
+        waiter.say("RELEASE")
+        holder.say("ACQ4ME l-2 1 9 5")
+        asking = threading.Thread(
+            target=lambda: ask and http_client.ask(a.admin, "GET", "/api/v1/cluster?name=l-1")
+        )
+        asking.start()
+        if ask:
+            wire.poll(lambda: state(a)["requests"] >= 3, "the question is on its way")
+        a.child.terminate()
+        assert a.wait() == 0
+        asking.join()
+    finally:
+        engine.resume()
+
+
+def test_a_name_that_becomes_strict_without_the_engine(start, engine, tmp_path):
+    path, write = configured(tmp_path, engine, patience=0)
+    a = start(
+        "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=2", "counter.threads=1",
+        args=["-f", str(path)], admin=True,
+    )  # fmt: skip
+    a.wait_log("is live")
+    engine.end()
+    is_away(a)
+    holder, waiter, other = (a.text_client() for _ in range(3))
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    write(strict="l-*", loose="x")
+    a.reload()
+
+    def is_refused():
+        answer = other.ask("ACQ4ME l-2 1 9 0")
+        return answer == "ERROR ENGINE_AWAY" or other.ask("RELEASE") != "RELEASED"
+
+    wire.poll(is_refused, "strict names are refused")
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert waiter.is_silent(), "nothing strict is granted without the engine"
+    engine.start()
+    assert waiter.line() == "LOCKED"
+    assert shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}]
+
+
+def test_an_upgrade_gives_back_what_tls_connections_had(node, tmp_path):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("localhost")
+    a = node(
+        "a", "tls.cert=%s" % cert, "tls.key=%s" % key, "poolcounter.tls_port=%d" % servers.free_port(),
+        "counter.tls_port=%d" % servers.free_port(), program=program(tmp_path), grace=False,
+    )  # fmt: skip
+    b = node("b", grace=False)
+    trusting = ssl.create_default_context(cafile=authority.cert)
+    trusting.check_hostname = False
+    holder, waiter, other = (wire.TextClient(a.text_tls, tls=trusting) for _ in range(3))
+    binary = wire.BinaryClient(a.binary_tls, tls=trusting)
+    last = b.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    assert holder.ask("ACQ4ME l-2 1 9 0") == "LOCKED"
+    assert binary.acquire(3, 9, b"l-3") == wire.OK
+    waiter.say("ACQ4ME l-1 1 9 600")
+    other.say("ACQ4ANY l-2 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 2, "two wait")
+    last.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "one waits behind")
+    upgrade(a, 1)
+    for client in (holder, waiter, other, binary):
+        assert client.wait_closed() == b""
+    assert last.line() == "LOCKED"
+    wire.poll(lambda: shares(b, "l-1") == [{"node": "b", "units": 1, "waits": 0}], "no other wait")
+    wire.poll(lambda: shares(b, "l-2") == shares(b, "l-3") == [], "nothing is held")
+
+
+if __name__ == "__main__":
+    tap.main(__file__)

@@ -1,0 +1,811 @@
+"""Nodes that share limits through a Redis: what their clients see when nothing fails, and at the ends."""
+
+import os
+import shutil
+import signal
+import threading
+
+import pytest
+import tap
+
+import certificates
+import http_client
+import redis_servers
+import servers
+import wire
+
+pytestmark = [
+    pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon"),
+    pytest.mark.skipif(not redis_servers.have_redis(), reason="there is no redis-server"),
+]
+
+
+@pytest.fixture(name="engine")
+def make_engine():
+    with redis_servers.RedisServer() as server:
+        yield server
+
+
+@pytest.fixture(name="node")
+def make_node(start, engine):
+    """
+    A function that starts a node of this name and waits until it is live. `grace`: and until names
+    that are strict can be granted.
+    """
+
+    def start_node(name, *options, grace=True, live=True, **kwargs):
+        daemon = start(
+            "cluster.engine=" + engine.url,
+            "cluster.node=" + name,
+            "cluster.lease=2",
+            "cluster.strict=s-*",
+            "cluster.loose=l-*, both*",
+            "counter.threads=2",
+            "admin.token=secret",
+            *options,
+            admin=True,
+            **kwargs,
+        )
+        if live:
+            daemon.wait_log("session [0-9a-f]{16} is live")
+            wire.poll(lambda: state(daemon)["state"] == "live", "it is live")
+        if live and grace:
+            wire.poll(lambda: not state(daemon)["grace"], "the grace is over")
+        return daemon
+
+    return start_node
+
+
+def state(daemon, name=None):
+    """What /api/v1/cluster says; with `name`, the part of it that is about this name."""
+    answer = http_client.get(daemon.admin, "/api/v1/cluster" + ("?name=" + name if name else ""))
+    return answer["name"] if name else answer
+
+
+def shares(daemon, name):
+    """Which nodes have units and waits of a name."""
+    return state(daemon, name)["nodes"]
+
+
+def metric(daemon, name):
+    """The value of a metric, with its labels."""
+    status, body = http_client.ask(daemon.admin, "GET", "/metrics")
+    assert status == 200
+    for line in body.splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[-1])
+    raise AssertionError("no metric " + name)
+
+
+def left_in(engine):
+    """The keys of the engine that a node which has gone in order does not leave."""
+    with engine.client() as client:
+        return sorted(key for key in client.ask("KEYS", "*") if key != b"{counterd}:meta")
+
+
+def restarted(path):
+    """Starts the redis-server at the same place with no data."""
+    path.restart(empty=True)
+
+
+# ---- text ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["l-1", "s-1"])
+def test_a_lock_of_one_node_is_waited_for_on_another(node, key):
+    a, b = node("a"), node("b")
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME %s 1 5 3" % key) == "LOCKED"
+    waiter.say("ACQ4ME %s 1 5 60" % key)
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    assert waiter.is_silent()
+    assert holder.ask("RELEASE " + key) == "RELEASED"
+    assert waiter.line() == "LOCKED"
+    assert waiter.ask("RELEASE") == "RELEASED"
+    assert holder.ask("ACQ4ME %s 1 5 0" % key) == "LOCKED"
+
+
+def waiter_count(daemon):
+    with daemon.text_client() as client:
+        return client.stat("waiting_workers")
+
+
+def test_names_that_are_not_shared_are_each_nodes_own(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    one, other = a.text_client(), b.text_client()
+    assert one.ask("ACQ4ME own 1 5 0") == "LOCKED"
+    assert other.ask("ACQ4ME own 1 5 0") == "LOCKED"
+    assert one.ask("ACQ4ME own 1 5 0") == "TIMEOUT"
+    assert metric(a, 'counterd_cluster_answers_total{result="granted"}') == 0
+
+
+def test_waits_are_served_in_order_over_nodes(node):
+    nodes = [node("a"), node("b"), node("c")]
+    holder = nodes[0].text_client()
+    assert holder.ask("ACQ4ME l-q 1 50 0") == "LOCKED"
+    waiters = []
+    for i in range(9):
+        waiter = nodes[i % 3].text_client()
+        waiter.say("ACQ4ME l-q 1 50 60")
+        waiters.append(waiter)
+        wire.poll(lambda i=i: sum(map(waiter_count, nodes)) == i + 1, "it waits")
+    order = []
+    last = holder
+    for waiter in waiters:
+        assert last.ask("RELEASE") == "RELEASED"
+        assert waiter.line() == "LOCKED"
+        order.append(waiter)
+        assert all(w.is_silent() for w in waiters if w not in order)
+        last = waiter
+
+
+def test_done_goes_to_all_nodes(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder = a.text_client()
+    assert holder.ask("ACQ4ANY l-d 1 50 0") == "LOCKED"
+    waiters = [d.text_client() for d in (a, b, a, b)]
+    for waiter in waiters:
+        waiter.say("ACQ4ANY l-d 1 50 60")
+    wire.poll(lambda: waiter_count(a) + waiter_count(b) == 4, "all wait")
+    assert holder.ask("RELEASE l-d") == "RELEASED"
+    assert [waiter.line() for waiter in waiters] == ["DONE"] * 4
+
+
+def test_the_end_of_a_connection_gives_back_and_finishes_nobody(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder, first, second = a.text_client(), b.text_client(), a.text_client()
+    assert holder.ask("ACQ4ANY l-e 1 50 0") == "LOCKED"
+    first.say("ACQ4ANY l-e 1 50 60")
+    wire.poll(lambda: waiter_count(b) == 1, "one waits")
+    second.say("ACQ4ANY l-e 1 50 60")
+    wire.poll(lambda: waiter_count(a) == 1, "both wait")
+    holder.close()
+    assert first.line() == "LOCKED"
+    assert second.is_silent()
+    first.close()
+    assert second.line() == "LOCKED"
+
+
+def test_a_full_queue_counts_the_clients_of_all_nodes(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder, waiter, late = a.text_client(), b.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME l-f 1 2 0") == "LOCKED"
+    waiter.say("ACQ4ME l-f 1 2 60")
+    wire.poll(lambda: waiter_count(b) == 1, "one waits")
+    assert late.ask("ACQ4ME l-f 1 2 60") == "QUEUE_FULL"
+    assert late.ask("ACQ4ME l-f 1 2 0") == "QUEUE_FULL"
+    assert late.ask("ACQ4ME l-f 1 3 0") == "TIMEOUT"
+
+
+def test_waits_run_out_and_are_gone(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-t 1 9 0") == "LOCKED"
+    assert waiter.ask("ACQ4ME l-t 1 9 0.05") == "TIMEOUT"
+    assert waiter.ask("ACQ4ANY l-t 1 9 0.05") == "TIMEOUT"
+    wire.poll(lambda: shares(a, "l-t") == [{"node": "a", "units": 1, "waits": 0}], "none wait")
+    assert waiter.ask("STATS waiting_workers") == "waiting_workers: 0"
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert waiter.ask("ACQ4ME l-t 1 9 0") == "LOCKED"
+
+
+def test_release_ends_a_wait(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-r 1 9 0") == "LOCKED"
+    for release in ("RELEASE", "RELEASE l-r"):
+        waiter.say("ACQ4ME l-r 1 9 60")
+        wire.poll(lambda: waiter_count(b) == 1, "it waits")
+        assert waiter.ask("ACQ4ME l-r 1 9 60") == "ERROR WAIT_FOR_RESPONSE"
+        assert waiter.ask("RELEASE other") == "NOT_LOCKED"
+        assert waiter.ask(release) == "RELEASED"
+        assert waiter.ask("RELEASE") == "NOT_LOCKED"
+    assert holder.ask("RELEASE") == "RELEASED"
+    wire.poll(lambda: shares(a, "l-r") == [], "nobody has it")
+
+
+def test_pipelined_requests_are_answered_in_order(node):
+    a = node("a", grace=False)
+    client = a.text_client()
+    client.say("ACQ4ME l-1 1 5 0\nACQ4ME own 1 5 0\nRELEASE l-1\nRELEASE own\nRELEASE\nACQ4ME l-1 1 5 3")
+    expected = ["LOCKED", "LOCKED", "RELEASED", "RELEASED", "NOT_LOCKED", "LOCKED"]
+    assert [client.line() for _ in expected] == expected
+    client.say("\n".join(["ACQ4ME l-2 1 5 0", "RELEASE l-2"] * 500))
+    assert [client.line() for _ in range(1000)] == ["LOCKED", "RELEASED"] * 500
+
+
+def test_lock_held_is_decided_by_the_node(node):
+    a = node("a", "poolcounter.max_locks=2", grace=False)
+    client = a.text_client()
+    assert client.ask("ACQ4ME l-1 1 5 0") == "LOCKED"
+    assert client.ask("ACQ4ME own 1 5 0") == "LOCKED"
+    assert client.ask("ACQ4ME l-2 1 5 0") == "LOCK_HELD"
+    assert client.ask("RELEASE") == "RELEASED"
+    assert client.ask("ACQ4ME l-2 1 5 0") == "LOCKED"
+    assert client.ask("RELEASE l-1") == "RELEASED"
+    assert client.ask("QUIT") == "BYE"
+    wire.poll(lambda: shares(a, "l-2") == [], "it was given back")
+
+
+@pytest.mark.parametrize("first, second", [("l-1", "l-2"), ("s-1", "s-2"), ("l-1", "s-2"), ("own", "l-2")])
+def test_who_waits_may_release_what_it_holds(node, first, second):
+    a, b = node("a"), node("b")
+    client, holder = a.text_client(), b.text_client()
+    assert client.ask("ACQ4ME %s 1 9 0" % first) == "LOCKED"
+    assert holder.ask("ACQ4ME %s 1 9 0" % second) == "LOCKED"
+    client.say("ACQ4ME %s 1 9 600" % second)
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    assert client.ask("RELEASE " + first) == "RELEASED"
+    assert client.ask("ACQ4ME %s 1 9 5" % first) == "ERROR WAIT_FOR_RESPONSE"
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert client.line() == "LOCKED"
+    assert client.ask("RELEASE") == "RELEASED"
+
+
+def test_answers_of_a_wait_and_of_a_release_do_not_get_lost(node, tmp_path):
+    a, b = node("a", program=program(tmp_path)), node("b")
+    client, holder = a.text_client(), b.text_client()
+    seen = set()
+    for i in range(300):
+        assert client.ask("ACQ4ME l-1 1 9 5") == "LOCKED"
+        assert holder.ask("ACQ4ME l-2 1 9 5") == "LOCKED"
+        # Each third wait runs out about when the release is on its way.
+        client.say("ACQ4ME l-2 1 9 %s" % ("0.001" if i % 3 == 0 else "5"))
+        if i % 3 != 0:
+            wire.poll(lambda: waiter_count(a) == 1, "it waits")
+        if i % 50 == 1:
+            upgrade(a, i // 50 + 1)
+        if i % 2:
+            holder.say("RELEASE l-2")
+        client.say("RELEASE l-1")
+        if not i % 2:
+            holder.say("RELEASE l-2")
+        answers = [client.line(), client.line()]
+        seen.add(tuple(answers))
+        assert sorted(answers) in (["LOCKED", "RELEASED"], ["RELEASED", "TIMEOUT"]), answers
+        assert holder.line() == "RELEASED"
+        if "LOCKED" in answers:
+            assert client.ask("RELEASE l-2") == "RELEASED"
+        assert client.ask("RELEASE") == "NOT_LOCKED"
+    assert len(seen) > 1, seen
+
+
+def test_the_end_of_a_client_with_a_wait_and_a_release(node):
+    a, b = node("a"), node("b")
+    holder = b.text_client()
+    assert holder.ask("ACQ4ME l-2 1 99 0") == "LOCKED"
+    for _ in range(50):
+        with a.text_client() as client:
+            client.say("ACQ4ME l-1 1 99 5")
+            assert client.line() == "LOCKED"
+            client.say("ACQ4ME l-2 1 99 600\nRELEASE l-1")
+    wire.poll(lambda: shares(a, "l-1") == [], "all is given back")
+    wire.poll(lambda: shares(a, "l-2") == [{"node": "b", "units": 1, "waits": 0}], "nobody waits")
+
+
+@pytest.mark.parametrize("key", ["l-1", "s-1", "own"])
+def test_a_client_that_sends_no_more_is_answered(node, key):
+    a = node("a")
+    client = a.text_client()
+    client.say("ACQ4ME %s 1 9 0\nRELEASE %s\nACQ4ME %s 1 9 5" % (key, key, key))
+    client.eof()
+    assert client.wait_closed() == b"LOCKED\nRELEASED\nLOCKED\n"
+    wire.poll(lambda: a.text_client().stat("processing_workers") == 0, "it was given back")
+    binary = a.binary_client()
+    binary.send(wire.binary_request(wire.ACQUIRE, wire.acquire_body(1, 9, key.encode())))
+    binary.eof()
+    assert binary.reply().status == wire.OK
+    assert binary.wait_closed() == b""
+
+
+def test_a_wait_whose_client_sends_no_more_ends(node):
+    a = node("a", grace=False)
+    holder, waiter = a.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    waiter.eof()
+    assert waiter.wait_closed() == b""
+    wire.poll(lambda: shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}], "nobody waits")
+
+
+def test_the_page_has_what_tools_read(node):
+    a, b = node("a"), node("b")
+    said = wire.poll(lambda: len(state(a)["nodes"]) == 2 and state(a), "it has looked")
+    assert set(said) == set(
+        "enabled state node session engine term grace refused advice lease lease_left patience prefix "
+        "strict loose requests waits beats calls ops round_trip asserted reaped leases_lost "
+        "connections_closed reconnects nodes".split()
+    )
+    assert (said["lease"], said["patience"], said["strict"]) == (2, 1, "s-*")
+    assert sorted((n["node"], n["this"], n["same_patterns"]) for n in said["nodes"]) == [
+        ("a", True, True), ("b", False, True)
+    ]  # fmt: skip
+    assert set(said["nodes"][0]) == set(
+        "node session state this same_patterns beat beat_age names waits units".split()
+    )
+    status, _ = http_client.ask(a.admin, "GET", "/api/v1/cluster?name=own")
+    assert status == 404
+    client = b.binary_client()
+    assert client.acquire(2, 9, b"s-x") == wire.OK
+    said = http_client.get(a.admin, "/api/v1/cluster?name=s-x")
+    assert said["name"] == {
+        "name": "s-x", "class": "strict", "units": 2, "waits": 0,
+        "nodes": [{"node": "b", "units": 2, "waits": 0}],
+    }  # fmt: skip
+
+
+def test_quit_gives_back_locks_and_ends_waits(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    holder, waiter, other = a.text_client(), b.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 60")
+    other.say("ACQ4ANY l-1 1 9 60")
+    wire.poll(lambda: waiter_count(b) == 2, "two wait")
+    assert waiter.ask("QUIT") == "BYE"
+    wire.poll(lambda: waiter_count(b) == 1, "one waits")
+    assert holder.ask("QUIT") == "BYE"
+    assert other.line() == "DONE"
+
+
+# ---- binary -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [b"l-b", b"s-b"])
+def test_units_are_counted_over_nodes(node, name):
+    a, b = node("a"), node("b")
+    one, other = a.binary_client(), b.binary_client()
+    assert other.get(name) is None
+    assert one.acquire(3, 5, name) == wire.OK
+    assert other.acquire(3, 5, name) == wire.NOT_AVAILABLE
+    assert other.acquire(2, 5, name) == wire.OK
+    assert one.get(name) == other.get(name) == 5
+    assert one.release(4, name) == wire.NOT_ACQUIRED
+    assert one.release(0, name) == wire.OK
+    assert one.release(2, name) == wire.OK
+    assert other.get(name) == 3
+    one.close()
+    wire.poll(lambda: other.get(name) == 2, "the end of the connection gives back")
+    assert shares(b, name.decode()) == [{"node": "b", "units": 2, "waits": 0}]
+    assert [entry[:2] for entry in other.dump()] == [(name, 2)], "Dump is this node's"
+
+
+def test_both_protocols_share_names(node):
+    a, b = node("a", grace=False), node("b", grace=False)
+    text, binary = a.text_client(), b.binary_client()
+    assert text.ask("ACQ4ME both 2 9 0") == "LOCKED"
+    assert binary.acquire(1, 2, b"both") == wire.OK
+    assert binary.acquire(1, 2, b"both") == wire.NOT_AVAILABLE
+    text.say("ACQ4ME both 2 9 60")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    assert binary.release(1, b"both") == wire.OK
+    assert text.line() == "LOCKED"
+
+
+def test_binary_requests_in_a_pipeline(node):
+    a = node("a", grace=False)
+    client = a.binary_client()
+    acquire, release = wire.acquire_body(1, 1, b"l-p"), wire.release_body(1, b"l-p")
+    client.send(
+        b"".join(
+            wire.binary_request(wire.ACQUIRE, acquire, opaque=bytes([0, 0, i, 1]))
+            + wire.binary_request(wire.NOOP, opaque=bytes([0, 0, i, 2]))
+            + wire.binary_request(wire.RELEASE, release, opaque=bytes([0, 0, i, 3]))
+            for i in range(100)
+        )
+    )
+    for i in range(100):
+        for opcode, number in ((wire.ACQUIRE, 1), (wire.NOOP, 2), (wire.RELEASE, 3)):
+            reply = client.reply()
+            assert (reply.opcode, reply.status) == (opcode, wire.OK)
+            assert reply.opaque == bytes([0, 0, i, number])
+
+
+# ---- nodes come and go --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["l-k", "s-k"])
+def test_units_of_a_node_that_was_killed_are_freed(node, key):
+    a, b = node("a"), node("b")
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME %s 1 9 0" % key) == "LOCKED"
+    waiter.say("ACQ4ME %s 1 9 60" % key)
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    a.is_expected_to_be_gone = True
+    a.kill()
+    assert waiter.line() == "LOCKED"
+
+
+def test_a_node_that_was_killed_frees_its_units_when_it_is_back(node):
+    a, b = node("a", "cluster.lease=60", grace=False), node("b", "cluster.lease=60", grace=False)
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-k 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-k 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    a.is_expected_to_be_gone = True
+    a.kill()
+    node("a", "cluster.lease=60", grace=False)
+    assert waiter.line() == "LOCKED"
+
+
+def test_a_node_that_ends_leaves_nothing_in_the_engine(node, engine):
+    a, b = node("a"), node("b")
+    clients = [d.text_client() for d in (a, b) for _ in range(20)]
+    for i, client in enumerate(clients):
+        client.say("ACQ4ME %s-%d 1 9 60" % ("ls"[i % 2], i % 5))
+        client.say("STATS UPTIME")
+    binary = a.binary_client()
+    for i in range(50):
+        assert binary.acquire(2, 9, b"l-%d" % (i + 100)) == wire.OK
+    assert a.end_with(signal.SIGTERM) == 0
+    assert "could not leave" not in a.log
+    assert b.end_with(signal.SIGTERM) == 0
+    assert left_in(engine) == []
+
+
+def test_a_drain_ends_when_shared_units_are_given_back(node, engine):
+    a = node("a", "shutdown.drain=600", grace=False)
+    b = node("b", grace=False)
+    holder, waiter = a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 60")
+    wire.poll(lambda: waiter_count(b) == 1, "it waits")
+    a.is_expected_to_be_gone = True
+    a.child.send_signal(signal.SIGTERM)
+    a.wait_log("draining: no new acquires")
+    late = a.text_client()
+    assert late.ask("ACQ4ME l-2 1 9 5") == "ERROR SHUTTING_DOWN"
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert waiter.line() == "LOCKED"
+    assert a.wait() == 0
+    wire.poll(lambda: [n["node"] for n in state(b)["nodes"]] == ["b"], "it has left")
+
+
+# ---- reloads and upgrades -----------------------------------------------------------------------
+
+
+def configured(tmp_path, engine, **options):
+    """A configuration file for a node; `write` changes it."""
+    path = tmp_path / "counter.conf"
+    lines = {"cluster.strict": "s-*", "cluster.loose": "l-*", "cluster.patience": "1"}
+
+    def write(**changes):
+        lines.update({"cluster." + key: value for key, value in changes.items()})
+        path.write_text("".join("%s = %s\n" % item for item in lines.items()))
+
+    write(**options)
+    return path, write
+
+
+def test_a_reload_changes_which_names_are_shared(start, node, engine, tmp_path):
+    b = node("b", "cluster.loose=l-*,own*")
+    path, write = configured(tmp_path, engine)
+    a = start(
+        "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=2", args=["-f", str(path)],
+        admin=True,
+    )  # fmt: skip
+    a.wait_log("is live")
+    wire.poll(lambda: state(a)["state"] == "live", "it is live")
+    holder, waiter, other = a.text_client(), a.text_client(), b.text_client()
+    assert holder.ask("ACQ4ME own 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME own 1 9 60")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    assert other.ask("ACQ4ME own 1 9 0") == "LOCKED"
+    assert other.ask("RELEASE") == "RELEASED"
+    write(loose="l-*,own*")
+    a.reload()
+    expected = [{"node": "a", "units": 1, "waits": 1}]
+    wire.poll(lambda: shares(b, "own") == expected, "the holder and the wait are told")
+    assert other.ask("ACQ4ME own 1 9 0") == "TIMEOUT"
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert waiter.line() == "LOCKED"
+    write(loose="l-*")
+    a.reload()
+    wire.poll(lambda: shares(b, "own") == [], "it is shared no more")
+    assert other.ask("ACQ4ME own 1 9 0") == "LOCKED"
+    assert holder.ask("ACQ4ME own 1 9 0") == "TIMEOUT"
+    assert waiter.ask("RELEASE") == "RELEASED"
+
+
+def program(tmp_path):
+    """A copy of the daemon, to be replaced."""
+    path = tmp_path / "counterd"
+    shutil.copy(servers.COUNTERD, path)
+    return str(path)
+
+
+def upgrade(daemon, count):
+    daemon.child.send_signal(signal.SIGUSR1)
+    wire.poll(lambda: daemon.log.count("has taken over") == count, "it has taken over")
+
+
+def test_an_upgrade_keeps_locks_and_waits(node, engine, tmp_path):
+    a = node("a", program=program(tmp_path))
+    b = node("b")
+    holder, waiter, strict, last = a.text_client(), a.text_client(), a.text_client(), b.text_client()
+    binary = a.binary_client()
+    assert holder.ask("ACQ4ME l-u 1 9 0") == "LOCKED"
+    assert strict.ask("ACQ4ME s-u 1 9 0") == "LOCKED"
+    assert binary.acquire(3, 9, b"l-n") == wire.OK
+    waiter.say("ACQ4ME l-u 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    last.say("ACQ4ME l-u 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "the other one waits behind it")
+    for count in (1, 2):
+        upgrade(a, count)
+        wire.poll(lambda: state(a)["state"] == "live", "it is live")
+        assert waiter_count(a) == 1
+        assert waiter.is_silent() and last.is_silent()
+    assert binary.get(b"l-n") == 3
+    assert b.text_client().ask("ACQ4ME s-u 1 9 0") == "TIMEOUT"
+    assert holder.ask("RELEASE l-u") == "RELEASED"
+    assert waiter.line() == "LOCKED", "its place was kept"
+    assert last.is_silent()
+    assert waiter.ask("RELEASE") == "RELEASED"
+    assert last.line() == "LOCKED"
+    assert strict.ask("RELEASE s-u") == "RELEASED"
+    assert binary.release(3, b"l-n") == wire.OK
+    assert binary.get(b"l-n") == 0
+    for client in (holder, waiter, strict, last, binary):
+        client.close()
+
+
+def test_after_an_upgrade_that_failed_the_node_goes_on(node, engine, tmp_path):
+    path = program(tmp_path)
+    a, b = node("a", program=path), node("b")
+    with open(path + ".new", "w", encoding="ascii") as f:
+        f.write('#!/bin/sh\ncase "$COUNTERD_UPGRADE" in rehearse*) exit 1 ;; esac\n')
+        f.write('exec %s "$@"\n' % os.path.abspath(servers.COUNTERD))
+    os.chmod(path + ".new", 0o755)
+    os.replace(path + ".new", path)
+    holder, waiter = a.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME l-u 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-u 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    before = state(a)["session"]
+    a.child.send_signal(signal.SIGUSR1)
+    a.wait_log("goes on as before")
+    wire.poll(lambda: state(a)["state"] == "live" and state(a)["session"] != before, "it is live")
+    assert shares(b, "l-u") == [{"node": "a", "units": 1, "waits": 1}]
+    assert holder.ask("RELEASE l-u") == "RELEASED"
+    assert waiter.line() == "LOCKED"
+
+
+def test_another_engine_needs_a_restart(node, start, engine, tmp_path):
+    path = tmp_path / "counter.conf"
+    path.write_text("cluster.engine = %s\n" % engine.url)
+    a = start("cluster.node=a", args=["-f", str(path)], program=program(tmp_path), admin=True)
+    a.wait_log("is live")
+    path.write_text("cluster.engine = unix:/other\n")
+    assert "restart" in a.reload()
+    a.child.send_signal(signal.SIGUSR1)
+    a.wait_log("cluster.engine has changed, which needs a restart")
+    a.wait_log("goes on as before")
+    path.write_text("")
+    a.child.send_signal(signal.SIGUSR1)
+    wire.poll(lambda: a.log.count("goes on as before") == 2, "it goes on")
+    assert a.text_client().ask("ACQ4ME k 1 9 0") == "LOCKED"
+
+
+class Load(threading.Thread):
+    """A client that takes and gives back locks until it is told to stop, and checks each answer."""
+
+    def __init__(self, daemon, number):
+        super().__init__(daemon=True)
+        self.client = daemon.text_client(deadline=60)
+        self.number = number
+        self.stopped = threading.Event()
+        self.rounds = 0
+        self.wrong = None
+
+    def run(self):
+        try:
+            while not self.stopped.is_set():
+                key = "l-%d" % (self.rounds % 7)
+                answer = self.client.ask("ACQ4ME %s 2 99 30" % key)
+                assert answer == "LOCKED", answer
+                answer = self.client.ask("RELEASE " + key)
+                assert answer == "RELEASED", answer
+                self.rounds += 1
+        except Exception as e:  # pylint: disable=broad-except
+            self.wrong = e
+
+    def stop(self):
+        self.stopped.set()
+        self.join(60)
+        self.client.close()
+        assert self.wrong is None, self.wrong
+
+
+def test_upgrades_under_load(node, engine, tmp_path):
+    a = node("a", program=program(tmp_path))
+    b = node("b")
+    load = [Load(d, i) for d in (a, b) for i in range(8)]
+    for thread in load:
+        thread.start()
+    for count in range(1, 6):
+        before = [thread.rounds for thread in load]
+        upgrade(a, count)
+        wire.poll(
+            lambda before=before: all(t.rounds > n or t.wrong for t, n in zip(load, before)),
+            "all go on",
+        )
+        assert not any(t.wrong for t in load), [t.wrong for t in load]
+    for thread in load:
+        thread.stop()
+    wire.poll(lambda: all(shares(b, "l-%d" % i) == [] for i in range(7)), "nothing is held")
+    for daemon in (a, b):
+        assert daemon.end_with(signal.SIGTERM) == 0
+    assert left_in(engine) == []
+
+
+# ---- without the engine -------------------------------------------------------------------------
+
+
+def test_without_the_engine_loose_names_go_on_alone(node, engine):
+    a = node("a", "cluster.patience=0")
+    holder, waiter = a.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME l-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it waits")
+    engine.end()
+    wire.poll(lambda: state(a)["state"] != "live", "it is away")
+    other = a.text_client()
+    assert other.ask("ACQ4ME l-2 1 9 0") == "LOCKED"
+    assert other.ask("ACQ4ME l-1 1 9 0") == "TIMEOUT"
+    assert other.ask("ACQ4ME s-1 1 9 0") == "ERROR ENGINE_AWAY"
+    binary = a.binary_client()
+    assert binary.acquire(1, 9, b"s-1") == wire.NOT_AVAILABLE
+    assert binary.acquire(1, 9, b"l-2") == wire.OK
+    assert binary.get(b"l-2") == 2
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert waiter.line() == "LOCKED"
+    engine.start()
+    wire.poll(lambda: state(a)["state"] == "live", "it is live again")
+    expected = [{"node": "a", "units": 2, "waits": 0}]
+    assert shares(a, "l-2") == expected, "what was granted meanwhile is told"
+    assert shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}]
+
+
+def test_strict_waits_without_the_engine_run_out(node, engine):
+    a = node("a", "cluster.patience=0")
+    engine.end()
+    wire.poll(lambda: state(a)["state"] != "live", "it is away")
+    client = a.text_client()
+    assert client.ask("ACQ4ME s-1 1 9 0.2") == "ERROR ENGINE_AWAY"
+    client.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "it is a wait")
+    assert client.ask("ACQ4ME s-1 1 9 600") == "ERROR WAIT_FOR_RESPONSE"
+    assert client.ask("RELEASE") == "RELEASED"
+
+
+def test_strict_holders_are_closed_when_the_lease_is_over(node, engine):
+    a = node("a")
+    strict, loose, binary = a.text_client(), a.text_client(), a.binary_client()
+    assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    assert binary.acquire(1, 9, b"s-2") == wire.OK
+    engine.end()
+    assert strict.wait_closed() == b""
+    assert binary.wait_closed() == b""
+    assert loose.ask("RELEASE") == "RELEASED"
+    assert metric(a, 'counterd_connections_closed_total{protocol="poolcounter",reason="lease_lost"}') == 1
+    assert metric(a, "counterd_cluster_closed_total") == 2
+
+
+def test_an_engine_that_lost_its_data_is_told_again(node, engine):
+    a, b = node("a"), node("b")
+    holder, first, second = a.text_client(), b.text_client(), a.text_client()
+    assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    first.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: waiter_count(b) == 1, "one waits")
+    second.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: waiter_count(a) == 1, "both wait")
+    restarted(engine)
+    wire.poll(lambda: state(a)["state"] == state(b)["state"] == "live", "both are live again")
+    expected = [{"node": "a", "units": 1, "waits": 1}, {"node": "b", "units": 0, "waits": 1}]
+    wire.poll(
+        lambda: sorted(shares(a, "s-1"), key=lambda n: n["node"]) == expected, "all is told"
+    )
+    assert holder.ask("RELEASE") == "RELEASED"
+    assert first.line() == "LOCKED"
+    assert first.ask("RELEASE") == "RELEASED"
+    assert second.line() == "LOCKED"
+
+
+# ---- engines that do not fit --------------------------------------------------------------------
+
+
+def test_an_engine_that_evicts_keys_is_refused(start, node):
+    with redis_servers.RedisServer(maxmemory="50mb", maxmemory_policy="allkeys-lru") as wrong:
+        a = start(
+            "cluster.engine=" + wrong.url, "cluster.node=a", "cluster.lease=2", "cluster.loose=l-*",
+            "cluster.patience=0", admin=True,
+        )  # fmt: skip
+        a.wait_log("maxmemory")
+        wire.poll(lambda: state(a)["state"] == "refused", "the page says so")
+        assert "maxmemory" in state(a)["refused"]
+        client = a.text_client()
+        assert client.ask("ACQ4ME l-1 1 9 0") == "LOCKED", "it goes on alone"
+
+
+def test_a_wrong_password_is_refused_and_a_reload_mends_it(start, engine, tmp_path):
+    with engine.client() as client:
+        client.ask("ACL", "SETUSER", "counterd", "on", ">pass-one", "~{counterd}:*", "&{counterd}:*", "+@all")
+    path, write = configured(tmp_path, engine, user="counterd", password="pass-two")
+    a = start(
+        "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=2", args=["-f", str(path)],
+        admin=True,
+    )  # fmt: skip
+    wire.poll(lambda: state(a)["state"] == "refused", "it is refused")
+    write(password="pass-one")
+    assert "pass-" not in a.reload() and "pass-" not in a.log
+    wire.poll(lambda: state(a)["state"] == "live", "it is live")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_engine_over_tls(start, tmp_path, trusted):
+    authority = certificates.Authority(tmp_path)
+    cert, key = authority.issue("localhost")
+    port = servers.free_port()
+    with redis_servers.RedisServer(
+        tls_port=port, tls_cert_file=cert, tls_key_file=key, tls_auth_clients="no"
+    ):
+        a = start(
+            "cluster.engine=rediss://localhost:%d" % port, "cluster.node=a", "cluster.loose=l-*",
+            "cluster.patience=0", env={"SSL_CERT_FILE": authority.cert} if trusted else {}, admin=True,
+        )  # fmt: skip
+        if trusted:
+            wire.poll(lambda: state(a)["state"] == "live", "it is live")
+            assert shares(a, "l-1") == []
+        else:
+            a.wait_log("certificate")
+            assert state(a)["state"] != "live"
+        assert a.text_client().ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+
+
+def test_an_engine_by_host_name_and_database(start):
+    with redis_servers.RedisServer(tcp=True) as server:
+        a = start(
+            "cluster.engine=redis://localhost:%d/3" % server.port, "cluster.node=a",
+            "cluster.prefix=other", "cluster.loose=l-*", admin=True,
+        )  # fmt: skip
+        wire.poll(lambda: state(a)["state"] == "live", "it is live")
+        holder = a.text_client()
+        assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+        with server.client() as client:
+            assert client.ask("KEYS", "*") == []
+            client.ask("SELECT", "3")
+            assert client.ask("HGETALL", "{other}:units") == [b"l-1", b"1"]
+
+
+@pytest.mark.parametrize(
+    "option, said",
+    [
+        ("cluster.engine=redis:/x", "cluster.engine"),
+        ("cluster.prefix=Ab", "cluster.prefix"),
+        ("cluster.node=a b", "cluster.node"),
+        ("cluster.lease=1", "cluster.lease"),
+        ("cluster.patience=61", "cluster.patience"),
+    ],
+)
+def test_options_are_checked(start, option, said):
+    daemon = start(option, ready=False)
+    daemon.is_expected_to_be_gone = True
+    assert daemon.wait() != 0
+    assert said in daemon.log
+
+
+def test_without_an_engine_there_is_no_thread(start):
+    daemon = start("cluster.strict=*", "counter.threads=1", admin=True)
+    names = [
+        open("/proc/%d/task/%s/comm" % (daemon.pid, task), encoding="ascii").read().strip()
+        for task in os.listdir("/proc/%d/task" % daemon.pid)
+    ]
+    assert "cluster" not in names
+    assert state(daemon) == {"enabled": False}
+    assert daemon.text_client().ask("ACQ4ME k 1 1 0") == "LOCKED"
+
+
+if __name__ == "__main__":
+    tap.main(__file__)
