@@ -1,4 +1,4 @@
-dist_man_MANS += man/counterd.8 man/counter.conf.5 man/counterd-admin.7
+dist_man_MANS += man/counterd.8 man/counter.conf.5 man/counterd-admin.7 man/counterd-cluster.7
 if CLIENT
 dist_man_MANS += man/counterctl.1 man/counterbench.1
 else
