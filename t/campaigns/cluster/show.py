@@ -113,9 +113,9 @@ class Steps:
         self.granted()
 
     def fail_over(self):
-        old = self.world.failover()
+        self.world.failover()
         self.granted()
-        self.world.follow(old)
+        self.world.agree()
 
     def alone(self):
         """With one Redis."""
