@@ -87,7 +87,7 @@ void worker_stop(struct worker *worker);
 /* Waits until its thread has ended. */
 void worker_join(struct worker *worker);
 /* Delivers the remaining mail; opens no more connections. Call it for each worker when none runs,
- * also for one that did not start. */
+ * also for one that did not start, and again when letters may have come since. */
 void worker_drain(struct worker *worker);
 
 /* The worker's reactor, for timers, hooks and letters. */

@@ -607,10 +607,13 @@ static void give_up(struct reactor *thread, void *arg)
     node_park(c->node, now_ns(c));
 }
 
+/* The node has read all that the workers sent. What it granted to them meanwhile goes back. */
 static void leave(struct cluster *c)
 {
     struct timespec until;
     reactor_ask(&c->resource.thread, begin_to_leave, NULL);
+    for (unsigned i = 0; i < view_count(c); i++)
+        worker_drain(c->views[i].worker);
     CHECK(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
     until.tv_sec += LEAVE_NS / NS_PER_S;
     while (sem_clockwait(&c->left, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
