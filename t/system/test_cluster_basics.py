@@ -438,9 +438,30 @@ def test_a_node_that_ends_leaves_nothing_in_the_engine(node, engine):
     for i in range(50):
         assert binary.acquire(2, 9, b"l-%d" % (i + 100)) == wire.OK
     assert a.end_with(signal.SIGTERM) == 0
-    assert "could not leave" not in a.log
     assert b.end_with(signal.SIGTERM) == 0
+    for each in (a, b):
+        assert "could not leave" not in each.log and "units or waits" not in each.log
     assert left_in(engine) == []
+
+
+def test_a_grant_that_comes_while_the_node_ends_goes_back(node, engine):
+    """Workers end while what other nodes gave back is granted to them."""
+    a = node("a", grace=False)
+    keys = ["l-%d" % i for i in range(20)]
+    for _ in range(wire.scaled(12, 6)):
+        b = node("b", grace=False)
+        holders, waiters = [a.text_client() for _ in keys], [b.text_client() for _ in keys]
+        for holder, key in zip(holders, keys):
+            assert holder.ask("ACQ4ME %s 1 9 0" % key) == "LOCKED"
+        for waiter, key in zip(waiters, keys):
+            waiter.say("ACQ4ME %s 1 9 60" % key)
+        wire.poll(lambda: waiter_count(b) == len(keys), "all wait")
+        for holder in holders:
+            holder.close()
+        assert b.end_with(signal.SIGTERM) == 0
+        assert "units or waits" not in b.log
+        with engine.client() as client:
+            assert len(client.ask("KEYS", "{counterd}:s:*")) == 1  # that of a
 
 
 def test_a_drain_ends_when_shared_units_are_given_back(node, engine):
