@@ -37,6 +37,7 @@ def serve(request, start):
         pytest.skip("beanstalkd is not installed")
     if request.param == "beanstalkd" and wire.SLOW:
         pytest.skip("beanstalkd is tested with the plain build only")
+    serve_one.env = {} if request.param == "ours" else {"RELEASE_LATE_JOBS": "1"}
     yield serve_one
     for server in started:
         server.kill()
@@ -148,7 +149,7 @@ def test_nodestalker_own_suite(serve, modules):
 
 
 def test_jackd(serve, modules):
-    run(["node", "jackd.mjs", str(serve())], JACKD=os.path.join(modules, "jackd"))
+    run(["node", "jackd.mjs", str(serve())], JACKD=os.path.join(modules, "jackd"), **serve.env)
 
 
 # --- Debian --------------------------------------------------------------------------------------
@@ -158,14 +159,14 @@ def test_pheanstalk(serve):
     php = need_program("php")
     if not os.path.exists("/usr/share/php/Pheanstalk/autoload.php"):
         pytest.skip("php-pda-pheanstalk is not installed")
-    run([php, "pheanstalk.php", str(serve())])
+    run([php, "pheanstalk.php", str(serve())], **serve.env)
 
 
 def test_beaneater(serve):
     ruby = need_program("ruby")
     if not os.path.exists("/usr/lib/ruby/vendor_ruby/beaneater.rb"):
         pytest.skip("ruby-beaneater is not installed")
-    run([ruby, "beaneater.rb", str(serve())])
+    run([ruby, "beaneater.rb", str(serve())], **serve.env)
 
 
 # --- elsewhere -----------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ def test_beaneater(serve):
 def test_greenstalk(serve):
     if importlib.util.find_spec("greenstalk") is None:
         pytest.skip("greenstalk is not installed (PyPI has it, Debian has not)")
-    run([sys.executable, "-B", "greenstalk_calls.py", str(serve())])
+    run([sys.executable, "-B", "greenstalk_calls.py", str(serve())], **serve.env)
 
 
 if __name__ == "__main__":
