@@ -470,9 +470,11 @@ def test_several_servers_and_processes(start):
     assert all(each["cpu_us"] > 0 for each in found["servers"])
     total = sum(each["cpu_us"] for each in found["servers"])
     assert abs(found["server"]["cpu_us"] - total) < 0.1
-    for one in daemons:  # two connections each
+    acquired = []
+    for one in daemons:  # two connections each; how often they have a turn is up to the kernel
         with one.text_client() as client:
-            assert client.stat("total_acquired") >= 400
+            acquired.append(client.stat("total_acquired"))
+    assert min(acquired) > 0 and sum(acquired) >= 1500, acquired
 
 
 def redis_lists(_, sock):
