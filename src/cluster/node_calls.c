@@ -68,29 +68,18 @@ void node_calls_lost(struct node *node)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* The bytes of an op without its name, at most: eight arguments, the longest of which are an id and
+/* The bytes of an op without its name, at most: five arguments, the longest of which are an id and
  * a class. */
 #define OP_BYTES 256u
 
 /* The words of each op, and of its arguments behind the name. */
 void node_class(struct command *c, const struct node_ask *ask)
 {
+    static const char kinds[] = {[NODE_WAIT_NO] = 'n', [NODE_WAIT_ANY] = 'a', [NODE_WAIT_ME] = 'm'};
     char *to = command_room(c);
-    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u", ask->wait == NODE_WAIT_ANY ? 'a' : 'm',
-             ask->strict ? 's' : 'l', ask->units, ask->limit);
+    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u", kinds[ask->wait], ask->strict ? 's' : 'l',
+             ask->units, ask->limit);
     command_str(c, to);
-}
-
-static void add_acquire(struct command *c, const struct node_ask *ask)
-{
-    static const char *const kinds[] = {
-        [NODE_WAIT_NO] = "n", [NODE_WAIT_ANY] = "a", [NODE_WAIT_ME] = "m"};
-    command_number(c, ask->id);
-    command_number(c, ask->units);
-    command_number(c, ask->limit);
-    command_number(c, ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
-    command_str(c, kinds[ask->wait]);
-    command_str(c, ask->strict ? "1" : "0");
 }
 
 bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name)
@@ -111,7 +100,9 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
     command_add(c, name.data, name.len);
     switch (op->kind) {
     case OP_ACQUIRE:
-        add_acquire(c, ask);
+        node_class(c, ask);
+        command_number(c, ask->id);
+        command_number(c, ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
         break;
     case OP_RELEASE:
     case OP_GIVE:

@@ -219,8 +219,8 @@ enum round_purpose { ROUND_NONE, ROUND_FIND, ROUND_OPEN, ROUND_RENEW };
 
 /* A command is begun, gets its arguments, and is sent. Arguments must stay valid until then. */
 struct command {
-    const char *args[NODE_CALL_OPS * 8 + 16];
-    size_t lens[NODE_CALL_OPS * 8 + 16];
+    const char *args[NODE_CALL_OPS * 5 + 16];
+    size_t lens[NODE_CALL_OPS * 5 + 16];
     int count;
     size_t bytes;
     char numbers[NODE_CALL_OPS * 5 + 16][24];

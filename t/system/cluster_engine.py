@@ -11,7 +11,7 @@ import resp
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 SCRIPTS = os.path.join(TOP, "src/cluster/scripts")
 NAMES = "open call give ready beat reap grace leave look".split()
-ARGUMENTS = {"a": 7, "r": 3, "c": 3, "g": 1, "h": 1, "t": 1, "s": 2, "w": 4}
+ARGUMENTS = {"a": 4, "r": 3, "c": 3, "g": 1, "h": 1, "t": 1, "s": 2, "w": 4}
 
 # Section 6 of the specification: what an operator gives the daemon's user.
 ACL = (
@@ -139,10 +139,17 @@ class Engine:
         assert self.keys() == [self.key("meta")]
 
 
+def acquisition(name, wait_id, units, limit, maxqueue, kind, strict):
+    """The op of an acquisition."""
+    return "a", name, "%s%s%d/%d" % (kind, "ls"[strict], units, limit), wait_id, maxqueue
+
+
 def flat(*ops):
-    """Ops as the flat arguments of `call` and `give`."""
+    """Ops as the flat arguments of `call` and `give`; those of `a` may be as for `acquisition`."""
     arguments = []
     for op in ops:
+        if op[0] == "a" and len(op) == 8:
+            op = acquisition(*op[1:])
         assert len(op) == ARGUMENTS[op[0]] + 1, op
         arguments += op
     return arguments

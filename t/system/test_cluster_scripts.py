@@ -434,7 +434,7 @@ def test_call_and_give_need_their_session(engine):
         for script in ("call", "give"):
             assert engine.fails(script, session, "r", "x", 1, 1) == "SESSION"
             assert engine.fails(script, session, "g", "x", "r", "x", 1, 1) == "SESSION"
-    assert engine.fails("call", opening.id, "a", "y", 1, 1, 1, 0, "n", 0) == "SESSION"
+    assert engine.fails("call", opening.id, "a", "y", "nl1/1", 1, 0) == "SESSION"
     assert engine.fails("call", opening.id, "g", "x") == "SESSION"
     assert snapshot(engine) == before
     assert opening.give(("g", "x")) == [[1, 0]]
@@ -446,17 +446,17 @@ def test_call_and_give_need_their_session(engine):
 
 
 @pytest.mark.parametrize("op", [
-    ("z", "x"), ("g",), ("a", "x", 1, 1, 1, 0, "m"), ("a", "x", 1, "one", 1, 0, "m", 1),
-    ("a", "x", 1, 1, "", 0, "m", 1), ("a", "x", 1, 1, 1, "-1", "m", 1), ("a", "x", 1, 1, 1, 0, "z", 1),
-    ("r", "x", "y", 1), ("r", "x", 1), ("c", "x", "ms1/1"),
+    ("z", "x"), ("g",), ("a", "x", "ms1/1", 1), ("a", "x", "msone/1", 1, 0), ("a", "x", "ms1/", 1, 0),
+    ("a", "x", "ms1/1", 1, "-1"), ("a", "x", "ms1/1", 1, "no"), ("a", "x", "zs1/1", 1, 0), ("a", "x", "mz1/1", 1, 0),
+    ("a", "x", "ms1/1 ", 1, 0), ("r", "x", "y", 1), ("r", "x", 1), ("c", "x", "ms1/1"),
 ])  # fmt: skip
 def test_wrong_ops_change_nothing(engine, op):
     s = Session(engine)
     s.acquire("x")
     before = snapshot(engine)
-    for first in ((), ("r", "x", 1, 1), ("a", "y", 1, 1, 1, 0, "n", 1)):
+    for first in ((), ("r", "x", 1, 1), ("a", "y", "ns1/1", 1, 0)):
         assert engine.fails("call", s.id, *first, *op) == "ERR"
-    assert engine.fails("give", s.id, "a", "y", 1, 1, 1, 0, "n", 1) == "ERR", "give takes no acquisitions"
+    assert engine.fails("give", s.id, "a", "y", "ns1/1", 1, 0) == "ERR", "give takes no acquisitions"
     assert snapshot(engine) == before
 
 
@@ -467,7 +467,8 @@ def test_a_full_engine_refuses_calls_as_a_whole_and_nothing_else(engine):
     other.acquire("y")
     before = snapshot(engine)
     engine.client.ask("CONFIG", "SET", "maxmemory", "1mb")
-    for ops in (("a", "z", 1, 1, 1, 0, "n", 1), ("r", "x", 1, 1), ("r", "x", 1, 1, "a", "z", 1, 1, 1, 0, "n", 1)):
+    take = ("a", "z", "ns1/1", 1, 0)
+    for ops in (take, ("r", "x", 1, 1), ("r", "x", 1, 1, *take)):
         assert engine.fails("call", s.id, *ops) == "OOM"
     assert snapshot(engine) == before
     assert s.beat()[0] == 0
@@ -525,7 +526,7 @@ def test_another_prefix_is_another_cluster(engine):
     prefix, session = "{other}:", "e" * 16
     assert engine.client.ask("EVALSHA", sha, 1, prefix, session, "n1", "w", "d", 9000, 0, "-")[0] == b"OPEN"
     engine.client.ask("EVALSHA", engine.shas["ready"], 1, prefix, session)
-    op = ("a", "x", 1, 1, 1, 0, "n", 0)
+    op = ("a", "x", "nl1/1", 1, 0)
     assert engine.client.ask("EVALSHA", engine.shas["call"], 1, prefix, session, *op) == [1]
     after = snapshot(engine)
     assert {k: v for k, v in after.items() if not k.startswith(b"{other}")} == before

@@ -9,24 +9,25 @@ if state ~= 'live' then
 end
 
 -- A call of one op for a name that nobody waits for needs none of what follows.
-if #A == 9 and A[2] == 'a' then
-    local name = A[3]
-    local n, limit, maxqueue = tonumber(A[5]), tonumber(A[6]), tonumber(A[7])
-    if n and n > 0 and limit and maxqueue and maxqueue >= 0 and call('EXISTS', P .. 'k:' .. name) == 0 then
+if #A == 6 and A[2] == 'a' then
+    local name, maxqueue = A[3], tonumber(A[6])
+    local kind, strict, text, limit = string.match(A[4], '^([nma])([sl])(%d+)/(%d+)$')
+    local n = tonumber(text)
+    if n and n > 0 and maxqueue and maxqueue >= 0 and call('EXISTS', P .. 'k:' .. name) == 0 then
         local units = P .. 'units'
-        local used = call('HINCRBY', units, name, A[5])
+        local used = call('HINCRBY', units, name, text)
         local room = maxqueue == 0 or used - n < maxqueue
-        if room and used <= limit and (A[9] == '0' or not call('HGET', P .. 'meta', 'grace')) then
-            call('HINCRBY', P .. 'u:' .. S, name, A[5])
+        if room and used <= tonumber(limit) and (strict == 'l' or not call('HGET', P .. 'meta', 'grace')) then
+            call('HINCRBY', P .. 'u:' .. S, name, text)
             return {1}
         end
-        if call('HINCRBY', units, name, '-' .. A[5]) == 0 then
+        if call('HINCRBY', units, name, '-' .. text) == 0 then
             call('HDEL', units, name)
         end
         if not room then
             return {-1}
         end
-        if A[8] == 'n' then
+        if kind == 'n' then
             return {0}
         end
     end
@@ -50,5 +51,5 @@ elseif #A == 5 and A[2] == 'r' then
     end
 end
 
-local SIZE = {a = 8, r = 4, c = 4, g = 2, h = 2, t = 2}
+local SIZE = {a = 5, r = 4, c = 4, g = 2, h = 2, t = 2}
 --:include ops.lua

@@ -30,19 +30,17 @@ local function check()
     for _ = 1, count do
         local op = A[at]
         if op == 'a' then
-            local n, limit, maxqueue, kind = NUM[A[at + 3]], NUM[A[at + 4]], NUM[A[at + 5]], A[at + 6]
-            A[at + 3], A[at + 4], A[at + 5] = n, limit, maxqueue
-            if not (n and limit and maxqueue) or kind ~= 'n' and kind ~= 'm' and kind ~= 'a' then
-                wrong = true
-            end
+            local maxqueue = NUM[A[at + 4]]
+            A[at + 4] = maxqueue
+            wrong = wrong or not maxqueue or not CLASS[A[at + 2]]
         elseif op == 'r' or op == 's' then
             local n = NUM[A[at + 2]]
             A[at + 2] = n
             wrong = wrong or not n
         elseif op == 'w' then
-            local place = NUM[A[at + 4]]
+            local place, class = NUM[A[at + 4]], CLASS[A[at + 2]]
             A[at + 4] = place
-            wrong = wrong or not place or not string.find(A[at + 2], '^[ma][sl]%d+/%d+$')
+            wrong = wrong or not place or not class or class.kind == 'n'
         end
         if (op == 's' or op == 'w') and state ~= 'opening' then
             return redis.error_reply('SESSION only an opening session tells what it has')
@@ -101,25 +99,25 @@ while nobody and i <= last do
     local op, j = A[i], A[i + 1]
     local used = U[j] or NUM[was[j]]
     if op == 'a' then
-        local n, limit, maxqueue, kind = NUM[A[i + 3]], NUM[A[i + 4]], NUM[A[i + 5]], A[i + 6]
-        if not (n and limit and maxqueue) or kind ~= 'm' and kind ~= 'a' and kind ~= 'n' then
+        local class, maxqueue = CLASS[A[i + 2]], NUM[A[i + 4]]
+        if not (class and maxqueue) then
             break
         end
-        local strict = A[i + 7] == '1'
+        local strict, n = class.strict, class.units
         if strict and in_grace == nil then
             in_grace = call('HGET', P .. 'meta', 'grace')
         end
         if maxqueue > 0 and used >= maxqueue then
             answers[k] = -1
-        elseif used + n <= limit and not (strict and in_grace) then
+        elseif used + n <= class.limit and not (strict and in_grace) then
             U[j] = used + n
             answers[k] = 1
-        elseif kind == 'n' then
+        elseif class.kind == 'n' then
             answers[k] = 0
         else
             break
         end
-        i = i + 8
+        i = i + 5
     elseif op == 'r' then
         local n = NUM[A[i + 2]]
         if not n then
@@ -173,13 +171,13 @@ take_over()
 --:include queues.lua
 states[S] = state
 
--- Takes `n` units for S, if they fit and are granted now.
-local function take(j, n, limit, strict)
-    local used = U[j] or NUM[was[j]]
-    if used + n > limit then
+-- Takes the units of a class for S, if they fit and are granted now.
+local function take(j, class)
+    local used, n = U[j] or NUM[was[j]], class.units
+    if used + n > class.limit then
         return false
     end
-    if strict then
+    if class.strict then
         read_meta()
         if grace then
             return false
@@ -191,25 +189,24 @@ end
 
 -- `a` where somebody waits, or must wait.
 local function acquire(i, j)
-    local n, limit, maxqueue, kind, strict = A[i + 3], A[i + 4], A[i + 5], A[i + 6], A[i + 7] == '1'
-    local q = queue_of(j)
+    local class, maxqueue, q = CLASS[A[i + 2]], A[i + 4], queue_of(j)
     local finished = hand_over(q)
     if maxqueue > 0 and U[j] + waits_of(q) >= maxqueue then
         return -1
     end
-    if finished and take(j, n, limit, strict) then
+    if finished and take(j, class) then
         return 1
     end
-    if kind == 'n' then
+    if class.kind == 'n' then
         return 0
     end
-    local member = string.format('%s:%s%s%.0f/%.0f', S, kind, strict and 's' or 'l', n, limit)
+    local member = S .. ':' .. A[i + 2]
     if not q.by[member] and q.n >= 256 then
         return -1
     end
     read_meta()
     seq = seq + 1
-    add_wait(q, member, A[i + 2], seq)
+    add_wait(q, member, A[i + 3], seq)
     return seq
 end
 

@@ -27,16 +27,17 @@ local function state_of(session)
 end
 
 local function add_pair(q, member, score)
-    local kind, strict, units, limit = string.match(member, ':(.)(.)(%d+)/(%d+)$')
+    local text = string.sub(member, 18)
+    local class = CLASS[text]
     local p = {
         member = member,
         session = string.sub(member, 1, 16),
-        field = string.sub(member, 18) .. ':' .. q.name,
+        field = text .. ':' .. q.name,
         key = P .. 'q:' .. member .. ':' .. q.name,
-        any = kind == 'a',
-        strict = strict == 's',
-        units = tonumber(units),
-        limit = tonumber(limit),
+        any = class.kind == 'a',
+        strict = class.strict,
+        units = class.units,
+        limit = class.limit,
         score = score, -- the seq of its oldest wait
         count = 0, -- its waits, once q.waits is known
     }

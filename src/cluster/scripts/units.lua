@@ -15,6 +15,16 @@ local NUM = setmetatable({[false] = 0}, {__index = function(t, text)
     end
 end})
 
+-- Classes, by their text: each is parsed once.
+local CLASS = setmetatable({}, {__index = function(t, text)
+    local kind, strict, units, limit = string.match(text, '^([nma])([sl])(%d+)/(%d+)$')
+    if kind then
+        local class = {kind = kind, strict = strict == 's', units = tonumber(units), limit = tonumber(limit)}
+        t[text] = class
+        return class
+    end
+end})
+
 -- Asks whether anybody waits for names[first] and those behind it.
 local function look_for_waits(first)
     local keys, prefix = {}, P .. 'k:'

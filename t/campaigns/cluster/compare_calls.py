@@ -15,6 +15,10 @@ KINDS = "nma"
 LONG = b"long name " * 300
 
 
+def acquire(name, number, units, limit, maxqueue, kind, strict):
+    return ["a", name, "%s%s%d/%d" % (kind, "ls"[strict], units, limit), number, maxqueue]
+
+
 class Process:
     """A process of a node: what its connections hold, and its session if it has one."""
 
@@ -180,7 +184,7 @@ class Calls:
             process.next_id += 1
             maxqueue = self.rng.choice([0, 0, 0, 1, 3, 8])
             how, strict = self.rng.choice(KINDS + "mmaa"), self.rng.randrange(2)
-            return ["a", name, process.next_id, units, limit, maxqueue, how, strict]
+            return acquire(name, process.next_id, units, limit, maxqueue, how, strict)
         if kind == "r":
             mine = sorted(n for n, units in process.units.items() if units > 0)
             if mine and self.rng.random() < 0.7:
@@ -200,10 +204,9 @@ class Calls:
     def took(self, process, op, answer):
         if op[0] == "a":
             if answer == 1:
-                process.units[op[1]] += op[3]
+                process.units[op[1]] += int(op[2][2:].partition("/")[0])
             elif answer > 1:
-                kind = "%s%s%d/%d" % (op[6], "ls"[op[7]], op[3], op[4])
-                process.waits[op[2]] = (op[1], kind, answer)
+                process.waits[op[3]] = (op[1], op[2], answer)
                 process.seq = max(process.seq, answer)
         elif op[0] == "r" and answer > 0:
             process.units[op[1]] -= op[2]
@@ -353,10 +356,10 @@ class Calls:
             return
         name, count = b"many", self.rng.choice([120, 249, 250, 251, 520])
         kind, strict = self.rng.choice("ma"), self.rng.randrange(2)
-        held = [["a", name, 1, count, count, 0, "n", 0]]
+        held = [acquire(name, 1, count, count, 0, "n", 0)]
         process.next_id += count
         waits = [
-            ["a", name, process.next_id - i, 1, count, 0, kind, strict] for i in range(count)
+            acquire(name, process.next_id - i, 1, count, 0, kind, strict) for i in range(count)
         ]
         for start in range(0, count, 100):
             ops = (held if start == 0 else []) + waits[start : start + 100]
@@ -366,7 +369,8 @@ class Calls:
             for op, element in zip(ops, answer):
                 self.took(process, op, element)
         explicit = int(self.rng.random() < 0.3)
-        ops = ["r", name, count, explicit, "a", name, process.next_id + 1, 1, 2 * count, 0, "n", 0]
+        ops = ["r", name, count, explicit]
+        ops += acquire(name, process.next_id + 1, 1, 2 * count, 0, "n", 0)
         answer = self.both.run("call", process.session, *ops)
         self.counts["many"] = self.counts.get("many", 0) + 1
         if not self.failed(process, answer) and answer[0] > 0:
@@ -390,7 +394,7 @@ class Calls:
             ops = []
             for i in range(start, min(start + 100, count)):
                 process.next_id += 1
-                ops.append(["a", b"n%d" % i, process.next_id, 1, 1, 0, "m", 0])
+                ops.append(acquire(b"n%d" % i, process.next_id, 1, 1, 0, "m", 0))
             answer = self.both.run("call", process.session, *sum(ops, []))
             if self.failed(process, answer):
                 return
@@ -399,7 +403,7 @@ class Calls:
             ops = []
             for i in range(start, min(start + 100, count), 3):
                 other.next_id += 1
-                ops.append(["a", b"n%d" % i, other.next_id, 1, 1, 0, "m", 0])
+                ops.append(acquire(b"n%d" % i, other.next_id, 1, 1, 0, "m", 0))
             answer = self.both.run("call", other.session, *sum(ops, []))
             if self.failed(other, answer):
                 return
@@ -420,7 +424,7 @@ class Calls:
         if holder is None:
             return
         holder.next_id += 1
-        took = ["a", name, holder.next_id, 1, 1000, 0, "n", 0]
+        took = acquire(name, holder.next_id, 1, 1000, 0, "n", 0)
         if not self.failed(holder, self.both.run("call", holder.session, *took)):
             self.read()
         for start in range(0, 300, 100):
@@ -431,7 +435,7 @@ class Calls:
             for i in range(start, start + 100):
                 process.next_id += 1
                 kind = "ma"[i % 2]
-                ops.append(["a", name, process.next_id, 1000 + i, 1000 + i // 7, 0, kind, i // 3 % 2])
+                ops.append(acquire(name, process.next_id, 1000 + i, 1000 + i // 7, 0, kind, i // 3 % 2))
             answer = self.both.run("call", process.session, *sum(ops, []))
             if self.failed(process, answer):
                 return
@@ -451,13 +455,13 @@ class Calls:
             return
         count = self.rng.choice([20, 99, 100, 101, 130])
         names = [b"unfinished%d" % i for i in range(count)]
-        ops = [["a", b"first", 1, 300, 300, 0, "n", 0]] + [["a", n, 1, 1, 1, 0, "n", 0] for n in names]
+        ops = [acquire(b"first", 1, 300, 300, 0, "n", 0)] + [acquire(n, 1, 1, 1, 0, "n", 0) for n in names]
         for i in range(300):
             process.next_id += 1
-            ops.append(["a", b"first", process.next_id, 1, 300, 0, "m", 0])
+            ops.append(acquire(b"first", process.next_id, 1, 300, 0, "m", 0))
         for name in names:
             process.next_id += 1
-            ops.append(["a", name, process.next_id, 1, 1, 0, "m", 0])
+            ops.append(acquire(name, process.next_id, 1, 1, 0, "m", 0))
         back = [["r", b"first", 300, 0]] + [["r", name, 1, 0] for name in names]
         for some in [ops[i : i + 200] for i in range(0, len(ops), 200)] + [back]:
             answer = self.both.run("call", process.session, *sum(some, []))

@@ -316,7 +316,7 @@ bool fe_class_of(const struct fake_engine *engine, int class, struct fe_class *f
 {
     const char *text = fe_text_of(engine, class);
     char *end;
-    if ((text[0] != 'm' && text[0] != 'a') || (text[1] != 's' && text[1] != 'l'))
+    if ((text[0] != 'n' && text[0] != 'm' && text[0] != 'a') || (text[1] != 's' && text[1] != 'l'))
         return false;
     *found = (struct fe_class){.kind = text[0], .strict = text[1] == 's'};
     found->units = strtoull(text + 2, &end, 10);

@@ -33,41 +33,37 @@ static struct fe_bytes *out_of(const struct op *op)
     return op->run->out;
 }
 
-/* name id units limit maxqueue kind strict */
+/* name class id maxqueue */
 static void op_acquire(struct op *op)
 {
     struct fake_engine *engine = op->run->engine;
-    uint64_t id = number_at(op, 1), units = number_at(op, 2), limit = number_at(op, 3);
-    uint64_t maxqueue = number_at(op, 4);
-    char kind = op->run->args[op->at + 5].bytes[0];
-    bool strict = number_at(op, 6) != 0;
+    int text = fe_arg(op->run, op->at + 1);
+    struct fe_class class = {0};
+    (void)fe_class_of(engine, text, &class); /* wrong_with has found that it is one */
+    uint64_t id = number_at(op, 2), maxqueue = number_at(op, 3);
     bool finished = fe_hand_over(op->run, op->name);
     uint64_t used = fe_units(engine, FE_NONE, op->name);
     if (maxqueue > 0 && used + fe_waits(engine, FE_NONE, op->name) >= maxqueue) {
         fe_say_integer(out_of(op), -1);
         return;
     }
-    if (finished && used + units <= limit && !(strict && engine->data.grace)) {
-        fe_add_units(engine, op->session->id, op->name, units);
+    if (finished && used + class.units <= class.limit && !(class.strict && engine->data.grace)) {
+        fe_add_units(engine, op->session->id, op->name, class.units);
         fe_say_integer(out_of(op), 1);
         return;
     }
-    if (kind == 'n') {
+    if (class.kind == 'n') {
         fe_say_integer(out_of(op), 0);
         return;
     }
-    struct fe_bytes text = {0};
-    fe_putf(&text, "%c%c%" PRIu64 "/%" PRIu64, kind, strict ? 's' : 'l', units, limit);
-    int class = fe_text(engine->texts, text.at, text.len);
-    free(text.at);
     bool has;
-    size_t pairs = fe_pairs(engine, op->name, op->session->id, class, &has);
+    size_t pairs = fe_pairs(engine, op->name, op->session->id, text, &has);
     if (!has && pairs >= FE_PAIRS) {
         fe_say_integer(out_of(op), -1);
         return;
     }
     uint64_t seq = ++engine->data.seq;
-    fe_add_wait(engine, (struct fe_wait){op->session->id, op->name, class, seq, id});
+    fe_add_wait(engine, (struct fe_wait){op->session->id, op->name, text, seq, id});
     fe_say_integer(out_of(op), (int64_t)seq);
 }
 
@@ -222,9 +218,9 @@ static void op_assert_wait(struct op *op)
     fe_say_integer(out_of(op), 1);
 }
 
-/* 'k': a kind, 'c': a class, '0': a number, '1': a number that is not 0 */
+/* 'k': a class, 'c': one that waits, '0': a number, '1': a number that is not 0 */
 static const struct op_row rows[] = {
-    {'a', 7, true, false, false, "0110k0", op_acquire},
+    {'a', 4, true, false, false, "k00", op_acquire},
     {'r', 3, true, true, false, "10", op_release},
     {'c', 3, true, true, false, "c0", op_cancel},
     {'g', 1, true, true, false, "", op_get},
@@ -265,13 +261,13 @@ static const char *wrong_with(struct fe_run *run, const struct op_row *row, size
         uint64_t value;
         switch (row->numbers[n]) {
         case 'k':
-            if (arg->len != 1 || !strchr("nma", arg->bytes[0]))
-                return "a kind is none";
-            break;
         case 'c':
             if (!fe_class_of(run->engine, fe_text(run->engine->texts, arg->bytes, arg->len),
-                             &class))
+                             &class) ||
+                class.units == 0)
                 return "a class is none";
+            if (row->numbers[n] == 'c' && class.kind == 'n')
+                return "a class does not wait";
             break;
         default:
             if (!fe_number(arg, &value) || (row->numbers[n] == '1' && value == 0))
