@@ -69,6 +69,8 @@ struct node_ask {
     uint32_t units, limit; /* at least 1; limit and queue_max: ACQUIRE */
     uint32_t queue_max;    /* 0: no maximum */
     uint64_t id;           /* ACQUIRE: never used again by this process and its successors */
+    int64_t since_ns;      /* ACQUIRE: when its client asked; waits that come without a place get
+                              theirs in this order */
     uint32_t report;       /* RELEASE: the number of the last report that its thread has given its
                               part of (see `report` below); 0: of none */
     struct bytes name;     /* stays valid until the answer */

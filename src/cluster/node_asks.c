@@ -269,6 +269,47 @@ void ask_queued(struct node *node, struct node_ask *ask, uint64_t seq)
     say_queued(node, ask);
 }
 
+/* Takes `count` asks from the front of `rest`. Returns them linked by `next`, the oldest first. */
+static struct node_ask *take_by_age(struct node_ask **rest, size_t count)
+{
+    if (count == 1) {
+        struct node_ask *ask = *rest;
+        *rest = ask->next;
+        ask->next = NULL;
+        return ask;
+    }
+    struct node_ask *a = take_by_age(rest, count / 2);
+    struct node_ask *b = take_by_age(rest, count - count / 2);
+    struct node_ask *first = NULL, **end = &first;
+    while (a && b) {
+        struct node_ask **older = b->since_ns < a->since_ns ? &b : &a;
+        *end = *older;
+        end = &(*end)->next;
+        *older = *end;
+    }
+    *end = a ? a : b;
+    return first;
+}
+
+void node_asks_by_age(struct node *node)
+{
+    struct asks waits = {0}, others = {0};
+    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
+        next = ask->next;
+        asks_add(ASK_STATE(ask) == ASK_TODO && ask->queued ? &waits : &others, ask);
+    }
+    node->todo = (struct asks){0};
+    struct node_ask *ask = waits.count ? take_by_age(&waits.first, waits.count) : NULL;
+    for (struct node_ask *next; ask; ask = next) {
+        next = ask->next;
+        asks_add(&node->todo, ask);
+    }
+    for (struct node_ask *next, *other = others.first; other; other = next) {
+        next = other->next;
+        asks_add(&node->todo, other);
+    }
+}
+
 bool node_give_back(struct node *node, struct bytes name, uint32_t units, uint64_t id,
                     int64_t now_ns)
 {

@@ -72,6 +72,7 @@ void node_reported(struct node *node, int64_t now_ns)
         node_lose(node, NODE_LOSS_ERROR, "this process has no memory for what it holds", now_ns);
         return;
     }
+    node_asks_by_age(node);
     node_move(node, PHASE_ASSERTING);
     node->assert_name = node->first_name;
     node->assert_units = true;

@@ -540,6 +540,9 @@ void node_asks_lost(struct node *node);
 void node_asks_alone(struct node *node);
 /* Strict units that waited for a lease go to their clients. */
 void node_asks_lease(struct node *node, int64_t now_ns);
+/* All is reported. Waits without a place go before what else is to do, by age: the threads told of
+ * them in an order of their own. */
+void node_asks_by_age(struct node *node);
 /* The patterns are others: names that are shared no more, and other classes. */
 void node_asks_patterns(struct node *node);
 

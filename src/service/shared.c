@@ -96,6 +96,7 @@ static void set_way(const struct conn *conn, struct shared_way *way, struct shar
         .has_place = ask->ask.seq > 0,
         .strict = shared_class(conn, ask->ask.name) == PATTERNS_STRICT,
     };
+    ask->ask.since_ns = since_ns;
 }
 
 enum served shared_pend(struct conn *conn, struct shared_ask *ask)

@@ -35,8 +35,7 @@ def is_away(daemon):
 
 
 def test_a_wait_does_not_get_the_place_of_an_earlier_one(node, engine):
-    # One worker: waits of the table become asks in the order of a worker's connections.
-    a = node("a", "cluster.patience=0", "counter.threads=1")
+    a = node("a", "cluster.patience=0")
     holder, first, second = (a.text_client() for _ in range(3))
     assert holder.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
     second.say("ACQ4ME l-1 1 9 600")

@@ -552,17 +552,17 @@ TEST(what_was_not_answered_is_sent_again)
     const redisReply *call = rig_script("call");
     ck_assert_uint_eq(call->elements, 5 + 4 * 5);
     for (size_t i = 0; i < 4; i++) {
-        static const char *const classes[] = {"nl2/3", "al2/3", "ml2/3", "al2/3"};
-        static const char *const most[] = {"9", "9", "9", "0"};
+        static const char *const classes[] = {"al2/3", "nl2/3", "al2/3", "ml2/3"};
+        static const char *const most[] = {"0", "9", "9", "9"};
         char id[24];
-        snprintf(id, sizeof(id), "%llu", (unsigned long long)(i < 3 ? fresh[i] : queued).ask.id);
+        snprintf(id, sizeof(id), "%llu", (unsigned long long)(i ? fresh[i - 1] : queued).ask.id);
         op_is(call, 5 + 5 * i, "a", "l");
         ck_assert_str_eq(rig_word(call, 7 + 5 * i), classes[i]);
         ck_assert_str_eq(rig_word(call, 8 + 5 * i), id);
         ck_assert_str_eq(rig_word(call, 9 + 5 * i), most[i]);
     }
     /* Queued, lost, told again with the place; lost again while that is under way. */
-    rig_answers("*4\r\n:0\r\n:10\r\n:11\r\n:12\r\n");
+    rig_answers("*4\r\n:10\r\n:0\r\n:11\r\n:12\r\n");
     for (unsigned i = 0; i < 2; i++) {
         anew(false);
         node_report(r.node, bytes_of("l"), 5);
@@ -575,9 +575,56 @@ TEST(what_was_not_answered_is_sent_again)
     }
     rig_answers("*4\r\n:1\r\n:1\r\n:1\r\n:1\r\n");
     rig_readies();
-    ck_assert_uint_eq(fresh[1].ask.seq, 10);
-    ck_assert_uint_eq(fresh[2].ask.seq, 11);
-    ck_assert_uint_eq(queued.ask.seq, 12);
+    ck_assert_uint_eq(queued.ask.seq, 10);
+    ck_assert_uint_eq(fresh[1].ask.seq, 11);
+    ck_assert_uint_eq(fresh[2].ask.seq, 12);
+    rig_end();
+}
+
+TEST(waits_without_a_place_get_it_by_age)
+{
+    static const int64_t since[] = {5, 9, 3, 7, 3, 1};
+    static const unsigned order[] = {5, 2, 4, 0, 3, 1};
+    struct rig_ask waits[6], release, fresh;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    anew(false);
+    node_report(r.node, bytes_of("l"), 2);
+    release = (struct rig_ask){.ask = {.op = NODE_RELEASE, .units = 1, .name = bytes_of("l")}};
+    release.ask.report = r.report;
+    node_submit(r.node, &release.ask, r.now);
+    for (unsigned i = 0; i < 6; i++) {
+        waits[i] = (struct rig_ask){.queued = true,
+                                    .ask = {.op = NODE_ACQUIRE,
+                                            .wait = i % 2 ? NODE_WAIT_ME : NODE_WAIT_ANY,
+                                            .units = 1,
+                                            .limit = 2,
+                                            .id = 100 + i,
+                                            .since_ns = since[i],
+                                            .queued = true,
+                                            .name = bytes_of("l")}};
+        node_submit(r.node, &waits[i].ask, r.now);
+    }
+    fresh = waits[0];
+    fresh.ask.queued = fresh.queued = false;
+    fresh.ask.id = 200;
+    fresh.ask.since_ns = 0;
+    node_submit(r.node, &fresh.ask, r.now);
+    node_reported(r.node, r.now);
+    rig_script("give");
+    rig_answers("*1\r\n:1\r\n");
+    rig_readies();
+    const redisReply *call = rig_script("call");
+    for (unsigned i = 0; i < 6; i++) {
+        char id[24];
+        snprintf(id, sizeof(id), "%u", 100 + order[i]);
+        ck_assert_str_eq(rig_word(op_is(call, 5 + 5 * i, "a", "l"), 8 + 5 * i), id);
+    }
+    op_is(call, 5 + 5 * 6, "r", "l");
+    ck_assert_str_eq(rig_word(op_is(call, 9 + 5 * 6, "a", "l"), 12 + 5 * 6), "200");
+    ck_assert_uint_eq(call->elements, 5 + 5 * 7 + 4);
+    rig_answers("*8\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:1\r\n:8\r\n");
+    ck_assert_uint_eq(waits[5].ask.seq, 2);
     rig_end();
 }
 
@@ -777,6 +824,7 @@ static const struct unit_test tests[] = {
     UNIT(what_is_not_finished_goes_on_at_once),
     UNIT(a_full_engine),
     UNIT(what_was_not_answered_is_sent_again),
+    UNIT(waits_without_a_place_get_it_by_age),
     UNIT(an_error_while_asserting_begins_again),
     UNIT(other_patterns_open_anew),
     UNIT(a_successor_goes_on_where_it_was),
