@@ -518,6 +518,7 @@ def test_the_command_line_goes_over_the_file_then_too(start, tmp_path):
 def test_a_bad_file_keeps_what_was(start, tmp_path):
     running = Running(start, tmp_path, admin=True)
     running.apply("access.max_per_source = 1\n")
+    first = wire.TextClient(running.daemon.text, source="127.0.0.2")
     for bad, said_of_it in (
         ("access.max_per_source = 0\nnonsense\n", ":2: neither"),
         ("access.max_per_sauce = 0\n", ':1: unknown key "access.max_per_sauce"; did you mean'),
@@ -531,9 +532,9 @@ def test_a_bad_file_keeps_what_was(start, tmp_path):
             continue  # an -o option of the test overrides it
         assert said_of_it in said, said
         assert "error: reload: nothing was changed" in said, said
-        with wire.TextClient(running.daemon.text, source="127.0.0.2") as first:
-            assert first.ask("RELEASE") == "NOT_LOCKED"
-            assert not is_served(running.daemon.text, source="127.0.0.2")
+        assert first.ask("RELEASE") == "NOT_LOCKED"
+        assert not is_served(running.daemon.text, source="127.0.0.2")
+    first.close()
     os.unlink(running.path)
     assert "no such file" in running.daemon.reload()
     running.write("")
