@@ -1,4 +1,5 @@
-/* jobs_op.h - the inside of operations, which jobs_commit.c, jobs_plan.c and jobs_write.c share. */
+/* jobs_op.h - the inside of operations, which jobs_commit.c, jobs_decide.c, jobs_plan.c,
+ * jobs_write.c and jobs_make.c share. */
 #ifndef JOBS_JOBS_OP_H
 #define JOBS_JOBS_OP_H
 
@@ -14,6 +15,52 @@ enum {
     JOB_OP_SPOILED,           /* bury a job whose body cannot be read */
     JOB_OP_FORGET_PAUSE,      /* a paused tube has gone */
 };
+
+static inline bool job_op_is_own(const struct job_op *op)
+{
+    return op->kind >= JOB_OP_OWN;
+}
+
+/* ---- jobs_commit.c: the life of operations ----------------------------------------------------
+ */
+
+/* Queues a decided operation for the store, or parks it until it can be decided. Both return
+ * JOBS_COMMITS. */
+enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op);
+enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op);
+/* The jobs' own changes are not tried for a second. */
+void jobs_hold(struct jobs *jobs, struct moment now);
+/* Begins one of the jobs' own changes of a frozen job. Returns false without memory, or while they
+ * are not tried. */
+bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned state,
+                   struct moment now);
+
+/* ---- jobs_decide.c ----------------------------------------------------------------------------
+ */
+
+/* Decides what an operation changes. JOBS_COMMITS: it is queued or parked; else it is over, with
+ * this status. */
+enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
+                               struct jobs_effects *effects);
+/* The act of an operation that changes single jobs. */
+struct job_act job_act_of(const struct job_op *op);
+/* Lets go of the marks that the looks of a put keep. */
+void job_op_forget_looks(struct jobs *jobs, struct job_op *op);
+
+/* ---- jobs_make.c ------------------------------------------------------------------------------
+ */
+
+/* The store has it: makes the changes, serves clients that wait, and sets the operation's status.
+ */
+void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
+                 struct jobs_effects *effects);
+/* The store could not: undoes what was planned. */
+void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
+                   struct jobs_effects *effects);
+/* A put's round of looks is over: marks what they found. */
+void job_op_learn(struct jobs *jobs, struct job_op *op);
+/* The bodies are read: moves them to the views. Returns the status. */
+enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op);
 
 /* ---- jobs_plan.c: what the store will have ----------------------------------------------------
  */

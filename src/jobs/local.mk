@@ -4,7 +4,8 @@ libjobs_a_SOURCES = \
 	src/jobs/jobs.h src/jobs/jobs_inside.h \
 	src/jobs/jobs_state.h src/jobs/jobs_state.c \
 	src/jobs/jobs.c src/jobs/jobs_change.c src/jobs/jobs_client.c \
-	src/jobs/jobs_commit.h src/jobs/jobs_commit.c src/jobs/jobs_keys.c \
+	src/jobs/jobs_commit.h src/jobs/jobs_commit.c src/jobs/jobs_decide.c src/jobs/jobs_make.c \
+	src/jobs/jobs_keys.c \
 	src/jobs/jobs_op.h src/jobs/jobs_plan.c src/jobs/jobs_write.c src/jobs/jobs_load.c \
 	src/jobs/jobs_put.c src/jobs/jobs_ready.c src/jobs/jobs_show.c \
 	src/jobs/jobs_take.c src/jobs/jobs_time.c

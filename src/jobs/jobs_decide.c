@@ -1,0 +1,317 @@
+/*
+ * jobs_decide.c - what an operation changes: decided with the jobs' lock, when it is submitted and
+ * when what it waited for is over. It freezes those jobs and plans what the store writes
+ * (jobs_plan.c). See jobs_commit.h.
+ */
+#include "jobs/jobs_op.h"
+
+static void keep_tube(struct job_op *op, struct tube *tube)
+{
+    op->of = tube;
+    tube->under_way++;
+}
+
+static void leave_look(struct jobs *jobs, struct job_mark *mark)
+{
+    mark->refs--;
+    mark->lookers--;
+    mark_settle(jobs, mark);
+}
+
+void job_op_forget_looks(struct jobs *jobs, struct job_op *op)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        struct job_mark *mark = op->writes[n].mark;
+        if (!mark)
+            continue;
+        leave_look(jobs, mark);
+        op->writes[n].mark = NULL;
+    }
+}
+
+static bool is_busy(const struct job *job)
+{
+    return job->frozen || (job->keys && job->keys->key && job->keys->key->busy > 0);
+}
+
+struct job_act job_act_of(const struct job_op *op)
+{
+    static const enum job_verb verbs[] = {
+        [JOB_OP_DELETE] = JOB_DELETE,   [JOB_OP_RELEASE] = JOB_RELEASE,
+        [JOB_OP_BURY] = JOB_BURY,       [JOB_OP_TOUCH] = JOB_TOUCH,
+        [JOB_OP_ACK] = JOB_ACK,         [JOB_OP_NACK] = JOB_NACK,
+        [JOB_OP_RENEW] = JOB_RENEW,     [JOB_OP_KICK_JOB] = JOB_KICK,
+        [JOB_OP_RESERVE] = JOB_RESERVE, [JOB_OP_KICK] = JOB_KICK,
+    };
+    return (struct job_act){.verb = verbs[op->kind],
+                            .client = op->client,
+                            .id = op->id,
+                            .token = op->token,
+                            .pri = op->pri,
+                            .delay_s = op->delay_s,
+                            .view_r = op->views};
+}
+
+/* True when the store keeps nothing of this change. */
+static bool is_immediate(const struct jobs *jobs, const struct job_act *act, const struct job *job)
+{
+    if (act->verb == JOB_TOUCH || act->verb == JOB_RENEW)
+        return !job->is_lease;
+    return act->verb == JOB_RESERVE && !job_needs_store(jobs, job);
+}
+
+static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct moment now,
+                                   struct jobs_effects *effects)
+{
+    const struct job_act act = job_act_of(op);
+    struct job_times at = job_times_of(jobs, now);
+    uint32_t handle = job_find(jobs, op->id);
+    if (handle == JOB_NONE)
+        return JOBS_NOT_FOUND;
+    const struct job *job = job_at(jobs, handle);
+    if (is_busy(job))
+        return job_op_park(jobs, op);
+    if (!job_act_fits(jobs, &act, job))
+        return JOBS_NOT_FOUND;
+    if (act.verb == JOB_RESERVE && job_is_stale(jobs, job, now)) {
+        (void)job_drop(jobs, handle, now);
+        return JOBS_NOT_FOUND;
+    }
+    if (is_immediate(jobs, &act, job))
+        return job_act_make(jobs, &act, handle, now, effects);
+    bool planned = act.verb == JOB_RESERVE ? job_plan_reserve(jobs, op, handle, at)
+                                           : job_plan_act(jobs, op, &act, handle, at);
+    return planned ? job_op_queue(jobs, op) : JOBS_NO_MEMORY;
+}
+
+/* True while it is open what a kick kicks: buried jobs, and delayed ones if there are none. */
+static bool kick_is_open(const struct jobs *jobs, const struct tube *tube)
+{
+    if (*tube_read_only(jobs, tube))
+        return false;
+    return tube->frozen_by_id[JOB_BURIED].count + tube->frozen_by_id[JOB_ABANDONED].count > 0 ||
+           (tube->buried.count + tube->abandoned.count == 0 &&
+            tube->frozen_by_id[JOB_DELAYED].count > 0);
+}
+
+static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct moment now)
+{
+    const struct job_act act = job_act_of(op);
+    struct job_times at = job_times_of(jobs, now);
+    const struct tube *tube = op->client ? op->client->used : tube_find(jobs, op->tube);
+    if (!tube)
+        return JOBS_NOT_FOUND;
+    if (!op->kick->begun && kick_is_open(jobs, tube))
+        return job_op_park(jobs, op);
+    if (!kick_goes_on(op->kick, jobs, tube))
+        return JOBS_OK;
+    while (op->write_count < op->kick->left && op->write_count < JOBS_STEP) {
+        uint32_t handle = kick_next(jobs, op->kick, tube);
+        if (handle == JOB_NONE)
+            break;
+        if (!job_plan_act(jobs, op, &act, handle, at)) {
+            job_op_thaw(jobs, op);
+            return JOBS_NO_MEMORY;
+        }
+    }
+    return op->write_count > 0 ? job_op_queue(jobs, op) : JOBS_OK;
+}
+
+static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now)
+{
+    const struct job_act act = {.verb = JOB_DELETE};
+    struct job_times at = job_times_of(jobs, now);
+    struct tube *tube;
+    enum jobs_status status = clear_begin(jobs, op->tube, op->clear, op->reason, &tube);
+    if (status != JOBS_OK || !tube)
+        return status;
+    while (op->write_count < JOBS_STEP) {
+        uint32_t handle = clear_next(jobs, tube, op->state, op->clear);
+        if (handle == JOB_NONE)
+            break;
+        if (!job_plan_act(jobs, op, &act, handle, at)) {
+            job_op_thaw(jobs, op);
+            return JOBS_NO_MEMORY;
+        }
+    }
+    if (op->write_count > 0)
+        return job_op_queue(jobs, op);
+    if (!clear_has_frozen(jobs, tube, op->state, op->clear))
+        return JOBS_OK;
+    op->clear->state = 0; /* from the first one again */
+    return job_op_park(jobs, op);
+}
+
+static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, struct moment now)
+{
+    bool pauses = op->kind == JOB_OP_PAUSE;
+    struct job_times at = job_times_of(jobs, now);
+    struct tube *tube = op->of;
+    if (!tube)
+        tube = pauses ? tube_find(jobs, op->tube) : tube_get(jobs, op->tube);
+    if (!tube)
+        return pauses ? JOBS_NOT_FOUND : JOBS_NO_MEMORY;
+    if (!op->of)
+        keep_tube(op, tube);
+    if (tube->changing)
+        return job_op_park(jobs, op);
+    op->new_settings = jobs_alloc(jobs, sizeof(*op->new_settings));
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_TUBE);
+    if (!op->new_settings || !write)
+        return JOBS_NO_MEMORY;
+    *op->new_settings = tube->settings;
+    if (!pauses)
+        settings_with(jobs, op->new_settings, op->settings);
+    int64_t left_ns =
+        pauses ? (int64_t)op->seconds * NS_PER_S : tube->paused_until_ns - at.now.mono_ns;
+    write->now.delay_s = pauses ? op->seconds : tube->pause_s;
+    write->time_ns = write->now.delay_s > 0 ? at.wall_ns + left_ns : 0;
+    tube->changing = true;
+    jobs->used = true;
+    return job_op_queue(jobs, op);
+}
+
+static bool is_keyed(const struct job_put *put)
+{
+    return put->key.len > 0 || put->root.len > 0;
+}
+
+/* Adds a look for a name of a put that is not known. Returns false without memory. */
+static bool add_look(struct jobs *jobs, struct job_op *op, struct bytes name, bool is_root)
+{
+    struct job_mark *mark = name.len > 0 ? job_keys_mark(jobs, op->of, name, is_root) : NULL;
+    if (name.len == 0)
+        return true;
+    if (!mark)
+        return false;
+    if (mark->plan == jobs->plans)
+        return true;
+    mark->plan = jobs->plans;
+    mark->planned = NULL;
+    mark->planned_ms = JOB_NO_TIME;
+    struct job_write *write = job_op_add(jobs, op, JOB_WRITE_LOOK);
+    mark->refs++;
+    mark->lookers++;
+    if (!write) {
+        leave_look(jobs, mark);
+        return false;
+    }
+    write->mark = mark;
+    write->memory = is_root ? JOB_MEMORY_ROOT : JOB_MEMORY_EXECUTION;
+    write->name = name;
+    return true;
+}
+
+/*
+ * Looks at the keys of puts. *busy_r: one is under change. Adds looks for those that are not known.
+ * Others may become unknown before the looks are done; then there is another round.
+ */
+static enum jobs_status look_at_keys(struct jobs *jobs, struct job_op *op, bool *busy_r)
+{
+    struct job_mark *key, *root;
+    *busy_r = false;
+    for (size_t n = 0; n < op->count; n++) {
+        job_keys_marks(jobs, op->of, &op->puts[n], &key, &root);
+        if (key && key->busy > 0)
+            *busy_r = true;
+    }
+    if (*busy_r)
+        return JOBS_OK;
+    jobs->plans++;
+    for (size_t n = 0; n < op->count; n++) {
+        const struct job_put *put = &op->puts[n];
+        job_keys_marks(jobs, op->of, put, &key, &root);
+        if (((!key || !key->known) && !add_look(jobs, op, put->key, false)) ||
+            ((!root || !root->known) && !add_look(jobs, op, put->root, true)))
+            return JOBS_NO_MEMORY;
+    }
+    jobs->plans++;
+    return JOBS_OK;
+}
+
+static bool any_keyed(const struct job_op *op)
+{
+    for (size_t n = 0; n < op->count; n++) {
+        if (is_keyed(&op->puts[n]))
+            return true;
+    }
+    return false;
+}
+
+static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct moment now,
+                                   struct jobs_effects *effects)
+{
+    if (!op->of) {
+        struct tube *tube = tube_of_put(op->client, &op->puts[0]);
+        if (!tube)
+            return JOBS_NO_MEMORY;
+        keep_tube(op, tube);
+    }
+    if (op->of->changing)
+        return job_op_park(jobs, op);
+    if (any_keyed(op)) {
+        bool busy;
+        size_t looks = op->write_count;
+        if (look_at_keys(jobs, op, &busy) != JOBS_OK)
+            return JOBS_NO_MEMORY;
+        if (busy)
+            return job_op_park(jobs, op);
+        if (op->write_count > looks) {
+            op->fetches = true;
+            return job_op_queue(jobs, op);
+        }
+    }
+    op->plans = jobs_alloc(jobs, op->count * sizeof(*op->plans));
+    if (!op->plans)
+        return JOBS_NO_MEMORY;
+    enum jobs_status status =
+        puts_decide(jobs, op->of, op->puts, op->plans, op->count, &op->failed, now);
+    if (status != JOBS_OK)
+        return status;
+    job_op_forget_looks(jobs, op); /* new jobs keep their marks, others need none */
+    job_op_free_writes(jobs, op);
+    if (!job_plan_puts(jobs, op, job_times_of(jobs, now))) {
+        puts_forget(jobs, op->of, op->plans, op->count, now);
+        return JOBS_NO_MEMORY;
+    }
+    if (op->has_writes)
+        return job_op_queue(jobs, op);
+    puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
+    tube_serve(jobs, op->of, now, effects);
+    return JOBS_OK;
+}
+
+static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op)
+{
+    for (size_t n = 0; n < op->view_count; n++) {
+        if (op->views[n].body)
+            continue;
+        struct job_write *write = job_op_add(jobs, op, JOB_WRITE_NOTHING);
+        if (!write)
+            return JOBS_NO_MEMORY;
+        write->id = op->views[n].id;
+        write->reads = true;
+        write->body_len = op->views[n].body_len;
+    }
+    return op->write_count > 0 ? job_op_queue(jobs, op) : JOBS_OK;
+}
+
+enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
+                               struct jobs_effects *effects)
+{
+    switch (op->kind) {
+    case JOB_OP_PUT:
+        return decide_put(jobs, op, now, effects);
+    case JOB_OP_KICK:
+        return decide_kick(jobs, op, now);
+    case JOB_OP_CLEAR:
+        return decide_clear(jobs, op, now);
+    case JOB_OP_PAUSE:
+    case JOB_OP_SET_TUBE:
+        return decide_settings(jobs, op, now);
+    case JOB_OP_READ:
+        return decide_read(jobs, op);
+    default:
+        return decide_act(jobs, op, now, effects);
+    }
+}

@@ -1,0 +1,292 @@
+/*
+ * jobs_make.c - what follows when the store has written an operation, or could not: makes its
+ * changes in memory, or undoes what was planned. With the jobs' lock. See jobs_commit.h.
+ */
+#include "jobs/jobs_op.h"
+
+/* What the store has and what memory has must be the same, unless somebody was given the job at
+ * once. */
+static void check_plan(const struct jobs *jobs, const struct job_write *write)
+{
+    uint32_t handle = job_find(jobs, write->id);
+    if (write->kind != JOB_WRITE_CHANGE || handle == JOB_NONE)
+        return;
+    const struct job *job = job_at(jobs, handle);
+    const struct job_changing *now = &write->now;
+    if (job->state == JOB_RESERVED && now->state != JOB_RESERVED)
+        return;
+    CHECK(job->state == now->state);
+    CHECK(job->pri == now->pri && job->tries == now->tries && job->reserves == now->reserves &&
+          job->timeouts == now->timeouts && job->releases == now->releases &&
+          job->buries == now->buries && job->kicks == now->kicks);
+}
+
+static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct moment now,
+                           struct jobs_effects *effects)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        uint32_t handle = op->writes[n].handle;
+        if (handle != JOB_NONE)
+            tube_serve(jobs, job_at(jobs, handle)->tube, now, effects);
+    }
+}
+
+/* A body could not be read: buries the job. */
+static void spoil(struct jobs *jobs, const struct job_write *write, struct moment now)
+{
+    unsigned state = job_at(jobs, write->handle)->state;
+    if (state == JOB_READY || state == JOB_DELAYED)
+        (void)job_begin_own(jobs, JOB_OP_SPOILED, write->handle, 0,
+                            now); /* else it is found again */
+}
+
+static bool any_unreadable(const struct job_op *op)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        if (op->writes[n].unreadable)
+            return true;
+    }
+    return false;
+}
+
+/* Serves the tubes that a client waits for, which got jobs while it was in none of their lines. */
+static void serve_tubes_for(struct jobs_client *client, struct moment now,
+                            struct jobs_effects *effects)
+{
+    struct jobs *jobs = client->jobs;
+    for (size_t n = 0; client->named && client->wait == WAITING && n < client->named_count; n++)
+        tube_serve(jobs, client->named[n].tube, now, effects);
+    if (client->named || client->wait != WAITING)
+        return;
+    for (struct ring *at = ring_first(&client->watched); at && client->wait == WAITING;
+         at = ring_after(&client->watched, at))
+        tube_serve(jobs, container_of(at, struct tube_watch, order)->tube, now, effects);
+}
+
+/* Undoes what was planned. */
+void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
+                   struct jobs_effects *effects)
+{
+    bool unreadable = any_unreadable(op);
+    if (!unreadable && job_op_is_own(op))
+        jobs_hold(jobs, now);
+    job_op_thaw(jobs, op);
+    for (size_t n = 0; n < op->write_count; n++) {
+        if (op->writes[n].unreadable)
+            spoil(jobs, &op->writes[n], now);
+    }
+    if (op->kind == JOB_OP_PUT && op->plans) {
+        puts_forget(jobs, op->of, op->plans, op->count, now);
+        tube_serve(jobs, op->of, now, effects); /* twins are there again */
+    }
+    if (op->kind == JOB_OP_PAUSE || op->kind == JOB_OP_SET_TUBE)
+        op->of->changing = false;
+    if ((int)op->kind == JOB_OP_GIVE) {
+        job_views_free(jobs, &op->client->claimed);
+        client_refuse(op->client, !unreadable, effects);
+        serve_tubes_for(op->client, now, effects);
+    }
+    serve_tubes_of(jobs, op, now, effects);
+    op->status = unreadable ? JOBS_IO : JOBS_NO_MEMORY;
+}
+
+static void reserve_planned(struct jobs *jobs, struct job_write *write, struct jobs_client *client,
+                            struct moment now, struct job_view *view_r)
+{
+    job_thaw(jobs, write->handle);
+    job_reserve(jobs, write->handle, client, &write->terms, now, view_r);
+    if (view_r->body)
+        return;
+    view_r->body = write->body;
+    write->body = NULL;
+}
+
+static void make_give(struct jobs *jobs, struct job_op *op, struct moment now,
+                      struct jobs_effects *effects)
+{
+    struct jobs_client *client = op->client;
+    const struct tube *last = NULL;
+    for (size_t n = 0; n < op->write_count; n++) {
+        struct job_view *view = client->claimed ? &client->claimed->at[n] : &client->served;
+        last = job_at(jobs, op->writes[n].handle)->tube;
+        reserve_planned(jobs, &op->writes[n], client, now, view);
+    }
+    client_serve(client, last, effects);
+}
+
+/* Makes the planned change of one frozen job, if it is still there. */
+static void make_act(struct jobs *jobs, struct job_op *op, struct job_write *write,
+                     const struct job_act *act, struct moment now, struct jobs_effects *effects)
+{
+    if (write->leaves)
+        write->leaves->leaving--;
+    write->leaves = NULL;
+    job_thaw(jobs, write->handle);
+    op->status = job_act_make(jobs, act, write->handle, now, effects);
+}
+
+/* With little room left, the body of a new job stays in the store alone. */
+static void make_way(struct jobs *jobs, const struct job_op *op)
+{
+    uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
+    if (atomic_load_explicit(&jobs->memory, memory_order_relaxed) <= limit - limit / 4)
+        return;
+    for (size_t n = 0; n < op->count; n++) {
+        struct job *job =
+            op->plans[n].handle != JOB_NONE ? job_at(jobs, op->plans[n].handle) : NULL;
+        if (job && job->id == op->puts[n].id && !job->frozen && job->state != JOB_RESERVED)
+            job_body_drop(jobs, &job->body);
+    }
+}
+
+static void make_settings(struct jobs *jobs, struct job_op *op, struct moment now,
+                          struct jobs_effects *effects)
+{
+    op->of->changing = false;
+    if (op->kind == JOB_OP_PAUSE)
+        tube_pause(op->of, op->seconds, now);
+    else
+        op->of->settings = *op->new_settings;
+    tube_changed(jobs, op->of, now, effects);
+}
+
+/* The jobs' own, but for JOB_OP_GIVE. */
+static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
+                     struct jobs_effects *effects)
+{
+    struct job_write *write = &op->writes[0];
+    if ((int)op->kind == JOB_OP_FORGET_PAUSE)
+        return;
+    if (write->leaves)
+        write->leaves->leaving--;
+    write->leaves = NULL;
+    job_thaw(jobs, write->handle);
+    struct job *job = job_at(jobs, write->handle);
+    struct tube *tube = job->tube;
+    switch ((int)op->kind) {
+    case JOB_OP_ABANDON:
+        job->timeouts += op->state;
+        jobs->timeouts += op->state;
+        (void)job_give_back(jobs, write->handle, 0, now);
+        break;
+    case JOB_OP_SPOILED:
+        job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
+        jobs->spoiled++;
+        break;
+    case JOB_OP_DROP:
+        job_drop_now(jobs, write->handle, now);
+        break;
+    default:
+        job_remove(jobs, write->handle, now);
+    }
+    tube_set_due(jobs, tube);
+    tube_serve(jobs, tube, now, effects);
+    tube_drop_if_unused(jobs, tube);
+}
+
+void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
+                 struct jobs_effects *effects)
+{
+    struct job_act act;
+    op->status = JOBS_OK;
+    switch ((int)op->kind) {
+    case JOB_OP_PUT:
+        puts_make(jobs, op->of, op->puts, op->plans, op->count, now);
+        tube_serve(jobs, op->of, now, effects);
+        make_way(jobs, op);
+        break;
+    case JOB_OP_KICK:
+        act = job_act_of(op);
+        for (size_t n = 0; n < op->write_count; n++)
+            make_act(jobs, op, &op->writes[n], &act, now, effects);
+        op->kick->left -= (uint32_t)op->write_count;
+        op->kick->kicked += (uint32_t)op->write_count;
+        op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
+        break;
+    case JOB_OP_CLEAR:
+        for (size_t n = 0; n < op->write_count; n++) {
+            struct job_write *write = &op->writes[n];
+            struct tube *tube = job_at(jobs, write->handle)->tube;
+            if (write->leaves)
+                write->leaves->leaving--;
+            write->leaves = NULL;
+            job_thaw(jobs, write->handle);
+            job_remove(jobs, write->handle, now);
+            tube_drop_if_unused(jobs, tube);
+        }
+        op->clear->deleted += op->write_count;
+        op->status = JOBS_WAITS;
+        break;
+    case JOB_OP_PAUSE:
+    case JOB_OP_SET_TUBE:
+        make_settings(jobs, op, now, effects);
+        break;
+    case JOB_OP_READ:
+        break;
+    case JOB_OP_RESERVE:
+        reserve_planned(jobs, &op->writes[0], op->client, now, op->views);
+        break;
+    case JOB_OP_GIVE:
+        make_give(jobs, op, now, effects);
+        break;
+    case JOB_OP_ABANDON:
+    case JOB_OP_DROP:
+    case JOB_OP_PRUNE:
+    case JOB_OP_SPOILED:
+    case JOB_OP_FORGET_PAUSE:
+        make_own(jobs, op, now, effects);
+        break;
+    default:
+        act = job_act_of(op);
+        make_act(jobs, op, &op->writes[0], &act, now, effects);
+    }
+    for (size_t n = 0; n < op->write_count; n++)
+        check_plan(jobs, &op->writes[n]);
+}
+
+/* Gives the views their bodies. */
+static void fill_views(struct job_op *op)
+{
+    size_t at = 0;
+    for (size_t n = 0; n < op->view_count && at < op->write_count; n++) {
+        struct job_write *write = &op->writes[at];
+        if (op->views[n].body || write->id != op->views[n].id)
+            continue;
+        op->views[n].body = write->body;
+        write->body = NULL;
+        at++;
+    }
+}
+
+/* A job that has gone meanwhile is no failure. */
+enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op)
+{
+    fill_views(op);
+    if (op->stored == JOB_STORE_NO_MEMORY)
+        return JOBS_NO_MEMORY;
+    for (size_t n = 0; n < op->view_count; n++) {
+        if (!op->views[n].body && job_find(jobs, op->views[n].id) != JOB_NONE)
+            return JOBS_IO;
+    }
+    return JOBS_OK;
+}
+
+/* The first round of a put is over. */
+void job_op_learn(struct jobs *jobs, struct job_op *op)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        struct job_write *write = &op->writes[n];
+        struct job_mark *mark = write->mark;
+        if (write->kind != JOB_WRITE_LOOK)
+            continue; /* of an earlier round */
+        write->kind = JOB_WRITE_NOTHING;
+        if (op->stored != JOB_STORE_OK)
+            continue;
+        mark->known = true;
+        if (write->time_ns == JOB_STORE_NO_TIME)
+            continue;
+        int64_t time_ms = write->time_ns / NS_PER_MS;
+        mark->time_ms = time_ms > mark->time_ms ? time_ms : mark->time_ms;
+        mark_settle(jobs, mark);
+    }
+}
