@@ -3,8 +3,8 @@
 --:include units.lua
 
 -- Each name in A becomes its index; for an op that is not allowed, `whole` is false.
-local index, keys, whole = {}, {}, true
-local last, i, count, total, prefix = #A, 2, 0, 0, P .. 'k:'
+local index, whole = {}, true
+local last, i, count, total = #A, 2, 0, 0
 while i <= last do
     local size, name = SIZE[A[i]], A[i + 1]
     if not size or i + size - 1 > last then
@@ -15,7 +15,7 @@ while i <= last do
     if not j then
         total = total + 1
         j = total
-        index[name], names[j], keys[j] = j, name, prefix .. name
+        index[name], names[j] = j, name
     end
     A[i + 1] = j
     i = i + size
@@ -59,7 +59,22 @@ end
 local own = P .. 'u:' .. S
 was = call('HMGET', P .. 'units', unpack(names))
 had = call('HMGET', own, unpack(names))
-nobody = call('EXISTS', unpack(keys)) == 0
+
+-- Where sessions are fewer than names, they are asked first: mostly none of them waits for anything.
+local function any_waits()
+    local beat = P .. 'beat'
+    if total < 2 * call('HLEN', beat) then
+        return true
+    end
+    local beats, keys = call('HGETALL', beat), {}
+    for k = 1, #beats, 2 do
+        keys[#keys + 1] = P .. 'w:' .. beats[k]
+    end
+    return call('EXISTS', unpack(keys)) > 0
+end
+if any_waits() then
+    look_for_waits(1)
+end
 
 -- The ended sessions of this node that still have something; S takes over what it tells again.
 local heirs
