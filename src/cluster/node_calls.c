@@ -68,18 +68,25 @@ void node_calls_lost(struct node *node)
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* The bytes of an op without its name, at most: five arguments, the longest of which are an id and
- * a class. */
+/* The bytes of an op without its name, at most: five arguments, the longest of which are a class
+ * with a maxqueue, and an id. */
 #define OP_BYTES 256u
 
-/* The words of each op, and of its arguments behind the name. */
-void node_class(struct command *c, const struct node_ask *ask)
+static void add_class(struct command *c, const struct node_ask *ask, const char *behind)
 {
     static const char kinds[] = {[NODE_WAIT_NO] = 'n', [NODE_WAIT_ANY] = 'a', [NODE_WAIT_ME] = 'm'};
     char *to = command_room(c);
-    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u", kinds[ask->wait], ask->strict ? 's' : 'l',
-             ask->units, ask->limit);
+    snprintf(to, sizeof(c->numbers[0]), "%c%c%u/%u%s", kinds[ask->wait], ask->strict ? 's' : 'l',
+             ask->units, ask->limit, behind);
     command_str(c, to);
+}
+
+static void add_acquire(struct command *c, const struct node_ask *ask)
+{
+    char most[16];
+    snprintf(most, sizeof(most), "/%u", ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
+    add_class(c, ask, most);
+    command_number(c, ask->id);
 }
 
 bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name)
@@ -90,28 +97,26 @@ bool node_op_fits(const struct node_call *call, const struct command *c, struct 
 void node_op_add(struct node_call *call, struct command *c, const struct node_op_sent *op)
 {
     static const char *const words[] = {
-        [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "r",  [OP_CANCEL] = "c", [OP_GET] = "g",
+        [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "b",  [OP_CANCEL] = "c", [OP_GET] = "g",
         [OP_HOLDERS] = "h", [OP_TRY] = "t",     [OP_UNITS] = "s", [OP_WAIT] = "w"};
     const struct node_ask *ask = op->ask;
     struct bytes name = node_op_name(op);
     CHECK(call->count < NODE_CALL_OPS);
     call->ops[call->count++] = *op;
-    command_str(c, words[op->kind]);
+    bool by_end = op->kind == OP_RELEASE && ask->by_end;
+    command_str(c, by_end ? "b" : words[op->kind]);
     command_add(c, name.data, name.len);
     switch (op->kind) {
     case OP_ACQUIRE:
-        node_class(c, ask);
-        command_number(c, ask->id);
-        command_number(c, ask->state & ASK_ADMITTED ? 0 : ask->queue_max);
+        add_acquire(c, ask);
         break;
     case OP_RELEASE:
     case OP_GIVE:
         command_number(c, ask->units);
-        command_str(c, op->kind == OP_RELEASE && !ask->by_end ? "1" : "0");
         break;
     case OP_CANCEL:
     case OP_WAIT:
-        node_class(c, ask);
+        add_class(c, ask, "");
         command_number(c, ask->id);
         if (op->kind == OP_WAIT)
             command_number(c, ask->seq);

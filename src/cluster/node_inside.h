@@ -223,7 +223,7 @@ struct command {
     size_t lens[NODE_CALL_OPS * 5 + 16];
     int count;
     size_t bytes;
-    char numbers[NODE_CALL_OPS * 5 + 16][24];
+    char numbers[NODE_CALL_OPS * 5 + 16][40]; /* ids, and classes with a maxqueue */
     unsigned numbers_used;
 };
 
@@ -508,8 +508,6 @@ static inline struct bytes node_op_name(const struct node_op_sent *op)
 bool node_op_fits(const struct node_call *call, const struct command *c, struct bytes name);
 /* Adds an op to a call and to its command. */
 void node_op_add(struct node_call *call, struct command *c, const struct node_op_sent *op);
-/* Adds the class of a wait (`ms1/5`). */
-void node_class(struct command *c, const struct node_ask *ask);
 /* `t` of a name goes with one of the next calls. */
 void node_try(struct node *node, struct node_name *name);
 /* `t` of names with waits: all, or of one class. */

@@ -11,7 +11,7 @@ import resp
 TOP = os.environ.get("TOP_SRCDIR") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 SCRIPTS = os.path.join(TOP, "src/cluster/scripts")
 NAMES = "open call give ready beat reap grace leave look".split()
-ARGUMENTS = {"a": 4, "r": 3, "c": 3, "g": 1, "h": 1, "t": 1, "s": 2, "w": 4}
+ARGUMENTS = {"a": 3, "r": 2, "b": 2, "c": 3, "g": 1, "h": 1, "t": 1, "s": 2, "w": 4}
 
 # Section 6 of the specification: what an operator gives the daemon's user.
 ACL = (
@@ -141,15 +141,20 @@ class Engine:
 
 def acquisition(name, wait_id, units, limit, maxqueue, kind, strict):
     """The op of an acquisition."""
-    return "a", name, "%s%s%d/%d" % (kind, "ls"[strict], units, limit), wait_id, maxqueue
+    return "a", name, "%s%s%d/%d/%d" % (kind, "ls"[strict], units, limit, maxqueue), wait_id
+
+
+def giving_back(name, units, explicit):
+    """The op of a release by a client (`explicit`), or by the end of a connection."""
+    return "r" if explicit else "b", name, units
 
 
 def flat(*ops):
-    """Ops as the flat arguments of `call` and `give`; those of `a` may be as for `acquisition`."""
+    """The flat arguments of `call` and `give`. `a` and `r` have the arguments of the functions above."""
     arguments = []
     for op in ops:
-        if op[0] == "a" and len(op) == 8:
-            op = acquisition(*op[1:])
+        if op[0] in "ar":
+            op = (acquisition if op[0] == "a" else giving_back)(*op[1:])
         assert len(op) == ARGUMENTS[op[0]] + 1, op
         arguments += op
     return arguments

@@ -401,16 +401,34 @@ def test_grants_and_dones_cost_the_same_with_many_waiters(engine, explicit, kind
     assert counts[0] == counts[1]
 
 
-def test_a_call_for_names_that_nobody_waits_for_costs_five_commands(engine):
+def test_a_call_for_names_that_nobody_waits_for_costs_few_commands(engine):
     s = Session(engine)
     acquire = [("a", "x%d" % i, 1, 1, 1, 9, "m", 1) for i in range(100)]
     release = [("r", "x%d" % i, 1, 1) for i in range(100)]
     assert commands_of(engine, lambda: s.call(*acquire)) == {
-        "evalsha": 1, "hget": 2, "hmget": 2, "exists": 1, "hset": 2,
+        "evalsha": 1, "hget": 2, "hmget": 2, "hlen": 1, "hgetall": 1, "exists": 1, "hset": 2,
     }  # fmt: skip
     assert commands_of(engine, lambda: s.call(*release)) == {
-        "evalsha": 1, "hget": 1, "hmget": 2, "exists": 1, "hdel": 2,
+        "evalsha": 1, "hget": 1, "hmget": 2, "hlen": 1, "hgetall": 1, "exists": 1, "hdel": 2,
     }  # fmt: skip
+
+
+def test_many_names_are_looked_at_when_somebody_waits_for_one(engine):
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    names = ["x%d" % i for i in range(60)]
+    s.call(*[("a", name, 1, 1, 1, 0, "n", 1) for name in names])
+    assert other.acquire("x30", 7, kind="m") > 1
+    assert other.heard() == []
+    assert s.call(*[("r", name, 1, 1) for name in names]) == [1] * 60
+    assert other.heard() == [b"G 7 1 x30"]
+    assert other.release("x30") == 1
+    # Also while the session that waits has ended.
+    s.call(*[("a", name, 1, 1, 1, 0, "n", 1) for name in names])
+    other.acquire("x31", 8, kind="a")
+    engine.client.ask("HSET", engine.key("s:" + other.id), "state", "ended")
+    engine.client.ask("HDEL", engine.key("node"), "n2")
+    assert s.call(*[("b", name, 1) if i else ("r", name, 1, 1) for i, name in enumerate(names)]) == [1] * 60
+    assert other.heard() == [] and engine.client.ask("EXISTS", engine.key("k:x31")) == 0
 
 
 def test_what_changes_nothing_writes_nothing(engine):
@@ -432,9 +450,9 @@ def test_call_and_give_need_their_session(engine):
     before = snapshot(engine)
     for session in (s.id, "0" * 16):
         for script in ("call", "give"):
-            assert engine.fails(script, session, "r", "x", 1, 1) == "SESSION"
-            assert engine.fails(script, session, "g", "x", "r", "x", 1, 1) == "SESSION"
-    assert engine.fails("call", opening.id, "a", "y", "nl1/1", 1, 0) == "SESSION"
+            assert engine.fails(script, session, "r", "x", 1) == "SESSION"
+            assert engine.fails(script, session, "g", "x", "r", "x", 1) == "SESSION"
+    assert engine.fails("call", opening.id, "a", "y", "nl1/1/0", 1) == "SESSION"
     assert engine.fails("call", opening.id, "g", "x") == "SESSION"
     assert snapshot(engine) == before
     assert opening.give(("g", "x")) == [[1, 0]]
@@ -446,17 +464,17 @@ def test_call_and_give_need_their_session(engine):
 
 
 @pytest.mark.parametrize("op", [
-    ("z", "x"), ("g",), ("a", "x", "ms1/1", 1), ("a", "x", "msone/1", 1, 0), ("a", "x", "ms1/", 1, 0),
-    ("a", "x", "ms1/1", 1, "-1"), ("a", "x", "ms1/1", 1, "no"), ("a", "x", "zs1/1", 1, 0), ("a", "x", "mz1/1", 1, 0),
-    ("a", "x", "ms1/1 ", 1, 0), ("r", "x", "y", 1), ("r", "x", 1), ("c", "x", "ms1/1"),
+    ("z", "x"), ("g",), ("a", "x", "ms1/1/0"), ("a", "x", "msone/1/0", 1), ("a", "x", "ms1/", 1),
+    ("a", "x", "ms1/1/-1", 1), ("a", "x", "ms1/1", 1), ("a", "x", "zs1/1/0", 1), ("a", "x", "mz1/1/0", 1),
+    ("a", "x", "ms1/1/0 ", 1), ("r", "x", "y"), ("b", "x", "y"), ("r", "x"), ("c", "x", "ms1/1"),
 ])  # fmt: skip
 def test_wrong_ops_change_nothing(engine, op):
     s = Session(engine)
     s.acquire("x")
     before = snapshot(engine)
-    for first in ((), ("r", "x", 1, 1), ("a", "y", "ns1/1", 1, 0)):
+    for first in ((), ("r", "x", 1), ("a", "y", "ns1/1/0", 1)):
         assert engine.fails("call", s.id, *first, *op) == "ERR"
-    assert engine.fails("give", s.id, "a", "y", "ns1/1", 1, 0) == "ERR", "give takes no acquisitions"
+    assert engine.fails("give", s.id, "a", "y", "ns1/1/0", 1) == "ERR", "give takes no acquisitions"
     assert snapshot(engine) == before
 
 
@@ -467,8 +485,8 @@ def test_a_full_engine_refuses_calls_as_a_whole_and_nothing_else(engine):
     other.acquire("y")
     before = snapshot(engine)
     engine.client.ask("CONFIG", "SET", "maxmemory", "1mb")
-    take = ("a", "z", "ns1/1", 1, 0)
-    for ops in (take, ("r", "x", 1, 1), ("r", "x", 1, 1, *take)):
+    take = ("a", "z", "ns1/1/0", 1)
+    for ops in (take, ("r", "x", 1), ("b", "x", 1, *take)):
         assert engine.fails("call", s.id, *ops) == "OOM"
     assert snapshot(engine) == before
     assert s.beat()[0] == 0
@@ -526,7 +544,7 @@ def test_another_prefix_is_another_cluster(engine):
     prefix, session = "{other}:", "e" * 16
     assert engine.client.ask("EVALSHA", sha, 1, prefix, session, "n1", "w", "d", 9000, 0, "-")[0] == b"OPEN"
     engine.client.ask("EVALSHA", engine.shas["ready"], 1, prefix, session)
-    op = ("a", "x", "nl1/1", 1, 0)
+    op = ("a", "x", "nl1/1/0", 1)
     assert engine.client.ask("EVALSHA", engine.shas["call"], 1, prefix, session, *op) == [1]
     after = snapshot(engine)
     assert {k: v for k, v in after.items() if not k.startswith(b"{other}")} == before

@@ -9,11 +9,11 @@ if state ~= 'live' then
 end
 
 -- A call of one op for a name that nobody waits for needs none of what follows.
-if #A == 6 and A[2] == 'a' then
-    local name, maxqueue = A[3], tonumber(A[6])
-    local kind, strict, text, limit = string.match(A[4], '^([nma])([sl])(%d+)/(%d+)$')
-    local n = tonumber(text)
-    if n and n > 0 and maxqueue and maxqueue >= 0 and call('EXISTS', P .. 'k:' .. name) == 0 then
+if #A == 5 and A[2] == 'a' then
+    local name = A[3]
+    local kind, strict, text, limit, most = string.match(A[4], '^([nma])([sl])(%d+)/(%d+)/(%d+)$')
+    local n, maxqueue = tonumber(text), tonumber(most)
+    if n and n > 0 and call('EXISTS', P .. 'k:' .. name) == 0 then
         local units = P .. 'units'
         local used = call('HINCRBY', units, name, text)
         local room = maxqueue == 0 or used - n < maxqueue
@@ -31,7 +31,7 @@ if #A == 6 and A[2] == 'a' then
             return {0}
         end
     end
-elseif #A == 5 and A[2] == 'r' then
+elseif #A == 4 and (A[2] == 'r' or A[2] == 'b') then
     local name, n = A[3], tonumber(A[4])
     if n and n > 0 and call('EXISTS', P .. 'k:' .. name) == 0 then
         local own = P .. 'u:' .. S
@@ -51,5 +51,5 @@ elseif #A == 5 and A[2] == 'r' then
     end
 end
 
-local SIZE = {a = 5, r = 4, c = 4, g = 2, h = 2, t = 2}
+local SIZE = {a = 4, r = 3, b = 3, c = 4, g = 2, h = 2, t = 2}
 --:include ops.lua

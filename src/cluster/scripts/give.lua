@@ -7,5 +7,5 @@ if state ~= 'live' and state ~= 'opening' then
     return redis.error_reply('SESSION the session is neither live nor opening')
 end
 
-local SIZE = {r = 4, c = 4, g = 2, h = 2, t = 2, s = 3, w = 5}
+local SIZE = {r = 3, b = 3, c = 4, g = 2, h = 2, t = 2, s = 3, w = 5}
 --:include ops.lua

@@ -30,17 +30,16 @@ local function check()
     for _ = 1, count do
         local op = A[at]
         if op == 'a' then
-            local maxqueue = NUM[A[at + 4]]
-            A[at + 4] = maxqueue
-            wrong = wrong or not maxqueue or not CLASS[A[at + 2]]
-        elseif op == 'r' or op == 's' then
+            local class = CLASS[A[at + 2]]
+            wrong = wrong or not class or not class.maxqueue
+        elseif op == 'r' or op == 'b' or op == 's' then
             local n = NUM[A[at + 2]]
             A[at + 2] = n
             wrong = wrong or not n
         elseif op == 'w' then
             local place, class = NUM[A[at + 4]], CLASS[A[at + 2]]
             A[at + 4] = place
-            wrong = wrong or not place or not class or class.kind == 'n'
+            wrong = wrong or not place or not class or class.kind == 'n' or class.maxqueue
         end
         if (op == 's' or op == 'w') and state ~= 'opening' then
             return redis.error_reply('SESSION only an opening session tells what it has')
@@ -114,8 +113,9 @@ while nobody and i <= last do
     local op, j = A[i], A[i + 1]
     local used = U[j] or NUM[was[j]]
     if op == 'a' then
-        local class, maxqueue = CLASS[A[i + 2]], NUM[A[i + 4]]
-        if not (class and maxqueue) then
+        local class = CLASS[A[i + 2]]
+        local maxqueue = class and class.maxqueue
+        if not maxqueue then
             break
         end
         local strict, n = class.strict, class.units
@@ -132,8 +132,8 @@ while nobody and i <= last do
         else
             break
         end
-        i = i + 5
-    elseif op == 'r' then
+        i = i + 4
+    elseif op == 'r' or op == 'b' then
         local n = NUM[A[i + 2]]
         if not n then
             break
@@ -143,7 +143,7 @@ while nobody and i <= last do
             U[j] = used - n
             answers[k] = 1
         end
-        i = i + 4
+        i = i + 3
     elseif op == 's' and state == 'opening' and not earlier()[1] then
         local n = NUM[A[i + 2]]
         if not n then
@@ -204,9 +204,9 @@ end
 
 -- `a` where somebody waits, or must wait.
 local function acquire(i, j)
-    local class, maxqueue, q = CLASS[A[i + 2]], A[i + 4], queue_of(j)
+    local class, q = CLASS[A[i + 2]], queue_of(j)
     local finished = hand_over(q)
-    if maxqueue > 0 and U[j] + waits_of(q) >= maxqueue then
+    if class.maxqueue > 0 and U[j] + waits_of(q) >= class.maxqueue then
         return -1
     end
     if finished and take(j, class) then
@@ -215,7 +215,7 @@ local function acquire(i, j)
     if class.kind == 'n' then
         return 0
     end
-    local member = S .. ':' .. A[i + 2]
+    local member = S .. ':' .. class.text
     if not q.by[member] and q.n >= 256 then
         return -1
     end
@@ -232,7 +232,7 @@ local function release(i, j)
     end
     U[j], M[j] = (U[j] or NUM[was[j]]) - n, held - n
     local q = queue_of(j)
-    if A[i + 3] == '1' then
+    if A[i] == 'r' then
         finish_any(q)
     end
     return hand_over(q) and 1 or 2
@@ -312,7 +312,7 @@ while k <= count do
     local op, j = A[i], A[i + 1]
     if op == 'a' then
         answers[k] = acquire(i, j)
-    elseif op == 'r' then
+    elseif op == 'r' or op == 'b' then
         answers[k] = release(i, j)
     elseif op == 'c' then
         answers[k] = remove_wait(queue_of(j), S .. ':' .. A[i + 2], A[i + 3]) and 1 or 0

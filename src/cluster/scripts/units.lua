@@ -15,13 +15,19 @@ local NUM = setmetatable({[false] = 0}, {__index = function(t, text)
     end
 end})
 
--- Classes, by their text: each is parsed once.
+-- Classes, by their text, which may have a maxqueue behind it: each is parsed once.
 local CLASS = setmetatable({}, {__index = function(t, text)
-    local kind, strict, units, limit = string.match(text, '^([nma])([sl])(%d+)/(%d+)$')
-    if kind then
-        local class = {kind = kind, strict = strict == 's', units = tonumber(units), limit = tonumber(limit)}
-        t[text] = class
-        return class
+    local class, kind, strict, units, limit, most = string.match(text, '^(([nma])([sl])(%d+)/(%d+))/?(%d*)$')
+    if class then
+        t[text] = {
+            text = class,
+            kind = kind,
+            strict = strict == 's',
+            units = tonumber(units),
+            limit = tonumber(limit),
+            maxqueue = tonumber(most),
+        }
+        return t[text]
     end
 end})
 

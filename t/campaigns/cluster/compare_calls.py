@@ -16,7 +16,7 @@ LONG = b"long name " * 300
 
 
 def acquire(name, number, units, limit, maxqueue, kind, strict):
-    return ["a", name, "%s%s%d/%d" % (kind, "ls"[strict], units, limit), number, maxqueue]
+    return ["a", name, "%s%s%d/%d/%d" % (kind, "ls"[strict], units, limit, maxqueue), number]
 
 
 class Process:
@@ -193,7 +193,7 @@ class Calls:
                 return self.op(process, allowed)
             held = process.units[name]
             units = held if held > 0 and self.rng.random() < 0.7 else self.rng.randint(1, 3)
-            return ["r", name, units, self.rng.randrange(2)]
+            return [self.rng.choice("rb"), name, units]
         if kind == "c":
             if process.waits and self.rng.random() < 0.85:
                 number = self.rng.choice(sorted(process.waits))
@@ -206,9 +206,9 @@ class Calls:
             if answer == 1:
                 process.units[op[1]] += int(op[2][2:].partition("/")[0])
             elif answer > 1:
-                process.waits[op[3]] = (op[1], op[2], answer)
+                process.waits[op[3]] = (op[1], op[2].rpartition("/")[0], answer)
                 process.seq = max(process.seq, answer)
-        elif op[0] == "r" and answer > 0:
+        elif op[0] in "rb" and answer > 0:
             process.units[op[1]] -= op[2]
         elif op[0] == "c":
             process.waits.pop(op[3], None)
@@ -304,7 +304,7 @@ class Calls:
         process = self.process("live")
         if process is None:
             return
-        ops = [["r", n, u, 0] for n, u in sorted(process.units.items()) if u > 0]
+        ops = [["b", n, u] for n, u in sorted(process.units.items()) if u > 0]
         ops += [["c", name, kind, i] for i, (name, kind, _) in sorted(process.waits.items())]
         for start in range(0, len(ops), 100):
             some = ops[start : start + 100]
@@ -368,8 +368,7 @@ class Calls:
                 return
             for op, element in zip(ops, answer):
                 self.took(process, op, element)
-        explicit = int(self.rng.random() < 0.3)
-        ops = ["r", name, count, explicit]
+        ops = ["r" if self.rng.random() < 0.3 else "b", name, count]
         ops += acquire(name, process.next_id + 1, 1, 2 * count, 0, "n", 0)
         answer = self.both.run("call", process.session, *ops)
         self.counts["many"] = self.counts.get("many", 0) + 1
@@ -444,7 +443,7 @@ class Calls:
         self.names.append(name)
         self.counts["many classes"] = self.counts.get("many classes", 0) + 1
         if holder.state == "live":
-            answer = self.both.run("call", holder.session, "r", name, 1, self.rng.randrange(2))
+            answer = self.both.run("call", holder.session, self.rng.choice("rb"), name, 1)
             self.failed(holder, answer)
         self.read()
 
@@ -462,7 +461,7 @@ class Calls:
         for name in names:
             process.next_id += 1
             ops.append(acquire(name, process.next_id, 1, 1, 0, "m", 0))
-        back = [["r", b"first", 300, 0]] + [["r", name, 1, 0] for name in names]
+        back = [["b", b"first", 300]] + [["b", name, 1] for name in names]
         for some in [ops[i : i + 200] for i in range(0, len(ops), 200)] + [back]:
             answer = self.both.run("call", process.session, *sum(some, []))
             if self.failed(process, answer):

@@ -33,14 +33,28 @@ static struct fe_bytes *out_of(const struct op *op)
     return op->run->out;
 }
 
-/* name class id maxqueue */
+/* Splits a class with a maxqueue, as "ms1/5/10". Returns false when it is none. */
+static bool split_class(const struct fe_run *run, const struct fe_text *arg, int *text_r,
+                        struct fe_class *class_r, uint64_t *most_r)
+{
+    char *slash = memrchr(arg->bytes, '/', arg->len);
+    if (!slash)
+        return false;
+    size_t len = (size_t)(slash - arg->bytes);
+    const struct fe_text most = {.bytes = slash + 1, .len = arg->len - len - 1};
+    *text_r = fe_text(run->engine->texts, arg->bytes, len);
+    return fe_class_of(run->engine, *text_r, class_r) && fe_number(&most, most_r);
+}
+
+/* name class/maxqueue id */
 static void op_acquire(struct op *op)
 {
     struct fake_engine *engine = op->run->engine;
-    int text = fe_arg(op->run, op->at + 1);
+    int text = FE_NONE;
     struct fe_class class = {0};
-    (void)fe_class_of(engine, text, &class); /* wrong_with has found that it is one */
-    uint64_t id = number_at(op, 2), maxqueue = number_at(op, 3);
+    uint64_t id = number_at(op, 2), maxqueue = 0;
+    /* wrong_with has found that it is one */
+    (void)split_class(op->run, &op->run->args[op->at + 1], &text, &class, &maxqueue);
     bool finished = fe_hand_over(op->run, op->name);
     uint64_t used = fe_units(engine, FE_NONE, op->name);
     if (maxqueue > 0 && used + fe_waits(engine, FE_NONE, op->name) >= maxqueue) {
@@ -67,8 +81,8 @@ static void op_acquire(struct op *op)
     fe_say_integer(out_of(op), (int64_t)seq);
 }
 
-/* name units explicit */
-static void op_release(struct op *op)
+/* name units */
+static void release(struct op *op, bool explicit)
 {
     struct fake_engine *engine = op->run->engine;
     uint64_t units = number_at(op, 1);
@@ -77,9 +91,19 @@ static void op_release(struct op *op)
         return;
     }
     fe_drop_units(engine, op->session->id, op->name, units);
-    if (number_at(op, 2))
+    if (explicit)
         fe_done(op->run, op->name);
     fe_say_integer(out_of(op), fe_hand_over(op->run, op->name) ? 1 : 2);
+}
+
+static void op_release(struct op *op)
+{
+    release(op, true);
+}
+
+static void op_give_back(struct op *op)
+{
+    release(op, false);
 }
 
 /* The wait of a session with this name, class and id, or NULL. */
@@ -218,10 +242,11 @@ static void op_assert_wait(struct op *op)
     fe_say_integer(out_of(op), 1);
 }
 
-/* 'k': a class, 'c': one that waits, '0': a number, '1': a number that is not 0 */
+/* 'k': a class with a maxqueue, 'c': one that waits, '0': a number, '1': a number that is not 0 */
 static const struct op_row rows[] = {
-    {'a', 4, true, false, false, "k00", op_acquire},
-    {'r', 3, true, true, false, "10", op_release},
+    {'a', 3, true, false, false, "k0", op_acquire},
+    {'r', 2, true, true, false, "1", op_release},
+    {'b', 2, true, true, false, "1", op_give_back},
     {'c', 3, true, true, false, "c0", op_cancel},
     {'g', 1, true, true, false, "", op_get},
     {'h', 1, true, true, false, "", op_holders},
@@ -259,15 +284,16 @@ static const char *wrong_with(struct fe_run *run, const struct op_row *row, size
         const struct fe_text *arg = &run->args[at + 1 + n];
         struct fe_class class;
         uint64_t value;
+        int text;
         switch (row->numbers[n]) {
         case 'k':
-        case 'c':
-            if (!fe_class_of(run->engine, fe_text(run->engine->texts, arg->bytes, arg->len),
-                             &class) ||
-                class.units == 0)
+            if (!split_class(run, arg, &text, &class, &value) || class.units == 0)
                 return "a class is none";
-            if (row->numbers[n] == 'c' && class.kind == 'n')
-                return "a class does not wait";
+            break;
+        case 'c':
+            text = fe_text(run->engine->texts, arg->bytes, arg->len);
+            if (!fe_class_of(run->engine, text, &class) || class.kind == 'n' || class.units == 0)
+                return "a class is none, or does not wait";
             break;
         default:
             if (!fe_number(arg, &value) || (row->numbers[n] == '1' && value == 0))

@@ -177,7 +177,7 @@ TEST(restart)
     start();
     go_live(S1, "n", "-");
     end_grace(S1);
-    ck_assert_str_eq(run(FAKE_CALL, S1 " a name ns1/1 1 0"), "*1\r\n:1\r\n");
+    ck_assert_str_eq(run(FAKE_CALL, S1 " a name ns1/1/0 1"), "*1\r\n:1\r\n");
     char term[128];
     snprintf(term, sizeof(term), "%s", fake_engine_term(engine));
     fake_engine_restart(engine, true);
@@ -219,7 +219,7 @@ TEST(promotion_lacks_writes)
     go_live(S1, "n", "-");
     end_grace(S1);
     for (int n = 0; n < 3; n++)
-        ck_assert_str_eq(run(FAKE_CALL, S1 " a name ns1/5 1 0"), "*1\r\n:1\r\n");
+        ck_assert_str_eq(run(FAKE_CALL, S1 " a name ns1/5/0 1"), "*1\r\n:1\r\n");
     run(FAKE_CALL, S1 " g name"); /* no write */
     struct fake_engine *copy = fake_engine_replica(engine, 2, 99), *old = engine;
     ck_assert_uint_eq(fake_engine_units(copy, NULL, "name", 4), 1);
@@ -255,7 +255,7 @@ TEST(troubles)
     go_live(S1, "n", "-");
     for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
         fake_engine_trouble(engine, rows[n].trouble);
-        const char *call = run(FAKE_CALL, S1 " a name nl1/1 1 0"), *beat = run(FAKE_BEAT, S1);
+        const char *call = run(FAKE_CALL, S1 " a name nl1/1/0 1"), *beat = run(FAKE_BEAT, S1);
         ck_assert_int_eq(strncmp(call, rows[n].call, strlen(rows[n].call)), 0);
         ck_assert_int_eq(strncmp(beat, rows[n].beat, strlen(rows[n].beat)), 0);
         ck_assert_int_eq(strncmp(ask(link_, "INFO"), rows[n].info, strlen(rows[n].info)), 0);
@@ -299,8 +299,8 @@ TEST(sentinel)
 TEST(what_no_node_may_send)
 {
     static const char *const wrong[] = {
-        S1 " s name 1",     S1 " a name nl0/1 1 0", S1 " a name xl1/1 1 0", S1 " a name nl1/1 1",
-        S1 " c name ms1 1", S1 " z name",           S1 " r name -1 0",      S1 " g",
+        S1 " s name 1",     S1 " a name nl0/1/0 1", S1 " a name xl1/1/0 1", S1 " a name nl1/1 1",
+        S1 " c name ms1 1", S1 " z name",           S1 " r name -1",        S1 " g",
     };
     for (size_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
         start();
