@@ -92,7 +92,7 @@ def run(test):
     failed = re.search(r"^(not ok|seed \d+, step) .*", said, re.M)
     if failed:
         return failed.group().replace(TREE + "/", "")[:SHOWN]
-    good = program == SIMULATION or re.search(r"^ok .*", said, re.M)
+    good = program == SIMULATION or re.search(r"^ok\b", said, re.M)
     if process.returncode != 0 or not good:
         return "status %d: %s" % (process.returncode, said[-SHOWN:])
     return ""
