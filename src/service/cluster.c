@@ -581,8 +581,8 @@ void cluster_change(struct services *services, const struct cluster_settings *wa
 /* ---- end, upgrades
  * -------------------------------------------------------------------------------- */
 
-/* The connections have closed, and what they gave back has come: the node leaves. */
-static void begin_to_leave(struct reactor *thread, void *arg)
+/* The connections have closed, and all that their workers sent has come. */
+static void begin_to_end(struct reactor *thread, void *arg)
 {
     struct cluster *c = of_thread(thread);
     (void)arg;
@@ -590,8 +590,15 @@ static void begin_to_leave(struct reactor *thread, void *arg)
     c->strict_due = c->closing > 0;
     c->report_due = c->reporting > 0;
     c->closing = c->reporting = 0;
-    c->waits_to_leave = true;
     confirm(c);
+    cluster_stir(c);
+}
+
+static void begin_to_leave(struct reactor *thread, void *arg)
+{
+    struct cluster *c = of_thread(thread);
+    (void)arg;
+    c->waits_to_leave = true;
     node_leave(c->node, now_ns(c));
     cluster_stir(c);
 }
@@ -607,13 +614,15 @@ static void give_up(struct reactor *thread, void *arg)
     node_park(c->node, now_ns(c));
 }
 
-/* The node has read all that the workers sent. What it granted to them meanwhile goes back. */
+/* The node knows that no client waits any more before its last letters to the workers are read:
+ * what they grant goes back, and has come to the node before it leaves. */
 static void leave(struct cluster *c)
 {
     struct timespec until;
-    reactor_ask(&c->resource.thread, begin_to_leave, NULL);
+    reactor_ask(&c->resource.thread, begin_to_end, NULL);
     for (unsigned i = 0; i < view_count(c); i++)
         worker_drain(c->views[i].worker);
+    reactor_ask(&c->resource.thread, begin_to_leave, NULL);
     CHECK(clock_gettime(CLOCK_MONOTONIC, &until) == 0);
     until.tv_sec += LEAVE_NS / NS_PER_S;
     while (sem_clockwait(&c->left, CLOCK_MONOTONIC, &until) != 0 && errno == EINTR)
