@@ -217,10 +217,14 @@ enum node_advised { NODE_ADVISED_SAVE, NODE_ADVISED_STOP, NODE_ADVISED_COUNT };
 
 enum round_purpose { ROUND_NONE, ROUND_FIND, ROUND_OPEN, ROUND_RENEW };
 
+/* The most arguments of a command: those of `open`, or of a call whose ops have at most five. */
+#define COMMAND_ARGS (2 * NODE_OVER_MAX + 16)
+_Static_assert(COMMAND_ARGS >= 5 * NODE_CALL_OPS + 16, "a full call fits into a command");
+
 /* A command is begun, gets its arguments, and is sent. Arguments must stay valid until then. */
 struct command {
-    const char *args[NODE_CALL_OPS * 5 + 16];
-    size_t lens[NODE_CALL_OPS * 5 + 16];
+    const char *args[COMMAND_ARGS];
+    size_t lens[COMMAND_ARGS];
     int count;
     size_t bytes;
     char numbers[NODE_CALL_OPS * 5 + 16][40]; /* ids, and classes with a maxqueue */

@@ -270,6 +270,30 @@ TEST(what_stands_in_the_way_is_said_each_minute)
     rig_end();
 }
 
+TEST(many_sessions_that_are_over_fit_into_an_open)
+{
+    enum { COUNT = 400 };
+    static char answer[COUNT * 40 + 64];
+    int at = snprintf(answer, sizeof(answer), "*%d\r\n$5\r\nLEASE\r\n:4000\r\n", 2 + 2 * COUNT);
+    for (unsigned i = 0; i < COUNT; i++)
+        at += snprintf(answer + at, sizeof(answer) - (size_t)at, "$16\r\n%016x\r\n$1\r\n7\r\n",
+                       i + 1);
+    rig_begin("redis://e:1");
+    rig_start();
+    rig_connect();
+    const redisReply *open = rig_script("open");
+    for (unsigned i = 0; i < 40 && open->elements == 11; i++) {
+        rig_answers("%s", answer);
+        open = rig_take(NODE_COMMANDS);
+        if (open)
+            break;
+        rig_later(FIFTH);
+        open = rig_script("open");
+    }
+    ck_assert_uint_eq(open->elements, 11 + 2 * COUNT);
+    rig_end();
+}
+
 /* ---- watching -------------------------------------------------------------------------------- */
 
 #define OTHER(beat) "$16\r\n00000000000000cc\r\n$1\r\n" #beat "\r\n"
@@ -634,6 +658,9 @@ TEST(a_node_that_could_not_leave_still_loses_its_lease)
     int64_t end = r.lease_end;
     rig_cut(NODE_COMMANDS);
     node_leave(r.node, r.now);
+    ck_assert(!node_has_left(r.node)); /* it tries once more */
+    rig_at(r.now);
+    rig_cut(NODE_COMMANDS);
     ck_assert(node_has_left(r.node));
     ck_assert_int_eq(node_due_ns(r.node), end);
     rig_at(end);
@@ -697,6 +724,7 @@ static const struct unit_test tests[] = {
     UNIT(a_namesake_closes_strict_holders),
     UNIT(a_namesake_that_is_gone_is_over_at_once),
     UNIT(what_stands_in_the_way_is_said_each_minute),
+    UNIT(many_sessions_that_are_over_fit_into_an_open),
     UNIT(a_silent_session_is_reaped_after_a_lease_on_this_connection),
     UNIT(sessions_of_before_are_reaped_before_calls),
     UNIT(grace_is_ended_by_who_saw_it_for_a_lease),

@@ -255,7 +255,7 @@ static inline void rig_quiet(unsigned wire)
 __attribute__((format(printf, 2, 3))) static inline void rig_say(unsigned wire, const char *format,
                                                                  ...)
 {
-    char text[8192];
+    char text[32768];
     va_list values;
     va_start(values, format);
     int len = vsnprintf(text, sizeof(text), format, values);
