@@ -409,12 +409,20 @@ void node_leave(struct node *node, int64_t now_ns)
         node->leave_until_ns = now_ns + node_answer_limit(node);
         return;
     }
-    if (node->phase != PHASE_IDLE && node->phase != PHASE_LEFT)
+    if (node->phase == PHASE_IDLE || node->phase == PHASE_LEFT)
+        return;
+    if (!node->opened[0])
         node_left(node, now_ns);
+    else if (node->phase == PHASE_BACKOFF)
+        node->retry_ns = now_ns; /* once more: another session gives back what this one has */
 }
 
 void node_left(struct node *node, int64_t now_ns)
 {
+    if (node->opened[0])
+        node_log(node, NODE_LOG_WARNING,
+                 "cluster: this node ends while the engine may have units of it; the others free "
+                 "them when its lease is over");
     drop_session(node, now_ns);
     node_sentinels_close(node);
     node->last[0] = '\0';

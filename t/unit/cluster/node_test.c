@@ -664,6 +664,28 @@ TEST(leaves_nothing_behind)
     end();
 }
 
+/* The session before has left units there. It ends in each phase of the opening. */
+TEST(leaves_nothing_behind_while_it_opens)
+{
+    for (int64_t wait = 0; wait < 20 * MS; wait += MS) {
+        struct asked held;
+        begin();
+        live();
+        acquire(&held, NODE_WAIT_NO, "s", 1);
+        arrive();
+        node_open_anew(w.node, "the test", w.now);
+        release(&held, "s", true);
+        if (wait)
+            run_for(wait);
+        node_leave(w.node, w.now);
+        run_for(1000 * MS);
+        ck_assert(has(&held, NODE_RELEASED));
+        ck_assert(node_has_left(w.node));
+        ck_assert(fake_engine_is_empty(w.engine));
+        end();
+    }
+}
+
 TEST(upgrade_keeps_place_and_lease)
 {
     static struct record_writer writer;
@@ -789,6 +811,7 @@ static const struct unit_test tests[] = {
     UNIT(namesake_is_refused_for_a_lease),
     UNIT(other_lease_is_refused_until_they_are_over),
     UNIT(leaves_nothing_behind),
+    UNIT(leaves_nothing_behind_while_it_opens),
     UNIT(upgrade_keeps_place_and_lease),
     UNIT(odd_bytes_begin_again),
 };
