@@ -594,7 +594,7 @@ static void restore_output(struct conn *conn, struct record_reader *r)
 }
 
 /* Restores pending answers; they get the numbers 0, 1, 2 and so on. */
-static void restore_pending(struct conn *conn, struct record_reader *r)
+static void restore_answers(struct conn *conn, struct record_reader *r)
 {
     uint32_t pending = record_get_u32(r), number;
     if (pending > conn->protocol->row->pending_max)
@@ -616,6 +616,12 @@ static void restore_pending(struct conn *conn, struct record_reader *r)
             conn_answered(conn);
         conn->aside = false;
     }
+}
+
+static void restore_pending(struct conn *conn, struct record_reader *r)
+{
+    restore_answers(conn, r);
+    conn->worker->pending_conn = NULL; /* no request is being served */
 }
 
 static void restore_extension(struct conn *conn, struct record_reader *r)

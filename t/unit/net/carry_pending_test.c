@@ -112,6 +112,11 @@ static void shuffle(struct rng *rng, unsigned *order, unsigned count)
     }
 }
 
+static void serves_none(struct worker *worker, void *arg)
+{
+    *(bool *)arg = worker->pending_conn == NULL;
+}
+
 /* Each client has three answers pending, and one at once behind them; a third of all answers come
  * before, the rest after. */
 static void carry_many(unsigned from, unsigned to)
@@ -141,8 +146,12 @@ static void carry_many(unsigned from, unsigned to)
         late_answer(&s, order[i]);
     carry_over(&s, &other, to);
     ck_assert_uint_eq(atomic_load(&other.protocol.connections), CLIENTS);
-    for (unsigned i = 0; i < to; i++)
+    for (unsigned i = 0; i < to; i++) {
+        bool none = false;
         ck_assert_uint_eq(worker_connections(other.server.workers[i]), CLIENTS / to);
+        worker_ask(other.server.workers[i], serves_none, &none);
+        ck_assert(none);
+    }
     for (unsigned i = CLIENTS; i < CLIENTS * EACH; i++)
         late_answer(&other, order[i]);
     for (unsigned i = 0; i < CLIENTS; i++) {
