@@ -87,8 +87,9 @@ static void post(struct services *services, struct pool_effects *effects)
         conn_post(services->server, container_of(mail, struct letter, mail));
     }
     service_post(services, &effects->woken);
-    atomic_store(&p->timer_ns, pools_next_ns(p->pools));
-    shared_timer_by(&p->timer, pools_next_ns(p->pools));
+    int64_t next_ns = pools_next_ns(p->pools); /* one value for both: workers may change it */
+    atomic_store(&p->timer_ns, next_ns);
+    shared_timer_by(&p->timer, next_ns);
 }
 
 static void copy_text(char *to, size_t size, struct bytes from)
