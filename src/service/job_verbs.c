@@ -361,8 +361,10 @@ void job_half_closed(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     s->half_closed = true;
-    if (s->waits)
-        end_wait(conn, BS_ANSWER_TIMED_OUT);
+    if (!s->waits)
+        return;
+    s->until_ns = service_now(conn).mono_ns; /* should the store refuse a job that is promised */
+    end_wait(conn, BS_ANSWER_TIMED_OUT);
 }
 
 static enum served do_reserve(struct conn *conn, const struct job_request *r)
