@@ -175,6 +175,9 @@ struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner
  * its way does.
  */
 void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+/* The daemon ends: clients that wait get no more jobs. Their connections end too, and a job that
+ * one gave back must not lose a try by the other. Any thread. */
+void jobs_stop_serving(struct jobs *jobs);
 
 struct jobs_client *jobs_client_of(struct mail *mail);
 uint64_t jobs_client_tag(const struct jobs_client *client);

@@ -236,6 +236,13 @@ void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_
     jobs_leave(jobs);
 }
 
+void jobs_stop_serving(struct jobs *jobs)
+{
+    jobs_enter(jobs);
+    jobs->stopped = true;
+    jobs_leave(jobs);
+}
+
 struct jobs_client *jobs_client_of(struct mail *mail)
 {
     return container_of(mail, struct jobs_client, letter.mail);

@@ -196,6 +196,7 @@ struct jobs {
     struct ring clients;
     struct jobs_client *leases;
     bool used;          /* somebody has used it */
+    bool stopped;       /* clients that wait get no more jobs */
     uint64_t waits;     /* so far */
     uint64_t claims;    /* that named tubes, so far */
     uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */

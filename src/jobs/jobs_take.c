@@ -219,6 +219,8 @@ void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
 {
     struct ring *first;
     unsigned budget = JOBS_STEP;
+    if (jobs->stopped)
+        return;
     while (tube->ready.first != JOB_NONE && (first = ring_first(&tube->line)) &&
            !tube_is_closed(jobs, tube)) {
         uint32_t next = tube_next_good(jobs, tube, &budget, now);

@@ -561,8 +561,7 @@ void conn_flush(struct conn *conn)
 {
     if (conn->reading == READING_CLOSED)
         return;
-    if (conn_is_served(conn) &&
-        atomic_load_explicit(&conn->worker->server->ending, memory_order_relaxed))
+    if (conn_is_served(conn) && server_is_ending(conn->worker->server))
         return; /* it is about to be closed */
     if (conn->writing == WRITING_FAILED) {
         conn_close(conn, CLOSE_MEMORY);

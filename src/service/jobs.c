@@ -316,6 +316,8 @@ static void on_close(struct conn *conn)
     s->produces = s->works = false;
     if (!s->client)
         return;
+    if (server_is_ending(service_of(conn)->services->server))
+        jobs_stop_serving(conn_jobs(conn));
     jobs_effects_init(&effects);
     jobs_client_end(s->client, service_now(conn), &effects);
     s->client = NULL;

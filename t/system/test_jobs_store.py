@@ -267,6 +267,21 @@ def test_tries_are_rebuilt_and_the_last_one_ends(restart):
                 assert claim(client, "t")[2] == 1
 
 
+def test_jobs_given_back_at_the_end_go_to_no_client_that_waits(begin):
+    """Else the job would lose a try to a client whose connection ends too."""
+    daemon = begin("counter.threads=1")
+    with daemon.job_client() as holder, daemon.job_client() as waiter:
+        assert holder.ask("put-into t 0 0 600 1 tries=2\r\nx") == "INSERTED 1"
+        assert claim(holder, "t")[2] == 1
+        assert waiter.ask("watch t") == "WATCHING 2"
+        waiter.say("reserve")
+        wire.poll(lambda: holder.stats()["current-waiting"] == "1", "it waits")
+        assert daemon.end_with(signal.SIGTERM) == 0
+    with begin("counter.threads=1").job_client() as client:
+        wire.poll(lambda: counts(client, "t")[0] == 1, "it is ready")
+        assert claim(client, "t")[2] == 2
+
+
 # row real.rebuilt
 def test_keys_executions_and_roots_are_rebuilt(restart):
     now = time.time()
