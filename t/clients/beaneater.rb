@@ -109,7 +109,11 @@ same(short.id, short_id, "a job for three seconds")
 fails(Beaneater::DeadlineSoonError, "its last second") { worker.tubes.reserve(10) }
 # beanstalkd 1.12 may never take back a job that has run out of time: there it is released.
 expires = ENV["RELEASE_LATE_JOBS"] ? 0 : 1
-short.release if expires.zero?
+begin
+  short.release if expires.zero?
+rescue Beaneater::NotFoundError
+  expires = 1 # it did
+end
 other = Beaneater.new(address)
 other.tubes.watch!("ruby")
 short = other.tubes.reserve

@@ -86,7 +86,10 @@ def check_moves(address):
         # beanstalkd 1.12 may never take back a job that has run out of time: there it is released.
         expires = 0 if "RELEASE_LATE_JOBS" in os.environ else 1
         if not expires:
-            worker.release(greenstalk.Job(short, ""))
+            try:
+                worker.release(greenstalk.Job(short, ""))
+            except greenstalk.NotFoundError:
+                expires = 1  # it did
         with greenstalk.Client(address) as other:
             assert other.reserve().id == short
             assert producer.stats_job(short)["timeouts"] == expires

@@ -91,9 +91,11 @@ const short = await producer.put("short", { ttr: 3 });
 assert.equal((await worker.reserve()).id, short);
 await refused(worker.reserve(), "DEADLINE_SOON");
 // beanstalkd 1.12 may never take back a job that has run out of time: there it is released.
-const expires = process.env.RELEASE_LATE_JOBS ? 0 : 1;
+let expires = process.env.RELEASE_LATE_JOBS ? 0 : 1;
 if (!expires) {
-    await worker.release(short);
+    await worker.release(short).catch(() => {
+        expires = 1; // it did
+    });
 }
 const other = await connected({ useLegacyStringPayloads: true });
 await other.watch("jackd");

@@ -111,7 +111,11 @@ fails(Exception\DeadlineSoonException::class, fn() => $worker->reserveWithTimeou
 // beanstalkd 1.12 may never take back a job that has run out of time: there it is released.
 $expires = getenv('RELEASE_LATE_JOBS') === false ? 1 : 0;
 if (!$expires) {
-    $worker->release($short);
+    try {
+        $worker->release($short);
+    } catch (Exception\JobNotFoundException $e) {
+        $expires = 1; // it did
+    }
 }
 same($other->reserve()->getId(), $short->getId(), 'it came back');
 same((int) $producer->statsJob($short)->timeouts, $expires, 'how often it ran out');

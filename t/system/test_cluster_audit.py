@@ -139,7 +139,7 @@ def test_the_end_with_an_engine_that_hangs(node, engine, ask):
 def test_a_name_that_becomes_strict_without_the_engine(start, engine, tmp_path):
     path, write = configured(tmp_path, engine, patience=0)
     a = start(
-        "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=2", "counter.threads=1",
+        "cluster.engine=" + engine.url, "cluster.node=a", "cluster.lease=5", "counter.threads=1",
         args=["-f", str(path)], admin=True,
     )  # fmt: skip
     a.wait_log("is live")

@@ -74,7 +74,7 @@ class Request:
 
 @pytest.fixture(name="one_world", scope="module")
 def make_world():
-    with World(nodes=2, lease=2) as world:
+    with World(nodes=2, lease=3) as world:
         world.begin()
         yield world
 

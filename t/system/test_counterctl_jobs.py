@@ -331,7 +331,7 @@ def test_a_job_waits_longer_after_each_try(server):
             assert running.child.stderr.readline().decode() == "counterctl: job 1 of t, %s\n" % line
         running.signal(signal.SIGTERM)
         running.wait()
-    assert server.counts("t") == (0, 1, 0, 0)
+    assert server.counts("t") in ((0, 1, 0, 0), (1, 0, 0, 0))  # ready, if that took two seconds
 
 
 def test_a_job_is_buried_on_request_and_after_its_tries(server):
@@ -431,8 +431,8 @@ def wait_connections(server, workers):
 
 
 def test_a_job_is_renewed_while_its_command_runs(server):
-    server.put("t", "x", words=("--ttr", "2"))
-    script = "sleep 5; echo $COUNTER_JOB_TRY"
+    server.put("t", "x", words=("--ttr", "4"))
+    script = "sleep 9; echo $COUNTER_JOB_TRY"
     done = server.ctl("work", "t", "--once", "--", "sh", "-c", script)
     assert (done.status, done.out, done.err) == (0, "1\n", "")
     assert server.counts("t") == (0, 0, 0, 0)

@@ -615,7 +615,7 @@ def taking(name, pool="p"):
 def test_members_are_checked(server, tmp_path):
     log = tmp_path / "log"
     check = 'env | grep ^COUNTER_ | sort >>%s; test "$COUNTER_FENCE" != 8' % log
-    words = ("--check", check, "--every", "0.1")
+    words = ("--check", check, "--every", "1")  # also the time that a check may take
     with member(server, "p", *words, *shell("exec sleep 1000")) as running:
         peer = server.supplied("p", 1, 1)
         name = peer.hears_join("p")
@@ -641,7 +641,7 @@ def test_members_are_checked(server, tmp_path):
 
 def test_a_check_that_takes_too_long_has_failed(server, tmp_path):
     log = tmp_path / "log"
-    words = ("--check", "sleep 1000 & echo $! >%s; wait" % log, "--every", "0.2")
+    words = ("--check", "sleep 1000 & echo $! >%s; wait" % log, "--every", "2")
     with member(server, "p", *words, *shell("exec sleep 1000")) as running:
         peer = server.supplied("p", 1, 1)
         name = peer.hears_join("p")
@@ -654,7 +654,7 @@ def test_a_check_that_takes_too_long_has_failed(server, tmp_path):
 
 
 def test_checks_go_on_over_another_connection(server):
-    words = ("--check", "true", "--every", "0.1")
+    words = ("--check", "true", "--every", "1")
     with member(server, "p", *words, *shell("exec sleep 1000")) as running:
         peer = server.supplied("p", 1, 1)
         name = peer.hears_join("p")
@@ -672,7 +672,7 @@ def test_checks_go_on_over_another_connection(server):
 def test_at_the_end_its_check_is_killed(server, tmp_path):
     log = tmp_path / "log"
     words = ("--check", "echo $$ >%s; exec sleep 1000" % log, "--every", "1000")
-    with member(server, "p", *words[:3], "0.1", *shell("exec sleep 1000")) as running:
+    with member(server, "p", *words[:3], "3", *shell("exec sleep 1000")) as running:
         peer = server.supplied("p", 1, 1)
         name = peer.hears_join("p")
         checks = server.accept()

@@ -1092,7 +1092,7 @@ def test_a_file_that_says_what_is_so_is_no_event(start, tmp_path):
 def test_times_go_on_over_an_upgrade(start, tmp_path):
     running = test_upgrade.Running(start, tmp_path, "counter.threads=2")
     with connect(running.daemon) as client, connect(running.daemon) as waiter:
-        seconds = wire.scaled(2, 6)
+        seconds = 6
         client.does("POOL ADD db clean_after=%d on_start=dirty" % seconds, "MEMBER ADD db m1")
         client.does("POOL ADD de hold_max=%d" % seconds, "MEMBER ADD de m2")
         client.does("POOL ADD br kind=joined max_lifetime=%d stop_timeout=%d" % (seconds, seconds))

@@ -229,7 +229,7 @@ def test_time_goes_on(start, tmp_path):
     daemon = running.daemon
     holder, waiter, half = daemon.text_client(), daemon.text_client(), daemon.text_client()
     assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
-    waiter.say("ACQ4ME k 1 9 %d" % wire.scaled(2, 5))  # long enough to wait during the upgrade
+    waiter.say("ACQ4ME k 1 9 %d" % 5)  # long enough to wait during the upgrade
     half.send(b"ACQ4ME ha")
     wire.poll(lambda: holder.stat("waiting_workers") == 1, "it waits")
     running.succeed()

@@ -512,7 +512,7 @@ class Upgrader:
         self.configure(2)
         self.install()
         self.daemon = servers.Counterd(
-            "upgrade.timeout=2" if not wire.SLOW else "upgrade.timeout=60",
+            "upgrade.timeout=5" if not wire.SLOW else "upgrade.timeout=60",
             "tls.cert=" + pair[0],
             "tls.key=" + pair[1],
             "poolcounter.tls_port=%d" % servers.free_port(),
