@@ -419,7 +419,7 @@ def test_an_engine_that_restarts_full_or_refusing(engine):
 
 
 def test_failover_with_lag_and_split_brain():
-    with World(nodes=2, engines=2, sentinels=3, down_after_ms=300) as world:
+    with World(nodes=2, engines=2, sentinels=3, down_after_ms=1500) as world:
         a, b = world.nodes
         told = ask_sentinel(a, 1)
         assert told == a.to["engine-1"].port and ask_sentinel(b, 2) == b.to["engine-1"].port

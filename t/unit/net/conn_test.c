@@ -485,7 +485,7 @@ END_TEST
 static struct server_limits hasty_limits(void)
 {
     struct server_limits limits = toy_limits();
-    limits.request_timeout_ns = 100 * NS_PER_MS;
+    limits.request_timeout_ns = 500 * NS_PER_MS;
     return limits;
 }
 
