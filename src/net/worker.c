@@ -588,11 +588,6 @@ void server_end(struct server *server)
     atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
 }
 
-bool server_is_ending(const struct server *server)
-{
-    return atomic_load_explicit(&server->ending, memory_order_relaxed);
-}
-
 bool server_hold(struct server *server, const struct rules *rules, uint64_t bytes)
 {
     uint64_t limit = rules->limits.unfinished;

@@ -67,7 +67,10 @@ bool server_catch_up(struct server *server, struct catch_up *catch_up) MUST_USE;
  */
 void server_end(struct server *server);
 /* True after server_end. Any thread. */
-bool server_is_ending(const struct server *server);
+static inline bool server_is_ending(const struct server *server)
+{
+    return atomic_load_explicit(&server->ending, memory_order_relaxed);
+}
 
 /* Counts bytes of unfinished requests. Returns false, counting nothing, when they would exceed the
  * limit in `rules`. server_unhold removes them. Any thread. */
