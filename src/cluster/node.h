@@ -213,8 +213,9 @@ void node_set_patience(struct node *node, int64_t patience_ns, int64_t now_ns);
 
 /*
  * Drain and shutdown: sends what was released, then `leave`, again each lease / 5 while the engine
- * says HOLDS. New acquisitions are answered NODE_ENGINE_AWAY. node_has_left: true when the session
- * is over, or there is none.
+ * says HOLDS. Where the engine may have units of a session that was lost, the node opens another
+ * one first; it tries that once. New acquisitions are answered NODE_ENGINE_AWAY. node_has_left:
+ * true when the session is over, or there is none.
  */
 void node_leave(struct node *node, int64_t now_ns);
 bool node_has_left(const struct node *node);

@@ -72,6 +72,7 @@ void node_calls_lost(struct node *node)
  * with a maxqueue, and an id. */
 #define OP_BYTES 256u
 
+/* Adds the class of an ask (`ms1/5`), with the text `behind` it. */
 static void add_class(struct command *c, const struct node_ask *ask, const char *behind)
 {
     static const char kinds[] = {[NODE_WAIT_NO] = 'n', [NODE_WAIT_ANY] = 'a', [NODE_WAIT_ME] = 'm'};

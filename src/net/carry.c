@@ -593,7 +593,7 @@ static void restore_output(struct conn *conn, struct record_reader *r)
         record_refuse(r, "no memory for answers to clients");
 }
 
-/* Restores pending answers; they get the numbers 0, 1, 2 and so on. */
+/* The answers get the numbers 0, 1, 2 and so on. */
 static void restore_answers(struct conn *conn, struct record_reader *r)
 {
     uint32_t pending = record_get_u32(r), number;
@@ -618,6 +618,7 @@ static void restore_answers(struct conn *conn, struct record_reader *r)
     }
 }
 
+/* Restores pending answers. */
 static void restore_pending(struct conn *conn, struct record_reader *r)
 {
     restore_answers(conn, r);

@@ -1,5 +1,5 @@
--- Part of call, give and reap: who waits, hand over and DONE. It publishes at once;
--- `finish` writes everything else that it changes.
+-- Part of call, give and reap: queues, hand over and DONE. A message is published at once.
+-- `finish` writes all other changes.
 -- Uses units.lua, call, P and S (the session that calls).
 
 local LEFT = 250 -- grants and drops that hand overs in this script may still make
