@@ -95,8 +95,11 @@ class Running:
                 pass
 
     def line(self):
-        """Returns the next line of its standard output."""
-        return self.child.stdout.readline().decode().rstrip("\n")
+        """Returns the next line of its standard output. Fails if there is none."""
+        line = self.child.stdout.readline()
+        if not line:
+            raise AssertionError("counterctl has ended without a line: %r" % (self.wait(),))
+        return line.decode().rstrip("\n")
 
     def say(self, text):
         self.child.stdin.write(text.encode())

@@ -22,6 +22,9 @@ for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, signal.SIG_DFL)
 
+# Set on some machines; programs under test that are in Python would then behave as on no other.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 
 class Reporter:
     """Turns pytest's reports into TAP as they arrive."""

@@ -24,19 +24,24 @@ USAGE, UNAVAILABLE, TEMPORARY, PROTOCOL, LOST = 64, 69, 75, 76, 79
 # Says that it is ready, and sleeps until a signal ends it.
 SLEEP = ("sh", "-c", "echo ready; exec sleep 1000")
 
-# Says that it is ready, and counts signals until TERM or the end of its input.
+# Says that it is ready, and counts signals until the end of its input. Handlers in Python would be
+# too late for a signal just before a read, and could not print while the line before is printed.
 COUNT = """
-import os, signal, sys
-seen = {}
-def note(number, _):
-    name = signal.Signals(number).name
-    seen[name] = seen.get(name, 0) + 1
-    print(name, seen[name], flush=True)
+import os, select, signal, sys
+taken, wakeup = os.pipe()
+os.set_blocking(wakeup, False)
+signal.set_wakeup_fd(wakeup)
 for name in sys.argv[1:]:
-    signal.signal(getattr(signal, name), note)
+    signal.signal(getattr(signal, name), lambda *_: None)
 print("ready", os.getpgrp(), flush=True)
-sys.stdin.read()
-sys.exit(5)
+seen = {}
+while True:
+    if taken in select.select([0, taken], [], [])[0]:
+        name = signal.Signals(os.read(taken, 1)[0]).name
+        seen[name] = seen.get(name, 0) + 1
+        print(name, seen[name], flush=True)
+    elif not os.read(0, 4096):
+        sys.exit(5)
 """
 
 
