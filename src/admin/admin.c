@@ -304,10 +304,10 @@ int admin_door(const struct admin *admin, size_t i, const char **asked_r)
     return http_door(admin->http, i, asked_r);
 }
 
-bool admin_start(struct admin *admin)
+bool admin_prepare(struct admin *admin)
 {
     sample(admin); /* so that the first second has something to be compared with */
-    return http_start(admin->http);
+    return http_prepare(admin->http);
 }
 
 void admin_pause(struct admin *admin)
@@ -315,9 +315,17 @@ void admin_pause(struct admin *admin)
     http_pause(admin->http);
 }
 
-bool admin_resume(struct admin *admin)
+void admin_resume(struct admin *admin)
 {
-    return http_start(admin->http);
+    http_resume(admin->http);
+}
+
+bool admin_start(struct admin *admin)
+{
+    if (!admin_prepare(admin))
+        return false;
+    admin_resume(admin);
+    return true;
 }
 
 void admin_free(struct admin **admin)

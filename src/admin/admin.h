@@ -96,15 +96,15 @@ const char *admin_where(const struct admin *admin, size_t i);
 /* The descriptor of one, and where it was to listen (net/http.h). */
 int admin_door(const struct admin *admin, size_t i, const char **asked_r);
 
-/* Starts its thread; the workers run. False: errno. */
+/* Makes its thread, which sleeps. False: errno. */
+bool admin_prepare(struct admin *admin) MUST_USE;
+/* Has its thread run, the first time or after admin_pause; the workers run. */
+void admin_resume(struct admin *admin);
+/* Both: prepares and resumes. */
 bool admin_start(struct admin *admin) MUST_USE;
-
-/*
- * Has its thread end, so that it asks the workers nothing; and has it go on, with the same
- * connections. Not while a hook waits for the caller. False: errno.
- */
+/* Puts its thread to sleep, so that it asks the workers nothing; its connections stay. Not while a
+ * hook waits for the caller. */
 void admin_pause(struct admin *admin);
-bool admin_resume(struct admin *admin) MUST_USE;
 
 /* From now on changes need the token of this digest (token.h); NULL or "": nothing may be changed.
  * Any thread. */

@@ -2,7 +2,7 @@
  * main.c - counterd's set-up and tear-down, in order.
  *
  * Steps that an operator's mistake can break (options, certificates, addresses, user, pid file)
- * come before the first thread starts and the first client connects. Then the workers and the admin
+ * come before the first thread runs and the first client connects. Then the workers and the admin
  * interface run, and the main thread waits for signals (control.h). Tear-down is set-up in reverse.
  *
  * The new program of an upgrade (upgrade.h) is set up the same way, but it inherits its sockets,
@@ -50,7 +50,7 @@ struct daemon {
     struct listeners listeners;
     struct acceptor *acceptors[WORKERS_MAX];
     struct admin *admin; /* NULL: none */
-    unsigned started;    /* number of running workers */
+    unsigned running;    /* number of running workers */
     bool admin_is_open;  /* true: other machines can reach the admin interface */
 };
 
@@ -287,23 +287,34 @@ static void say_admin(const struct daemon *d)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static bool start_threads(struct daemon *d)
+/* Makes all threads, which sleep. */
+static bool prepare_threads(struct daemon *d)
 {
-    for (; d->started < d->server.count; d->started++) {
-        if (!worker_start(d->server.workers[d->started])) {
-            log_error("can't start thread %u: %s", d->started + 1, strerrordesc_np(errno));
+    for (unsigned i = 0; i < d->server.count; i++) {
+        if (!worker_prepare(d->server.workers[i])) {
+            log_error("can't start thread %u of %u: %s", i + 1, d->server.count,
+                      strerrordesc_np(errno));
             return false;
         }
     }
-    if (!services_run(d->services)) {
+    if (!services_prepare(d->services)) {
         log_error("can't start the thread of a resource: %s", strerrordesc_np(errno));
         return false;
     }
-    if (d->admin && !admin_start(d->admin)) {
+    if (d->admin && !admin_prepare(d->admin)) {
         log_error("can't start the thread of the admin interface: %s", strerrordesc_np(errno));
         return false;
     }
     return true;
+}
+
+static void run_threads(struct daemon *d)
+{
+    for (; d->running < d->server.count; d->running++)
+        worker_resume(d->server.workers[d->running]);
+    services_resume(d->services);
+    if (d->admin)
+        admin_resume(d->admin);
 }
 
 /* Lists the confinements of all threads in all_r (1 + SERVICES_MAX elements). Returns their number.
@@ -413,7 +424,7 @@ static bool set_up(struct daemon *d)
     const struct settings *settings = settings_of(d);
     return make_all(d) && set_pid_file(d) && process_drop_root(settings->user, settings->group) &&
            services_open(d->services, clock_now()) && enter_sandbox(d) && make_acceptors(d) &&
-           start_threads(d);
+           prepare_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)
@@ -428,12 +439,12 @@ static void tear_down(struct daemon *d)
     control_end(&d->control);
     admin_free(&d->admin);
     server_end(&d->server);
-    for (unsigned i = 0; i < d->started; i++)
+    for (unsigned i = 0; i < d->running; i++)
         worker_stop(d->server.workers[i]);
-    for (unsigned i = 0; i < d->started; i++)
+    for (unsigned i = 0; i < d->running; i++)
         worker_join(d->server.workers[i]);
     if (d->services)
-        CHECK(services_park(d->services, DEADLINE_NONE)); /* ends the threads: no more letters */
+        CHECK(services_park(d->services, DEADLINE_NONE)); /* no more letters of theirs */
     for (unsigned i = 0; i < d->server.count; i++)
         worker_drain(d->server.workers[i]);
     for (unsigned i = 0; i < d->server.count; i++)
@@ -493,6 +504,8 @@ static enum process_exit run(struct daemon *d)
     control_init(&d->control);
     d->control.upgrades.running = d->upgrade.role == UPGRADE_TAKE; /* before the admin starts */
     bool ready = set_up(d);
+    if (ready)
+        run_threads(d);
     if (ready && d->upgrade.role == UPGRADE_TAKE)
         upgrade_over(&d->upgrade);
     if (ready) {
@@ -553,7 +566,8 @@ static enum process_exit check_upgrade(const struct settings *settings)
 
 /*
  * The rehearsal of an upgrade: builds everything from the state of the old program, which still
- * runs and owns the sockets, then drops rights as the new program will. Frees nothing.
+ * runs and owns the sockets, then drops rights and makes all threads as the new program will. Frees
+ * nothing.
  */
 static _Noreturn void rehearse(struct daemon *d)
 {
@@ -565,7 +579,8 @@ static _Noreturn void rehearse(struct daemon *d)
         if (!d->listeners.inherited[i])
             listener_close(&d->listeners.at[i]); /* made here: remove its socket file, too */
     }
-    good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d);
+    good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d) &&
+           prepare_threads(d);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }
 

@@ -527,11 +527,11 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
         become(upgrade, &rehearsed, state_fd);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
-    if ((parked && !services_unpark(parts->services)) || !server_unpark(parts->server) ||
-        (parts->admin && !admin_resume(parts->admin))) {
-        log_error("upgrade: the threads can't be started again: %s", strerrordesc_np(errno));
-        _exit(PROCESS_EXIT_SETUP); /* the service manager restarts the daemon */
-    }
+    if (parked)
+        services_resume(parts->services);
+    server_unpark(parts->server);
+    if (parts->admin)
+        admin_resume(parts->admin);
     say(upgrade, LOG_LEVEL_ERROR,
         "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
         (long long)(pause_ns / NS_PER_MS));

@@ -112,7 +112,7 @@ void server_park(struct server *server)
     for (unsigned i = 0; i < server->count; i++)
         reactor_stop(worker_reactor(server->workers[i]));
     for (unsigned i = 0; i < server->count; i++)
-        worker_join(server->workers[i]);
+        reactor_rest(worker_reactor(server->workers[i]));
     flush_all(server);
 }
 
@@ -124,15 +124,13 @@ bool server_flush_parked(struct server *server)
     return any;
 }
 
-bool server_unpark(struct server *server)
+void server_unpark(struct server *server)
 {
     allow_moment(server);
     for (unsigned i = 0; i < server->count; i++) {
         loop_soon(server->workers[i]->reactor.loop); /* to write output queued since */
-        if (!worker_start(server->workers[i]))
-            return false;
+        worker_resume(server->workers[i]);
     }
-    return true;
 }
 
 /* ---- all connections, parked ---------------------------------------------------------------- */

@@ -2,11 +2,11 @@
  * carry.h - carries connections over an upgrade: this process saves them and calls exec, and the
  * new program continues to serve them.
  *
- * First the workers are parked: each finishes its iteration and its thread ends. Then mail between
- * workers is delivered, and queued output is written until the sockets are full. So no request is
- * half served; input that was not parsed is kept as bytes. After that, either the same workers
- * start again, or the connections are written to a record. The new program inherits the descriptors
- * and makes its workers and connections from that record.
+ * First the workers are parked: each finishes its iteration and its thread sleeps. Then mail
+ * between workers is delivered, and queued output is written until the sockets are full. So no
+ * request is half served; input that was not parsed is kept as bytes. After that, either the same
+ * workers go on, or the connections are written to a record. The new program inherits the
+ * descriptors and makes its workers and connections from that record.
  *
  * A connection keeps its worker, slot and generation, and so its tag, when the new process has as
  * many workers as the old one. Otherwise connections are spread again and get new tags. A TLS
@@ -40,9 +40,8 @@ void server_park(struct server *server);
  * nothing to do. */
 bool server_flush_parked(struct server *server);
 
-/* Starts the parked workers again. Returns false with errno when a worker did not start; those
- * before it run. */
-bool server_unpark(struct server *server) MUST_USE;
+/* Has the parked workers go on. */
+void server_unpark(struct server *server);
 
 /* Clears (`keep`) or sets the close-on-exec flag of all parked connections. Returns false with
  * errno. */

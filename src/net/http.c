@@ -106,10 +106,9 @@ struct http {
     struct evhttp *server;
     struct event *bell, *seconds, *retry;
     int bell_fd;
-    pthread_t thread;
-    bool runs;
-    _Atomic bool stopping; /* the thread must end */
-    bool ending;           /* the thread ends: no new request is handled. The thread's */
+    struct thread thread;
+    _Atomic bool stopping; /* the thread must sleep */
+    bool ending;           /* the thread goes to sleep: no new request is handled. The thread's */
     bool second_over; /* a second has passed since pending answers were checked. The thread's */
     bool paused;      /* not accepting: all places are taken, or no descriptors are free */
     bool starved;     /* descriptors or memory ran out; false again at the next retry */
@@ -809,7 +808,7 @@ static void on_second(evutil_socket_t fd, short what, void *arg)
         http->config.every_second(http->config.arg);
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct http *http = arg;
     here = http;
@@ -822,7 +821,6 @@ static void *run(void *arg)
         http->second_over = false;
     }
     refuse_pending(http);
-    return NULL;
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -990,33 +988,35 @@ int http_door(const struct http *http, size_t i, const char **asked_r)
     return evconnlistener_get_fd(http->doors[i]);
 }
 
-bool http_start(struct http *http)
+bool http_prepare(struct http *http)
 {
-    box_set_open(http->box, true);
-    http->runs = thread_start(&http->thread, http->config.name, http->config.confine,
-                              &thread_serves, run, http);
-    if (!http->runs) {
-        int error = errno;
-        box_set_open(http->box, false);
-        errno = error;
-    }
-    return http->runs;
+    CHECK(!http->thread.exists);
+    return thread_make(&http->thread, http->config.name, http->config.confine, &thread_serves, run,
+                       http);
 }
 
-static void stop(struct http *http)
+void http_resume(struct http *http)
 {
-    uint64_t one = 1;
-    atomic_store(&http->stopping, true);
-    CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
-    CHECK(pthread_join(http->thread, NULL) == 0);
+    box_set_open(http->box, true);
+    thread_resume(&http->thread);
+}
+
+bool http_start(struct http *http)
+{
+    if (!http_prepare(http))
+        return false;
+    http_resume(http);
+    return true;
 }
 
 void http_pause(struct http *http)
 {
-    if (!http->runs)
+    uint64_t one = 1;
+    if (!http->thread.runs)
         return;
-    stop(http);
-    http->runs = false;
+    atomic_store(&http->stopping, true);
+    CHECK(write(http->bell_fd, &one, sizeof(one)) == (ssize_t)sizeof(one));
+    thread_rest(&http->thread);
     atomic_store(&http->stopping, false);
 }
 
@@ -1032,8 +1032,8 @@ void http_free(struct http **http)
     if (!h)
         return;
     *http = NULL;
-    if (h->runs)
-        stop(h);
+    http_pause(h);
+    thread_end(&h->thread);
     for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         end_job(&h->clients[i]);
     if (h->server)

@@ -83,17 +83,21 @@ const char *http_where(const struct http *http, size_t i);
 /* The descriptor of a listening socket, and the address that was asked for (struct listener). */
 int http_door(const struct http *http, size_t i, const char **asked_r);
 
-/* Starts the thread. Returns false with errno. */
+/* Makes the thread, which sleeps. Returns false with errno. */
+bool http_prepare(struct http *http) MUST_USE;
+/* Has the sleeping thread run. */
+void http_resume(struct http *http);
+/* Both: prepares and resumes. */
 bool http_start(struct http *http) MUST_USE;
 
 /*
- * Ends the thread, if it runs; connections stay as they are, and go on when it is started again.
+ * Puts the thread to sleep, if it runs; connections stay as they are, and go on with http_resume.
  * Pending answers do not: their clients get a 503 that says so, and http_post takes no letter until
- * http_start. Not while a handler waits for the caller.
+ * http_resume. Not while a handler waits for the caller.
  */
 void http_pause(struct http *http);
 
-/* Ends the thread if it runs, closes all connections, frees *http and sets it to NULL. */
+/* Ends the thread if there is one, closes all connections, frees *http and sets it to NULL. */
 void http_free(struct http **http);
 
 /* ---- requests: in the server's thread ---- */

@@ -117,11 +117,13 @@ void reactor_free(struct reactor *r)
 {
     if (!r->loop)
         return;
+    CHECK(!r->thread.runs);
+    thread_end(&r->thread);
     deadlines_free(&r->deadlines);
     loop_free(&r->loop);
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct reactor *r = arg;
     clockid_t clock = 0;
@@ -131,14 +133,27 @@ static void *run(void *arg)
     loop_run(r->loop);
     here = NULL;
     atomic_store_explicit(&r->cpu_clock, 0, memory_order_relaxed);
-    return NULL;
+}
+
+bool reactor_prepare(struct reactor *r, const char *name, confine_fn *confine,
+                     const struct confinement *to)
+{
+    CHECK(!r->thread.exists);
+    return thread_make(&r->thread, name, confine, to, run, r);
+}
+
+void reactor_resume(struct reactor *r)
+{
+    thread_resume(&r->thread);
 }
 
 bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
                    const struct confinement *to)
 {
-    r->running = thread_start(&r->thread, name, confine, to, run, r);
-    return r->running;
+    if (!reactor_prepare(r, name, confine, to))
+        return false;
+    reactor_resume(r);
+    return true;
 }
 
 static void on_stop(struct mail *mail, void *reader)
@@ -154,10 +169,14 @@ void reactor_stop(struct reactor *r)
     reactor_post(r, &r->stop);
 }
 
+void reactor_rest(struct reactor *r)
+{
+    thread_rest(&r->thread);
+}
+
 void reactor_join(struct reactor *r)
 {
-    CHECK(pthread_join(r->thread, NULL) == 0);
-    r->running = false;
+    thread_end(&r->thread);
 }
 
 /* ---- letters ------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
  *
  * Threads: everything inside belongs to the reactor's thread. Other threads send letters
  * (reactor_post), or send a function and wait for it (reactor_ask). While the thread does not run,
- * the main thread may do everything.
+ * or sleeps, the main thread may do everything.
  */
 #ifndef NET_REACTOR_H
 #define NET_REACTOR_H
@@ -56,9 +56,8 @@ struct reactor {
     struct reactor_hook *hooks;
     tally busy_ns; /* time spent working, without waiting */
     struct mail stop;
-    pthread_t thread;
-    bool running; /* the thread was started and not joined; the main thread uses this */
-    _Atomic clockid_t cpu_clock; /* of the thread; 0: none */
+    struct thread thread;        /* of the main thread */
+    _Atomic clockid_t cpu_clock; /* of the thread; 0: it does not run */
 };
 
 /* Handlers for a reactor without other work in its iterations. */
@@ -70,16 +69,29 @@ extern const struct loop_handlers reactor_default;
  * Returns false with errno; nothing needs to be freed then.
  */
 bool reactor_init(struct reactor *r, const struct loop_handlers *handlers) MUST_USE;
-/* Frees what reactor_init made; the thread must not run. Harmless when everything is zero. */
+/* Frees what reactor_init made, and ends the thread, which must not run. Harmless when everything
+ * is zero. */
 void reactor_free(struct reactor *r);
 
-/* Starts the thread with all signals blocked. `name` has at most 15 bytes. The thread first calls
- * `confine` (from struct server; NULL: none) with `to`. Returns false with errno. */
+/* Makes the thread, which sleeps, with all signals blocked. `name` has at most 15 bytes. The thread
+ * first calls `confine` (from struct server; NULL: none) with `to`. Returns false with errno. */
+bool reactor_prepare(struct reactor *r, const char *name, confine_fn *confine,
+                     const struct confinement *to) MUST_USE;
+/* Has the sleeping thread run. */
+void reactor_resume(struct reactor *r);
+/* Both: prepares and resumes. */
 bool reactor_start(struct reactor *r, const char *name, confine_fn *confine,
                    const struct confinement *to) MUST_USE;
-/* Makes the thread end after its current work; reactor_join waits for that. Any thread. */
+/* Makes the thread stop after its current work. Then reactor_rest waits until it sleeps, and
+ * reactor_join until it has ended. Any thread. */
 void reactor_stop(struct reactor *r);
+void reactor_rest(struct reactor *r);
 void reactor_join(struct reactor *r);
+/* True from reactor_resume until the end of reactor_rest or reactor_join. In the main thread. */
+static inline bool reactor_runs(const struct reactor *r)
+{
+    return r->thread.runs;
+}
 /* Delivers all mail while the thread does not run. Returns false when there was none. */
 bool reactor_deliver_parked(struct reactor *r);
 

@@ -64,7 +64,7 @@ void server_set_rules(struct server *server, struct rules *rules)
         if (!worker)
             continue;
         rules_share(rules);
-        if (worker->reactor.running) {
+        if (reactor_runs(&worker->reactor)) {
             rules->letters[i].deliver = arrive;
             worker_post(worker, &rules->letters[i]);
         } else {

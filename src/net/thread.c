@@ -2,57 +2,96 @@
 #include "net/thread.h"
 
 #include <errno.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 
 const struct confinement thread_serves = {.name = "serving", .accepts = true};
 
-/* Lives on the stack of thread_start. The new thread must not use it after posting `ready`. */
+/* Lives on the stack of thread_make. The new thread must not use it once it sleeps. */
 struct beginning {
+    struct thread *thread;
     const char *name;
     confine_fn *confine;
     const struct confinement *to;
-    void *(*run)(void *arg);
-    void *arg;
     int error; /* from `confine` */
-    sem_t ready;
 };
+
+static void await(sem_t *sem)
+{
+    while (sem_wait(sem) != 0)
+        CHECK(errno == EINTR);
+}
 
 static void *begin(void *arg)
 {
     struct beginning *beginning = arg;
-    void *(*run)(void *) = beginning->run;
-    void *run_arg = beginning->arg;
+    struct thread *thread = beginning->thread;
     char name[16]; /* the kernel's limit */
     snprintf(name, sizeof(name), "%s", beginning->name);
     pthread_setname_np(pthread_self(), name);
     if (beginning->confine && !beginning->confine(beginning->to))
         beginning->error = errno;
-    bool confined = beginning->error == 0;
-    CHECK(sem_post(&beginning->ready) == 0);
-    return confined ? run(run_arg) : NULL;
+    for (;;) {
+        CHECK(sem_post(&thread->asleep) == 0);
+        await(&thread->go);
+        if (thread->ends)
+            return NULL;
+        thread->run(thread->arg);
+    }
 }
 
-bool thread_start(pthread_t *thread_r, const char *name, confine_fn *confine,
-                  const struct confinement *to, void *(*run)(void *arg), void *arg)
+static void destroy(struct thread *thread)
 {
-    struct beginning beginning = {
-        .name = name, .confine = confine, .to = to, .run = run, .arg = arg};
+    CHECK(sem_destroy(&thread->go) == 0 && sem_destroy(&thread->asleep) == 0);
+    *thread = (struct thread){0};
+}
+
+bool thread_make(struct thread *thread_r, const char *name, confine_fn *confine,
+                 const struct confinement *to, void (*run)(void *arg), void *arg)
+{
+    struct beginning beginning = {.thread = thread_r, .name = name, .confine = confine, .to = to};
     sigset_t all, before;
-    CHECK(sem_init(&beginning.ready, 0, 0) == 0);
+    *thread_r = (struct thread){.run = run, .arg = arg};
+    CHECK(sem_init(&thread_r->go, 0, 0) == 0 && sem_init(&thread_r->asleep, 0, 0) == 0);
     sigfillset(&all);
     CHECK(pthread_sigmask(SIG_SETMASK, &all, &before) == 0);
-    int error = pthread_create(thread_r, NULL, begin, &beginning);
+    int error = pthread_create(&thread_r->id, NULL, begin, &beginning);
     CHECK(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     if (error == 0) {
-        while (sem_wait(&beginning.ready) != 0)
-            CHECK(errno == EINTR);
+        thread_r->exists = true;
+        await(&thread_r->asleep);
         error = beginning.error;
         if (error)
-            CHECK(pthread_join(*thread_r, NULL) == 0);
+            thread_end(thread_r);
+    } else {
+        destroy(thread_r);
     }
-    CHECK(sem_destroy(&beginning.ready) == 0);
     errno = error;
     return error == 0;
+}
+
+void thread_resume(struct thread *thread)
+{
+    CHECK(thread->exists && !thread->runs);
+    thread->runs = true;
+    CHECK(sem_post(&thread->go) == 0);
+}
+
+void thread_rest(struct thread *thread)
+{
+    if (!thread->runs)
+        return;
+    await(&thread->asleep);
+    thread->runs = false;
+}
+
+void thread_end(struct thread *thread)
+{
+    if (!thread->exists)
+        return;
+    thread_rest(thread);
+    thread->ends = true;
+    CHECK(sem_post(&thread->go) == 0);
+    CHECK(pthread_join(thread->id, NULL) == 0);
+    destroy(thread);
 }

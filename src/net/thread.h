@@ -1,10 +1,16 @@
-/* thread.h - starts threads, and describes what each may ask of the kernel. */
+/*
+ * thread.h - threads that can be parked, and what each may ask of the kernel.
+ *
+ * A thread is made asleep. It runs when it is resumed, sleeps again when its function returns, and
+ * so on until it is ended. Only making a thread can fail: a parked thread always goes on.
+ */
 #ifndef NET_THREAD_H
 #define NET_THREAD_H
 
 #include "base/check.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 
 /* The rights of a thread beyond the common ones: to read, write and close open descriptors, to
@@ -31,13 +37,31 @@ extern const struct confinement thread_serves;
 /* Confines the calling thread until it ends. Returns false with errno. */
 typedef bool confine_fn(const struct confinement *to);
 
+/* Belongs to the thread that makes it; zero: there is none. */
+struct thread {
+    pthread_t id;
+    void (*run)(void *arg);
+    void *arg;
+    bool exists, runs; /* runs: resumed, and not known to sleep again */
+    bool ends;         /* read by the thread when it wakes */
+    sem_t go;          /* posted to wake it */
+    sem_t asleep;      /* posted when it goes to sleep */
+};
+
 /*
- * Starts a thread with all signals blocked, named `name` (at most 15 bytes). The thread first calls
- * `confine` with `to` (NULL: skipped), then `run` with `arg`. Returns when the thread is confined.
- * Returns false with errno when the thread could not be made or `confine` failed; there is no
- * thread then.
+ * Makes a thread with all signals blocked, named `name` (at most 15 bytes). The thread first calls
+ * `confine` with `to` (NULL: skipped), then sleeps. Each time it is resumed, it calls `run` with
+ * `arg`. Returns when the thread is confined. Returns false with errno when the thread could not be
+ * made or `confine` failed; there is no thread then.
  */
-bool thread_start(pthread_t *thread_r, const char *name, confine_fn *confine,
-                  const struct confinement *to, void *(*run)(void *arg), void *arg) MUST_USE;
+bool thread_make(struct thread *thread_r, const char *name, confine_fn *confine,
+                 const struct confinement *to, void (*run)(void *arg), void *arg) MUST_USE;
+
+/* Wakes a thread that sleeps: it calls `run`. */
+void thread_resume(struct thread *thread);
+/* Waits until `run` has returned and the thread sleeps, if it was resumed. */
+void thread_rest(struct thread *thread);
+/* The same, then ends the thread. Harmless when there is none. */
+void thread_end(struct thread *thread);
 
 #endif

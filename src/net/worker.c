@@ -430,11 +430,24 @@ void worker_free(struct worker **worker)
     free(w);
 }
 
-bool worker_start(struct worker *worker)
+bool worker_prepare(struct worker *worker)
 {
     char name[16];
     snprintf(name, sizeof(name), "worker %u", worker->number);
-    return reactor_start(&worker->reactor, name, worker->server->confine, &thread_serves);
+    return reactor_prepare(&worker->reactor, name, worker->server->confine, &thread_serves);
+}
+
+void worker_resume(struct worker *worker)
+{
+    reactor_resume(&worker->reactor);
+}
+
+bool worker_start(struct worker *worker)
+{
+    if (!worker_prepare(worker))
+        return false;
+    worker_resume(worker);
+    return true;
 }
 
 static void close_all(struct mail *mail, void *reader)

@@ -85,7 +85,11 @@ struct worker *worker_new(struct server *server, unsigned number) MUST_USE;
 /* Frees *worker and sets it to NULL. It must not run and must have no connections. */
 void worker_free(struct worker **worker);
 
-/* Starts the thread with all signals blocked. Returns false with errno. */
+/* Makes the thread, which sleeps, with all signals blocked. Returns false with errno. */
+bool worker_prepare(struct worker *worker) MUST_USE;
+/* Has the sleeping thread run. */
+void worker_resume(struct worker *worker);
+/* Both: prepares and resumes. */
 bool worker_start(struct worker *worker) MUST_USE;
 /* Makes the worker close all its connections and end. Any thread. */
 void worker_stop(struct worker *worker);

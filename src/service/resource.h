@@ -4,11 +4,11 @@
  *
  * A resource lives in the workers, behind its own locks, or has its own thread: a reactor
  * (net/reactor.h). In the second case services send letters to the reactor, and it sends letters
- * back to connections; service.c starts the thread, stops it and delivers its letters.
+ * back to connections; service.c makes the thread, parks it and delivers its letters.
  *
  * Order of calls: `start` and then `open` before any thread runs; the thread of a resource starts
- * after the workers. For an upgrade: `park`, then the thread stops and letters are delivered until
- * there are none, then `save`; the thread starts again if the upgrade fails. `end` when no thread
+ * after the workers. For an upgrade: `park`, then the thread sleeps and letters are delivered until
+ * there are none, then `save`; the thread goes on if the upgrade fails. `end` when no thread
  * runs. In a new process `restore` replaces the state that `start` made. A rehearsal of an upgrade
  * calls only `start`, `restore` and `end`, so these must not open files for writing and must not
  * connect.

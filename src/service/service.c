@@ -361,11 +361,9 @@ void services_free(struct services **services)
     free(s);
 }
 
-/* Starts the thread of a resource that has one. Returns false with errno. */
-static bool start_thread(struct resource *r)
+static bool has_thread(const struct resource *r)
 {
-    return !r->row->threaded || r->without_thread ||
-           reactor_start(&r->thread, r->row->name, r->services->server->confine, &r->confinement);
+    return r->row->threaded && !r->without_thread;
 }
 
 bool services_open(struct services *services, struct moment now)
@@ -378,34 +376,36 @@ bool services_open(struct services *services, struct moment now)
     return true;
 }
 
-bool services_run(struct services *services)
+bool services_prepare(struct services *services)
 {
     for (unsigned i = 0; i < services->resource_count; i++) {
-        if (!start_thread(services->resources[i]))
+        struct resource *r = services->resources[i];
+        if (has_thread(r) &&
+            !reactor_prepare(&r->thread, r->row->name, services->server->confine, &r->confinement))
             return false;
     }
     return true;
 }
 
-/* Unparks the first `count` resources. Returns false with errno. */
-static bool unpark(struct services *services, unsigned count)
+/* Has the threads of the first `count` resources run. */
+static void resume(struct services *services, unsigned count)
 {
-    bool all = true;
-    for (unsigned i = 0; i < count; i++)
-        all = start_thread(services->resources[i]) && all;
-    return all;
+    for (unsigned i = 0; i < count; i++) {
+        if (has_thread(services->resources[i]))
+            reactor_resume(&services->resources[i]->thread);
+    }
 }
 
-/* Parks a resource, and stops its thread. Returns false when that takes longer than until
+/* Parks a resource: its thread sleeps. Returns false when that takes longer than until
  * `until_ns`; the thread then keeps running. */
 static bool park(struct resource *r, int64_t until_ns)
 {
-    bool runs = !r->row->threaded || r->without_thread || r->thread.running;
+    bool runs = !has_thread(r) || reactor_runs(&r->thread);
     if (runs && r->row->park && !r->row->park(r, until_ns))
         return false;
-    if (r->thread.running) {
+    if (reactor_runs(&r->thread)) {
         reactor_stop(&r->thread);
-        reactor_join(&r->thread);
+        reactor_rest(&r->thread);
     }
     return true;
 }
@@ -427,7 +427,7 @@ bool services_park(struct services *services, int64_t until_ns)
 {
     for (unsigned i = 0; i < services->resource_count; i++) {
         if (!park(services->resources[i], until_ns)) {
-            (void)unpark(services, i);
+            resume(services, i);
             return false;
         }
     }
@@ -435,9 +435,9 @@ bool services_park(struct services *services, int64_t until_ns)
     return true;
 }
 
-bool services_unpark(struct services *services)
+void services_resume(struct services *services)
 {
-    return unpark(services, services->resource_count);
+    resume(services, services->resource_count);
 }
 
 void services_drain(struct services *services, bool on)

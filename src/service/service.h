@@ -83,8 +83,8 @@ void services_free(struct services **services);
 /* Opens the files of resources (`open` in resource.h), after rights were dropped. Returns false
  * when that fails, which is logged. */
 bool services_open(struct services *services, struct moment now) MUST_USE;
-/* Starts the threads of resources; the workers must run. Returns false with errno. */
-bool services_run(struct services *services) MUST_USE;
+/* Makes the threads of resources, which sleep. Returns false with errno. */
+bool services_prepare(struct services *services) MUST_USE;
 
 /*
  * Parks the resources, then delivers all mail between them and the workers. Used for an upgrade and
@@ -92,8 +92,9 @@ bool services_run(struct services *services) MUST_USE;
  * `until_ns` (monotonic); those parked before it run again.
  */
 bool services_park(struct services *services, int64_t until_ns) MUST_USE;
-/* Unparks the resources. Returns false with errno. */
-bool services_unpark(struct services *services) MUST_USE;
+/* Has the threads of resources run, for the first time or after services_park. The workers must
+ * run, or run next. */
+void services_resume(struct services *services);
 
 /*
  * `on`: hands out nothing new from now on; requests for it get the answer that the server is

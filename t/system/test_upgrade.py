@@ -1,6 +1,7 @@
 """Upgrades in place: clients notice only a pause; a program that fails changes nothing."""
 
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -575,6 +577,35 @@ def test_too_few_descriptors_for_new_settings_change_nothing(start, tmp_path):
     crowd.finish()
     for client in others:
         client.close()
+
+
+# A user without other threads, so that a limit of threads is the test's alone.
+LONELY_USER = 61537
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without threads")
+def test_too_few_threads_for_new_settings_change_nothing(start):
+    def become_limited():
+        resource.setrlimit(resource.RLIMIT_NPROC, (24, 24))
+        os.setgroups([])
+        os.setgid(LONELY_USER)
+        os.setuid(LONELY_USER)
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        settings = "counter.threads = 2\n"
+        running = Running(start, pathlib.Path(folder), settings=settings, preexec=become_limited)
+        os.chmod(running.settings, 0o644)
+        crowd = Crowd(running.daemon)
+        running.write("counter.threads = 64\n")
+        assert "can't start thread" in running.fail()
+        crowd.look()
+        running.write(settings)
+        running.succeed()
+        crowd.look()
+        crowd.finish()
+        running.daemon.stop()
+        running.daemon.is_expected_to_be_gone = True
 
 
 def test_a_program_that_hangs_is_waited_for_as_long_as_the_settings_say(start, tmp_path):

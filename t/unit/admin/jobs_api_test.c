@@ -668,7 +668,7 @@ TEST(an_upgrade_answers_changes_under_way)
     fake_disk_hold(disk, false);
     COME_TRUE(!jobs_has_ops(jobs));
     ck_assert_uint_eq(fake_disk_count(disk).jobs, 500); /* the step that had begun is done */
-    ck_assert(admin_start(admin));
+    admin_resume(admin);
     json_t *json = ask_json("POST", "/api/v1/tubes/t/clear?state=all", BEARER, 200);
     ck_assert(number_at(json, "deleted") == 500);
     json_decref(json);

@@ -215,24 +215,24 @@ enum { NOT_PREPARED = 200, NOT_STARTED, ALL_CONFINED };
 static const struct confinement *confined_to;
 static int (*act_confined)(void);
 
-static void *act(void *arg)
+static void act(void *arg)
 {
     int *result = arg;
     *result = act_confined();
-    return NULL;
 }
 
 /* Runs `act_confined` in a confined thread; the process survives if that does. */
 static int in_thread(void)
 {
     char reason[SANDBOX_REASON_SIZE];
-    pthread_t thread;
+    struct thread thread;
     int result;
     if (!sandbox_prepare(&confined_to, 1, reason) || !sandbox_enter())
         return NOT_PREPARED;
-    if (!thread_start(&thread, "confined", sandbox_confine, confined_to, act, &result))
+    if (!thread_make(&thread, "confined", sandbox_confine, confined_to, act, &result))
         return NOT_STARTED;
-    pthread_join(thread, NULL);
+    thread_resume(&thread);
+    thread_end(&thread);
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* only that thread is confined */
     return fd < 0 ? ALL_CONFINED : result;
 }
@@ -700,19 +700,20 @@ static int replace_what_is_read(void)
     static const struct confinement reader = {.name = "reader", .reads = reads};
     const struct confinement *to = &reader;
     char reason[SANDBOX_REASON_SIZE];
-    pthread_t thread;
+    struct thread thread;
     int result = 0;
     reads[0] = strdup(in(elsewhere, "link"));
     if (symlink(in(folder, "file"), reads[0]) != 0 || !sandbox_prepare(&to, 1, reason) ||
         !sandbox_enter())
         return NOT_PREPARED;
     act_confined = read_anew;
-    if (!thread_start(&thread, "confined", sandbox_confine, &reader, act, &result))
+    if (!thread_make(&thread, "confined", sandbox_confine, &reader, act, &result))
         return NOT_STARTED;
+    thread_resume(&thread);
     make_file(in(folder, "new"));
     bool moved = rename(in(folder, "new"), in(folder, "file")) == 0;
     replaced = true;
-    pthread_join(thread, NULL);
+    thread_end(&thread);
     return unlink(reads[0]) == 0 && moved ? result : 1;
 }
 

@@ -309,7 +309,7 @@ static int64_t cpu_time_ns(const struct worker *worker)
 {
     clockid_t id;
     struct timespec used;
-    ck_assert(pthread_getcpuclockid(worker->reactor.thread, &id) == 0 &&
+    ck_assert(pthread_getcpuclockid(worker->reactor.thread.id, &id) == 0 &&
               clock_gettime(id, &used) == 0);
     return used.tv_sec * NS_PER_S + used.tv_nsec;
 }

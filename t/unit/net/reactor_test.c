@@ -366,7 +366,7 @@ TEST(letters_are_delivered_while_it_is_stopped)
         reactor_post(&reactor, &letters[0].mail); /* before the stop: delivered by its thread */
         stop();
         ck_assert_uint_eq(next_number, 1);
-        ck_assert(!reactor.running);
+        ck_assert(!reactor_runs(&reactor));
         ck_assert_uint_eq(reactor_cpu_ns(&reactor), 0);
         reactor_post(&reactor, &letters[1].mail);
         reactor_post(&reactor, &letters[2].mail);

@@ -1,10 +1,11 @@
-/* thread_test.c - threads confine themselves first, or do not start. */
+/* thread_test.c - threads confine themselves first, or are not made; parked ones go on. */
 #include "net/thread.h"
 #include "t/unit/unit.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static atomic_int order; /* calls so far, one digit each */
 static pthread_t confined_in;
@@ -26,7 +27,7 @@ static bool refuse(const struct confinement *to)
     return false;
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     sigset_t blocked;
     char name[16] = "";
@@ -36,42 +37,79 @@ static void *run(void *arg)
     ck_assert(sigismember(&blocked, SIGTERM) && sigismember(&blocked, SIGHUP));
     ck_assert(pthread_getname_np(pthread_self(), name, sizeof name) == 0);
     ck_assert_str_eq(name, "a thread");
-    return &order;
 }
 
 TEST(a_thread_confines_itself_first)
 {
-    pthread_t thread;
-    void *result;
-    ck_assert(thread_start(&thread, "a thread", confine, &narrow, run, &order));
-    int begun = order;
-    /* The thread confines itself before thread_start returns. */
-    ck_assert(begun == 1 || begun == 12);
-    ck_assert(pthread_join(thread, &result) == 0);
+    struct thread thread;
+    ck_assert(thread_make(&thread, "a thread", confine, &narrow, run, &order));
+    ck_assert_int_eq(order, 1); /* it sleeps */
+    thread_resume(&thread);
+    thread_end(&thread);
     ck_assert_int_eq(order, 12);
-    ck_assert_ptr_eq(result, &order);
+    ck_assert(!thread.exists);
 }
 
 TEST(what_cannot_be_confined_does_not_run)
 {
-    pthread_t thread;
-    ck_assert(!thread_start(&thread, "a thread", refuse, &narrow, run, NULL));
+    struct thread thread;
+    ck_assert(!thread_make(&thread, "a thread", refuse, &narrow, run, NULL));
     ck_assert_int_eq(errno, EPERM);
     ck_assert_int_eq(order, 0);
+    ck_assert(!thread.exists);
+    thread_end(&thread);
 }
 
 TEST(there_may_be_nothing_to_confine)
 {
-    pthread_t thread;
-    ck_assert(thread_start(&thread, "a thread", NULL, NULL, run, NULL));
-    ck_assert(pthread_join(thread, NULL) == 0);
+    struct thread thread;
+    ck_assert(thread_make(&thread, "a thread", NULL, NULL, run, NULL));
+    thread_resume(&thread);
+    thread_rest(&thread);
     ck_assert_int_eq(order, 2);
+    thread_end(&thread);
+}
+
+TEST(a_thread_that_never_ran_ends)
+{
+    struct thread thread;
+    ck_assert(thread_make(&thread, "a thread", NULL, NULL, run, NULL));
+    thread_end(&thread);
+    thread_end(&thread);
+    ck_assert_int_eq(order, 0);
+}
+
+/* Allows no further thread, also to root, whom RLIMIT_NPROC does not bind: no memory is left for a
+ * stack. */
+static void allow_no_thread(void)
+{
+    struct rlimit none = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    ck_assert(setrlimit(RLIMIT_AS, &none) == 0);
+}
+
+TEST(a_parked_thread_goes_on_when_none_can_be_made)
+{
+    struct thread thread, other;
+    ck_assert(thread_make(&thread, "a thread", confine, &narrow, run, &order));
+    thread_resume(&thread);
+    thread_rest(&thread);
+    allow_no_thread();
+    ck_assert(!thread_make(&other, "other", NULL, NULL, run, NULL));
+    for (int i = 0; i < 3; i++) {
+        thread_resume(&thread);
+        thread_rest(&thread);
+        thread_rest(&thread); /* nothing to wait for */
+    }
+    ck_assert_int_eq(order, 12222);
+    thread_end(&thread);
 }
 
 static const struct unit_test tests[] = {
     UNIT(a_thread_confines_itself_first),
     UNIT(what_cannot_be_confined_does_not_run),
     UNIT(there_may_be_nothing_to_confine),
+    UNIT(a_thread_that_never_ran_ends),
+    UNIT(a_parked_thread_goes_on_when_none_can_be_made),
 };
 
 UNIT_MAIN("net/thread", tests)
