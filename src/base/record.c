@@ -14,6 +14,59 @@
 
 static const uint8_t magic[8] = {'c', 'o', 'u', 'n', 't', 'e', 'r', 'd'};
 
+/* ---- sums ---------------------------------------------------------------------------------- */
+
+/* Two factors, odd and without pattern: digits of pi. */
+#define SUM_ONE UINT64_C(0x243f6a8885a308d3)
+#define SUM_TWO UINT64_C(0x13198a2e03707345)
+
+static inline uint64_t word_at(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return le64toh(word);
+}
+
+/* Both halves of the product, so that each bit depends on all. */
+static inline uint64_t fold(uint64_t a, uint64_t b)
+{
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t add_words(uint64_t sum, const uint8_t *at)
+{
+    return fold(word_at(at) ^ sum, word_at(at + 8) ^ SUM_ONE) + SUM_TWO;
+}
+
+uint64_t record_sum_block(const void *block, size_t len, uint64_t number)
+{
+    const uint8_t *at = block;
+    uint64_t sum = SUM_TWO ^ len, other = SUM_ONE + number; /* two, for the processor to overlap */
+    size_t left = len;
+    for (; left >= 32; left -= 32, at += 32) {
+        sum = add_words(sum, at);
+        other = add_words(other, at + 16);
+    }
+    uint8_t rest[32] = {0};
+    if (left > 0)
+        memcpy(rest, at, left);
+    return fold(add_words(sum, rest) ^ SUM_ONE, add_words(other, rest + 16) | 1);
+}
+
+uint64_t record_sum(const void *data, size_t len)
+{
+    const uint8_t *at = data;
+    uint64_t sum = 0;
+    for (uint64_t number = 0; len > 0; number++) {
+        size_t some = len < RECORD_SUM_BLOCK ? len : RECORD_SUM_BLOCK;
+        sum += record_sum_block(at, some, number);
+        at += some;
+        len -= some;
+    }
+    return sum;
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 void record_writer_init(struct record_writer *w, int fd)
@@ -117,6 +170,29 @@ void record_put_head(struct record_writer *w)
     record_put_u32(w, RECORD_VERSION);
 }
 
+uint64_t record_put_sum(struct record_writer *w)
+{
+    uint64_t sum = 0;
+    CHECK(w->depth == 0);
+    flush(w);
+    if (!w->failed) {
+        size_t len = (size_t)w->flushed;
+        void *data = mmap(NULL, len, PROT_READ, MAP_SHARED | MAP_POPULATE, w->fd, 0);
+        if (data == MAP_FAILED) {
+            record_give_up(w, errno);
+        } else {
+            sum = record_sum(data, len);
+            CHECK(munmap(data, len) == 0);
+        }
+    }
+    uint64_t before = w->flushed;
+    record_begin(w, RECORD_SUM);
+    record_put_u64(w, before);
+    record_put_u64(w, sum);
+    record_end(w);
+    return sum;
+}
+
 bool record_finish(struct record_writer *w)
 {
     CHECK(w->depth == 0);
@@ -217,6 +293,15 @@ void record_leave(struct record_reader *section)
 {
     if (record_left(section))
         record_refuse(section, "a section has extra bytes");
+}
+
+uint64_t record_get_sum(const struct record_reader *r, struct record_reader *section)
+{
+    uint64_t len = record_get_u64(section), sum = record_get_u64(section);
+    record_leave(section);
+    if (record_ok(section) && (len > r->len || record_sum(r->data, (size_t)len) != sum))
+        record_refuse(section, "its bytes have another sum than when it was written");
+    return record_ok(section) ? sum : 0;
 }
 
 void record_get_head(struct record_reader *r)

@@ -10,6 +10,8 @@
  * reader trusts nothing: it fails when data is missing or when its caller rejects a value
  * (record_refuse). All enclosing sections then fail too, and further reads return 0.
  *
+ * A sum of all bytes before it may end a record. It shows damage that no value shows.
+ *
  * One thread at a time.
  */
 #ifndef BASE_RECORD_H
@@ -34,6 +36,19 @@
 
 /* Flag in a section's kind: readers that do not know the kind skip the section. */
 #define RECORD_OPTIONAL (UINT32_C(1) << 31)
+
+/* The section with the sum: u64 number of bytes before it, u64 their sum. Nothing follows it. */
+#define RECORD_SUM (RECORD_OPTIONAL | UINT32_C(0x0001))
+
+/* Bytes of a block, of which there is a sum each. */
+#define RECORD_SUM_BLOCK ((size_t)1 << 20)
+
+/* The sum of block `number` of some bytes; only the last block is shorter than RECORD_SUM_BLOCK.
+ * The sum of all bytes is the sum of their blocks' sums modulo 2^64, so several threads may share
+ * the work. */
+uint64_t record_sum_block(const void *block, size_t len, uint64_t number);
+/* The sum of all bytes. */
+uint64_t record_sum(const void *data, size_t len);
 
 /* ---- writing ------------------------------------------------------------------------------- */
 
@@ -107,6 +122,9 @@ void record_give_up(struct record_writer *w, int error);
 
 /* Writes the start of a file: the magic bytes and RECORD_VERSION. */
 void record_put_head(struct record_writer *w);
+
+/* Writes the section RECORD_SUM, when all other sections are closed. Returns the sum. */
+uint64_t record_put_sum(struct record_writer *w);
 
 /*
  * Writes what is left in the buffer. All sections must be closed. Returns false and sets errno when
@@ -222,6 +240,10 @@ static inline bool record_left(const struct record_reader *r)
 
 /* Call at the end of a section: fails if any of it is unread. */
 void record_leave(struct record_reader *section);
+
+/* Reads a section RECORD_SUM of `r` and returns the sum. Fails when the bytes before it have
+ * another one. */
+uint64_t record_get_sum(const struct record_reader *r, struct record_reader *section);
 
 /* Reads what record_put_head wrote. Fails when the version is not supported. */
 void record_get_head(struct record_reader *r);

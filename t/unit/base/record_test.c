@@ -255,6 +255,90 @@ static void read_all(struct record_reader *r, unsigned depth)
     }
 }
 
+/* Writes a record with a sum over `len` bytes of random contents. */
+static int begin_with_sum(struct rng *rng, size_t len, uint64_t *sum_r)
+{
+    int fd = begin();
+    record_put_head(&writer);
+    record_begin(&writer, KIND_ONE);
+    for (size_t i = 0; i < len; i++)
+        record_put_u8(&writer, (uint8_t)rng_next(rng));
+    record_end(&writer);
+    *sum_r = record_put_sum(&writer);
+    return fd;
+}
+
+/* Reads such a record. Returns the sum; 0: there is none, or another one. */
+static uint64_t read_sum(struct record_reader r)
+{
+    struct record_reader section;
+    uint32_t kind;
+    uint64_t sum = 0;
+    record_get_head(&r);
+    while (record_enter(&r, &kind, &section)) {
+        ck_assert_uint_eq(sum, 0);
+        if (kind == RECORD_SUM)
+            sum = record_get_sum(&r, &section);
+    }
+    return record_ok(&r) ? sum : 0;
+}
+
+TEST(a_sum_shows_any_damage)
+{
+    struct rng rng = rng_start("sums", random_seed());
+    for (size_t len = 0; len < 70; len++) {
+        uint64_t sum;
+        struct record_reader r = turn_round(begin_with_sum(&rng, len, &sum));
+        uint8_t *copy = malloc(r.len);
+        ck_assert(copy != NULL);
+        ck_assert(sum != 0 && read_sum(r) == sum);
+        for (size_t bit = 0; bit < r.len * 8; bit++) {
+            struct record_reader damaged;
+            memcpy(copy, r.data, r.len);
+            copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            record_reader_init(&damaged, copy, r.len);
+            ck_assert_msg(read_sum(damaged) != sum, "length %zu, bit %zu", len, bit);
+        }
+        free(copy);
+        record_unmap(&r);
+    }
+}
+
+TEST(a_sum_is_that_of_the_blocks)
+{
+    static uint8_t data[3 * RECORD_SUM_BLOCK];
+    const size_t lens[] = {
+        0, 1, RECORD_SUM_BLOCK - 1, RECORD_SUM_BLOCK, RECORD_SUM_BLOCK + 1, sizeof(data)};
+    for (size_t i = 0; i < ARRAY_SIZE(lens); i++) {
+        uint64_t sum = 0;
+        for (uint64_t at = 0; at < lens[i]; at += RECORD_SUM_BLOCK) {
+            size_t some = lens[i] - at < RECORD_SUM_BLOCK ? lens[i] - at : RECORD_SUM_BLOCK;
+            sum += record_sum_block(data + at, some, at / RECORD_SUM_BLOCK);
+        }
+        ck_assert_uint_eq(record_sum(data, lens[i]), sum);
+    }
+    /* Equal blocks that change places have another sum; so have zeros that are one more. */
+    uint64_t before = record_sum(data, sizeof(data));
+    data[0] = 1;
+    uint64_t first = record_sum(data, sizeof(data));
+    data[0] = 0;
+    data[RECORD_SUM_BLOCK] = 1;
+    ck_assert(first != before && record_sum(data, sizeof(data)) != first);
+    ck_assert(record_sum(data + 1, 7) != record_sum(data + 1, 8));
+}
+
+TEST(a_sum_that_can_not_be_read_back_is_said)
+{
+    int fds[2];
+    ck_assert(pipe(fds) == 0);
+    record_writer_init(&writer, fds[1]);
+    record_put_head(&writer);
+    (void)record_put_sum(&writer);
+    ck_assert(!record_finish(&writer));
+    close(fds[0]);
+    close(fds[1]);
+}
+
 TEST(damage_never_leads_outside)
 {
     struct rng rng = rng_start("damage", random_seed());
@@ -301,6 +385,9 @@ static const struct unit_test tests[] = {
     UNIT(heads),
     UNIT(what_can_not_be_written_is_said),
     UNIT(an_empty_file_and_none),
+    UNIT(a_sum_shows_any_damage),
+    UNIT(a_sum_is_that_of_the_blocks),
+    UNIT(a_sum_that_can_not_be_read_back_is_said),
     UNIT(damage_never_leads_outside),
 };
 
