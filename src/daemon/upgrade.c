@@ -13,6 +13,7 @@
 #include "base/number.h"
 #include "daemon/notify.h"
 #include "daemon/process.h"
+#include "daemon/upgrade_room.h"
 #include "net/carry.h"
 
 #include <errno.h>
@@ -312,6 +313,20 @@ static void give_socket(void *arg, int fd)
     CHECK(posix_spawn_file_actions_adddup2(arg, fd, fd) == 0);
 }
 
+/* Makes a process the first that the kernel ends when memory is short: better a failed upgrade than
+ * everything lost. A process of the same user may always raise this value. */
+static void offer(pid_t pid)
+{
+    static const char most[] = "1000";
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/%lld/oom_score_adj", (long long)pid);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)!write(fd, most, sizeof(most) - 1);
+    close(fd);
+}
+
 /* A child that runs the new program. */
 struct child {
     pid_t pid;
@@ -354,7 +369,9 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
     free_environment(with);
     close(ends[1]);
     child_r->said_fd = ends[0];
-    if (error != 0)
+    if (error == 0)
+        offer(child_r->pid);
+    else
         close(ends[0]);
     errno = error;
     return error == 0;
@@ -508,6 +525,27 @@ static void become(struct upgrade *upgrade, const struct stat *rehearsed, int st
     free_environment(with);
 }
 
+/* Memory for the programs themselves and for pages that are not full. */
+#define ROOM_BASE ((uint64_t)8 << 20)
+
+/* True if memory suffices for the state and for what the rehearsal builds: each takes at most what
+ * this process has. */
+static bool has_room(struct upgrade *upgrade)
+{
+    struct upgrade_room room;
+    upgrade_room_find(UPGRADE_ROOM_PROC, UPGRADE_ROOM_CGROUPS, &room);
+    uint64_t needed = 2 * upgrade_room_used(UPGRADE_ROOM_PROC) + ROOM_BASE;
+    if (needed <= room.left)
+        return true;
+    say(upgrade, LOG_LEVEL_ERROR,
+        "it needs up to %llu MiB of memory for a moment, and only %llu MiB are left%s%s: allow "
+        "more, "
+        "or upgrade when less is held",
+        (unsigned long long)(needed >> 20), (unsigned long long)(room.left >> 20),
+        *room.where ? " under the limit of " : "", room.where);
+    return false;
+}
+
 /* Steps 2 to 5. Returns only after a failure, when all threads run again. */
 static void hand_over(struct upgrade *upgrade, int state_fd)
 {
@@ -549,8 +587,8 @@ void upgrade_run(struct upgrade *upgrade)
         say(upgrade, LOG_LEVEL_ERROR, "can't make a file in memory: %s", strerrordesc_np(errno));
     else if (!*upgrade->path)
         say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
-    if (fd >= 0 && *upgrade->path && write_state(upgrade, fd) &&
-        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS))
+    if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd) &&
+        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS) && has_room(upgrade))
         hand_over(upgrade, fd);
     else
         say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");

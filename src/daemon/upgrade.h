@@ -12,8 +12,10 @@
  *  5. this process executes the new program, which builds everything again, and serves.
  *
  * If steps 1 to 4 fail, the old program continues and logs why. A child fails when it crashes, or
- * takes longer than upgrade.timeout (the check: 20 s). If step 5 fails after execve, the
- * process ends, because the old program is gone; the rehearsal finds such errors early.
+ * takes longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
+ * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). If step 5 fails
+ * after execve, the process ends, because the old program is gone; the rehearsal finds such errors
+ * early.
  *
  * The environment variable UPGRADE_VARIABLE gives the new program its role and the descriptor of
  * the file. The new program removes the variable at once.

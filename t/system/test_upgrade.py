@@ -579,6 +579,81 @@ def test_too_few_descriptors_for_new_settings_change_nothing(start, tmp_path):
         client.close()
 
 
+class MemoryGroup:
+    """A control group for memory, of version 1 or 2. Skips the test where none can be made."""
+
+    def __init__(self, name):
+        first = "/sys/fs/cgroup/memory"
+        top = first if os.path.isdir(first) else "/sys/fs/cgroup"
+        self.folder = os.path.join(top, "%s-%d" % (name, os.getpid()))
+        old = top == first
+        self.limit_file = "memory.limit_in_bytes" if old else "memory.max"
+        self.used_file = "memory.usage_in_bytes" if old else "memory.current"
+        try:
+            os.mkdir(self.folder)
+            with open(os.path.join(self.folder, self.limit_file)):
+                pass
+        except OSError as e:
+            pytest.skip("no control group can be made: %s" % e)
+
+    def enter(self):
+        with open(os.path.join(self.folder, "cgroup.procs"), "w") as f:
+            f.write(str(os.getpid()))
+
+    def used(self):
+        with open(os.path.join(self.folder, self.used_file)) as f:
+            return int(f.read())
+
+    def limit(self, size):
+        with open(os.path.join(self.folder, self.limit_file), "w") as f:
+            f.write(str(size))
+
+    def remove(self):
+        def is_gone():
+            try:
+                os.rmdir(self.folder)
+            except OSError:
+                return False
+            return True
+
+        wire.poll(is_gone, "the control group is gone")
+
+
+def test_a_limit_of_memory_refuses_what_it_would_end(start, tmp_path):
+    if wire.SLOW:
+        pytest.skip("a sanitizer's own memory is most of it")
+    group = MemoryGroup("counterd-upgrade")
+    try:
+        patient = "counter.threads = 1\nupgrade.timeout = 60\n"
+        running = Running(start, tmp_path, settings=patient, preexec=group.enter)
+        daemon = running.daemon
+        crowd, maker = Crowd(daemon), daemon.binary_client()
+        for i in range(0, 200000, 1000):
+            body = [wire.acquire_body(1, 1, b"name-%08d" % n) for n in range(i, i + 1000)]
+            maker.send(b"".join(wire.binary_request(wire.ACQUIRE, b) for b in body))
+            for _ in body:
+                assert maker.reply().status == wire.OK
+        group.limit(group.used() * 3 // 2)
+        said = running.fail()
+        assert re.search(r"needs up to \d+ MiB of memory.*%s" % group.folder, said), said
+        crowd.look()
+        group.limit(1 << 30)
+        # The child becomes the first to go, even if it is small.
+        offered = "until grep -q 1000 /proc/$$/oom_score_adj; do sleep 0.1; done"
+        running.misbehave("rehearse", offered + "; echo offered >&2; exit 1")
+        said = running.fail()
+        assert "upgrade: offered" in said, said
+        running.install()
+        running.succeed()
+        crowd.look()
+        crowd.finish()
+        maker.close()
+        daemon.stop()
+        daemon.is_expected_to_be_gone = True
+    finally:
+        group.remove()
+
+
 # A user without other threads, so that a limit of threads is the test's alone.
 LONELY_USER = 61537
 

@@ -13,7 +13,8 @@ daemon_unit_tests = \
 	t/unit/daemon/pools_test \
 	t/unit/daemon/reload_test \
 	t/unit/daemon/sandbox_test \
-	t/unit/daemon/upgrade_test
+	t/unit/daemon/upgrade_test \
+	t/unit/daemon/upgrade_room_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
 daemon_unit_libs = libdaemon.a libadmin.a libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
@@ -62,4 +63,6 @@ t_unit_daemon_sandbox_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_sandbox_test_LDADD = libcluster.a $(daemon_unit_libs) $(LIBCARES_LIBS)
 t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
+t_unit_daemon_upgrade_room_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_upgrade_room_test_LDADD = $(daemon_unit_libs)
 EXTRA_DIST += t/unit/daemon/state-1.record
