@@ -118,7 +118,8 @@ void node_log(struct node *node, enum node_level level, const char *format, ...)
 static void drop_session(struct node *node, int64_t now_ns)
 {
     if (node->phase == PHASE_LIVE) {
-        node->lost_ns = now_ns;
+        int64_t since_ns = node_calls_since_ns(node);
+        node->lost_ns = since_ns < now_ns ? since_ns : now_ns;
         memcpy(node->last, node->session, sizeof(node->last));
     }
     node_engine_close(node);

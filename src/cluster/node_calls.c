@@ -66,6 +66,15 @@ void node_calls_lost(struct node *node)
     node->last_try = NULL;
 }
 
+int64_t node_calls_since_ns(const struct node *node)
+{
+    int64_t since_ns = INT64_MAX;
+    for (size_t i = 0; i < ARRAY_SIZE(node->calls); i++)
+        if (node->calls[i].used && node->calls[i].sent_ns < since_ns)
+            since_ns = node->calls[i].sent_ns;
+    return since_ns;
+}
+
 /* ---- ops ------------------------------------------------------------------------------------- */
 
 /* The bytes of an op without its name, at most: five arguments, the longest of which are a class
@@ -218,6 +227,7 @@ static bool send_call(struct node *node, int64_t now_ns)
     struct node_call *call = node_call_take(node);
     char key[NODE_PREFIX_SIZE];
     bool acquires = false;
+    call->sent_ns = now_ns;
     node_key(node, key, sizeof(key));
     command_script(node, c, CLUSTER_SCRIPT_CALL, key);
     command_str(c, node->session);

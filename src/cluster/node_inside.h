@@ -44,6 +44,7 @@
 #define NODE_BACKOFF_MOST_NS    (1000 * NODE_NS_PER_MS)
 #define NODE_BACKOFFS_PER_LEASE 10 /* the longest is lease / 10 */
 #define NODE_SAY_AGAIN_NS       (INT64_C(60000) * NODE_NS_PER_MS)
+#define NODE_PATIENCE_LEAST_NS  (200 * NODE_NS_PER_MS) /* with a call that has no answer */
 #define NODE_LEAVES_PER_LEASE   50 /* how often `leave` is tried again: each lease / 50 */
 
 #define NODE_OVER_MAX 500u /* sessions known to be over, in one `open` */
@@ -145,7 +146,8 @@ struct node_op_sent {
 
 struct node_call {
     bool used;
-    bool again; /* sent again by `give`, after OOM */
+    bool again;      /* sent again by `give`, after OOM */
+    int64_t sent_ns; /* of requests: when they were sent first */
     unsigned count;
     struct node_op_sent ops[NODE_CALL_OPS];
 };
@@ -244,7 +246,8 @@ struct node {
     enum node_phase phase;
     bool leaving;
     bool started;       /* since the start or the end of parking */
-    int64_t lost_ns;    /* the last live session was lost, or the start */
+    int64_t lost_ns;    /* patience counts from here: the last live session was lost, or its oldest
+                           call without an answer was sent; or the start */
     bool lost_known;    /* restored: node_start keeps lost_ns */
     bool alone;         /* patience is over; the threads were told */
     int64_t backoff_ns; /* of the next failure; 0: the first */
@@ -504,6 +507,8 @@ struct node_call *node_call_take(struct node *node);
 void node_call_free(struct node *node, struct node_call *call);
 /* Forgets the calls under way, but not their asks. */
 void node_calls_lost(struct node *node);
+/* Of a live session: when the oldest call without an answer was sent; INT64_MAX: there is none. */
+int64_t node_calls_since_ns(const struct node *node);
 static inline struct bytes node_op_name(const struct node_op_sent *op)
 {
     return op->ask ? op->ask->name : bytes_at(op->name->bytes, op->name->len);

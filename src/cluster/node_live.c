@@ -63,7 +63,6 @@ void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns)
 {
     node_move(node, PHASE_LIVE);
     node->opening_ns = 0;
-    node->backoff_ns = 0;
     node->live_ns = now_ns;
     node->beat_ns = ready_sent_ns + node_answer_limit(node);
     node->beat_awaited = false;
@@ -93,6 +92,15 @@ static int64_t unrenewed_limit(const struct node *node)
     return node->renewed_ns ? 0 : node->live_ns + node->lease_ns / 10 * NODE_LEASE_TENTHS;
 }
 
+/* Until when the oldest call may be without an answer; 0: there is none that a client waits for. */
+static int64_t calls_limit(const struct node *node)
+{
+    int64_t since_ns = node->leaving ? INT64_MAX : node_calls_since_ns(node);
+    int64_t patience_ns =
+        node->patience_ns > NODE_PATIENCE_LEAST_NS ? node->patience_ns : NODE_PATIENCE_LEAST_NS;
+    return since_ns == INT64_MAX ? 0 : since_ns + patience_ns;
+}
+
 /* When `grace` may be sent; 0: not by time. */
 static int64_t grace_due(const struct node *node)
 {
@@ -119,6 +127,7 @@ int64_t node_live_due_ns(const struct node *node)
 {
     int64_t due = node->beat_ns;
     earlier(&due, unrenewed_limit(node));
+    earlier(&due, calls_limit(node));
     earlier(&due, grace_due(node));
     earlier(&due, node->loose_try_ns);
     earlier(&due, node->look_ns);
@@ -167,6 +176,11 @@ void node_live_tick(struct node *node, int64_t now_ns)
     if (limit && now_ns >= limit) {
         node_lose(node, NODE_LOSS_SENTINEL, "no majority of the Sentinels names this engine",
                   now_ns);
+        return;
+    }
+    limit = calls_limit(node);
+    if (limit && now_ns >= limit) {
+        node_lose(node, NODE_LOSS_SLOW, "a call was not answered within cluster.patience", now_ns);
         return;
     }
     if (now_ns >= node->beat_ns)
@@ -240,6 +254,7 @@ void node_on_beat(struct node *node, const redisReply *reply, const struct pendi
         return;
     }
     node->beat_awaited = false;
+    node->backoff_ns = 0;
     node->counts.beats++;
     const redisReply *all = reply->element[2];
     bool found = false;

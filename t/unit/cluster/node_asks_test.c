@@ -714,9 +714,10 @@ TEST(hand_overs_end_with_the_session)
     struct rig_ask a;
     rig_begin("redis://e:1");
     rig_live(false);
+    rig_later(FIFTH - 500 * MS);
     rig_acquire(&a, NODE_WAIT_NO, "l");
     rig_script("call");
-    rig_later(FIFTH);
+    rig_later(500 * MS);
     rig_script("beat");
     rig_answers("*1\r\n:1\r\n");
     rig_release(&a, "l");

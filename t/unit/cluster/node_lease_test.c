@@ -560,7 +560,7 @@ TEST(attempts_come_after_growing_times)
     ck_assert_int_ge(waits[3], 400 * MS);
     ck_assert_int_ge(waits[11], LEASE / 10);
     ck_assert_int_le(waits[11], LEASE / 10 * 5 / 4);
-    /* `open` that succeeds is not enough; `ready` is. */
+    /* Neither `open` nor `ready` that succeeds is enough; a beat is. */
     rig_connect();
     rig_accepts(false);
     node_reported(r.node, r.now);
@@ -568,12 +568,21 @@ TEST(attempts_come_after_growing_times)
     ck_assert_int_ge(node_due_ns(r.node), r.now + LEASE / 10);
     while (!r.asked[NODE_COMMANDS])
         rig_at(node_due_ns(r.node));
-    rig_connect();
-    rig_accepts(false);
-    node_reported(r.node, r.now);
-    rig_readies();
-    rig_cut(NODE_COMMANDS);
-    ck_assert_int_lt(node_due_ns(r.node), r.now + 100 * MS);
+    for (unsigned beats = 0; beats < 2; beats++) {
+        rig_connect();
+        rig_accepts(false);
+        node_reported(r.node, r.now);
+        rig_readies();
+        if (beats) {
+            rig_later(FIFTH);
+            rig_beats(3, false, "", 0);
+        }
+        rig_cut(NODE_COMMANDS);
+        ck_assert(beats ? node_due_ns(r.node) < r.now + 100 * MS
+                        : node_due_ns(r.node) >= r.now + LEASE / 10);
+        while (!r.asked[NODE_COMMANDS])
+            rig_at(node_due_ns(r.node));
+    }
     rig_end();
 }
 
