@@ -674,8 +674,9 @@ static void look(void)
     size_t count;
     node_look(w.node, &seen);
     CHECK(seen.asks >= w.outstanding && seen.lease_end_ns == w.lease_end);
-    for (const char *c = seen.refused; *c; c++)
-        CHECK(*c >= ' ' && *c <= '~');
+    for (unsigned i = 0; i < seen.reasons_count; i++)
+        for (const char *c = seen.reasons[i].text; *c; c++)
+            CHECK(*c >= ' ' && *c <= '~');
     const struct node_peer *peers = node_peers(w.node, &count);
     for (size_t i = 0; i < count; i++)
         CHECK(strlen(peers[i].session) <= 16 && strlen(peers[i].node) <= 64);

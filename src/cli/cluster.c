@@ -184,17 +184,47 @@ static void print_reconnects(const json_t *answer)
     text_free(&text);
 }
 
+/* Why the node is not live; empty if it is. `label_r`: what this is called. */
+static const char *reason_of(const json_t *answer, const char **label_r)
+{
+    const char *refused = json_text_at(answer, "refused", "");
+    *label_r = *refused ? "refused" : "reason";
+    return *refused ? refused : json_text_at(answer, "reason", "");
+}
+
+/* How often a reason came, and since when. */
+static void print_times(const json_t *reason)
+{
+    char age[NUMBER_TEXT], times[NUMBER_TEXT];
+    if (number(reason, "reason_times") > 0) /* an older server does not count them */
+        print_line(stdout, "  times       %s, the first %s ago",
+                   whole(reason, "reason_times", times), seconds(reason, "reason_age", age));
+}
+
+static void print_reasons(const json_t *answer)
+{
+    const char *label, *reason = reason_of(answer, &label);
+    const json_t *before;
+    size_t i;
+    if (*reason)
+        print_line(stdout, "  %-11s %s", label, reason);
+    print_times(answer);
+    json_array_foreach(json_at(answer, "reasons_before"), i, before)
+    {
+        print_line(stdout, "  before      %s", json_text_at(before, "reason", "-"));
+        print_times(before);
+    }
+}
+
 static void print_this_node(const json_t *answer)
 {
     const char *strict = json_text_at(answer, "strict", ""),
                *loose = json_text_at(answer, "loose", ""),
-               *refused = json_text_at(answer, "refused", ""),
                *session = json_text_at(answer, "session", "");
     char patience[NUMBER_TEXT];
     print_line(stdout, "%s: %s%s%s", json_text_at(answer, "node", "-"),
                json_text_at(answer, "state", "-"), *session ? ", session " : "", session);
-    if (*refused)
-        print_line(stdout, "  refused     %s", refused);
+    print_reasons(answer);
     print_engine(answer);
     print_lease(answer);
     print_line(stdout, "  patience    %s", seconds(answer, "patience", patience));
@@ -342,17 +372,19 @@ static void find_patterns(const json_t *answer, const char *advice, struct text 
 
 static void find_all(const json_t *answer, struct text *findings)
 {
-    const char *state = json_text_at(answer, "state", "-"),
-               *refused = json_text_at(answer, "refused", "");
+    const char *label, *reason = reason_of(answer, &label),
+                       *state = json_text_at(answer, "state", "-");
     struct text advice = {0};
     const json_t *line;
     size_t i;
     if (strcmp(state, "live") != 0) {
         text_addf(findings, "not live: ");
-        find(findings, state, *refused ? "" : "; the server's log says why");
+        find(findings, state, *reason ? "" : "; the server's log says why");
     }
-    if (*refused)
-        find(findings, "refused: ", refused);
+    if (*reason) {
+        text_addf(findings, "%s: ", label);
+        find(findings, "", reason);
+    }
     json_array_foreach(json_at(answer, "advice"), i, line)
     {
         const char *text = json_string_value(line);

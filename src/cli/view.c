@@ -322,11 +322,12 @@ static void draw_diagram(const struct view *view, struct frame *frame, int row,
 static void draw_cut_off(const struct view *view, struct frame *frame, int row)
 {
     const char *state = json_text_at(view->cluster, "state", "-"),
-               *refused = json_text_at(view->cluster, "refused", "");
+               *reason = json_text_at(view->cluster, "reason",
+                                      json_text_at(view->cluster, "refused", ""));
     if (!json_is_true_at(view->cluster, "enabled") || strcmp(state, "live") == 0)
         return;
     int column = frame_text(frame, row, 0, frame->width, LOOK_ALERT, "limits are not shared: ");
-    draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, *refused ? refused : state);
+    draw_shown(frame, row, column, frame->width - column, LOOK_ALERT, *reason ? reason : state);
 }
 
 /* Draws the upper part. Returns the row after it. */

@@ -181,36 +181,69 @@ static void begin_again(struct node *node, int64_t delay_ns, int64_t now_ns)
     look_at_patience(node, now_ns);
 }
 
+/* ---- reasons --------------------------------------------------------------------------------- */
+
+/* Notes `text` as the present reason, and says it in the log behind `head`, unless that was done
+ * within a minute. Others are remembered: two that come in turn are said once a minute, too. */
+static void because(struct node *node, enum node_level level, const char *head, bool refuses,
+                    const char *text, int64_t now_ns)
+{
+    struct node_reason reason = {.since_ns = now_ns};
+    bytes_visible(bytes_of(text), reason.text, sizeof(reason.text));
+    unsigned at = 0;
+    while (at < node->reasons_count && strcmp(node->reasons[at].text, reason.text) != 0)
+        at++;
+    if (at < node->reasons_count)
+        reason = node->reasons[at];
+    else if (at < NODE_REASONS_MAX)
+        node->reasons_count++;
+    else
+        at--; /* the oldest is forgotten */
+    memmove(&node->reasons[1], &node->reasons[0], at * sizeof(reason));
+    reason.refuses = refuses;
+    reason.times++;
+    if (reason.times == 1 || now_ns - reason.said_ns >= NODE_SAY_AGAIN_NS) {
+        reason.said_ns = now_ns;
+        if (reason.times == 1)
+            node_log(node, level, "cluster: %s: %s", head, reason.text);
+        else
+            node_log(node, level, "cluster: %s: %s (%llu times in %lld s)", head, reason.text,
+                     (unsigned long long)reason.times,
+                     (long long)((now_ns - reason.since_ns) / (1000 * NODE_NS_PER_MS)));
+    }
+    node->reasons[0] = reason;
+}
+
+void node_note_refused(struct node *node, const char *why, int64_t now_ns)
+{
+    because(node, NODE_LOG_ERROR, "this node does not join", true, why, now_ns);
+}
+
+void node_forget_reasons(struct node *node)
+{
+    node->reasons_count = 0;
+}
+
 void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns)
 {
     if (node->phase <= PHASE_BACKOFF || node->phase == PHASE_LEFT)
         return;
     bool was_live = node->phase == PHASE_LIVE;
+    char head[64];
     node->counts.losses[loss]++;
-    if (was_live)
-        node_log(node, loss == NODE_LOSS_RELOAD ? NODE_LOG_INFO : NODE_LOG_WARNING,
-                 "cluster: the session with the engine is over (%s): %s", node_loss_word(loss),
-                 why);
-    else if (!node->backoff_ns)
-        node_log(node, NODE_LOG_WARNING, "cluster: no session with the engine (%s): %s",
-                 node_loss_word(loss), why);
+    snprintf(head, sizeof(head), "%s (%s)",
+             was_live ? "the session with the engine is over" : "no session with the engine",
+             node_loss_word(loss));
+    if (loss != NODE_LOSS_RELOAD)
+        because(node, NODE_LOG_WARNING, head, false, why, now_ns);
+    else if (was_live)
+        node_log(node, NODE_LOG_INFO, "cluster: %s: %s", head, why);
     begin_again(node, loss == NODE_LOSS_RELOAD ? 0 : next_backoff(node), now_ns);
-}
-
-void node_say_refused(struct node *node, const char *why, int64_t now_ns)
-{
-    bool same = strcmp(node->refused, why) == 0;
-    if (!same)
-        snprintf(node->refused, sizeof(node->refused), "%s", why);
-    if (same && node->refused_said_ns && now_ns - node->refused_said_ns < NODE_SAY_AGAIN_NS)
-        return;
-    node->refused_said_ns = now_ns;
-    node_log(node, NODE_LOG_ERROR, "cluster: this node does not join: %s", why);
 }
 
 void node_refuse(struct node *node, const char *why, int64_t now_ns)
 {
-    node_say_refused(node, why, now_ns);
+    node_note_refused(node, why, now_ns);
     node->counts.losses[NODE_LOSS_ERROR]++;
     begin_again(node, next_backoff(node), now_ns);
 }
@@ -306,16 +339,17 @@ int64_t node_due_ns(const struct node *node)
 
 static void opening_tick(struct node *node, int64_t now_ns)
 {
+    char why[NODE_REASON_SIZE];
     if (node->opening_ns && now_ns >= node->opening_ns)
         node_lose(node, NODE_LOSS_SLOW, "opening took longer than a lease", now_ns);
-    else if (node->step_ns && now_ns >= node->step_ns)
-        node_lose(node, NODE_LOSS_SLOW,
-                  node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY
-                      ? "no majority of the Sentinels names one engine"
-                      : "no answer within a fifth of the lease",
+    else if (node->step_ns && now_ns >= node->step_ns) {
+        bool asks = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
+        if (asks)
+            node_sentinel_why(node, why, sizeof(why));
+        node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease",
                   now_ns);
-    else if (node->pending_count &&
-             now_ns - node->pending[node->pending_first].sent_ns >= node_answer_limit(node))
+    } else if (node->pending_count &&
+               now_ns - node->pending[node->pending_first].sent_ns >= node_answer_limit(node))
         node_lose(node, NODE_LOSS_SLOW, "no answer within a fifth of the lease", now_ns);
     else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
         node_open_session(node, now_ns);

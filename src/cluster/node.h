@@ -267,10 +267,22 @@ struct node_peer { /* a session that the engine knows, from `look` */
     int64_t heard_ns; /* when its beat changed last, as this node saw it; 0: not yet */
 };
 
+/* Why there is no live session, and what to set. */
+#define NODE_REASON_SIZE 512u
+#define NODE_REASONS_MAX 4u
+struct node_reason {
+    char text[NODE_REASON_SIZE];
+    bool refuses;              /* somebody must set something */
+    int64_t since_ns, said_ns; /* when it came first; when the log had it last */
+    uint64_t times;
+};
+
 struct node_seen {
     enum node_state state;
     char session[17], term[128], engine[128]; /* engine: address in use */
-    char refused[512];                        /* NODE_REFUSED: what is wrong, and what to set */
+    /* Those since a beat was answered, the present one first; none while the session is live. */
+    struct node_reason reasons[NODE_REASONS_MAX];
+    unsigned reasons_count;
     bool stops_on_save; /* the engine takes no writes after a snapshot that failed */
     bool grace;
     int64_t lease_end_ns;

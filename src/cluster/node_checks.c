@@ -89,34 +89,61 @@ void node_note_config(struct node *node, enum node_advised setting, const redisR
         setting == NODE_ADVISED_SAVE ? value.len > 0 : bytes_equal(value, bytes_of("yes"));
 }
 
-bool node_explain_error(const struct node *node, const redisReply *reply, char *why, size_t size)
+/* What to do about an error reply, by how it begins. */
+static const struct {
+    const char *begins, *explained;
+} errors[] = {
+    {"WRONGPASS", "the engine refuses user or password: set cluster.user and cluster.password"},
+    {"NOAUTH", "the engine wants a password: set cluster.password (and cluster.user)"},
+    {"NOPERM", "the engine does not allow its user a command: set the user's rights as "
+               "'counterctl cluster acl' prints them"},
+    {"ERR AUTH", "the engine has no password for the default user: set cluster.user, or empty "
+                 "cluster.password"},
+    {"ERR Client sent AUTH", "the engine has no password: empty cluster.password"},
+    {"ERR DB index", "the engine has no such database: set another one in cluster.engine"},
+    {"ERR invalid DB", "the engine has no such database: set another one in cluster.engine"},
+    {"ERR SELECT", "the engine has only database 0: set that in cluster.engine"},
+    {"ERR max number of clients", "the engine has as many clients as it takes: raise maxclients "
+                                  "there, or look who they are"},
+    {"ERR unknown command", "the engine does not know a command that nodes need: do not rename "
+                            "or disable commands there"},
+    {"DENIED", "the engine is in protected mode: set a password there, or 'protected-mode no'"},
+    {"NOREPLICAS", "the engine takes no writes without more replicas: connect them, or set "
+                   "'min-replicas-to-write 0' there"},
+    {"MISCONF", "the engine takes no writes since a snapshot failed: free its disk, or set "
+                "'stop-writes-on-bgsave-error no' there"},
+    {"READONLY", "the engine is a replica: set cluster.engine to its primary"},
+    {"LOADING", "the engine still loads its data: nothing must be set, this ends by itself"},
+    {"BUSY", "the engine runs a script of another client for too long: end it by SCRIPT KILL"},
+};
+
+/* NULL: the reply is none of these. */
+static const char *explained(const redisReply *reply)
 {
-    static const struct {
-        const char *begins, *explained;
-    } rows[] = {
-        {"WRONGPASS", "the engine refuses user or password: set cluster.user and cluster.password"},
-        {"NOAUTH", "the engine wants a password: set cluster.password (and cluster.user)"},
-        {"NOPERM", "the engine does not allow its user a command: set the user's rights as "
-                   "'counterctl cluster acl' prints them"},
-        {"ERR AUTH", "the engine has no password for the default user: set cluster.user, or empty "
-                     "cluster.password"},
-        {"ERR Client sent AUTH", "the engine has no password: empty cluster.password"},
-        {"ERR DB index", "the engine has no such database: set another one in cluster.engine"},
-        {"ERR invalid DB", "the engine has no such database: set another one in cluster.engine"},
-        {"ERR SELECT", "the engine has only database 0: set that in cluster.engine"},
-    };
-    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-        size_t len = strlen(rows[i].begins);
-        if (reply->len < len || memcmp(reply->str, rows[i].begins, len) != 0)
-            continue;
-        size_t shown = 0;
-        while (shown < reply->len && shown < 120 && reply->str[shown] >= ' ' &&
-               reply->str[shown] <= '~')
-            shown++;
-        /* An error of AUTH never quotes the password. */
-        snprintf(why, size, "%s (%.*s)", rows[i].explained, (int)shown, reply->str);
-        return true;
+    for (size_t i = 0; reply->type == REDIS_REPLY_ERROR && i < ARRAY_SIZE(errors); i++) {
+        size_t len = strlen(errors[i].begins);
+        if (reply->len >= len && memcmp(reply->str, errors[i].begins, len) == 0)
+            return errors[i].explained;
     }
-    (void)node;
-    return false;
+    return NULL;
+}
+
+bool node_explain_error(const redisReply *reply, char *why, size_t size)
+{
+    const char *what = explained(reply);
+    char text[121];
+    if (!what)
+        return false;
+    reply_error_text(reply, text, sizeof(text));
+    snprintf(why, size, "%s (%s)", what, text);
+    return true;
+}
+
+void node_explain_auth(const redisReply *reply, char *why, size_t size)
+{
+    const char *what = explained(reply);
+    snprintf(why, size, "AUTH: %s",
+             what ? what
+                  : "the engine refuses it, in an answer that is not shown here, as it may repeat "
+                    "the password: set cluster.user and cluster.password, or empty both");
 }

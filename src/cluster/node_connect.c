@@ -89,9 +89,12 @@ void node_connected(struct node *node, unsigned wire, int64_t now_ns)
 void node_on_auth(struct node *node, const redisReply *reply, const struct pending *p,
                   int64_t now_ns)
 {
+    char why[NODE_REASON_SIZE];
     (void)p;
-    if (reply->type != REDIS_REPLY_STATUS)
-        node_error_reply(node, reply, now_ns);
+    if (reply->type == REDIS_REPLY_STATUS)
+        return;
+    node_explain_auth(reply, why, sizeof(why));
+    node_refuse(node, why, now_ns);
 }
 
 void node_on_select(struct node *node, const redisReply *reply, const struct pending *p,
@@ -156,7 +159,8 @@ static void subscribe(struct node *node, int64_t now_ns)
     char channel[NODE_PREFIX_SIZE + 32];
     node_move(node, PHASE_SUBSCRIBING);
     node->step_ns = now_ns + node_answer_limit(node);
-    if (has_access(node)) {
+    node->auth_awaited = has_access(node);
+    if (node->auth_awaited) {
         make_auth(node, c);
         if (!node_send_on(node, NODE_MESSAGES, c, now_ns))
             return;
@@ -266,8 +270,7 @@ static void opened(struct node *node, const redisReply *reply, int64_t now_ns)
             return;
         }
     node->over.count = 0;
-    node->refused[0] = '\0';
-    node->refused_said_ns = 0;
+    node->reasons[0].refuses = false;
     node_move(node, PHASE_REPORTING);
     node->alone = false;
     node_begin_report(node, now_ns);
@@ -330,7 +333,7 @@ static void on_node(struct node *node, const redisReply *reply, int64_t now_ns)
                  "joins after a lease",
                  node->node, text);
         if (!again)
-            node_say_refused(node, why, now_ns);
+            node_note_refused(node, why, now_ns);
     }
     hold(node, again ? now_ns : now_ns + node_answer_limit(node));
     if (again)
@@ -357,7 +360,7 @@ static void on_lease(struct node *node, const redisReply *reply, int64_t now_ns)
             why, sizeof(why),
             "other nodes have cluster.lease %llu ms, this one has %llu ms: set the same on all",
             (unsigned long long)ms, (unsigned long long)(node->lease_ns / NODE_NS_PER_MS));
-        node_say_refused(node, why, now_ns);
+        node_note_refused(node, why, now_ns);
     }
     hold(node, again ? now_ns : now_ns + node_answer_limit(node));
     if (again)

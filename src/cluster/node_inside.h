@@ -206,6 +206,7 @@ struct ended_list {
 };
 
 struct sentinel {
+    char why[128];                    /* why it has not voted; empty: not known */
     uint32_t rounds[NODE_ROUNDS_MAX]; /* of the questions under way, oldest first */
     int64_t sent_ns[NODE_ROUNDS_MAX];
     unsigned asked;
@@ -255,8 +256,8 @@ struct node {
     int64_t step_ns;    /* the limit of the present step; 0: none */
     int64_t opening_ns; /* the limit of the whole opening; 0: none */
     int64_t open_ns;    /* HELD: when to send `open` */
-    char refused[512];  /* why this node does not join; empty: nothing is known to be wrong */
-    int64_t refused_said_ns;
+    struct node_reason reasons[NODE_REASONS_MAX]; /* the present one first; since the last beat */
+    unsigned reasons_count;
 
     /* The session. */
     char session[NODE_SESSION_SIZE]; /* empty: none */
@@ -318,6 +319,7 @@ struct node {
     struct node_wire_state wires[NODE_WIRES];
     struct pending pending[NODE_PENDING_MAX];
     unsigned pending_first, pending_count;
+    bool auth_awaited; /* the answer of AUTH on the wire for messages */
     char shas[CLUSTER_SCRIPT_COUNT][48];
     struct node_call calls[NODE_GIVES_MAX];
     unsigned calls_used;
@@ -343,10 +345,12 @@ struct node {
 void node_move(struct node *node, enum node_phase to);
 /* Closes the session and both wires, and begins again after a while. */
 void node_lose(struct node *node, enum node_loss loss, const char *why, int64_t now_ns);
-/* The node does not join: says why (again each minute), and begins again. */
+/* The node does not join: notes why, and begins again. */
 void node_refuse(struct node *node, const char *why, int64_t now_ns);
-/* Says in the log why the node does not join, at most once a minute. */
-void node_say_refused(struct node *node, const char *why, int64_t now_ns);
+/* Notes why the node does not join. The log has each reason when it comes, then once a minute. */
+void node_note_refused(struct node *node, const char *why, int64_t now_ns);
+/* A beat was answered: what kept this node from joining is over. */
+void node_forget_reasons(struct node *node);
 void node_log(struct node *node, enum node_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 /* Leaving is over: there is no session, and no other one follows. */
 void node_left(struct node *node, int64_t now_ns);
@@ -406,6 +410,8 @@ void node_odd(struct node *node, const char *what, int64_t now_ns);
 /* An error reply where none is expected: begins again. */
 void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns);
 bool reply_error_is(const redisReply *reply, const char *word);
+/* What the engine says, for people: the first line, as visible characters. */
+void reply_error_text(const redisReply *reply, char *to, size_t size);
 
 /* ---- node_connect.c -------------------------------------------------------------------------- */
 
@@ -439,8 +445,11 @@ bool node_check_info(const struct node *node, struct bytes info, char *why, size
 extern const char *const node_advised_words[NODE_ADVISED_COUNT];
 /* Notes what the engine says of one of them; an error says nothing. */
 void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply);
-/* Explains an error reply while connecting; false: it is none that a person must mend. */
-bool node_explain_error(const struct node *node, const redisReply *reply, char *why, size_t size);
+/* Explains an error reply while connecting, and quotes it; false: it is none that a person must
+ * mend. */
+bool node_explain_error(const redisReply *reply, char *why, size_t size);
+/* The same of an answer to AUTH, which is never quoted: it may repeat the password. */
+void node_explain_auth(const redisReply *reply, char *why, size_t size);
 
 /* ---- node_assert.c --------------------------------------------------------------------------- */
 
@@ -580,8 +589,10 @@ void node_on_message(struct node *node, const redisReply *reply, int64_t now_ns)
 /* Asks all Sentinels. The answers of an earlier round count no more. */
 void node_round(struct node *node, enum round_purpose purpose, int64_t now_ns);
 void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns);
-void node_sentinel_closed(struct node *node, unsigned wire);
+void node_sentinel_closed(struct node *node, unsigned wire, const char *reason);
 void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply, int64_t now_ns);
+/* Says why no majority of the Sentinels names an engine, as far as it is known. */
+void node_sentinel_why(const struct node *node, char *why, size_t size);
 void node_sentinels_close(struct node *node);
 
 /* ---- node_seen.c ----------------------------------------------------------------------------- */

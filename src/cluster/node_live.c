@@ -255,6 +255,7 @@ void node_on_beat(struct node *node, const redisReply *reply, const struct pendi
     }
     node->beat_awaited = false;
     node->backoff_ns = 0;
+    node_forget_reasons(node);
     node->counts.beats++;
     const redisReply *all = reply->element[2];
     bool found = false;

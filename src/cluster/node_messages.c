@@ -80,12 +80,15 @@ static bool on_payload(struct node *node, struct bytes payload, int64_t now_ns)
 void node_on_message(struct node *node, const redisReply *reply, int64_t now_ns)
 {
     struct bytes kind, payload;
+    if (node->auth_awaited) {
+        node->auth_awaited = false;
+        node_on_auth(node, reply, NULL, now_ns);
+        return;
+    }
     if (reply->type == REDIS_REPLY_ERROR) {
         node_error_reply(node, reply, now_ns);
         return;
     }
-    if (reply->type == REDIS_REPLY_STATUS && node->phase == PHASE_SUBSCRIBING)
-        return; /* of AUTH */
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 ||
         !reply_text(reply->element[0], &kind)) {
         node_odd(node, "the subscription", now_ns);

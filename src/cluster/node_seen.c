@@ -36,7 +36,7 @@ static enum node_state state_of(const struct node *node)
         return NODE_LEAVING;
     if (node->phase == PHASE_LIVE)
         return NODE_LIVE;
-    if (node->refused[0] && node->phase < PHASE_REPORTING)
+    if (node->reasons_count && node->reasons[0].refuses && node->phase < PHASE_REPORTING)
         return NODE_REFUSED;
     if (node->phase <= PHASE_BACKOFF || node->phase == PHASE_LEFT)
         return NODE_AWAY;
@@ -77,8 +77,8 @@ void node_look(const struct node *node, struct node_seen *seen_r)
     snprintf(seen_r->session, sizeof(seen_r->session), "%s", node->session);
     snprintf(seen_r->term, sizeof(seen_r->term), "%s", node->term);
     engine_text(node, seen_r->engine, sizeof(seen_r->engine));
-    snprintf(seen_r->refused, sizeof(seen_r->refused), "%s",
-             seen_r->state == NODE_REFUSED ? node->refused : "");
+    seen_r->reasons_count = node->phase == PHASE_LIVE ? 0 : node->reasons_count;
+    memcpy(seen_r->reasons, node->reasons, sizeof(seen_r->reasons));
     seen_r->stops_on_save = node->advised[NODE_ADVISED_SAVE] && node->advised[NODE_ADVISED_STOP];
     seen_r->grace = node->grace;
     seen_r->lease_end_ns = node->lease_end_ns;

@@ -59,9 +59,29 @@ void node_sentinel_opened(struct node *node, unsigned wire, int64_t now_ns)
     ask_one(node, wire - NODE_SENTINEL, now_ns);
 }
 
-void node_sentinel_closed(struct node *node, unsigned wire)
+void node_sentinel_closed(struct node *node, unsigned wire, const char *reason)
 {
-    node->sentinels[wire - NODE_SENTINEL].asked = 0;
+    struct sentinel *s = &node->sentinels[wire - NODE_SENTINEL];
+    s->asked = 0;
+    bytes_visible(bytes_of(reason), s->why, sizeof(s->why));
+}
+
+void node_sentinel_why(const struct node *node, char *why, size_t size)
+{
+    const struct url *url = node->url;
+    unsigned i = 0;
+    while (i < url->count && node->sentinels[i].voted == node->round)
+        i++;
+    int len = snprintf(why, size, "no majority of the Sentinels names one engine");
+    if (i == url->count)
+        return;
+    /* The first that did not vote stands for all, so that the reason stays the same. */
+    char host[URL_HOST_SIZE + 16];
+    const char *what = node->sentinels[i].why[0] ? node->sentinels[i].why : "no answer";
+    url_host_text(&url->hosts[i], host, sizeof(host));
+    bool has_host = strncmp(what, host, strlen(host)) == 0;
+    snprintf(why + len, size - (size_t)len, "; %s%s%s", has_host ? "" : host, has_host ? "" : ": ",
+             what);
 }
 
 void node_sentinels_close(struct node *node)
@@ -141,10 +161,15 @@ void node_on_sentinel(struct node *node, unsigned wire, const redisReply *reply,
     s->asked--;
     memmove(&s->rounds[0], &s->rounds[1], s->asked * sizeof(s->rounds[0]));
     memmove(&s->sent_ns[0], &s->sent_ns[1], s->asked * sizeof(s->sent_ns[0]));
+    if (reply->type == REDIS_REPLY_ERROR)
+        reply_error_text(reply, s->why, sizeof(s->why));
+    else if (reply->type == REDIS_REPLY_NIL)
+        snprintf(s->why, sizeof(s->why), "it does not know the service of cluster.engine");
     if (round != node->round || node->purpose == ROUND_NONE)
         return;
     if (read_vote(s, reply)) {
         s->voted = round;
+        s->why[0] = '\0';
         count(node, s, now_ns);
     }
 }

@@ -119,6 +119,7 @@ void node_engine_close(struct node *node)
     node_wire_close(node, NODE_COMMANDS);
     node_wire_close(node, NODE_MESSAGES);
     node->pending_count = 0;
+    node->auth_awaited = false;
     node->connection++;
     node_calls_lost(node);
 }
@@ -174,7 +175,7 @@ void node_opened(struct node *node, unsigned wire, int64_t now_ns)
             node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
         else {
             node_wire_close(node, wire);
-            node_sentinel_closed(node, wire);
+            node_sentinel_closed(node, wire, "this process has no memory");
         }
         return;
     }
@@ -193,7 +194,7 @@ void node_closed(struct node *node, unsigned wire, const char *reason, int64_t n
     if (!was_asked)
         return;
     if (wire >= NODE_SENTINEL)
-        node_sentinel_closed(node, wire);
+        node_sentinel_closed(node, wire, reason);
     else
         node_lose(node, NODE_LOSS_CLOSED, reason, now_ns);
 }
@@ -276,8 +277,7 @@ void node_odd(struct node *node, const char *what, int64_t now_ns)
     node_lose(node, NODE_LOSS_ERROR, why, now_ns);
 }
 
-/* What the engine says, for the log: the first line. */
-static void error_text(const redisReply *reply, char *to, size_t size)
+void reply_error_text(const redisReply *reply, char *to, size_t size)
 {
     const char *end = memchr(reply->str, '\n', reply->len);
     bytes_visible(bytes_at(reply->str, end ? (size_t)(end - reply->str) : reply->len), to, size);
@@ -285,12 +285,12 @@ static void error_text(const redisReply *reply, char *to, size_t size)
 
 void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns)
 {
-    char text[200], why[512];
-    if (node->phase < PHASE_REPORTING && node_explain_error(node, reply, why, sizeof(why))) {
+    char text[200], why[NODE_REASON_SIZE];
+    if (node->phase < PHASE_REPORTING && node_explain_error(reply, why, sizeof(why))) {
         node_refuse(node, why, now_ns);
         return;
     }
-    error_text(reply, text, sizeof(text));
+    reply_error_text(reply, text, sizeof(text));
     enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
                           : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
                           : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF
@@ -348,7 +348,7 @@ static void bad_bytes(struct node *node, unsigned wire, int64_t now_ns)
         node_lose(node, NODE_LOSS_ERROR, "the engine does not speak its protocol", now_ns);
     else {
         node_wire_close(node, wire);
-        node_sentinel_closed(node, wire);
+        node_sentinel_closed(node, wire, "it does not speak the protocol of Redis");
     }
 }
 

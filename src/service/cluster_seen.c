@@ -320,6 +320,31 @@ static bool take_view(struct cluster *c, struct view *view_r, struct json_text *
     return view_r->peers != NULL;
 }
 
+static void put_reason(struct json_text *to, const struct view *view,
+                       const struct node_reason *reason)
+{
+    put_string(to, "reason", reason->text);
+    json_text_real(to, "reason_age",
+                   reason->times ? in_seconds(view->now.mono_ns - reason->since_ns) : 0);
+    json_text_number(to, "reason_times", reason->times);
+}
+
+static void put_reasons(struct json_text *to, const struct view *view)
+{
+    static const struct node_reason none = {0};
+    const struct node_seen *node = &view->node;
+    const struct node_reason *now = node->reasons_count ? &node->reasons[0] : &none;
+    put_string(to, "refused", node->state == NODE_REFUSED ? now->text : "");
+    put_reason(to, view, now);
+    json_text_open(to, "reasons_before", '[');
+    for (unsigned i = 1; i < node->reasons_count; i++) {
+        json_text_open(to, NULL, '{');
+        put_reason(to, view, &node->reasons[i]);
+        json_text_close(to, '}');
+    }
+    json_text_close(to, ']');
+}
+
 static void put_node(struct json_text *to, const struct cluster *c, const struct view *view)
 {
     const struct node_seen *node = &view->node;
@@ -328,7 +353,7 @@ static void put_node(struct json_text *to, const struct cluster *c, const struct
     put_string(to, "session", node->session);
     put_string(to, "term", node->term);
     put_string(to, "engine", node->engine);
-    put_string(to, "refused", node->state == NODE_REFUSED ? node->refused : "");
+    put_reasons(to, view);
     put_advice(to, c, view);
     json_text_bool(to, "grace", node->grace);
     json_text_real(to, "lease_left",

@@ -827,6 +827,9 @@ const CLUSTER = {
     term: 'r:p',
     grace: false,
     refused: '',
+    reason: '',
+    reason_age: 0,
+    reason_times: 0,
     advice: [],
     lease: 10,
     lease_left: 8.1,
@@ -896,7 +899,7 @@ test('nodes that share limits are shown when there is an engine', async () => {
     same(rows[2], 'c.example:7531,ended,12 s ago,3,5,1', 'an ended session');
     same(
         (await cells('#cluster-facts dd')).join(),
-        'live,8.1\u202fs,no,210\u202fµs,2.5,3,3',
+        'live,8.1\u202fs,no,210\u202fµs,2.5,3,3,–',
         'facts',
     );
     same(
@@ -931,6 +934,11 @@ test('a node without its engine is the first thing said', async () => {
     same((await cells('#cluster-facts dd')).slice(0, 5).join(), 'connecting,over,no,–,–', 'facts');
     check((await isShown('#nodes-empty')) && !(await isShown('#nodes')), 'no nodes');
     check((await text('#cluster-note')).startsWith('Engine not connected. A lease'), 'note');
+    const gone = {reason: 'h:1: Connection refused', reason_age: 75, reason_times: 60};
+    canned.cluster = {...CLUSTER, state: 'away', ...gone};
+    await poll(async () => (await text('#verdict-text')).includes('(h:1: Connection refused)'), 'the reason');
+    check((await cells('#cluster-facts dd')).pop().endsWith(', 60 times'), 'how often');
+    same((await cells('#cluster-advice li')).join(), 'h:1: Connection refused', 'what is wrong');
     canned.cluster = {...CLUSTER, state: 'refused', refused: 'maxmemory-policy is allkeys-lru'};
     await poll(
         async () => (await text('#verdict-text')).includes('does not join the others: maxmemory-policy'),

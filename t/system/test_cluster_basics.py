@@ -326,7 +326,8 @@ def test_the_page_has_what_tools_read(node):
     a, b = node("a"), node("b")
     said = wire.poll(lambda: len(state(a)["nodes"]) == 2 and state(a), "it has looked")
     assert set(said) == set(
-        "enabled state node session engine term grace refused advice lease lease_left patience prefix "
+        "enabled state node session engine term grace refused reason reason_age reason_times "
+        "reasons_before advice lease lease_left patience prefix "
         "strict loose requests waits beats calls ops round_trip asserted reaped leases_lost "
         "connections_closed reconnects nodes".split()
     )

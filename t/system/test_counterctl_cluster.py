@@ -159,6 +159,15 @@ def test_grace_and_a_lease_that_is_over(mock):
     assert shown["calls"] == "0, - ops a call, - round trip; 21 beats" and shown["reconnects"] == "0"
 
 
+def test_a_node_that_is_away_says_why(mock):
+    serve(mock, state="away", reason="h:1: Connection refused", reason_age=75.2, reason_times=61, nodes=[],
+          reasons_before=[{"reason": "too slow", "reason_age": 80, "reason_times": 1}])  # fmt: skip
+    assert cluster(mock).out.splitlines()[1:5] == [
+        "  reason      h:1: Connection refused", "  times       61, the first 1m 15s ago",
+        "  before      too slow", "  times       1, the first 1m 20s ago"]  # fmt: skip
+    assert cluster(mock, "check") == (NO, "not live: away\nreason: h:1: Connection refused\n", "")
+
+
 def test_a_node_that_is_refused_says_why(mock):
     serve(mock, state="refused", refused="maxmemory-policy is allkeys-lru: set noeviction", nodes=[])
     done = cluster(mock)

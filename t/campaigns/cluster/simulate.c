@@ -156,7 +156,7 @@ static void check_empty(struct sim *sim)
                      (unsigned long long)seen.asks);
         if (seen.state != NODE_LIVE)
             sim_fail(sim, "node %u is %s in the end: %s", i, node_state_word(seen.state),
-                     seen.refused);
+                     seen.reasons_count ? seen.reasons[0].text : "");
     }
 }
 

@@ -169,6 +169,9 @@ TEST(a_node_without_its_engine_is_said)
     view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"refused\","
                                      "\"refused\":\"use 7.0\\u001b\"}"));
     assert_drawn(&view, "\nlimits are not shared: use 7.0\\x1b\n");
+    view_take(&view.cluster, json_of("{\"enabled\":true,\"state\":\"away\",\"refused\":\"\","
+                                     "\"reason\":\"no route\"}"));
+    assert_drawn(&view, "\nlimits are not shared: no route\n");
     view_free(&view);
 }
 END_TEST

@@ -572,7 +572,7 @@ TEST(wrong_engines_are_refused_again_each_minute)
         node_start(w.node, w.now);
         run_for(50000 * MS);
         ck_assert_int_eq(seen().state, NODE_REFUSED);
-        ck_assert_ptr_nonnull(strstr(seen().refused, wrong_engines[i].says));
+        ck_assert_ptr_nonnull(strstr(seen().reasons[0].text, wrong_engines[i].says));
         char *first = strstr(w.log, "does not join");
         ck_assert_ptr_nonnull(first);
         ck_assert_ptr_null(strstr(first + 1, "does not join"));
@@ -588,7 +588,7 @@ TEST(forbidden_command_is_named)
     fake_engine_forbid(w.engine, "zscore");
     node_start(w.node, w.now);
     run_for(100 * MS);
-    ck_assert_ptr_nonnull(strstr(seen().refused, "zscore"));
+    ck_assert_ptr_nonnull(strstr(seen().reasons[0].text, "zscore"));
     fake_engine_forbid(w.engine, NULL);
     run_for(2000 * MS);
     ck_assert_int_eq(seen().state, NODE_LIVE);
@@ -630,7 +630,7 @@ TEST(namesake_is_refused_for_a_lease)
     another("n1", LEASE);
     run_for(LEASE / 2);
     ck_assert_int_eq(seen().state, NODE_REFUSED);
-    ck_assert_ptr_nonnull(strstr(seen().refused, "cluster.node"));
+    ck_assert_ptr_nonnull(strstr(seen().reasons[0].text, "cluster.node"));
     run_for(LEASE);
     ck_assert_int_eq(seen().state, NODE_LIVE);
     end();
@@ -642,7 +642,7 @@ TEST(other_lease_is_refused_until_they_are_over)
     another("n2", 2 * LEASE);
     run_for(LEASE / 2);
     ck_assert_int_eq(seen().state, NODE_REFUSED);
-    ck_assert_ptr_nonnull(strstr(seen().refused, "cluster.lease"));
+    ck_assert_ptr_nonnull(strstr(seen().reasons[0].text, "cluster.lease"));
     run_for(LEASE);
     ck_assert_int_eq(seen().state, NODE_LIVE);
     end();

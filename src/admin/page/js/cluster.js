@@ -32,10 +32,11 @@ const isCutOff = () =>
 
 function aboutCluster() {
     if (!isCutOff()) return '';
-    const refused = cluster.answer.refused;
+    const {refused, reason} = cluster.answer;
+    const why = reason ? ' (' + nameText(reason, 300) + ')' : '';
     return refused
         ? 'This node does not join the others: ' + nameText(refused, 300) + '.'
-        : 'This node has no session with its engine: it cannot grant strict names.';
+        : 'This node has no session with its engine' + why + ': it cannot grant strict names.';
 }
 
 /* ---- the part of the overview ---- */
@@ -48,6 +49,10 @@ const CLUSTER_FACTS = [
     {label: 'Operations a call', get: (c) => (c.calls ? rate(c.ops / c.calls) : '–')},
     {label: 'Requests under way', get: (c) => count(c.requests)},
     {label: 'Reconnects', get: (c) => count(reconnects(c))},
+    {
+        label: 'Without a session',
+        get: (c) => (c.reason_times ? duration(c.reason_age) + ', ' + count(c.reason_times) + ' times' : '–'),
+    },
 ];
 
 const reconnects = (c) => Object.values(c.reconnects).reduce((sum, n) => sum + n, 0);
@@ -135,7 +140,7 @@ function drawCluster() {
     if (!c) return;
     $('cluster-part').dataset.level = isCutOff() ? 'bad' : c.grace || c.advice.length ? 'warn' : 'ok';
     for (const f of CLUSTER_FACTS) setText(f.value, f.get(c));
-    const advice = [c.refused, ...c.advice].filter((t) => t !== '');
+    const advice = [c.refused || c.reason, ...c.advice].filter((t) => t !== '');
     const key = JSON.stringify(advice);
     if ($('cluster-advice').shownKey !== key) {
         $('cluster-advice').shownKey = key;
