@@ -30,6 +30,20 @@ static bool info_field(struct bytes info, const char *field, char *to, size_t si
     return false;
 }
 
+/* Policies that take any key, ours too. The others never do. */
+static bool evicts(const char *policy)
+{
+    return strncmp(policy, "allkeys", 7) == 0;
+}
+
+void node_explain_policy(const char *policy, char *why, size_t size)
+{
+    snprintf(why, size,
+             "the engine may evict any key (maxmemory-policy %s): set 'maxmemory-policy "
+             "noeviction' or volatile-lru there",
+             policy);
+}
+
 bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size)
 {
     char value[64];
@@ -62,13 +76,8 @@ bool node_check_info(const struct node *node, struct bytes info, char *why, size
                                         : ", or to the Sentinels (sentinel://...)");
         return false;
     }
-    if (info_field(info, "maxmemory_policy", value, sizeof(value)) &&
-        strncmp(value, "allkeys", 7) == 0) {
-        snprintf(
-            why, size,
-            "the engine may evict any key (maxmemory-policy %s): set 'maxmemory-policy noeviction' "
-            "or volatile-lru there",
-            value);
+    if (info_field(info, "maxmemory_policy", value, sizeof(value)) && evicts(value)) {
+        node_explain_policy(value, why, size);
         return false;
     }
     return true;

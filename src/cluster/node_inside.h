@@ -442,6 +442,8 @@ void node_subscribed(struct node *node, int64_t now_ns);
 
 /* Looks at the answer of INFO. Returns false and says in `why` what is wrong and what to set. */
 bool node_check_info(const struct node *node, struct bytes info, char *why, size_t size);
+/* Says what is wrong with such a `maxmemory-policy`. */
+void node_explain_policy(const char *policy, char *why, size_t size);
 extern const char *const node_advised_words[NODE_ADVISED_COUNT];
 /* Notes what the engine says of one of them; an error says nothing. */
 void node_note_config(struct node *node, enum node_advised setting, const redisReply *reply);

@@ -291,6 +291,11 @@ void node_error_reply(struct node *node, const redisReply *reply, int64_t now_ns
         return;
     }
     reply_error_text(reply, text, sizeof(text));
+    if (reply_error_is(reply, "POLICY")) {
+        node_explain_policy(strlen(text) > 7 ? text + 7 : "?", why, sizeof(why));
+        node_refuse(node, why, now_ns);
+        return;
+    }
     enum node_loss loss = reply_error_is(reply, "SESSION") ? NODE_LOSS_SESSION
                           : reply_error_is(reply, "TERM")  ? NODE_LOSS_TERM
                           : reply_error_is(reply, "DEAF")  ? NODE_LOSS_DEAF

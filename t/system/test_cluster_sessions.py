@@ -253,6 +253,19 @@ def test_beat_tells_another_term(engine):
     assert snapshot(engine) == before and s.heard() == []
 
 
+def test_beat_tells_an_engine_that_evicts(engine):
+    s = Session(engine)
+    before = snapshot(engine)
+    for policy in ("allkeys-lru", "allkeys-random", "volatile-ttl", "noeviction"):
+        engine.client.ask("CONFIG", "SET", "maxmemory-policy", policy)
+        if policy.startswith("allkeys"):
+            assert engine.fails("beat", s.id) == "POLICY"
+            assert snapshot(engine) == before and s.heard() == []
+        else:
+            s.beat()
+            s.heard()
+
+
 def test_beat_of_a_session_that_is_not_live(engine):
     s = Session(engine)
     Session(engine)

@@ -9,6 +9,10 @@ local meta = call('HMGET', P .. 'meta', 'term', 'grace')
 if meta[1] ~= read_term() then
     return redis.error_reply('TERM the engine has begun another term')
 end
+local policy = string.match(call('INFO', 'memory'), '\nmaxmemory_policy:([%w-]+)')
+if policy and string.sub(policy, 1, 7) == 'allkeys' then
+    return redis.error_reply('POLICY ' .. policy)
+end
 local b = call('HINCRBY', P .. 'beat', S, 1)
 if call('PUBLISH', P .. 'to:' .. S, string.format('B %.0f', b)) == 0 then
     return redis.error_reply('DEAF nobody is subscribed to the channel of the session')

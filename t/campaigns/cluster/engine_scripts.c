@@ -238,6 +238,12 @@ static void script_beat(struct fe_run *run)
         fe_say_error(run->out, "TERM it is another one");
         return;
     }
+    if (engine->info[4] && strncmp(engine->info[4], "allkeys", 7) == 0) {
+        char text[64] = "POLICY ";
+        strncat(text, engine->info[4], sizeof(text) - sizeof("POLICY "));
+        fe_say_error(run->out, text);
+        return;
+    }
     session->beat++;
     struct fe_bytes message = {0};
     fe_putf(&message, "B %" PRIu64, session->beat);

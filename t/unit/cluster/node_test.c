@@ -582,6 +582,25 @@ TEST(wrong_engines_are_refused_again_each_minute)
     }
 }
 
+TEST(a_node_leaves_an_engine_that_begins_to_evict)
+{
+    begin();
+    live();
+    fake_engine_info(w.engine, "maxmemory_policy", "allkeys-lfu");
+    run_for(LEASE / 5 + 10 * MS);
+    ck_assert_int_eq(seen().state, NODE_REFUSED);
+    ck_assert_ptr_nonnull(strstr(w.log, "maxmemory-policy allkeys"));
+    /* Strict holders stay for the rest of the lease, as when the node is cut off. */
+    ck_assert_uint_eq(w.strict_closed, 0);
+    run_for(LEASE);
+    ck_assert_uint_eq(w.strict_closed, 1);
+    node_strict_closed(w.node, w.now);
+    fake_engine_info(w.engine, "maxmemory_policy", "volatile-lru");
+    run_for(LEASE);
+    ck_assert_int_eq(seen().state, NODE_LIVE);
+    end();
+}
+
 TEST(forbidden_command_is_named)
 {
     begin();
@@ -806,6 +825,7 @@ static const struct unit_test tests[] = {
     UNIT(full_engine_refuses_acquisitions_alone),
     UNIT(requests_go_together),
     UNIT(wrong_engines_are_refused_again_each_minute),
+    UNIT(a_node_leaves_an_engine_that_begins_to_evict),
     UNIT(forbidden_command_is_named),
     UNIT(crashed_node_comes_back_at_once),
     UNIT(namesake_is_refused_for_a_lease),
