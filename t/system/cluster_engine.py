@@ -221,7 +221,7 @@ class Session:
         return self.ear.published()
 
     def reap(self, other, b=None, cursor="0"):
-        """One call of `reap`: how much is left, the cursor."""
+        """One call of `reap`: how much is left, the cursor, names whose hand over is not finished."""
         return self.engine.run("reap", self.id, other, b, cursor)
 
     def reap_all(self, other, b=None):
@@ -230,7 +230,7 @@ class Session:
             b = self.engine.client.ask("HGET", self.engine.key("beat"), other)
         cursor, calls = "0", 0
         while True:
-            left, cursor = self.reap(other, b, cursor)
+            left, cursor, _ = self.reap(other, b, cursor)
             calls += 1
             if left == 0:
                 return calls

@@ -239,6 +239,19 @@ def test_beat_proves_life_and_shows_all_beats(engine):
     assert s.beat()[0] == 1
 
 
+def test_give_proves_the_life_of_an_opening_session(engine):
+    other, s = Session(engine, "n1"), Session(engine, "n2", ready=False)
+    for n in (2, 3):
+        assert s.give() == [] and s.beat_now == b"%d" % n
+    s.give(("s", "x", 1))
+    assert s.beat_now == b"4"
+    s.ready()
+    s.give(("g", "x"))
+    assert s.beat_now == b"5", "a live session has beats for that"
+    s.give(("r", "x", 1, 1))
+    other.leave()
+
+
 def test_beat_tells_a_deaf_node(engine):
     s = Session(engine)
     s.deafen()
@@ -442,7 +455,7 @@ def test_reap_needs_a_session_that_is_not_ended(engine):
     for session in (ended, "0" * 16):
         assert engine.fails("reap", session, s.id, s.beat_now, "0") == "SESSION"
     assert snapshot(engine) == before
-    assert opening.reap(s.id, s.beat_now) == [0, b"0"]
+    assert opening.reap(s.id, s.beat_now) == [0, b"0", []]
     assert other.get("x") == [0, 0]
 
 
@@ -453,14 +466,14 @@ def test_reap_compares_the_beat(engine):
     s.beat()
     before = snapshot(engine)
     for b in (old, "-", "", "99"):
-        assert other.reap(s.id, b) == [0, b"0"]
+        assert other.reap(s.id, b) == [0, b"0", []]
     assert snapshot(engine) == before
 
 
 def test_reap_of_an_unknown_session_removes_its_beat(engine):
     s = Session(engine)
     engine.client.ask("HSET", engine.key("beat"), "0" * 16, 5)
-    assert s.reap("0" * 16, "4") == [0, b"0"]
+    assert s.reap("0" * 16, "4") == [0, b"0", []]
     assert list(s.beat()[2]) == [s.id.encode()]
 
 
@@ -472,14 +485,14 @@ def test_reap_gives_back_all_and_hands_over(engine):
     other.acquire("y")
     s.acquire("y", 2, kind="m")
     s.acquire("z", 3, kind="m")
-    assert other.reap(s.id, s.beat_now) == [0, b"0"]
+    assert other.reap(s.id, s.beat_now) == [0, b"0", []]
     assert other.heard() == [b"G 1 1 x"], "as when a connection ends: no DONE"
     assert engine.fails("beat", s.id) == "SESSION"
     assert engine.hash("units") == {b"x": b"1", b"y": b"1"}
     assert other.get("y") == [1, 0] and s.heard() == []
     left = b"".join(engine.keys())
     assert s.id.encode() not in left and list(engine.hash("beat")) == [other.id.encode()]
-    assert other.reap(s.id, "9") == [0, b"0"]
+    assert other.reap(s.id, "9") == [0, b"0", []]
 
 
 def test_reap_hands_over_also_where_only_waits_went(engine):
@@ -503,21 +516,37 @@ def test_reap_goes_on_where_it_stopped(engine):
         s.call(*[("a", n, 2, 1, 1, 0, "m", 1) for n in names])
         other.call(*[("a", n, 3, 1, 1, 0, "m", 1) for n in names])
     s.acquire("shared", units=3, limit=9)
-    b, cursor, lefts, grants = s.beat_now, "0", [2401], 0
+    b, cursor, lefts, grants, broken = s.beat_now, "0", [2401], 0, []
     while lefts[-1]:
-        left, cursor = other.reap(s.id, b, cursor)
+        left, cursor, names = other.reap(s.id, b, cursor)
+        assert len(set(names)) == len(names)
+        broken += names
         assert lefts[-1] - left <= 500, "250 names, and what their hand overs dropped"
         lefts.append(left)
         engine.check()
         grants += len(other.heard())
     assert len(lefts) >= 6
     assert engine.client.ask("HGET", engine.key("units"), "shared") == b"5"
-    while True:
-        more = other.beat()[1]
-        if not more:
-            break
-        other.give(*[("t", name) for name in more])
+    assert set(broken) == set(engine.client.ask("SMEMBERS", engine.key("more"))) != set()
+    broken = sorted(set(broken))
+    for start in range(0, len(broken), 100):
+        other.give(*[("t", name) for name in broken[start : start + 100]])
+    assert not other.beat()[1], "what was broken off is said in full"
     assert grants + sum(m.startswith(b"G") for m in other.heard()) == 1200
+
+
+def test_reaps_that_are_sent_together_go_on_one_behind_the_other(engine):
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    for start in range(0, 2000, 125):
+        s.call(*[("a", "name %d" % i, 0, 1, 1, 0, "n", 1) for i in range(start, start + 125)])
+    reap = ("EVALSHA", engine.shas["reap"], 1, engine.key(""), other.id, s.id, s.beat_now, "0")
+    lefts = [answer[0] for answer in engine.client.pipeline([reap] * 6)]
+    assert lefts == sorted(lefts, reverse=True) and len(set(lefts)) == 6, lefts
+    assert lefts[-1] <= 2000 - 6 * 200, "each gives back another part"
+    other.reap_all(s.id)
+    assert other.reap(s.id, s.beat_now) == [0, b"0", []], "one that comes later does nothing"
+    other.leave()
+    engine.nothing_left()
 
 
 @pytest.mark.parametrize("entries", [1, 100000])

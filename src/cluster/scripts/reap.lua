@@ -1,19 +1,21 @@
 #!lua flags=allow-oom
 -- reap: gives back what an ended session X has, up to 250 names and waits a call.
--- The cursor is "u" or "w", for the hash that is read, and HSCAN's; "0" begins.
+-- The cursor is "u" or "w", for the hash that is read, and HSCAN's; "0" begins. `s:X` keeps it: calls that are sent
+-- together go on one behind the other.
 local call, P, S, X, b, cursor = redis.call, KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local s = call('HMGET', P .. 's:' .. S, 'state', 'node')
 if s[1] ~= 'live' and s[1] ~= 'opening' then
     return redis.error_reply('SESSION the session is neither live nor opening')
 end
-local x = call('HMGET', P .. 's:' .. X, 'node', 'state', 'last')
+local x = call('HMGET', P .. 's:' .. X, 'node', 'state', 'last', 'cursor')
 if not x[1] then
     call('HDEL', P .. 'beat', X)
-    return {0, '0'}
+    return {0, '0', {}}
 end
 if call('HGET', P .. 'beat', X) ~= b then
-    return {0, '0'}
+    return {0, '0', {}}
 end
+cursor = x[4] or cursor
 
 local function end_session(session, node)
     call('HSET', P .. 's:' .. session, 'state', 'ended')
@@ -43,6 +45,7 @@ end
 --:include units.lua
 --:include queues.lua
 local room, index = 250, {}
+local broken, is_broken = {}, {} -- names whose hand over is not finished
 local held, waiting = P .. 'u:' .. X, P .. 'w:' .. X
 
 -- Reads from the hash `key` what there is room for. Returns its fields, as an array, with their values,
@@ -80,6 +83,13 @@ local function load_new(some)
     end
 end
 
+local function hand_over_or_note(j)
+    if not hand_over(queue_of(j)) and not is_broken[j] then
+        is_broken[j] = true
+        broken[#broken + 1] = names[j]
+    end
+end
+
 local function give_back_units(from)
     local some, values, next = read_some(held, from)
     if some[1] then
@@ -91,7 +101,7 @@ local function give_back_units(from)
         end
         if not nobody then
             for _, name in ipairs(some) do
-                hand_over(queue_of(index[name]))
+                hand_over_or_note(index[name])
             end
         end
     end
@@ -115,7 +125,7 @@ local function give_back_waits(from)
         end
     end
     for i = 1, #some do
-        hand_over(queue_of(index[some[i]]))
+        hand_over_or_note(index[some[i]])
     end
     return next
 end
@@ -135,8 +145,9 @@ finish()
 
 local left = call('HLEN', held) + call('HLEN', waiting)
 if left > 0 then
-    return {left, phase .. at}
+    call('HSET', P .. 's:' .. X, 'cursor', phase .. at)
+    return {left, phase .. at, broken}
 end
 call('UNLINK', P .. 's:' .. X)
 call('HDEL', P .. 'beat', X)
-return {0, '0'}
+return {0, '0', broken}

@@ -206,8 +206,6 @@ static void op_assert_units(struct op *op)
 {
     struct fake_engine *engine = op->run->engine;
     uint64_t units = number_at(op, 1), left = units;
-    if (fe_units(engine, op->session->id, op->name) > 0)
-        fe_misused(op->run, "units are asserted twice");
     for (size_t n = 0; n < engine->data.session_count && left > 0; n++) {
         int other = engine->data.sessions[n].id;
         if (!is_earlier(op, other))
@@ -319,6 +317,8 @@ void fe_run_ops(struct fe_run *run, bool call)
             return;
         }
     }
+    if (session->life == FE_OPENING)
+        session->beat++;
     fe_say_array(run->out, count);
     for (size_t at = 1; at < run->arg_count; at += 1 + row->args) {
         row = row_of(&run->args[at]);

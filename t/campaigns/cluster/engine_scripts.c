@@ -371,10 +371,26 @@ static void mark_reaped(struct fake_engine *engine, struct fe_session *session)
     }
 }
 
-/* Gives back some of what an ended session has; whether the waits of a name went with its last
- * class. */
-static void give_back(struct fe_run *run, int id)
+/* Hands a name over; if that is not finished, adds it to `broken`, once. */
+static void hand_over_or_note(struct fe_run *run, int name, struct fe_bytes *broken, size_t *count)
 {
+    const struct fake_engine *engine = run->engine;
+    if (fe_hand_over(run, name))
+        return;
+    struct fe_bytes said = {0};
+    fe_say_bytes(&said, fe_text_of(engine, name), fe_len_of(engine, name));
+    if (!broken->len || !memmem(broken->at, broken->len, said.at, said.len)) {
+        fe_put(broken, said.at, said.len);
+        ++*count;
+    }
+    free(said.at);
+}
+
+/* Gives back some of what an ended session has; whether the waits of a name went with its last
+ * class. Names whose hand over is not finished go to `broken`; returns how many. */
+static size_t give_back(struct fe_run *run, int id, struct fe_bytes *broken)
+{
+    size_t count = 0;
     struct fe_data *data = &run->engine->data;
     uint32_t rows = run->engine->bound;
     for (size_t n = 0; n < data->held_count && rows > 0;) {
@@ -385,7 +401,7 @@ static void give_back(struct fe_run *run, int id)
         }
         rows--;
         fe_drop_units(run->engine, id, held.name, held.units);
-        fe_hand_over(run, held.name);
+        hand_over_or_note(run, held.name, broken, &count);
     }
     for (size_t n = 0; n < data->wait_count && rows > 0;) {
         struct fe_wait wait = data->waits[n];
@@ -395,16 +411,19 @@ static void give_back(struct fe_run *run, int id)
         }
         rows--;
         fe_drop_waits(run->engine, id, wait.name, wait.class);
-        fe_hand_over(run, wait.name);
+        hand_over_or_note(run, wait.name, broken, &count);
         n = 0; /* the hand over moves rows */
     }
+    return count;
 }
 
-static void say_left(struct fe_run *run, size_t left)
+static void say_left(struct fe_run *run, size_t left, const struct fe_bytes *broken, size_t count)
 {
-    fe_say_array(run->out, 2);
+    fe_say_array(run->out, 3);
     fe_say_integer(run->out, (int64_t)left);
     fe_say_number(run->out, left); /* any cursor will do, as the next call begins at the front */
+    fe_say_array(run->out, count);
+    fe_put(run->out, broken->at, broken->len);
 }
 
 void fe_run_reap(struct fe_run *run)
@@ -415,18 +434,20 @@ void fe_run_reap(struct fe_run *run)
         return;
     struct fe_session *session = fe_session(engine, fe_arg(run, 1));
     if (!session || !is_beat(&run->args[2], session)) {
-        say_left(run, 0);
+        say_left(run, 0, &(struct fe_bytes){0}, 0);
         return;
     }
     session->life = FE_ENDED;
     if (session->node != asking->node)
         mark_reaped(engine, session);
     int id = session->id;
-    give_back(run, id);
+    struct fe_bytes broken = {0};
+    size_t count = give_back(run, id, &broken);
     size_t left = names_of(engine, id) + queues_of(engine, id);
     if (left == 0)
         fe_drop_session(engine, id);
-    say_left(run, left);
+    say_left(run, left, &broken, count);
+    free(broken.at);
 }
 
 void fe_run_script(struct fe_run *run, enum fake_script script)
