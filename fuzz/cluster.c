@@ -55,8 +55,9 @@ static struct world {
     unsigned patterns_now;        /* of the node */
     const struct patterns *asked_for, *served;
     bool report_due, close_due, alone, honest;
-    bool forgot;                   /* a fault, since the last session began */
-    uint32_t report_asked, report; /* the number that is asked for, and the last one given */
+    bool ends_alone; /* of the report that is due: the threads are not told since to be alone */
+    bool forgot;     /* a fault, since the last session began */
+    uint32_t report_asked, report; /* the number that was asked for last, and the last one given */
     int64_t now, lease_end;
     uint32_t units[NAMES]; /* the ledger */
     struct asked asks[ASKS_MAX];
@@ -162,9 +163,11 @@ static void on_answer(void *arg, struct node_ask *ask)
 static void on_report(void *arg, const struct patterns *patterns, uint32_t number)
 {
     (void)arg;
-    CHECK(!w.report_due && number != 0 && number != w.report_asked);
+    CHECK(!w.report_due && (number == 0 ? w.alone : number != w.report_asked));
     w.report_due = true;
-    w.report_asked = number;
+    w.ends_alone = number != 0;
+    if (number)
+        w.report_asked = number;
     w.asked_for = patterns;
     w.forgot = false;
 }
@@ -173,6 +176,7 @@ static void on_alone(void *arg)
 {
     (void)arg;
     w.alone = true;
+    w.ends_alone = false;
 }
 
 static void on_close_strict(void *arg)
@@ -331,7 +335,8 @@ static void give_report(void)
         return;
     w.report_due = false;
     w.report = w.report_asked;
-    w.alone = false;
+    if (w.ends_alone)
+        w.alone = false;
     w.served = w.asked_for;
     for (unsigned i = 0; i < NAMES; i++)
         if (w.units[i])

@@ -29,7 +29,7 @@ static const uint16_t moves[PHASES] = {
     [PHASE_MAJORITY] = TO(IDLE) | TO(BACKOFF) | TO(HELD) | TO(OPENING) | TO(LEFT),
     [PHASE_OPENING] = TO(IDLE) | TO(BACKOFF) | TO(HELD) | TO(REPORTING) | TO(LEFT),
     [PHASE_REPORTING] = TO(IDLE) | TO(BACKOFF) | TO(ASSERTING) | TO(LEFT),
-    [PHASE_ASSERTING] = TO(IDLE) | TO(BACKOFF) | TO(READYING) | TO(LEFT),
+    [PHASE_ASSERTING] = TO(IDLE) | TO(BACKOFF) | TO(REPORTING) | TO(READYING) | TO(LEFT),
     [PHASE_READYING] = TO(IDLE) | TO(BACKOFF) | TO(LIVE) | TO(LEFT),
     [PHASE_LIVE] = TO(IDLE) | TO(BACKOFF) | TO(LEFT),
     [PHASE_LEFT] = TO(IDLE),
@@ -127,11 +127,11 @@ static void drop_session(struct node *node, int64_t now_ns)
     node->session_report = 0;
     node->assert_name = NULL;
     node->assert_wait = NULL;
-    node->opening_ns = 0;
+    node->alone_ended = false;
+    node_forget_told(node);
     node->reaps.count = 0;
-    node->reaping = false;
-    node->held_reaps = 0;
-    node->reap_cursor[0] = '\0';
+    node->reaping = 0;
+    node->reap_left = 0;
     node->loose_try_ns = 0;
     node->beat_heard = 0;
     node->renewed_ns = 0;
@@ -155,12 +155,24 @@ static int64_t next_backoff(struct node *node)
     return wait + (int64_t)(node->does.random(node->arg) % (uint64_t)(wait / 4 + 1));
 }
 
+/* Are requests still to wait for a session? One that opens again after the time alone ends it. */
+static bool has_patience(const struct node *node)
+{
+    return !node->alone && !node->alone_ended && node->phase != PHASE_LIVE;
+}
+
 static void look_at_patience(struct node *node, int64_t now_ns)
 {
-    if (node->alone || node_is_open(node) || node->phase == PHASE_IDLE ||
-        node->phase == PHASE_LEFT || now_ns - node->lost_ns < node->patience_ns)
+    if (!has_patience(node) || node->phase == PHASE_IDLE || node->phase == PHASE_LEFT ||
+        now_ns - node->lost_ns < node->patience_ns)
         return;
+    if (node->phase == PHASE_READYING) {
+        /* Nothing can be told to that session any more. */
+        node_lose(node, NODE_LOSS_SLOW, "patience was over before the session was live", now_ns);
+        return;
+    }
     node->alone = true;
+    node->session_report = 0;
     node_log(
         node, NODE_LOG_WARNING,
         "cluster: no engine, and patience is over: loose names are admitted by this node alone, "
@@ -178,6 +190,8 @@ static void begin_again(struct node *node, int64_t delay_ns, int64_t now_ns)
     drop_session(node, now_ns);
     node_move(node, PHASE_BACKOFF);
     node->retry_ns = now_ns + delay_ns;
+    if (node->alone)
+        node_asks_alone(node);
     look_at_patience(node, now_ns);
 }
 
@@ -312,6 +326,16 @@ static void earlier(int64_t *due, int64_t at)
         *due = at;
 }
 
+/* While something is under way, an answer must come within lease / 5, and then another one: what
+ * counts is that the opening goes on, not how long it takes. 0: nothing is under way. */
+static int64_t silence_limit(const struct node *node)
+{
+    if (!node->pending_count)
+        return 0;
+    int64_t since_ns = node->pending[node->pending_first].sent_ns;
+    return (since_ns > node->answered_ns ? since_ns : node->answered_ns) + node_answer_limit(node);
+}
+
 int64_t node_due_ns(const struct node *node)
 {
     int64_t due = INT64_MAX;
@@ -320,9 +344,8 @@ int64_t node_due_ns(const struct node *node)
     earlier(&due, node->lease_end_ns);
     if (node->phase == PHASE_LEFT)
         return due;
-    if (!node->alone && !node_is_open(node))
+    if (has_patience(node))
         earlier(&due, node->lost_ns + node->patience_ns);
-    earlier(&due, node->opening_ns);
     if (node->phase == PHASE_BACKOFF)
         earlier(&due, node->retry_ns);
     else if (node->phase == PHASE_LIVE)
@@ -330,9 +353,10 @@ int64_t node_due_ns(const struct node *node)
     else {
         if (node->phase == PHASE_HELD && !node->strict_closing)
             earlier(&due, node->open_ns);
+        if (node->phase == PHASE_REPORTING)
+            earlier(&due, node->show_ns);
         earlier(&due, node->step_ns);
-        if (node->pending_count)
-            earlier(&due, node->pending[node->pending_first].sent_ns + node_answer_limit(node));
+        earlier(&due, silence_limit(node));
     }
     return due;
 }
@@ -340,19 +364,19 @@ int64_t node_due_ns(const struct node *node)
 static void opening_tick(struct node *node, int64_t now_ns)
 {
     char why[NODE_REASON_SIZE];
-    if (node->opening_ns && now_ns >= node->opening_ns)
-        node_lose(node, NODE_LOSS_SLOW, "opening took longer than a lease", now_ns);
-    else if (node->step_ns && now_ns >= node->step_ns) {
+    int64_t limit_ns = silence_limit(node);
+    if (node->step_ns && now_ns >= node->step_ns) {
         bool asks = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
         if (asks)
             node_sentinel_why(node, why, sizeof(why));
         node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease",
                   now_ns);
-    } else if (node->pending_count &&
-               now_ns - node->pending[node->pending_first].sent_ns >= node_answer_limit(node))
+    } else if (limit_ns && now_ns >= limit_ns)
         node_lose(node, NODE_LOSS_SLOW, "no answer within a fifth of the lease", now_ns);
     else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
         node_open_session(node, now_ns);
+    else if (node->phase == PHASE_REPORTING && now_ns >= node->show_ns)
+        node_show_life(node, now_ns);
 }
 
 void node_tick(struct node *node, int64_t now_ns)

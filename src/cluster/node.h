@@ -138,8 +138,9 @@ struct node_does {
      * names, any number of times for a name, and node_reported at the end. Everything that a thread
      * sent before its part of the report comes before that part. Not called again until reported.
      *
-     * `number` is never 0, and another one each time. A thread keeps it from its part on, for
-     * `report` of its releases: so the node knows which releases the report has already.
+     * `number` is another one each time. A thread keeps it from its part on, for `report` of its
+     * releases: so the node knows which releases the report has already. 0: patience is over, and
+     * the threads go on as NODE_ALONE_MODE says; another report follows.
      */
     void (*report)(void *arg, const struct patterns *patterns, uint32_t number);
     /* From now on the threads serve as NODE_ALONE_MODE says. No answer. */

@@ -241,8 +241,14 @@ void ask_granted(struct node *node, struct node_ask *ask, int64_t now_ns)
         ask_set(node, ask, ASK_GIVE_TODO);
     else if (ask->strict && now_ns >= node->lease_end_ns)
         ask_set(node, ask, ASK_GRANTED);
-    else
+    else {
+        if (node->phase != PHASE_LIVE) {
+            /* The engine knows, and so does every report that is asked for later. */
+            ask->of_name->units += ask->units;
+            ask->of_name->told += ask->units;
+        }
         ask_finish(node, ask, NODE_GRANTED);
+    }
 }
 
 void ask_queued(struct node *node, struct node_ask *ask, uint64_t seq)
@@ -378,6 +384,15 @@ static void sent_lost(struct node *node, struct asks *releases)
     }
 }
 
+static void release_all(struct node *node, struct asks *releases)
+{
+    while (releases->first) {
+        struct node_ask *ask = releases->first;
+        asks_remove(releases, ask);
+        release_at_once(node, ask, false);
+    }
+}
+
 void node_asks_lost(struct node *node)
 {
     struct asks releases = {0};
@@ -401,18 +416,15 @@ void node_asks_lost(struct node *node)
         else if (ASK_STATE(ask) == ASK_GRANTED)
             ask_again(node, ask);
     }
-    while (releases.first) {
-        struct node_ask *ask = releases.first;
-        asks_remove(&releases, ask);
-        release_at_once(node, ask, false);
-    }
+    release_all(node, &releases);
 }
 
 /* ---- without an engine, with other patterns -------------------------------------------------- */
 
+/* What the engine has of a session that opens stays its. */
 static void ask_alone(struct node *node, struct node_ask *ask)
 {
-    if (ask->op == NODE_RELEASE)
+    if (ask->op == NODE_RELEASE || (ASK_STATE(ask) != ASK_TODO && ASK_STATE(ask) != ASK_PLACED))
         return;
     if (ask->op != NODE_ACQUIRE || !ask->strict)
         ask_finish(node, ask, NODE_ALONE);
@@ -446,7 +458,18 @@ static void for_all(struct node *node, void (*what)(struct node *, struct node_a
 
 void node_asks_alone(struct node *node)
 {
+    /* Releases that a session which opens did not send: the next report has them. */
+    struct asks releases = {0};
+    for (struct node_ask *ask = node->todo.first, *next; ask; ask = next) {
+        next = ask->next;
+        if (ask->op == NODE_RELEASE && !ask->own) {
+            ask_unlist(node, ask);
+            set_state(ask, ASK_NEW);
+            asks_add(&releases, ask);
+        }
+    }
     for_all(node, ask_alone);
+    release_all(node, &releases);
 }
 
 void node_asks_patterns(struct node *node)

@@ -1,9 +1,15 @@
 /*
  * node_assert.c - the report of the ledger, and how an opening session asserts it: each name with
- * its units, then its waits with their old seqs, in portions; then `ready`.
+ * its units, then its waits with their old seqs, in portions, which are sent up to 1 MiB ahead of
+ * their answers; then `ready`.
  *
  * A release is in the report or it is not: `report` of the release says so. One that is in it is
  * answered at once. Another one waits on todo until the session is live.
+ *
+ * Where patience is over, the threads admit loose names alone until `ready`. A first report leaves
+ * them alone; when all of it is asserted, another one makes them ask, and the difference to what
+ * was told is asserted, too. `told` of a name has all that the session was told, and what it was
+ * granted (G) meanwhile.
  *
  * Threads: one uses a node.
  */
@@ -13,34 +19,46 @@
 
 /* ---- the report ------------------------------------------------------------------------------ */
 
-/* Forgets what was reported. */
-static void forget_units(struct node *node)
+static void forget_units(struct node *node, bool told)
 {
     for (struct node_name *name = node->first_name, *next; name; name = next) {
         next = name->next;
         name->units = 0;
+        if (told)
+            name->told = 0;
         node_name_release(node, name);
     }
 }
 
-void node_begin_report(struct node *node, int64_t now_ns)
+void node_forget_told(struct node *node)
 {
-    (void)now_ns;
+    forget_units(node, true);
+    node_names_shrink(node);
+}
+
+void node_begin_report(struct node *node, bool last, int64_t now_ns)
+{
+    node->show_ns = now_ns + node_answer_limit(node);
     /* A report that an earlier session asked for must end first: its numbers are old. */
     if (node->report_under_way)
         return;
-    forget_units(node);
+    forget_units(node, false);
     node->report_under_way = true;
     node->report_failed = false;
-    if (++node->report_number == 0)
-        node->report_number = 1;
-    node->session_report = node->report_number;
-    node->does.report(node->arg, node->patterns, node->report_number);
+    node->report_connection = node->connection;
+    if (last) {
+        if (++node->report_number == 0)
+            node->report_number = 1;
+        node->session_report = node->report_number;
+        node->alone_ended = node->alone_ended || node->alone;
+        node->alone = false;
+    }
+    node->does.report(node->arg, node->patterns, node->session_report);
 }
 
 static bool is_this_sessions(const struct node *node)
 {
-    return node->session_report != 0 && node->session_report == node->report_number;
+    return node->report_connection == node->connection;
 }
 
 void node_report(struct node *node, struct bytes name, uint32_t units)
@@ -60,12 +78,10 @@ void node_reported(struct node *node, int64_t now_ns)
 {
     node->report_under_way = false;
     node_look_at_lease(node, now_ns);
-    if (node->phase != PHASE_REPORTING) {
-        forget_units(node);
+    if (node->phase != PHASE_REPORTING)
         return;
-    }
     if (!is_this_sessions(node)) {
-        node_begin_report(node, now_ns);
+        node_begin_report(node, !node->alone, now_ns);
         return;
     }
     if (node->report_failed) {
@@ -97,8 +113,9 @@ static bool next_op(struct node *node, struct node_op_sent *op)
     while (node->assert_name) {
         struct node_name *name = node->assert_name;
         if (node->assert_units) {
-            if (name->units) {
-                *op = (struct node_op_sent){.kind = OP_UNITS, .name = name};
+            if (name->units != name->told) {
+                *op = (struct node_op_sent){.kind = name->units > name->told ? OP_UNITS : OP_LESS,
+                                            .name = name};
                 return true;
             }
             node->assert_units = false;
@@ -116,29 +133,57 @@ static bool next_op(struct node *node, struct node_op_sent *op)
     return false;
 }
 
+/* `key` is needed until the command is sent. */
+static struct node_call *begin_give(struct node *node, char key[NODE_PREFIX_SIZE])
+{
+    node_key(node, key, NODE_PREFIX_SIZE);
+    command_script(node, &node->command, CLUSTER_SCRIPT_GIVE, key);
+    command_str(&node->command, node->session);
+    return node_call_take(node);
+}
+
+static bool send_give(struct node *node, struct node_call *call, int64_t now_ns)
+{
+    call->bytes = node->command.bytes;
+    node->ahead += call->bytes;
+    return node_send(node, &node->command, PENDING_ASSERT, (unsigned)(call - node->calls), now_ns);
+}
+
+void node_show_life(struct node *node, int64_t now_ns)
+{
+    char key[NODE_PREFIX_SIZE];
+    node->show_ns = now_ns + node_answer_limit(node);
+    if (!node->pending_count)
+        send_give(node, begin_give(node, key), now_ns);
+}
+
+/* May another portion be sent before the answers of those under way? */
+static bool has_room_ahead(const struct node *node)
+{
+    return node->calls_used < NODE_GIVES_MAX && node->ahead + NODE_CALL_BYTES <= NODE_AHEAD;
+}
+
 /* Makes a portion and sends it. False: there was nothing to assert, or the engine was lost. */
 static bool send_portion(struct node *node, int64_t now_ns)
 {
     struct command *c = &node->command;
     struct node_op_sent op;
+    char key[NODE_PREFIX_SIZE];
     if (!next_op(node, &op))
         return false;
-    struct node_call *call = node_call_take(node);
-    char key[NODE_PREFIX_SIZE];
-    node_key(node, key, sizeof(key));
-    command_script(node, c, CLUSTER_SCRIPT_GIVE, key);
-    command_str(c, node->session);
+    struct node_call *call = begin_give(node, key);
     do {
         node_op_add(call, c, &op);
         node->counts.asserted++;
-        if (op.kind == OP_UNITS) {
+        if (op.kind == OP_WAIT) {
+            ask_set(node, op.ask, ASK_SENT);
+        } else {
             /* The command points to the name's bytes, which the portion keeps. */
             op.name->pins++;
-            op.name->units = 0;
-        } else
-            ask_set(node, op.ask, ASK_SENT);
+            op.name->told = op.name->units;
+        }
     } while (next_op(node, &op) && node_op_fits(call, c, node_op_name(&op)));
-    return node_send(node, c, PENDING_ASSERT, (unsigned)(call - node->calls), now_ns);
+    return send_give(node, call, now_ns);
 }
 
 static void send_ready(struct node *node, int64_t now_ns)
@@ -155,10 +200,16 @@ static void send_ready(struct node *node, int64_t now_ns)
 
 void node_assert_more(struct node *node, int64_t now_ns)
 {
-    while (node->phase == PHASE_ASSERTING && node->calls_used < NODE_GIVES_MAX)
+    while (node->phase == PHASE_ASSERTING && has_room_ahead(node))
         if (!send_portion(node, now_ns))
             break;
-    if (node->phase == PHASE_ASSERTING && node->calls_used == 0)
+    if (node->phase != PHASE_ASSERTING || node->calls_used)
+        return;
+    if (node->alone) {
+        /* What the threads have admitted meanwhile is the difference to another report. */
+        node_move(node, PHASE_REPORTING);
+        node_begin_report(node, true, now_ns);
+    } else
         send_ready(node, now_ns);
 }
 
@@ -176,8 +227,13 @@ void node_on_assert(struct node *node, const redisReply *reply, const struct pen
 {
     struct node_call *call = &node->calls[p->detail];
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
-    for (unsigned i = 0; fits && i < call->count; i++)
-        fits = reply->element[i]->type == REDIS_REPLY_INTEGER && reply->element[i]->integer == 1;
+    for (unsigned i = 0; fits && i < call->count; i++) {
+        int64_t answer;
+        fits = reply_number(reply->element[i], &answer) &&
+               (answer == 1 || (call->ops[i].kind == OP_LESS && answer == 2));
+        if (fits && answer == 2)
+            node_try(node, call->ops[i].name);
+    }
     if (!fits) {
         node_odd(node, "give", now_ns);
         return;
@@ -193,8 +249,7 @@ void node_on_assert(struct node *node, const redisReply *reply, const struct pen
     }
     if (connection != node->connection)
         return;
-    call->used = false;
-    node->calls_used--;
+    node_call_free(node, call);
     node_assert_more(node, now_ns);
 }
 
@@ -226,6 +281,5 @@ void node_on_ready(struct node *node, const redisReply *reply, const struct pend
         *at = node->reaps.items[own];
         node->reaps.items[own++] = item;
     }
-    node->held_reaps = node->reaps.count;
     node_live_begin(node, p->sent_ns, now_ns);
 }

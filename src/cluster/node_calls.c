@@ -23,6 +23,7 @@ struct node_call *node_call_take(struct node *node)
         call->used = true;
         call->again = false;
         call->count = 0;
+        call->bytes = 0;
         node->calls_used++;
         return call;
     }
@@ -34,13 +35,14 @@ void node_call_free(struct node *node, struct node_call *call)
 {
     call->used = false;
     node->calls_used--;
+    node->ahead -= call->bytes;
 }
 
 static void op_unpin(struct node *node, const struct node_op_sent *op)
 {
     if (op->kind == OP_TRY)
         op->name->tries_sent--;
-    else if (op->kind == OP_UNITS)
+    else if (op->kind == OP_UNITS || op->kind == OP_LESS)
         op->name->pins--;
     else
         return;
@@ -49,7 +51,7 @@ static void op_unpin(struct node *node, const struct node_op_sent *op)
 
 void node_calls_lost(struct node *node)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(node->calls); i++) {
+    for (size_t i = 0; i < ARRAY_SIZE(node->calls) && node->calls_used; i++) {
         struct node_call *call = &node->calls[i];
         if (!call->used)
             continue;
@@ -107,8 +109,9 @@ bool node_op_fits(const struct node_call *call, const struct command *c, struct 
 void node_op_add(struct node_call *call, struct command *c, const struct node_op_sent *op)
 {
     static const char *const words[] = {
-        [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "b",  [OP_CANCEL] = "c", [OP_GET] = "g",
-        [OP_HOLDERS] = "h", [OP_TRY] = "t",     [OP_UNITS] = "s", [OP_WAIT] = "w"};
+        [OP_ACQUIRE] = "a", [OP_RELEASE] = "r", [OP_GIVE] = "b", [OP_CANCEL] = "c",
+        [OP_GET] = "g",     [OP_HOLDERS] = "h", [OP_TRY] = "t",  [OP_UNITS] = "s",
+        [OP_LESS] = "b",    [OP_WAIT] = "w"};
     const struct node_ask *ask = op->ask;
     struct bytes name = node_op_name(op);
     CHECK(call->count < NODE_CALL_OPS);
@@ -132,7 +135,10 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
             command_number(c, ask->seq);
         break;
     case OP_UNITS:
-        command_number(c, op->name->units);
+        command_number(c, op->name->units - op->name->told);
+        break;
+    case OP_LESS:
+        command_number(c, op->name->told - op->name->units);
         break;
     case OP_GET:
     case OP_HOLDERS:
@@ -186,6 +192,24 @@ void node_try_all(struct node *node, bool strict, bool loose)
         if (waits)
             node_try(node, name);
     }
+}
+
+bool node_try_listed(struct node *node, const redisReply *names, const char *what, int64_t now_ns)
+{
+    for (size_t i = 0; i < names->elements; i++) {
+        struct bytes name;
+        if (!reply_text(names->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
+            node_odd(node, what, now_ns);
+            return false;
+        }
+        struct node_name *entry = node_name_get(node, name);
+        if (!entry) {
+            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+            return false;
+        }
+        node_try(node, entry);
+    }
+    return true;
 }
 
 static void add_tries(struct node *node, struct node_call *call, struct command *c)
@@ -251,7 +275,7 @@ static bool send_call(struct node *node, int64_t now_ns)
 
 void node_calls_send(struct node *node, int64_t now_ns)
 {
-    while (node->phase == PHASE_LIVE && !node->held_reaps && (node->todo.count || node->tries)) {
+    while (node->phase == PHASE_LIVE && (node->todo.count || node->tries)) {
         if (node->calls_used >= NODE_CALLS_MAX || (node->calls_used && !is_full(node)))
             return;
         if (!send_call(node, now_ns))

@@ -39,7 +39,6 @@ void node_connect_engine(struct node *node, int64_t now_ns)
     forget_watched_over(node);
     node_move(node, PHASE_CONNECTING);
     node->step_ns = now_ns + node_answer_limit(node);
-    node->opening_ns = now_ns + node->lease_ns;
     const char *host = node_is_sentinel(node) ? node->engine_host : NULL;
     uint16_t port = node_is_sentinel(node) ? node->engine_port : 0;
     node_wire_open(node, NODE_COMMANDS, host, port);
@@ -189,7 +188,6 @@ void node_on_load(struct node *node, const redisReply *reply, const struct pendi
 static void hold(struct node *node, int64_t at_ns)
 {
     node_move(node, PHASE_HELD);
-    node->opening_ns = 0;
     node->open_ns = at_ns;
 }
 
@@ -221,7 +219,6 @@ void node_send_open(struct node *node, int64_t now_ns)
     struct command *c = &node->command;
     char key[NODE_PREFIX_SIZE];
     node_move(node, PHASE_OPENING);
-    node->opening_ns = now_ns + node->lease_ns;
     node_key(node, key, sizeof(key));
     command_script(node, c, CLUSTER_SCRIPT_OPEN, key);
     command_str(c, node->session);
@@ -272,8 +269,7 @@ static void opened(struct node *node, const redisReply *reply, int64_t now_ns)
     node->over.count = 0;
     node->reasons[0].refuses = false;
     node_move(node, PHASE_REPORTING);
-    node->alone = false;
-    node_begin_report(node, now_ns);
+    node_begin_report(node, !node->alone, now_ns);
 }
 
 /* Puts a session among the X; returns true when that is new. */

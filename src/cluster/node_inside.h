@@ -33,10 +33,12 @@
 
 #define NODE_NS_PER_MS INT64_C(1000000)
 
-#define NODE_CALL_OPS   128u                 /* of one call, at most */
-#define NODE_CALL_BYTES ((size_t)256 * 1024) /* of one call, with what RESP adds */
-#define NODE_CALLS_MAX  2u                   /* under way; the second only when it is full */
-#define NODE_GIVES_MAX  4u                   /* under way while the node asserts */
+#define NODE_CALL_OPS   128u                  /* of one call, at most */
+#define NODE_CALL_BYTES ((size_t)256 * 1024)  /* of one call, with what RESP adds */
+#define NODE_CALLS_MAX  2u                    /* under way; the second only when it is full */
+#define NODE_AHEAD      ((size_t)1024 * 1024) /* of the calls under way while the node asserts */
+/* Full calls with names of one byte, and some more. */
+#define NODE_GIVES_MAX 176u
 
 #define NODE_BEATS_PER_LEASE    5 /* also the limit of an answer: lease / 5 */
 #define NODE_LEASE_TENTHS       9 /* of the lease, after which this node's is over */
@@ -49,12 +51,16 @@
 
 #define NODE_OVER_MAX 500u /* sessions known to be over, in one `open` */
 
+#define NODE_REAPS_MAX       8u   /* calls of `reap` under way */
+#define NODE_REAP_PART       250u /* names and waits that one gives back */
+#define NODE_REAPS_PER_LEASE 100  /* how long those under way may take together: lease / 100 */
+
 #define NODE_SEQ_MAX (UINT64_C(1) << 53) /* scripts count with doubles */
 
 #define NODE_SESSION_SIZE 17u
 #define NODE_TERM_SIZE    128u
 #define NODE_PREFIX_SIZE  40u
-#define NODE_PENDING_MAX  64u         /* replies that are awaited */
+#define NODE_PENDING_MAX  256u        /* replies that are awaited */
 #define NODE_DEPTH_MAX    4u          /* of arrays in arrays; the scripts answer 3 */
 #define NODE_ELEMENTS_MAX (1u << 20)  /* of all arrays of a reply */
 #define NODE_REPLY_MAX    (32u << 20) /* bytes of a reply */
@@ -114,7 +120,8 @@ struct node_name {
     struct node_name *next, *prev; /* all names, in order of arrival */
     uint64_t hash;
     struct node_ask *first, *last; /* acquisitions that may wait, by same_name */
-    uint64_t units;                /* as reported; asserted next */
+    uint64_t units;                /* as reported, while the session opens */
+    uint64_t told;                 /* as this session, which opens, was told */
     uint64_t done_seq;             /* of the last D; 0: none */
     struct node_name *try_next;
     unsigned pins;       /* uses of it beside the lists */
@@ -134,14 +141,15 @@ enum node_op_kind {
     OP_GET,
     OP_HOLDERS,
     OP_TRY,
-    OP_UNITS,
+    OP_UNITS, /* so many more than were told */
+    OP_LESS,  /* so many fewer */
     OP_WAIT
 };
 
 struct node_op_sent {
     enum node_op_kind kind;
-    struct node_ask *ask;   /* NULL: TRY, UNITS */
-    struct node_name *name; /* TRY */
+    struct node_ask *ask;   /* NULL: TRY, UNITS, LESS */
+    struct node_name *name; /* TRY, UNITS, LESS */
 };
 
 struct node_call {
@@ -149,6 +157,7 @@ struct node_call {
     bool again;      /* sent again by `give`, after OOM */
     int64_t sent_ns; /* of requests: when they were sent first */
     unsigned count;
+    size_t bytes; /* while the node asserts: those of its command */
     struct node_op_sent ops[NODE_CALL_OPS];
 };
 
@@ -251,11 +260,12 @@ struct node {
                            call without an answer was sent; or the start */
     bool lost_known;    /* restored: node_start keeps lost_ns */
     bool alone;         /* patience is over; the threads were told */
+    bool alone_ended;   /* in this session they were told again to ask */
     int64_t backoff_ns; /* of the next failure; 0: the first */
     int64_t retry_ns;   /* BACKOFF */
     int64_t step_ns;    /* the limit of the present step; 0: none */
-    int64_t opening_ns; /* the limit of the whole opening; 0: none */
     int64_t open_ns;    /* HELD: when to send `open` */
+    int64_t show_ns;    /* REPORTING: when to show others that the session lives */
     struct node_reason reasons[NODE_REASONS_MAX]; /* the present one first; since the last beat */
     unsigned reasons_count;
 
@@ -268,10 +278,13 @@ struct node {
     bool strict_held;        /* strict units may be held */
     bool strict_closing;     /* close_strict was called */
     struct ended_list over;  /* X of the next `open` */
-    struct ended_list reaps; /* to reap; the first is under way if reaping */
-    bool reaping;
-    size_t held_reaps; /* the first so many come before calls */
-    char reap_cursor[24];
+    struct ended_list reaps; /* to reap, this node's own first; calls are for the first */
+    unsigned reaping;        /* calls under way */
+    unsigned reap_calls;     /* as many were sent together */
+    unsigned reap_most;      /* as many may go together; 0: one */
+    uint32_t reap_number;    /* counts sessions, to know which one an answer is for */
+    uint64_t reap_left;      /* names and waits of the first that are left; 0: not known */
+    int64_t reap_sent_ns;
     struct watched *watched;
     size_t watched_count, watched_room, watched_hint;
     uint32_t watch_round;
@@ -306,8 +319,9 @@ struct node {
     uint64_t granted_held; /* asks in ASK_GRANTED */
 
     /* The report. */
-    uint32_t report_number;  /* of the last one asked for */
-    uint32_t session_report; /* of this session's; 0: not asked for yet */
+    uint32_t report_number;     /* of the last one that made the threads ask */
+    uint32_t session_report;    /* of this session's; 0: none, or patience was over since */
+    uint32_t report_connection; /* when the last one was asked for */
     bool report_under_way, report_failed;
     struct node_name *assert_name; /* the next to assert; NULL: none */
     struct node_ask *assert_wait;  /* its next wait */
@@ -320,9 +334,11 @@ struct node {
     struct pending pending[NODE_PENDING_MAX];
     unsigned pending_first, pending_count;
     bool auth_awaited; /* the answer of AUTH on the wire for messages */
+    int64_t answered_ns; /* the last reply */
     char shas[CLUSTER_SCRIPT_COUNT][48];
     struct node_call calls[NODE_GIVES_MAX];
     unsigned calls_used;
+    size_t ahead; /* bytes of those under way while the node asserts */
 
     /* Sentinels. */
     struct sentinel sentinels[NODE_SENTINELS_MAX];
@@ -455,8 +471,13 @@ void node_explain_auth(const redisReply *reply, char *why, size_t size);
 
 /* ---- node_assert.c --------------------------------------------------------------------------- */
 
-void node_begin_report(struct node *node, int64_t now_ns);
+/* Asks for a report; the last one of the session ends the time alone. */
+void node_begin_report(struct node *node, bool last, int64_t now_ns);
+/* Forgets what was reported and told. */
+void node_forget_told(struct node *node);
 void node_assert_more(struct node *node, int64_t now_ns);
+/* The workers' report takes its time: shows others that the session lives. */
+void node_show_life(struct node *node, int64_t now_ns);
 void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
                     int64_t now_ns);
 void node_on_ready(struct node *node, const redisReply *reply, const struct pending *p,
@@ -498,7 +519,7 @@ void ended_remove(struct ended_list *list, size_t at);
 bool node_reap_later(struct node *node, const struct ended *item) MUST_USE;
 /* Reaps those that watching found to be over. */
 bool node_reap_watched(struct node *node, int64_t now_ns) MUST_USE;
-/* Sends the next `reap`, if one may be sent. */
+/* Sends the next calls of `reap`, if any may be sent. */
 void node_reap_next(struct node *node, int64_t now_ns);
 void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
                   int64_t now_ns);
@@ -532,6 +553,10 @@ void node_op_add(struct node_call *call, struct command *c, const struct node_op
 void node_try(struct node *node, struct node_name *name);
 /* `t` of names with waits: all, or of one class. */
 void node_try_all(struct node *node, bool strict, bool loose);
+/* `t` of names whose hand over is not finished, as the answer to `what` lists them. False: odd, or
+ * no memory (the engine was lost). */
+bool node_try_listed(struct node *node, const redisReply *names, const char *what,
+                     int64_t now_ns) MUST_USE;
 
 /* ---- node_asks.c ----------------------------------------------------------------------------- */
 
@@ -571,6 +596,8 @@ struct node_name *node_name_find(struct node *node, struct bytes name);
 struct node_name *node_name_get(struct node *node, struct bytes name) MUST_USE;
 /* Frees it if nothing needs it any more. */
 void node_name_release(struct node *node, struct node_name *name);
+/* Gives back what a table for many more names took. */
+void node_names_shrink(struct node *node);
 static inline struct bytes name_bytes(const struct node_name *name)
 {
     return bytes_at(name->bytes, name->len);

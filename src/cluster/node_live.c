@@ -62,7 +62,7 @@ void node_renew_agreed(struct node *node, int64_t now_ns)
 void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns)
 {
     node_move(node, PHASE_LIVE);
-    node->opening_ns = 0;
+    node_forget_told(node);
     node->live_ns = now_ns;
     node->beat_ns = ready_sent_ns + node_answer_limit(node);
     node->beat_awaited = false;
@@ -119,8 +119,9 @@ static void earlier(int64_t *due, int64_t at)
 /* Is all done that comes before `leave`? */
 static bool may_leave(const struct node *node)
 {
+    bool reaps_own = node->reaps.count && !node->reaps.items[0].foreign;
     return !node->leave_sent && !node->todo.count && !node->sent.count && !node->calls_used &&
-           !node->tries && !node->held_reaps;
+           !node->tries && !reaps_own;
 }
 
 int64_t node_live_due_ns(const struct node *node)
@@ -223,25 +224,6 @@ static void see_grace(struct node *node, bool grace, int64_t now_ns)
         node->grace_asked = false;
 }
 
-/* The names whose hand over is not finished. */
-static bool try_more(struct node *node, const redisReply *more, int64_t now_ns)
-{
-    for (size_t i = 0; i < more->elements; i++) {
-        struct bytes name;
-        if (!reply_text(more->element[i], &name) || name.len == 0 || name.len > UINT16_MAX) {
-            node_odd(node, "beat", now_ns);
-            return false;
-        }
-        struct node_name *entry = node_name_get(node, name);
-        if (!entry) {
-            node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
-            return false;
-        }
-        node_try(node, entry);
-    }
-    return true;
-}
-
 void node_on_beat(struct node *node, const redisReply *reply, const struct pending *p,
                   int64_t now_ns)
 {
@@ -272,7 +254,7 @@ void node_on_beat(struct node *node, const redisReply *reply, const struct pendi
     }
     node->beat_checked = true;
     see_grace(node, grace != 0, now_ns);
-    if (!try_more(node, reply->element[1], now_ns) ||
+    if (!node_try_listed(node, reply->element[1], "beat", now_ns) ||
         !node_watch_array(node, all->element, all->elements, now_ns))
         return;
     if (!node_reap_watched(node, now_ns)) {

@@ -1,8 +1,8 @@
 /*
  * node_names.c - finds requests: acquisitions by id, and those that may wait by their name.
  *
- * A name is kept as long as something needs it: an acquisition that may wait, units to assert, a
- * `t` to send or under way, a pin.
+ * A name is kept as long as something needs it: an acquisition that may wait, units that are
+ * asserted, a `t` to send or under way, a pin.
  *
  * Threads: one uses a node.
  */
@@ -34,15 +34,11 @@ struct node_name *node_name_find(struct node *node, struct bytes name)
     return find_hashed(node, name, hash_of(node, name));
 }
 
-/* Makes room for one more. A larger table that can't be had is no reason to fail, but the first. */
-static bool names_grow(struct node *node)
+static bool names_resize(struct node *node, size_t size)
 {
-    if (node->names_size && node->names_count < node->names_size)
-        return true;
-    size_t size = node->names_size ? 2 * node->names_size : TABLE_FIRST;
     struct node_name **table = calloc(size, sizeof(struct node_name *));
     if (!table)
-        return node->names_size != 0;
+        return false;
     for (struct node_name *name = node->first_name; name; name = name->next) {
         struct node_name **at = &table[name->hash & (size - 1)];
         name->same_hash = *at;
@@ -52,6 +48,24 @@ static bool names_grow(struct node *node)
     node->names = table;
     node->names_size = size;
     return true;
+}
+
+/* Makes room for one more. A larger table that can't be had is no reason to fail, but the first. */
+static bool names_grow(struct node *node)
+{
+    if (node->names_size && node->names_count < node->names_size)
+        return true;
+    return names_resize(node, node->names_size ? 2 * node->names_size : TABLE_FIRST) ||
+           node->names_size != 0;
+}
+
+void node_names_shrink(struct node *node)
+{
+    size_t size = node->names_size;
+    while (size > TABLE_FIRST && node->names_count < size / 4)
+        size /= 2;
+    if (size < node->names_size)
+        (void)names_resize(node, size);
 }
 
 struct node_name *node_name_get(struct node *node, struct bytes name)
@@ -78,8 +92,8 @@ struct node_name *node_name_get(struct node *node, struct bytes name)
 
 void node_name_release(struct node *node, struct node_name *name)
 {
-    if (name->first || name->units || name->pins || name->try_queued || name->tries_sent ||
-        name == node->assert_name)
+    if (name->first || name->units || name->told || name->pins || name->try_queued ||
+        name->tries_sent || name == node->assert_name)
         return;
     struct node_name **at = &node->names[name->hash & (node->names_size - 1)];
     while (*at != name)

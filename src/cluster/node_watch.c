@@ -2,9 +2,10 @@
  * node_watch.c - the sessions of all nodes: a beat that does not change for a lease, counted from
  * when this node received it first on this connection, is a session that is over, and is reaped.
  *
- * `reaps` has the sessions to reap, in order. One `reap` is under way at a time. The first ones
- * after `ready` (held_reaps) come before any call. With Sentinels a session of another node is
- * reaped only once a beat or `ready` that was sent after it was over has renewed the lease.
+ * `reaps` has the sessions to reap, in order: this node's own first, as `ready` lists them. As many
+ * calls of `reap` are under way as together take less than lease / 100, and the calls of clients go
+ * between: these wait no longer than that. With Sentinels a session of another node is reaped only
+ * once a beat or `ready` that was sent after it was over has renewed the lease.
  *
  * Threads: one uses a node.
  */
@@ -154,49 +155,79 @@ static bool may_reap(const struct node *node, const struct ended *item)
     return !item->foreign || !node_is_sentinel(node) || node->renewed_ns > item->over_ns;
 }
 
-void node_reap_next(struct node *node, int64_t now_ns)
+static bool send_reap(struct node *node, int64_t now_ns)
 {
     struct command *c = &node->command;
-    char key[NODE_PREFIX_SIZE];
-    if (node->reaping || !node->reaps.count || !may_reap(node, &node->reaps.items[0]))
-        return;
     const struct ended *item = &node->reaps.items[0];
-    if (!node->reap_cursor[0])
-        snprintf(node->reap_cursor, sizeof(node->reap_cursor), "0");
+    char key[NODE_PREFIX_SIZE];
     node_key(node, key, sizeof(key));
     command_script(node, c, CLUSTER_SCRIPT_REAP, key);
     command_str(c, node->session);
     command_str(c, item->session);
     command_str(c, item->beat);
-    command_str(c, node->reap_cursor);
-    node->reaping = node_send(node, c, PENDING_REAP, 0, now_ns);
+    command_str(c, "0"); /* then the engine keeps the cursor */
+    return node_send(node, c, PENDING_REAP, node->reap_number, now_ns);
+}
+
+void node_reap_next(struct node *node, int64_t now_ns)
+{
+    if (node->reaping || !node->reaps.count || !may_reap(node, &node->reaps.items[0]))
+        return;
+    uint64_t calls = (node->reap_left + NODE_REAP_PART - 1) / NODE_REAP_PART;
+    if (calls > node->reap_most)
+        calls = node->reap_most;
+    node->reap_calls = calls ? (unsigned)calls : 1;
+    node->reap_sent_ns = now_ns;
+    for (unsigned i = 0; i < node->reap_calls; i++) {
+        if (!send_reap(node, now_ns))
+            return;
+        node->reaping++;
+    }
+}
+
+/* The calls that were sent together are answered: more of them, or fewer, go next. */
+static void measure_reaps(struct node *node, int64_t now_ns)
+{
+    bool quick = now_ns - node->reap_sent_ns < node->lease_ns / NODE_REAPS_PER_LEASE;
+    if (!quick)
+        node->reap_most = node->reap_calls / 2;
+    else if (node->reap_calls >= node->reap_most && node->reap_most < NODE_REAPS_MAX)
+        node->reap_most = 2 * node->reap_calls;
+}
+
+static void reaped(struct node *node)
+{
+    if (node->reaps.items[0].foreign) {
+        node->counts.reaped++;
+        node_log(node, NODE_LOG_WARNING,
+                 "cluster: session %s was silent for a lease: it is reaped, unless it has gone on",
+                 node->reaps.items[0].session);
+    }
+    ended_remove(&node->reaps, 0);
+    node->reap_left = 0;
+    node->reap_number++;
 }
 
 void node_on_reap(struct node *node, const redisReply *reply, const struct pending *p,
                   int64_t now_ns)
 {
     int64_t left;
-    (void)p;
-    node->reaping = false;
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2 ||
-        !reply_number(reply->element[0], &left) ||
-        !reply_copy(reply->element[1], node->reap_cursor, sizeof(node->reap_cursor)) ||
-        !node->reaps.count) {
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 3 || !node->reaping ||
+        !reply_number(reply->element[0], &left) || reply->element[2]->type != REDIS_REPLY_ARRAY) {
         node_odd(node, "reap", now_ns);
         return;
     }
-    if (left <= 0) {
-        if (node->reaps.items[0].foreign) {
-            node->counts.reaped++;
-            node_log(
-                node, NODE_LOG_WARNING,
-                "cluster: session %s was silent for a lease: it is reaped, unless it has gone on",
-                node->reaps.items[0].session);
-        }
-        ended_remove(&node->reaps, 0);
-        if (node->held_reaps)
-            node->held_reaps--;
-        node->reap_cursor[0] = '\0';
+    node->reaping--;
+    if (!node_try_listed(node, reply->element[2], "reap", now_ns))
+        return;
+    /* Else another call had given back the rest. */
+    if (p->detail == node->reap_number && node->reaps.count) {
+        node->reap_left = left > 0 ? (uint64_t)left : 0;
+        if (left <= 0)
+            reaped(node);
     }
+    if (node->reaping)
+        return;
+    measure_reaps(node, now_ns);
     node_reap_next(node, now_ns);
 }

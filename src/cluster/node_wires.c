@@ -328,6 +328,7 @@ static void on_command_reply(struct node *node, const redisReply *reply, int64_t
     struct pending p = node->pending[node->pending_first];
     node->pending_first = (node->pending_first + 1) % NODE_PENDING_MAX;
     node->pending_count--;
+    node->answered_ns = now_ns;
     bool own_errors = p.kind == PENDING_CALL || p.kind == PENDING_LEAVE || p.kind == PENDING_AUTH ||
                       p.kind == PENDING_LOOK || p.kind == PENDING_CONFIG;
     if (reply->type == REDIS_REPLY_ERROR && !own_errors)

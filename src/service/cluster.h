@@ -4,8 +4,9 @@
  * people see) and shared.c (the workers' side).
  *
  * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
- * asked. The node changes it by letter (`report`, `serve_alone`), a reload the patterns, so that a
- * name that is strict now is granted by no worker, even without an engine. All letters between the
+ * asked. The node changes it by letter (`report` with a number, `serve_alone`), a reload the
+ * patterns, so that a name that is strict now is granted by no worker, even without an engine. All
+ * letters between the
  * cluster's thread and a worker arrive in the order sent. That makes the ledger whole:
  *
  * - The node's letter that grants units comes before its letter that asks for a report, or after;
@@ -57,7 +58,7 @@ struct cluster_view {
     /* The worker's: */
     struct patterns *patterns;
     enum node_mode mode;
-    uint32_t report;                /* number of the last one */
+    uint32_t report;                /* number of the last one that had one */
     int64_t closed_for_ns;          /* the end of the lease whose holders were closed */
     tally asks[NODE_NO_MEMORY + 1]; /* answered, by result; any thread reads */
     tally lease_lost;               /* connections that were closed */
@@ -65,8 +66,8 @@ struct cluster_view {
     /* Letters there and back. */
     struct cluster_call report_call, alone_call, strict_call;
     struct patterns *new_patterns; /* with report_call */
-    uint32_t new_report;
-    bool failed; /* the report is not whole: no memory */
+    uint32_t new_report;           /* 0: the mode stays */
+    bool failed;                   /* the report is not whole: no memory */
 } __attribute__((aligned(64)));
 
 /* A wire of the node. */

@@ -285,8 +285,10 @@ void shared_on_report(struct mail *mail, void *worker)
     patterns_free(&view->patterns);
     view->patterns = view->new_patterns;
     view->new_patterns = NULL;
-    view->mode = NODE_ASK_ENGINE;
-    view->report = view->new_report;
+    if (view->new_report) {
+        view->mode = NODE_ASK_ENGINE;
+        view->report = view->new_report;
+    }
     view->failed = false;
     each_conn(view, move_wait);
     for (uint32_t slot = 0; slot < worker_slots(view->worker); slot++) {

@@ -30,6 +30,7 @@ planted_in_scripts = \
 	t/campaigns/cluster/planted/last-not-reaped.patch \
 	t/campaigns/cluster/planted/late-beat-does-not-save.patch \
 	t/campaigns/cluster/planted/opening-not-granted.patch \
+	t/campaigns/cluster/planted/opening-shows-no-life.patch \
 	t/campaigns/cluster/planted/pairs-one-more.patch \
 	t/campaigns/cluster/planted/place-of-the-first-kept.patch \
 	t/campaigns/cluster/planted/queue-one-more.patch \

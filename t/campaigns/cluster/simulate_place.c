@@ -221,9 +221,10 @@ static void table_waits_to_node(struct place *p, unsigned worker)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
         struct client *c = &p->clients[i];
-        if (client_worker(i) != worker || c->state != CLIENT_IN_TABLE ||
-            patterns_class(p->workers[worker].patterns, bytes_of(sim_names[c->name])) ==
-                PATTERNS_OWN)
+        enum patterns_class class =
+            patterns_class(p->workers[worker].patterns, bytes_of(sim_names[c->name]));
+        if (client_worker(i) != worker || c->state != CLIENT_IN_TABLE || class == PATTERNS_OWN ||
+            (class == PATTERNS_LOOSE && p->workers[worker].alone))
             continue;
         struct request *r = request_new(p, worker, i, NODE_ACQUIRE, c->name);
         r->turn = c->turn;
@@ -245,8 +246,10 @@ static void worker_report(struct place *p, unsigned w, const struct sim_letter *
     struct worker *worker = &p->workers[w];
     patterns_free(&worker->patterns);
     worker->patterns = patterns_share(l->patterns);
-    worker->alone = false;
-    worker->report = l->number;
+    if (l->number) {
+        worker->alone = false;
+        worker->report = l->number;
+    }
     table_waits_to_node(p, w);
     struct sim_letter *part = place_post(p, w, TO_NODE_PART);
     for (unsigned i = 0; i < CLIENTS; i++)

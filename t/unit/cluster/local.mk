@@ -22,6 +22,7 @@ node_unit_tests = \
 	t/unit/cluster/node_sentinel_test \
 	t/unit/cluster/node_asks_test \
 	t/unit/cluster/node_away_test \
+	t/unit/cluster/node_opening_test \
 	t/unit/cluster/node_bytes_test
 check_PROGRAMS += $(node_unit_tests)
 TESTS += $(node_unit_tests)
@@ -38,6 +39,9 @@ t_unit_cluster_node_asks_test_LDADD = $(node_unit_libs)
 t_unit_cluster_node_away_test_SOURCES = t/unit/cluster/node_away_test.c t/unit/cluster/node_rig.h
 t_unit_cluster_node_away_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
 t_unit_cluster_node_away_test_LDADD = $(node_unit_libs)
+t_unit_cluster_node_opening_test_SOURCES = t/unit/cluster/node_opening_test.c t/unit/cluster/node_rig.h
+t_unit_cluster_node_opening_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
+t_unit_cluster_node_opening_test_LDADD = $(node_unit_libs)
 t_unit_cluster_node_bytes_test_SOURCES = t/unit/cluster/node_bytes_test.c t/unit/cluster/node_rig.h
 t_unit_cluster_node_bytes_test_CFLAGS = $(UNIT_CFLAGS) $(HIREDIS_CFLAGS)
 t_unit_cluster_node_bytes_test_LDADD = $(node_unit_libs)

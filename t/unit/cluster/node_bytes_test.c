@@ -360,9 +360,6 @@ static unsigned play(unsigned bad, const char *text, unsigned most)
             rig_say(wire, "$%zu\r\n%s\r\n", strlen(name), name);
         } else if (strcmp(word, "open") == 0) {
             rig_say(wire, "*3\r\n$4\r\nOPEN\r\n$5\r\n" TERM "\r\n:0\r\n");
-            node_report(r.node, bytes_of("l"), 1);
-            node_reported(r.node, r.now);
-            node_flush(r.node, r.now);
         } else if (strcmp(word, "give") == 0 || strcmp(word, "call") == 0) {
             /* One op a call in this test. */
             rig_say(wire, strcmp(rig_word(command, 5), "g") == 0 ? "*1\r\n*2\r\n:1\r\n:1\r\n"
@@ -372,11 +369,16 @@ static unsigned play(unsigned bad, const char *text, unsigned most)
         } else if (strcmp(word, "ready") == 0) {
             rig_say(wire, "*2\r\n$16\r\n00000000000000dd\r\n:1\r\n");
         } else if (strcmp(word, "reap") == 0) {
-            rig_say(wire, "*2\r\n:0\r\n$1\r\n0\r\n");
+            rig_say(wire, "%s", REAPED);
         } else if (strcmp(word, "beat") == 0) {
             rig_say(wire, "*3\r\n:1\r\n*1\r\n$1\r\nx\r\n*2\r\n$16\r\n%s\r\n:2\r\n", session);
         } else {
             rig_say(wire, strcmp(word, "look") == 0 ? "*0\r\n" : ":1\r\n");
+        }
+        for (; r.reported < r.reports; r.reported++) {
+            node_report(r.node, bytes_of("l"), 1);
+            node_reported(r.node, r.now);
+            node_flush(r.node, r.now);
         }
         freeReplyObject(reply);
     }

@@ -24,6 +24,7 @@
 #define FIFTH     (LEASE / 5)
 #define TENTHS(n) (LEASE / 10 * (n))
 #define TERM      "aa:bb"
+#define REAPED    "*3\r\n:0\r\n$1\r\n0\r\n*0\r\n"
 
 struct rig_ask {
     struct node_ask ask;
@@ -39,7 +40,7 @@ static struct rig {
     unsigned opened[NODE_WIRES]; /* how often the node wanted it */
     redisReader *sent[NODE_WIRES];
     redisReply *taken[NODE_WIRES];
-    unsigned reports, alone, closings;
+    unsigned reports, reported, alone, closings; /* reported: those that a test has counted */
     uint32_t report;
     bool gone;
     char is_gone_asked[200];
@@ -352,6 +353,15 @@ static inline void rig_accepts(bool grace)
 {
     rig_script("open");
     rig_answers("*3\r\n$4\r\nOPEN\r\n$5\r\n" TERM "\r\n:%d\r\n", grace);
+}
+
+/* The report, and where patience was over the second one, when nothing is held. */
+static inline void rig_reported(void)
+{
+    bool another = r.report == 0;
+    node_reported(r.node, r.now);
+    if (another)
+        node_reported(r.node, r.now);
 }
 
 /* `ready` and what follows; nothing is to reap. */
