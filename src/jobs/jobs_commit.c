@@ -307,7 +307,7 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
     struct jobs_client *holder = holder_beside(jobs, op);
     jobs->commit->under_way--;
     if (op->fetches) {
-        job_op_learn(jobs, op);
+        job_op_learn(jobs, op, now);
         op->fetches = false;
         op->status =
             op->stored == JOB_STORE_OK ? job_op_decide(jobs, op, now, effects) : JOBS_NO_MEMORY;

@@ -202,29 +202,28 @@ void mark_settle(struct jobs *jobs, struct job_mark *mark)
         deadline_set(&jobs->due, &mark->due, at_ns);
 }
 
-/* The time of a mark. One ahead of the wall clock is forgotten: the clock was set back. */
-static int64_t time_of(struct job_mark *mark, int64_t wall)
+/* When a key was executed. A time ahead of the wall clock is forgotten: the clock was set back. */
+static int64_t executed_ms(struct job_mark *key, int64_t wall)
 {
-    if (mark->time_ms > wall)
-        mark->time_ms = JOB_NO_TIME;
-    return mark->time_ms;
+    if (key->time_ms > wall)
+        key->time_ms = JOB_NO_TIME;
+    return key->time_ms;
 }
 
 /* ---- stale jobs
  * --------------------------------------------------------------------------------------------- */
 
 /* The newest time of a root, with what the puts that are being decided have planned. */
-static int64_t newest_of(const struct jobs *jobs, struct job_mark *root, int64_t wall)
+static int64_t newest_of(const struct jobs *jobs, const struct job_mark *root)
 {
-    int64_t time_ms = time_of(root, wall);
-    return root->plan == jobs->plans ? later(time_ms, root->planned_ms) : time_ms;
+    return root->plan == jobs->plans ? later(root->time_ms, root->planned_ms) : root->time_ms;
 }
 
 static bool is_stale(const struct jobs *jobs, const struct job *job, int64_t wall)
 {
     const struct job_keys *keys = job->keys;
-    return (keys->root && newest_of(jobs, keys->root, wall) > keys->root_ms) ||
-           (keys->key && time_of(keys->key, wall) > keys->at_ms);
+    return (keys->root && newest_of(jobs, keys->root) > keys->root_ms) ||
+           (keys->key && executed_ms(keys->key, wall) > keys->at_ms);
 }
 
 bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now)
@@ -264,7 +263,6 @@ uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *bu
 void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct moment now)
 {
     bool drops = true;
-    (void)time_of(mark, jobs_wall_ms(jobs, now));
     while (*budget > 0 && drops && has_stale(jobs, mark)) {
         uint32_t handle = mark->jobs.first;
         struct tube *tube = job_at(jobs, handle)->tube;
@@ -289,10 +287,9 @@ void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct
  */
 
 /* What a time of a client stands for. */
-static int64_t meant_ms(int64_t ms, bool whole, int64_t wall)
+static int64_t meant_ms(int64_t ms, bool whole)
 {
-    ms += whole ? 999 : 0;
-    return ms < wall ? ms : wall;
+    return ms + (whole ? 999 : 0);
 }
 
 /* The first job that has a key and this root, and is not stale. */
@@ -363,13 +360,13 @@ void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_
     int64_t wall = jobs_wall_ms(jobs, now);
     struct job_mark *key = NULL, *root = NULL;
     *found_r = (struct job_keys_found){.of = JOB_NONE, .at_ms = wall};
-    if (put->has_at)
-        found_r->at_ms = meant_ms(put->at_ms, put->at_whole, wall);
+    if (put->has_at && meant_ms(put->at_ms, put->at_whole) < wall)
+        found_r->at_ms = meant_ms(put->at_ms, put->at_whole);
     if (put->root.len > 0) {
-        found_r->root_ms = meant_ms(put->root_ms, put->root_whole, wall);
+        found_r->root_ms = meant_ms(put->root_ms, put->root_whole);
         name_mark(jobs, tube, 'r', put->root, found_r->root);
         root = mark_find(jobs, found_r->root);
-        if (root && newest_of(jobs, root, wall) > found_r->root_ms) {
+        if (root && newest_of(jobs, root) > found_r->root_ms) {
             found_r->duplicate = true;
             return;
         }
@@ -385,7 +382,7 @@ void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_
         twin = smaller_id(jobs, twin, find_twin(jobs, key, root, wall));
     twin = smaller_id(jobs, twin, find_planned(jobs, key, root, wall));
     found_r->of = twin;
-    found_r->duplicate = twin != JOB_NONE || time_of(key, wall) > found_r->at_ms;
+    found_r->duplicate = twin != JOB_NONE || executed_ms(key, wall) > found_r->at_ms;
 }
 
 bool job_keys_make(struct jobs *jobs, const struct job_put *put, struct job_keys_found *found)
@@ -592,7 +589,7 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
     int64_t wall = jobs_wall_ms(jobs, now);
     if (job->keys->began_ms > wall)
         return; /* the clock was set back */
-    key->time_ms = later(time_of(key, wall), job->keys->began_ms);
+    key->time_ms = later(executed_ms(key, wall), job->keys->began_ms);
     key->leaving++; /* this one; so the last that is dropped here is the last that has the key */
     uint32_t at = key->jobs.first;
     for (unsigned n = 0; n < EXECUTED_LOOKS && at != JOB_NONE; n++) {

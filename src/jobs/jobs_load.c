@@ -147,9 +147,7 @@ static bool load_memory(void *arg, enum job_memory_kind kind, const struct job_m
     if (!mark || memory->forget_ns <= l->at.wall_ns)
         return true;
     mark->time_ms = memory->time_ns / NS_PER_MS;
-    mark->until_ns = memory->forget_ns == JOB_STORE_KEEP
-                         ? INT64_MAX
-                         : l->at.now.mono_ns + (memory->forget_ns - l->at.wall_ns);
+    mark->until_ns = job_until_ns(memory->forget_ns, l->at);
     mark_settle(l->jobs, mark);
     return true;
 }

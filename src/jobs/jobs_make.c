@@ -272,8 +272,9 @@ enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op)
 }
 
 /* The first round of a put is over. */
-void job_op_learn(struct jobs *jobs, struct job_op *op)
+void job_op_learn(struct jobs *jobs, struct job_op *op, struct moment now)
 {
+    struct job_times at = job_times_of(jobs, now);
     for (size_t n = 0; n < op->write_count; n++) {
         struct job_write *write = &op->writes[n];
         struct job_mark *mark = write->mark;
@@ -286,7 +287,10 @@ void job_op_learn(struct jobs *jobs, struct job_op *op)
         if (write->time_ns == JOB_STORE_NO_TIME)
             continue;
         int64_t time_ms = write->time_ns / NS_PER_MS;
-        mark->time_ms = time_ms > mark->time_ms ? time_ms : mark->time_ms;
+        if (time_ms > mark->time_ms) {
+            mark->time_ms = time_ms;
+            mark->until_ns = job_until_ns(write->forget_ns, at);
+        }
         mark_settle(jobs, mark);
     }
 }

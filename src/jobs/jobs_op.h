@@ -58,7 +58,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
 void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects);
 /* A put's round of looks is over: marks what they found. */
-void job_op_learn(struct jobs *jobs, struct job_op *op);
+void job_op_learn(struct jobs *jobs, struct job_op *op, struct moment now);
 /* The bodies are read: moves them to the views. Returns the status. */
 enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op);
 
@@ -71,6 +71,9 @@ struct job_times {
     int64_t wall_ns;
 };
 struct job_times job_times_of(const struct jobs *jobs, struct moment now);
+
+/* The monotonic time when what the store remembers is forgotten. */
+int64_t job_until_ns(int64_t forget_ns, struct job_times at);
 
 /* Adds a write to an operation. NULL: no memory. */
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind);

@@ -13,6 +13,11 @@ struct job_times job_times_of(const struct jobs *jobs, struct moment now)
     return (struct job_times){.now = now, .wall_ns = jobs_wall_ms(jobs, now) * NS_PER_MS};
 }
 
+int64_t job_until_ns(int64_t forget_ns, struct job_times at)
+{
+    return forget_ns == JOB_STORE_KEEP ? INT64_MAX : at.now.mono_ns + (forget_ns - at.wall_ns);
+}
+
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind)
 {
     if (op->write_count == 0) {

@@ -29,8 +29,10 @@ static enum job_store_status look(struct job_store *store, const struct job_op *
     struct job_memory memory = {.tube = tube_name(op->of), .name = write->name};
     enum job_store_status status = store->does->recall(store, write->memory, &memory);
     write->time_ns = JOB_STORE_NO_TIME;
-    if (status == JOB_STORE_OK && memory.forget_ns > wall_ns)
+    if (status == JOB_STORE_OK && memory.forget_ns > wall_ns) {
         write->time_ns = memory.time_ns;
+        write->forget_ns = memory.forget_ns;
+    }
     return status == JOB_STORE_NONE ? JOB_STORE_OK : status;
 }
 

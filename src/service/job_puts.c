@@ -5,6 +5,8 @@
  */
 #include "service/job_session.h"
 
+#include "base/log.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +36,24 @@ void job_take_options(struct conn *conn, const struct job_request *r)
         memcpy(s->put.key, options->key.data, options->key.len);
     if (options->root.len > 0)
         memcpy(s->put.root, options->root.data, options->root.len);
+}
+
+/* A root time further ahead of the wall clock than this is somebody's mistake. */
+#define ROOT_AHEAD_MS (INT64_C(86400) * 1000)
+
+void job_note_root(struct conn *conn, const struct job_put *put)
+{
+    static struct log_limit limit;
+    struct services *services = service_of(conn)->services;
+    if (put->root.len == 0 || put->root_ms <= clock_unix_ns() / NS_PER_MS + ROOT_AHEAD_MS)
+        return;
+    jobs_count_root_ahead(services);
+    log_warning_limited(&limit,
+                        "jobs: tube %.*s: a put gives its root %.*s the time %lld, more than a day "
+                        "ahead; jobs of that root with earlier times are dropped: set the "
+                        "producer's clock, or use another signature",
+                        (int)put->tube.len, (const char *)put->tube.data, (int)put->root.len,
+                        (const char *)put->root.data, (long long)(put->root_ms / 1000));
 }
 
 void job_fill_put(const struct job_session *s, struct job_put *put)
@@ -135,6 +155,7 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
             .root_whole = options->root_whole,
             .duplicate_r = &b->duplicates[b->count],
         };
+        job_note_root(conn, put);
         put->body = job_body_new(jobs, record.body_len);
         if (!put->body)
             return false;

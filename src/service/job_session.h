@@ -136,6 +136,9 @@ uint64_t jobs_workers(const struct services *services);
 /* The number of connections that wait now in a verb. */
 uint64_t jobs_waiting_in(const struct services *services, enum bs_verb verb);
 void jobs_count_waiting(struct services *services, enum bs_verb verb, int by);
+/* Root times that were far ahead of the wall clock; one more. */
+uint64_t jobs_roots_ahead(const struct services *services);
+void jobs_count_root_ahead(struct services *services);
 /* These change them by 1 or -1. */
 void jobs_count_producer(struct services *services, int by);
 void jobs_count_worker(struct services *services, int by);
@@ -195,6 +198,8 @@ void job_forget_wait(struct conn *conn);
 void job_take_options(struct conn *conn, const struct job_request *request);
 /* The put of the session. */
 void job_fill_put(const struct job_session *s, struct job_put *put);
+/* Logs and counts a root time that is far ahead of the wall clock. */
+void job_note_root(struct conn *conn, const struct job_put *put);
 /* Executes the batch of the session, whose records are whole. */
 enum served job_put_batch(struct conn *conn, bool draining);
 

@@ -19,7 +19,7 @@ struct tubes {
     struct jobs *jobs;
     struct shared_timer timer;
     _Atomic int64_t timer_ns; /* when the timer runs next */
-    _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT];
+    _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT], roots_ahead;
     struct utsname system;
     uint64_t id;
 };
@@ -83,6 +83,16 @@ void jobs_count_waiting(struct services *services, enum bs_verb verb, int by)
 {
     atomic_fetch_add_explicit(&of_services(services)->waiting[verb], (uint64_t)(int64_t)by,
                               memory_order_relaxed);
+}
+
+uint64_t jobs_roots_ahead(const struct services *services)
+{
+    return atomic_load_explicit(&of_services(services)->roots_ahead, memory_order_relaxed);
+}
+
+void jobs_count_root_ahead(struct services *services)
+{
+    atomic_fetch_add_explicit(&of_services(services)->roots_ahead, 1, memory_order_relaxed);
 }
 
 /* ---- delivery, timer

@@ -41,6 +41,7 @@ bool tube_pick_add(struct tube_pick *pick, const struct tube_stats *stats, struc
 
 struct reading {
     struct jobs_stats all;
+    uint64_t roots_ahead;
     struct tube_pick pick;
     struct tube_stats tubes[TUBES_SHOWN];
     uint16_t order[TUBES_SHOWN];
@@ -85,6 +86,7 @@ static void read_tubes(struct services *services, struct moment now, void *to)
     reading->pick = (struct tube_pick){
         .stats = reading->tubes, .order = reading->order, .room = TUBES_SHOWN, .compare = by_jobs};
     jobs_get_stats(jobs, &reading->all);
+    reading->roots_ahead = jobs_roots_ahead(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
         ;
 }
@@ -162,6 +164,11 @@ OVER_ALL(timeouts, timeouts)
 OVER_ALL(memory, memory)
 OVER_ALL(memory_limit, memory_limit)
 
+static void roots_ahead(struct samples *to, const void *reading)
+{
+    sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->roots_ahead);
+}
+
 static const struct metric_row metrics[] = {
     {"counterd_jobs", METRIC_GAUGE, "Jobs of all tubes, by their state.", "state", JOB_STATES,
      states},
@@ -173,6 +180,8 @@ static const struct metric_row metrics[] = {
      memory_limit},
     {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1, all_puts},
     {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
+    {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",
+     "", 1, roots_ahead},
     {"counterd_tube_jobs", METRIC_GAUGE, "Jobs of a tube, by their state.", "tube state",
      (TUBES_SHOWN + 1) * JOB_STATES, tube_jobs},
     {"counterd_tube_waiting", METRIC_GAUGE, "Clients that wait for jobs of a tube.", "tube",

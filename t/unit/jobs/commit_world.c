@@ -27,12 +27,14 @@ enum fate {
 
 struct promise {
     uint8_t fate, tube, last_state;
-    bool keyed;      /* it may be dropped */
+    bool keyed;      /* it has a key, and may be dropped */
+    uint8_t root;    /* which; 0: none */
     bool may_change; /* what concerns it has failed, and a restart may find it done */
     bool live;       /* a client has it, until */
     int64_t until_ns;
     int holder;
     uint64_t token, old[TOKENS];
+    int64_t root_ms;
     uint32_t batch; /* the id of the first put of its batch */
 };
 
@@ -47,6 +49,7 @@ static struct {
 static struct ask *asks[ASKS];
 static size_t ask_count;
 static unsigned clears[TUBES];
+static int64_t newest_roots[TUBES][3]; /* that puts have asked for */
 
 static bool one_in(uint32_t n)
 {
@@ -128,7 +131,9 @@ static void given(struct job_view *view, int client)
 
 static bool may_go(const struct promise *p)
 {
-    return p->keyed || clears[p->tube] > 0 || (p->tube == TRIES && p->last_state == JOB_ABANDONED);
+    bool is_old = p->root && p->root_ms < newest_roots[p->tube][p->root];
+    return p->keyed || is_old || clears[p->tube] > 0 ||
+           (p->tube == TRIES && p->last_state == JOB_ABANDONED);
 }
 
 static void check_world(void)
@@ -178,7 +183,10 @@ static void answered_put(struct ask *ask)
 {
     for (size_t n = 0; n < ask->op.count; n++) {
         struct promise *p = promise_of(ask->puts[n].id);
-        bool stored = ask->status == JOBS_OK && !(p->keyed && ask->duplicates[n].is);
+        bool dropped = (p->keyed || p->root) && ask->duplicates[n].is;
+        bool stored = ask->status == JOBS_OK && !dropped;
+        REQUIRE(stored || p->keyed || ask->status != JOBS_OK ||
+                p->root_ms < newest_roots[p->tube][p->root]);
         REQUIRE(p->fate == ASKED);
         p->fate = stored ? THERE : NEVER;
     }
@@ -436,9 +444,12 @@ static bool add_put(struct ask *ask, unsigned tube)
         p->keyed = true;
     }
     if (one_in(6)) {
-        char root[] = {'r', (char)('0' + below(2)), '\0'};
-        ask_root(ask, root, wall_ms - below(100000));
-        p->keyed = true;
+        p->root = (uint8_t)(1 + below(2));
+        p->root_ms = wall_ms + 50000 - below(100000); /* many are ahead of the clock */
+        char root[] = {'r', (char)('0' + p->root), '\0'};
+        ask_root(ask, root, p->root_ms);
+        if (p->root_ms > newest_roots[tube][p->root])
+            newest_roots[tube][p->root] = p->root_ms;
     }
     return true;
 }
@@ -574,8 +585,9 @@ static void learn(void)
         p->live = false; /* a lease may go on; its token is good */
         if (p->fate == UNKNOWN || p->may_change) {
             const struct promise *first = &promises[p->batch];
-            if (!p->keyed && !first->keyed && first->fate != GONE && p->fate != THERE &&
-                first < p && p->may_change == first->may_change && p->last_state == JOB_STATES)
+            bool plain = !p->keyed && !p->root && !first->keyed && !first->root;
+            if (plain && first->fate != GONE && p->fate != THERE && first < p &&
+                p->may_change == first->may_change && p->last_state == JOB_STATES)
                 REQUIRE(found == (first->fate == THERE));
             p->fate = found ? THERE : GONE;
         }
@@ -712,6 +724,7 @@ void world_run(const struct world_plan *of, struct rng *random)
     rng = random;
     memset(promises, 0, sizeof(promises));
     memset(clears, 0, sizeof(clears));
+    memset(newest_roots, 0, sizeof(newest_roots));
     last_id = 0;
     ask_count = 0;
     rig_begin(plan->kind, plan->path);

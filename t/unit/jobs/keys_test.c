@@ -320,14 +320,15 @@ TEST(an_execution_is_remembered_for_a_while)
 }
 END_TEST
 
-TEST(a_clock_that_is_set_back_forgets)
+TEST(a_clock_that_is_set_back_forgets_executions_and_no_roots)
 {
     begin();
     int64_t first = put("k1 rS:900000");
     ck_assert_int_eq((int64_t)reserve(), first);
     finish(first);
     wall = 800000;
-    ck_assert_int_gt(put("k1 a1 rS:1"), 0);
+    ck_assert(put("k1 a1 rS:899999") == NOTHING);
+    ck_assert_int_gt(put("k1 a1"), 0);
     end();
 }
 END_TEST
@@ -413,15 +414,34 @@ TEST(a_root_is_forgotten_after_28_days)
 }
 END_TEST
 
-TEST(a_time_to_come_is_now)
+TEST(an_enqueued_time_to_come_is_now)
 {
     begin();
-    int64_t first = put("k1 a99999999999 rS:99999999999");
+    int64_t first = put("k1 a99999999999");
     pass(10);
-    ck_assert_int_gt(put("rS:99999999999"), 0);
-    run();
-    ck_assert_uint_eq(stats().dropped, 1); /* the first root is 10 ms older */
-    ck_assert_int_ne(put("k1"), -first);
+    ck_assert_int_eq((int64_t)reserve(), first);
+    pass(10);
+    int64_t second = put("k1");
+    pass(10);
+    ck_assert_int_eq((int64_t)reserve(), second);
+    finish(second);
+    release(first); /* it was enqueued before the second began */
+    ck_assert_uint_eq(reserve(), 0);
+    end();
+}
+
+TEST(a_root_time_is_compared_as_it_was_given)
+{
+    begin();
+    for (unsigned n = 0; n < 5; n++) {
+        ck_assert_int_gt(put("rS:99999999999"), 0);
+        ck_assert_int_gt(put("rR:1000000"), 0); /* the wall clock has that time first */
+        pass(10);
+        run();
+    }
+    ck_assert(put("rS:99999999998") == NOTHING);
+    ck_assert_uint_eq(stats().dropped, 0);
+    ck_assert_uint_eq(stats().states[JOB_READY], 10);
     end();
 }
 END_TEST
@@ -682,7 +702,7 @@ static void random_put(void)
     }
     if (rng_below(&rng, 2)) {
         snprintf(part, sizeof(part), "r%u:%lld ", rng_below(&rng, 3),
-                 (long long)wall - rng_below(&rng, 9000));
+                 (long long)wall + 4500 - rng_below(&rng, 9000));
         strcat(text, part);
     }
     snprintf(part, sizeof(part), "%u", rng_one_in(&rng, 4) ? 1 + rng_below(&rng, 3) : 0);
@@ -753,13 +773,14 @@ static const struct unit_test tests[] = {
     UNIT(a_stale_job_comes_back_and_is_dropped_at_its_turn),
     UNIT(a_stale_job_is_not_reserved_by_its_id),
     UNIT(an_execution_is_remembered_for_a_while),
-    UNIT(a_clock_that_is_set_back_forgets),
+    UNIT(a_clock_that_is_set_back_forgets_executions_and_no_roots),
     UNIT(an_older_root_is_a_duplicate_and_a_newer_one_drops),
     UNIT(a_stale_job_is_never_handed_out),
     UNIT(a_root_comes_back_old),
     UNIT(a_key_is_compared_within_a_root),
     UNIT(a_root_is_forgotten_after_28_days),
-    UNIT(a_time_to_come_is_now),
+    UNIT(an_enqueued_time_to_come_is_now),
+    UNIT(a_root_time_is_compared_as_it_was_given),
     UNIT(a_batch_is_stored_whole_or_not_at_all),
     UNIT(a_put_without_memory_changes_nothing_and_ends_need_none),
     UNIT(ready_tubes_are_listed_by_name),
