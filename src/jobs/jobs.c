@@ -428,8 +428,8 @@ static void count_job(struct jobs *jobs, const struct job *job, int by)
         job->tube->urgent += (uint64_t)(int64_t)by;
         jobs->urgent += (uint64_t)(int64_t)by;
     }
-    if (job->state == JOB_RESERVED)
-        atomic_fetch_add_explicit(&jobs->reserved_now, (uint64_t)(int64_t)by, memory_order_relaxed);
+    if (job->state == JOB_RESERVED && job->holder != jobs->leases)
+        atomic_fetch_add_explicit(&jobs->held_now, (uint64_t)(int64_t)by, memory_order_relaxed);
 }
 
 /* Keeps what follows from the jobs of a state. */
@@ -858,7 +858,7 @@ int64_t jobs_next_ns(const struct jobs *jobs)
     return atomic_load_explicit(&jobs->next_ns, memory_order_relaxed);
 }
 
-uint64_t jobs_reserved(const struct jobs *jobs)
+uint64_t jobs_held(const struct jobs *jobs)
 {
-    return atomic_load_explicit(&jobs->reserved_now, memory_order_relaxed);
+    return atomic_load_explicit(&jobs->held_now, memory_order_relaxed);
 }

@@ -453,8 +453,8 @@ struct jobs_stats {
     uint64_t memory, memory_limit; /* bytes */
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
-/* The number of reservations. Any thread; does not lock. */
-uint64_t jobs_reserved(const struct jobs *jobs);
+/* The number of reservations that connections have. Any thread; does not lock. */
+uint64_t jobs_held(const struct jobs *jobs);
 
 /*
  * Names of tubes in the order of creation, from `*place` on (0: the first), at most `budget`, until

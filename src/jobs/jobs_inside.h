@@ -170,7 +170,7 @@ struct jobs {
     uint64_t random;
     _Atomic uint64_t next_id;
     _Atomic uint64_t memory, memory_limit; /* bytes */
-    _Atomic uint64_t reserved_now;
+    _Atomic uint64_t held_now;             /* reservations of connections */
     _Atomic int64_t next_ns;
 
     struct job **pages;

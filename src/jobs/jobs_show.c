@@ -433,7 +433,7 @@ static void check_client(struct jobs *jobs, const struct jobs_client *client)
 void jobs_check(struct jobs *jobs, struct moment now)
 {
     uint64_t states[JOB_STATES] = {0}, jobs_seen = 0, tubes = 0, reserved = 0, waiting = 0;
-    uint64_t coming = 0;
+    uint64_t coming = 0, held = 0;
     (void)now;
     jobs_enter(jobs);
     for (struct tree_node *at = tree_first(&jobs->tubes); at; at = tree_next(at)) {
@@ -450,10 +450,11 @@ void jobs_check(struct jobs *jobs, struct moment now)
         const struct jobs_client *client = container_of(at, struct jobs_client, all);
         check_client(jobs, client);
         reserved += client->reserved.count + client->frozen;
+        held += client == jobs->leases ? 0 : client->reserved.count + client->frozen;
         waiting += client->wait == WAITING || client->wait == PROMISED;
     }
     CHECK(reserved == jobs->states[JOB_RESERVED] && waiting == jobs->waiting);
-    CHECK(reserved == atomic_load(&jobs->reserved_now));
+    CHECK(held == atomic_load(&jobs->held_now));
     marks_check(jobs);
     jobs_leave(jobs);
 }

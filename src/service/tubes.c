@@ -252,7 +252,7 @@ static void end(struct resource *r)
 static uint64_t held(const struct resource *r, struct moment now)
 {
     (void)now;
-    return jobs_reserved(own(r)->jobs);
+    return jobs_held(own(r)->jobs);
 }
 
 /* ---- upgrades
