@@ -74,24 +74,46 @@ void jobs_release_memory(struct jobs *jobs, void *memory, size_t size)
     jobs_uncharge(jobs, size);
 }
 
-/* So many slots are looked at when bodies give way, at most. */
-#define EVICT_LOOKS 8192u
-
-/* Gives bodies up that the store has, until `bytes` more fit. Returns true when they do. */
-static bool evict(struct jobs *jobs, size_t bytes)
+static bool has_room(const struct jobs *jobs, size_t bytes)
 {
     uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
-    uint32_t slots = jobs->page_count * JOB_PAGE;
-    for (unsigned n = 0; n < EVICT_LOOKS && n < slots; n++) {
-        uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
-        if (used <= limit && bytes <= limit - used)
-            return true;
-        struct job *job = job_at(jobs, jobs->evict_next++ % slots);
-        if (job->id != 0 && job->state != JOB_STATES && !job->frozen)
-            job_body_drop(jobs, &job->body);
-    }
     uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
     return used <= limit && bytes <= limit - used;
+}
+
+/* Gives the bodies of a page up, until `bytes` more fit. Returns true when they do. */
+static bool evict_page(struct jobs *jobs, uint32_t page, size_t bytes)
+{
+    bool stays = false; /* a body of a job under change */
+    for (uint32_t n = 0; n < JOB_PAGE; n++) {
+        struct job *job = &jobs->pages[page][n];
+        if (!job->body)
+            continue;
+        if (has_room(jobs, bytes))
+            return true;
+        if (job->state == JOB_STATES || job->frozen)
+            stays = true;
+        else
+            job_body_drop(jobs, &job->body);
+    }
+    jobs->has_bodies[page] = stays;
+    return has_room(jobs, bytes);
+}
+
+/*
+ * Gives bodies up that the store has, until `bytes` more fit, or all have gone. Returns true when
+ * they fit. A page that has been through has no bodies until new jobs come.
+ */
+static bool evict(struct jobs *jobs, size_t bytes)
+{
+    bool fits = has_room(jobs, bytes);
+    for (uint32_t n = 0; n < jobs->page_count && !fits; n++) {
+        jobs->evict_next %= jobs->page_count;
+        if (jobs->has_bodies[jobs->evict_next])
+            fits = evict_page(jobs, jobs->evict_next, bytes);
+        jobs->evict_next += !fits;
+    }
+    return fits;
 }
 
 bool jobs_charge_here(struct jobs *jobs, size_t bytes)
@@ -287,6 +309,10 @@ static bool add_page(struct jobs *jobs)
         if (!pages)
             return false;
         jobs->pages = pages;
+        bool *has_bodies = reallocarray(jobs->has_bodies, room, sizeof(bool));
+        if (!has_bodies)
+            return false;
+        jobs->has_bodies = has_bodies;
         jobs->page_room = room;
     }
     if (jobs->page_count == (JOB_NONE - 1) / JOB_PAGE)
@@ -295,6 +321,7 @@ static bool add_page(struct jobs *jobs)
     if (!page)
         return false;
     uint32_t first = jobs->page_count * JOB_PAGE;
+    jobs->has_bodies[jobs->page_count] = false;
     jobs->pages[jobs->page_count++] = page;
     for (uint32_t n = JOB_PAGE; n-- > 0;) {
         page[n].by_id.left = jobs->free;
@@ -834,6 +861,7 @@ void jobs_free(struct jobs **jobs_at)
         client_free(jobs->leases);
     }
     free(jobs->pages);
+    free(jobs->has_bodies);
     free(jobs->by_hash);
     free(jobs->old_by_hash);
     free(jobs->tubes_by_hash);

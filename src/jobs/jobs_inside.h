@@ -174,6 +174,7 @@ struct jobs {
     _Atomic int64_t next_ns;
 
     struct job **pages;
+    bool *has_bodies; /* of each page: false is sure */
     uint32_t page_count, page_room;
     uint32_t free;                       /* handle of a free slot; JOB_NONE */
     uint32_t *by_hash, *old_by_hash;     /* jobs by id; old: while the table grows */
@@ -205,7 +206,7 @@ struct jobs {
     uint64_t plans;         /* puts that were decided together, so far */
     struct job_ops *commit; /* NULL: there is no store */
     int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */
-    uint32_t evict_next;    /* the slot where bodies give way next */
+    uint32_t evict_next;    /* the page where bodies give way next */
 };
 
 /* Kinds of jobs->due. */

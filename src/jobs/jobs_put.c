@@ -91,6 +91,7 @@ static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const st
 {
     struct job *job = job_at(jobs, handle);
     job->body = put->body;
+    jobs->has_bodies[handle / JOB_PAGE] = true;
     job->body_len = put->body->len;
     job->put_s = (uint32_t)now.unix_s;
     job->delay_s = put->delay_s;

@@ -1006,6 +1006,36 @@ TEST(bodies_give_way_at_the_memory_limit_and_are_read_again)
     end();
 }
 
+TEST(bodies_give_way_behind_many_jobs_that_have_none)
+{
+    enum { MANY = 3000 };
+    static struct ask *asks[MANY];
+    static char text[4000];
+    struct jobs_stats stats;
+    begin();
+    for (unsigned n = 0; n < MANY; n++) {
+        asks[n] = ask_new(a, JOB_OP_PUT);
+        for (unsigned i = 0; i < RIG_PUTS; i++)
+            ask_put(asks[n], "default", "");
+        ask_submit(asks[n]);
+    }
+    rig_commit();
+    for (unsigned n = 0; n < MANY; n++)
+        ask_free(&asks[n]);
+    restart();
+    memset(text, 'x', sizeof(text) - 1);
+    for (unsigned n = 0; n < 4; n++) {
+        struct ask *ask = ask_new(a, JOB_OP_PUT);
+        ask_put(ask, "default", text);
+        ck_assert(answer(ask) == JOBS_OK);
+    }
+    jobs_get_stats(rig.jobs, &stats);
+    jobs_set_memory_limit(rig.jobs, stats.memory);
+    ck_assert(jobs_make_room(rig.jobs, 3 * sizeof(text)));
+    ck_assert(!jobs_make_room(rig.jobs, 5 * sizeof(text)));
+    end();
+}
+
 TEST(a_peek_reads_the_body_from_the_store)
 {
     begin();
@@ -1509,6 +1539,7 @@ static const struct unit_test tests[] = {
     UNIT(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id),
     UNIT(a_job_whose_body_finds_no_memory_is_not_buried),
     UNIT(bodies_give_way_at_the_memory_limit_and_are_read_again),
+    UNIT(bodies_give_way_behind_many_jobs_that_have_none),
     UNIT(a_peek_reads_the_body_from_the_store),
     UNIT(an_execution_that_the_store_remembers_makes_a_duplicate),
     UNIT(a_newer_root_that_the_store_remembers_makes_a_duplicate),
