@@ -125,8 +125,9 @@ struct job_store_kind {
     const char *name;
 
     /*
-     * Opens a store, or makes it if the path leads to nothing. Only one process at a time can:
-     * LOCKED. On failure *store_r is NULL, and *reason_r (JOB_STORE_REASON bytes) says why.
+     * Opens a store, or makes it if the path leads to nothing. Only one process at a time can, by
+     * whatever path: LOCKED. On failure *store_r is NULL, and *reason_r (JOB_STORE_REASON bytes)
+     * says why.
      */
     enum job_store_status (*open)(const struct job_store_config *config, struct job_store **store_r,
                                   char *reason_r) MUST_USE;
@@ -148,7 +149,8 @@ struct job_store_kind {
                                       uint64_t *first_r) MUST_USE;
 
     enum job_store_status (*begin)(struct job_store *store);
-    /* Ends the transaction in any case. `mono_ns`: the monotonic clock. */
+    /* Ends the transaction in any case. `mono_ns`: the monotonic clock. IO also when the path does
+     * not lead to the open file any more. */
     enum job_store_status (*commit)(struct job_store *store, int64_t mono_ns) MUST_USE;
     /* Ends the transaction, if there is one, and leaves everything as it was. */
     void (*rollback)(struct job_store *store);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TEND_NS NS_PER_S
@@ -225,6 +226,16 @@ static void sqlite_get_sizes(struct job_store *store, struct job_store_sizes *si
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
+enum job_store_status store_is_there(struct sqlite_store *s)
+{
+    struct stat st;
+    if (likely(stat(s->path, &st) == 0 && st.st_ino == s->inode && st.st_dev == s->device))
+        return JOB_STORE_OK;
+    return store_fail_because(s, JOB_STORE_IO,
+                              "the file was moved, removed or replaced while it was in use: put it "
+                              "back, or restart counterd to begin with what is there");
+}
+
 static enum job_store_status sqlite_begin(struct job_store *store)
 {
     struct sqlite_store *s = inside_of(store);
@@ -270,6 +281,8 @@ static enum job_store_status sqlite_commit(struct job_store *store, int64_t mono
     struct sqlite_store *s = inside_of(store);
     CHECK(s->inside);
     enum job_store_status status = s->failed;
+    if (status == JOB_STORE_OK)
+        status = store_is_there(s);
     if (status == JOB_STORE_OK)
         status = make_room(s, &pages);
     if (status == JOB_STORE_OK)

@@ -7,8 +7,10 @@
  * not when a reader keeps it from going on.
  *
  * Beside the file are PATH-lock, which one process has locked, and PATH-reserve, which takes up
- * space. When the disk is full, PATH-reserve is emptied and new jobs are refused, so that there is
- * room to write down that jobs are gone: SQLite needs room for that, too.
+ * space. The file itself has a lock, too, since it may have several paths: one of its descriptor,
+ * on a byte that SQLite does not use, because closing a descriptor ends all other locks of a
+ * process. When the disk is full, PATH-reserve is emptied and new jobs are refused, so that there
+ * is room to write down that jobs are gone: SQLite needs room for that, too.
  *
  * All SQL is constant. Each statement is prepared once, and reset as soon as it has run: one that
  * is not would keep the log from starting anew.
@@ -19,6 +21,7 @@
 #include "jobs/store.h"
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #define PAGE_SIZE  4096u
 #define SMALL_BODY 512u /* bytes; a larger body is apart from its job */
@@ -58,6 +61,10 @@ struct sqlite_store {
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENTS];
     int lock, reserve; /* descriptors; -1: none */
+    int file; /* the same, of the file itself, which it locks for other spellings of path */
+    char *path;
+    dev_t device;
+    ino_t inode;
     uint32_t reserved_space;
     bool full; /* the reserve is empty */
     bool normal;
@@ -175,6 +182,8 @@ static inline sqlite3_stmt *of_kind(struct sqlite_store *s, enum statement first
 
 /* ---- store_sqlite.c -------------------------------------------------------------------------- */
 
+/* Sees that its path leads to the file that is open. */
+enum job_store_status store_is_there(struct sqlite_store *s);
 /* Takes up the reserved space. Without it, the disk counts as full. */
 void store_take_reserve(struct sqlite_store *s);
 /* SQLite's hook for commits. */

@@ -137,16 +137,27 @@ static enum job_store_status take_lock(struct sqlite_store *s, const char *path)
     return JOB_STORE_LOCKED;
 }
 
-/* Makes the file, so that it has the right mode, or sees that it is one. */
-static enum job_store_status make_file(struct sqlite_store *s, const char *path)
+/* The byte of the file that is locked; SQLite locks those around 2^30. */
+#define LOCKED_BYTE (INT64_MAX - 1)
+
+/* Makes the file, so that it has the right mode, or sees that it is one; and locks it. */
+static enum job_store_status take_file(struct sqlite_store *s)
 {
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, FILE_MODE);
-    if (fd < 0)
-        return store_fail_system(s, errno, "cannot open it");
     struct stat st;
-    bool regular = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-    close(fd);
-    return regular ? JOB_STORE_OK : store_fail_because(s, JOB_STORE_IO, "it is not a regular file");
+    struct flock byte = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
+    s->file = open(s->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, FILE_MODE);
+    if (s->file < 0)
+        return store_fail_system(s, errno, "cannot open it");
+    if (fstat(s->file, &st) != 0 || !S_ISREG(st.st_mode))
+        return store_fail_because(s, JOB_STORE_IO, "it is not a regular file");
+    s->device = st.st_dev;
+    s->inode = st.st_ino;
+    if (fcntl(s->file, F_OFD_SETLK, &byte) == 0)
+        return JOB_STORE_OK;
+    if (errno != EAGAIN && errno != EACCES)
+        return store_fail_system(s, errno, "cannot lock it");
+    return store_fail_because(s, JOB_STORE_LOCKED, "another process uses it, by another path");
 }
 
 static enum job_store_status open_reserve(struct sqlite_store *s, const char *path)
@@ -308,10 +319,13 @@ void sqlite_close(struct job_store **store)
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(s->statements[i]);
     CHECK(sqlite3_close(s->db) == SQLITE_OK); /* nothing uses it */
+    if (s->file >= 0)
+        close(s->file); /* now: SQLite's own locks end with it */
     if (s->reserve >= 0)
         close(s->reserve);
     if (s->lock >= 0)
         close(s->lock);
+    free(s->path);
     free(s);
     *store = NULL;
 }
@@ -328,17 +342,19 @@ enum job_store_status sqlite_open(const struct job_store_config *config, struct 
         return JOB_STORE_NO_MEMORY;
     }
     s->store.does = &job_store_sqlite;
-    s->lock = s->reserve = -1;
+    s->lock = s->reserve = s->file = -1;
+    s->path = strdup(config->path);
     s->normal = config->sync == JOB_STORE_SYNC_NORMAL;
     s->reserved_space = config->reserved_space;
     s->pages_due = (int)((config->log_bytes ? config->log_bytes : LOG_BYTES) / PAGE_SIZE);
     s->unsynced_ns = INT64_MAX;
     enum job_store_status status =
-        config->path[0] == '/'
+        !s->path ? store_fail_because(s, JOB_STORE_NO_MEMORY, "no memory")
+        : config->path[0] == '/'
             ? take_lock(s, config->path)
             : store_fail_because(s, JOB_STORE_IO, "its path does not begin with /");
     if (status == JOB_STORE_OK)
-        status = make_file(s, config->path);
+        status = take_file(s);
     if (status == JOB_STORE_OK)
         status = open_database(s, config->path);
     if (status == JOB_STORE_OK)

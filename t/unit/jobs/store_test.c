@@ -716,31 +716,76 @@ TEST(a_large_body_goes_with_its_job_also_in_the_next_process)
 }
 END_TEST
 
-TEST(a_second_process_is_refused_and_a_reader_is_not)
+/* Opens the store in another process, which must refuse. */
+static void refuses_elsewhere(const char *at, const char *expected)
 {
-    folder_make();
-    struct job_store *store = open_store(JOB_STORE_SYNC_FULL);
-    put_one(store, 1, "body");
+    int status = 0;
     pid_t child = fork();
     ck_assert(child >= 0);
     if (child == 0) {
         struct job_store_config config = config_of(JOB_STORE_SYNC_FULL);
         struct job_store *second = NULL;
-        char reason[JOB_STORE_REASON], expected[64];
-        snprintf(expected, sizeof(expected), "process %ld uses it", (long)getppid());
-        enum job_store_status status = job_store_sqlite.open(&config, &second, reason);
-        _exit(status == JOB_STORE_LOCKED && !second && strcmp(reason, expected) == 0 ? 0 : 1);
+        char reason[JOB_STORE_REASON];
+        config.path = at;
+        enum job_store_status opened = job_store_sqlite.open(&config, &second, reason);
+        _exit(opened == JOB_STORE_LOCKED && !second && strcmp(reason, expected) == 0 ? 0 : 1);
     }
-    int status = 0;
     ck_assert(waitpid(child, &status, 0) == child);
     ck_assert_int_eq(status, 0);
-    char text[100];
+}
+
+TEST(a_second_process_is_refused_and_a_reader_is_not)
+{
+    char text[100], other[192];
+    folder_make();
+    struct job_store *store = open_store(JOB_STORE_SYNC_FULL);
+    put_one(store, 1, "body");
+    snprintf(text, sizeof(text), "process %ld uses it", (long)getpid());
+    refuses_elsewhere(path, text);
+    snprintf(other, sizeof(other), "%s/../%s", folder, path + 5);
+    refuses_elsewhere(other, text);
+    for (unsigned n = 0; n < 2; n++) {
+        snprintf(other, sizeof(other), "%s/other", folder);
+        ck_assert((n == 0 ? symlink(path, other) : link(path, other)) == 0);
+        refuses_elsewhere(other, "another process uses it, by another path");
+        unlink(other);
+    }
+    unlink(strcat(other, "-lock"));
     sql_text("SELECT id || ' ' || tube || ' ' || state || ' ' || put FROM jobs_seen", text,
              sizeof(text));
     ck_assert_str_eq(text, "1 t ready 1970-01-01 00:00:00");
     job_store_sqlite.close(&store);
     struct stat st;
     ck_assert(stat(path, &st) == 0 && (st.st_mode & 07) == 0);
+    folder_remove();
+}
+END_TEST
+
+/* SQLite would go on in a file that nobody finds any more. */
+TEST(a_file_that_is_moved_or_removed_takes_no_commits)
+{
+    char away[128];
+    folder_make();
+    snprintf(away, sizeof(away), "%s/away", folder);
+    struct job_store *store = open_store(JOB_STORE_SYNC_NORMAL);
+    put_one(store, 1, "body");
+    for (unsigned n = 0; n < 2; n++) {
+        struct world_job job = {.id = 2 + n, .body_len = 4};
+        struct job_record record = record_of(&job);
+        ck_assert(rename(path, away) == 0);
+        if (n == 1)
+            close(open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600)); /* another one */
+        ck_assert(DOES(store, begin) == JOB_STORE_OK);
+        ck_assert(DOES(store, put, &record, bytes_of("body")) == JOB_STORE_OK);
+        ck_assert(DOES(store, commit, 0) == JOB_STORE_IO);
+        ck_assert(strstr(store->reason, "moved, removed or replaced") != NULL);
+        ck_assert(rename(away, path) == 0);
+        put_one(store, 10 + n, "body");
+    }
+    unlink(path);
+    ck_assert(DOES(store, begin) == JOB_STORE_OK);
+    ck_assert(DOES(store, commit, 0) == JOB_STORE_IO);
+    job_store_sqlite.close(&store);
     folder_remove();
 }
 END_TEST
@@ -1429,6 +1474,7 @@ static const struct unit_test tests[] = {
     UNIT(people_find_bodies_of_any_length),
     UNIT(a_large_body_goes_with_its_job_also_in_the_next_process),
     UNIT(a_second_process_is_refused_and_a_reader_is_not),
+    UNIT(a_file_that_is_moved_or_removed_takes_no_commits),
     UNIT(other_files_are_refused_and_left_alone),
     UNIT(a_visitor_can_stop),
     UNIT(the_log_stays_short_and_a_reader_only_delays_that),
