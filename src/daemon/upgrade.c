@@ -557,7 +557,9 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     server_park(parts->server);
     struct stat rehearsed = program_now(upgrade);
     bool parked = services_park(parts->services, upgrade->parked_ns + limit_ns);
-    if (!parked)
+    if (!parked && parts->services->refusal)
+        say(upgrade, LOG_LEVEL_ERROR, "%s", parts->services->refusal);
+    else if (!parked)
         say(upgrade, LOG_LEVEL_ERROR,
             "the resources were still at work after %lld s (upgrade.timeout)",
             (long long)(limit_ns / NS_PER_S));

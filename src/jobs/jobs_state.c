@@ -45,8 +45,9 @@ static void save_job(void *arg, uint32_t handle)
     record_put_u32(w, job->tries);
     record_put_u32(w, job->tries_max);
     record_put_u32(w, job->body_len);
-    record_put_u8(w, job->body != NULL);
-    if (job->body)
+    bool carries = job->body && !saving->jobs->commit; /* else the store has it */
+    record_put_u8(w, carries);
+    if (carries)
         record_put_bytes(w, job->body->bytes, job->body->len);
     job_keys_save(job, w);
     if (job->state != JOB_RESERVED)
@@ -192,7 +193,9 @@ static struct job_body *restore_body(struct jobs *jobs, uint32_t expected, struc
     const void *data;
     if (!record_get_bool(r)) {
         if (record_ok(r) && !jobs->commit)
-            record_refuse(r, "the body of a job is only in jobs.path, which is not set");
+            record_refuse(
+                r,
+                "jobs.path is not set any more, but has the bodies of jobs; that needs a restart");
         return NULL;
     }
     size_t len = record_get_bytes(r, &data);
@@ -264,6 +267,7 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     job_publish(jobs, handle);
     job->body = body;
     job->body_len = read.body_len;
+    jobs->has_bodies[handle / JOB_PAGE] |= body != NULL;
     job->keys = keys;
     job->put_s = read.put_s;
     job->delay_s = read.delay_s;

@@ -14,10 +14,11 @@
  *                   abandoned; u32 number of jobs; of each, by state and then by id:
  *                     u8 state; u64 id; u32 pri, delay, ttr; i64 time of its put in s; u64 turn
  *                     (struct job); u32 reserves, timeouts, releases, buries, kicks, tries, tries
- *                     at most; bytes body; u8 1 with a key, 2 with a root, 3 both, 0 none; with
- *                     any: i64 `at` in unix ms, i64 beginning of the reservation in unix ms; with
- *                     a key: 2 u64 hash; with a root: 2 u64 hash, i64 time in unix ms; if it is
- *                     reserved: u64 token, bool lease, bool last try, bool lease without a
+ *                     at most; u32 length of its body, bool the body follows, bytes body (with
+ *                     jobs.path it does not); u8 1 with a key, 2 with a root, 3 both, 0 none;
+ *                     with any: i64 `at` in unix ms, i64 beginning of the reservation in unix ms;
+ *                     with a key: 2 u64 hash; with a root: 2 u64 hash, i64 time in unix ms; if it
+ *                     is reserved: u64 token, bool lease, bool last try, bool lease without a
  *                     connection
  *
  * Left out while nobody has used the jobs. A client is written with its connection: bytes used

@@ -203,6 +203,10 @@ struct job_store_kind {
     /* ---- outside of transactions ---------------------------------------------------------------
      */
 
+    /* Sees that the next process will be able to open it: it is there, and not damaged where that
+     * looks. */
+    enum job_store_status (*can_open)(struct job_store *store) MUST_USE;
+
     /*
      * Does what is due, one piece in a call: syncs (JOB_STORE_SYNC_NORMAL, 1 s after a commit), and
      * writes what is in the log to the file when the log is long. A failure loses nothing; it is

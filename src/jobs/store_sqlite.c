@@ -343,6 +343,7 @@ const struct job_store_kind job_store_sqlite = {
     .forget = sqlite_forget,
     .forget_old = sqlite_forget_old,
     .read_body = sqlite_read_body,
+    .can_open = sqlite_can_open,
     .tend = sqlite_tend,
     .tend_ns = sqlite_tend_ns,
     .is_full = sqlite_is_full,

@@ -194,6 +194,7 @@ int store_log_has_grown(void *arg, sqlite3 *db, const char *name, int pages);
 enum job_store_status sqlite_open(const struct job_store_config *config, struct job_store **store_r,
                                   char *reason_r);
 void sqlite_close(struct job_store **store);
+enum job_store_status sqlite_can_open(struct job_store *store);
 void sqlite_rollback(struct job_store *store);
 enum job_store_status sqlite_put(struct job_store *store, const struct job_record *job,
                                  struct bytes body);

@@ -227,8 +227,8 @@ static enum job_store_status head_number(struct sqlite_store *s, const char *sql
     return status;
 }
 
-/* Sees that the file is ours, and makes the tables if it is new. */
-static enum job_store_status know_schema(struct sqlite_store *s)
+/* Sees that the file is ours. */
+static enum job_store_status know_head(struct sqlite_store *s, bool *is_new_r)
 {
     int64_t application = 0, version = 0, tables = 0;
     enum job_store_status status = head_number(s, "PRAGMA application_id", &application);
@@ -238,7 +238,7 @@ static enum job_store_status know_schema(struct sqlite_store *s)
         status = head_number(s, "SELECT count(*) FROM sqlite_schema", &tables);
     if (status != JOB_STORE_OK)
         return status;
-    bool is_new = application == 0 && version == 0 && tables == 0;
+    bool is_new = *is_new_r = application == 0 && version == 0 && tables == 0;
     if (!is_new && application != APPLICATION_ID)
         return store_fail_because(s, JOB_STORE_CORRUPT, "it is a database of another program");
     if (version > SCHEMA_VERSION) {
@@ -249,6 +249,16 @@ static enum job_store_status know_schema(struct sqlite_store *s)
     }
     if (!is_new && version < 1)
         return store_fail_because(s, JOB_STORE_CORRUPT, "its version makes no sense");
+    return JOB_STORE_OK;
+}
+
+/* Sets the database up, and makes the tables if it is new. */
+static enum job_store_status know_schema(struct sqlite_store *s)
+{
+    bool is_new = false;
+    enum job_store_status status = know_head(s, &is_new);
+    if (status != JOB_STORE_OK)
+        return status;
     _Static_assert(PAGE_SIZE == 4096, "the text has this number");
     status = run_text(s, "PRAGMA page_size = 4096; PRAGMA journal_mode = WAL", "cannot write it");
     if (status != JOB_STORE_OK)
@@ -308,6 +318,32 @@ static enum job_store_status prepare(struct sqlite_store *s)
             return store_fail_sqlite(s, code, "cannot prepare a statement");
     }
     return JOB_STORE_OK;
+}
+
+/* A second connection knows nothing of what the first one has read before. */
+enum job_store_status sqlite_can_open(struct job_store *store)
+{
+    struct sqlite_store *s = inside_of(store);
+    struct sqlite_store *second = calloc(1, sizeof(*second));
+    struct job_store *its = second ? &second->store : NULL;
+    bool is_new = false;
+    if (!second)
+        return store_fail_because(s, JOB_STORE_NO_MEMORY, "no memory to look at it");
+    second->lock = second->reserve = second->file = -1;
+    enum job_store_status status = store_is_there(s);
+    if (status == JOB_STORE_OK) {
+        status = open_database(second, s->path);
+        if (status == JOB_STORE_OK)
+            status = know_head(second, &is_new);
+        if (status == JOB_STORE_OK)
+            status = prepare(second);
+        if (status == JOB_STORE_OK)
+            status = look_for_large(second);
+        if (status != JOB_STORE_OK)
+            memcpy(store->reason, its->reason, JOB_STORE_REASON);
+    }
+    sqlite_close(&its);
+    return status;
 }
 
 void sqlite_close(struct job_store **store)

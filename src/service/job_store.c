@@ -43,7 +43,8 @@ struct store_resource {
     const struct store_settings *settings;
     char folder[PATH_ROOM];
     const char *writes[2];
-    bool restored, restored_elsewhere;
+    bool restored;
+    char refusal[PATH_ROOM + JOB_STORE_REASON + 64]; /* of an upgrade */
 
     struct mail bell;
     _Atomic bool rings;
@@ -326,22 +327,36 @@ static bool open_store(struct resource *r, struct moment now)
     return true;
 }
 
+struct parking {
+    int64_t until_ns;
+    enum job_store_status status;
+};
+
 static void run_cycles(struct reactor *thread, void *arg)
 {
-    const int64_t *until_ns = arg;
+    struct parking *parking = arg;
     struct store_resource *s = of_timer(thread);
-    while (clock_now().mono_ns < *until_ns && cycle(s))
+    while (clock_now().mono_ns < parking->until_ns && cycle(s))
         continue;
+    if (parking->until_ns != DEADLINE_NONE)
+        parking->status = s->store->does->can_open(s->store);
 }
 
-/* Commits everything that is queued, and what follows from that. */
+/* Commits everything that is queued, and what follows from that. The next process could neither
+ * serve the jobs nor keep their connections with a file that it cannot open. */
 static bool park(struct resource *r, int64_t until_ns)
 {
     struct store_resource *s = own(r);
+    struct parking parking = {.until_ns = until_ns, .status = JOB_STORE_OK};
     if (r->without_thread)
         return true;
-    reactor_ask(&r->thread, run_cycles, &until_ns);
-    return !jobs_has_ops(jobs_in(s));
+    reactor_ask(&r->thread, run_cycles, &parking);
+    if (parking.status == JOB_STORE_OK)
+        return !jobs_has_ops(jobs_in(s));
+    snprintf(s->refusal, sizeof(s->refusal), "jobs.path: %s: %s: %s", path_of(s),
+             job_store_status_word(parking.status), s->store->reason);
+    r->services->refusal = s->refusal;
+    return false;
 }
 
 static void end(struct resource *r)

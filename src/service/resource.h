@@ -53,7 +53,8 @@ struct resource_row {
     /*
      * Completes the work in progress that the next process cannot take up, before its thread is
      * stopped and after the workers' threads have stopped. Returns false when that is not done at
-     * `until_ns` (monotonic); the thread then keeps running. DEADLINE_NONE: the daemon ends, all
+     * `until_ns` (monotonic), or when the next process could not go on (services->refusal says
+     * why); the thread then keeps running. DEADLINE_NONE: the daemon ends, all
      * connections are closed, and it must return true.
      */
     bool (*park)(struct resource *r, int64_t until_ns);

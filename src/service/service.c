@@ -425,6 +425,7 @@ static void flush(struct services *services)
 
 bool services_park(struct services *services, int64_t until_ns)
 {
+    services->refusal = NULL;
     for (unsigned i = 0; i < services->resource_count; i++) {
         if (!park(services->resources[i], until_ns)) {
             resume(services, i);

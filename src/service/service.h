@@ -63,7 +63,8 @@ struct services {
     int64_t started_ns;
     struct hash_key hash_key;
     _Atomic bool draining;
-    bool restored; /* a section with the shared state was read */
+    bool restored;       /* a section with the shared state was read */
+    const char *refusal; /* why a resource does not park for an upgrade; NULL: time was over */
     /* Sessions have room for at least this many things (locks). It is more than the settings allow
      * if an earlier process allowed more. */
     uint32_t session_room;
@@ -89,7 +90,7 @@ bool services_prepare(struct services *services) MUST_USE;
 /*
  * Parks the resources, then delivers all mail between them and the workers. Used for an upgrade and
  * for shutdown, while the workers are parked. Returns false when a resource is not parked at
- * `until_ns` (monotonic); those parked before it run again.
+ * `until_ns` (monotonic), or refuses to (`refusal`); those parked before it run again.
  */
 bool services_park(struct services *services, int64_t until_ns) MUST_USE;
 /* Has the threads of resources run, for the first time or after services_park. The workers must

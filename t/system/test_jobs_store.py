@@ -792,6 +792,35 @@ def test_an_upgrade_to_another_file_is_refused(start, tmp_path, path):
         assert client.fetch("peek 1") == ("FOUND 1 1", b"x")
 
 
+def damage(path, at, data):
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(data)
+        os.fsync(f.fileno())
+
+
+# The next process reads all bodies from the file, and would lose all connections without it.
+def test_an_upgrade_without_a_good_file_is_refused(start, tmp_path, path):
+    running = test_upgrade.Running(start, tmp_path, *JOBS, "jobs.path=" + path)
+    with running.daemon.job_client() as client:
+        assert client.put(b"x" * 1000) == 1
+        os.rename(path, path + "-away")
+        said = running.fail()
+        assert "jobs.path: %s: io: the file was moved, removed or replaced" % path in said, said
+        assert client.ask("put 0 0 60 1\r\ny") == "OUT_OF_MEMORY"
+        os.rename(path + "-away", path)
+        assert client.put(b"y") == 3
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with open(path, "rb") as f:
+            head = f.read(4096)
+        damage(path, 100, b"\xff" * 3996)  # the schema
+        assert "jobs.path: %s: corrupt: " % path in running.fail()
+        damage(path, 0, head)
+        running.succeed()
+        assert client.fetch("peek 1") == ("FOUND 1 1000", b"x" * 1000)
+
+
 def test_an_upgrade_from_memory_to_a_file_is_refused(start, tmp_path, path):
     running = test_upgrade.Running(start, tmp_path, *JOBS)
     with running.daemon.job_client() as client:

@@ -2,11 +2,16 @@
  * commit_test.c - changes of jobs that a store keeps (protocol page: job queues, section 8), rule
  * by rule. The test plays the store's thread, over a store in memory.
  */
+#include "base/record.h"
+#include "jobs/jobs_state.h"
 #include "t/unit/jobs/commit_rig.h"
 #include "t/unit/jobs/fake_store.h"
 #include "t/unit/random.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static struct fake_disk *disk;
 static struct jobs_client *a, *b;
@@ -1036,6 +1041,26 @@ TEST(bodies_give_way_behind_many_jobs_that_have_none)
     end();
 }
 
+TEST(an_upgrade_carries_no_body_that_the_store_has)
+{
+    static char text[4000];
+    struct record_writer *w = malloc(sizeof(*w));
+    int fd = memfd_create("jobs", MFD_CLOEXEC);
+    ck_assert(w && fd >= 0);
+    begin();
+    memset(text, 'x', sizeof(text) - 1);
+    struct ask *ask = ask_new(a, JOB_OP_PUT);
+    ask_put(ask, "default", text);
+    ck_assert(answer(ask) == JOBS_OK);
+    record_writer_init(w, fd);
+    record_put_head(w);
+    jobs_save(rig.jobs, w);
+    ck_assert(record_finish(w) && lseek(fd, 0, SEEK_END) < 1000);
+    close(fd);
+    free(w);
+    end();
+}
+
 TEST(a_peek_reads_the_body_from_the_store)
 {
     begin();
@@ -1540,6 +1565,7 @@ static const struct unit_test tests[] = {
     UNIT(a_job_whose_body_finds_no_memory_is_not_buried),
     UNIT(bodies_give_way_at_the_memory_limit_and_are_read_again),
     UNIT(bodies_give_way_behind_many_jobs_that_have_none),
+    UNIT(an_upgrade_carries_no_body_that_the_store_has),
     UNIT(a_peek_reads_the_body_from_the_store),
     UNIT(an_execution_that_the_store_remembers_makes_a_duplicate),
     UNIT(a_newer_root_that_the_store_remembers_makes_a_duplicate),

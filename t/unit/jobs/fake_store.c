@@ -398,6 +398,12 @@ static enum job_store_status fake_tend(struct job_store *store, int64_t mono_ns)
     return status;
 }
 
+static enum job_store_status fake_can_open(struct job_store *store)
+{
+    (void)store;
+    return JOB_STORE_OK;
+}
+
 static bool fake_is_full(const struct job_store *store)
 {
     return fake_of(store)->full;
@@ -728,6 +734,7 @@ const struct job_store_kind fake_store = {
     .forget = fake_forget,
     .forget_old = fake_forget_old,
     .read_body = fake_read_body,
+    .can_open = fake_can_open,
     .tend = fake_tend,
     .tend_ns = fake_tend_ns,
     .is_full = fake_is_full,
