@@ -393,8 +393,8 @@ static const bool moves[JOB_STATES + 1][JOB_STATES + 1] = {
     [JOB_DELAYED] = {true, false, true, true, false, true}, /* the same */
     [JOB_RESERVED] = {true, true, true, true, true, true},  /* another holder */
     [JOB_BURIED] = {true, false, true, false, false, true},
-    [JOB_ABANDONED] = {true, false, true, false, false, true},
-    [JOB_STATES] = {true, true, false, false, false, false}, /* new */
+    [JOB_ABANDONED] = {true, false, true, true, false, true}, /* the store cannot delete it */
+    [JOB_STATES] = {true, true, false, false, false, false},  /* new */
 };
 
 static struct job_tree *ids_of(const struct job *job)

@@ -198,6 +198,7 @@ struct job_view {
     uint64_t id;
     struct job_body *body; /* a reference, which the caller drops; NULL: only the store has it */
     uint32_t body_len;     /* bytes */
+    bool unreadable;       /* after JOB_OP_READ: the job is there, but not its body */
     uint64_t token;        /* of the reservation; 0: none */
     uint32_t tries;        /* 1: this is the first; if it is not reserved, those used so far */
     enum job_state state;

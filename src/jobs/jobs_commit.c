@@ -264,7 +264,9 @@ enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment
 bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes)
 {
     size_t count = 0, sum = 0;
-    *list_r = (struct job_op_list){.max_id = 0};
+    list_r->max_id = 0;
+    list_r->has_puts = list_r->has_writes = false;
+    list_r->damages = 0;
     mail_list_init(&list_r->ops);
     jobs_enter(jobs);
     struct job_ops *ops = jobs->commit;
@@ -287,7 +289,8 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
             sum += op->writes[n].reads ? op->writes[n].body_len : 0;
     }
     jobs_leave(jobs);
-    return list_r->ops.first != NULL;
+    list_r->rest = list_r->ops.first ? op_of(list_r->ops.first) : NULL;
+    return list_r->rest != NULL;
 }
 
 /* ---- settling
@@ -309,8 +312,9 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
     if (op->fetches) {
         job_op_learn(jobs, op, now);
         op->fetches = false;
-        op->status =
-            op->stored == JOB_STORE_OK ? job_op_decide(jobs, op, now, effects) : JOBS_NO_MEMORY;
+        op->status = op->stored == JOB_STORE_OK        ? job_op_decide(jobs, op, now, effects)
+                     : op->stored == JOB_STORE_CORRUPT ? JOBS_IO
+                                                       : JOBS_NO_MEMORY;
         if (op->status == JOBS_COMMITS)
             return;
     } else if (op->kind == JOB_OP_READ) {

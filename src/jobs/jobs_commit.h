@@ -15,7 +15,8 @@
  * bodies that memory has no room for.
  *
  * Some operations are the jobs' own: reservations that a client waits for, jobs that are dropped or
- * pruned, last tries that end. They are tried again when they fail.
+ * pruned, last tries that end. They are tried again when they fail. If the store has the job
+ * damaged, it is buried instead, in memory alone if need be, until somebody looks at it.
  *
  * Threads: jobs_submit in the thread of the client; the rest in that of the store, where the jobs'
  * lock is held only while something is decided or made. One thread at a time.
@@ -68,6 +69,8 @@ struct job_write {
     struct bytes name;
     struct job_mark *mark; /* of a look: it is kept until the put is decided */
     int64_t time_ns, forget_ns;
+
+    bool damaged; /* the store cannot write it, because what it has there is damaged */
 
     /* A body is read first. */
     bool reads, unreadable;
@@ -151,8 +154,14 @@ enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment
 
 struct job_op_list {
     struct mail_list ops; /* their letters */
+    struct job_op *rest;  /* the first one that is not yet committed, nor refused by itself */
     uint64_t max_id;      /* of new jobs */
     bool has_puts, has_writes;
+
+    /* What was found damaged: how often, the last job (0: it was none), and why. */
+    unsigned damages;
+    uint64_t damaged_id;
+    char damage_reason[JOB_STORE_REASON];
 };
 
 /* Takes what is queued, in order, until it has so many writes or bytes of bodies. Returns false
@@ -164,10 +173,14 @@ bool jobs_has_ops(struct jobs *jobs);
 /* Reads what the operations need, outside of a transaction. */
 void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list *list,
                   int64_t wall_ns);
-/* Writes their changes; `but_puts`: those of puts fail. The status is that of the store. */
+/*
+ * Writes their changes; `but_puts`: those of puts fail. The status is that of the store. An
+ * operation that meets damage fails alone, and a kick or clear only leaves such jobs out: those
+ * before it and behind it are committed in transactions of their own.
+ */
 enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
                                     int64_t mono_ns, bool but_puts);
-/* Takes note of how the transaction ended, for all that were in it. */
+/* Takes note of how the last transaction ended, for all that were in it. */
 void job_ops_committed(struct job_op_list *list, enum job_store_status status, bool but_puts);
 
 /*

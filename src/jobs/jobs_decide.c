@@ -105,16 +105,20 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         return job_op_park(jobs, op);
     if (!kick_goes_on(op->kick, jobs, tube))
         return JOBS_OK;
-    while (op->write_count < op->kick->left && op->write_count < JOBS_STEP) {
+    size_t planned = 0;
+    while (planned < op->kick->left && planned < JOBS_STEP) {
         uint32_t handle = kick_next(jobs, op->kick, tube);
         if (handle == JOB_NONE)
             break;
-        if (!job_plan_act(jobs, op, &act, handle, at)) {
+        if (!job_plan_next(jobs, op, &act, handle, at, &planned)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
-    return op->write_count > 0 ? job_op_queue(jobs, op) : JOBS_OK;
+    if (planned > 0)
+        return job_op_queue(jobs, op);
+    job_op_thaw(jobs, op);
+    return JOBS_OK;
 }
 
 static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now)
@@ -125,17 +129,20 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
     enum jobs_status status = clear_begin(jobs, op->tube, op->clear, op->reason, &tube);
     if (status != JOBS_OK || !tube)
         return status;
-    while (op->write_count < JOBS_STEP) {
+    size_t planned = 0;
+    while (planned < JOBS_STEP) {
         uint32_t handle = clear_next(jobs, tube, op->state, op->clear);
         if (handle == JOB_NONE)
             break;
-        if (!job_plan_act(jobs, op, &act, handle, at)) {
+        if (!job_plan_next(jobs, op, &act, handle, at, &planned)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
-    if (op->write_count > 0)
+    if (planned > 0)
         return job_op_queue(jobs, op);
+    job_op_thaw(jobs, op);
+    job_op_free_writes(jobs, op);
     if (!clear_has_frozen(jobs, tube, op->state, op->clear))
         return JOBS_OK;
     op->clear->state = 0; /* from the first one again */

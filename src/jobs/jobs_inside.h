@@ -87,6 +87,7 @@ struct job {
     uint32_t body_len;  /* bytes, also of a body that only the store has */
     uint8_t state;
     bool frozen;
+    bool damaged; /* the store could not change it, so changes of many jobs leave it out */
     bool is_lease, last_try; /* of the reservation; the settings of its tube when it began */
 };
 
@@ -202,7 +203,6 @@ struct jobs {
     uint64_t claims;    /* that named tubes, so far */
     uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */
     uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
-    uint64_t spoiled;       /* jobs whose bodies could not be read, since the start */
     uint64_t plans;         /* puts that were decided together, so far */
     struct job_ops *commit; /* NULL: there is no store */
     int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */

@@ -9,7 +9,7 @@
 static void check_plan(const struct jobs *jobs, const struct job_write *write)
 {
     uint32_t handle = job_find(jobs, write->id);
-    if (write->kind != JOB_WRITE_CHANGE || handle == JOB_NONE)
+    if (write->kind != JOB_WRITE_CHANGE || handle == JOB_NONE || write->damaged)
         return;
     const struct job *job = job_at(jobs, handle);
     const struct job_changing *now = &write->now;
@@ -31,6 +31,20 @@ static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct mo
     }
 }
 
+/* The store cannot change a job. What the jobs themselves wanted of it is given up, and who asks
+ * for the next one gets another: it is buried, in memory alone. */
+static void give_up(struct jobs *jobs, const struct job_op *op, const struct job_write *write,
+                    struct moment now)
+{
+    struct job *job = job_at(jobs, write->handle);
+    bool waits = job->state == JOB_READY || job->state == JOB_DELAYED;
+    job->damaged = true;
+    if (job->state == JOB_BURIED || !(job_op_is_own(op) || (op->kind == JOB_OP_RESERVE && waits)))
+        return;
+    job->token = 0;
+    job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
+}
+
 /* A body could not be read: buries the job. */
 static void spoil(struct jobs *jobs, const struct job_write *write, struct moment now)
 {
@@ -40,10 +54,11 @@ static void spoil(struct jobs *jobs, const struct job_write *write, struct momen
                             now); /* else it is found again */
 }
 
-static bool any_unreadable(const struct job_op *op)
+/* True if an operation has failed because of what it concerns, not of the store as a whole. */
+static bool any_damaged(const struct job_op *op)
 {
     for (size_t n = 0; n < op->write_count; n++) {
-        if (op->writes[n].unreadable)
+        if (op->writes[n].damaged || op->writes[n].unreadable)
             return true;
     }
     return false;
@@ -67,13 +82,16 @@ static void serve_tubes_for(struct jobs_client *client, struct moment now,
 void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
 {
-    bool unreadable = any_unreadable(op);
-    if (!unreadable && job_op_is_own(op))
+    bool damaged = any_damaged(op);
+    if (!damaged && job_op_is_own(op))
         jobs_hold(jobs, now);
     job_op_thaw(jobs, op);
     for (size_t n = 0; n < op->write_count; n++) {
-        if (op->writes[n].unreadable)
-            spoil(jobs, &op->writes[n], now);
+        const struct job_write *write = &op->writes[n];
+        if (write->damaged && write->handle != JOB_NONE)
+            give_up(jobs, op, write, now);
+        else if (write->unreadable)
+            spoil(jobs, write, now);
     }
     if (op->kind == JOB_OP_PUT && op->plans) {
         puts_forget(jobs, op->of, op->plans, op->count, now);
@@ -83,11 +101,11 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
         op->of->changing = false;
     if ((int)op->kind == JOB_OP_GIVE) {
         job_views_free(jobs, &op->client->claimed);
-        client_refuse(op->client, !unreadable, effects);
+        client_refuse(op->client, !damaged, effects);
         serve_tubes_for(op->client, now, effects);
     }
     serve_tubes_of(jobs, op, now, effects);
-    op->status = unreadable ? JOBS_IO : JOBS_NO_MEMORY;
+    op->status = damaged ? JOBS_IO : JOBS_NO_MEMORY;
 }
 
 static void reserve_planned(struct jobs *jobs, struct job_write *write, struct jobs_client *client,
@@ -118,10 +136,7 @@ static void make_give(struct jobs *jobs, struct job_op *op, struct moment now,
 static void make_act(struct jobs *jobs, struct job_op *op, struct job_write *write,
                      const struct job_act *act, struct moment now, struct jobs_effects *effects)
 {
-    if (write->leaves)
-        write->leaves->leaving--;
-    write->leaves = NULL;
-    job_thaw(jobs, write->handle);
+    job_write_thaw(jobs, write);
     op->status = job_act_make(jobs, act, write->handle, now, effects);
 }
 
@@ -157,10 +172,7 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
     struct job_write *write = &op->writes[0];
     if ((int)op->kind == JOB_OP_FORGET_PAUSE)
         return;
-    if (write->leaves)
-        write->leaves->leaving--;
-    write->leaves = NULL;
-    job_thaw(jobs, write->handle);
+    job_write_thaw(jobs, write);
     struct job *job = job_at(jobs, write->handle);
     struct tube *tube = job->tube;
     switch ((int)op->kind) {
@@ -171,7 +183,6 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
         break;
     case JOB_OP_SPOILED:
         job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
-        jobs->spoiled++;
         break;
     case JOB_OP_DROP:
         job_drop_now(jobs, write->handle, now);
@@ -182,6 +193,16 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
     tube_set_due(jobs, tube);
     tube_serve(jobs, tube, now, effects);
     tube_drop_if_unused(jobs, tube);
+}
+
+/* True for a job that a change of many leaves out, because the store cannot change it. */
+static bool leaves_out(struct jobs *jobs, struct job_write *write)
+{
+    if (likely(write->kind != JOB_WRITE_NOTHING && !write->damaged))
+        return false;
+    job_write_thaw(jobs, write);
+    job_at(jobs, write->handle)->damaged = true;
+    return true;
 }
 
 void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
@@ -197,24 +218,26 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         break;
     case JOB_OP_KICK:
         act = job_act_of(op);
-        for (size_t n = 0; n < op->write_count; n++)
+        for (size_t n = 0; n < op->write_count; n++) {
+            if (leaves_out(jobs, &op->writes[n]))
+                continue;
             make_act(jobs, op, &op->writes[n], &act, now, effects);
-        op->kick->left -= (uint32_t)op->write_count;
-        op->kick->kicked += (uint32_t)op->write_count;
+            op->kick->left--;
+            op->kick->kicked++;
+        }
         op->status = op->kick->left > 0 ? JOBS_WAITS : JOBS_OK;
         break;
     case JOB_OP_CLEAR:
         for (size_t n = 0; n < op->write_count; n++) {
             struct job_write *write = &op->writes[n];
             struct tube *tube = job_at(jobs, write->handle)->tube;
-            if (write->leaves)
-                write->leaves->leaving--;
-            write->leaves = NULL;
-            job_thaw(jobs, write->handle);
+            if (leaves_out(jobs, write))
+                continue;
+            job_write_thaw(jobs, write);
             job_remove(jobs, write->handle, now);
             tube_drop_if_unused(jobs, tube);
+            op->clear->deleted++;
         }
-        op->clear->deleted += op->write_count;
         op->status = JOBS_WAITS;
         break;
     case JOB_OP_PAUSE:
@@ -264,11 +287,14 @@ enum jobs_status job_op_read_over(struct jobs *jobs, struct job_op *op)
     fill_views(op);
     if (op->stored == JOB_STORE_NO_MEMORY)
         return JOBS_NO_MEMORY;
+    enum jobs_status status = JOBS_OK;
     for (size_t n = 0; n < op->view_count; n++) {
-        if (!op->views[n].body && job_find(jobs, op->views[n].id) != JOB_NONE)
-            return JOBS_IO;
+        struct job_view *view = &op->views[n];
+        view->unreadable = !view->body && job_find(jobs, view->id) != JOB_NONE;
+        if (view->unreadable)
+            status = JOBS_IO;
     }
-    return JOBS_OK;
+    return status;
 }
 
 /* The first round of a put is over. */

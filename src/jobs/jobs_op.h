@@ -81,6 +81,10 @@ struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_writ
  * without memory; then the job is not frozen. */
 bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
                   struct job_times at) MUST_USE;
+/* The same for the next one of many, which counts in *planned; but one that the store could not
+ * change before is only frozen, so that the next one has its turn. */
+bool job_plan_next(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
+                   struct job_times at, size_t *planned) MUST_USE;
 /* The same for a frozen job that is reserved, and for one of the jobs' own kinds. */
 bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle,
                       struct job_times at) MUST_USE;
@@ -89,6 +93,8 @@ bool job_plan_own(struct jobs *jobs, struct job_op *op, uint32_t handle,
 /* What puts write that were decided. */
 bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at) MUST_USE;
 
+/* Undoes the plan of one write: its job is as before. */
+void job_write_thaw(struct jobs *jobs, struct job_write *write);
 /* Thaws what an operation has frozen, and gives its memory back, but for what is the owner's. */
 void job_op_thaw(struct jobs *jobs, struct job_op *op);
 void job_op_free_writes(struct jobs *jobs, struct job_op *op);

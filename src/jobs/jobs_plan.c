@@ -51,16 +51,19 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
     op->has_writes = false;
 }
 
+void job_write_thaw(struct jobs *jobs, struct job_write *write)
+{
+    if (write->leaves)
+        write->leaves->leaving--;
+    write->leaves = NULL;
+    if (write->handle != JOB_NONE && job_at(jobs, write->handle)->frozen)
+        job_thaw(jobs, write->handle);
+}
+
 void job_op_thaw(struct jobs *jobs, struct job_op *op)
 {
-    for (size_t n = op->write_count; n > 0; n--) {
-        struct job_write *write = &op->writes[n - 1];
-        if (write->leaves)
-            write->leaves->leaving--;
-        write->leaves = NULL;
-        if (write->handle != JOB_NONE && job_at(jobs, write->handle)->frozen)
-            job_thaw(jobs, write->handle);
-    }
+    for (size_t n = op->write_count; n > 0; n--)
+        job_write_thaw(jobs, &op->writes[n - 1]);
 }
 
 /* ---- records
@@ -219,6 +222,15 @@ bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *ac
     }
     write->now = r;
     return true;
+}
+
+bool job_plan_next(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
+                   struct job_times at, size_t *planned)
+{
+    if (job_at(jobs, handle)->damaged)
+        return add_frozen(jobs, op, handle, JOB_WRITE_NOTHING) != NULL;
+    ++*planned;
+    return job_plan_act(jobs, op, act, handle, at);
 }
 
 bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)

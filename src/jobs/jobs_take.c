@@ -17,6 +17,7 @@ void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r)
     view_r->id = job->id;
     view_r->body = job->body ? job_body_share(job->body) : NULL;
     view_r->body_len = job->body_len;
+    view_r->unreadable = false;
     view_r->token = job->token;
     view_r->tries = job->tries;
     view_r->state = job->state;

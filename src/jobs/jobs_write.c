@@ -3,6 +3,7 @@
 #include "jobs/jobs_op.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static struct job_op *first_op(struct job_op_list *list)
 {
@@ -18,6 +19,14 @@ static struct job_op *next_op(struct job_op *op)
 static bool is_put(const struct job_op *op)
 {
     return op->kind == JOB_OP_PUT;
+}
+
+/* Notes damage, whose reason is in the store. */
+static void note_damage(struct job_op_list *list, const struct job_store *store, uint64_t id)
+{
+    list->damages++;
+    list->damaged_id = id;
+    memcpy(list->damage_reason, store->reason, JOB_STORE_REASON);
 }
 
 /* ---- reads
@@ -64,7 +73,12 @@ void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list
                 status = look(store, op, write, wall_ns);
             else if (write->reads)
                 status = read_body(jobs, store, write);
-            if (status != JOB_STORE_OK && op->stored == JOB_STORE_OK)
+            if (status == JOB_STORE_OK)
+                continue;
+            bool is_gone = status == JOB_STORE_NONE && write->handle == JOB_NONE;
+            if (status != JOB_STORE_NO_MEMORY && !is_gone)
+                note_damage(list, store, write->id);
+            if (op->stored == JOB_STORE_OK || status == JOB_STORE_NO_MEMORY)
                 op->stored = status;
         }
     }
@@ -135,14 +149,26 @@ static bool takes_part(const struct job_op *op, bool but_puts)
     return op->has_writes && op->stored == JOB_STORE_OK && !(but_puts && is_put(op));
 }
 
-enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
-                                    int64_t mono_ns, bool but_puts)
+/* Where a transaction failed. */
+struct failure {
+    struct job_op *op; /* NULL: not in one of them */
+    struct job_write *write;
+};
+
+/* Writes the changes from `first` to before `end` (NULL: all) in one transaction. */
+static enum job_store_status write_some(struct job_store *store, struct job_op *first,
+                                        const struct job_op *end, int64_t mono_ns, bool but_puts,
+                                        struct failure *failure_r)
 {
     enum job_store_status status = store->does->begin(store);
-    for (struct job_op *op = first_op(list); op && status == JOB_STORE_OK; op = next_op(op)) {
+    failure_r->op = NULL;
+    for (struct job_op *op = first; op != end && status == JOB_STORE_OK; op = next_op(op)) {
         for (size_t n = 0; n < op->write_count && takes_part(op, but_puts); n++) {
+            if (op->writes[n].damaged)
+                continue;
             enum job_store_status one = write_one(store, op, &op->writes[n]);
             if (one != JOB_STORE_OK && one != JOB_STORE_NONE) {
+                *failure_r = (struct failure){.op = op, .write = &op->writes[n]};
                 status = one;
                 break;
             }
@@ -154,9 +180,51 @@ enum job_store_status job_ops_write(struct job_store *store, struct job_op_list 
     return status;
 }
 
+/* What is before `end` was committed, but for puts that were left out. */
+static void pass(struct job_op_list *list, struct job_op *end, bool but_puts)
+{
+    for (; list->rest != end; list->rest = next_op(list->rest)) {
+        struct job_op *op = list->rest;
+        if (op->has_writes && op->stored == JOB_STORE_OK && but_puts && is_put(op))
+            op->stored = JOB_STORE_FULL;
+    }
+}
+
+/* SQLite commits nothing after it has met damage in a transaction, not even by savepoints. */
+enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
+                                    int64_t mono_ns, bool but_puts)
+{
+    enum job_store_status status = JOB_STORE_OK;
+    struct job_op *end = NULL;
+    while (list->rest) {
+        struct failure failure = {NULL};
+        status = write_some(store, list->rest, end, mono_ns, but_puts, &failure);
+        if (status == JOB_STORE_OK && !end)
+            break;
+        if (status == JOB_STORE_OK) {
+            pass(list, end, but_puts);
+            end = NULL;
+        } else if (status != JOB_STORE_CORRUPT || !failure.op) {
+            break;
+        } else if (failure.op != list->rest) {
+            end = failure.op;
+        } else {
+            failure.write->damaged = true;
+            note_damage(list, store, failure.write->id);
+            status = JOB_STORE_OK;
+            end = NULL;
+            if (failure.op->kind == JOB_OP_KICK || failure.op->kind == JOB_OP_CLEAR)
+                continue; /* without that job */
+            failure.op->stored = JOB_STORE_CORRUPT;
+            list->rest = next_op(failure.op);
+        }
+    }
+    return status;
+}
+
 void job_ops_committed(struct job_op_list *list, enum job_store_status status, bool but_puts)
 {
-    for (struct job_op *op = first_op(list); op; op = next_op(op)) {
+    for (struct job_op *op = list->rest; op; op = next_op(op)) {
         if (op->has_writes && op->stored == JOB_STORE_OK)
             op->stored = but_puts && is_put(op) ? JOB_STORE_FULL : status;
     }

@@ -5,6 +5,7 @@
  * (one letter, however many they are), and it goes on until nothing is queued. A transaction that
  * fails runs again without its puts, so that a full disk can be emptied; so does one without puts,
  * since the store has space in reserve then.
+ * Damage is no failure of the transaction: what it concerns is left out (job_ops_write).
  *
  * Without jobs.path there is no thread, and jobs live in memory.
  */
@@ -57,9 +58,12 @@ struct store_resource {
     bool failing, told;
     enum job_store_status told_status;
     int64_t told_ns;
+    unsigned untold; /* damage, since the log said so last */
+    uint64_t damaged_id;
+    int64_t damage_told_ns; /* 0: never */
 
     /* For the admin's thread. */
-    _Atomic uint64_t commits, failures, operations, commit_ns, longest_ns, file, log;
+    _Atomic uint64_t commits, failures, damages, commit_ns, longest_ns, file, log;
     _Atomic bool is_failing;
 };
 
@@ -108,6 +112,26 @@ static void note_success(struct store_resource *s)
         log_info("jobs.path: %s: puts are taken again", path_of(s));
     s->failing = s->told = false;
     atomic_store_explicit(&s->is_failing, false, memory_order_relaxed);
+}
+
+/* What is damaged concerns few: the others go on, and so does the rest of a transaction. */
+static void note_damage(struct store_resource *s, uint64_t id, const char *reason, unsigned count)
+{
+    int64_t now_ns = clock_now().mono_ns, quiet_ns = id == s->damaged_id ? TELL_NS : NS_PER_S;
+    char what[64] = "what it has of a key, root or tube";
+    atomic_fetch_add_explicit(&s->damages, count, memory_order_relaxed);
+    s->untold += count;
+    if (s->damage_told_ns != 0 && now_ns < s->damage_told_ns + quiet_ns)
+        return;
+    if (id != 0)
+        snprintf(what, sizeof(what), "job %llu", (unsigned long long)id);
+    log_error(
+        "jobs.path: %s: the file is damaged: %s cannot be read or changed: %s (%u times since "
+        "the last such line)",
+        path_of(s), what, reason, s->untold);
+    s->damaged_id = id;
+    s->damage_told_ns = now_ns;
+    s->untold = 0;
 }
 
 /* ---- cycles
@@ -185,6 +209,8 @@ static bool cycle(struct store_resource *s)
     job_ops_read(jobs_in(s), s->store, &list, clock_unix_ns());
     if (list.has_writes)
         commit(s, &list);
+    if (list.damages > 0)
+        note_damage(s, list.damaged_id, list.damage_reason, list.damages);
     jobs_effects_init(&effects);
     jobs_settle(jobs_in(s), &list, clock_now(), &effects);
     deliver(s, &effects);
@@ -247,6 +273,8 @@ static int64_t on_forget(struct timer *timer, struct moment now)
         status = does->commit(s->store, now.mono_ns);
     else
         does->rollback(s->store);
+    if (status == JOB_STORE_CORRUPT)
+        note_damage(s, 0, s->store->reason, 1);
     set_tend(s);
     bool more = status == JOB_STORE_OK && count == FORGET_STEP;
     return now.mono_ns + (more ? FORGET_ON_NS : FORGET_NS);
@@ -425,7 +453,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
  * ------------------------------------------------------------------------------ */
 
 struct reading {
-    uint64_t commits, failures, file, log;
+    uint64_t commits, failures, damages, file, log;
     duration commit_ns, longest_ns;
     bool on, failing;
 };
@@ -439,6 +467,7 @@ static void read_store(struct services *services, struct moment now, void *to)
         .on = !s->resource.without_thread,
         .commits = atomic_load_explicit(&s->commits, memory_order_relaxed),
         .failures = atomic_load_explicit(&s->failures, memory_order_relaxed),
+        .damages = atomic_load_explicit(&s->damages, memory_order_relaxed),
         .commit_ns = atomic_load_explicit(&s->commit_ns, memory_order_relaxed),
         .longest_ns = atomic_load_explicit(&s->longest_ns, memory_order_relaxed),
         .file = atomic_load_explicit(&s->file, memory_order_relaxed),
@@ -460,6 +489,7 @@ METRIC(commits, sample_count(to, NO_LABELS, r->commits))
 METRIC(commit_seconds, sample_seconds(to, NO_LABELS, r->commit_ns))
 METRIC(longest_commit, sample_seconds(to, NO_LABELS, r->longest_ns))
 METRIC(failures, sample_count(to, NO_LABELS, r->failures))
+METRIC(damages, sample_count(to, NO_LABELS, r->damages))
 METRIC(failing, sample_count(to, NO_LABELS, r->failing))
 METRIC(file_bytes, sample_count(to, NO_LABELS, r->file))
 METRIC(log_bytes, sample_count(to, NO_LABELS, r->log))
@@ -473,6 +503,8 @@ static const struct metric_row metrics[] = {
      "The longest of them since the start.", "", 1, longest_commit},
     {"counterd_jobs_store_failures_total", METRIC_COUNTER, "Failures to write or to sync.", "", 1,
      failures},
+    {"counterd_jobs_store_damages_total", METRIC_COUNTER,
+     "Reads and changes of jobs that failed because the file is damaged.", "", 1, damages},
     {"counterd_jobs_store_failing", METRIC_GAUGE, "1 while the last commit has failed.", "", 1,
      failing},
     {"counterd_jobs_store_file_bytes", METRIC_GAUGE, "Size of the file jobs.path.", "", 1,
@@ -490,6 +522,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
     json_text_bool(to, "failing", r.failing);
     json_text_number(to, "commits", r.commits);
     json_text_number(to, "failures", r.failures);
+    json_text_number(to, "damages", r.damages);
     json_text_number(to, "file_bytes", r.file);
     json_text_number(to, "log_bytes", r.log);
 }

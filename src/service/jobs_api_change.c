@@ -202,6 +202,8 @@ static void refuse_change(const struct asked_jobs *asked, struct http_request *r
 {
     if (!jobs_has_store(asked->jobs))
         no_memory(request);
+    else if (asked->op.status == JOBS_IO)
+        http_error(request, 500, "what jobs.path has of it is damaged (the log says so)");
     else
         http_error(request, 503,
                    "there is no memory for it, or jobs.path cannot be written (the log says so); "

@@ -951,6 +951,155 @@ TEST(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id)
     end();
 }
 
+/* ---- damage ------------------------------------------------------------------------------------
+ */
+
+/* Submits again while there are steps to make. */
+static void make_steps(struct ask *ask)
+{
+    do {
+        ask_submit(ask);
+        rig_commit();
+        ck_assert(ask->done);
+    } while (ask->status == JOBS_WAITS);
+    ck_assert(ask->status == JOBS_OK);
+}
+
+TEST(damage_concerns_no_other_operation_of_the_transaction)
+{
+    static const enum job_op_kind kinds[] = {JOB_OP_DELETE, JOB_OP_KICK_JOB, JOB_OP_DELETE};
+    struct ask *asks[3], *first, *last;
+    uint64_t ids[3];
+    for (unsigned bad = 0; bad < 3; bad++) {
+        begin();
+        for (unsigned n = 0; n < 3; n++) {
+            struct ask *ask = new_put("default");
+            ask->puts[0].delay_s = 1000;
+            ids[n] = ask->puts[0].id;
+            ck_assert(answer(ask) == JOBS_OK);
+        }
+        fake_disk_break_row(disk, ids[bad]);
+        first = ask_submit(new_put("default"));
+        for (unsigned n = 0; n < 3; n++)
+            asks[n] = ask_submit(new_act(b, kinds[n], ids[n]));
+        last = ask_submit(new_put("default"));
+        ck_assert(rig_take());
+        rig_write();
+        ck_assert(rig.list.damages == 1 && rig.list.damaged_id == ids[bad]);
+        rig_settle();
+        ck_assert(first->status == JOBS_OK && last->status == JOBS_OK);
+        ck_assert(stored(last->puts[0].id) == JOB_READY);
+        for (unsigned n = 0; n < 3; n++) {
+            ck_assert(asks[n]->done && asks[n]->status == (n == bad ? JOBS_IO : JOBS_OK));
+            ck_assert(state_of(ids[n]) == stored(ids[n]));
+            ask_free(&asks[n]);
+        }
+        ck_assert(state_of(ids[bad]) == JOB_DELAYED);
+        ask_free(&first);
+        ask_free(&last);
+        end();
+    }
+}
+
+/* While the disk is full, too. */
+TEST(damage_concerns_no_other_operation_of_the_second_run)
+{
+    begin();
+    uint64_t bad = put("default"), good = put("default");
+    fake_disk_break_row(disk, bad);
+    fake_disk_fail(disk, FAKE_PUT, 1, UINT64_MAX, JOB_STORE_FULL);
+    struct ask *early = ask_submit(new_put("default"));
+    struct ask *one = ask_submit(new_act(a, JOB_OP_DELETE, bad));
+    struct ask *late = ask_submit(new_put("default"));
+    struct ask *two = ask_submit(new_act(a, JOB_OP_DELETE, good));
+    rig_commit();
+    ck_assert(early->status == JOBS_NO_MEMORY && late->status == JOBS_NO_MEMORY);
+    ck_assert(one->status == JOBS_IO && two->status == JOBS_OK);
+    ck_assert(state_of(bad) == JOB_READY && stored(good) == JOB_STATES);
+    ask_free(&early);
+    ask_free(&one);
+    ask_free(&late);
+    ask_free(&two);
+    fake_disk_fail(disk, FAKE_PUT, 1, 0, JOB_STORE_OK);
+    end();
+}
+
+TEST(changes_of_many_jobs_leave_a_damaged_one_out)
+{
+    uint64_t ids[4];
+    begin();
+    for (unsigned n = 0; n < 4; n++) {
+        ids[n] = put("default");
+        ck_assert(act(a, JOB_OP_RESERVE, ids[n]) == JOBS_OK);
+        ck_assert(act(a, JOB_OP_BURY, ids[n]) == JOBS_OK);
+    }
+    fake_disk_break_row(disk, ids[0]);
+    for (unsigned left = 3; left > 1; left--) { /* found; known */
+        struct ask *kick = ask_new(a, JOB_OP_KICK);
+        kick->kick.left = 1;
+        make_steps(kick);
+        ck_assert(kick->kick.kicked == 1 && state_of(ids[4 - left]) == JOB_READY);
+        ask_free(&kick);
+    }
+    struct ask *clear = ask_new(NULL, JOB_OP_CLEAR);
+    ask_tube(clear, "default");
+    clear->op.state = JOBS_ALL;
+    make_steps(clear);
+    ck_assert(clear->clear.deleted == 3 && state_of(ids[0]) == JOB_BURIED);
+    ask_free(&clear);
+    end();
+}
+
+TEST(a_damaged_job_is_buried_and_holds_nobody_up)
+{
+    begin();
+    set_tries("t", 1);
+    set("t", JOB_SETTING_PRUNE, (struct job_settings){.prune_s = 10});
+    uint32_t count;
+    ck_assert(jobs_watch(a, bytes_of("t"), &count) == JOBS_OK);
+    uint64_t id = put("t");
+    for (unsigned n = 0; n < 3; n++) { /* to be reserved; abandoned; pruned */
+        if (n > 0) {
+            ck_assert(take(a, NULL) == id);
+        }
+        if (n == 2) {
+            rig_pass(61);
+            rig_run();
+            ck_assert(state_of(id) == JOB_ABANDONED);
+        }
+        fake_disk_break_row(disk, id);
+        uint64_t next = put("t");
+        if (n > 0) {
+            rig_pass(61);
+            rig_run();
+        }
+        ck_assert(take(a, NULL) == next); /* at once */
+        ck_assert(state_of(id) == JOB_BURIED);
+        fake_disk_break_row(disk, 0);
+        ck_assert(act(a, JOB_OP_DELETE, next) == JOBS_OK);
+        ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_OK);
+        id = put("t");
+    }
+    end();
+}
+
+TEST(a_look_that_meets_damage_is_an_error_for_that_put)
+{
+    begin();
+    fake_disk_fail(disk, FAKE_RECALL, 1, 1, JOB_STORE_CORRUPT);
+    struct ask *keyed = new_put("default");
+    ask_key(keyed, "k", 0);
+    ask_submit(keyed);
+    struct ask *other = ask_submit(new_put("default"));
+    ck_assert(rig_take());
+    ck_assert(rig.list.damages == 1 && rig.list.damaged_id == 0);
+    rig_commit();
+    ck_assert(keyed->status == JOBS_IO && other->status == JOBS_OK);
+    ask_free(&keyed);
+    ask_free(&other);
+    end();
+}
+
 TEST(a_job_whose_body_finds_no_memory_is_not_buried)
 {
     struct job_view view;
@@ -1562,6 +1711,11 @@ static const struct unit_test tests[] = {
     UNIT(a_batch_is_whole_or_not_at_all),
     UNIT(a_job_whose_body_cannot_be_read_is_buried_and_the_next_is_taken),
     UNIT(a_body_that_cannot_be_read_is_an_error_for_who_asks_by_id),
+    UNIT(damage_concerns_no_other_operation_of_the_transaction),
+    UNIT(damage_concerns_no_other_operation_of_the_second_run),
+    UNIT(changes_of_many_jobs_leave_a_damaged_one_out),
+    UNIT(a_damaged_job_is_buried_and_holds_nobody_up),
+    UNIT(a_look_that_meets_damage_is_an_error_for_that_put),
     UNIT(a_job_whose_body_finds_no_memory_is_not_buried),
     UNIT(bodies_give_way_at_the_memory_limit_and_are_read_again),
     UNIT(bodies_give_way_behind_many_jobs_that_have_none),

@@ -57,7 +57,7 @@ struct fake_disk {
     struct image image;
     struct image failed; /* of the last commit that failed */
     bool has_failed, keeps_failed, is_full, holds;
-    uint64_t bad_body;
+    uint64_t bad_body, bad_row;
     enum job_store_status bad_status;
     uint64_t calls[FAKE_CALLS], commits;
     struct {
@@ -470,6 +470,8 @@ static enum job_store_status fake_change(struct job_store *store, uint64_t id,
     enum job_store_status status = enter_inside(f, FAKE_CHANGE);
     if (status != JOB_STORE_OK)
         return status;
+    if (id == f->disk->bad_row)
+        return fail(f, JOB_STORE_CORRUPT, "a bad row");
     struct kept_job *job = job_find(&f->image, id);
     if (!job)
         return JOB_STORE_NONE;
@@ -483,6 +485,8 @@ static enum job_store_status fake_remove(struct job_store *store, uint64_t id)
     enum job_store_status status = enter_inside(f, FAKE_REMOVE);
     if (status != JOB_STORE_OK)
         return status;
+    if (id == f->disk->bad_row)
+        return fail(f, JOB_STORE_CORRUPT, "a bad row");
     struct kept_job *job = job_find(&f->image, id);
     if (!job)
         return JOB_STORE_NONE;
@@ -822,6 +826,13 @@ void fake_disk_break_body(struct fake_disk *disk, uint64_t id, enum job_store_st
     pthread_mutex_lock(&disk->lock);
     disk->bad_body = id;
     disk->bad_status = status;
+    pthread_mutex_unlock(&disk->lock);
+}
+
+void fake_disk_break_row(struct fake_disk *disk, uint64_t id)
+{
+    pthread_mutex_lock(&disk->lock);
+    disk->bad_row = id;
     pthread_mutex_unlock(&disk->lock);
 }
 

@@ -65,6 +65,8 @@ void fake_disk_keep_failed(struct fake_disk *disk, bool keeps);
 void fake_disk_fill(struct fake_disk *disk, bool full);
 /* Reading the body of `id` fails; JOB_STORE_OK: no longer. One body at a time. */
 void fake_disk_break_body(struct fake_disk *disk, uint64_t id, enum job_store_status status);
+/* Changing or removing the job `id` fails: CORRUPT; 0: none does. One job at a time. */
+void fake_disk_break_row(struct fake_disk *disk, uint64_t id);
 /* Commits wait until this is called with false. */
 void fake_disk_hold(struct fake_disk *disk, bool holds);
 
