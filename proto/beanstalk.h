@@ -244,6 +244,8 @@ enum bs_answer {
                                              body */
     BS_ANSWER_FOUND,                      /* FOUND <id> <body_len>, and a body */
     BS_ANSWER_LISTED_JOB,                 /* FOUND <id> <body_len> <state> <try>, and a body */
+    BS_ANSWER_UNREADABLE_JOB,             /* UNREADABLE <id> <state> <try>: a LISTED_JOB whose body
+                                             cannot be read */
     BS_ANSWER_OK,                         /* OK <body_len>, and a body */
     BS_ANSWER_USING,                      /* USING <tube> */
     BS_ANSWER_WATCHING,                   /* WATCHING <count> */

@@ -29,6 +29,7 @@
 struct listed {
     uint64_t id, try;
     enum bs_state state;
+    bool unreadable; /* the server cannot read its body */
     struct text body;
 };
 
@@ -44,6 +45,7 @@ struct work {
     struct progress progress;
     size_t asked, answered; /* requests of a page */
     size_t done;            /* tubes or jobs */
+    size_t unreadable;      /* jobs that were left out */
     size_t limit;           /* of rows */
     /* a page of list-jobs */
     struct listed page[PAGE];
@@ -199,8 +201,11 @@ static bool on_listed(void *owner, const void *given)
         work->listed = 0;
         work->expected = (size_t)reply->count;
         work->next = reply->next;
-    } else if (reply->answer == BS_ANSWER_LISTED_JOB && work->listed < work->expected) {
+    } else if ((reply->answer == BS_ANSWER_LISTED_JOB ||
+                reply->answer == BS_ANSWER_UNREADABLE_JOB) &&
+               work->listed < work->expected) {
         struct listed *job = &work->page[work->listed++];
+        job->unreadable = reply->answer == BS_ANSWER_UNREADABLE_JOB;
         job->id = reply->id;
         job->try = reply->try;
         job->state = reply->state;
@@ -238,7 +243,10 @@ static void show_job(struct work *work, const struct listed *job)
         json_put(object, "id", json_integer((json_int_t)job->id));
         json_put_word(object, "state", state);
         json_put(object, "try", json_integer((json_int_t)job->try));
-        job_line_set_body(object, body);
+        if (job->unreadable)
+            json_put(object, "unreadable", json_true());
+        else
+            job_line_set_body(object, body);
         json_line(object, stdout);
         return;
     }
@@ -250,8 +258,8 @@ static void show_job(struct work *work, const struct listed *job)
     columns_add(&work->columns, "%" PRIu64, job->id);
     columns_add(&work->columns, "%.*s", (int)state.len, (const char *)state.data);
     columns_add(&work->columns, "%" PRIu64, job->try);
-    columns_add_text(&work->columns, size_text((double)body.len, size));
-    columns_add_text(&work->columns, text_str(&shown));
+    columns_add_text(&work->columns, job->unreadable ? "?" : size_text((double)body.len, size));
+    columns_add_text(&work->columns, job->unreadable ? "(cannot be read)" : text_str(&shown));
     text_free(&shown);
 }
 
@@ -279,6 +287,8 @@ static bool on_exported(void *owner, const void *given)
 {
     struct work *work = owner;
     const struct jobs_answer *answer = given;
+    while (work->page[work->expected].unreadable)
+        work->expected++;
     const struct listed *job = &work->page[work->expected++];
     if (answer->reply.answer == BS_ANSWER_NOT_FOUND) /* done meanwhile */
         return answered(work);
@@ -301,6 +311,16 @@ static bool on_exported(void *owner, const void *given)
     return answered(work);
 }
 
+/* Says that a job is not in the export. */
+static void leave_out(struct work *work, const struct listed *job)
+{
+    progress_end(&work->progress);
+    complain("jobs export: the server cannot read job %" PRIu64 ", which is left out; its log says "
+             "why",
+             job->id);
+    work->unreadable++;
+}
+
 static enum status do_export(struct work *work)
 {
     enum status status;
@@ -311,16 +331,20 @@ static enum status do_export(struct work *work)
         status = list_page(work, after);
         after = work->next;
         work->expected = 0;
-        for (size_t i = 0; status == STATUS_OK && i < work->listed; i++)
-            ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id},
-                (struct bytes){0}, on_exported, work);
+        for (size_t i = 0; status == STATUS_OK && i < work->listed; i++) {
+            if (work->page[i].unreadable)
+                leave_out(work, &work->page[i]);
+            else
+                ask(work, (struct bs_request){.verb = BS_VERB_STATS_JOB, .id = work->page[i].id},
+                    (struct bytes){0}, on_exported, work);
+        }
         if (status == STATUS_OK)
             status = await_answers(work);
         if (status == STATUS_OK)
             status = (enum status)print_end(STATUS_OK);
     } while (status == STATUS_OK && after > 0);
     progress_end(&work->progress);
-    return status;
+    return status == STATUS_OK && work->unreadable > 0 ? STATUS_DATA : status;
 }
 
 /* ---- import ------------------------------------------------------------------------------ */

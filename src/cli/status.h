@@ -14,6 +14,7 @@
         "the server answered no: there is no such name, connection, pool, member, job, tube or "   \
         "units")                                                                                   \
     ROW(USAGE, 64, "the command line, or a line of a batch, is wrong")                             \
+    ROW(DATA, 65, "jobs were left out, because the server cannot read them")                       \
     ROW(NO_INPUT, 66, "a file that was named can't be read")                                       \
     ROW(UNAVAILABLE, 69, "no server answers, it can't be trusted, or the queue is full")           \
     ROW(INTERNAL, 70, "no memory, or a bug of counterctl")                                         \

@@ -31,8 +31,8 @@ static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct mo
     }
 }
 
-/* The store cannot change a job. What the jobs themselves wanted of it is given up, and who asks
- * for the next one gets another: it is buried, in memory alone. */
+/* The store cannot change a job. It is buried, in memory alone, if the jobs themselves wanted to
+ * change it: so the next one has its turn. */
 static void give_up(struct jobs *jobs, const struct job_op *op, const struct job_write *write,
                     struct moment now)
 {

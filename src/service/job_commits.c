@@ -388,8 +388,8 @@ static void answer_list(struct conn *conn, struct waiting *w)
         job_answer(conn, BS_VERB_LIST_JOBS, BS_ANSWER_OUT_OF_MEMORY);
         return;
     }
-    for (size_t n = 0; n < w->op.view_count; n++) { /* those without a body have gone */
-        if (!w->views[n].body)
+    for (size_t n = 0; n < w->op.view_count; n++) { /* others without a body have gone */
+        if (!w->views[n].body && !w->views[n].unreadable)
             continue;
         struct job_view view = w->views[count];
         w->views[count++] = w->views[n];

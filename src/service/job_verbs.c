@@ -535,8 +535,13 @@ void job_answer_list(struct conn *conn, const struct job_view *views, size_t cou
                                       .body_len = views[n].body_len,
                                       .state = word_of(views[n].state),
                                       .try = views[n].tries};
-        write_line(conn, &line);
-        write_body(conn, views[n].body);
+        const struct bs_reply bare = {.answer = BS_ANSWER_UNREADABLE_JOB,
+                                      .id = views[n].id,
+                                      .state = word_of(views[n].state),
+                                      .try = views[n].tries};
+        write_line(conn, views[n].body ? &line : &bare);
+        if (views[n].body)
+            write_body(conn, views[n].body);
     }
 }
 

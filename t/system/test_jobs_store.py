@@ -1,6 +1,7 @@
 """Stored job queues on the real daemon: what a restart, a kill, an upgrade and a full disk leave."""
 
 import itertools
+import json
 import os
 import pwd
 import random
@@ -17,6 +18,7 @@ from contextlib import closing
 import pytest
 import tap
 
+import ctl
 import http_client
 import servers
 import test_upgrade
@@ -48,6 +50,13 @@ def sql(path, text, *values):
     """Reads the file as people may at any time."""
     with closing(sqlite3.connect("file:%s?mode=ro" % path, uri=True)) as database:
         return database.execute(text, values).fetchall()
+
+
+def damage(path, at, data):
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(data)
+        os.fsync(f.fileno())
 
 
 def reserved(answer):
@@ -436,6 +445,42 @@ def test_the_file_is_damaged(begin, path):
     assert "error: jobs.path: %s: " % path in said, said
 
 
+def test_damage_concerns_its_job_alone(begin, path):
+    daemon = begin()
+    with daemon.job_client() as client:
+        for number in range(1, 6):
+            assert client.put(bytes([64 + number]) * 20000, into="t") == number
+    assert daemon.end_with(signal.SIGTERM) == 0
+    with open(path, "rb") as f:
+        at = f.read().index(b"C" * 3000)
+    damage(path, at // 4096 * 4096, b"\xff\xff\xff\xf0")  # the next page of the third body
+    daemon = begin(admin=True)
+    with daemon.job_client() as client, daemon.job_client() as other:
+        client.send(b"list-jobs t all 0 10\r\n")
+        assert client.line() == "LISTED 5 0"
+        for number in (1, 2):
+            assert client.job() == ("FOUND %d 20000 ready 0" % number, bytes([64 + number]) * 20000)
+        assert client.line() == "UNREADABLE 3 ready 0"
+        for number in (4, 5):
+            assert client.job()[1] == bytes([64 + number]) * 20000
+        exported = ctl.run("-s", "127.0.0.1:%d" % daemon.jobs[1], "jobs", "export", "t")
+        assert exported.status == 65 and "cannot read job 3" in exported.err, exported
+        assert [json.loads(line)["id"] for line in exported.out.splitlines()] == [1, 2, 4, 5]
+        client.send(b"delete 3\r\n")
+        assert [other.put(b"x") for _ in range(3)] == [1001, 1002, 1003]
+        assert client.line() == "INTERNAL_ERROR"
+        assert client.ask("peek 3") == "INTERNAL_ERROR"
+        client.ask("watch t")
+        client.ask("ignore default")
+        for number in (1, 2, 4, 5):
+            assert client.fetch("reserve-with-timeout 0")[0] == "RESERVED %d 20000" % number
+        assert client.ask("reserve-with-timeout 0") == "TIMED_OUT"
+        assert client.stats("stats-job 3")["state"] == "buried"
+    daemon.wait_log(r"error: jobs\.path: %s: the file is damaged: job 3 cannot be read" % re.escape(path))
+    text = http_client.ask(daemon.admin, "GET", "/metrics")[1]
+    assert float(re.search(r"^counterd_jobs_store_damages_total (\S+)$", text, re.M).group(1)) >= 4
+
+
 @pytest.mark.parametrize("name, reason", [
     ("jobs.db", r"jobs\.path.*not an absolute path"),
     ("./jobs.db", r"jobs\.path.*not an absolute path"),
@@ -680,7 +725,7 @@ def test_metrics_of_the_store(begin, path):
 
     before = metrics()
     assert set(before) == {"commits_total", "commit_seconds_total", "longest_commit_seconds", "failures_total",
-                           "failing", "file_bytes", "log_bytes"}  # fmt: skip
+                           "failing", "damages_total", "stopped", "file_bytes", "log_bytes"}  # fmt: skip
     with daemon.job_client() as client:
         for _ in range(10):
             assert isinstance(client.put(b"x" * 100), int)
@@ -790,13 +835,6 @@ def test_an_upgrade_to_another_file_is_refused(start, tmp_path, path):
         running.write("jobs.path = %s\n" % path)
         running.succeed()
         assert client.fetch("peek 1") == ("FOUND 1 1", b"x")
-
-
-def damage(path, at, data):
-    with open(path, "r+b") as f:
-        f.seek(at)
-        f.write(data)
-        os.fsync(f.fileno())
 
 
 # The next process reads all bodies from the file, and would lose all connections without it.

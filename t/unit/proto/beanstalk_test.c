@@ -1272,6 +1272,8 @@ TEST(answers_carry_their_parts)
         {"INSERTED 7", {.answer = BS_ANSWER_INSERTED, .id = 7}},
         {"INSERTED 18446744073709551615", {.answer = BS_ANSWER_INSERTED, .id = UINT64_MAX}},
         {"DUPLICATE 0", {.answer = BS_ANSWER_DUPLICATE}},
+        {"UNREADABLE 7 ready 2",
+         {.answer = BS_ANSWER_UNREADABLE_JOB, .id = 7, .state = BS_STATE_READY, .try = 2}},
         {"BURIED 7", {.answer = BS_ANSWER_PUT_BURIED, .id = 7}},
         {"RESERVED 7 8", {.answer = BS_ANSWER_RESERVED, .has_body = true, .id = 7, .body_len = 8}},
         {"FOUND 7 0", {.answer = BS_ANSWER_FOUND, .has_body = true, .id = 7}},
