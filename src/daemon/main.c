@@ -554,12 +554,14 @@ static enum process_exit check(const struct settings *settings)
  * The check before an upgrade, without any state: the configuration is good, and this process can
  * become the daemon's user.
  */
-static enum process_exit check_upgrade(const struct settings *settings)
+static enum process_exit check_upgrade(const struct upgrade *upgrade,
+                                       const struct settings *settings)
 {
     if (!process_can_become(settings->user, settings->group))
         return PROCESS_EXIT_SETUP;
     enum process_exit status = check(settings);
-    if (status == PROCESS_EXIT_GOOD && !process_drop_root(settings->user, settings->group))
+    if (status == PROCESS_EXIT_GOOD &&
+        (!process_drop_root(settings->user, settings->group) || !upgrade_answer(upgrade)))
         status = PROCESS_EXIT_SETUP;
     return status;
 }
@@ -580,7 +582,7 @@ static _Noreturn void rehearse(struct daemon *d)
             listener_close(&d->listeners.at[i]); /* made here: remove its socket file, too */
     }
     good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d) &&
-           prepare_threads(d);
+           prepare_threads(d) && upgrade_answer(&d->upgrade);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }
 
@@ -616,7 +618,7 @@ int main(int argc, char **argv)
         if (d->upgrade.role == UPGRADE_REHEARSE)
             rehearse(d);
         if (d->upgrade.role == UPGRADE_CHECK)
-            status = check_upgrade(settings);
+            status = check_upgrade(&d->upgrade, settings);
         else
             status = run(d);
         break;

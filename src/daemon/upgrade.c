@@ -3,7 +3,8 @@
  *
  * The state is one file: the head; a section UPGRADE_PROCESS about the process; an optional section
  * UPGRADE_FILE (bool: the process has read a configuration file); then the sections of the services
- * and of the connections. The check gets only the first three.
+ * and of the connections; then optional ones: UPGRADE_COUNTS (u64 units held, u64
+ * connections) and the sum of all (base/record.h). The check gets only the first three.
  */
 #include "config.h"
 
@@ -34,6 +35,7 @@
 
 #define UPGRADE_PROCESS 0x0401u
 #define UPGRADE_FILE    (RECORD_OPTIONAL | 0x0402u)
+#define UPGRADE_COUNTS  (RECORD_OPTIONAL | 0x0405u)
 
 /* Limit of the check. Long, because clients are served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
@@ -327,13 +329,38 @@ static void offer(pid_t pid)
     close(fd);
 }
 
+/* What a child writes to one of its descriptors. */
+struct hearing {
+    int fd; /* the pipe; -1: it has ended */
+    char text[4096];
+    size_t len;
+};
+
 /* A child that runs the new program. */
 struct child {
     pid_t pid;
-    int said_fd; /* the pipe from its standard error */
-    char said[4096];
-    size_t len;
+    struct hearing said; /* on standard error */
+    struct hearing told; /* on standard output: its answer */
 };
+
+/* How a child ended. */
+enum child_end { CHILD_ENDED, CHILD_TOO_SLOW, CHILD_UNWANTED /* the daemon is to end */ };
+
+/* Closes a pipe; harmless when there is none. */
+static void close_both(const int ends[2])
+{
+    for (unsigned i = 0; i < 2; i++) {
+        if (ends[i] >= 0)
+            close(ends[i]);
+    }
+}
+
+/* Closes the end of a pipe that the child has, and returns ours. */
+static int keep_read_end(const int ends[2])
+{
+    close(ends[1]);
+    return ends[0];
+}
 
 /* Starts the new program in a child. Returns false with errno. */
 static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, int state_fd,
@@ -341,21 +368,23 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    int ends[2];
+    int said[2] = {-1, -1}, told[2] = {-1, -1};
     char **with = environment_with(role, state_fd);
     sigset_t none, ignored;
     sigemptyset(&none);
     sigemptyset(&ignored);
     sigaddset(&ignored, SIGPIPE);
     *child_r = (struct child){.pid = -1};
-    if (!with || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    if (!with || pipe2(said, O_CLOEXEC | O_NONBLOCK) != 0 ||
+        pipe2(told, O_CLOEXEC | O_NONBLOCK) != 0) {
+        close_both(said);
         free_environment(with);
         return false;
     }
     CHECK(posix_spawn_file_actions_init(&actions) == 0 && posix_spawnattr_init(&attributes) == 0);
     CHECK(posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0) == 0);
-    CHECK(posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0) == 0);
-    CHECK(posix_spawn_file_actions_adddup2(&actions, ends[1], 2) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, told[1], 1) == 0);
+    CHECK(posix_spawn_file_actions_adddup2(&actions, said[1], 2) == 0);
     give_socket(&actions, state_fd);
     if (role == UPGRADE_REHEARSE)
         each_socket(&upgrade->parts, give_socket, &actions);
@@ -367,53 +396,74 @@ static bool start_child(const struct upgrade *upgrade, enum upgrade_role role, i
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free_environment(with);
-    close(ends[1]);
-    child_r->said_fd = ends[0];
-    if (error == 0)
+    if (error == 0) {
         offer(child_r->pid);
-    else
-        close(ends[0]);
+        child_r->said.fd = keep_read_end(said);
+        child_r->told.fd = keep_read_end(told);
+    } else {
+        close_both(said);
+        close_both(told);
+    }
     errno = error;
     return error == 0;
 }
 
-/* Reads the child's messages so far. Returns false at their end. */
-static bool listen_to(struct child *child)
+/* Reads what a child has written so far. */
+static void listen_to(struct hearing *hearing)
 {
     char lost[512];
-    for (;;) {
-        size_t room = sizeof(child->said) - 1 - child->len;
-        ssize_t n = read(child->said_fd, room ? child->said + child->len : lost,
-                         room ? room : sizeof(lost));
+    ssize_t n = 1;
+    while (hearing->fd >= 0 && n > 0) {
+        size_t room = sizeof(hearing->text) - 1 - hearing->len;
+        n = read(hearing->fd, room ? hearing->text + hearing->len : lost,
+                 room ? room : sizeof(lost));
         if (n > 0 && room)
-            child->len += (size_t)n;
-        if (n <= 0)
-            return n < 0 && (errno == EAGAIN || errno == EINTR);
+            hearing->len += (size_t)n;
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+            close(hearing->fd);
+            hearing->fd = -1;
+        }
     }
 }
 
-/* Waits for the child's end. Kills it after limit_ns nanoseconds and returns false. */
-static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
+static void stop_listening(struct hearing *hearing)
+{
+    listen_to(hearing);
+    if (hearing->fd >= 0)
+        close(hearing->fd);
+    hearing->fd = -1;
+}
+
+/* True when a signal waits that ends the daemon. It stays for the main loop. */
+static bool is_to_end(void)
+{
+    sigset_t waiting;
+    return sigpending(&waiting) == 0 &&
+           (sigismember(&waiting, SIGTERM) == 1 || sigismember(&waiting, SIGINT) == 1);
+}
+
+/* Waits for the child's end. Kills it after limit_ns nanoseconds, or when the daemon is to end. */
+static enum child_end await_child(struct child *child, int64_t limit_ns, int *status_r)
 {
     int64_t until_ns = clock_mono_ns() + limit_ns;
     int64_t interval_ns = notify_alive_interval_ns(), alive_ns = 0;
     int pause_ms = interval_ns && interval_ns < LISTEN_NS ? 1 : (int)(LISTEN_NS / NS_PER_MS);
-    bool speaks = true;
     for (;;) {
-        struct pollfd ready = {.fd = child->said_fd, .events = POLLIN};
-        (void)poll(&ready, speaks, speaks ? pause_ms : 1);
-        speaks = speaks && listen_to(child);
-        pid_t got = waitpid(child->pid, status_r, WNOHANG);
+        struct pollfd ready[] = {{.fd = child->said.fd, .events = POLLIN},
+                                 {.fd = child->told.fd, .events = POLLIN}};
+        bool speaks = child->said.fd >= 0 && child->told.fd >= 0;
+        (void)poll(ready, 2, speaks ? pause_ms : 1); /* one that ends closes them first */
+        listen_to(&child->said);
+        listen_to(&child->told);
+        if (waitpid(child->pid, status_r, WNOHANG) == child->pid)
+            return CHILD_ENDED;
         int64_t now_ns = clock_mono_ns();
-        if (got == child->pid) {
-            (void)listen_to(child);
-            return true;
-        }
-        if (now_ns >= until_ns) {
+        bool is_unwanted = is_to_end();
+        if (now_ns >= until_ns || is_unwanted) {
             kill(child->pid, SIGKILL);
             while (waitpid(child->pid, status_r, 0) < 0 && errno == EINTR)
                 continue;
-            return false;
+            return is_unwanted ? CHILD_UNWANTED : CHILD_TOO_SLOW;
         }
         if (interval_ns && now_ns - alive_ns >= interval_ns) {
             notify_alive(); /* this process waits, but does not hang */
@@ -422,9 +472,26 @@ static bool await_child(struct child *child, int64_t limit_ns, int *status_r)
     }
 }
 
+/* Says why a child failed that has ended with `status`. */
+static void say_status(struct upgrade *upgrade, const char *does, int status)
+{
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        say(upgrade, LOG_LEVEL_ERROR,
+            "%s %s, and did not say that it can: it is no counterd, or an older one", upgrade->path,
+            does);
+    else if (WIFEXITED(status))
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and failed with status %d", upgrade->path, does,
+            WEXITSTATUS(status));
+    else if (WIFSIGNALED(status))
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and crashed: SIG%s%s", upgrade->path, does,
+            sigabbrev_np(WTERMSIG(status)),
+            WTERMSIG(status) == SIGKILL ? " (memory may be short)" : "");
+}
+
 /* Runs the new program in a child with this role. Returns false if the child fails, after logging
  * why. */
-static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns)
+static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns,
+                struct upgrade_answer *answer_r)
 {
     static const char *const does[] = {
         [UPGRADE_CHECK] = "was asked to check if it can take over",
@@ -437,24 +504,54 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
             strerrordesc_np(errno));
         return false;
     }
-    bool ended = await_child(&child, limit_ns, &status);
-    close(child.said_fd);
-    say_said(upgrade, child.said);
-    if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return true;
-    if (!ended)
+    enum child_end end = await_child(&child, limit_ns, &status);
+    stop_listening(&child.said);
+    stop_listening(&child.told);
+    say_said(upgrade, child.said.text);
+    switch (end) {
+    case CHILD_TOO_SLOW:
         say(upgrade, LOG_LEVEL_ERROR, "%s %s, and had not ended after %lld s", upgrade->path,
             does[role], (long long)(limit_ns / NS_PER_S));
-    else if (WIFSIGNALED(status))
-        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and crashed: SIG%s", upgrade->path, does[role],
-            sigabbrev_np(WTERMSIG(status)));
-    else
-        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and failed with status %d", upgrade->path, does[role],
-            WEXITSTATUS(status));
+        return false;
+    case CHILD_UNWANTED:
+        say(upgrade, LOG_LEVEL_ERROR, "it is given up, because this program is to end");
+        return false;
+    case CHILD_ENDED:
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+            upgrade_answer_parse(child.told.text, role_words[role], answer_r))
+            return true;
+        say_status(upgrade, does[role], status);
+        return false;
+    }
     return false;
 }
 
 /* --- The old program -------------------------------------------------------------------------- */
+
+/* Counts what the parts have. */
+static struct upgrade_counts count_all(const struct upgrade_parts *parts)
+{
+    struct upgrade_counts counts = {0};
+    struct table_stats stats;
+    table_get_stats(parts->services->table, clock_now(), &stats);
+    counts.units = stats.units;
+    for (unsigned i = 0; i < parts->server->count; i++)
+        counts.connections += worker_connections(parts->server->workers[i]);
+    return counts;
+}
+
+static bool same_counts(const struct upgrade_counts *a, const struct upgrade_counts *b)
+{
+    return a->units == b->units && a->connections == b->connections;
+}
+
+static void save_counts(const struct upgrade_counts *counts, struct record_writer *w)
+{
+    record_begin(w, UPGRADE_COUNTS);
+    record_put_u64(w, counts->units);
+    record_put_u64(w, counts->connections);
+    record_end(w);
+}
 
 /* Writes the state. Unless the workers are parked, writes only the sections for the check. */
 static bool write_state(struct upgrade *upgrade, int fd)
@@ -468,6 +565,9 @@ static bool write_state(struct upgrade *upgrade, int fd)
         if (upgrade->parked_ns) {
             services_save(upgrade->parts.services, clock_now(), w);
             server_save(upgrade->parts.server, w);
+            upgrade->wrote.counts = count_all(&upgrade->parts);
+            save_counts(&upgrade->wrote.counts, w);
+            upgrade->wrote.sum = record_put_sum(w);
         }
         written = record_finish(w);
     }
@@ -546,6 +646,20 @@ static bool has_room(struct upgrade *upgrade)
     return false;
 }
 
+/* Rehearses with the state that was written last. */
+static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+{
+    struct upgrade_answer read;
+    if (!ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read))
+        return false;
+    const struct upgrade_answer *wrote = &upgrade->wrote;
+    if (read.sum == wrote->sum && same_counts(&read.counts, &wrote->counts))
+        return true;
+    say(upgrade, LOG_LEVEL_ERROR,
+        "%s rehearsed taking over, and read something else than was written", upgrade->path);
+    return false;
+}
+
 /* Steps 2 to 5. Returns only after a failure, when all threads run again. */
 static void hand_over(struct upgrade *upgrade, int state_fd)
 {
@@ -563,7 +677,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
         say(upgrade, LOG_LEVEL_ERROR,
             "the resources were still at work after %lld s (upgrade.timeout)",
             (long long)(limit_ns / NS_PER_S));
-    else if (write_state(upgrade, state_fd) && ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns))
+    else if (write_state(upgrade, state_fd) && rehearse(upgrade, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
@@ -580,6 +694,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
 void upgrade_run(struct upgrade *upgrade)
 {
     struct admin_upgrades *history = &upgrade->history;
+    struct upgrade_answer checked;
     history->tried++;
     history->good = false;
     *history->report = '\0';
@@ -590,7 +705,7 @@ void upgrade_run(struct upgrade *upgrade)
     else if (!*upgrade->path)
         say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
     if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd) &&
-        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS) && has_room(upgrade))
+        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade))
         hand_over(upgrade, fd);
     else
         say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");
@@ -605,6 +720,40 @@ static struct protocol *find_protocol(void *arg, const char *name)
     return services_protocol(arg, name);
 }
 
+/* Reads the sections that say what the state has. */
+static bool restore_counts(struct upgrade *upgrade, uint32_t kind, struct record_reader *section)
+{
+    switch (kind) {
+    case UPGRADE_COUNTS:
+        upgrade->counts.units = record_get_u64(section);
+        upgrade->counts.connections = record_get_u64(section);
+        record_leave(section);
+        upgrade->has_counts = true;
+        return record_ok(section);
+    case RECORD_SUM:
+        upgrade->built.sum = record_get_sum(&upgrade->state, section);
+        return record_ok(section);
+    default:
+        return false;
+    }
+}
+
+/* Compares what was built with what the state should have. A state of an older program does not say
+ * that. */
+static bool check_counts(struct upgrade *upgrade, const struct carry *carry)
+{
+    upgrade->built.counts = count_all(&upgrade->parts);
+    upgrade->built.counts.connections = carry->carried;
+    const struct upgrade_counts *built = &upgrade->built.counts, *told = &upgrade->counts;
+    if (!upgrade->has_counts || same_counts(built, told))
+        return true;
+    log_error("of %llu units and %llu connections in the state, %llu and %llu were read",
+              (unsigned long long)told->units, (unsigned long long)told->connections,
+              (unsigned long long)built->units, (unsigned long long)built->connections);
+    record_refuse(&upgrade->state, "it is not complete");
+    return false;
+}
+
 /* Reads the remaining sections. */
 static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
 {
@@ -612,11 +761,11 @@ static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
     uint32_t kind;
     struct moment now = clock_now();
     while (record_enter(&upgrade->state, &kind, &section)) {
-        if (!carry_restore(carry, kind, &section) &&
+        if (!restore_counts(upgrade, kind, &section) && !carry_restore(carry, kind, &section) &&
             !services_restore(upgrade->parts.services, now, kind, &section))
             record_unknown(&section, kind);
     }
-    if (!record_ok(&upgrade->state) || !carry->begun)
+    if (!record_ok(&upgrade->state) || !carry->begun || !check_counts(upgrade, carry))
         return false;
     carry_done(carry);
     return services_restore_done(upgrade->parts.services, &upgrade->state);
@@ -664,7 +813,9 @@ bool upgrade_restore(struct upgrade *upgrade)
         .arg = parts->services,
         .rehearse = upgrade->role == UPGRADE_REHEARSE,
     };
+    int64_t begun_ns = clock_mono_ns();
     bool good = restore_sections(upgrade, &carry);
+    upgrade->built.read_ns = clock_mono_ns() - begun_ns;
     if (!good)
         log_error("can't restore the state: %s",
                   upgrade->state.why ? upgrade->state.why : "a section is missing");
@@ -681,6 +832,14 @@ bool upgrade_restore(struct upgrade *upgrade)
              "%u connections were kept, %u closed because they have TLS\n", carry.carried - closed,
              closed);
     return true;
+}
+
+bool upgrade_answer(const struct upgrade *upgrade)
+{
+    struct upgrade_answer answer = upgrade->built;
+    snprintf(answer.version, sizeof(answer.version), "%s", PACKAGE_VERSION);
+    upgrade_answer_print(stdout, role_words[upgrade->role], &answer);
+    return fflush(stdout) == 0 && !ferror(stdout);
 }
 
 void upgrade_over(struct upgrade *upgrade)

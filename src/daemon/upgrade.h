@@ -11,8 +11,9 @@
  *     it, but does not touch the inherited sockets;
  *  5. this process executes the new program, which builds everything again, and serves.
  *
- * If steps 1 to 4 fail, the old program continues and logs why. A child fails when it crashes, or
- * takes longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
+ * If steps 1 to 4 fail, the old program continues and logs why. A child succeeds when it says what
+ * it has read (upgrade_answer.h), and that is what was written. It fails when it crashes, or takes
+ * longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
  * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). If step 5 fails
  * after execve, the process ends, because the old program is gone; the rehearsal finds such errors
  * early.
@@ -31,6 +32,7 @@
 #include "daemon/inherited.h"
 #include "daemon/listeners.h"
 #include "daemon/options.h"
+#include "daemon/upgrade_answer.h"
 
 #include <limits.h>
 
@@ -55,8 +57,6 @@ struct upgrade_parts {
     bool wrote_pid_file; /* the pid file that the settings name exists and is ours */
 };
 
-#define UPGRADE_VERSION_MAX 63
-
 struct upgrade {
     enum upgrade_role role;
     char path[PATH_MAX]; /* the path by which the program was started; "": not known */
@@ -66,14 +66,19 @@ struct upgrade {
     struct upgrade_parts parts;    /* the caller sets it before upgrade_run and upgrade_restore */
     struct admin_upgrades history; /* includes the upgrades of earlier programs */
 
+    struct upgrade_answer wrote; /* what the state has that this program wrote last */
+    struct upgrade_answer built; /* what this program has built from the state */
+
     /* From the old program, unless the role is UPGRADE_NONE. */
     struct record_reader state;
     struct inherited inherited;
     struct activation activation;
     char version[UPGRADE_VERSION_MAX + 1];
-    char pid_file[PATH_MAX]; /* "": the old program wrote none */
-    bool had_file;           /* the old program read a configuration file */
-    int64_t parked_ns;       /* when the workers were parked, monotonic; 0: they run */
+    char pid_file[PATH_MAX];      /* "": the old program wrote none */
+    bool had_file;                /* the old program read a configuration file */
+    struct upgrade_counts counts; /* of the state, as the old program says */
+    bool has_counts;
+    int64_t parked_ns; /* when the workers were parked, monotonic; 0: they run */
 };
 
 /*
@@ -96,6 +101,9 @@ void upgrade_run(struct upgrade *upgrade);
  * workers must not run yet. Returns false on error, which is logged.
  */
 bool upgrade_restore(struct upgrade *upgrade) MUST_USE;
+
+/* In a child that has succeeded: tells its parent. Returns false when that can't be written. */
+bool upgrade_answer(const struct upgrade *upgrade) MUST_USE;
 
 /* In the new program, when it serves: logs the success and adds it to `history`. */
 void upgrade_over(struct upgrade *upgrade);

@@ -465,6 +465,55 @@ def test_a_program_that_can_not_take_over_changes_nothing(start, tmp_path):
     crowd.finish()
 
 
+def test_a_program_that_only_ends_well_changes_nothing(start, tmp_path):
+    running = Running(start, tmp_path, "counter.threads=1")
+    crowd = Crowd(running.daemon)
+    running.install("#!/bin/sh\nexit 0\n")
+    assert "if it can take over, and did not say that it can" in running.fail()
+    running.misbehave("rehearse", "exit 0")
+    assert "rehearsed taking over, and did not say that it can" in running.fail()
+    # It says that it has read nothing.
+    says = "echo counterd-upgrade rehearse 9.9 0 0 0 0; exit 0"
+    running.misbehave("rehearse", says)
+    assert "read something else than was written" in running.fail()
+    running.install()
+    running.succeed()
+    crowd.look()
+    crowd.finish()
+
+
+# Changes one byte of the state, so that another value is as good: the time at which it was parked,
+# which follows the version and the path of the pid file.
+ONE_BYTE = """%(python)s -I -c 'import os
+fd = int(os.environ["COUNTERD_UPGRADE"].split()[1])
+at = 24
+for _ in range(2):
+    at += 4 + int.from_bytes(os.pread(fd, 4, at), "little")
+os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
+
+
+def test_a_state_that_changed_on_its_way_changes_nothing(start, tmp_path):
+    running = Running(start, tmp_path, "counter.threads=1")
+    crowd = Crowd(running.daemon)
+    running.misbehave("rehearse", ONE_BYTE % {"python": sys.executable})
+    assert "its bytes have another sum than when it was written" in running.fail()
+    crowd.look()
+    crowd.finish()
+
+
+@pytest.mark.parametrize("part", ["check", "rehearse"])
+def test_a_signal_ends_it_while_a_new_program_hangs(start, tmp_path, part):
+    settings = "upgrade.timeout = 600\n"
+    running = Running(start, tmp_path, "counter.threads=1", settings=settings)
+    running.misbehave(part, "echo >%s/hangs; exec sleep 1000" % tmp_path)
+    running.daemon.child.send_signal(signal.SIGUSR1)
+    wire.poll(lambda: os.path.exists(str(tmp_path / "hangs")), "the new program runs", 20)
+    running.daemon.is_expected_to_be_gone = True
+    running.daemon.child.send_signal(signal.SIGTERM)
+    assert running.daemon.wait() == 0
+    assert "it is given up, because this program is to end" in running.daemon.log
+
+
 def test_a_named_file_that_is_missing_changes_nothing(start, tmp_path):
     running = Running(start, tmp_path, settings="access.max_per_source = 9\n")
     os.unlink(running.settings)
