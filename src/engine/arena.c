@@ -138,7 +138,7 @@ size_t arena_used(const struct arena *arena)
 static bool open_pages(struct arena *arena)
 {
     lock_assert_held(&arena->lock);
-    uint32_t all = (uint32_t)(arena->region / ARENA_PAGE);
+    uint32_t all = arena_pages(arena);
     if (arena->pages_open == all)
         return false; /* happens only while `unlimited`: otherwise arena_charge fails first */
     uint32_t to = arena->pages_open + PAGES_STEP < all ? arena->pages_open + PAGES_STEP : all;

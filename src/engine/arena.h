@@ -54,6 +54,11 @@ void arena_destroy(struct arena *arena);
  */
 bool arena_widen(struct arena *arena, size_t bytes) MUST_USE;
 void arena_limit(struct arena *arena);
+/* The number of pages for which there are addresses; all page numbers are below it. */
+static inline uint32_t arena_pages(const struct arena *arena)
+{
+    return (uint32_t)(arena->region / ARENA_PAGE);
+}
 
 static inline void *arena_at(const struct arena *arena, ref_t ref)
 {
@@ -63,6 +68,12 @@ static inline void *arena_at(const struct arena *arena, ref_t ref)
 static inline ref_t arena_ref(const struct arena *arena, const void *at)
 {
     return (ref_t)((size_t)((const unsigned char *)at - arena->base) / ARENA_GRANULE);
+}
+
+/* The number of the page that has this granule. */
+static inline uint32_t arena_page_of(ref_t ref)
+{
+    return ref / (ARENA_PAGE / ARENA_GRANULE);
 }
 
 /* The address of page `page`. */

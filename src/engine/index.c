@@ -86,6 +86,17 @@ bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of, siz
     return true;
 }
 
+void index_widen(struct index *ix, size_t entries)
+{
+    CHECK(ix->entries == 0);
+    uint32_t buckets = index_buckets(ix);
+    size_t wanted = entries / FULL + 1;
+    while (buckets < wanted && buckets < BUCKETS_MAX &&
+           (buckets % INDEX_SEGMENT != 0 || add_segment(ix, buckets / INDEX_SEGMENT)))
+        buckets++;
+    set_buckets(ix, buckets);
+}
+
 void index_destroy(struct index *ix)
 {
     for (struct index_pages *pages = pages_of(ix); pages;) {

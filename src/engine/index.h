@@ -64,6 +64,12 @@ bool index_init(struct index *ix, struct slab *slab, index_hash_fn *hash_of,
 void index_destroy(struct index *ix);
 
 /*
+ * Makes room in an empty index, so that it need not grow for about `entries` entries. When memory
+ * does not suffice, it makes less room.
+ */
+void index_widen(struct index *ix, size_t entries);
+
+/*
  * Inserts `entry`, which must not be in the index. Returns false, and changes nothing, when out of
  * memory.
  */

@@ -58,11 +58,13 @@ void holding_save(const struct table *t, const struct holding *held, struct reco
 void table_walk_save(const struct table_walk *walk, struct record_writer *w);
 
 /*
- * Reads the contents of STATE_TABLE into a table just made by table_new. Returns false on failure;
+ * Reads the contents of STATE_TABLE into a table just made by table_new, with up to `threads`
+ * threads, this one among them; the others end before it returns. Returns false on failure;
  * the reader has the reason. Until table_restore_done succeeds, use the table only to restore
  * holders, or free it; freeing it also forgets the holders.
  */
-bool table_restore(struct table *t, struct moment now, struct record_reader *section) MUST_USE;
+bool table_restore(struct table *t, struct moment now, unsigned threads,
+                   struct record_reader *section) MUST_USE;
 
 /*
  * Reads what holder_save wrote into a holder that is open and empty; its id and tag may differ from

@@ -23,9 +23,10 @@ static inline size_t kept_of(size_t len)
     return len < SKETCH_NAME_MAX ? len : SKETCH_NAME_MAX;
 }
 
-/* Restoring: the restored name of a mark. */
+/* Restoring: the restored name of a mark. Threads that restore names add entries at the same time:
+ * the one that sets `mark` fills in the rest. */
 struct marked {
-    uint32_t mark; /* 0: this entry is free */
+    _Atomic uint32_t mark; /* 0: this entry is free */
     ref_t counter;
     uint32_t units; /* not yet restored to a holder */
 };
@@ -46,6 +47,7 @@ struct wait_to_come {
 struct restoring {
     struct marked *marked; /* a hash table by mark, open addressing; never full */
     uint32_t mask;         /* entries - 1 */
+    uint8_t *owners;       /* for each page with names, the number of its shard */
     struct line_to_come *lines;
     size_t line_count, line_room;
     struct wait_to_come *waits;
@@ -83,6 +85,30 @@ static inline void *grown(void *array, size_t count, size_t *room, size_t size)
 
 /* Finds the entry of a mark that was read. NULL: there is none; the reader has failed. */
 struct marked *find_marked(const struct table *t, uint32_t mark, struct record_reader *r);
+
+/* The entry where the search for a mark begins. */
+static inline struct marked *marked_from(const struct restoring *restoring, uint32_t mark)
+{
+    return &restoring->marked[hash_pair(mark, 0) & restoring->mask];
+}
+
+/* Finds the entry of a mark, or the free entry where the search ends. */
+static inline struct marked *marked_at(const struct restoring *restoring, uint32_t mark)
+{
+    struct marked *m = marked_from(restoring, mark);
+    for (uint32_t found; (found = atomic_load_explicit(&m->mark, memory_order_relaxed)) != 0;) {
+        if (found == mark)
+            break;
+        m = m == restoring->marked + restoring->mask ? restoring->marked : m + 1;
+    }
+    return m;
+}
+
+/* As shard_of, for a restored name. Page headers are far apart, and slow to read for every name. */
+static inline struct shard *marked_shard(struct table *t, const struct marked *m)
+{
+    return &t->shards[t->restoring->owners[arena_page_of(m->counter)]];
+}
 
 static inline struct counter *counter_at(const struct table *t, ref_t ref)
 {

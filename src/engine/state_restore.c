@@ -5,9 +5,13 @@
  * (state_holders.c). Each restored holding subtracts its units. So no holder can bring too many
  * units, and at the end it is clear whether any are missing.
  *
- * Nothing here takes a lock: no other thread uses the table.
+ * Several threads restore names, each those of one shard at a time. They share the pages of the
+ * arena and the entries of marks. All else is done by one thread. Nothing here takes a shard's
+ * lock: no other thread uses the table.
  */
 #include "engine/state_parts.h"
+
+#include "base/together.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,19 +26,30 @@ void restoring_free(struct table *t)
     if (!t->restoring)
         return;
     free(t->restoring->marked);
+    free(t->restoring->owners);
     free(t->restoring->lines);
     free(t->restoring->waits);
     free(t->restoring);
     t->restoring = NULL;
 }
 
-/* Finds the entry of a mark, or the free entry where it belongs. */
-static struct marked *marked_at(const struct restoring *restoring, uint32_t mark)
+/* Adds the entry of a name. Any thread. Returns false if the mark has one. */
+static bool mark_name(struct restoring *restoring, uint32_t mark, ref_t counter, uint32_t units,
+                      uint32_t shard)
 {
-    uint32_t at = hash_pair(mark, 0) & restoring->mask;
-    while (restoring->marked[at].mark && restoring->marked[at].mark != mark)
-        at = (at + 1) & restoring->mask;
-    return &restoring->marked[at];
+    for (;;) {
+        struct marked *m = marked_at(restoring, mark);
+        uint32_t none = 0;
+        if (atomic_compare_exchange_strong_explicit(&m->mark, &none, mark, memory_order_relaxed,
+                                                    memory_order_relaxed)) {
+            m->counter = counter;
+            m->units = units;
+            restoring->owners[arena_page_of(counter)] = (uint8_t)shard;
+            return true;
+        }
+        if (none == mark)
+            return false;
+    }
 }
 
 struct marked *find_marked(const struct table *t, uint32_t mark, struct record_reader *r)
@@ -54,12 +69,20 @@ struct marked *find_marked(const struct table *t, uint32_t mark, struct record_r
 
 /* Data needed to restore a name. */
 struct table_head {
+    struct table *table;
     uint32_t then, now; /* number of the interval when saved, and now */
     bool same_length;   /* the interval length has not changed */
-    uint64_t names;     /* still to come, of all shards */
-    /* For the current shard: */
+};
+
+/* A shard's section, and what was read of it. */
+struct shard_to_come {
+    const struct table_head *head;
+    struct shard *shard;
+    struct record_reader section;
+    uint64_t names, names_made;
     uint16_t idle_interval;
-    uint64_t idle_now, idle_before; /* names at 0 so far, as in struct shard */
+    uint64_t idle_now, idle_before; /* as saved */
+    uint64_t now, before;           /* names at 0 so far, as in struct idle_names */
 };
 
 struct name_head {
@@ -67,6 +90,7 @@ struct name_head {
     uint16_t interval;
     uint8_t flags;
     struct bytes name;
+    uint64_t hash;
 };
 
 static bool read_name(struct record_reader *r, struct name_head *head_r)
@@ -103,42 +127,52 @@ static bool translate_interval(const struct table_head *head, struct name_head *
     return current || name->consumption > 0;
 }
 
-static bool restore_name(struct table *t, struct shard *s, struct table_head *head,
-                         struct record_reader *r)
+/* Reads a name, and fetches what restore_name needs from memory. Sets the mark to 0 when the name
+ * has expired. */
+static bool read_ahead(struct shard_to_come *to_come, struct name_head *n)
 {
-    struct name_head n;
-    if (!read_name(r, &n))
+    const struct table_head *head = to_come->head;
+    struct table *t = head->table;
+    if (!read_name(&to_come->section, n))
         return false;
-    uint64_t hash = hash_name(t, n.name);
-    if (shard_of_hash(t, hash) != s)
-        return refuse(r, "a name is in the wrong shard");
-    if (!head->same_length && !translate_interval(head, &n))
+    n->hash = hash_name(t, n->name);
+    if (shard_of_hash(t, n->hash) != to_come->shard)
+        return refuse(&to_come->section, "a name is in the wrong shard");
+    if (!head->same_length && !translate_interval(head, n)) {
+        n->mark = 0;
         return true;
-    struct marked *m = marked_at(t->restoring, n.mark);
+    }
+    __builtin_prefetch(marked_from(t->restoring, n->mark), 1);
+    const struct index *names = &to_come->shard->names;
+    __builtin_prefetch(index_bucket_at(names, index_bucket_of(names, (uint32_t)n->hash)), 1);
+    return true;
+}
+
+static bool restore_name(struct shard_to_come *to_come, const struct name_head *n)
+{
+    struct table *t = to_come->head->table;
+    struct shard *s = to_come->shard;
     struct index_probe probe;
-    for (ref_t ref = index_first(&s->names, (uint32_t)hash, &probe); ref;
+    for (ref_t ref = index_first(&s->names, (uint32_t)n->hash, &probe); ref;
          ref = index_next(&s->names, &probe)) {
         struct bytes other = counter_name(counter_at(t, ref));
-        if (other.len == n.name.len && memcmp(other.data, n.name.data, other.len) == 0)
-            return refuse(r, "a name appears twice");
+        if (other.len == n->name.len && memcmp(other.data, n->name.data, other.len) == 0)
+            return refuse(&to_come->section, "a name appears twice");
     }
-    if (m->mark)
-        return refuse(r, "a mark appears twice");
-    struct counter *c = counter_make(s, hash, n.name, head->now);
+    struct counter *c = counter_make(s, n->hash, n->name, to_come->head->now);
     if (!c)
-        return no_memory(r);
-    c->interval = n.interval;
-    c->peak = n.peak;
-    c->limit = n.limit;
-    c->flags = n.flags & COUNTER_KEEP;
-    if (n.consumption == 0) {
+        return no_memory(&to_come->section);
+    c->interval = n->interval;
+    c->peak = n->peak;
+    c->limit = n->limit;
+    c->flags = n->flags & COUNTER_KEEP;
+    if (n->consumption == 0) {
         s->idle.count++;
-        head->idle_now += n.interval == head->idle_interval;
-        head->idle_before += n.interval == (uint16_t)(head->idle_interval - 1);
+        to_come->now += n->interval == to_come->idle_interval;
+        to_come->before += n->interval == (uint16_t)(to_come->idle_interval - 1);
     }
-    *m =
-        (struct marked){.mark = n.mark, .counter = arena_ref(&t->arena, c), .units = n.consumption};
-    return true;
+    return mark_name(t->restoring, n->mark, arena_ref(&t->arena, c), n->consumption, s->number) ||
+           refuse(&to_come->section, "a mark appears twice");
 }
 
 static bool restore_lines(struct table *t, struct shard *s, struct record_reader *r)
@@ -152,7 +186,7 @@ static bool restore_lines(struct table *t, struct shard *s, struct record_reader
         if (!m)
             return false;
         line.counter = m->counter;
-        if (shard_of(t, counter_at(t, m->counter)) != s || !line.waiting || line.since_ns < 0)
+        if (marked_shard(t, m) != s || !line.waiting || line.since_ns < 0)
             return refuse(r, "a queue has inconsistent values");
         struct line_to_come *lines =
             grown(restoring->lines, restoring->line_count, &restoring->line_room, sizeof(*lines));
@@ -244,47 +278,51 @@ static void restore_peaks(struct table *t, struct shard *s, uint32_t interval)
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-static bool restore_names(struct table *t, struct shard *s, struct table_head *head,
-                          struct record_reader *r)
+/* Names that are read before the first of them is restored, so that memory is fetched in time. */
+#define AHEAD 16
+
+/* With fewer names, a thread takes longer to start than to restore them. */
+#define SHARED_MIN 2000
+
+/* Restores the names of a shard. Any thread. */
+static void restore_names(void *arg, unsigned number)
 {
-    s->seq = record_get_u64(r);
-    uint64_t names_made = record_get_u64(r);
-    head->idle_interval = record_get_u16(r);
-    head->idle_now = head->idle_before = 0;
-    uint64_t idle_now = record_get_u64(r), idle_before = record_get_u64(r);
-    uint64_t names = record_get_u64(r);
-    if (!record_ok(r))
-        return false;
-    if (names > head->names)
-        return refuse(r, "there are more names than announced");
-    head->names -= names;
-    if (!head->same_length)
-        head->idle_interval = (uint16_t)head->now;
-    for (uint64_t i = 0; i < names; i++) {
-        if (!restore_name(t, s, head, r))
-            return false;
+    struct shard_to_come *to_come = (struct shard_to_come *)arg + number;
+    struct shard *s = to_come->shard;
+    struct name_head ahead[AHEAD];
+    index_widen(&s->names, to_come->names);
+    for (uint64_t left = to_come->names; left > 0;) {
+        unsigned count = left < AHEAD ? (unsigned)left : AHEAD;
+        for (unsigned i = 0; i < count; i++) {
+            if (!read_ahead(to_come, &ahead[i]))
+                return;
+        }
+        for (unsigned i = 0; i < count; i++) {
+            if (ahead[i].mark && !restore_name(to_come, &ahead[i]))
+                return;
+        }
+        left -= count;
     }
-    if (!head->same_length) {
-        idle_now = head->idle_now;
-        idle_before = 0;
+    if (!to_come->head->same_length) {
+        to_come->idle_now = to_come->now;
+        to_come->idle_before = 0;
     }
     /* There may be more than counted if the clock was set back. */
-    if (idle_now > head->idle_now || idle_before > head->idle_before)
-        return refuse(r, "the number of names without units is wrong");
-    s->names_made = names_made;
-    s->idle.interval = head->idle_interval;
-    s->idle.now = (uint32_t)idle_now;
-    s->idle.before = (uint32_t)idle_before;
-    return true;
+    if (to_come->idle_now > to_come->now || to_come->idle_before > to_come->before) {
+        record_refuse(&to_come->section, "the number of names without units is wrong");
+        return;
+    }
+    s->names_made = to_come->names_made;
+    s->idle.interval = to_come->idle_interval;
+    s->idle.now = (uint32_t)to_come->idle_now;
+    s->idle.before = (uint32_t)to_come->idle_before;
 }
 
-static bool restore_shard(struct table *t, uint32_t number, struct table_head *head,
-                          struct record_reader *r)
+/* Restores what follows the names. */
+static bool restore_rest(struct table *t, struct shard *s, const struct table_head *head,
+                         struct record_reader *r)
 {
-    if (record_get_u32(r) != number)
-        return refuse(r, "the shards of the table are out of order");
-    struct shard *s = &t->shards[number];
-    if (!restore_names(t, s, head, r) || !restore_lines(t, s, r))
+    if (!record_ok(r) || !restore_lines(t, s, r))
         return false;
     struct record_reader section;
     uint32_t kind;
@@ -297,6 +335,62 @@ static bool restore_shard(struct table *t, uint32_t number, struct table_head *h
     if (!head->same_length)
         restore_peaks(t, s, head->now);
     return record_ok(r);
+}
+
+/* Reads the beginning of a shard. Decrements *names by those that it has. */
+static void read_shard(struct shard_to_come *to_come, const struct table_head *head,
+                       uint32_t number, uint64_t *names)
+{
+    struct record_reader *r = &to_come->section;
+    to_come->head = head;
+    to_come->shard = &head->table->shards[number];
+    if (record_get_u32(r) != number)
+        record_refuse(r, "the shards of the table are out of order");
+    to_come->shard->seq = record_get_u64(r);
+    to_come->names_made = record_get_u64(r);
+    to_come->idle_interval = record_get_u16(r);
+    to_come->idle_now = record_get_u64(r);
+    to_come->idle_before = record_get_u64(r);
+    to_come->names = record_get_u64(r);
+    if (to_come->names > *names)
+        record_refuse(r, "there are more names than announced");
+    if (!record_ok(r))
+        return;
+    *names -= to_come->names;
+    if (!head->same_length)
+        to_come->idle_interval = (uint16_t)head->now;
+}
+
+/* Restores all shards. */
+static void restore_shards(const struct table_head *head, uint64_t names, unsigned threads,
+                           struct record_reader *r)
+{
+    struct shard_to_come to_come[TABLE_SHARDS] = {0};
+    uint32_t kind, number = 0;
+    struct record_reader section;
+    while (record_enter(r, &kind, &section)) {
+        if (kind != STATE_SHARD) {
+            record_unknown(&section, kind);
+        } else if (number == TABLE_SHARDS) {
+            record_refuse(&section, "the table has too many shards");
+        } else {
+            to_come[number].section = section;
+            read_shard(&to_come[number], head, number, &names);
+            number++;
+        }
+    }
+    if (record_ok(r) && (number != TABLE_SHARDS || names > 0))
+        record_refuse(r, "shards or names of the table are missing");
+    if (!record_ok(r))
+        return;
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++)
+        to_come[i].section.parent = NULL; /* threads do not share it */
+    together(threads, TABLE_SHARDS, restore_names, to_come);
+    for (uint32_t i = 0; i < TABLE_SHARDS; i++) {
+        struct record_reader *shard = &to_come[i].section;
+        if (!restore_rest(head->table, to_come[i].shard, head, shard))
+            record_refuse(r, shard->why);
+    }
 }
 
 /*
@@ -312,10 +406,14 @@ static bool make_room(struct table *t, uint64_t used, uint64_t names)
         places *= 2;
     t->restoring->mask = (uint32_t)(places - 1);
     t->restoring->marked = calloc(places, sizeof(*t->restoring->marked));
-    return t->restoring->marked && arena_widen(&t->arena, room);
+    if (!t->restoring->marked || !arena_widen(&t->arena, room))
+        return false;
+    t->restoring->owners = calloc(arena_pages(&t->arena), sizeof(*t->restoring->owners));
+    return t->restoring->owners;
 }
 
-bool table_restore(struct table *t, struct moment now, struct record_reader *section)
+bool table_restore(struct table *t, struct moment now, unsigned threads,
+                   struct record_reader *section)
 {
     struct record_reader *r = section;
     if (t->restoring)
@@ -324,32 +422,21 @@ bool table_restore(struct table *t, struct moment now, struct record_reader *sec
     t->hash_key.k0 = record_get_u64(r);
     t->hash_key.k1 = record_get_u64(r);
     uint32_t length_s = record_get_u32(r), then = record_get_u32(r);
-    struct table_head head = {
+    const struct table_head head = {
+        .table = t,
         .then = then,
         .now = table_interval(t, now.unix_s),
         .same_length = length_s == t->stats_interval_s,
     };
-    uint64_t used = record_get_u64(r);
-    head.names = record_get_u64(r);
+    uint64_t used = record_get_u64(r), names = record_get_u64(r);
     if (!record_ok(r))
         return false;
-    if (shards != TABLE_SHARDS || head.names > r->len / NAME_FIXED || head.names > UINT32_MAX / 4)
+    if (shards != TABLE_SHARDS || names > r->len / NAME_FIXED || names > UINT32_MAX / 4)
         return refuse(r, "the header of the table is invalid");
     t->restoring = calloc(1, sizeof(*t->restoring));
-    if (!t->restoring || !make_room(t, used, head.names))
+    if (!t->restoring || !make_room(t, used, names))
         return no_memory(r);
-    uint32_t kind, number = 0;
-    struct record_reader shard;
-    while (record_enter(r, &kind, &shard)) {
-        if (kind != STATE_SHARD)
-            record_unknown(&shard, kind);
-        else if (number == TABLE_SHARDS)
-            record_refuse(&shard, "the table has too many shards");
-        else if (restore_shard(t, number, &head, &shard))
-            number++;
-    }
-    if (record_ok(r) && (number != TABLE_SHARDS || head.names > 0))
-        record_refuse(r, "shards or names of the table are missing");
+    restore_shards(&head, names, names < SHARED_MIN ? 1 : threads, r);
     return record_ok(r);
 }
 

@@ -195,7 +195,7 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
 {
     switch (kind) {
     case STATE_TABLE:
-        return table_restore(r->services->table, now, section);
+        return table_restore(r->services->table, now, r->services->server->count, section);
     case TABLE_COLLECTOR:
         return restore_collector(own(r), record_get_u32(section), section);
     case SERVICES_V1:

@@ -16,6 +16,7 @@ base_unit_tests = \
 	t/unit/base/ring_test \
 	t/unit/base/spelling_test \
 	t/unit/base/text_test \
+	t/unit/base/together_test \
 	t/unit/base/tree_test \
 	t/unit/base/utf8_test
 check_PROGRAMS += $(base_unit_tests)
@@ -54,6 +55,8 @@ t_unit_base_spelling_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_spelling_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_text_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_text_test_LDADD = libbase.a $(CHECK_LIBS)
+t_unit_base_together_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_base_together_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_tree_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_base_tree_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_base_utf8_test_CFLAGS = $(UNIT_CFLAGS)

@@ -780,7 +780,7 @@ static bool restore_all(struct table *to, struct holder *new_holders, struct rec
 {
     struct record_reader section;
     uint32_t kind;
-    if (!record_enter(r, &kind, &section) || !table_restore(to, now, &section))
+    if (!record_enter(r, &kind, &section) || !table_restore(to, now, 1, &section))
         return false;
     for (unsigned holder = 0; holder < HOLDERS; holder++) {
         AGREE(record_enter(r, &kind, &section) && kind == holder);

@@ -824,7 +824,7 @@ static bool restore_clients(struct restored *to, struct record_reader *r)
 static bool restore_all(struct restored *to, struct record_reader *r, struct pool_effects *caused)
 {
     struct record_reader section;
-    if (!enter(r, STATE_TABLE, &section) || !table_restore(to->table, model_now, &section))
+    if (!enter(r, STATE_TABLE, &section) || !table_restore(to->table, model_now, 1, &section))
         return false;
     if (!enter(r, SECTION_OTHERS, &section))
         return false;

@@ -517,7 +517,7 @@ static void go_on_with(int fd)
         .buckets = 100, .memory_limit = 64 * MIB, .stats_interval_s = INTERVAL});
     ck_assert(t != NULL && record_map(&r, fd));
     ck_assert(record_enter(&r, &kind, &section) && kind == STATE_TABLE);
-    ck_assert_msg(table_restore(t, now, &section), "%s", section.why);
+    ck_assert_msg(table_restore(t, now, 1, &section), "%s", section.why);
     record_leave(&section);
     ck_assert(record_enter(&r, &kind, &section) && kind == KIND_HOLDERS);
     for (int i = 0; i < HOLDERS; i++) {

@@ -261,7 +261,7 @@ static bool restore(struct side *side, struct record_reader *r)
     record_get_head(r);
     while (record_enter(r, &kind, &section)) {
         if (kind == STATE_TABLE) {
-            if (!table_restore(side->t, now, &section))
+            if (!table_restore(side->t, now, 3, &section))
                 return false;
         } else if (kind == KIND_HOLDER && holder < HOLDERS) {
             if (!holder_restore(side->t, &side->holders[holder++], &section))
@@ -541,8 +541,8 @@ TEST(out_of_order)
     ck_assert(holding_restore(b.t, &b.holders[0], &r) == NULL);
     r = whole;
     table.parent = again.parent = &r;
-    ck_assert(table_restore(b.t, now, &table));
-    ck_assert(!table_restore(b.t, now, &again));
+    ck_assert(table_restore(b.t, now, 3, &table));
+    ck_assert(!table_restore(b.t, now, 3, &again));
     ck_assert_str_eq(r.why, "the table appears twice");
     table_free(&b.t);
     record_unmap(&whole);

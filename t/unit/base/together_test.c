@@ -1,0 +1,81 @@
+/* together_test.c - several threads do each piece of work once; one thread does them all. */
+#include "base/together.h"
+
+#include "base/check.h"
+#include "t/unit/unit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+enum { PIECES = 200 };
+
+struct seen {
+    _Atomic unsigned times[PIECES];
+    _Atomic unsigned elsewhere, unblocked; /* calls in other threads; and with signals unblocked */
+    _Atomic unsigned waiting;
+    unsigned meet; /* the first calls wait until so many threads have one */
+    pthread_t caller;
+};
+
+static void look(void *arg, unsigned number)
+{
+    struct seen *seen = arg;
+    sigset_t blocked;
+    seen->times[number]++;
+    seen->waiting++;
+    while (seen->waiting < seen->meet)
+        continue;
+    if (pthread_equal(pthread_self(), seen->caller))
+        return;
+    seen->elsewhere++;
+    ck_assert_int_eq(pthread_sigmask(SIG_SETMASK, NULL, &blocked), 0);
+    seen->unblocked += sigismember(&blocked, SIGTERM) != 1;
+}
+
+static void check_once(const struct seen *seen, unsigned pieces)
+{
+    for (unsigned i = 0; i < PIECES; i++)
+        ck_assert_uint_eq(seen->times[i], i < pieces);
+}
+
+TEST(threads_do_each_piece_once)
+{
+    struct seen seen = {.caller = pthread_self(), .meet = 4};
+    together(4, PIECES, look, &seen);
+    check_once(&seen, PIECES);
+    ck_assert_uint_ge(seen.elsewhere, 3);
+    ck_assert_uint_eq(seen.unblocked, 0);
+}
+END_TEST
+
+TEST(one_thread_is_the_caller)
+{
+    static const unsigned few[] = {0, 1};
+    for (unsigned i = 0; i < ARRAY_SIZE(few); i++) {
+        struct seen seen = {.caller = pthread_self()};
+        together(few[i], PIECES, look, &seen);
+        check_once(&seen, PIECES);
+        ck_assert_uint_eq(seen.elsewhere, 0);
+    }
+}
+END_TEST
+
+TEST(there_may_be_fewer_pieces_than_threads)
+{
+    struct seen one = {.caller = pthread_self()}, none = {.caller = pthread_self()};
+    together(100, 1, look, &one);
+    check_once(&one, 1);
+    ck_assert_uint_eq(one.elsewhere, 0);
+    together(100, 0, look, &none);
+    check_once(&none, 0);
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(threads_do_each_piece_once),
+    UNIT(one_thread_is_the_caller),
+    UNIT(there_may_be_fewer_pieces_than_threads),
+};
+
+UNIT_MAIN("base/together", tests)
