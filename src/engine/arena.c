@@ -26,6 +26,9 @@
 /* Number of pages made usable at a time: 1 MiB. */
 #define PAGES_STEP 64
 
+/* arena_expect does nothing for less: the kernel's large pages have 2 MiB, or more. */
+#define EXPECT_MIN ((size_t)16 << 20)
+
 struct slab_page {
     uint32_t owner;
     uint32_t next, prev; /* in the list of pages with a free slot; 0: none */
@@ -95,6 +98,18 @@ bool arena_widen(struct arena *arena, size_t bytes)
     }
     arena->unlimited = true;
     return true;
+}
+
+void arena_expect(struct arena *arena, size_t bytes)
+{
+    size_t open = (size_t)arena->pages_open * ARENA_PAGE;
+    size_t to = (size_t)arena->pages_begun * ARENA_PAGE + bytes;
+    to = (to < arena->region ? to : arena->region) / ARENA_PAGE * ARENA_PAGE;
+    if (bytes < EXPECT_MIN || to <= open ||
+        mprotect(arena->base + open, to - open, PROT_READ | PROT_WRITE) != 0)
+        return;
+    arena->pages_open = (uint32_t)(to / ARENA_PAGE);
+    (void)madvise(arena->base + open, to - open, MADV_HUGEPAGE);
 }
 
 void arena_limit(struct arena *arena)

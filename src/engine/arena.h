@@ -54,6 +54,11 @@ void arena_destroy(struct arena *arena);
  */
 bool arena_widen(struct arena *arena, size_t bytes) MUST_USE;
 void arena_limit(struct arena *arena);
+/*
+ * Prepares for the use of the next `bytes` of pages: the kernel may then provide memory in large
+ * pieces, which is many times faster. What is not used after all takes no memory. Only a hint.
+ */
+void arena_expect(struct arena *arena, size_t bytes);
 /* The number of pages for which there are addresses; all page numbers are below it. */
 static inline uint32_t arena_pages(const struct arena *arena)
 {

@@ -15,6 +15,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* Maximum weight: sums of weights must stay finite. */
 #define WEIGHT_MAX 1e300
@@ -393,6 +394,22 @@ static void restore_shards(const struct table_head *head, uint64_t names, unsign
     }
 }
 
+/* Allocates zeros for access all over; if many, in the kernel's large pages if it has any. NULL:
+ * out of memory. */
+static void *zeros(size_t size)
+{
+    const size_t page = (size_t)2 << 20;
+    if (size < 4 * page)
+        return calloc(1, size);
+    size = (size + page - 1) / page * page;
+    void *at = aligned_alloc(page, size);
+    if (at) {
+        (void)madvise(at, size, MADV_HUGEPAGE);
+        memset(at, 0, size);
+    }
+    return at;
+}
+
 /*
  * Makes room for a state that took `used` bytes: twice as much, in case the new build needs more,
  * plus one page per shard and slot size.
@@ -405,9 +422,10 @@ static bool make_room(struct table *t, uint64_t used, uint64_t names)
     while (places / 2 < names)
         places *= 2;
     t->restoring->mask = (uint32_t)(places - 1);
-    t->restoring->marked = calloc(places, sizeof(*t->restoring->marked));
+    t->restoring->marked = zeros(places * sizeof(*t->restoring->marked));
     if (!t->restoring->marked || !arena_widen(&t->arena, room))
         return false;
+    arena_expect(&t->arena, (size_t)used);
     t->restoring->owners = calloc(arena_pages(&t->arena), sizeof(*t->restoring->owners));
     return t->restoring->owners;
 }

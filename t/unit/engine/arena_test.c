@@ -106,6 +106,27 @@ TEST(widening_what_is_wide_enough)
 }
 END_TEST
 
+TEST(pages_that_were_expected_are_like_others)
+{
+    static const size_t expected[] = {PAGES(1), PAGES(1500), PAGES(9000)};
+    for (unsigned i = 0; i < 2 * ARRAY_SIZE(expected); i++) {
+        start(PAGES(2000));
+        uint32_t pages = 2000;
+        ck_assert(arena_page_take(&arena) != 0);
+        fail_mprotect = i % 2;
+        arena_expect(&arena, expected[i / 2]);
+        fail_mprotect = false;
+        ck_assert(arena_used(&arena) == PAGES(1));
+        for (uint32_t page; (page = arena_page_take(&arena)) != 0; pages--) {
+            ck_assert(all_bytes_are(arena_page_at(&arena, page), ARENA_PAGE, 0));
+            memset(arena_page_at(&arena, page), 7, ARENA_PAGE);
+        }
+        ck_assert_uint_eq(pages, 1);
+        arena_destroy(&arena);
+    }
+}
+END_TEST
+
 TEST(destroying_twice_is_harmless)
 {
     start(PAGES(3));
@@ -519,6 +540,7 @@ static const struct unit_test tests[] = {
     UNIT(the_largest_region),
     UNIT(a_wider_region_has_what_was_there_and_takes_no_notice_of_the_limit),
     UNIT(widening_what_is_wide_enough),
+    UNIT(pages_that_were_expected_are_like_others),
     UNIT(destroying_twice_is_harmless),
     UNIT(no_addresses_no_arena),
     UNIT(pages_up_to_the_limit_and_no_more),
