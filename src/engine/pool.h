@@ -377,7 +377,7 @@ enum pool_status pool_get_options(struct pools *pools, struct bytes name,
 
 /* Changes all options of a pool, but its kind: OK, NO_POOL, WRONG_KIND, NO_MEMORY. `of_file`: it is
  * as the configuration says, and is not dropped any more if it was; watchers are told only if that
- * changes something. */
+ * changes something; EXISTS if it was made by a verb. */
 enum pool_status pool_set(struct pools *pools, struct bytes name,
                           const struct pool_options *options, bool of_file, struct moment now,
                           struct pool_effects *effects) MUST_USE;
@@ -524,7 +524,7 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
 /*
  * After a restore: makes the pools of the configuration, which are in `from`, in `to`; drops others
  * that an earlier configuration had. Returns false if some could not be changed: no memory, or a
- * pool is of another kind.
+ * pool is of another kind or was made by a verb.
  */
 bool pools_adopt(struct pools *to, struct pools *from, struct moment now,
                  struct pool_effects *effects) MUST_USE;

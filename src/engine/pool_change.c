@@ -313,11 +313,11 @@ enum pool_status pool_set(struct pools *pools, struct bytes name,
     struct pool *pool = pool_find(pools, name);
     enum pool_status status = !pool                                 ? POOL_NO_POOL
                               : pool->options.kind != options->kind ? POOL_WRONG_KIND
+                              : of_file && !pool->of_file           ? POOL_EXISTS
                                                                     : POOL_OK;
     char *group = NULL;
     /* The file says what is so: a reload tells nobody, and needs no memory for that. */
-    bool is_so = status == POOL_OK && of_file && pool->of_file && !pool->draining &&
-                 has_options(pool, options);
+    bool is_so = status == POOL_OK && of_file && !pool->draining && has_options(pool, options);
     if (status == POOL_OK && !is_so && options->group) {
         size_t size = strlen(options->group) + 1;
         group = pool_alloc(pools, size);
@@ -327,10 +327,8 @@ enum pool_status pool_set(struct pools *pools, struct bytes name,
             status = POOL_NO_MEMORY;
     }
     if (status == POOL_OK) {
-        if (of_file) {
-            pool->of_file = true;
+        if (of_file)
             keep(pool);
-        }
         if (is_so) {
             group = pool->options.group; /* stays */
             pool->options.group = NULL;

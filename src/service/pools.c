@@ -255,8 +255,9 @@ static int compare_names(const void *a, const void *b)
                          ((const struct pool_new_member *)b)->name);
 }
 
-static bool declare(struct pools_resource *p, struct bytes name, const struct pool_members *members,
-                    struct pool_changes *changes_r, struct moment now, struct pool_effects *effects)
+static enum pool_status declare(struct pools_resource *p, struct bytes name,
+                                const struct pool_members *members, struct pool_changes *changes_r,
+                                struct moment now, struct pool_effects *effects)
 {
     struct pool_attribute *attributes;
     struct pool_new_member *new = convert(members, &attributes);
@@ -267,7 +268,7 @@ static bool declare(struct pools_resource *p, struct bytes name, const struct po
     }
     free(new);
     free(attributes);
-    return status == POOL_OK;
+    return status;
 }
 
 /* How a pool differs from what the configuration says. */
@@ -285,11 +286,11 @@ static void compare_pool(void *arg, const struct pool_entry *entry)
         d->count += !pool_option_equal(entry->options, d->options, i);
 }
 
-/* Makes or changes a pool, and logs what was not as the configuration says. Returns false without
- * memory. */
-static bool put_pool(struct pools_resource *p, const char *name, const struct pool_options *options,
-                     const struct pool_members *members, struct moment now,
-                     struct pool_effects *effects)
+/* Makes or changes a pool, and logs what was not as the configuration says. */
+static enum pool_status put_pool(struct pools_resource *p, const char *name,
+                                 const struct pool_options *options,
+                                 const struct pool_members *members, struct moment now,
+                                 struct pool_effects *effects)
 {
     struct bytes pool = bytes_of(name);
     struct difference d = {.options = options};
@@ -298,9 +299,10 @@ static bool put_pool(struct pools_resource *p, const char *name, const struct po
     enum pool_status status = pool_set(p->pools, pool, options, true, now, effects);
     if (status == POOL_NO_POOL)
         status = pool_add(p->pools, pool, options, true, now, effects);
-    if (status != POOL_OK ||
-        (options->kind == POOL_STATIC && !declare(p, pool, members, &changes, now, effects)))
-        return false;
+    if (status == POOL_OK && options->kind == POOL_STATIC)
+        status = declare(p, pool, members, &changes, now, effects);
+    if (status != POOL_OK)
+        return status;
     if (d.draining || d.count + changes.added + changes.dropped + changes.put_back > 0)
         log_info("pool %s: as the configuration says: %u options changed; %u members added, %u "
                  "dropped, %u put back%s",
@@ -310,7 +312,14 @@ static bool put_pool(struct pools_resource *p, const char *name, const struct po
         log_warning("pool %s: %u members of the configuration are left out: others are held, and "
                     "max or pools.max_members allows no more; reload when they have gone",
                     name, changes.left_out);
-    return true;
+    return POOL_OK;
+}
+
+static const char *why_not(enum pool_status status)
+{
+    return status == POOL_NO_MEMORY  ? "there is no memory"
+           : status == POOL_TOO_MANY ? "there are as many pools as pools.max allows"
+                                     : "a verb has made it since that was checked (POOL ADD)";
 }
 
 /* Drops a pool that the configuration had, unless a verb has made it anew. */
@@ -324,20 +333,22 @@ static void drop_of_file(struct pools_resource *p, struct bytes name, struct mom
         CHECK(pool_drop(p->pools, name, false, now, effects) == POOL_OK);
 }
 
-bool pools_configure(struct services *services, const char *name,
+void pools_configure(struct services *services, const char *name,
                      const struct pool_options *options, const struct pool_members *members)
 {
     struct pools_resource *p = of_services(services);
     struct pool_effects effects;
     struct moment now = clock_now();
-    bool good = true;
+    enum pool_status status = POOL_OK;
     pool_effects_init(&effects);
     if (options)
-        good = put_pool(p, name, options, members, now, &effects);
+        status = put_pool(p, name, options, members, now, &effects);
     else
         drop_of_file(p, bytes_of(name), now, &effects);
     post(services, &effects);
-    return good;
+    if (status != POOL_OK)
+        log_error("pool %s: it is not as the configuration says: %s; reload again", name,
+                  why_not(status));
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -431,7 +442,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
     if (!pools_adopt(p->pools, p->configured, now, &effects))
         log_error(
             "pools: not all are as the configuration says: there is no memory, or a pool is of "
-            "the other kind");
+            "the other kind or was made by POOL ADD");
     pools_free(&p->configured);
     post(r->services, &effects);
     return true;

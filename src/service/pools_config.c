@@ -1,8 +1,6 @@
 /* pools_config.c - see pools_config.h. */
 #include "service/pools_config.h"
 
-#include "base/log.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -159,8 +157,7 @@ static void pool_changed(void *services, const char *name, const void *was, cons
 {
     const struct pool_settings *s = is;
     (void)was;
-    if (!pools_configure(services, name, s ? &s->options : NULL, s ? &s->declared : NULL))
-        log_error("pool %s: no memory to make it as the configuration says", name);
+    pools_configure(services, name, s ? &s->options : NULL, s ? &s->declared : NULL);
 }
 
 const struct option_group pool_family = {

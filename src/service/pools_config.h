@@ -44,10 +44,9 @@ bool pools_accept(const struct services *services, const char *name, enum pool_k
  * are not are dropped gracefully. With `options` NULL the file has the pool no more: it is dropped
  * gracefully. Called at the start and in each reload, for each pool of the old and the new file,
  * changed or not, after pools_change_settings; limits of pools and members were checked. Copies
- * what it keeps. Returns false without memory; nothing has changed then.
+ * what it keeps. Without memory, or if a verb has made the pool, nothing changes; the log says so.
  */
-bool pools_configure(struct services *services, const char *name,
-                     const struct pool_options *options,
-                     const struct pool_members *members) MUST_USE;
+void pools_configure(struct services *services, const char *name,
+                     const struct pool_options *options, const struct pool_members *members);
 
 #endif

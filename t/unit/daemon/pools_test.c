@@ -18,7 +18,7 @@ static const char *by_verb = "";
 void __wrap_pools_change_settings(struct services *services, const struct pools_settings *settings);
 bool __wrap_pools_accept(const struct services *services, const char *name, enum pool_kind kind,
                          char *reason_r);
-bool __wrap_pools_configure(struct services *services, const char *name,
+void __wrap_pools_configure(struct services *services, const char *name,
                             const struct pool_options *options, const struct pool_members *members);
 
 void __wrap_pools_change_settings(struct services *services, const struct pools_settings *settings)
@@ -38,7 +38,7 @@ bool __wrap_pools_accept(const struct services *services, const char *name, enum
     return false;
 }
 
-bool __wrap_pools_configure(struct services *services, const char *name,
+void __wrap_pools_configure(struct services *services, const char *name,
                             const struct pool_options *options, const struct pool_members *members)
 {
     ck_assert_ptr_eq(services, running.services);
@@ -46,7 +46,7 @@ bool __wrap_pools_configure(struct services *services, const char *name,
     if (!options) {
         ck_assert_ptr_null(members);
         append(told, sizeof told, "gone; ");
-        return true;
+        return;
     }
     append(told, sizeof told, "%s max=%u", pool_option_word(POOL_OPTION_KIND, options->kind),
            options->max);
@@ -56,7 +56,6 @@ bool __wrap_pools_configure(struct services *services, const char *name,
                (int)m->value.len, m->value.len ? (const char *)m->value.data : "");
     }
     append(told, sizeof told, "; ");
-    return true;
 }
 
 extern const struct service_row counter_row;

@@ -985,10 +985,11 @@ enum pool_status model_pool_set(int p, const struct pool_options *options, bool 
         return POOL_NO_POOL;
     if (pool->options.kind != options->kind)
         return POOL_WRONG_KIND;
+    if (of_file && !pool->of_file)
+        return POOL_EXISTS;
     bool new_max = pool->options.max != options->max;
-    if (!of_file || !pool->of_file || pool->draining || !same_options(&pool->options, options))
+    if (!of_file || pool->draining || !same_options(&pool->options, options))
         tell_of_pool(p, POOL_CHANGED);
-    pool->of_file = pool->of_file || of_file;
     if (of_file && pool->draining) {
         pool->draining = false;
         for (EACH_MEMBER(i))

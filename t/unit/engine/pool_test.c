@@ -799,10 +799,12 @@ TEST(configuration_is_adopted_after_an_upgrade)
     configure("kept", POOL_STATIC, "y");
     configure("kind", POOL_JOINED, "");
     configure("new", POOL_STATIC, "z");
+    configure("db", POOL_STATIC, "of-file");
     o.queue_max = 3;
     ck_assert(pool_set(pools, bytes_of("kept"), &o, true, now, &effects) == POOL_OK);
-    ck_assert(!pools_adopt(pools, configured, now, &effects)); /* another kind */
+    ck_assert(!pools_adopt(pools, configured, now, &effects)); /* another kind, made by a verb */
     check();
+    ck_assert(state_of("a") == MEMBER_FREE); /* of db */
     ck_assert_str_eq(list(), "db:50 held:7fd kept:7f kind:7f new:7f ");
     take.targets = &(struct bytes){(const uint8_t *)"kept", 4};
     clients[0].heard[0] = '\0';
