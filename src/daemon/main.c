@@ -568,8 +568,8 @@ static enum process_exit check_upgrade(const struct upgrade *upgrade,
 
 /*
  * The rehearsal of an upgrade: builds everything from the state of the old program, which still
- * runs and owns the sockets, then drops rights and makes all threads as the new program will. Frees
- * nothing.
+ * runs and owns the sockets, checks the settings against it as a reload does, then drops rights and
+ * makes all threads as the new program will. Frees nothing.
  */
 static _Noreturn void rehearse(struct daemon *d)
 {
@@ -581,7 +581,8 @@ static _Noreturn void rehearse(struct daemon *d)
         if (!d->listeners.inherited[i])
             listener_close(&d->listeners.at[i]); /* made here: remove its socket file, too */
     }
-    good = good && process_drop_root(settings->user, settings->group) && enter_sandbox(d) &&
+    good = good && reload_accepts(d->services, NULL, settings, stderr) &&
+           process_drop_root(settings->user, settings->group) && enter_sandbox(d) &&
            prepare_threads(d) && upgrade_answer(&d->upgrade);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }

@@ -200,11 +200,11 @@ static void ask_owner(void *arg, const struct settings_difference *difference)
     asking->good = false;
 }
 
-/* Asks the owners whether the settings that were read may be put in force. */
-static bool owners_accept(const struct reload *reload, const struct settings *read, FILE *err)
+bool reload_accepts(struct services *services, const struct settings *was,
+                    const struct settings *is, FILE *err)
 {
-    struct asking asking = {.services = reload->services, .err = err, .good = true};
-    settings_compare(&reload->settings, read, ask_owner, &asking);
+    struct asking asking = {.services = services, .err = err, .good = true};
+    settings_compare(was, is, ask_owner, &asking);
     return asking.good;
 }
 
@@ -215,7 +215,8 @@ static bool make_fresh(const struct reload *reload, struct fresh *fresh, FILE *e
     struct options_request request = options_command_line(
         reload->argc, reload->argv, reload->settings.file != NULL, &fresh->read, err);
     if (request.action != OPTIONS_RUN || !merge(fresh, &reload->settings, err) ||
-        !merged_fits(reload, &fresh->merged, err) || !owners_accept(reload, &fresh->read, err) ||
+        !merged_fits(reload, &fresh->merged, err) ||
+        !reload_accepts(reload->services, &reload->settings, &fresh->read, err) ||
         !credentials_load(&fresh->merged, &fresh->credentials, err))
         return false;
     fresh->rules = reload_make_rules(&fresh->merged, fresh->credentials.tls);

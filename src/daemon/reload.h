@@ -61,6 +61,14 @@ size_t reload_compare(const struct settings *in_force, const struct settings *fr
 struct rules *reload_make_rules(const struct settings *settings, struct tls *tls) MUST_USE;
 
 /*
+ * Asks the owners (`accepts` of struct option_group) whether settings may be put in force: in a
+ * reload, and in the rehearsal of an upgrade, where `services` have the state of the old process
+ * and `was` is NULL. Returns false after printing why not to `err`.
+ */
+bool reload_accepts(struct services *services, const struct settings *was,
+                    const struct settings *is, FILE *err) MUST_USE;
+
+/*
  * Reloads while the workers run; when it returns, all of them use the new rules. Writes each
  * message to the log and as a line to `report`, which gets at least one line. Returns false after
  * an error, and nothing has changed.

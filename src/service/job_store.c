@@ -16,8 +16,10 @@
 #include "service/jobs.h"
 #include "service/seen.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A transaction has no more of either, so that answers do not wait for long. */
 #define CYCLE_WRITES 2000u
@@ -436,17 +438,19 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
 static bool restore_done(struct resource *r, struct record_reader *reader)
 {
     struct store_resource *s = own(r);
+    const struct protocol *protocol = services_protocol(r->services, "jobs");
     if (r->without_thread || s->restored)
         return true;
     struct jobs_stats stats;
     jobs_get_stats(jobs_in(s), &stats);
-    for (unsigned n = 0; n < JOB_STATES; n++) {
-        if (stats.states[n] > 0) {
-            record_refuse(reader, "jobs.path was set, which needs a restart");
-            return false;
-        }
-    }
-    return true;
+    /* Clients know ids of jobs and wait for tubes, which the file may have, too. */
+    bool used = protocol && atomic_load(&protocol->connections) > 0;
+    for (unsigned n = 0; n < JOB_STATES; n++)
+        used = used || stats.states[n] > 0;
+    if (used)
+        record_refuse(reader, "jobs.path was set, which needs a restart while there are jobs or "
+                              "clients of the job queues");
+    return !used;
 }
 
 /* ---- what it shows
@@ -563,6 +567,23 @@ static bool check_settings(struct option_check *check)
     return false;
 }
 
+/* In an upgrade the file must be there: the state that was handed over has no bodies. */
+static bool accepts(void *services, const char *name, const void *was, const void *is,
+                    char *reason_r)
+{
+    const struct store_settings *settings = is;
+    const struct store_resource *s = own(services_resource(services, "job store"));
+    struct stat st;
+    (void)name;
+    if (was || !s->restored || stat(settings->path, &st) == 0)
+        return true;
+    snprintf(reason_r, OPTIONS_REASON_SIZE,
+             "the bodies of jobs are in %s, which can't be opened: %s; export the jobs (counterctl "
+             "jobs export) before a restart",
+             settings->path, strerrordesc_np(errno));
+    return false;
+}
+
 static const char *const syncs[] = {"full", "normal", NULL};
 
 /* clang-format off */
@@ -583,4 +604,5 @@ const struct option_group store_options = {
     .count = ARRAY_SIZE(rows),
     .size = sizeof(struct store_settings),
     .check = check_settings,
+    .accepts = accepts,
 };

@@ -1073,6 +1073,27 @@ def test_an_upgrade_keeps_pools_of_the_file_and_of_verbs(start, tmp_path):
         assert client.states("db") == {"m2": "down", "m3": "free"}
 
 
+def test_an_upgrade_that_a_reload_would_refuse_is_refused(start, tmp_path):
+    running = test_upgrade.Running(start, tmp_path, settings="pool.db.members = m1\n")
+    with connect(running.daemon) as client:
+        client.does("POOL ADD byhand", "MEMBER ADD byhand h1")
+        for text, name in (
+            ("pool.db.members = m1\npool.byhand.members = f1\n", "byhand"),
+            ("pool.db.kind = joined\n", "db"),
+        ):
+            running.write(text)
+            for said in (running.daemon.reload(), running.fail()):
+                assert "error: " in said and "pool.%s: " % name in said, said
+                assert client.states("byhand") == {"h1": "free"}
+                assert client.states("db") == {"m1": "free"}
+        # As the messages say.
+        running.write("pool.byhand.members = f1\n")
+        client.does("POOL DROP byhand")
+        running.succeed()
+        assert sorted(client.pools()) == ["byhand"]
+        assert client.states("byhand") == {"f1": "free"}
+
+
 def test_a_file_that_says_what_is_so_is_no_event(start, tmp_path):
     text = "pool.db.members = m1\npool.db.group = g\npool.br.kind = joined\n"
     running = test_upgrade.Running(start, tmp_path, "counter.threads=2", settings=text)
