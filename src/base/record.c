@@ -6,6 +6,8 @@
  */
 #include "base/record.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <math.h>
 #include <sys/mman.h>
@@ -74,6 +76,7 @@ void record_writer_init(struct record_writer *w, int fd)
     w->fd = fd;
     w->failed = false;
     w->error = 0;
+    w->until_ns = INT64_MAX;
     w->depth = 0;
     w->used = 0;
     w->flushed = 0;
@@ -103,6 +106,8 @@ static void write_at(struct record_writer *w, const uint8_t *data, size_t len, u
 
 static void flush(struct record_writer *w)
 {
+    if (w->until_ns != INT64_MAX && clock_mono_ns() > w->until_ns)
+        record_give_up(w, ETIMEDOUT);
     write_at(w, w->buffer, w->used, w->flushed);
     w->flushed += w->used;
     w->used = 0;

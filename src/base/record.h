@@ -57,6 +57,7 @@ struct record_writer {
     int fd;
     bool failed;
     int error;        /* errno of the failure */
+    int64_t until_ns; /* later it fails with ETIMEDOUT (monotonic); the owner may set it */
     unsigned depth;   /* number of open sections */
     size_t used;      /* bytes of the buffer in use */
     uint64_t flushed; /* bytes already in the file */

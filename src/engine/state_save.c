@@ -59,7 +59,7 @@ static void save_names(const struct shard *s, struct record_writer *w)
     const struct index *ix = &s->names;
     uint32_t buckets = index_buckets(ix);
     record_put_u64(w, ix->entries);
-    for (uint32_t n = 0; n < buckets; n++) {
+    for (uint32_t n = 0; n < buckets && !w->failed; n++) {
         if (n + 2 < buckets)
             fetch_entries(ix, n + 2);
         for (const struct index_bucket *b = index_bucket_at(ix, n);;) {

@@ -30,6 +30,8 @@ static void save_job(void *arg, uint32_t handle)
     const struct saving *saving = arg;
     const struct job *job = job_at(saving->jobs, handle);
     struct record_writer *w = saving->w;
+    if (w->failed)
+        return;
     record_put_u8(w, job->state);
     record_put_u64(w, job->id);
     record_put_u32(w, job->pri);

@@ -226,6 +226,22 @@ TEST(what_can_not_be_written_is_said)
 }
 END_TEST
 
+TEST(a_record_that_is_written_for_too_long_fails)
+{
+    int fd = begin();
+    writer.until_ns = 1; /* has passed */
+    for (size_t i = 0; i < sizeof(writer.buffer); i++)
+        record_put_u8(&writer, 1);
+    ck_assert(!writer.failed);
+    record_put_u8(&writer, 1);
+    ck_assert(writer.failed);
+    errno = 0;
+    ck_assert(!record_finish(&writer));
+    ck_assert_int_eq(errno, ETIMEDOUT);
+    close(fd);
+}
+END_TEST
+
 TEST(an_empty_file_and_none)
 {
     struct record_reader r;
@@ -384,6 +400,7 @@ static const struct unit_test tests[] = {
     UNIT(doubles_are_finite),
     UNIT(heads),
     UNIT(what_can_not_be_written_is_said),
+    UNIT(a_record_that_is_written_for_too_long_fails),
     UNIT(an_empty_file_and_none),
     UNIT(a_sum_shows_any_damage),
     UNIT(a_sum_is_that_of_the_blocks),
