@@ -40,6 +40,12 @@
 /* Limit of the check. Long, because clients are served meanwhile. */
 #define CHECK_NS (20 * NS_PER_S)
 
+/* How often the resources are asked if the pause may begin: the time that is lost then. */
+#define MOMENT_NS (2 * NS_PER_MS)
+
+/* From the rehearsal to the end of the pause no more time passes than so many rehearsals take. */
+#define READINGS 2
+
 /* How often a silent child is checked. */
 #define LISTEN_NS (50 * NS_PER_MS)
 
@@ -510,8 +516,8 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
     say_said(upgrade, child.said.text);
     switch (end) {
     case CHILD_TOO_SLOW:
-        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and had not ended after %lld s", upgrade->path,
-            does[role], (long long)(limit_ns / NS_PER_S));
+        say(upgrade, LOG_LEVEL_ERROR, "%s %s, and had not ended after %.3g s", upgrade->path,
+            does[role], (double)limit_ns / NS_PER_S);
         return false;
     case CHILD_UNWANTED:
         say(upgrade, LOG_LEVEL_ERROR, "it is given up, because this program is to end");
@@ -553,13 +559,15 @@ static void save_counts(const struct upgrade_counts *counts, struct record_write
     record_end(w);
 }
 
-/* Writes the state. Unless the workers are parked, writes only the sections for the check. */
-static bool write_state(struct upgrade *upgrade, int fd)
+/* Writes the state. Unless the workers are parked, writes only the sections for the check. Returns
+ * false after an error, which is logged, or at `until_ns` with ETIMEDOUT. */
+static bool write_state(struct upgrade *upgrade, int fd, int64_t until_ns)
 {
     struct record_writer *w = malloc(sizeof(*w));
     bool written = false;
     if (w && ftruncate(fd, 0) == 0) {
         record_writer_init(w, fd);
+        w->until_ns = until_ns;
         record_put_head(w);
         save_process(upgrade, w);
         if (upgrade->parked_ns) {
@@ -571,7 +579,7 @@ static bool write_state(struct upgrade *upgrade, int fd)
         }
         written = record_finish(w);
     }
-    if (!written)
+    if (!written && errno != ETIMEDOUT)
         say(upgrade, LOG_LEVEL_ERROR, "the state can't be written to memory: %s",
             strerrordesc_np(errno));
     free(w);
@@ -639,15 +647,14 @@ static bool has_room(struct upgrade *upgrade)
         return true;
     say(upgrade, LOG_LEVEL_ERROR,
         "it needs up to %llu MiB of memory for a moment, and only %llu MiB are left%s%s: allow "
-        "more, "
-        "or upgrade when less is held",
+        "more, or upgrade when less is held",
         (unsigned long long)(needed >> 20), (unsigned long long)(room.left >> 20),
         *room.where ? " under the limit of " : "", room.where);
     return false;
 }
 
-/* Rehearses with the state that was written last. */
-static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+/* Has a child rehearse with the state that was written last. */
+static bool reads_the_same(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
 {
     struct upgrade_answer read;
     if (!ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read))
@@ -660,24 +667,84 @@ static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
     return false;
 }
 
+/* Waits until the resources allow the pause to begin. Returns false when a signal ends the daemon.
+ */
+static bool await_moment(struct upgrade *upgrade)
+{
+    int64_t since_ns = clock_mono_ns(), now_ns = since_ns, alive_ns = since_ns;
+    int64_t interval_ns = notify_alive_interval_ns();
+    const struct timespec look = {.tv_nsec = MOMENT_NS};
+    while (!services_may_pause(upgrade->parts.services, since_ns, now_ns)) {
+        if (process_must_end()) {
+            say(upgrade, LOG_LEVEL_ERROR, "given up: a signal ends the daemon");
+            return false;
+        }
+        if (interval_ns && now_ns - alive_ns >= interval_ns) {
+            notify_alive();
+            alive_ns = now_ns;
+        }
+        (void)nanosleep(&look, NULL);
+        now_ns = clock_mono_ns();
+    }
+    return true;
+}
+
+/* Of `limit_ns`, what the time until `by_ns` allows: then READINGS such times are left. */
+static int64_t allowed_ns(int64_t by_ns, int64_t limit_ns)
+{
+    int64_t left_ns = by_ns - clock_mono_ns(), most_ns = left_ns > 0 ? left_ns / (READINGS + 1) : 0;
+    return most_ns < limit_ns ? most_ns : limit_ns;
+}
+
+/* Says that an upgrade has no time left. `doing` took so long, or longer. */
+static void say_late(struct upgrade *upgrade, const char *what, int64_t by_ns, const char *doing,
+                     int64_t took_ns)
+{
+    say(upgrade, LOG_LEVEL_ERROR,
+        "%s the state took %.3f s, and %s ends in %.3f s, which is not enough to take over: "
+        "upgrade when there are fewer names and jobs",
+        doing, (double)took_ns / NS_PER_S, what, (double)(by_ns - clock_mono_ns()) / NS_PER_S);
+}
+
+/* Writes the state and rehearses. Returns true when the new program can serve in time. */
+static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+{
+    const char *what;
+    int64_t by_ns = services_serve_by(upgrade->parts.services, &what);
+    int64_t begin_ns = clock_mono_ns();
+    bool written = write_state(upgrade, state_fd, begin_ns + allowed_ns(by_ns, INT64_MAX));
+    int64_t written_ns = clock_mono_ns();
+    if (!written && errno == ETIMEDOUT)
+        say_late(upgrade, what, by_ns, "writing", written_ns - begin_ns);
+    if (!written)
+        return false;
+    bool done = reads_the_same(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
+    int64_t end_ns = clock_mono_ns(), took_ns = end_ns - written_ns;
+    if (by_ns == INT64_MAX || by_ns - end_ns > READINGS * took_ns)
+        return done;
+    say_late(upgrade, what, by_ns, "reading", took_ns);
+    return false;
+}
+
 /* Steps 2 to 5. Returns only after a failure, when all threads run again. */
 static void hand_over(struct upgrade *upgrade, int state_fd)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
-    int64_t limit_ns = (int64_t)parts->settings->upgrade_timeout * NS_PER_S;
+    const char *what;
     if (parts->admin)
         admin_pause(parts->admin);
     upgrade->parked_ns = clock_mono_ns();
     server_park(parts->server);
     struct stat rehearsed = program_now(upgrade);
-    bool parked = services_park(parts->services, upgrade->parked_ns + limit_ns);
+    int64_t limit_ns = (int64_t)parts->settings->upgrade_timeout * NS_PER_S;
+    int64_t park_ns = allowed_ns(services_serve_by(parts->services, &what), limit_ns);
+    bool parked = services_park(parts->services, upgrade->parked_ns + park_ns);
     if (!parked && parts->services->refusal)
         say(upgrade, LOG_LEVEL_ERROR, "%s", parts->services->refusal);
     else if (!parked)
-        say(upgrade, LOG_LEVEL_ERROR,
-            "the resources were still at work after %lld s (upgrade.timeout)",
-            (long long)(limit_ns / NS_PER_S));
-    else if (write_state(upgrade, state_fd) && rehearse(upgrade, state_fd, limit_ns))
+        say(upgrade, LOG_LEVEL_ERROR, "the resources were still at work after %.3g s (%s)",
+            (double)park_ns / NS_PER_S, park_ns < limit_ns ? what : "upgrade.timeout");
+    else if (rehearse(upgrade, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
@@ -704,8 +771,9 @@ void upgrade_run(struct upgrade *upgrade)
         say(upgrade, LOG_LEVEL_ERROR, "can't make a file in memory: %s", strerrordesc_np(errno));
     else if (!*upgrade->path)
         say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
-    if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd) &&
-        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade))
+    if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd, INT64_MAX) &&
+        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade) &&
+        await_moment(upgrade))
         hand_over(upgrade, fd);
     else
         say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");

@@ -5,7 +5,8 @@
  * Steps:
  *  1. check: a child runs the new program, which reads the configuration and the head of the state.
  *     Clients are served meanwhile;
- *  2. this process parks the admin's thread and the workers (net/carry.h);
+ *  2. this process waits until its resources allow a pause (service/resource.h), and parks the
+ *     admin's thread and the workers (net/carry.h);
  *  3. it writes the state to a file in memory (base/record.md);
  *  4. rehearsal: a child runs the new program, which builds everything from that file and checks
  *     it, but does not touch the inherited sockets;
@@ -14,7 +15,8 @@
  * If steps 1 to 4 fail, the old program continues and logs why. A child succeeds when it says what
  * it has read (upgrade_answer.h), and that is what was written. It fails when it crashes, or takes
  * longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
- * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). If step 5 fails
+ * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). Steps 3 and 4
+ * also fail when a resource must be served again before step 5 could be over. If step 5 fails
  * after execve, the process ends, because the old program is gone; the rehearsal finds such errors
  * early.
  *

@@ -1,7 +1,7 @@
 /*
  * cluster.h - the resource "cluster": a node (cluster/node.h) with a thread, which the services ask
- * about shared names. Shared by cluster.c (the thread), cluster_options.c, cluster_seen.c (what
- * people see) and shared.c (the workers' side).
+ * about shared names. Shared by cluster.c (the thread), cluster_upgrade.c, cluster_options.c,
+ * cluster_seen.c (what people see) and shared.c (the workers' side).
  *
  * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
  * asked. The node changes it by letter (`report` with a number, `serve_alone`), a reload the
@@ -18,6 +18,10 @@
  * Lease. The node writes its end to `lease_end_ns`. Each worker looks at the beginning of each
  * iteration: if it has passed, the worker closes the connections that have units of strict names,
  * before it reads anything. The same comes by letter (`close_strict`), which the worker confirms.
+ *
+ * Upgrades. Nobody looks at the lease in the pause. So it begins when the lease was renewed just
+ * now, and ends early enough (cluster_upgrade.c). A successor for which that was not enough closes
+ * the connections as any worker does, before it reads.
  *
  * Threads: said of each field and function.
  */
@@ -58,6 +62,8 @@ struct cluster_view {
     /* The worker's: */
     struct patterns *patterns;
     enum node_mode mode;
+    _Atomic bool may_have_strict;   /* some `may_have_strict` of its links (shared.h); any thread
+                                       reads */
     uint32_t report;                /* number of the last one that had one */
     int64_t closed_for_ns;          /* the end of the lease whose holders were closed */
     tally asks[NODE_NO_MEMORY + 1]; /* answered, by result; any thread reads */
@@ -127,7 +133,9 @@ struct cluster {
     bool changed;                /* since the snapshot */
     bool report_due, strict_due; /* to confirm without the workers, which have ended */
     int64_t seen_ns;             /* time of the snapshot */
-    sem_t left;                  /* of the end: the node has left */
+    /* The main thread's, of an upgrade that waits: since when, and the lease's end then. */
+    int64_t waits_since_ns, waits_end_ns;
+    sem_t left; /* of the end: the node has left */
     bool waits_to_leave;
 
     struct lock lock; /* of the next two; rank LOCK_RANK_RIGHTS */
@@ -202,6 +210,11 @@ void cluster_on_reported(struct mail *mail, void *reactor);
 void cluster_on_alone(struct mail *mail, void *reactor);
 void cluster_on_strict_closed(struct mail *mail, void *reactor);
 
+/* ---- cluster_upgrade.c; the main thread ---- */
+
+/* Of struct resource_row. */
+bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns);
+int64_t cluster_serve_by(struct resource *r, const char **what_r);
 /* ---- shared.c: letters to a worker, and its hook ---- */
 
 void shared_on_answer(struct mail *mail, void *worker);
@@ -211,6 +224,8 @@ void shared_on_alone(struct mail *mail, void *worker);
 void shared_on_patterns(struct mail *mail, void *worker);
 void shared_on_close_strict(struct mail *mail, void *worker);
 void shared_hook(struct reactor_hook *hook, struct moment now);
+/* Sets `may_have_strict` to what is so. In the worker's thread, or while that is parked. */
+void shared_look_for_strict(struct cluster_view *view);
 
 /* ---- cluster_options.c ---- */
 

@@ -7,11 +7,11 @@
  * back to connections; service.c makes the thread, parks it and delivers its letters.
  *
  * Order of calls: `start` and then `open` before any thread runs; the thread of a resource starts
- * after the workers. For an upgrade: `park`, then the thread sleeps and letters are delivered until
- * there are none, then `save`; the thread goes on if the upgrade fails. `end` when no thread
- * runs. In a new process `restore` replaces the state that `start` made. A rehearsal of an upgrade
- * calls only `start`, `restore` and `end`, so these must not open files for writing and must not
- * connect.
+ * after the workers. For an upgrade: `may_pause` until it is true; `serve_by`; `park`, then the
+ * thread sleeps and letters are delivered until there are none; `serve_by` again, `save`; the
+ * thread goes on if the upgrade fails. `end` when no thread runs. In a new process `restore`
+ * replaces the state that `start` made. A rehearsal of an upgrade calls only `start`, `restore` and
+ * `end`, so these must not open files for writing and must not connect.
  *
  * Threads: the main thread calls every function, except where "any thread" is said. A missing
  * function (NULL) does nothing.
@@ -50,6 +50,14 @@ struct resource_row {
      * when that fails, which it has logged.
      */
     bool (*open)(struct resource *r, struct moment now);
+    /*
+     * True when this is a good moment for an upgrade to begin its pause, in which nobody is served.
+     * Asked often from `since_ns` on, while all threads run; it must be true before long.
+     */
+    bool (*may_pause)(struct resource *r, int64_t since_ns, int64_t now_ns);
+    /* While the workers are parked: by when clients must be served again, by this process or the
+     * next one (monotonic), and what ends then, for people; INT64_MAX: at any time. */
+    int64_t (*serve_by)(struct resource *r, const char **what_r);
     /*
      * Completes the work in progress that the next process cannot take up, before its thread is
      * stopped and after the workers' threads have stopped. Returns false when that is not done at

@@ -423,6 +423,32 @@ static void flush(struct services *services)
     } while (busy);
 }
 
+bool services_may_pause(const struct services *services, int64_t since_ns, int64_t now_ns)
+{
+    bool may = true;
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        struct resource *r = services->resources[i];
+        may = (!r->row->may_pause || r->row->may_pause(r, since_ns, now_ns)) && may;
+    }
+    return may;
+}
+
+int64_t services_serve_by(const struct services *services, const char **what_r)
+{
+    int64_t by_ns = INT64_MAX;
+    *what_r = NULL;
+    for (unsigned i = 0; i < services->resource_count; i++) {
+        struct resource *r = services->resources[i];
+        const char *what = NULL;
+        int64_t at_ns = r->row->serve_by ? r->row->serve_by(r, &what) : INT64_MAX;
+        if (at_ns < by_ns) {
+            by_ns = at_ns;
+            *what_r = what;
+        }
+    }
+    return by_ns;
+}
+
 bool services_park(struct services *services, int64_t until_ns)
 {
     services->refusal = NULL;

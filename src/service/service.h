@@ -87,6 +87,12 @@ bool services_open(struct services *services, struct moment now) MUST_USE;
 /* Makes the threads of resources, which sleep. Returns false with errno. */
 bool services_prepare(struct services *services) MUST_USE;
 
+/* Before an upgrade: `may_pause` of all resources (resource.h). */
+bool services_may_pause(const struct services *services, int64_t since_ns, int64_t now_ns);
+/* While the workers are parked: the earliest `serve_by` of all. *what_r is NULL if there is none.
+ */
+int64_t services_serve_by(const struct services *services, const char **what_r);
+
 /*
  * Parks the resources, then delivers all mail between them and the workers. Used for an upgrade and
  * for shutdown, while the workers are parked. Returns false when a resource is not parked at

@@ -38,10 +38,13 @@ enum patterns_class shared_class(const struct conn *conn, struct bytes name)
     return patterns_class(cluster_view_of(conn)->patterns, name);
 }
 
-bool shared_asks(const struct conn *conn, struct bytes name)
+bool shared_asks(struct conn *conn, struct bytes name)
 {
     const struct cluster_view *view = cluster_view_of(conn);
-    return view_asks(view, patterns_class(view->patterns, name));
+    enum patterns_class class = patterns_class(view->patterns, name);
+    if (class != PATTERNS_OWN)
+        link_of(conn)->may_have_shared = true;
+    return view_asks(view, class);
 }
 
 /* ---- asks ------------------------------------------------------------------------------------ */
@@ -228,11 +231,25 @@ static void each_conn(struct cluster_view *view,
     }
 }
 
+static void set_may_have_strict(struct cluster_view *view, struct shared_link *link)
+{
+    link->may_have_strict = true;
+    atomic_store_explicit(&view->may_have_strict, true, memory_order_relaxed);
+}
+
+/* Which shared names the connection has is known after the next report only. */
+static void expect_all(struct cluster_view *view, struct conn *conn)
+{
+    link_of(conn)->may_have_shared = true;
+    set_may_have_strict(view, link_of(conn));
+}
+
 /* ---- reports -----------------------------------------------------------------------------------
  */
 
 struct reporting {
     struct cluster_view *view;
+    struct shared_link *link;  /* of the connection that holds what comes */
     struct cluster_part *part; /* NULL: none begun */
 };
 
@@ -250,8 +267,11 @@ static void report_name(void *arg, struct bytes name, uint32_t units)
     struct reporting *reporting = arg;
     struct cluster_view *view = reporting->view;
     uint32_t len = (uint32_t)name.len;
-    if (patterns_class(view->patterns, name) == PATTERNS_OWN)
+    enum patterns_class class = patterns_class(view->patterns, name);
+    if (class == PATTERNS_OWN)
         return;
+    if (class == PATTERNS_STRICT)
+        set_may_have_strict(view, reporting->link);
     if (!reporting->part) {
         reporting->part = malloc(sizeof(*reporting->part));
         if (!reporting->part) {
@@ -282,6 +302,8 @@ void shared_on_report(struct mail *mail, void *worker)
     struct cluster_view *view = container_of(mail, struct cluster_view, report_call.mail);
     struct reporting reporting = {.view = view};
     CHECK(view->worker == worker);
+    if (view->new_patterns != view->patterns)
+        each_conn(view, expect_all);
     patterns_free(&view->patterns);
     view->patterns = view->new_patterns;
     view->new_patterns = NULL;
@@ -290,11 +312,17 @@ void shared_on_report(struct mail *mail, void *worker)
         view->report = view->new_report;
     }
     view->failed = false;
+    atomic_store_explicit(&view->may_have_strict, false, memory_order_relaxed);
     each_conn(view, move_wait);
     for (uint32_t slot = 0; slot < worker_slots(view->worker); slot++) {
         struct conn *conn = worker_conn_at(view->worker, slot);
-        if (conn && conn_by_tag(view->worker, conn_tag(conn)) && host_of(conn))
-            holder_visit(service_table(conn), service_holder(conn), report_name, &reporting);
+        if (!conn || !conn_by_tag(view->worker, conn_tag(conn)) || !host_of(conn))
+            continue;
+        reporting.link = link_of(conn);
+        if (!reporting.link->may_have_shared)
+            continue;
+        reporting.link->may_have_strict = false;
+        holder_visit(service_table(conn), service_holder(conn), report_name, &reporting);
     }
     send_part(&reporting);
     mail->deliver = cluster_on_reported;
@@ -308,6 +336,7 @@ void shared_on_patterns(struct mail *mail, void *worker)
     CHECK(view->worker == worker);
     patterns_free(&view->patterns);
     view->patterns = letter->patterns;
+    each_conn(view, expect_all);
     each_conn(view, move_wait);
     free(letter);
 }
@@ -337,11 +366,32 @@ static void look_for_strict(void *arg, struct bytes name, uint32_t units)
         looking->has_strict = true;
 }
 
+/* True if the connection has units of strict names. Most never had any, and are not looked at. */
+static bool has_strict(const struct cluster_view *view, struct conn *conn)
+{
+    struct shared_link *link = link_of(conn);
+    struct looking looking = {.view = view};
+    if (link->may_have_strict)
+        holder_visit(service_table(conn), service_holder(conn), look_for_strict, &looking);
+    link->may_have_strict = looking.has_strict;
+    return looking.has_strict;
+}
+
+static void look_again(struct cluster_view *view, struct conn *conn)
+{
+    if (has_strict(view, conn))
+        set_may_have_strict(view, link_of(conn));
+}
+
+void shared_look_for_strict(struct cluster_view *view)
+{
+    atomic_store_explicit(&view->may_have_strict, false, memory_order_relaxed);
+    each_conn(view, look_again);
+}
+
 static void close_if_strict(struct cluster_view *view, struct conn *conn)
 {
-    struct looking looking = {.view = view};
-    holder_visit(service_table(conn), service_holder(conn), look_for_strict, &looking);
-    if (!looking.has_strict)
+    if (!has_strict(view, conn))
         return;
     tally_add(&view->lease_lost, 1);
     conn_close(conn, CLOSE_LEASE_LOST);
@@ -368,6 +418,7 @@ void shared_hook(struct reactor_hook *hook, struct moment now)
 
 void shared_mark_strict(struct conn *conn)
 {
+    set_may_have_strict(cluster_view_of(conn), link_of(conn));
     conn_check_output(conn);
     link_of(conn)->marks_all = conn_in_pieces(conn);
 }
@@ -516,5 +567,6 @@ bool shared_restore(struct conn *conn, struct record_reader *r)
     link->id = record_get_u64(r);
     link->seq = record_get_u64(r);
     link->marks_all = record_get_bool(r);
+    expect_all(cluster_view_of(conn), conn);
     return record_ok(r);
 }

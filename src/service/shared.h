@@ -52,6 +52,9 @@ struct shared_link {
     struct shared_way request; /* its answer is pending */
     struct shared_way wait;
     bool marks_all; /* a mark of conn_check_output that another one must follow */
+    /* The connection may hold units of shared names, of strict names; so one that never asked for
+     * any costs nothing in a report. */
+    bool may_have_shared, may_have_strict;
     /* Of a wait in the table that was an ask before: with these it becomes one again at its place.
      * 0: it was none. */
     uint64_t id, seq;
@@ -72,7 +75,7 @@ struct shared_host {
 /* Who serves a name on this connection now: its class, and whether the node is asked; if not, the
  * table alone decides. */
 enum patterns_class shared_class(const struct conn *conn, struct bytes name);
-bool shared_asks(const struct conn *conn, struct bytes name);
+bool shared_asks(struct conn *conn, struct bytes name);
 
 /* Makes an ask for `name`, which it copies; zero otherwise. NULL: no memory. */
 struct shared_ask *shared_ask_new(const struct conn *conn, enum node_op op,

@@ -20,6 +20,7 @@ struct serving_config {
     const struct pools_settings *pools;          /* borrowed while the services exist; NULL: none */
     const struct job_settings_of_protocol *jobs; /* likewise */
     const struct tubes_settings *tubes;
+    const void *cluster; /* its settings, likewise */
 };
 
 /* Like services_new. A program may have eight at a time, because their settings are stored here. */
@@ -48,6 +49,7 @@ static inline struct services *serving_services(const struct serving_config *con
         {"pools", config->pools, 0},
         {"tubes", config->tubes, 0},
         {"jobs", config->jobs, 0},
+        {"cluster", config->cluster, 0},
     };
     const struct services_config all = {
         .parts = parts, .count = ARRAY_SIZE(parts), .hash_key = config->table.hash_key};

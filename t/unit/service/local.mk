@@ -1,4 +1,5 @@
 service_unit_tests = \
+	t/unit/service/cluster_upgrade_test \
 	t/unit/service/pool_members_test \
 	t/unit/service/pool_options_test \
 	t/unit/service/state_test
@@ -10,4 +11,7 @@ t_unit_service_pool_options_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_pool_options_test_LDADD = libservice.a libbase.a $(CHECK_LIBS)
 t_unit_service_state_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_state_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
+	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)
+t_unit_service_cluster_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_service_cluster_upgrade_test_LDADD = libservice.a libcluster.a $(HIREDIS_LIBS) libnet.a $(LIBCARES_LIBS) libjobs.a libstore.a libengine.a libproto.a libbase.a \
 	$(LIBEVENT_HTTP_LIBS) $(LIBEVENT_LIBS) $(LIBSSL_LIBS) $(LIBCRYPTO_LIBS) $(CHECK_LIBS) $(SQLITE_LIBS)

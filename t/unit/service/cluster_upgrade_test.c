@@ -1,0 +1,180 @@
+/*
+ * cluster_upgrade_test.c - upgrades of a node: when the pause may begin, and how long it may be.
+ * The clock is the test's, and no thread runs.
+ */
+#include "t/unit/serving.h"
+
+#include "net/private.h"
+#include "service/cluster.h"
+#include "service/shared.h"
+#include "t/unit/unit.h"
+
+#include <sys/socket.h>
+
+static struct moment now = {.mono_ns = 1000 * NS_PER_S, .unix_s = 1700000000};
+
+struct moment clock_now(void)
+{
+    return now;
+}
+
+int64_t clock_mono_ns(void)
+{
+    return now.mono_ns;
+}
+
+int64_t clock_unix_ns(void)
+{
+    return now.unix_s * NS_PER_S;
+}
+
+static char engine[] = "unix:/nowhere", strict[] = "s*", loose[] = "l*", name_a[] = "a",
+            prefix[] = "counterd";
+static struct cluster_settings settings;
+static struct server server;
+static struct services *services;
+static int client;
+
+static void begin(void)
+{
+    const struct rules_config rules = {.limits = {.output_buffer = 1u << 20}};
+    const struct serving_config config = {
+        .table = {.buckets = 100, .memory_limit = (size_t)64 << 20, .stats_interval_s = 60},
+        .poolcounter_max_locks = 3,
+        .poolcounter_max_line = 1000,
+        .cluster = &settings,
+    };
+    server = (struct server){.count = 0};
+    services = serving_make(&server, 1, &rules, &config);
+}
+
+static void begin_node_a(void)
+{
+    settings = (struct cluster_settings){
+        .engine = engine,
+        .strict = strict,
+        .loose = loose,
+        .node = name_a,
+        .prefix = prefix,
+        .lease_ns = 10 * NS_PER_S,
+    };
+    begin();
+}
+
+static void end(void)
+{
+    worker_drain(server.workers[0]);
+    serving_free(&server, &services);
+}
+
+static struct cluster *cluster(void)
+{
+    return cluster_of(services);
+}
+
+static struct conn *open_client(void)
+{
+    struct protocol *protocol = services_protocol(services, "poolcounter");
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    client = fds[1];
+    worker_begin_iteration(server.workers[0]);
+    atomic_fetch_add(&protocol->connections, 1);
+    ck_assert(worker_open(server.workers[0], protocol,
+                          (struct stream){.fd = fds[0], .transport = TRANSPORT_UNIX}, 0));
+    struct conn *conn = worker_conn_at(server.workers[0], 0);
+    ck_assert_ptr_nonnull(conn);
+    return conn;
+}
+
+static void grant(struct conn *conn, const char *name)
+{
+    const struct acquire a = {.name = bytes_of(name), .units = 1, .limit = 1};
+    ck_assert(table_grant(services->table, service_holder(conn), &a, now, NULL) == TABLE_OK);
+    if (*name == 's')
+        shared_mark_strict(conn);
+}
+
+static bool may_pause(int64_t since_ns)
+{
+    return services_may_pause(services, since_ns, now.mono_ns);
+}
+
+static int64_t serve_by(void)
+{
+    const char *what;
+    int64_t by_ns = services_serve_by(services, &what);
+    ck_assert((by_ns == INT64_MAX) == !what);
+    return by_ns;
+}
+
+TEST(pause_begins_when_the_lease_was_renewed)
+{
+    begin_node_a();
+    int64_t since_ns = now.mono_ns, end_ns = now.mono_ns + 9 * NS_PER_S;
+    ck_assert(may_pause(since_ns)); /* no lease */
+    atomic_store(&cluster()->lease_end_ns, end_ns);
+    shared_mark_strict(open_client());
+    ck_assert(!may_pause(++since_ns));
+    now.mono_ns += 2 * NS_PER_S;
+    ck_assert(!may_pause(since_ns));
+    atomic_store(&cluster()->lease_end_ns, end_ns + NS_PER_S);
+    ck_assert(may_pause(since_ns));
+    since_ns = now.mono_ns;
+    ck_assert(!may_pause(since_ns));
+    now.mono_ns += 4 * NS_PER_S; /* two beats without an answer */
+    ck_assert(may_pause(since_ns));
+    since_ns = now.mono_ns;
+    now.mono_ns += NS_PER_S;
+    ck_assert(!may_pause(since_ns));
+    now.mono_ns = end_ns + NS_PER_S;
+    ck_assert(may_pause(since_ns)); /* the lease is over */
+    conn_close(worker_conn_at(server.workers[0], 0), CLOSE_PEER);
+    close(client);
+    end();
+}
+END_TEST
+
+TEST(strict_units_alone_limit_the_pause)
+{
+    begin_node_a();
+    struct conn *conn = open_client();
+    int64_t end_ns = now.mono_ns + 9 * NS_PER_S;
+    atomic_store(&cluster()->lease_end_ns, end_ns);
+    grant(conn, "own");
+    grant(conn, "loose");
+    ck_assert(serve_by() == INT64_MAX);
+    ck_assert(may_pause(now.mono_ns));
+    grant(conn, "strict");
+    ck_assert(!may_pause(now.mono_ns + 1));
+    ck_assert(serve_by() == end_ns);
+    ck_assert(serve_by() == end_ns);
+    conn_close(conn, CLOSE_PEER);
+    ck_assert(serve_by() == INT64_MAX);
+    close(client);
+    end();
+}
+END_TEST
+
+TEST(holders_are_closed_first_when_the_lease_ended_in_the_pause)
+{
+    char reply;
+    begin_node_a();
+    grant(open_client(), "strict");
+    ck_assert_int_eq(send(client, "STATS\n", 6, 0), 6);
+    atomic_store(&cluster()->lease_end_ns, now.mono_ns);
+    worker_begin_iteration(server.workers[0]);
+    ck_assert_ptr_null(worker_conn_at(server.workers[0], 0));
+    ck_assert_int_le(recv(client, &reply, 1, MSG_DONTWAIT), 0);
+    close(client);
+    end();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(pause_begins_when_the_lease_was_renewed),
+    UNIT(strict_units_alone_limit_the_pause),
+    UNIT(holders_are_closed_first_when_the_lease_ended_in_the_pause),
+};
+
+UNIT_MAIN("service/cluster_upgrade", tests)
