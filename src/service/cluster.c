@@ -711,6 +711,7 @@ static void save(const struct resource *r, struct moment now, struct record_writ
     record_put_i64(w, atomic_load(&c->lease_end_ns));
     node_save(c->node, w);
     record_end(w);
+    cluster_save_node(c, w);
 }
 
 static void compare_text(struct record_reader *section, const char *text, const char *why)
@@ -726,6 +727,8 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
 {
     struct cluster *c = cluster_own(r);
     (void)now;
+    if (kind == CLUSTER_NODE)
+        return cluster_restore_node(c, section);
     if (kind != CLUSTER_STATE)
         return false;
     compare_text(section, r->without_thread ? "" : text_of(c->settings->engine),

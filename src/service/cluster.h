@@ -135,7 +135,8 @@ struct cluster {
     int64_t seen_ns;             /* time of the snapshot */
     /* The main thread's, of an upgrade that waits: since when, and the lease's end then. */
     int64_t waits_since_ns, waits_end_ns;
-    sem_t left; /* of the end: the node has left */
+    char refused[160]; /* why the state of the last process can't be taken */
+    sem_t left;        /* of the end: the node has left */
     bool waits_to_leave;
 
     struct lock lock; /* of the next two; rank LOCK_RANK_RIGHTS */
@@ -215,6 +216,11 @@ void cluster_on_strict_closed(struct mail *mail, void *reactor);
 /* Of struct resource_row. */
 bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns);
 int64_t cluster_serve_by(struct resource *r, const char **what_r);
+/* Writes and reads who the node is for the others: the section CLUSTER_NODE. */
+#define CLUSTER_NODE (RECORD_OPTIONAL | UINT32_C(0x0702))
+void cluster_save_node(const struct cluster *c, struct record_writer *w);
+bool cluster_restore_node(struct cluster *c, struct record_reader *section) MUST_USE;
+
 /* ---- shared.c: letters to a worker, and its hook ---- */
 
 void shared_on_answer(struct mail *mail, void *worker);

@@ -1,8 +1,14 @@
 /*
  * cluster_upgrade.c - what an upgrade in place owes the other nodes: strict names are held within
- * the lease only (cluster.h).
+ * the lease only (cluster.h), and the node stays the one that they know.
  */
 #include "service/cluster.h"
+
+#include "base/record.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 /* ---- the pause --------------------------------------------------------------------------------
  */
@@ -46,4 +52,39 @@ int64_t cluster_serve_by(struct resource *r, const char **what_r)
     for (unsigned i = 0; i < r->services->server->count; i++)
         shared_look_for_strict(&c->views[i]);
     return may_have_strict(c) ? lease_end(c) : INT64_MAX;
+}
+
+/* ---- the node ---------------------------------------------------------------------------------
+ */
+
+/* CLUSTER_NODE: bytes name of the node, i64 cluster.lease in ns */
+void cluster_save_node(const struct cluster *c, struct record_writer *w)
+{
+    record_begin(w, CLUSTER_NODE);
+    record_put_bytes(w, c->node_name, strlen(c->node_name));
+    record_put_i64(w, c->settings->lease_ns);
+    record_end(w);
+}
+
+/* The others know its units by the name, and count its lease by theirs. */
+bool cluster_restore_node(struct cluster *c, struct record_reader *section)
+{
+    const void *name;
+    size_t len = record_get_bytes(section, &name);
+    int64_t lease_ns = record_get_i64(section);
+    if (!record_ok(section) || c->resource.without_thread)
+        return record_ok(section); /* without an engine the other section is refused */
+    *c->refused = '\0';
+    if (!bytes_equal(bytes_at(name, len), bytes_of(c->node_name)))
+        snprintf(c->refused, sizeof(c->refused),
+                 "cluster.node can't change from %.*s to %s in an upgrade: restart counterd",
+                 len > 64 ? 64 : (int)len, (const char *)name, c->node_name);
+    else if (lease_ns != c->settings->lease_ns)
+        snprintf(c->refused, sizeof(c->refused),
+                 "cluster.lease can't change from %" PRId64 " s to %" PRId64
+                 " s in an upgrade: restart counterd",
+                 lease_ns / NS_PER_S, c->settings->lease_ns / NS_PER_S);
+    if (*c->refused)
+        record_refuse(section, c->refused);
+    return record_ok(section);
 }

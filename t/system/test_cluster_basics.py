@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -635,6 +636,19 @@ def test_another_engine_needs_a_restart(node, start, engine, tmp_path):
     a.child.send_signal(signal.SIGUSR1)
     wire.poll(lambda: a.log.count("goes on as before") == 2, "it goes on")
     assert a.text_client().ask("ACQ4ME k 1 9 0") == "LOCKED"
+
+
+@pytest.mark.parametrize("what, other", [("lease", "11"), ("node", "other")])
+def test_an_upgrade_to_another_lease_or_name_is_refused(start, engine, tmp_path, what, other):
+    path = tmp_path / "counter.conf"
+    text = "cluster.engine = %s\ncluster.strict = s-*\n" % engine.url
+    path.write_text(text + "cluster.lease = 10\ncluster.node = a\n")
+    a = start(args=["-f", str(path)], program=program(tmp_path))
+    a.wait_log("is live")
+    path.write_text(re.sub("(cluster.%s =) .*" % what, r"\1 " + other, path.read_text()))
+    a.child.send_signal(signal.SIGUSR1)
+    a.wait_log("goes on as before")
+    assert "cluster.%s can't change from " % what in a.log and "restart" in a.log
 
 
 def test_an_upgrade_that_outlasts_the_lease_is_given_up(node, tmp_path):

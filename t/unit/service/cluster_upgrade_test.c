@@ -1,14 +1,18 @@
 /*
- * cluster_upgrade_test.c - upgrades of a node: when the pause may begin, and how long it may be.
- * The clock is the test's, and no thread runs.
+ * cluster_upgrade_test.c - upgrades of a node: when the pause may begin, how long it may be, and
+ * which settings the next process must have. The clock is the test's, and no thread runs.
  */
 #include "t/unit/serving.h"
 
+#include "base/record.h"
 #include "net/private.h"
 #include "service/cluster.h"
 #include "service/shared.h"
 #include "t/unit/unit.h"
 
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 static struct moment now = {.mono_ns = 1000 * NS_PER_S, .unix_s = 1700000000};
@@ -29,7 +33,7 @@ int64_t clock_unix_ns(void)
 }
 
 static char engine[] = "unix:/nowhere", strict[] = "s*", loose[] = "l*", name_a[] = "a",
-            prefix[] = "counterd";
+            name_b[] = "b", prefix[] = "counterd";
 static struct cluster_settings settings;
 static struct server server;
 static struct services *services;
@@ -171,10 +175,54 @@ TEST(holders_are_closed_first_when_the_lease_ended_in_the_pause)
 }
 END_TEST
 
+/* Restores what the node has saved; returns why not, or "". */
+static const char *why_not(int fd)
+{
+    static char why[200];
+    struct record_reader r, section;
+    uint32_t kind;
+    ck_assert(record_map(&r, fd));
+    record_get_head(&r);
+    while (record_enter(&r, &kind, &section))
+        (void)cluster_resource_row.restore(services->cluster, now, kind, &section);
+    snprintf(why, sizeof(why), "%s", record_ok(&r) ? "" : r.why);
+    record_unmap(&r);
+    return why;
+}
+
+TEST(another_lease_or_name_is_refused)
+{
+    static struct record_writer w;
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    begin_node_a();
+    record_writer_init(&w, fd);
+    record_put_head(&w);
+    cluster_resource_row.save(services->cluster, now, &w);
+    ck_assert(record_finish(&w));
+    end();
+    begin();
+    ck_assert_str_eq(why_not(fd), "");
+    end();
+    settings.lease_ns = 11 * NS_PER_S;
+    begin();
+    ck_assert_str_eq(why_not(fd), "cluster.lease can't change from 10 s to 11 s in an upgrade: "
+                                  "restart counterd");
+    end();
+    settings.lease_ns = 10 * NS_PER_S;
+    settings.node = name_b;
+    begin();
+    ck_assert_str_eq(why_not(fd),
+                     "cluster.node can't change from a to b in an upgrade: restart counterd");
+    end();
+    close(fd);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(pause_begins_when_the_lease_was_renewed),
     UNIT(strict_units_alone_limit_the_pause),
     UNIT(holders_are_closed_first_when_the_lease_ended_in_the_pause),
+    UNIT(another_lease_or_name_is_refused),
 };
 
 UNIT_MAIN("service/cluster_upgrade", tests)
