@@ -45,12 +45,20 @@ static const char schema[] =
     " forget INTEGER, PRIMARY KEY (tube, name)) STRICT, WITHOUT ROWID;"
     "CREATE INDEX roots_forget ON roots (forget) WHERE forget IS NOT NULL;"
     "CREATE TABLE ids (next INTEGER NOT NULL) STRICT;"
-    "INSERT INTO ids VALUES (1);"
-    "CREATE VIEW jobs_seen AS SELECT id, tube, CASE state WHEN 0 THEN 'ready' WHEN 1 THEN 'delayed'"
-    " WHEN 2 THEN 'reserved' WHEN 3 THEN 'buried' ELSE 'abandoned' END AS state, pri, tries, bytes,"
+    "INSERT INTO ids VALUES (1);";
+
+/* For people. The file is not written when a delay or a lease ends, nor for all that connections
+ * reserve: so the clock says the state, and what a connection has counts as ready. */
+static const char view[] =
+    "CREATE VIEW jobs_seen AS SELECT id, tube, CASE WHEN state = 3 THEN 'buried'"
+    " WHEN state = 4 THEN 'abandoned' WHEN state = 1 AND due > now THEN 'delayed'"
+    " WHEN state = 2 AND due > now THEN 'reserved' WHEN state = 2 AND due > 0 AND tries >="
+    " nullif(coalesce(tries_max, (SELECT tubes.tries FROM tubes WHERE name = tube)), 0)"
+    " THEN 'abandoned' ELSE 'ready' END AS state, pri, tries, bytes,"
     " datetime(put / 1000000000, 'unixepoch') AS put,"
     " CASE due WHEN 0 THEN NULL ELSE datetime(due / 1000000000, 'unixepoch') END AS due,"
-    " key, root FROM jobs;";
+    " key, root FROM jobs, (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+    " * 1000000 AS now)";
 
 /* A statement for executions, and for roots. */
 #define TWICE(which, before, after)                                                                \
@@ -227,6 +235,36 @@ static enum job_store_status head_number(struct sqlite_store *s, const char *sql
     return status;
 }
 
+/* Makes the view, or replaces that of another version. */
+static enum job_store_status make_view(struct sqlite_store *s)
+{
+    sqlite3_stmt *find = NULL;
+    int code = sqlite3_prepare_v2(
+        s->db, "SELECT 1 FROM sqlite_schema WHERE name = 'jobs_seen' AND sql = ?1", -1, &find,
+        NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_bind_text(find, 1, view, -1, SQLITE_STATIC);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(find);
+    sqlite3_finalize(find);
+    if (code == SQLITE_ROW)
+        return JOB_STORE_OK;
+    if (code != SQLITE_DONE)
+        return store_fail_sqlite(s, code, "cannot read it");
+    enum job_store_status status = run_text(s, "DROP VIEW IF EXISTS jobs_seen", "cannot write it");
+    return status == JOB_STORE_OK ? run_text(s, view, "cannot make its view") : status;
+}
+
+/* The same in a file that has its tables. Only people miss it when that fails. */
+static void renew_view(struct sqlite_store *s)
+{
+    if (run_text(s, "BEGIN IMMEDIATE", "cannot write it") != JOB_STORE_OK)
+        return;
+    if (make_view(s) != JOB_STORE_OK || run_text(s, "COMMIT", "cannot write it") != JOB_STORE_OK)
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    s->failed = JOB_STORE_OK;
+}
+
 /* Sees that the file is ours. */
 static enum job_store_status know_head(struct sqlite_store *s, bool *is_new_r)
 {
@@ -277,11 +315,17 @@ static enum job_store_status know_schema(struct sqlite_store *s)
                                 : "PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 4194304",
                       "cannot set it up");
     sqlite3_wal_hook(s->db, store_log_has_grown, s);
-    if (status != JOB_STORE_OK || !is_new)
+    if (status != JOB_STORE_OK)
         return status;
+    if (!is_new) {
+        renew_view(s);
+        return JOB_STORE_OK;
+    }
     status = run_text(s, "BEGIN IMMEDIATE", "cannot write it");
     if (status == JOB_STORE_OK)
         status = run_text(s, schema, "cannot make its tables");
+    if (status == JOB_STORE_OK)
+        status = make_view(s);
     _Static_assert(APPLICATION_ID == 1667919714 && SCHEMA_VERSION == 1, "the text has these");
     if (status == JOB_STORE_OK)
         status = run_text(s, "PRAGMA application_id = 1667919714; PRAGMA user_version = 1; COMMIT",

@@ -640,7 +640,52 @@ TEST(a_reservation_may_end_with_its_process)
     char text[100];
     sql_text("SELECT state || ' ' || coalesce(due, 'without an end') FROM jobs_seen", text,
              sizeof(text));
-    ck_assert_str_eq(text, "reserved without an end");
+    ck_assert_str_eq(text, "ready without an end"); /* or a connection has it */
+    folder_remove();
+}
+END_TEST
+
+static void put_in_state(struct job_store *store, uint64_t id, enum job_state state, int64_t due_ns)
+{
+    const struct job_record job = {
+        .id = id,
+        .tube = bytes_of("t"),
+        .tries_max = id % 2 ? 1 : JOB_TRIES_OF_TUBE,
+        .now = {.state = state, .due_ns = due_ns, .token = state == JOB_RESERVED, .tries = 1}};
+    ck_assert(DOES(store, put, &job, bytes_of("")) == JOB_STORE_OK);
+}
+
+TEST(people_see_states_by_the_clock)
+{
+    folder_make();
+    const int64_t past = 1000 * NS_PER_S, future = INT64_C(4000000000) * NS_PER_S;
+    struct job_store *store = open_store(JOB_STORE_SYNC_FULL);
+    ck_assert(DOES(store, begin) == JOB_STORE_OK);
+    put_in_state(store, 1, JOB_READY, 0);
+    put_in_state(store, 2, JOB_DELAYED, past);
+    put_in_state(store, 3, JOB_DELAYED, future);
+    put_in_state(store, 4, JOB_RESERVED, past);
+    put_in_state(store, 5, JOB_RESERVED, past); /* its last try */
+    put_in_state(store, 6, JOB_RESERVED, future);
+    put_in_state(store, 7, JOB_RESERVED, 0); /* until a connection ends */
+    put_in_state(store, 8, JOB_BURIED, past);
+    put_in_state(store, 9, JOB_ABANDONED, past);
+    ck_assert(DOES(store, commit, 0) == JOB_STORE_OK);
+    job_store_sqlite.close(&store);
+    for (unsigned n = 0; n < 2; n++) {
+        char text[200];
+        sql_text("SELECT group_concat(state, ' ') FROM (SELECT state FROM jobs_seen ORDER BY id)",
+                 text, sizeof(text));
+        ck_assert_str_eq(text,
+                         "ready ready delayed ready abandoned reserved ready buried abandoned");
+        sql_text("SELECT group_concat(n, ' ') FROM (SELECT count(*) AS n FROM jobs_seen"
+                 " GROUP BY tube, state ORDER BY state)",
+                 text, sizeof(text));
+        ck_assert_str_eq(text, "2 1 1 4 1");
+        sql_run("DROP VIEW jobs_seen; CREATE VIEW jobs_seen AS SELECT id, state FROM jobs");
+        store = open_store(JOB_STORE_SYNC_FULL); /* that of another version is replaced */
+        job_store_sqlite.close(&store);
+    }
     folder_remove();
 }
 END_TEST
@@ -1471,6 +1516,7 @@ static const struct unit_test tests[] = {
     UNIT(of_two_times_the_later_is_kept),
     UNIT(an_execution_is_kept_by_the_id_of_its_job),
     UNIT(a_reservation_may_end_with_its_process),
+    UNIT(people_see_states_by_the_clock),
     UNIT(people_find_bodies_of_any_length),
     UNIT(a_large_body_goes_with_its_job_also_in_the_next_process),
     UNIT(a_second_process_is_refused_and_a_reader_is_not),
