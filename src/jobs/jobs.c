@@ -660,8 +660,8 @@ void tube_drop_if_unused(struct jobs *jobs, struct tube *tube)
     if (tube->using > 0 || tube->watching > 0 || tube->waiting > 0 || tube->settings.given ||
         tube->under_way > 0 || tube_jobs(tube) > 0)
         return;
-    if (tube->paused_until_ns && jobs->commit)
-        tube_forget_pause(jobs, tube);
+    if (tube->kept)
+        tube_forget_row(jobs, tube);
     struct tube **link = tube_link(jobs, tube_name(tube));
     CHECK(*link == tube && ring_is_empty(&tube->line));
     *link = tube->next_by_hash;

@@ -187,11 +187,11 @@ bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struc
     return job_begin_own(jobs, JOB_OP_ABANDON, handle, timed_out, now);
 }
 
-void tube_forget_pause(struct jobs *jobs, const struct tube *tube)
+void tube_forget_row(struct jobs *jobs, const struct tube *tube)
 {
-    struct job_op *op = own_op(jobs, JOB_OP_FORGET_PAUSE, tube->name_len);
+    struct job_op *op = own_op(jobs, JOB_OP_FORGET_TUBE, tube->name_len);
     if (!op)
-        return; /* at the next start the tube is paused again */
+        return; /* the row goes at the next start, or once its pause is over */
     memcpy(op + 1, tube->name, tube->name_len);
     op->tube = bytes_at(op + 1, tube->name_len);
     (void)job_op_add(jobs, op, JOB_WRITE_TUBE);

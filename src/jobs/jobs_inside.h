@@ -109,6 +109,7 @@ struct tube {
     bool became_ready;            /* and no letter has said so yet */
     bool serve_on;                /* tube_serve has dropped so many jobs that it goes on later */
     bool changing;                /* a change of its settings waits for its commit */
+    bool kept;                    /* the store has a row of it */
     uint32_t coming;              /* new jobs that wait for their commit */
     uint32_t under_way;           /* changes that need it */
     uint64_t total_jobs, cmd_delete, cmd_pause;
@@ -470,8 +471,8 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
 bool job_begin_drop(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
 bool job_begin_prune(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
 bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now);
-/* A tube that is paused goes. */
-void tube_forget_pause(struct jobs *jobs, const struct tube *tube);
+/* A tube that the store has a row of goes. */
+void tube_forget_row(struct jobs *jobs, const struct tube *tube);
 /* True when the store's thread must be woken, which job_ops_wake does without the lock. */
 bool job_ops_ring(struct job_ops *ops);
 /* True when nothing is queued, parked or under way. */

@@ -25,6 +25,7 @@ static bool load_tube(void *arg, const struct job_tube_record *record)
     struct tube *tube = tube_get(l->jobs, record->name);
     if (!tube)
         return false;
+    tube->kept = true;
     tube->settings = record->settings;
     int64_t left = left_ns(l, record->paused_until_ns, record->pause_s);
     if (left > 0) {

@@ -162,6 +162,7 @@ static void make_settings(struct jobs *jobs, struct job_op *op, struct moment no
         tube_pause(op->of, op->seconds, now);
     else
         op->of->settings = *op->new_settings;
+    op->of->kept = op->of->settings.given || op->of->pause_s > 0;
     tube_changed(jobs, op->of, now, effects);
 }
 
@@ -170,7 +171,7 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
                      struct jobs_effects *effects)
 {
     struct job_write *write = &op->writes[0];
-    if ((int)op->kind == JOB_OP_FORGET_PAUSE)
+    if ((int)op->kind == JOB_OP_FORGET_TUBE)
         return;
     job_write_thaw(jobs, write);
     struct job *job = job_at(jobs, write->handle);
@@ -256,7 +257,7 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
     case JOB_OP_DROP:
     case JOB_OP_PRUNE:
     case JOB_OP_SPOILED:
-    case JOB_OP_FORGET_PAUSE:
+    case JOB_OP_FORGET_TUBE:
         make_own(jobs, op, now, effects);
         break;
     default:

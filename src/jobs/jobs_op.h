@@ -13,7 +13,7 @@ enum {
     JOB_OP_DROP,              /* delete a stale job */
     JOB_OP_PRUNE,             /* delete an abandoned job */
     JOB_OP_SPOILED,           /* bury a job whose body cannot be read */
-    JOB_OP_FORGET_PAUSE,      /* a paused tube has gone */
+    JOB_OP_FORGET_TUBE,       /* a tube that the store has a row of has gone */
 };
 
 static inline bool job_op_is_own(const struct job_op *op)

@@ -316,6 +316,7 @@ static void restore_tube(struct jobs *jobs, uint64_t numbers, uint64_t *last, ui
     if (tube->paused_until_ns < 0)
         record_refuse(r, "a pause ends at a negative time");
     restore_settings(&tube->settings, r);
+    tube->kept = jobs->commit != NULL; /* a pause that is over may have left a row */
     tube->total_jobs = record_get_u64(r);
     tube->cmd_delete = record_get_u64(r);
     tube->cmd_pause = record_get_u64(r);

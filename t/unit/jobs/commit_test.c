@@ -1657,6 +1657,27 @@ TEST(settings_keys_and_ids_are_rebuilt)
     end();
 }
 
+TEST(rows_of_tubes_that_are_gone_go)
+{
+    struct job_tube_record record;
+    begin();
+    for (unsigned n = 0; n < 2; n++) { /* the tube goes after its pause; or while nobody runs */
+        ck_assert(jobs_use(a, bytes_of("gone")) == JOBS_OK);
+        ck_assert(answer(new_pause("gone", 1)) == JOBS_OK);
+        ck_assert(fake_disk_tube(disk, bytes_of("gone"), &record));
+        rig_pass(2);
+        if (n == 0) {
+            rig_run();
+            ck_assert(jobs_use(a, bytes_of("default")) == JOBS_OK);
+        } else {
+            restart();
+        }
+        rig_commit();
+        ck_assert(!fake_disk_tube(disk, bytes_of("gone"), &record));
+    }
+    end();
+}
+
 TEST(a_load_that_fails_says_so)
 {
     begin();
@@ -1740,6 +1761,7 @@ static const struct unit_test tests[] = {
     UNIT(buried_jobs_keep_the_order_of_their_burials),
     UNIT(a_last_try_that_the_end_interrupted_is_abandoned_at_start),
     UNIT(settings_keys_and_ids_are_rebuilt),
+    UNIT(rows_of_tubes_that_are_gone_go),
     UNIT(a_load_that_fails_says_so),
 };
 UNIT_MAIN("jobs over a store", tests)
