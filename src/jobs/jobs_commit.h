@@ -45,6 +45,7 @@ enum job_write_kind {
     JOB_WRITE_CHANGE,
     JOB_WRITE_REMOVE,
     JOB_WRITE_REMEMBER, /* an execution, or a root's time */
+    JOB_WRITE_FORGET,   /* an execution */
     JOB_WRITE_TUBE,
     JOB_WRITE_LOOK, /* reads when a key was executed, or a root's newest time */
 };
@@ -64,7 +65,7 @@ struct job_write {
     struct job_mark *leaves;
     bool executes; /* the store keeps time_ns and forget_ns */
 
-    /* JOB_WRITE_REMEMBER, JOB_WRITE_LOOK; text of the owner */
+    /* JOB_WRITE_REMEMBER, JOB_WRITE_FORGET, JOB_WRITE_LOOK; text of the owner */
     enum job_memory_kind memory;
     struct bytes name;
     struct job_mark *mark; /* of a look: it is kept until the put is decided */

@@ -51,6 +51,7 @@ struct job_mark {
     uint32_t lookers;    /* puts under way that need it for what they read */
     bool is_root;
     bool known; /* with a store: the time is what the store has */
+    bool ahead; /* of a key: the store has a time ahead of the wall clock, which is forgotten */
     /* While puts are decided together (jobs_put.c): which, and what those before have planned. */
     uint64_t plan;
     struct put_plan *planned; /* of a key: the last one */
@@ -515,6 +516,8 @@ bool job_keys_make(struct jobs *jobs, const struct job_put *put,
 /* Plans: gives a new job, which is in no state, its key and root; gives a job that is there already
  * the later times, and freezes it. */
 void job_keys_plan(struct jobs *jobs, struct put_plan *plan, const struct job_keys_found *found);
+/* The key of the job that a put makes, or is a duplicate of; NULL: none. */
+struct job_mark *job_keys_of_plan(const struct jobs *jobs, const struct put_plan *plan);
 /* The put is made; it is not. */
 void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now);
 void job_keys_unplan(struct jobs *jobs, struct put_plan *plan);

@@ -202,11 +202,14 @@ void mark_settle(struct jobs *jobs, struct job_mark *mark)
         deadline_set(&jobs->due, &mark->due, at_ns);
 }
 
-/* When a key was executed. A time ahead of the wall clock is forgotten: the clock was set back. */
+/* When a key was executed. A time ahead of the wall clock is forgotten: the clock was set back. The
+ * store forgets it with the next put of the key, which must not become a duplicate later. */
 static int64_t executed_ms(struct job_mark *key, int64_t wall)
 {
-    if (key->time_ms > wall)
+    if (key->time_ms > wall) {
         key->time_ms = JOB_NO_TIME;
+        key->ahead = true;
+    }
     return key->time_ms;
 }
 
@@ -487,17 +490,24 @@ static void thaw_twin(struct jobs *jobs, const struct put_plan *plan)
         job_thaw(jobs, plan->twin);
 }
 
+struct job_mark *job_keys_of_plan(const struct jobs *jobs, const struct put_plan *plan)
+{
+    uint32_t handle = plan->handle != JOB_NONE ? plan->handle : plan->twin;
+    const struct job_keys *keys = handle != JOB_NONE ? job_at(jobs, handle)->keys : NULL;
+    return keys ? keys->key : NULL;
+}
+
 void job_keys_learn(struct jobs *jobs, struct put_plan *plan, struct moment now)
 {
-    struct job_mark *root = plan->root;
+    struct job_mark *root = plan->root, *key = job_keys_of_plan(jobs, plan);
+    if (key)
+        key->ahead = false;
     if (root && plan->newest_ms >= root->time_ms) {
         root->time_ms = plan->newest_ms;
         root->until_ns = now.mono_ns + ROOT_NS;
     }
-    const struct job_keys *keys =
-        plan->handle != JOB_NONE ? job_at(jobs, plan->handle)->keys : NULL;
-    if (keys && keys->key)
-        keys->key->busy--;
+    if (key && plan->handle != JOB_NONE)
+        key->busy--;
     thaw_twin(jobs, plan);
     leave_root(jobs, plan);
 }

@@ -136,6 +136,8 @@ static enum job_store_status write_one(struct job_store *store, const struct job
                                      .time_ns = write->time_ns,
                                      .forget_ns = write->forget_ns};
         return does->remember(store, write->memory, &memory);
+    case JOB_WRITE_FORGET:
+        return does->forget(store, JOB_MEMORY_EXECUTION, tube_name(op->of), write->name);
     case JOB_WRITE_TUBE:
         return set_tube(store, op, write);
     default:

@@ -1657,6 +1657,34 @@ TEST(settings_keys_and_ids_are_rebuilt)
     end();
 }
 
+TEST(an_execution_ahead_of_the_clock_is_forgotten_in_the_store_too)
+{
+    struct job_memory memory;
+    begin();
+    for (unsigned n = 0; n < 2; n++) { /* a put makes a job; it is a duplicate of one */
+        uint64_t id = put_keyed("default", "k", wall_ms()), twin = 0;
+        ck_assert(reserve(a, 0, NULL) == id);
+        if (n == 1)
+            twin = put_keyed("default", "k", wall_ms());
+        rig_pass(1);
+        if (n == 1)
+            ck_assert(reserve(a, 0, NULL) == twin);
+        ck_assert(act(a, JOB_OP_DELETE, n == 1 ? twin : id) == JOBS_OK);
+        rig_wall_offset_ns -= 6 * NS_PER_S;
+        if (n == 1)
+            ck_assert(act(a, JOB_OP_RELEASE, id) == JOBS_OK);
+        uint64_t answered = put_keyed("default", "k", wall_ms());
+        ck_assert(answered != 0 && (n == 0 || answered == id));
+        ck_assert(!fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"),
+                                    &memory));
+        rig_wall_offset_ns += 20 * NS_PER_S;
+        restart();
+        ck_assert(take(a, NULL) == answered);
+        ck_assert(act(a, JOB_OP_DELETE, answered) == JOBS_OK);
+    }
+    end();
+}
+
 TEST(rows_of_tubes_that_are_gone_go)
 {
     struct job_tube_record record;
@@ -1761,6 +1789,7 @@ static const struct unit_test tests[] = {
     UNIT(buried_jobs_keep_the_order_of_their_burials),
     UNIT(a_last_try_that_the_end_interrupted_is_abandoned_at_start),
     UNIT(settings_keys_and_ids_are_rebuilt),
+    UNIT(an_execution_ahead_of_the_clock_is_forgotten_in_the_store_too),
     UNIT(rows_of_tubes_that_are_gone_go),
     UNIT(a_load_that_fails_says_so),
 };
