@@ -4,13 +4,43 @@
  *
  * The store has points in wall-clock time. Here each becomes a monotonic one, no further away than
  * the delay or lease is long. What was due meanwhile is due at once.
+ *
+ * A file that is damaged may have what cannot be: it is refused, before anything believes it.
  */
 #include "jobs/jobs_op.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
 
 struct loading {
     struct jobs *jobs;
     struct job_times at;
+    uint64_t last_id;
+    bool is_damaged;
+    char why[JOB_STORE_REASON]; /* then */
 };
+
+/* What is kept makes no sense; returns false. */
+__attribute__((format(printf, 2, 3))) static bool damaged(struct loading *l, const char *format,
+                                                          ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(l->why, sizeof(l->why), format, args);
+    va_end(args);
+    l->is_damaged = true;
+    return false;
+}
+
+static bool is_name(struct bytes name)
+{
+    for (size_t n = 0; n < name.len; n++) {
+        if (name.data[n] <= ' ' || name.data[n] > '~')
+            return false;
+    }
+    return name.len > 0 && name.len <= JOBS_TUBE_MAX;
+}
 
 /* How long until a time on disk, at most so many seconds. */
 static int64_t left_ns(const struct loading *l, int64_t due_ns, uint32_t seconds)
@@ -21,10 +51,15 @@ static int64_t left_ns(const struct loading *l, int64_t due_ns, uint32_t seconds
 
 static bool load_tube(void *arg, const struct job_tube_record *record)
 {
-    const struct loading *l = arg;
+    struct loading *l = arg;
+    if (!is_name(record->name) || record->paused_until_ns < 0)
+        return damaged(l, "a tube with settings has no good name, or a pause without an end");
     struct tube *tube = tube_get(l->jobs, record->name);
     if (!tube)
         return false;
+    if (tube->kept)
+        return damaged(l, "tube %.*s has its settings twice", (int)record->name.len,
+                       (const char *)record->name.data);
     tube->kept = true;
     tube->settings = record->settings;
     int64_t left = left_ns(l, record->paused_until_ns, record->pause_s);
@@ -67,6 +102,12 @@ static bool load_keys(struct jobs *jobs, struct job *job, const struct job_recor
     return true;
 }
 
+/* The turn of a job that was buried at this time. */
+static int64_t burial_turn(const struct loading *l, int64_t due_ns)
+{
+    return BURIAL_BASE + l->at.now.mono_ns + (due_ns - l->at.wall_ns);
+}
+
 /* Puts a job into the state that it has now. */
 static void place(const struct loading *l, uint32_t handle, const struct job_changing *was)
 {
@@ -91,7 +132,7 @@ static void place(const struct loading *l, uint32_t handle, const struct job_cha
         else
             job->token = was->token;
     } else if (state != JOB_READY) {
-        to.turn = (uint64_t)(BURIAL_BASE + l->at.now.mono_ns + was->due_ns - l->at.wall_ns);
+        to.turn = (uint64_t)burial_turn(l, was->due_ns);
         if (to.turn > jobs->last_burial) {
             jobs->last_burial = to.turn;
             jobs->last_burial_wall_ns = was->due_ns;
@@ -102,11 +143,39 @@ static void place(const struct loading *l, uint32_t handle, const struct job_cha
     job_place_restored(jobs, handle, state, to);
 }
 
+/* What cannot be of a job; NULL: nothing. */
+static const char *wrong_with(const struct loading *l, const struct job_record *record)
+{
+    const struct job_changing *was = &record->now;
+    bool is_buried = was->state == JOB_BURIED || was->state == JOB_ABANDONED;
+    if (record->id <= l->last_id)
+        return "is there twice, or at a wrong place";
+    if (record->id > (uint64_t)INT64_MAX / 2)
+        return "has an impossible id";
+    if (!is_name(record->tube))
+        return "has a tube without a good name";
+    if (record->ttr_s == 0)
+        return "has no ttr";
+    if (was->state == JOB_RESERVED && was->token == 0)
+        return "is reserved without a token";
+    if (record->put_ns < 0 || was->due_ns < 0 || was->began_ns < 0 || was->at_ns < 0 ||
+        was->root_ns < 0)
+        return "has a time before 1970";
+    if (is_buried && (was->due_ns > INT64_MAX / 2 || burial_turn(l, was->due_ns) < 0 ||
+                      burial_turn(l, was->due_ns) > INT64_MAX / 2))
+        return "was buried at an impossible time";
+    return NULL;
+}
+
 static bool load_job(void *arg, const struct job_record *record)
 {
-    const struct loading *l = arg;
+    struct loading *l = arg;
     struct jobs *jobs = l->jobs;
     const struct job_changing *was = &record->now;
+    const char *wrong = wrong_with(l, record);
+    if (wrong)
+        return damaged(l, "job %llu %s", (unsigned long long)record->id, wrong);
+    l->last_id = record->id;
     struct tube *tube = tube_get(jobs, record->tube);
     if (!tube || !jobs_reserve_slots(jobs, 1))
         return false;
@@ -135,11 +204,13 @@ static bool load_job(void *arg, const struct job_record *record)
 /* What is remembered of a key or root that a job has. */
 static bool load_memory(void *arg, enum job_memory_kind kind, const struct job_memory *memory)
 {
-    const struct loading *l = arg;
+    struct loading *l = arg;
     const struct job_put put = {.key =
                                     kind == JOB_MEMORY_EXECUTION ? memory->name : bytes_at(NULL, 0),
                                 .root = kind == JOB_MEMORY_ROOT ? memory->name : bytes_at(NULL, 0)};
     struct job_mark *key, *root, *mark;
+    if (memory->time_ns < 0 || memory->forget_ns < 0)
+        return damaged(l, "an execution or a root has a time before 1970");
     const struct tube *tube = tube_find(l->jobs, memory->tube);
     if (!tube)
         return true;
@@ -155,8 +226,10 @@ static bool load_memory(void *arg, enum job_memory_kind kind, const struct job_m
 
 static bool let_go(void *arg, const struct job_tube_record *record)
 {
-    const struct loading *l = arg;
+    struct loading *l = arg;
     struct tube *tube = tube_find(l->jobs, record->name);
+    if (!tube || tube->under_way == 0)
+        return damaged(l, "the settings of tubes are not the same when they are read again");
     tube->under_way--;
     tube_note_ready(l->jobs, tube);
     tube_set_due(l->jobs, tube);
@@ -174,6 +247,10 @@ enum job_store_status jobs_load(struct jobs *jobs, struct job_store *store, stru
     if (status == JOB_STORE_OK)
         status = store->does->load(store, &then);
     jobs_leave(jobs);
+    if (l.is_damaged) {
+        status = JOB_STORE_CORRUPT;
+        memcpy(store->reason, l.why, sizeof(l.why));
+    }
     return status;
 }
 

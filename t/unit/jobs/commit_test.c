@@ -1706,6 +1706,78 @@ TEST(rows_of_tubes_that_are_gone_go)
     end();
 }
 
+static struct job_record crafted[2];
+static struct job_tube_record crafted_tubes[2];
+
+static enum job_store_status load_crafted(struct job_store *store,
+                                          const struct job_store_visitors *visitors)
+{
+    (void)store;
+    for (unsigned n = 0; n < 2 && crafted_tubes[n].name.len > 0 && visitors->tube; n++) {
+        if (!visitors->tube(visitors->arg, &crafted_tubes[n]))
+            return JOB_STORE_NO_MEMORY;
+    }
+    for (unsigned n = 0; n < 2 && visitors->job; n++) {
+        if (!visitors->job(visitors->arg, &crafted[n]))
+            return JOB_STORE_NO_MEMORY;
+    }
+    return JOB_STORE_OK;
+}
+
+/* Loads what is crafted, and says why not. */
+static const char *refusal(void)
+{
+    static struct job_store_kind kind;
+    static struct job_store store;
+    kind.load = load_crafted;
+    store.does = &kind;
+    struct jobs *jobs = jobs_new(&rig.config);
+    ck_assert(jobs != NULL);
+    enum job_store_status status = jobs_load(jobs, &store, rig.now);
+    jobs_free(&jobs);
+    ck_assert(status == JOB_STORE_OK || status == JOB_STORE_CORRUPT);
+    return status == JOB_STORE_OK ? "" : store.reason;
+}
+
+TEST(a_load_refuses_what_cannot_be)
+{
+    const struct job_record good = {
+        .id = 7, .tube = bytes_of("t"), .ttr_s = 1, .tries_max = JOB_TRIES_OF_TUBE};
+    begin();
+    crafted_tubes[0] = (struct job_tube_record){.name = bytes_of("t"), .pause_s = 1};
+    struct job_record bad[9];
+    for (unsigned n = 0; n < 9; n++)
+        bad[n] = good;
+    bad[0].id = 6;
+    bad[0].ttr_s = 0;
+    bad[1].now.state = JOB_RESERVED;
+    bad[2].now.due_ns = -1;
+    bad[3].now.root_ns = INT64_MIN;
+    bad[4].tube = bytes_of("a b");
+    bad[5].now = (struct job_changing){.state = JOB_BURIED, .due_ns = INT64_MAX};
+    bad[6].id = 7;
+    bad[7].id = 8;
+    bad[8].id = INT64_MAX;
+    static const char *const why[] = {
+        "job 6 has no ttr",       "job 7 is reserved without a token",
+        "job 7 has a time",       "job 7 has a time",
+        "job 7 has a tube",       "job 7 was buried at an impossible time",
+        "job 7 is there twice",   "job 7 is there twice",
+        "job 9223372036854775807"};
+    for (unsigned n = 0; n < 9; n++) {
+        crafted[0] = n < 6 ? bad[n] : n == 6 ? good : bad[n];
+        crafted[1] = good;
+        if (strncmp(refusal(), why[n], strlen(why[n])) != 0)
+            ck_abort_msg("%u: %s", n, refusal());
+    }
+    crafted[0] = good;
+    crafted[1].id = 8;
+    ck_assert_str_eq(refusal(), "");
+    crafted_tubes[1] = crafted_tubes[0];
+    ck_assert_str_eq(refusal(), "tube t has its settings twice");
+    end();
+}
+
 TEST(a_load_that_fails_says_so)
 {
     begin();
@@ -1791,6 +1863,7 @@ static const struct unit_test tests[] = {
     UNIT(settings_keys_and_ids_are_rebuilt),
     UNIT(an_execution_ahead_of_the_clock_is_forgotten_in_the_store_too),
     UNIT(rows_of_tubes_that_are_gone_go),
+    UNIT(a_load_refuses_what_cannot_be),
     UNIT(a_load_that_fails_says_so),
 };
 UNIT_MAIN("jobs over a store", tests)
