@@ -486,7 +486,12 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         count_job(jobs, job, -1);
         note_state(jobs, job);
     }
-    job->state = (uint8_t)state;
+    if (job->state != state) {
+        job->entered = jobs->clears & CLEARS_MAX;
+        if (job->state == JOB_RESERVED || job->state == JOB_STATES)
+            job->came = jobs->clears;
+    }
+    job->state = state & 7;
     job->turn = to.turn;
     job->holder = to.holder;
     job->pri = to.pri;
@@ -818,6 +823,7 @@ struct jobs *jobs_new(const struct jobs_config *config)
     asks_init(jobs, (uint32_t)config->seed + 1);
     deadlines_init(&jobs->due);
     ring_init(&jobs->clients);
+    ring_init(&jobs->clearing);
     if (jobs->by_hash && jobs->tubes_by_hash && jobs->marks) {
         struct tube *tube = tube_get(jobs, bytes_of("default"));
         if (tube)

@@ -25,6 +25,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mail.h"
+#include "base/ring.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -380,20 +381,30 @@ enum jobs_status jobs_set_tube(struct jobs *jobs, struct bytes name,
                                const struct job_settings *settings, struct moment now,
                                struct jobs_effects *effects) MUST_USE;
 
-/* A clear of many jobs, in steps: deletes those that were in the state when it began. Begin with
- * everything zero. */
+/* A clear of many jobs, in steps: deletes those that were in the state when it began, and have been
+ * since then. Begin with everything zero. */
 struct jobs_clear {
     uint64_t deleted;
     uint64_t tube, before_id; /* as in struct jobs_kick; ids from this one on came later */
-    unsigned state;           /* of `all`: the one that is being cleared */
-    bool begun;
+    uint64_t next_id;         /* the place of the next job to look at: */
+    unsigned at;              /* in which state */
+    unsigned state;           /* as in jobs_clear */
+    uint32_t number, round; /* which it is; jobs that came since then have this or a greater one */
+    bool begun, again;      /* again: it has passed by jobs under change */
+    struct ring running;    /* without a store: of those under way */
 };
 /* The states of `list-jobs` and `clear`: an enum job_state, or all. For `clear`, all but reserved.
  * JOB_BURIED has the abandoned ones, too. */
 #define JOBS_ALL ((unsigned)JOB_STATES)
-/* OK: it is done; WAITS: call it again; NOT_FOUND, READ_ONLY (*reason_r). */
+/* OK: it is done; WAITS: call it again, or jobs_clear_end; NOT_FOUND, READ_ONLY (*reason_r),
+ * NO_MEMORY: far too many began meanwhile. */
 enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state,
                             struct jobs_clear *clear, char *reason_r, struct moment now) MUST_USE;
+/* It is given up. Harmless when it is not under way. */
+void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear);
+/* Makes all steps that are left of those under way: an upgrade knows nothing of what they would
+ * still delete. */
+void jobs_finish_clears(struct jobs *jobs, struct moment now);
 
 /*
  * The jobs of a tube in a state with ids greater than `after`, ascending, at most `limit` and

@@ -391,41 +391,89 @@ bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, u
 
 /* ---- clear
  * --------------------------------------------------------------------------------------------------
+ *
+ * Clears are numbered. A job has the number of the last one that had begun when it came into its
+ * state, and, for clears of all states, when it came into any but reserved. So each clear knows the
+ * jobs that came after it began.
  */
 
-/* True for the states of `state`, as in jobs_clear. */
-static bool is_cleared(unsigned state, unsigned its)
+/* The states in the order in which they are cleared: jobs that move from one that is cleared to
+ * another move on. */
+static const uint8_t clear_order[JOB_STATES] = {JOB_DELAYED, JOB_ABANDONED, JOB_BURIED, JOB_READY,
+                                                JOB_RESERVED};
+
+/* True for the states of a clear. */
+static bool is_cleared(const struct jobs_clear *clear, unsigned its)
 {
-    if (state == JOBS_ALL)
+    if (clear->state == JOBS_ALL)
         return its != JOB_RESERVED;
-    return its == state || (state == JOB_BURIED && its == JOB_ABANDONED);
+    return its == clear->state || (clear->state == JOB_BURIED && its == JOB_ABANDONED);
 }
 
-uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, unsigned state,
-                    struct jobs_clear *clear)
+/* True for a job in one of its states, if it was there when the clear began. */
+static bool was_there(const struct jobs_clear *clear, const struct job *job)
 {
-    for (; clear->state < JOB_STATES; clear->state++) {
-        uint32_t first = tube->by_id[clear->state].first;
-        if (is_cleared(state, clear->state) && first != JOB_NONE &&
-            job_at(jobs, first)->id < clear->before_id)
-            return first;
+    return (clear->state == JOBS_ALL ? job->came : job->entered) < clear->number;
+}
+
+uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct jobs_clear *clear,
+                    unsigned *budget)
+{
+    for (; clear->at < JOB_STATES; clear->at++, clear->next_id = 0) {
+        unsigned state = clear_order[clear->at];
+        while (is_cleared(clear, state)) {
+            uint32_t handle = job_tree_from(jobs, &tube->by_id[state], clear->next_id);
+            if (handle == JOB_NONE || job_at(jobs, handle)->id >= clear->before_id)
+                break;
+            if (*budget == 0)
+                return JOB_NONE;
+            (*budget)--;
+            clear->next_id = job_at(jobs, handle)->id + 1;
+            if (was_there(clear, job_at(jobs, handle)))
+                return handle;
+        }
     }
     return JOB_NONE;
 }
 
-bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube, unsigned state,
+void clear_again(struct jobs_clear *clear)
+{
+    clear->at = 0;
+    clear->next_id = 0;
+    clear->again = false;
+}
+
+bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear)
 {
     for (unsigned n = 0; n < JOB_STATES; n++) {
-        uint32_t first = tube->frozen_by_id[n].first;
-        if (is_cleared(state, n) && first != JOB_NONE && job_at(jobs, first)->id < clear->before_id)
-            return true;
+        uint64_t id = is_cleared(clear, n) ? 0 : clear->before_id;
+        uint32_t handle;
+        while (id < clear->before_id &&
+               (handle = job_tree_from(jobs, &tube->frozen_by_id[n], id)) != JOB_NONE) {
+            id = job_at(jobs, handle)->id + 1;
+            if (id <= clear->before_id && was_there(clear, job_at(jobs, handle)))
+                return true;
+        }
     }
     return false;
 }
 
-enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, struct jobs_clear *clear,
-                             char *reason_r, struct tube **tube_r)
+/* Counts the clears anew, from 0. Those under way are over. */
+static void count_anew(struct jobs *jobs)
+{
+    for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
+        struct job *job = job_at(jobs, n);
+        job->entered = 0;
+        if (job->state != JOB_RESERVED)
+            job->came = 0;
+    }
+    jobs->clears = 0;
+    jobs->clear_rounds++;
+}
+
+enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned state,
+                             struct jobs_clear *clear, char *reason_r, struct tube **tube_r)
 {
     struct tube *tube = clear->begun ? tube_from(jobs, clear->tube) : tube_find(jobs, name);
     if (tube && clear->begun && tube->number != clear->tube)
@@ -437,29 +485,67 @@ enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, struct jobs_c
         memcpy(reason_r, tube_read_only(jobs, tube), JOBS_READ_ONLY_MAX + 1);
         return JOBS_READ_ONLY;
     }
-    if (!clear->begun)
-        *clear = (struct jobs_clear){
-            .begun = true, .tube = tube->number, .before_id = atomic_load(&jobs->next_id)};
+    if (clear->number > 0)
+        return clear->round == jobs->clear_rounds ? JOBS_OK : JOBS_NO_MEMORY;
+    if (jobs->clears == CLEARS_MAX)
+        count_anew(jobs);
+    clear->number = ++jobs->clears;
+    clear->round = jobs->clear_rounds;
+    clear->state = state;
+    if (clear->begun)
+        return JOBS_OK; /* before an upgrade */
+    clear->begun = true;
+    clear->tube = tube->number;
+    clear->before_id = atomic_load(&jobs->next_id);
     return JOBS_OK;
+}
+
+/* Makes a step without a store. */
+static enum jobs_status clear_step(struct jobs *jobs, struct bytes name, unsigned state,
+                                   struct jobs_clear *clear, char *reason_r, struct moment now)
+{
+    struct tube *tube;
+    unsigned budget = JOBS_STEP;
+    enum jobs_status status = clear_begin(jobs, name, state, clear, reason_r, &tube);
+    if (status != JOBS_OK || !tube)
+        return status;
+    for (uint32_t at; (at = clear_next(jobs, tube, clear, &budget)) != JOB_NONE;) {
+        job_remove(jobs, at, now);
+        clear->deleted++;
+    }
+    tube_drop_if_unused(jobs, tube);
+    return clear->at < JOB_STATES ? JOBS_WAITS : JOBS_OK;
 }
 
 enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state,
                             struct jobs_clear *clear, char *reason_r, struct moment now)
 {
-    struct tube *tube;
     jobs_enter(jobs);
-    enum jobs_status status = clear_begin(jobs, name, clear, reason_r, &tube);
-    if (status == JOBS_OK && tube) {
-        for (unsigned n = 0; n < JOBS_STEP; n++) {
-            uint32_t handle = clear_next(jobs, tube, state, clear);
-            if (handle == JOB_NONE)
-                break;
-            job_remove(jobs, handle, now);
-            clear->deleted++;
-        }
-        status = clear->state < JOB_STATES ? JOBS_WAITS : JOBS_OK;
-        tube_drop_if_unused(jobs, tube);
-    }
+    enum jobs_status status = clear_step(jobs, name, state, clear, reason_r, now);
+    if (status == JOBS_WAITS && !ring_has(&clear->running))
+        ring_add(&jobs->clearing, &clear->running);
+    else if (status != JOBS_WAITS && ring_has(&clear->running))
+        ring_remove(&clear->running);
     jobs_leave(jobs);
     return status;
+}
+
+void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear)
+{
+    jobs_enter(jobs);
+    if (ring_has(&clear->running))
+        ring_remove(&clear->running);
+    jobs_leave(jobs);
+}
+
+void jobs_finish_clears(struct jobs *jobs, struct moment now)
+{
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    jobs_enter(jobs);
+    for (struct ring *at = ring_first(&jobs->clearing); at; at = ring_after(&jobs->clearing, at)) {
+        struct jobs_clear *clear = container_of(at, struct jobs_clear, running);
+        while (clear_step(jobs, bytes_at(NULL, 0), clear->state, clear, reason, now) == JOBS_WAITS)
+            continue;
+    }
+    jobs_leave(jobs);
 }

@@ -126,27 +126,27 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
     const struct job_act act = {.verb = JOB_DELETE};
     struct job_times at = job_times_of(jobs, now);
     struct tube *tube;
-    enum jobs_status status = clear_begin(jobs, op->tube, op->clear, op->reason, &tube);
+    unsigned budget = JOBS_STEP;
+    enum jobs_status status = clear_begin(jobs, op->tube, op->state, op->clear, op->reason, &tube);
     if (status != JOBS_OK || !tube)
         return status;
+    bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
+    op->clear->again |= has_frozen; /* those are passed by */
     size_t planned = 0;
-    while (planned < JOBS_STEP) {
-        uint32_t handle = clear_next(jobs, tube, op->state, op->clear);
-        if (handle == JOB_NONE)
-            break;
+    for (uint32_t handle; (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
         if (!job_plan_next(jobs, op, &act, handle, at, &planned)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
-    if (planned > 0)
-        return job_op_queue(jobs, op);
+    if (planned > 0 || budget == 0)
+        return job_op_queue(jobs, op); /* without writes, others get their turn */
     job_op_thaw(jobs, op);
     job_op_free_writes(jobs, op);
-    if (!clear_has_frozen(jobs, tube, op->state, op->clear))
+    if (!op->clear->again)
         return JOBS_OK;
-    op->clear->state = 0; /* from the first one again */
-    return job_op_park(jobs, op);
+    clear_again(op->clear);
+    return has_frozen ? job_op_park(jobs, op) : job_op_queue(jobs, op);
 }
 
 static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, struct moment now)

@@ -78,19 +78,26 @@ struct job {
     struct job_keys *keys;      /* NULL: it has neither key nor root */
     uint64_t turn; /* delayed, reserved: when that ends; buried: when it was, never equal; monotonic
                       ns */
-    uint32_t put_s;                        /* when it was put, by the wall clock, until 2106 */
-    uint32_t next_by_hash;                 /* handle */
-    uint32_t next_reserved, prev_reserved; /* of its holder, in the order of reserving */
+    uint32_t put_s;         /* when it was put, by the wall clock, until 2106 */
+    uint32_t next_by_hash;  /* handle */
+    uint32_t prev_reserved; /* of a reserved one: of its holder, in the order of reserving */
+    union {
+        uint32_t next_reserved; /* the same */
+        uint32_t came; /* of others: jobs->clears when it was put or its reservation ended */
+    };
     uint32_t pri, delay_s, ttr_s;
     uint32_t reserves, timeouts, releases, buries, kicks;
-    uint32_t tries;     /* reservations since it was put or kicked */
-    uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
-    uint32_t body_len;  /* bytes, also of a body that only the store has */
-    uint8_t state;
-    bool frozen;
-    bool damaged; /* the store could not change it, so changes of many jobs leave it out */
-    bool is_lease, last_try; /* of the reservation; the settings of its tube when it began */
+    uint32_t tries;        /* reservations since it was put or kicked */
+    uint32_t tries_max;    /* JOB_TRIES_OF_TUBE; 0: no end */
+    uint32_t body_len;     /* bytes, also of a body that only the store has */
+    uint32_t entered : 25; /* jobs->clears when it came into its state */
+    uint32_t state : 3;
+    bool frozen : 1;
+    bool damaged : 1; /* the store could not change it, so changes of many jobs leave it out */
+    bool is_lease : 1, last_try : 1; /* of the reservation; settings of its tube when it began */
 };
+#define CLEARS_MAX ((UINT32_C(1) << 25) - 1)
+_Static_assert(sizeof(struct job) == 136, "there are millions of them");
 
 struct tube {
     uint64_t number; /* in the order of creation, from 1 */
@@ -206,6 +213,9 @@ struct jobs {
     uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */
     uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
     uint64_t plans;         /* puts that were decided together, so far */
+    uint32_t clears;        /* so far, or since they were last counted anew */
+    uint32_t clear_rounds;  /* how often they were counted anew */
+    struct ring clearing;   /* clears under way, without a store */
     struct job_ops *commit; /* NULL: there is no store */
     int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */
     uint32_t evict_next;    /* the page where bodies give way next */
@@ -405,16 +415,18 @@ uint64_t next_burial(const struct jobs *jobs, struct moment now);
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube);
 /* The next job of a kick; JOB_NONE: none. */
 uint32_t kick_next(const struct jobs *jobs, const struct jobs_kick *kick, const struct tube *tube);
-/* Begins a clear, or goes on with it: OK, NOT_FOUND, READ_ONLY; *tube_r is NULL when nothing is
- * left. */
-enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, struct jobs_clear *clear,
-                             char *reason_r, struct tube **tube_r);
-/* The next job to delete; JOB_NONE: none. */
-uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, unsigned state,
-                    struct jobs_clear *clear);
+/* Begins a clear, or goes on with it: OK, NOT_FOUND, READ_ONLY, NO_MEMORY; *tube_r is NULL when
+ * nothing is left. */
+enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned state,
+                             struct jobs_clear *clear, char *reason_r, struct tube **tube_r);
+/* The next job to delete, of *budget that it may look at; JOB_NONE: none. */
+uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct jobs_clear *clear,
+                    unsigned *budget);
 /* True when changes of jobs that it would delete are under way. */
-bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube, unsigned state,
+bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear);
+/* Looks for its jobs from the first one again. */
+void clear_again(struct jobs_clear *clear);
 /* The settings of a tube after those in `given` are set; a setting that is the default is
  * forgotten. */
 void settings_with(const struct jobs *jobs, struct job_settings *settings,

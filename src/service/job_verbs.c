@@ -484,7 +484,7 @@ static bool step_clear(struct conn *conn, struct bytes tube)
     else if (status == JOBS_READ_ONLY)
         job_answer_read_only(conn, BS_VERB_CLEAR, reason);
     else
-        job_answer(conn, BS_VERB_CLEAR, BS_ANSWER_NOT_FOUND);
+        job_answer_change(conn, BS_VERB_CLEAR, status);
     return true;
 }
 

@@ -307,6 +307,8 @@ static void on_close(struct conn *conn)
     struct job_session *s = job_session(conn);
     struct jobs_effects effects;
     job_body_drop(conn_jobs(conn), &s->put.body);
+    if (s->steps == JOB_STEPS_CLEAR)
+        jobs_clear_end(conn_jobs(conn), &s->clear);
     if (s->waits)
         job_give_up_wait(conn);
     if (s->produces)
@@ -362,7 +364,8 @@ static void save_put(const struct job_session *s, struct record_writer *w)
  * whole, i64 `at` in ms, i64 root in ms, and if it is kept, bytes of what has come; bool produces,
  * works, half-closed; bool waits, and then u8 verb, i64 end in ns; u8 steps, and then of a kick:
  * u32 left, u32 kicked, bool begun, bool buried, u64 tube; of a clear: u64 deleted, u64 tube, u64
- * id, u32 state, bool begun, u8 state asked for.
+ * id, u32 0, bool begun, u8 state asked for (what it still deletes has smaller ids; that is
+ * finished before, so the id is 0).
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
@@ -392,8 +395,8 @@ static void on_save(struct conn *conn, struct record_writer *w)
     } else if (s->steps == JOB_STEPS_CLEAR) {
         record_put_u64(w, s->clear.deleted);
         record_put_u64(w, s->clear.tube);
-        record_put_u64(w, s->clear.before_id);
-        record_put_u32(w, s->clear.state);
+        record_put_u64(w, 0);
+        record_put_u32(w, 0);
         record_put_u8(w, s->clear.begun);
         record_put_u8(w, (uint8_t)s->clear_state);
     }
@@ -472,7 +475,7 @@ static void restore_steps(struct job_session *s, struct record_reader *r)
         s->clear.deleted = record_get_u64(r);
         s->clear.tube = record_get_u64(r);
         s->clear.before_id = record_get_u64(r);
-        s->clear.state = record_get_u32(r);
+        (void)record_get_u32(r);
         s->clear.begun = record_get_bool(r);
         s->clear_state = (enum bs_state)get_choice(r, BS_STATE_COUNT);
     }

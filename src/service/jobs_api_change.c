@@ -74,6 +74,7 @@ ask(struct services *services, struct http_request *request, enum job_op_kind ki
 static void free_asked(struct asked_jobs *asked)
 {
     job_body_drop(asked->jobs, &asked->view.body);
+    jobs_clear_end(asked->jobs, &asked->clear);
     jobs_uncharge(asked->jobs, sizeof(*asked));
     free(asked);
 }

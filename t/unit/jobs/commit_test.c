@@ -443,6 +443,32 @@ TEST(a_clear_has_the_jobs_under_change_too)
     end();
 }
 
+TEST(a_clear_leaves_what_comes_meanwhile)
+{
+    begin();
+    struct ask *late = new_put("default"); /* its id is the smallest */
+    uint64_t held = put("default");
+    ck_assert(reserve(b, 0, NULL) == held);
+    uint64_t first = put("default");
+    struct ask *clear = ask_new(a, JOB_OP_CLEAR);
+    ask_tube(clear, "default");
+    clear->op.state = JOB_READY;
+    ask_submit(clear);
+    ask_submit(late);
+    ck_assert(act(b, JOB_OP_RELEASE, held) == JOBS_OK);
+    rig_commit();
+    while (clear->status == JOBS_WAITS) {
+        ask_submit(clear);
+        rig_commit();
+    }
+    ck_assert(clear->status == JOBS_OK && clear->clear.deleted == 1);
+    ck_assert(state_of(first) == JOB_STATES && state_of(late->puts[0].id) == JOB_READY);
+    ck_assert(state_of(held) == JOB_READY);
+    ask_free(&clear);
+    ask_free(&late);
+    end();
+}
+
 TEST(a_kick_waits_for_a_buried_job_under_change)
 {
     begin();
@@ -1807,6 +1833,7 @@ static const struct unit_test tests[] = {
     UNIT(settings_and_pauses_of_a_tube_wait_for_each_other),
     UNIT(puts_under_way_count_towards_the_limit),
     UNIT(a_clear_has_the_jobs_under_change_too),
+    UNIT(a_clear_leaves_what_comes_meanwhile),
     UNIT(a_kick_waits_for_a_buried_job_under_change),
     UNIT(a_reservation_with_tries_is_committed_first),
     UNIT(a_lease_is_committed_and_its_ttr_counts_from_the_commit),

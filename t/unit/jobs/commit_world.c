@@ -4,6 +4,7 @@
 #include "t/unit/jobs/commit_rig.h"
 #include "t/unit/random.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define IDS     30000u
@@ -29,6 +30,7 @@ struct promise {
     uint8_t fate, tube, last_state;
     bool keyed;      /* it has a key, and may be dropped */
     uint8_t root;    /* which; 0: none */
+    uint8_t clears;  /* that will delete it, if it stays in its state */
     bool may_change; /* what concerns it has failed, and a restart may find it done */
     bool live;       /* a client has it, until */
     int64_t until_ns;
@@ -48,7 +50,14 @@ static struct {
 } waits[CLIENTS];
 static struct ask *asks[ASKS];
 static size_t ask_count;
-static unsigned clears[TUBES];
+/* Clears under way; of each job that was in the state when it began, its reservations until then.
+ */
+static struct clear {
+    const struct ask *ask;
+    uint64_t last_id;
+    uint32_t *moves; /* NOT_CLEARED: it was not */
+} clears[ASKS];
+#define NOT_CLEARED UINT32_MAX
 static int64_t newest_roots[TUBES][3]; /* that puts have asked for */
 
 static bool one_in(uint32_t n)
@@ -132,8 +141,62 @@ static void given(struct job_view *view, int client)
 static bool may_go(const struct promise *p)
 {
     bool is_old = p->root && p->root_ms < newest_roots[p->tube][p->root];
-    return p->keyed || is_old || clears[p->tube] > 0 ||
+    return p->keyed || is_old || p->clears > 0 ||
            (p->tube == TRIES && p->last_state == JOB_ABANDONED);
+}
+
+static bool is_cleared(unsigned state, unsigned its)
+{
+    return state == JOBS_ALL ? its != JOB_RESERVED
+                             : its == state || (state == JOB_BURIED && its == JOB_ABANDONED);
+}
+
+/* A kicked job has left its state, but is still one of all. */
+static uint32_t moves_of(const struct ask *ask, const struct job_stats *stats)
+{
+    return stats->reserves + (ask->op.state == JOBS_ALL ? 0 : stats->kicks);
+}
+
+static void begin_clear(const struct ask *ask)
+{
+    struct clear *clear = clears;
+    struct job_stats stats;
+    while (clear->ask)
+        clear++;
+    *clear = (struct clear){ask, last_id, calloc(last_id + 1, sizeof(uint32_t))};
+    REQUIRE(clear->moves != NULL);
+    for (uint64_t id = 1; id <= last_id; id++) {
+        struct promise *p = &promises[id];
+        bool is = p->tube == tube_number(ask->op.tube) && p->fate == THERE &&
+                  jobs_stats_job(rig.jobs, id, rig.now, &stats) == JOBS_OK &&
+                  is_cleared(ask->op.state, stats.state);
+        clear->moves[id] = is ? moves_of(ask, &stats) : NOT_CLEARED;
+        p->clears += is;
+    }
+}
+
+/* A clear is over: what it should have deleted is gone, unless it has left the state meanwhile. */
+static void end_clear(struct clear *clear, bool done)
+{
+    struct job_stats stats;
+    for (uint64_t id = 1; id <= clear->last_id; id++) {
+        if (clear->moves[id] == NOT_CLEARED)
+            continue;
+        promises[id].clears--;
+        if (done && jobs_stats_job(rig.jobs, id, rig.now, &stats) == JOBS_OK)
+            REQUIRE(!is_cleared(clear->ask->op.state, stats.state) ||
+                    moves_of(clear->ask, &stats) != clear->moves[id]);
+    }
+    free(clear->moves);
+    *clear = (struct clear){NULL};
+}
+
+static void end_clears(const struct ask *ask, bool done)
+{
+    for (struct clear *clear = clears; clear < clears + ASKS; clear++) {
+        if (clear->ask && (!ask || clear->ask == ask))
+            end_clear(clear, done);
+    }
 }
 
 static void check_world(void)
@@ -236,7 +299,7 @@ static void answered(struct ask *ask)
         break;
     case JOB_OP_CLEAR:
         check_world();
-        clears[tube_number(ask->op.tube)]--;
+        end_clears(ask, ask->status == JOBS_OK);
         break;
     case JOB_OP_READ:
         if (ask->status == JOBS_OK && ask->view.body)
@@ -546,7 +609,8 @@ static void do_tube(void)
         (struct job_settings){.given = 1u << JOB_SETTING_ORDER | 1u << JOB_SETTING_LIMIT,
                               .order = (enum job_order)below(3),
                               .limit = one_in(3) ? 1 + below(40) : 0};
-    clears[tube] += kind == JOB_OP_CLEAR;
+    if (kind == JOB_OP_CLEAR)
+        begin_clear(ask);
     submit(ask);
 }
 
@@ -610,7 +674,7 @@ static void crash(bool powerless)
         if (asks[n]->op.kind == JOB_OP_CLEAR)
             may_change(asks[n]);
     }
-    memset(clears, 0, sizeof(clears));
+    end_clears(NULL, false);
     for (unsigned n = 0; n < CLIENTS; n++) {
         waits[n].is = false;
         if (clients[n])
@@ -723,7 +787,6 @@ void world_run(const struct world_plan *of, struct rng *random)
     plan = of;
     rng = random;
     memset(promises, 0, sizeof(promises));
-    memset(clears, 0, sizeof(clears));
     memset(newest_roots, 0, sizeof(newest_roots));
     last_id = 0;
     ask_count = 0;

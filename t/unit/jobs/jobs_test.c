@@ -3,6 +3,7 @@
  * (jobs_model_test.c) has all of them, in any order.
  */
 #include "jobs/jobs.h"
+#include "jobs/jobs_inside.h"
 #include "jobs/jobs_state.h"
 #include "t/unit/random.h"
 
@@ -38,10 +39,10 @@ static void end(void)
     jobs_free(&jobs);
 }
 
-static uint64_t put(const char *tube, uint32_t delay_s)
+static uint64_t put_id(const char *tube, uint64_t id, uint32_t delay_s)
 {
     struct job_put put = {.tube = bytes_of(tube),
-                          .id = jobs_take_id(jobs),
+                          .id = id,
                           .delay_s = delay_s,
                           .ttr_s = 10,
                           .tries = JOB_TRIES_OF_TUBE,
@@ -49,6 +50,11 @@ static uint64_t put(const char *tube, uint32_t delay_s)
     ck_assert(put.body != NULL);
     ck_assert(jobs_put(client, &put, now, &effects) == JOBS_OK);
     return put.id;
+}
+
+static uint64_t put(const char *tube, uint32_t delay_s)
+{
+    return put_id(tube, jobs_take_id(jobs), delay_s);
 }
 
 static void set(const char *tube, struct job_settings settings, enum job_setting which)
@@ -231,7 +237,153 @@ TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
 }
 END_TEST
 
+/* ---- clears -------------------------------------------------------------------------------- */
+
+#define MANY 2500u
+
+static enum jobs_status step(struct jobs_clear *clear, unsigned state)
+{
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    return jobs_clear(jobs, bytes_of("t"), state, clear, reason, now);
+}
+
+/* Makes the steps that are left. */
+static uint64_t finish(struct jobs_clear *clear, unsigned state)
+{
+    enum jobs_status status;
+    while ((status = step(clear, state)) == JOBS_WAITS)
+        continue;
+    ck_assert(status == JOBS_OK);
+    jobs_check(jobs, now);
+    return clear->deleted;
+}
+
+static bool is_there(uint64_t id)
+{
+    struct job_stats stats;
+    return jobs_stats_job(jobs, id, now, &stats) == JOBS_OK;
+}
+
+/* A job goes to a client, and comes back. */
+static void go_and_come(uint64_t id)
+{
+    struct job_view view;
+    ck_assert(jobs_reserve_job(client, id, &view, now) == JOBS_OK);
+    job_body_drop(jobs, &view.body);
+    ck_assert(jobs_release(client, id, 0, 0, now, &effects) == JOBS_OK);
+}
+
+TEST(a_clear_leaves_what_comes_meanwhile)
+{
+    begin();
+    uint64_t read = jobs_take_id(jobs), first = 0, last = 0; /* the line of `read` was read first */
+    struct jobs_clear clear = {.deleted = 0}, second = {.deleted = 0};
+    for (unsigned n = 0; n < MANY; n++) {
+        last = put("t", 0);
+        first = first ? first : last;
+    }
+    uint64_t reserved = put("t", 0), delayed = put("t", 1);
+    struct job_view view;
+    ck_assert(jobs_reserve_job(client, reserved, &view, now) == JOBS_OK);
+    job_body_drop(jobs, &view.body);
+    ck_assert(step(&clear, JOB_READY) == JOBS_WAITS && clear.deleted == 1000);
+    (void)put_id("t", read, 0);
+    go_and_come(last);
+    ck_assert(jobs_release(client, reserved, 0, 0, now, &effects) == JOBS_OK);
+    now.mono_ns += NS_PER_S;
+    jobs_run(jobs, now, &effects);
+    ck_assert(state_of(delayed) == JOB_READY);
+    ck_assert(finish(&clear, JOB_READY) == MANY - 1);
+    ck_assert(!is_there(first) && is_there(read) && is_there(last) && is_there(reserved) &&
+              is_there(delayed));
+    ck_assert(finish(&second, JOB_READY) == 4);
+    end();
+}
+
+TEST(a_clear_of_all_has_jobs_that_only_change_their_state)
+{
+    begin();
+    struct jobs_clear clear = {.deleted = 0}, other = {.deleted = 0};
+    for (unsigned n = 0; n < MANY; n++)
+        (void)put("t", 100);
+    uint64_t delayed = put("t", 1), come = put("t", 0);
+    ck_assert(step(&clear, JOBS_ALL) == JOBS_WAITS && clear.deleted == 1000);
+    ck_assert(step(&other, JOB_READY) == JOBS_OK && other.deleted == 1);
+    come = put("t", 0);
+    now.mono_ns += NS_PER_S;
+    jobs_run(jobs, now, &effects);
+    ck_assert(state_of(delayed) == JOB_READY);
+    go_and_come(come);
+    ck_assert(finish(&clear, JOBS_ALL) == MANY + 1);
+    ck_assert(!is_there(delayed) && is_there(come));
+    end();
+}
+
+TEST(a_clear_of_reserved_jobs_leaves_new_reservations)
+{
+    begin();
+    struct jobs_clear clear = {.deleted = 0};
+    uint64_t last = 0;
+    for (unsigned n = 0; n < MANY; n++) {
+        struct job_view view;
+        last = put("t", 0);
+        ck_assert(jobs_reserve_job(client, last, &view, now) == JOBS_OK);
+        job_body_drop(jobs, &view.body);
+    }
+    ck_assert(step(&clear, JOB_RESERVED) == JOBS_WAITS);
+    ck_assert(jobs_touch(client, last - 1, now) == JOBS_OK); /* it stays reserved */
+    ck_assert(jobs_release(client, last, 0, 0, now, &effects) == JOBS_OK);
+    struct job_view view;
+    ck_assert(jobs_reserve_job(client, last, &view, now) == JOBS_OK);
+    job_body_drop(jobs, &view.body);
+    ck_assert(finish(&clear, JOB_RESERVED) == MANY - 1);
+    ck_assert(state_of(last) == JOB_RESERVED);
+    end();
+}
+
+TEST(clears_are_counted_anew)
+{
+    begin();
+    struct jobs_clear clear = {.deleted = 0}, next = {.deleted = 0}, given_up = {.deleted = 0};
+    jobs->clears = CLEARS_MAX - 2;
+    for (unsigned n = 0; n < 2 * MANY; n++)
+        (void)put("t", 0);
+    ck_assert(step(&given_up, JOB_READY) == JOBS_WAITS);
+    ck_assert(step(&clear, JOB_READY) == JOBS_WAITS);
+    uint64_t late = put("t", 0);
+    ck_assert(step(&next, JOB_READY) == JOBS_WAITS && jobs->clears == 1);
+    jobs_clear_end(jobs, &given_up);
+    ck_assert(step(&clear, JOB_READY) == JOBS_NO_MEMORY); /* rather than too many, or too few */
+    uint64_t later = put("t", 0);
+    ck_assert(finish(&next, JOB_READY) == 2 * MANY - 2000 + 1);
+    ck_assert(!is_there(late) && is_there(later));
+    end();
+}
+
+TEST(an_upgrade_finishes_clears)
+{
+    begin();
+    struct jobs_clear clear = {.deleted = 0}, given_up = {.deleted = 0};
+    for (unsigned n = 0; n < 2 * MANY; n++)
+        (void)put(n % 2 ? "t" : "u", 0);
+    ck_assert(step(&clear, JOB_READY) == JOBS_WAITS);
+    uint64_t late = put("t", 0);
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    ck_assert(jobs_clear(jobs, bytes_of("u"), JOB_READY, &given_up, reason, now) == JOBS_WAITS);
+    jobs_clear_end(jobs, &given_up);
+    jobs_finish_clears(jobs, now);
+    ck_assert(clear.deleted == MANY && stats_of("t").states[JOB_READY] == 1 && is_there(late));
+    ck_assert(stats_of("u").states[JOB_READY] == MANY - 1000);
+    ck_assert(finish(&clear, JOB_READY) == MANY);
+    end();
+}
+
 static const struct unit_test tests[] = {
+    UNIT(a_clear_leaves_what_comes_meanwhile),
+    UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
+    UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
+    UNIT(clears_are_counted_anew),
+    UNIT(an_upgrade_finishes_clears),
     UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
     UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),
