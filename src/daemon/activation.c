@@ -142,6 +142,15 @@ bool activation_take(struct activation *activation_r, char *reason_r)
 }
 /* NOLINTEND(concurrency-mt-unsafe) */
 
+void activation_forget(struct activation *activation, int fd)
+{
+    size_t i = 0;
+    while (i < activation->count && activation->at[i].used_fd != fd)
+        i++;
+    CHECK(i < activation->count);
+    activation->at[i] = activation->at[--activation->count];
+}
+
 void activation_close(struct activation *activation)
 {
     for (size_t i = 0; i < activation->count; i++)

@@ -70,6 +70,8 @@ bool activation_take(struct activation *activation_r, char *reason_r) MUST_USE;
 bool activation_find_use(const struct activation_socket *sock, const struct settings *settings,
                          struct activation_use *use_r, char *reason_r) MUST_USE;
 
+/* Forgets a socket whose owner closes it, so that no upgrade carries it. */
+void activation_forget(struct activation *activation, int fd);
 /* Closes the sockets that still have no other owner. */
 void activation_close(struct activation *activation);
 

@@ -256,6 +256,27 @@ bool listeners_open(struct listeners *listeners, struct services *services,
     return true;
 }
 
+void listeners_close_stopped(struct listeners *listeners, struct activation *activation)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < listeners->count; i++) {
+        struct listener l = listeners->at[i];
+        const struct service *service = l.protocol->service;
+        bool activated = listeners->activated[i], inherited = listeners->inherited[i];
+        listeners->at[i] = (struct listener){.fd = -1}; /* the admin interface may look there */
+        if (service->stopped) {
+            if (activated)
+                activation_forget(activation, l.fd);
+            listener_close(&l);
+            continue;
+        }
+        listeners->at[kept] = l;
+        listeners->activated[kept] = activated;
+        listeners->inherited[kept++] = inherited;
+    }
+    listeners->count = kept;
+}
+
 void listeners_close(struct listeners *listeners)
 {
     while (listeners->count > 0)

@@ -32,6 +32,9 @@ struct listeners {
 
 struct inherited;
 
+/* Closes the listeners of services that were stopped (service.h). */
+void listeners_close_stopped(struct listeners *listeners, struct activation *activation);
+
 /*
  * Takes the sockets of `activation` (sets their fd to -1), takes the sockets of `inherited` that
  * the settings still name and closes the rest, then opens all other addresses of the settings.

@@ -422,9 +422,11 @@ static bool set_pid_file(struct daemon *d)
 static bool set_up(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
-    return make_all(d) && set_pid_file(d) && process_drop_root(settings->user, settings->group) &&
-           services_open(d->services, clock_now()) && enter_sandbox(d) && make_acceptors(d) &&
-           prepare_threads(d);
+    if (!make_all(d) || !set_pid_file(d) || !process_drop_root(settings->user, settings->group) ||
+        !services_open(d->services, clock_now()))
+        return false;
+    listeners_close_stopped(&d->listeners, &d->upgrade.activation);
+    return enter_sandbox(d) && make_acceptors(d) && prepare_threads(d);
 }
 
 static void remove_pid_file(struct daemon *d)

@@ -29,7 +29,8 @@ enum job_store_status {
     JOB_STORE_OK,
     JOB_STORE_NONE,      /* it is not there; this does not fail a transaction */
     JOB_STORE_FULL,      /* the disk, or a quota */
-    JOB_STORE_IO,        /* reading or writing failed, or the file is not ours to write */
+    JOB_STORE_IO,        /* reading or writing failed */
+    JOB_STORE_ACCESS,    /* it cannot be opened there: the folder, the rights, what kind of file */
     JOB_STORE_CORRUPT,   /* the file is damaged, or something else */
     JOB_STORE_LOCKED,    /* another process uses it */
     JOB_STORE_NO_MEMORY, /* or a visitor has stopped */

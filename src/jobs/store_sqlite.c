@@ -16,13 +16,10 @@
 const char *job_store_status_word(enum job_store_status status)
 {
     static const char *const words[] = {
-        [JOB_STORE_OK] = "ok",
-        [JOB_STORE_NONE] = "none",
-        [JOB_STORE_FULL] = "full",
-        [JOB_STORE_IO] = "io",
-        [JOB_STORE_CORRUPT] = "corrupt",
-        [JOB_STORE_LOCKED] = "locked",
-        [JOB_STORE_NO_MEMORY] = "memory",
+        [JOB_STORE_OK] = "ok",         [JOB_STORE_NONE] = "none",
+        [JOB_STORE_FULL] = "full",     [JOB_STORE_IO] = "io",
+        [JOB_STORE_ACCESS] = "access", [JOB_STORE_CORRUPT] = "corrupt",
+        [JOB_STORE_LOCKED] = "locked", [JOB_STORE_NO_MEMORY] = "memory",
         [JOB_STORE_NEWER] = "newer",
     };
     CHECK((size_t)status < ARRAY_SIZE(words));
@@ -53,6 +50,10 @@ static enum job_store_status status_of(int code, int error)
         return JOB_STORE_LOCKED;
     case SQLITE_NOMEM:
         return JOB_STORE_NO_MEMORY;
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+        return JOB_STORE_ACCESS;
     default:
         return JOB_STORE_IO;
     }
@@ -91,7 +92,8 @@ enum job_store_status store_fail_system(struct sqlite_store *s, int error, const
     snprintf(s->store.reason, sizeof(s->store.reason), "%s: %s", doing, text ? text : "error");
     return store_fail(s, error == ENOSPC || error == EDQUOT ? JOB_STORE_FULL
                          : error == ENOMEM                  ? JOB_STORE_NO_MEMORY
-                                                            : JOB_STORE_IO);
+                         : error == EIO                     ? JOB_STORE_IO
+                                                            : JOB_STORE_ACCESS);
 }
 
 enum job_store_status store_fail_because(struct sqlite_store *s, enum job_store_status status,

@@ -158,7 +158,7 @@ static enum job_store_status take_file(struct sqlite_store *s)
     if (s->file < 0)
         return store_fail_system(s, errno, "cannot open it");
     if (fstat(s->file, &st) != 0 || !S_ISREG(st.st_mode))
-        return store_fail_because(s, JOB_STORE_IO, "it is not a regular file");
+        return store_fail_because(s, JOB_STORE_ACCESS, "it is not a regular file");
     s->device = st.st_dev;
     s->inode = st.st_ino;
     if (fcntl(s->file, F_OFD_SETLK, &byte) == 0)
@@ -308,7 +308,7 @@ static enum job_store_status know_schema(struct sqlite_store *s)
     bool has_log = code == SQLITE_ROW && bytes_equal(get_text(mode, 0), bytes_of("wal"));
     sqlite3_finalize(mode);
     if (!has_log)
-        return store_fail_because(s, JOB_STORE_IO, "its file system allows no shared memory");
+        return store_fail_because(s, JOB_STORE_ACCESS, "its file system allows no shared memory");
     _Static_assert(LOG_KEPT == 4194304, "the text has this number");
     status = run_text(s,
                       s->normal ? "PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 4194304"
@@ -432,7 +432,7 @@ enum job_store_status sqlite_open(const struct job_store_config *config, struct 
         !s->path ? store_fail_because(s, JOB_STORE_NO_MEMORY, "no memory")
         : config->path[0] == '/'
             ? take_lock(s, config->path)
-            : store_fail_because(s, JOB_STORE_IO, "its path does not begin with /");
+            : store_fail_because(s, JOB_STORE_ACCESS, "its path does not begin with /");
     if (status == JOB_STORE_OK)
         status = take_file(s);
     if (status == JOB_STORE_OK)

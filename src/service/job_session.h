@@ -120,6 +120,11 @@ static inline struct jobs *conn_jobs(const struct conn *conn)
 {
     return jobs_of(service_of(conn)->services);
 }
+/* The job queues serve nothing until the next start; `reason` stays. Before any thread runs.
+ * Returns false without memory. */
+bool jobs_stop(struct services *services, const char *reason) MUST_USE;
+/* Why they serve nothing; NULL: they do. Any thread. */
+const char *jobs_stopped(const struct services *services);
 /* Sends letters, and sets the timer. */
 void jobs_deliver(struct worker *from, const struct services *services,
                   struct jobs_effects *effects);

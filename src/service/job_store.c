@@ -46,8 +46,8 @@ struct store_resource {
     const struct store_settings *settings;
     char folder[PATH_ROOM];
     const char *writes[2];
-    bool restored;
-    char refusal[PATH_ROOM + JOB_STORE_REASON + 64]; /* of an upgrade */
+    bool restored, stopped;
+    char refusal[PATH_ROOM + JOB_STORE_REASON + 64]; /* of an upgrade; why it was stopped */
 
     struct mail bell;
     _Atomic bool rings;
@@ -315,6 +315,30 @@ static bool refuse(const struct store_resource *s, enum job_store_status status,
     return false;
 }
 
+/* A file that is damaged keeps nobody but the job queues from being served. */
+static bool stop(struct store_resource *s, enum job_store_status status, const char *reason)
+{
+    snprintf(s->refusal, sizeof(s->refusal), "jobs.path: %s: %s: %s", path_of(s),
+             job_store_status_word(status), reason);
+    log_error("%s; the job queues do not serve, and their ports are closed, until counterd starts "
+              "with a good file",
+              s->refusal);
+    if (s->store)
+        s->store->does->close(&s->store);
+    s->resource.without_thread = true;
+    s->stopped = true;
+    return jobs_stop(s->resource.services, s->refusal);
+}
+
+static bool refuse_or_stop(struct store_resource *s, enum job_store_status status,
+                           const char *reason)
+{
+    bool stops = status == JOB_STORE_CORRUPT || status == JOB_STORE_IO;
+    if (!stops || s->restored) /* connections may be in the middle of something */
+        return refuse(s, status, reason);
+    return stop(s, status, reason);
+}
+
 static bool load(struct store_resource *s, struct moment now)
 {
     struct jobs_stats stats;
@@ -323,7 +347,7 @@ static bool load(struct store_resource *s, struct moment now)
     if (status == JOB_STORE_OK)
         status = s->store->does->take_ids(s->store, IDS_BLOCK, &first);
     if (status != JOB_STORE_OK)
-        return refuse(s, status, s->store->reason);
+        return refuse_or_stop(s, status, s->store->reason);
     s->ids_end = first + IDS_BLOCK;
     jobs_set_next_id(jobs_in(s), first);
     jobs_get_stats(jobs_in(s), &stats);
@@ -345,9 +369,11 @@ static bool open_store(struct resource *r, struct moment now)
                                             .reserved_space = RESERVED_SPACE};
     enum job_store_status status = job_store_sqlite.open(&config, &s->store, reason);
     if (status != JOB_STORE_OK)
-        return refuse(s, status, reason);
+        return refuse_or_stop(s, status, reason);
     if (!s->restored && !load(s, now))
         return false;
+    if (s->stopped)
+        return true;
     note_sizes(s);
     s->has_tend = reactor_add_timer(&r->thread, &s->tend, s->store->does->tend_ns(s->store));
     s->has_forget = reactor_add_timer(&r->thread, &s->forget, now.mono_ns + FORGET_NS);
@@ -459,7 +485,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
 struct reading {
     uint64_t commits, failures, damages, file, log;
     duration commit_ns, longest_ns;
-    bool on, failing;
+    bool on, failing, stopped;
 };
 
 static void read_store(struct services *services, struct moment now, void *to)
@@ -468,7 +494,8 @@ static void read_store(struct services *services, struct moment now, void *to)
     struct reading *reading = to;
     (void)now;
     *reading = (struct reading){
-        .on = !s->resource.without_thread,
+        .on = *path_of(s) != '\0',
+        .stopped = s->stopped,
         .commits = atomic_load_explicit(&s->commits, memory_order_relaxed),
         .failures = atomic_load_explicit(&s->failures, memory_order_relaxed),
         .damages = atomic_load_explicit(&s->damages, memory_order_relaxed),
@@ -495,6 +522,7 @@ METRIC(longest_commit, sample_seconds(to, NO_LABELS, r->longest_ns))
 METRIC(failures, sample_count(to, NO_LABELS, r->failures))
 METRIC(damages, sample_count(to, NO_LABELS, r->damages))
 METRIC(failing, sample_count(to, NO_LABELS, r->failing))
+METRIC(stopped, sample_count(to, NO_LABELS, r->stopped))
 METRIC(file_bytes, sample_count(to, NO_LABELS, r->file))
 METRIC(log_bytes, sample_count(to, NO_LABELS, r->log))
 
@@ -511,6 +539,9 @@ static const struct metric_row metrics[] = {
      "Reads and changes of jobs that failed because the file is damaged.", "", 1, damages},
     {"counterd_jobs_store_failing", METRIC_GAUGE, "1 while the last commit has failed.", "", 1,
      failing},
+    {"counterd_jobs_store_stopped", METRIC_GAUGE,
+     "1 if the file was damaged at the start, so that the job queues do not serve.", "", 1,
+     stopped},
     {"counterd_jobs_store_file_bytes", METRIC_GAUGE, "Size of the file jobs.path.", "", 1,
      file_bytes},
     {"counterd_jobs_store_log_bytes", METRIC_GAUGE, "Bytes in its log, not yet in the file.", "", 1,
@@ -523,6 +554,7 @@ static void add_statistics(struct services *services, struct moment now, struct 
     struct reading r;
     read_store(services, now, &r);
     json_text_bool(to, "enabled", r.on);
+    json_text_string(to, "stopped", bytes_of(r.stopped ? jobs_stopped(services) : ""));
     json_text_bool(to, "failing", r.failing);
     json_text_number(to, "commits", r.commits);
     json_text_number(to, "failures", r.failures);

@@ -225,6 +225,10 @@ void get_tubes(struct services *services, struct http_request *request, struct s
     static const char *const names[] = {"prefix", "limit", "cursor", NULL};
     struct query query;
     struct tubes_page *page = calloc(1, sizeof(*page));
+    if (jobs_refuse_stopped(services, request)) {
+        free(page);
+        return;
+    }
     if (!page) {
         http_answer(request, 503, "application/json", NULL, 0);
         return;
@@ -256,7 +260,8 @@ void get_tube(struct services *services, struct http_request *request, struct sl
     struct bytes name;
     struct tube_stats stats;
     struct json_text json = {0};
-    if (!query_none(request) || !tubes_read_name(request, slug, decoded, &name))
+    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
+        !tubes_read_name(request, slug, decoded, &name))
         return;
     if (jobs_stats_tube(jobs_of(services), name, clock_now(), &stats) != JOBS_OK) {
         http_error(request, 404, "there is no such tube");
@@ -331,6 +336,10 @@ void get_jobs(struct services *services, struct http_request *request, struct sl
                                          "abandoned", "all",     NULL};
     struct query query;
     struct jobs_page *page = calloc(1, sizeof(*page));
+    if (jobs_refuse_stopped(services, request)) {
+        free(page);
+        return;
+    }
     if (!page) {
         http_answer(request, 503, "application/json", NULL, 0);
         return;
@@ -382,7 +391,8 @@ void get_job(struct services *services, struct http_request *request, struct slu
     struct jobs *jobs = jobs_of(services);
     struct job_view view;
     uint64_t id;
-    if (!query_none(request) || !jobs_read_id(request, slug, &id))
+    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
+        !jobs_read_id(request, slug, &id))
         return;
     if (jobs_peek(jobs, id, &view) != JOBS_OK) {
         http_error(request, 404, "there is no such job");

@@ -244,7 +244,8 @@ static void change_job(struct services *services, struct http_request *request, 
                        enum job_op_kind kind)
 {
     uint64_t id;
-    if (!query_none(request) || !jobs_read_id(request, slug, &id))
+    if (jobs_refuse_stopped(services, request) || !query_none(request) ||
+        !jobs_read_id(request, slug, &id))
         return;
     struct asked_jobs *asked = ask(services, request, kind, answer_job);
     if (!asked)
@@ -339,7 +340,8 @@ void pause_tube(struct services *services, struct http_request *request, struct 
     struct bytes name;
     struct query query;
     unsigned seconds = 0;
-    if (!query_read(&query, request, names) || !tubes_read_name(request, slug, decoded, &name) ||
+    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
+        !tubes_read_name(request, slug, decoded, &name) ||
         !query_number(&query, SECONDS, 0, UINT32_MAX, &seconds))
         return;
     if (!query.values[SECONDS].text) {
@@ -363,7 +365,8 @@ void clear_tube(struct services *services, struct http_request *request, struct 
     struct bytes name;
     struct query query;
     unsigned state = JOBS_ALL;
-    if (!query_read(&query, request, names) || !query_word(&query, STATE, states, &state) ||
+    if (jobs_refuse_stopped(services, request) || !query_read(&query, request, names) ||
+        !query_word(&query, STATE, states, &state) ||
         !tubes_read_name(request, slug, decoded, &name))
         return;
     if (!query.values[STATE].text) {

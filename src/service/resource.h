@@ -47,7 +47,8 @@ struct resource_row {
     /*
      * Opens what a rehearsal must not touch, such as files for writing: after all `start` and
      * `restore_done`, with the rights that the daemon keeps, before any thread runs. Returns false
-     * when that fails, which it has logged.
+     * when that fails, which it has logged. It may stop a service that cannot do without (struct
+     * service) instead, so that the others serve.
      */
     bool (*open)(struct resource *r, struct moment now);
     /*

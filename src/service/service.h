@@ -191,6 +191,7 @@ struct service {
     size_t counts_size;       /* bytes of one worker's counters, a multiple of a cache line */
     unsigned char *counts;    /* struct service_counts, one for each worker */
     void *own;                /* counters of this service only, one for each worker; NULL: none */
+    bool stopped;             /* what it needs could not be opened: its listeners are closed */
 };
 
 /* The result that an answer stands for, independent of its word. */

@@ -17,6 +17,8 @@
 struct tubes {
     struct resource resource; /* first */
     struct jobs *jobs;
+    struct jobs_config config;
+    const char *stopped; /* why nothing is served; NULL: it is */
     struct shared_timer timer;
     _Atomic int64_t timer_ns; /* when the timer runs next */
     _Atomic uint64_t producers, workers, waiting[BS_VERB_COUNT], roots_ahead;
@@ -226,6 +228,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
         config.seed ^= t->id * UINT64_C(0x9e3779b97f4a7c15);
     if (uname(&t->system) != 0)
         memset(&t->system, 0, sizeof(t->system));
+    t->config = config;
     t->jobs = jobs_new(&config);
     if (!t->jobs) {
         errno = ENOMEM;
@@ -239,6 +242,23 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     jobs_free(&t->jobs);
     services->tubes = NULL;
     return false;
+}
+
+bool jobs_stop(struct services *services, const char *reason)
+{
+    struct tubes *t = of_services(services);
+    const struct protocol *protocol = services_protocol(services, "jobs");
+    if (protocol)
+        ((struct service *)protocol->service)->stopped = true;
+    t->stopped = reason;
+    jobs_free(&t->jobs); /* it may have a part of the file */
+    t->jobs = jobs_new(&t->config);
+    return t->jobs != NULL;
+}
+
+const char *jobs_stopped(const struct services *services)
+{
+    return of_services(services)->stopped;
 }
 
 static void end(struct resource *r)

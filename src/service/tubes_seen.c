@@ -240,6 +240,14 @@ bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to
     return false;
 }
 
+bool jobs_refuse_stopped(const struct services *services, struct http_request *request)
+{
+    const char *why = jobs_stopped(services);
+    if (why)
+        http_error(request, 503, "the job queues do not serve: %s", why);
+    return why != NULL;
+}
+
 bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r)
 {
     if (number_parse(bytes_at(slug.text, slug.len), UINT64_MAX, id_r))

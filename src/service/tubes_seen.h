@@ -31,6 +31,8 @@ void jobs_read_body(struct services *services, struct http_request *request, str
  */
 bool tubes_read_name(struct http_request *request, struct slug slug, uint8_t *to,
                      struct bytes *name_r) MUST_USE;
+/* Answers, and returns true, when the job queues do not serve. */
+bool jobs_refuse_stopped(const struct services *services, struct http_request *request);
 /* The same with the id of a job. */
 bool jobs_read_id(struct http_request *request, struct slug slug, uint64_t *id_r) MUST_USE;
 

@@ -8,6 +8,7 @@ import random
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import subprocess
 import tempfile
@@ -402,22 +403,38 @@ def test_a_second_daemon_is_kept_out(begin, path):
         assert client.put(b"y") == 2
 
 
-def test_the_file_is_no_database(path):
+# A file that is damaged stops the job queues, and nothing else.
+def stopped(begin, path, reason):
+    port = servers.free_port()
+    daemon = begin("jobs.port=%d" % port, "admin.token=0123456789abcdef", admin=True)
+    daemon.wait_log(r"error: jobs\.path: %s: corrupt: .*%s.*; the job queues do not serve" % (re.escape(path), reason))
+    with daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 1 1") == "LOCKED"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), 5)
+    for route in ("GET /api/v1/tubes", "GET /api/v1/jobs/1", "POST /api/v1/jobs/1/kick"):
+        status, text = http_client.ask(daemon.admin, *route.split(), token="0123456789abcdef")
+        assert status == 503 and "the job queues do not serve: jobs.path: " + path in text, text
+    status, text = http_client.ask(daemon.admin, "GET", "/api/v1/stats")
+    assert path in json.loads(text)["resources"]["job store"]["stopped"]
+    assert re.search("^counterd_jobs_store_stopped 1$", http_client.ask(daemon.admin, "GET", "/metrics")[1], re.M)
+    return daemon
+
+
+def test_the_file_is_no_database(begin, path):
     for text in (b"This is a text of people.\n" * 500, b"hello\n"):
         with open(path, "wb") as f:
             f.write(text)
-        said = refused("jobs.path=" + path)
-        assert "error: jobs.path: %s: " % path in said, said
+        assert stopped(begin, path, "not a database").end_with(signal.SIGTERM) == 0
         with open(path, "rb") as f:
             assert f.read() == text  # as it was
 
 
-def test_the_file_belongs_to_another_program(path):
+def test_the_file_belongs_to_another_program(begin, path):
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE songs (name)")
         database.commit()
-    said = refused("jobs.path=" + path)
-    assert "error: jobs.path: %s: " % path in said and "it is a database of another program" in said, said
+    assert stopped(begin, path, "it is a database of another program").end_with(signal.SIGTERM) == 0
     assert sql(path, "SELECT name FROM sqlite_master") == [("songs",)]
 
 
@@ -430,19 +447,31 @@ def test_the_file_is_of_a_later_version(begin, path):
                      said), said  # fmt: skip
 
 
-def test_the_file_is_damaged(begin, path):
+def damaged(begin, path):
+    """Leaves a file of which many pages are damaged."""
     daemon = begin()
     with daemon.job_client() as client:
         for _ in range(300):
             assert isinstance(client.put(b"x" * 400), int)
     assert daemon.end_with(signal.SIGTERM) == 0
-    size = os.path.getsize(path)
-    with open(path, "r+b") as f:
-        for at in range(4096 * 5, size, 4096):
-            f.seek(at)
-            f.write(b"\xff" * 1000)
-    said = refused("jobs.path=" + path)
-    assert "error: jobs.path: %s: " % path in said, said
+    for at in range(4096 * 5, os.path.getsize(path), 4096):
+        damage(path, at, b"\xff" * 1000)
+
+
+def test_the_file_is_damaged(begin, path):
+    damaged(begin, path)
+    assert stopped(begin, path, "malformed").end_with(signal.SIGTERM) == 0
+
+
+# The socket of the job queues is closed, though the service manager made it.
+def test_an_upgrade_goes_on_without_the_job_queues(begin, start, tmp_path, path):
+    damaged(begin, path)
+    inherit = [("jobs", servers.listening())]
+    running = test_upgrade.Running(start, tmp_path, *JOBS, "jobs.path=" + path, inherit=inherit)
+    with running.daemon.text_client() as client:
+        assert client.ask("ACQ4ME k 1 1 1") == "LOCKED"
+        running.succeed()
+        assert client.ask("RELEASE k") == "RELEASED"
 
 
 def test_damage_concerns_its_job_alone(begin, path):

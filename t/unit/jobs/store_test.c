@@ -879,12 +879,12 @@ TEST(other_files_are_refused_and_left_alone)
     files_remove();
 
     ck_assert(mkdir(path, 0700) == 0);
-    refuses(JOB_STORE_IO, "cannot open it: Is a directory");
+    refuses(JOB_STORE_ACCESS, "cannot open it: Is a directory");
     ck_assert(rmdir(path) == 0);
     files_remove();
     struct job_store_config config = {.path = "jobs"};
     char reason[JOB_STORE_REASON];
-    ck_assert(job_store_sqlite.open(&config, &store, reason) == JOB_STORE_IO);
+    ck_assert(job_store_sqlite.open(&config, &store, reason) == JOB_STORE_ACCESS);
     ck_assert_str_eq(reason, "its path does not begin with /");
     folder_remove();
 }
