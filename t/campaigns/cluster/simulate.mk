@@ -25,11 +25,13 @@ planted_in_nodes = \
 	t/campaigns/cluster/nodes/planted/grace-end-unseen.patch \
 	t/campaigns/cluster/nodes/planted/grace-ended-at-once.patch \
 	t/campaigns/cluster/nodes/planted/late-answer-waits.patch \
+	t/campaigns/cluster/nodes/planted/less-not-told.patch \
 	t/campaigns/cluster/nodes/planted/no-hand-over-after-ready.patch \
 	t/campaigns/cluster/nodes/planted/no-majority-for-beats.patch \
 	t/campaigns/cluster/nodes/planted/reaped-too-early.patch \
 	t/campaigns/cluster/nodes/planted/reported-release-sent.patch \
 	t/campaigns/cluster/nodes/planted/second-release-lost.patch \
+	t/campaigns/cluster/nodes/planted/second-report-in-full.patch \
 	t/campaigns/cluster/nodes/planted/seq-forgotten.patch \
 	t/campaigns/cluster/nodes/planted/silence-unnoticed.patch \
 	t/campaigns/cluster/nodes/planted/strict-stay-at-lease-end.patch \

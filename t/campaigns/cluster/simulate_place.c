@@ -29,6 +29,9 @@ struct sim_letter *place_post(struct place *p, unsigned worker, enum letter_kind
         kind < TO_NODE_SUBMIT ? &p->workers[worker].to_worker : &p->workers[worker].to_node;
     l->kind = kind;
     l->at_ns = sim->now_ns + (sim_one_in(sim, 20) ? (int64_t)sim_below(sim, 10) * MS : 1000);
+    /* A thread with many connections takes its time for a report. */
+    if (kind == TO_WORKER_REPORT && !sim->calm && !sim->closing && sim_one_in(sim, 4))
+        l->at_ns += (int64_t)sim_below(sim, 1000) * MS;
     if (l->at_ns < box->last_ns)
         l->at_ns = box->last_ns;
     box->last_ns = l->at_ns;
