@@ -576,7 +576,7 @@ def test_over_tls_with_a_certificate_of_ours(start, certificates):
 
 
 def test_tls_where_there_is_none(daemon):
-    done = ctl.run(*text(daemon), "--tls", "--insecure", "--connect-timeout", "0.3", "run", "k",
+    done = ctl.run(*text(daemon), "--tls", "--insecure", "--connect-timeout", "2", "run", "k",
                    "--", "true")  # fmt: skip
     assert done.status == UNAVAILABLE and "TLS" in done.err
 

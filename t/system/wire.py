@@ -77,7 +77,7 @@ def _is_slow():
 
 
 SLOW = _is_slow()
-DEADLINE = 40.0 if SLOW else 10.0
+DEADLINE = 40.0 if SLOW else 20.0
 
 
 def scaled(count, slow_count):
