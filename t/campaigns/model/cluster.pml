@@ -33,7 +33,8 @@
  * sent later is answered. With CALM, from each state in which all faults have happened: if all goes well
  * from now on, some leases later both nodes are live, the engine knows exactly what they hold and wait for,
  * nothing of dead sessions is left, and nobody waits for a unit that nobody has. This is one long step, so
- * only one order of what nodes do in that time is tried.
+ * only one order of what nodes do in that time is tried. With CALM 2 each opening takes longer than a lease
+ * in that time, as where there are many names.
  *
  * Not here: loose names, several names and waits, DONE, full engines, other leases, a failover back, and the
  * order of waiters: the lowest session is first.
@@ -167,6 +168,7 @@ bool subscribed[NODES];
 bool dumb[NODES];      /* the subscription looks alive, but nothing arrives */
 bool message[NODES];   /* a G is under way */
 bool must_try[NODES];  /* `t` is due */
+byte shown[NODES];     /* rounds of a recovery in which it has been opening; see CALM */
 byte known_term[NODES];
 byte grace_seen[NODES]; /* as `watched` */
 byte excused[NODES];   /* its machine was paused: 1 until a beat succeeds; 2: and the engine lost its data */
@@ -192,6 +194,7 @@ byte number[NODES * WIDTH];
 #define C_T      9
 #define C_S      10
 #define C_W      11
+#define C_SHOW   12 /* a `give` without ops */
 
 #define SUCCESS 1
 #define ERROR   2 /* SESSION, TERM, DEAF: begin again */
@@ -249,6 +252,9 @@ bool beat_due, had;
 #define IS_UP(node)       (IS_ON(node) && mode[node] != AWAY)
 #define HEARS(node)       (subscribed[node] && !dumb[node] && mode[node] >= ASSERTING)
 #define MAY_SUBSCRIBE(node) (IS_UP(node) && !subscribed[node])
+/* While the workers report, and between `give`s, any time may pass. */
+#define MAY_SHOW(node)                                                                                  \
+    (MAY_SPEAK(node) && mode[node] == ASSERTING && beat[AT(engine[node], session[node])] < BEATS)
 
 /* In the first state both nodes have just become live, and grace is over; then see START. */
 inline begin(node, its)
@@ -361,6 +367,11 @@ active proctype everything()
                check()
            }
        }
+    :: atomic { /* a client's call goes between those of `reap` */
+           EITHER(CALLS_BESIDE);
+           d_step { speak_for_client(n); execute(n); listen(n); free_sessions(); check() }
+       }
+    :: atomic { EITHER(MAY_SHOW); d_step { say(n, C_SHOW); execute(n); listen(n); free_sessions(); check() } }
     :: atomic { EITHER(BEATS_NOW); d_step { say_beat(n); check() } }
     :: atomic {
            EITHER(MAY_CONNECT);

@@ -31,6 +31,7 @@ def bounds(kinds, faults=1, beats=4, acts=0, start=ASKED, calm=0, late=1):
 SEARCHES = {
     "a reset": bounds(RESET, acts=1),
     "a reset, and recovery": bounds(RESET, beats=3, acts=1, calm=1),
+    "a reset, and recovery with slow openings": bounds(RESET, beats=3, acts=1, calm=2),
     "two resets": bounds(RESET, faults=2, beats=3),
     "a slow engine or a reset": bounds(SLOW + RESET),
     "a subscription that ends, and recovery": bounds(SUBSCRIBED, beats=3, acts=1, calm=1),
@@ -69,6 +70,10 @@ PLANTED = {
     18: ("a node that was stopped reads before it looks at its lease", bounds(STOP)),
     19: ("`reap` does not mark what counts on the session", bounds(MACHINE + RESET, faults=2, beats=5)),
     20: ("a beat that reaches nobody succeeds", bounds(SUBSCRIBED, beats=3, acts=1, calm=1)),
+    21: ("a `give` renews the lease", bounds(RESET, faults=2)),
+    22: ("a session that opens does not show that it lives", bounds(RESET, beats=3, acts=1, calm=2)),
+    23: ("an opening that takes longer than a lease begins again",
+         bounds(RESET, beats=3, acts=1, calm=2)),
 }  # fmt: skip
 
 

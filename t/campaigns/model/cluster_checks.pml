@@ -100,6 +100,9 @@ inline clear()
     had = false
 }
 
+#define OPENS_SLOWLY(node)                                                                              \
+    (CALM == 2 && !message[node] && command[node] == NOTHING && mode[node] == ASSERTING && shown[node] <= LEASE)
+
 /*
  * Lets each node do all that it can do at once, and then send a beat. Before the first round late commands
  * take the nodes' place.
@@ -124,8 +127,12 @@ inline work()
 #if PLANT == 15
             :: !message[n] && command[n] == NOTHING && mode[n] == AT_WORK && !subscribed[n] -> subscribed[n] = true
 #endif
+#if PLANT == 23 /* an opening that takes longer than a lease begins again */
+            :: OPENS_SLOWLY(n) && shown[n] == LEASE -> close_both(n); turns = 30
+#endif
+            :: OPENS_SLOWLY(n) && beat_due -> say(n, C_SHOW); shown[n] = shown[n] + 1; beat_due = false
             /* A refused `open` is tried again later. */
-            :: !message[n] && SPEAKS(n) && !(mode[n] == CONNECTED && turns > 10) -> speak(n)
+            :: !message[n] && SPEAKS(n) && !OPENS_SLOWLY(n) && !(mode[n] == CONNECTED && turns > 10) -> speak(n)
             :: !message[n] && !SPEAKS(n) && MAY_BEAT(n) && turns < 20 && beat_due -> say_beat(n); beat_due = false
             :: else -> turns = 30
             fi
@@ -171,7 +178,7 @@ inline recover()
     od;
     round = 0;
     do
-    :: round < 6 * LEASE + 6 ->
+    :: round < 6 * LEASE * CALM + 6 ->
         beat_due = true;
         work();
 #ifdef SHOW
@@ -236,6 +243,7 @@ inline wipe_all()
         dumb[x] = false;
         message[x] = false;
         must_try[x] = false;
+        shown[x] = 0;
         known_term[x] = 0;
         grace_seen[x] = 0;
         excused[x] = 0;

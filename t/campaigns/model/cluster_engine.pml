@@ -312,8 +312,15 @@ inline execute(slot)
     :: command[slot] == C_T && MAY_GIVE
     :: command[slot] == C_S && state[AT(e, s)] == OPENING -> MOVE_TO(unit)
     :: command[slot] == C_W && state[AT(e, s)] == OPENING -> MOVE_TO(wait)
+    :: command[slot] == C_SHOW && MAY_GIVE
     :: else -> result = ERROR
     fi;
+#if PLANT != 22 /* 22: nobody sees that an opening session lives */
+    if
+    :: result != ERROR && command[slot] >= C_R && state[AT(e, s)] == OPENING -> beat[AT(e, s)] = beat[AT(e, s)] + 1
+    :: else
+    fi;
+#endif
     if
     :: result != ERROR && HANDS_OVER(command[slot]) -> hand_over()
     :: else

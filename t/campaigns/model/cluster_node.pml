@@ -34,6 +34,7 @@ inline close_both(node)
     dumb[node] = false;
     message[node] = false;
     must_try[node] = false;
+    shown[node] = 0;
     session[node] = 0;
     engine[node] = 0;
     known_term[node] = 0;
@@ -194,13 +195,24 @@ inline say_reap(node, dead)
 #define MAY_SPEAK(node) (power[node] == RUNS && mode[node] != AWAY && command[node] == NOTHING)
 #define MAY_BEAT(node)  (MAY_SPEAK(node) && mode[node] == AT_WORK)
 
+#define CALLS(node)                                                                                     \
+    (mode[node] == AT_WORK && (client[node] == ASKED || (client[node] == WAITING && must_try[node])))
+#define CALLS_BESIDE(node) (MAY_SPEAK(node) && CALLS(node) && REAPS(node))
+
+inline speak_for_client(node)
+{
+    if
+    :: client[node] == WAITING -> must_try[node] = false; say(node, C_T)
+    :: else -> say(node, C_A)
+    fi
+}
+
 /* What a node says next, a beat excepted. */
 #define SPEAKS(node)                                                                                    \
     (MAY_SPEAK(node) &&                                                                                 \
      ((mode[node] >= CONNECTED && mode[node] <= ASSERTED) || client[node] == GIVING ||                  \
       client[node] == LEAVING ||                                                                        \
-      (mode[node] == AT_WORK && (client[node] == ASKED || (client[node] == WAITING && must_try[node]) || \
-                                 grace_seen[node] >= SURE || REAPS(node)))))
+      CALLS(node) || (mode[node] == AT_WORK && (grace_seen[node] >= SURE || REAPS(node)))))
 
 inline speak(node)
 {
@@ -208,6 +220,7 @@ inline speak(node)
     :: mode[node] == CONNECTED -> say_open(node)
     :: mode[node] == ASSERTING ->
         mode[node] = ASSERTED;
+        shown[node] = 0;
         if
         :: client[node] == HOLDING || client[node] == GRANTED -> say(node, C_S)
         :: client[node] == WAITING -> say(node, C_W)
@@ -221,10 +234,7 @@ inline speak(node)
         :: else -> break
         od;
         say_reap(node, x)
-    :: mode[node] == AT_WORK && !REAPS(node) && client[node] == WAITING && must_try[node] ->
-        must_try[node] = false;
-        say(node, C_T)
-    :: mode[node] == AT_WORK && !REAPS(node) && client[node] == ASKED -> say(node, C_A)
+    :: !REAPS(node) && CALLS(node) -> speak_for_client(node)
     :: mode[node] == AT_WORK && grace_seen[node] >= SURE ->
         say(node, C_GRACE);
         which[node] = known_term[node];
@@ -324,6 +334,9 @@ inline listen(node)
         lease[node] = coming[node];
 #endif
         mode[node] = ASSERTING
+#if PLANT == 21 /* a `give` renews the lease */
+    :: taken == C_SHOW && result == SUCCESS -> lease[node] = LEASE
+#endif
     :: taken == C_READY && result == SUCCESS -> read_ready(node)
     :: taken == C_BEAT && result == SUCCESS -> read_beat(node)
     :: taken == C_GRACE && result == SUCCESS -> grace_seen[node] = 0; must_try[node] = client[node] == WAITING
