@@ -158,13 +158,16 @@ static void get_text(struct record_reader *r, char *to, size_t size)
     to[len] = '\0';
 }
 
-/* Reads a descriptor and makes it close-on-exec. */
-static int get_descriptor(struct record_reader *r)
+/* Reads a descriptor and makes it close-on-exec. Returns -1 when it is not open. With `again` that
+ * is no error: the new program has closed it, before the old one goes on again. */
+static int get_descriptor(struct record_reader *r, bool again)
 {
     int fd = (int)record_get_u32(r);
-    if (record_ok(r) && fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+    if (!record_ok(r) || fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+        return fd;
+    if (!again)
         record_refuse(r, "a listening socket's descriptor is not open");
-    return fd;
+    return -1;
 }
 
 void inherited_save(const struct inherited *inherited, const struct activation *activation,
@@ -189,7 +192,7 @@ void inherited_save(const struct inherited *inherited, const struct activation *
     }
 }
 
-void inherited_restore(struct inherited *inherited_r, struct activation *activation_r,
+void inherited_restore(struct inherited *inherited_r, struct activation *activation_r, bool again,
                        struct record_reader *r)
 {
     uint32_t count = record_get_u32(r);
@@ -197,7 +200,7 @@ void inherited_restore(struct inherited *inherited_r, struct activation *activat
         record_refuse(r, "there are too many listening sockets");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct inherited_socket *sock = &inherited_r->at[inherited_r->count];
-        *sock = (struct inherited_socket){.fd = get_descriptor(r)};
+        *sock = (struct inherited_socket){.fd = get_descriptor(r, again)};
         get_text(r, sock->owner, sizeof(sock->owner));
         get_text(r, sock->asked, sizeof(sock->asked));
         sock->tls = record_get_bool(r);
@@ -211,10 +214,10 @@ void inherited_restore(struct inherited *inherited_r, struct activation *activat
         record_refuse(r, "there are too many sockets from the service manager");
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct activation_socket *sock = &activation_r->at[activation_r->count];
-        *sock = (struct activation_socket){.fd = get_descriptor(r)};
+        *sock = (struct activation_socket){.fd = get_descriptor(r, again)};
         sock->used_fd = sock->fd;
         sock->number = (int)record_get_u32(r);
         get_text(r, sock->name, sizeof(sock->name));
-        activation_r->count++;
+        activation_r->count += sock->fd >= 0;
     }
 }

@@ -55,11 +55,12 @@ void inherited_close(struct inherited *inherited);
 /* Adds a socket that stays open during the upgrade; the caller still owns `fd`. */
 void inherited_add(struct inherited *inherited, const char *owner, const struct listener *listener,
                    int fd);
-/* Writes and reads these sockets and those of a service manager. After an error the reader says
- * what is wrong (record_ok). */
+/* Writes and reads these sockets and those of a service manager. `again`: the old program goes on
+ * again, and the new one may have closed some. After an error the reader says what is wrong
+ * (record_ok). */
 void inherited_save(const struct inherited *inherited, const struct activation *activation,
                     struct record_writer *w);
-void inherited_restore(struct inherited *inherited_r, struct activation *activation_r,
+void inherited_restore(struct inherited *inherited_r, struct activation *activation_r, bool again,
                        struct record_reader *r);
 
 #endif

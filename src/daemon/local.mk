@@ -18,6 +18,7 @@ libdaemon_a_SOURCES = \
 	src/daemon/settings.c \
 	src/daemon/upgrade.h src/daemon/upgrade.c \
 	src/daemon/upgrade_answer.h src/daemon/upgrade_answer.c \
+	src/daemon/upgrade_back.h src/daemon/upgrade_back.c \
 	src/daemon/upgrade_room.h src/daemon/upgrade_room.c
 libdaemon_a_CFLAGS = $(AM_CFLAGS) $(SYSTEMD_CFLAGS) $(SECCOMP_CFLAGS)
 

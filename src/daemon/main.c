@@ -272,7 +272,7 @@ static bool make_admin(struct daemon *d)
         log_error("admin: %s; set another port with admin.port, or disable it with admin.port = 0",
                   reason);
     /* An upgrade goes on without this interface: keeping the connections matters more. */
-    return d->admin || d->upgrade.role == UPGRADE_TAKE;
+    return d->admin || upgrade_takes(&d->upgrade);
 }
 
 static void say_admin(const struct daemon *d)
@@ -409,14 +409,15 @@ static bool set_pid_file(struct daemon *d)
 {
     const char *path = settings_of(d)->pid_file, *before = d->upgrade.pid_file;
     bool *written = &d->upgrade.parts.wrote_pid_file;
-    if (path && strcmp(path, before) == 0) {
+    bool is_there = d->upgrade.role != UPGRADE_GO_ON || access(before, F_OK) == 0;
+    if (path && strcmp(path, before) == 0 && is_there) {
         *written = true;
     } else {
         if (*before)
             process_remove_pid_file(before);
         *written = path && process_write_pid_file(path);
     }
-    return *written || !path || d->upgrade.role == UPGRADE_TAKE;
+    return *written || !path || upgrade_takes(&d->upgrade);
 }
 
 static bool set_up(struct daemon *d)
@@ -488,6 +489,28 @@ static void serve(struct daemon *d, const sigset_t *awaited)
     process_allow_abrupt_end();
 }
 
+/* Closes the sockets that this process has opened, and removes their files. The old program has all
+ * others, too. */
+static void close_new_listeners(struct daemon *d)
+{
+    for (size_t i = 0; i < d->listeners.count; i++) {
+        if (!d->listeners.inherited[i] && !d->listeners.activated[i])
+            listener_close(&d->listeners.at[i]);
+    }
+}
+
+/* Has the old program go on, with its files. Returns when that fails. */
+static void go_back(struct daemon *d)
+{
+    const char *path = settings_of(d)->pid_file;
+    if (d->upgrade.role == UPGRADE_TAKE) {
+        close_new_listeners(d);
+        if (path && strcmp(path, d->upgrade.pid_file) != 0)
+            remove_pid_file(d);
+    }
+    upgrade_go_back(&d->upgrade);
+}
+
 static enum process_exit run(struct daemon *d)
 {
     const struct settings *settings = settings_of(d);
@@ -504,19 +527,22 @@ static enum process_exit run(struct daemon *d)
     uint64_t descriptors = process_raise_descriptors();
 
     control_init(&d->control);
-    d->control.upgrades.running = d->upgrade.role == UPGRADE_TAKE; /* before the admin starts */
+    d->control.upgrades.running = upgrade_takes(&d->upgrade); /* before the admin starts */
     bool ready = set_up(d);
+    if (ready && upgrade_takes(&d->upgrade))
+        upgrade_commit(&d->upgrade);
     if (ready)
         run_threads(d);
-    if (ready && d->upgrade.role == UPGRADE_TAKE)
+    if (ready && upgrade_takes(&d->upgrade))
         upgrade_over(&d->upgrade);
     if (ready) {
         control_ready(&d->control); /* before the log says "ready" */
         say_start(d, descriptors);
         log_ready();
         serve(d, &awaited);
-    } else if (d->upgrade.role == UPGRADE_TAKE) {
-        log_error("upgrade: the new program can't start: all connections are lost");
+    } else if (upgrade_takes(&d->upgrade)) {
+        go_back(d);
+        log_error("upgrade: this program can't start: all connections are lost");
         _exit(PROCESS_EXIT_SETUP); /* the half-made state can't be torn down in order */
     }
     tear_down(d);
@@ -579,13 +605,13 @@ static _Noreturn void rehearse(struct daemon *d)
     control_init(&d->control);
     bool good = make_all(d);
     inherited_close(&d->upgrade.inherited);
-    for (size_t i = 0; i < d->listeners.count; i++) {
-        if (!d->listeners.inherited[i])
-            listener_close(&d->listeners.at[i]); /* made here: remove its socket file, too */
-    }
+    close_new_listeners(d);
     good = good && reload_accepts(d->services, NULL, settings, stderr) &&
            process_drop_root(settings->user, settings->group) && enter_sandbox(d) &&
-           prepare_threads(d) && upgrade_answer(&d->upgrade);
+           prepare_threads(d);
+    if (good)
+        upgrade_commit(&d->upgrade);
+    good = good && upgrade_answer(&d->upgrade);
     _exit(good ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
 }
 
@@ -614,8 +640,11 @@ int main(int argc, char **argv)
     }
     d->control.reload.argc = argc;
     d->control.reload.argv = argv;
-    struct options_request request =
-        options_command_line(argc, argv, d->upgrade.had_file, settings, stderr);
+    struct options_request request = {.action = OPTIONS_RUN};
+    if (d->upgrade.role != UPGRADE_GO_ON)
+        request = options_command_line(argc, argv, d->upgrade.had_file, settings, stderr);
+    else if (!upgrade_settings(&d->upgrade, settings))
+        request = (struct options_request){OPTIONS_ERROR, PROCESS_EXIT_SETUP};
     switch (request.action) {
     case OPTIONS_RUN:
         if (d->upgrade.role == UPGRADE_REHEARSE)
@@ -635,6 +664,7 @@ int main(int argc, char **argv)
         printf("counterd " PACKAGE_VERSION "\n");
         break;
     case OPTIONS_ERROR:
+        upgrade_go_back(&d->upgrade);
         status = request.exit_status;
         break;
     }

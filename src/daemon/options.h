@@ -147,6 +147,10 @@ struct options_mark *options_mark(const struct settings *settings, const struct 
 bool options_assign(struct settings *settings, const struct option_row *row, const char *text,
                     char *reason_r) MUST_USE;
 
+/* The same of a text of options_to_text, which of a token has the digest. */
+bool options_restore(struct settings *settings, const struct option_row *row, const char *text,
+                     char *reason_r) MUST_USE;
+
 /*
  * Adds an address (`len` bytes of text) to a list, unless it is there. IPv6 may be in brackets.
  * Returns false, with the reason as in options_assign, if it is no address or the list is full.
@@ -163,7 +167,8 @@ void options_address_text(const struct option_address *address, char *to, size_t
 void options_listen(struct settings *settings, const struct option_addresses *list);
 
 /*
- * Writes the value of an option as text that options_assign reads as the same value. As in
+ * Writes the value of an option as text that options_restore, and but for tokens options_assign,
+ * reads as the same value. As in
  * snprintf: writes at most `size` bytes with the NUL, and returns the length of the whole text.
  */
 size_t options_to_text(const struct settings *settings, const struct option_row *row, char *to,

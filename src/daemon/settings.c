@@ -234,6 +234,15 @@ bool options_assign(struct settings *settings, const struct option_row *row, con
     return assigned;
 }
 
+bool options_restore(struct settings *settings, const struct option_row *row, const char *text,
+                     char *reason_r)
+{
+    if (!row->digest)
+        return options_assign(settings, row, text, reason_r);
+    options_mark(settings, row)->named = true;
+    return option_value_assign(field_of(settings, row), row, text, reason_r);
+}
+
 void options_listen(struct settings *settings, const struct option_addresses *list)
 {
     const struct option_row *row;

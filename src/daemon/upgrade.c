@@ -2,9 +2,10 @@
  * upgrade.c - see upgrade.h.
  *
  * The state is one file: the head; a section UPGRADE_PROCESS about the process; an optional section
- * UPGRADE_FILE (bool: the process has read a configuration file); then the sections of the services
- * and of the connections; then optional ones: UPGRADE_COUNTS (u64 units held, u64
- * connections) and the sum of all (base/record.h). The check gets only the first three.
+ * UPGRADE_FILE (bool: the process has read a configuration file); those of upgrade_back.h, which
+ * are optional, too; then the sections of the services and of the connections; then optional ones:
+ * UPGRADE_COUNTS (u64 units held, u64 connections) and the sum of all (base/record.h). The check
+ * gets only the first three.
  */
 #include "config.h"
 
@@ -28,6 +29,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -54,10 +56,8 @@
 #define SPARE_DESCRIPTORS 2
 
 static const char *const role_words[] = {
-    [UPGRADE_NONE] = "",
-    [UPGRADE_CHECK] = "check",
-    [UPGRADE_REHEARSE] = "rehearse",
-    [UPGRADE_TAKE] = "take",
+    [UPGRADE_NONE] = "",     [UPGRADE_CHECK] = "check", [UPGRADE_REHEARSE] = "rehearse",
+    [UPGRADE_TAKE] = "take", [UPGRADE_GO_ON] = "go-on",
 };
 
 /* --- Log and report -------------------------------------------------------------------------- */
@@ -161,7 +161,7 @@ static bool is_same_program(const struct stat *a, const struct stat *b)
 /* Parses "ROLE FD", the value of the environment variable. */
 static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r)
 {
-    for (enum upgrade_role role = UPGRADE_CHECK; role <= UPGRADE_TAKE; role++) {
+    for (enum upgrade_role role = UPGRADE_CHECK; role <= UPGRADE_GO_ON; role++) {
         size_t len = strlen(role_words[role]);
         if (strncmp(text, role_words[role], len) != 0 || text[len] != ' ')
             continue;
@@ -222,17 +222,23 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
     record_end(w);
 }
 
-/* Reads UPGRADE_FILE if that is the next section. Does not move `state`: restore_sections skips the
- * section. */
-static bool restore_had_file(const struct record_reader *state)
+/* Reads the optional sections of the process. Does not move `state`: restore_sections skips them.
+ */
+static bool restore_optional(struct upgrade *upgrade)
 {
-    struct record_reader next = *state, section;
+    struct record_reader next = upgrade->state, section;
     uint32_t kind;
-    return record_enter(&next, &kind, &section) && kind == UPGRADE_FILE &&
-           record_get_bool(&section);
+    bool takes = upgrade->role == UPGRADE_TAKE, is_ours = true;
+    while (is_ours && record_enter(&next, &kind, &section)) {
+        if (kind == UPGRADE_FILE)
+            upgrade->had_file = record_get_bool(&section);
+        else
+            is_ours = upgrade_back_restore(&upgrade->back, takes, kind, &section);
+    }
+    return record_ok(&next);
 }
 
-/* Reads the head, UPGRADE_PROCESS and UPGRADE_FILE. */
+/* Reads the head and the sections of the process. */
 static bool restore_process(struct upgrade *upgrade)
 {
     struct record_reader section;
@@ -246,17 +252,27 @@ static bool restore_process(struct upgrade *upgrade)
     upgrade->history.tried = record_get_u32(&section);
     upgrade->history.done = record_get_u32(&section);
     if (upgrade->role != UPGRADE_CHECK)
-        inherited_restore(&upgrade->inherited, &upgrade->activation, &section);
+        inherited_restore(&upgrade->inherited, &upgrade->activation, upgrade->role == UPGRADE_GO_ON,
+                          &section);
     upgrade->inherited.exists = true;
     upgrade->inherited.rehearse = upgrade->role == UPGRADE_REHEARSE;
-    upgrade->had_file = restore_had_file(&upgrade->state);
-    return record_ok(&section);
+    upgrade_back_note(&upgrade->back, &upgrade->inherited, &upgrade->activation);
+    return record_ok(&section) && restore_optional(upgrade);
+}
+
+/* Takes path and name from the state: this program was executed by a descriptor. */
+static void go_by_path(struct upgrade *upgrade)
+{
+    const char *slash = strrchr(upgrade->back.path, '/');
+    snprintf(upgrade->path, sizeof(upgrade->path), "%s", upgrade->back.path);
+    (void)prctl(PR_SET_NAME, slash ? slash + 1 : upgrade->back.path);
 }
 
 /* NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs yet */
 bool upgrade_init(struct upgrade *upgrade, char **argv)
 {
     upgrade->argv = argv;
+    upgrade->back.fd = upgrade->state_fd = -1;
     find_path(upgrade);
     const char *variable = getenv(UPGRADE_VARIABLE);
     if (!variable)
@@ -268,11 +284,17 @@ bool upgrade_init(struct upgrade *upgrade, char **argv)
         options_complain(stderr, "do not set %s by hand", UPGRADE_VARIABLE);
         return false;
     }
-    close(fd);
-    if (upgrade->role != UPGRADE_TAKE)
+    if (upgrade->role == UPGRADE_TAKE && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+        upgrade->state_fd = fd;
+    else
+        close(fd);
+    if (!upgrade_takes(upgrade))
         log_set_level(LOG_LEVEL_ERROR); /* the old program logs the errors of its child */
-    if (restore_process(upgrade))
+    if (restore_process(upgrade)) {
+        if (upgrade->role == UPGRADE_GO_ON)
+            go_by_path(upgrade);
         return true;
+    }
     options_complain(stderr, "can't restore the state: %s",
                      upgrade->state.why ? upgrade->state.why : "its head is invalid");
     return false;
@@ -571,6 +593,7 @@ static bool write_state(struct upgrade *upgrade, int fd, int64_t until_ns)
         record_put_head(w);
         save_process(upgrade, w);
         if (upgrade->parked_ns) {
+            upgrade_back_save(&upgrade->back, upgrade->parts.settings, w);
             services_save(upgrade->parts.services, clock_now(), w);
             server_save(upgrade->parts.server, w);
             upgrade->wrote.counts = count_all(&upgrade->parts);
@@ -603,6 +626,8 @@ static bool keep_all(const struct upgrade *upgrade, int state_fd, bool keep)
 {
     struct keeping keeping = {.keep = keep};
     keep_socket(&keeping, state_fd);
+    if (upgrade->back.fd >= 0)
+        keep_socket(&keeping, upgrade->back.fd);
     each_socket(&upgrade->parts, keep_socket, &keeping);
     return server_keep_descriptors(upgrade->parts.server, keep) && !keeping.failed;
 }
@@ -736,6 +761,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     upgrade->parked_ns = clock_mono_ns();
     server_park(parts->server);
     struct stat rehearsed = program_now(upgrade);
+    upgrade_back_open(&upgrade->back, upgrade->path);
     int64_t limit_ns = (int64_t)parts->settings->upgrade_timeout * NS_PER_S;
     int64_t park_ns = allowed_ns(services_serve_by(parts->services, &what), limit_ns);
     bool parked = services_park(parts->services, upgrade->parked_ns + park_ns);
@@ -746,6 +772,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
             (double)park_ns / NS_PER_S, park_ns < limit_ns ? what : "upgrade.timeout");
     else if (rehearse(upgrade, state_fd, limit_ns))
         become(upgrade, &rehearsed, state_fd);
+    upgrade_back_close(&upgrade->back);
     int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
     if (parked)
@@ -799,6 +826,8 @@ static bool restore_counts(struct upgrade *upgrade, uint32_t kind, struct record
         upgrade->has_counts = true;
         return record_ok(section);
     case RECORD_SUM:
+        if (upgrade->role == UPGRADE_GO_ON)
+            return true; /* better what can be read than nothing */
         upgrade->built.sum = record_get_sum(&upgrade->state, section);
         return record_ok(section);
     default:
@@ -818,13 +847,16 @@ static bool check_counts(struct upgrade *upgrade, const struct carry *carry)
     log_error("of %llu units and %llu connections in the state, %llu and %llu were read",
               (unsigned long long)told->units, (unsigned long long)told->connections,
               (unsigned long long)built->units, (unsigned long long)built->connections);
+    if (upgrade->role == UPGRADE_GO_ON)
+        return true;
     record_refuse(&upgrade->state, "it is not complete");
     return false;
 }
 
 /* Reads the remaining sections. */
-static bool restore_sections(struct upgrade *upgrade, struct carry *carry)
+static bool restore_sections(struct upgrade *upgrade)
 {
+    struct carry *carry = &upgrade->carry;
     struct record_reader section;
     uint32_t kind;
     struct moment now = clock_now();
@@ -875,31 +907,61 @@ static bool descriptors_suffice(const struct upgrade *upgrade, uint32_t connecti
 bool upgrade_restore(struct upgrade *upgrade)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
-    struct carry carry = {
+    struct carry *carry = &upgrade->carry;
+    *carry = (struct carry){
         .server = parts->server,
         .protocol = find_protocol,
         .arg = parts->services,
         .rehearse = upgrade->role == UPGRADE_REHEARSE,
     };
     int64_t begun_ns = clock_mono_ns();
-    bool good = restore_sections(upgrade, &carry);
+    bool good = restore_sections(upgrade);
     upgrade->built.read_ns = clock_mono_ns() - begun_ns;
     if (!good)
         log_error("can't restore the state: %s",
                   upgrade->state.why ? upgrade->state.why : "a section is missing");
     record_unmap(&upgrade->state);
-    if (!good)
-        return false;
-    if (carry.rehearse) {
-        table_check(parts->services->table);
-        if (!descriptors_suffice(upgrade, carry.carried))
-            return false;
-    }
-    uint32_t closed = server_close_tls(parts->server) + carry.handshakes;
+    if (!good || !carry->rehearse)
+        return good;
+    table_check(parts->services->table);
+    return descriptors_suffice(upgrade, carry->carried);
+}
+
+void upgrade_commit(struct upgrade *upgrade)
+{
+    struct carry *carry = &upgrade->carry;
+    uint32_t closed = server_close_tls(upgrade->parts.server) + carry->handshakes;
+    carry_drop_handshakes(carry);
+    upgrade_back_close(&upgrade->back);
+    if (upgrade->state_fd >= 0)
+        close(upgrade->state_fd);
+    upgrade->state_fd = -1;
     snprintf(upgrade->history.report, sizeof(upgrade->history.report),
-             "%u connections were kept, %u closed because they have TLS\n", carry.carried - closed,
+             "%u connections were kept, %u closed because they have TLS\n", carry->carried - closed,
              closed);
-    return true;
+}
+
+bool upgrade_settings(struct upgrade *upgrade, struct settings *settings)
+{
+    return upgrade_back_settings(&upgrade->back, settings, stderr);
+}
+
+void upgrade_go_back(struct upgrade *upgrade)
+{
+    struct upgrade_back *back = &upgrade->back;
+    if (upgrade->role != UPGRADE_TAKE || back->fd < 0 || upgrade->state_fd < 0)
+        return;
+    log_error("upgrade: counterd " PACKAGE_VERSION " can't take over: counterd %s goes on again",
+              upgrade->version);
+    const struct server *server = upgrade->parts.server;
+    char **with = environment_with(UPGRADE_GO_ON, upgrade->state_fd);
+    upgrade_back_keep(back);
+    if (with && fcntl(upgrade->state_fd, F_SETFD, 0) == 0 &&
+        (!server || server_keep_descriptors(server, true)))
+        fexecve(back->fd, upgrade->argv, with);
+    log_error("upgrade: counterd %s can't be executed: %s", upgrade->version,
+              strerrordesc_np(errno));
+    free_environment(with);
 }
 
 bool upgrade_answer(const struct upgrade *upgrade)
@@ -914,9 +976,18 @@ void upgrade_over(struct upgrade *upgrade)
 {
     upgrade->history.pause_ns = clock_mono_ns() - upgrade->parked_ns;
     upgrade->parked_ns = 0;
-    upgrade->history.done++;
-    upgrade->history.good = true;
+    bool done = upgrade->role == UPGRADE_TAKE;
+    upgrade->history.done += done;
+    upgrade->history.good = done;
     log_info("upgrade: %.*s", (int)strcspn(upgrade->history.report, "\n"), upgrade->history.report);
+    if (!done) {
+        say(upgrade, LOG_LEVEL_ERROR,
+            "counterd " PACKAGE_VERSION
+            " goes on as before, because the new program could not take "
+            "over (the log says why); nobody was served for %lld ms",
+            (long long)(upgrade->history.pause_ns / NS_PER_MS));
+        return;
+    }
     say(upgrade, LOG_LEVEL_INFO,
         "counterd " PACKAGE_VERSION " has taken over from %s; nobody was served for %lld ms",
         upgrade->version, (long long)(upgrade->history.pause_ns / NS_PER_MS));

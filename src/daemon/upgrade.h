@@ -16,9 +16,9 @@
  * it has read (upgrade_answer.h), and that is what was written. It fails when it crashes, or takes
  * longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
  * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). Steps 3 and 4
- * also fail when a resource must be served again before step 5 could be over. If step 5 fails
- * after execve, the process ends, because the old program is gone; the rehearsal finds such errors
- * early.
+ * also fail when a resource must be served again before step 5 could be over. If the new program
+ * fails in step 5, it executes the old one with the same state (upgrade_back.h); only connections
+ * with TLS are lost then. If it crashes there, all is lost.
  *
  * The environment variable UPGRADE_VARIABLE gives the new program its role and the descriptor of
  * the file. The new program removes the variable at once.
@@ -35,6 +35,8 @@
 #include "daemon/listeners.h"
 #include "daemon/options.h"
 #include "daemon/upgrade_answer.h"
+#include "daemon/upgrade_back.h"
+#include "net/carry.h"
 
 #include <limits.h>
 
@@ -46,6 +48,7 @@ enum upgrade_role {
     UPGRADE_CHECK,    /* step 1 */
     UPGRADE_REHEARSE, /* step 4 */
     UPGRADE_TAKE,     /* step 5 */
+    UPGRADE_GO_ON,    /* the old program goes on again, because the new one could not take over */
 };
 
 /* The parts of the daemon to save or restore; NULL before they are made. */
@@ -78,6 +81,9 @@ struct upgrade {
     char version[UPGRADE_VERSION_MAX + 1];
     char pid_file[PATH_MAX];      /* "": the old program wrote none */
     bool had_file;                /* the old program read a configuration file */
+    struct upgrade_back back;     /* in the old program: its own file */
+    int state_fd;                 /* kept for the way back; -1: there is none */
+    struct carry carry;           /* what was restored */
     struct upgrade_counts counts; /* of the state, as the old program says */
     bool has_counts;
     int64_t parked_ns; /* when the workers were parked, monotonic; 0: they run */
@@ -98,11 +104,28 @@ bool upgrade_is_due(const struct upgrade *upgrade);
  */
 void upgrade_run(struct upgrade *upgrade);
 
+/* True in a process that takes over connections. */
+static inline bool upgrade_takes(const struct upgrade *upgrade)
+{
+    return upgrade->role == UPGRADE_TAKE || upgrade->role == UPGRADE_GO_ON;
+}
+
+/* With UPGRADE_GO_ON: sets the options as they were. Returns false on error, which is printed. */
+bool upgrade_settings(struct upgrade *upgrade, struct settings *settings) MUST_USE;
+
 /*
  * In the new program: restores the table, the services and the connections into the parts. The
- * workers must not run yet. Returns false on error, which is logged.
+ * workers must not run yet. Closes no connection. Returns false on error, which is logged.
  */
 bool upgrade_restore(struct upgrade *upgrade) MUST_USE;
+
+/* In the new program, when nothing can fail any more: closes the connections that can't be kept.
+ * There is no way back from here. */
+void upgrade_commit(struct upgrade *upgrade);
+
+/* In the new program: executes the old one with the same state. Returns when there is no way back,
+ * which is logged. */
+void upgrade_go_back(struct upgrade *upgrade);
 
 /* In a child that has succeeded: tells its parent. Returns false when that can't be written. */
 bool upgrade_answer(const struct upgrade *upgrade) MUST_USE;

@@ -647,13 +647,31 @@ static void restore_extension(struct conn *conn, struct record_reader *r)
         record_refuse(r, "a connection needs what its protocol no longer has");
 }
 
-/* Closes a connection that was in its TLS handshake; its protocol never knew it. */
-static void drop_handshake(struct carry *carry, const struct carried *c)
+/* Keeps a connection that was in its TLS handshake, to be closed; its protocol never knew it. */
+static void keep_handshake(struct carry *carry, const struct carried *c, struct record_reader *r)
 {
+    /* Grows at powers of two. */
+    uint32_t count = carry->handshakes;
+    if ((count & (count - 1)) == 0) {
+        int *fds = reallocarray(carry->handshake_fds, count ? 2 * (size_t)count : 1, sizeof(*fds));
+        if (!fds) {
+            record_refuse(r, "no memory for connections in a handshake");
+            return;
+        }
+        carry->handshake_fds = fds;
+    }
     atomic_fetch_add_explicit(&c->protocol->closed[CLOSE_UPGRADE], 1, memory_order_relaxed);
-    if (c->fd >= 0)
-        close(c->fd);
-    carry->handshakes++;
+    carry->handshake_fds[carry->handshakes++] = c->fd;
+}
+
+void carry_drop_handshakes(struct carry *carry)
+{
+    for (uint32_t i = 0; i < carry->handshakes; i++) {
+        if (carry->handshake_fds[i] >= 0)
+            close(carry->handshake_fds[i]);
+    }
+    free(carry->handshake_fds);
+    carry->handshake_fds = NULL;
 }
 
 static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
@@ -668,17 +686,18 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
         return false;
     if (carry->rehearse) {
         c.fd = -1;
-    } else if (fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0) {
+    } else if (fcntl(c.fd, F_GETFD) < 0) {
         record_refuse(r, "a connection's descriptor is not open");
         return false;
     }
     carry->carried++;
     if (c.phase == PHASE_HANDSHAKE) {
-        drop_handshake(carry, &c);
-        return true;
+        keep_handshake(carry, &c, r);
+        return record_ok(r);
     }
+    /* Until it is a connection, the descriptor stays open for the old program. */
     struct conn *conn = make_conn(carry, &c);
-    if (!conn) {
+    if (!conn || (!carry->rehearse && fcntl(c.fd, F_SETFD, FD_CLOEXEC) != 0)) {
         record_refuse(r, "a connection's slot is taken or missing, or there is no memory for it");
         return false;
     }

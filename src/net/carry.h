@@ -74,7 +74,8 @@ struct carry {
     bool begun;          /* the section of the workers was read */
     bool same_places;    /* the number of workers has not changed */
     uint32_t carried;    /* connections so far, including TLS */
-    uint32_t handshakes; /* carried connections that were in a handshake; they are closed */
+    uint32_t handshakes; /* carried connections that were in a handshake */
+    int *handshake_fds;  /* their descriptors, until carry_drop_handshakes */
 };
 
 /*
@@ -83,6 +84,8 @@ struct carry {
  * already; the caller must end the process to free them.
  */
 bool carry_restore(struct carry *carry, uint32_t kind, struct record_reader *section) MUST_USE;
+/* Closes the connections that were in a handshake, when there is no way back to the old program. */
+void carry_drop_handshakes(struct carry *carry);
 /*
  * Ends the restore: new connections may be accepted from now on. Moves deadlines that have passed a
  * little into the future, because a client may have acted in time while no process read its socket.

@@ -743,6 +743,76 @@ def test_a_program_that_hangs_is_waited_for_as_long_as_the_settings_say(start, t
     crowd.finish()
 
 
+def name_of(pid):
+    with open("/proc/%d/comm" % pid) as f:
+        return f.read().strip()
+
+
+def test_a_program_that_can_not_read_the_state_gives_it_back(start, tmp_path):
+    path, pid_file = str(tmp_path / "text.sock"), str(tmp_path / "pid")
+    settings = "counter.threads = 2\npoolcounter.socket = %s\npid_file = %s\n" % (path, pid_file)
+    running = Running(start, tmp_path, settings=settings, admin=True)
+    daemon = running.daemon
+    crowd, before = Crowd(daemon), sockets_of(daemon)
+    for _ in range(2):
+        running.misbehave("take", ONE_BYTE % {"python": sys.executable})
+        said = running.fail()
+        assert "another sum than when it was written" in said
+        assert re.search(r"counterd \S+ can't take over: counterd \S+ goes on again", said), said
+        daemon.wait_log("info: ready: .*$")
+        assert name_of(running.pid) == "counterd"
+        assert before <= sockets_of(daemon)
+        crowd.look()
+        with open(pid_file) as f:
+            assert f.read() == "%d\n" % running.pid
+        status, body = http_client.ask(daemon.admin, "GET", "/metrics")
+        assert status == 200 and 'counterd_upgrades_total{result="done"} 0' in body
+    running.install()
+    running.succeed()
+    assert os.readlink("/proc/%d/exe" % running.pid) == running.program
+    crowd.look()
+    crowd.finish()
+    assert wire.TextClient(path).ask("RELEASE u") == "NOT_LOCKED"
+
+
+def test_the_settings_from_before_are_used_on_the_way_back(start, tmp_path):
+    authority = certificates.Authority(str(tmp_path))
+    settings = "counter.threads = 1\naccess.max_per_source = 77\nadmin.token = secret\n"
+    settings += "pool.p.members = a, b\ntls.cert = %s\ntls.key = %s\n" % authority.issue("server")
+    settings += "poolcounter.tls_port = %d\n" % servers.free_port()
+    running = Running(start, tmp_path, settings=settings, admin=True)
+    daemon = running.daemon
+    crowd, waiting = Crowd(daemon), daemon.text_client()
+    trusting = certificates.context(authority)
+    secure = wire.TextClient(daemon.text_tls, tls=trusting)
+    shaking = socket.create_connection(daemon.text_tls)
+    assert secure.ask("ACQ4ME s 1 9 600") == "LOCKED"
+    waiting.say("ACQ4ME s 1 9 600")
+    # Only a newer program knows such an option, and this one fails then.
+    running.misbehave("take", "echo new.option = 1 > %s" % running.settings)
+    said = running.fail()
+    assert re.search(r"counter\.conf:1: .*new\.option", said), said
+    assert waiting.line() == "LOCKED", "TLS is lost, as in any upgrade"
+    assert shaking.recv(1) == b""
+    assert waiting.ask("RELEASE s") == "RELEASED"
+    crowd.look()
+    assert wire.TextClient(daemon.text_tls, tls=trusting).ask("RELEASE s") == "NOT_LOCKED"
+    where, environment = "%s:%d" % daemon.admin, {"COUNTER_ADMIN_TOKEN": "secret"}
+    status, body = http_client.ask(daemon.admin, "GET", "/api/v1/config")
+    assert status == 200 and '"77"' in body
+    done = ctl.run("--admin", where, "reload", env=environment)
+    assert done.status != 0 and "new.option" in done.out + done.err, done
+    running.write(settings)
+    done = ctl.run("--admin", where, "reload", env=environment)
+    assert done.status == 0, done
+    running.install()
+    running.succeed()
+    crowd.look()
+    crowd.finish()
+    for client in (secure, shaking, waiting):
+        client.close()
+
+
 def test_a_program_that_crashes_when_it_has_taken_over_loses_all(start, tmp_path):
     running = Running(start, tmp_path, "counter.threads=2")
     daemon = running.daemon

@@ -113,6 +113,7 @@ static void take_over(unsigned workers)
     read_head();
     make_server(workers);
     ck_assert(upgrade_restore(&upgrade));
+    upgrade_commit(&upgrade);
     inherited_close(&upgrade.inherited);
     for (unsigned i = 0; i < workers; i++) {
         for (uint32_t slot = 0; slot < worker_slots(server.workers[i]); slot++) {
