@@ -516,6 +516,11 @@ static void say_status(struct upgrade *upgrade, const char *does, int status)
             WTERMSIG(status) == SIGKILL ? " (memory may be short)" : "");
 }
 
+static void say_unwanted(struct upgrade *upgrade)
+{
+    say(upgrade, LOG_LEVEL_ERROR, "it is given up, because this program is to end");
+}
+
 /* Runs the new program in a child with this role. Returns false if the child fails, after logging
  * why. */
 static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, int64_t limit_ns,
@@ -542,7 +547,7 @@ static bool ask(struct upgrade *upgrade, enum upgrade_role role, int state_fd, i
             does[role], (double)limit_ns / NS_PER_S);
         return false;
     case CHILD_UNWANTED:
-        say(upgrade, LOG_LEVEL_ERROR, "it is given up, because this program is to end");
+        say_unwanted(upgrade);
         return false;
     case CHILD_ENDED:
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
@@ -581,31 +586,45 @@ static void save_counts(const struct upgrade_counts *counts, struct record_write
     record_end(w);
 }
 
-/* Writes the state. Unless the workers are parked, writes only the sections for the check. Returns
- * false after an error, which is logged, or at `until_ns` with ETIMEDOUT. */
-static bool write_state(struct upgrade *upgrade, int fd, int64_t until_ns)
+/* Writes the state. Unless the workers are parked, writes only the sections for the check. Keeps
+ * the file's memory, because the next state may need as much. Returns false with errno: at
+ * `until_ns` (monotonic) with ETIMEDOUT. */
+static bool write_parts(struct upgrade *upgrade, int fd, int64_t until_ns)
 {
     struct record_writer *w = malloc(sizeof(*w));
-    bool written = false;
-    if (w && ftruncate(fd, 0) == 0) {
-        record_writer_init(w, fd);
-        w->until_ns = until_ns;
-        record_put_head(w);
-        save_process(upgrade, w);
-        if (upgrade->parked_ns) {
-            upgrade_back_save(&upgrade->back, upgrade->parts.settings, w);
-            services_save(upgrade->parts.services, clock_now(), w);
-            server_save(upgrade->parts.server, w);
-            upgrade->wrote.counts = count_all(&upgrade->parts);
-            save_counts(&upgrade->wrote.counts, w);
-            upgrade->wrote.sum = record_put_sum(w);
-        }
-        written = record_finish(w);
+    if (!w)
+        return false;
+    record_writer_init(w, fd);
+    w->until_ns = until_ns;
+    record_put_head(w);
+    save_process(upgrade, w);
+    if (upgrade->parked_ns) {
+        upgrade_back_save(&upgrade->back, upgrade->parts.settings, w);
+        services_save(upgrade->parts.services, clock_now(), w);
+        server_save(upgrade->parts.server, w);
+        upgrade->wrote.counts = count_all(&upgrade->parts);
+        save_counts(&upgrade->wrote.counts, w);
+        upgrade->wrote.sum = record_put_sum(w);
     }
-    if (!written && errno != ETIMEDOUT)
-        say(upgrade, LOG_LEVEL_ERROR, "the state can't be written to memory: %s",
-            strerrordesc_np(errno));
+    bool written = record_finish(w) && ftruncate(fd, (off_t)w->flushed) == 0;
+    int error = errno;
     free(w);
+    errno = error;
+    return written;
+}
+
+static void say_not_written(struct upgrade *upgrade, int error)
+{
+    say(upgrade, LOG_LEVEL_ERROR, "the state can't be written to memory: %s",
+        strerrordesc_np(error));
+}
+
+/* The same; says why it failed, unless it was too late. */
+static bool write_state(struct upgrade *upgrade, int fd, int64_t until_ns)
+{
+    bool written = write_parts(upgrade, fd, until_ns);
+    if (!written && errno != ETIMEDOUT)
+        say_not_written(upgrade, errno);
     return written;
 }
 
@@ -661,14 +680,22 @@ static void become(struct upgrade *upgrade, const struct stat *rehearsed, int st
 /* Memory for the programs themselves and for pages that are not full. */
 #define ROOM_BASE ((uint64_t)8 << 20)
 
+/* True if memory suffices for so many copies of all that this process has. Else finds *room_r, the
+ * least that is left, and *needed_r. */
+static bool is_room_for(unsigned copies, struct upgrade_room *room_r, uint64_t *needed_r)
+{
+    upgrade_room_find(UPGRADE_ROOM_PROC, UPGRADE_ROOM_CGROUPS, room_r);
+    *needed_r = copies * upgrade_room_used(UPGRADE_ROOM_PROC) + ROOM_BASE;
+    return *needed_r <= room_r->left;
+}
+
 /* True if memory suffices for the state and for what the rehearsal builds: each takes at most what
  * this process has. */
 static bool has_room(struct upgrade *upgrade)
 {
     struct upgrade_room room;
-    upgrade_room_find(UPGRADE_ROOM_PROC, UPGRADE_ROOM_CGROUPS, &room);
-    uint64_t needed = 2 * upgrade_room_used(UPGRADE_ROOM_PROC) + ROOM_BASE;
-    if (needed <= room.left)
+    uint64_t needed;
+    if (is_room_for(2, &room, &needed))
         return true;
     say(upgrade, LOG_LEVEL_ERROR,
         "it needs up to %llu MiB of memory for a moment, and only %llu MiB are left%s%s: allow "
@@ -678,11 +705,22 @@ static bool has_room(struct upgrade *upgrade)
     return false;
 }
 
-/* Has a child rehearse with the state that was written last. */
-static bool reads_the_same(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+/* The same, and for pages that clients change while a copy of this process writes them. */
+static bool has_room_for_copy(void)
+{
+    struct upgrade_room room;
+    uint64_t needed;
+    return is_room_for(3, &room, &needed);
+}
+
+/* Has a child rehearse with the state that was written last. Notes how long it took. */
+static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
 {
     struct upgrade_answer read;
-    if (!ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read))
+    int64_t since_ns = clock_mono_ns();
+    bool answered = ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read);
+    upgrade->rehearsal_ns = clock_mono_ns() - since_ns;
+    if (!answered)
         return false;
     const struct upgrade_answer *wrote = &upgrade->wrote;
     if (read.sum == wrote->sum && same_counts(&read.counts, &wrote->counts))
@@ -731,28 +769,22 @@ static void say_late(struct upgrade *upgrade, const char *what, int64_t by_ns, c
         doing, (double)took_ns / NS_PER_S, what, (double)(by_ns - clock_mono_ns()) / NS_PER_S);
 }
 
-/* Writes the state and rehearses. Returns true when the new program can serve in time. */
-static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
+/* Has all threads go on. */
+static void go_on(struct upgrade *upgrade, bool services_parked)
 {
-    const char *what;
-    int64_t by_ns = services_serve_by(upgrade->parts.services, &what);
-    int64_t begin_ns = clock_mono_ns();
-    bool written = write_state(upgrade, state_fd, begin_ns + allowed_ns(by_ns, INT64_MAX));
-    int64_t written_ns = clock_mono_ns();
-    if (!written && errno == ETIMEDOUT)
-        say_late(upgrade, what, by_ns, "writing", written_ns - begin_ns);
-    if (!written)
-        return false;
-    bool done = reads_the_same(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
-    int64_t end_ns = clock_mono_ns(), took_ns = end_ns - written_ns;
-    if (by_ns == INT64_MAX || by_ns - end_ns > READINGS * took_ns)
-        return done;
-    say_late(upgrade, what, by_ns, "reading", took_ns);
-    return false;
+    const struct upgrade_parts *parts = &upgrade->parts;
+    upgrade->pause_ns += clock_mono_ns() - upgrade->parked_ns;
+    upgrade->parked_ns = 0;
+    if (services_parked)
+        services_resume(parts->services);
+    server_unpark(parts->server);
+    if (parts->admin)
+        admin_resume(parts->admin);
 }
 
-/* Steps 2 to 5. Returns only after a failure, when all threads run again. */
-static void hand_over(struct upgrade *upgrade, int state_fd)
+/* Parks all threads. Returns false, after saying why, when a resource did not come to rest; all
+ * threads run then. */
+static bool park_all(struct upgrade *upgrade, int64_t limit_ns)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
     const char *what;
@@ -760,29 +792,136 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
         admin_pause(parts->admin);
     upgrade->parked_ns = clock_mono_ns();
     server_park(parts->server);
-    struct stat rehearsed = program_now(upgrade);
-    upgrade_back_open(&upgrade->back, upgrade->path);
-    int64_t limit_ns = (int64_t)parts->settings->upgrade_timeout * NS_PER_S;
     int64_t park_ns = allowed_ns(services_serve_by(parts->services, &what), limit_ns);
-    bool parked = services_park(parts->services, upgrade->parked_ns + park_ns);
-    if (!parked && parts->services->refusal)
+    if (services_park(parts->services, upgrade->parked_ns + park_ns))
+        return true;
+    if (parts->services->refusal)
         say(upgrade, LOG_LEVEL_ERROR, "%s", parts->services->refusal);
-    else if (!parked)
+    else
         say(upgrade, LOG_LEVEL_ERROR, "the resources were still at work after %.3g s (%s)",
             (double)park_ns / NS_PER_S, park_ns < limit_ns ? what : "upgrade.timeout");
-    else if (rehearse(upgrade, state_fd, limit_ns))
-        become(upgrade, &rehearsed, state_fd);
+    go_on(upgrade, false);
+    return false;
+}
+
+/* A copy of this process, which writes the state as it was when all was parked. */
+struct copy {
+    struct child child;
+    struct written { /* shared with the copy */
+        struct upgrade_answer wrote;
+        int error;
+    } * written;
+};
+
+/* Closes all other descriptors, standard ones excepted: a connection that this process closes is
+ * closed for its client only when no other process has it. */
+static void close_others(int kept_fd)
+{
+    if (kept_fd > STDERR_FILENO + 1)
+        (void)close_range(STDERR_FILENO + 1, (unsigned)kept_fd - 1, 0);
+    (void)close_range((unsigned)kept_fd + 1, UINT_MAX, 0);
+}
+
+/* Makes the copy, while all is parked. No thread holds a lock then, so it can use everything. Its
+ * pid is -1 when it can't be made. */
+static void make_copy(struct upgrade *upgrade, int state_fd, struct copy *copy_r)
+{
+    const size_t size = sizeof(*copy_r->written);
+    *copy_r = (struct copy){.child = {.pid = -1, .said.fd = -1, .told.fd = -1}};
+    void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return;
+    copy_r->written = shared;
+    copy_r->child.pid = fork();
+    if (copy_r->child.pid > 0) {
+        offer(copy_r->child.pid);
+    } else if (copy_r->child.pid == 0) {
+        close_others(state_fd);
+        bool written = write_parts(upgrade, state_fd, INT64_MAX);
+        copy_r->written->error = written ? 0 : errno;
+        copy_r->written->wrote = upgrade->wrote;
+        _exit(written ? PROCESS_EXIT_GOOD : PROCESS_EXIT_SETUP);
+    }
+}
+
+/* Waits until the copy has written the state. Returns false, after saying why, when it did not. */
+static bool await_copy(struct upgrade *upgrade, struct copy *copy, int64_t limit_ns)
+{
+    int status = 0;
+    enum child_end end = await_child(&copy->child, limit_ns, &status);
+    upgrade->wrote = copy->written->wrote;
+    if (end == CHILD_ENDED && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return true;
+    if (end == CHILD_UNWANTED)
+        say_unwanted(upgrade);
+    else if (copy->written->error)
+        say_not_written(upgrade, copy->written->error);
+    else if (end == CHILD_TOO_SLOW)
+        say(upgrade, LOG_LEVEL_ERROR, "the state was not written after %lld s (upgrade.timeout)",
+            (long long)(limit_ns / NS_PER_S));
+    else
+        say(upgrade, LOG_LEVEL_ERROR,
+            "the process that writes the state ended early (memory may be short)");
+    return false;
+}
+
+/*
+ * Rehearses while clients are served. Returns false when that failed, which is said. When no copy
+ * of this process can be made, there was no rehearsal; sets *rehearsed_r.
+ */
+static bool rehearse_ahead(struct upgrade *upgrade, int state_fd, int64_t limit_ns,
+                           bool *rehearsed_r)
+{
+    struct copy copy;
+    if (!park_all(upgrade, limit_ns))
+        return false;
+    make_copy(upgrade, state_fd, &copy);
+    go_on(upgrade, true);
+    *rehearsed_r = copy.child.pid > 0;
+    log_info("upgrade: all threads stood still for %lld ms, to copy the state",
+             (long long)(upgrade->pause_ns / NS_PER_MS));
+    bool good = !*rehearsed_r ||
+                (await_copy(upgrade, &copy, limit_ns) && rehearse(upgrade, state_fd, limit_ns));
+    if (copy.written)
+        CHECK(munmap(copy.written, sizeof(*copy.written)) == 0);
+    return good;
+}
+
+/* Steps 5 and 6, while all is parked. Returns only after a failure. */
+static void take_over(struct upgrade *upgrade, int state_fd, const struct stat *program,
+                      bool rehearsed, int64_t limit_ns)
+{
+    const char *what;
+    int64_t by_ns = services_serve_by(upgrade->parts.services, &what), begin_ns = clock_mono_ns();
+    if (!write_state(upgrade, state_fd, begin_ns + allowed_ns(by_ns, INT64_MAX))) {
+        if (errno == ETIMEDOUT)
+            say_late(upgrade, what, by_ns, "writing", clock_mono_ns() - begin_ns);
+        return;
+    }
+    bool good = rehearsed || rehearse(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
+    if (by_ns != INT64_MAX && by_ns - clock_mono_ns() <= READINGS * upgrade->rehearsal_ns)
+        say_late(upgrade, what, by_ns, "reading", upgrade->rehearsal_ns);
+    else if (good)
+        become(upgrade, program, state_fd);
+}
+
+/* Steps 2 to 6. Returns only after a failure, when all threads run again. */
+static void hand_over(struct upgrade *upgrade, int state_fd)
+{
+    int64_t limit_ns = (int64_t)upgrade->parts.settings->upgrade_timeout * NS_PER_S;
+    struct stat program = program_now(upgrade);
+    bool rehearsed = false;
+    upgrade->pause_ns = 0;
+    upgrade_back_open(&upgrade->back, upgrade->path);
+    if ((!has_room_for_copy() || rehearse_ahead(upgrade, state_fd, limit_ns, &rehearsed)) &&
+        await_moment(upgrade) && park_all(upgrade, limit_ns)) {
+        take_over(upgrade, state_fd, &program, rehearsed, limit_ns);
+        go_on(upgrade, true);
+    }
     upgrade_back_close(&upgrade->back);
-    int64_t pause_ns = clock_mono_ns() - upgrade->parked_ns;
-    upgrade->parked_ns = 0;
-    if (parked)
-        services_resume(parts->services);
-    server_unpark(parts->server);
-    if (parts->admin)
-        admin_resume(parts->admin);
     say(upgrade, LOG_LEVEL_ERROR,
         "counterd " PACKAGE_VERSION " goes on as before; nobody was served for %lld ms",
-        (long long)(pause_ns / NS_PER_MS));
+        (long long)(upgrade->pause_ns / NS_PER_MS));
 }
 
 void upgrade_run(struct upgrade *upgrade)
@@ -799,8 +938,7 @@ void upgrade_run(struct upgrade *upgrade)
     else if (!*upgrade->path)
         say(upgrade, LOG_LEVEL_ERROR, "the path of the running program is not known");
     if (fd >= 0 && *upgrade->path && has_room(upgrade) && write_state(upgrade, fd, INT64_MAX) &&
-        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade) &&
-        await_moment(upgrade))
+        ask(upgrade, UPGRADE_CHECK, fd, CHECK_NS, &checked) && has_room(upgrade))
         hand_over(upgrade, fd);
     else
         say(upgrade, LOG_LEVEL_ERROR, "counterd " PACKAGE_VERSION " goes on as before");

@@ -5,20 +5,27 @@
  * Steps:
  *  1. check: a child runs the new program, which reads the configuration and the head of the state.
  *     Clients are served meanwhile;
- *  2. this process waits until its resources allow a pause (service/resource.h), and parks the
- *     admin's thread and the workers (net/carry.h);
- *  3. it writes the state to a file in memory (base/record.md);
- *  4. rehearsal: a child runs the new program, which builds everything from that file and checks
- *     it, but does not touch the inherited sockets;
- *  5. this process executes the new program, which builds everything again, and serves.
+ *  2. copy: this process parks the admin's thread, the workers and the resources (net/carry.h) for
+ *     the moment that fork takes. The child has the state of that moment, and writes it to a file
+ *     in memory (base/record.md) while clients are served again;
+ *  3. rehearsal: a child runs the new program, which builds everything from that file and checks
+ *     it, but does not touch the inherited sockets. Clients are served meanwhile;
+ *  4. this process waits until its resources allow a pause (service/resource.h), and parks
+ *     everything again;
+ *  5. it writes the state of now to the file;
+ *  6. this process executes the new program, which builds everything again, and serves.
  *
- * If steps 1 to 4 fail, the old program continues and logs why. A child succeeds when it says what
+ * Without memory for a copy there is no step 2, and step 3 comes after step 5, so that nobody is
+ * served for several times as long.
+ *
+ * If steps 1 to 5 fail, the old program continues and logs why. A child succeeds when it says what
  * it has read (upgrade_answer.h), and that is what was written. It fails when it crashes, or takes
  * longer than upgrade.timeout (the check: 20 s), or when memory is short: the kernel ends it
- * before this process. Steps 1 and 2 begin only if there is room (upgrade_room.h). Steps 3 and 4
- * also fail when a resource must be served again before step 5 could be over. If the new program
- * fails in step 5, it executes the old one with the same state (upgrade_back.h); only connections
- * with TLS are lost then. If it crashes there, all is lost.
+ * before this process. An upgrade begins only if there is room (upgrade_room.h). Step 5 also fails
+ * when a resource must be served again before step 6 could be over. What changed since the
+ * rehearsal is guarded by the counts and the sum in the record. If the new program fails in step 6,
+ * it executes the old one with the same state (upgrade_back.h); only connections with TLS are lost
+ * then. If it crashes there, all is lost.
  *
  * The environment variable UPGRADE_VARIABLE gives the new program its role and the descriptor of
  * the file. The new program removes the variable at once.
@@ -46,8 +53,8 @@
 enum upgrade_role {
     UPGRADE_NONE,     /* an ordinary start */
     UPGRADE_CHECK,    /* step 1 */
-    UPGRADE_REHEARSE, /* step 4 */
-    UPGRADE_TAKE,     /* step 5 */
+    UPGRADE_REHEARSE, /* step 3 */
+    UPGRADE_TAKE,     /* step 6 */
     UPGRADE_GO_ON,    /* the old program goes on again, because the new one could not take over */
 };
 
@@ -86,7 +93,9 @@ struct upgrade {
     struct carry carry;           /* what was restored */
     struct upgrade_counts counts; /* of the state, as the old program says */
     bool has_counts;
-    int64_t parked_ns; /* when the workers were parked, monotonic; 0: they run */
+    int64_t parked_ns;    /* when the workers were parked, monotonic; 0: they run */
+    int64_t rehearsal_ns; /* how long the last rehearsal took */
+    int64_t pause_ns;     /* how long they were parked in this upgrade, up to the last time */
 };
 
 /*

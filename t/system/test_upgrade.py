@@ -242,12 +242,12 @@ def test_time_goes_on(start, tmp_path):
         client.close()
 
 
-# Reports when it is checked. In its rehearsal, waits until a client has sent something, and then
+# Reports when it is checked. When it takes over, waits until a client has sent something, and then
 # until that would be too late.
 SLOW = """#!/bin/sh
 case "$COUNTERD_UPGRADE" in
 check*) echo >%(files)s.checked; sleep 0.3 ;;
-rehearse*) echo >%(files)s.parked; until [ -e %(files)s.sent ]; do sleep 0.05; done; sleep 2.2 ;;
+take*) echo >%(files)s.parked; until [ -e %(files)s.sent ]; do sleep 0.05; done; sleep 2.2 ;;
 esac
 exec %(program)s "$@"
 """
@@ -270,6 +270,34 @@ def test_what_came_in_time_during_the_pause_is_in_time(start, tmp_path):
     assert holder.line() == "RELEASED"
     running.daemon.wait_log("has taken over")
     holder.close()
+
+
+def test_clients_are_served_while_it_rehearses(start, tmp_path):
+    running = Running(start, tmp_path, settings="upgrade.timeout = 600\n")
+    files = str(tmp_path / "it")
+    wait = "echo >%s.rehearses; until [ -e %s.goes-on ]; do sleep 0.05; done" % (files, files)
+    running.misbehave("rehearse", wait)
+    holder = running.daemon.text_client()
+    assert holder.ask("ACQ4ME before 1 9 60") == "LOCKED"
+    running.daemon.child.send_signal(signal.SIGUSR1)
+    wire.poll(lambda: os.path.exists(files + ".rehearses"), "it rehearses")
+    assert holder.ask("RELEASE before") == "RELEASED"
+    assert holder.ask("ACQ4ME after 1 9 60") == "LOCKED"
+    other = running.daemon.text_client()
+    assert other.ask("ACQ4ME after 1 9 0") == "TIMEOUT"
+    assert other.ask("ACQ4ME before 1 9 0") == "LOCKED"
+    with open(files + ".goes-on", "w"):
+        pass
+    running.daemon.wait_log("has taken over")
+    assert "all threads stood still" in running.daemon.log
+    # What they did meanwhile is in the state of the end.
+    third = running.daemon.text_client()
+    for name in ("before", "after"):
+        assert third.ask("ACQ4ME %s 1 9 0" % name) == "TIMEOUT"
+    for client, name in ((holder, "after"), (other, "before")):
+        assert client.ask("RELEASE " + name) == "RELEASED"
+    for client in (holder, other, third):
+        client.close()
 
 
 def test_answers_that_are_queued_and_a_dump_that_is_paused_go_on(start, tmp_path):
@@ -686,6 +714,14 @@ def test_a_limit_of_memory_refuses_what_it_would_end(start, tmp_path):
         said = running.fail()
         assert re.search(r"needs up to \d+ MiB of memory.*%s" % group.folder, said), said
         crowd.look()
+        # Enough for the upgrade, but not for a copy of the process too.
+        with open("/proc/%d/statm" % daemon.pid) as f:
+            resident, shared = [int(n) * resource.getpagesize() for n in f.read().split()[1:3]]
+        group.limit(group.used() + (resident - shared) * 5 // 2 + (8 << 20))
+        running.install()
+        said = running.succeed()
+        assert "all threads stood still" not in said, said
+        crowd.look()
         group.limit(1 << 30)
         # The child becomes the first to go, even if it is small.
         offered = "until grep -q 1000 /proc/$$/oom_score_adj; do sleep 0.1; done"
@@ -693,7 +729,7 @@ def test_a_limit_of_memory_refuses_what_it_would_end(start, tmp_path):
         said = running.fail()
         assert "upgrade: offered" in said, said
         running.install()
-        running.succeed()
+        assert "all threads stood still" in running.succeed()
         crowd.look()
         crowd.finish()
         maker.close()
