@@ -40,7 +40,7 @@
 /* The section with the sum: u64 number of bytes before it, u64 their sum. Nothing follows it. */
 #define RECORD_SUM (RECORD_OPTIONAL | UINT32_C(0x0001))
 
-/* Bytes of a block, of which there is a sum each. */
+/* Bytes of a block. Each block has a sum. */
 #define RECORD_SUM_BLOCK ((size_t)1 << 20)
 
 /* The sum of block `number` of some bytes; only the last block is shorter than RECORD_SUM_BLOCK.

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static atomic_int order; /* calls so far, one digit each */
 static pthread_t confined_in;
@@ -79,12 +78,15 @@ TEST(a_thread_that_never_ran_ends)
     ck_assert_int_eq(order, 0);
 }
 
-/* Allows no further thread, also to root, whom RLIMIT_NPROC does not bind: no memory is left for a
- * stack. */
+/* Allows no further thread, also to root, whom RLIMIT_NPROC does not bind: a stack has more than
+ * all addresses. */
 static void allow_no_thread(void)
 {
-    struct rlimit none = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
-    ck_assert(setrlimit(RLIMIT_AS, &none) == 0);
+    pthread_attr_t attributes;
+    ck_assert(pthread_attr_init(&attributes) == 0);
+    ck_assert(pthread_attr_setstacksize(&attributes, (size_t)1 << 47) == 0);
+    ck_assert(pthread_setattr_default_np(&attributes) == 0);
+    ck_assert(pthread_attr_destroy(&attributes) == 0);
 }
 
 TEST(a_parked_thread_goes_on_when_none_can_be_made)
