@@ -15,6 +15,7 @@ daemon_unit_tests = \
 	t/unit/daemon/sandbox_test \
 	t/unit/daemon/upgrade_test \
 	t/unit/daemon/upgrade_answer_test \
+	t/unit/daemon/upgrade_back_test \
 	t/unit/daemon/upgrade_room_test
 check_PROGRAMS += $(daemon_unit_tests)
 TESTS += $(daemon_unit_tests)
@@ -66,6 +67,8 @@ t_unit_daemon_upgrade_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_test_LDADD = libdaemon.a $(admin_test_libs) $(SYSTEMD_LIBS) $(SECCOMP_LIBS)
 t_unit_daemon_upgrade_answer_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_answer_test_LDADD = $(daemon_unit_libs)
+t_unit_daemon_upgrade_back_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_daemon_upgrade_back_test_LDADD = $(daemon_unit_libs)
 t_unit_daemon_upgrade_room_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_daemon_upgrade_room_test_LDADD = $(daemon_unit_libs)
 EXTRA_DIST += t/unit/daemon/state-1.record
