@@ -16,6 +16,7 @@ libcluster_a_SOURCES = \
 	src/cluster/node_sentinel.c \
 	src/cluster/node_watch.c \
 	src/cluster/node_wires.c \
+	src/cluster/node_wrong.c \
 	src/cluster/patterns.c \
 	src/cluster/patterns.h \
 	src/cluster/scripts.h \

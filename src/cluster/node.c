@@ -420,6 +420,7 @@ void node_set_patterns(struct node *node, const struct patterns *patterns, int64
     struct patterns *before = node->patterns;
     node->patterns = patterns_share(unconst(patterns));
     patterns_free(&before);
+    node_forget_wrong(node);
     node_lose(node, NODE_LOSS_RELOAD, "the patterns of shared names have changed", now_ns);
     node_asks_patterns(node);
 }

@@ -284,6 +284,9 @@ struct node_seen {
     /* Those since a beat was answered, the present one first; none while the session is live. */
     struct node_reason reasons[NODE_REASONS_MAX];
     unsigned reasons_count;
+    /* Shared names with a key that another program has written, and the last such key. */
+    uint64_t wrong_names;
+    char wrong_key[160];
     bool stops_on_save; /* the engine takes no writes after a snapshot that failed */
     bool grace;
     int64_t lease_end_ns;

@@ -141,6 +141,10 @@ static void submit_acquire(struct node *node, struct node_ask *ask)
     ask->state |= ASK_INDEXED;
     if (ask->queued || ask->seq > 1)
         ask->state |= ASK_ADMITTED;
+    if (node_has_wrong(node, ask->name)) {
+        node_ask_wrong(node, ask);
+        return;
+    }
     if (ask->seq > 1 && node->phase <= PHASE_REPORTING) {
         ask_set(node, ask, ASK_PLACED);
     } else {

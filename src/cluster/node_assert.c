@@ -119,7 +119,7 @@ static bool next_op(struct node *node, struct node_op_sent *op)
                 return true;
             }
             node->assert_units = false;
-            node->assert_wait = name->first;
+            node->assert_wait = name->wrong ? NULL : name->first;
         }
         node->assert_wait = placed_from(node->assert_wait);
         if (node->assert_wait) {
@@ -222,15 +222,33 @@ static void wait_asserted(struct node *node, struct node_ask *ask, int64_t now_n
         ask_queued(node, ask, ask->seq);
 }
 
+/* What is not told keeps a session from going live. The next one leaves this name's waits out. */
+static void on_wrong_wait(struct node *node, struct node_ask *ask, const redisReply *reply,
+                          int64_t now_ns)
+{
+    struct node_name *name = ask->of_name;
+    if (!node_note_wrong(node, ask->name, reply, now_ns))
+        return;
+    node_lose(node, NODE_LOSS_LEDGER, "a wait could not be told to the engine", now_ns);
+    node_answer_wrong(node, name);
+}
+
 void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
                     int64_t now_ns)
 {
     struct node_call *call = &node->calls[p->detail];
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
+    for (unsigned i = 0; fits && i < call->count; i++)
+        if (node_is_wrong(reply->element[i]) && call->ops[i].kind == OP_WAIT) {
+            on_wrong_wait(node, call->ops[i].ask, reply->element[i], now_ns);
+            return;
+        }
     for (unsigned i = 0; fits && i < call->count; i++) {
-        int64_t answer;
-        fits = reply_number(reply->element[i], &answer) &&
-               (answer == 1 || (call->ops[i].kind == OP_LESS && answer == 2));
+        const redisReply *element = reply->element[i];
+        bool less = call->ops[i].kind == OP_LESS;
+        int64_t answer = 1; /* of units that are given back in spite of a wrong key */
+        fits = ((less && node_is_wrong(element)) || reply_number(element, &answer)) &&
+               (answer == 1 || (less && answer == 2));
         if (fits && answer == 2)
             node_try(node, call->ops[i].name);
     }

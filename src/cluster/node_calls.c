@@ -329,6 +329,9 @@ static bool on_acquire(struct node *node, struct node_ask *ask, int64_t answer, 
 /* Units went back. 2: more than the script does at once; the rest by `t`. */
 static bool on_release(struct node *node, struct node_ask *ask, int64_t answer, int64_t now_ns)
 {
+    /* Loose units of a name with a wrong key may have been admitted by this node alone. */
+    if (answer == -2 && !ask->strict && node_has_wrong(node, ask->name))
+        answer = 1;
     if (answer == -2) {
         node_log(
             node, NODE_LOG_ERROR,
@@ -397,15 +400,48 @@ static bool on_cancel(struct node *node, struct node_ask *ask, int64_t answer)
     return true;
 }
 
-static bool on_try(struct node *node, struct node_name *name, const redisReply *reply)
+static bool on_try(struct node *node, struct node_name *name, const redisReply *reply,
+                   int64_t now_ns)
 {
     int64_t answer;
     bool good = reply_number(reply, &answer) && (answer == 1 || answer == 2);
     name->tries_sent--;
+    if (good && name->wrong) {
+        node_wrong_over(node, name, now_ns);
+        return true;
+    }
     if (answer == 2)
         node_try(node, name);
     node_name_release(node, name);
     return good;
+}
+
+/* A key of the op's name is of another type: units have changed, queues have not. */
+static bool on_wrong(struct node *node, const struct node_op_sent *op, const redisReply *reply,
+                     int64_t now_ns)
+{
+    struct node_ask *ask = op->ask;
+    if (op->kind == OP_TRY) {
+        op->name->tries_sent--;
+        if (!op->name->first && !op->name->wrong) { /* of other nodes */
+            node_name_release(node, op->name);
+            return true;
+        }
+    }
+    /* The engine can't say DONE to anybody; this node does to its own, as when it is alone. */
+    if (op->kind == OP_RELEASE && !ask->by_end)
+        node_done(node, ask->name, UINT64_MAX);
+    if (!node_note_wrong(node, node_op_name(op), reply, now_ns))
+        return true;
+    if (op->kind == OP_ACQUIRE)
+        node_ask_wrong(node, ask);
+    else if (op->kind == OP_RELEASE)
+        ask_finish(node, ask, NODE_RELEASED);
+    else if (op->kind == OP_GET || op->kind == OP_HOLDERS)
+        ask_finish(node, ask, NODE_ALONE);
+    else if (op->kind != OP_TRY)
+        ask_finish(node, ask, ask->state & ASK_DONE ? NODE_DONE : NODE_CANCELLED);
+    return true;
 }
 
 /* Handles the answer of one op; false: it makes no sense. The engine may be lost then. */
@@ -413,12 +449,14 @@ static bool on_op(struct node *node, const struct node_op_sent *op, const redisR
                   int64_t now_ns)
 {
     int64_t answer = 0;
+    if (node_is_wrong(reply))
+        return on_wrong(node, op, reply, now_ns);
     if (op->kind == OP_GET)
         return on_get(node, op->ask, reply);
     if (op->kind == OP_HOLDERS)
         return on_holders(node, op->ask, reply);
     if (op->kind == OP_TRY)
-        return on_try(node, op->name, reply);
+        return on_try(node, op->name, reply, now_ns);
     if (!reply_number(reply, &answer))
         return false;
     switch (op->kind) {

@@ -9,6 +9,7 @@
  *     node_live.c      beat, lease, grace, leaving
  *     node_watch.c     sessions of others: their beats, and how they are reaped
  *     node_calls.c     requests into calls, and their answers
+ *     node_wrong.c     names with a key that another program has written
  *     node_asks.c      life of a request
  *     node_names.c     requests by name and by id
  *     node_messages.c  what comes by subscription
@@ -126,6 +127,7 @@ struct node_name {
     struct node_name *try_next;
     unsigned pins;       /* uses of it beside the lists */
     bool try_queued;     /* on node->tries */
+    bool wrong;          /* a key of its queue is of another type: another program has written it */
     uint32_t tries_sent; /* `t`s under way */
     size_t len;
     uint8_t bytes[];
@@ -293,6 +295,7 @@ struct node {
     int64_t lease_end_ns;  /* 0: no lease */
     int64_t live_ns;       /* since when the session is live */
     int64_t beat_ns;       /* the next beat, and the limit of the last one */
+    bool calls_late;       /* the last tick found a call without an answer for too long */
     bool beat_awaited;     /* its reply */
     uint64_t beat_number;  /* of the last reply */
     uint64_t beat_heard;   /* of the last B */
@@ -317,6 +320,7 @@ struct node {
     struct node_name *tries, *last_try;
     struct hash_key hash_key;
     uint64_t granted_held; /* asks in ASK_GRANTED */
+    int64_t wrong_said_ns; /* when the log had names with a wrong key last; 0: not yet */
 
     /* The report. */
     uint32_t report_number;     /* of the last one that made the threads ask */
@@ -557,6 +561,25 @@ void node_try_all(struct node *node, bool strict, bool loose);
  * no memory (the engine was lost). */
 bool node_try_listed(struct node *node, const redisReply *names, const char *what,
                      int64_t now_ns) MUST_USE;
+
+/* ---- node_wrong.c ---------------------------------------------------------------------------- */
+
+/* Is it the answer of an op that found a key of the name to be of another type? */
+bool node_is_wrong(const redisReply *reply);
+/* Notes that. False: no memory (the engine was lost). */
+bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply, int64_t now_ns);
+/* Has this name such a key, as far as is known? */
+bool node_has_wrong(struct node *node, struct bytes name);
+/* Answers an acquisition of such a name, or has it wait until the key is right. */
+void node_ask_wrong(struct node *node, struct node_ask *ask);
+/* All acquisitions of such a name that are not under way. */
+void node_answer_wrong(struct node *node, struct node_name *name);
+/* A beat was answered: looks at all such names. */
+void node_try_wrong(struct node *node, int64_t now_ns);
+/* `t` found that the key is right: the node opens anew, and tells all. */
+void node_wrong_over(struct node *node, struct node_name *name, int64_t now_ns);
+/* Forgets them; what is still wrong shows again. */
+void node_forget_wrong(struct node *node);
 
 /* ---- node_asks.c ----------------------------------------------------------------------------- */
 

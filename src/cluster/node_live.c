@@ -64,6 +64,7 @@ void node_live_begin(struct node *node, int64_t ready_sent_ns, int64_t now_ns)
     node_move(node, PHASE_LIVE);
     node_forget_told(node);
     node->live_ns = now_ns;
+    node->calls_late = false;
     node->beat_ns = ready_sent_ns + node_answer_limit(node);
     node->beat_awaited = false;
     node->beat_checked = false;
@@ -179,8 +180,11 @@ void node_live_tick(struct node *node, int64_t now_ns)
                   now_ns);
         return;
     }
+    /* A node that stood still reads first: the answer may have come meanwhile. */
+    bool was_late = node->calls_late;
     limit = calls_limit(node);
-    if (limit && now_ns >= limit) {
+    node->calls_late = limit && now_ns >= limit;
+    if (was_late && node->calls_late) {
         node_lose(node, NODE_LOSS_SLOW, "a call was not answered within cluster.patience", now_ns);
         return;
     }
@@ -257,6 +261,7 @@ void node_on_beat(struct node *node, const redisReply *reply, const struct pendi
     if (!node_try_listed(node, reply->element[1], "beat", now_ns) ||
         !node_watch_array(node, all->element, all->elements, now_ns))
         return;
+    node_try_wrong(node, now_ns);
     if (!node_reap_watched(node, now_ns)) {
         node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
         return;

@@ -2,7 +2,7 @@
  * node_names.c - finds requests: acquisitions by id, and those that may wait by their name.
  *
  * A name is kept as long as something needs it: an acquisition that may wait, units that are
- * asserted, a `t` to send or under way, a pin.
+ * asserted, a `t` to send or under way, a wrong key, a pin.
  *
  * Threads: one uses a node.
  */
@@ -93,7 +93,7 @@ struct node_name *node_name_get(struct node *node, struct bytes name)
 void node_name_release(struct node *node, struct node_name *name)
 {
     if (name->first || name->units || name->told || name->pins || name->try_queued ||
-        name->tries_sent || name == node->assert_name)
+        name->tries_sent || name->wrong || name == node->assert_name)
         return;
     struct node_name **at = &node->names[name->hash & (node->names_size - 1)];
     while (*at != name)

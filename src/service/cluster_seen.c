@@ -232,7 +232,7 @@ static bool has_other_patterns(const struct view *view, const struct node_peer *
 /* What is set in a way that is not best. */
 static void put_advice(struct json_text *to, const struct cluster *c, const struct view *view)
 {
-    char line[256];
+    char line[320];
     json_text_open(to, "advice", '[');
     if (c->url.kind == URL_SENTINEL && c->url.count % 2 == 0)
         put_string(to, NULL,
@@ -242,6 +242,13 @@ static void put_advice(struct json_text *to, const struct cluster *c, const stru
             to, NULL,
             "the engine saves snapshots, and takes no writes when one fails: set 'save \"\"' or "
             "'stop-writes-on-bgsave-error no' there");
+    if (view->node.wrong_names) {
+        snprintf(line, sizeof(line),
+                 "the engine's key %s is not what nodes write: delete it (names with such a key: "
+                 "%llu)",
+                 view->node.wrong_key, (unsigned long long)view->node.wrong_names);
+        put_string(to, NULL, line);
+    }
     for (size_t i = 0; i < view->peer_count; i++) {
         const struct node_peer *peer = &view->peers[i];
         if (strcmp(peer->state, "ended") == 0 || !has_other_patterns(view, peer))

@@ -164,6 +164,34 @@ def test_a_name_that_becomes_strict_without_the_engine(start, engine, tmp_path):
     assert shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}]
 
 
+def test_a_queue_that_another_program_has_written(node, engine):
+    a, b = node("a"), node("b")
+    holder, other, loose, next_one = (a.text_client() for _ in range(4))
+    waiter = b.text_client()
+    assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    waiter.say("ACQ4ME s-1 1 9 600")
+    wire.poll(lambda: {"node": "b", "units": 0, "waits": 1} in shares(a, "s-1"), "one waits")
+    sessions = [state(daemon)["session"] for daemon in (a, b)]
+    with engine.client() as client:
+        for name in ("s-1", "l-1"):
+            client.ask("SET", "{counterd}:k:" + name, "foreign")
+        assert other.ask("ACQ4ME s-1 1 9 600") == "ERROR ENGINE_AWAY"
+        assert other.ask("ACQ4ME s-2 1 9 0") == "LOCKED", "other names go on"
+        assert holder.ask("RELEASE") == "RELEASED"
+        assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED", "the node alone admits it"
+        assert next_one.ask("ACQ4ME l-1 1 9 0") == "TIMEOUT"
+        next_one.say("ACQ4ME l-1 1 9 600")
+        wire.poll(lambda: waiter_count(a) == 1, "one waits")
+        assert loose.ask("RELEASE") == "RELEASED"
+        assert next_one.line() == "LOCKED"
+        for daemon in (a, b):
+            wire.poll(lambda d=daemon: ":k:" in "".join(state(d)["advice"]), "it names a key")
+        assert [state(daemon)["session"] for daemon in (a, b)] == sessions
+        client.ask("DEL", "{counterd}:k:s-1", "{counterd}:k:l-1")
+    assert waiter.line() == "LOCKED", "the node tells its wait again"
+    wire.poll(lambda: shares(a, "l-1") == [{"node": "a", "units": 1, "waits": 0}], "all is told")
+
+
 def test_an_upgrade_gives_back_what_tls_connections_had(node, tmp_path):
     authority = certificates.Authority(tmp_path)
     cert, key = authority.issue("localhost")

@@ -320,6 +320,123 @@ def test_a_grant_that_reached_nobody_is_undone(engine, ask):
     assert held(engine, s, "x") == 1
 
 
+# ---- keys that another program has written ---------------------------------------------------
+
+
+def is_wrong(engine, answer, key):
+    """True for the answer of an op that found this key to be of another type."""
+    return answer == resp.Error("WRONGTYPE " + engine.prefix + key)
+
+
+def snapshot_without(engine, key):
+    """All other keys with what they hold, and what is not there for long."""
+    value = engine.client.ask("GET", engine.key(key))
+    engine.client.ask("DEL", engine.key(key))
+    found = snapshot(engine)
+    engine.client.ask("SET", engine.key(key), value)
+    found.pop(engine.key("more"), None)
+    return found
+
+
+def test_a_queue_of_another_type(engine):
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    assert s.acquire("x", units=2, limit=5) == other.acquire("x", limit=5) == 1
+    engine.client.ask("SET", engine.key("k:x"), "foreign")
+    ops = [("a", "x", 7, 1, 9, 0, "n", 0), ("a", "x", 7, 1, 1, 5, "m", 1), ("c", "x", "ms1/1", 7), ("g", "x"),
+           ("h", "x"), ("t", "x")]  # fmt: skip
+    before = snapshot_without(engine, "k:x")
+    for op in ops:
+        assert is_wrong(engine, s.one(*op), "k:x"), op
+    assert engine.client.ask("SMEMBERS", engine.key("more")) == [b"x"], "all nodes learn of it by their beats"
+    engine.client.ask("DEL", engine.key("more"))
+    assert snapshot_without(engine, "k:x") == before
+    # Others of the call are answered as ever, and units change all the same.
+    answers = s.call(("a", "y", 0, 1, 1, 0, "n", 1), *ops, ("a", "y", 0, 1, 1, 0, "n", 1), ("r", "x", 1, 1))
+    assert answers[0] == 1 and answers[-2] == 0
+    assert all(is_wrong(engine, answer, "k:x") for answer in [*answers[1:-2], answers[-1]])
+    assert held(engine, s, "x") == 1
+    assert s.release("x", 2) == -2, "more than S has"
+    assert is_wrong(engine, s.release("x", 1, 0), "k:x")
+    assert (held(engine, s, "x"), held(engine, other, "x")) == (0, 1)
+    assert s.beat()[1] == {b"x"}
+    engine.client.ask("DEL", engine.key("k:x"))
+    assert s.one("t", "x") == 1 and s.beat()[1] == set()
+    assert s.get("x") == [1, 0]
+
+
+def test_a_queue_of_another_type_where_nobody_waits(engine):
+    """The scripts mostly find out that nobody waits without a look at the name's key."""
+    s = Session(engine)
+    engine.client.ask("SET", engine.key("k:n9"), "foreign")
+    fit = [("a", "n%d" % i, 0, 1, 1, 0, "n", 1) for i in range(20)]
+    assert s.call(*fit) == [1] * 20
+    queue = [("a", "n%d" % i, i, 1, 1, 0, "m", 1) for i in range(20)]
+    answers = s.call(*queue)
+    assert [i for i, answer in enumerate(answers) if is_wrong(engine, answer, "k:n9")] == [9]
+    for i in (0, 19):
+        assert s.one("c", "n%d" % i, "ms1/1", i) == 1
+    left = [("c", "n%d" % i, "ms1/1", i) for i in range(1, 19) if i != 9]
+    assert s.call(*left) == [1] * 17
+    answers = s.give(*[("t", "n%d" % i) for i in range(20)])
+    assert [i for i, answer in enumerate(answers) if is_wrong(engine, answer, "k:n9")] == [9]
+    engine.client.ask("DEL", engine.key("k:n9"))
+    assert s.give(*[("t", "n%d" % i) for i in range(20)]) == [1] * 20
+
+
+def test_a_queue_with_foreign_members(engine):
+    s = Session(engine)
+    assert s.acquire("x") == 1
+    engine.client.ask("ZADD", engine.key("k:x"), 1, "foreign")
+    assert is_wrong(engine, s.acquire("x"), "k:x") and is_wrong(engine, s.release("x"), "k:x")
+    engine.client.ask("DEL", engine.key("k:x"))
+    assert s.one("t", "x") == 1 and s.get("x") == [0, 0]
+
+
+def test_waits_of_another_type(engine):
+    """The key of a pair that waits, and one of a pair that would."""
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    assert s.acquire("x") == 1 and other.acquire("x", 1, kind="m") > 1
+    key = "q:%s:ms1/1:x" % other.id
+    engine.client.ask("SET", engine.key(key), "foreign")
+    assert is_wrong(engine, s.acquire("x", 2, kind="a"), key)
+    assert is_wrong(engine, s.release("x"), key)
+    assert held(engine, s, "x") == 0 and other.heard() == []
+    s.reap_all(other.id)
+    assert s.beat()[1] == {b"x"} and s.one("t", "x") == 1
+    assert s.acquire("x") == 1
+    key = "q:%s:ms1/1:x" % s.id
+    engine.client.ask("SET", engine.key(key), "foreign")
+    before = snapshot_without(engine, key)
+    assert is_wrong(engine, s.acquire("x", 3, kind="m"), key)
+    assert snapshot_without(engine, key) == before
+    engine.client.ask("DEL", engine.key(key))
+    assert s.acquire("x", 3, kind="m") > 1
+
+
+def test_an_opening_session_tells_units_beside_a_wrong_queue(engine):
+    s = Session(engine, "n1")
+    assert s.acquire("x") == 1
+    engine.client.ask("SET", engine.key("k:x"), "foreign")
+    new = Session(engine, "n1", last=s.id, ready=False)
+    answers = new.give(("s", "x", 1), ("w", "x", "ms1/1", 7, 5))
+    assert answers[0] == 1 and is_wrong(engine, answers[1], "k:x")
+    assert (held(engine, s, "x"), held(engine, new, "x")) == (0, 1)
+    engine.client.ask("DEL", engine.key("k:x"))
+    assert new.give(("w", "x", "ms1/1", 7, 5)) == [1]
+    new.ready()
+
+
+def test_a_session_with_waits_in_a_wrong_queue_is_reaped(engine):
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    assert other.acquire("x") == 1 and other.acquire("x", 1, kind="m") > 1
+    engine.client.ask("SET", engine.key("k:x"), "foreign")
+    s.reap_all(other.id)
+    assert not [key for key in engine.keys() if other.id.encode() in key]
+    assert s.beat()[1] == {b"x"} and engine.hash("units") == {}
+    engine.client.ask("DEL", engine.key("k:x"))
+    assert s.one("t", "x") == 1
+
+
 # ---- bounds ----------------------------------------------------------------------------------
 
 

@@ -206,7 +206,10 @@ end
 local function acquire(i, j)
     local class, q = CLASS[A[i + 2]], queue_of(j)
     local finished = hand_over(q)
-    if class.maxqueue > 0 and U[j] + waits_of(q) >= class.maxqueue then
+    if q.wrong then
+        return wrong_type(q)
+    end
+    if class.maxqueue > 0 and U[j] + q.waits >= class.maxqueue then
         return -1
     end
     if finished and take(j, class) then
@@ -220,8 +223,10 @@ local function acquire(i, j)
         return -1
     end
     read_meta()
+    if not add_wait(q, member, A[i + 3], seq + 1) then
+        return wrong_type(q)
+    end
     seq = seq + 1
-    add_wait(q, member, A[i + 3], seq)
     return seq
 end
 
@@ -232,18 +237,22 @@ local function release(i, j)
     end
     U[j], M[j] = (U[j] or NUM[was[j]]) - n, held - n
     local q = queue_of(j)
-    if A[i] == 'r' then
+    if A[i] == 'r' and not q.wrong then
         finish_any(q)
     end
-    return hand_over(q) and 1 or 2
+    return hand_over(q) and 1 or q.wrong and wrong_type(q) or 2
 end
 
 local function take_back(j)
-    if hand_over(queue_of(j)) then
+    local q = queue_of(j)
+    if nobody and not size_of(q.key) then -- `t` must see if a key that was wrong is right again
+        q.wrong = q.key
+    end
+    if hand_over(q) then
         call('SREM', P .. 'more', names[j])
         return 1
     end
-    return 2
+    return q.wrong and wrong_type(q) or 2
 end
 
 local function assert_units(j, n)
@@ -261,13 +270,15 @@ end
 
 local function assert_wait(i, j)
     local class, id, q = A[i + 2], A[i + 3], queue_of(j)
+    if q.wrong then
+        return wrong_type(q)
+    end
     for _, e in ipairs(earlier()) do
         if e.has_waits and remove_wait(q, e.session .. ':' .. class, id) then
             break
         end
     end
-    add_wait(q, S .. ':' .. class, id, A[i + 4])
-    return 1
+    return add_wait(q, S .. ':' .. class, id, A[i + 4]) and 1 or wrong_type(q)
 end
 
 -- For people: the units and waits of a name, by node.
@@ -294,7 +305,9 @@ local function by_node(j)
         end
     end
     local q = queue_of(j)
-    waits_of(q)
+    if q.wrong then
+        return wrong_type(q)
+    end
     for k = 1, q.n do
         local sum = node_of(q[k].session)
         sum[2] = sum[2] + q[k].count
@@ -315,7 +328,8 @@ while k <= count do
     elseif op == 'r' or op == 'b' then
         answers[k] = release(i, j)
     elseif op == 'c' then
-        answers[k] = remove_wait(queue_of(j), S .. ':' .. A[i + 2], A[i + 3]) and 1 or 0
+        local q = queue_of(j)
+        answers[k] = q.wrong and wrong_type(q) or remove_wait(q, S .. ':' .. A[i + 2], A[i + 3]) and 1 or 0
     elseif op == 't' then
         answers[k] = take_back(j)
     elseif op == 's' then
@@ -323,7 +337,8 @@ while k <= count do
     elseif op == 'w' then
         answers[k] = assert_wait(i, j)
     elseif op == 'g' then
-        answers[k] = {U[j] or NUM[was[j]], waits_of(queue_of(j))}
+        local q = queue_of(j)
+        answers[k] = q.wrong and wrong_type(q) or {U[j], q.waits}
     else
         answers[k] = by_node(j)
     end

@@ -39,12 +39,46 @@ local function add_pair(q, member, score)
         units = class.units,
         limit = class.limit,
         score = score, -- the seq of its oldest wait
-        count = 0, -- its waits, once q.waits is known
+        count = 0, -- its waits
     }
     q.n = q.n + 1
     q[q.n] = p
     q.by[member] = p
     return p
+end
+
+-- How many members a key has; nil: it is no sorted set, so another program has written it.
+local function size_of(key)
+    local n = redis.pcall('ZCARD', key)
+    return type(n) == 'number' and n or nil
+end
+
+-- Reads the pairs of a name. Where a key is not what scripts write, q.wrong is that key, and nothing more is done
+-- with the queue: no command may fail in the midst of a script.
+local function read_pairs(q)
+    local list = redis.pcall('ZRANGE', q.key, 0, -1, 'WITHSCORES')
+    if list.err then
+        q.wrong = q.key
+        return
+    end
+    for i = 1, #list, 2 do
+        if not CLASS[string.sub(list[i], 18)] then
+            q.wrong = q.key
+            return
+        end
+        local p = add_pair(q, list[i], tonumber(list[i + 1]))
+        local count = size_of(p.key)
+        if not count then
+            q.wrong = p.key
+        end
+        p.count = count or 0
+        q.waits = q.waits + p.count
+    end
+end
+
+-- What an op answers for a name with such a key.
+local function wrong_type(q)
+    return redis.error_reply('WRONGTYPE ' .. q.wrong)
 end
 
 local function queue_of(j)
@@ -53,16 +87,11 @@ local function queue_of(j)
         return q
     end
     local name = names[j]
-    q = {j = j, name = name, key = P .. 'k:' .. name, n = 0, by = {}, waits = false}
+    q = {j = j, name = name, key = P .. 'k:' .. name, n = 0, by = {}, waits = 0}
     queues[j] = q
     U[j] = U[j] or NUM[was[j]]
-    if nobody then
-        q.waits = 0
-    else
-        local list = call('ZRANGE', q.key, 0, -1, 'WITHSCORES')
-        for i = 1, #list, 2 do
-            add_pair(q, list[i], tonumber(list[i + 1]))
-        end
+    if not nobody then
+        read_pairs(q)
     end
     return q
 end
@@ -75,9 +104,7 @@ local function count_waits(q, p, n)
         moved[p.session] = fields
     end
     fields[p.field] = (fields[p.field] or 0) + n
-    if q.waits then
-        q.waits, p.count = q.waits + n, p.count + n
-    end
+    q.waits, p.count = q.waits + n, p.count + n
 end
 
 -- Writes the waits that this script has added to pair `p`.
@@ -93,24 +120,30 @@ local function write_waits(q, p)
     end
 end
 
-local function waits_of(q)
-    if not q.waits then
-        local sum = 0
-        for i = 1, q.n do
-            write_waits(q, q[i])
-            q[i].count = call('ZCARD', q[i].key)
-            sum = sum + q[i].count
+-- Takes pair `p` out of the memory of this script.
+local function forget_pair(q, p)
+    for i = 1, q.n do
+        if q[i] == p then
+            table.remove(q, i)
+            break
         end
-        q.waits = sum
     end
-    return q.waits
+    q.n = q.n - 1
+    q.by[p.member] = nil
 end
 
--- Adds a wait to pair `member`, which is made if it is new.
+-- Adds a wait to pair `member`, which is made if it is new. False: a key is not what scripts write.
 local function add_wait(q, member, id, place)
     local p = q.by[member]
     if not p then
         p = add_pair(q, member, place)
+        local count = size_of(p.key)
+        if not count or (nobody and not size_of(q.key)) then
+            q.wrong = count and q.key or p.key
+            forget_pair(q, p)
+            return false
+        end
+        p.count, q.waits = count, q.waits + count
         call('ZADD', q.key, place, member)
     elseif place < p.score then
         p.score = place
@@ -125,26 +158,13 @@ local function add_wait(q, member, id, place)
     waits[#waits + 1] = place
     waits[#waits + 1] = id
     count_waits(q, p, 1)
-end
-
--- Takes pair `p` out of the memory of this script.
-local function forget_pair(q, p)
-    for i = 1, q.n do
-        if q[i] == p then
-            table.remove(q, i)
-            break
-        end
-    end
-    q.n = q.n - 1
-    q.by[p.member] = nil
+    return true
 end
 
 -- Removes pair `p` with its whole queue.
 local function drop_pair(q, p)
     p.added = nil
-    if q.waits then
-        q.waits = q.waits - p.count
-    end
+    q.waits = q.waits - p.count
     if moved[p.session] then
         moved[p.session][p.field] = nil
     end
@@ -223,8 +243,13 @@ local function grant(q, p)
     rank_pair(q, p)
 end
 
--- Hands the name over. False if it is not finished; then the name is in `more`.
+-- Hands the name over. False if it is not finished; then the name is in `more`. So it is where a key is wrong: then
+-- all nodes learn of it by their beats.
 local function hand_over(q)
+    if q.wrong then
+        call('SADD', P .. 'more', q.name)
+        return false
+    end
     if q.n == 0 then
         return true
     end

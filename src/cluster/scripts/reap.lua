@@ -120,8 +120,9 @@ local function give_back_waits(from)
         local p = q.by[X .. ':' .. string.sub(field, 1, -#some[i] - 2)]
         if p then
             drop_pair(q, p)
-        else
+        else -- another program has taken the pair from k:NAME
             call('HDEL', waiting, field)
+            call('UNLINK', P .. 'q:' .. X .. ':' .. field)
         end
     end
     for i = 1, #some do

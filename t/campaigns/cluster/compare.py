@@ -109,6 +109,12 @@ class Real(Side):
     def flush(self):
         self.client.ask("FLUSHALL")
 
+    def wrong(self, name):
+        self.client.ask("SET", KEY + b"k:" + name, "foreign")
+
+    def right(self, name):
+        self.client.ask("DEL", KEY + b"k:" + name)
+
     def trouble(self, number):
         self.client.ask("CONFIG", "SET", "maxmemory", "1" if number == FULL else "0")
         self.client.ask("CONFIG", "SET", "min-replicas-to-write", int(number == NOREPLICAS))
@@ -116,11 +122,11 @@ class Real(Side):
     def contents(self):
         lines = set()
         keys = self.client.ask("KEYS", "*")
-        kinds = self.client.pipeline([("TYPE", k) for k in keys])
+        kinds = dict(zip(keys, self.client.pipeline([("TYPE", k) for k in keys])))
+        keys = [k for k in keys if kinds[k] != b"string"]  # of another program
         read = {b"hash": ("HGETALL",), b"set": ("SMEMBERS",), b"zset": ("ZRANGE", 0, -1, "WITHSCORES")}
-        values = self.client.pipeline(
-            [(read[t][0], k, *read[t][1:]) for k, t in zip(keys, kinds)]
-        )
+        words = [(k, *read[kinds[k]]) for k in keys]
+        values = self.client.pipeline([(command, k, *more) for k, command, *more in words])
         for key, value in zip(keys, values):
             lines |= set(self.lines(key, value))
         return sorted(lines)
@@ -206,6 +212,12 @@ class Fake(Side):
     def flush(self):
         self.do("flush")
 
+    def wrong(self, name):
+        self.do("wrong " + name.decode())
+
+    def right(self, name):
+        self.do("right " + name.decode())
+
     def trouble(self, number):
         self.do("trouble %d" % number)
 
@@ -253,7 +265,8 @@ def alike(script, args, answer):
     if script == "look":
         return sorted(answer)
     if script in ("call", "give"):
-        return [pairs(a, 3) if isinstance(a, list) and len(a) != 2 else a for a in answer]
+        plain_ops = [alike("op", args, a) for a in answer]
+        return [pairs(a, 3) if isinstance(a, list) and len(a) != 2 else a for a in plain_ops]
     return answer
 
 
@@ -277,6 +290,7 @@ class Both:
             self.real.close()
             raise
         self.sides = (self.real, self.fake)
+        self.wrong = set()  # names whose queue another program has written
         self.log = []
 
     def close(self):
@@ -330,7 +344,8 @@ class Both:
         """Lets each side finish its names in `more`."""
         for side in self.sides:
             for _ in range(FINISHED_AFTER):
-                more = [line for line in side.contents() if line.startswith("more ")]
+                kept = {"more " + plain(name) for name in self.wrong}
+                more = [line for line in side.contents() if line.startswith("more ") and line not in kept]
                 if not more:
                     break
                 for line in more[:200]:

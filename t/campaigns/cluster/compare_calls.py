@@ -202,6 +202,8 @@ class Calls:
         return [kind, name]
 
     def took(self, process, op, answer):
+        if isinstance(answer, resp.Error):  # of another type: units change all the same
+            answer = 1 if op[0] in "rb" else 0
         if op[0] == "a":
             if answer == 1:
                 process.units[op[1]] += int(op[2][2:].partition("/")[0])
@@ -226,6 +228,9 @@ class Calls:
             return
         for op, element in zip(ops, answer):
             self.took(process, op, element)
+            if isinstance(element, resp.Error):
+                self.counts["wrong " + op[0]] = self.counts.get("wrong " + op[0], 0) + 1
+                continue
             what = "%s %s" % (op[0], element if isinstance(element, int) and element < 2 else "more")
             self.counts[what] = self.counts.get(what, 0) + 1
         self.read()
@@ -338,6 +343,7 @@ class Calls:
         elif what < 0.5:
             self.calm()
             self.both.each("flush")
+            self.both.wrong.clear()
             if self.rng.random() < 0.7:
                 self.both.each("new_term")
         else:
@@ -348,6 +354,20 @@ class Calls:
         if self.trouble:
             self.trouble = 0
             self.both.each("trouble", 0)
+
+    def foreign(self):
+        """Another program writes to the queue of a name that nobody waits for, or deletes that again."""
+        if self.trouble:
+            return
+        self.read()
+        name = self.rng.choice(self.names[:3])
+        key = compare.KEY + b"k:" + name
+        if name in self.both.wrong:
+            self.both.wrong.discard(name)
+            self.both.each("right", name)
+        elif self.both.real.client.ask("EXISTS", key) == 0:
+            self.both.wrong.add(name)
+            self.both.each("wrong", name)
 
     def many_waits(self):
         """More waits of one name than a script grants."""
@@ -481,7 +501,7 @@ class Calls:
         steps = {
             self.open: 12, self.tell: 12, self.ready: 12, self.call: 60, self.beat: 8, self.reap: 4,
             self.grace: 3, self.leave: 1, self.give_all_back: 1, self.look: 1, self.lose: 3,
-            self.fault: 1, self.calm: 6, self.many_waits: 0.3, self.many_names: 0.2,
+            self.fault: 1, self.calm: 6, self.foreign: 1, self.many_waits: 0.3, self.many_names: 0.2,
             self.many_classes: 0.2, self.many_unfinished: 0.3,
         }  # fmt: skip
         step = self.rng.choices(list(steps), list(steps.values()))[0]

@@ -352,6 +352,18 @@ void fake_engine_info(struct fake_engine *engine, const char *field, const char 
     }
 }
 
+void fake_engine_wrong(struct fake_engine *engine, const char *name, bool is_wrong)
+{
+    int text = fe_text(engine->texts, name, strlen(name));
+    for (size_t n = 0; n < FE_WRONG; n++) {
+        int *slot = &engine->data.wrong[n];
+        if (is_wrong ? !*slot : *slot == text) {
+            *slot = is_wrong ? text : FE_NONE;
+            return;
+        }
+    }
+}
+
 void fake_engine_forbid(struct fake_engine *engine, const char *command)
 {
     free(engine->forbidden);

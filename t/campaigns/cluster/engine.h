@@ -108,6 +108,9 @@ void fake_engine_trouble(struct fake_engine *engine, enum fake_trouble trouble);
 void fake_engine_info(struct fake_engine *engine, const char *field, const char *value);
 /* `open` answers ACL with this command; NULL: all are allowed. */
 void fake_engine_forbid(struct fake_engine *engine, const char *command);
+/* Another program writes to the queue's key of a name that nobody waits for, at most 8 at a time;
+ * or deletes that again. */
+void fake_engine_wrong(struct fake_engine *engine, const char *name, bool is_wrong);
 /* The data are of this version; `open` answers VERSION unless it is 1. */
 void fake_engine_version(struct fake_engine *engine, uint64_t version);
 /*

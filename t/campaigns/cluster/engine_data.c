@@ -351,6 +351,14 @@ void fe_drop_more(struct fake_engine *engine, int name)
     data->more_count = kept;
 }
 
+bool fe_is_wrong(const struct fake_engine *engine, int name)
+{
+    bool found = false;
+    for (size_t n = 0; n < FE_WRONG; n++)
+        found = found || (name && engine->data.wrong[n] == name);
+    return found;
+}
+
 /* ---- Messages ---- */
 
 size_t fe_publish(struct fake_engine *engine, int session, const char *bytes, size_t len)
@@ -421,6 +429,10 @@ static void grant(struct fake_engine *engine, struct fe_wait *wait)
 bool fe_hand_over(struct fe_run *run, int name)
 {
     struct fake_engine *engine = run->engine;
+    if (fe_is_wrong(engine, name)) {
+        fe_add_more(engine, name);
+        return false;
+    }
     for (;;) {
         struct fe_wait *wait = next_of(engine, name);
         if (!wait)

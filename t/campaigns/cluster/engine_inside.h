@@ -15,6 +15,7 @@ enum {
     FE_SCRIPT_BOUND = 250, /* names, waits and grants of a script */
     FE_PAIRS = 256,        /* pairs of session and class of a name */
     FE_MORE_SHOWN = 100,   /* names of `more` that a beat shows */
+    FE_WRONG = 8,          /* names with a queue that another program has written */
     FE_SHA = 40
 };
 
@@ -80,6 +81,7 @@ struct fe_data {
     int *more;
     size_t session_count, session_room, held_count, held_room;
     size_t wait_count, wait_room, more_count, more_room;
+    int wrong[FE_WRONG]; /* names; FE_NONE: free */
 };
 void fe_data_free(struct fe_data *data);
 struct fe_data fe_data_copy(const struct fe_data *data);
@@ -162,6 +164,8 @@ void fe_add_wait(struct fake_engine *engine, struct fe_wait wait);
 size_t fe_drop_waits(struct fake_engine *engine, int session, int name, int class);
 void fe_add_more(struct fake_engine *engine, int name);
 void fe_drop_more(struct fake_engine *engine, int name);
+/* True for a name whose queue another program has written. */
+bool fe_is_wrong(const struct fake_engine *engine, int name);
 void fe_drop_session(struct fake_engine *engine, int id);
 /* Publishes on to:SESSION; how many connections it reached. */
 size_t fe_publish(struct fake_engine *engine, int session, const char *bytes, size_t len);

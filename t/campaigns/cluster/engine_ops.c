@@ -11,6 +11,8 @@ struct op {
     size_t at; /* its first argument after the word */
     int name;
     bool call;
+    bool wrong; /* its queue is another program's, and the script has looked */
+    int *seen;  /* such names that this script has looked at, by their slots */
 };
 
 struct op_row {
@@ -46,6 +48,14 @@ static bool split_class(const struct fe_run *run, const struct fe_text *arg, int
     return fe_class_of(run->engine, *text_r, class_r) && fe_number(&most, most_r);
 }
 
+static void say_wrong(struct op *op)
+{
+    for (size_t n = 0; n < FE_WRONG; n++)
+        if (op->run->engine->data.wrong[n] == op->name)
+            op->seen[n] = op->name;
+    fe_say_error(out_of(op), "WRONGTYPE it is no queue");
+}
+
 /* name class/maxqueue id */
 static void op_acquire(struct op *op)
 {
@@ -55,7 +65,13 @@ static void op_acquire(struct op *op)
     uint64_t id = number_at(op, 2), maxqueue = 0;
     /* wrong_with has found that it is one */
     (void)split_class(op->run, &op->run->args[op->at + 1], &text, &class, &maxqueue);
-    bool finished = fe_hand_over(op->run, op->name);
+    if (op->wrong) {
+        fe_add_more(engine, op->name);
+        say_wrong(op);
+        return;
+    }
+    bool unseen = fe_is_wrong(engine, op->name); /* the script looks when it must queue */
+    bool finished = unseen || fe_hand_over(op->run, op->name);
     uint64_t used = fe_units(engine, FE_NONE, op->name);
     if (maxqueue > 0 && used + fe_waits(engine, FE_NONE, op->name) >= maxqueue) {
         fe_say_integer(out_of(op), -1);
@@ -68,6 +84,10 @@ static void op_acquire(struct op *op)
     }
     if (class.kind == 'n') {
         fe_say_integer(out_of(op), 0);
+        return;
+    }
+    if (unseen) {
+        say_wrong(op);
         return;
     }
     bool has;
@@ -91,8 +111,17 @@ static void release(struct op *op, bool explicit)
         return;
     }
     fe_drop_units(engine, op->session->id, op->name, units);
+    if (op->wrong) {
+        fe_add_more(engine, op->name);
+        say_wrong(op);
+        return;
+    }
     if (explicit)
         fe_done(op->run, op->name);
+    if (fe_is_wrong(engine, op->name)) {
+        fe_say_integer(out_of(op), 1);
+        return;
+    }
     fe_say_integer(out_of(op), fe_hand_over(op->run, op->name) ? 1 : 2);
 }
 
@@ -189,6 +218,10 @@ static void op_holders(struct op *op)
 static void op_turn(struct op *op)
 {
     bool finished = fe_hand_over(op->run, op->name);
+    if (fe_is_wrong(op->run->engine, op->name)) {
+        say_wrong(op);
+        return;
+    }
     if (finished)
         fe_drop_more(op->run->engine, op->name);
     fe_say_integer(out_of(op), finished ? 1 : 2);
@@ -226,6 +259,10 @@ static void op_assert_wait(struct op *op)
     struct fake_engine *engine = op->run->engine;
     int class = fe_arg(op->run, op->at + 1);
     uint64_t id = number_at(op, 2);
+    if (fe_is_wrong(engine, op->name)) {
+        say_wrong(op);
+        return;
+    }
     if (wait_of(engine, op->session->id, op->name, class, id))
         fe_misused(op->run, "a wait is asserted twice");
     for (size_t n = 0; n < engine->data.session_count; n++) {
@@ -301,6 +338,20 @@ static const char *wrong_with(struct fe_run *run, const struct op_row *row, size
     return NULL;
 }
 
+/* Scripts ask for the queues of names only if they are few, or somebody waits. */
+static bool looks_for_waits(struct fe_run *run)
+{
+    const struct fe_data *data = &run->engine->data;
+    size_t names = 0;
+    for (size_t at = 1; at < run->arg_count; at += 1 + row_of(&run->args[at])->args) {
+        size_t before = 1;
+        while (before < at && fe_arg(run, before + 1) != fe_arg(run, at + 1))
+            before += 1 + row_of(&run->args[before])->args;
+        names += before == at;
+    }
+    return names < 2 * data->session_count || data->wait_count > 0;
+}
+
 void fe_run_ops(struct fe_run *run, bool call)
 {
     struct fe_session *session = fe_asking(run, call);
@@ -319,11 +370,19 @@ void fe_run_ops(struct fe_run *run, bool call)
     }
     if (session->life == FE_OPENING)
         session->beat++;
+    bool looks = looks_for_waits(run);
+    int seen[FE_WRONG] = {0};
     fe_say_array(run->out, count);
     for (size_t at = 1; at < run->arg_count; at += 1 + row->args) {
         row = row_of(&run->args[at]);
-        struct op op = {run, session, at + 1, fe_arg(run, at + 1), call};
-        row->run(&op);
+        struct op op = {run, session, at + 1, fe_arg(run, at + 1), call, false, seen};
+        for (size_t n = 0; n < FE_WRONG; n++)
+            op.wrong = op.wrong ||
+                       (run->engine->data.wrong[n] == op.name && (looks || seen[n] == op.name));
+        if (op.wrong && (row->word == 'c' || row->word == 'g' || row->word == 'h'))
+            say_wrong(&op);
+        else
+            row->run(&op);
     }
     run->engine->counts.ops += count;
 }

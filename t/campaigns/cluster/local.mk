@@ -42,7 +42,8 @@ planted_in_scripts = \
 	t/campaigns/cluster/planted/unknown-last-admitted.patch \
 	t/campaigns/cluster/planted/unread-grant-keeps-units.patch \
 	t/campaigns/cluster/planted/wait-twice-after-opening.patch \
-	t/campaigns/cluster/planted/waits-of-others-forgotten.patch
+	t/campaigns/cluster/planted/waits-of-others-forgotten.patch \
+	t/campaigns/cluster/planted/wrong-key-taken-for-right.patch
 EXTRA_DIST += t/campaigns/cluster/test_engine.py t/campaigns/cluster/compare.py t/campaigns/cluster/compare_calls.py \
 	t/campaigns/cluster/planted.py $(planted_in_scripts)
 

@@ -88,6 +88,10 @@ static void change(const char *line)
         fake_engine_restart(engine, true);
     else if (strcmp(line, "restart empty") == 0)
         fake_engine_restart(engine, false);
+    else if (strncmp(line, "wrong ", 6) == 0)
+        fake_engine_wrong(engine, line + 6, true);
+    else if (strncmp(line, "right ", 6) == 0)
+        fake_engine_wrong(engine, line + 6, false);
     else if (strcmp(line, "flush") == 0)
         fake_engine_flush(engine);
     else if (strcmp(line, "term again") == 0)

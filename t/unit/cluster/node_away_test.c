@@ -4,6 +4,15 @@
 
 /* ---- calls without an answer ----------------------------------------------------------------- */
 
+/* The owner reads between the two ticks. */
+static void late_at(int64_t now)
+{
+    rig_at(now);
+    ck_assert(r.open[NODE_COMMANDS]);
+    ck_assert_int_le(node_due_ns(r.node), r.now);
+    rig_at(now);
+}
+
 static void set_patience(int64_t ns)
 {
     node_set_patience(r.node, ns, r.now);
@@ -22,7 +31,7 @@ TEST(a_call_without_an_answer_ends_patience)
     rig_at(r.now + 500 * MS - 1);
     ck_assert(r.open[NODE_COMMANDS] && !r.alone && !loose.answered);
     ck_assert_int_eq(node_due_ns(r.node), r.now + 1);
-    rig_at(r.now + 1);
+    late_at(r.now + 1);
     ck_assert(!r.open[NODE_COMMANDS] && !r.open[NODE_MESSAGES]);
     ck_assert_uint_eq(r.alone, 1);
     ck_assert(rig_has(&loose, NODE_ALONE) && rig_has(&strict, NODE_ENGINE_AWAY));
@@ -41,7 +50,7 @@ TEST(a_call_has_a_fifth_of_a_second_without_patience)
     rig_script("call");
     rig_later(200 * MS - 1);
     ck_assert(r.open[NODE_COMMANDS] && !r.alone);
-    rig_later(1);
+    late_at(r.now + 1);
     ck_assert(!r.open[NODE_COMMANDS] && r.alone == 1 && rig_has(&a, NODE_ALONE));
     rig_end();
 }
@@ -65,6 +74,21 @@ TEST(each_call_has_its_own_patience)
     rig_end();
 }
 
+/* The node stood still, and the answer is there. */
+TEST(an_answer_that_came_while_the_node_stood_still)
+{
+    struct rig_ask a;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_acquire(&a, NODE_WAIT_NO, "l");
+    rig_script("call");
+    rig_later(1500 * MS);
+    rig_answers("*1\r\n:1\r\n");
+    rig_at(r.now);
+    ck_assert(rig_has(&a, NODE_GRANTED) && r.open[NODE_COMMANDS] && !r.alone);
+    rig_end();
+}
+
 /* A call that a full engine refused goes again, and its clients have waited already. */
 TEST(a_call_that_goes_again_has_the_patience_of_the_first)
 {
@@ -76,7 +100,7 @@ TEST(a_call_that_goes_again_has_the_patience_of_the_first)
     rig_later(600 * MS);
     rig_answers("-OOM full\r\n");
     rig_script("give");
-    rig_later(400 * MS);
+    late_at(r.now + 400 * MS);
     ck_assert(!r.open[NODE_COMMANDS] && rig_has(&a, NODE_RELEASED));
     rig_end();
 }
@@ -117,7 +141,7 @@ TEST(patience_does_not_begin_anew_with_a_session_that_hangs)
         rig_readies();
         rig_acquire(&a[i], NODE_WAIT_NO, "l");
         rig_script("call");
-        rig_later(1000 * MS);
+        late_at(r.now + 1000 * MS);
         ck_assert(!r.open[NODE_COMMANDS] && rig_has(&a[i], NODE_ALONE));
         ck_assert_uint_eq(r.alone, i + 1);
         /* No beat was answered: the next attempt comes later each time. */
@@ -143,7 +167,9 @@ TEST(a_node_that_leaves_has_no_clients_that_wait)
     rig_end();
 }
 
-/* ---- reasons --------------------------------------------------------------------------------- */
+/* ---- keys that another program has written --------------------------------------------------- */
+
+#define WRONG "-WRONGTYPE {p}:k:x\r\n"
 
 static unsigned times_in_log(const char *text)
 {
@@ -152,6 +178,224 @@ static unsigned times_in_log(const char *text)
         times++;
     return times;
 }
+
+/* A beat; then `t` of names with a wrong key, with this answer. */
+static void tries_again(unsigned beat, const char *answer)
+{
+    rig_at(r.now + FIFTH);
+    rig_beats(beat, false, "", 0);
+    const redisReply *command = rig_script("give");
+    ck_assert_str_eq(rig_word(command, 5), "t");
+    ck_assert_int_eq((int)command->elements, 7);
+    rig_answers("*1\r\n%s", answer);
+}
+
+/* The next session, up to the report. */
+static void opens_anew(void)
+{
+    ck_assert(!r.open[NODE_COMMANDS]);
+    while (!r.asked[NODE_COMMANDS])
+        rig_at(node_due_ns(r.node));
+    rig_connect();
+    rig_accepts(false);
+}
+
+TEST(a_wrong_key_stops_no_other_name)
+{
+    struct rig_ask first, asks[6], later[3];
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_acquire(&first, NODE_WAIT_NO, "s");
+    rig_script("call");
+    rig_acquire(&asks[0], NODE_WAIT_NO, "sx");
+    rig_acquire(&asks[1], NODE_WAIT_ME, "sx");
+    rig_acquire(&asks[2], NODE_WAIT_NO, "lx");
+    rig_acquire(&asks[3], NODE_WAIT_ANY, "lx");
+    rig_submit(&asks[4], NODE_GET, NODE_WAIT_NO, bytes_of("lx"), 0, 0);
+    rig_acquire(&asks[5], NODE_WAIT_NO, "s2");
+    rig_answers("*1\r\n:1\r\n");
+    rig_script("call");
+    rig_answers("*6\r\n" WRONG WRONG WRONG WRONG WRONG ":1\r\n");
+    ck_assert(rig_has(&asks[0], NODE_ENGINE_AWAY) && rig_has(&asks[1], NODE_ENGINE_AWAY));
+    ck_assert(!asks[1].queued && rig_has(&asks[2], NODE_ALONE) && rig_has(&asks[3], NODE_ALONE));
+    ck_assert(rig_has(&asks[4], NODE_ALONE) && rig_has(&asks[5], NODE_GRANTED));
+    ck_assert_uint_eq(rig_seen().wrong_names, 2);
+    ck_assert_str_eq(rig_seen().wrong_key, "{p}:k:x");
+    /* From now on the engine is not asked. */
+    rig_acquire(&later[0], NODE_WAIT_ME, "sx");
+    rig_acquire(&later[1], NODE_WAIT_ME, "lx");
+    rig_quiet(NODE_COMMANDS);
+    ck_assert(rig_has(&later[0], NODE_ENGINE_AWAY) && rig_has(&later[1], NODE_ALONE));
+    rig_acquire(&later[2], NODE_WAIT_NO, "s2");
+    rig_script("call");
+    rig_answers("*1\r\n:0\r\n");
+    ck_assert(rig_has(&later[2], NODE_BUSY) && !r.alone);
+    rig_end();
+}
+
+TEST(a_wrong_key_is_tried_with_each_beat_and_said_each_minute)
+{
+    struct rig_ask a;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_acquire(&a, NODE_WAIT_NO, "lx");
+    rig_script("call");
+    rig_answers("*1\r\n" WRONG);
+    unsigned beat = 3;
+    for (; beat < 3 + 29; beat++)
+        tries_again(beat, WRONG);
+    ck_assert_uint_eq(times_in_log("{p}:k:x is not what"), 1);
+    tries_again(beat++, WRONG);
+    ck_assert_uint_eq(times_in_log("{p}:k:x is not what"), 2);
+    tries_again(beat, ":1\r\n");
+    opens_anew();
+    node_report(r.node, bytes_of("lx"), 1);
+    node_reported(r.node, r.now);
+    ck_assert_str_eq(rig_word(rig_script("give"), 5), "s");
+    rig_answers("*1\r\n:1\r\n");
+    rig_readies();
+    ck_assert_uint_eq(rig_seen().wrong_names, 0);
+    ck_assert_uint_eq(r.node->names_count, 0);
+    rig_acquire(&a, NODE_WAIT_NO, "lx");
+    rig_script("call");
+    rig_answers("*1\r\n:1\r\n");
+    ck_assert(rig_has(&a, NODE_GRANTED));
+    rig_end();
+}
+
+/* Units go back all the same. */
+TEST(releases_of_a_name_with_a_wrong_key)
+{
+    struct rig_ask strict, any, me, loose, untold;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_waits(&any, NODE_WAIT_ANY, "sx", 5);
+    rig_waits(&me, NODE_WAIT_ME, "sx", 6);
+    rig_release(&strict, "sx");
+    rig_script("give");
+    rig_answers("*1\r\n" WRONG);
+    ck_assert(rig_has(&strict, NODE_RELEASED) && rig_has(&any, NODE_DONE) && !me.answered);
+    rig_release(&loose, "lx");
+    rig_script("give");
+    rig_answers("*1\r\n" WRONG);
+    /* What this node alone has admitted the engine does not have. */
+    rig_release(&untold, "lx");
+    rig_script("give");
+    rig_answers("*1\r\n:-2\r\n");
+    ck_assert(rig_has(&loose, NODE_RELEASED) && rig_has(&untold, NODE_RELEASED));
+    ck_assert(r.open[NODE_COMMANDS]);
+    rig_release(&strict, "sx");
+    rig_script("give");
+    rig_answers("*1\r\n:-2\r\n");
+    ck_assert(!r.open[NODE_COMMANDS]);
+    rig_end();
+}
+
+/* Strict waits keep their place; they are told once the key is right. */
+TEST(waits_for_a_name_with_a_wrong_key)
+{
+    struct rig_ask strict, gone, loose, a;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_waits(&strict, NODE_WAIT_ME, "sx", 5);
+    rig_waits(&gone, NODE_WAIT_ME, "sx", 6);
+    rig_waits(&loose, NODE_WAIT_ME, "lx", 7);
+    rig_acquire(&a, NODE_WAIT_NO, "sx");
+    rig_script("call");
+    rig_answers("*1\r\n" WRONG);
+    rig_acquire(&a, NODE_WAIT_NO, "lx");
+    rig_script("call");
+    rig_answers("*1\r\n" WRONG);
+    ck_assert(!strict.answered && rig_has(&loose, NODE_ALONE));
+    rig_cancel(&gone);
+    ck_assert(rig_has(&gone, NODE_CANCELLED));
+    rig_quiet(NODE_COMMANDS);
+    /* Units that come all the same go back. */
+    rig_grants(&strict);
+    ck_assert_str_eq(rig_word(rig_script("give"), 5), "b");
+    rig_answers("*1\r\n" WRONG);
+    /* Another session does not tell them while the key is wrong. */
+    rig_cut(NODE_COMMANDS);
+    opens_anew();
+    node_reported(r.node, r.now);
+    rig_readies();
+    rig_later(FIFTH);
+    rig_beats(3, false, "", 0);
+    rig_script("give");
+    rig_answers("*2\r\n:1\r\n" WRONG);
+    opens_anew();
+    node_reported(r.node, r.now);
+    const redisReply *command = rig_script("give");
+    ck_assert_str_eq(rig_word(command, 5), "w");
+    ck_assert_str_eq(rig_word(command, 9), "5");
+    rig_answers("*1\r\n:1\r\n");
+    rig_readies();
+    rig_grants(&strict);
+    ck_assert(rig_has(&strict, NODE_GRANTED));
+    rig_end();
+}
+
+/* A wait that can't be told: no `ready`; the next session leaves it out. */
+TEST(a_wrong_key_while_opening)
+{
+    struct rig_ask strict, loose;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_waits(&strict, NODE_WAIT_ME, "sx", 5);
+    rig_waits(&loose, NODE_WAIT_ME, "lx", 6);
+    rig_cut(NODE_COMMANDS);
+    for (unsigned i = 0; i < 2; i++) {
+        opens_anew();
+        node_reported(r.node, r.now);
+        ck_assert_str_eq(rig_word(rig_script("give"), 5), "w");
+        rig_answers(i == 0 ? "*2\r\n" WRONG ":1\r\n" : "*1\r\n" WRONG);
+    }
+    ck_assert(!strict.answered && rig_has(&loose, NODE_ALONE));
+    opens_anew();
+    node_reported(r.node, r.now);
+    rig_readies();
+    rig_end();
+}
+
+/* Names of other nodes come with beats, and are tried while they are in `more`. */
+TEST(a_wrong_key_of_other_nodes)
+{
+    rig_begin("redis://e:1");
+    rig_live(false);
+    for (unsigned beat = 3; beat < 5; beat++) {
+        rig_later(FIFTH);
+        rig_script("beat");
+        rig_answers("*3\r\n:0\r\n*1\r\n$2\r\nlx\r\n*2\r\n$16\r\n%s\r\n:%u\r\n", r.session, beat);
+        char text[32];
+        snprintf(text, sizeof(text), "B %u", beat);
+        rig_message(text);
+        rig_script("give");
+        rig_answers("*1\r\n%s", beat == 3 ? WRONG : ":1\r\n");
+    }
+    ck_assert(r.open[NODE_COMMANDS]);
+    ck_assert_uint_eq(rig_seen().wrong_names, 0);
+    ck_assert_uint_eq(r.node->names_count, 0);
+    rig_end();
+}
+
+TEST(other_patterns_forget_wrong_keys)
+{
+    struct rig_ask a;
+    char reason[URL_REASON_SIZE];
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_acquire(&a, NODE_WAIT_NO, "lx");
+    rig_script("call");
+    rig_answers("*1\r\n" WRONG);
+    struct patterns *patterns = patterns_new("s*", "m*", NULL, reason);
+    node_set_patterns(r.node, patterns, r.now);
+    patterns_free(&patterns);
+    ck_assert_uint_eq(rig_seen().wrong_names, 0);
+    ck_assert_uint_eq(r.node->names_count, 0);
+    rig_end();
+}
+
+/* ---- reasons --------------------------------------------------------------------------------- */
 
 /* Waits until the node connects, and has both wires open. */
 static void connects(void)
@@ -359,10 +603,18 @@ static const struct unit_test tests[] = {
     UNIT(a_call_without_an_answer_ends_patience),
     UNIT(a_call_has_a_fifth_of_a_second_without_patience),
     UNIT(each_call_has_its_own_patience),
+    UNIT(an_answer_that_came_while_the_node_stood_still),
     UNIT(a_call_that_goes_again_has_the_patience_of_the_first),
     UNIT(patience_counts_from_the_oldest_call),
     UNIT(patience_does_not_begin_anew_with_a_session_that_hangs),
     UNIT(a_node_that_leaves_has_no_clients_that_wait),
+    UNIT(a_wrong_key_stops_no_other_name),
+    UNIT(a_wrong_key_is_tried_with_each_beat_and_said_each_minute),
+    UNIT(releases_of_a_name_with_a_wrong_key),
+    UNIT(waits_for_a_name_with_a_wrong_key),
+    UNIT(a_wrong_key_while_opening),
+    UNIT(a_wrong_key_of_other_nodes),
+    UNIT(other_patterns_forget_wrong_keys),
     UNIT(each_error_is_the_reason),
     UNIT(a_reason_is_said_when_it_comes_and_each_minute),
     UNIT(reasons_that_alternate_are_said_once_a_minute_each),

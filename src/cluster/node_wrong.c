@@ -1,0 +1,117 @@
+/*
+ * node_wrong.c - names with a key that another program has written. A queue of another type stops
+ * no other name: the op that finds it is answered WRONGTYPE. Units change all the same.
+ *
+ * Until the key is right, acquisitions of the name are answered without the engine: strict ones are
+ * refused, loose ones are left to the table, as when patience is over. Waits with a place keep it,
+ * and are not asserted. Each beat tries the name; once that works, the node opens anew, which tells
+ * the engine all.
+ *
+ * Threads: one uses a node.
+ */
+#include "cluster/node_inside.h"
+
+#include <stdio.h>
+
+bool node_is_wrong(const redisReply *reply)
+{
+    return reply_error_is(reply, "WRONGTYPE");
+}
+
+static void say(struct node *node, int64_t now_ns)
+{
+    if (node->wrong_said_ns && now_ns - node->wrong_said_ns < NODE_SAY_AGAIN_NS)
+        return;
+    node->wrong_said_ns = now_ns;
+    node_log(node, NODE_LOG_ERROR,
+             "cluster: the engine's key %s is not what nodes write: another program has written "
+             "it. Delete it. Until then acquisitions of its name are refused (strict), or admitted "
+             "by this node alone (loose). Names with such a key: %llu",
+             node->counts.wrong_key, (unsigned long long)node->counts.wrong_names);
+}
+
+void node_answer_wrong(struct node *node, struct node_name *name)
+{
+    for (struct node_ask *ask = name->first, *next; ask; ask = next) {
+        next = ask->same_name;
+        if (ASK_STATE(ask) == ASK_TODO || ASK_STATE(ask) == ASK_PLACED ||
+            ASK_STATE(ask) == ASK_WAITING)
+            node_ask_wrong(node, ask);
+    }
+}
+
+bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply, int64_t now_ns)
+{
+    static const size_t word = sizeof("WRONGTYPE ") - 1;
+    struct node_name *entry = node_name_get(node, name);
+    if (!entry) {
+        node_lose(node, NODE_LOSS_ERROR, "this process has no memory", now_ns);
+        return false;
+    }
+    if (!entry->wrong) {
+        entry->wrong = true;
+        node->counts.wrong_names++;
+        struct bytes key =
+            reply->len > word ? bytes_at(reply->str + word, reply->len - word) : bytes_of("?");
+        bytes_visible(key, node->counts.wrong_key, sizeof(node->counts.wrong_key));
+        node_answer_wrong(node, entry);
+    }
+    say(node, now_ns);
+    return true;
+}
+
+bool node_has_wrong(struct node *node, struct bytes name)
+{
+    if (!node->counts.wrong_names)
+        return false;
+    const struct node_name *entry = node_name_find(node, name);
+    return entry && entry->wrong;
+}
+
+void node_ask_wrong(struct node *node, struct node_ask *ask)
+{
+    if (ask->cancelled)
+        ask_finish(node, ask, NODE_CANCELLED);
+    else if (!ask->strict)
+        ask_finish(node, ask, NODE_ALONE);
+    else if (ask->seq > 1)
+        ask_set(node, ask, ASK_PLACED);
+    else
+        ask_finish(node, ask, NODE_ENGINE_AWAY);
+}
+
+void node_try_wrong(struct node *node, int64_t now_ns)
+{
+    if (!node->counts.wrong_names || node->leaving)
+        return;
+    for (struct node_name *name = node->first_name; name; name = name->next)
+        if (name->wrong)
+            node_try(node, name);
+    say(node, now_ns);
+}
+
+static void forget(struct node *node, struct node_name *name)
+{
+    name->wrong = false;
+    if (--node->counts.wrong_names == 0)
+        node->wrong_said_ns = 0;
+}
+
+void node_wrong_over(struct node *node, struct node_name *name, int64_t now_ns)
+{
+    forget(node, name);
+    node_name_release(node, name);
+    node_lose(node, NODE_LOSS_LEDGER,
+              "a key of a shared name that another program had written is right again", now_ns);
+}
+
+void node_forget_wrong(struct node *node)
+{
+    for (struct node_name *name = node->first_name, *next; name; name = next) {
+        next = name->next;
+        if (!name->wrong)
+            continue;
+        forget(node, name);
+        node_name_release(node, name);
+    }
+}
