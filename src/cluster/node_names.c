@@ -8,9 +8,11 @@
  */
 #include "cluster/node_inside.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #define TABLE_FIRST 64u
+#define TRIM_FROM   16384u /* entries of a table */
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -61,11 +63,15 @@ static bool names_grow(struct node *node)
 
 void node_names_shrink(struct node *node)
 {
-    size_t size = node->names_size;
+    size_t size = node->names_size, before = size;
     while (size > TABLE_FIRST && node->names_count < size / 4)
         size /= 2;
-    if (size < node->names_size)
-        (void)names_resize(node, size);
+    if (size == before)
+        return;
+    (void)names_resize(node, size);
+    /* So many lay between what stays, and the C library would keep the pages. */
+    if (before >= TRIM_FROM)
+        malloc_trim(0);
 }
 
 struct node_name *node_name_get(struct node *node, struct bytes name)
