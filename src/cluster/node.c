@@ -361,17 +361,29 @@ int64_t node_due_ns(const struct node *node)
     return due;
 }
 
+/* Has the engine been silent for too long? A thread that was held up reads first: the answer may be
+ * there. */
+static bool is_silent(struct node *node, int64_t now_ns)
+{
+    int64_t limit_ns = silence_limit(node);
+    if (!limit_ns || now_ns < limit_ns)
+        return false;
+    bool late = now_ns - limit_ns >= node->lease_ns / NODE_HELD_UPS_PER_LEASE;
+    bool first = node->late_ns != limit_ns;
+    node->late_ns = limit_ns;
+    return !late || !first;
+}
+
 static void opening_tick(struct node *node, int64_t now_ns)
 {
     char why[NODE_REASON_SIZE];
-    int64_t limit_ns = silence_limit(node);
     if (node->step_ns && now_ns >= node->step_ns) {
         bool asks = node->phase == PHASE_FINDING || node->phase == PHASE_MAJORITY;
         if (asks)
             node_sentinel_why(node, why, sizeof(why));
         node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease",
                   now_ns);
-    } else if (limit_ns && now_ns >= limit_ns)
+    } else if (is_silent(node, now_ns))
         node_lose(node, NODE_LOSS_SLOW, "no answer within a fifth of the lease", now_ns);
     else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
         node_open_session(node, now_ns);

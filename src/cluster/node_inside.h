@@ -48,6 +48,7 @@
 #define NODE_BACKOFFS_PER_LEASE 10 /* the longest is lease / 10 */
 #define NODE_SAY_AGAIN_NS       (INT64_C(60000) * NODE_NS_PER_MS)
 #define NODE_PATIENCE_LEAST_NS  (200 * NODE_NS_PER_MS) /* with a call that has no answer */
+#define NODE_HELD_UPS_PER_LEASE 50                     /* a tick that is later by lease / 50 */
 #define NODE_LEAVES_PER_LEASE   50 /* how often `leave` is tried again: each lease / 50 */
 
 #define NODE_OVER_MAX 500u /* sessions known to be over, in one `open` */
@@ -337,8 +338,9 @@ struct node {
     struct node_wire_state wires[NODE_WIRES];
     struct pending pending[NODE_PENDING_MAX];
     unsigned pending_first, pending_count;
-    bool auth_awaited; /* the answer of AUTH on the wire for messages */
+    bool auth_awaited;   /* the answer of AUTH on the wire for messages */
     int64_t answered_ns; /* the last reply */
+    int64_t late_ns;     /* the limit of an answer that a tick found long past */
     char shas[CLUSTER_SCRIPT_COUNT][48];
     struct node_call calls[NODE_GIVES_MAX];
     unsigned calls_used;

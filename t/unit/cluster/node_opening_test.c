@@ -109,6 +109,23 @@ TEST(an_opening_fails_when_nothing_is_answered)
     rig_end();
 }
 
+TEST(a_thread_that_was_held_up_reads_before_it_gives_up)
+{
+    open_session();
+    report_many(300);
+    unsigned ops = ops_of(rig_script("give"));
+    rig_later(2 * FIFTH);
+    ck_assert(r.asked[NODE_COMMANDS]);
+    ck_assert_int_le(node_due_ns(r.node), r.now);
+    answer_give(ops);
+    ck_assert_int_eq(node_due_ns(r.node), r.now + FIFTH);
+    /* There is nothing to read. */
+    rig_later(2 * FIFTH);
+    rig_later(0);
+    ck_assert(!r.asked[NODE_COMMANDS]);
+    rig_end();
+}
+
 TEST(gives_go_ahead_of_their_answers_up_to_a_mebibyte)
 {
     size_t ahead = 0, most = 0;
@@ -353,6 +370,7 @@ TEST(names_that_a_reap_broke_off_are_handed_over_at_once)
 static const struct unit_test tests[] = {
     UNIT(an_opening_goes_on_as_long_as_answers_come),
     UNIT(an_opening_fails_when_nothing_is_answered),
+    UNIT(a_thread_that_was_held_up_reads_before_it_gives_up),
     UNIT(gives_go_ahead_of_their_answers_up_to_a_mebibyte),
     UNIT(a_report_that_takes_long_shows_life),
     UNIT(a_late_session_leaves_the_node_alone_until_all_is_told),
