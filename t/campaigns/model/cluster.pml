@@ -69,6 +69,9 @@
 #ifndef CALM
 #define CALM 0
 #endif
+#ifndef SHOWS
+#define SHOWS 0 /* 1: nodes that open also send a `give` without ops, at any time */
+#endif
 #ifndef PLANT
 #define PLANT 0
 #endif
@@ -252,9 +255,8 @@ bool beat_due, had;
 #define IS_UP(node)       (IS_ON(node) && mode[node] != AWAY)
 #define HEARS(node)       (subscribed[node] && !dumb[node] && mode[node] >= ASSERTING)
 #define MAY_SUBSCRIBE(node) (IS_UP(node) && !subscribed[node])
-/* While the workers report, and between `give`s, any time may pass. */
 #define MAY_SHOW(node)                                                                                  \
-    (MAY_SPEAK(node) && mode[node] == ASSERTING && beat[AT(engine[node], session[node])] < BEATS)
+    (SHOWS && MAY_SPEAK(node) && mode[node] == ASSERTING && beat[AT(engine[node], session[node])] < BEATS)
 
 /* In the first state both nodes have just become live, and grace is over; then see START. */
 inline begin(node, its)

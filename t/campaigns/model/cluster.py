@@ -20,16 +20,17 @@ RESET, SUBSCRIBED, RESTART, EMPTY, FLUSH, STOP, MACHINE, CRASH, FAILOVER, SLOW =
 ASKED, PROMOTED, AWAY = 1, 2, 4
 
 
-def bounds(kinds, faults=1, beats=4, acts=0, start=ASKED, calm=0, late=1):
+def bounds(kinds, faults=1, beats=4, acts=0, start=ASKED, calm=0, late=1, shows=0):
     return {
         "KINDS": kinds, "FAULTS": faults, "BEATS": beats, "ACTS": acts, "START": start,
-        "CALM": calm, "LATE": late,
+        "CALM": calm, "LATE": late, "SHOWS": shows,
     }  # fmt: skip
 
 
 # What is searched, and bounds, which are so small that a search ends in a minute or two.
 SEARCHES = {
     "a reset": bounds(RESET, acts=1),
+    "a reset, and openings that show life": bounds(RESET, beats=3, shows=1),
     "a reset, and recovery": bounds(RESET, beats=3, acts=1, calm=1),
     "a reset, and recovery with slow openings": bounds(RESET, beats=3, acts=1, calm=2),
     "two resets": bounds(RESET, faults=2, beats=3),
@@ -70,7 +71,7 @@ PLANTED = {
     18: ("a node that was stopped reads before it looks at its lease", bounds(STOP)),
     19: ("`reap` does not mark what counts on the session", bounds(MACHINE + RESET, faults=2, beats=5)),
     20: ("a beat that reaches nobody succeeds", bounds(SUBSCRIBED, beats=3, acts=1, calm=1)),
-    21: ("a `give` renews the lease", bounds(RESET, faults=2)),
+    21: ("a `give` renews the lease", bounds(RESET, faults=2, shows=1)),
     22: ("a session that opens does not show that it lives", bounds(RESET, beats=3, acts=1, calm=2)),
     23: ("an opening that takes longer than a lease begins again",
          bounds(RESET, beats=3, acts=1, calm=2)),
