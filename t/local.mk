@@ -84,7 +84,9 @@ single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \
 	t/unit/engine/table_test t/unit/engine/expiry_test t/unit/engine/names_test \
 	t/unit/engine/verdicts_test t/unit/engine/walk_test t/unit/engine/no_memory_test \
-	t/unit/engine/waitq_test t/campaigns/history/check_test t/campaigns/torture/splits \
+	t/unit/engine/reserve_test t/unit/engine/waitq_test t/unit/jobs/job_tree_test \
+	t/unit/jobs/jobs_model_test t/unit/jobs/jobs_state_test \
+	t/campaigns/history/check_test t/campaigns/torture/splits \
 	t/campaigns/history/test_pools_check.py \
 	t/campaigns/simulate/test_simulate.py t/campaigns/cluster/engine_test t/campaigns/cluster/test_nodes.py \
 	$(filter t/unit/cluster/node_%,$(TESTS)) \
