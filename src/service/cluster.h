@@ -230,8 +230,9 @@ void shared_on_alone(struct mail *mail, void *worker);
 void shared_on_patterns(struct mail *mail, void *worker);
 void shared_on_close_strict(struct mail *mail, void *worker);
 void shared_hook(struct reactor_hook *hook, struct moment now);
-/* Sets `may_have_strict` to what is so. In the worker's thread, or while that is parked. */
-void shared_look_for_strict(struct cluster_view *view);
+/* Sets `may_have_strict` to what is so, and returns it. In the worker's thread, or while that is
+ * parked. */
+bool shared_look_for_strict(struct cluster_view *view);
 
 /* ---- cluster_options.c ---- */
 

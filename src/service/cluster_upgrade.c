@@ -43,15 +43,20 @@ bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns)
            now_ns - since_ns >= c->settings->lease_ns / 5 * 2 || !may_have_strict(c);
 }
 
+/* Holders that were left when the lease ended are not held to it: another reload made them strict.
+ */
 int64_t cluster_serve_by(struct resource *r, const char **what_r)
 {
     struct cluster *c = cluster_own(r);
+    int64_t end_ns = r->without_thread ? 0 : lease_end(c);
+    bool held = false;
     *what_r = "the lease of the strict names that are held here (cluster.lease)";
-    if (r->without_thread || !may_have_strict(c))
-        return INT64_MAX;
-    for (unsigned i = 0; i < r->services->server->count; i++)
-        shared_look_for_strict(&c->views[i]);
-    return may_have_strict(c) ? lease_end(c) : INT64_MAX;
+    for (unsigned i = 0; end_ns > 0 && i < r->services->server->count; i++) {
+        struct cluster_view *view = &c->views[i];
+        if (view->closed_for_ns != end_ns)
+            held = shared_look_for_strict(view) || held;
+    }
+    return held ? end_ns : INT64_MAX;
 }
 
 /* ---- the node ---------------------------------------------------------------------------------

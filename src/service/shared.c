@@ -383,10 +383,12 @@ static void look_again(struct cluster_view *view, struct conn *conn)
         set_may_have_strict(view, link_of(conn));
 }
 
-void shared_look_for_strict(struct cluster_view *view)
+bool shared_look_for_strict(struct cluster_view *view)
 {
-    atomic_store_explicit(&view->may_have_strict, false, memory_order_relaxed);
+    if (!atomic_exchange_explicit(&view->may_have_strict, false, memory_order_relaxed))
+        return false;
     each_conn(view, look_again);
+    return atomic_load_explicit(&view->may_have_strict, memory_order_relaxed);
 }
 
 static void close_if_strict(struct cluster_view *view, struct conn *conn)

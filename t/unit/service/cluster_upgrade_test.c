@@ -67,6 +67,7 @@ static void begin_node_a(void)
 
 static void end(void)
 {
+    reactor_deliver(&services->cluster->thread); /* releases of connections that were closed */
     worker_drain(server.workers[0]);
     serving_free(&server, &services);
 }
@@ -153,6 +154,12 @@ TEST(strict_units_alone_limit_the_pause)
     ck_assert(!may_pause(now.mono_ns + 1));
     ck_assert(serve_by() == end_ns);
     ck_assert(serve_by() == end_ns);
+    atomic_store(&cluster()->lease_end_ns, 0); /* there was none */
+    ck_assert(serve_by() == INT64_MAX);
+    atomic_store(&cluster()->lease_end_ns, now.mono_ns); /* over */
+    ck_assert(serve_by() == now.mono_ns);
+    cluster()->views[0].closed_for_ns = now.mono_ns; /* and its holders were closed */
+    ck_assert(serve_by() == INT64_MAX);
     conn_close(conn, CLOSE_PEER);
     ck_assert(serve_by() == INT64_MAX);
     close(client);
