@@ -5,9 +5,14 @@ sees what the table does not allow. The observer watches the limits meanwhile; `
 that nothing is left. `needs` says which world a row wants.
 """
 
+import os
 import re
+import shutil
+import signal
+import tempfile
 import time
 
+import servers
 import wire
 from cluster_clocks import Clocks
 from cluster_load import Load
@@ -230,6 +235,37 @@ def a_clock_stands_still(world, rng):
     a.await_live()
     a.stop()
     a.start()
+
+
+@row
+def an_upgrade_takes_long(world, rng):
+    """It is given up in time: no holder is closed, and nobody else is granted what it has."""
+    a, b, c = nodes_in_any_order(world, rng)
+    strict, loose = world.strict(), world.loose()
+    a.stop()
+    with tempfile.TemporaryDirectory() as folder:
+        program = os.path.join(folder, "counterd")
+        shutil.copy(servers.COUNTERD, program)
+        a.start("upgrade.timeout=60", program=program)
+        a.await_live()
+        old, stays = holder(world, a, strict), holder(world, a, loose)
+        waiting = queue(world, [b, c], strict)
+        with open(program + ".new", "w", encoding="ascii") as f:
+            f.write("#!/bin/sh\n%s \"$@\" |\n" % os.path.abspath(servers.COUNTERD))
+            f.write("sed '/ rehearse /s/[0-9]*$/9000000000/'\n")  # so long did it read, it says
+        os.chmod(program + ".new", 0o755)
+        os.replace(program + ".new", program)
+        was = a.session
+        a.daemon.child.send_signal(signal.SIGUSR1)
+        await_said(a, "is not enough to take over")
+        a.await_new_session(was)
+        still_open(old, stays)
+        assert not any(asked.is_answered for _, asked in waiting)
+        old.release(strict)
+        await_locked(waiting[0], world)
+        await_order(waiting[0][0], waiting[1:], strict, world)
+        a.stop()
+        a.start()
 
 
 # ---- nodes that are cut off ----------------------------------------------------------------------
