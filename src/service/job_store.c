@@ -16,10 +16,8 @@
 #include "service/jobs.h"
 #include "service/seen.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* A transaction has no more of either, so that answers do not wait for long. */
 #define CYCLE_WRITES 2000u
@@ -599,23 +597,6 @@ static bool check_settings(struct option_check *check)
     return false;
 }
 
-/* In an upgrade the file must be there: the state that was handed over has no bodies. */
-static bool accepts(void *services, const char *name, const void *was, const void *is,
-                    char *reason_r)
-{
-    const struct store_settings *settings = is;
-    const struct store_resource *s = own(services_resource(services, "job store"));
-    struct stat st;
-    (void)name;
-    if (was || !s->restored || stat(settings->path, &st) == 0)
-        return true;
-    snprintf(reason_r, OPTIONS_REASON_SIZE,
-             "the bodies of jobs are in %s, which can't be opened: %s; export the jobs (counterctl "
-             "jobs export) before a restart",
-             settings->path, strerrordesc_np(errno));
-    return false;
-}
-
 static const char *const syncs[] = {"full", "normal", NULL};
 
 /* clang-format off */
@@ -636,5 +617,4 @@ const struct option_group store_options = {
     .count = ARRAY_SIZE(rows),
     .size = sizeof(struct store_settings),
     .check = check_settings,
-    .accepts = accepts,
 };

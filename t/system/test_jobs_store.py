@@ -901,18 +901,6 @@ def test_an_upgrade_from_memory_to_a_file_is_refused(start, tmp_path, path):
         assert client.ask("delete 1") == "DELETED"
         running.fail()
 
-def test_an_upgrade_without_the_file_is_refused(start, tmp_path, path):
-    running = test_upgrade.Running(start, tmp_path, *JOBS, settings="jobs.path = %s\n" % path)
-    with running.daemon.job_client() as client:
-        assert client.put(b"x") == 1
-        os.rename(path, path + "-away")
-        said = running.fail()
-        assert "jobs.path" in said or path in said, said
-        assert client.fetch("peek 1") == ("FOUND 1 1", b"x")
-        os.rename(path + "-away", path)
-        running.succeed()
-        assert client.fetch("peek 1") == ("FOUND 1 1", b"x")
-
 
 def test_a_reload_does_not_change_the_file(start, tmp_path, path):
     running = test_upgrade.Running(start, tmp_path, *JOBS, settings="jobs.path = %s\n" % path)
