@@ -27,13 +27,6 @@ void process_block_signals(sigset_t *set_r)
     CHECK(pthread_sigmask(SIG_BLOCK, set_r, NULL) == 0);
 }
 
-bool process_must_end(void)
-{
-    sigset_t pending;
-    return sigpending(&pending) == 0 &&
-           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
-}
-
 void process_allow_abrupt_end(void)
 {
     sigset_t set;

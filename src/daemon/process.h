@@ -31,8 +31,6 @@ extern const int process_signals[];
  * parent may have set to ignore, so that waitpid works.
  */
 void process_block_signals(sigset_t *set_r);
-/* True when SIGTERM or SIGINT waits to be handled by the main thread, which calls this. */
-bool process_must_end(void);
 /* Unblocks SIGTERM and SIGINT: the next one ends the process at once. */
 void process_allow_abrupt_end(void);
 

@@ -738,8 +738,8 @@ static bool await_moment(struct upgrade *upgrade)
     int64_t interval_ns = notify_alive_interval_ns();
     const struct timespec look = {.tv_nsec = MOMENT_NS};
     while (!services_may_pause(upgrade->parts.services, since_ns, now_ns)) {
-        if (process_must_end()) {
-            say(upgrade, LOG_LEVEL_ERROR, "given up: a signal ends the daemon");
+        if (is_to_end()) {
+            say_unwanted(upgrade);
             return false;
         }
         if (interval_ns && now_ns - alive_ns >= interval_ns) {

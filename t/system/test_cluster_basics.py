@@ -686,7 +686,7 @@ def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, 
     a.child.send_signal(signal.SIGUSR1)
     a.wait_log("upgrade: to ")
     assert a.end_with(signal.SIGTERM) == 0
-    assert "given up: a signal ends the daemon" in a.log
+    assert "it is given up, because this program is to end" in a.log
     assert "has taken over" not in a.log
 
 
