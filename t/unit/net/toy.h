@@ -39,7 +39,7 @@
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* The longest time that anything may take before a test gives up. It only ends hangs. */
-#define PATIENCE_NS (60 * NS_PER_S)
+#define PATIENCE_NS (120 * NS_PER_S)
 
 static inline void pause_ns(int64_t ns)
 {
