@@ -45,7 +45,7 @@
 /* How often the resources are asked if the pause may begin: the time that is lost then. */
 #define MOMENT_NS (2 * NS_PER_MS)
 
-/* From the rehearsal to the end of the pause no more time passes than so many rehearsals take. */
+/* To take over takes no longer than reading the state so many times. */
 #define READINGS 2
 
 /* How often a silent child is checked. */
@@ -713,15 +713,14 @@ static bool has_room_for_copy(void)
     return is_room_for(3, &room, &needed);
 }
 
-/* Has a child rehearse with the state that was written last. Notes how long it took. */
+/* Has a child rehearse with the state that was written last. Notes how long reading took. */
 static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
 {
     struct upgrade_answer read;
-    int64_t since_ns = clock_mono_ns();
-    bool answered = ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read);
-    upgrade->rehearsal_ns = clock_mono_ns() - since_ns;
-    if (!answered)
+    upgrade->reading_ns = limit_ns;
+    if (!ask(upgrade, UPGRADE_REHEARSE, state_fd, limit_ns, &read))
         return false;
+    upgrade->reading_ns = read.read_ns;
     const struct upgrade_answer *wrote = &upgrade->wrote;
     if (read.sum == wrote->sum && same_counts(&read.counts, &wrote->counts))
         return true;
@@ -887,21 +886,30 @@ static bool rehearse_ahead(struct upgrade *upgrade, int state_fd, int64_t limit_
     return good;
 }
 
+/* True, after saying so, when the new program could not serve before `by_ns`. */
+static bool is_late(struct upgrade *upgrade, const char *what, int64_t by_ns)
+{
+    if (by_ns == INT64_MAX || by_ns - clock_mono_ns() > READINGS * upgrade->reading_ns)
+        return false;
+    say_late(upgrade, what, by_ns, "reading", upgrade->reading_ns);
+    return true;
+}
+
 /* Steps 5 and 6, while all is parked. Returns only after a failure. */
 static void take_over(struct upgrade *upgrade, int state_fd, const struct stat *program,
                       bool rehearsed, int64_t limit_ns)
 {
     const char *what;
     int64_t by_ns = services_serve_by(upgrade->parts.services, &what), begin_ns = clock_mono_ns();
+    if (rehearsed && is_late(upgrade, what, by_ns))
+        return;
     if (!write_state(upgrade, state_fd, begin_ns + allowed_ns(by_ns, INT64_MAX))) {
         if (errno == ETIMEDOUT)
             say_late(upgrade, what, by_ns, "writing", clock_mono_ns() - begin_ns);
         return;
     }
     bool good = rehearsed || rehearse(upgrade, state_fd, allowed_ns(by_ns, limit_ns));
-    if (by_ns != INT64_MAX && by_ns - clock_mono_ns() <= READINGS * upgrade->rehearsal_ns)
-        say_late(upgrade, what, by_ns, "reading", upgrade->rehearsal_ns);
-    else if (good)
+    if (!is_late(upgrade, what, by_ns) && good)
         become(upgrade, program, state_fd);
 }
 

@@ -93,9 +93,9 @@ struct upgrade {
     struct carry carry;           /* what was restored */
     struct upgrade_counts counts; /* of the state, as the old program says */
     bool has_counts;
-    int64_t parked_ns;    /* when the workers were parked, monotonic; 0: they run */
-    int64_t rehearsal_ns; /* how long the last rehearsal took */
-    int64_t pause_ns;     /* how long they were parked in this upgrade, up to the last time */
+    int64_t parked_ns;  /* when the workers were parked, monotonic; 0: they run */
+    int64_t reading_ns; /* how long the last rehearsal took to read the state */
+    int64_t pause_ns;   /* how long they were parked in this upgrade, up to the last time */
 };
 
 /*
