@@ -487,11 +487,12 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         note_state(jobs, job);
     }
     if (job->state != state) {
-        job->entered = jobs->clears & CLEARS_MAX;
+        job->entered_low = (uint16_t)jobs->clears;
+        job->entered_high = (jobs->clears >> 16) & 15;
         if (job->state == JOB_RESERVED || job->state == JOB_STATES)
             job->came = jobs->clears;
     }
-    job->state = state & 7;
+    job->state = (uint8_t)state;
     job->turn = to.turn;
     job->holder = to.holder;
     job->pri = to.pri;

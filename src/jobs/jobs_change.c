@@ -413,7 +413,8 @@ static bool is_cleared(const struct jobs_clear *clear, unsigned its)
 /* True for a job in one of its states, if it was there when the clear began. */
 static bool was_there(const struct jobs_clear *clear, const struct job *job)
 {
-    return (clear->state == JOBS_ALL ? job->came : job->entered) < clear->number;
+    uint32_t entered = (uint32_t)job->entered_high << 16 | job->entered_low;
+    return (clear->state == JOBS_ALL ? job->came : entered) < clear->number;
 }
 
 uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct jobs_clear *clear,
@@ -464,7 +465,7 @@ static void count_anew(struct jobs *jobs)
 {
     for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
         struct job *job = job_at(jobs, n);
-        job->entered = 0;
+        job->entered_low = job->entered_high = 0;
         if (job->state != JOB_RESERVED)
             job->came = 0;
     }

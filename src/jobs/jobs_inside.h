@@ -87,16 +87,17 @@ struct job {
     };
     uint32_t pri, delay_s, ttr_s;
     uint32_t reserves, timeouts, releases, buries, kicks;
-    uint32_t tries;        /* reservations since it was put or kicked */
-    uint32_t tries_max;    /* JOB_TRIES_OF_TUBE; 0: no end */
-    uint32_t body_len;     /* bytes, also of a body that only the store has */
-    uint32_t entered : 25; /* jobs->clears when it came into its state */
-    uint32_t state : 3;
+    uint32_t tries;     /* reservations since it was put or kicked */
+    uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
+    uint32_t body_len;  /* bytes, also of a body that only the store has */
+    uint8_t state;
     bool frozen : 1;
     bool damaged : 1; /* the store could not change it, so changes of many jobs leave it out */
     bool is_lease : 1, last_try : 1; /* of the reservation; settings of its tube when it began */
+    uint8_t entered_high : 4; /* jobs->clears when it came into its state: the bits from 16 on */
+    uint16_t entered_low;     /* and those below */
 };
-#define CLEARS_MAX ((UINT32_C(1) << 25) - 1)
+#define CLEARS_MAX ((UINT32_C(1) << 20) - 1)
 _Static_assert(sizeof(struct job) == 136, "there are millions of them");
 
 struct tube {

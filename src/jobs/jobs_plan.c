@@ -313,12 +313,13 @@ static bool plan_new(struct jobs *jobs, struct job_op *op, const struct job_put 
     return true;
 }
 
-/* The store forgets when the key of a put was executed, if that is ahead of the clock. */
+/* The store forgets when the key of a put was executed, if that is ahead of the clock. Returns
+ * false without memory. */
 static bool plan_forgetting(struct jobs *jobs, struct job_op *op, const struct put_plan *plan,
                             struct bytes key)
 {
     const struct job_mark *mark = job_keys_of_plan(jobs, plan);
-    if (key.len == 0 || !mark || !mark->ahead)
+    if (!mark || !mark->ahead)
         return true;
     struct job_write *write = job_op_add(jobs, op, JOB_WRITE_FORGET);
     if (write)
@@ -330,7 +331,8 @@ bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
 {
     for (size_t n = 0; n < op->count; n++) {
         const struct put_plan *plan = &op->plans[n];
-        if (!plan_forgetting(jobs, op, plan, op->puts[n].key))
+        struct bytes key = op->puts[n].key;
+        if (key.len > 0 && !plan_forgetting(jobs, op, plan, key))
             return false;
         if (plan->handle != JOB_NONE && !plan_new(jobs, op, &op->puts[n], plan->handle, at))
             return false;

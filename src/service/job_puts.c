@@ -41,19 +41,20 @@ void job_take_options(struct conn *conn, const struct job_request *r)
 /* A root time further ahead of the wall clock than this is somebody's mistake. */
 #define ROOT_AHEAD_MS (INT64_C(86400) * 1000)
 
-void job_note_root(struct conn *conn, const struct job_put *put)
+void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms)
 {
     static struct log_limit limit;
+    const struct job_session *s = job_session(conn);
     struct services *services = service_of(conn)->services;
-    if (put->root.len == 0 || put->root_ms <= clock_unix_ns() / NS_PER_MS + ROOT_AHEAD_MS)
+    if (root_ms <= clock_unix_ns() / NS_PER_MS + ROOT_AHEAD_MS)
         return;
     jobs_count_root_ahead(services);
     log_warning_limited(&limit,
                         "jobs: tube %.*s: a put gives its root %.*s the time %lld, more than a day "
                         "ahead; jobs of that root with earlier times are dropped: set the "
                         "producer's clock, or use another signature",
-                        (int)put->tube.len, (const char *)put->tube.data, (int)put->root.len,
-                        (const char *)put->root.data, (long long)(put->root_ms / 1000));
+                        s->put.tube_len, s->put.tube, (int)root.len, (const char *)root.data,
+                        (long long)(root_ms / 1000));
 }
 
 void job_fill_put(const struct job_session *s, struct job_put *put)
@@ -155,7 +156,8 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
             .root_whole = options->root_whole,
             .duplicate_r = &b->duplicates[b->count],
         };
-        job_note_root(conn, put);
+        if (put->root.len > 0)
+            job_note_root(conn, put->root, put->root_ms);
         put->body = job_body_new(jobs, record.body_len);
         if (!put->body)
             return false;

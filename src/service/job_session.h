@@ -204,7 +204,7 @@ void job_take_options(struct conn *conn, const struct job_request *request);
 /* The put of the session. */
 void job_fill_put(const struct job_session *s, struct job_put *put);
 /* Logs and counts a root time that is far ahead of the wall clock. */
-void job_note_root(struct conn *conn, const struct job_put *put);
+void job_note_root(struct conn *conn, struct bytes root, int64_t root_ms);
 /* Executes the batch of the session, whose records are whole. */
 enum served job_put_batch(struct conn *conn, bool draining);
 

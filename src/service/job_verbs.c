@@ -173,11 +173,12 @@ enum served job_put(struct conn *conn)
     struct job_put put;
     enum jobs_status status = JOBS_NO_MEMORY;
     bool fits = s->put.body->len == s->put.len || job_body_resize(jobs, &s->put.body, s->put.len);
-    job_fill_put(s, &put);
-    job_note_root(conn, &put);
+    if (unlikely(s->put.root_len > 0))
+        job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.root_ms);
     if (fits && jobs_has_store(jobs))
         return job_commit_put(conn);
     jobs_effects_init(&effects);
+    job_fill_put(s, &put);
     put.duplicate_r = &duplicate;
     if (fits)
         status = jobs_put(s->client, &put, service_now(conn), &effects);
