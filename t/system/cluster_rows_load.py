@@ -67,7 +67,10 @@ def failovers_under_load(world, rng):
 
 @row(lease=3)
 def many_names_far_away(world, rng):
-    """A node holds many names, its engine is far away, and its connection ends: it tells all again, and stays."""
+    """
+    A node holds many names, its engine is far away, and its connection ends: it tells all again, and stays.
+    What it admits meanwhile is told, too.
+    """
     node = rng.choice(world.nodes)
     names, clients = [world.loose() for _ in range(9000)], 90
     with contextlib.ExitStack() as stack:
@@ -81,7 +84,9 @@ def many_names_far_away(world, rng):
         node.delay(world.lease / 16)
         old = node.session
         node.cut()
+        names.append(world.loose())
+        hold(world.text(node), names[-1])
         node.await_new_session(old, wire.DEADLINE + 3 * world.lease)
-        sum_of = world.keys().units
-        assert all(sum_of.get(name.encode()) == 1 for name in names)
+        units = world.keys().units
+        assert all(units.get(name.encode()) == 1 for name in names)
         world.check()
