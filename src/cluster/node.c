@@ -155,10 +155,12 @@ static int64_t next_backoff(struct node *node)
     return wait + (int64_t)(node->does.random(node->arg) % (uint64_t)(wait / 4 + 1));
 }
 
-/* Are requests still to wait for a session? One that opens again after the time alone ends it. */
+/* Are requests still to wait for a session? One that opens again after the time alone ends it, and
+ * one in which the node leaves gets none. */
 static bool has_patience(const struct node *node)
 {
-    return !node->alone && !node->alone_ended && node->phase != PHASE_LIVE;
+    bool leaves = node->leaving && node_is_open(node);
+    return !node->alone && !node->alone_ended && !leaves && node->phase != PHASE_LIVE;
 }
 
 static void look_at_patience(struct node *node, int64_t now_ns)

@@ -279,6 +279,24 @@ TEST(patience_that_ends_amid_ready)
     rig_end();
 }
 
+TEST(a_node_that_leaves_has_no_patience)
+{
+    open_session();
+    node_set_patience(r.node, 1000 * MS, r.now);
+    node_leave(r.node, r.now);
+    node_report(r.node, bytes_of("l"), 1);
+    node_reported(r.node, r.now);
+    rig_script("give");
+    rig_later(1000 * MS);
+    answer_give(1);
+    rig_later(1000 * MS);
+    ck_assert_uint_eq(r.alone, 0);
+    rig_script("ready");
+    rig_answers("*0\r\n");
+    rig_script("leave");
+    rig_end();
+}
+
 TEST(a_session_that_ends_the_time_alone_has_no_patience)
 {
     struct rig_ask loose;
@@ -376,6 +394,7 @@ static const struct unit_test tests[] = {
     UNIT(a_late_session_leaves_the_node_alone_until_all_is_told),
     UNIT(patience_that_ends_while_a_session_opens),
     UNIT(patience_that_ends_amid_ready),
+    UNIT(a_node_that_leaves_has_no_patience),
     UNIT(a_session_that_ends_the_time_alone_has_no_patience),
     UNIT(as_many_reaps_go_together_as_are_quick),
     UNIT(names_that_a_reap_broke_off_are_handed_over_at_once),
