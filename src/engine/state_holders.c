@@ -15,8 +15,8 @@
 
 /* Reads ahead in the holdings to come, whose names are all over memory: fetches the entry of a
  * mark, and a few holdings later, when that is there, its counter. */
-#define AHEAD_MARK    24
-#define AHEAD_COUNTER 12
+#define AHEAD_MARK    ((size_t)24)
+#define AHEAD_COUNTER ((size_t)12)
 
 static void fetch_ahead(const struct table *t, const struct record_reader *r)
 {
