@@ -78,7 +78,7 @@ check-sanitized:
 # Programs of one thread, and other servers, show nothing under TSan that they do not show under ASan.
 single_threaded = $(filter t/unit/proto/% fuzz/%,$(TESTS)) \
 	t/unit/engine/arena_test t/unit/engine/contention_test t/unit/engine/index_test \
-	t/unit/engine/model_test t/unit/engine/sketch_test \
+	t/unit/engine/model_test t/unit/engine/sketch_test t/unit/engine/state_test \
 	t/unit/engine/pool_test t/unit/engine/pool_model_test t/unit/engine/pool_state_test \
 	t/unit/jobs/store_test t/unit/jobs/commit_test t/unit/jobs/commit_model_test \
 	t/unit/jobs/commit_disk_test t/unit/base/tree_test t/unit/base/ring_test \

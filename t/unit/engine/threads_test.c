@@ -1,17 +1,20 @@
 /*
  * threads_test.c - several threads on one table, each with its own holders: no limit is exceeded,
- * no verdict is lost, and in the end nothing is left.
+ * no verdict is lost, and in the end nothing is left. And several threads restore a table.
  *
  * Verdicts go to their owner through a mailbox for each thread, as in workers. An observer outside
  * the table counts the units that holders know they have. A holder raises the count after it knows
  * of a grant, and lowers it before it releases, so the count must never be above the limit.
  */
 #include "engine/contention.h"
+#include "engine/state.h"
 
 #include "t/unit/random.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -455,7 +458,88 @@ TEST(pages_go_from_shard_to_shard)
 }
 END_TEST
 
+/* ---- restoring --------------------------------------------------------------------------- */
+
+enum { HELD = 20000, KIND_HOLDER = 0x7001 };
+
+/* Saves the table with its one holder, in memory. */
+static struct record_reader save(const struct holder *holder)
+{
+    static struct record_writer w;
+    struct record_reader r;
+    int fd = memfd_create("state", MFD_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    record_writer_init(&w, fd);
+    table_save(t, start_time, &w);
+    record_begin(&w, KIND_HOLDER);
+    holder_save(t, holder, &w);
+    record_end(&w);
+    ck_assert(record_finish(&w) && record_map(&r, fd));
+    ck_assert_int_eq(close(fd), 0);
+    return r;
+}
+
+/* Restores a record into a new table. */
+static bool restore(struct holder *holder, struct record_reader *r)
+{
+    struct record_reader section;
+    uint32_t kind;
+    new_table(64 * MIB);
+    holder_init(holder, 1, 0);
+    return record_enter(r, &kind, &section) && table_restore(t, start_time, THREADS, &section) &&
+           record_enter(r, &kind, &section) && holder_restore(t, holder, &section) &&
+           table_restore_done(t, r);
+}
+
+/* Frees the table with its one holder. */
+static void drop(struct holder *holder)
+{
+    verdicts out = {0};
+    table_close(t, holder, start_time, NULL, &out);
+    table_free(&t);
+}
+
+TEST(a_table_is_restored_by_several_threads)
+{
+    struct holder holder;
+    char name[32];
+    new_table(64 * MIB);
+    holder_init(&holder, 1, 0);
+    for (unsigned i = 0; i < HELD; i++) {
+        struct acquire one = {.units = 1 + i % 3, .limit = 3};
+        one.name = bytes_at(name, (size_t)snprintf(name, sizeof(name), "held %u", i));
+        ck_assert(table_acquire(t, &holder, &one, start_time, NULL, NULL) == TABLE_OK);
+    }
+    struct table_stats before, after;
+    table_get_stats(t, start_time, &before);
+    struct record_reader r = save(&holder);
+    drop(&holder);
+
+    ck_assert_msg(restore(&holder, &r), "%s", r.why);
+    table_check(t);
+    table_get_stats(t, start_time, &after);
+    ck_assert_uint_eq(after.names, HELD);
+    ck_assert_uint_eq(after.units, before.units);
+    ck_assert_uint_eq(after.holdings, before.holdings);
+    drop(&holder);
+
+    /* Damage that all threads meet. */
+    size_t len = r.len;
+    uint8_t *damaged = malloc(len);
+    ck_assert_ptr_nonnull(damaged);
+    memcpy(damaged, r.data, len);
+    record_unmap(&r);
+    for (size_t i = len / 64; i + 64 <= len; i += len / 64)
+        memset(damaged + i, 0xff, 64);
+    record_reader_init(&r, damaged, len);
+    ck_assert(!restore(&holder, &r) && r.why);
+    table_free(&t);
+    free(damaged);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
+    UNIT(a_table_is_restored_by_several_threads),
     UNIT(no_limit_is_ever_passed),
     UNIT(pages_go_from_shard_to_shard),
 };
