@@ -381,11 +381,11 @@ class Yrmcdsd(Process):
             f.write("counter.stat_interval = %d\n" % int(stats_interval))
             f.write("counter.max_connections = %d\n" % int(max_connections))
         self.binary = ("127.0.0.1", port)
-        for _ in range(10):
+        for _ in range(20):
             super().__init__([YRMCDSD, "-f", config])
             wait_listening(self, self.binary)
             try:
-                await_idle(self, 2)
+                await_idle(self, 4)
                 return
             except wire.Timeout:
                 super().kill()
