@@ -729,7 +729,7 @@ static bool rehearse(struct upgrade *upgrade, int state_fd, int64_t limit_ns)
     return false;
 }
 
-/* Waits until the resources allow the pause to begin. Returns false when a signal ends the daemon.
+/* Waits until the resources allow a pause to begin. Returns false when a signal ends the daemon.
  */
 static bool await_moment(struct upgrade *upgrade)
 {
@@ -781,12 +781,14 @@ static void go_on(struct upgrade *upgrade, bool services_parked)
         admin_resume(parts->admin);
 }
 
-/* Parks all threads. Returns false, after saying why, when a resource did not come to rest; all
- * threads run then. */
+/* Waits for a good moment and parks all threads. Returns false, after saying why, when a signal
+ * ends the daemon, or a resource did not come to rest; all threads run then. */
 static bool park_all(struct upgrade *upgrade, int64_t limit_ns)
 {
     const struct upgrade_parts *parts = &upgrade->parts;
     const char *what;
+    if (!await_moment(upgrade))
+        return false;
     if (parts->admin)
         admin_pause(parts->admin);
     upgrade->parked_ns = clock_mono_ns();
@@ -922,7 +924,7 @@ static void hand_over(struct upgrade *upgrade, int state_fd)
     upgrade->pause_ns = 0;
     upgrade_back_open(&upgrade->back, upgrade->path);
     if ((!has_room_for_copy() || rehearse_ahead(upgrade, state_fd, limit_ns, &rehearsed)) &&
-        await_moment(upgrade) && park_all(upgrade, limit_ns)) {
+        park_all(upgrade, limit_ns)) {
         take_over(upgrade, state_fd, &program, rehearsed, limit_ns);
         go_on(upgrade, true);
     }

@@ -27,8 +27,9 @@ static bool may_have_strict(const struct cluster *c)
     return has;
 }
 
-/* Waits for the next beat's answer, so that most of the lease is left. It has two fifths of the
- * lease for that: then the session is lost, and what is left of the lease has to do. */
+/* Waits until the lease is renewed, so that most of it is left: by the next beat's answer, or by
+ * the session that follows the one which a pause before has ended. Without that the lease ends, and
+ * nobody has strict units any more. */
 bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns)
 {
     struct cluster *c = cluster_own(r);
@@ -39,8 +40,7 @@ bool cluster_may_pause(struct resource *r, int64_t since_ns, int64_t now_ns)
         c->waits_since_ns = since_ns;
         c->waits_end_ns = end_ns;
     }
-    return end_ns <= now_ns || end_ns != c->waits_end_ns ||
-           now_ns - since_ns >= c->settings->lease_ns / 5 * 2 || !may_have_strict(c);
+    return end_ns <= now_ns || end_ns != c->waits_end_ns || !may_have_strict(c);
 }
 
 /* Holders that were left when the lease ended are not held to it: another reload made them strict.

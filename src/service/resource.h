@@ -52,7 +52,7 @@ struct resource_row {
      */
     bool (*open)(struct resource *r, struct moment now);
     /*
-     * True when this is a good moment for an upgrade to begin its pause, in which nobody is served.
+     * True when this is a good moment for an upgrade to begin a pause, in which nobody is served.
      * Asked often from `since_ns` on, while all threads run; it must be true before long.
      */
     bool (*may_pause)(struct resource *r, int64_t since_ns, int64_t now_ns);

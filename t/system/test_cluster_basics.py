@@ -15,6 +15,7 @@ import http_client
 import redis_servers
 import servers
 import wire
+from cluster_world import await_stopped
 
 pytestmark = [
     pytest.mark.skipif(not servers.have_counterd(), reason="COUNTERD names no daemon"),
@@ -692,6 +693,19 @@ def test_an_upgrade_that_waits_for_the_lease_ends_with_the_daemon(node, engine, 
     assert a.end_with(signal.SIGTERM) == 0
     assert "it is given up, because this program is to end" in a.log
     assert "has taken over" not in a.log
+
+
+def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, tmp_path):
+    a = node("a", "cluster.lease=2", program=program(tmp_path))
+    assert a.text_client().ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    engine.process.send_signal(signal.SIGSTOP)
+    try:
+        await_stopped(engine.process.pid)
+        a.child.send_signal(signal.SIGUSR1)
+        a.wait_log("has taken over")
+    finally:
+        engine.process.send_signal(signal.SIGCONT)
+    assert a.log.index("the lease is over") < a.log.index("to copy the state")
 
 
 class Load(threading.Thread):
