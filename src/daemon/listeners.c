@@ -256,31 +256,46 @@ bool listeners_open(struct listeners *listeners, struct services *services,
     return true;
 }
 
-void listeners_close_stopped(struct listeners *listeners, struct activation *activation)
+static void swap(struct listeners *listeners, size_t i, size_t j)
+{
+    struct listener l = listeners->at[i];
+    bool activated = listeners->activated[i], inherited = listeners->inherited[i];
+    listeners->at[i] = listeners->at[j];
+    listeners->activated[i] = listeners->activated[j];
+    listeners->inherited[i] = listeners->inherited[j];
+    listeners->at[j] = l;
+    listeners->activated[j] = activated;
+    listeners->inherited[j] = inherited;
+}
+
+void listeners_set_aside_stopped(struct listeners *listeners)
 {
     size_t kept = 0;
     for (size_t i = 0; i < listeners->count; i++) {
-        struct listener l = listeners->at[i];
-        const struct service *service = l.protocol->service;
-        bool activated = listeners->activated[i], inherited = listeners->inherited[i];
-        listeners->at[i] = (struct listener){.fd = -1}; /* the admin interface may look there */
-        if (service->stopped) {
-            if (activated)
-                activation_forget(activation, l.fd);
-            listener_close(&l);
-            continue;
-        }
-        listeners->at[kept] = l;
-        listeners->activated[kept] = activated;
-        listeners->inherited[kept++] = inherited;
+        const struct service *service = listeners->at[i].protocol->service;
+        if (!service->stopped)
+            swap(listeners, i, kept++);
     }
+    listeners->aside = listeners->count - kept;
     listeners->count = kept;
+}
+
+void listeners_close_aside(struct listeners *listeners, struct activation *activation)
+{
+    for (; listeners->aside > 0; listeners->aside--) {
+        size_t i = listeners->count + listeners->aside - 1;
+        if (listeners->activated[i])
+            activation_forget(activation, listeners->at[i].fd);
+        listener_close(&listeners->at[i]);
+        listeners->at[i] = (struct listener){.fd = -1}; /* the admin interface may look there */
+    }
 }
 
 void listeners_close(struct listeners *listeners)
 {
-    while (listeners->count > 0)
-        listener_close(&listeners->at[--listeners->count]);
+    for (size_t i = 0; i < listeners->count + listeners->aside; i++)
+        listener_close(&listeners->at[i]);
+    listeners->count = listeners->aside = 0;
     while (listeners->admin_count > 0)
         close(listeners->admin[--listeners->admin_count]);
 }

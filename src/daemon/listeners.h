@@ -21,6 +21,7 @@
 
 struct listeners {
     size_t count;
+    size_t aside; /* behind the others: those that nobody serves, still open */
     struct listener at[LISTENERS_MAX];
     bool activated[LISTENERS_MAX]; /* true: a service manager made it (activation.h) */
     bool inherited[LISTENERS_MAX]; /* true: the old program of an upgrade opened it (inherited.h) */
@@ -32,8 +33,11 @@ struct listeners {
 
 struct inherited;
 
-/* Closes the listeners of services that were stopped (service.h). */
-void listeners_close_stopped(struct listeners *listeners, struct activation *activation);
+/* Puts the listeners of services that were stopped (service.h) aside, before any acceptor is made.
+ * An old program that goes on again may need them. */
+void listeners_set_aside_stopped(struct listeners *listeners);
+/* Closes those listeners, when nothing can fail any more, before any thread runs. */
+void listeners_close_aside(struct listeners *listeners, struct activation *activation);
 
 /*
  * Takes the sockets of `activation` (sets their fd to -1), takes the sockets of `inherited` that

@@ -426,7 +426,7 @@ static bool set_up(struct daemon *d)
     if (!make_all(d) || !set_pid_file(d) || !process_drop_root(settings->user, settings->group) ||
         !services_open(d->services, clock_now()))
         return false;
-    listeners_close_stopped(&d->listeners, &d->upgrade.activation);
+    listeners_set_aside_stopped(&d->listeners);
     return enter_sandbox(d) && make_acceptors(d) && prepare_threads(d);
 }
 
@@ -493,7 +493,7 @@ static void serve(struct daemon *d, const sigset_t *awaited)
  * others, too. */
 static void close_new_listeners(struct daemon *d)
 {
-    for (size_t i = 0; i < d->listeners.count; i++) {
+    for (size_t i = 0; i < d->listeners.count + d->listeners.aside; i++) {
         if (!d->listeners.inherited[i] && !d->listeners.activated[i])
             listener_close(&d->listeners.at[i]);
     }
@@ -531,8 +531,10 @@ static enum process_exit run(struct daemon *d)
     bool ready = set_up(d);
     if (ready && upgrade_takes(&d->upgrade))
         upgrade_commit(&d->upgrade);
-    if (ready)
+    if (ready) {
+        listeners_close_aside(&d->listeners, &d->upgrade.activation);
         run_threads(d);
+    }
     if (ready && upgrade_takes(&d->upgrade))
         upgrade_over(&d->upgrade);
     if (ready) {

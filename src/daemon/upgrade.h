@@ -5,10 +5,10 @@
  * Steps:
  *  1. check: a child runs the new program, which reads the configuration and the head of the state.
  *     Clients are served meanwhile;
- *  2. copy: this process waits until its resources allow a pause (service/resource.h). Then it
- * parks the admin's thread, the workers and the resources (net/carry.h) for the moment that fork
- *     takes. The child has the state of that moment, and writes it to a file in memory
- *     (base/record.md) while clients are served again;
+ *  2. copy: this process waits until its resources allow a pause (service/resource.h). It parks the
+ *     admin's thread, the workers and the resources (net/carry.h) for the moment that fork takes.
+ *     The child has the state of that moment, and writes it to a file in memory (base/record.md)
+ *     while clients are served again;
  *  3. rehearsal: a child runs the new program, which builds everything from that file and checks
  *     it, but does not touch the inherited sockets. Clients are served meanwhile;
  *  4. this process waits for such a moment again, and parks everything;

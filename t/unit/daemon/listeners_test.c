@@ -1,9 +1,11 @@
-/* listeners_test.c - the reach of an address. t/system tests listening itself. */
+/* listeners_test.c - the reach of an address; listeners that nobody serves. t/system tests
+ * listening itself. */
 #include "base/check.h"
 #include "daemon/listeners.h"
 #include "t/unit/unit.h"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -54,11 +56,48 @@ TEST(the_reach_of_a_socket_is_that_of_its_address)
 }
 END_TEST
 
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+TEST(listeners_of_a_stopped_service_stay_open_aside)
+{
+    static struct service services[2] = {{.stopped = true}};
+    static struct protocol protocols[2] = {{.service = &services[0]}, {.service = &services[1]}};
+    static struct listeners listeners = {
+        .count = 4, .activated = {true}, .inherited = {false, true}};
+    static struct activation activation = {.count = 1};
+    int fds[4];
+    for (unsigned i = 0; i < 4; i++) {
+        fds[i] = socket(AF_UNIX, SOCK_STREAM, 0);
+        listeners.at[i] = (struct listener){.fd = fds[i], .protocol = &protocols[i % 2]};
+    }
+    activation.at[0].used_fd = fds[0];
+    listeners_set_aside_stopped(&listeners);
+    ck_assert(listeners.count == 2 && listeners.aside == 2);
+    ck_assert(listeners.at[0].fd == fds[1] && listeners.inherited[0] && !listeners.activated[0]);
+    ck_assert(listeners.at[1].fd == fds[3] && !listeners.inherited[1]);
+    ck_assert(is_open(fds[0]) && is_open(fds[2]) && activation.count == 1);
+    listeners_close_aside(&listeners, &activation);
+    ck_assert(!is_open(fds[0]) && !is_open(fds[2]) && activation.count == 0);
+    ck_assert(is_open(fds[1]) && is_open(fds[3]));
+    ck_assert(listeners.at[2].fd == -1 && !listeners.at[2].protocol);
+    listeners_set_aside_stopped(&listeners);
+    ck_assert(listeners.count == 2 && listeners.aside == 0);
+    services[1].stopped = true;
+    listeners_set_aside_stopped(&listeners);
+    listeners_close(&listeners); /* the start has failed */
+    ck_assert(!is_open(fds[1]) && !is_open(fds[3]));
+}
+END_TEST
+
 int main(void)
 {
     const struct unit_test tests[] = {
         UNIT(the_reach_of_an_address_is_known),
         UNIT(the_reach_of_a_socket_is_that_of_its_address),
+        UNIT(listeners_of_a_stopped_service_stay_open_aside),
     };
     return unit_run("daemon/listeners", tests, ARRAY_SIZE(tests));
 }
