@@ -36,7 +36,7 @@ struct admin_upgrades {
     unsigned tried, done; /* that are over, and that were good, since the daemon first started */
     bool running;         /* one has been asked for and is not over */
     bool good;            /* the last that is over */
-    int64_t pause_ns;     /* how long nobody was served, in the last one that was good */
+    int64_t pause_ns;     /* how long nobody was served when the last good one took over */
     char report[ADMIN_UPGRADE_REPORT_SIZE]; /* of the last: lines of text for people */
 };
 

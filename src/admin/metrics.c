@@ -155,7 +155,7 @@ const struct metric metrics[] = {
     {"counterd_upgrades_total", COUNTER, "Upgrades in place, by what came of them.", "result",
      .whole = upgrades},
     {"counterd_upgrade_pause_seconds", GAUGE,
-     "How long nobody was served in the last upgrade that was done.", "", .whole = upgrade_pause},
+     "How long nobody was served when the last good upgrade took over.", "", .whole = upgrade_pause},
     {"process_cpu_seconds_total", COUNTER, "CPU time of the process, user and system.", "",
      .known = AT(process.cpu_seconds)},
     {"process_resident_memory_bytes", GAUGE, "Memory that is in RAM.", "",

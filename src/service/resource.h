@@ -9,9 +9,10 @@
  * Order of calls: `start` and then `open` before any thread runs; the thread of a resource starts
  * after the workers. For an upgrade: `may_pause` until it is true; `serve_by`; `park`, then the
  * thread sleeps and letters are delivered until there are none; `serve_by` again, `save`; the
- * thread goes on if the upgrade fails. `end` when no thread runs. In a new process `restore`
- * replaces the state that `start` made. A rehearsal of an upgrade calls only `start`, `restore` and
- * `end`, so these must not open files for writing and must not connect.
+ * thread goes on if the upgrade fails. Before, all that may happen for a copy, which is for the
+ * rehearsal: a forked process then calls `save`, and the thread goes on. `end` when no thread runs.
+ * In a new process `restore` replaces the state that `start` made. A rehearsal of an upgrade calls
+ * only `start`, `restore` and `end`, so these must not open files for writing and must not connect.
  *
  * Threads: the main thread calls every function, except where "any thread" is said. A missing
  * function (NULL) does nothing.
