@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import threading
 
 import pytest
@@ -706,6 +707,29 @@ def test_no_pause_of_an_upgrade_begins_with_an_old_lease(node, engine, tmp_path)
     finally:
         engine.process.send_signal(signal.SIGCONT)
     assert a.log.index("the lease is over") < a.log.index("to copy the state")
+
+
+# Comes when the lease is over, with a state that has another sum.
+LATE_AND_DAMAGED = """touch %(begun)s; sleep 2; %(python)s -I -c 'import os
+fd = int(os.environ["COUNTERD_UPGRADE"].split()[1])
+at = os.fstat(fd).st_size - 1
+os.pwrite(fd, bytes([os.pread(fd, 1, at)[0] ^ 1]), at)'"""
+
+
+def test_the_way_back_after_the_lease_closes_what_is_strict_first(node, engine, tmp_path):
+    path, begun = program(tmp_path), tmp_path / "begun"
+    a = node("a", "cluster.lease=2", program=path)
+    strict, loose = a.text_client(), a.text_client()
+    assert strict.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
+    assert loose.ask("ACQ4ME l-1 1 9 0") == "LOCKED"
+    misbehave(path, "take", LATE_AND_DAMAGED % {"begun": begun, "python": sys.executable})
+    a.child.send_signal(signal.SIGUSR1)
+    wire.poll(begun.exists, "nobody is served")
+    strict.say("RELEASE s-1")
+    loose.say("RELEASE l-1")
+    a.wait_log("counterd .* goes on again")
+    assert strict.wait_closed() == b""
+    assert loose.line() == "RELEASED"
 
 
 class Load(threading.Thread):
