@@ -413,6 +413,15 @@ def test_waits_of_another_type(engine):
     assert s.acquire("x", 3, kind="m") > 1
 
 
+def test_waits_that_another_program_has_deleted(engine):
+    s, other = Session(engine, "n1"), Session(engine, "n2")
+    assert s.acquire("x") == 1 and other.acquire("x", 1, kind="m") > 1 and s.acquire("x", 2, kind="m") > 1
+    engine.client.ask("DEL", engine.key("q:%s:ms1/1:x" % other.id))
+    assert s.release("x") == 1 and s.heard() == [b"G 2 1 x"]
+    assert s.get("x") == [1, 0] and other.give() == []
+    engine.check()
+
+
 def test_an_opening_session_tells_units_beside_a_wrong_queue(engine):
     s = Session(engine, "n1")
     assert s.acquire("x") == 1

@@ -264,7 +264,7 @@ local function hand_over(q)
         end
         LEFT = LEFT - 1
         local s = state_of(p.session)
-        if s == 'live' or s == 'opening' then
+        if p.count > 0 and (s == 'live' or s == 'opening') then -- 0: another program has deleted its waits
             grant(q, p)
         else
             drop_pair(q, p)
