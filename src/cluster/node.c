@@ -329,13 +329,17 @@ static void earlier(int64_t *due, int64_t at)
 }
 
 /* While something is under way, an answer must come within lease / 5, and then another one: what
- * counts is that the opening goes on, not how long it takes. 0: nothing is under way. */
+ * counts is that the opening goes on, not how long it takes. Within patience, where requests wait
+ * again for a node that was alone. 0: nothing is under way. */
 static int64_t silence_limit(const struct node *node)
 {
     if (!node->pending_count)
         return 0;
     int64_t since_ns = node->pending[node->pending_first].sent_ns;
-    return (since_ns > node->answered_ns ? since_ns : node->answered_ns) + node_answer_limit(node);
+    int64_t limit_ns = node_answer_limit(node);
+    if (node->alone_ended && node_silence_limit(node) < limit_ns)
+        limit_ns = node_silence_limit(node);
+    return (since_ns > node->answered_ns ? since_ns : node->answered_ns) + limit_ns;
 }
 
 int64_t node_due_ns(const struct node *node)
@@ -386,7 +390,8 @@ static void opening_tick(struct node *node, int64_t now_ns)
         node_lose(node, NODE_LOSS_SLOW, asks ? why : "no answer within a fifth of the lease",
                   now_ns);
     } else if (is_silent(node, now_ns))
-        node_lose(node, NODE_LOSS_SLOW, "no answer within a fifth of the lease", now_ns);
+        node_lose(node, NODE_LOSS_SLOW,
+                  "no answer within a fifth of the lease, or within cluster.patience", now_ns);
     else if (node->phase == PHASE_HELD && !node->strict_closing && now_ns >= node->open_ns)
         node_open_session(node, now_ns);
     else if (node->phase == PHASE_REPORTING && now_ns >= node->show_ns)

@@ -391,6 +391,11 @@ static inline int64_t node_answer_limit(const struct node *node)
 {
     return node->lease_ns / NODE_BEATS_PER_LEASE;
 }
+/* How long the engine may be silent while requests wait for it. */
+static inline int64_t node_silence_limit(const struct node *node)
+{
+    return node->patience_ns > NODE_PATIENCE_LEAST_NS ? node->patience_ns : NODE_PATIENCE_LEAST_NS;
+}
 /* Looks if the lease is over; everything that comes from outside begins with that. */
 void node_look_at_lease(struct node *node, int64_t now_ns);
 

@@ -97,9 +97,7 @@ static int64_t unrenewed_limit(const struct node *node)
 static int64_t calls_limit(const struct node *node)
 {
     int64_t since_ns = node->leaving ? INT64_MAX : node_calls_since_ns(node);
-    int64_t patience_ns =
-        node->patience_ns > NODE_PATIENCE_LEAST_NS ? node->patience_ns : NODE_PATIENCE_LEAST_NS;
-    return since_ns == INT64_MAX ? 0 : since_ns + patience_ns;
+    return since_ns == INT64_MAX ? 0 : since_ns + node_silence_limit(node);
 }
 
 /* When `grace` may be sent; 0: not by time. */

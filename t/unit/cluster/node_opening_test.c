@@ -313,6 +313,22 @@ TEST(a_session_that_ends_the_time_alone_has_no_patience)
     rig_end();
 }
 
+TEST(a_session_that_ends_the_time_alone_may_be_silent_within_patience)
+{
+    struct rig_ask loose;
+    open_late();
+    node_reported(r.node, r.now);
+    node_reported(r.node, r.now);
+    rig_script("ready");
+    rig_acquire(&loose, NODE_WAIT_ME, "l");
+    rig_later(1000 * MS - 1);
+    ck_assert(!loose.answered);
+    rig_later(1);
+    ck_assert(rig_has(&loose, NODE_ALONE));
+    ck_assert_uint_eq(r.alone, 2);
+    rig_end();
+}
+
 /* ---- reaping --------------------------------------------------------------------------------- */
 
 static unsigned reaps(void)
@@ -396,6 +412,7 @@ static const struct unit_test tests[] = {
     UNIT(patience_that_ends_amid_ready),
     UNIT(a_node_that_leaves_has_no_patience),
     UNIT(a_session_that_ends_the_time_alone_has_no_patience),
+    UNIT(a_session_that_ends_the_time_alone_may_be_silent_within_patience),
     UNIT(as_many_reaps_go_together_as_are_quick),
     UNIT(names_that_a_reap_broke_off_are_handed_over_at_once),
 };
