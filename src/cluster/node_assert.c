@@ -222,15 +222,24 @@ static void wait_asserted(struct node *node, struct node_ask *ask, int64_t now_n
         ask_queued(node, ask, ask->seq);
 }
 
-/* What is not told keeps a session from going live. The next one leaves this name's waits out. */
-static void on_wrong_wait(struct node *node, struct node_ask *ask, const redisReply *reply,
-                          int64_t now_ns)
+/* Waits that met a wrong key: what is not told keeps a session from going live, and the next one
+ * leaves the waits of such names out. Returns true if there were any; then the session is over. */
+static bool has_wrong_waits(struct node *node, const struct node_call *call,
+                            const redisReply *reply, int64_t now_ns)
 {
-    struct node_name *name = ask->of_name;
-    if (!node_note_wrong(node, ask->name, reply, now_ns))
-        return;
+    bool found = false;
+    for (unsigned i = 0; i < call->count; i++) {
+        if (call->ops[i].kind != OP_WAIT || !node_is_wrong(reply->element[i]))
+            continue;
+        found = true;
+        if (!node_note_wrong(node, call->ops[i].ask->name, reply->element[i], now_ns))
+            return true;
+    }
+    if (!found)
+        return false;
     node_lose(node, NODE_LOSS_LEDGER, "a wait could not be told to the engine", now_ns);
-    node_answer_wrong(node, name);
+    node_answer_all_wrong(node);
+    return true;
 }
 
 void node_on_assert(struct node *node, const redisReply *reply, const struct pending *p,
@@ -238,11 +247,8 @@ void node_on_assert(struct node *node, const redisReply *reply, const struct pen
 {
     struct node_call *call = &node->calls[p->detail];
     bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == call->count;
-    for (unsigned i = 0; fits && i < call->count; i++)
-        if (node_is_wrong(reply->element[i]) && call->ops[i].kind == OP_WAIT) {
-            on_wrong_wait(node, call->ops[i].ask, reply->element[i], now_ns);
-            return;
-        }
+    if (fits && has_wrong_waits(node, call, reply, now_ns))
+        return;
     for (unsigned i = 0; fits && i < call->count; i++) {
         const redisReply *element = reply->element[i];
         bool less = call->ops[i].kind == OP_LESS;

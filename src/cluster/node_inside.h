@@ -579,8 +579,8 @@ bool node_note_wrong(struct node *node, struct bytes name, const redisReply *rep
 bool node_has_wrong(struct node *node, struct bytes name);
 /* Answers an acquisition of such a name, or has it wait until the key is right. */
 void node_ask_wrong(struct node *node, struct node_ask *ask);
-/* All acquisitions of such a name that are not under way. */
-void node_answer_wrong(struct node *node, struct node_name *name);
+/* The same for all acquisitions of such names that are not under way. */
+void node_answer_all_wrong(struct node *node);
 /* A beat was answered: looks at all such names. */
 void node_try_wrong(struct node *node, int64_t now_ns);
 /* `t` found that the key is right: the node opens anew, and tells all. */

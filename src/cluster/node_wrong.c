@@ -30,7 +30,7 @@ static void say(struct node *node, int64_t now_ns)
              node->counts.wrong_key, (unsigned long long)node->counts.wrong_names);
 }
 
-void node_answer_wrong(struct node *node, struct node_name *name)
+static void answer_wrong(struct node *node, struct node_name *name)
 {
     for (struct node_ask *ask = name->first, *next; ask; ask = next) {
         next = ask->same_name;
@@ -38,6 +38,13 @@ void node_answer_wrong(struct node *node, struct node_name *name)
             ASK_STATE(ask) == ASK_WAITING)
             node_ask_wrong(node, ask);
     }
+}
+
+void node_answer_all_wrong(struct node *node)
+{
+    for (struct node_name *name = node->first_name; name; name = name->next)
+        if (name->wrong)
+            answer_wrong(node, name);
 }
 
 bool node_note_wrong(struct node *node, struct bytes name, const redisReply *reply, int64_t now_ns)
@@ -54,7 +61,7 @@ bool node_note_wrong(struct node *node, struct bytes name, const redisReply *rep
         struct bytes key =
             reply->len > word ? bytes_at(reply->str + word, reply->len - word) : bytes_of("?");
         bytes_visible(key, node->counts.wrong_key, sizeof(node->counts.wrong_key));
-        node_answer_wrong(node, entry);
+        answer_wrong(node, entry);
     }
     say(node, now_ns);
     return true;

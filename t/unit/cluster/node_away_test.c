@@ -357,6 +357,28 @@ TEST(a_wrong_key_while_opening)
     rig_end();
 }
 
+TEST(wrong_keys_while_opening_cost_one_session)
+{
+    struct rig_ask strict, loose, other;
+    rig_begin("redis://e:1");
+    rig_live(false);
+    rig_waits(&strict, NODE_WAIT_ME, "sx", 5);
+    rig_waits(&other, NODE_WAIT_ME, "sy", 6);
+    rig_waits(&loose, NODE_WAIT_ME, "lx", 7);
+    rig_cut(NODE_COMMANDS);
+    opens_anew();
+    node_reported(r.node, r.now);
+    rig_script("give");
+    rig_answers("*3\r\n" WRONG ":1\r\n" WRONG);
+    ck_assert(!strict.answered && !other.answered && rig_has(&loose, NODE_ALONE));
+    opens_anew();
+    node_reported(r.node, r.now);
+    ck_assert_str_eq(rig_word(rig_script("give"), 6), "sy");
+    rig_answers("*1\r\n:1\r\n");
+    rig_readies();
+    rig_end();
+}
+
 /* Names of other nodes come with beats, and are tried while they are in `more`. */
 TEST(a_wrong_key_of_other_nodes)
 {
@@ -613,6 +635,7 @@ static const struct unit_test tests[] = {
     UNIT(releases_of_a_name_with_a_wrong_key),
     UNIT(waits_for_a_name_with_a_wrong_key),
     UNIT(a_wrong_key_while_opening),
+    UNIT(wrong_keys_while_opening_cost_one_session),
     UNIT(a_wrong_key_of_other_nodes),
     UNIT(other_patterns_forget_wrong_keys),
     UNIT(each_error_is_the_reason),
