@@ -403,7 +403,7 @@ static struct job_tree *ids_of(const struct job *job)
 }
 
 /* The set of a state in which the jobs are by turn. */
-static struct job_tree *turns_of(const struct job *job)
+static inline struct job_tree *turns_of(const struct job *job)
 {
     if (job->frozen)
         return &job->tube->frozen_by_turn[job->state];

@@ -331,10 +331,10 @@ bool job_plan_puts(struct jobs *jobs, struct job_op *op, struct job_times at)
 {
     for (size_t n = 0; n < op->count; n++) {
         const struct put_plan *plan = &op->plans[n];
-        struct bytes key = op->puts[n].key;
-        if (key.len > 0 && !plan_forgetting(jobs, op, plan, key))
+        const struct job_put *put = &op->puts[n];
+        if (unlikely(put->key.len > 0) && !plan_forgetting(jobs, op, plan, put->key))
             return false;
-        if (plan->handle != JOB_NONE && !plan_new(jobs, op, &op->puts[n], plan->handle, at))
+        if (plan->handle != JOB_NONE && !plan_new(jobs, op, put, plan->handle, at))
             return false;
         /* A twin that came with these puts is written with its last times. */
         if (plan->twin != JOB_NONE && plan->changes &&

@@ -103,8 +103,9 @@ static enum job_store_status put(struct job_store *store, const struct job_op *o
     return store->does->put(store, &record, bytes_at(put->body->bytes, put->body->len));
 }
 
-static enum job_store_status set_tube(struct job_store *store, const struct job_op *op,
-                                      const struct job_write *write)
+/* Apart, because others need no room for settings. */
+static __attribute__((noinline)) enum job_store_status
+set_tube(struct job_store *store, const struct job_op *op, const struct job_write *write)
 {
     struct job_tube_record record = {.name = op->of ? tube_name(op->of) : op->tube,
                                      .pause_s = write->now.delay_s,

@@ -25,13 +25,17 @@ struct waiting {
     struct job_put put;
     struct job_duplicate duplicate;
     struct job_batch batch;
-    struct jobs_kick kick;
-    struct jobs_clear clear;
-    struct job_view view, *views;
+    union {
+        struct jobs_kick kick;
+        struct jobs_clear clear;
+    };
+    struct job_view *views;
     uint64_t next;
+    size_t kept;
+
+    struct job_view view; /* at first, only its body means something */
 
     /* What only some verbs have: settings, names, room for a reason. */
-    size_t kept;
     _Alignas(struct job_settings) uint8_t more[];
 };
 
@@ -75,7 +79,8 @@ static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_ki
         jobs_uncharge(jobs, size);
         return NULL;
     }
-    memset(w, 0, sizeof(*w));
+    memset(w, 0, offsetof(struct waiting, view));
+    w->view.body = NULL;
     w->size = size;
     w->op.letter.to = conn_tag(conn);
     w->op.kind = kind;
