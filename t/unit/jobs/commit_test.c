@@ -1076,6 +1076,47 @@ TEST(changes_of_many_jobs_leave_a_damaged_one_out)
     end();
 }
 
+/* Even a whole step of damaged jobs, while the last job is under change. */
+TEST(a_clear_passes_damaged_jobs_by_while_it_waits)
+{
+    enum { DAMAGED = JOBS_STEP + 1 };
+    begin();
+    uint64_t first = 0, good;
+    for (unsigned n = 0; n < DAMAGED; n++) {
+        uint64_t id = put("default");
+        first = n == 0 ? id : first;
+        fake_disk_break_row(disk, id);
+        ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_IO);
+    }
+    good = put("default");
+    for (unsigned delay_s = 0; delay_s <= 100; delay_s += 100) {
+        struct ask *kept = ask_submit(new_act(b, JOB_OP_RESERVE, good));
+        ck_assert(kept->done && kept->status == JOBS_OK);
+        ask_free(&kept);
+        kept = new_act(b, JOB_OP_RELEASE, good);
+        kept->op.delay_s = delay_s;
+        struct ask *clear = ask_new(NULL, JOB_OP_CLEAR);
+        ask_tube(clear, "default");
+        clear->op.state = JOBS_ALL;
+        ask_submit(kept);
+        make_steps(clear);
+        ck_assert(kept->done && clear->clear.deleted == 0); /* it was reserved at the beginning */
+        ask_free(&kept);
+        ask_free(&clear);
+    }
+    struct ask *kick = ask_submit(new_act(b, JOB_OP_KICK_JOB, good)); /* it is delayed */
+    struct ask *clear = ask_new(NULL, JOB_OP_CLEAR);
+    ask_tube(clear, "default");
+    clear->op.state = JOBS_ALL;
+    make_steps(clear);
+    ck_assert(kick->status == JOBS_OK && clear->clear.deleted == 1);
+    ck_assert(state_of(good) == JOB_STATES && stored(good) == JOB_STATES);
+    ck_assert(state_of(first) == JOB_READY && tube_of("default").states[JOB_READY] == DAMAGED);
+    ask_free(&kick);
+    ask_free(&clear);
+    end();
+}
+
 TEST(a_damaged_job_is_buried_and_holds_nobody_up)
 {
     begin();
@@ -1862,6 +1903,7 @@ static const struct unit_test tests[] = {
     UNIT(damage_concerns_no_other_operation_of_the_transaction),
     UNIT(damage_concerns_no_other_operation_of_the_second_run),
     UNIT(changes_of_many_jobs_leave_a_damaged_one_out),
+    UNIT(a_clear_passes_damaged_jobs_by_while_it_waits),
     UNIT(a_damaged_job_is_buried_and_holds_nobody_up),
     UNIT(a_look_that_meets_damage_is_an_error_for_that_put),
     UNIT(a_job_whose_body_finds_no_memory_is_not_buried),
