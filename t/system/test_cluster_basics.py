@@ -581,8 +581,8 @@ SAYS_SLOW = "%s \"$@\" | sed 's/ [0-9]*$/ 9000000000/'; exit"
 
 
 def test_an_upgrade_keeps_locks_and_waits(node, engine, tmp_path):
-    a = node("a", program=program(tmp_path))
-    b = node("b")
+    long = "cluster.lease=10"  # so that a machine that stands still ends no lease
+    a, b = node("a", long, program=program(tmp_path)), node("b", long)
     holder, waiter, strict, last = a.text_client(), a.text_client(), a.text_client(), b.text_client()
     binary = a.binary_client()
     assert holder.ask("ACQ4ME l-u 1 9 0") == "LOCKED"
