@@ -368,6 +368,10 @@ class Calls:
         elif self.both.real.client.ask("EXISTS", key) == 0:
             self.both.wrong.add(name)
             self.both.each("wrong", name)
+            process = self.process("live")
+            if process:  # with so many others that the scripts may pass it by
+                ops = sum((["t", b"%d" % n] for n in range(20)), ["t", name])
+                self.failed(process, self.both.run("give", process.session, *ops))
 
     def many_waits(self):
         """More waits of one name than a script grants."""
