@@ -6,8 +6,8 @@
  * Modes. Each worker has its own view (struct cluster_view): the patterns, and whether the node is
  * asked. The node changes it by letter (`report` with a number, `serve_alone`), a reload the
  * patterns, so that a name that is strict now is granted by no worker, even without an engine. All
- * letters between the
- * cluster's thread and a worker arrive in the order sent. That makes the ledger whole:
+ * letters between the cluster's thread and a worker arrive in the order sent. That makes the ledger
+ * whole:
  *
  * - The node's letter that grants units comes before its letter that asks for a report, or after;
  *   the report has exactly what the connections hold when the worker reads it.
