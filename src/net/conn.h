@@ -147,6 +147,10 @@ size_t conn_space(const struct conn *conn);
 /* The output limit, in bytes: limits.output_buffer. */
 size_t conn_output_limit(const struct conn *conn);
 
+/* In `serve`: the request cost as much as some dozens of others. It is the last one of this
+ * connection that is served in this iteration of the worker. */
+void conn_dear(struct conn *conn);
+
 /* ---- pending answers: rows with pending_max > 0 --------------------------------------------- */
 
 /*

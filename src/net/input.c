@@ -2,10 +2,10 @@
  * input.c - reads from connections, parses their requests and has them served. protocol.h lists the
  * ways to answer a request.
  *
- * Fairness: an iteration serves at most REQUESTS_MAX requests of one connection. The rest waits in
- * the worker's list until the other connections have been served. The same list is used for bytes
- * that the loop does not report again (conn->input): bytes inside a TLS stream, and bytes of a
- * socket that is reported only once.
+ * Fairness: an iteration serves at most REQUESTS_MAX requests of one connection, and only one that
+ * is dear (conn_dear). The rest waits in the worker's list until the other connections have been
+ * served. The same list is used for bytes that the loop does not report again (conn->input): bytes
+ * inside a TLS stream, and bytes of a socket that is reported only once.
  *
  * Back-pressure: while more than half of the output limit is queued, no request is served and
  * nothing is read. So the queue of one client never exceeds that half plus one answer.
@@ -179,6 +179,7 @@ static void count_requests(struct conn *conn, unsigned count)
 struct intake {
     size_t done;     /* bytes served */
     unsigned served; /* requests served */
+    bool dear;       /* one of them was dear */
     bool in_parts;   /* the bytes up to `done` end inside a request that is served in parts */
     bool stepped;    /* enough parts came to extend the request's deadline */
 };
@@ -237,6 +238,8 @@ static void wait_for_answers(struct conn *conn, bool for_all)
 static void note_served(struct conn *conn, struct intake *intake, enum served how, size_t used)
 {
     conn->worker->pending_conn = NULL;
+    intake->dear = conn->dear;
+    conn->dear = false;
     if (conn->aside)
         conn_answer_served(conn, how == SERVED);
     if (how != SERVED_LATER)
@@ -268,9 +271,10 @@ static void note_served(struct conn *conn, struct intake *intake, enum served ho
 }
 
 /* True when the connection may serve another request in this iteration. */
-static inline bool serves_on(const struct conn *conn, unsigned served)
+static inline bool serves_on(const struct conn *conn, const struct intake *intake)
 {
-    return conn->reading == READING_OPEN && served < REQUESTS_MAX && !conn_over_half(conn);
+    return conn->reading == READING_OPEN && intake->served < REQUESTS_MAX && !intake->dear &&
+           !conn_over_half(conn);
 }
 
 /* Serves the `count` requests of a batch. May stop early; the rest is then parsed again later. */
@@ -284,14 +288,14 @@ static inline void serve_batch(struct conn *conn, const struct protocol_row *row
         if (unlikely(conn->pending))
             conn_answer_next(conn);
         enum served how = row->serve(conn, request);
-        if (likely(how == SERVED && !conn->aside)) {
+        if (likely(how == SERVED && !conn->aside && !conn->dear)) {
             intake->done += used[i];
             intake->served++;
         } else {
             note_served(conn, intake, how, used[i]);
         }
         request += row->request_size;
-    } while (++i < count && serves_on(conn, intake->served));
+    } while (++i < count && serves_on(conn, intake));
 }
 
 /* Serves as much of `data` as possible and keeps the rest. */
@@ -303,7 +307,7 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
     bool cut = false; /* the request at intake.done is incomplete */
     conn->unserved = false;
     conn_begin_serving(conn);
-    while (intake.done < len && serves_on(conn, intake.served)) {
+    while (intake.done < len && serves_on(conn, &intake)) {
         unsigned count = parse_batch(conn, row, data + intake.done, len - intake.done, used, &need);
         cut = count == 0;
         if (cut)
@@ -335,6 +339,11 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
             worker_again_later(conn->worker, conn);
         worker_flush_later(conn->worker, conn);
     }
+}
+
+void conn_dear(struct conn *conn)
+{
+    conn->dear = true;
 }
 
 /* ---- reading ------------------------------------------------------------------------------- */

@@ -97,6 +97,7 @@ struct conn {
     uint8_t reason;       /* READING_DISCARD: the reason for the close */
     uint8_t pending;      /* number of pending answers */
     bool aside : 1;       /* the current answer is not the next one, so the extension keeps it */
+    bool dear : 1;        /* conn_dear was called for the request that is served */
     bool unserved : 1;    /* `in` holds bytes that may contain a complete request */
     uint8_t extended : 2; /* enum conn_extended; 0: there is no struct conn_extension */
     bool gone : 1;        /* the client has closed its sending side */

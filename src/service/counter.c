@@ -255,6 +255,7 @@ static void write_stats(const struct conn *conn, struct stats_body *body)
 
 static void do_stats(struct conn *conn, const struct ctr_request *req)
 {
+    conn_dear(conn);
     service_count(conn, VERB_STATS, OUTCOME_SUCCESS); /* first, so that this request is included */
     uint8_t *to = conn_reply_room(conn, CONN_REPLY_MAX);
     struct stats_body body = {.data = to + CTR_HEADER, .room = CONN_REPLY_MAX - CTR_HEADER};

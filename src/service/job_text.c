@@ -301,6 +301,7 @@ void job_stats(struct conn *conn)
     struct rusage usage;
     char id[32];
     int64_t up_ns = service_now(conn).mono_ns - service_of(conn)->services->started_ns;
+    conn_dear(conn);
     begin(&text, conn);
     add_counts(&text, conn);
     add_number(&text, "pid", (uint64_t)getpid());

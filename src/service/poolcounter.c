@@ -398,6 +398,7 @@ static void collect_stats(const struct conn *conn, struct pc_stats *stats_r)
 static void do_stats(struct conn *conn, const struct pc_request *req)
 {
     struct pc_stats stats;
+    conn_dear(conn);
     collect_stats(conn, &stats);
     char *to = conn_reply_room(conn, PC_STATS_ROOM);
     size_t len = pc_compose_stats(&stats, req->subject, to, PC_STATS_ROOM);

@@ -611,9 +611,11 @@ static void open_greedy(struct worker *worker, void *arg)
         toy_open_there(worker, &greed.openings[i]);
 }
 
-TEST(connection_with_thousands_of_requests_keeps_no_other_waiting)
+/* A connection sends `request` thousands of times; `turn`: how often it is served before others. */
+static void be_greedy(const char *request, unsigned turn)
 {
     struct toy_server s;
+    greed = (struct greed){.greedy = 0};
     toy_start(&s, 1, toy_limits());
     s.toy.seen = watch_greed;
     int clients[3];
@@ -624,7 +626,7 @@ TEST(connection_with_thousands_of_requests_keeps_no_other_waiting)
     char *requests = malloc(3 * GREEDY + 1);
     ck_assert(requests != NULL);
     for (int i = 0; i < GREEDY; i++)
-        memcpy(requests + (size_t)i * 3, "eg\n", 4);
+        memcpy(requests + (size_t)i * 3, request, 4);
     /* Everything has arrived before the worker reads any of it. */
     send_text(clients[0], "em\n");
     send_bytes(clients[1], requests, 3 * GREEDY);
@@ -636,13 +638,24 @@ TEST(connection_with_thousands_of_requests_keeps_no_other_waiting)
     expect(clients[2], "m\nm\n");
     ck_assert_uint_eq(greed.modest, 3);
     ck_assert_uint_eq(greed.greedy, GREEDY);
-    ck_assert_uint_le(greed.when[0], TURN);
-    ck_assert_uint_le(greed.when[1], TURN);
-    ck_assert_uint_le(greed.when[2], RUNG_AT + 2 * TURN);
+    ck_assert_uint_le(greed.when[0], turn);
+    ck_assert_uint_le(greed.when[1], turn);
+    ck_assert_uint_le(greed.when[2], RUNG_AT + 2 * turn);
     free(requests);
     for (size_t i = 0; i < 3; i++)
         close(clients[i]);
     toy_stop(&s);
+}
+
+TEST(connection_with_thousands_of_requests_keeps_no_other_waiting)
+{
+    be_greedy("eg\n", TURN);
+}
+END_TEST
+
+TEST(dear_requests_are_served_one_by_one_between_those_of_others)
+{
+    be_greedy("wg\n", 1);
 }
 END_TEST
 
@@ -1290,6 +1303,7 @@ static const struct unit_test tests[] = {
     UNIT(byte_after_byte_does_not_extend_the_time),
     UNIT(each_request_has_the_whole_time),
     UNIT(connection_with_thousands_of_requests_keeps_no_other_waiting),
+    UNIT(dear_requests_are_served_one_by_one_between_those_of_others),
     UNIT(paused_answer_keeps_no_other_waiting),
     UNIT(paused_answer_keeps_order_with_the_requests_behind_it),
     UNIT(client_that_goes_in_the_middle_of_a_paused_answer_is_noticed),

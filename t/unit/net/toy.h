@@ -5,6 +5,7 @@
  * The requests, one in each line unless noted otherwise, and their answers:
  *
  *     eTEXT      TEXT
+ *     wTEXT      TEXT, as a dear request
  *     nDDDDTEXT  TEXT; DDDD is its length in digits, and no line end follows
  *     bN         N bytes of toy_pattern
  *     dN         the lines 0 to N-1 and "end", a few at a time, paused between them
@@ -193,6 +194,9 @@ static inline enum served toy_line(struct conn *conn, const char *line)
     struct toy_session *session = conn_session(conn);
     char text[64];
     switch (line[0]) {
+    case 'w':
+        conn_dear(conn);
+        /* fall through */
     case 'e':
         toy_reply_text(conn, line + 1);
         return SERVED;
