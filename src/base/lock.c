@@ -13,6 +13,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -22,7 +23,10 @@
  */
 #define PAUSES_MAX 64
 
+#define GIVE_WAY_NS 50000
+
 _Thread_local unsigned lock_ranks_held;
+static _Thread_local bool awaited; /* a lock that this thread has released since it gave way */
 
 void lock_init(struct lock *lock, enum lock_rank rank)
 {
@@ -70,5 +74,16 @@ void lock_wait(struct lock *lock)
 
 void lock_wake(struct lock *lock)
 {
+    awaited = true;
     CHECK(syscall(SYS_futex, &lock->state, FUTEX_WAKE_PRIVATE, 1) >= 0);
+}
+
+void lock_give_way(void)
+{
+    lock_assert_none_held();
+    if (!awaited)
+        return;
+    awaited = false;
+    struct timespec pause = {.tv_nsec = GIVE_WAY_NS};
+    (void)nanosleep(&pause, NULL);
 }

@@ -51,6 +51,11 @@ void lock_wait(struct lock *lock);
 /* Wakes one sleeping thread. */
 void lock_wake(struct lock *lock);
 
+/* Between two steps of long work: lets the threads run that waited for a lock in the step before.
+ * They would often not get it, because a thread that does not sleep is faster. Sleeps for some
+ * 0.1 ms if there were any, so not for workers. */
+void lock_give_way(void);
+
 /* Aborts unless this thread holds `lock`. For functions that need the caller to hold it. */
 static inline void lock_assert_held(const struct lock *lock)
 {

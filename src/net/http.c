@@ -22,6 +22,7 @@
  */
 #include "net/http.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/number.h"
 #include "net/http_memory.h"
@@ -722,6 +723,7 @@ static void take_steps(struct http *http)
             continue;
         }
         client->step(client->job, client);
+        lock_give_way();
         if (client->phase != HANDLING)
             end_job(client);
     }

@@ -7,6 +7,7 @@
  */
 #include "service/tubes_seen.h"
 
+#include "base/lock.h"
 #include "base/number.h"
 #include "service/job_session.h"
 
@@ -88,7 +89,7 @@ static void read_tubes(struct services *services, struct moment now, void *to)
     jobs_get_stats(jobs, &reading->all);
     reading->roots_ahead = jobs_roots_ahead(services);
     while (!jobs_visit_tubes(jobs, &place, PIECE, now, visit, reading))
-        ;
+        lock_give_way();
 }
 
 /* Adds the samples of one tube. */

@@ -145,6 +145,15 @@ static void run_thread(void *(*run)(void *))
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
+TEST(giving_way_with_a_lock_aborts)
+{
+    init_all();
+    lock_give_way();
+    lock_acquire(&shard);
+    lock_give_way();
+}
+END_TEST
+
 TEST(assert_held_aborts_in_another_thread)
 {
     init_all();
@@ -269,6 +278,7 @@ static const struct unit_test tests[] = {
     UNIT_ABORTS(destroying_a_held_lock_aborts),
     UNIT_ABORTS(assert_held_aborts_when_free),
     UNIT_ABORTS(assert_none_held_aborts_when_one_is),
+    UNIT_ABORTS(giving_way_with_a_lock_aborts),
     UNIT_ABORTS(assert_held_aborts_in_another_thread),
     UNIT_ABORTS(releasing_what_another_thread_holds_aborts),
     UNIT(ranks_are_each_threads_own),
