@@ -119,7 +119,8 @@ bool process_drop_root(const char *user, const char *group)
         return false;
     if (uid == getuid() && uid == geteuid() && gid == getgid() && gid == getegid())
         return true;
-    if (setgroups(1, &gid) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0) {
+    if ((user ? initgroups(user, gid) : setgroups(1, &gid)) != 0 || setresgid(gid, gid, gid) != 0 ||
+        setresuid(uid, uid, uid) != 0) {
         if (user)
             log_error("can't become user \"%s\", group %u: %s; start as root, or as that user",
                       user, gid, strerrordesc_np(errno));

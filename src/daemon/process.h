@@ -44,9 +44,9 @@ bool process_open_standard(void) MUST_USE;
 uint64_t process_raise_descriptors(void);
 
 /*
- * Changes to `user` (NULL: no change) and `group` (NULL: the user's own), without supplementary
- * groups. Does nothing if the process has that user and group already. Returns false if they do not
- * exist, or the change is not permitted.
+ * Changes to `user` (NULL: no change) and `group` (NULL: the user's own), with the supplementary
+ * groups of the user; without a user there are none. Does nothing if the process has that user and
+ * group already. Returns false if they do not exist, or the change is not permitted.
  */
 bool process_drop_root(const char *user, const char *group) MUST_USE;
 /* Logs a warning if the process runs as root. */

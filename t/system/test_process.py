@@ -644,6 +644,32 @@ def test_as_root_it_becomes_the_user_it_is_told(start):
         assert client.ask("ACQ4ME k 1 2 0") == "LOCKED"
 
 
+# Executes the daemon in a mount namespace whose users and groups are two more.
+WITH_GROUPS = """#!/bin/sh
+exec unshare -m sh -c 'mount --bind {0}/passwd /etc/passwd && mount --bind {0}/group /etc/group &&
+    exec "$0" "$@"' {1} "$@"
+"""
+
+
+def test_the_user_keeps_its_other_groups(start, monkeypatch, tmp_path):
+    for name, more in (
+        ("passwd", "counted:x:54321:54321::/nonexistent:/bin/sh\n"),
+        ("group", "counted:x:54321:\nkeys:x:54322:counted\n"),
+    ):
+        with open("/etc/" + name) as f:
+            (tmp_path / name).write_text(f.read() + more)
+    program = tmp_path / "run"
+    program.write_text(WITH_GROUPS.format(tmp_path, servers.COUNTERD))
+    program.chmod(0o755)
+    if subprocess.run([str(program), "-V"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root can make a mount namespace")
+    monkeypatch.setattr(servers, "COUNTERD", str(program))
+    daemon = start("user=counted")
+    assert daemon.status_field("Uid").split() == ["54321"] * 4
+    assert daemon.status_field("Gid").split() == ["54321"] * 4
+    assert daemon.status_field("Groups").split() == ["54321", "54322"]
+
+
 def test_an_unknown_user_stops_the_start():
     status, _, err = run("-o", "poolcounter.port=0", "-o", "user=no-such-user-here")
     assert status == 2
