@@ -116,16 +116,17 @@ static void hook_config(void *arg, void (*emit)(void *to, const struct admin_opt
     emit(to, &(struct admin_option){"log.level", "info", "info", "", "Lea\xff\\st.", true, true});
 }
 
-static bool hook_reload(void *arg, char *report_r, size_t size)
+static enum admin_outcome hook_reload(void *arg, char *report_r, size_t size)
 {
     (void)arg;
     snprintf(report_r, size, "one line\n\ntwo \xff lines\n");
-    return true;
+    return ADMIN_DONE;
 }
 
-static void hook_upgrade(void *arg)
+static bool hook_upgrade(void *arg)
 {
     (void)arg;
+    return true;
 }
 
 static void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)

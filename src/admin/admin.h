@@ -40,6 +40,13 @@ struct admin_upgrades {
     char report[ADMIN_UPGRADE_REPORT_SIZE]; /* of the last: lines of text for people */
 };
 
+/* What has come of a request to the main thread. */
+enum admin_outcome {
+    ADMIN_DONE,
+    ADMIN_REFUSED, /* nothing was changed */
+    ADMIN_AWAY,    /* the daemon ends, or is being upgraded: nothing was done */
+};
+
 /* What the daemon does for the admin; called in the admin's thread. */
 struct admin_hooks {
     void *arg;
@@ -48,12 +55,13 @@ struct admin_hooks {
     /* Calls `emit` for every option, in order. */
     void (*config)(void *arg, void (*emit)(void *to, const struct admin_option *option), void *to);
     /*
-     * Has the configuration read again, and waits for it. True: what could be changed was. False:
-     * nothing was changed. *report_r: what there is to say of it, lines of text for people.
+     * Has the configuration read again, and waits for it. DONE: what could be changed was.
+     * *report_r: what there is to say of it, lines of text for people; AWAY: one line.
      */
-    bool (*reload)(void *arg, char *report_r, size_t size);
-    /* Has the daemon upgraded, without waiting for it: it may be another that answers then. */
-    void (*upgrade)(void *arg);
+    enum admin_outcome (*reload)(void *arg, char *report_r, size_t size);
+    /* Has the daemon upgraded, without waiting for it: it may be another that answers then. False:
+     * the daemon ends. */
+    bool (*upgrade)(void *arg);
     void (*upgrades)(void *arg, struct admin_upgrades *upgrades_r);
 };
 

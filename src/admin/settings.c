@@ -31,15 +31,21 @@ void reload_config(struct admin *admin, struct http_request *request, struct slu
         return;
     char report[REPORT_SIZE] = "";
     log_info("admin: %s has the configuration read again", http_peer(request));
-    if (admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report))) {
+    switch (admin->config.hooks.reload(admin->config.hooks.arg, report, sizeof(report))) {
+    case ADMIN_DONE:
         answer_json(request, 200,
                     json_pack("{s:b, s:o}", "reloaded", 1, "report", json_lines(report)));
-        return;
+        break;
+    case ADMIN_REFUSED:
+        answer_json(request, 409,
+                    json_pack("{s:{s:i, s:s}, s:o}", "error", "status", 409, "reason",
+                              "the configuration has mistakes: nothing was changed", "report",
+                              json_lines(report)));
+        break;
+    case ADMIN_AWAY:
+        http_error(request, 503, "%s", report);
+        break;
     }
-    answer_json(request, 409,
-                json_pack("{s:{s:i, s:s}, s:o}", "error", "status", 409, "reason",
-                          "the configuration has mistakes: nothing was changed", "report",
-                          json_lines(report)));
 }
 
 static void answer_log_level(struct http_request *request)

@@ -35,6 +35,8 @@ void start_upgrade(struct admin *admin, struct http_request *request, struct slu
     if (!query_none(request))
         return;
     log_info("admin: %s asks for an upgrade of counterd", http_peer(request));
-    admin->config.hooks.upgrade(admin->config.hooks.arg);
-    answer_upgrades(admin, request, 202);
+    if (admin->config.hooks.upgrade(admin->config.hooks.arg))
+        answer_upgrades(admin, request, 202);
+    else
+        http_error(request, 503, "counterd is ending");
 }

@@ -2,7 +2,8 @@
  * control.c - see control.h.
  *
  * Locking: `lock` protects the request for a reload and its result. No thread holds it during the
- * reload, and no other lock is taken under it.
+ * reload, and no other lock is taken under it. Each request is an eventfd, because the admin's
+ * thread may not send signals (sandbox.c). The main thread polls both beside a signalfd.
  *
  * The main thread feeds the service manager's watchdog after every worker has answered. If a worker
  * hangs, the main thread waits for it, and the watchdog restarts the daemon.
@@ -17,20 +18,43 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 void control_init(struct control *control)
 {
-    control->main_thread = pthread_self();
     CHECK(pthread_mutex_init(&control->reload.lock, NULL) == 0);
     CHECK(pthread_mutex_init(&control->lock, NULL) == 0);
     CHECK(pthread_cond_init(&control->reloaded, NULL) == 0);
+    for (size_t i = 0; i < CONTROL_EVENTS; i++)
+        control->events[i] = -1;
+}
+
+bool control_listen(struct control *control, const sigset_t *awaited)
+{
+    control->events[CONTROL_SIGNAL] = signalfd(-1, awaited, SFD_CLOEXEC | SFD_NONBLOCK);
+    control->events[CONTROL_RELOAD] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    control->events[CONTROL_UPGRADE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    for (size_t i = 0; i < CONTROL_EVENTS; i++) {
+        if (control->events[i] < 0) {
+            log_error("can't make a descriptor for signals and requests: %s",
+                      strerrordesc_np(errno));
+            return false;
+        }
+    }
+    return true;
 }
 
 void control_destroy(struct control *control)
 {
+    for (size_t i = 0; i < CONTROL_EVENTS; i++)
+        if (control->events[i] >= 0)
+            close(control->events[i]);
     pthread_cond_destroy(&control->reloaded);
     pthread_mutex_destroy(&control->lock);
     pthread_mutex_destroy(&control->reload.lock);
@@ -83,13 +107,19 @@ static void emit_config(void *arg, void (*emit)(void *to, const struct admin_opt
     free(value);
 }
 
-static bool ask_reload(void *arg, char *report_r, size_t size)
+/* Asks the main thread for something. It can't fail: the count is read long before it is full. */
+static void ask(const struct control *control, enum control_event event)
+{
+    CHECK(eventfd_write(control->events[event], 1) == 0);
+}
+
+static enum admin_outcome ask_reload(void *arg, char *report_r, size_t size)
 {
     struct control *control = arg;
     pthread_mutex_lock(&control->lock);
     unsigned mine = ++control->asked;
     if (!control->ended)
-        pthread_kill(control->main_thread, SIGHUP);
+        ask(control, CONTROL_RELOAD);
     while (!control->ended && !control->parking && (int)(control->done - mine) < 0)
         pthread_cond_wait(&control->reloaded, &control->lock);
     bool made = (int)(control->done - mine) >= 0;
@@ -97,30 +127,22 @@ static bool ask_reload(void *arg, char *report_r, size_t size)
              made             ? control->report
              : control->ended ? "counterd is ending"
                               : "counterd is being upgraded: try again");
-    bool good = made && control->good;
+    bool good = control->good;
     pthread_mutex_unlock(&control->lock);
-    return good;
+    return !made ? ADMIN_AWAY : good ? ADMIN_DONE : ADMIN_REFUSED;
 }
 
-/* Ends a requested upgrade with a report that the daemon is ending. Call with `lock` held. */
-static void refuse_upgrade(struct control *control)
-{
-    struct admin_upgrades *upgrades = &control->upgrades;
-    upgrades->running = upgrades->good = false;
-    snprintf(upgrades->report, sizeof upgrades->report, "counterd is ending\n");
-}
-
-static void ask_upgrade(void *arg)
+static bool ask_upgrade(void *arg)
 {
     struct control *control = arg;
     pthread_mutex_lock(&control->lock);
-    if (control->ended) {
-        refuse_upgrade(control);
-    } else if (!control->upgrades.running) {
+    bool ended = control->ended;
+    if (!ended && !control->upgrades.running) {
         control->upgrades.running = true;
-        pthread_kill(control->main_thread, SIGUSR1);
+        ask(control, CONTROL_UPGRADE);
     }
     pthread_mutex_unlock(&control->lock);
+    return !ended;
 }
 
 static void tell_upgrades(void *arg, struct admin_upgrades *upgrades_r)
@@ -148,8 +170,10 @@ void control_end(struct control *control)
     atomic_store(&control->ready, false);
     pthread_mutex_lock(&control->lock);
     control->ended = true;
-    if (control->upgrades.running)
-        refuse_upgrade(control);
+    if (control->upgrades.running) {
+        control->upgrades.running = control->upgrades.good = false;
+        snprintf(control->upgrades.report, sizeof control->upgrades.report, "counterd is ending\n");
+    }
     pthread_cond_broadcast(&control->reloaded);
     pthread_mutex_unlock(&control->lock);
 }
@@ -185,15 +209,6 @@ static void do_reload(struct control *control)
 }
 
 /* --- Upgrade --------------------------------------------------------------------------------- */
-
-/* True while the admin's thread waits for a reload. */
-static bool is_asked_to_reload(struct control *control)
-{
-    pthread_mutex_lock(&control->lock);
-    bool asked = control->asked != control->done;
-    pthread_mutex_unlock(&control->lock);
-    return asked;
-}
 
 void control_set_upgrade(struct control *control, struct upgrade *upgrade)
 {
@@ -285,23 +300,39 @@ static void look_after(const struct control *control, bool shows)
 /* Interval of log_renew, for syslog. */
 #define RENEW_NS (5 * NS_PER_S)
 
-/* Waits for the next signal. Feeds the watchdog every `interval_ns`, unless that is 0. */
-static int next_signal(const struct control *control, const sigset_t *awaited, int64_t interval_ns)
+/* Waits for a signal or a request of the admin's thread, for `ns` at most; 0: without an end.
+ * Returns CONTROL_EVENTS if nothing came. *sig_r: the signal; 0: none. */
+static enum control_event await(const struct control *control, int64_t ns, int *sig_r)
+{
+    const struct timespec pause = {.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
+    struct pollfd polled[CONTROL_EVENTS];
+    struct signalfd_siginfo info;
+    eventfd_t count;
+    *sig_r = 0;
+    for (size_t i = 0; i < CONTROL_EVENTS; i++)
+        polled[i] = (struct pollfd){.fd = control->events[i], .events = POLLIN};
+    if (ppoll(polled, CONTROL_EVENTS, ns ? &pause : NULL, NULL) <= 0)
+        return CONTROL_EVENTS;
+    if (read(control->events[CONTROL_SIGNAL], &info, sizeof info) == sizeof info) {
+        *sig_r = (int)info.ssi_signo;
+        return CONTROL_SIGNAL;
+    }
+    for (enum control_event event = CONTROL_RELOAD; event < CONTROL_EVENTS; event++)
+        if (eventfd_read(control->events[event], &count) == 0)
+            return event;
+    return CONTROL_EVENTS;
+}
+
+/* Waits for the next signal or request. Feeds the watchdog every `interval_ns`, unless that is 0.
+ */
+static enum control_event next_event(const struct control *control, int64_t interval_ns, int *sig_r)
 {
     bool renews = control->reload.settings.log_output == LOG_OUTPUT_SYSLOG;
     int64_t pause_ns = renews && (!interval_ns || interval_ns > RENEW_NS) ? RENEW_NS : interval_ns;
-    const struct timespec pause = {
-        .tv_sec = pause_ns / NS_PER_S,
-        .tv_nsec = pause_ns % NS_PER_S,
-    };
-    for (;;) {
-        int sig = pause_ns ? sigtimedwait(awaited, NULL, &pause) : sigwaitinfo(awaited, NULL);
-        if (sig > 0)
-            return sig;
-        if (errno != EAGAIN)
-            continue;
+    enum control_event event;
+    while ((event = await(control, pause_ns, sig_r)) == CONTROL_EVENTS)
         look_after(control, interval_ns != 0);
-    }
+    return event;
 }
 
 void control_ready(struct control *control)
@@ -328,7 +359,7 @@ static bool is_drained(const struct control *control, struct catch_up *catch_up,
  * shutdown.drain is over. Returns the signal that ends the daemon: `sig`, or a second SIGTERM or
  * SIGINT that ended the wait.
  */
-static int drain(struct control *control, const sigset_t *awaited, int sig)
+static int drain(struct control *control, int sig)
 {
     int64_t allow_ns = control->reload.settings.shutdown_drain * NS_PER_S;
     int64_t end_ns = clock_mono_ns() + allow_ns;
@@ -341,12 +372,12 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
              control->reload.settings.shutdown_drain);
     notify_draining(allow_ns + DRAIN_SLACK_NS, "waiting for clients to release");
     int64_t interval_ns = notify_alive_interval_ns(), alive_ns = clock_mono_ns();
-    const struct timespec look = {.tv_nsec = DRAIN_LOOK_NS};
     struct catch_up catch_up = {0};
     uint64_t held;
     bool drained;
     while (!(drained = is_drained(control, &catch_up, &held)) && clock_mono_ns() < end_ns) {
-        int other = sigtimedwait(awaited, NULL, &look);
+        int other;
+        (void)await(control, DRAIN_LOOK_NS, &other); /* requests have their answer: 503 */
         if (other == SIGTERM || other == SIGINT)
             return other;
         if (other == SIGUSR2)
@@ -364,38 +395,61 @@ static int drain(struct control *control, const sigset_t *awaited, int sig)
     return sig;
 }
 
-int control_run(struct control *control, const sigset_t *awaited)
+static void run_upgrade(struct control *control)
+{
+    notify_reloading();
+    do_upgrade(control);
+}
+
+static void run_reload(struct control *control)
+{
+    log_info("reload: reading the settings again");
+    notify_reloading();
+    do_reload(control);
+}
+
+/* Handles a signal. Returns false when it ends the daemon. */
+static bool handle_signal(struct control *control, int sig)
+{
+    switch (sig) {
+    case SIGUSR1:
+        run_upgrade(control);
+        break;
+    case SIGHUP:
+        if (control->upgrade && upgrade_is_due(control->upgrade))
+            run_upgrade(control);
+        run_reload(control);
+        break;
+    case SIGUSR2:
+        say_stats(control);
+        return true;
+    default:
+        return false;
+    }
+    tell_ready(control);
+    return true;
+}
+
+int control_run(struct control *control)
 {
     int64_t interval_ns = notify_alive_interval_ns();
+    int sig;
     control_ready(control);
     tell_ready(control);
     for (;;) {
-        int sig = next_signal(control, awaited, interval_ns);
-        switch (sig) {
-        case SIGUSR1:
-            notify_reloading();
-            do_upgrade(control);
-            tell_ready(control);
-            break;
-        case SIGHUP:
-            if (control->upgrade && !is_asked_to_reload(control) &&
-                upgrade_is_due(control->upgrade)) {
-                notify_reloading();
-                do_upgrade(control);
-            }
-            log_info("reload: reading the settings again");
-            notify_reloading();
-            do_reload(control);
-            tell_ready(control);
-            break;
-        case SIGUSR2:
-            say_stats(control);
-            break;
-        default:
+        enum control_event event = next_event(control, interval_ns, &sig);
+        if (event == CONTROL_SIGNAL && !handle_signal(control, sig)) {
             if (sig == SIGTERM && control->reload.settings.shutdown_drain > 0)
-                sig = drain(control, awaited, sig);
+                sig = drain(control, sig);
             notify_stopping();
             return sig;
+        }
+        if (event != CONTROL_SIGNAL) {
+            if (event == CONTROL_UPGRADE)
+                run_upgrade(control);
+            else
+                run_reload(control);
+            tell_ready(control);
         }
         look_after(control, interval_ns != 0); /* frequent signals must not delay it */
     }

@@ -476,14 +476,14 @@ static void say_start(const struct daemon *d, uint64_t descriptors)
 }
 
 /* Serves until a signal ends the daemon. */
-static void serve(struct daemon *d, const sigset_t *awaited)
+static void serve(struct daemon *d)
 {
     d->control.reload.services = d->services;
     d->control.reload.server = &d->server;
     d->control.reload.listeners = &d->listeners;
     d->control.reload.admin = d->admin;
     control_set_upgrade(&d->control, &d->upgrade);
-    int sig = control_run(&d->control, awaited);
+    int sig = control_run(&d->control);
     log_info("ending: SIG%s", sigabbrev_np(sig));
     remove_pid_file(d); /* now: after the next line a second signal ends the process at once */
     process_allow_abrupt_end();
@@ -528,7 +528,7 @@ static enum process_exit run(struct daemon *d)
 
     control_init(&d->control);
     d->control.upgrades.running = upgrade_takes(&d->upgrade); /* before the admin starts */
-    bool ready = set_up(d);
+    bool ready = control_listen(&d->control, &awaited) && set_up(d);
     if (ready && upgrade_takes(&d->upgrade))
         upgrade_commit(&d->upgrade);
     if (ready) {
@@ -541,7 +541,7 @@ static enum process_exit run(struct daemon *d)
         control_ready(&d->control); /* before the log says "ready" */
         say_start(d, descriptors);
         log_ready();
-        serve(d, &awaited);
+        serve(d);
     } else if (upgrade_takes(&d->upgrade)) {
         go_back(d);
         log_error("upgrade: this program can't start: all connections are lost");

@@ -19,7 +19,7 @@
  * error: a datagram socket, which getnameinfo uses to name the interface of a link-local address;
  * newfstatat, which some C libraries use for fstat (admin/process.c avoids it), and which could
  * look at any file because a filter can't see its path; and fchown, which SQLite calls as root.
- * tgkill, for the SIGABRT of a failed check, is allowed only with this process as its target.
+ * tgkill is allowed only for the SIGABRT of a failed check, with this process as its target.
  *
  * Output uses write and writev, which take no address and no descriptors. Only c-ares, in a thread
  * that connects, uses sendto. No thread may use sendmsg and recvmsg, which can pass descriptors.
@@ -485,9 +485,11 @@ static void add_strict(scmp_filter_ctx ctx, unsigned rights, int *error)
     /* Other ways of shutdown would turn a listener into a socket for other uses. */
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_EQ, SHUT_WR));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(shutdown), 1, SCMP_A1_32(SCMP_CMP_NE, SHUT_WR));
-    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(tgkill), 1, SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)made_for));
+    ADD(error, ctx, SCMP_ACT_ALLOW, CALL(tgkill), 2, SCMP_A0_32(SCMP_CMP_EQ, (uint32_t)made_for),
+        SCMP_A2_32(SCMP_CMP_EQ, SIGABRT));
     ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(tgkill), 1,
         SCMP_A0_32(SCMP_CMP_NE, (uint32_t)made_for));
+    ADD(error, ctx, SCMP_ACT_KILL_PROCESS, CALL(tgkill), 1, SCMP_A2_32(SCMP_CMP_NE, SIGABRT));
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0_32(SCMP_CMP_EQ, PR_SET_NAME));
     /* The process may read its own limits, but not set them. */
     ADD(error, ctx, SCMP_ACT_ALLOW, CALL(prlimit64), 2, SCMP_A0_32(SCMP_CMP_EQ, 0),

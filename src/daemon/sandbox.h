@@ -5,11 +5,11 @@
  * The strict filter is for every thread that the daemon starts. It follows the thread's struct
  * confinement (net/thread.h). All threads may use open descriptors. Workers and the admin's thread,
  * which read bytes of peers, may also accept connections; the thread of a resource may connect, or
- * open files. No thread may listen, pass a descriptor, start a process or thread, signal another
- * process, map executable memory or read other processes. If a thread tries that, or a call that
- * its confinement does not allow, the kernel ends the whole process (SIGSYS). A call on no list
- * returns ENOSYS, which a newer C library handles. A few calls return other errors, because
- * libraries make them without an attack (sandbox.c).
+ * open files. No thread may listen, pass a descriptor, start a process or thread, send a signal but
+ * SIGABRT to this process, map executable memory or read other processes. If a thread tries that,
+ * or a call that its confinement does not allow, the kernel ends the whole process (SIGSYS). A call
+ * on no list returns ENOSYS, which a newer C library handles. A few calls return other errors,
+ * because libraries make them without an attack (sandbox.c).
  *
  * Landlock restricts a thread that opens files to its folders (EACCES). If the kernel has no
  * Landlock, counterd logs that, and only the user's rights are the limit.
@@ -18,9 +18,9 @@
  * program. It returns EPERM for calls that no daemon makes (mount, ptrace, bpf, modules, keys,
  * clocks), and stays on after execve. Filters of a service manager apply as well.
  *
- * Limits: threads share memory. Attack code in one thread can read everything in the
- * process and, by changing the main thread's memory, may get as far as the loose filter and the
- * user's rights allow.
+ * Limits: threads share memory and descriptors. Attack code in one thread can read everything in
+ * the process, write to each descriptor and, by changing the main thread's memory, may get as far
+ * as the loose filter and the user's rights allow (SECURITY.md).
  *
  * Threads: sandbox_confine in any thread, for itself; the other functions in the main thread before
  * it starts threads: sandbox_prepare, then sandbox_enter.

@@ -191,6 +191,12 @@ static bool signal_parent_thread(void)
     return syscall(SYS_tgkill, getppid(), getppid(), 0) == 0;
 }
 
+/* An upgrade would execute the program that the main thread's memory names. */
+static bool ask_for_upgrade(void)
+{
+    return syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0;
+}
+
 /* ---- actions of libraries: refused, but nobody is killed ------------------------------------- */
 
 /*
@@ -278,6 +284,7 @@ static const struct {
     {"trace", trace_parent},
     {"kill", signal_parent},
     {"tgkill", signal_parent_thread},
+    {"ask-upgrade", ask_for_upgrade},
     {"name", name_address},
     {"unknown", call_unknown},
     {"datagrams", open_datagrams},

@@ -92,6 +92,19 @@ def test_when_the_time_is_up_it_ends_with_0_whoever_holds(start):
     holder.close()
 
 
+def test_who_asks_for_a_reload_or_an_upgrade_is_told_that_it_ends(start):
+    daemon = start("shutdown.drain=600", "admin.token=hush", admin=True)
+    holder = daemon.text_client()
+    assert holder.ask("ACQ4ME k 1 9") == "LOCKED"
+    begin(daemon)
+    for what in ("reload", "upgrade"):
+        status, body = http_client.ask(daemon.admin, "POST", "/api/v1/" + what, "hush")
+        assert status == 503 and "counterd is ending" in body, what
+    assert holder.ask("RELEASE k") == "RELEASED"
+    assert daemon.wait() == 0
+    holder.close()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda n: n.name)
 def test_a_second_signal_ends_the_wait(start, number):
     daemon = start("shutdown.drain=600")

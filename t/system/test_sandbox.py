@@ -43,6 +43,7 @@ KILLED_FOR = [
     "trace",
     "kill",
     "tgkill",
+    "ask-upgrade",
 ]
 # Libraries do these without an attack, or might. They may be refused, but must not kill.
 HARMLESS = ["name", "unknown", "datagrams", "stat", "memory"]

@@ -435,12 +435,15 @@ TEST(reload_tells_what_came_of_it)
     ck_assert_str_eq(text_at(json, "report.0"), "one line");
     ck_assert_str_eq(text_at(json, "report.1"), "two \\xff lines");
     json_decref(json);
-    atomic_store(&reload_works, false);
+    atomic_store(&outcome, ADMIN_REFUSED);
     json = ask_json("POST", "/api/v1/reload", BEARER, 409);
     ck_assert_int_eq((int)number_at(json, "error.status"), 409);
     ck_assert(strstr(text_at(json, "error.reason"), "nothing was changed") != NULL);
     ck_assert_str_eq(text_at(json, "report.0"), "one line");
     json_decref(json);
+    atomic_store(&outcome, ADMIN_AWAY);
+    expect_error("POST", "/api/v1/reload", BEARER, 503, "one line");
+    expect_error("POST", "/api/v1/upgrade", BEARER, 503, "counterd is ending");
     finish();
 }
 END_TEST

@@ -28,7 +28,7 @@ static struct admin *admin;
 static const char *where; /* the admin's address */
 
 static _Atomic bool is_ready;
-static _Atomic bool reload_works;
+static _Atomic enum admin_outcome outcome; /* of reloads; AWAY: of upgrades, too */
 
 static inline bool hook_ready(void *arg)
 {
@@ -44,19 +44,20 @@ static inline void hook_config(void *arg, void (*emit)(void *to, const struct ad
     emit(to, &(struct admin_option){"log.level", "info", "info", "", "Lea\xff\\st.", true, true});
 }
 
-static inline bool hook_reload(void *arg, char *report_r, size_t size)
+static inline enum admin_outcome hook_reload(void *arg, char *report_r, size_t size)
 {
     CHECK(arg == &server);
     snprintf(report_r, size, "one line\n\ntwo \xff lines\n");
-    return atomic_load(&reload_works);
+    return atomic_load(&outcome);
 }
 
 static struct admin_upgrades hooked_upgrades; /* owned by the admin's thread while that runs */
 
-static inline void hook_upgrade(void *arg)
+static inline bool hook_upgrade(void *arg)
 {
     CHECK(arg == &server);
-    hooked_upgrades.running = true;
+    hooked_upgrades.running = atomic_load(&outcome) != ADMIN_AWAY;
+    return hooked_upgrades.running;
 }
 
 static inline void hook_upgrades(void *arg, struct admin_upgrades *upgrades_r)
@@ -120,7 +121,7 @@ static inline void begin(unsigned workers, const char *token)
     };
     char reason[ADMIN_REASON_SIZE];
     atomic_store(&is_ready, true);
-    atomic_store(&reload_works, true);
+    atomic_store(&outcome, ADMIN_DONE);
     admin = admin_new(&admin_config, reason);
     ck_assert_msg(admin != NULL, "%s", reason);
     ck_assert(admin_start(admin));

@@ -21,12 +21,14 @@ static void start(const char *text)
 {
     process_block_signals(&awaited);
     set_up(text);
+    ck_assert(control_listen(&running.control, &awaited));
     hooks = control_hooks(&running.control);
 }
 
 /* The result of a request from another thread. */
 struct asking {
-    bool good;
+    enum admin_outcome outcome;
+    bool upgrades;
     char report[1024];
 };
 
@@ -36,9 +38,9 @@ static void *ask_twice(void *arg)
     while (!hooks.ready(hooks.arg))
         sched_yield();
     write_file("log.level = debug\n");
-    asking[0].good = hooks.reload(hooks.arg, asking[0].report, sizeof asking[0].report);
+    asking[0].outcome = hooks.reload(hooks.arg, asking[0].report, sizeof asking[0].report);
     write_file("log.level = loud\n");
-    asking[1].good = hooks.reload(hooks.arg, asking[1].report, sizeof asking[1].report);
+    asking[1].outcome = hooks.reload(hooks.arg, asking[1].report, sizeof asking[1].report);
     kill(getpid(), SIGTERM);
     return NULL;
 }
@@ -50,12 +52,12 @@ TEST(a_reload_that_is_asked_for_is_waited_for)
     start("");
     ck_assert(!hooks.ready(hooks.arg));
     ck_assert_int_eq(pthread_create(&thread, NULL, ask_twice, asking), 0);
-    ck_assert_int_eq(control_run(&running.control, &awaited), SIGTERM);
+    ck_assert_int_eq(control_run(&running.control), SIGTERM);
     pthread_join(thread, NULL);
-    ck_assert(asking[0].good);
+    ck_assert_int_eq(asking[0].outcome, ADMIN_DONE);
     ck_assert_str_eq(asking[0].report, "log.level is debug now; it was info\n"
                                        "done: 1 changed, 0 need a restart\n");
-    ck_assert(!asking[1].good);
+    ck_assert_int_eq(asking[1].outcome, ADMIN_REFUSED);
     ck_assert_ptr_nonnull(strstr(asking[1].report, ":1: log.level: \"loud\" is not one of"));
     ck_assert_ptr_nonnull(strstr(asking[1].report, "\nnothing was changed"));
     control_end(&running.control);
@@ -67,7 +69,8 @@ END_TEST
 static void *ask_once(void *arg)
 {
     struct asking *asking = arg;
-    asking->good = hooks.reload(hooks.arg, asking->report, sizeof asking->report);
+    asking->outcome = hooks.reload(hooks.arg, asking->report, sizeof asking->report);
+    asking->upgrades = hooks.upgrade(hooks.arg);
     return NULL;
 }
 
@@ -79,7 +82,8 @@ TEST(nobody_waits_for_a_daemon_that_ends)
     ck_assert_int_eq(pthread_create(&thread, NULL, ask_once, &asking), 0);
     control_end(&running.control); /* before the request, or while it waits */
     pthread_join(thread, NULL);
-    ck_assert(!asking.good);
+    ck_assert_int_eq(asking.outcome, ADMIN_AWAY);
+    ck_assert(!asking.upgrades);
     ck_assert_str_eq(asking.report, "counterd is ending");
     tear_down();
 }

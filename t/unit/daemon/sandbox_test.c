@@ -494,6 +494,12 @@ static int ask_limit(void)
     return outcome(syscall(SYS_prlimit64, 0, 7, NULL, limit) == 0);
 }
 
+/* Of what happens then, an upgrade is the worst. */
+static int signal_main_thread(void)
+{
+    return outcome(syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1) == 0);
+}
+
 static int die_by_own_hand(void)
 {
     abort();
@@ -548,6 +554,7 @@ static const struct {
     {"start program", start_program, KILLED, KILLED, KILLED},
     {"make code", make_code, KILLED, KILLED, KILLED},
     {"signal parent", signal_parent, KILLED, KILLED, KILLED},
+    {"signal main thread", signal_main_thread, KILLED, KILLED, KILLED},
     {"change limit", change_limit, ENOSYS, ENOSYS, ENOSYS},
     {"ask limit", ask_limit, DONE, DONE, DONE},
     {"die by own hand", die_by_own_hand, -SIGABRT, -SIGABRT, -SIGABRT},
