@@ -35,6 +35,7 @@ enum job_store_status {
     JOB_STORE_LOCKED,    /* another process uses it */
     JOB_STORE_NO_MEMORY, /* or a visitor has stopped */
     JOB_STORE_NEWER,     /* a newer program has made it */
+    JOB_STORE_EXISTS,    /* of a copy: something has its name */
 };
 /* A word for logs and metrics. */
 const char *job_store_status_word(enum job_store_status status);
@@ -105,6 +106,12 @@ struct job_store_sizes {
     uint64_t file;  /* bytes */
     uint64_t empty; /* bytes of the file that new jobs fill first */
     uint64_t log;   /* bytes in the log that are not yet in the file */
+};
+
+/* How far a copy is. */
+struct job_store_copied {
+    uint64_t done, total; /* bytes; `total` may grow */
+    bool whole;           /* it is there, and on disk */
 };
 
 /* ---- stores ---------------------------------------------------------------------------------- */
@@ -221,6 +228,24 @@ struct job_store_kind {
      * tries to get it back. */
     bool (*is_full)(const struct job_store *store);
     void (*get_sizes)(struct job_store *store, struct job_store_sizes *sizes_r);
+
+    /* ---- copies, outside of transactions; NULL: a store that makes none ------------------------
+     */
+
+    /* Begins a copy of everything: a new file `name` (without a slash) in `folder`. One at a time.
+     * EXISTS: something has that name; ACCESS: it cannot be one of a copy. */
+    enum job_store_status (*begin_copy)(struct job_store *store, const char *folder,
+                                        const char *name) MUST_USE;
+    /* Makes a bounded piece. It ends however many transactions come between, and has what they have
+     * changed. When it is whole, or after a failure, it is over; then a failed one has left
+     * nothing. */
+    enum job_store_status (*copy)(struct job_store *store,
+                                  struct job_store_copied *copied_r) MUST_USE;
+    /* Gives up a copy that is under way, if there is one. Nothing is left of it. */
+    void (*end_copy)(struct job_store *store);
+    /* Removes what a process that was killed has left of a copy in `folder`. `path`: that of the
+     * store, which need not be open. */
+    void (*forget_copy)(const char *path, const char *folder);
 };
 
 extern const struct job_store_kind job_store_sqlite;

@@ -20,7 +20,7 @@ const char *job_store_status_word(enum job_store_status status)
         [JOB_STORE_FULL] = "full",     [JOB_STORE_IO] = "io",
         [JOB_STORE_ACCESS] = "access", [JOB_STORE_CORRUPT] = "corrupt",
         [JOB_STORE_LOCKED] = "locked", [JOB_STORE_NO_MEMORY] = "memory",
-        [JOB_STORE_NEWER] = "newer",
+        [JOB_STORE_NEWER] = "newer",   [JOB_STORE_EXISTS] = "exists",
     };
     CHECK((size_t)status < ARRAY_SIZE(words));
     return words[status];
@@ -350,4 +350,8 @@ const struct job_store_kind job_store_sqlite = {
     .tend_ns = sqlite_tend_ns,
     .is_full = sqlite_is_full,
     .get_sizes = sqlite_get_sizes,
+    .begin_copy = sqlite_begin_copy,
+    .copy = sqlite_copy,
+    .end_copy = sqlite_end_copy,
+    .forget_copy = sqlite_forget_copy,
 };

@@ -23,9 +23,11 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
-#define PAGE_SIZE  4096u
-#define SMALL_BODY 512u /* bytes; a larger body is apart from its job */
-#define BUSY_MS    1000 /* another process writes, which it should not */
+#define FILE_MODE   0640
+#define COPY_ENDING ".part" /* of a copy that is not whole */
+#define PAGE_SIZE   4096u
+#define SMALL_BODY  512u /* bytes; a larger body is apart from its job */
+#define BUSY_MS     1000 /* another process writes, which it should not */
 
 enum statement {
     BEGIN,
@@ -56,6 +58,8 @@ enum statement {
     STATEMENTS
 };
 
+struct sqlite_copy;
+
 struct sqlite_store {
     struct job_store store; /* first */
     sqlite3 *db;
@@ -78,6 +82,7 @@ struct sqlite_store {
     int64_t not_before_ns; /* after a `tend` that could not do everything */
     int64_t
         reserve_ns; /* when it is full: when to take the reserve; INT64_MIN: a while after `tend` */
+    struct sqlite_copy *copy; /* under way; NULL: none */
 };
 
 static inline struct sqlite_store *inside_of(const struct job_store *store)
@@ -216,5 +221,10 @@ enum job_store_status sqlite_read_body(struct job_store *store, uint64_t id, voi
                                        uint32_t len);
 enum job_store_status sqlite_load(struct job_store *store,
                                   const struct job_store_visitors *visitors);
+enum job_store_status sqlite_begin_copy(struct job_store *store, const char *folder,
+                                        const char *name);
+enum job_store_status sqlite_copy(struct job_store *store, struct job_store_copied *copied_r);
+void sqlite_end_copy(struct job_store *store);
+void sqlite_forget_copy(const char *path, const char *folder);
 
 #endif

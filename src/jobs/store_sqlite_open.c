@@ -16,7 +16,6 @@
 #define LOG_BYTES      (2u << 20)  /* so much in the log is written to the file */
 #define LOG_KEPT       (4u << 20)  /* bytes of the log that stay on disk, to be written again */
 #define CHUNK_BYTES    (256 << 10) /* the file grows by so much */
-#define FILE_MODE      0640
 
 /* The numbers of states in the file are those of enum job_state. */
 _Static_assert(JOB_READY == 0 && JOB_DELAYED == 1 && JOB_RESERVED == 2 && JOB_BURIED == 3 &&
@@ -396,6 +395,7 @@ void sqlite_close(struct job_store **store)
         return;
     struct sqlite_store *s = inside_of(*store);
     sqlite_rollback(*store);
+    sqlite_end_copy(*store);
     for (size_t i = 0; i < STATEMENTS; i++)
         sqlite3_finalize(s->statements[i]);
     CHECK(sqlite3_close(s->db) == SQLITE_OK); /* nothing uses it */

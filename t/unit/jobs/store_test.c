@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -1016,6 +1017,255 @@ TEST(a_normal_commit_is_synced_though_a_reader_holds_up_the_log)
 }
 END_TEST
 
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+#define COPY_JOBS 400
+#define COPY_BODY 20000u
+
+static void path_beside(char to[128], const char *name)
+{
+    snprintf(to, 128, "%s/%s", folder, name);
+}
+
+static bool has_file(const char *name)
+{
+    char full[128];
+    struct stat st;
+    path_beside(full, name);
+    return lstat(full, &st) == 0;
+}
+
+static void remove_file(const char *name)
+{
+    char full[128];
+    path_beside(full, name);
+    ck_assert(unlink(full) == 0);
+}
+
+static void put_large(struct job_store *store, uint64_t first, unsigned count, char filler)
+{
+    static char body[COPY_BODY];
+    memset(body, filler, sizeof(body));
+    ck_assert(DOES(store, begin) == JOB_STORE_OK);
+    for (uint64_t id = first; id < first + count; id++) {
+        struct job_record job = {.id = id, .tube = bytes_of("t"), .tries_max = JOB_TRIES_OF_TUBE};
+        ck_assert(DOES(store, put, &job, bytes_at(body, sizeof(body))) == JOB_STORE_OK);
+    }
+    ck_assert(DOES(store, commit, 0) == JOB_STORE_OK);
+}
+
+/* Copies to the end, with `between` before each piece. Returns the number of pieces. */
+static unsigned copy_all(struct job_store *store, const char *name,
+                         void (*between)(struct job_store *store, unsigned piece))
+{
+    struct job_store_copied copied = {0};
+    unsigned pieces = 0;
+    enum job_store_status status = DOES(store, begin_copy, folder, name);
+    ck_assert_msg(status == JOB_STORE_OK, "%s", store->reason);
+    while (!copied.whole) {
+        ck_assert(!has_file(name));
+        if (between)
+            between(store, pieces);
+        status = DOES(store, copy, &copied);
+        ck_assert_msg(status == JOB_STORE_OK, "%s", store->reason);
+        ck_assert_uint_le(copied.done, copied.total);
+        ck_assert_uint_lt(++pieces, 10000);
+    }
+    ck_assert(copied.done == copied.total && has_file(name) && !has_file(".jobs.part"));
+    return pieces;
+}
+
+/* A transaction that changes pages in all of the file. */
+static void change_much(struct job_store *store, unsigned piece)
+{
+    uint64_t gone = 1 + piece * 37 % COPY_JOBS;
+    ck_assert(DOES(store, begin) == JOB_STORE_OK);
+    (void)DOES(store, remove, gone);
+    ck_assert(DOES(store, commit, 0) == JOB_STORE_OK);
+    put_large(store, 1000 + piece, 1, 'n');
+    ck_assert(DOES(store, tend, piece * SECOND) == JOB_STORE_OK);
+}
+
+/* Sees that the copy has the same rows as the store. */
+static void check_copy(const char *name)
+{
+    static const char *const sql[] = {
+        "SELECT count(*) || ' ' || sum(id) || ' ' || sum(bytes) FROM jobs",
+        "SELECT count(*) || ' ' || sum(id) || ' ' || group_concat(substr(body, 1, 1), '')"
+        " FROM large_bodies",
+        "SELECT next FROM ids",
+    };
+    char original[96], is[2000], is_copied[2000];
+    for (size_t i = 0; i < ARRAY_SIZE(sql); i++) {
+        sql_text(sql[i], is, sizeof(is));
+        memcpy(original, path, sizeof(path));
+        snprintf(path, sizeof(path), "%s/%s", folder, name);
+        sql_text(sql[i], is_copied, sizeof(is_copied));
+        check_integrity();
+        memcpy(path, original, sizeof(path));
+        ck_assert_str_eq(is, is_copied);
+    }
+}
+
+TEST(a_copy_ends_though_each_of_its_pieces_follows_a_transaction)
+{
+    folder_make();
+    struct job_store *store = open_with(
+        (struct job_store_config){.path = path, .sync = JOB_STORE_SYNC_NORMAL, .log_bytes = 65536});
+    struct job_store_sizes sizes;
+    put_large(store, 1, COPY_JOBS, 'o');
+    DOES(store, get_sizes, &sizes);
+    unsigned idle = copy_all(store, "idle.db", NULL);
+    check_copy("idle.db");
+    ck_assert_uint_le(idle, sizes.file / 262144 * 5 / 4 + 3);
+    unsigned busy = copy_all(store, "busy.db", change_much);
+    check_copy("busy.db");
+    ck_assert_msg(busy <= idle + idle / 4 + 2, "%u pieces instead of %u", busy, idle);
+    job_store_sqlite.close(&store);
+    for (size_t i = 0; i < 2; i++) { /* a copy is a store */
+        static const char *const names[] = {"idle.db", "busy.db"};
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        store = open_store(JOB_STORE_SYNC_FULL);
+        job_store_sqlite.close(&store);
+        files_remove();
+    }
+    snprintf(path, sizeof(path), "%s/jobs", folder);
+    folder_remove();
+}
+END_TEST
+
+TEST(a_copy_that_is_given_up_leaves_nothing)
+{
+    folder_make();
+    struct job_store *store = open_store(JOB_STORE_SYNC_NORMAL);
+    struct job_store_copied copied;
+    put_large(store, 1, COPY_JOBS, 'o');
+    ck_assert(DOES(store, begin_copy, folder, "a.db") == JOB_STORE_OK);
+    ck_assert(DOES(store, copy, &copied) == JOB_STORE_OK && !copied.whole && copied.done > 0);
+    ck_assert(has_file(".jobs.part") && !has_file("a.db"));
+    DOES(store, end_copy);
+    ck_assert(!has_file(".jobs.part") && !has_file("a.db"));
+    DOES(store, end_copy);
+    ck_assert(DOES(store, begin_copy, folder, "a.db") == JOB_STORE_OK);
+    job_store_sqlite.close(&store); /* in the midst of one */
+    ck_assert(!has_file(".jobs.part"));
+
+    char part[128]; /* of a process that was killed */
+    path_beside(part, ".jobs.part");
+    for (int i = 0; i < 2; i++) {
+        ck_assert(close(open(part, O_CREAT | O_WRONLY, 0600)) == 0);
+        if (i == 0)
+            job_store_sqlite.forget_copy(path, folder);
+        else
+            store = open_store(JOB_STORE_SYNC_NORMAL);
+    }
+    (void)copy_all(store, "a.db", NULL);
+    remove_file("a.db");
+    job_store_sqlite.close(&store);
+    folder_remove();
+}
+END_TEST
+
+TEST(a_copy_takes_no_name_that_means_something)
+{
+    folder_make();
+    struct job_store *store = open_store(JOB_STORE_SYNC_NORMAL);
+    put_one(store, 1, "body");
+    static const struct {
+        const char *beside, *name;
+        enum job_store_status status;
+        const char *says;
+    } rows[] = {
+        {NULL, "jobs", JOB_STORE_EXISTS, "there is such a file already"},
+        {"a.db", "a.db", JOB_STORE_EXISTS, "there is such a file already"},
+        {"a.db-wal", "a.db", JOB_STORE_EXISTS, "and -wal"},
+        {"a.db-journal", "a.db", JOB_STORE_EXISTS, "and -journal"},
+        {NULL, "jobs-journal", JOB_STORE_ACCESS, "it ends with -journal"},
+        {NULL, "a.db-wal", JOB_STORE_ACCESS, "it ends with -wal"},
+        {NULL, "no/folder", JOB_STORE_IO, ""},
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        char full[128];
+        struct job_store_copied copied = {0};
+        if (rows[i].beside) {
+            path_beside(full, rows[i].beside);
+            ck_assert(symlink("nowhere", full) == 0);
+        }
+        enum job_store_status status = DOES(store, begin_copy, folder, rows[i].name);
+        while (status == JOB_STORE_OK && !copied.whole)
+            status = DOES(store, copy, &copied);
+        ck_assert_msg(status == rows[i].status && strstr(store->reason, rows[i].says), "%s: %s",
+                      rows[i].name, store->reason);
+        ck_assert(!has_file(".jobs.part"));
+        if (rows[i].beside)
+            remove_file(rows[i].beside);
+    }
+    ck_assert(DOES(store, begin_copy, "/no/such/folder", "a.db") == JOB_STORE_IO);
+    job_store_sqlite.close(&store);
+    folder_remove();
+}
+END_TEST
+
+static const char *appears;
+
+static void make_it_appear(struct job_store *store, unsigned piece)
+{
+    char full[128];
+    (void)store, (void)piece;
+    path_beside(full, appears);
+    (void)unlink(full);
+    ck_assert(close(open(full, O_CREAT | O_EXCL | O_WRONLY, 0600)) == 0);
+}
+
+TEST(a_copy_replaces_no_file_and_takes_no_other_for_its_own)
+{
+    static const char *const names[] = {"a.db", ".jobs.part"};
+    folder_make();
+    struct job_store *store = open_store(JOB_STORE_SYNC_NORMAL);
+    put_one(store, 1, "body");
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct job_store_copied copied;
+        ck_assert(DOES(store, begin_copy, folder, "a.db") == JOB_STORE_OK);
+        appears = names[i];
+        make_it_appear(store, 0);
+        ck_assert(DOES(store, copy, &copied) == JOB_STORE_IO && !copied.whole);
+        ck_assert(has_file(names[i]) && !has_file(names[1 - i]));
+        remove_file(names[i]);
+    }
+    job_store_sqlite.close(&store);
+    folder_remove();
+}
+END_TEST
+
+TEST(a_copy_without_room_leaves_nothing_and_harms_no_transaction)
+{
+    folder_make();
+    struct job_store *store = open_with((struct job_store_config){
+        .path = path, .sync = JOB_STORE_SYNC_NORMAL, .reserved_space = 65536, .log_bytes = 65536});
+    struct job_store_sizes sizes;
+    struct job_store_copied copied = {0};
+    put_large(store, 1, COPY_JOBS, 'o');
+    ck_assert(DOES(store, tend, SECOND) == JOB_STORE_OK);
+    DOES(store, get_sizes, &sizes);
+    signal(SIGXFSZ, SIG_IGN);
+    struct rlimit limit = {.rlim_cur = sizes.file - 4096, .rlim_max = RLIM_INFINITY};
+    ck_assert(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    /* Refused at once, or where that cannot be known before, on the way. */
+    enum job_store_status status = DOES(store, begin_copy, folder, "a.db");
+    while (status == JOB_STORE_OK && !copied.whole)
+        status = DOES(store, copy, &copied);
+    ck_assert(status != JOB_STORE_OK);
+    limit.rlim_cur = RLIM_INFINITY;
+    ck_assert(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    ck_assert(!has_file("a.db") && !has_file(".jobs.part") && !DOES(store, is_full));
+    put_one(store, 5000, "body");
+    (void)copy_all(store, "a.db", NULL);
+    remove_file("a.db");
+    job_store_sqlite.close(&store);
+    folder_remove();
+}
+END_TEST
+
 /* ---- a disk that fails ----------------------------------------------------------------------- */
 
 /* What a store may have after a power cut: what was committed, or also what was tried last. */
@@ -1526,6 +1776,11 @@ static const struct unit_test tests[] = {
     UNIT(the_log_stays_short_and_a_reader_only_delays_that),
     UNIT(a_normal_commit_is_synced_after_a_second),
     UNIT(a_normal_commit_is_synced_though_a_reader_holds_up_the_log),
+    UNIT(a_copy_ends_though_each_of_its_pieces_follows_a_transaction),
+    UNIT(a_copy_that_is_given_up_leaves_nothing),
+    UNIT(a_copy_takes_no_name_that_means_something),
+    UNIT(a_copy_replaces_no_file_and_takes_no_other_for_its_own),
+    UNIT(a_copy_without_room_leaves_nothing_and_harms_no_transaction),
     UNIT(each_call_to_the_disk_fails_once),
     UNIT(calls_fail_at_random_and_the_power_goes),
     UNIT(a_power_cut_with_normal_loses_only_the_last_commits),
