@@ -129,8 +129,9 @@ static const struct command commands[] = {
      "a first INT or TERM no more jobs are taken, and the running ones end; a second\n"
      "one ends them. With --once it ends when no job is ready.\n"},
     {"jobs", "[VERB [WORD]...]", 0, 3, EXECUTE_NEVER,
-     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_LIMIT), do_jobs,
-     "list, show, change, export and import jobs and tubes",
+     TO_SERVER | OPTION_BIT(OPTION_JSON) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_ADMIN) |
+         OPTION_BIT(OPTION_TOKEN_FILE),
+     do_jobs, "list, show, change, export and import jobs and tubes",
      "VERB and its words are one of\n"
      "    tubes\n"
      "    list TUBE [STATE]\n"
@@ -139,8 +140,10 @@ static const struct command commands[] = {
      "    clear TUBE STATE\n"
      "    export TUBE\n"
      "    import [FILE|-]\n"
+     "    backup FILE\n"
      "STATE is ready, delayed, reserved, buried, abandoned or all. Without VERB it lists\n"
-     "the tubes.\n"},
+     "the tubes. backup asks the admin interface: the server makes FILE, a name without a\n"
+     "folder, in its own folder for backups.\n"},
     {"top", "", 0, 0, EXECUTE_NEVER,
      TO_ADMIN | OPTION_BIT(OPTION_BY) | OPTION_BIT(OPTION_LIMIT) | OPTION_BIT(OPTION_INTERVAL) |
          OPTION_BIT(OPTION_ONCE) | OPTION_BIT(OPTION_FILTER),

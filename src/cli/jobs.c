@@ -2,10 +2,11 @@
  * jobs.c - `counterctl jobs`: what is in the job queues, for operators.
  *
  * Lists come in pages. Requests that need an answer for each tube or job are sent together, up to a
- * page of them, and then awaited.
+ * page of them, and then awaited. A backup is asked for at the admin interface instead.
  */
 #include "cli/ask_jobs.h"
 #include "cli/command.h"
+#include "cli/http.h"
 #include "cli/job_lines.h"
 #include "cli/print.h"
 #include "cli/progress.h"
@@ -596,6 +597,90 @@ static enum status do_clear(struct work *work)
     return status;
 }
 
+/* ---- backup ------------------------------------------------------------------------------ */
+
+/* The interval of looks at a backup, and so many in a row may get no answer. */
+#define BACKUP_LOOK_MS   100
+#define BACKUP_LOOKS_MAX 100
+
+static void show_backup(struct work *work, const json_t *answer)
+{
+    double done = json_number_at(answer, "done_bytes", 0);
+    double total = json_number_at(answer, "total_bytes", 0);
+    progress_show(&work->progress, "backup: %.0f of %.0f MB (%.0f %%)", done / 1e6, total / 1e6,
+                  total > 0 ? 100 * done / total : 0);
+}
+
+/* Prints what has come of it, and frees the answer. */
+static enum status end_backup(struct work *work, json_t *answer)
+{
+    const char *file = work->words[1];
+    bool is_its = strcmp(json_text_at(answer, "file", ""), file) == 0;
+    bool is_good = is_its && json_is_true_at(answer, "good");
+    progress_end(&work->progress);
+    if (!is_its)
+        complain("jobs backup: the server knows nothing of it any more: it was restarted or "
+                 "upgraded, or has made another backup since; its log says what came of this one");
+    else if (!is_good)
+        complain("jobs backup: %s", json_text_at(answer, "reason", "-"));
+    else if (!work->invocation->options.json)
+        print_line(stdout, "%s/%s: %.0f bytes in %.1f s", json_text_at(answer, "folder", ""), file,
+                   json_number_at(answer, "total_bytes", 0), json_number_at(answer, "seconds", 0));
+    if (is_its && work->invocation->options.json)
+        json_line(answer, stdout);
+    else
+        json_decref(answer);
+    return is_good ? STATUS_OK : STATUS_TEMPORARY;
+}
+
+/* Waits until the backup that the server has begun is over. It may not answer for a while. */
+static enum status await_backup(struct work *work, struct http *http, json_t *answer)
+{
+    struct pollfd none = {.fd = -1};
+    enum status status = STATUS_OK;
+    unsigned unanswered = 0;
+    while (unanswered < BACKUP_LOOKS_MAX && (!answer || json_is_true_at(answer, "running"))) {
+        struct http_call call = {0};
+        if (answer)
+            show_backup(work, answer);
+        json_decref(answer);
+        (void)poll(&none, 1, BACKUP_LOOK_MS);
+        http_run(http, &call, "/api/v1/backup", false);
+        status = http_status(http, &call, unanswered + 1 == BACKUP_LOOKS_MAX);
+        answer = status == STATUS_OK ? json_incref(call.answer) : NULL;
+        unanswered = answer ? 0 : unanswered + 1;
+        http_call_free(http, &call);
+    }
+    if (answer)
+        return end_backup(work, answer);
+    progress_end(&work->progress);
+    return status;
+}
+
+static enum status do_backup(struct work *work)
+{
+    struct text path = {0};
+    json_t *answer = NULL;
+    struct http *http = http_new(&work->invocation->loop, &work->invocation->options);
+    if (!http)
+        return STATUS_USAGE;
+    enum status status = http_read_token(http, &work->invocation->options);
+    if (status == STATUS_OK) {
+        text_addf(&path, "/api/v1/backup?file=");
+        text_add_percent(&path, bytes_of(work->words[1]));
+        status = http_ask(http, text_str(&path), true, &answer);
+        text_free(&path);
+    }
+    work->progress.is_silent = true;
+    if (status == STATUS_OK)
+        status = await_backup(work, http, answer);
+    else
+        json_decref(answer);
+    http_free(&http);
+    /* 409: the name is taken, or another backup is made. */
+    return status == STATUS_CONFIG ? STATUS_TEMPORARY : status;
+}
+
 /* ---- the command line -------------------------------------------------------------------- */
 
 static const struct verb {
@@ -611,6 +696,7 @@ static const struct verb {
     {"clear", " TUBE STATE", 2, 2, true, do_clear},
     {"export", " TUBE", 1, 1, true, do_export},
     {"import", " [FILE|-]", 0, 1, false, do_import},
+    {"backup", " FILE", 1, 1, false, do_backup},
 };
 
 static const char *verb_word(size_t index)
@@ -698,7 +784,7 @@ int do_jobs(struct invocation *invocation)
             .heads = {"READY", "DELAYED", "RESERVED", "BURIED", "ABANDONED", "OLDEST", "TUBE"},
             .align = "rrrrrrl"};
     if (verb && read_words(work, verb)) {
-        status = meet_server(work);
+        status = verb->run == do_backup ? STATUS_OK : meet_server(work);
         if (status == STATUS_OK)
             status = verb->run(work);
     }

@@ -17,7 +17,8 @@ void progress_show(struct progress *progress, const char *format, ...)
     int64_t now = clock_mono_ns();
     if (!progress->is_known) {
         progress->is_known = true;
-        progress->is_wanted = isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+        progress->is_wanted =
+            isatty(STDERR_FILENO) && (progress->is_silent || !isatty(STDOUT_FILENO));
         progress->next_ns = now + EVERY_NS; /* short works need none */
     }
     if (!progress->is_wanted || now < progress->next_ns)

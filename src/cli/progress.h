@@ -2,7 +2,7 @@
  * progress.h - a line on the terminal that says how far a long work has come.
  *
  * It is on standard error, and only if that is a terminal and standard output is none: what we
- * print would break it.
+ * print would break it. A work that prints nothing meanwhile sets `is_silent`.
  */
 #ifndef CLI_PROGRESS_H
 #define CLI_PROGRESS_H
@@ -14,6 +14,7 @@
 
 /* Zero-initialise. */
 struct progress {
+    bool is_silent; /* standard output may be a terminal, too */
     /* private to progress.c */
     int64_t next_ns;
     bool is_shown, is_known, is_wanted;

@@ -12,10 +12,12 @@
 #include "base/log.h"
 #include "base/record.h"
 #include "jobs/jobs_commit.h"
+#include "service/job_backup.h"
 #include "service/job_session.h"
 #include "service/jobs.h"
 #include "service/seen.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,7 +45,7 @@ struct store_resource {
     struct resource resource; /* first */
     const struct store_settings *settings;
     char folder[PATH_ROOM];
-    const char *writes[2];
+    const char *writes[3];
     bool restored, stopped;
     char refusal[PATH_ROOM + JOB_STORE_REASON + 64]; /* of an upgrade; why it was stopped */
 
@@ -61,6 +63,8 @@ struct store_resource {
     unsigned untold; /* damage, since the log said so last */
     uint64_t damaged_id;
     int64_t damage_told_ns; /* 0: never */
+
+    struct job_backup backup;
 
     /* For the admin's thread. */
     _Atomic uint64_t commits, failures, damages, commit_ns, longest_ns, file, log;
@@ -85,6 +89,17 @@ static struct jobs *jobs_in(const struct store_resource *s)
 static const char *path_of(const struct store_resource *s)
 {
     return s->settings && s->settings->path ? s->settings->path : "";
+}
+
+static const char *backup_folder(const struct store_resource *s)
+{
+    const char *folder = s->settings->backup_path;
+    return folder && *folder ? folder : s->folder;
+}
+
+struct job_backup *backup_of(const struct services *services)
+{
+    return &own(services_resource(services, "job store"))->backup;
 }
 
 /* ---- failures
@@ -180,6 +195,7 @@ static void commit(struct store_resource *s, struct job_op_list *list)
     if (status == JOB_STORE_OK && !store->does->is_full(store))
         note_success(s);
     uint64_t took_ns = (uint64_t)(clock_now().mono_ns - begin_ns);
+    backup_worked(&s->backup, (int64_t)took_ns);
     atomic_fetch_add_explicit(&s->commits, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&s->commit_ns, took_ns, memory_order_relaxed);
     if (took_ns > atomic_load_explicit(&s->longest_ns, memory_order_relaxed))
@@ -288,6 +304,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     struct store_resource *s = own(r);
     (void)now;
     s->settings = settings;
+    backup_init(&s->backup, r->services, &r->thread);
     r->without_thread = *path_of(s) == '\0';
     if (r->without_thread)
         return true;
@@ -295,6 +312,8 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     char *slash = strrchr(s->folder, '/');
     slash[slash == s->folder] = '\0';
     s->writes[0] = s->folder;
+    if (strcmp(backup_folder(s), s->folder) != 0)
+        s->writes[1] = backup_folder(s);
     r->confinement = (struct confinement){.name = "job store", .writes = s->writes};
     s->bell.deliver = on_bell;
     s->tend.run = on_tend;
@@ -372,6 +391,11 @@ static bool open_store(struct resource *r, struct moment now)
         return false;
     if (s->stopped)
         return true;
+    if (!backup_open(&s->backup, s->store, path_of(s), backup_folder(s))) {
+        log_error("jobs.backup_path: %s: %s; name a folder that is there", backup_folder(s),
+                  strerrordesc_np(errno));
+        return false;
+    }
     note_sizes(s);
     s->has_tend = reactor_add_timer(&r->thread, &s->tend, s->store->does->tend_ns(s->store));
     s->has_forget = reactor_add_timer(&r->thread, &s->forget, now.mono_ns + FORGET_NS);
@@ -390,6 +414,7 @@ static void run_cycles(struct reactor *thread, void *arg)
 {
     struct parking *parking = arg;
     struct store_resource *s = of_timer(thread);
+    backup_end(&s->backup, "counterd ends or is upgraded");
     while (clock_now().mono_ns < parking->until_ns && cycle(s))
         continue;
     if (parking->until_ns != DEADLINE_NONE)
@@ -416,6 +441,8 @@ static bool park(struct resource *r, int64_t until_ns)
 static void end(struct resource *r)
 {
     struct store_resource *s = own(r);
+    backup_close(&s->backup);
+    backup_destroy(&s->backup);
     if (!s->store)
         return;
     if (s->has_tend)
@@ -456,6 +483,8 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
     s->restored = true;
     if (record_ok(section) && !bytes_equal(bytes_at(path, len), bytes_of(path_of(s))))
         record_refuse(section, "jobs.path has changed, which needs a restart");
+    else if (record_ok(section) && !backup_can_use(backup_folder(s)))
+        record_refuse(section, "jobs.backup_path is no folder");
     return record_ok(section);
 }
 
@@ -481,6 +510,7 @@ static bool restore_done(struct resource *r, struct record_reader *reader)
  * ------------------------------------------------------------------------------ */
 
 struct reading {
+    struct backup_seen backup;
     uint64_t commits, failures, damages, file, log;
     duration commit_ns, longest_ns;
     bool on, failing, stopped;
@@ -503,6 +533,7 @@ static void read_store(struct services *services, struct moment now, void *to)
         .log = atomic_load_explicit(&s->log, memory_order_relaxed),
         .failing = atomic_load_explicit(&s->is_failing, memory_order_relaxed),
     };
+    backup_read(backup_of(services), &reading->backup);
 }
 
 #define METRIC(function, call)                                                                     \
@@ -513,6 +544,8 @@ static void read_store(struct services *services, struct moment now, void *to)
             (call);                                                                                \
     }
 #define NO_LABELS ((struct labels){{NULL}})
+#define GOOD      ((struct labels){{"good"}})
+#define FAILED    ((struct labels){{"failed"}})
 
 METRIC(commits, sample_count(to, NO_LABELS, r->commits))
 METRIC(commit_seconds, sample_seconds(to, NO_LABELS, r->commit_ns))
@@ -521,6 +554,9 @@ METRIC(failures, sample_count(to, NO_LABELS, r->failures))
 METRIC(damages, sample_count(to, NO_LABELS, r->damages))
 METRIC(failing, sample_count(to, NO_LABELS, r->failing))
 METRIC(stopped, sample_count(to, NO_LABELS, r->stopped))
+METRIC(backups,
+       (sample_count(to, GOOD, r->backup.made), sample_count(to, FAILED, r->backup.failed)))
+METRIC(backup_running, sample_count(to, NO_LABELS, r->backup.running))
 METRIC(file_bytes, sample_count(to, NO_LABELS, r->file))
 METRIC(log_bytes, sample_count(to, NO_LABELS, r->log))
 
@@ -540,6 +576,10 @@ static const struct metric_row metrics[] = {
     {"counterd_jobs_store_stopped", METRIC_GAUGE,
      "1 if the file was damaged at the start, so that the job queues do not serve.", "", 1,
      stopped},
+    {"counterd_jobs_store_backups_total", METRIC_COUNTER,
+     "Backups that are over: good, or failed or ended.", "outcome", 2, backups},
+    {"counterd_jobs_store_backup_running", METRIC_GAUGE, "1 while a backup is made.", "", 1,
+     backup_running},
     {"counterd_jobs_store_file_bytes", METRIC_GAUGE, "Size of the file jobs.path.", "", 1,
      file_bytes},
     {"counterd_jobs_store_log_bytes", METRIC_GAUGE, "Bytes in its log, not yet in the file.", "", 1,
@@ -561,9 +601,16 @@ static void add_statistics(struct services *services, struct moment now, struct 
     json_text_number(to, "log_bytes", r.log);
 }
 
+static const struct route_row routes[] = {
+    {HTTP_GET, "/api/v1/backup", get_backup, false},
+    {HTTP_POST, "/api/v1/backup", make_backup, true},
+    {0},
+};
+
 static const struct seen seen = {.read = read_store,
                                  .reading_size = sizeof(struct reading),
                                  .metrics = metrics,
+                                 .routes = routes,
                                  .statistics = add_statistics};
 
 const struct resource_row store_resource_row = {
@@ -583,17 +630,28 @@ const struct resource_row store_resource_row = {
 /* ---- options
  * ------------------------------------------------------------------------------------ */
 
-enum { STORE_ROW_PATH, STORE_ROW_SYNC };
+enum { STORE_ROW_PATH, STORE_ROW_SYNC, STORE_ROW_BACKUP };
+
+/* None, or an absolute one. */
+static bool is_path(const char *path)
+{
+    return !path || *path == '\0' || (*path == '/' && strlen(path) < PATH_ROOM);
+}
 
 static bool check_settings(struct option_check *check)
 {
     const struct store_settings *settings = check->is;
-    const char *path = settings->path ? settings->path : "";
-    if (*path == '\0' || (*path == '/' && strlen(path) < PATH_ROOM))
+    if (!is_path(settings->path)) {
+        check->row = STORE_ROW_PATH;
+        snprintf(check->reason, sizeof(check->reason), "not an absolute path, such as \"%s\"",
+                 "/var/lib/counterd/jobs.db");
+    } else if (!is_path(settings->backup_path)) {
+        check->row = STORE_ROW_BACKUP;
+        snprintf(check->reason, sizeof(check->reason), "not an absolute path, such as \"%s\"",
+                 "/var/backups/counterd");
+    } else {
         return true;
-    check->row = STORE_ROW_PATH;
-    snprintf(check->reason, sizeof(check->reason), "not an absolute path, such as \"%s\"",
-             "/var/lib/counterd/jobs.db");
+    }
     return false;
 }
 
@@ -607,6 +665,9 @@ static const struct option_row rows[] = {
     [STORE_ROW_SYNC] = { .key = "sync", OPTION_IS_CHOICE(struct store_settings, sync), .choices = syncs,
       .default_text = "full", .unit = "",
       .help = "full: answers survive power loss; normal: those of the last second may not" },
+    [STORE_ROW_BACKUP] = { .key = "backup_path", OPTION_IS_STRING(struct store_settings, backup_path),
+      .default_text = "", .unit = "",
+      .help = "folder for backups of that file; none: its own" },
 };
 /* clang-format on */
 

@@ -16,8 +16,9 @@ struct job_settings_of_protocol {
 
 /* Those of the resource. */
 struct store_settings {
-    char *path;    /* NULL or empty: jobs live in memory */
-    unsigned sync; /* enum job_store_sync */
+    char *path;        /* NULL or empty: jobs live in memory */
+    unsigned sync;     /* enum job_store_sync */
+    char *backup_path; /* a folder; NULL or empty: that of `path` */
 };
 struct tubes_settings {
     uint64_t memory_limit; /* bytes */

@@ -18,6 +18,7 @@ libservice_a_SOURCES = \
 	src/service/pools_api.c src/service/pools_change.c \
 	src/service/jobs.h src/service/jobs.c src/service/job_session.h src/service/job_verbs.c \
 	src/service/job_commits.c src/service/job_store.c \
+	src/service/job_backup.h src/service/job_backup.c \
 	src/service/job_puts.c src/service/job_ready.c src/service/job_text.c src/service/tubes.c \
 	src/service/tubes_seen.h src/service/tubes_seen.c \
 	src/service/jobs_api.c src/service/jobs_api_change.c \

@@ -17,6 +17,7 @@ system_tests = \
 	t/system/test_clients.py \
 	t/system/test_pools.py \
 	t/system/test_jobs.py \
+	t/system/test_jobs_backup.py \
 	t/system/test_jobs_store.py \
 	t/system/test_jobs_clients.py \
 	t/system/test_jobs_transcripts.py \

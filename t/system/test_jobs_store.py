@@ -754,7 +754,7 @@ def test_metrics_of_the_store(begin, path):
 
     before = metrics()
     assert set(before) == {"commits_total", "commit_seconds_total", "longest_commit_seconds", "failures_total",
-                           "failing", "damages_total", "stopped", "file_bytes", "log_bytes"}  # fmt: skip
+                           "failing", "damages_total", "stopped", "backup_running", "file_bytes", "log_bytes"}  # fmt: skip
     with daemon.job_client() as client:
         for _ in range(10):
             assert isinstance(client.put(b"x" * 100), int)

@@ -1,10 +1,13 @@
 service_unit_tests = \
 	t/unit/service/cluster_upgrade_test \
+	t/unit/service/job_backup_test \
 	t/unit/service/pool_members_test \
 	t/unit/service/pool_options_test \
 	t/unit/service/state_test
 check_PROGRAMS += $(service_unit_tests)
 TESTS += $(service_unit_tests)
+t_unit_service_job_backup_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_service_job_backup_test_LDADD = libbase.a $(CHECK_LIBS)
 t_unit_service_pool_members_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_service_pool_members_test_LDADD = libservice.a libproto.a libbase.a $(CHECK_LIBS)
 t_unit_service_pool_options_test_CFLAGS = $(UNIT_CFLAGS)

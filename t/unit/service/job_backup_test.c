@@ -1,0 +1,67 @@
+/* job_backup_test.c - how the store's thread shares its time between transactions and a copy. */
+#include "service/job_backup.h"
+
+#include "t/unit/unit.h"
+
+#define MS NS_PER_MS
+
+/* The times of `rounds` transactions with pieces of a copy between them, while a transaction is
+ * always queued. */
+struct shared {
+    int64_t worked_ns, copied_ns, longest_ns; /* longest: of the pieces between two transactions */
+};
+
+static struct shared share_for(unsigned rounds, int64_t work_ns, int64_t piece_ns)
+{
+    struct backup_share share = {0};
+    struct shared shared = {0};
+    for (unsigned i = 0; i < rounds; i++) {
+        backup_share_worked(&share, work_ns);
+        shared.worked_ns += work_ns;
+        int64_t took_ns = 0;
+        do
+            took_ns += piece_ns;
+        while (backup_share_copied(&share, piece_ns));
+        shared.copied_ns += took_ns;
+        if (took_ns > shared.longest_ns)
+            shared.longest_ns = took_ns;
+    }
+    return shared;
+}
+
+TEST(a_copy_gets_as_much_time_as_transactions_and_each_waits_for_a_bounded_time)
+{
+    static const struct {
+        int64_t work_ns, piece_ns;
+    } rows[] = {{MS, MS / 3}, {10 * MS, MS / 4}, {MS / 100, MS}, {50 * MS, 7 * MS}};
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct shared shared = share_for(1000, rows[i].work_ns, rows[i].piece_ns);
+        int64_t longer_ns = rows[i].work_ns > rows[i].piece_ns ? rows[i].work_ns : rows[i].piece_ns;
+        ck_assert(shared.copied_ns >= shared.worked_ns);
+        ck_assert(shared.longest_ns <= longer_ns + rows[i].piece_ns);
+    }
+}
+END_TEST
+
+TEST(neither_side_saves_up_time)
+{
+    struct backup_share share = {0};
+    unsigned pieces = 1;
+    backup_share_worked(&share, 3600 * NS_PER_S);
+    while (backup_share_copied(&share, MS))
+        pieces++;
+    ck_assert_uint_eq(pieces, BACKUP_AHEAD_NS / MS);
+    (void)backup_share_copied(&share, 3600 * NS_PER_S);
+    backup_share_worked(&share, 2 * BACKUP_AHEAD_NS);
+    ck_assert(backup_share_copied(&share, MS));
+}
+END_TEST
+
+int main(void)
+{
+    const struct unit_test tests[] = {
+        UNIT(a_copy_gets_as_much_time_as_transactions_and_each_waits_for_a_bounded_time),
+        UNIT(neither_side_saves_up_time),
+    };
+    return unit_run("service/job_backup", tests, ARRAY_SIZE(tests));
+}
