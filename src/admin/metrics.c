@@ -103,6 +103,17 @@ static void upgrade_pause(struct exposition *e)
     sample_seconds(e->to, none, (uint64_t)e->upgrades.pause_ns);
 }
 
+static void admin_connections(struct exposition *e)
+{
+    sample_count(e->to, none, http_connections(e->http));
+}
+
+static void admin_limits(struct exposition *e)
+{
+    for (unsigned i = 0; i < HTTP_LIMITS; i++)
+        sample_count(e->to, (struct labels){{http_limit_word(i)}}, http_met(e->http, i));
+}
+
 /* ---- the table ----------------------------------------------------------------------------- */
 
 #define COUNTER   METRIC_COUNTER
@@ -152,6 +163,11 @@ const struct metric metrics[] = {
     {"counterd_log_lines_dropped_total", COUNTER,
      "Lines not written: too many like them (rate), or nobody took them (lost).", "reason",
      .whole = log_dropped},
+    {"counterd_admin_connections", GAUGE, "Connections to this interface.", "",
+     .whole = admin_connections},
+    {"counterd_admin_limits_total", COUNTER,
+     "Clients of this interface that were closed or refused, by the limit that they met.", "limit",
+     .whole = admin_limits},
     {"counterd_upgrades_total", COUNTER, "Upgrades in place, by what came of them.", "result",
      .whole = upgrades},
     {"counterd_upgrade_pause_seconds", GAUGE,
@@ -229,10 +245,11 @@ static void write_seen(struct text *text, struct services *services, const struc
     free(reading);
 }
 
-void metrics_write(struct text *text, const struct admin_config *config)
+void metrics_write(struct text *text, const struct admin *admin)
 {
+    const struct admin_config *config = &admin->config;
     struct samples to;
-    struct exposition e = {.to = &to, .config = config};
+    struct exposition e = {.to = &to, .config = config, .http = admin->http};
     struct moment now = clock_now();
     process_read(&e.process);
     log_get_counts(&e.log);
@@ -254,7 +271,7 @@ void get_metrics(struct admin *admin, struct http_request *request, struct slug 
 {
     (void)slug;
     struct text text = {0};
-    metrics_write(&text, &admin->config);
+    metrics_write(&text, admin);
     size_t len;
     char *body = text_take(&text, &len);
     http_answer(request, 200, METRICS_TYPE, body, len);

@@ -18,6 +18,7 @@
 struct exposition {
     struct samples *to; /* of the metric that is being written */
     const struct admin_config *config;
+    const struct http *http;
     struct process process;
     struct log_counts log;
     struct admin_upgrades upgrades;
@@ -48,7 +49,7 @@ extern const size_t metric_count;
 /* The content type of the format that metrics_write writes. */
 #define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-/* Writes all of them. Any thread, while the workers exist. */
-void metrics_write(struct text *text, const struct admin_config *config);
+/* Writes all of them. In the admin's thread. */
+void metrics_write(struct text *text, const struct admin *admin);
 
 #endif

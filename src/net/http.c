@@ -118,6 +118,7 @@ struct http {
     struct evconnlistener *doors[LISTENERS_MAX];
     size_t listener_count;
 
+    uint64_t met[HTTP_LIMITS];
     unsigned handling;                 /* requests that are being answered in steps */
     unsigned pending;                  /* requests that a letter answers */
     uint64_t serial;                   /* of the last tag */
@@ -192,6 +193,26 @@ static void on_retry(evutil_socket_t fd, short what, void *arg)
     http->starved = false;
     if (http->paused)
         event_add(http->retry, &retry_interval); /* look_at_clients decides */
+}
+
+const char *http_limit_word(enum http_limit limit)
+{
+    static const char *const words[] = {"late", "crowded", "pending", "answer"};
+    _Static_assert(ARRAY_SIZE(words) == HTTP_LIMITS, "a word each");
+    return words[limit];
+}
+
+uint64_t http_met(const struct http *http, enum http_limit limit)
+{
+    return http->met[limit];
+}
+
+unsigned http_connections(const struct http *http)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < HTTP_CONNECTIONS_MAX; i++)
+        count += http->clients[i].bev != NULL;
+    return count;
 }
 
 /* ---- closing ------------------------------------------------------------------------------- */
@@ -604,6 +625,7 @@ struct http_pending *http_pend(struct http_request *request, int64_t limit_ns)
         return NULL;
     }
     if (http->pending == HTTP_PENDING_MAX) {
+        http->met[HTTP_LIMIT_PENDING]++;
         http_error(request, 503, "%d requests wait for an answer already: ask again later",
                    HTTP_PENDING_MAX);
         return NULL;
@@ -664,10 +686,12 @@ static void look_at_pending(struct http *http)
         struct http_request *client = &http->clients[i];
         if (client->tag == 0)
             continue;
-        if (has_left(client))
+        if (has_left(client)) {
             drop(client);
-        else if (now_ns >= client->until_ns)
+        } else if (now_ns >= client->until_ns) {
+            http->met[HTTP_LIMIT_ANSWER]++;
             http_error(client, 504, "no answer came in time: ask again later");
+        }
     }
 }
 
@@ -762,6 +786,11 @@ static bool somebody_waits(const struct http *http)
     return poll(doors, http->listener_count, 0) > 0;
 }
 
+static bool is_late(const struct http_request *client, int64_t now_ns)
+{
+    return client->phase != HANDLING && now_ns - client->since_ns >= HTTP_PATIENCE_NS;
+}
+
 /* Checks all connections between two iterations of the loop. */
 static void look_at_clients(struct http *http)
 {
@@ -771,14 +800,18 @@ static void look_at_clients(struct http *http)
         if (!client->bev)
             continue;
         if (has_ended(client)) {
+            http->met[HTTP_LIMIT_LATE] +=
+                is_late(client, now_ns); /* evhttp looks at the time, too */
             bury(client);
             continue;
         }
         if (client->phase == READING)
             exchange_error_page(client);
-        if (is_told_its_last(client) ||
-            (client->phase != HANDLING && now_ns - client->since_ns >= HTTP_PATIENCE_NS))
-            give_up(client);
+        if (is_late(client, now_ns))
+            http->met[HTTP_LIMIT_LATE]++;
+        else if (!is_told_its_last(client))
+            continue;
+        give_up(client);
     }
     if (!http->paused || http->starved)
         return;
@@ -786,6 +819,7 @@ static void look_at_clients(struct http *http)
         struct http_request *client = somebody_waits(http) ? slowest(http, now_ns) : NULL;
         if (!client)
             return;
+        http->met[HTTP_LIMIT_CROWDED]++;
         give_up(client);
     }
     set_paused(http, false);

@@ -97,6 +97,20 @@ bool http_start(struct http *http) MUST_USE;
  */
 void http_pause(struct http *http);
 
+/* The limits above that clients meet. */
+enum http_limit {
+    HTTP_LIMIT_LATE, /* closed: a request or the reading of an answer took too long, or none came */
+    HTTP_LIMIT_CROWDED, /* closed while all places were taken and another client waited */
+    HTTP_LIMIT_PENDING, /* refused: so many answers were pending */
+    HTTP_LIMIT_ANSWER,  /* refused: the answer did not come in time */
+    HTTP_LIMITS
+};
+const char *http_limit_word(enum http_limit limit);
+/* How often a limit was met, and the connections that are open. In the server's thread, or while it
+ * sleeps. */
+uint64_t http_met(const struct http *http, enum http_limit limit);
+unsigned http_connections(const struct http *http);
+
 /* Ends the thread if there is one, closes all connections, frees *http and sets it to NULL. */
 void http_free(struct http **http);
 

@@ -379,6 +379,8 @@ TEST(half_of_the_places_stay_for_others)
         expect_reply(fds[i], 200, "at last\n");
         close(fds[i]);
     }
+    http_pause(http);
+    ck_assert_uint_eq(http_met(http, HTTP_LIMIT_PENDING), 3);
     http_free(&http);
 }
 END_TEST

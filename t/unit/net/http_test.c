@@ -524,6 +524,15 @@ END_TEST
 
 /* ---- clients that are slow ------------------------------------------------------------------- */
 
+/* How often a limit was met. */
+static uint64_t met(enum http_limit limit)
+{
+    http_pause(http);
+    uint64_t count = http_met(http, limit);
+    http_resume(http);
+    return count;
+}
+
 static void expect_end(int fd)
 {
     char bytes[4096];
@@ -555,6 +564,7 @@ TEST(client_that_sends_no_whole_request_in_time_is_closed)
     atomic_fetch_add(&moved_ns, HTTP_PATIENCE_NS / 2);
     for (size_t i = 0; i < ARRAY_SIZE(sent); i++)
         expect_end(fds[i]);
+    ck_assert_uint_eq(met(HTTP_LIMIT_LATE), ARRAY_SIZE(sent));
     expect_get(where, "/ok", "ok\n");
     http_free(&http);
 }
@@ -645,6 +655,7 @@ TEST(many_slow_readers_keep_nobody_out)
     }
     COME_TRUE(atomic_load(&handled) == HTTP_CONNECTIONS_MAX);
     expect_get(where, "/ok", "ok\n");
+    ck_assert_uint_ge(met(HTTP_LIMIT_CROWDED), 1);
     for (int i = 0; i < HTTP_CONNECTIONS_MAX; i++)
         close(fds[i]);
     http_free(&http);
