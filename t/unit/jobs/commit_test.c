@@ -233,6 +233,42 @@ TEST(a_put_is_seen_by_nobody_before_its_commit)
     end();
 }
 
+/* Takes a transaction with so much in it; returns its operations. */
+static unsigned take_and_commit(size_t writes, size_t bytes)
+{
+    unsigned count = 0;
+    rig.has_list = jobs_take_ops(rig.jobs, &rig.list, writes, bytes);
+    if (!rig.has_list)
+        return 0;
+    for (const struct mail *mail = rig.list.ops.first; mail; mail = mail->next)
+        count++;
+    job_ops_read(rig.jobs, rig.store, &rig.list, rig_wall_ns());
+    rig_write();
+    rig_settle();
+    return count;
+}
+
+TEST(a_transaction_has_so_many_writes_at_most)
+{
+    enum { PUTS = 10 };
+    struct ask *asks[PUTS];
+    begin();
+    for (size_t n = 0; n < PUTS; n++)
+        asks[n] = ask_submit(new_put("default"));
+    ck_assert_uint_eq(take_and_commit(4, SIZE_MAX), 4);
+    ck_assert(asks[3]->done && !asks[4]->done);
+    ck_assert_uint_eq(take_and_commit(SIZE_MAX, 2 * strlen("body") + 1), 3); /* and one more body */
+    ck_assert_uint_eq(take_and_commit(1, 1), 1);
+    ck_assert_uint_eq(take_and_commit(2000, SIZE_MAX), 2);
+    ck_assert_uint_eq(take_and_commit(2000, SIZE_MAX), 0);
+    for (size_t n = 0; n < PUTS; n++) {
+        ck_assert(asks[n]->done && asks[n]->status == JOBS_OK);
+        ask_free(&asks[n]);
+    }
+    end();
+}
+END_TEST
+
 static bool see_tube(void *arg, struct bytes name)
 {
     *(bool *)arg = *(bool *)arg || bytes_equal(name, bytes_of("new"));
@@ -1864,6 +1900,7 @@ TEST(a_load_that_fails_says_so)
 
 static const struct unit_test tests[] = {
     UNIT(a_put_is_seen_by_nobody_before_its_commit),
+    UNIT(a_transaction_has_so_many_writes_at_most),
     UNIT(a_tube_that_a_put_makes_is_seen_by_nobody_before_its_commit),
     UNIT(changes_are_seen_by_nobody_before_their_commit),
     UNIT(counts_and_ready_tubes_follow_the_commit),
