@@ -3,9 +3,10 @@
  *
  * A worker that runs out of descriptors or memory stops watching its listeners; otherwise it would
  * spin on a socket that stays ready. It watches them again when one of its connections closes. It
- * also tries again every tenth of a second, because connections of other workers close too. Socket
- * options for clients (no delay, keepalive) are set on the listener: accepted sockets inherit them,
- * which saves six calls for each.
+ * also tries again every tenth of a second, because connections of other workers close too. A
+ * single listener whose accepts keep failing, for example because somebody shut the socket down,
+ * rests in the same way. Socket options for clients (no delay, keepalive) are set on the listener:
+ * accepted sockets inherit them, which saves six calls for each.
  */
 #include "net/listener.h"
 
@@ -27,10 +28,13 @@
 #include <unistd.h>
 
 /* ACCEPTS_MAX: maximum number of accepts at one door in an iteration. FULL_TURNS: a door's burst
- * doubles after this many iterations that used all of it. */
-#define ACCEPTS_MAX 16
-#define FULL_TURNS  4
-#define RETRY_NS    (100 * NS_PER_MS)
+ * doubles after this many iterations that used all of it. FAILURES_MAX: a door rests when so many
+ * accepts failed in a row; the log tells it once in SAY_NS. */
+#define ACCEPTS_MAX  16
+#define FULL_TURNS   4
+#define FAILURES_MAX 8
+#define RETRY_NS     (100 * NS_PER_MS)
+#define SAY_NS       (60 * NS_PER_S)
 
 /* A connection to a silent peer is closed after 30 s. */
 #define KEEPALIVE_IDLE_S     15
@@ -266,6 +270,7 @@ struct door {
     /* `burst`: the number of accepts in an iteration. It doubles only after several full
      * iterations: an accept that finds no client costs 1 % of a connection. */
     unsigned burst, full_turns;
+    unsigned failures; /* accepts that failed in a row, in a way that need not end */
     struct loop_io io;
 };
 
@@ -327,6 +332,27 @@ static void pause_accepting(struct acceptor *acceptor, int error)
     worker_await_fd(acceptor->worker, fd_freed, acceptor);
     reactor_set_timer(worker_reactor(acceptor->worker), &acceptor->retry,
                       worker_now(acceptor->worker).mono_ns + RETRY_NS);
+}
+
+/* Counts an accept that failed. Stops watching the door when too many failed in a row: the next try
+ * may fail, too. Returns false then. */
+static bool go_on_after(struct door *door, int error)
+{
+    static _Atomic int64_t say_again_ns;
+    struct acceptor *acceptor = door->acceptor;
+    int64_t now_ns = worker_now(acceptor->worker).mono_ns;
+    int64_t say_ns = atomic_load(&say_again_ns);
+    /* The client has gone already. */
+    if (error == EINTR || error == ECONNABORTED)
+        return true;
+    if (now_ns >= say_ns && atomic_compare_exchange_strong(&say_again_ns, &say_ns, now_ns + SAY_NS))
+        log_warning("%s: accepting failed: %s", door->listener->where, strerrordesc_np(error));
+    if (++door->failures < FAILURES_MAX)
+        return true;
+    atomic_fetch_add_explicit(&door->listener->protocol->accept_errors, 1, memory_order_relaxed);
+    CHECK(loop_io_want(worker_reactor(acceptor->worker)->loop, &door->io, 0));
+    reactor_set_timer(worker_reactor(acceptor->worker), &acceptor->retry, now_ns + RETRY_NS);
+    return false;
 }
 
 /* Resumes: no client is left in the backlog. */
@@ -397,7 +423,6 @@ static void take_in(struct acceptor *acceptor, const struct listener *listener, 
 static void on_door(struct loop_io *io, unsigned what)
 {
     (void)what;
-    static struct log_limit failures;
     struct door *door = container_of(io, struct door, io);
     struct acceptor *acceptor = door->acceptor;
     bool ask = !door->listener->local && admission_asks_address(acceptor->worker);
@@ -408,11 +433,13 @@ static void on_door(struct loop_io *io, unsigned what)
         socklen_t len = sizeof(from);
         int fd = accept4(door->listener->fd, sa, sa ? &len : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
+            door->failures = 0;
             take_in(acceptor, door->listener, fd, sa);
             continue;
         }
         if (errno == EAGAIN || errno == EWOULDBLOCK) {
             caught_up(acceptor);
+            door->failures = 0;
             door->burst = i > 0 ? i : 1;
             door->full_turns = 0;
             i = 0; /* fewer clients came than expected */
@@ -424,10 +451,8 @@ static void on_door(struct loop_io *io, unsigned what)
             pause_accepting(acceptor, errno);
             break;
         }
-        /* The client has gone already, or the network reports an old error. Go on with the next. */
-        if (errno != EINTR && errno != ECONNABORTED)
-            log_warning_limited(&failures, "%s: accepting failed: %s", door->listener->where,
-                                strerrordesc_np(errno));
+        if (!go_on_after(door, errno))
+            break;
     }
     if (i == door->burst && ++door->full_turns == FULL_TURNS) {
         door->burst = 2 * i < ACCEPTS_MAX ? 2 * i : ACCEPTS_MAX;

@@ -177,8 +177,9 @@ struct protocol {
     _Atomic uint32_t connections; /* open now, also those in a handshake or being refused */
     /* Since the start, except those refused for their address or their number. */
     _Atomic uint64_t connections_made;
-    _Atomic uint64_t accept_errors; /* connections that failed after accept */
-    _Atomic uint64_t send_errors;   /* failed writes */
+    /* Connections that failed after accept, and rests of a listener whose accepts failed. */
+    _Atomic uint64_t accept_errors;
+    _Atomic uint64_t send_errors; /* failed writes */
     /* Closed connections by reason. REFUSED (by max_connections), DENIED and SOURCE are not in
      * connections_made; all others are. */
     _Atomic uint64_t closed[CLOSE_MAX];

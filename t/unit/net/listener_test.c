@@ -1,6 +1,7 @@
 /* listener_test.c - listening, accepting, and the distribution of connections over workers. */
 #include "net/listener.h"
 
+#include "base/log.h"
 #include "t/unit/net/toy.h"
 
 #include <netinet/tcp.h>
@@ -389,6 +390,36 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
 }
 END_TEST
 
+/* Somebody who has the socket, too, shuts it down: accepting fails at once, every time. Only this
+ * listener rests. */
+TEST(listener_whose_accepts_keep_failing_rests)
+{
+    struct toy_server s;
+    struct listener listeners[2];
+    toy_make(&s, 1, toy_limits());
+    ck_assert(open_v4(&listeners[0], &s.protocol, 0) && open_v4(&listeners[1], &s.protocol, 0));
+    s.acceptors[0] = acceptor_new(s.server.workers[0], listeners, 2);
+    ck_assert(s.acceptors[0] != NULL);
+    toy_run(&s);
+    int64_t began_ns = clock_mono_ns();
+    ck_assert(shutdown(listeners[0].fd, SHUT_RDWR) == 0);
+    for (uint64_t looks = 1; looks <= 5; looks++) {
+        WAIT_UNTIL(atomic_load(&s.protocol.accept_errors) >= looks);
+        ck_assert_int_ge(clock_mono_ns() - began_ns, (int64_t)(looks - 1) * RETRY_NS);
+        int client = connect_port(port_of(&listeners[1]));
+        (void)ask_names(client);
+        close(client);
+    }
+    struct log_counts counts;
+    log_get_counts(&counts);
+    ck_assert_uint_eq(counts.lines[LOG_LEVEL_WARNING], 1); /* said once */
+    ck_assert_uint_eq(counts.left_out, 0);
+    toy_stop(&s);
+    listener_close(&listeners[0]);
+    listener_close(&listeners[1]);
+}
+END_TEST
+
 /* A descriptor may become free at the moment when accepting stops; it must resume anyway. */
 TEST(without_descriptors_for_a_moment_nobody_is_forgotten)
 {
@@ -551,6 +582,7 @@ static const struct unit_test tests[] = {
     UNIT(accepted_socket_has_the_options_that_clients_rely_on),
     UNIT(connections_beyond_the_limit_are_closed_at_once_and_counted),
     UNIT(each_listener_brings_its_own_protocol),
+    UNIT(listener_whose_accepts_keep_failing_rests),
     UNIT(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free),
     UNIT(without_descriptors_for_a_moment_nobody_is_forgotten),
     UNIT(long_lived_connections_are_spread_evenly_over_two_workers),
