@@ -91,26 +91,25 @@ bool admission_enter(struct worker *worker, struct protocol *protocol, struct st
     return turn_away(protocol, stream, CLOSE_REFUSED);
 }
 
-bool admission_handshake(struct worker *worker, const struct protocol *protocol)
+struct claim *admission_handshake(struct worker *worker, const struct protocol *protocol,
+                                  uint64_t tag, int fd, uint32_t *source)
 {
     static struct log_limit without_tls, too_many;
-    uint32_t limit = worker->rules->limits.handshakes;
-    _Atomic uint32_t *handshakes = &worker->server->handshakes;
     if (!worker->rules->tls) {
         log_warning_limited(&without_tls,
                             "%s: TLS connection refused: no certificate is configured (tls.cert)",
                             protocol->row->name);
-        return false;
+        return NULL;
     }
-    uint32_t now = atomic_fetch_add_explicit(handshakes, 1, memory_order_relaxed) + 1;
-    if (limit == 0 || now <= limit)
-        return true;
-    atomic_fetch_sub_explicit(handshakes, 1, memory_order_relaxed);
-    log_warning_limited(&too_many,
-                        "%s: TLS connection refused: %u handshakes are in progress, the maximum "
-                        "(tls.max_handshakes)",
-                        protocol->row->name, limit);
-    return false;
+    if (!*source)
+        *source = source_enter_peer(&worker->server->sources, fd);
+    struct claim *claim = *source ? claim_handshake(worker, tag, *source) : NULL;
+    if (!claim)
+        log_warning_limited(&too_many,
+                            "%s: TLS connection refused: %u handshakes are in progress, the "
+                            "maximum, or a quarter of that from its address (tls.max_handshakes)",
+                            protocol->row->name, worker->rules->limits.handshakes);
+    return claim;
 }
 
 void admission_leave(struct worker *worker, struct protocol *protocol, struct stream *stream,

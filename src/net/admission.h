@@ -23,8 +23,10 @@ bool admission_asks_address(const struct worker *worker);
 bool admission_enter(struct worker *worker, struct protocol *protocol, struct stream *stream,
                      const struct sockaddr *from, uint32_t *source_r) MUST_USE;
 
-/* Returns true when one more TLS handshake may begin; it is then counted in server->handshakes. */
-bool admission_handshake(struct worker *worker, const struct protocol *protocol) MUST_USE;
+/* Claims a TLS handshake for the connection that will have `tag` (claims.h). Counts its source, if
+ * that is not counted yet; the caller still ends that count. Returns NULL when it is refused. */
+struct claim *admission_handshake(struct worker *worker, const struct protocol *protocol,
+                                  uint64_t tag, int fd, uint32_t *source) MUST_USE;
 
 /* Closes an admitted connection whose handshake was refused. Counts it as CLOSE_HANDSHAKE, and
  * takes it out of the counts of open connections. */

@@ -547,19 +547,6 @@ static struct conn *make_conn(const struct carry *carry, const struct carried *c
     return conn;
 }
 
-/* Counts the connection for its address again. */
-static void find_source(struct conn *conn)
-{
-    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
-    socklen_t len = sizeof(from);
-    if (getpeername(conn->stream.fd, (struct sockaddr *)&from, &len) != 0 ||
-        (from.ss_family != AF_INET && from.ss_family != AF_INET6))
-        return; /* the peer has gone; the next read shows it */
-    uint32_t source =
-        source_enter(&conn->worker->server->sources, (struct sockaddr *)&from, UINT32_MAX);
-    conn->source = source == SOURCE_FULL || source == SOURCE_NO_MEMORY ? 0 : source;
-}
-
 /* Restores input that was not served; the worker parses it in its first iteration. */
 static void restore_input(struct conn *conn, const struct carried *c, struct record_reader *r)
 {
@@ -702,7 +689,7 @@ static bool restore_conn(struct carry *carry, struct record_reader *r, bool v1)
         return false;
     }
     if (c.flags & FLAG_SOURCE && !carry->rehearse)
-        find_source(conn);
+        conn->source = source_enter_peer(&conn->worker->server->sources, conn->stream.fd);
     restore_input(conn, &c, r);
     restore_output(conn, r);
     bool extended = !v1 && record_get_bool(r);

@@ -78,7 +78,7 @@ uint32_t conn_id(const struct conn *conn)
 
 uint64_t conn_tag(const struct conn *conn)
 {
-    return (uint64_t)conn->worker->number << 56 | (uint64_t)conn->slot << 32 | conn->generation;
+    return conn_tag_of(conn->worker, conn->slot, conn->generation);
 }
 
 unsigned conn_tag_worker(uint64_t tag)
@@ -329,7 +329,7 @@ void conn_free(struct conn *conn)
 
 bool conn_hold(struct conn *conn, size_t bytes)
 {
-    if (!server_hold(conn->worker->server, conn->worker->rules, bytes))
+    if (!claim_memory(conn, bytes))
         return false;
     conn_extension(conn)->held_bytes += bytes;
     return true;
@@ -340,7 +340,7 @@ void conn_unhold(struct conn *conn, size_t bytes)
     struct conn_extension *extension = conn_extension(conn);
     CHECK(bytes <= extension->held_bytes);
     extension->held_bytes -= bytes;
-    server_unhold(conn->worker->server, bytes);
+    claim_less(conn, bytes);
 }
 
 /* ---- deadlines ----------------------------------------------------------------------------- */
@@ -448,7 +448,7 @@ void conn_move(struct conn *conn, enum conn_reading to)
     enum conn_reading from = conn->reading;
     CHECK(transitions[from] & (1u << to));
     if (from == READING_HANDSHAKE)
-        atomic_fetch_sub_explicit(&conn->worker->server->handshakes, 1, memory_order_relaxed);
+        claim_end(conn->worker, &conn->claim);
     if (conn_is_served(conn) && to >= READING_DISCARD)
         stop_serving(conn);
     conn->reading = (uint8_t)to;
@@ -473,6 +473,7 @@ void conn_close(struct conn *conn, unsigned reason)
     deadline_clear(conn_deadlines(conn), &conn->write_deadline);
     loop_io_remove(conn->worker->reactor.loop, &conn->io);
     stream_close(&conn->stream);
+    claim_end(conn->worker, &conn->claim);
     conn_caught_up(conn);
     worker_conn_closed(conn->worker, conn, reason);
 }

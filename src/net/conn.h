@@ -229,7 +229,7 @@ bool conn_interject(struct conn *conn, const void *data, size_t len, size_t unse
 
 /*
  * Counts `bytes` that the service keeps for this connection's unfinished request. Returns false,
- * counting nothing, when all connections together would keep more than limits.unfinished.
+ * counting nothing, when limits.unfinished is reached and no other connection has more (claims.h).
  * conn_unhold gives them back; so does the end of the connection.
  */
 bool conn_hold(struct conn *conn, size_t bytes) MUST_USE;

@@ -92,7 +92,7 @@ void conn_watch(struct conn *conn)
 
 void conn_drop_input(struct conn *conn)
 {
-    server_unhold(conn->worker->server, conn->in_room);
+    claim_less(conn, claim_of(conn->in_room));
     free(conn->in);
     conn->in = NULL;
     conn->in_begin = conn->in_end = conn->in_room = 0;
@@ -101,11 +101,13 @@ void conn_drop_input(struct conn *conn)
 bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room)
 {
     room = room > len ? room : len;
-    if (!server_hold(conn->worker->server, conn->worker->rules, room))
+    conn->reason = CLOSE_UNFINISHED;
+    if (!claim_memory(conn, claim_of(room)))
         return false;
     uint8_t *in = malloc(room);
     if (!in) {
-        server_unhold(conn->worker->server, room);
+        claim_less(conn, claim_of(room));
+        conn->reason = CLOSE_MEMORY;
         return false;
     }
     memcpy(in, data, len);
@@ -117,7 +119,7 @@ bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t 
 }
 
 /* Keeps the unserved rest `data`, which may lie in the connection's own buffer, with `room` bytes
- * for it. Returns false when there is no memory. */
+ * for it. Returns as conn_take_input. */
 static bool keep_rest(struct conn *conn, const uint8_t *data, size_t len, size_t room)
 {
     if (len == 0) {
@@ -147,7 +149,7 @@ static size_t room_for(const struct conn *conn, size_t have, size_t need)
     size_t max = conn->protocol->request_max;
     CHECK(have < max && need <= max);
     size_t want = need > have ? need : max;
-    size_t step = have * 2 > 256 ? have * 2 : 256; /* no memory for an announced length */
+    size_t step = have < CLAIM_FREE ? CLAIM_FREE : have * 2; /* not what was announced */
     return step < want ? step : want;
 }
 
@@ -324,7 +326,7 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
     if (rest > 0 || conn->in) {
         conn->unserved = rest > 0 && !cut;
         if (!keep_rest(conn, data + intake.done, rest, cut ? room_for(conn, rest, need) : 0)) {
-            conn_close(conn, CLOSE_MEMORY);
+            conn_close(conn, conn->reason);
             return;
         }
     }
@@ -475,6 +477,7 @@ void conn_continue(struct conn *conn)
 static void shake_hands(struct conn *conn)
 {
     const char *why = NULL;
+    claim_heard(conn);
     ssize_t n = stream_handshake(&conn->stream, &why);
     if (n == STREAM_AGAIN || n == STREAM_CROSSED) {
         if (!loop_io_want(conn->worker->reactor.loop, &conn->io,

@@ -4,6 +4,7 @@ libnet_a_SOURCES = \
 	src/net/address.h src/net/address.c \
 	src/net/rules.h src/net/rules.c \
 	src/net/sources.h src/net/sources.c \
+	src/net/claims.h src/net/claims.c \
 	src/net/tls.h src/net/tls.c \
 	src/net/tls_context.h \
 	src/net/tls_stream.h src/net/tls_stream.c \

@@ -1,8 +1,9 @@
 /* private.h - the internals of workers, connections and rules. For these files only: worker.c,
- * conn.c, input.c, output.c, admission.c, listener.c, carry.c and rules.c. */
+ * conn.c, input.c, output.c, admission.c, claims.c, listener.c, carry.c and rules.c. */
 #ifndef NET_PRIVATE_H
 #define NET_PRIVATE_H
 
+#include "net/claims.h"
 #include "net/worker.h"
 
 /*
@@ -94,7 +95,7 @@ struct conn {
     uint8_t reading;      /* enum conn_reading */
     uint8_t writing;      /* enum conn_writing */
     uint8_t input;        /* enum conn_input */
-    uint8_t reason;       /* READING_DISCARD: the reason for the close */
+    uint8_t reason;       /* READING_DISCARD, or input was not taken: the reason for the close */
     uint8_t pending;      /* number of pending answers */
     bool aside : 1;       /* the current answer is not the next one, so the extension keeps it */
     bool dear : 1;        /* conn_dear was called for the request that is served */
@@ -111,6 +112,7 @@ struct conn {
     uint32_t out_bytes; /* queued bytes, including those in the extension */
     struct chunk_list out;
 
+    struct claim *claim; /* a handshake, or memory for requests; NULL: none */
     struct deadline read_deadline, write_deadline;
     struct conn *flush_next, *again_next; /* flush_next also links closed connections */
     /* The session, then its deadlines, then struct conn_extension if the protocol always has one
@@ -206,6 +208,12 @@ static inline struct deadlines *conn_deadlines(const struct conn *conn)
     return &conn->worker->reactor.deadlines;
 }
 
+/* The tag of a connection. */
+static inline uint64_t conn_tag_of(const struct worker *worker, uint32_t slot, uint32_t generation)
+{
+    return (uint64_t)worker->number << 56 | (uint64_t)slot << 32 | generation;
+}
+
 /* The traffic counters for this connection; NULL: not measured. */
 static inline struct traffic *conn_traffic(const struct conn *conn)
 {
@@ -278,7 +286,7 @@ void conn_watch(struct conn *conn);
 /*
  * Moves `len` received bytes into a new buffer, which replaces the present one and has room for
  * `room` bytes, or `len` if that is more. Returns false when there is no memory or
- * limits.unfinished is reached.
+ * limits.unfinished is reached; conn->reason says which.
  */
 bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room) MUST_USE;
 /* Frees the input buffer. Harmless when there is none. */

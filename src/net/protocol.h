@@ -55,7 +55,8 @@ struct record_writer;
     ROW(DENIED, "denied")                   /* the access list does not allow its address */       \
     ROW(SOURCE, "per_source")               /* too many connections from its address */            \
     ROW(HANDSHAKE, "handshake")             /* TLS: failed, too slow, or too many */               \
-    ROW(UPGRADE, "upgrade")                 /* TLS connections do not survive an upgrade */
+    ROW(UPGRADE, "upgrade")                 /* TLS connections do not survive an upgrade */        \
+    ROW(UNFINISHED, "unfinished")           /* its request took most of the memory for requests */
 
 enum close_reason {
 #define ROW(name, word) CLOSE_##name,

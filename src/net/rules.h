@@ -22,14 +22,14 @@ struct server;
 
 /* Limits: maximum numbers and times. */
 struct server_limits {
-    size_t output_buffer;       /* bytes queued for one client; at least 2 */
-    uint64_t unfinished;        /* bytes of unfinished requests, of all connections; 0: no limit */
-    int64_t request_timeout_ns; /* from the first byte of a request to its last */
-    int64_t write_timeout_ns;   /* without the client reading any queued byte */
+    size_t output_buffer;         /* bytes queued for one client; at least 2 */
+    uint64_t unfinished;          /* bytes that unfinished requests claim (claims.h); 0: no limit */
+    int64_t request_timeout_ns;   /* from the first byte of a request to its last */
+    int64_t write_timeout_ns;     /* without the client reading any queued byte */
     int64_t handshake_timeout_ns; /* from the connection to the end of its TLS handshake */
-    uint32_t handshakes;          /* TLS handshakes at once, of all workers; 0: no limit */
+    uint32_t handshakes;          /* TLS handshakes at once (claims.h); 0: no limit */
     uint32_t per_source; /* connections from one address (IPv6: /64); 0: no limit. Connections that
-                            were opened without a limit are not counted */
+                            were opened without a limit may not be counted */
 };
 
 struct rules_config {

@@ -1,4 +1,4 @@
-/* sources.c - a hash table of addresses with chains; all entries are in one array (see sources.h).
+/* sources.c - a hash table of sources with chains; all entries are in one array (see sources.h).
  * The array doubles when it is full, and is freed when the last entry is gone. */
 #include "net/sources.h"
 
@@ -12,8 +12,13 @@
 #define FIRST_ROOM 64
 #define ROOM_MAX   (1u << 28)
 
+#define UNIX_MARK 1 /* in byte 8 */
+
 struct source {
-    uint8_t address[16]; /* IPv4: in mapped form; IPv6: the last 64 bits are 0 */
+    /* IPv4: in mapped form; IPv6: the last 64 bits are 0; a user: UNIX_MARK, and the number in the
+     * last 32 bits; unknown: all 0. */
+    uint8_t address[16];
+    struct account *account; /* NULL: none */
     uint32_t connections;
     uint32_t next; /* next in the chain or in the free list; 0: none */
 };
@@ -119,6 +124,7 @@ static uint32_t add(struct sources *sources, const uint8_t key[16])
     uint32_t *chain = chain_of(sources, key);
     memcpy(source->address, key, 16);
     source->connections = 0;
+    source->account = NULL;
     source->next = *chain;
     *chain = i;
     sources->count++;
@@ -132,16 +138,15 @@ static void drop(struct sources *sources, uint32_t i)
     while (*link != i)
         link = &sources->all[*link].next;
     *link = source->next;
+    free(source->account);
     source->next = sources->first_free;
     sources->first_free = i;
     if (--sources->count == 0)
         give_back(sources);
 }
 
-uint32_t source_enter(struct sources *sources, const struct sockaddr *from, uint32_t limit)
+static uint32_t enter(struct sources *sources, const uint8_t key[16], uint32_t limit)
 {
-    uint8_t key[16];
-    key_of(from, key);
     lock_acquire(&sources->lock);
     uint32_t i = find(sources, key), answer = SOURCE_NO_MEMORY;
     if (i && sources->all[i].connections >= limit) {
@@ -152,6 +157,39 @@ uint32_t source_enter(struct sources *sources, const struct sockaddr *from, uint
     }
     lock_release(&sources->lock);
     return answer;
+}
+
+uint32_t source_enter(struct sources *sources, const struct sockaddr *from, uint32_t limit)
+{
+    uint8_t key[16];
+    key_of(from, key);
+    return enter(sources, key, limit);
+}
+
+uint32_t source_enter_peer(struct sources *sources, int fd)
+{
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    struct ucred peer;
+    socklen_t len = sizeof(from), size = sizeof(peer);
+    uint8_t key[16] = {0};
+    if (getpeername(fd, (struct sockaddr *)&from, &len) != 0)
+        from.ss_family = AF_UNSPEC;
+    if (from.ss_family == AF_INET || from.ss_family == AF_INET6) {
+        key_of((struct sockaddr *)&from, key);
+    } else if (from.ss_family == AF_UNIX &&
+               getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0) {
+        key[8] = UNIX_MARK;
+        memcpy(key + 12, &peer.uid, 4);
+    }
+    uint32_t source = enter(sources, key, UINT32_MAX);
+    return source == SOURCE_FULL || source == SOURCE_NO_MEMORY ? 0 : source;
+}
+
+struct account **source_account(struct sources *sources, uint32_t source)
+{
+    lock_assert_held(&sources->lock);
+    CHECK(source > 0 && source <= sources->used && sources->all[source].connections > 0);
+    return &sources->all[source].account;
 }
 
 void source_leave(struct sources *sources, uint32_t source)

@@ -196,13 +196,17 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
                  uint32_t source)
 {
     struct conn *conn = NULL;
-    uint32_t slot = UINT32_MAX;
-    bool secure = stream.transport == TRANSPORT_TLS, admitted = false;
-    if (worker->stopping)
+    struct claim *claim = NULL;
+    uint32_t slot = worker->stopping ? UINT32_MAX : worker_take_slot(worker);
+    bool secure = stream.transport == TRANSPORT_TLS;
+    if (slot == UINT32_MAX)
         goto refuse;
+    uint32_t generation = worker->slots[slot].generation + 1;
     if (secure) {
-        admitted = admission_handshake(worker, protocol);
-        if (!admitted) {
+        uint64_t tag = conn_tag_of(worker, slot, generation);
+        claim = admission_handshake(worker, protocol, tag, stream.fd, &source);
+        if (!claim) {
+            give_slot(worker, slot);
             admission_leave(worker, protocol, &stream, source);
             return false;
         }
@@ -210,11 +214,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
             goto refuse;
     }
     conn = conn_new(worker, protocol, stream);
-    if (!conn)
-        goto refuse;
-    slot = worker_take_slot(worker);
-    if (slot == UINT32_MAX ||
-        !deadlines_reserve(&worker->reactor.deadlines, conn_deadline_count(protocol)))
+    if (!conn || !deadlines_reserve(&worker->reactor.deadlines, conn_deadline_count(protocol)))
         goto refuse;
     conn->slot = slot;
     conn->source = source;
@@ -222,7 +222,8 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
         deadlines_unreserve(&worker->reactor.deadlines, conn_deadline_count(protocol));
         goto refuse;
     }
-    conn->generation = ++worker->slots[slot].generation;
+    conn->generation = worker->slots[slot].generation = generation;
+    conn->claim = claim;
     worker->slots[slot].conn = conn;
     atomic_fetch_add_explicit(&worker->connections, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&protocol->connections_made, 1, memory_order_relaxed);
@@ -239,8 +240,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
 refuse:
     if (slot != UINT32_MAX)
         give_slot(worker, slot);
-    if (admitted)
-        atomic_fetch_sub_explicit(&worker->server->handshakes, 1, memory_order_relaxed);
+    claim_end(worker, &claim);
     free(conn);
     stream_close(&stream);
     source_leave(&worker->server->sources, source);
@@ -599,22 +599,6 @@ bool server_catch_up(struct server *server, struct catch_up *catch_up)
 void server_end(struct server *server)
 {
     atomic_store_explicit(&server->ending, true, memory_order_relaxed); /* letters order it */
-}
-
-bool server_hold(struct server *server, const struct rules *rules, uint64_t bytes)
-{
-    uint64_t limit = rules->limits.unfinished;
-    uint64_t held = atomic_fetch_add_explicit(&server->unfinished, bytes, memory_order_relaxed);
-    if (limit == 0 || (bytes <= limit && held <= limit - bytes))
-        return true;
-    server_unhold(server, bytes);
-    return false;
-}
-
-void server_unhold(struct server *server, uint64_t bytes)
-{
-    if (bytes)
-        atomic_fetch_sub_explicit(&server->unfinished, bytes, memory_order_relaxed);
 }
 
 /* ---- for other code ------------------------------------------------------------------------ */

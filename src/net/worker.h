@@ -23,7 +23,7 @@ struct server {
     struct rules *rules;         /* the newest, for the main thread; workers have their own */
     struct sources sources;      /* has its own lock */
     _Atomic uint32_t handshakes; /* TLS handshakes in progress, of all workers */
-    _Atomic uint64_t unfinished; /* bytes of unfinished requests, of all connections */
+    _Atomic uint64_t unfinished; /* bytes that unfinished requests claim (claims.h) */
     _Atomic bool ending;         /* server_end was called */
     int64_t busy_poll_ns;        /* for all workers' loops; set it before making workers */
     confine_fn *confine;         /* called first in each thread; NULL: none */
@@ -71,11 +71,6 @@ static inline bool server_is_ending(const struct server *server)
 {
     return atomic_load_explicit(&server->ending, memory_order_relaxed);
 }
-
-/* Counts bytes of unfinished requests. Returns false, counting nothing, when they would exceed the
- * limit in `rules`. server_unhold removes them. Any thread. */
-bool server_hold(struct server *server, const struct rules *rules, uint64_t bytes) MUST_USE;
-void server_unhold(struct server *server, uint64_t bytes);
 
 /* ---- one worker ---------------------------------------------------------------------------- */
 

@@ -226,8 +226,9 @@ def effect_tls_max_handshakes(running):
             lambda: http_client.get(running.daemon.admin, "/api/v1/connections")["connections"],
             "it begins a handshake",
         )
-        assert closed(wire.Client(running.daemon.text_tls))
-        assert first.is_silent()
+        with wire.Client(running.daemon.text_tls) as second:
+            assert closed(first)
+            assert second.is_silent()
 
 
 def effect_access_allow(running):

@@ -164,24 +164,62 @@ TEST(limit_of_a_protocol_may_change_at_any_time)
 }
 END_TEST
 
+/* A handshake from 192.0.2.`number`. */
+static struct claim *shake(struct worker *worker, unsigned number)
+{
+    char text[32];
+    snprintf(text, sizeof(text), "192.0.2.%u", number);
+    struct sockaddr_in in = address(text);
+    uint32_t source = source_enter(&server.sources, (struct sockaddr *)&in, UINT32_MAX);
+    struct claim *claim = admission_handshake(worker, &protocol, number, -1, &source);
+    source_leave(&server.sources, source); /* its guest stays */
+    return claim;
+}
+
 TEST(handshakes_are_limited_and_need_a_certificate)
 {
     struct pki pki;
     pki_make(&pki);
     struct rules_config config = {.limits = toy_limits(),
                                   .tls = pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2)};
-    config.limits.handshakes = 3;
+    config.limits.handshakes = 4;
     struct worker *worker = begin(&config);
-    for (unsigned i = 0; i < 3; i++)
-        ck_assert(admission_handshake(worker, &protocol));
-    ck_assert(!admission_handshake(worker, &protocol));
-    ck_assert_uint_eq(atomic_load(&server.handshakes), 3);
-    atomic_fetch_sub(&server.handshakes, 1);
-    ck_assert(admission_handshake(worker, &protocol));
-    atomic_store(&server.handshakes, 0);
+    struct guest guests[6] = {0};
+    struct claim *claims[ARRAY_SIZE(guests)];
+    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++) {
+        char text[32];
+        snprintf(text, sizeof(text), "192.0.2.%u", i);
+        struct sockaddr_in in = address(text);
+        guests[i].stream.fd = local_pair(SOCK_STREAM, &guests[i].client);
+        guests[i].source = source_enter(&server.sources, (struct sockaddr *)&in, UINT32_MAX);
+        atomic_fetch_add(&protocol.connections, 1);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        struct conn heard = {.worker = worker, .claim = claims[i] = shake(worker, i)};
+        ck_assert(claims[i] != NULL);
+        claim_heard(&heard);
+    }
+    ck_assert(!shake(worker, 4));
+    ck_assert(!shake(worker, 0)); /* it has its quarter */
+    ck_assert_uint_eq(atomic_load(&server.handshakes), 4);
+    claim_end(worker, &claims[0]);
+    ck_assert(!shake(worker, 1));
+    claims[0] = shake(worker, 0);
+    ck_assert(claims[0] != NULL);
+    for (unsigned i = 0; i < 4; i++)
+        claim_end(worker, &claims[i]);
+    uint32_t unknown = 0; /* it is asked for, and counted */
+    claims[0] = admission_handshake(worker, &protocol, 1, guests[0].stream.fd, &unknown);
+    ck_assert(claims[0] && unknown);
+    ck_assert_uint_eq(sources_count(&server.sources), ARRAY_SIZE(guests) + 1);
+    claim_end(worker, &claims[0]);
+    source_leave(&server.sources, unknown);
+    for (unsigned i = 0; i < ARRAY_SIZE(guests); i++)
+        leave(&guests[i]);
+    ck_assert_uint_eq(atomic_load(&server.handshakes), 0);
     end();
     worker = begin(&(struct rules_config){.limits = toy_limits()}); /* none to show */
-    ck_assert(!admission_handshake(worker, &protocol));
+    ck_assert(!admission_handshake(worker, &protocol, 0, -1, &unknown));
     end();
     pki_remove(&pki);
 }
@@ -195,7 +233,7 @@ TEST(connection_whose_handshake_may_not_begin_is_counted_as_made_and_ended)
     struct guest guest;
     for (unsigned i = 1; i <= 3; i++) {
         ck_assert(enter(worker, &guest, "192.0.2.1"));
-        ck_assert(!admission_handshake(worker, &protocol));
+        ck_assert(!admission_handshake(worker, &protocol, 0, guest.stream.fd, &guest.source));
         admission_leave(worker, &protocol, &guest.stream, guest.source);
         expect_refused(&guest, CLOSE_HANDSHAKE, i);
         ck_assert_uint_eq(atomic_load(&protocol.connections_made), i);

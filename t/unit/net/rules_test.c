@@ -298,6 +298,9 @@ TEST(source_is_free_again_after_a_failed_handshake)
     toy_run(&s);
     int idle = connect_from(&s, "127.0.0.9");
     WAIT_UNTIL(atomic_load(&s.server.handshakes) == 1);
+    send_bytes(idle, "\x16", 1); /* it is not silent */
+    for (unsigned i = 0; i < 3; i++)
+        server_barrier(&s.server);
     for (unsigned i = 0; i < 10; i++) {
         expect_turned_away(connect_from(&s, "127.0.0.1"));
         WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == i + 1);

@@ -235,8 +235,11 @@ static inline struct stage_client *stage_connect(void)
     worker_begin_iteration(stage_worker());
     atomic_fetch_add(&stage.protocol.connections, 1);
     ck_assert(worker_open(stage_worker(), &stage.protocol, (struct stream){.fd = c->peer.fd}, 0));
-    c->conn = worker_conn_at(stage_worker(), worker_slots(stage_worker()) - 1);
-    ck_assert_int_eq(c->conn->stream.fd, c->peer.fd);
+    for (uint32_t i = 0; i < worker_slots(stage_worker()) && !c->conn; i++) {
+        struct conn *conn = worker_conn_at(stage_worker(), i);
+        c->conn = conn && conn->stream.fd == c->peer.fd ? conn : NULL;
+    }
+    ck_assert(c->conn != NULL);
     c->tag = conn_tag(c->conn);
     (void)worker_end_iteration(stage_worker());
     return c;

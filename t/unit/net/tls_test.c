@@ -281,36 +281,40 @@ TEST(handshake_that_takes_too_long_is_closed)
 }
 END_TEST
 
-TEST(handshakes_beyond_the_limit_of_all_workers_are_closed_at_once)
+/* All clients are on a unix socket and of one user: one source. */
+TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
 {
-    enum { LIMIT = 3 };
+    enum { LIMIT = 12, QUARTER = LIMIT / 4 };
     struct pki pki;
     pki_make(&pki);
     struct toy_server s;
     struct server_limits limits = toy_limits();
     limits.handshakes = LIMIT;
     secure_start(&s, 2, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
-    int idle[LIMIT], more;
-    for (unsigned i = 0; i < LIMIT; i++)
+    int idle[20 + QUARTER], more;
+    for (unsigned i = 0; i < ARRAY_SIZE(idle); i++)
         ck_assert(toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &idle[i])));
-    for (unsigned i = 0; i < 20; i++) {
-        ck_assert(!toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &more)));
-        expect_end(more);
-        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), i + 1);
-        close(more);
-    }
-    ck_assert_uint_eq(atomic_load(&s.protocol.connections), LIMIT);
-    close(idle[0]);
-    WAIT_UNTIL(atomic_load(&s.server.handshakes) == LIMIT - 1);
-    struct secure_client clients[5]; /* finished handshakes do not count */
+    for (unsigned i = 0; i < 20; i++)
+        expect_end(idle[i]);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 20);
+    ck_assert_uint_eq(atomic_load(&s.server.handshakes), QUARTER);
+    ck_assert_uint_eq(atomic_load(&s.protocol.connections), QUARTER);
+    struct secure_client clients[QUARTER + 3]; /* finished handshakes do not count */
     for (unsigned i = 0; i < ARRAY_SIZE(clients); i++) {
         clients[i] = client_connect(&s, i % 2, TLS1_3_VERSION);
         client_send(&clients[i], "ein\n");
         client_expect(&clients[i], "in\n");
     }
+    expect_end(idle[20]);
+    for (unsigned i = 21; i < ARRAY_SIZE(idle); i++) { /* the others have a byte each */
+        send_bytes(idle[i], "\x16", 1);
+        ck_assert(toy_give_secure(&s, i % 2, local_pair(SOCK_STREAM, &more)));
+        close(more);
+        WAIT_UNTIL(atomic_load(&s.server.handshakes) == QUARTER - 1);
+    }
     for (unsigned i = 0; i < ARRAY_SIZE(clients); i++)
         client_free(&clients[i]);
-    for (unsigned i = 1; i < LIMIT; i++)
+    for (unsigned i = 0; i < ARRAY_SIZE(idle); i++)
         close(idle[i]);
     toy_stop(&s);
     pki_remove(&pki);
@@ -1128,7 +1132,7 @@ static const struct unit_test tests[] = {
     UNIT(handshake_and_requests_byte_by_byte),
     UNIT(request_that_comes_along_with_the_handshakes_end_is_answered),
     UNIT(handshake_that_takes_too_long_is_closed),
-    UNIT(handshakes_beyond_the_limit_of_all_workers_are_closed_at_once),
+    UNIT(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter),
     UNIT(without_a_certificate_clients_of_tls_are_turned_away),
     UNIT(plain_text_to_a_tls_port_is_closed),
     UNIT(handshake_that_the_client_breaks_off_counts_as_one),
