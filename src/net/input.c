@@ -5,7 +5,8 @@
  * Fairness: an iteration serves at most REQUESTS_MAX requests of one connection, and only one that
  * is dear (conn_dear). The rest waits in the worker's list until the other connections have been
  * served. The same list is used for bytes that the loop does not report again (conn->input): bytes
- * inside a TLS stream, and bytes of a socket that is reported only once.
+ * inside a TLS stream, and bytes of a socket that is reported only once. Slow TLS streams are only
+ * read from there.
  *
  * Back-pressure: while more than half of the output limit is queued, no request is served and
  * nothing is read. So the queue of one client never exceeds that half plus one answer.
@@ -538,10 +539,14 @@ static void on_io(struct loop_io *io, unsigned what)
             on_gone(conn);
     }
     if (what & LOOP_READ && reads(conn)) {
-        if (conn->reading == READING_DISCARD)
+        if (conn->reading == READING_DISCARD) {
             read_away(conn);
-        else
+        } else if (unlikely(stream_is_slow(&conn->stream))) {
+            conn->input = INPUT_MORE;
+            worker_again_later(worker, conn);
+        } else {
             read_in(conn);
+        }
     } else if (what & LOOP_READ && conn->input == INPUT_DRY) {
         conn->input = INPUT_MORE; /* read it when reading is possible again */
         if (conn_is_served(conn) && !reported_once(conn))

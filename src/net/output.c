@@ -453,6 +453,7 @@ enum close_reason conn_reason_of(ssize_t n)
     return n == STREAM_END        ? CLOSE_PEER
            : n == STREAM_RESET    ? CLOSE_RESET
            : n == STREAM_VANISHED ? CLOSE_VANISHED
+           : n == STREAM_FLOODED  ? CLOSE_RECORDS
                                   : CLOSE_ERROR;
 }
 

@@ -56,7 +56,8 @@ struct record_writer;
     ROW(SOURCE, "per_source")               /* too many connections from its address */            \
     ROW(HANDSHAKE, "handshake")             /* TLS: failed, too slow, or too many */               \
     ROW(UPGRADE, "upgrade")                 /* TLS connections do not survive an upgrade */        \
-    ROW(UNFINISHED, "unfinished")           /* its request took most of the memory for requests */
+    ROW(UNFINISHED, "unfinished")           /* its request took most of the memory for requests */ \
+    ROW(RECORDS, "records")                 /* TLS: too many records without data */
 
 enum close_reason {
 #define ROW(name, word) CLOSE_##name,

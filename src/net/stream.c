@@ -64,6 +64,16 @@ bool stream_has_more(const struct stream *stream)
     return stream->tls && tls_stream_has_more(stream->tls);
 }
 
+bool stream_in_record(const struct stream *stream)
+{
+    return stream->tls && tls_stream_in_record(stream->tls);
+}
+
+bool stream_is_slow(const struct stream *stream)
+{
+    return stream->tls && tls_stream_is_slow(stream->tls);
+}
+
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count)
 {
     if (stream->tls)

@@ -32,6 +32,7 @@ struct stream {
 #define STREAM_RESET    ((ssize_t)-2) /* the peer reset the connection */
 #define STREAM_VANISHED ((ssize_t)-3) /* the peer was silent for too long */
 #define STREAM_ERROR    ((ssize_t)-4) /* any other error */
+#define STREAM_FLOODED  ((ssize_t)-6) /* TLS only: too many records without data in a row */
 #define STREAM_CROSSED                                                                             \
     ((ssize_t)-5) /* TLS only. Not now: a read waits until the descriptor is writable, or a write  \
                      until it is readable */
@@ -58,6 +59,13 @@ ssize_t stream_read(struct stream *stream, void *to, size_t room) MUST_USE;
 /* True when a read may return bytes although the descriptor is not ready (TLS only). The read may
  * still return none. */
 bool stream_has_more(const struct stream *stream);
+/* TLS only: true when a read costs much for the data that it brings. Few such streams should be
+ * read between other work. */
+bool stream_is_slow(const struct stream *stream);
+/* TLS only: true when a part of a record was received, for which the library has a buffer of
+ * STREAM_RECORD_ROOM bytes, about. */
+bool stream_in_record(const struct stream *stream);
+#define STREAM_RECORD_ROOM (17u * 1024)
 /* Writes `count` pieces, which are not changed. Returns the number of bytes written, more than 0,
  * or a result above except END. The next write must start with the bytes that were not written. */
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count) MUST_USE;

@@ -2,9 +2,13 @@
  * tls_stream.c - TLS on a socket (see tls_stream.h).
  *
  * The library reads and writes through our own BIO. The BIO uses write (stream.c), keeps the errno,
- * and limits the number of recv calls in one function call: a peer can send any number of records
- * without application data (key updates), and each call must end. Bytes that remain make the
- * descriptor ready again.
+ * and limits the number of recv calls in one function call. Bytes that remain make the descriptor
+ * ready again. It also follows the records, to know whether the last one is all here.
+ *
+ * A peer can send records without data: key updates, TLS 1.2's requests to renegotiate. The library
+ * handles them inside one read, for as long as it has bytes. So it calls us for each one, and too
+ * many in a row end the stream. A call that met some returns early, and a stream that has often had
+ * some is slow: it receives little at once, and the worker reads few such streams in an iteration.
  *
  * The library's error queue belongs to the thread. It must be empty before a call that may fail
  * with a reason. So it is cleared after every failure, and after freeing, which may fail inside.
@@ -29,6 +33,21 @@
 #define READ_RECEIVES      2
 #define HANDSHAKE_RECEIVES 4
 
+/* Maximum number of records without data in a row, after the handshake and in it, and of those in
+ * one call that also returns data. */
+#define BLANKS_MAX           64
+#define BLANKS_MAX_HANDSHAKE 256
+#define BLANKS_OF_CALL       8
+
+/* One record without data is paid for by BLANK_PRICE records with data. A stream is slow while it
+ * owes the price of more than BLANKS_FREE, and then receives at most SLOW_ROOM bytes of new records
+ * in a call. */
+#define BLANK_PRICE 64
+#define BLANKS_FREE 4
+#define SLOW_ROOM   256u
+
+#define RECORD_HEADER 5u
+
 struct tls_stream {
     SSL *ssl;
     struct tls *tls;
@@ -36,12 +55,79 @@ struct tls_stream {
     int error;         /* errno of a failed socket call; 0: none */
     ssize_t read_over; /* the result of all further reads; STREAM_AGAIN: reading continues */
     ssize_t broken;    /* the error that ended the stream; 0: none */
+    uint32_t have;     /* bytes of the last record that were received; 0: it is complete */
+    uint16_t body;     /* its length after the header, which may not be all here */
+    uint16_t blanks;   /* records, and further messages in one, since the last byte of data */
+    uint16_t debt;     /* for records without data: records with data until it is paid */
     uint8_t receives;  /* recv calls left in this function call */
+    bool in_first;     /* the next handshake message is the first in its record */
+    bool flooded;      /* there were too many blanks */
     bool ended;        /* the end of the socket's input was read */
     bool shaken;       /* the handshake is done */
     bool writing;      /* a write is unfinished: the library expects its bytes first */
     bool said_goodbye;
 };
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+/* The bytes of the last record that are still to come, if its header is here. */
+static size_t rest_of_record(const struct tls_stream *s)
+{
+    return s->have < RECORD_HEADER ? 0 : RECORD_HEADER + s->body - s->have;
+}
+
+/* Follows the records in received bytes. */
+static void follow(struct tls_stream *s, const uint8_t *at, size_t len)
+{
+    while (len > 0) {
+        size_t n = 1;
+        if (s->have < RECORD_HEADER) {
+            s->body = (uint16_t)(s->body << 8 | *at); /* the header's last two bytes */
+        } else {
+            n = rest_of_record(s);
+            n = len < n ? len : n;
+        }
+        s->have += (uint32_t)n;
+        at += n;
+        len -= n;
+        if (s->have >= RECORD_HEADER && s->have == RECORD_HEADER + s->body)
+            s->have = 0;
+    }
+}
+
+bool tls_stream_is_slow(const struct tls_stream *s)
+{
+    return s->debt > BLANKS_FREE * BLANK_PRICE || s->blanks > BLANKS_FREE;
+}
+
+/* A record with data came, after `blanks` records without. */
+static void pay(struct tls_stream *s, unsigned blanks)
+{
+    unsigned debt = s->debt + blanks * BLANK_PRICE - (s->debt > 0 && blanks == 0);
+    s->debt = debt < BLANKS_MAX * BLANK_PRICE ? (uint16_t)debt : BLANKS_MAX * BLANK_PRICE;
+}
+
+/* The library calls this for each record and message. Ends the stream, as if the peer had closed
+ * it, when too many records had no data: this is the only way to end its loop. */
+static void on_message(int writing, int version, int type, const void *data, size_t len, SSL *ssl,
+                       void *arg)
+{
+    struct tls_stream *s = arg;
+    (void)version;
+    (void)data;
+    (void)len;
+    if (writing || (type != SSL3_RT_HEADER && type != SSL3_RT_HANDSHAKE))
+        return;
+    bool counted = type == SSL3_RT_HANDSHAKE && s->in_first; /* with its record */
+    s->in_first = type == SSL3_RT_HEADER;
+    if (counted)
+        return;
+    s->blanks++; /* the last one may turn out to have data */
+    if (s->blanks > (s->shaken ? BLANKS_MAX : BLANKS_MAX_HANDSHAKE) + 1) {
+        s->flooded = true;
+        SSL_set_shutdown(ssl, SSL_get_shutdown(ssl) | SSL_RECEIVED_SHUTDOWN);
+    }
+}
 
 /* ---- the library's access to the socket ---------------------------------------------------- */
 
@@ -55,10 +141,16 @@ static int receive(BIO *bio, char *to, size_t room, size_t *got_r)
         return 0;
     }
     s->receives--;
+    if (unlikely(tls_stream_is_slow(s))) {
+        size_t most = rest_of_record(s) + SLOW_ROOM;
+        room = room < most ? room : most;
+        s->receives = 0;
+    }
     do {
         n = recv(s->fd, to, room, 0);
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
+        follow(s, (const uint8_t *)to, (size_t)n);
         *got_r = (size_t)n;
         return 1;
     }
@@ -138,6 +230,8 @@ static struct tls_stream *make(struct tls *tls, int fd)
         (struct tls_stream){.ssl = ssl, .tls = tls_share(tls), .fd = fd, .read_over = STREAM_AGAIN};
     BIO_set_data(bio, s);
     SSL_set_bio(ssl, bio, bio);
+    SSL_set_msg_callback(ssl, on_message);
+    SSL_set_msg_callback_arg(ssl, s);
     return s;
 }
 
@@ -209,6 +303,10 @@ void tls_stream_free(struct tls_stream **s)
 static ssize_t failure(struct tls_stream *s, int ret, bool reading)
 {
     ssize_t answer = STREAM_ERROR;
+    if (s->flooded) {
+        ERR_clear_error();
+        return s->broken = STREAM_FLOODED;
+    }
     switch (SSL_get_error(s->ssl, ret)) {
     case SSL_ERROR_WANT_READ:
         return reading ? STREAM_AGAIN : STREAM_CROSSED;
@@ -239,6 +337,8 @@ static const char *words_for(const struct tls_stream *s)
 {
     unsigned long code = ERR_peek_error();
     long verdict = SSL_get_verify_result(s->ssl);
+    if (s->flooded)
+        return "too many records";
     if (s->error)
         return strerrordesc_np(s->error);
     if (s->ended)
@@ -257,6 +357,7 @@ ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r)
     int ret = SSL_do_handshake(s->ssl);
     if (ret == 1) {
         s->shaken = true;
+        s->blanks = 0;
         return 1;
     }
     const char *why = words_for(s); /* before failure() clears the queue */
@@ -288,24 +389,36 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
     if (s->broken)
         return s->shaken ? s->broken : read_raw(s, to, room);
     size_t total = 0;
+    unsigned blanks = 0; /* whose data has come since */
     s->receives = READ_RECEIVES;
     do {
         size_t n = 0;
         int ret = SSL_read_ex(s->ssl, (char *)to + total, room - total, &n);
         if (ret != 1) {
+            s->flooded |= s->blanks > BLANKS_MAX + (s->have >= RECORD_HEADER);
             ssize_t why = failure(s, ret, true);
             if (why != STREAM_AGAIN && why != STREAM_CROSSED)
                 s->read_over = why; /* returned by the next read, if this one has bytes */
             return total ? (ssize_t)total : why;
         }
         total += n;
-    } while (total < room && SSL_has_pending(s->ssl));
+        if (s->blanks > 0) { /* a new record, and maybe some before it */
+            pay(s, s->blanks - 1u);
+            blanks += s->blanks - 1u;
+            s->blanks = 0;
+        }
+    } while (total < room && blanks < BLANKS_OF_CALL && SSL_has_pending(s->ssl));
     return (ssize_t)total;
 }
 
 bool tls_stream_has_more(const struct tls_stream *s)
 {
     return s->read_over != STREAM_AGAIN || (!s->broken && SSL_has_pending(s->ssl));
+}
+
+bool tls_stream_in_record(const struct tls_stream *s)
+{
+    return s->have > 0 && !s->broken;
 }
 
 ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count)

@@ -17,6 +17,8 @@ void tls_stream_free(struct tls_stream **s);
 ssize_t tls_stream_handshake(struct tls_stream *s, const char **why_r) MUST_USE;
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room) MUST_USE;
 bool tls_stream_has_more(const struct tls_stream *s);
+bool tls_stream_in_record(const struct tls_stream *s);
+bool tls_stream_is_slow(const struct tls_stream *s);
 ssize_t tls_stream_write(struct tls_stream *s, const struct iovec *pieces, int count) MUST_USE;
 /* Sends close_notify, unless a write is unfinished. */
 void tls_stream_finish(struct tls_stream *s);

@@ -238,6 +238,18 @@ ssize_t stream_handshake(struct stream *stream, const char **why_r)
     return STREAM_ERROR;
 }
 
+bool stream_is_slow(const struct stream *stream)
+{
+    (void)stream;
+    return false;
+}
+
+bool stream_in_record(const struct stream *stream)
+{
+    (void)stream;
+    return false;
+}
+
 bool stream_has_more(const struct stream *stream)
 {
     (void)stream;
