@@ -162,6 +162,33 @@ void conn_renew_request(struct conn *conn)
                  worker_mono_ns(conn->worker) + conn->worker->rules->limits.request_timeout_ns);
 }
 
+/* Claims the library's buffer while it has a part of a record. Returns false when the connection
+ * has to go. */
+static bool claim_record(struct conn *conn)
+{
+    bool inside = stream_in_record(&conn->stream);
+    if (inside == conn->in_record)
+        return true;
+    if (inside && !claim_memory(conn, STREAM_RECORD_ROOM))
+        return false;
+    if (!inside)
+        claim_less(conn, STREAM_RECORD_ROOM);
+    conn->in_record = inside;
+    return true;
+}
+
+/* Between requests: a part of a record has the time of a request. */
+static void time_record(struct conn *conn)
+{
+    if (conn->in_record && !deadline_is_set(&conn->read_deadline)) {
+        conn_renew_request(conn);
+        conn->times_record = true;
+    } else if (!conn->in_record && conn->times_record) {
+        deadline_clear(conn_deadlines(conn), &conn->read_deadline);
+        conn->times_record = false;
+    }
+}
+
 /* Counts served requests. The worker measures their time at the end of the iteration. */
 static void count_requests(struct conn *conn, unsigned count)
 {
@@ -337,6 +364,13 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
     else if (unlikely(!complete) &&
              (intake.served > 0 || intake.stepped || !deadline_is_set(&conn->read_deadline)))
         conn_renew_request(conn);
+    conn->times_record = false;
+    if (unlikely(conn->in_record)) {
+        if (complete && conn->reading == READING_OPEN)
+            time_record(conn);
+        else if (conn->reading != READING_OPEN && conn->input == INPUT_DRY)
+            conn->input = INPUT_MORE; /* looks at the record when it reads again */
+    }
     if (unlikely(conn->unserved || conn->reading != READING_OPEN)) {
         if (conn_has_work(conn))
             worker_again_later(conn->worker, conn);
@@ -411,8 +445,14 @@ static void read_in(struct conn *conn)
         room = conn->in_room - conn->in_end;
     }
     ssize_t n = read_stream(conn, to, room);
-    if (n == STREAM_AGAIN)
+    if (unlikely(conn->stream.tls != NULL) && (n > 0 || n == STREAM_AGAIN) && !claim_record(conn)) {
+        conn_close(conn, CLOSE_UNFINISHED);
         return;
+    }
+    if (n == STREAM_AGAIN) {
+        time_record(conn);
+        return;
+    }
     if (n == STREAM_END) {
         end_input(conn);
     } else if (n < 0) {

@@ -104,6 +104,8 @@ struct conn {
     bool gone : 1;        /* the client has closed its sending side */
     bool behind : 1;      /* counted in worker->behind, until it has caught up (server_catch_up) */
     bool in_flush_list : 1, in_again_list : 1;
+    bool in_record : 1;    /* a part of a TLS record is here, and claimed */
+    bool times_record : 1; /* the read deadline is that record's, not that of a request */
 
     /* Received bytes of requests that were not served yet; NULL most of the time. */
     uint8_t *in;

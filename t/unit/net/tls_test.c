@@ -624,6 +624,92 @@ TEST(record_that_is_not_all_here_keeps_none_before_it_waiting)
 }
 END_TEST
 
+static void send_updates(struct secure_client *c, int count)
+{
+    for (int i = 0; i < count; i++) {
+        ck_assert(SSL_key_update(c->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
+        ck_assert_int_eq(SSL_do_handshake(c->ssl), 1);
+    }
+}
+
+static void look_at_deadline(struct worker *worker, void *arg)
+{
+    const struct conn *conn = worker_conn_at(worker, 0);
+    *(bool *)arg = conn && deadline_is_set(&conn->read_deadline);
+}
+
+/* The only connection has the time of a request. */
+static bool is_timed(struct toy_server *s)
+{
+    bool timed;
+    worker_ask(s->server.workers[0], look_at_deadline, &timed);
+    return timed;
+}
+
+static uint64_t unfinished(const struct toy_server *s)
+{
+    return atomic_load(&s->server.unfinished);
+}
+
+TEST(part_of_a_record_is_claimed_and_has_the_time_of_a_request)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int fd;
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+    struct secure_client c = client_new(fd, TLS1_3_VERSION);
+    BIO *in, *out = detach(&c, &in);
+    shake_dripping(&c, in, out, 4096);
+    ck_assert(!is_timed(&s));
+    client_send(&c, "ewhole\n");
+    send_part(&c, out, 6);
+    WAIT_UNTIL(unfinished(&s) == STREAM_RECORD_ROOM);
+    ck_assert(is_timed(&s));
+    send_part(&c, out, BIO_ctrl_pending(out));
+    expect_through(&c, in, "whole\n");
+    WAIT_UNTIL(unfinished(&s) == 0 && !is_timed(&s));
+    send_updates(&c, 1); /* a record without data */
+    send_part(&c, out, 6);
+    WAIT_UNTIL(unfinished(&s) > 0 && is_timed(&s));
+    send_part(&c, out, BIO_ctrl_pending(out));
+    WAIT_UNTIL(unfinished(&s) == 0 && !is_timed(&s));
+    client_send(&c, "d3\n"); /* its answer comes in pieces */
+    size_t first = BIO_ctrl_pending(out);
+    client_send(&c, "ehalf\n");
+    send_part(&c, out, first + 6);
+    expect_through(&c, in, "0\n1\n2\nend\n");
+    WAIT_UNTIL(is_timed(&s));
+    ck_assert_uint_gt(unfinished(&s), 0);
+    client_free(&c);
+    WAIT_UNTIL(unfinished(&s) == 0);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
+TEST(part_of_a_record_is_closed_in_time)
+{
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    struct server_limits limits = toy_limits();
+    limits.request_timeout_ns = 50 * NS_PER_MS;
+    secure_start(&s, 1, limits, pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    struct secure_client idle = client_connect(&s, 0, TLS1_3_VERSION);
+    struct secure_client slow = client_connect(&s, 0, TLS1_3_VERSION);
+    send_bytes(slow.fd, "\x17\x03\x03\x20\x00", 5);
+    WAIT_UNTIL(toy_closed(&s, CLOSE_REQUEST_TIMEOUT) == 1);
+    client_send(&idle, "ehere\n");
+    client_expect(&idle, "here\n");
+    client_free(&slow);
+    client_free(&idle);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
 /* Bytes that the library has already read do not make the descriptor ready. */
 TEST(bytes_that_the_library_holds_are_read_without_waiting)
 {
@@ -766,14 +852,6 @@ static struct stream shaken_stream(struct pki *pki, struct secure_client *c_r, B
             ck_assert_int_eq(BIO_write(*in_r, bytes, (int)n), (int)n);
     }
     return stream;
-}
-
-static void send_updates(struct secure_client *c, int count)
-{
-    for (int i = 0; i < count; i++) {
-        ck_assert(SSL_key_update(c->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
-        ck_assert_int_eq(SSL_do_handshake(c->ssl), 1);
-    }
 }
 
 /* Sends what the client has made so far. */
@@ -1252,6 +1330,8 @@ static const struct unit_test tests[] = {
     UNIT(sessions_are_resumed_by_ticket_and_not_with_another_context),
     UNIT(request_split_over_records_and_many_requests_in_one),
     UNIT(record_that_is_not_all_here_keeps_none_before_it_waiting),
+    UNIT(part_of_a_record_is_claimed_and_has_the_time_of_a_request),
+    UNIT(part_of_a_record_is_closed_in_time),
     UNIT(bytes_that_the_library_holds_are_read_without_waiting),
     UNIT(big_answers_to_a_slow_reader_are_bounded_and_arrive),
     UNIT(reading_that_waits_for_writing_goes_on),
