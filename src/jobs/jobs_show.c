@@ -65,8 +65,8 @@ static uint32_t tube_peek_delayed(const struct jobs *jobs, const struct tube *tu
 
 static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
 {
-    uint32_t first =
-        first_turn_of(jobs, tube_first_buried(jobs, tube), tube->frozen_by_turn[JOB_BURIED].first);
+    uint32_t first = first_turn_of(jobs, tube_first_buried(jobs, tube),
+                                   tube->frozen_by_turn[JOB_BURIED].first);
     return first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
 }
 
@@ -94,44 +94,106 @@ static bool is_listed(unsigned state, unsigned its)
     return state == JOBS_ALL || its == state || (state == JOB_BURIED && its == JOB_ABANDONED);
 }
 
-/* The first job of these states with an id of at least `id`. */
-static uint32_t next_listed(const struct jobs *jobs, const struct tube *tube, unsigned state,
-                            uint64_t id)
+/* A walk over sets by id that are listed as one: the next job of each. A step costs one search, in
+ * the set whose job was first. */
+struct list_walk {
+    const struct job_tree *trees[2 * JOB_STATES];
+    uint32_t next[2 * JOB_STATES];
+    unsigned count;
+};
+
+/* Begins with an id of at least `id`, which the set of `tree` need not have. */
+static void walk_tree(const struct jobs *jobs, struct list_walk *walk, const struct job_tree *tree,
+                      uint64_t id)
 {
-    uint32_t best = JOB_NONE;
-    for (unsigned n = 0; n < JOB_STATES; n++) {
+    uint32_t next = tree->count > 0 ? job_tree_from(jobs, tree, id) : JOB_NONE;
+    if (next == JOB_NONE)
+        return;
+    walk->trees[walk->count] = tree;
+    walk->next[walk->count++] = next;
+}
+
+/* NULL: there is no such tube. */
+static const struct tube *walk_begin(const struct jobs *jobs, struct list_walk *walk,
+                                     struct bytes name, unsigned state, uint64_t after)
+{
+    const struct tube *tube = find_seen(jobs, name);
+    walk->count = 0;
+    for (unsigned n = 0; tube && after < UINT64_MAX && n < JOB_STATES; n++) {
         if (!is_listed(state, n))
             continue;
-        best = first_of(jobs, best, job_tree_from(jobs, &tube->by_id[n], id));
-        best = first_of(jobs, best, job_tree_from(jobs, &tube->frozen_by_id[n], id));
+        walk_tree(jobs, walk, &tube->by_id[n], after + 1);
+        walk_tree(jobs, walk, &tube->frozen_by_id[n], after + 1);
     }
-    return best;
+    return tube;
+}
+
+/* The job with the smallest id; JOB_NONE: there is no more. */
+static uint32_t walk_first(const struct jobs *jobs, const struct list_walk *walk)
+{
+    uint32_t first = JOB_NONE;
+    for (unsigned n = 0; n < walk->count; n++)
+        first = first_of(jobs, first, walk->next[n]);
+    return first;
+}
+
+/* Goes past that job. */
+static void walk_on(const struct jobs *jobs, struct list_walk *walk, uint32_t first)
+{
+    for (unsigned n = 0; n < walk->count; n++) {
+        if (walk->next[n] == first)
+            walk->next[n] = job_tree_from(jobs, walk->trees[n], job_at(jobs, first)->id + 1);
+    }
+}
+
+/* A list of jobs that is made in steps, between which others get the lock. */
+struct listing {
+    size_t limit, count, bodies, body_max;
+    uint64_t after, next;
+    bool found, over;
+};
+
+/* So many jobs are listed in a step. */
+#define LIST_STEP 64u
+
+static void list_step(struct jobs *jobs, struct listing *list, struct bytes name, unsigned state,
+                      struct job_view *views_r)
+{
+    struct list_walk walk;
+    jobs_enter(jobs);
+    list->found |= walk_begin(jobs, &walk, name, state, list->after) != NULL;
+    list->over = true; /* unless there are more */
+    for (uint32_t at, n = 0; (at = walk_first(jobs, &walk)) != JOB_NONE; n++) {
+        const struct job *job = job_at(jobs, at);
+        size_t len = job->body_len;
+        bool room = list->bodies <= list->body_max && len <= list->body_max - list->bodies;
+        if (list->count == list->limit || (list->count > 0 && !room)) {
+            list->next = list->after;
+            break;
+        }
+        list->over = n < LIST_STEP;
+        if (!list->over)
+            break;
+        list->bodies += len;
+        list->after = job->id;
+        job_see(jobs, at, &views_r[list->count++]);
+        walk_on(jobs, &walk, at);
+    }
+    jobs_leave(jobs);
 }
 
 enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
                            size_t limit, size_t body_max, struct job_view *views_r, size_t *count_r,
                            uint64_t *next_r)
 {
-    size_t bodies = 0;
-    *count_r = 0;
-    *next_r = 0;
-    jobs_enter(jobs);
-    const struct tube *tube = find_seen(jobs, name);
-    uint32_t at = tube && after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
-    while (at != JOB_NONE) {
-        const struct job *job = job_at(jobs, at);
-        size_t len = job->body_len;
-        bool room = bodies <= body_max && len <= body_max - bodies;
-        if (*count_r == limit || *count_r == JOBS_STEP || (*count_r > 0 && !room)) {
-            *next_r = views_r[*count_r - 1].id;
-            break;
-        }
-        bodies += len;
-        job_see(jobs, at, &views_r[(*count_r)++]);
-        at = job->id < UINT64_MAX ? next_listed(jobs, tube, state, job->id + 1) : JOB_NONE;
-    }
-    jobs_leave(jobs);
-    return tube ? JOBS_OK : JOBS_NOT_FOUND;
+    struct listing list = {
+        .limit = limit < JOBS_STEP ? limit : JOBS_STEP, .body_max = body_max, .after = after};
+    do
+        list_step(jobs, &list, name, state, views_r);
+    while (!list.over);
+    *count_r = list.count;
+    *next_r = list.next;
+    return list.found ? JOBS_OK : JOBS_NOT_FOUND;
 }
 
 bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget,
@@ -223,9 +285,9 @@ enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned 
     *count_r = 0;
     *next_r = 0;
     jobs_enter(jobs);
-    const struct tube *tube = find_seen(jobs, name);
-    uint32_t at = tube && after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
-    while (at != JOB_NONE) {
+    struct list_walk walk;
+    const struct tube *tube = walk_begin(jobs, &walk, name, state, after);
+    for (uint32_t at; (at = walk_first(jobs, &walk)) != JOB_NONE; walk_on(jobs, &walk, at)) {
         const struct job *job = job_at(jobs, at);
         if (*count_r == limit || *count_r == JOBS_STEP) {
             *next_r = after;
@@ -233,7 +295,6 @@ enum jobs_status jobs_list_stats(struct jobs *jobs, struct bytes name, unsigned 
         }
         after = job->id;
         fill_job_stats(job, now, &stats_r[(*count_r)++]);
-        at = after < UINT64_MAX ? next_listed(jobs, tube, state, after + 1) : JOB_NONE;
     }
     jobs_leave(jobs);
     return tube ? JOBS_OK : JOBS_NOT_FOUND;

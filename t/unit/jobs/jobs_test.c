@@ -237,6 +237,54 @@ TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
 }
 END_TEST
 
+/* ---- lists --------------------------------------------------------------------------------- */
+
+uint32_t __real_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id);
+uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id);
+void __real_jobs_enter(struct jobs *of);
+void __wrap_jobs_enter(struct jobs *of);
+
+static unsigned searches, most_searches, locks; /* most: under one lock */
+
+uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id)
+{
+    searches++;
+    most_searches = searches > most_searches ? searches : most_searches;
+    return __real_job_tree_from(of, tree, id);
+}
+
+void __wrap_jobs_enter(struct jobs *of)
+{
+    locks++;
+    searches = 0;
+    __real_jobs_enter(of);
+}
+
+TEST(a_list_searches_once_for_each_job_and_lets_others_in_between)
+{
+    static struct job_view views[JOBS_STEP];
+    size_t count;
+    uint64_t next, last = 0;
+    begin();
+    for (unsigned n = 0; n < JOBS_STEP + 1; n++)
+        last = put("t", n % 3);
+    locks = most_searches = 0;
+    ck_assert(jobs_list(jobs, bytes_of("t"), JOBS_ALL, 0, JOBS_STEP, SIZE_MAX, views, &count,
+                        &next) == JOBS_OK);
+    ck_assert(count == JOBS_STEP && next == last - 1 && views[0].id == last - JOBS_STEP);
+    ck_assert(most_searches <= 80 && locks <= 1 + JOBS_STEP / 64);
+    for (size_t n = 0; n < count; n++) {
+        ck_assert(n == 0 || views[n].id == views[n - 1].id + 1);
+        job_body_drop(jobs, &views[n].body);
+    }
+    ck_assert(jobs_list(jobs, bytes_of("t"), JOBS_ALL, next, JOBS_STEP, SIZE_MAX, views, &count,
+                        &next) == JOBS_OK);
+    ck_assert(count == 1 && next == 0 && views[0].id == last);
+    job_body_drop(jobs, &views[0].body);
+    end();
+}
+END_TEST
+
 /* ---- clears -------------------------------------------------------------------------------- */
 
 #define MANY 2500u
@@ -384,6 +432,7 @@ static const struct unit_test tests[] = {
     UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
     UNIT(clears_are_counted_anew),
     UNIT(an_upgrade_finishes_clears),
+    UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
     UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
     UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),
