@@ -470,6 +470,12 @@ static void note_state(struct jobs *jobs, const struct job *job)
         client_set_due(jobs, job->holder);
 }
 
+void job_set_entered(struct job *job, uint32_t clears)
+{
+    job->entered_low = (uint16_t)clears;
+    job->entered_high = (clears >> 16) & 15;
+}
+
 void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to)
 {
     struct job *job = job_at(jobs, handle);
@@ -487,8 +493,7 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         note_state(jobs, job);
     }
     if (job->state != state) {
-        job->entered_low = (uint16_t)jobs->clears;
-        job->entered_high = (jobs->clears >> 16) & 15;
+        job_set_entered(job, jobs->clears);
         if (job->state == JOB_RESERVED || job->state == JOB_STATES)
             job->came = jobs->clears;
     }

@@ -402,9 +402,8 @@ enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state
                             struct jobs_clear *clear, char *reason_r, struct moment now) MUST_USE;
 /* It is given up. Harmless when it is not under way. */
 void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear);
-/* Makes all steps that are left of those under way: an upgrade knows nothing of what they would
- * still delete. */
-void jobs_finish_clears(struct jobs *jobs, struct moment now);
+/* It goes on after an upgrade, with the `number` that it had. */
+void jobs_clear_restored(struct jobs *jobs, struct jobs_clear *clear);
 
 /*
  * The jobs of a tube in a state with ids greater than `after`, ascending, at most `limit` and

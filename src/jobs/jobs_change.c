@@ -413,8 +413,7 @@ static bool is_cleared(const struct jobs_clear *clear, unsigned its)
 /* True for a job in one of its states, if it was there when the clear began. */
 static bool was_there(const struct jobs_clear *clear, const struct job *job)
 {
-    uint32_t entered = (uint32_t)job->entered_high << 16 | job->entered_low;
-    return (clear->state == JOBS_ALL ? job->came : entered) < clear->number;
+    return (clear->state == JOBS_ALL ? job->came : job_entered(job)) < clear->number;
 }
 
 uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct jobs_clear *clear,
@@ -487,14 +486,15 @@ enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned stat
         return JOBS_READ_ONLY;
     }
     if (clear->number > 0)
-        return clear->round == jobs->clear_rounds ? JOBS_OK : JOBS_NO_MEMORY;
+        return clear->round == jobs->clear_rounds && clear->number <= jobs->clears ? JOBS_OK
+                                                                                   : JOBS_NO_MEMORY;
     if (jobs->clears == CLEARS_MAX)
         count_anew(jobs);
     clear->number = ++jobs->clears;
     clear->round = jobs->clear_rounds;
     clear->state = state;
     if (clear->begun)
-        return JOBS_OK; /* before an upgrade */
+        return JOBS_OK; /* it was finished before an upgrade */
     clear->begun = true;
     clear->tube = tube->number;
     clear->before_id = atomic_load(&jobs->next_id);
@@ -539,14 +539,10 @@ void jobs_clear_end(struct jobs *jobs, struct jobs_clear *clear)
     jobs_leave(jobs);
 }
 
-void jobs_finish_clears(struct jobs *jobs, struct moment now)
+void jobs_clear_restored(struct jobs *jobs, struct jobs_clear *clear)
 {
-    char reason[JOBS_READ_ONLY_MAX + 1];
     jobs_enter(jobs);
-    for (struct ring *at = ring_first(&jobs->clearing); at; at = ring_after(&jobs->clearing, at)) {
-        struct jobs_clear *clear = container_of(at, struct jobs_clear, running);
-        while (clear_step(jobs, bytes_at(NULL, 0), clear->state, clear, reason, now) == JOBS_WAITS)
-            continue;
-    }
+    clear->round = jobs->clear_rounds;
+    ring_add(&jobs->clearing, &clear->running);
     jobs_leave(jobs);
 }

@@ -426,6 +426,12 @@ uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct job
 /* True when changes of jobs that it would delete are under way. */
 bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear);
+/* When a job came into its state, as the number of a clear. */
+static inline uint32_t job_entered(const struct job *job)
+{
+    return (uint32_t)job->entered_high << 16 | job->entered_low;
+}
+void job_set_entered(struct job *job, uint32_t clears);
 /* Looks for its jobs from the first one again. */
 void clear_again(struct jobs_clear *clear);
 /* The settings of a tube after those in `given` are set; a setting that is the default is

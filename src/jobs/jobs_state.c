@@ -82,6 +82,40 @@ static void save_tube(const struct jobs *jobs, const struct tube *tube, struct r
         job_tree_visit(jobs, &tube->by_id[n], save_job, &saving);
 }
 
+/* Visits the jobs that have come into their state since the first clear under way began. Returns
+ * their number. */
+static uint32_t save_late(const struct jobs *jobs, uint32_t first, struct record_writer *w)
+{
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < jobs->page_count * JOB_PAGE; n++) {
+        const struct job *job = job_at(jobs, n);
+        uint32_t came = job->state == JOB_RESERVED ? 0 : job->came, entered = job_entered(job);
+        if (job->id == 0 || (came < first && entered < first))
+            continue;
+        count++;
+        if (!w)
+            continue;
+        record_put_u64(w, job->id);
+        record_put_u32(w, entered);
+        record_put_u32(w, came);
+    }
+    return count;
+}
+
+static void save_clears(const struct jobs *jobs, struct record_writer *w)
+{
+    uint32_t first = jobs->clears;
+    for (struct ring *at = ring_first(&jobs->clearing); at; at = ring_after(&jobs->clearing, at)) {
+        uint32_t number = container_of(at, struct jobs_clear, running)->number;
+        first = number < first ? number : first;
+    }
+    record_begin(w, JOBS_CLEARS);
+    record_put_u32(w, jobs->clears);
+    record_put_u32(w, save_late(jobs, first, NULL));
+    (void)save_late(jobs, first, w);
+    record_end(w);
+}
+
 void jobs_save(struct jobs *jobs, struct record_writer *w)
 {
     jobs_enter(jobs);
@@ -98,6 +132,8 @@ void jobs_save(struct jobs *jobs, struct record_writer *w)
             save_tube(jobs, tube_of_number(at), w);
         record_end(w);
     }
+    if (!ring_is_empty(&jobs->clearing))
+        save_clears(jobs, w);
     jobs_leave(jobs);
 }
 
@@ -364,6 +400,29 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
         jobs->timeouts = timeouts;
         jobs->total_jobs = total_jobs;
         atomic_store(&jobs->next_id, next_id);
+    }
+    record_leave(r);
+    jobs_leave(jobs);
+    return record_ok(r);
+}
+
+bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
+{
+    jobs_enter(jobs);
+    jobs->clears = record_get_u32(r);
+    if (record_ok(r) && jobs->clears > CLEARS_MAX)
+        record_refuse(r, "there are too many clears");
+    for (uint32_t n = record_get_u32(r); n > 0 && record_ok(r); n--) {
+        uint32_t handle = job_find(jobs, record_get_u64(r));
+        uint32_t entered = record_get_u32(r), came = record_get_u32(r);
+        struct job *job = handle == JOB_NONE ? NULL : job_at(jobs, handle);
+        if (record_ok(r) && (!job || entered > jobs->clears || came > jobs->clears))
+            record_refuse(r, "a job that a clear leaves is not good");
+        if (!record_ok(r))
+            break;
+        job_set_entered(job, entered);
+        if (job->state != JOB_RESERVED)
+            job->came = came;
     }
     record_leave(r);
     jobs_leave(jobs);

@@ -21,6 +21,11 @@
  *                     is reserved: u64 token, bool lease, bool last try, bool lease without a
  *                     connection
  *
+ *     JOBS_CLEARS u32 clears so far; u32 number of jobs, of each: u64 id; u32 clears that had begun
+ *                 when it came into its state, u32 the same of any state but reserved (0: it is
+ *                 reserved). Only while a clear is under way, and only jobs that came since the
+ *                 first of those began
+ *
  * Left out while nobody has used the jobs. A client is written with its connection: bytes used
  * tube; u32 number of watched tubes, bytes name of each in the order of watching; u32 number of
  * reservations, u64 id of each in the order of reserving; u64 turn of the tube that served it last;
@@ -37,11 +42,14 @@
 #include "base/record.h"
 #include "jobs/jobs.h"
 
-#define JOBS_STATE UINT32_C(0x0601)
+#define JOBS_STATE  UINT32_C(0x0601)
+#define JOBS_CLEARS UINT32_C(0x0604)
 
 void jobs_save(struct jobs *jobs, struct record_writer *w);
 /* Reads the section into new jobs. Returns false when `r` has failed. */
 bool jobs_restore(struct jobs *jobs, struct record_reader *r) MUST_USE;
+/* The same of clears under way; after jobs_restore. */
+bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r) MUST_USE;
 /* Checks that all reservations have their clients. Returns false when `r` has failed. */
 bool jobs_restore_done(struct jobs *jobs, struct record_reader *r) MUST_USE;
 

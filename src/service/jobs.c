@@ -364,8 +364,8 @@ static void save_put(const struct job_session *s, struct record_writer *w)
  * whole, i64 `at` in ms, i64 root in ms, and if it is kept, bytes of what has come; bool produces,
  * works, half-closed; bool waits, and then u8 verb, i64 end in ns; u8 steps, and then of a kick:
  * u32 left, u32 kicked, bool begun, bool buried, u64 tube; of a clear: u64 deleted, u64 tube, u64
- * id, u32 0, bool begun, u8 state asked for (what it still deletes has smaller ids; that is
- * finished before, so the id is 0).
+ * id, u32 number, bool begun, u8 state asked for (what it still deletes has smaller ids, and came
+ * before the clear of that number began, jobs_state.h; the id is 0 if it is finished).
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
@@ -395,8 +395,8 @@ static void on_save(struct conn *conn, struct record_writer *w)
     } else if (s->steps == JOB_STEPS_CLEAR) {
         record_put_u64(w, s->clear.deleted);
         record_put_u64(w, s->clear.tube);
-        record_put_u64(w, 0);
-        record_put_u32(w, 0);
+        record_put_u64(w, s->clear.before_id);
+        record_put_u32(w, s->clear.number);
         record_put_u8(w, s->clear.begun);
         record_put_u8(w, (uint8_t)s->clear_state);
     }
@@ -462,8 +462,9 @@ static void restore_put(struct conn *conn, struct record_reader *r)
         memcpy(s->put.body->bytes, body, len);
 }
 
-static void restore_steps(struct job_session *s, struct record_reader *r)
+static void restore_steps(struct conn *conn, struct record_reader *r)
 {
+    struct job_session *s = job_session(conn);
     s->steps = (enum job_steps)get_choice(r, JOB_STEPS_CLEAR + 1);
     if (s->steps == JOB_STEPS_KICK) {
         s->kick.left = record_get_u32(r);
@@ -475,9 +476,12 @@ static void restore_steps(struct job_session *s, struct record_reader *r)
         s->clear.deleted = record_get_u64(r);
         s->clear.tube = record_get_u64(r);
         s->clear.before_id = record_get_u64(r);
-        (void)record_get_u32(r);
+        s->clear.number = record_get_u32(r);
         s->clear.begun = record_get_bool(r);
         s->clear_state = (enum bs_state)get_choice(r, BS_STATE_COUNT);
+        s->clear.state = job_state_of(s->clear_state);
+        if (record_ok(r) && s->clear.number > 0)
+            jobs_clear_restored(conn_jobs(conn), &s->clear);
     }
 }
 
@@ -503,7 +507,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
         s->until_ns = record_get_i64(r);
         job_count_wait(conn);
     }
-    restore_steps(s, r);
+    restore_steps(conn, r);
     if (record_ok(r) &&
         (s->waits != jobs_client_waits(s->client) || s->waits != (conn_pending(conn) == 1) ||
          (s->steps != JOB_STEPS_NONE) != conn_in_pieces(conn)))

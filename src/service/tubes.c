@@ -284,7 +284,7 @@ static uint64_t held(const struct resource *r, struct moment now)
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     const struct protocol *protocol = services_protocol(r->services, "jobs");
-    jobs_finish_clears(own(r)->jobs, now);
+    (void)now;
     jobs_save(own(r)->jobs, w);
     if (!protocol || atomic_load(&protocol->connections_made) == 0)
         return;
@@ -297,8 +297,12 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
                     struct record_reader *section)
 {
     (void)now;
+    if (kind == JOBS_STATE)
+        return jobs_restore(own(r)->jobs, section);
+    if (kind == JOBS_CLEARS)
+        return jobs_restore_clears(own(r)->jobs, section);
     if (kind != SERVER_STATE)
-        return kind == JOBS_STATE && jobs_restore(own(r)->jobs, section);
+        return false;
     own(r)->id = record_get_u64(section);
     return record_ok(section);
 }

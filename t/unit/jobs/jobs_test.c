@@ -214,13 +214,11 @@ END_TEST
 
 static struct record_writer writer;
 
-TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
+/* Jobs as the next process has them. */
+static void upgrade(void)
 {
     struct record_reader r, section;
     uint32_t kind;
-    begin();
-    set_tries("default", 3);
-    jobs_client_end(client, now, &effects);
     int fd = memfd_create("jobs", MFD_CLOEXEC);
     ck_assert(fd >= 0);
     record_writer_init(&writer, fd);
@@ -229,9 +227,22 @@ TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
     jobs = new_jobs();
     ck_assert(record_finish(&writer) && record_map(&r, fd));
     ck_assert(record_enter(&r, &kind, &section) && kind == JOBS_STATE);
-    ck_assert(jobs_restore(jobs, &section) && jobs_restore_done(jobs, &r));
+    ck_assert(jobs_restore(jobs, &section));
+    while (record_enter(&r, &kind, &section)) {
+        if (kind == JOBS_CLEARS)
+            ck_assert(jobs_restore_clears(jobs, &section));
+    }
+    ck_assert(jobs_restore_done(jobs, &r));
     record_unmap(&r);
     ck_assert(close(fd) == 0);
+}
+
+TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
+{
+    begin();
+    set_tries("default", 3);
+    jobs_client_end(client, now, &effects);
+    upgrade();
     ck_assert(stats_of("default").settings.tries == 3);
     jobs_free(&jobs);
 }
@@ -408,30 +419,49 @@ TEST(clears_are_counted_anew)
     end();
 }
 
-TEST(an_upgrade_finishes_clears)
+TEST(an_upgrade_goes_on_with_a_clear)
 {
     begin();
     struct jobs_clear clear = {.deleted = 0}, given_up = {.deleted = 0};
-    for (unsigned n = 0; n < 2 * MANY; n++)
-        (void)put(n % 2 ? "t" : "u", 0);
+    uint64_t back = 0;
+    for (unsigned n = 0; n < 2 * MANY; n++) {
+        uint64_t id = put(n % 2 ? "t" : "u", 0);
+        back = n % 2 ? id : back;
+    }
     ck_assert(step(&clear, JOB_READY) == JOBS_WAITS);
     uint64_t late = put("t", 0);
+    go_and_come(back);
     char reason[JOBS_READ_ONLY_MAX + 1];
     ck_assert(jobs_clear(jobs, bytes_of("u"), JOB_READY, &given_up, reason, now) == JOBS_WAITS);
     jobs_clear_end(jobs, &given_up);
-    jobs_finish_clears(jobs, now);
-    ck_assert(clear.deleted == MANY && stats_of("t").states[JOB_READY] == 1 && is_there(late));
+    uint64_t before = clear.deleted;
+    struct jobs_clear saved = {.deleted = clear.deleted,
+                               .tube = clear.tube,
+                               .before_id = clear.before_id,
+                               .number = clear.number,
+                               .begun = true};
+    ring_remove(&clear.running);
+    ring_add(&jobs->clearing, &saved.running);
+    jobs_client_end(client, now, &effects);
+    for (unsigned n = 0; n < 2; n++) { /* another one before its next step */
+        upgrade();
+        ck_assert(stats_of("t").states[JOB_READY] == MANY - before + 1);
+        memset(&saved.running, 0, sizeof(saved.running));
+        jobs_clear_restored(jobs, &saved);
+    }
+    ck_assert(finish(&saved, JOB_READY) == MANY - 1);
+    ck_assert(is_there(late) && is_there(back) && stats_of("t").states[JOB_READY] == 2);
     ck_assert(stats_of("u").states[JOB_READY] == MANY - 1000);
-    ck_assert(finish(&clear, JOB_READY) == MANY);
-    end();
+    jobs_free(&jobs);
 }
+END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(a_clear_leaves_what_comes_meanwhile),
     UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
     UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
     UNIT(clears_are_counted_anew),
-    UNIT(an_upgrade_finishes_clears),
+    UNIT(an_upgrade_goes_on_with_a_clear),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
     UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
