@@ -40,6 +40,7 @@ static struct job_node *node_at(const struct jobs *jobs, const struct job_tree *
     case JOB_BY_ID:
         return &job->by_id;
     case JOB_BY_TURN:
+    case JOB_DOOMED:
         return &job->by_turn;
     case JOB_BY_KEY:
         return &job->keys->by_key;

@@ -399,14 +399,19 @@ static const bool moves[JOB_STATES + 1][JOB_STATES + 1] = {
 
 static struct job_tree *ids_of(const struct job *job)
 {
-    return job->frozen ? &job->tube->frozen_by_id[job->state] : &job->tube->by_id[job->state];
+    struct tube *tube = job->tube;
+    return job->frozen   ? &tube->frozen_by_id[job->state]
+           : job->doomed ? &tube->doomed_by_id[job->state]
+                         : &tube->by_id[job->state];
 }
 
 /* The set of a state in which the jobs are by turn. */
-static inline struct job_tree *turns_of(const struct job *job)
+static inline struct job_tree *turns_of(struct jobs *jobs, const struct job *job)
 {
     if (job->frozen)
         return &job->tube->frozen_by_turn[job->state];
+    if (job->doomed)
+        return &jobs->doomed;
     switch (job->state) {
     case JOB_READY:
         return &job->tube->ready;
@@ -483,10 +488,11 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
     /* A touched job keeps its place in the order of reserving. */
     bool stays = job->state == JOB_RESERVED && state == JOB_RESERVED && job->holder == to.holder;
     if (job->state != JOB_STATES) {
-        if (job->keys)
+        if (job->keys && !job->doomed)
             job_keys_leave(jobs, handle);
         job_tree_remove(jobs, ids_of(job), handle);
-        job_tree_remove(jobs, turns_of(job), handle);
+        job_tree_remove(jobs, turns_of(jobs, job), handle);
+        job->doomed = false;
         if (job->state == JOB_RESERVED && !stays)
             unlink_reserved(jobs, job);
         count_job(jobs, job, -1);
@@ -497,13 +503,13 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         if (job->state == JOB_RESERVED || job->state == JOB_STATES)
             job->came = jobs->clears;
     }
-    job->state = (uint8_t)state;
+    job->state = state & 127;
     job->turn = to.turn;
     job->holder = to.holder;
     job->pri = to.pri;
     if (job->state != JOB_STATES) {
         job_tree_add(jobs, ids_of(job), handle);
-        job_tree_add(jobs, turns_of(job), handle);
+        job_tree_add(jobs, turns_of(jobs, job), handle);
         if (job->keys)
             job_keys_enter(jobs, handle);
         if (job->state == JOB_RESERVED && !stays)
@@ -513,26 +519,40 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
     }
 }
 
-static void set_frozen(struct jobs *jobs, uint32_t handle, bool frozen)
+/* Moves a job between the trees of its state. */
+static void set_frozen(struct jobs *jobs, uint32_t handle, bool frozen, bool doomed)
 {
     struct job *job = job_at(jobs, handle);
-    CHECK(job->frozen != frozen && job->state != JOB_STATES);
-    if (job->keys && frozen)
+    CHECK(job->state != JOB_STATES);
+    if (job->keys && !job->frozen && !job->doomed)
         job_keys_leave(jobs, handle);
     job_tree_remove(jobs, ids_of(job), handle);
-    job_tree_remove(jobs, turns_of(job), handle);
+    job_tree_remove(jobs, turns_of(jobs, job), handle);
     job->frozen = frozen;
+    job->doomed = doomed;
     job_tree_add(jobs, ids_of(job), handle);
-    job_tree_add(jobs, turns_of(job), handle);
-    if (job->keys && !frozen)
+    job_tree_add(jobs, turns_of(jobs, job), handle);
+    if (job->keys && !frozen && !doomed)
         job_keys_enter(jobs, handle);
     note_state(jobs, job);
+}
+
+void job_doom(struct jobs *jobs, uint32_t handle)
+{
+    struct job *job = job_at(jobs, handle);
+    CHECK(!job->frozen && jobs->commit);
+    if (job->doomed)
+        return;
+    set_frozen(jobs, handle, false, true);
+    if (jobs->doomed.count == 1)
+        drops_set_due(jobs);
 }
 
 void job_freeze(struct jobs *jobs, uint32_t handle)
 {
     struct job *job = job_at(jobs, handle);
-    set_frozen(jobs, handle, true);
+    CHECK(!job->frozen);
+    set_frozen(jobs, handle, true, false);
     if (job->keys && job->keys->key)
         job->keys->key->busy++;
     if (job->holder)
@@ -542,11 +562,12 @@ void job_freeze(struct jobs *jobs, uint32_t handle)
 void job_thaw(struct jobs *jobs, uint32_t handle)
 {
     struct job *job = job_at(jobs, handle);
+    CHECK(job->frozen);
     if (job->keys && job->keys->key)
         job->keys->key->busy--;
     if (job->holder)
         job->holder->frozen--;
-    set_frozen(jobs, handle, false);
+    set_frozen(jobs, handle, false, false);
 }
 
 /* ---- tubes --------------------------------------------------------------------------------------
@@ -646,6 +667,7 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
     for (unsigned n = 0; n < JOB_STATES; n++) {
         job_tree_init(&tube->frozen_by_id[n], JOB_BY_ID);
         job_tree_init(&tube->frozen_by_turn[n], JOB_BY_TURN);
+        job_tree_init(&tube->doomed_by_id[n], JOB_BY_ID);
     }
     job_tree_init(&tube->ready, JOB_BY_TURN);
     job_tree_init(&tube->delayed, JOB_BY_TURN);
@@ -736,12 +758,25 @@ uint32_t tube_next(struct jobs *jobs, const struct tube *tube)
     return found != JOB_NONE ? found : by_id->first;
 }
 
-uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube)
+uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube, uint64_t turn)
 {
     uint32_t buried = tube->buried.first, abandoned = tube->abandoned.first;
+    if (unlikely(turn > 0)) {
+        buried = job_tree_from_place(jobs, &tube->buried, turn, 0);
+        abandoned = job_tree_from_place(jobs, &tube->abandoned, turn, 0);
+    }
     if (buried == JOB_NONE || abandoned == JOB_NONE)
         return buried == JOB_NONE ? abandoned : buried;
     return job_at(jobs, buried)->turn < job_at(jobs, abandoned)->turn ? buried : abandoned;
+}
+
+uint32_t tube_from_id(const struct jobs *jobs, const struct tube *tube, unsigned state, uint64_t id)
+{
+    uint32_t first = job_tree_from(jobs, &tube->by_id[state], id);
+    uint32_t doomed = job_tree_from(jobs, &tube->doomed_by_id[state], id);
+    if (first == JOB_NONE || doomed == JOB_NONE)
+        return first == JOB_NONE ? doomed : first;
+    return job_at(jobs, first)->id < job_at(jobs, doomed)->id ? first : doomed;
 }
 
 const char *tube_read_only(const struct jobs *jobs, const struct tube *tube)
@@ -759,6 +794,8 @@ void tube_set_due(struct jobs *jobs, struct tube *tube)
     int64_t at_ns = tube->paused_until_ns ? tube->paused_until_ns : INT64_MAX;
     if (tube->serve_on)
         at_ns = jobs->hold_until_ns;
+    if (tube->searching)
+        at_ns = 0;
     if (tube->delayed.first != JOB_NONE) {
         int64_t first_ns = (int64_t)job_at(jobs, tube->delayed.first)->turn;
         at_ns = first_ns < at_ns ? first_ns : at_ns;
@@ -766,8 +803,6 @@ void tube_set_due(struct jobs *jobs, struct tube *tube)
     if (tube->abandoned.first != JOB_NONE && tube_prune_s(jobs, tube) > 0) {
         int64_t first_ns = (int64_t)job_at(jobs, tube->abandoned.first)->turn - BURIAL_BASE +
                            (int64_t)tube_prune_s(jobs, tube) * NS_PER_S;
-        if (first_ns < jobs->hold_until_ns)
-            first_ns = jobs->hold_until_ns;
         at_ns = first_ns < at_ns ? first_ns : at_ns;
     }
     if (at_ns == INT64_MAX)
@@ -828,9 +863,11 @@ struct jobs *jobs_new(const struct jobs_config *config)
     tree_init(&jobs->ready_tubes, compare_names, (uint32_t)(config->seed >> 32));
     asks_init(jobs, (uint32_t)config->seed + 1);
     deadlines_init(&jobs->due);
+    job_tree_init(&jobs->doomed, JOB_DOOMED);
+    jobs->drops.kind = DUE_DROPS;
     ring_init(&jobs->clients);
     ring_init(&jobs->clearing);
-    if (jobs->by_hash && jobs->tubes_by_hash && jobs->marks) {
+    if (jobs->by_hash && jobs->tubes_by_hash && jobs->marks && deadlines_reserve(&jobs->due, 1)) {
         struct tube *tube = tube_get(jobs, bytes_of("default"));
         if (tube)
             tube->using ++; /* it always exists */

@@ -256,8 +256,9 @@ enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *
 /*
  * Reserves the next job of the watched tubes: OK (*view_r), DEADLINE_SOON, or, when there is none,
  * TIMED_OUT with `timeout_ns` 0 and WAITS otherwise. The caller ends the wait when its time is over
- * (jobs_end_wait), and asks jobs_wait_soon_ns when it waits. NO_MEMORY. With a store, WAITS also
- * while the reservation is committed, whatever the timeout.
+ * (jobs_end_wait), and asks jobs_wait_soon_ns when it waits. NO_MEMORY. Whatever the timeout, WAITS
+ * also while the reservation is committed by a store, and when so many stale jobs are in front that
+ * the search goes on: before the caller ends a wait, it calls jobs_search.
  */
 enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
                               struct job_view *view_r, struct moment now) MUST_USE;
@@ -296,6 +297,10 @@ enum jobs_status jobs_list_ready(struct jobs_client *client, const struct jobs_r
 /* Visits them for a wait, when a letter has come. Returns false when there is none: it goes on. */
 bool jobs_read_ready(struct jobs_client *client, jobs_ready_visit *visit, void *arg) MUST_USE;
 
+/* Makes a step of the search for a job with which a wait began. Returns true while it goes on: then
+ * the wait has not ended, whatever its time. */
+bool jobs_search(struct jobs_client *client, struct moment now,
+                 struct jobs_effects *effects) MUST_USE;
 /* The time when a waiting client must be told DEADLINE_SOON; INT64_MAX: never. */
 int64_t jobs_wait_soon_ns(struct jobs_client *client);
 /* Ends the wait. Returns true when it has ended; false when a job came first: call jobs_read, or
@@ -339,6 +344,7 @@ struct jobs_kick {
     uint32_t kicked;
     bool begun, buried; /* it kicks buried ones */
     uint64_t tube;      /* the tube's number, which no later tube of its name has */
+    uint64_t turn, id; /* it passes by what is before this place: jobs that the store has damaged */
 };
 /* Makes one step for the used tube. Returns true when it is done. */
 bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment now,
@@ -462,6 +468,8 @@ struct jobs_stats {
     uint64_t tubes, waiting;
     uint64_t total_jobs, timeouts;
     uint64_t memory, memory_limit; /* bytes */
+    uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
+    uint64_t steps;  /* since the start: what met its bound and went on after others */
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
 /* The number of reservations that connections have. Any thread; does not lock. */

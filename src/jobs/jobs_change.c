@@ -233,7 +233,15 @@ bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct 
 
 uint32_t kick_next(const struct jobs *jobs, const struct jobs_kick *kick, const struct tube *tube)
 {
-    return kick->buried ? tube_first_buried(jobs, tube) : tube->delayed.first;
+    if (kick->buried)
+        return tube_first_buried(jobs, tube, kick->turn + (kick->id > 0));
+    return job_tree_from_place(jobs, &tube->delayed, kick->turn, kick->id);
+}
+
+void kick_pass(struct jobs_kick *kick, const struct job *job)
+{
+    kick->turn = job->turn;
+    kick->id = job->id + 1;
 }
 
 bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment now,
@@ -243,6 +251,7 @@ bool jobs_kick(struct jobs_client *client, struct jobs_kick *kick, struct moment
     jobs_enter(jobs);
     struct tube *tube = client->used;
     bool goes_on = kick_goes_on(kick, jobs, tube);
+    jobs->steps += kick->left > JOBS_STEP;
     unsigned done = 0;
     while (goes_on && kick->left > 0 && done < JOBS_STEP) {
         uint32_t handle = kick_next(jobs, kick, tube);
@@ -422,7 +431,7 @@ uint32_t clear_next(const struct jobs *jobs, const struct tube *tube, struct job
     for (; clear->at < JOB_STATES; clear->at++, clear->next_id = 0) {
         unsigned state = clear_order[clear->at];
         while (is_cleared(clear, state)) {
-            uint32_t handle = job_tree_from(jobs, &tube->by_id[state], clear->next_id);
+            uint32_t handle = tube_from_id(jobs, tube, state, clear->next_id);
             if (handle == JOB_NONE || job_at(jobs, handle)->id >= clear->before_id)
                 break;
             if (*budget == 0)
@@ -446,12 +455,15 @@ void clear_again(struct jobs_clear *clear)
 bool clear_has_frozen(const struct jobs *jobs, const struct tube *tube,
                       const struct jobs_clear *clear)
 {
+    unsigned budget = JOBS_STEP; /* with more that came later it looks again, which does no harm */
     for (unsigned n = 0; n < JOB_STATES; n++) {
         uint64_t id = is_cleared(clear, n) ? 0 : clear->before_id;
         uint32_t handle;
         while (id < clear->before_id &&
                (handle = job_tree_from(jobs, &tube->frozen_by_id[n], id)) != JOB_NONE) {
             id = job_at(jobs, handle)->id + 1;
+            if (budget-- == 0)
+                return true;
             if (id <= clear->before_id && was_there(clear, job_at(jobs, handle)))
                 return true;
         }
@@ -523,6 +535,7 @@ enum jobs_status jobs_clear(struct jobs *jobs, struct bytes name, unsigned state
 {
     jobs_enter(jobs);
     enum jobs_status status = clear_step(jobs, name, state, clear, reason_r, now);
+    jobs->steps += status == JOBS_WAITS;
     if (status == JOBS_WAITS && !ring_has(&clear->running))
         ring_add(&jobs->clearing, &clear->running);
     else if (status != JOBS_WAITS && ring_has(&clear->running))

@@ -17,10 +17,14 @@
 struct job_ops {
     void (*wake)(void *arg);
     void *arg;
-    struct mail_list queue, parked;
-    size_t queued;    /* in `queue` */
-    size_t under_way; /* queued, or with the store's thread */
-    bool rings;
+    struct mail_list queue, steps; /* steps: of what changes many jobs */
+    struct mail_list parked;
+    struct mail_list late;    /* steps of clients that have not begun */
+    struct mail_list arrived; /* what is submitted while parked ones are decided */
+    size_t under_way;         /* queued, or with the store's thread */
+    size_t own;               /* jobs of the jobs' own changes under way */
+    unsigned many;            /* steps of clients under way */
+    bool rings, unparks;
 };
 
 static struct job_op *op_of(struct mail *mail)
@@ -36,7 +40,10 @@ bool jobs_use_store(struct jobs *jobs, void (*wake)(void *arg), void *arg)
     ops->wake = wake;
     ops->arg = arg;
     mail_list_init(&ops->queue);
+    mail_list_init(&ops->steps);
     mail_list_init(&ops->parked);
+    mail_list_init(&ops->late);
+    mail_list_init(&ops->arrived);
     jobs->commit = ops;
     return true;
 }
@@ -60,7 +67,7 @@ void job_ops_wake(struct job_ops *ops)
 
 bool job_ops_rest(const struct job_ops *ops)
 {
-    return ops->under_way == 0 && !ops->parked.first;
+    return ops->under_way == 0 && !ops->parked.first && !ops->late.first && !ops->unparks;
 }
 
 bool jobs_has_ops(struct jobs *jobs)
@@ -81,16 +88,45 @@ static void count_client(struct job_op *op)
     op->counted = op->client != NULL;
 }
 
+/* The jobs' own changes that go in steps. */
+static bool is_own_step(const struct job_op *op)
+{
+    return (int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_ABANDON ||
+           (int)op->kind == JOB_OP_SPOILED;
+}
+
+/* Counts a step that is queued (`by` is 1), or over (-1). */
+static void count_step(struct job_ops *ops, const struct job_op *op, int by)
+{
+    if (op->many)
+        ops->many += (unsigned)by;
+    else if (is_own_step(op))
+        ops->own += op->write_count * (size_t)(ptrdiff_t)by;
+}
+
 enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op)
 {
     struct job_ops *ops = jobs->commit;
     count_client(op);
     op->stored = JOB_STORE_OK;
-    mail_list_add(&ops->queue, &op->letter.mail);
-    ops->queued++;
+    count_step(ops, op, 1);
+    bool is_step = op->many || is_own_step(op);
+    jobs->steps += is_step;
+    mail_list_add(is_step ? &ops->steps : &ops->queue, &op->letter.mail);
     ops->under_way++;
     ops->rings = true;
     return JOBS_COMMITS;
+}
+
+bool job_op_has_turn(struct jobs *jobs, struct job_op *op)
+{
+    struct job_ops *ops = jobs->commit;
+    op->many = ops->many < JOBS_MANY_MAX && (!ops->late.first || ops->unparks);
+    if (op->many)
+        return true;
+    count_client(op);
+    mail_list_add(&ops->late, &op->letter.mail);
+    return false;
 }
 
 enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op)
@@ -128,9 +164,11 @@ static void finish(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
 {
     struct jobs_client *client = op->counted ? op->client : NULL;
-    op->counted = op->fetches = false; /* its owner may submit it again */
+    op->counted = op->fetches = op->many = false; /* its owner may submit it again */
     release(jobs, op);
-    if (job_op_is_own(op))
+    if ((int)op->kind == JOB_OP_DROP)
+        free(op);
+    else if (job_op_is_own(op))
         jobs_release_memory(jobs, op, own_size(op));
     else
         mail_list_add(&effects->done, &op->letter.mail);
@@ -159,7 +197,7 @@ static struct job_op *own_op(struct jobs *jobs, unsigned kind, size_t more)
 bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned state,
                    struct moment now)
 {
-    if (now.mono_ns < jobs->hold_until_ns)
+    if (now.mono_ns < jobs->hold_until_ns || jobs_are_busy(jobs))
         return false;
     struct job_op *op = own_op(jobs, kind, 0);
     if (!op) {
@@ -172,14 +210,45 @@ bool job_begin_own(struct jobs *jobs, unsigned kind, uint32_t handle, unsigned s
     return true;
 }
 
-bool job_begin_drop(struct jobs *jobs, uint32_t handle, struct moment now)
+bool jobs_are_busy(const struct jobs *jobs)
 {
-    return job_begin_own(jobs, JOB_OP_DROP, handle, 0, now);
+    return jobs->commit->own >= JOBS_OWN_MAX;
 }
 
-bool job_begin_prune(struct jobs *jobs, uint32_t handle, struct moment now)
+/* An operation that deletes `count` jobs. There are so few of them that their memory does not count
+ * against the limit: when it is used up, this is what frees some. */
+static struct job_op *drop_op(size_t count)
 {
-    return job_begin_own(jobs, JOB_OP_PRUNE, handle, 0, now);
+    struct job_op *op = malloc(sizeof(*op) + count * sizeof(struct job_write));
+    if (!op)
+        return NULL;
+    *op = (struct job_op){.kind = (enum job_op_kind)JOB_OP_DROP, .write_room = count};
+    op->writes = (struct job_write *)(op + 1);
+    return op;
+}
+
+void drops_set_due(struct jobs *jobs)
+{
+    if (jobs->doomed.count == 0 || jobs_are_busy(jobs))
+        deadline_clear(&jobs->due, &jobs->drops);
+    else
+        deadline_set(&jobs->due, &jobs->drops, jobs->hold_until_ns);
+}
+
+unsigned jobs_begin_drops(struct jobs *jobs, struct moment now)
+{
+    struct job_times at = job_times_of(jobs, now);
+    size_t count = jobs->doomed.count < JOBS_DROP_STEP ? jobs->doomed.count : JOBS_DROP_STEP;
+    bool may = count > 0 && now.mono_ns >= jobs->hold_until_ns && !jobs_are_busy(jobs);
+    struct job_op *op = may ? drop_op(count) : NULL;
+    if (may && !op)
+        jobs_hold(jobs, now);
+    for (size_t n = 0; op && n < count; n++)
+        CHECK(job_plan_own(jobs, op, jobs->doomed.first, at));
+    if (op)
+        (void)job_op_queue(jobs, op);
+    drops_set_due(jobs);
+    return op ? (unsigned)count : 0;
 }
 
 bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now)
@@ -243,13 +312,22 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
     return false;
 }
 
+/* Has an operation decided behind those that were parked before. */
+static enum jobs_status job_op_arrives(struct jobs *jobs, struct job_op *op)
+{
+    count_client(op);
+    mail_list_add(&jobs->commit->arrived, &op->letter.mail);
+    return JOBS_COMMITS;
+}
+
 enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment now,
                              struct jobs_effects *effects)
 {
     CHECK(!job_op_is_own(op) &&
           (op->kind != JOB_OP_PUT || (op->count > 0 && op->count <= JOBS_STEP)));
     jobs_enter(jobs);
-    enum jobs_status status = job_op_decide(jobs, op, now, effects);
+    enum jobs_status status =
+        jobs->commit->unparks ? job_op_arrives(jobs, op) : job_op_decide(jobs, op, now, effects);
     if (status != JOBS_COMMITS) {
         op->status = status;
         release(jobs, op);
@@ -261,32 +339,43 @@ enum jobs_status jobs_submit(struct jobs *jobs, struct job_op *op, struct moment
 /* ---- the store's thread
  * ------------------------------------------------------------------------- */
 
+/* Adds an operation to those of a transaction. Returns the bytes of its bodies. */
+static size_t take_op(struct job_op_list *list, struct job_op *op)
+{
+    size_t sum = 0;
+    mail_list_add(&list->ops, &op->letter.mail);
+    list->has_writes = list->has_writes || op->has_writes;
+    for (size_t n = 0; n < op->count && op->kind == JOB_OP_PUT && op->has_writes; n++) {
+        list->has_puts = true;
+        sum += op->puts[n].body->len;
+        if (op->puts[n].id > list->max_id)
+            list->max_id = op->puts[n].id;
+    }
+    for (size_t n = 0; n < op->write_count; n++)
+        sum += op->writes[n].reads ? op->writes[n].body_len : 0;
+    return sum;
+}
+
 bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes, size_t bytes)
 {
     size_t count = 0, sum = 0;
+    struct mail *mail;
     list_r->max_id = 0;
     list_r->has_puts = list_r->has_writes = false;
     list_r->damages = 0;
     mail_list_init(&list_r->ops);
     jobs_enter(jobs);
     struct job_ops *ops = jobs->commit;
-    while (count < writes && sum < bytes) {
-        struct mail *mail = mail_list_take(&ops->queue);
-        if (!mail)
+    while (count < writes && sum < bytes && (mail = mail_list_take(&ops->queue)) != NULL) {
+        count += op_of(mail)->write_count;
+        sum += take_op(list_r, op_of(mail));
+    }
+    /* A step, or several small ones, however much there was before. */
+    for (count = 0; (mail = ops->steps.first) != NULL; count += op_of(mail)->write_count) {
+        if (count > 0 && count + op_of(mail)->write_count > JOBS_DROP_STEP)
             break;
-        struct job_op *op = op_of(mail);
-        ops->queued--;
-        mail_list_add(&list_r->ops, mail);
-        list_r->has_writes = list_r->has_writes || op->has_writes;
-        count += op->write_count;
-        for (size_t n = 0; n < op->count && op->kind == JOB_OP_PUT && op->has_writes; n++) {
-            list_r->has_puts = true;
-            sum += op->puts[n].body->len;
-            if (op->puts[n].id > list_r->max_id)
-                list_r->max_id = op->puts[n].id;
-        }
-        for (size_t n = 0; n < op->write_count; n++)
-            sum += op->writes[n].reads ? op->writes[n].body_len : 0;
+        (void)mail_list_take(&ops->steps);
+        (void)take_op(list_r, op_of(mail));
     }
     jobs_leave(jobs);
     list_r->rest = list_r->ops.first ? op_of(list_r->ops.first) : NULL;
@@ -309,6 +398,9 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
 {
     struct jobs_client *holder = holder_beside(jobs, op);
     jobs->commit->under_way--;
+    count_step(jobs->commit, op, -1);
+    if (is_own_step(op))
+        drops_set_due(jobs);
     if (op->fetches) {
         job_op_learn(jobs, op, now);
         op->fetches = false;
@@ -329,35 +421,59 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
         client_settle(holder, now, effects);
 }
 
-/* Decides again what was parked. */
-static void unpark(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+/* So many writes are settled before others get the lock. */
+#define SETTLE_STEP 32u
+
+/* Lets others have the lock when *done is so much. */
+static void let_others(struct jobs *jobs, size_t *done)
 {
-    struct mail_list parked;
-    mail_list_init(&parked);
-    for (struct mail *mail; (mail = mail_list_take(&jobs->commit->parked)) != NULL;)
-        mail_list_add(&parked, mail);
-    for (struct mail *mail; (mail = mail_list_take(&parked)) != NULL;) {
-        struct job_op *op = op_of(mail);
-        op->status = job_op_decide(jobs, op, now, effects);
-        if (op->status != JOBS_COMMITS)
-            finish(jobs, op, now, effects);
-    }
+    if (*done < SETTLE_STEP)
+        return;
+    *done = 0;
+    jobs_leave(jobs);
+    jobs_enter(jobs);
 }
 
-/* So many operations end before others get the lock. */
-#define SETTLE_STEP 32u
+static void decide_again(struct jobs *jobs, struct mail *mail, struct moment now,
+                         struct jobs_effects *effects)
+{
+    struct job_op *op = op_of(mail);
+    op->status = job_op_decide(jobs, op, now, effects);
+    if (op->status != JOBS_COMMITS)
+        finish(jobs, op, now, effects);
+}
+
+/* Decides again what was parked; then steps that waited for others, and what has come meanwhile.
+ */
+static void unpark(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+{
+    struct job_ops *ops = jobs->commit;
+    struct mail_list parked;
+    struct mail *mail;
+    size_t done = 0;
+    mail_list_init(&parked);
+    while ((mail = mail_list_take(&ops->parked)) != NULL)
+        mail_list_add(&parked, mail);
+    ops->unparks = true;
+    while ((mail = mail_list_take(&parked)) != NULL ||
+           (ops->many < JOBS_MANY_MAX && (mail = mail_list_take(&ops->late)) != NULL) ||
+           (mail = mail_list_take(&ops->arrived)) != NULL) {
+        decide_again(jobs, mail, now, effects);
+        done++;
+        let_others(jobs, &done);
+    }
+    ops->unparks = false;
+}
 
 void jobs_settle(struct jobs *jobs, struct job_op_list *list, struct moment now,
                  struct jobs_effects *effects)
 {
-    unsigned done = 0;
+    size_t done = 0;
     jobs_enter(jobs);
     for (struct mail *mail; (mail = mail_list_take(&list->ops)) != NULL;) {
+        done += 1 + op_of(mail)->write_count;
         end_op(jobs, op_of(mail), now, effects);
-        if (++done % SETTLE_STEP != 0)
-            continue;
-        jobs_leave(jobs);
-        jobs_enter(jobs);
+        let_others(jobs, &done);
     }
     unpark(jobs, now, effects);
     jobs_leave(jobs);
@@ -381,7 +497,9 @@ void jobs_commit_free(struct jobs *jobs)
     if (!ops)
         return;
     free_list(jobs, &ops->queue);
+    free_list(jobs, &ops->steps);
     free_list(jobs, &ops->parked);
+    free_list(jobs, &ops->late);
     free(ops);
     jobs->commit = NULL;
 }

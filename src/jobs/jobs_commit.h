@@ -18,6 +18,11 @@
  * pruned, last tries that end. They are tried again when they fail. If the store has the job
  * damaged, it is buried instead, in memory alone if need be, until somebody looks at it.
  *
+ * What changes many jobs goes in steps: kicks and clears of up to JOBS_STEP jobs, drops of up to
+ * JOBS_DROP_STEP; and last tries that end, so many together. A transaction has one step, behind
+ * what else is queued. Under way are at most JOBS_OWN_MAX jobs of the jobs' own, and JOBS_MANY_MAX
+ * steps of clients.
+ *
  * Threads: jobs_submit in the thread of the client; the rest in that of the store, where the jobs'
  * lock is held only while something is decided or made. One thread at a time.
  */
@@ -83,6 +88,10 @@ struct job_write {
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
+#define JOBS_DROP_STEP 256u
+#define JOBS_OWN_MAX   (4 * JOBS_DROP_STEP)
+#define JOBS_MANY_MAX  2u
+
 enum job_op_kind {
     JOB_OP_PUT,      /* client, puts, count: as jobs_put_all */
     JOB_OP_DELETE,   /* client, id */
@@ -135,6 +144,7 @@ struct job_op {
     bool fetches;    /* this round only asks the store for times of keys */
     bool has_writes; /* not only reads */
     bool counted;    /* in client->under_way */
+    bool many;       /* it changes many jobs, and takes turns with others that do */
 };
 
 /*
@@ -176,8 +186,8 @@ void job_ops_read(struct jobs *jobs, struct job_store *store, struct job_op_list
                   int64_t wall_ns);
 /*
  * Writes their changes; `but_puts`: those of puts fail. The status is that of the store. An
- * operation that meets damage fails alone, and a kick or clear only leaves such jobs out: those
- * before it and behind it are committed in transactions of their own.
+ * operation that meets damage fails alone, and a kick, clear or drop only leaves such jobs out:
+ * those before it and behind it are committed in transactions of their own.
  */
 enum job_store_status job_ops_write(struct job_store *store, struct job_op_list *list,
                                     int64_t mono_ns, bool but_puts);

@@ -74,7 +74,7 @@ static enum jobs_status decide_act(struct jobs *jobs, struct job_op *op, struct 
     if (!job_act_fits(jobs, &act, job))
         return JOBS_NOT_FOUND;
     if (act.verb == JOB_RESERVE && job_is_stale(jobs, job, now)) {
-        (void)job_drop(jobs, handle, now);
+        job_drop(jobs, handle, now);
         return JOBS_NOT_FOUND;
     }
     if (is_immediate(jobs, &act, job))
@@ -105,20 +105,23 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         return job_op_park(jobs, op);
     if (!kick_goes_on(op->kick, jobs, tube))
         return JOBS_OK;
-    size_t planned = 0;
-    while (planned < op->kick->left && planned < JOBS_STEP) {
-        uint32_t handle = kick_next(jobs, op->kick, tube);
+    if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
+        return JOBS_COMMITS;
+    unsigned looked = 0;
+    uint32_t handle;
+    for (; op->write_count < op->kick->left && looked < JOBS_STEP; looked++) {
+        handle = kick_next(jobs, op->kick, tube);
         if (handle == JOB_NONE)
             break;
-        if (!job_plan_next(jobs, op, &act, handle, at, &planned)) {
+        if (job_at(jobs, handle)->damaged) {
+            kick_pass(op->kick, job_at(jobs, handle));
+        } else if (!job_plan_act(jobs, op, &act, handle, at)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
-    if (planned > 0)
-        return job_op_queue(jobs, op);
-    job_op_thaw(jobs, op);
-    return JOBS_OK;
+    bool more = op->write_count > 0 || looked == JOBS_STEP; /* without writes, others get a turn */
+    return more ? job_op_queue(jobs, op) : JOBS_OK;
 }
 
 static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now)
@@ -130,19 +133,20 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
     enum jobs_status status = clear_begin(jobs, op->tube, op->state, op->clear, op->reason, &tube);
     if (status != JOBS_OK || !tube)
         return status;
+    if (tube_jobs(tube) > JOB_OP_FEW && !job_op_has_turn(jobs, op))
+        return JOBS_COMMITS;
     bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
     op->clear->again |= has_frozen; /* those are passed by */
-    size_t planned = 0;
     for (uint32_t handle; (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
-        if (!job_plan_next(jobs, op, &act, handle, at, &planned)) {
+        if (job_at(jobs, handle)->damaged)
+            continue;
+        if (!job_plan_act(jobs, op, &act, handle, at)) {
             job_op_thaw(jobs, op);
             return JOBS_NO_MEMORY;
         }
     }
-    if (planned > 0 || budget == 0)
+    if (op->write_count > 0 || budget == 0)
         return job_op_queue(jobs, op); /* without writes, others get their turn */
-    job_op_thaw(jobs, op);
-    job_op_free_writes(jobs, op);
     if (!op->clear->again)
         return JOBS_OK;
     clear_again(op->clear);
@@ -306,6 +310,7 @@ static enum jobs_status decide_read(struct jobs *jobs, struct job_op *op)
 enum jobs_status job_op_decide(struct jobs *jobs, struct job_op *op, struct moment now,
                                struct jobs_effects *effects)
 {
+    op->many = false;
     switch (op->kind) {
     case JOB_OP_PUT:
         return decide_put(jobs, op, now, effects);

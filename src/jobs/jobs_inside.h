@@ -19,6 +19,10 @@
  * trees of its own, so that nobody reserves it, nothing ends it, and lists and counts still have
  * it.
  *
+ * With a store, too, a job that is stale or to be pruned is doomed (job_doom): that changes memory
+ * alone, so it cannot fail. The job leaves the order of its state at once; lists and counts have it
+ * until it is deleted, in steps (job_begin_drops). Whoever names it by its id may still change it.
+ *
  * Everything is under jobs->lock, but for what is atomic.
  */
 #ifndef JOBS_INSIDE_H
@@ -90,7 +94,8 @@ struct job {
     uint32_t tries;     /* reservations since it was put or kicked */
     uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
     uint32_t body_len;  /* bytes, also of a body that only the store has */
-    uint8_t state;
+    uint8_t state : 7;
+    bool doomed : 1; /* it is to be deleted; not while it is frozen for that */
     bool frozen : 1;
     bool damaged : 1; /* the store could not change it, so changes of many jobs leave it out */
     bool is_lease : 1, last_try : 1; /* of the reservation; settings of its tube when it began */
@@ -107,6 +112,7 @@ struct tube {
     struct tree_node by_number, by_name; /* by_name: of those with something to claim */
     struct job_tree by_id[JOB_STATES], ready, delayed, buried, abandoned;
     struct job_tree frozen_by_id[JOB_STATES], frozen_by_turn[JOB_STATES];
+    struct job_tree doomed_by_id[JOB_STATES];
     uint64_t urgent;
     uint64_t named;   /* the last claim that named it */
     struct ring line; /* watches of the clients that wait for it, longest first */
@@ -116,7 +122,8 @@ struct tube {
     struct deadline due;          /* the first end of a delay, or of the pause */
     struct job_settings settings; /* only those that are `given` */
     bool became_ready;            /* and no letter has said so yet */
-    bool serve_on;                /* tube_serve has dropped so many jobs that it goes on later */
+    bool serve_on;                /* a promise of tube_serve could not be made: it tries later */
+    bool searching;               /* tube_serve has done so much that it goes on later */
     bool changing;                /* a change of its settings waits for its commit */
     bool kept;                    /* the store has a row of it */
     uint32_t coming;              /* new jobs that wait for their commit */
@@ -166,6 +173,7 @@ struct jobs_client {
     uint64_t turn;                          /* of the tube that served it last; see struct tube */
     enum wait_state wait;
     bool claims;              /* the wait is a claim's */
+    bool searching;           /* it began before all ready jobs of its tubes were looked at */
     uint64_t age;             /* of the wait: smaller is older */
     struct tube_watch *named; /* the tubes of a waiting claim; NULL: the watched ones */
     size_t named_count, named_room;
@@ -213,17 +221,20 @@ struct jobs {
     uint64_t claims;    /* that named tubes, so far */
     uint32_t unclaimed; /* while it is restored: reservations whose connections have not come */
     uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
+    uint64_t steps;         /* of what goes on later, so far */
     uint64_t plans;         /* puts that were decided together, so far */
     uint32_t clears;        /* so far, or since they were last counted anew */
     uint32_t clear_rounds;  /* how often they were counted anew */
     struct ring clearing;   /* clears under way, without a store */
     struct job_ops *commit; /* NULL: there is no store */
+    struct job_tree doomed; /* with a store */
+    struct deadline drops;  /* when deletions of those begin */
     int64_t hold_until_ns;  /* the store fails: what the jobs themselves change waits until then */
     uint32_t evict_next;    /* the page where bodies give way next */
 };
 
 /* Kinds of jobs->due. */
-enum { DUE_TUBE, DUE_CLIENT, DUE_MARK };
+enum { DUE_TUBE, DUE_CLIENT, DUE_MARK, DUE_DROPS };
 
 static inline struct job *job_at(const struct jobs *jobs, uint32_t handle)
 {
@@ -280,6 +291,9 @@ void job_place_restored(struct jobs *jobs, uint32_t handle, unsigned state, stru
 /* Freezes a job; undoes it. A frozen job is not moved. */
 void job_freeze(struct jobs *jobs, uint32_t handle);
 void job_thaw(struct jobs *jobs, uint32_t handle);
+/* Dooms a job, which is not frozen; harmless if it is doomed. Moving, freezing and thawing it undo
+ * that. */
+void job_doom(struct jobs *jobs, uint32_t handle);
 /* Deletes a job in whatever state. */
 void job_remove(struct jobs *jobs, uint32_t handle, struct moment now);
 
@@ -302,12 +316,16 @@ uint32_t tube_remember_s(const struct jobs *jobs, const struct tube *tube);
 /* The next ready job in the tube's order, JOB_NONE: none. With JOB_ORDER_RANDOM, another one at
  * each call. */
 uint32_t tube_next(struct jobs *jobs, const struct tube *tube);
-/* The one of both kinds that was buried first; JOB_NONE: none. */
-uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube);
-/* The number of jobs of a state, with those that are frozen. */
+/* The one of both kinds that was buried first, from this time on (0: the first); JOB_NONE: none. */
+uint32_t tube_first_buried(const struct jobs *jobs, const struct tube *tube, uint64_t turn);
+/* The first job of a state with an id of at least `id` that is not frozen; JOB_NONE: none. */
+uint32_t tube_from_id(const struct jobs *jobs, const struct tube *tube, unsigned state,
+                      uint64_t id);
+/* The number of jobs of a state, with those that are frozen or doomed. */
 static inline uint32_t tube_count(const struct tube *tube, unsigned state)
 {
-    return tube->by_id[state].count + tube->frozen_by_id[state].count;
+    return tube->by_id[state].count + tube->frozen_by_id[state].count +
+           tube->doomed_by_id[state].count;
 }
 /* True when nothing is reserved from it now. */
 bool tube_is_closed(const struct jobs *jobs, const struct tube *tube);
@@ -338,10 +356,16 @@ bool client_watch(struct jobs_client *client, struct tube *tube) MUST_USE;
  * --------------------------------------------------------------
  */
 
-/* Gives ready jobs of a tube to the clients that wait for it. Call it after anything has become
- * ready. */
+/* Gives ready jobs of a tube to the clients that wait for it, up to JOBS_STEP of them; the rest is
+ * due at once. Call it after anything has become ready. */
 void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
                 struct jobs_effects *effects);
+/* The same with what is left of *budget, also when the rest was due. */
+void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
+                     struct jobs_effects *effects);
+/* Serves the tubes that a client waits for, until it has a job. */
+void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
+                        struct jobs_effects *effects);
 void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r);
 /* Reserves a job that is in any other state. */
 void job_reserve(struct jobs *jobs, uint32_t handle, struct jobs_client *client,
@@ -416,6 +440,8 @@ uint64_t next_burial(const struct jobs *jobs, struct moment now);
 bool kick_goes_on(struct jobs_kick *kick, const struct jobs *jobs, const struct tube *tube);
 /* The next job of a kick; JOB_NONE: none. */
 uint32_t kick_next(const struct jobs *jobs, const struct jobs_kick *kick, const struct tube *tube);
+/* The kick passes that one by. */
+void kick_pass(struct jobs_kick *kick, const struct job *job);
 /* Begins a clear, or goes on with it: OK, NOT_FOUND, READ_ONLY, NO_MEMORY; *tube_r is NULL when
  * nothing is left. */
 enum jobs_status clear_begin(struct jobs *jobs, struct bytes name, unsigned state,
@@ -486,11 +512,14 @@ bool job_needs_store(const struct jobs *jobs, const struct job *job);
  * without memory; they are then thawed. */
 bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t count,
                   struct moment now) MUST_USE;
-/* Begins to delete a stale job or one to be pruned, or to end the last try of a job. Return false
- * when that must wait. */
-bool job_begin_drop(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
-bool job_begin_prune(struct jobs *jobs, uint32_t handle, struct moment now) MUST_USE;
+/* Begins to delete doomed jobs, a step of them. Returns their number. */
+unsigned jobs_begin_drops(struct jobs *jobs, struct moment now);
+/* Sets when that is due next. */
+void drops_set_due(struct jobs *jobs);
+/* Begins to end the last try of a job. Returns false when that must wait. */
 bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struct moment now);
+/* True while the jobs' own changes under way are as many as may be. */
+bool jobs_are_busy(const struct jobs *jobs);
 /* A tube that the store has a row of goes. */
 void tube_forget_row(struct jobs *jobs, const struct tube *tube);
 /* True when the store's thread must be woken, which job_ops_wake does without the lock. */
@@ -561,9 +590,9 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
 
 /* True if a job must not be handed out. */
 bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now);
-/* Deletes a stale job, and counts it; with a store, begins to. Its tube stays. Returns false when
- * that must wait. */
-bool job_drop(struct jobs *jobs, uint32_t handle, struct moment now);
+/* Deletes a stale job, or one to be pruned, and counts the former; with a store, dooms it. Its tube
+ * stays. */
+void job_drop(struct jobs *jobs, uint32_t handle, struct moment now);
 /* Deletes it at once. */
 void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now);
 /* The next ready job that is not stale; those before it are dropped, at most *budget. JOB_NONE:

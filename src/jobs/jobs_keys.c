@@ -9,8 +9,9 @@
  *
  * A mark is made with the first job that needs it. So the end of a job never needs memory.
  *
- * A stale job is deleted at its turn at the latest (tube_next_good). Those of a root are deleted in
- * steps as soon as its newer time is known; some of a key when its execution is.
+ * A stale job is dropped at its turn at the latest (tube_next_good). Those of a root are dropped in
+ * steps as soon as its newer time is known; some of a key when its execution is. That cannot fail:
+ * with a store, a dropped job is only doomed at first (job_doom).
  */
 #include "jobs/jobs_inside.h"
 
@@ -236,16 +237,17 @@ bool job_is_stale(struct jobs *jobs, const struct job *job, struct moment now)
 
 void job_drop_now(struct jobs *jobs, uint32_t handle, struct moment now)
 {
-    job_at(jobs, handle)->tube->dropped++;
+    const struct job *job = job_at(jobs, handle);
+    job->tube->dropped += job->state != JOB_ABANDONED; /* else it is pruned */
     job_remove(jobs, handle, now);
 }
 
-bool job_drop(struct jobs *jobs, uint32_t handle, struct moment now)
+void job_drop(struct jobs *jobs, uint32_t handle, struct moment now)
 {
     if (jobs->commit)
-        return job_begin_drop(jobs, handle, now);
-    job_drop_now(jobs, handle, now);
-    return true;
+        job_doom(jobs, handle);
+    else
+        job_drop_now(jobs, handle, now);
 }
 
 uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *budget,
@@ -258,26 +260,20 @@ uint32_t tube_next_good(struct jobs *jobs, const struct tube *tube, unsigned *bu
         if (*budget == 0)
             return JOB_NONE;
         (*budget)--;
-        if (!job_drop(jobs, handle, now))
-            return JOB_NONE;
+        job_drop(jobs, handle, now);
     }
 }
 
 void mark_run(struct jobs *jobs, struct job_mark *mark, unsigned *budget, struct moment now)
 {
-    bool drops = true;
-    while (*budget > 0 && drops && has_stale(jobs, mark)) {
+    while (*budget > 0 && has_stale(jobs, mark)) {
         uint32_t handle = mark->jobs.first;
         struct tube *tube = job_at(jobs, handle)->tube;
         mark->refs++; /* it stays */
-        drops = job_drop(jobs, handle, now);
+        job_drop(jobs, handle, now);
         mark->refs--;
         tube_drop_if_unused(jobs, tube);
         (*budget)--;
-    }
-    if (!drops) {
-        deadline_set(&jobs->due, &mark->due, now.mono_ns + NS_PER_S);
-        return;
     }
     if (mark->until_ns <= now.mono_ns && !has_stale(jobs, mark) &&
         (mark->is_root || mark->refs == 0))
@@ -600,16 +596,14 @@ void job_keys_executed(struct jobs *jobs, const struct job *job, struct moment n
     if (job->keys->began_ms > wall)
         return; /* the clock was set back */
     key->time_ms = later(executed_ms(key, wall), job->keys->began_ms);
-    key->leaving++; /* this one; so the last that is dropped here is the last that has the key */
     uint32_t at = key->jobs.first;
     for (unsigned n = 0; n < EXECUTED_LOOKS && at != JOB_NONE; n++) {
         const struct job *other = job_at(jobs, at);
         uint64_t major = (uintptr_t)other->keys->root, id = other->id;
-        if (is_stale(jobs, other, wall) && !job_drop(jobs, at, now))
-            break;
+        if (is_stale(jobs, other, wall))
+            job_drop(jobs, at, now);
         at = job_tree_from_place(jobs, &key->jobs, major, id + 1);
     }
-    key->leaving--;
 }
 
 /* ---- upgrades
@@ -776,7 +770,7 @@ void marks_check(struct jobs *jobs)
         const struct job_keys *keys = job->keys;
         jobs_refs += keys->key != NULL;
         jobs_refs += keys->root != NULL;
-        if (job->frozen)
+        if (job->frozen || job->doomed)
             continue;
         with += has_its_key(job);
         if (keys->key && has_its_key(job))

@@ -64,20 +64,6 @@ static bool any_damaged(const struct job_op *op)
     return false;
 }
 
-/* Serves the tubes that a client waits for, which got jobs while it was in none of their lines. */
-static void serve_tubes_for(struct jobs_client *client, struct moment now,
-                            struct jobs_effects *effects)
-{
-    struct jobs *jobs = client->jobs;
-    for (size_t n = 0; client->named && client->wait == WAITING && n < client->named_count; n++)
-        tube_serve(jobs, client->named[n].tube, now, effects);
-    if (client->named || client->wait != WAITING)
-        return;
-    for (struct ring *at = ring_first(&client->watched); at && client->wait == WAITING;
-         at = ring_after(&client->watched, at))
-        tube_serve(jobs, container_of(at, struct tube_watch, order)->tube, now, effects);
-}
-
 /* Undoes what was planned. */
 void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
@@ -92,6 +78,8 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
             give_up(jobs, op, write, now);
         else if (write->unreadable)
             spoil(jobs, write, now);
+        else if ((int)op->kind == JOB_OP_DROP)
+            job_doom(jobs, write->handle);
     }
     if (op->kind == JOB_OP_PUT && op->plans) {
         puts_forget(jobs, op->of, op->plans, op->count, now);
@@ -102,7 +90,8 @@ void job_op_forget(struct jobs *jobs, struct job_op *op, struct moment now,
     if ((int)op->kind == JOB_OP_GIVE) {
         job_views_free(jobs, &op->client->claimed);
         client_refuse(op->client, !damaged, effects);
-        serve_tubes_for(op->client, now, effects);
+        unsigned budget = JOBS_STEP; /* they got jobs while it was in none of their lines */
+        client_serve_tubes(op->client, &budget, now, effects);
     }
     serve_tubes_of(jobs, op, now, effects);
     op->status = damaged ? JOBS_IO : JOBS_NO_MEMORY;
@@ -166,30 +155,20 @@ static void make_settings(struct jobs *jobs, struct job_op *op, struct moment no
     tube_changed(jobs, op->of, now, effects);
 }
 
-/* The jobs' own, but for JOB_OP_GIVE. */
+/* The last try of a job is over, or its body cannot be read. */
 static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
                      struct jobs_effects *effects)
 {
     struct job_write *write = &op->writes[0];
-    if ((int)op->kind == JOB_OP_FORGET_TUBE)
-        return;
     job_write_thaw(jobs, write);
     struct job *job = job_at(jobs, write->handle);
     struct tube *tube = job->tube;
-    switch ((int)op->kind) {
-    case JOB_OP_ABANDON:
+    if ((int)op->kind == JOB_OP_ABANDON) {
         job->timeouts += op->state;
         jobs->timeouts += op->state;
         (void)job_give_back(jobs, write->handle, 0, now);
-        break;
-    case JOB_OP_SPOILED:
+    } else {
         job_bury(jobs, write->handle, JOB_BURIED, job->pri, now);
-        break;
-    case JOB_OP_DROP:
-        job_drop_now(jobs, write->handle, now);
-        break;
-    default:
-        job_remove(jobs, write->handle, now);
     }
     tube_set_due(jobs, tube);
     tube_serve(jobs, tube, now, effects);
@@ -199,11 +178,32 @@ static void make_own(struct jobs *jobs, struct job_op *op, struct moment now,
 /* True for a job that a change of many leaves out, because the store cannot change it. */
 static bool leaves_out(struct jobs *jobs, struct job_write *write)
 {
-    if (likely(write->kind != JOB_WRITE_NOTHING && !write->damaged))
+    if (likely(!write->damaged))
         return false;
     job_write_thaw(jobs, write);
     job_at(jobs, write->handle)->damaged = true;
     return true;
+}
+
+/* So many jobs are deleted before others get the lock. */
+#define DROPS_STEP 128u
+
+static void make_drops(struct jobs *jobs, struct job_op *op, struct moment now)
+{
+    for (size_t n = 0; n < op->write_count; n++) {
+        struct job_write *write = &op->writes[n];
+        struct tube *tube = job_at(jobs, write->handle)->tube;
+        job_write_thaw(jobs, write);
+        if (unlikely(write->damaged))
+            give_up(jobs, op, write, now);
+        else
+            job_drop_now(jobs, write->handle, now);
+        tube_drop_if_unused(jobs, tube);
+        if ((n + 1) % DROPS_STEP != 0)
+            continue;
+        jobs_leave(jobs);
+        jobs_enter(jobs);
+    }
 }
 
 void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
@@ -254,11 +254,13 @@ void job_op_make(struct jobs *jobs, struct job_op *op, struct moment now,
         make_give(jobs, op, now, effects);
         break;
     case JOB_OP_ABANDON:
-    case JOB_OP_DROP:
-    case JOB_OP_PRUNE:
     case JOB_OP_SPOILED:
-    case JOB_OP_FORGET_TUBE:
         make_own(jobs, op, now, effects);
+        break;
+    case JOB_OP_DROP:
+        make_drops(jobs, op, now);
+        break;
+    case JOB_OP_FORGET_TUBE:
         break;
     default:
         act = job_act_of(op);

@@ -10,8 +10,7 @@
 enum {
     JOB_OP_GIVE = JOB_OP_OWN, /* reserve jobs for a client that waits */
     JOB_OP_ABANDON,           /* end the last try of a job */
-    JOB_OP_DROP,              /* delete a stale job */
-    JOB_OP_PRUNE,             /* delete an abandoned job */
+    JOB_OP_DROP,              /* delete doomed jobs */
     JOB_OP_SPOILED,           /* bury a job whose body cannot be read */
     JOB_OP_FORGET_TUBE,       /* a tube that the store has a row of has gone */
 };
@@ -28,6 +27,11 @@ static inline bool job_op_is_own(const struct job_op *op)
  * JOBS_COMMITS. */
 enum jobs_status job_op_queue(struct jobs *jobs, struct job_op *op);
 enum jobs_status job_op_park(struct jobs *jobs, struct job_op *op);
+
+/* A change of more jobs than these takes turns with others of its kind, in its steps. */
+#define JOB_OP_FEW 32u
+/* True when such a step may be decided; else it waits, and is decided in its turn. */
+bool job_op_has_turn(struct jobs *jobs, struct job_op *op);
 /* The jobs' own changes are not tried for a second. */
 void jobs_hold(struct jobs *jobs, struct moment now);
 /* Begins one of the jobs' own changes of a frozen job. Returns false without memory, or while they
@@ -81,10 +85,6 @@ struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_writ
  * without memory; then the job is not frozen. */
 bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
                   struct job_times at) MUST_USE;
-/* The same for the next one of many, which counts in *planned; but one that the store could not
- * change before is only frozen, so that the next one has its turn. */
-bool job_plan_next(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
-                   struct job_times at, size_t *planned) MUST_USE;
 /* The same for a frozen job that is reserved, and for one of the jobs' own kinds. */
 bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle,
                       struct job_times at) MUST_USE;

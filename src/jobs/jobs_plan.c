@@ -20,7 +20,7 @@ int64_t job_until_ns(int64_t forget_ns, struct job_times at)
 
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind)
 {
-    if (op->write_count == 0) {
+    if (!op->writes) {
         op->writes = &op->one;
         op->write_room = 1;
     } else if (op->write_count == op->write_room) {
@@ -44,7 +44,7 @@ void job_op_free_writes(struct jobs *jobs, struct job_op *op)
 {
     for (size_t n = 0; n < op->write_count; n++)
         job_body_drop(jobs, &op->writes[n].body);
-    if (op->writes && op->writes != &op->one)
+    if (op->writes && op->writes != &op->one && (int)op->kind != JOB_OP_DROP)
         jobs_release_memory(jobs, op->writes, op->write_room * sizeof(*op->writes));
     op->writes = NULL;
     op->write_count = op->write_room = 0;
@@ -222,15 +222,6 @@ bool job_plan_act(struct jobs *jobs, struct job_op *op, const struct job_act *ac
     }
     write->now = r;
     return true;
-}
-
-bool job_plan_next(struct jobs *jobs, struct job_op *op, const struct job_act *act, uint32_t handle,
-                   struct job_times at, size_t *planned)
-{
-    if (job_at(jobs, handle)->damaged)
-        return add_frozen(jobs, op, handle, JOB_WRITE_NOTHING) != NULL;
-    ++*planned;
-    return job_plan_act(jobs, op, act, handle, at);
 }
 
 bool job_plan_reserve(struct jobs *jobs, struct job_op *op, uint32_t handle, struct job_times at)

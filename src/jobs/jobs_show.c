@@ -65,7 +65,7 @@ static uint32_t tube_peek_delayed(const struct jobs *jobs, const struct tube *tu
 
 static uint32_t tube_peek_buried(const struct jobs *jobs, const struct tube *tube)
 {
-    uint32_t first = first_turn_of(jobs, tube_first_buried(jobs, tube),
+    uint32_t first = first_turn_of(jobs, tube_first_buried(jobs, tube, 0),
                                    tube->frozen_by_turn[JOB_BURIED].first);
     return first_turn_of(jobs, first, tube->frozen_by_turn[JOB_ABANDONED].first);
 }
@@ -97,8 +97,8 @@ static bool is_listed(unsigned state, unsigned its)
 /* A walk over sets by id that are listed as one: the next job of each. A step costs one search, in
  * the set whose job was first. */
 struct list_walk {
-    const struct job_tree *trees[2 * JOB_STATES];
-    uint32_t next[2 * JOB_STATES];
+    const struct job_tree *trees[3 * JOB_STATES];
+    uint32_t next[3 * JOB_STATES];
     unsigned count;
 };
 
@@ -124,6 +124,7 @@ static const struct tube *walk_begin(const struct jobs *jobs, struct list_walk *
             continue;
         walk_tree(jobs, walk, &tube->by_id[n], after + 1);
         walk_tree(jobs, walk, &tube->frozen_by_id[n], after + 1);
+        walk_tree(jobs, walk, &tube->doomed_by_id[n], after + 1);
     }
     return tube;
 }
@@ -392,6 +393,8 @@ void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
         .timeouts = jobs->timeouts,
         .memory = atomic_load(&jobs->memory),
         .memory_limit = atomic_load(&jobs->memory_limit),
+        .doomed = jobs->doomed.count,
+        .steps = jobs->steps,
     };
     memcpy(stats_r->states, jobs->states, sizeof(jobs->states));
     jobs_leave(jobs);
@@ -405,7 +408,7 @@ struct look {
     const struct tube *tube;
     const struct jobs_client *holder;
     unsigned state;
-    bool frozen;
+    bool frozen, doomed;
     uint32_t count;
     uint64_t last_turn, last_id;
     uint64_t urgent;
@@ -417,6 +420,7 @@ static void look_by_id(void *arg, uint32_t handle)
     const struct job *job = job_at(look->jobs, handle);
     CHECK(job->tube == look->tube && job->state == look->state && job->id > look->last_id);
     CHECK(job_find(look->jobs, job->id) == handle && job->frozen == look->frozen);
+    CHECK(job->doomed == look->doomed);
     CHECK(job->body ? job->body->len == job->body_len : look->jobs->commit != NULL);
     CHECK((job->holder != NULL) == (job->state == JOB_RESERVED));
     look->last_id = job->id;
@@ -447,7 +451,8 @@ static void check_turns(const struct jobs *jobs, const struct tube *tube, unsign
     CHECK(!tube || look.count == tube->by_id[state].count);
 }
 
-static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *states)
+static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *states,
+                       uint64_t *doomed)
 {
     for (unsigned n = 0; n < JOB_STATES; n++) {
         struct look look = {.jobs = jobs, .tube = tube, .state = n};
@@ -456,7 +461,12 @@ static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *sta
         look.frozen = true;
         look.last_id = 0;
         job_tree_visit(jobs, &tube->frozen_by_id[n], look_by_id, &look);
+        look.frozen = false;
+        look.doomed = true;
+        look.last_id = 0;
+        job_tree_visit(jobs, &tube->doomed_by_id[n], look_by_id, &look);
         CHECK(look.count == tube_count(tube, n));
+        *doomed += tube->doomed_by_id[n].count;
         CHECK(n != JOB_READY || look.urgent == tube->urgent);
         CHECK(tube->frozen_by_turn[n].count == tube->frozen_by_id[n].count);
         states[n] += look.count;
@@ -465,8 +475,9 @@ static void check_tube(struct jobs *jobs, const struct tube *tube, uint64_t *sta
     check_turns(jobs, tube, JOB_DELAYED, &tube->delayed, NULL);
     check_turns(jobs, tube, JOB_BURIED, &tube->buried, NULL);
     check_turns(jobs, tube, JOB_ABANDONED, &tube->abandoned, NULL);
-    CHECK(tube_is_closed(jobs, tube) || tube->serve_on || tube->ready.count == 0 ||
-          ring_is_empty(&tube->line));
+    CHECK(tube_is_closed(jobs, tube) || tube->serve_on || tube->searching ||
+          tube->ready.count == 0 || ring_is_empty(&tube->line));
+    CHECK(!tube->searching || deadline_is_set(&tube->due));
     CHECK(tree_has(&tube->by_name) == (tube->ready.count > 0 && !tube_is_closed(jobs, tube)));
     CHECK(tube->using > 0 || tube->watching > 0 || tube->waiting > 0 || tube->settings.given ||
           tube->under_way > 0 || tube_jobs(tube) > 0);
@@ -494,11 +505,11 @@ static void check_client(struct jobs *jobs, const struct jobs_client *client)
 void jobs_check(struct jobs *jobs, struct moment now)
 {
     uint64_t states[JOB_STATES] = {0}, jobs_seen = 0, tubes = 0, reserved = 0, waiting = 0;
-    uint64_t coming = 0, held = 0;
+    uint64_t coming = 0, held = 0, doomed = 0;
     (void)now;
     jobs_enter(jobs);
     for (struct tree_node *at = tree_first(&jobs->tubes); at; at = tree_next(at)) {
-        check_tube(jobs, tube_of_number(at), states);
+        check_tube(jobs, tube_of_number(at), states, &doomed);
         coming += tube_of_number(at)->coming;
         tubes++;
     }
@@ -516,6 +527,8 @@ void jobs_check(struct jobs *jobs, struct moment now)
     }
     CHECK(reserved == jobs->states[JOB_RESERVED] && waiting == jobs->waiting);
     CHECK(held == atomic_load(&jobs->held_now));
+    CHECK(doomed == jobs->doomed.count &&
+          (doomed == 0 || deadline_is_set(&jobs->drops) || jobs_are_busy(jobs)));
     marks_check(jobs);
     jobs_leave(jobs);
 }

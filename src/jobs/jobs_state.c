@@ -78,8 +78,10 @@ static void save_tube(const struct jobs *jobs, const struct tube *tube, struct r
     record_put_u64(w, tube->recycled);
     record_put_u64(w, tube->given_up);
     record_put_u32(w, (uint32_t)tube_jobs(tube));
-    for (unsigned n = 0; n < JOB_STATES; n++)
+    for (unsigned n = 0; n < JOB_STATES; n++) {
         job_tree_visit(jobs, &tube->by_id[n], save_job, &saving);
+        job_tree_visit(jobs, &tube->doomed_by_id[n], save_job, &saving);
+    }
 }
 
 /* Visits the jobs that have come into their state since the first clear under way began. Returns

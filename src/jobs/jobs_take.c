@@ -92,19 +92,21 @@ static void wait_in_line(struct jobs_client *client, bool claims, struct tube_wa
     client->named_room = room;
     client->wait = WAITING;
     client->age = ++client->jobs->waits;
+    client->searching = false;
     client->jobs->waiting++;
     client_each_waited(client, join_line);
 }
 
-/* Has a tube served later where a wait begins though there are jobs: stale ones, which cannot be
- * dropped now, may be in front of good ones. */
+/* Has a tube served later where a wait begins before all its ready jobs were looked at: there may
+ * be good ones behind those that are stale. */
 static void serve_later(struct tube_watch *watch)
 {
     struct tube *tube = watch->tube;
     struct jobs *jobs = watch->client->jobs;
     if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
         return;
-    tube->serve_on = true;
+    tube->searching = watch->client->searching = true;
+    jobs->steps++;
     tube_set_due(jobs, tube);
 }
 
@@ -218,23 +220,30 @@ static bool try_promise(struct jobs_client *client, uint32_t handle, struct mome
 void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
                 struct jobs_effects *effects)
 {
+    unsigned budget = tube->searching ? 0 : JOBS_STEP;
+    tube_serve_some(jobs, tube, &budget, now, effects);
+}
+
+void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
+                     struct jobs_effects *effects)
+{
     struct ring *first;
-    unsigned budget = JOBS_STEP;
+    bool goes_on = *budget > 0;
     if (jobs->stopped)
         return;
+    tube->searching = false;
     while (tube->ready.first != JOB_NONE && (first = ring_first(&tube->line)) &&
            !tube_is_closed(jobs, tube)) {
-        uint32_t next = tube_next_good(jobs, tube, &budget, now);
+        uint32_t next = *budget > 0 ? tube_next_good(jobs, tube, budget, now) : JOB_NONE;
         if (next == JOB_NONE) {
-            tube->serve_on = tube->ready.first != JOB_NONE;
-            tube_set_due(jobs, tube);
+            tube->searching = tube->ready.first != JOB_NONE;
             break;
         }
+        *budget -= *budget > 0;
         struct jobs_client *client = container_of(first, struct tube_watch, line)->client;
         if (jobs->commit && job_needs_store(jobs, job_at(jobs, next))) {
             if (!try_promise(client, next, now)) {
                 tube->serve_on = true;
-                tube_set_due(jobs, tube);
                 break;
             }
             continue;
@@ -245,8 +254,39 @@ void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
         note_turn(client, tube);
         send_letter(client, effects);
     }
+    jobs->steps += goes_on && tube->searching;
+    if (unlikely(tube->searching || tube->serve_on))
+        tube_set_due(jobs, tube);
     if (tube->became_ready)
         tube_tell_ready(jobs, tube, effects);
+}
+
+void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
+                        struct jobs_effects *effects)
+{
+    struct jobs *jobs = client->jobs;
+    if (client->named) {
+        for (size_t n = 0; client->wait == WAITING && n < client->named_count; n++)
+            tube_serve_some(jobs, client->named[n].tube, budget, now, effects);
+        return;
+    }
+    for (struct ring *at = ring_first(&client->watched); at && client->wait == WAITING;
+         at = ring_after(&client->watched, at))
+        tube_serve_some(jobs, container_of(at, struct tube_watch, order)->tube, budget, now,
+                        effects);
+}
+
+bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+{
+    struct jobs *jobs = client->jobs;
+    unsigned budget = JOBS_STEP;
+    jobs_enter(jobs);
+    if (client->searching)
+        client_serve_tubes(client, &budget, now, effects);
+    client->searching = client->searching && client->wait == WAITING && budget == 0;
+    bool goes_on = client->searching;
+    jobs_leave(jobs);
+    return goes_on;
 }
 
 /* ---- reserve
@@ -291,12 +331,6 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
     jobs_enter(jobs);
     enum jobs_status status = JOBS_WAITS;
     uint32_t best = best_watched(client, &budget, now);
-    while (budget == 0) { /* many stale jobs: lets others in between */
-        budget = JOBS_STEP;
-        jobs_leave(jobs);
-        jobs_enter(jobs);
-        best = best_watched(client, &budget, now);
-    }
     if (best != JOB_NONE && jobs->commit && job_needs_store(jobs, job_at(jobs, best))) {
         wait_in_line(client, false, NULL, 0, 0);
         job_freeze(jobs, best);
@@ -308,9 +342,9 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
         job_reserve(jobs, best, client, NULL, now, view_r);
         note_turn(client, job_at(jobs, best)->tube);
         status = JOBS_OK;
-    } else if (soon_ns(client) <= now.mono_ns) {
+    } else if (budget > 0 && soon_ns(client) <= now.mono_ns) {
         status = JOBS_DEADLINE_SOON;
-    } else if (timeout_ns == 0) {
+    } else if (budget > 0 && timeout_ns == 0) {
         status = JOBS_TIMED_OUT;
     } else {
         wait_in_line(client, false, NULL, 0, 0);
@@ -393,7 +427,7 @@ enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struc
                 !*tube_read_only(jobs, job_at(jobs, handle)->tube);
     if (good && job_is_stale(jobs, job_at(jobs, handle), now)) {
         struct tube *tube = job_at(jobs, handle)->tube;
-        (void)job_drop(jobs, handle, now);
+        job_drop(jobs, handle, now);
         tube_drop_if_unused(jobs, tube);
         good = false;
     }
@@ -512,7 +546,6 @@ static bool all_read_only(const struct jobs *jobs, struct tube *const *tubes, si
 struct claimed {
     size_t count;
     bool promised; /* they are frozen */
-    bool again;    /* jobs were dropped, and there may be more */
     uint32_t handles[JOBS_STEP];
 };
 
@@ -534,8 +567,7 @@ static enum jobs_status claim(struct jobs_client *client, const struct job_claim
     }
     if (taken > 0)
         return JOBS_OK;
-    found_r->again = budget == 0;
-    return request->timeout_ns == 0 ? JOBS_TIMED_OUT : JOBS_WAITS;
+    return request->timeout_ns == 0 && budget > 0 ? JOBS_TIMED_OUT : JOBS_WAITS;
 }
 
 /* The tubes of a claim, in memory of `room` bytes; NULL: no memory. */
@@ -552,16 +584,17 @@ static struct tube **list_tubes(struct jobs_client *client, struct tube_watch *n
     return tubes;
 }
 
-static enum jobs_status try_claim(struct jobs_client *client,
-                                  const struct job_claim_request *request, struct job_view *views_r,
-                                  struct claimed *found_r, char *reason_r, struct moment now)
+enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_request *request,
+                            struct job_view *views_r, size_t *count_r, char *reason_r,
+                            struct moment now)
 {
     struct jobs *jobs = client->jobs;
     enum jobs_status status = JOBS_NO_MEMORY;
     struct tube_watch *named = NULL;
+    struct claimed found;
     size_t count = 0, room;
-    found_r->count = 0;
-    found_r->promised = found_r->again = false;
+    found.count = 0;
+    found.promised = false;
     jobs_enter(jobs);
     if (request->tube_count > 0 && !name_tubes(client, request, &named, &count))
         goto out;
@@ -570,33 +603,21 @@ static enum jobs_status try_claim(struct jobs_client *client,
     room = count * sizeof(struct tube *);
     struct tube **tubes = list_tubes(client, named, count, room);
     if (tubes)
-        status = claim(client, request, tubes, count, views_r, found_r, reason_r, now);
+        status = claim(client, request, tubes, count, views_r, &found, reason_r, now);
     jobs_release_memory(jobs, tubes, room);
-    if (status == JOBS_WAITS && !found_r->again) {
+    if (status == JOBS_WAITS) {
         wait_in_line(client, true, named, request->tube_count, count);
-        if (found_r->promised && !jobs_promise(client, found_r->handles, found_r->count, now)) {
+        if (found.promised && !jobs_promise(client, found.handles, found.count, now)) {
             client_stop_waiting(client);
             status = JOBS_NO_MEMORY;
         }
-        if (!found_r->promised)
+        if (!found.promised)
             client_each_waited(client, serve_later);
     } else if (named) {
         free_named(jobs, named, request->tube_count, count);
     }
 out:
     jobs_leave(jobs);
-    return status;
-}
-
-enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_request *request,
-                            struct job_view *views_r, size_t *count_r, char *reason_r,
-                            struct moment now)
-{
-    enum jobs_status status;
-    struct claimed found;
-    do
-        status = try_claim(client, request, views_r, &found, reason_r, now);
-    while (found.again);
     *count_r = status == JOBS_OK ? found.count : 0;
     return status;
 }

@@ -5,6 +5,9 @@
 /* What one call does at most. */
 #define STEP 256u
 
+/* A last try that must wait for the jobs' own changes under way waits so long. */
+#define BUSY_NS (10 * NS_PER_MS)
+
 int64_t jobs_wall_ms(const struct jobs *jobs, struct moment now)
 {
     return jobs->wall_ms ? jobs->wall_ms() : now.unix_s * 1000;
@@ -19,7 +22,7 @@ int64_t after_seconds(struct moment now, uint32_t seconds)
 static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
                      struct jobs_effects *effects)
 {
-    tube->serve_on = false;
+    tube->serve_on = tube->searching = false;
     if (tube->paused_until_ns && tube->paused_until_ns <= now.mono_ns) {
         tube->paused_until_ns = 0;
         tube->pause_s = 0;
@@ -38,14 +41,10 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
         uint32_t handle = tube->abandoned.first;
         if ((int64_t)job_at(jobs, handle)->turn - BURIAL_BASE + prune_ns > now.mono_ns)
             break;
-        if (!jobs->commit) {
-            job_remove(jobs, handle, now);
-        } else if (!job_begin_prune(jobs, handle, now)) {
-            break;
-        }
+        job_drop(jobs, handle, now);
         (*budget)--;
     }
-    tube_serve(jobs, tube, now, effects);
+    tube_serve_some(jobs, tube, budget, now, effects);
     tube_set_due(jobs, tube);
     tube_drop_if_unused(jobs, tube);
 }
@@ -60,6 +59,10 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
         struct tube *tube = job->tube;
         if ((int64_t)job->turn > now.mono_ns)
             break;
+        if (jobs->commit && job->last_try && jobs_are_busy(jobs)) {
+            deadline_set(&jobs->due, &client->due, now.mono_ns + BUSY_NS);
+            return;
+        }
         (*budget)--;
         if (jobs->commit && job->last_try) {
             /* The end of a connection is no timeout. */
@@ -74,9 +77,16 @@ static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *
         job->timeouts++;
         jobs->timeouts++;
         tube->recycled += !job_give_back(jobs, handle, 0, now);
-        tube_serve(jobs, tube, now, effects);
+        tube_serve_some(jobs, tube, budget, now, effects);
     }
     client_set_due(jobs, client);
+}
+
+/* Begins a step of deletions. Returns what it uses of the budget. */
+static unsigned drops_run(struct jobs *jobs, unsigned budget, struct moment now)
+{
+    unsigned begun = jobs_begin_drops(jobs, now);
+    return begun < budget ? begun : budget;
 }
 
 void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
@@ -92,6 +102,8 @@ void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects
             run_tube(jobs, container_of(due, struct tube, due), &budget, now, effects);
         else if (due->kind == DUE_MARK)
             mark_run(jobs, container_of(due, struct job_mark, due), &budget, now);
+        else if (due->kind == DUE_DROPS)
+            budget -= drops_run(jobs, budget, now);
         else
             run_client(jobs, container_of(due, struct jobs_client, due), &budget, now, effects);
     }

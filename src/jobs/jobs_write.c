@@ -21,6 +21,11 @@ static bool is_put(const struct job_op *op)
     return op->kind == JOB_OP_PUT;
 }
 
+static bool is_of_many(const struct job_op *op)
+{
+    return op->kind == JOB_OP_KICK || op->kind == JOB_OP_CLEAR || (int)op->kind == JOB_OP_DROP;
+}
+
 /* Notes damage, whose reason is in the store. */
 static void note_damage(struct job_op_list *list, const struct job_store *store, uint64_t id)
 {
@@ -216,7 +221,7 @@ enum job_store_status job_ops_write(struct job_store *store, struct job_op_list 
             note_damage(list, store, failure.write->id);
             status = JOB_STORE_OK;
             end = NULL;
-            if (failure.op->kind == JOB_OP_KICK || failure.op->kind == JOB_OP_CLEAR)
+            if (is_of_many(failure.op))
                 continue; /* without that job */
             failure.op->stored = JOB_STORE_CORRUPT;
             list->rest = next_op(failure.op);

@@ -347,16 +347,29 @@ void job_on_letter(struct mail *mail, void *worker)
         job_wait_expired(conn); /* its time may have ended while a job was promised */
 }
 
+/* Goes on with the search with which a wait began. Returns true if the wait must not be ended: the
+ * search is not over, or it has found a job and answered. */
+static bool search_on(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    struct jobs_effects effects;
+    jobs_effects_init(&effects);
+    bool more = jobs_search(s->client, service_now(conn), &effects);
+    jobs_deliver(conn_worker(conn), service_of(conn)->services, &effects);
+    if (more)
+        conn_expire_in(conn, WAIT_DEADLINE_OF_JOBS, 0);
+    return more || !s->waits;
+}
+
 void job_wait_expired(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
     int64_t now_ns = service_now(conn).mono_ns;
-    if (s->waiting_verb != BS_VERB_CLAIM && jobs_wait_soon_ns(s->client) <= now_ns)
-        end_wait(conn, BS_ANSWER_DEADLINE_SOON);
-    else if (s->until_ns <= now_ns)
-        end_wait(conn, BS_ANSWER_TIMED_OUT);
-    else
+    bool soon = s->waiting_verb != BS_VERB_CLAIM && jobs_wait_soon_ns(s->client) <= now_ns;
+    if (!soon && s->until_ns > now_ns)
         set_deadline(conn);
+    else if (!search_on(conn))
+        end_wait(conn, soon ? BS_ANSWER_DEADLINE_SOON : BS_ANSWER_TIMED_OUT);
 }
 
 void job_half_closed(struct conn *conn)
@@ -366,7 +379,8 @@ void job_half_closed(struct conn *conn)
     if (!s->waits)
         return;
     s->until_ns = service_now(conn).mono_ns; /* should the store refuse a job that is promised */
-    end_wait(conn, BS_ANSWER_TIMED_OUT);
+    if (!search_on(conn))
+        end_wait(conn, BS_ANSWER_TIMED_OUT);
 }
 
 static enum served do_reserve(struct conn *conn, const struct job_request *r)

@@ -164,6 +164,8 @@ OVER_ALL(all_puts, total_jobs)
 OVER_ALL(timeouts, timeouts)
 OVER_ALL(memory, memory)
 OVER_ALL(memory_limit, memory_limit)
+OVER_ALL(doomed, doomed)
+OVER_ALL(steps, steps)
 
 static void roots_ahead(struct samples *to, const void *reading)
 {
@@ -179,6 +181,10 @@ static const struct metric_row metrics[] = {
      memory},
     {"counterd_jobs_memory_limit_bytes", METRIC_GAUGE, "The most that this memory may be.", "", 1,
      memory_limit},
+    {"counterd_jobs_doomed", METRIC_GAUGE, "Jobs that are stale or to be pruned, not yet deleted.",
+     "", 1, doomed},
+    {"counterd_jobs_steps_total", METRIC_COUNTER,
+     "Steps of what goes on after others: searches, drops, kicks, clears.", "", 1, steps},
     {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1, all_puts},
     {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
     {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",

@@ -897,7 +897,7 @@ TEST(a_claim_of_several_is_committed_together)
     }
 }
 
-TEST(a_wait_behind_a_stale_job_that_cannot_be_dropped_goes_on)
+TEST(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way)
 {
     begin();
     uint64_t old = put_keyed("default", "k", 1000);
@@ -908,12 +908,15 @@ TEST(a_wait_behind_a_stale_job_that_cannot_be_dropped_goes_on)
     fake_disk_fail(disk, FAKE_REMOVE, 2, 1, JOB_STORE_FULL);
     ck_assert(act(a, JOB_OP_DELETE, old) == JOBS_OK);
     ck_assert(state_of(second) == JOB_READY);
-    ck_assert(reserve(b, JOBS_FOREVER, NULL) == 0); /* the stale one is in front of it */
+    ck_assert(reserve(b, 0, NULL) == good);
+    fake_disk_fail(disk, FAKE_REMOVE, 1, 1, JOB_STORE_FULL);
+    rig_run();
+    ck_assert(state_of(second) == JOB_READY && tube_of("default").states[JOB_READY] == 1);
     for (unsigned n = 0; n < 4; n++) {
         rig_pass(1.1);
         rig_run();
     }
-    ck_assert(heard(b, NULL) == good && state_of(second) == JOB_STATES);
+    ck_assert(state_of(second) == JOB_STATES && tube_of("default").dropped == 1);
     end();
 }
 
@@ -1152,6 +1155,195 @@ TEST(a_clear_passes_damaged_jobs_by_while_it_waits)
     ask_free(&clear);
     end();
 }
+
+/* ---- steps ----------------------------------------------------------------------------------
+ */
+
+static struct jobs_stats all_stats(void)
+{
+    struct jobs_stats stats;
+    jobs_get_stats(rig.jobs, &stats);
+    return stats;
+}
+
+/* Puts jobs of a root into a tube, and then makes them stale by a newer time of it. */
+static void put_stale(const char *tube, unsigned count)
+{
+    for (unsigned n = 0; n <= count; n += RIG_PUTS) {
+        bool newer = n + RIG_PUTS > count;
+        struct ask *ask = ask_new(a, JOB_OP_PUT);
+        for (unsigned i = 0; i < (newer ? 1 : RIG_PUTS); i++) {
+            ask_put(ask, tube, "");
+            ask_root(ask, "r", newer ? 5000 : 4000);
+            ask->puts[i].pri = newer ? 100 : 1;
+        }
+        ck_assert(answer(ask) == JOBS_OK);
+    }
+}
+
+/* Neither room in memory nor on disk: the search has to end all the same, in steps. */
+TEST(stale_jobs_that_nothing_can_delete_end_a_search)
+{
+    enum { STALE = 2 * JOBS_STEP };
+    struct jobs_effects effects;
+    struct job_view view;
+    begin();
+    put_stale("default", STALE);
+    set_tries("default", 3); /* so a reservation needs the store, too */
+    fake_disk_fail(disk, FAKE_REMOVE, 1, UINT64_MAX, JOB_STORE_IO);
+    jobs_set_memory_limit(rig.jobs, 0);
+    unsigned steps = 1;
+    ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+    ck_assert(all_stats().doomed == JOBS_STEP);
+    jobs_effects_init(&effects);
+    for (; jobs_search(a, rig.now, &effects); steps++)
+        ck_assert(all_stats().doomed <= (steps + 1) * JOBS_STEP);
+    rig_send(&effects);
+    ck_assert(steps == 2 && all_stats().doomed == STALE);
+    ck_assert(jobs_end_wait(a)); /* the good one cannot be promised without memory */
+    ck_assert(jobs_reserve(b, 0, &view, rig.now) == JOBS_NO_MEMORY);
+    jobs_set_memory_limit(rig.jobs, UINT64_MAX);
+    for (unsigned n = 0; n < 3; n++) {
+        rig_run(); /* the store still fails */
+        rig_pass(1.1);
+    }
+    ck_assert(all_stats().doomed == STALE && !jobs_has_ops(rig.jobs));
+    fake_disk_fail(disk, FAKE_REMOVE, 1, 0, JOB_STORE_OK);
+    rig_run();
+    ck_assert(all_stats().doomed == 0 && tube_of("default").dropped == STALE);
+    end();
+}
+
+/* A transaction has what clients ask for, and one step of the rest. */
+TEST(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients)
+{
+    enum { STALE = 3 * JOBS_OWN_MAX };
+    struct jobs_effects effects;
+    begin();
+    put_stale("default", STALE);
+    uint64_t steps = all_stats().steps, most = 0;
+    for (unsigned n = 0; n < 100 && tube_of("default").dropped < STALE; n++) {
+        for (unsigned i = 0; i < 20; i++) {
+            jobs_effects_init(&effects);
+            jobs_run(rig.jobs, rig.now, &effects);
+            rig_send(&effects);
+        }
+        uint64_t before = fake_disk_calls(disk, FAKE_REMOVE), dropped = tube_of("default").dropped;
+        struct ask *ask = ask_submit(new_put("other"));
+        ck_assert(rig_take());
+        rig_write();
+        rig_settle();
+        ck_assert(ask->done && ask->status == JOBS_OK);
+        ask_free(&ask);
+        uint64_t removed = fake_disk_calls(disk, FAKE_REMOVE) - before;
+        ck_assert(removed <= JOBS_DROP_STEP && tube_of("default").dropped == dropped + removed);
+        most = removed > most ? removed : most;
+    }
+    ck_assert(most == JOBS_DROP_STEP && tube_of("default").dropped == STALE);
+    ck_assert(all_stats().steps >= steps + STALE / JOBS_DROP_STEP);
+    end();
+}
+
+TEST(steps_of_many_jobs_take_turns)
+{
+    enum { CLEARS = 5, EACH = 40 };
+    struct ask *clears[CLEARS];
+    char tube[] = "0";
+    begin();
+    for (unsigned n = 0; n < CLEARS * EACH; n++) {
+        tube[0] = (char)('0' + n / EACH);
+        put(tube);
+    }
+    for (unsigned n = 0; n < CLEARS; n++) {
+        tube[0] = (char)('0' + n);
+        clears[n] = ask_new(NULL, JOB_OP_CLEAR);
+        ask_tube(clears[n], tube);
+        clears[n]->op.state = JOB_READY;
+        ask_submit(clears[n]);
+    }
+    ck_assert(rig_take());
+    for (unsigned n = 0; n < CLEARS; n++) {
+        size_t writes = clears[n]->op.write_count;
+        ck_assert(writes == (n < JOBS_MANY_MAX ? EACH : 0));
+    }
+    struct ask *ask = ask_submit(new_put("other")); /* which waits for none of them */
+    rig_write();
+    rig_settle();
+    ck_assert(rig_take());
+    rig_write();
+    rig_settle();
+    ck_assert(ask->done);
+    rig_commit();
+    for (unsigned n = 0; n < CLEARS; n++) {
+        ck_assert(clears[n]->done && clears[n]->status == JOBS_WAITS);
+        make_steps(clears[n]); /* which finds nothing more */
+        ck_assert(clears[n]->clear.deleted == EACH);
+        ask_free(&clears[n]);
+    }
+    ask_free(&ask);
+    end();
+}
+
+/* Last tries that end together are so many under way, and the rest waits a little. */
+TEST(last_tries_that_end_together_go_in_steps)
+{
+    enum { LAST = JOBS_OWN_MAX + 100 };
+    struct jobs_effects effects;
+    struct job_view view;
+    begin();
+    set_tries("default", 1);
+    for (unsigned n = 0; n < LAST; n++) {
+        put("default");
+        ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+        rig_commit();
+        ck_assert(heard(a, NULL) != 0);
+    }
+    rig_pass(200);
+    for (unsigned n = 0; n < 20; n++) {
+        jobs_effects_init(&effects);
+        jobs_run(rig.jobs, rig.now, &effects);
+        rig_send(&effects);
+    }
+    ck_assert(tube_of("default").states[JOB_ABANDONED] == 0);
+    rig_commit();
+    ck_assert(tube_of("default").states[JOB_ABANDONED] == JOBS_OWN_MAX);
+    rig_pass(0.02);
+    rig_run();
+    ck_assert(tube_of("default").states[JOB_ABANDONED] == LAST);
+    end();
+}
+
+/* Damaged jobs in front are passed by, and none of them is touched. */
+TEST(a_kick_passes_damaged_jobs_by_in_steps)
+{
+    enum { DAMAGED = JOBS_STEP + 1 };
+    begin();
+    for (unsigned n = 0; n < DAMAGED; n++) {
+        struct ask *ask = new_put("default");
+        uint64_t id = ask->puts[0].id;
+        ask->puts[0].delay_s = 100;
+        ck_assert(answer(ask) == JOBS_OK);
+        fake_disk_break_row(disk, id);
+        ck_assert(act(a, JOB_OP_DELETE, id) == JOBS_IO);
+    }
+    struct ask *put = new_put("default");
+    uint64_t good = put->puts[0].id;
+    put->puts[0].delay_s = 100;
+    ck_assert(answer(put) == JOBS_OK);
+    struct ask *kick = ask_new(a, JOB_OP_KICK);
+    kick->kick.left = 3;
+    ask_submit(kick);
+    ck_assert(kick->op.write_count == 0 && !kick->done); /* a step of looking */
+    rig_commit();
+    ck_assert(kick->done && kick->status == JOBS_WAITS && kick->kick.kicked == 0);
+    make_steps(kick);
+    ck_assert(kick->kick.kicked == 1 && state_of(good) == JOB_READY);
+    ask_free(&kick);
+    end();
+}
+
+/* ---- damage ---------------------------------------------------------------------------------
+ */
 
 TEST(a_damaged_job_is_buried_and_holds_nobody_up)
 {
@@ -1488,6 +1680,7 @@ TEST(an_execution_is_forgotten_after_its_last_job_was_dropped)
     rig_pass(1);
     uint64_t second = put_keyed("default", "k", 2000);
     ck_assert(act(a, JOB_OP_DELETE, first) == JOBS_OK);
+    rig_run();
     ck_assert(state_of(second) == JOB_STATES && tube_of("default").dropped == 1);
     ck_assert(
         fake_disk_memory(disk, JOB_MEMORY_EXECUTION, bytes_of("default"), bytes_of("k"), &memory));
@@ -1931,7 +2124,12 @@ static const struct unit_test tests[] = {
     UNIT(with_timeout_0_a_reservation_that_cannot_be_committed_is_refused),
     UNIT(jobs_that_came_to_another_tube_are_found_after_a_refusal),
     UNIT(a_claim_of_several_is_committed_together),
-    UNIT(a_wait_behind_a_stale_job_that_cannot_be_dropped_goes_on),
+    UNIT(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way),
+    UNIT(stale_jobs_that_nothing_can_delete_end_a_search),
+    UNIT(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients),
+    UNIT(steps_of_many_jobs_take_turns),
+    UNIT(last_tries_that_end_together_go_in_steps),
+    UNIT(a_kick_passes_damaged_jobs_by_in_steps),
     UNIT(a_transaction_that_fails_runs_again_without_its_puts),
     UNIT(what_fails_is_as_if_it_had_not_come),
     UNIT(a_batch_is_whole_or_not_at_all),

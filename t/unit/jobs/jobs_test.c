@@ -248,6 +248,43 @@ TEST(an_upgrade_keeps_the_first_tube_when_nobody_is_connected)
 }
 END_TEST
 
+TEST(a_tube_serves_its_line_in_steps)
+{
+    enum { CLIENTS = JOBS_STEP + 300 };
+    static struct jobs_client *clients[CLIENTS];
+    struct jobs_stats stats;
+    struct job_view view;
+    begin();
+    (void)put("default", 0);
+    ck_assert(jobs_pause(jobs, bytes_of("default"), 9, now, &effects) == JOBS_OK);
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        (void)put("default", 0);
+        clients[n] = jobs_client_new(jobs, 1, NULL);
+        ck_assert(clients[n] && jobs_reserve(clients[n], 1, &view, now) == JOBS_WAITS);
+    }
+    ck_assert(jobs_pause(jobs, bytes_of("default"), 0, now, &effects) == JOBS_OK);
+    jobs_get_stats(jobs, &stats);
+    ck_assert(stats.waiting == CLIENTS - JOBS_STEP && stats.steps == 1);
+    (void)put("default", 0); /* the tube has its next step to come */
+    jobs_get_stats(jobs, &stats);
+    ck_assert(stats.waiting == CLIENTS - JOBS_STEP);
+    for (unsigned n = 0; stats.waiting > 0 && n < 10; n++) {
+        uint64_t before = stats.waiting;
+        jobs_check(jobs, now);
+        ck_assert(jobs_next_ns(jobs) <= now.mono_ns);
+        jobs_run(jobs, now, &effects);
+        jobs_get_stats(jobs, &stats);
+        ck_assert(stats.waiting < before && before - stats.waiting <= 256);
+    }
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        ck_assert(jobs_client_letter(clients[n]) && jobs_read(clients[n], &view));
+        job_body_drop(jobs, &view.body);
+        jobs_client_end(clients[n], now, &effects);
+    }
+    end();
+}
+END_TEST
+
 /* ---- lists --------------------------------------------------------------------------------- */
 
 uint32_t __real_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id);
@@ -462,6 +499,7 @@ static const struct unit_test tests[] = {
     UNIT(a_clear_of_reserved_jobs_leaves_new_reservations),
     UNIT(clears_are_counted_anew),
     UNIT(an_upgrade_goes_on_with_a_clear),
+    UNIT(a_tube_serves_its_line_in_steps),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
     UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
