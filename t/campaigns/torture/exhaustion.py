@@ -26,6 +26,7 @@ sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
 
 import exhaustion_names as names  # noqa: E402
+import exhaustion_stale  # noqa: E402
 import http_client  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
@@ -773,6 +774,7 @@ PARTS = {
     "unread": unread,
     "slow": slow,
     "collisions": collisions,
+    "stale": exhaustion_stale.stale,
 }
 
 
