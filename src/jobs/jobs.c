@@ -1,5 +1,31 @@
-/* jobs.c - life and memory of the jobs; jobs by id, tubes by name; and the one function that moves
- * a job to another state. */
+/*
+ * jobs.c - life and memory of the jobs; jobs by id, tubes by name; and the one function that moves
+ * a job to another state.
+ *
+ * Memory: jobs->memory counts all bytes that clients make the jobs keep. What a need may use:
+ *
+ *     JOBS_PUTS   14/16 of the limit
+ *     JOBS_TUBES  15/16, so that clients can watch tubes that are full of jobs
+ *     JOBS_REST   63/64. Clients that do not read may use that up, and new ones are refused then
+ *     JOBS_ENDS   all of it
+ *
+ * What ends a job is never refused for the limit:
+ *
+ *     - without a store it needs no memory
+ *     - with one, a client has the room for one such operation since it was made (job_commits.c);
+ *       those that it sends behind that one wait while there is no room for more
+ *     - a step of a kick or clear changes as many jobs as there is room for, at least one, which
+ *       has its place in the operation
+ *     - the jobs' own operations, and those over HTTP, have the last 1/64. What finds no room there
+ *       is tried again
+ *
+ * So the room is there whatever was put; no job counts more for it.
+ *
+ * What a start loads, an upgrade restores or a reload leaves may be more than that. Then puts are
+ * refused, and the room for others is on top (memory_over), and comes down with what ends.
+ *
+ * A charge that is refused is never counted meanwhile: it would make others fail.
+ */
 #include "jobs/jobs_inside.h"
 
 #include <stdlib.h>
@@ -41,29 +67,97 @@ void jobs_leave(struct jobs *jobs)
         job_ops_wake(jobs->commit);
 }
 
-bool jobs_charge(struct jobs *jobs, size_t bytes)
+const char *jobs_need_word(enum jobs_need need)
+{
+    static const char *const words[JOBS_NEEDS] = {"puts", "tubes", "rest", "ends"};
+    CHECK(need < JOBS_NEEDS);
+    return words[need];
+}
+
+static uint64_t most_puts(uint64_t limit)
+{
+    return limit - limit / 16 * 2;
+}
+
+/* The most that may be there with what a need adds. */
+static uint64_t most_for(const struct jobs *jobs, enum jobs_need need)
 {
     uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
-    uint64_t before = atomic_fetch_add_explicit(&jobs->memory, bytes, memory_order_relaxed);
-    if (before <= limit && bytes <= limit - before)
-        return true;
-    atomic_fetch_sub_explicit(&jobs->memory, bytes, memory_order_relaxed);
+    uint64_t over = atomic_load_explicit(&jobs->memory_over, memory_order_relaxed);
+    uint64_t puts = most_puts(limit), sixteenth = limit / 16;
+    if (need == JOBS_PUTS)
+        return puts;
+    uint64_t others = (over > puts ? over : puts) + sixteenth;
+    if (need == JOBS_REST)
+        others += sixteenth - sixteenth / 4;
+    return need == JOBS_ENDS ? others + sixteenth : others;
+}
+
+static bool has_room(const struct jobs *jobs, enum jobs_need need, size_t bytes)
+{
+    uint64_t most = most_for(jobs, need);
+    uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
+    return used <= most && bytes <= most - used;
+}
+
+/* Counts memory, if there is room as it is. */
+static bool try_charge(struct jobs *jobs, enum jobs_need need, size_t bytes)
+{
+    uint64_t most = most_for(jobs, need);
+    uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
+    do {
+        if (unlikely(used > most || bytes > most - used))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&jobs->memory, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
+    return true;
+}
+
+static bool refuse(struct jobs *jobs, enum jobs_need need)
+{
+    atomic_fetch_add_explicit(&jobs->refused[need], 1, memory_order_relaxed);
     return false;
+}
+
+/* There is less now than was there when the limit was lower. */
+static void come_down(struct jobs *jobs, uint64_t used)
+{
+    uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
+    uint64_t over = atomic_load_explicit(&jobs->memory_over, memory_order_relaxed);
+    uint64_t to = used > most_puts(limit) ? used : 0;
+    while (to < over &&
+           !atomic_compare_exchange_weak_explicit(&jobs->memory_over, &over, to,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
 }
 
 void jobs_uncharge(struct jobs *jobs, size_t bytes)
 {
-    atomic_fetch_sub_explicit(&jobs->memory, bytes, memory_order_relaxed);
+    uint64_t was = atomic_fetch_sub_explicit(&jobs->memory, bytes, memory_order_relaxed);
+    if (unlikely(atomic_load_explicit(&jobs->memory_over, memory_order_relaxed) > 0))
+        come_down(jobs, was - bytes);
 }
 
-void *jobs_alloc(struct jobs *jobs, size_t size)
+void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit)
 {
-    if (!jobs_charge_here(jobs, size))
-        return NULL;
-    void *memory = calloc(1, size);
-    if (!memory)
-        jobs_uncharge(jobs, size);
-    return memory;
+    uint64_t was = atomic_exchange(&jobs->memory_limit, limit);
+    uint64_t used = atomic_load(&jobs->memory);
+    if (limit < was)
+        atomic_store(&jobs->memory_over, used > most_puts(limit) ? used : 0);
+    else
+        come_down(jobs, used);
+}
+
+void jobs_begin_load(struct jobs *jobs)
+{
+    jobs->limit_then = atomic_exchange(&jobs->memory_limit, UINT64_MAX);
+}
+
+void jobs_end_load(struct jobs *jobs)
+{
+    if (jobs->limit_then > 0)
+        jobs_set_memory_limit(jobs, jobs->limit_then);
+    jobs->limit_then = 0;
 }
 
 void jobs_release_memory(struct jobs *jobs, void *memory, size_t size)
@@ -74,72 +168,119 @@ void jobs_release_memory(struct jobs *jobs, void *memory, size_t size)
     jobs_uncharge(jobs, size);
 }
 
-static bool has_room(const struct jobs *jobs, size_t bytes)
+/* So many pages, and so many flags of pages, are looked at with the lock. */
+#define EVICT_PAGES 2u
+#define EVICT_LOOKS 1024u
+
+static void set_has_bodies(struct jobs *jobs, uint32_t page, bool has)
 {
-    uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
-    uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
-    return used <= limit && bytes <= limit - used;
+    if (jobs->has_bodies[page] == has)
+        return;
+    jobs->has_bodies[page] = has;
+    atomic_fetch_add_explicit(&jobs->pages_of_bodies, has ? 1 : UINT32_MAX, memory_order_relaxed);
+}
+
+void jobs_note_body(struct jobs *jobs, uint32_t handle)
+{
+    set_has_bodies(jobs, handle / JOB_PAGE, true);
+}
+
+static bool has_bodies(const struct jobs *jobs)
+{
+    return jobs->commit && atomic_load_explicit(&jobs->pages_of_bodies, memory_order_relaxed) > 0;
 }
 
 /* Gives the bodies of a page up, until `bytes` more fit. Returns true when they do. */
-static bool evict_page(struct jobs *jobs, uint32_t page, size_t bytes)
+static bool evict_page(struct jobs *jobs, uint32_t page, enum jobs_need need, size_t bytes)
 {
     bool stays = false; /* a body of a job under change */
     for (uint32_t n = 0; n < JOB_PAGE; n++) {
         struct job *job = &jobs->pages[page][n];
         if (!job->body)
             continue;
-        if (has_room(jobs, bytes))
+        if (has_room(jobs, need, bytes))
             return true;
         if (job->state == JOB_STATES || job->frozen)
             stays = true;
         else
             job_body_drop(jobs, &job->body);
     }
-    jobs->has_bodies[page] = stays;
-    return has_room(jobs, bytes);
+    set_has_bodies(jobs, page, stays);
+    return has_room(jobs, need, bytes);
 }
 
 /*
- * Gives bodies up that the store has, until `bytes` more fit, or all have gone. Returns true when
- * they fit. A page that has been through has no bodies until new jobs come.
+ * Gives bodies up that the store has, of the next few pages, until `bytes` more fit. Returns true
+ * when they fit. A page that has been through has no bodies until new jobs come. Counts in
+ * *passed what it has been through.
  */
-static bool evict(struct jobs *jobs, size_t bytes)
+static bool evict(struct jobs *jobs, enum jobs_need need, size_t bytes, uint32_t *passed)
 {
-    bool fits = has_room(jobs, bytes);
-    for (uint32_t n = 0; n < jobs->page_count && !fits; n++) {
+    bool fits = has_room(jobs, need, bytes);
+    unsigned pages = 0;
+    for (unsigned n = 0; n < EVICT_LOOKS && pages < EVICT_PAGES && *passed < jobs->page_count &&
+                         !fits && has_bodies(jobs);
+         n++) {
         jobs->evict_next %= jobs->page_count;
-        if (jobs->has_bodies[jobs->evict_next])
-            fits = evict_page(jobs, jobs->evict_next, bytes);
+        if (jobs->has_bodies[jobs->evict_next]) {
+            fits = evict_page(jobs, jobs->evict_next, need, bytes);
+            pages++;
+        }
         jobs->evict_next += !fits;
+        *passed += !fits;
     }
     return fits;
 }
 
-bool jobs_charge_here(struct jobs *jobs, size_t bytes)
+static bool charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes)
 {
-    if (likely(jobs_charge(jobs, bytes)))
+    uint32_t passed = 0;
+    if (likely(try_charge(jobs, need, bytes)))
         return true;
-    return jobs->commit && evict(jobs, bytes) && jobs_charge(jobs, bytes);
+    return has_bodies(jobs) && evict(jobs, need, bytes, &passed) && try_charge(jobs, need, bytes);
 }
 
-bool jobs_make_room(struct jobs *jobs, size_t bytes)
+bool jobs_charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes)
 {
-    jobs_enter(jobs);
-    bool is = jobs->commit && evict(jobs, bytes);
-    jobs_leave(jobs);
-    return is;
+    return charge_here(jobs, need, bytes) || refuse(jobs, need);
+}
+
+void *jobs_try_alloc(struct jobs *jobs, enum jobs_need need, size_t size)
+{
+    if (!charge_here(jobs, need, size))
+        return NULL;
+    void *memory = calloc(1, size);
+    if (!memory)
+        jobs_uncharge(jobs, size);
+    return memory;
+}
+
+void *jobs_alloc(struct jobs *jobs, enum jobs_need need, size_t size)
+{
+    void *memory = jobs_try_alloc(jobs, need, size);
+    if (!memory)
+        (void)refuse(jobs, need);
+    return memory;
+}
+
+/* Without the lock, it looks at all pages once, and lets others in between. */
+bool jobs_charge(struct jobs *jobs, enum jobs_need need, size_t bytes)
+{
+    bool charged = try_charge(jobs, need, bytes), goes_on = !charged && has_bodies(jobs);
+    for (uint32_t passed = 0; unlikely(goes_on);) {
+        jobs_enter(jobs);
+        bool fits = evict(jobs, need, bytes, &passed);
+        charged = fits && try_charge(jobs, need, bytes);
+        goes_on = !fits && passed < jobs->page_count && has_bodies(jobs);
+        jobs_leave(jobs);
+    }
+    return charged || refuse(jobs, need);
 }
 
 uint64_t jobs_random(struct jobs *jobs)
 {
     uint64_t number = jobs->random++;
     return hash_bytes(&jobs->hash_key, &number, sizeof(number));
-}
-
-void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit)
-{
-    atomic_store(&jobs->memory_limit, limit);
 }
 
 /* ---- bodies ------------------------------------------------------------------------------------
@@ -150,9 +291,9 @@ static size_t body_size(uint32_t len)
     return sizeof(struct job_body) + len;
 }
 
-struct job_body *job_body_new(struct jobs *jobs, uint32_t len)
+struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t len)
 {
-    if (!jobs_charge(jobs, body_size(len)))
+    if (!jobs_charge(jobs, need, body_size(len)))
         return NULL;
     struct job_body *body = malloc(body_size(len));
     if (!body) {
@@ -164,11 +305,11 @@ struct job_body *job_body_new(struct jobs *jobs, uint32_t len)
     return body;
 }
 
-bool job_body_resize(struct jobs *jobs, struct job_body **body, uint32_t len)
+bool job_body_resize(struct jobs *jobs, enum jobs_need need, struct job_body **body, uint32_t len)
 {
     uint32_t was = (*body)->len;
     CHECK(atomic_load(&(*body)->refs) == 1);
-    if (len > was && !jobs_charge(jobs, len - was))
+    if (len > was && !jobs_charge(jobs, need, len - was))
         return false;
     struct job_body *new = realloc(*body, body_size(len));
     if (!new) {
@@ -332,7 +473,7 @@ static bool add_page(struct jobs *jobs)
 
 bool jobs_reserve_slots(struct jobs *jobs, uint32_t more)
 {
-    if (!jobs_charge_here(jobs, more * JOB_COST))
+    if (!jobs_charge_here(jobs, JOBS_PUTS, more * JOB_COST))
         return false;
     while (jobs->page_count * JOB_PAGE - jobs->job_count < more) {
         if (!add_page(jobs)) {
@@ -650,7 +791,7 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
         grow_tubes(jobs);
         link = tube_link(jobs, name);
     }
-    struct tube *tube = jobs_alloc(jobs, tube_size(name.len));
+    struct tube *tube = jobs_alloc(jobs, JOBS_TUBES, tube_size(name.len));
     if (!tube)
         return NULL;
     if (!deadlines_reserve(&jobs->due, 1)) {

@@ -62,6 +62,32 @@ enum job_state { JOB_READY, JOB_DELAYED, JOB_RESERVED, JOB_BURIED, JOB_ABANDONED
 /* The word of a state; JOB_ABANDONED has its own, "abandoned". */
 const char *job_state_word(enum job_state state);
 
+/* ---- memory ----------------------------------------------------------------------------------
+ *
+ * All that clients make the jobs keep is counted against a limit; jobs.c says what each need may
+ * use.
+ */
+
+enum jobs_need {
+    JOBS_PUTS,
+    JOBS_TUBES, /* new tubes and watches */
+    JOBS_REST,  /* all else: clients, waits, reservations, reading, lists */
+    JOBS_ENDS,  /* what ends a job, or prolongs its reservation */
+    JOBS_NEEDS
+};
+
+/* The word of a need, for metrics. */
+const char *jobs_need_word(enum jobs_need need);
+
+/* A reload has changed the limit. What is there stays, and ends. */
+void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit);
+/* Counts memory that the caller keeps for clients. With a store, bodies that it has give way.
+ * Returns false when the need may not use so much; then nothing is counted, but the refusal. Any
+ * thread; may lock. */
+bool jobs_charge(struct jobs *jobs, enum jobs_need need, size_t bytes) MUST_USE;
+/* Counts it no more. Any thread; does not lock. */
+void jobs_uncharge(struct jobs *jobs, size_t bytes);
+
 /* ---- bodies --------------------------------------------------------------------------------- */
 
 /* What a job is about. Shared by counting; it never changes while it is shared. */
@@ -73,12 +99,13 @@ struct job_body {
 
 /*
  * Makes a body with room for `len` bytes; the caller fills it. It counts against the memory limit
- * until its last reference goes. NULL: no memory.
+ * until its last reference goes. NULL: no memory. Both may lock.
  */
-struct job_body *job_body_new(struct jobs *jobs, uint32_t len) MUST_USE;
+struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t len) MUST_USE;
 /* Makes *body another size, which must not be shared. Returns false without memory; *body is as
  * before. */
-bool job_body_resize(struct jobs *jobs, struct job_body **body, uint32_t len) MUST_USE;
+bool job_body_resize(struct jobs *jobs, enum jobs_need need, struct job_body **body,
+                     uint32_t len) MUST_USE;
 struct job_body *job_body_share(struct job_body *body);
 /* Gives up a reference, and sets *body to NULL. Harmless when it is NULL. Any thread. */
 void job_body_drop(struct jobs *jobs, struct job_body **body);
@@ -142,10 +169,6 @@ static inline void jobs_effects_init(struct jobs_effects *effects)
     mail_list_init(&effects->done);
 }
 
-void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit);
-/* With a store: gives bodies up that it has, until there is room for `bytes` more. Returns true if
- * there is. */
-bool jobs_make_room(struct jobs *jobs, size_t bytes);
 /*
  * Changes the settings of tubes that were given none, and what follows from that in up to JOBS_STEP
  * tubes from *place on (0: the first). Returns true when it is done; else call it again.
@@ -160,11 +183,6 @@ bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, u
 void jobs_run(struct jobs *jobs, struct moment now, struct jobs_effects *effects);
 /* The time at which something is due (monotonic); INT64_MAX: never. Any call may change it. */
 int64_t jobs_next_ns(const struct jobs *jobs);
-
-/* Counts memory that the caller keeps for clients. Returns false past the limit; then nothing is
- * counted. Any thread; does not lock. */
-bool jobs_charge(struct jobs *jobs, size_t bytes) MUST_USE;
-void jobs_uncharge(struct jobs *jobs, size_t bytes);
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
@@ -320,6 +338,8 @@ enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struc
 
 /* OK, NOT_FOUND. */
 enum jobs_status jobs_delete(struct jobs_client *client, uint64_t id, struct moment now) MUST_USE;
+/* The same for one that nobody has reserved. */
+enum jobs_status jobs_remove(struct jobs *jobs, uint64_t id, struct moment now) MUST_USE;
 /* OK, BURIED, NOT_FOUND. */
 enum jobs_status jobs_release(struct jobs_client *client, uint64_t id, uint32_t pri,
                               uint32_t delay_s, struct moment now,
@@ -470,6 +490,7 @@ struct jobs_stats {
     uint64_t memory, memory_limit; /* bytes */
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
+    uint64_t refused[JOBS_NEEDS];  /* so often there was no memory for it */
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
 /* The number of reservations that connections have. Any thread; does not lock. */

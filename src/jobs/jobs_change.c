@@ -158,6 +158,12 @@ enum jobs_status jobs_delete(struct jobs_client *client, uint64_t id, struct mom
     return make_now(client->jobs, &act, now, NULL);
 }
 
+enum jobs_status jobs_remove(struct jobs *jobs, uint64_t id, struct moment now)
+{
+    const struct job_act act = {.verb = JOB_DELETE, .id = id};
+    return make_now(jobs, &act, now, NULL);
+}
+
 enum jobs_status jobs_release(struct jobs_client *client, uint64_t id, uint32_t pri,
                               uint32_t delay_s, struct moment now, struct jobs_effects *effects)
 {

@@ -31,7 +31,7 @@ static struct tube_watch *find_watch(const struct jobs_client *client, const str
 
 struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner)
 {
-    struct jobs_client *client = jobs_alloc(jobs, sizeof(*client));
+    struct jobs_client *client = jobs_alloc(jobs, JOBS_REST, sizeof(*client));
     if (!client)
         return NULL;
     if (!deadlines_reserve(&jobs->due, 1)) {
@@ -55,12 +55,12 @@ void client_free(struct jobs_client *client)
     jobs_release_memory(client->jobs, client, sizeof(*client));
 }
 
-bool client_watch(struct jobs_client *client, struct tube *tube)
+bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need)
 {
     struct jobs *jobs = client->jobs;
     if (find_watch(client, tube))
         return true;
-    struct tube_watch *watch = jobs_alloc(jobs, sizeof(*watch));
+    struct tube_watch *watch = jobs_alloc(jobs, need, sizeof(*watch));
     if (!watch)
         return false;
     watch->tube = tube;
@@ -103,7 +103,7 @@ struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner
     jobs_enter(jobs);
     struct tube *tube = tube_find(jobs, bytes_of("default"));
     struct jobs_client *client = client_make(jobs, tag, owner);
-    if (client && client_watch(client, tube)) {
+    if (client && client_watch(client, tube, JOBS_REST)) {
         use(client, tube);
         jobs->used = true;
     } else if (client) {
@@ -309,7 +309,7 @@ enum jobs_status jobs_watch(struct jobs_client *client, struct bytes name, uint3
     enum jobs_status status = JOBS_NO_MEMORY;
     jobs_enter(jobs);
     struct tube *tube = tube_get(jobs, name);
-    if (tube && client_watch(client, tube))
+    if (tube && client_watch(client, tube, JOBS_TUBES))
         status = JOBS_OK;
     else if (tube)
         tube_drop_if_unused(jobs, tube);

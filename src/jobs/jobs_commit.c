@@ -188,9 +188,10 @@ void jobs_hold(struct jobs *jobs, struct moment now)
 
 static struct job_op *own_op(struct jobs *jobs, unsigned kind, size_t more)
 {
-    struct job_op *op = jobs_alloc(jobs, sizeof(*op) + more);
+    const struct job_op as = {.kind = (enum job_op_kind)kind};
+    struct job_op *op = jobs_alloc(jobs, job_op_need(&as), sizeof(*op) + more);
     if (op)
-        op->kind = (enum job_op_kind)kind;
+        op->kind = as.kind;
     return op;
 }
 
@@ -287,7 +288,7 @@ bool jobs_promise(struct jobs_client *client, const uint32_t *handles, size_t co
     size_t planned = 0;
     if (op && count > 1) {
         client->claimed =
-            jobs_alloc(jobs, sizeof(*client->claimed) + count * sizeof(struct job_view));
+            jobs_alloc(jobs, JOBS_REST, sizeof(*client->claimed) + count * sizeof(struct job_view));
         if (client->claimed)
             client->claimed->count = count;
     }

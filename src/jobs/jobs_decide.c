@@ -107,21 +107,21 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         return JOBS_OK;
     if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;
+    size_t most = job_op_room(jobs, op, op->kick->left < JOBS_STEP ? op->kick->left : JOBS_STEP);
     unsigned looked = 0;
-    uint32_t handle;
-    for (; op->write_count < op->kick->left && looked < JOBS_STEP; looked++) {
-        handle = kick_next(jobs, op->kick, tube);
+    bool fits = true;
+    for (; fits && op->write_count < most && looked < JOBS_STEP; looked++) {
+        uint32_t handle = kick_next(jobs, op->kick, tube);
         if (handle == JOB_NONE)
             break;
-        if (job_at(jobs, handle)->damaged) {
+        if (job_at(jobs, handle)->damaged)
             kick_pass(op->kick, job_at(jobs, handle));
-        } else if (!job_plan_act(jobs, op, &act, handle, at)) {
-            job_op_thaw(jobs, op);
-            return JOBS_NO_MEMORY;
-        }
+        else
+            fits = job_plan_act(jobs, op, &act, handle, at);
     }
-    bool more = op->write_count > 0 || looked == JOBS_STEP; /* without writes, others get a turn */
-    return more ? job_op_queue(jobs, op) : JOBS_OK;
+    if (op->write_count > 0 || (fits && looked == JOBS_STEP))
+        return job_op_queue(jobs, op); /* without writes, others get a turn */
+    return fits ? JOBS_OK : JOBS_NO_MEMORY;
 }
 
 static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struct moment now)
@@ -137,7 +137,10 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
         return JOBS_COMMITS;
     bool has_frozen = clear_has_frozen(jobs, tube, op->clear);
     op->clear->again |= has_frozen; /* those are passed by */
-    for (uint32_t handle; (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
+    size_t most = tube_jobs(tube) < budget ? (size_t)tube_jobs(tube) : budget;
+    most = job_op_room(jobs, op, most);
+    for (uint32_t handle; op->write_count < most &&
+                          (handle = clear_next(jobs, tube, op->clear, &budget)) != JOB_NONE;) {
         if (job_at(jobs, handle)->damaged)
             continue;
         if (!job_plan_act(jobs, op, &act, handle, at)) {
@@ -147,6 +150,7 @@ static enum jobs_status decide_clear(struct jobs *jobs, struct job_op *op, struc
     }
     if (op->write_count > 0 || budget == 0)
         return job_op_queue(jobs, op); /* without writes, others get their turn */
+    job_op_free_writes(jobs, op);
     if (!op->clear->again)
         return JOBS_OK;
     clear_again(op->clear);
@@ -166,7 +170,7 @@ static enum jobs_status decide_settings(struct jobs *jobs, struct job_op *op, st
         keep_tube(op, tube);
     if (tube->changing)
         return job_op_park(jobs, op);
-    op->new_settings = jobs_alloc(jobs, sizeof(*op->new_settings));
+    op->new_settings = jobs_alloc(jobs, JOBS_REST, sizeof(*op->new_settings));
     struct job_write *write = job_op_add(jobs, op, JOB_WRITE_TUBE);
     if (!op->new_settings || !write)
         return JOBS_NO_MEMORY;
@@ -272,7 +276,7 @@ static enum jobs_status decide_put(struct jobs *jobs, struct job_op *op, struct 
             return job_op_queue(jobs, op);
         }
     }
-    op->plans = jobs_alloc(jobs, op->count * sizeof(*op->plans));
+    op->plans = jobs_alloc(jobs, JOBS_PUTS, op->count * sizeof(*op->plans));
     if (!op->plans)
         return JOBS_NO_MEMORY;
     enum jobs_status status =

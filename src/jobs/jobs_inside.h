@@ -189,11 +189,15 @@ struct jobs {
     uint64_t random;
     _Atomic uint64_t next_id;
     _Atomic uint64_t memory, memory_limit; /* bytes */
-    _Atomic uint64_t held_now;             /* reservations of connections */
+    _Atomic uint64_t memory_over; /* what was there when the limit was lower; 0: not too much */
+    uint64_t limit_then;          /* while it is loaded or restored: the limit */
+    _Atomic uint64_t refused[JOBS_NEEDS];
+    _Atomic uint64_t held_now; /* reservations of connections */
     _Atomic int64_t next_ns;
 
     struct job **pages;
-    bool *has_bodies; /* of each page: false is sure */
+    bool *has_bodies;                 /* of each page: false is sure */
+    _Atomic uint32_t pages_of_bodies; /* those for which it is true */
     uint32_t page_count, page_room;
     uint32_t free;                       /* handle of a free slot; JOB_NONE */
     uint32_t *by_hash, *old_by_hash;     /* jobs by id; old: while the table grows */
@@ -257,11 +261,19 @@ void jobs_enter(struct jobs *jobs);
 /* Notes when something is due next, and unlocks. */
 void jobs_leave(struct jobs *jobs);
 
-/* Counts memory under the lock: bodies give way. */
-bool jobs_charge_here(struct jobs *jobs, size_t bytes) MUST_USE;
+/* As jobs_charge, with the lock. */
+bool jobs_charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes) MUST_USE;
 /* Memory that counts against the limit. */
-void *jobs_alloc(struct jobs *jobs, size_t size);
+void *jobs_alloc(struct jobs *jobs, enum jobs_need need, size_t size);
+/* The same; that there is none counts as no refusal. */
+void *jobs_try_alloc(struct jobs *jobs, enum jobs_need need, size_t size);
 void jobs_release_memory(struct jobs *jobs, void *memory, size_t size);
+
+/* What is loaded or restored was there already: the limit holds again afterwards. */
+void jobs_begin_load(struct jobs *jobs);
+void jobs_end_load(struct jobs *jobs);
+/* A job of this page has a body that the store has, too. */
+void jobs_note_body(struct jobs *jobs, uint32_t handle);
 
 uint64_t jobs_random(struct jobs *jobs);
 
@@ -350,7 +362,7 @@ void client_drop(struct jobs_client *client);
 /* Frees the clients that have ended with changes under way, which nobody makes any more. */
 void clients_free(struct jobs *jobs);
 /* Watches a tube; false: no memory. */
-bool client_watch(struct jobs_client *client, struct tube *tube) MUST_USE;
+bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need) MUST_USE;
 
 /* ---- jobs_take.c: which client gets a job
  * --------------------------------------------------------------

@@ -142,7 +142,7 @@ struct job_mark *mark_get(struct jobs *jobs, const uint64_t name[2], bool is_roo
     struct job_mark *mark = mark_find(jobs, name);
     if (mark)
         return mark;
-    if (!jobs_charge_here(jobs, MARK_COST))
+    if (!jobs_charge_here(jobs, JOBS_PUTS, MARK_COST))
         return NULL;
     mark = calloc(1, sizeof(*mark));
     if (!mark || !deadlines_reserve(&jobs->due, 1)) {
@@ -389,7 +389,7 @@ bool job_keys_make(struct jobs *jobs, const struct job_put *put, struct job_keys
     struct job_mark *key = NULL;
     bool stores = !found->duplicate;
     if (stores) {
-        found->keys = jobs_alloc(jobs, sizeof(*found->keys));
+        found->keys = jobs_alloc(jobs, JOBS_PUTS, sizeof(*found->keys));
         if (!found->keys)
             return false;
         found->keys->at_ms = found->at_ms;
@@ -718,7 +718,7 @@ struct job_keys *job_keys_restore(struct jobs *jobs, struct record_reader *r)
         record_refuse(r, "a job has no known kind of key");
     if (!record_ok(r) || kinds == 0)
         return NULL;
-    struct job_keys *keys = jobs_alloc(jobs, sizeof(*keys));
+    struct job_keys *keys = jobs_alloc(jobs, JOBS_PUTS, sizeof(*keys));
     if (!keys) {
         record_refuse(r, "there is no memory for the key of a job");
         return NULL;

@@ -76,7 +76,7 @@ static bool load_keys(struct jobs *jobs, struct job *job, const struct job_recor
 {
     if (record->key.len == 0 && record->root.len == 0)
         return true;
-    struct job_keys *keys = jobs_alloc(jobs, sizeof(*keys));
+    struct job_keys *keys = jobs_alloc(jobs, JOBS_PUTS, sizeof(*keys));
     if (!keys)
         return false;
     job->keys = keys;
@@ -243,9 +243,11 @@ enum job_store_status jobs_load(struct jobs *jobs, struct job_store *store, stru
     const struct job_store_visitors jobs_first = {.arg = &l, .tube = load_tube, .job = load_job};
     const struct job_store_visitors then = {.arg = &l, .tube = let_go, .memory = load_memory};
     jobs_enter(jobs);
+    jobs_begin_load(jobs);
     enum job_store_status status = store->does->load(store, &jobs_first);
     if (status == JOB_STORE_OK)
         status = store->does->load(store, &then);
+    jobs_end_load(jobs);
     jobs_leave(jobs);
     if (l.is_damaged) {
         status = JOB_STORE_CORRUPT;

@@ -133,13 +133,16 @@ static void make_act(struct jobs *jobs, struct job_op *op, struct job_write *wri
 static void make_way(struct jobs *jobs, const struct job_op *op)
 {
     uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
-    if (atomic_load_explicit(&jobs->memory, memory_order_relaxed) <= limit - limit / 4)
-        return;
+    bool little = atomic_load_explicit(&jobs->memory, memory_order_relaxed) > limit - limit / 4;
     for (size_t n = 0; n < op->count; n++) {
-        struct job *job =
-            op->plans[n].handle != JOB_NONE ? job_at(jobs, op->plans[n].handle) : NULL;
-        if (job && job->id == op->puts[n].id && !job->frozen && job->state != JOB_RESERVED)
+        uint32_t handle = op->plans[n].handle;
+        struct job *job = handle != JOB_NONE ? job_at(jobs, handle) : NULL;
+        if (!job || job->id != op->puts[n].id)
+            continue;
+        if (little && !job->frozen && job->state != JOB_RESERVED)
             job_body_drop(jobs, &job->body);
+        else
+            jobs_note_body(jobs, handle);
     }
 }
 

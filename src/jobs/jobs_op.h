@@ -79,6 +79,26 @@ struct job_times job_times_of(const struct jobs *jobs, struct moment now);
 /* The monotonic time when what the store remembers is forgotten. */
 int64_t job_until_ns(int64_t forget_ns, struct job_times at);
 
+/* What an operation does with memory. */
+static inline enum jobs_need job_op_need(const struct job_op *op)
+{
+    switch ((int)op->kind) {
+    case JOB_OP_PUT:
+        return JOBS_PUTS;
+    case JOB_OP_RESERVE:
+    case JOB_OP_PAUSE:
+    case JOB_OP_SET_TUBE:
+    case JOB_OP_READ:
+    case JOB_OP_GIVE:
+        return JOBS_REST;
+    default:
+        return JOBS_ENDS;
+    }
+}
+
+/* Makes room for up to `most` writes of an operation that has none. Returns for how many there is:
+ * at least one. */
+size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most);
 /* Adds a write to an operation. NULL: no memory. */
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind);
 /* Freezes a job and adds what a change of it writes; the verb is that of `act`. Returns false

@@ -18,6 +18,18 @@ int64_t job_until_ns(int64_t forget_ns, struct job_times at)
     return forget_ns == JOB_STORE_KEEP ? INT64_MAX : at.now.mono_ns + (forget_ns - at.wall_ns);
 }
 
+size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most)
+{
+    CHECK(op->write_room == 0);
+    for (; most > 1; most /= 2) {
+        op->writes = jobs_try_alloc(jobs, job_op_need(op), most * sizeof(*op->writes));
+        op->write_room = op->writes ? most : 0;
+        if (op->writes)
+            return most;
+    }
+    return 1;
+}
+
 struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_write_kind kind)
 {
     if (!op->writes) {
@@ -25,7 +37,7 @@ struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_writ
         op->write_room = 1;
     } else if (op->write_count == op->write_room) {
         size_t room = op->write_room < 4 ? 4 : op->write_room * 2;
-        struct job_write *more = jobs_alloc(jobs, room * sizeof(*more));
+        struct job_write *more = jobs_alloc(jobs, job_op_need(op), room * sizeof(*more));
         if (!more)
             return NULL;
         memcpy(more, op->writes, op->write_count * sizeof(*more));

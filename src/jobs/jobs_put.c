@@ -91,7 +91,6 @@ static void make(struct jobs *jobs, struct tube *tube, uint32_t handle, const st
 {
     struct job *job = job_at(jobs, handle);
     job->body = put->body;
-    jobs->has_bodies[handle / JOB_PAGE] = true;
     job->body_len = put->body->len;
     job->put_s = (uint32_t)now.unix_s;
     job->delay_s = put->delay_s;
@@ -149,7 +148,7 @@ enum jobs_status jobs_put_all(struct jobs_client *client, const struct job_put *
     *failed_r = 0;
     jobs_enter(jobs);
     if (count > 1)
-        plans = jobs_alloc(jobs, count * sizeof(*plans));
+        plans = jobs_alloc(jobs, JOBS_PUTS, count * sizeof(*plans));
     struct tube *tube = plans ? tube_of_put(client, &puts[0]) : NULL;
     if (tube)
         status = puts_decide(jobs, tube, puts, plans, count, failed_r, now);

@@ -85,7 +85,8 @@ bool client_ask(struct jobs_client *client, const struct jobs_ready *ready)
     struct jobs *jobs = client->jobs;
     CHECK(client->wait == NOT_WAITING && ready->pattern.len <= JOBS_TUBE_MAX &&
           ready->after.len <= JOBS_TUBE_MAX);
-    struct job_ask *ask = jobs_alloc(jobs, sizeof(*ask) + ready->pattern.len + ready->after.len);
+    struct job_ask *ask =
+        jobs_alloc(jobs, JOBS_REST, sizeof(*ask) + ready->pattern.len + ready->after.len);
     if (!ask)
         return false;
     ask->client = client;

@@ -397,6 +397,8 @@ void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
         .steps = jobs->steps,
     };
     memcpy(stats_r->states, jobs->states, sizeof(jobs->states));
+    for (unsigned n = 0; n < JOBS_NEEDS; n++)
+        stats_r->refused[n] = atomic_load_explicit(&jobs->refused[n], memory_order_relaxed);
     jobs_leave(jobs);
 }
 

@@ -243,7 +243,7 @@ static struct job_body *restore_body(struct jobs *jobs, uint32_t expected, struc
         record_refuse(r, "the body of a job has another length");
     if (!record_ok(r))
         return NULL;
-    struct job_body *body = job_body_new(jobs, (uint32_t)len);
+    struct job_body *body = job_body_new(jobs, JOBS_PUTS, (uint32_t)len);
     if (!body)
         record_refuse(r, NO_MEMORY);
     else if (len > 0)
@@ -307,7 +307,8 @@ static void restore_job(struct jobs *jobs, struct tube *tube, uint64_t next_id,
     job_publish(jobs, handle);
     job->body = body;
     job->body_len = read.body_len;
-    jobs->has_bodies[handle / JOB_PAGE] |= body != NULL;
+    if (body)
+        jobs_note_body(jobs, handle);
     job->keys = keys;
     job->put_s = read.put_s;
     job->delay_s = read.delay_s;
@@ -376,6 +377,7 @@ bool jobs_restore(struct jobs *jobs, struct record_reader *r)
     uint64_t last = 0;
     jobs_enter(jobs);
     jobs->used = true;
+    jobs_begin_load(jobs); /* until the clients have come, too */
     uint64_t next_id = record_get_u64(r);
     jobs->last_burial = record_get_u64(r);
     jobs->tube_numbers = record_get_u64(r);
@@ -434,6 +436,7 @@ bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
 bool jobs_restore_done(struct jobs *jobs, struct record_reader *r)
 {
     jobs_enter(jobs);
+    jobs_end_load(jobs);
     if (jobs->unclaimed > 0)
         record_refuse(r, "a reservation has lost its connection");
     /* Tubes that only lost connections referred to. */
@@ -464,7 +467,7 @@ static void restore_named(struct jobs_client *client, struct record_reader *r)
         record_refuse(r, "a wait names no tubes");
     if (!record_ok(r))
         return;
-    client->named = jobs_alloc(jobs, count * sizeof(*client->named));
+    client->named = jobs_alloc(jobs, JOBS_REST, count * sizeof(*client->named));
     if (!client->named) {
         record_refuse(r, NO_MEMORY);
         return;
@@ -568,7 +571,7 @@ struct jobs_client *jobs_client_restore(struct jobs *jobs, uint64_t tag, void *o
     }
     for (uint32_t n = record_ok(r) ? record_get_u32(r) : 0; n > 0 && record_ok(r); n--) {
         struct tube *tube = get_tube(jobs, r);
-        if (tube && !client_watch(client, tube))
+        if (tube && !client_watch(client, tube, JOBS_REST))
             record_refuse(r, NO_MEMORY);
     }
     if (client && record_ok(r) && client->watch_count == 0)

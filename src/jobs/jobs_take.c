@@ -511,7 +511,7 @@ static bool name_tubes(struct jobs_client *client, const struct job_claim_reques
     struct jobs *jobs = client->jobs;
     size_t count = 0;
     jobs->claims++;
-    struct tube_watch *named = jobs_alloc(jobs, request->tube_count * sizeof(*named));
+    struct tube_watch *named = jobs_alloc(jobs, JOBS_REST, request->tube_count * sizeof(*named));
     if (!named)
         return false;
     for (size_t n = 0; n < request->tube_count; n++) {
@@ -574,7 +574,7 @@ static enum jobs_status claim(struct jobs_client *client, const struct job_claim
 static struct tube **list_tubes(struct jobs_client *client, struct tube_watch *named, size_t count,
                                 size_t room)
 {
-    struct tube **tubes = jobs_alloc(client->jobs, room);
+    struct tube **tubes = jobs_alloc(client->jobs, JOBS_REST, room);
     size_t n = 0;
     for (; tubes && named && n < count; n++)
         tubes[n] = named[n].tube;

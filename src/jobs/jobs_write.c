@@ -53,9 +53,7 @@ static enum job_store_status look(struct job_store *store, const struct job_op *
 static enum job_store_status read_body(struct jobs *jobs, struct job_store *store,
                                        struct job_write *write)
 {
-    write->body = job_body_new(jobs, write->body_len);
-    if (!write->body && jobs_make_room(jobs, sizeof(struct job_body) + write->body_len))
-        write->body = job_body_new(jobs, write->body_len);
+    write->body = job_body_new(jobs, JOBS_REST, write->body_len);
     if (!write->body)
         return JOB_STORE_NO_MEMORY;
     enum job_store_status status =

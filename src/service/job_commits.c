@@ -7,6 +7,10 @@
  *
  * The next request of the connection may start before the answer if both are puts, or both end or
  * prolong reservations; so they share a commit. Any other one waits.
+ *
+ * Their memory counts against the limit of the jobs (jobs.c). Each connection has had the room for
+ * one that ends a job since it was made. Those behind it wait until it is over while there is no
+ * room for more.
  */
 #include "service/job_session.h"
 
@@ -20,7 +24,9 @@ struct waiting {
     enum bs_verb verb;
     uint32_t number; /* of the pending answer */
     void (*answer)(struct conn *conn, struct waiting *waiting);
-    size_t size; /* bytes, which count towards the memory limit */
+    size_t size;    /* bytes */
+    size_t charged; /* bytes that count against the memory limit, and not for the connection */
+    bool in_room;   /* it has the connection's room */
 
     struct job_put put;
     struct job_duplicate duplicate;
@@ -65,6 +71,67 @@ bool job_must_wait(const struct conn *conn, const struct job_request *r)
 /* ---- life
  * ---------------------------------------------------------------------------------------- */
 
+/* The room that each connection has, for whatever ends a job. */
+#define ROOM (sizeof(struct waiting) + JOBS_READ_ONLY_MAX + 1 + JOBS_TUBE_MAX)
+
+bool job_take_room(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    s->has_room = jobs_has_store(conn_jobs(conn)) && jobs_charge(conn_jobs(conn), JOBS_REST, ROOM);
+    return s->has_room || !jobs_has_store(conn_jobs(conn));
+}
+
+void job_leave_room(struct conn *conn)
+{
+    struct job_session *s = job_session(conn);
+    if (s->has_room && !s->room_lent) /* else the one that has it gives it back */
+        jobs_uncharge(conn_jobs(conn), ROOM);
+    s->has_room = false;
+}
+
+static enum jobs_need need_of(enum bs_verb verb)
+{
+    switch (verb) {
+    case BS_VERB_PUT:
+    case BS_VERB_PUT_INTO:
+    case BS_VERB_PUT_BATCH:
+        return JOBS_PUTS;
+    case BS_VERB_DELETE:
+    case BS_VERB_RELEASE:
+    case BS_VERB_BURY:
+    case BS_VERB_TOUCH:
+    case BS_VERB_ACK:
+    case BS_VERB_NACK:
+    case BS_VERB_RENEW:
+    case BS_VERB_KICK:
+    case BS_VERB_KICK_JOB:
+    case BS_VERB_CLEAR:
+        return JOBS_ENDS;
+    default:
+        return JOBS_REST;
+    }
+}
+
+/* Has the memory of a request counted. Returns false without memory. */
+static bool charge(struct conn *conn, enum bs_verb verb, size_t size, bool *in_room_r)
+{
+    struct job_session *s = job_session(conn);
+    bool ends = need_of(verb) == JOBS_ENDS;
+    *in_room_r = ends && s->has_room && !s->room_lent;
+    if (*in_room_r)
+        s->room_lent = true;
+    return *in_room_r || jobs_charge(conn_jobs(conn), ends ? JOBS_REST : need_of(verb), size);
+}
+
+/* A request is over. */
+static void give_room_back(struct conn *conn, struct waiting *w)
+{
+    if (!w->in_room)
+        return;
+    job_session(conn)->room_lent = w->in_room = false;
+    w->charged = 0;
+}
+
 /* Makes one with room for `more` bytes. malloc keeps small blocks at hand; calloc would not use
  * those. */
 static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_kind kind,
@@ -72,16 +139,20 @@ static struct waiting *make(struct conn *conn, enum bs_verb verb, enum job_op_ki
 {
     struct jobs *jobs = conn_jobs(conn);
     size_t size = sizeof(struct waiting) + more;
-    if (!jobs_charge(jobs, size) && (!jobs_make_room(jobs, size) || !jobs_charge(jobs, size)))
+    bool in_room;
+    if (!charge(conn, verb, size, &in_room))
         return NULL;
     struct waiting *w = malloc(size);
     if (!w) {
-        jobs_uncharge(jobs, size);
+        job_session(conn)->room_lent &= !in_room;
+        jobs_uncharge(jobs, in_room ? 0 : size);
         return NULL;
     }
     memset(w, 0, offsetof(struct waiting, view));
     w->view.body = NULL;
     w->size = size;
+    w->in_room = in_room;
+    w->charged = in_room ? ROOM : size;
     w->op.letter.to = conn_tag(conn);
     w->op.kind = kind;
     w->op.client = job_session(conn)->client;
@@ -99,7 +170,7 @@ static void free_waiting(struct waiting *w)
         job_body_drop(w->jobs, &w->views[n].body);
     free(w->views);
     job_batch_free(w->jobs, &w->batch);
-    jobs_uncharge(w->jobs, w->size);
+    jobs_uncharge(w->jobs, w->charged);
     free(w);
 }
 
@@ -130,6 +201,7 @@ static enum served start(struct conn *conn, struct waiting *w)
     enum job_class class = class_of(w->verb);
     if (submit(conn, w) != JOBS_COMMITS) {
         note_taken(w);
+        give_room_back(conn, w);
         w->answer(conn, w);
         free_waiting(w);
         return SERVED;
@@ -156,6 +228,7 @@ void job_on_committed(struct mail *mail, void *worker)
     if (w->op.status == JOBS_WAITS && submit(conn, w) == JOBS_COMMITS)
         return;
     job_session(conn)->under_way--;
+    give_room_back(conn, w);
     conn_answer(conn, w->number);
     w->answer(conn, w);
     conn_answered(conn);
@@ -178,8 +251,11 @@ static struct bytes keep_name(struct waiting *w, struct bytes name)
     return bytes_at(keep(w, name.data, name.len), name.len);
 }
 
+/* What ends a job waits for the room that an earlier request has. */
 static enum served no_memory(struct conn *conn, enum bs_verb verb)
 {
+    if (need_of(verb) == JOBS_ENDS && job_session(conn)->room_lent)
+        return SERVED_LATER;
     job_answer(conn, verb, BS_ANSWER_OUT_OF_MEMORY);
     return SERVED;
 }

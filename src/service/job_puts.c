@@ -88,6 +88,7 @@ void job_batch_free(struct jobs *jobs, struct job_batch *b)
     job_body_drop(jobs, &b->records);
     free(b->puts);
     free(b->duplicates);
+    jobs_uncharge(jobs, b->room);
     *b = (struct job_batch){.count = 0};
 }
 
@@ -130,9 +131,13 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
     struct jobs *jobs = conn_jobs(conn);
     struct bs_record record;
     struct bytes body;
+    size_t room = s->put.count * (sizeof(*b->puts) + sizeof(*b->duplicates));
+    if (!jobs_charge(jobs, JOBS_PUTS, room))
+        return false;
+    b->room = room;
     b->puts = calloc(s->put.count, sizeof(*b->puts));
     b->duplicates = calloc(s->put.count, sizeof(*b->duplicates));
-    b->list = job_body_new(jobs, (s->put.count + 1) * ITEM_ROOM);
+    b->list = job_body_new(jobs, JOBS_PUTS, (s->put.count + 1) * ITEM_ROOM);
     if (!b->puts || !b->duplicates || !b->list)
         return false;
     for (; b->count < s->put.count; b->count++) {
@@ -158,7 +163,7 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
         };
         if (put->root.len > 0)
             job_note_root(conn, put->root, put->root_ms);
-        put->body = job_body_new(jobs, record.body_len);
+        put->body = job_body_new(jobs, JOBS_PUTS, record.body_len);
         if (!put->body)
             return false;
         if (body.len > 0)

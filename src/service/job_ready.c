@@ -19,8 +19,8 @@ static uint8_t *room(struct answer *a)
         return a->failed ? NULL : a->text->bytes + a->len;
     uint32_t wanted = (uint32_t)(a->len + BS_ENTRY_ROOM) * 2;
     if (!a->text)
-        a->text = job_body_new(a->jobs, wanted);
-    else if (!job_body_resize(a->jobs, &a->text, wanted))
+        a->text = job_body_new(a->jobs, JOBS_REST, wanted);
+    else if (!job_body_resize(a->jobs, JOBS_REST, &a->text, wanted))
         a->failed = true;
     a->failed = a->failed || !a->text;
     return a->failed ? NULL : a->text->bytes + a->len;

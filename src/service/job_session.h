@@ -72,6 +72,7 @@ struct job_session {
 
     /* Requests that wait for commits. */
     unsigned under_way;
+    bool has_room, room_lent; /* memory for one that ends a job; one has it */
     enum job_class class;
 
     enum job_steps steps;
@@ -211,6 +212,11 @@ enum served job_put_batch(struct conn *conn, bool draining);
 /* ---- job_commits.c: with a store
  * --------------------------------------------------------------------- */
 
+/* Counts the room that a connection has for a request that ends a job. Returns false without
+ * memory. */
+bool job_take_room(struct conn *conn) MUST_USE;
+/* The connection closes. */
+void job_leave_room(struct conn *conn);
 /* An operation comes back, in the thread of its connection's worker. */
 void job_on_committed(struct mail *mail, void *worker);
 /* True when a request must wait until those before it are committed. */
@@ -236,6 +242,7 @@ struct job_batch {
     struct job_body *records; /* as they came: keys and roots are there */
     struct job_body *list;    /* room for the answer, which must not fail */
     size_t count;
+    size_t room; /* bytes of both arrays, once they are counted */
 };
 enum served job_commit_batch(struct conn *conn, struct job_batch *batch);
 /* Answers, and frees the batch; the bodies are the jobs' if the status is JOBS_OK. */

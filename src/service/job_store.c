@@ -327,7 +327,7 @@ static bool refuse(const struct store_resource *s, enum job_store_status status,
     if (status == JOB_STORE_LOCKED)
         hint = "; is another counterd running?";
     else if (status == JOB_STORE_NO_MEMORY)
-        hint = "; the jobs need more than jobs.memory_limit";
+        hint = "; the jobs need more memory than there is";
     log_error("jobs.path: %s: %s: %s%s", path_of(s), job_store_status_word(status), reason, hint);
     return false;
 }

@@ -27,8 +27,8 @@ static uint8_t *room(struct text *text, size_t size)
     if (text->len + size > have) {
         uint32_t wanted = (uint32_t)(text->len + size) * 2;
         if (!text->body)
-            text->body = job_body_new(text->jobs, wanted);
-        else if (!job_body_resize(text->jobs, &text->body, wanted))
+            text->body = job_body_new(text->jobs, JOBS_REST, wanted);
+        else if (!job_body_resize(text->jobs, JOBS_REST, &text->body, wanted))
             text->failed = true;
         text->failed = text->failed || !text->body;
     }

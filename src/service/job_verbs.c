@@ -172,7 +172,8 @@ enum served job_put(struct conn *conn)
     struct job_duplicate duplicate = {.is = false};
     struct job_put put;
     enum jobs_status status = JOBS_NO_MEMORY;
-    bool fits = s->put.body->len == s->put.len || job_body_resize(jobs, &s->put.body, s->put.len);
+    bool fits = s->put.body->len == s->put.len ||
+                job_body_resize(jobs, JOBS_PUTS, &s->put.body, s->put.len);
     if (unlikely(s->put.root_len > 0))
         job_note_root(conn, bytes_at(s->put.root, s->put.root_len), s->put.root_ms);
     if (fits && jobs_has_store(jobs))

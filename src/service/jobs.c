@@ -121,8 +121,8 @@ static bool resize(struct conn *conn, uint32_t room)
 {
     struct job_session *s = job_session(conn);
     if (s->put.body)
-        return job_body_resize(conn_jobs(conn), &s->put.body, room);
-    s->put.body = job_body_new(conn_jobs(conn), room);
+        return job_body_resize(conn_jobs(conn), JOBS_PUTS, &s->put.body, room);
+    s->put.body = job_body_new(conn_jobs(conn), JOBS_PUTS, room);
     return s->put.body != NULL;
 }
 
@@ -138,7 +138,7 @@ static bool make_room(struct conn *conn, uint32_t have)
         room = len < BODY_FIRST ? len : BODY_FIRST;
     if (room < have)
         room = have;
-    return resize(conn, room) || (jobs_make_room(conn_jobs(conn), room) && resize(conn, room));
+    return resize(conn, room);
 }
 
 /* Takes a part of the body, and of the "\r\n" after it. */
@@ -299,7 +299,8 @@ static void on_expire(struct conn *conn, unsigned which)
 
 static void on_open(struct conn *conn)
 {
-    job_session(conn)->client = jobs_client_new(conn_jobs(conn), conn_tag(conn), conn);
+    if (job_take_room(conn))
+        job_session(conn)->client = jobs_client_new(conn_jobs(conn), conn_tag(conn), conn);
 }
 
 static void on_close(struct conn *conn)
@@ -307,6 +308,7 @@ static void on_close(struct conn *conn)
     struct job_session *s = job_session(conn);
     struct jobs_effects effects;
     job_body_drop(conn_jobs(conn), &s->put.body);
+    job_leave_room(conn);
     if (s->steps == JOB_STEPS_CLEAR)
         jobs_clear_end(conn_jobs(conn), &s->clear);
     if (s->waits)
@@ -455,7 +457,7 @@ static void restore_put(struct conn *conn, struct record_reader *r)
         record_refuse(r, "a body is not as long as it should be");
     if (!record_ok(r) || len == 0)
         return;
-    s->put.body = job_body_new(conn_jobs(conn), (uint32_t)len);
+    s->put.body = job_body_new(conn_jobs(conn), JOBS_PUTS, (uint32_t)len);
     if (!s->put.body)
         record_refuse(r, "there is no memory for a body");
     else
@@ -491,7 +493,7 @@ static bool on_restore(struct conn *conn, struct record_reader *r)
     if (!record_get_bool(r))
         return record_ok(r);
     s->client = jobs_client_restore(conn_jobs(conn), conn_tag(conn), conn, r);
-    if (!s->client)
+    if (!s->client || !job_take_room(conn))
         return false;
     s->input = (enum job_input)get_choice(r, JOB_INPUT_REST_OF_BODY + 1);
     if (s->input == JOB_INPUT_BODY || s->input == JOB_INPUT_REST_OF_BODY)

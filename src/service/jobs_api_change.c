@@ -51,9 +51,8 @@ ask(struct services *services, struct http_request *request, enum job_op_kind ki
 {
     struct jobs *jobs = jobs_of(services);
     size_t size = sizeof(struct asked_jobs);
-    bool counted = jobs_charge(jobs, size);
-    if (!counted && jobs_has_store(jobs) && jobs_make_room(jobs, size))
-        counted = jobs_charge(jobs, size);
+    bool ends = kind == JOB_OP_DELETE || kind == JOB_OP_KICK_JOB || kind == JOB_OP_CLEAR;
+    bool counted = jobs_charge(jobs, ends ? JOBS_ENDS : JOBS_REST, size);
     struct asked_jobs *asked = counted ? calloc(1, size) : NULL;
     if (!asked) {
         if (counted)
@@ -109,16 +108,6 @@ static void deliver(const struct services *services, struct jobs_effects *effect
     jobs_set_timer(services);
 }
 
-static enum jobs_status delete_now(struct jobs *jobs, uint64_t id, struct jobs_effects *effects)
-{
-    struct jobs_client *client = jobs_client_new(jobs, 0, NULL);
-    if (!client)
-        return JOBS_NO_MEMORY;
-    enum jobs_status status = jobs_delete(client, id, clock_now());
-    jobs_client_end(client, clock_now(), effects);
-    return status;
-}
-
 /* Makes a change that no store keeps. */
 static enum jobs_status make_now(struct jobs *jobs, const struct job_op *op,
                                  struct jobs_effects *effects)
@@ -127,7 +116,7 @@ static enum jobs_status make_now(struct jobs *jobs, const struct job_op *op,
     case JOB_OP_KICK_JOB:
         return jobs_kick_job(jobs, op->id, clock_now(), effects);
     case JOB_OP_DELETE:
-        return delete_now(jobs, op->id, effects);
+        return jobs_remove(jobs, op->id, clock_now());
     case JOB_OP_PAUSE:
         return jobs_pause(jobs, op->tube, op->seconds, clock_now(), effects);
     case JOB_OP_CLEAR:

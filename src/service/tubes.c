@@ -26,6 +26,16 @@ struct tubes {
     uint64_t id;
 };
 
+#define MIB (UINT64_C(1) << 20)
+
+/* A smaller jobs.memory_limit counts as this. */
+#define MEMORY_LEAST (4 * MIB)
+
+static uint64_t memory_limit_of(const struct tubes_settings *settings)
+{
+    return settings->memory_limit > MEMORY_LEAST ? settings->memory_limit : MEMORY_LEAST;
+}
+
 /* Places of the options' rows. */
 enum { TUBES_ROW_MEMORY, TUBES_ROW_DEFAULTS };
 
@@ -219,7 +229,7 @@ static bool start(struct resource *r, const void *settings, struct moment now)
     struct tubes *t = own(r);
     struct services *services = r->services;
     const struct tubes_settings *given = settings ? settings : &no_settings;
-    struct jobs_config config = {.memory_limit = given->memory_limit,
+    struct jobs_config config = {.memory_limit = memory_limit_of(given),
                                  .defaults = job_default_settings,
                                  .hash_key = services->hash_key,
                                  .seed = (uint64_t)now.mono_ns,
@@ -329,8 +339,6 @@ const struct resource_row tubes_resource_row = {
 
 /* ---- options
  * ------------------------------------------------------------------------------------------- */
-
-#define MIB (UINT64_C(1) << 20)
 
 /* clang-format off */
 static const struct option_row rows[] = {

@@ -167,6 +167,13 @@ OVER_ALL(memory_limit, memory_limit)
 OVER_ALL(doomed, doomed)
 OVER_ALL(steps, steps)
 
+static void memory_refused(struct samples *to, const void *reading)
+{
+    const struct jobs_stats *all = &((const struct reading *)reading)->all;
+    for (unsigned n = 0; n < JOBS_NEEDS; n++)
+        sample_count(to, (struct labels){{jobs_need_word(n)}}, all->refused[n]);
+}
+
 static void roots_ahead(struct samples *to, const void *reading)
 {
     sample_count(to, (struct labels){{NULL}}, ((const struct reading *)reading)->roots_ahead);
@@ -185,6 +192,8 @@ static const struct metric_row metrics[] = {
      "", 1, doomed},
     {"counterd_jobs_steps_total", METRIC_COUNTER,
      "Steps of what goes on after others: searches, drops, kicks, clears.", "", 1, steps},
+    {"counterd_jobs_memory_refused_total", METRIC_COUNTER,
+     "How often there was no memory, by what it was for.", "need", JOBS_NEEDS, memory_refused},
     {"counterd_jobs_puts_total", METRIC_COUNTER, "Jobs put into all tubes.", "", 1, all_puts},
     {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
     {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",

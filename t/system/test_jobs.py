@@ -1,6 +1,7 @@
 """Job queues on the real daemon: transports, bodies, limits, drains, upgrades, ends of clients."""
 
 import random
+import re
 import signal
 import time
 
@@ -8,6 +9,7 @@ import pytest
 import tap
 
 import certificates
+import http_client
 import servers
 import test_upgrade
 import wire
@@ -218,6 +220,78 @@ def test_without_memory_puts_are_refused_and_then_taken_again(start):
         assert isinstance(client.put(body), int)
         assert client.ask("clear default all") == "CLEARED %d" % (len(ids) - 1)
         assert isinstance(client.put(body), int)
+
+
+def connect_until_closed(daemon):
+    """Connects until a new connection is closed. Returns those that are served."""
+    served = []
+    while True:
+        client = daemon.job_client()
+        try:
+            assert client.ask("list-tube-used") == "USING default"
+        except (wire.Closed, ConnectionError):
+            client.close()
+            return served
+        served.append(client)
+
+
+def memory(daemon):
+    """What /metrics says of memory: bytes, and refusals by need."""
+    text = http_client.ask(daemon.admin, "GET", "/metrics")[1]
+    refused = re.findall(r'^counterd_jobs_memory_refused_total\{need="(\w+)"\} (\S+)$', text, re.M)
+    used = re.search(r"^counterd_jobs_memory_bytes (\S+)$", text, re.M)
+    return int(used[1]), {need: int(count) for need, count in refused}
+
+
+def test_what_ends_a_job_works_when_all_memory_is_used_up(start):
+    daemon = start(*JOBS, "jobs.memory_limit=4M", "access.max_per_source=0", admin=True)
+    with daemon.job_client() as client:
+        assert client.put(b"first", pri=9, ttr=600) == 1
+        empty, _ = memory(daemon)
+        records = b"5 0 600 10\r\n0123456789\r\n" * 100
+        while client.fetch("put-batch default 100 %d\r\n%s" % (len(records), records.decode()))[1]:
+            pass
+        while isinstance(client.put(b"x", pri=7, ttr=600), int):
+            pass
+        count = int(client.stats()["current-jobs-ready"])
+        assert count > 3000
+        client.say("claim 200 0")
+        ids = []
+        for _ in range(int(client.line().split()[1])):
+            ids.append(client.job()[0].split()[1:4:2])
+        assert len(ids) == 200
+        others = connect_until_closed(daemon)
+        assert len(others) > 50
+        used, refused = memory(daemon)
+        assert used <= 4 << 20 and refused["puts"] > 0 and refused["rest"] > 0 and refused["ends"] == 0
+        assert client.ask("watch new") == "OUT_OF_MEMORY" and others[0].ask("use new") == "OUT_OF_MEMORY"
+        for line, answer in (
+            ("touch %s", "TOUCHED"), ("release %s 1 0", "RELEASED"), ("delete %s", "DELETED"),
+        ):  # fmt: skip
+            assert client.ask(line % ids[0][0]) == answer
+        for number, _ in ids[1:60]:
+            client.say("bury %s 0" % number)
+        for number, _ in ids[60:120]:
+            client.say("delete %s" % number)
+        assert [client.line() for _ in range(119)] == ["BURIED"] * 59 + ["DELETED"] * 60
+        for number, token in ids[120:150]:
+            others[0].say("renew %s %s" % (number, token))
+            others[0].say("nack %s %s 0" % (number, token))
+            others[1].say("touch %s" % number)
+        for number, token in ids[150:]:
+            others[0].say("ack %s %s" % (number, token))
+        assert [others[0].line() for _ in range(110)] == ["TOUCHED", "RELEASED"] * 30 + ["DELETED"] * 50
+        assert [others[1].line() for _ in range(30)] == ["NOT_FOUND"] * 30
+        assert others[2].ask("kick-job %s" % ids[1][0]) == "KICKED"
+        assert others[2].ask("kick 1000") == "KICKED 58"
+        assert others[3].ask("clear default all") == "CLEARED %d" % (count - 1 - 60 - 50)
+        assert memory(daemon)[1]["ends"] == 0
+        for other in others:
+            other.close()
+        wire.poll(lambda: client.stats()["current-connections"] == "1", "the others have gone")
+        assert memory(daemon)[0] < empty
+        daemon.job_client().close()
+        assert isinstance(client.put(b"x"), int)
 
 
 def test_an_answer_may_be_larger_than_the_output_buffer(start):

@@ -582,18 +582,24 @@ def test_a_path_is_no_uri(start, tmp_path):
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_jobs_that_need_more_memory_than_the_limit_stop_the_start(begin, path):
+def test_jobs_that_need_more_memory_than_the_limit_are_loaded_and_end(begin):
     daemon = begin()
     with daemon.job_client() as client:
         records = b"0 0 60 1\r\nx\r\n" * 1000
-        for n in range(20):
+        for n in range(40):
             client.send(b"put-batch tube-%d 1000 %d\r\n%s\r\n" % (n, len(records), records))
             assert client.job()[1]
     kill(daemon)
-    said = refused("jobs.path=" + path, "jobs.memory_limit=1M")
-    assert re.search(r"error: jobs\.path: .*the jobs need more than jobs\.memory_limit", said), said
-    with begin().job_client() as client:
-        assert client.stats()["current-jobs-ready"] == "20000"
+    with begin("jobs.memory_limit=4M").job_client() as client:
+        assert client.stats()["current-jobs-ready"] == "40000"
+        assert client.put(b"x", into="tube-1") == "OUT_OF_MEMORY"
+        assert client.ask("watch tube-1") == "WATCHING 2"
+        for n in range(5):
+            line, body = client.fetch("reserve")
+            assert body == b"x" and client.ask("delete %s" % line.split()[1]) == "DELETED"
+        for n in range(20):
+            assert client.ask("clear tube-%d all" % n) == "CLEARED %d" % (995 if n == 1 else 1000)
+        assert isinstance(client.put(b"x", into="tube-1"), int)
 
 
 @pytest.mark.parametrize("end", ["", "kill"])

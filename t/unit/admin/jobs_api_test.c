@@ -141,7 +141,7 @@ static uint64_t put_body(const char *tube, struct bytes body, uint32_t delay_s)
                           .delay_s = delay_s,
                           .ttr_s = 1000,
                           .tries = JOB_TRIES_OF_TUBE,
-                          .body = job_body_new(jobs, (uint32_t)body.len)};
+                          .body = job_body_new(jobs, JOBS_PUTS, (uint32_t)body.len)};
     ck_assert(put.body != NULL);
     if (body.len > 0)
         memcpy(put.body->bytes, body.data, body.len);

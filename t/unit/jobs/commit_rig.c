@@ -339,7 +339,7 @@ struct job_put *ask_put(struct ask *ask, const char *tube, const char *text)
                             .ttr_s = 60,
                             .tries = JOB_TRIES_OF_TUBE,
                             .duplicate_r = &ask->duplicates[ask->op.count],
-                            .body = job_body_new(rig.jobs, (uint32_t)strlen(text))};
+                            .body = job_body_new(rig.jobs, JOBS_PUTS, (uint32_t)strlen(text))};
     REQUIRE(put->body != NULL);
     memcpy(put->body->bytes, text, strlen(text));
     ask->op.count++;

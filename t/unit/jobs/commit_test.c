@@ -1399,19 +1399,19 @@ TEST(a_job_whose_body_finds_no_memory_is_not_buried)
 {
     struct job_view view;
     for (unsigned ours = 0; ours < 2; ours++) {
-        struct jobs_stats stats;
+        size_t taken = 0;
         begin();
         uint64_t id = put("default");
         restart();
         ck_assert(jobs_reserve(a, JOBS_FOREVER, &view, rig.now) == JOBS_WAITS);
-        jobs_get_stats(rig.jobs, &stats);
-        if (ours)
-            jobs_set_memory_limit(rig.jobs, stats.memory);
-        else
+        jobs_set_memory_limit(rig.jobs, 100000);
+        while (ours && jobs_charge(rig.jobs, JOBS_REST, 1))
+            taken++;
+        if (!ours)
             fake_disk_break_body(disk, id, JOB_STORE_NO_MEMORY);
         rig_commit();
         ck_assert(heard(a, NULL) == 0 && state_of(id) == JOB_READY);
-        jobs_set_memory_limit(rig.jobs, UINT64_MAX);
+        jobs_uncharge(rig.jobs, taken);
         fake_disk_break_body(disk, id, JOB_STORE_OK);
         rig_pass(1.1);
         rig_run();
@@ -1433,7 +1433,6 @@ TEST(bodies_give_way_at_the_memory_limit_and_are_read_again)
     for (unsigned n = 0; n < 60; n++) {
         struct ask *ask = ask_new(a, JOB_OP_PUT);
         text[0] = (char)('0' + n);
-        (void)jobs_make_room(rig.jobs, 8000);
         ask_put(ask, "default", text);
         ids[n] = ask->puts[0].id;
         ck_assert(answer(ask) == JOBS_OK);
@@ -1479,9 +1478,10 @@ TEST(bodies_give_way_behind_many_jobs_that_have_none)
         ck_assert(answer(ask) == JOBS_OK);
     }
     jobs_get_stats(rig.jobs, &stats);
-    jobs_set_memory_limit(rig.jobs, stats.memory);
-    ck_assert(jobs_make_room(rig.jobs, 3 * sizeof(text)));
-    ck_assert(!jobs_make_room(rig.jobs, 5 * sizeof(text)));
+    jobs_set_memory_limit(rig.jobs, stats.memory / 14 * 16);
+    ck_assert(jobs_charge(rig.jobs, JOBS_PUTS, 3 * sizeof(text)));
+    jobs_uncharge(rig.jobs, 3 * sizeof(text));
+    ck_assert(!jobs_charge(rig.jobs, JOBS_PUTS, 5 * sizeof(text)));
     end();
 }
 

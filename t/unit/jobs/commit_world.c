@@ -480,9 +480,7 @@ static bool add_put(struct ask *ask, unsigned tube)
     struct promise *p = promise_of(id);
     REQUIRE(id > last_id);
     last_id = id;
-    struct job_body *body = job_body_new(rig.jobs, body_len(id));
-    if (!body && jobs_make_room(rig.jobs, 2000))
-        body = job_body_new(rig.jobs, body_len(id));
+    struct job_body *body = job_body_new(rig.jobs, JOBS_PUTS, body_len(id));
     if (!body)
         return false;
     for (uint32_t n = 0; n < body->len; n++)

@@ -46,7 +46,7 @@ static uint64_t put_id(const char *tube, uint64_t id, uint32_t delay_s)
                           .delay_s = delay_s,
                           .ttr_s = 10,
                           .tries = JOB_TRIES_OF_TUBE,
-                          .body = job_body_new(jobs, 0)};
+                          .body = job_body_new(jobs, JOBS_PUTS, 0)};
     ck_assert(put.body != NULL);
     ck_assert(jobs_put(client, &put, now, &effects) == JOBS_OK);
     return put.id;

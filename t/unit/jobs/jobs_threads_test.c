@@ -139,7 +139,7 @@ static void put(struct worker *w, struct client *c)
                           .tries = JOB_TRIES_OF_TUBE};
     if (rng_one_in(&w->rng, 2))
         put.tube = random_tube(w);
-    put.body = job_body_new(jobs, sizeof(put.id));
+    put.body = job_body_new(jobs, JOBS_PUTS, sizeof(put.id));
     CHECK(put.body && put.id < IDS);
     memcpy(put.body->bytes, &put.id, sizeof(put.id));
     CHECK(atomic_exchange(&was_put[put.id], 1) == 0);

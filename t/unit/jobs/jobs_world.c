@@ -430,9 +430,9 @@ static struct job_body *new_body(uint64_t id)
     uint32_t len = m_body_len(id);
     struct job_body *body;
     bool sized = true;
-    CALL(body = job_body_new(jobs, one_in(4) ? len + 5 : len / 2));
+    CALL(body = job_body_new(jobs, JOBS_PUTS, one_in(4) ? len + 5 : len / 2));
     if (body)
-        CALL(sized = job_body_resize(jobs, &body, len));
+        CALL(sized = job_body_resize(jobs, JOBS_PUTS, &body, len));
     if (!sized)
         job_body_drop(jobs, &body);
     for (uint32_t n = 0; body && n < len; n++)
