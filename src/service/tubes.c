@@ -201,6 +201,8 @@ static void settings_changed(void *services, const char *name, const void *was, 
     bool done = false;
     (void)name;
     (void)was;
+    t->config.memory_limit = memory_limit_of(settings);
+    jobs_set_memory_limit(t->jobs, t->config.memory_limit);
     while (!done) {
         jobs_effects_init(&effects);
         done = jobs_set_defaults(t->jobs, &settings->defaults, &place, clock_now(), &effects);
@@ -343,7 +345,7 @@ const struct resource_row tubes_resource_row = {
 /* clang-format off */
 static const struct option_row rows[] = {
     [TUBES_ROW_MEMORY] = { .key = "memory_limit", OPTION_IS_SIZE(struct tubes_settings, memory_limit), .min = MIB,
-      .max = 1048576 * MIB, .default_text = "1G", .unit = "",
+      .max = 1048576 * MIB, .default_text = "1G", .unit = "", .reloadable = true,
       .help = "maximum memory for jobs, tubes and their clients" },
     [TUBES_ROW_DEFAULTS] = { .key = "tube_defaults",
       OPTION_IS_STRING(struct tubes_settings, tube_defaults),

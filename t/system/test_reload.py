@@ -153,6 +153,20 @@ def effect_jobs_max_connections(running):
     effect_max_connections(running, "jobs.max_connections", address, answered_jobs)
 
 
+def effect_jobs_memory_limit(running):
+    body = b"x" * (1 << 20)
+    running.apply(running.base + "jobs.memory_limit = 1M\n")  # counts as 4 MiB
+    with running.daemon.job_client() as client:
+        assert [client.put(body) for _ in range(4)] == [1, 2, 3, "OUT_OF_MEMORY"]
+        running.apply(running.base)
+        assert [client.put(body) for _ in range(4)] == [5, 6, 7, 8]
+        running.apply(running.base + "jobs.memory_limit = 4M\n")
+        assert client.put(b"") == "OUT_OF_MEMORY"
+        assert [client.ask("delete %d" % n) for n in (1, 2, 3, 5)] == ["DELETED"] * 4
+        with running.daemon.job_client() as other:
+            assert other.put(b"") == 10
+
+
 def effect_jobs_tube_defaults(running):
     running.apply(running.base + "jobs.tube_defaults = limit=1\n")
     with running.daemon.job_client() as client:
