@@ -141,6 +141,8 @@ static enum heard jobs_hear(enum ask ask, const uint8_t *data, size_t len, size_
     enum heard heard = hear_line(data, len, &reply, &body, used_r, said);
     if (heard != HEARD_YES)
         return heard;
+    if (ask == ASK_PUT && reply.answer == BS_ANSWER_OUT_OF_MEMORY)
+        return HEARD_NO;
     if (reply.answer != good[ask] || (ask == ASK_RESERVE && body.len < STAMP_LENGTH))
         return say_line(HEARD_WRONG, data, *used_r, said);
     if (ask == ASK_RESERVE)

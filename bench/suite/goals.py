@@ -156,6 +156,10 @@ def _of_kept_jobs():
         Ratio("jobs-batches", "counterd, full, own verbs, 100 jobs at once",
               "counterd, full, own verbs, 1 job at once", RATE),
     )  # fmt: skip
+    yield at_least(
+        0.5, "8 workers, jobs.memory_limit is full", "jobs a second beside 30 producers ÷ alone",
+        Ratio("jobs-full", "counterd, normal, 30 producers beside", "counterd, normal, alone", RATE),
+    )  # fmt: skip
     for sync in "full", "normal":
         of = "counterd, %s, 50 clients" % sync
         yield at_most(50, "jobs in a file, jobs.sync %s, 50 clients" % sync, "99.9th percentile",

@@ -4,6 +4,7 @@ A result is the JSON that they print, plus "others" (the share of the processors
 processes) and "requests_per_second". The result of a failed run has "failed", a text that says why.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -111,6 +112,27 @@ def run(build, load, server, seconds, warmup):
     ) as others:
         result = _result(argv, seconds + warmup, layout.load_cpus)
     return dict(by_part(result, server.parts), others=others.share)
+
+
+@contextlib.contextmanager
+def beside(build, load, server):
+    """Runs a load while the block runs. None: nothing."""
+    if not load:
+        yield
+        return
+    argv = [os.path.join(build, "counterbench"), *load.arguments(), "--quiet"]
+    for address in server.addresses(load.family):
+        argv += ["--target", address]
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, **bound(server.layout.load_cpus))  # fmt: skip
+    try:
+        yield
+        if child.poll() is not None:
+            raise RuntimeError("the load beside it has ended: status %d" % child.returncode)
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
 
 
 def by_part(result, parts):

@@ -53,10 +53,11 @@ class Measuring:
                         return made
                 if subject.load is None:
                     return {"start_seconds": server.restart()}
-                result = load.run(self.build, subject.load, server, seconds, self.warmup)
+                with load.beside(self.build, subject.beside, server):
+                    result = load.run(self.build, subject.load, server, seconds, self.warmup)
                 log_bytes = server.log_bytes()
                 return result if log_bytes is None else dict(result, log_bytes=log_bytes)
-        except servers.Trouble as e:
+        except (servers.Trouble, RuntimeError) as e:
             return {"failed": str(e)[-500:]}
 
     def _round(self, row, subjects, title):

@@ -12,8 +12,10 @@ from load import Load
 # name: the kind of server, as in tables; server, options: for servers.KINDS; load; layout: of
 # machine.LAYOUTS; before: loads to run first on the same server; a load of None: the server's next
 # start is measured; engine: instead of all that, the arguments for load.run_engine; ours: the
-# subject of the row to compare with; series, x: position in a curve; slow: --quick skips it.
-Subject = namedtuple("Subject", "name server options load layout before engine ours series x slow")
+# subject of the row to compare with; series, x: position in a curve; slow: --quick skips it; beside:
+# a load that runs meanwhile.
+Subject = namedtuple("Subject", "name server options load layout before engine ours series x slow beside",
+                     defaults=[None])  # fmt: skip
 
 # about: one or two sentences on the load, with notes on single subjects; columns: of its table;
 # rounds, seconds: factors for the requested values; x_title: for a curve. The table of a curve has
@@ -254,6 +256,16 @@ def many_tubes():
                           before=[fill(10**5, k=tubes)], ours=few if tubes > 10 else "")  # fmt: skip
 
 
+def full_memory():
+    """Producers try again 100 times a second each, as clients do that wait for 10 ms."""
+    name, limited = "counterd, normal", dict(JOBS, **{"jobs.memory_limit": "16M"})
+    alone = subject(name, "take-jobs", ", alone", c=8, before=[fill(150000)], seconds=1, warmup=0,
+                    n=40000, timed=False, server_options={"set": limited})  # fmt: skip
+    producers = Load("put-jobs", "beanstalk", c=30, rate=3000, k=1, seconds=60, warmup=0)
+    yield alone
+    yield alone._replace(name=name + ", 30 producers beside", ours=alone.name, beside=producers)
+
+
 def kept_waits():
     for name in QUEUES + KEEP_JOBS:
         yield subject(name, "jobs", ", 10 waiters", c=10, k=1, waiters=10, rate=1000)
@@ -390,6 +402,10 @@ ROWS = [
     row("jobs-kept", "Jobs in a file",
         "As `jobs`: each connection puts, reserves and deletes, in a tube of its own.",
         kept_jobs(), KEPT_COLUMNS, rounds=0.6, seconds=0.5),
+    row("jobs-full", "Workers while memory is full",
+        "8 connections reserve and delete jobs of a tube that has filled jobs.memory_limit, alone "
+        "and beside 30 that put and are refused, 3,000 times a second in total.",
+        full_memory(), CYCLE_COLUMNS, rounds=0.6, seconds=0.5),
     row("jobs-batches", "Batches of jobs",
         "One client puts jobs with put-into, and 100 at once with put-batch.",
         job_batches(), BATCH_COLUMNS, rounds=0.6, seconds=0.5),
