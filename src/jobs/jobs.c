@@ -706,8 +706,11 @@ void job_thaw(struct jobs *jobs, uint32_t handle)
     CHECK(job->frozen);
     if (job->keys && job->keys->key)
         job->keys->key->busy--;
-    if (job->holder)
-        job->holder->frozen--;
+    struct jobs_client *holder = job->holder;
+    if (holder && --holder->frozen == 0 && holder->ended && holder->under_way == 0) {
+        ring_remove(&holder->all);
+        ring_add(&jobs->ending, &holder->all);
+    }
     set_frozen(jobs, handle, false, false);
 }
 
@@ -1007,6 +1010,7 @@ struct jobs *jobs_new(const struct jobs_config *config)
     job_tree_init(&jobs->doomed, JOB_DOOMED);
     jobs->drops.kind = DUE_DROPS;
     ring_init(&jobs->clients);
+    ring_init(&jobs->ending);
     ring_init(&jobs->clearing);
     if (jobs->by_hash && jobs->tubes_by_hash && jobs->marks && deadlines_reserve(&jobs->due, 1)) {
         struct tube *tube = tube_get(jobs, bytes_of("default"));

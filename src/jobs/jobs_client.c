@@ -200,6 +200,15 @@ void client_settle(struct jobs_client *client, struct moment now, struct jobs_ef
         client_free(client);
 }
 
+void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
+{
+    for (struct ring *at; (at = ring_first(&jobs->ending)) != NULL;) {
+        ring_remove(at);
+        ring_add(&jobs->clients, at);
+        client_settle(container_of(at, struct jobs_client, all), now, effects);
+    }
+}
+
 void clients_free(struct jobs *jobs)
 {
     struct ring *at;

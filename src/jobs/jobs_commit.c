@@ -386,18 +386,9 @@ bool jobs_take_ops(struct jobs *jobs, struct job_op_list *list_r, size_t writes,
 /* ---- settling
  * ----------------------------------------------------------------------------------- */
 
-/* The client whose reservation another one changes. No operation changes several. */
-static struct jobs_client *holder_beside(const struct jobs *jobs, const struct job_op *op)
-{
-    uint32_t handle = op->write_count == 1 ? op->writes[0].handle : JOB_NONE;
-    struct jobs_client *holder = handle != JOB_NONE ? job_at(jobs, handle)->holder : NULL;
-    return op->counted && op->client == holder ? NULL : holder;
-}
-
 static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
                    struct jobs_effects *effects)
 {
-    struct jobs_client *holder = holder_beside(jobs, op);
     jobs->commit->under_way--;
     count_step(jobs->commit, op, -1);
     if (is_own_step(op))
@@ -418,8 +409,7 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
         job_op_forget(jobs, op, now, effects);
     }
     finish(jobs, op, now, effects);
-    if (holder)
-        client_settle(holder, now, effects);
+    clients_end(jobs, now, effects);
 }
 
 /* So many writes are settled before others get the lock. */

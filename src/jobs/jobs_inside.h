@@ -159,7 +159,7 @@ struct jobs_client {
     void *owner;
     bool on_its_way;  /* the letter */
     bool ended, gone; /* its connection has; nothing refers to it but the letter */
-    struct ring all;  /* of jobs->clients */
+    struct ring all;  /* of jobs->clients, or jobs->ending */
     struct tube *used;
     struct tree watches;
     struct ring watched;
@@ -218,6 +218,7 @@ struct jobs {
 
     struct deadlines due;
     struct ring clients;
+    struct ring ending; /* those of them for whose end nothing is under way any more */
     struct jobs_client *leases;
     bool used;          /* somebody has used it */
     bool stopped;       /* clients that wait get no more jobs */
@@ -300,7 +301,8 @@ struct job_place {
 void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to);
 /* Moves a new job to whatever state, by way of others if need be. */
 void job_place_restored(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to);
-/* Freezes a job; undoes it. A frozen job is not moved. */
+/* Freezes a job; undoes it. A frozen job is not moved. If its holder has ended and only waited for
+ * this, it joins jobs->ending; clients_end follows. */
 void job_freeze(struct jobs *jobs, uint32_t handle);
 void job_thaw(struct jobs *jobs, uint32_t handle);
 /* Dooms a job, which is not frozen; harmless if it is doomed. Moving, freezing and thawing it undo
@@ -543,6 +545,8 @@ void job_ops_wake(struct job_ops *ops);
 void jobs_commit_free(struct jobs *jobs);
 /* A client has ended, or what it asked for is done. Frees it if nothing refers to it. */
 void client_settle(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+/* The same for the holders of the jobs that one operation has thawed, which may be many. */
+void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effects);
 
 /* ---- jobs_keys.c: keys and roots
  * -----------------------------------------------------------------

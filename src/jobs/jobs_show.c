@@ -527,6 +527,7 @@ void jobs_check(struct jobs *jobs, struct moment now)
         held += client == jobs->leases ? 0 : client->reserved.count + client->frozen;
         waiting += client->wait == WAITING || client->wait == PROMISED;
     }
+    CHECK(ring_is_empty(&jobs->ending));
     CHECK(reserved == jobs->states[JOB_RESERVED] && waiting == jobs->waiting);
     CHECK(held == atomic_load(&jobs->held_now));
     CHECK(doomed == jobs->doomed.count &&

@@ -713,6 +713,38 @@ TEST(a_holder_may_end_while_another_connection_ends_its_reservation)
     }
 }
 
+TEST(holders_may_end_while_a_clear_of_many_deletes_their_jobs)
+{
+    for (unsigned fails = 0; fails < 2; fails++) {
+        struct jobs_client *holders[2];
+        uint32_t count;
+        begin();
+        for (unsigned n = 0; n < 4; n++)
+            (void)put("t");
+        for (unsigned n = 0; n < 4; n++) { /* each gets two */
+            if (n % 2 == 0)
+                holders[n / 2] = rig_client();
+            ck_assert(jobs_watch(holders[n / 2], bytes_of("t"), &count) == JOBS_OK);
+            ck_assert(reserve(holders[n / 2], 0, NULL) != 0);
+        }
+        struct ask *clear = ask_new(NULL, JOB_OP_CLEAR);
+        ask_tube(clear, "t");
+        clear->op.state = JOB_RESERVED;
+        ask_submit(clear);
+        fake_disk_fail(disk, FAKE_COMMIT, 1, fails, JOB_STORE_IO);
+        ck_assert(rig_take());
+        rig_end(&holders[0]);
+        rig_end(&holders[1]);
+        ck_assert(tube_of("t").states[JOB_RESERVED] == 4);
+        rig_write();
+        rig_settle();
+        ck_assert(tube_of("t").states[JOB_READY] == (fails ? 4 : 0));
+        ck_assert(fails || *tube_of("t").name == '\0');
+        ask_free(&clear);
+        end();
+    }
+}
+
 TEST(a_holder_may_end_while_its_last_try_is_ended)
 {
     for (unsigned fails = 0; fails < 2; fails++) {
@@ -2116,6 +2148,7 @@ static const struct unit_test tests[] = {
     UNIT(a_commit_whose_connection_has_ended_goes_through),
     UNIT(the_end_of_a_connection_takes_effect_after_a_failed_commit),
     UNIT(a_holder_may_end_while_another_connection_ends_its_reservation),
+    UNIT(holders_may_end_while_a_clear_of_many_deletes_their_jobs),
     UNIT(a_holder_may_end_while_its_last_try_is_ended),
     UNIT(a_connection_with_many_kicks_ends),
     UNIT(a_promise_to_a_connection_that_has_ended_is_taken_back),
