@@ -201,7 +201,7 @@ static void save_chunks(const struct chunk_list *list, struct record_writer *w)
         pieces++;
     record_put_u32(w, pieces);
     for (const struct chunk *c = list->first; c; c = c->next)
-        record_put_bytes(w, c->data + c->begin, c->end - c->begin);
+        record_put_bytes(w, chunk_unwritten(c), c->end - c->begin);
 }
 
 static enum phase phase_of(const struct conn *conn)

@@ -138,6 +138,11 @@ void conn_replied(struct conn *conn, size_t len);
 
 /* Copies bytes to the end of the output. Without memory it does the same as conn_reply_room. */
 void conn_reply(struct conn *conn, const void *data, size_t len);
+/* The same without a copy of what is longer than CONN_REPLY_MAX: the bytes must stay until `drop`
+ * is called, once, in this thread: at once, when they are written, or when the connection closes.
+ * They count towards the output limit like all others. */
+void conn_reply_shared(struct conn *conn, const void *bytes, size_t len,
+                       void (*drop)(const void *bytes));
 
 /* True when half of the output limit is queued. While it is true, no request is served. An answer
  * in pieces waits too, unless the half is reached only with interjections that wait for its end. */

@@ -27,6 +27,15 @@
 
 /* ---- chunks -------------------------------------------------------------------------------- */
 
+static inline void add_chunk(struct chunk_list *list, struct chunk *chunk)
+{
+    if (list->last)
+        list->last->next = chunk;
+    else
+        list->first = chunk;
+    list->last = chunk;
+}
+
 /* Returns a chunk at the end of `list` with room for `size` bytes; NULL when there is no memory. */
 static inline struct chunk *chunk_with_room(struct conn *conn, struct chunk_list *list, size_t size)
 {
@@ -36,13 +45,8 @@ static inline struct chunk *chunk_with_room(struct conn *conn, struct chunk_list
     /* A connection that is being served may get many more answers in this iteration. */
     bool may_grow = last || conn == conn->worker->serving;
     struct chunk *chunk = worker_chunk_take(conn->worker, may_grow ? CHUNK_LARGE_ROOM : size);
-    if (!chunk)
-        return NULL;
-    if (last)
-        last->next = chunk;
-    else
-        list->first = chunk;
-    list->last = chunk;
+    if (chunk)
+        add_chunk(list, chunk);
     return chunk;
 }
 
@@ -209,6 +213,26 @@ void conn_reply(struct conn *conn, const void *data, size_t len)
 {
     if (likely(conn->writing != WRITING_FAILED))
         add_bytes(conn, reply_list(conn), data, len);
+}
+
+void conn_reply_shared(struct conn *conn, const void *bytes, size_t len,
+                       void (*drop)(const void *bytes))
+{
+    bool failed = conn->writing == WRITING_FAILED;
+    struct chunk *chunk = NULL;
+    if (!failed && len > CONN_REPLY_MAX)
+        chunk = worker_chunk_share(conn->worker, bytes, len, drop);
+    if (!chunk) { /* it is short, or a copy may find memory */
+        conn_reply(conn, bytes, len);
+        drop(bytes);
+        return;
+    }
+    struct chunk_list *list = reply_list(conn);
+    add_chunk(list, chunk);
+    conn->out_bytes += (uint32_t)len;
+    if (list == &conn->out && conn->extended)
+        conn_extension(conn)->queued += len;
+    flush_later(conn);
 }
 
 bool conn_is_full(const struct conn *conn)
@@ -485,7 +509,7 @@ static inline __attribute__((always_inline)) ssize_t write_round(struct conn *co
     int count = 0;
     size_t all = 0;
     for (struct chunk *c = conn->out.first; c && count < FLUSH_PIECES; c = c->next) {
-        pieces[count].iov_base = c->data + c->begin;
+        pieces[count].iov_base = unconst(chunk_unwritten(c));
         pieces[count].iov_len = c->end - c->begin;
         all += c->end - c->begin;
         count++;

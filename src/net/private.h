@@ -15,10 +15,28 @@ struct chunk {
     struct chunk *next;
     uint32_t begin, end; /* the bytes of `data` not yet written */
     uint32_t room;       /* size of `data` */
+    bool shared;         /* it is a struct shared_chunk */
     uint8_t data[];
+};
+
+/* A small chunk of bytes that are not copied (conn_reply_shared). `end` and `room` are their
+ * number. */
+struct shared_chunk {
+    struct chunk chunk;
+    const uint8_t *bytes;
+    void (*drop)(const void *bytes);
 };
 #define CHUNK_SMALL_ROOM (128u - (uint32_t)sizeof(struct chunk))
 #define CHUNK_LARGE_ROOM (16u * 1024 - (uint32_t)sizeof(struct chunk))
+
+/* The bytes of a chunk that are not yet written. */
+static inline const uint8_t *chunk_unwritten(const struct chunk *chunk)
+{
+    const uint8_t *bytes = chunk->data;
+    if (unlikely(chunk->shared))
+        bytes = ((const struct shared_chunk *)(const void *)chunk)->bytes;
+    return bytes + chunk->begin;
+}
 
 struct chunk_pool {
     struct chunk *first; /* free chunks */
@@ -330,6 +348,9 @@ enum close_reason conn_reason_of(ssize_t n);
 /* Takes a chunk with room for `size` bytes (at most CONN_REPLY_MAX). Returns NULL when there is no
  * memory. */
 struct chunk *worker_chunk_take(struct worker *worker, size_t size) MUST_USE;
+/* A chunk of bytes that are not copied; worker_chunk_give calls `drop`. NULL: no memory. */
+struct chunk *worker_chunk_share(struct worker *worker, const void *bytes, size_t len,
+                                 void (*drop)(const void *bytes)) MUST_USE;
 void worker_chunk_give(struct worker *worker, struct chunk *chunk);
 void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reason);
 void worker_flush_later(struct worker *worker, struct conn *conn);

@@ -108,11 +108,33 @@ struct chunk *worker_chunk_take(struct worker *worker, size_t size)
     chunk->next = NULL;
     chunk->begin = chunk->end = 0;
     chunk->room = room;
+    chunk->shared = false;
+    return chunk;
+}
+
+struct chunk *worker_chunk_share(struct worker *worker, const void *bytes, size_t len,
+                                 void (*drop)(const void *bytes))
+{
+    _Static_assert(sizeof(struct shared_chunk) <= sizeof(struct chunk) + CHUNK_SMALL_ROOM,
+                   "it fits into a small chunk");
+    struct chunk *chunk = worker_chunk_take(worker, 0);
+    if (!chunk)
+        return NULL;
+    struct shared_chunk *shared = (struct shared_chunk *)(void *)chunk;
+    shared->bytes = bytes;
+    shared->drop = drop;
+    chunk->shared = true;
+    chunk->room = chunk->end = (uint32_t)len;
     return chunk;
 }
 
 void worker_chunk_give(struct worker *worker, struct chunk *chunk)
 {
+    if (unlikely(chunk->shared)) {
+        const struct shared_chunk *shared = (const struct shared_chunk *)(const void *)chunk;
+        shared->drop(shared->bytes);
+        chunk->room = CHUNK_SMALL_ROOM;
+    }
     bool small = chunk->room == CHUNK_SMALL_ROOM;
     struct chunk_pool *pool = small ? &worker->small_chunks : &worker->large_chunks;
     if (pool->count >= (small ? SMALL_KEPT : LARGE_KEPT)) {

@@ -232,7 +232,7 @@ static void go_on_with(unsigned workers)
     send_text(timed, "t1\n");
     expect(timed, "expired\n");
     send_text(timed, "t300\n");
-    send_text(greedy, "b300000\nb300000\neover\n");
+    send_text(greedy, "s300000\nb300000\neover\n");
     send_text(dumper, "d60000\nedumped\n");
     send_text(ending, "b300000\nf\n");
     close(gone);
@@ -241,7 +241,9 @@ static void go_on_with(unsigned workers)
     WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= 128u * 1024);
     wait_taken(half);
     wait_taken(timed);
+    ck_assert_int_eq(atomic_load(&toy_shares), 1);
     carry_over(&s, &other, workers);
+    ck_assert_int_eq(atomic_load(&toy_shares), 0);
     struct toy_names after = ask_names(idle);
     if (workers == 2) {
         ck_assert_uint_eq(after.tag, before.tag);

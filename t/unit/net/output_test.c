@@ -57,8 +57,18 @@ static void on_close(struct conn *conn)
         at_close.written[i] = conn_was_written(conn, session->ends[i] - 1);
 }
 
+static char bytes[1 << 17];
+static unsigned shares, drops; /* of `bytes`: now, so far */
+
+static void drop_share(const void *at)
+{
+    ck_assert(at == bytes && shares > 0);
+    shares--;
+    drops++;
+}
+
 /*
- * eTEXT  TEXT                          bN  N bytes
+ * eTEXT  TEXT                          bN  N bytes; sN: shared
  * cTEXT  TEXT, which is checked        p   an answer that comes later
  * f      finishes                      P   an answer in pieces
  */
@@ -66,7 +76,6 @@ static enum served serve(struct conn *conn, const void *request)
 {
     const struct stage_line *line = request;
     struct session *session = conn_session(conn);
-    static char bytes[1 << 17];
     switch (line->text[0]) {
     case 'c':
         conn_check_output(conn);
@@ -78,6 +87,11 @@ static enum served serve(struct conn *conn, const void *request)
     case 'b':
         memset(bytes, 'b', sizeof(bytes));
         conn_reply(conn, bytes, stage_line_number(line));
+        break;
+    case 's':
+        memset(bytes, 's', sizeof(bytes));
+        shares++;
+        conn_reply_shared(conn, bytes, stage_line_number(line), drop_share);
         break;
     case 'p':
         ck_assert(conn_pend(conn, &session->numbers[session->pending++]));
@@ -227,6 +241,63 @@ TEST(answers_that_are_kept_count_when_their_turn_has_come)
     ck_assert(conn_was_written(client->conn, 10));
     stage_expect(client, "laterbehind");
     stage_end();
+}
+END_TEST
+
+/* Expects a text, and then `len` times "s". */
+static void expect_run(const char **got, const char *text, size_t len)
+{
+    ck_assert(strncmp(*got, text, strlen(text)) == 0);
+    *got += strlen(text);
+    ck_assert_uint_eq(strspn(*got, "s"), len);
+    *got += len;
+}
+
+TEST(shared_bytes_go_out_in_their_places_and_are_given_back)
+{
+    begin();
+    unsigned which = 0;
+    shares = drops = 0;
+    stage_take(client, 0);
+    stage_send(client, "eone\ns100000\ns100\netwo\np\ns20000\nethree\n");
+    ck_assert_uint_eq(drops, 1); /* the short one was copied */
+    ck_assert_uint_eq(shares, 2);
+    ck_assert_uint_eq(conn_output_end(client->conn), 100106);
+    ck_assert_uint_eq(client->conn->out_bytes, 120111); /* one that is kept counts, too */
+    stage_take(client, 60000);
+    ck_assert_uint_eq(shares, 2);
+    stage_do(answer, client, &which);
+    ck_assert_uint_eq(conn_output_end(client->conn), 120116);
+    stage_take(client, SIZE_MAX);
+    ck_assert_uint_eq(shares, 0);
+    const char *got = client->got;
+    expect_run(&got, "one", 100100);
+    expect_run(&got, "twolater", 20000);
+    ck_assert_str_eq(got, "three");
+    stage_end();
+}
+END_TEST
+
+TEST(shared_bytes_are_given_back_however_the_connection_ends)
+{
+    for (unsigned how = 0; how < 3; how++) {
+        begin();
+        shares = 0;
+        stage_take(client, 0);
+        stage_send(client, "s50000\np\ns50000\n");
+        ck_assert_uint_eq(shares, 2);
+        client->peer.broken = how == 0;
+        client->peer.news = true;
+        if (how == 1)
+            conn_close(client->conn, CLOSE_KILLED);
+        else if (how == 2)
+            stage_advance(31 * NS_PER_S); /* it takes nothing */
+        stage_run();
+        ck_assert_uint_eq(shares, 0);
+        stage_end();
+        stage.client_count = 0;
+        memset(&stage, 0, sizeof(stage));
+    }
 }
 END_TEST
 
@@ -395,6 +466,8 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(bytes_count_as_written_one_after_the_other),
     UNIT(positions_hold_over_many_chunks),
+    UNIT(shared_bytes_go_out_in_their_places_and_are_given_back),
+    UNIT(shared_bytes_are_given_back_however_the_connection_ends),
     UNIT(close_learns_what_was_written_however_it_ends),
     UNIT(position_of_an_answer_that_came_later_is_behind_it),
     UNIT(answers_that_are_kept_count_when_their_turn_has_come),

@@ -765,7 +765,7 @@ TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
         struct secure_client c = client_new(fd, versions[v]);
         ck_assert_int_eq(SSL_do_handshake(c.ssl), 1);
         for (int i = 0; i < TIMES; i++)
-            client_send(&c, "b30000\n");
+            client_send(&c, i % 2 ? "s30000\n" : "b30000\n");
         /* The output is full, and the client has read nothing. */
         WAIT_UNTIL(atomic_load(&s.toy.queued_max) >= OUTPUT / 2);
         for (int i = 0; i < TIMES; i++)
@@ -778,6 +778,7 @@ TEST(big_answers_to_a_slow_reader_are_bounded_and_arrive)
         }
         client_expect(&c, "end\n");
         ck_assert_uint_le(atomic_load(&s.toy.queued_max), OUTPUT / 2 + ANSWER);
+        ck_assert_int_eq(atomic_load(&toy_shares), 0);
         client_free(&c);
         toy_stop(&s);
     }
