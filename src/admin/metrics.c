@@ -79,6 +79,11 @@ static void send_errors(struct exposition *e, const struct service *s)
     sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.send_errors));
 }
 
+static void outputs_full(struct exposition *e, const struct service *s)
+{
+    sample_count(e->to, (struct labels){{service_name(s)}}, load(&s->protocol.outputs_full));
+}
+
 static void log_lines(struct exposition *e)
 {
     for (unsigned level = 0; level < LOG_LEVELS; level++)
@@ -148,6 +153,9 @@ const struct metric metrics[] = {
      .service = accept_errors},
     {"counterd_send_errors_total", COUNTER, "Writes that failed.", "protocol",
      .service = send_errors},
+    {"counterd_output_full_total", COUNTER,
+     "How often half of limits.output_buffer was queued, so that a client was not read from.",
+     "protocol", .service = outputs_full},
     {"counterd_received_bytes_total", COUNTER, "Bytes received from clients.", "protocol",
      .of_service = service_received},
     {"counterd_sent_bytes_total", COUNTER, "Bytes sent to clients.", "protocol",

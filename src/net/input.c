@@ -348,8 +348,10 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
     count_requests(conn, intake.served);
     if (!conn_is_served(conn))
         return;
-    if (conn->reading == READING_OPEN && conn_over_half(conn))
+    if (conn->reading == READING_OPEN && conn_over_half(conn)) {
         conn_move(conn, READING_FULL);
+        atomic_fetch_add_explicit(&conn->protocol->outputs_full, 1, memory_order_relaxed);
+    }
     size_t rest = len - intake.done;
     if (rest > 0 || conn->in) {
         conn->unserved = rest > 0 && !cut;

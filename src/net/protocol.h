@@ -181,7 +181,8 @@ struct protocol {
     _Atomic uint64_t connections_made;
     /* Connections that failed after accept, and rests of a listener whose accepts failed. */
     _Atomic uint64_t accept_errors;
-    _Atomic uint64_t send_errors; /* failed writes */
+    _Atomic uint64_t send_errors;  /* failed writes */
+    _Atomic uint64_t outputs_full; /* times that a client had to read answers before it was read */
     /* Closed connections by reason. REFUSED (by max_connections), DENIED and SOURCE are not in
      * connections_made; all others are. */
     _Atomic uint64_t closed[CLOSE_MAX];

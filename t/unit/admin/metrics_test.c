@@ -157,6 +157,7 @@ TEST(numbers_are_those_of_what_happened)
         {"counterd_connections_closed_total{protocol=\"counter\",reason=\"killed\"}", 0},
         {"counterd_accept_errors_total{protocol=\"counter\"}", 0},
         {"counterd_send_errors_total{protocol=\"poolcounter\"}", 0},
+        {"counterd_output_full_total{protocol=\"poolcounter\"}", 0},
         {"counterd_received_bytes_total{protocol=\"counter\"}", 0},
         {"counterd_table_memory_limit_bytes", 1 << 30},
         {"counterd_table_names_made_total", 1},
