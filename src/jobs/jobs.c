@@ -203,7 +203,7 @@ static bool evict_page(struct jobs *jobs, uint32_t page, enum jobs_need need, si
         if (job->state == JOB_STATES || job->frozen)
             stays = true;
         else
-            job_body_drop(jobs, &job->body);
+            job_body_leave(jobs, &job->body);
     }
     set_has_bodies(jobs, page, stays);
     return has_room(jobs, need, bytes);
@@ -291,24 +291,28 @@ static size_t body_size(uint32_t len)
     return sizeof(struct job_body) + len;
 }
 
-struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t len)
+/* Makes a body that is counted already. */
+static struct job_body *make_body(struct jobs *jobs, uint32_t len)
 {
-    if (!jobs_charge(jobs, need, body_size(len)))
-        return NULL;
     struct job_body *body = malloc(body_size(len));
     if (!body) {
         jobs_uncharge(jobs, body_size(len));
         return NULL;
     }
-    atomic_init(&body->refs, 1);
+    atomic_init(&body->refs, JOB_BODY_KEPT + 1);
     body->len = len;
     return body;
+}
+
+struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t len)
+{
+    return jobs_charge(jobs, need, body_size(len)) ? make_body(jobs, len) : NULL;
 }
 
 bool job_body_resize(struct jobs *jobs, enum jobs_need need, struct job_body **body, uint32_t len)
 {
     uint32_t was = (*body)->len;
-    CHECK(atomic_load(&(*body)->refs) == 1);
+    CHECK(atomic_load(&(*body)->refs) == JOB_BODY_KEPT + 1);
     if (len > was && !jobs_charge(jobs, need, len - was))
         return false;
     struct job_body *new = realloc(*body, body_size(len));
@@ -334,10 +338,45 @@ void job_body_drop(struct jobs *jobs, struct job_body **body)
 {
     struct job_body *b = *body;
     *body = NULL;
-    if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) > 1)
+    if (!b)
+        return;
+    uint32_t refs = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    if (refs == JOB_BODY_KEPT + 1)
+        jobs_uncharge(jobs, body_size(b->len));
+    if ((refs & ~JOB_BODY_KEPT) == 1)
+        free(b);
+}
+
+void job_body_leave(struct jobs *jobs, struct job_body **body)
+{
+    struct job_body *b = *body;
+    *body = NULL;
+    if (!b)
         return;
     jobs_uncharge(jobs, body_size(b->len));
-    free(b);
+    if (atomic_fetch_sub_explicit(&b->refs, JOB_BODY_KEPT + 1, memory_order_acq_rel) ==
+        JOB_BODY_KEPT + 1)
+        free(b);
+}
+
+const uint8_t *job_body_to_output(struct jobs *jobs, struct job_body **body)
+{
+    struct job_body *b = *body;
+    uint32_t kept = JOB_BODY_KEPT + 1;
+    *body = NULL;
+    /* The answer is its keeper, if it was read for it. */
+    if (atomic_compare_exchange_strong(&b->refs, &kept, 1))
+        jobs_uncharge(jobs, body_size(b->len));
+    return b->bytes;
+}
+
+void job_body_written(const void *bytes)
+{
+    struct job_body *b = container_of(unconst(bytes), struct job_body, bytes);
+    uint32_t refs = atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel);
+    CHECK(refs != JOB_BODY_KEPT + 1);
+    if (refs == 1)
+        free(b);
 }
 
 /* ---- jobs by id --------------------------------------------------------------------------------
@@ -517,7 +556,7 @@ void job_unmake(struct jobs *jobs, uint32_t handle, struct moment now)
 {
     struct job *job = job_at(jobs, handle);
     job_keys_forget(jobs, job, now);
-    job_body_drop(jobs, &job->body);
+    job_body_leave(jobs, &job->body);
     *job = (struct job){.by_id.left = jobs->free};
     jobs->free = handle;
     jobs->job_count--;
@@ -717,11 +756,6 @@ void job_thaw(struct jobs *jobs, uint32_t handle)
 /* ---- tubes --------------------------------------------------------------------------------------
  */
 
-static size_t tube_size(size_t name_len)
-{
-    return sizeof(struct tube) + name_len;
-}
-
 static struct tube *tube_of_name(const struct tree_node *node)
 {
     return container_of(unconst(node), struct tube, by_name);
@@ -794,18 +828,20 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
         grow_tubes(jobs);
         link = tube_link(jobs, name);
     }
-    struct tube *tube = jobs_alloc(jobs, JOBS_TUBES, tube_size(name.len));
-    if (!tube)
-        return NULL;
-    if (!deadlines_reserve(&jobs->due, 1)) {
-        jobs_release_memory(jobs, tube, tube_size(name.len));
+    struct tube *tube = jobs_alloc(jobs, JOBS_TUBES, sizeof(*tube));
+    struct job_body *text = NULL;
+    if (tube && jobs_charge_here(jobs, JOBS_TUBES, body_size((uint32_t)name.len)))
+        text = make_body(jobs, (uint32_t)name.len);
+    if (!text || !deadlines_reserve(&jobs->due, 1)) {
+        job_body_drop(jobs, &text);
+        jobs_release_memory(jobs, tube, sizeof(*tube));
         return NULL;
     }
     tube->number = ++jobs->tube_numbers;
     tube->turn = hash_bytes(&(struct hash_key){0}, name.data, name.len);
     tube->due.kind = DUE_TUBE;
-    tube->name_len = (uint8_t)name.len;
-    memcpy(tube->name, name.data, name.len);
+    tube->name = text;
+    memcpy(text->bytes, name.data, name.len);
     for (unsigned n = 0; n < JOB_STATES; n++)
         job_tree_init(&tube->by_id[n], JOB_BY_ID);
     for (unsigned n = 0; n < JOB_STATES; n++) {
@@ -848,7 +884,8 @@ void tube_drop_if_unused(struct jobs *jobs, struct tube *tube)
     deadline_clear(&jobs->due, &tube->due);
     deadlines_unreserve(&jobs->due, 1);
     jobs->tube_count--;
-    jobs_release_memory(jobs, tube, tube_size(tube->name_len));
+    job_body_leave(jobs, &tube->name);
+    jobs_release_memory(jobs, tube, sizeof(*tube));
 }
 
 #define SETTING(jobs, tube, NUMBER, field)                                                         \
@@ -1039,13 +1076,14 @@ void jobs_free(struct jobs **jobs_at)
             for (struct tube *tube = jobs->tubes_by_hash[n], *next; tube; tube = next) {
                 next = tube->next_by_hash;
                 deadline_clear(&jobs->due, &tube->due);
+                job_body_leave(jobs, &tube->name);
                 free(tube);
             }
         }
     }
     for (uint32_t n = 0; n < jobs->page_count; n++) {
         for (uint32_t i = 0; i < JOB_PAGE; i++) {
-            job_body_drop(jobs, &jobs->pages[n][i].body);
+            job_body_leave(jobs, &jobs->pages[n][i].body);
             free(jobs->pages[n][i].keys);
         }
         free(jobs->pages[n]);

@@ -34,6 +34,7 @@
 
 struct jobs;
 struct jobs_client;
+struct tube_watch;
 
 #define JOBS_TUBE_MAX      200u  /* bytes of a tube's name */
 #define JOBS_KEY_MAX       64u   /* bytes of a key, or of a root's signature */
@@ -90,16 +91,23 @@ void jobs_uncharge(struct jobs *jobs, size_t bytes);
 
 /* ---- bodies --------------------------------------------------------------------------------- */
 
-/* What a job is about. Shared by counting; it never changes while it is shared. */
+/*
+ * What a job is about. Shared by counting; it never changes while it is shared.
+ *
+ * It counts against the memory limit while its keeper has it: who made it, and then the job. What
+ * only answers refer to counts towards the output of their connections instead, so that a client
+ * that does not read uses up nobody else's memory.
+ */
 struct job_body {
-    _Atomic uint32_t refs;
+    _Atomic uint32_t refs; /* and JOB_BODY_KEPT: the keeper's is one of them */
     uint32_t len;
     uint8_t bytes[];
 };
+#define JOB_BODY_KEPT (UINT32_C(1) << 31)
 
 /*
- * Makes a body with room for `len` bytes; the caller fills it. It counts against the memory limit
- * until its last reference goes. NULL: no memory. Both may lock.
+ * Makes a body with room for `len` bytes; the caller is its keeper, and fills it. NULL: no memory.
+ * Both may lock.
  */
 struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t len) MUST_USE;
 /* Makes *body another size, which must not be shared. Returns false without memory; *body is as
@@ -107,8 +115,15 @@ struct job_body *job_body_new(struct jobs *jobs, enum jobs_need need, uint32_t l
 bool job_body_resize(struct jobs *jobs, enum jobs_need need, struct job_body **body,
                      uint32_t len) MUST_USE;
 struct job_body *job_body_share(struct job_body *body);
-/* Gives up a reference, and sets *body to NULL. Harmless when it is NULL. Any thread. */
+/* Gives up a reference, and sets *body to NULL. Harmless when it is NULL. Any thread. A keeper
+ * calls it only if nobody shares the body. */
 void job_body_drop(struct jobs *jobs, struct job_body **body);
+/* The same for the keeper of a body that may be shared. */
+void job_body_leave(struct jobs *jobs, struct job_body **body);
+/* The reference of an answer goes on to a connection's output, which counts the bytes from now on.
+ * Returns them; the output calls job_body_written with them. Any thread. */
+const uint8_t *job_body_to_output(struct jobs *jobs, struct job_body **body);
+void job_body_written(const void *bytes);
 
 /* ---- settings of tubes ----------------------------------------------------------------------- */
 
@@ -227,6 +242,9 @@ struct job_view {
     } tube;
 };
 
+/* The most bytes of an answer that a job needs besides its body and its tube's name. */
+#define JOBS_LINE 80u
+
 /* The jobs of a claim. */
 struct job_views {
     size_t count;
@@ -286,7 +304,7 @@ struct job_claim_request {
     size_t tube_count;
     uint32_t count; /* 1 to JOBS_STEP */
     int64_t timeout_ns;
-    size_t body_max; /* the answer ends when its bodies have so many bytes, after one job */
+    size_t answer_max; /* bytes: the answer ends before the job that would pass it, after one */
 };
 
 /*
@@ -433,11 +451,12 @@ void jobs_clear_restored(struct jobs *jobs, struct jobs_clear *clear);
 
 /*
  * The jobs of a tube in a state with ids greater than `after`, ascending, at most `limit` and
- * JOBS_STEP. *next_r is the last id, or 0 when there are no more. OK, NOT_FOUND.
+ * JOBS_STEP, in an answer of `answer_max` bytes as in struct job_claim_request. *next_r is the last
+ * id, or 0 when there are no more. OK, NOT_FOUND.
  */
 enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
-                           size_t limit, size_t body_max, struct job_view *views_r, size_t *count_r,
-                           uint64_t *next_r) MUST_USE;
+                           size_t limit, size_t answer_max, struct job_view *views_r,
+                           size_t *count_r, uint64_t *next_r) MUST_USE;
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
@@ -497,15 +516,16 @@ void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
 uint64_t jobs_held(const struct jobs *jobs);
 
 /*
- * Names of tubes in the order of creation, from `*place` on (0: the first), at most `budget`, until
- * `visit` returns false (that name was not taken). *place is where to go on. Returns true when all
- * were visited. A tube that is there all the time is visited once.
+ * Names of tubes in the order of creation, from `*place` on (0: the first), at most `budget`, which
+ * are shared like bodies. *place is where to go on. Sets the number of names in *count_r. Returns
+ * true when there are no more. A tube that is there all the time is listed once.
  */
-bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget,
-                     bool (*visit)(void *arg, struct bytes name), void *arg);
-/* The same of the tubes that a client watches, all in one call, in the order of watching. */
-bool jobs_list_watched(struct jobs_client *client, bool (*visit)(void *arg, struct bytes name),
-                       void *arg);
+bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct job_body **names_r,
+                     size_t *count_r);
+/* The same of the tubes that a client watches, in the order of watching. Begin with *place NULL.
+ * Between two calls, it must neither watch nor ignore. */
+bool jobs_list_watched(struct jobs_client *client, struct tube_watch **place, unsigned budget,
+                       struct job_body **names_r, size_t *count_r);
 
 /* Checks every invariant, and aborts if one is broken. For tests. */
 void jobs_check(struct jobs *jobs, struct moment now);

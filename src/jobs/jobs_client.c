@@ -306,8 +306,8 @@ size_t jobs_used(struct jobs_client *client, char *name_r)
 {
     struct jobs *jobs = client->jobs;
     jobs_enter(jobs);
-    size_t len = client->used->name_len;
-    memcpy(name_r, client->used->name, len);
+    size_t len = client->used->name->len;
+    memcpy(name_r, client->used->name->bytes, len);
     jobs_leave(jobs);
     return len;
 }

@@ -259,11 +259,11 @@ bool job_begin_abandon(struct jobs *jobs, uint32_t handle, bool timed_out, struc
 
 void tube_forget_row(struct jobs *jobs, const struct tube *tube)
 {
-    struct job_op *op = own_op(jobs, JOB_OP_FORGET_TUBE, tube->name_len);
+    struct job_op *op = own_op(jobs, JOB_OP_FORGET_TUBE, tube->name->len);
     if (!op)
         return; /* the row goes at the next start, or once its pause is over */
-    memcpy(op + 1, tube->name, tube->name_len);
-    op->tube = bytes_at(op + 1, tube->name_len);
+    memcpy(op + 1, tube->name->bytes, tube->name->len);
+    op->tube = bytes_at(op + 1, tube->name->len);
     (void)job_op_add(jobs, op, JOB_WRITE_TUBE);
     (void)job_op_queue(jobs, op);
 }

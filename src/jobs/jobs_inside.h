@@ -130,8 +130,7 @@ struct tube {
     uint32_t under_way;           /* changes that need it */
     uint64_t total_jobs, cmd_delete, cmd_pause;
     uint64_t duplicates, claims, dropped, acks, recycled, given_up;
-    uint8_t name_len;
-    char name[];
+    struct job_body *name; /* shared with lists, like a body */
 };
 
 /* A tube that a client watches, or names in a claim. */
@@ -253,7 +252,7 @@ static inline struct tube *tube_of_number(const struct tree_node *node)
 
 static inline struct bytes tube_name(const struct tube *tube)
 {
-    return bytes_at(tube->name, tube->name_len);
+    return bytes_at(tube->name->bytes, tube->name->len);
 }
 
 /* ---- jobs.c: life, memory, jobs and tubes by name, and moves --------------------------------- */

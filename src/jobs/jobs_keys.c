@@ -44,9 +44,9 @@ static void name_mark(const struct jobs *jobs, const struct tube *tube, char kin
                       struct bytes text, uint64_t *name_r)
 {
     uint8_t all[JOBS_TUBE_MAX + 2 + JOBS_KEY_MAX];
-    size_t len = tube->name_len;
+    size_t len = tube->name->len;
     CHECK(text.len > 0 && text.len <= JOBS_KEY_MAX);
-    memcpy(all, tube->name, len);
+    memcpy(all, tube->name->bytes, len);
     all[len++] = '\0';
     all[len++] = (uint8_t)kind;
     memcpy(all + len, text.data, text.len);

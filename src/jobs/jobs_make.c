@@ -140,7 +140,7 @@ static void make_way(struct jobs *jobs, const struct job_op *op)
         if (!job || job->id != op->puts[n].id)
             continue;
         if (little && !job->frozen && job->state != JOB_RESERVED)
-            job_body_drop(jobs, &job->body);
+            job_body_leave(jobs, &job->body);
         else
             jobs_note_body(jobs, handle);
     }

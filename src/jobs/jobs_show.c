@@ -149,7 +149,7 @@ static void walk_on(const struct jobs *jobs, struct list_walk *walk, uint32_t fi
 
 /* A list of jobs that is made in steps, between which others get the lock. */
 struct listing {
-    size_t limit, count, bodies, body_max;
+    size_t limit, count, bytes, answer_max;
     uint64_t after, next;
     bool found, over;
 };
@@ -166,8 +166,8 @@ static void list_step(struct jobs *jobs, struct listing *list, struct bytes name
     list->over = true; /* unless there are more */
     for (uint32_t at, n = 0; (at = walk_first(jobs, &walk)) != JOB_NONE; n++) {
         const struct job *job = job_at(jobs, at);
-        size_t len = job->body_len;
-        bool room = list->bodies <= list->body_max && len <= list->body_max - list->bodies;
+        size_t len = JOBS_LINE + job->body_len;
+        bool room = list->bytes <= list->answer_max && len <= list->answer_max - list->bytes;
         if (list->count == list->limit || (list->count > 0 && !room)) {
             list->next = list->after;
             break;
@@ -175,7 +175,7 @@ static void list_step(struct jobs *jobs, struct listing *list, struct bytes name
         list->over = n < LIST_STEP;
         if (!list->over)
             break;
-        list->bodies += len;
+        list->bytes += len;
         list->after = job->id;
         job_see(jobs, at, &views_r[list->count++]);
         walk_on(jobs, &walk, at);
@@ -184,11 +184,11 @@ static void list_step(struct jobs *jobs, struct listing *list, struct bytes name
 }
 
 enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state, uint64_t after,
-                           size_t limit, size_t body_max, struct job_view *views_r, size_t *count_r,
-                           uint64_t *next_r)
+                           size_t limit, size_t answer_max, struct job_view *views_r,
+                           size_t *count_r, uint64_t *next_r)
 {
     struct listing list = {
-        .limit = limit < JOBS_STEP ? limit : JOBS_STEP, .body_max = body_max, .after = after};
+        .limit = limit < JOBS_STEP ? limit : JOBS_STEP, .answer_max = answer_max, .after = after};
     do
         list_step(jobs, &list, name, state, views_r);
     while (!list.over);
@@ -197,32 +197,36 @@ enum jobs_status jobs_list(struct jobs *jobs, struct bytes name, unsigned state,
     return list.found ? JOBS_OK : JOBS_NOT_FOUND;
 }
 
-bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget,
-                     bool (*visit)(void *arg, struct bytes name), void *arg)
+bool jobs_list_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struct job_body **names_r,
+                     size_t *count_r)
 {
+    *count_r = 0;
     jobs_enter(jobs);
     struct tube *first = tube_from(jobs, *place);
     struct tree_node *at = first ? &first->by_number : NULL;
     for (; at && budget > 0; at = tree_next(at), budget--) {
-        *place = tube_of_number(at)->number;
-        if (is_seen(tube_of_number(at)) && !visit(arg, tube_name(tube_of_number(at))))
-            break;
-        (*place)++;
+        const struct tube *tube = tube_of_number(at);
+        if (is_seen(tube))
+            names_r[(*count_r)++] = job_body_share(tube->name);
+        *place = tube->number + 1;
     }
     jobs_leave(jobs);
     return at == NULL;
 }
 
-bool jobs_list_watched(struct jobs_client *client, bool (*visit)(void *arg, struct bytes name),
-                       void *arg)
+bool jobs_list_watched(struct jobs_client *client, struct tube_watch **place, unsigned budget,
+                       struct job_body **names_r, size_t *count_r)
 {
-    bool all = true;
+    *count_r = 0;
     jobs_enter(client->jobs);
-    for (struct ring *at = ring_first(&client->watched); at && all;
-         at = ring_after(&client->watched, at))
-        all = visit(arg, tube_name(container_of(at, struct tube_watch, order)->tube));
+    struct ring *at =
+        *place ? ring_after(&client->watched, &(*place)->order) : ring_first(&client->watched);
+    for (; at && budget > 0; at = ring_after(&client->watched, at), budget--) {
+        *place = container_of(at, struct tube_watch, order);
+        names_r[(*count_r)++] = job_body_share((*place)->tube->name);
+    }
     jobs_leave(client->jobs);
-    return all;
+    return at == NULL;
 }
 
 /* ---- statistics
@@ -242,8 +246,8 @@ static uint64_t age_of(int64_t since_s, struct moment now)
 
 static void copy_name(const struct tube *tube, char *to)
 {
-    memcpy(to, tube->name, tube->name_len);
-    to[tube->name_len] = '\0';
+    memcpy(to, tube->name->bytes, tube->name->len);
+    to[tube->name->len] = '\0';
 }
 
 static void fill_job_stats(const struct job *job, struct moment now, struct job_stats *stats_r)

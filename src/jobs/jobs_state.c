@@ -60,10 +60,15 @@ static void save_job(void *arg, uint32_t handle)
     record_put_u8(w, job->holder == saving->jobs->leases);
 }
 
+static void put_name(struct record_writer *w, const struct tube *tube)
+{
+    record_put_bytes(w, tube->name->bytes, tube->name->len);
+}
+
 static void save_tube(const struct jobs *jobs, const struct tube *tube, struct record_writer *w)
 {
     struct saving saving = {.jobs = jobs, .w = w};
-    record_put_bytes(w, tube->name, tube->name_len);
+    put_name(w, tube);
     record_put_u64(w, tube->number);
     record_put_i64(w, tube->paused_until_ns);
     record_put_u32(w, tube->pause_s);
@@ -144,12 +149,12 @@ void jobs_client_save(const struct jobs_client *client, struct record_writer *w)
     struct jobs *jobs = client->jobs;
     jobs_enter(jobs);
     CHECK(client->wait != SERVED && client->wait != ASKED);
-    record_put_bytes(w, client->used->name, client->used->name_len);
+    put_name(w, client->used);
     record_put_u32(w, client->watch_count);
     for (struct ring *at = ring_first(&client->watched); at;
          at = ring_after(&client->watched, at)) {
         const struct tube *tube = container_of(at, struct tube_watch, order)->tube;
-        record_put_bytes(w, tube->name, tube->name_len);
+        put_name(w, tube);
     }
     record_put_u32(w, client->reserved.count);
     for (uint32_t at = client->first_reserved; at != JOB_NONE; at = job_at(jobs, at)->next_reserved)
@@ -173,7 +178,7 @@ void jobs_client_save(const struct jobs_client *client, struct record_writer *w)
     if (client->wait == WAITING && client->named) {
         record_put_u32(w, (uint32_t)client->named_count);
         for (size_t n = 0; n < client->named_count; n++)
-            record_put_bytes(w, client->named[n].tube->name, client->named[n].tube->name_len);
+            put_name(w, client->named[n].tube);
     }
     jobs_leave(jobs);
 }

@@ -457,7 +457,7 @@ static size_t take_turns(struct jobs_client *client, struct tube **tubes, size_t
                          uint32_t *handles_r, unsigned *budget, struct moment now)
 {
     struct jobs *jobs = client->jobs;
-    size_t taken = 0, bodies = 0, idle = 0;
+    size_t taken = 0, bytes = 0, idle = 0;
     for (size_t n = first_turn(client, tubes, count); taken < request->count && idle < count;
          n = (n + 1) % count) {
         struct tube *tube = tubes[n];
@@ -470,11 +470,10 @@ static size_t take_turns(struct jobs_client *client, struct tube **tubes, size_t
             idle++;
             continue;
         }
-        size_t len = job_at(jobs, next)->body_len;
-        if (taken > 0 && (bodies > request->body_max || len > request->body_max - bodies))
+        bytes += JOBS_LINE + tube->name->len + job_at(jobs, next)->body_len;
+        if (taken > 0 && bytes > request->answer_max)
             break;
         idle = 0;
-        bodies += len;
         if (jobs->commit)
             job_freeze(jobs, next);
         else

@@ -41,8 +41,8 @@ struct waiting {
 
     struct job_view view; /* at first, only its body means something */
 
-    /* What only some verbs have: settings, names, room for a reason. */
-    _Alignas(struct job_settings) uint8_t more[];
+    /* What only some verbs have: settings, names, room for a reason, views. */
+    _Alignas(struct job_view) uint8_t more[];
 };
 
 static enum job_class class_of(enum bs_verb verb)
@@ -65,7 +65,9 @@ static enum job_class class_of(enum bs_verb verb)
 bool job_must_wait(const struct conn *conn, const struct job_request *r)
 {
     const struct job_session *s = conn_session(unconst(conn));
-    return r->parsed != BS_PARSED || s->class == JOB_CLASS_NONE || class_of(r->verb) != s->class;
+    size_t list = r->verb == BS_VERB_PUT_BATCH ? (r->count + 1) * (size_t)JOB_ITEM_ROOM : 0;
+    return r->parsed != BS_PARSED || s->class == JOB_CLASS_NONE || class_of(r->verb) != s->class ||
+           (list > 0 && s->lists + list > conn_space(conn));
 }
 
 /* ---- life
@@ -168,7 +170,6 @@ static void free_waiting(struct waiting *w)
     job_body_drop(w->jobs, &w->view.body);
     for (size_t n = 0; w->views && n < w->op.view_count; n++)
         job_body_drop(w->jobs, &w->views[n].body);
-    free(w->views);
     job_batch_free(w->jobs, &w->batch);
     jobs_uncharge(w->jobs, w->charged);
     free(w);
@@ -194,6 +195,11 @@ static enum jobs_status submit(struct conn *conn, struct waiting *w)
     return status;
 }
 
+static size_t list_room(const struct waiting *w)
+{
+    return w->batch.list ? w->batch.list->len : 0;
+}
+
 /* Submits, and answers at once if no commit is needed. */
 static enum served start(struct conn *conn, struct waiting *w)
 {
@@ -212,6 +218,7 @@ static enum served start(struct conn *conn, struct waiting *w)
     }
     s->under_way++;
     s->class = class;
+    s->lists += list_room(w);
     return class == JOB_CLASS_NONE ? SERVED_PENDING : SERVED_PENDING_NEXT;
 }
 
@@ -229,6 +236,7 @@ void job_on_committed(struct mail *mail, void *worker)
         return;
     job_session(conn)->under_way--;
     give_room_back(conn, w);
+    job_session(conn)->lists -= list_room(w);
     conn_answer(conn, w->number);
     w->answer(conn, w);
     conn_answered(conn);
@@ -482,15 +490,11 @@ static void answer_list(struct conn *conn, struct waiting *w)
 
 enum served job_commit_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next)
 {
-    struct waiting *w = make(conn, BS_VERB_LIST_JOBS, JOB_OP_READ, answer_list, 0);
-    if (w)
-        w->views = malloc(count * sizeof(*views));
-    if (!w || !w->views) {
-        if (w)
-            free_waiting(w);
+    size_t size = count * sizeof(*views);
+    struct waiting *w = make(conn, BS_VERB_LIST_JOBS, JOB_OP_READ, answer_list, size);
+    if (!w)
         return no_memory(conn, BS_VERB_LIST_JOBS);
-    }
-    memcpy(w->views, views, count * sizeof(*views));
+    w->views = (void *)keep(w, views, size);
     for (size_t n = 0; n < count; n++)
         views[n].body = NULL; /* they are the copy's */
     w->op.client = NULL;

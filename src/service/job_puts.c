@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for an item of the list. */
-#define ITEM_ROOM 48
-
 _Static_assert(JOBS_KEY_MAX == BS_KEY_MAX && JOBS_STEP == BS_COUNT_MAX, "both limits are the same");
 
 void job_take_options(struct conn *conn, const struct job_request *r)
@@ -137,7 +134,7 @@ static bool make_batch(struct conn *conn, struct bytes in, struct job_batch *b)
     b->room = room;
     b->puts = calloc(s->put.count, sizeof(*b->puts));
     b->duplicates = calloc(s->put.count, sizeof(*b->duplicates));
-    b->list = job_body_new(jobs, JOBS_PUTS, (s->put.count + 1) * ITEM_ROOM);
+    b->list = job_body_new(jobs, JOBS_PUTS, (s->put.count + 1) * JOB_ITEM_ROOM);
     if (!b->puts || !b->duplicates || !b->list)
         return false;
     for (; b->count < s->put.count; b->count++) {
@@ -179,8 +176,9 @@ static void answer_list(struct conn *conn, struct job_batch *b)
     memcpy(to, BS_TEXT_START, len);
     for (size_t n = 0; n < b->count; n++) {
         bool is = b->duplicates[n].is;
-        len += bs_compose_item_put(is ? BS_ANSWER_DUPLICATE : BS_ANSWER_INSERTED,
-                                   is ? b->duplicates[n].of : b->puts[n].id, to + len, ITEM_ROOM);
+        len +=
+            bs_compose_item_put(is ? BS_ANSWER_DUPLICATE : BS_ANSWER_INSERTED,
+                                is ? b->duplicates[n].of : b->puts[n].id, to + len, JOB_ITEM_ROOM);
     }
     job_answer_text(conn, BS_VERB_PUT_BATCH, to, len);
 }

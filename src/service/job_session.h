@@ -1,8 +1,8 @@
 /*
  * job_session.h - the session of a connection to the job queues, and the functions that the files
  * of that service share: jobs.c (life, requests and their bodies, options), job_verbs.c (what the
- * verbs do), job_puts.c and job_ready.c (what the verbs of these names do), job_text.c (lists and
- * dictionaries).
+ * verbs do), job_puts.c and job_ready.c (what the verbs of these names do), job_lists.c (lists of
+ * tubes), job_text.c (dictionaries).
  *
  * All in the thread of the connection's worker.
  */
@@ -37,7 +37,7 @@ struct job_request {
 };
 
 /* An answer in several steps. */
-enum job_steps { JOB_STEPS_NONE, JOB_STEPS_KICK, JOB_STEPS_CLEAR };
+enum job_steps { JOB_STEPS_NONE, JOB_STEPS_KICK, JOB_STEPS_CLEAR, JOB_STEPS_LIST };
 
 /* Requests whose answers may wait for one commit together. */
 enum job_class { JOB_CLASS_NONE, JOB_CLASS_PUTS, JOB_CLASS_ENDS };
@@ -74,11 +74,13 @@ struct job_session {
     unsigned under_way;
     bool has_room, room_lent; /* memory for one that ends a job; one has it */
     enum job_class class;
+    size_t lists; /* bytes that the lists of put-batches among them may have */
 
     enum job_steps steps;
     struct jobs_kick kick;
     struct jobs_clear clear;
     enum bs_state clear_state;
+    struct job_list *list; /* of tubes, that is being told; NULL: none */
 };
 
 /* The only deadline of a session: the end of its wait. */
@@ -183,13 +185,13 @@ void job_half_closed(struct conn *conn);
 /* Answers a put. */
 void job_answer_put(struct conn *conn, enum bs_verb verb, enum jobs_status status,
                     const struct job_put *put);
-/* Answers with a job, whose body is dropped; a number; the reason why a tube is read-only. */
+/* Answers with a job, whose body is taken; a number; the reason why a tube is read-only. */
 void job_answer_one(struct conn *conn, unsigned verb, enum bs_answer answer, struct job_view *view);
 void job_answer_number(struct conn *conn, unsigned verb, enum bs_answer answer, uint64_t number);
 void job_answer_read_only(struct conn *conn, unsigned verb, const char *reason);
-/* Answers a verb about one job, pause-tube, and list-jobs. */
+/* Answers a verb about one job, pause-tube, and list-jobs, which takes the bodies. */
 void job_answer_change(struct conn *conn, enum bs_verb verb, enum jobs_status status);
-void job_answer_list(struct conn *conn, const struct job_view *views, size_t count, uint64_t next);
+void job_answer_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next);
 /* The state of the engine, or JOBS_ALL. */
 unsigned job_state_of(enum bs_state state);
 /* The current request waits. */
@@ -244,6 +246,8 @@ struct job_batch {
     size_t count;
     size_t room; /* bytes of both arrays, once they are counted */
 };
+/* Room for an item of the list. */
+#define JOB_ITEM_ROOM 48u
 enum served job_commit_batch(struct conn *conn, struct job_batch *batch);
 /* Answers, and frees the batch; the bodies are the jobs' if the status is JOBS_OK. */
 void job_batch_answer(struct conn *conn, struct job_batch *batch, enum jobs_status status);
@@ -256,12 +260,23 @@ enum served job_ready(struct conn *conn, const struct job_request *request);
 /* Answers the `ready` that waits, if a tube is ready now. Returns true when it has. */
 bool job_read_ready(struct conn *conn);
 
+/* ---- job_lists.c
+ * ----------------------------------------------------------------------------------- */
+
+/* Begins the answer of list-tubes or list-tubes-watched; makes its next step. Both return true when
+ * it is complete. */
+bool job_list_begin(struct conn *conn, enum bs_verb verb);
+bool job_list_step(struct conn *conn);
+/* The connection has ended. Harmless when there is no list. */
+void job_list_free(struct conn *conn);
+/* An upgrade carries the rest of the answer: u32 pieces, bytes each. */
+void job_list_save(struct conn *conn, struct record_writer *w);
+void job_list_restore(struct conn *conn, struct record_reader *r);
+
 /* ---- job_text.c
  * ------------------------------------------------------------------------------------ */
 
-/* Answer the verbs whose answer is a list or a dictionary. */
-void job_list_tubes(struct conn *conn);
-void job_list_watched(struct conn *conn);
+/* Answer the verbs whose answer is a dictionary. */
 void job_stats(struct conn *conn);
 void job_stats_job(struct conn *conn, uint64_t id);
 void job_stats_tube(struct conn *conn, struct bytes tube);

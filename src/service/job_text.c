@@ -1,4 +1,4 @@
-/* job_text.c - the lists and dictionaries of the job queues (protocol page, section 4). */
+/* job_text.c - the dictionaries of the job queues (protocol page, section 4). */
 #include "config.h"
 
 #include "service/job_session.h"
@@ -92,39 +92,6 @@ static void answer(struct conn *conn, unsigned verb, struct text *text)
     else
         job_answer_text(conn, verb, text->body->bytes, text->len);
     job_body_drop(text->jobs, &text->body);
-}
-
-/* ---- lists
- * ------------------------------------------------------------------------------------------- */
-
-static bool add_item(void *arg, struct bytes name)
-{
-    struct text *text = arg;
-    uint8_t *to = room(text, BS_ENTRY_ROOM);
-    if (to)
-        text->len += bs_compose_item(name, to, BS_ENTRY_ROOM);
-    return !text->failed;
-}
-
-/* So many names are read under the lock at once. */
-#define LIST_STEP 1000u
-
-void job_list_tubes(struct conn *conn)
-{
-    struct text text;
-    uint64_t place = 0;
-    begin(&text, conn);
-    while (!text.failed && !jobs_list_tubes(text.jobs, &place, LIST_STEP, add_item, &text))
-        continue;
-    answer(conn, BS_VERB_LIST_TUBES, &text);
-}
-
-void job_list_watched(struct conn *conn)
-{
-    struct text text;
-    begin(&text, conn);
-    (void)jobs_list_watched(job_session(conn)->client, add_item, &text);
-    answer(conn, BS_VERB_LIST_TUBES_WATCHED, &text);
 }
 
 /* ---- statistics

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An answer with several jobs stops before so many bytes: their bodies, and a line for each. */
-#define ANSWER_MAX    ((size_t)16 << 20)
-#define ANSWER_BODIES (ANSWER_MAX - (size_t)(JOBS_STEP + 1) * BS_REPLY_ROOM)
+/* The most bytes of an answer of several jobs. */
+static size_t answer_max(const struct conn *conn)
+{
+    size_t space = conn_space(conn);
+    return space > BS_REPLY_ROOM ? space - BS_REPLY_ROOM : 0; /* for its first line */
+}
 
 /* ---- answers
  * ----------------------------------------------------------------------------------------- */
@@ -71,19 +74,19 @@ void job_answer(struct conn *conn, unsigned verb, enum bs_answer answer)
     conn_reply(conn, line.data, line.len);
 }
 
-static void write_body(struct conn *conn, struct job_body *body)
+static void write_body(struct conn *conn, struct job_view *view)
 {
-    conn_reply(conn, body->bytes, body->len);
+    const uint8_t *bytes = job_body_to_output(conn_jobs(conn), &view->body);
+    conn_reply_shared(conn, bytes, view->body_len, job_body_written);
     conn_reply(conn, "\r\n", 2);
 }
 
-/* Answers with a job, whose body is dropped. */
+/* Answers with a job, whose body is taken. */
 void job_answer_one(struct conn *conn, unsigned verb, enum bs_answer answer, struct job_view *view)
 {
     const struct bs_reply reply = {.answer = answer, .id = view->id, .body_len = view->body_len};
     answer_with(conn, verb, &reply);
-    write_body(conn, view->body);
-    job_body_drop(conn_jobs(conn), &view->body);
+    write_body(conn, view);
 }
 
 void job_answer_number(struct conn *conn, unsigned verb, enum bs_answer answer, uint64_t number)
@@ -273,8 +276,7 @@ static void answer_claim(struct conn *conn, struct job_view *views, size_t count
                                       .tube = bytes_at(view->tube.text, view->tube.len),
                                       .try = view->tries};
         write_line(conn, &line);
-        write_body(conn, view->body);
-        job_body_drop(conn_jobs(conn), &view->body);
+        write_body(conn, view);
     }
 }
 
@@ -425,8 +427,9 @@ static enum served do_claim(struct conn *conn, const struct job_request *r)
     struct bytes *tubes = malloc(CLAIM_TUBES * sizeof(*tubes));
     struct job_view *views = malloc(room);
     enum jobs_status status = JOBS_NO_MEMORY;
-    struct job_claim_request request = {
-        .count = r->count, .timeout_ns = (int64_t)r->seconds * NS_PER_S, .body_max = ANSWER_BODIES};
+    struct job_claim_request request = {.count = r->count,
+                                        .timeout_ns = (int64_t)r->seconds * NS_PER_S,
+                                        .answer_max = answer_max(conn)};
     job_works(conn);
     if (s->half_closed)
         request.timeout_ns = 0;
@@ -507,7 +510,9 @@ static bool step_clear(struct conn *conn, struct bytes tube)
 bool job_resume(struct conn *conn)
 {
     struct job_session *s = job_session(conn);
-    bool done = s->steps == JOB_STEPS_KICK ? step_kick(conn) : step_clear(conn, bytes_at(NULL, 0));
+    bool done = s->steps == JOB_STEPS_KICK    ? step_kick(conn)
+                : s->steps == JOB_STEPS_CLEAR ? step_clear(conn, bytes_at(NULL, 0))
+                                              : job_list_step(conn);
     if (done)
         s->steps = JOB_STEPS_NONE;
     return done;
@@ -528,7 +533,7 @@ static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
     enum served served = SERVED;
     if (views)
         status = jobs_list(conn_jobs(conn), r->tube, job_state_of(r->state), r->id, r->count,
-                           ANSWER_BODIES, views, &count, &next);
+                           answer_max(conn), views, &count, &next);
     if (status != JOBS_OK)
         job_answer(conn, r->verb, answer_of(status, BS_ANSWER_OUT_OF_MEMORY));
     else if (job_views_whole(views, count))
@@ -541,7 +546,7 @@ static enum served do_list_jobs(struct conn *conn, const struct job_request *r)
     return served;
 }
 
-void job_answer_list(struct conn *conn, const struct job_view *views, size_t count, uint64_t next)
+void job_answer_list(struct conn *conn, struct job_view *views, size_t count, uint64_t next)
 {
     const struct bs_reply head = {.answer = BS_ANSWER_LISTED, .count = count, .next = next};
     answer_with(conn, BS_VERB_LIST_JOBS, &head);
@@ -557,7 +562,7 @@ void job_answer_list(struct conn *conn, const struct job_view *views, size_t cou
                                       .try = views[n].tries};
         write_line(conn, views[n].body ? &line : &bare);
         if (views[n].body)
-            write_body(conn, views[n].body);
+            write_body(conn, &views[n]);
     }
 }
 
@@ -775,11 +780,8 @@ enum served job_serve(struct conn *conn, const struct job_request *r)
         do_list_tube_used(conn, r);
         break;
     case BS_VERB_LIST_TUBES:
-        job_list_tubes(conn);
-        break;
     case BS_VERB_LIST_TUBES_WATCHED:
-        job_list_watched(conn);
-        break;
+        return in_steps(conn, JOB_STEPS_LIST, job_list_begin(conn, r->verb));
     case BS_VERB_STATS:
         job_stats(conn);
         break;

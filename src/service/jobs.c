@@ -311,6 +311,7 @@ static void on_close(struct conn *conn)
     job_leave_room(conn);
     if (s->steps == JOB_STEPS_CLEAR)
         jobs_clear_end(conn_jobs(conn), &s->clear);
+    job_list_free(conn);
     if (s->waits)
         job_give_up_wait(conn);
     if (s->produces)
@@ -367,7 +368,8 @@ static void save_put(const struct job_session *s, struct record_writer *w)
  * works, half-closed; bool waits, and then u8 verb, i64 end in ns; u8 steps, and then of a kick:
  * u32 left, u32 kicked, bool begun, bool buried, u64 tube; of a clear: u64 deleted, u64 tube, u64
  * id, u32 number, bool begun, u8 state asked for (what it still deletes has smaller ids, and came
- * before the clear of that number began, jobs_state.h; the id is 0 if it is finished).
+ * before the clear of that number began, jobs_state.h; the id is 0 if it is finished); of a list of
+ * tubes: u32 pieces of the rest of the answer, bytes each.
  */
 static void on_save(struct conn *conn, struct record_writer *w)
 {
@@ -401,6 +403,8 @@ static void on_save(struct conn *conn, struct record_writer *w)
         record_put_u32(w, s->clear.number);
         record_put_u8(w, s->clear.begun);
         record_put_u8(w, (uint8_t)s->clear_state);
+    } else if (s->steps == JOB_STEPS_LIST) {
+        job_list_save(conn, w);
     }
 }
 
@@ -467,7 +471,7 @@ static void restore_put(struct conn *conn, struct record_reader *r)
 static void restore_steps(struct conn *conn, struct record_reader *r)
 {
     struct job_session *s = job_session(conn);
-    s->steps = (enum job_steps)get_choice(r, JOB_STEPS_CLEAR + 1);
+    s->steps = (enum job_steps)get_choice(r, JOB_STEPS_LIST + 1);
     if (s->steps == JOB_STEPS_KICK) {
         s->kick.left = record_get_u32(r);
         s->kick.kicked = record_get_u32(r);
@@ -484,6 +488,8 @@ static void restore_steps(struct conn *conn, struct record_reader *r)
         s->clear.state = job_state_of(s->clear_state);
         if (record_ok(r) && s->clear.number > 0)
             jobs_clear_restored(conn_jobs(conn), &s->clear);
+    } else if (s->steps == JOB_STEPS_LIST) {
+        job_list_restore(conn, r);
     }
 }
 

@@ -19,7 +19,8 @@ libservice_a_SOURCES = \
 	src/service/jobs.h src/service/jobs.c src/service/job_session.h src/service/job_verbs.c \
 	src/service/job_commits.c src/service/job_store.c \
 	src/service/job_backup.h src/service/job_backup.c \
-	src/service/job_puts.c src/service/job_ready.c src/service/job_text.c src/service/tubes.c \
+	src/service/job_puts.c src/service/job_ready.c src/service/job_lists.c src/service/job_text.c \
+	src/service/tubes.c \
 	src/service/tubes_seen.h src/service/tubes_seen.c \
 	src/service/jobs_api.c src/service/jobs_api_change.c \
 	src/service/poolcounter.c src/service/poolcounter.h src/service/poolcounter_inside.h \

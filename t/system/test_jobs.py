@@ -11,6 +11,7 @@ import tap
 import certificates
 import http_client
 import servers
+import test_admin
 import test_upgrade
 import wire
 
@@ -307,18 +308,105 @@ def test_an_answer_may_be_larger_than_the_output_buffer(start):
 
 
 # row claim list-jobs
-def test_an_answer_with_several_jobs_stops_before_16_mib(start):
-    size = 8 << 20
-    daemon = start(*JOBS, "jobs.max_job_size=17M")
+def test_an_answer_with_several_jobs_stops_at_the_output_buffer(start):
+    size, big = 30000, 100000
+    daemon = start(*JOBS, "limits.output_buffer=65536")
     with daemon.job_client() as client:
-        for number, byte in enumerate((b"a", b"b")):
-            assert client.put(byte * size) == number + 1
-        assert client.put(b"c" * (2 * size + 1)) == 3
-        assert client.ask("list-jobs default all 0 1000") == "LISTED 1 1"
-        assert client.job() == ("FOUND 1 %d ready 0" % size, b"a" * size)
-        for number, length in enumerate((size, size, 2 * size + 1)):
-            assert client.ask("claim 1000 0") == "CLAIMED 1"
-            assert client.job()[0].split()[:3] == ["RESERVED", str(number + 1), str(length)]
+        for number, length in enumerate((size, size, size, big)):
+            assert client.put(b"abcd"[number : number + 1] * length) == number + 1
+        for after, listed, following in ((0, (1, 2), 2), (2, (3,), 3), (3, (4,), 0)):
+            ask = "list-jobs default all %d 1000" % after
+            assert client.ask(ask) == "LISTED %d %d" % (len(listed), following)
+            for number in listed:
+                length = big if number == 4 else size
+                assert client.job()[0] == "FOUND %d %d ready 0" % (number, length)
+        for claimed in ((1, 2), (3,), (4,)):
+            assert client.ask("claim 1000 0") == "CLAIMED %d" % len(claimed)
+            assert [int(client.job()[0].split()[1]) for _ in claimed] == list(claimed)
+            stats = client.stats("stats-tube default")
+            assert stats["current-jobs-reserved"] == str(claimed[-1]), "no more than were told"
+
+
+def metric(daemon, name, **labels):
+    status, text = http_client.ask(daemon.admin, "GET", "/metrics")
+    assert status == 200
+    return test_admin.metric(text, name, **labels)
+
+
+def silent(daemon, line):
+    """A client that does not read the answer, which is long."""
+    full = metric(daemon, "counterd_output_full_total", protocol="jobs")
+    client = daemon.job_client()
+    client.say(line)
+    wire.poll(
+        lambda: metric(daemon, "counterd_output_full_total", protocol="jobs") > full,
+        "the answer is queued",
+    )
+    return client
+
+
+# row lines.errors
+def test_clients_that_do_not_read_use_up_nobody_elses_memory(start):
+    """Neither a body that many of them have, nor bodies of jobs that are gone."""
+    daemon = start(*JOBS, "jobs.memory_limit=16M", "jobs.max_job_size=8M", admin=True)
+    size, readers = 6 << 20, []
+    with daemon.job_client() as client:
+        for number in range(5):
+            body = bytes([97 + number]) * size
+            assert client.put(body) == number + 1, "others have room"
+            readers.append((silent(daemon, "peek %d" % (number + 1)), body))
+            readers.append((silent(daemon, "list-jobs default all 0 9"), body))
+            assert client.ask("delete %d" % (number + 1)) == "DELETED"
+        assert metric(daemon, "counterd_jobs_memory_bytes") < size
+        for number, (reader, body) in enumerate(readers):
+            if number % 2:
+                assert reader.line() == "LISTED 1 0"
+            assert reader.job()[1] == body
+            reader.close()
+
+
+# row lines.errors
+@pytest.mark.parametrize("start", ["store"], indirect=True)
+def test_batches_whose_answers_would_pass_the_output_buffer_wait_for_each_other(start):
+    daemon = start(*JOBS, "limits.output_buffer=16384", admin=True)
+    batch = b"put-batch t 400 4800\r\n" + b"0 0 60 0\r\n\r\n" * 400 + b"\r\n"
+    commits = "counterd_jobs_store_commits_total"
+    with daemon.job_client() as client:
+        before = metric(daemon, commits)
+        client.send(batch * 8)
+        for number in range(8):
+            line, text = client.job()
+            assert text.endswith(b"- INSERTED %d\n" % ((number + 1) * 400))
+        assert metric(daemon, commits) >= before + 8, "one answer of 19,200 bytes at a time"
+
+
+def change_watches(client, verb, names):
+    for at in range(0, len(names), 50):
+        some = names[at : at + 50]
+        client.send(b"".join(b"%s %s\r\n" % (verb, name.encode()) for name in some))
+        for _ in some:
+            assert client.line().startswith("WATCHING ")
+
+
+LONG = ["%04d" % number + "n" * 150 for number in range(3000)]
+LONG_LIST = ("---\n- default\n" + "".join("- %s\n" % name for name in LONG)).encode()
+
+
+def test_lists_of_tubes_are_written_as_they_are_read(start, tmp_path):
+    socket = "jobs.socket=%s" % (tmp_path / "jobs.sock")  # it takes less than TCP
+    daemon = start(*JOBS, socket, "limits.output_buffer=16384")
+    with daemon.job_client() as client, wire.JobClient(daemon.jobs_unix) as reader:
+        change_watches(client, b"watch", LONG)
+        reader.say("list-tubes")
+        wire.poll(lambda: client.stats()["cmd-list-tubes"] == "1", "the list has begun")
+        client.send(b"list-tubes-watched\r\nlist-tube-used\r\n")
+        assert client.job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
+        assert client.line() == "USING default"
+        change_watches(client, b"ignore", LONG)
+        assert client.fetch("list-tubes")[1] == b"---\n- default\n"
+        reader.say("list-tube-used")
+        assert reader.job() == ("OK %d" % len(LONG_LIST), LONG_LIST), "tubes that have gone, too"
+        assert reader.line() == "USING default"
 
 
 # --- time ----------------------------------------------------------------------------------------
@@ -462,6 +550,35 @@ def test_everything_goes_on_over_upgrades(start, tmp_path):
     assert worker.fetch("reserve") == ("RESERVED 1 8", b"reserved")
     for client in (producer, worker, waiter, claimer, half, skipping, paused):
         client.close()
+
+
+# row real.upgrade
+def test_unread_answers_go_on_over_upgrades(start, tmp_path):
+    socket = "jobs.socket=%s" % (tmp_path / "jobs.sock")
+    running = test_upgrade.Running(start, tmp_path, *JOBS, socket)
+    daemon, body = running.daemon, b"x" * 1000000
+    client = daemon.job_client()
+    readers = [wire.JobClient(daemon.jobs_unix) for _ in range(3)]
+    change_watches(client, b"watch", LONG)
+    assert client.put(body) == 1
+    for reader in readers:
+        reader.say("list-tubes" if reader == readers[0] else "peek 1")
+        reader.say("list-tube-used")
+    wire.poll(
+        lambda: [client.stats()[verb] for verb in ("cmd-list-tubes", "cmd-peek")] == ["1", "2"],
+        "the answers have begun",
+    )
+    assert client.ask("delete 1") == "DELETED"
+    change_watches(client, b"ignore", LONG)
+    running.install()
+    running.succeed()
+    assert readers[0].job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
+    for reader in readers[1:]:
+        assert reader.job() == ("FOUND 1 %d" % len(body), body)
+    for reader in readers:
+        assert reader.line() == "USING default"
+        reader.close()
+    client.close()
 
 
 # row real.upgrade

@@ -10,6 +10,7 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/clock.py \
 	t/campaigns/torture/cluster.py \
 	t/campaigns/torture/exhaustion.py \
+	t/campaigns/torture/exhaustion_answers.py \
 	t/campaigns/torture/exhaustion_memory.py \
 	t/campaigns/torture/exhaustion_names.py \
 	t/campaigns/torture/exhaustion_stale.py \

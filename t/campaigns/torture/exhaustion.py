@@ -25,6 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
 
+import exhaustion_answers  # noqa: E402
 import exhaustion_memory  # noqa: E402
 import exhaustion_names as names  # noqa: E402
 import exhaustion_stale  # noqa: E402
@@ -777,6 +778,7 @@ PARTS = {
     "collisions": collisions,
     "stale": exhaustion_stale.stale,
     "jobs_memory": exhaustion_memory.jobs_memory,
+    "answers": exhaustion_answers.unread_answers,
 }
 
 

@@ -269,17 +269,17 @@ TEST(a_transaction_has_so_many_writes_at_most)
 }
 END_TEST
 
-static bool see_tube(void *arg, struct bytes name)
-{
-    *(bool *)arg = *(bool *)arg || bytes_equal(name, bytes_of("new"));
-    return true;
-}
-
 static bool tube_is_listed(void)
 {
+    struct job_body *names[100];
     bool seen = false;
     uint64_t place = 0;
-    ck_assert(jobs_list_tubes(rig.jobs, &place, 100, see_tube, &seen));
+    size_t count;
+    ck_assert(jobs_list_tubes(rig.jobs, &place, ARRAY_SIZE(names), names, &count));
+    for (size_t n = 0; n < count; n++) {
+        seen |= bytes_equal(bytes_at(names[n]->bytes, names[n]->len), bytes_of("new"));
+        job_body_drop(rig.jobs, &names[n]);
+    }
     return seen;
 }
 
@@ -909,7 +909,7 @@ TEST(a_claim_of_several_is_committed_together)
         for (unsigned n = 0; n < 3; n++)
             put("default");
         const struct job_claim_request request = {
-            .count = 3, .timeout_ns = 0, .body_max = SIZE_MAX};
+            .count = 3, .timeout_ns = 0, .answer_max = SIZE_MAX};
         fake_disk_fail(disk, FAKE_CHANGE, 2, fails, JOB_STORE_IO);
         ck_assert(jobs_claim(a, &request, views, &count, reason, rig.now) == JOBS_WAITS);
         rig_commit();

@@ -582,7 +582,7 @@ static void do_wait(void)
                                                   .tube_count = below(3),
                                                   .count = 1 + below(3),
                                                   .timeout_ns = timeout_ns,
-                                                  .body_max = 1500};
+                                                  .answer_max = 1500};
         status = jobs_claim(clients[n], &request, views, &count, reason, rig.now);
     }
     for (size_t i = 0; i < count && status == JOBS_OK; i++)

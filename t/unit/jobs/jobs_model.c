@@ -438,11 +438,11 @@ enum jobs_status m_reserve(int client, bool waits, uint64_t chosen)
 }
 
 enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t count, bool waits,
-                         size_t body_max, const uint64_t *chosen, size_t chosen_count)
+                         size_t answer_max, const uint64_t *chosen, size_t chosen_count)
 {
     struct m_client *c = &model.clients[client];
     int order[M_TUBES], orders = 0, first = 0, closed = 0;
-    size_t bodies = 0, taken = 0;
+    size_t bytes = 0, taken = 0;
     for (int n = 0; n < tube_count; n++) {
         bool twice = false;
         for (int i = 0; i < orders; i++)
@@ -468,15 +468,15 @@ enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t 
         if (m_is_closed(tube) || !has_ready(tube))
             continue;
         idle = 0;
-        /* An answer ends when its bodies are many; only then is one missing that is there. */
+        /* An answer ends when it is long; only then is one missing that is there. */
         struct m_job *job = taken < chosen_count ? m_next(tube, chosen[taken]) : NULL;
         if (!job) {
-            AGREE(taken > 0 && bodies + M_BODY_MAX > body_max);
+            AGREE(taken > 0 && bytes + JOBS_LINE + m_name(tube).len + M_BODY_MAX > answer_max);
             break;
         }
         AGREE(job->id == chosen[taken]);
-        bodies += m_body_len(job->id);
-        AGREE(taken == 0 || bodies <= body_max);
+        bytes += JOBS_LINE + m_name(tube).len + m_body_len(job->id);
+        AGREE(taken == 0 || bytes <= answer_max);
         take(job, client);
         c->turn = tube;
         taken++;

@@ -111,7 +111,7 @@ enum jobs_status m_put(int client, const struct job_put *puts, size_t count, siz
 /* The `chosen` one is that of the engine; 0: none. */
 enum jobs_status m_reserve(int client, bool waits, uint64_t chosen);
 enum jobs_status m_claim(int client, const int *tubes, int tube_count, uint32_t count, bool waits,
-                         size_t body_max, const uint64_t *chosen, size_t chosen_count);
+                         size_t answer_max, const uint64_t *chosen, size_t chosen_count);
 enum jobs_status m_reserve_job(int client, uint64_t id);
 enum jobs_status m_delete(int client, uint64_t id);
 enum jobs_status m_release(struct m_job *job, uint32_t pri, uint32_t delay_s);

@@ -78,7 +78,7 @@ static uint64_t claim(const char *first, const char *second)
 {
     const struct bytes tubes[] = {bytes_of(first), bytes_of(second)};
     struct job_claim_request request = {
-        .tubes = tubes, .tube_count = 2, .count = 1, .body_max = SIZE_MAX};
+        .tubes = tubes, .tube_count = 2, .count = 1, .answer_max = SIZE_MAX};
     char reason[JOBS_READ_ONLY_MAX + 1];
     struct job_view view;
     size_t count;
@@ -189,7 +189,7 @@ END_TEST
 TEST(a_claim_that_waits_is_never_told_that_a_deadline_is_near)
 {
     begin();
-    struct job_claim_request request = {.count = 1, .timeout_ns = 1, .body_max = SIZE_MAX};
+    struct job_claim_request request = {.count = 1, .timeout_ns = 1, .answer_max = SIZE_MAX};
     char reason[JOBS_READ_ONLY_MAX + 1];
     struct job_view view;
     size_t count;
@@ -493,6 +493,92 @@ TEST(an_upgrade_goes_on_with_a_clear)
 }
 END_TEST
 
+/* ---- unread answers ----------------------------------------------------------------------------
+ */
+
+static uint64_t memory(void)
+{
+    struct jobs_stats stats;
+    jobs_get_stats(jobs, &stats);
+    return stats.memory;
+}
+
+TEST(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them)
+{
+    const uint8_t *unread[3];
+    struct job_body *names[3];
+    struct job_view view;
+    uint64_t place = 0;
+    size_t count;
+    begin();
+    uint64_t empty = memory();
+    struct job_put put = {
+        .tube = bytes_of("long"), .id = jobs_take_id(jobs), .ttr_s = 10, .tries = 1};
+    put.body = job_body_new(jobs, JOBS_PUTS, 100000);
+    ck_assert(put.body != NULL);
+    memset(put.body->bytes, 'b', put.body->len);
+    ck_assert(jobs_put(client, &put, now, &effects) == JOBS_OK);
+    uint64_t with_job = memory();
+    for (unsigned n = 0; n < ARRAY_SIZE(unread); n++) {
+        ck_assert(jobs_peek(jobs, put.id, &view) == JOBS_OK);
+        unread[n] = job_body_to_output(jobs, &view.body);
+        ck_assert(unread[n] == put.body->bytes);
+    }
+    ck_assert(jobs_list_tubes(jobs, &place, ARRAY_SIZE(names), names, &count) && count == 2);
+    ck_assert_uint_eq(memory(), with_job);
+    ck_assert(jobs_delete(client, put.id, now) == JOBS_OK);
+    ck_assert_uint_eq(memory(), empty); /* what is unread counts elsewhere */
+    ck_assert_int_eq(unread[2][99999], 'b');
+    ck_assert(bytes_equal(bytes_at(names[1]->bytes, names[1]->len), bytes_of("long")));
+    for (unsigned n = 0; n < ARRAY_SIZE(unread); n++)
+        job_body_written(unread[n]);
+    job_body_drop(jobs, &names[0]);
+    job_body_drop(jobs, &names[1]);
+    ck_assert_uint_eq(memory(), empty);
+    end();
+}
+
+TEST(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it)
+{
+    begin();
+    uint64_t empty = memory();
+    struct job_body *body = job_body_new(jobs, JOBS_PUTS, 5000);
+    ck_assert(body != NULL && memory() > empty + 5000);
+    const uint8_t *unread = job_body_to_output(jobs, &body);
+    ck_assert(body == NULL && memory() == empty);
+    job_body_written(unread);
+    ck_assert_uint_eq(memory(), empty);
+    end();
+}
+
+TEST(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it)
+{
+    struct job_view views[8];
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    size_t count;
+    uint64_t next;
+    begin();
+    for (unsigned n = 0; n < 8; n++) /* without a body; the name has 7 bytes */
+        ck_assert(put("default", 0) == n + 1);
+    ck_assert(jobs_list(jobs, bytes_of("default"), JOB_READY, 2, 8, 2 * JOBS_LINE, views, &count,
+                        &next) == JOBS_OK);
+    ck_assert(count == 2 && next == 4);
+    while (count > 0)
+        job_body_drop(jobs, &views[--count].body);
+    static const struct {
+        size_t answer_max, claimed, reserved;
+    } rows[] = {{3 * (JOBS_LINE + 7), 3, 3}, {1, 1, 4}, {SIZE_MAX, 4, 8}};
+    for (size_t n = 0; n < ARRAY_SIZE(rows); n++) {
+        struct job_claim_request request = {.count = 8, .answer_max = rows[n].answer_max};
+        ck_assert(jobs_claim(client, &request, views, &count, reason, now) == JOBS_OK);
+        ck_assert_uint_eq(count, rows[n].claimed);
+        ck_assert_uint_eq(jobs_client_reserved(client), rows[n].reserved);
+        while (count > 0)
+            job_body_drop(jobs, &views[--count].body);
+    }
+    end();
+}
+
 static const struct unit_test tests[] = {
     UNIT(a_clear_leaves_what_comes_meanwhile),
     UNIT(a_clear_of_all_has_jobs_that_only_change_their_state),
@@ -509,6 +595,9 @@ static const struct unit_test tests[] = {
     UNIT(a_claim_that_waits_is_never_told_that_a_deadline_is_near),
     UNIT(jobs_are_freed_while_something_is_due),
     UNIT(an_upgrade_keeps_the_first_tube_when_nobody_is_connected),
+    UNIT(bodies_and_names_of_unread_answers_are_shared_and_count_while_somebody_else_has_them),
+    UNIT(a_body_that_was_read_for_an_answer_counts_until_the_output_has_it),
+    UNIT(an_answer_of_several_jobs_ends_before_the_one_that_would_pass_it),
 };
 
 UNIT_MAIN("jobs/jobs", tests)

@@ -154,7 +154,7 @@ static void reserve(struct worker *w, struct client *c)
                                         .tube_count = rng_below(&w->rng, 3),
                                         .count = 2,
                                         .timeout_ns = rng_one_in(&w->rng, 3) ? 0 : JOBS_FOREVER,
-                                        .body_max = SIZE_MAX};
+                                        .answer_max = SIZE_MAX};
     char reason[JOBS_READ_ONLY_MAX + 1];
     size_t count = 1;
     if (c->held + 2 > HELD)

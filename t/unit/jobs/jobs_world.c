@@ -215,31 +215,33 @@ static void compare_tube(int t)
 
 struct names {
     int tubes[M_TUBES];
-    int count, stop;
+    int count;
 };
 
-static bool add_name(void *arg, struct bytes name)
+/* Adds names of a list, and drops them. */
+static void add_names(struct names *names, struct job_body **listed, size_t count)
 {
-    struct names *names = arg;
-    if (names->count == names->stop)
-        return false;
-    AGREE(names->count < M_TUBES);
-    for (int t = 0; t < M_TUBES; t++) {
-        if (bytes_equal(name, m_name(t)))
-            names->tubes[names->count++] = t;
+    for (size_t n = 0; n < count; n++) {
+        AGREE(names->count < M_TUBES);
+        for (int t = 0; t < M_TUBES; t++) {
+            if (bytes_equal(bytes_at(listed[n]->bytes, listed[n]->len), m_name(t)))
+                names->tubes[names->count++] = t;
+        }
+        job_body_drop(jobs, &listed[n]);
     }
-    return true;
 }
 
 static void compare_names(void)
 {
-    struct names names = {.stop = (int)below(M_TUBES + 1)};
+    struct names names = {.count = 0};
+    struct job_body *listed[3];
     uint64_t place = 0, last = 0;
+    size_t some;
     int count = 0;
     bool all;
     do {
-        all = jobs_list_tubes(jobs, &place, 1 + below(3), add_name, &names);
-        names.stop = M_NONE;
+        all = jobs_list_tubes(jobs, &place, 1 + below(3), listed, &some);
+        add_names(&names, listed, some);
     } while (!all);
     for (int n = 0; n < names.count; n++) {
         AGREE(model.tubes[names.tubes[n]].exists && model.tubes[names.tubes[n]].number > last);
@@ -257,8 +259,15 @@ static void compare_client(int c)
     if (!client->exists)
         return;
     AGREE(bytes_equal(bytes_at(used, jobs_used(clients[c], used)), m_name(client->used)));
-    struct names names = {.stop = M_NONE};
-    AGREE(jobs_list_watched(clients[c], add_name, &names));
+    struct names names = {.count = 0};
+    struct tube_watch *place = NULL;
+    struct job_body *listed[3];
+    size_t some;
+    bool all;
+    do {
+        all = jobs_list_watched(clients[c], &place, 1 + below(3), listed, &some);
+        add_names(&names, listed, some);
+    } while (!all);
     AGREE(names.count == client->watch_count);
     AGREE(memcmp(names.tubes, client->watched, sizeof(int) * (size_t)names.count) == 0);
     AGREE(jobs_client_waits(clients[c]) == (client->wait != M_IDLE));
@@ -496,7 +505,7 @@ static void claim(int c)
                                         .tube_count = (size_t)count,
                                         .count = 1 + below(config.batch),
                                         .timeout_ns = one_in(2) ? JOBS_FOREVER : 0,
-                                        .body_max = one_in(3) ? below(30) : SIZE_MAX};
+                                        .answer_max = one_in(3) ? below(1000) : SIZE_MAX};
     static uint64_t chosen[JOBS_STEP];
     char reason[JOBS_READ_ONLY_MAX + 1];
     size_t taken;
@@ -510,8 +519,8 @@ static void claim(int c)
         return;
     for (size_t n = 0; n < taken; n++)
         chosen[n] = views[n].id;
-    AGREE(m_claim(c, tubes, count, request.count, request.timeout_ns > 0, request.body_max, chosen,
-                  taken) == status);
+    AGREE(m_claim(c, tubes, count, request.count, request.timeout_ns > 0, request.answer_max,
+                  chosen, taken) == status);
     for (size_t n = 0; n < taken; n++)
         check_view(&views[n], m_find(views[n].id));
     if (status == JOBS_READ_ONLY)
@@ -726,13 +735,13 @@ static void list(void)
     int tube = random_tube();
     unsigned state = below(JOBS_ALL + 1);
     uint64_t after = one_in(2) ? 0 : below((uint32_t)atomic_load(&jobs->next_id)), next;
-    size_t limit = 1 + below(one_in(4) ? JOBS_STEP : 6), count, bodies = 0;
-    size_t body_max = one_in(3) ? below(20) : SIZE_MAX;
+    size_t limit = 1 + below(one_in(4) ? JOBS_STEP : 6), count, bytes = 0;
+    size_t answer_max = one_in(3) ? below(500) : SIZE_MAX;
     enum jobs_status status;
     if (one_in(20))
         after = UINT64_MAX;
     CALL(status =
-             jobs_list(jobs, m_name(tube), state, after, limit, body_max, views, &count, &next));
+             jobs_list(jobs, m_name(tube), state, after, limit, answer_max, views, &count, &next));
     AGREE(status == (model.tubes[tube].exists ? JOBS_OK : JOBS_NOT_FOUND));
     AGREE(count <= limit);
     for (size_t n = 0; n <= count; n++) {
@@ -744,12 +753,13 @@ static void list(void)
         }
         if (n == count) {
             AGREE(next == (first ? after : 0));
-            AGREE(!first || count == limit || (count > 0 && bodies + M_BODY_MAX > body_max));
+            AGREE(!first || count == limit ||
+                  (count > 0 && bytes + JOBS_LINE + M_BODY_MAX > answer_max));
             break;
         }
         AGREE(first);
-        bodies += m_body_len(first->id);
-        AGREE(n == 0 || bodies <= body_max);
+        bytes += JOBS_LINE + m_body_len(first->id);
+        AGREE(n == 0 || bytes <= answer_max);
         after = first->id;
         check_view(&views[n], first);
     }

@@ -125,7 +125,7 @@ static uint64_t take(struct job_view *view_r)
 {
     const struct bytes tube = bytes_of("t");
     const struct job_claim_request request = {
-        .tubes = &tube, .tube_count = 1, .count = 1, .body_max = 1000};
+        .tubes = &tube, .tube_count = 1, .count = 1, .answer_max = 1000};
     char reason[JOBS_READ_ONLY_MAX + 1];
     size_t count;
     enum jobs_status status = jobs_claim(client, &request, view_r, &count, reason, now);
