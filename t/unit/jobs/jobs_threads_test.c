@@ -14,7 +14,8 @@ enum {
     THREADS = 4,
     CLIENTS = 4, /* of each thread */
     TUBES = 3,
-    HELD = 8, /* by one client */
+    HELD = 8,    /* by one client */
+    UNREAD = 20, /* answers of one thread */
 #ifdef __SANITIZE_THREAD__
     OPERATIONS = 20000,
 #else
@@ -47,10 +48,31 @@ struct worker {
     struct moment now;
     struct jobs_effects effects;
     struct client clients[CLIENTS];
+    struct unread {
+        uint64_t id;
+        const uint8_t *body; /* in the output of a connection; NULL: none */
+    } unread[UNREAD];
     uint64_t late_letters, soon;
 };
 
 static struct worker workers[THREADS];
+
+static void write_unread(struct unread *unread)
+{
+    if (!unread->body)
+        return;
+    CHECK(memcmp(unread->body, &unread->id, sizeof(unread->id)) == 0);
+    job_body_written(unread->body);
+    unread->body = NULL;
+}
+
+/* An answer goes to the output, in the place of another one, which is written. */
+static void answer(struct worker *w, struct job_view *view)
+{
+    struct unread *unread = &w->unread[rng_below(&w->rng, UNREAD)];
+    write_unread(unread);
+    *unread = (struct unread){view->id, job_body_to_output(jobs, &view->body)};
+}
 
 static struct bytes random_tube(struct worker *w)
 {
@@ -65,27 +87,29 @@ static void send_letters(struct worker *w)
 }
 
 /* A client has got a job. */
-static void note_taken(struct client *c, struct job_view *view)
+static void note_taken(struct worker *w, struct client *c, struct job_view *view)
 {
     CHECK(view->id < IDS && view->state == JOB_RESERVED && view->token != 0);
     CHECK(view->body->len == sizeof(view->id));
     CHECK(memcmp(view->body->bytes, &view->id, sizeof(view->id)) == 0);
     CHECK(!deletes[view->id] && c->held < HELD);
     CHECK(atomic_exchange(&holders[view->id], 1) == 0);
+    if (rng_one_in(&w->rng, 2))
+        answer(w, view);
     job_body_drop(jobs, &view->body);
     c->ids[c->held] = view->id;
     c->tokens[c->held++] = view->token;
     atomic_fetch_add_explicit(&taken, 1, memory_order_relaxed);
 }
 
-static void read_wait(struct client *c)
+static void read_wait(struct worker *w, struct client *c)
 {
     struct job_view view;
     if (!jobs_read(c->real, &view))
         return;
     CHECK(c->waits);
     c->waits = false;
-    note_taken(c, &view);
+    note_taken(w, c, &view);
 }
 
 static void read_letters(struct worker *w)
@@ -97,7 +121,7 @@ static void read_letters(struct worker *w)
         struct client *c = jobs_client_owner(client); /* its slot may have another client now */
         atomic_fetch_add_explicit(&letters, 1, memory_order_relaxed);
         if (jobs_client_letter(client))
-            read_wait(c);
+            read_wait(w, c);
         else
             w->late_letters++;
     }
@@ -164,16 +188,16 @@ static void reserve(struct worker *w, struct client *c)
                                   : jobs_claim(c->real, &request, views, &count, reason, w->now);
     CHECK(status == JOBS_OK || status == JOBS_WAITS || status == JOBS_TIMED_OUT);
     for (size_t n = 0; status == JOBS_OK && n < count; n++)
-        note_taken(c, &views[n]);
+        note_taken(w, c, &views[n]);
     c->waits = status == JOBS_WAITS;
 }
 
-static void end_wait(struct client *c)
+static void end_wait(struct worker *w, struct client *c)
 {
     if (jobs_end_wait(c->real))
         c->waits = false;
     else
-        read_wait(c);
+        read_wait(w, c);
     CHECK(!c->waits);
 }
 
@@ -217,7 +241,7 @@ static void look(struct worker *w, struct client *c)
     struct jobs_kick kick = {.left = 3};
     uint32_t count;
     if (jobs_peek_next(c->real, (enum job_peek)rng_below(&w->rng, 3), &view) == JOBS_OK)
-        job_body_drop(jobs, &view.body);
+        answer(w, &view);
     (void)!jobs_stats_tube(jobs, random_tube(w), w->now, &tube);
     while (!jobs_kick(c->real, &kick, w->now, &w->effects))
         continue;
@@ -234,7 +258,7 @@ static void act(struct worker *w, struct client *c)
     if (!c->real)
         begin_client(w, c);
     else if (c->waits && what < 10)
-        end_wait(c);
+        end_wait(w, c);
     else if (!c->waits && what < 30)
         put(w, c);
     else if (!c->waits && what < 60)
@@ -276,6 +300,8 @@ static void *work(void *arg)
     }
     (void)pthread_barrier_wait(&all_ended);
     read_letters(w);
+    for (unsigned i = 0; i < UNREAD; i++)
+        write_unread(&w->unread[i]);
     return NULL;
 }
 
