@@ -199,10 +199,22 @@ void rig_send(struct jobs_effects *effects)
     }
 }
 
+static void tell_damages(void)
+{
+    for (struct mail *mail = rig.list.ops.first; mail && rig.on_damage; mail = mail->next) {
+        const struct job_op *op = container_of(mail, struct job_op, letter.mail);
+        for (size_t n = 0; n < op->write_count; n++) {
+            if (op->writes[n].damaged)
+                rig.on_damage(op->writes[n].id);
+        }
+    }
+}
+
 void rig_settle(void)
 {
     struct jobs_effects effects;
     REQUIRE(rig.has_list);
+    tell_damages();
     jobs_effects_init(&effects);
     jobs_settle(rig.jobs, &rig.list, rig.now, &effects);
     rig.has_list = rig.written = false;
