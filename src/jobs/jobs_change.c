@@ -392,12 +392,15 @@ enum jobs_status jobs_set_tube(struct jobs *jobs, struct bytes name,
 bool jobs_set_defaults(struct jobs *jobs, const struct job_settings *defaults, uint64_t *place,
                        struct moment now, struct jobs_effects *effects)
 {
-    unsigned count = 0;
+    unsigned budget = JOBS_STEP;
     jobs_enter(jobs);
     jobs->defaults = *defaults;
     struct tube *tube = tube_from(jobs, *place);
-    for (; tube && count < JOBS_STEP; tube = tube_from(jobs, *place), count++) {
-        tube_changed(jobs, tube, now, effects);
+    for (; tube && budget > 0; tube = tube_from(jobs, *place)) {
+        budget--;
+        tube_note_ready(jobs, tube);
+        tube_set_due(jobs, tube);
+        tube_serve_some(jobs, tube, &budget, now, effects);
         *place = tube->number + 1;
     }
     jobs_leave(jobs);

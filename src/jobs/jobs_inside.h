@@ -227,6 +227,7 @@ struct jobs {
     uint64_t states[JOB_STATES], urgent, waiting, total_jobs, timeouts;
     uint64_t steps;         /* of what goes on later, so far */
     uint64_t plans;         /* puts that were decided together, so far */
+    unsigned looks;         /* stale jobs that those may yet look at for keys */
     uint32_t clears;        /* so far, or since they were last counted anew */
     uint32_t clear_rounds;  /* how often they were counted anew */
     struct ring clearing;   /* clears under way, without a store */
@@ -570,7 +571,7 @@ struct job_keys_found {
 };
 
 /* Looks at a put with a key or root, after those that were planned with it; *found_r says if it is
- * a duplicate. */
+ * a duplicate. It meets jobs->looks stale jobs at most. */
 void job_keys_look(struct jobs *jobs, const struct tube *tube, const struct job_put *put,
                    struct moment now, struct job_keys_found *found_r);
 /* Makes what a put needs. Returns false without memory; then nothing has changed. */

@@ -291,18 +291,23 @@ static int64_t meant_ms(int64_t ms, bool whole)
     return ms + (whole ? 999 : 0);
 }
 
-/* The first job that has a key and this root, and is not stale. */
-static uint32_t find_twin(const struct jobs *jobs, const struct job_mark *key,
+/* The first job that has a key and this root, and is not stale. With a store, those before it are
+ * doomed, unless only a put that is being decided would make them stale. */
+static uint32_t find_twin(struct jobs *jobs, const struct job_mark *key,
                           const struct job_mark *root, int64_t wall)
 {
     uint64_t id = 0;
-    for (unsigned n = 0; n < JOBS_STEP; n++) {
+    for (; jobs->looks > 0; jobs->looks--) {
         uint32_t at = job_tree_from_place(jobs, &key->jobs, (uintptr_t)root, id);
-        if (at == JOB_NONE || job_at(jobs, at)->keys->root != root)
+        const struct job *job = at == JOB_NONE ? NULL : job_at(jobs, at);
+        if (!job || job->keys->root != root)
             return JOB_NONE;
-        if (!is_stale(jobs, job_at(jobs, at), wall))
+        if (!is_stale(jobs, job, wall))
             return at;
-        id = job_at(jobs, at)->id + 1;
+        id = job->id + 1;
+        if (jobs->commit &&
+            (key->time_ms > job->keys->at_ms || (root && root->time_ms > job->keys->root_ms)))
+            job_doom(jobs, at);
     }
     return JOB_NONE; /* the stale ones are about to be dropped */
 }

@@ -24,10 +24,11 @@ static void check_plan(const struct jobs *jobs, const struct job_write *write)
 static void serve_tubes_of(struct jobs *jobs, const struct job_op *op, struct moment now,
                            struct jobs_effects *effects)
 {
+    unsigned budget = JOBS_STEP; /* for all of them */
     for (size_t n = 0; n < op->write_count; n++) {
         uint32_t handle = op->writes[n].handle;
         if (handle != JOB_NONE)
-            tube_serve(jobs, job_at(jobs, handle)->tube, now, effects);
+            tube_serve_some(jobs, job_at(jobs, handle)->tube, &budget, now, effects);
     }
 }
 

@@ -62,6 +62,7 @@ enum jobs_status puts_decide(struct jobs *jobs, struct tube *tube, const struct 
 {
     enum jobs_status status = JOBS_OK;
     jobs->plans++;
+    jobs->looks = JOBS_STEP;
     for (size_t n = 0; n < count && status == JOBS_OK; n++) {
         *failed_r = n;
         status = decide(jobs, tube, &puts[n], &plans[n], now);

@@ -1246,6 +1246,32 @@ TEST(stale_jobs_that_nothing_can_delete_end_a_search)
     end();
 }
 
+/* So that the next put of the key does not look at them again. */
+TEST(a_put_dooms_the_stale_jobs_of_its_key)
+{
+    enum { STALE = 200 };
+    begin();
+    for (unsigned n = 0; n < STALE; n++) {
+        uint64_t one = put_keyed("default", "k", 1000);
+        ck_assert(reserve(b, 0, NULL) == one);
+    }
+    rig_pass(1);
+    uint64_t last = put_keyed("default", "k", 2000);
+    ck_assert(reserve(a, 0, NULL) == last);
+    rig_end(&b); /* all of them come back */
+    b = rig_client();
+    ck_assert(act(a, JOB_OP_DELETE, last) == JOBS_OK);
+    ck_assert(all_stats().doomed == 64); /* what an execution looks at */
+    struct ask *ask = new_put("default");
+    uint64_t id = ask->puts[0].id;
+    ask_key(ask, "k", rig_wall_ns() / NS_PER_MS + 1000);
+    ck_assert(answer(ask) == JOBS_OK && state_of(id) == JOB_READY);
+    ck_assert(all_stats().doomed == STALE);
+    rig_run();
+    ck_assert(tube_of("default").dropped == STALE && state_of(id) == JOB_READY);
+    end();
+}
+
 /* A transaction has what clients ask for, and one step of the rest. */
 TEST(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients)
 {
@@ -2160,6 +2186,7 @@ static const struct unit_test tests[] = {
     UNIT(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way),
     UNIT(stale_jobs_that_nothing_can_delete_end_a_search),
     UNIT(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients),
+    UNIT(a_put_dooms_the_stale_jobs_of_its_key),
     UNIT(steps_of_many_jobs_take_turns),
     UNIT(last_tries_that_end_together_go_in_steps),
     UNIT(a_kick_passes_damaged_jobs_by_in_steps),
