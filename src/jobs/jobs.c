@@ -783,10 +783,21 @@ struct tube *tube_from(const struct jobs *jobs, uint64_t number)
     return node ? tube_of_number(node) : NULL;
 }
 
+static struct tube **tube_bucket(const struct jobs *jobs, struct tube **table, size_t mask,
+                                 struct bytes name)
+{
+    return &table[hash_bytes(&jobs->hash_key, name.data, name.len) & mask];
+}
+
+/* The pointer to a tube in its chain, or to the end of a chain. */
 static struct tube **tube_link(const struct jobs *jobs, struct bytes name)
 {
-    size_t at = hash_bytes(&jobs->hash_key, name.data, name.len) & jobs->tube_mask;
-    struct tube **link = &jobs->tubes_by_hash[at];
+    struct tube **link = tube_bucket(jobs, jobs->tubes_by_hash, jobs->tube_mask, name);
+    while (*link && !bytes_equal(tube_name(*link), name))
+        link = &(*link)->next_by_hash;
+    if (*link || !jobs->old_tubes)
+        return link;
+    link = tube_bucket(jobs, jobs->old_tubes, jobs->old_tube_mask, name);
     while (*link && !bytes_equal(tube_name(*link), name))
         link = &(*link)->next_by_hash;
     return link;
@@ -797,23 +808,35 @@ struct tube *tube_find(const struct jobs *jobs, struct bytes name)
     return *tube_link(jobs, name);
 }
 
-/* Doubles the table of tubes. Without memory the chains get longer. */
-static void grow_tubes(struct jobs *jobs)
+/* Moves some buckets of the old table to the new one. */
+static void move_tubes(struct jobs *jobs)
 {
-    size_t mask = jobs->tube_mask * 2 + 1;
-    struct tube **table = calloc(mask + 1, sizeof(struct tube *)), *tube;
-    if (!table)
-        return;
-    for (size_t n = 0; n <= jobs->tube_mask; n++) {
-        while ((tube = jobs->tubes_by_hash[n])) {
-            jobs->tubes_by_hash[n] = tube->next_by_hash;
-            struct bytes name = tube_name(tube);
-            struct tube **bucket = &table[hash_bytes(&jobs->hash_key, name.data, name.len) & mask];
+    for (unsigned n = 0; n < 4 && jobs->old_tubes; n++) {
+        struct tube *tube;
+        while ((tube = jobs->old_tubes[jobs->tubes_moved])) {
+            struct tube **bucket =
+                tube_bucket(jobs, jobs->tubes_by_hash, jobs->tube_mask, tube_name(tube));
+            jobs->old_tubes[jobs->tubes_moved] = tube->next_by_hash;
             tube->next_by_hash = *bucket;
             *bucket = tube;
         }
+        if (jobs->tubes_moved++ < jobs->old_tube_mask)
+            continue;
+        free(jobs->old_tubes);
+        jobs->old_tubes = NULL;
     }
-    free(jobs->tubes_by_hash);
+}
+
+/* Begins to double the table of tubes. Without memory the chains get longer. */
+static void grow_tubes(struct jobs *jobs)
+{
+    size_t mask = jobs->tube_mask * 2 + 1;
+    struct tube **table = calloc(mask + 1, sizeof(struct tube *));
+    if (!table)
+        return;
+    jobs->old_tubes = jobs->tubes_by_hash;
+    jobs->old_tube_mask = jobs->tube_mask;
+    jobs->tubes_moved = 0;
     jobs->tubes_by_hash = table;
     jobs->tube_mask = mask;
 }
@@ -824,10 +847,6 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
     CHECK(name.len > 0 && name.len <= JOBS_TUBE_MAX);
     if (*link)
         return *link;
-    if (jobs->tube_count > jobs->tube_mask) {
-        grow_tubes(jobs);
-        link = tube_link(jobs, name);
-    }
     struct tube *tube = jobs_alloc(jobs, JOBS_TUBES, sizeof(*tube));
     struct job_body *text = NULL;
     if (tube && jobs_charge_here(jobs, JOBS_TUBES, body_size((uint32_t)name.len)))
@@ -854,6 +873,12 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
     job_tree_init(&tube->buried, JOB_BY_TURN);
     job_tree_init(&tube->abandoned, JOB_BY_TURN);
     ring_init(&tube->line);
+    if (jobs->old_tubes)
+        move_tubes(jobs);
+    else if (jobs->tube_count > jobs->tube_mask)
+        grow_tubes(jobs);
+    link = tube_bucket(jobs, jobs->tubes_by_hash, jobs->tube_mask, name);
+    tube->next_by_hash = *link;
     *link = tube;
     tree_add(&jobs->tubes, &tube->by_number);
     jobs->tube_count++;
@@ -1071,15 +1096,13 @@ void jobs_free(struct jobs **jobs_at)
     while (deadlines_take_due(&jobs->due, INT64_MAX))
         continue;
     jobs_commit_free(jobs);
-    if (jobs->tubes_by_hash) {
-        for (size_t n = 0; n <= jobs->tube_mask; n++) {
-            for (struct tube *tube = jobs->tubes_by_hash[n], *next; tube; tube = next) {
-                next = tube->next_by_hash;
-                deadline_clear(&jobs->due, &tube->due);
-                job_body_leave(jobs, &tube->name);
-                free(tube);
-            }
-        }
+    for (struct tree_node *at = tree_first(&jobs->tubes), *next; at; at = next) {
+        next = tree_next(at);
+        struct tube *tube = tube_of_number(at);
+        tree_remove(&jobs->tubes, at);
+        deadline_clear(&jobs->due, &tube->due);
+        job_body_leave(jobs, &tube->name);
+        free(tube);
     }
     for (uint32_t n = 0; n < jobs->page_count; n++) {
         for (uint32_t i = 0; i < JOB_PAGE; i++) {
@@ -1097,6 +1120,7 @@ void jobs_free(struct jobs **jobs_at)
     free(jobs->by_hash);
     free(jobs->old_by_hash);
     free(jobs->tubes_by_hash);
+    free(jobs->old_tubes);
     marks_free(jobs);
     deadlines_free(&jobs->due);
     lock_destroy(&jobs->lock);

@@ -203,8 +203,8 @@ struct jobs {
     uint32_t hash_mask, old_mask, moved; /* moved: buckets of the old table that are empty */
     uint32_t job_count;
 
-    struct tube **tubes_by_hash;
-    size_t tube_mask, tube_count;
+    struct tube **tubes_by_hash, **old_tubes; /* old: while the table grows */
+    size_t tube_mask, old_tube_mask, tubes_moved, tube_count;
     int64_t (*wall_ms)(void);
     struct hash_key mark_keys[2];
     struct job_mark **marks, **old_marks; /* by hash; old: while the table grows */

@@ -7,6 +7,7 @@
 #include "jobs/jobs_state.h"
 #include "t/unit/random.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -292,7 +293,17 @@ uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree
 void __real_jobs_enter(struct jobs *of);
 void __wrap_jobs_enter(struct jobs *of);
 
+uint64_t __real_hash_bytes(const struct hash_key *key, const void *data, size_t len);
+uint64_t __wrap_hash_bytes(const struct hash_key *key, const void *data, size_t len);
+
 static unsigned searches, most_searches, locks; /* most: under one lock */
+static unsigned hashes;
+
+uint64_t __wrap_hash_bytes(const struct hash_key *key, const void *data, size_t len)
+{
+    hashes++;
+    return __real_hash_bytes(key, data, len);
+}
 
 uint32_t __wrap_job_tree_from(const struct jobs *of, const struct job_tree *tree, uint64_t id)
 {
@@ -329,6 +340,27 @@ TEST(a_list_searches_once_for_each_job_and_lets_others_in_between)
                         &next) == JOBS_OK);
     ck_assert(count == 1 && next == 0 && views[0].id == last);
     job_body_drop(jobs, &views[0].body);
+    end();
+}
+END_TEST
+
+TEST(the_table_of_tubes_grows_in_steps)
+{
+    enum { TUBES = 5000 };
+    char name[16];
+    begin();
+    for (unsigned n = 0; n < TUBES; n++) {
+        snprintf(name, sizeof(name), "t%u", n);
+        hashes = 0;
+        (void)put(name, 0);
+        ck_assert(hashes <= 64); /* chains are short */
+    }
+    jobs_check(jobs, now);
+    for (unsigned n = 0; n < TUBES; n++) {
+        snprintf(name, sizeof(name), "t%u", n);
+        ck_assert(stats_of(name).states[JOB_READY] == 1);
+        ck_assert(jobs_delete(client, n + 1, now) == JOBS_OK);
+    }
     end();
 }
 END_TEST
@@ -587,6 +619,7 @@ static const struct unit_test tests[] = {
     UNIT(an_upgrade_goes_on_with_a_clear),
     UNIT(a_tube_serves_its_line_in_steps),
     UNIT(a_list_searches_once_for_each_job_and_lets_others_in_between),
+    UNIT(the_table_of_tubes_grows_in_steps),
     UNIT(claim_holds_for_reservations_that_begin_after_it_is_set),
     UNIT(tries_hold_for_reservations_that_begin_after_they_are_set),
     UNIT(a_reservation_that_ran_out_and_does_not_go_back_is_not_recycled),

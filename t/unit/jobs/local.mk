@@ -12,7 +12,8 @@ jobs_world_sources = t/unit/jobs/jobs_world.c t/unit/jobs/jobs_world.h \
 t_unit_jobs_job_tree_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_job_tree_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
 t_unit_jobs_jobs_test_CFLAGS = $(UNIT_CFLAGS)
-t_unit_jobs_jobs_test_LDFLAGS = -Wl,--wrap=job_tree_from -Wl,--wrap=jobs_enter
+t_unit_jobs_jobs_test_LDFLAGS = -Wl,--wrap=job_tree_from -Wl,--wrap=jobs_enter \
+	-Wl,--wrap=hash_bytes
 t_unit_jobs_jobs_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
 t_unit_jobs_jobs_model_test_SOURCES = t/unit/jobs/jobs_model_test.c $(jobs_world_sources)
 t_unit_jobs_jobs_model_test_CFLAGS = $(UNIT_CFLAGS)
