@@ -186,9 +186,9 @@ static const int looking[] = {
 };
 
 static const int writing[] = {
-    CALL(pwrite64), CALL(pwritev),   CALL(ftruncate), CALL(ftruncate64), CALL(fallocate),
-    CALL(fsync),    CALL(fdatasync), CALL(unlink),    CALL(unlinkat),    CALL(rename),
-    CALL(renameat), CALL(renameat2), CALL(fchmod),
+    CALL(pwrite64), CALL(pwritev),   CALL(ftruncate),       CALL(ftruncate64),      CALL(fallocate),
+    CALL(fsync),    CALL(fdatasync), CALL(sync_file_range), CALL(sync_file_range2), CALL(unlink),
+    CALL(unlinkat), CALL(rename),    CALL(renameat),        CALL(renameat2),        CALL(fchmod),
 };
 
 static const int owning[] = {CALL(fchown), CALL(fchown32)};

@@ -6,9 +6,10 @@
  * by another connection would begin anew with each commit, and never end on a busy daemon.
  *
  * The copy is made under another name beside its own, PART. Without a journal and syncs of SQLite:
- * it is nothing before it is whole. The file is synced in pieces, because a long sync of all of it
- * would hold up the commits. Space for it is taken first, so that a disk that is too small refuses
- * the copy and not the jobs that come meanwhile.
+ * it is nothing before it is whole. The kernel is told to write each piece at once, and waited for
+ * now and then, because a long sync of all of it at the end would hold up the commits. Space for it
+ * is taken first, so that a disk that is too small refuses the copy and not the jobs that come
+ * meanwhile.
  *
  * A failure of the copy is none of the store: it does not touch the reserve.
  */
@@ -22,7 +23,7 @@
 #include <unistd.h>
 
 #define STEP_PAGES 64   /* 256 KiB */
-#define SYNC_PAGES 1024 /* 4 MiB: so much is written between two syncs */
+#define WAIT_PAGES 1024 /* 4 MiB: so much may be on its way to the disk */
 
 struct sqlite_copy {
     sqlite3 *to;
@@ -30,7 +31,7 @@ struct sqlite_copy {
     int folder, file;  /* descriptors; -1: none */
     char *name, *part; /* in the folder */
     char *path;        /* of PART, for SQLite */
-    int unsynced;      /* pages since the last sync */
+    int unsynced;      /* pages since the kernel was waited for */
 };
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -263,13 +264,15 @@ enum job_store_status sqlite_copy(struct job_store *store, struct job_store_copi
     enum job_store_status status = JOB_STORE_OK;
     CHECK(!s->inside && copy);
     int code = SQLITE_OK;
-    if (copy->unsynced >= SYNC_PAGES) {
+    if (copy->unsynced >= WAIT_PAGES) {
         copy->unsynced = 0;
-        if (fdatasync(copy->file) != 0)
-            status = system_failed(s, "cannot sync it");
+        if (sync_file_range(copy->file, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) != 0 && errno == EIO)
+            status = system_failed(s, "cannot write it");
     } else {
         code = sqlite3_backup_step(copy->backup, STEP_PAGES);
         copy->unsynced += STEP_PAGES;
+        /* Not each file system can; the sync at the end does it all. */
+        (void)sync_file_range(copy->file, 0, 0, SYNC_FILE_RANGE_WRITE);
     }
     int pages = sqlite3_backup_pagecount(copy->backup);
     int left = sqlite3_backup_remaining(copy->backup);

@@ -23,20 +23,20 @@
 #include <limits.h>
 #include <pthread.h>
 
-/* The share of the copy is never ahead by more than this, so no transaction waits for longer. */
-#define BACKUP_AHEAD_NS (50 * NS_PER_MS)
+/* No transaction waits for the copy for longer than this, and a piece. */
+#define BACKUP_WAIT_NS (50 * NS_PER_MS)
 
 /* How the thread's time is shared. */
 struct backup_share {
-    int64_t credit_ns; /* what the copy may still take; below 0: it took more */
+    int64_t
+        credit_ns; /* what the copy may take before the next transaction; below 0: it took more */
 };
 
-/* A transaction took so long. */
+/* A transaction took so long; so may the copy. Nothing is saved up for later. */
 static inline void backup_share_worked(struct backup_share *share, int64_t ns)
 {
-    share->credit_ns += ns;
-    if (share->credit_ns > BACKUP_AHEAD_NS)
-        share->credit_ns = BACKUP_AHEAD_NS;
+    int64_t owed_ns = share->credit_ns < 0 ? share->credit_ns : 0;
+    share->credit_ns = owed_ns + (ns < BACKUP_WAIT_NS ? ns : BACKUP_WAIT_NS);
 }
 
 /* A piece of the copy took so long. Returns true when another one comes before the transaction that
@@ -44,8 +44,8 @@ static inline void backup_share_worked(struct backup_share *share, int64_t ns)
 static inline bool backup_share_copied(struct backup_share *share, int64_t ns)
 {
     share->credit_ns -= ns;
-    if (share->credit_ns < -BACKUP_AHEAD_NS)
-        share->credit_ns = -BACKUP_AHEAD_NS;
+    if (share->credit_ns < -BACKUP_WAIT_NS)
+        share->credit_ns = -BACKUP_WAIT_NS;
     return share->credit_ns > 0;
 }
 
