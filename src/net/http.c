@@ -625,9 +625,9 @@ struct http_pending *http_pend(struct http_request *request, int64_t limit_ns)
         return NULL;
     }
     if (http->pending == HTTP_PENDING_MAX) {
-        http->met[HTTP_LIMIT_PENDING]++;
         http_error(request, 503, "%d requests wait for an answer already: ask again later",
                    HTTP_PENDING_MAX);
+        http->met[HTTP_LIMIT_PENDING]++;
         return NULL;
     }
     struct http_pending *pending = malloc(sizeof(*pending));
@@ -689,8 +689,8 @@ static void look_at_pending(struct http *http)
         if (has_left(client)) {
             drop(client);
         } else if (now_ns >= client->until_ns) {
-            http->met[HTTP_LIMIT_ANSWER]++;
             http_error(client, 504, "no answer came in time: ask again later");
+            http->met[HTTP_LIMIT_ANSWER]++;
         }
     }
 }
