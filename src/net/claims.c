@@ -2,7 +2,7 @@
  * claims.c - see claims.h. Each source with claims has an account. Trees order the accounts by
  * memory, the requests of an account by size, and silent handshakes by age.
  *
- * Who is evicted leaves the trees and counts under the lock. From then on its letter frees the
+ * An evicted claim leaves the trees and counts under the lock. From then on its letter frees the
  * claim, and the connection may only forget it.
  */
 #include "net/claims.h"

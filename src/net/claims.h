@@ -1,7 +1,7 @@
 /*
  * claims.h - what connections take of two things that all of them share: memory for unfinished
  * requests (limits.unfinished), and TLS handshakes (tls.max_handshakes). It is also counted for
- * each source (sources.h), so that who goes when a limit is met is one of those who take most:
+ * each source (sources.h), so that a connection of those that take most goes when a limit is met:
  *
  * - memory: the largest request of the source that has most, with what is claimed. Requests of up
  *   to CLAIM_FREE bytes claim nothing.

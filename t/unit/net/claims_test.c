@@ -1,5 +1,5 @@
-/* claims_test.c - who has to go when the memory for unfinished requests is used up, or when there
- * are too many TLS handshakes. */
+/* claims_test.c - which connection has to go when the memory for unfinished requests is used up, or
+ * when there are too many TLS handshakes. */
 #include "t/unit/net/stage.h"
 
 #include <arpa/inet.h>

@@ -390,7 +390,7 @@ TEST(without_descriptors_it_waits_without_spinning_and_goes_on_when_one_is_free)
 }
 END_TEST
 
-/* Somebody who has the socket, too, shuts it down: accepting fails at once, every time. Only this
+/* Another process shuts the socket down: accepting fails at once, every time. Only this
  * listener rests. */
 TEST(listener_whose_accepts_keep_failing_rests)
 {
