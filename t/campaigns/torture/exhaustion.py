@@ -29,6 +29,7 @@ import exhaustion_answers  # noqa: E402
 import exhaustion_memory  # noqa: E402
 import exhaustion_names as names  # noqa: E402
 import exhaustion_stale  # noqa: E402
+import exhaustion_tls  # noqa: E402
 import http_client  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
@@ -779,6 +780,7 @@ PARTS = {
     "stale": exhaustion_stale.stale,
     "jobs_memory": exhaustion_memory.jobs_memory,
     "answers": exhaustion_answers.unread_answers,
+    "tls": exhaustion_tls.tls,
 }
 
 

@@ -321,6 +321,28 @@ TEST(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter)
 }
 END_TEST
 
+/* A greeting of 8 KiB, a byte in each record. */
+TEST(records_of_a_handshake_are_limited)
+{
+    static const char head[] = {1, 0, 0x20, 0};
+    struct pki pki;
+    pki_make(&pki);
+    struct toy_server s;
+    secure_start(&s, 1, toy_limits(), pki_tls(&pki, "server", TLS_VERIFY_OFF, TLS_VERSION_1_2));
+    int fd;
+    ck_assert(toy_give_secure(&s, 0, local_pair(SOCK_STREAM, &fd)));
+    for (unsigned i = 0; i < 256 + 2; i++) {
+        char record[] = {0x16, 3, 1, 0, 1, i < sizeof(head) ? head[i] : 0};
+        ck_assert_uint_eq(toy_closed(&s, CLOSE_HANDSHAKE), 0);
+        send_bytes(fd, record, sizeof(record));
+    }
+    WAIT_UNTIL(toy_closed(&s, CLOSE_HANDSHAKE) == 1);
+    close(fd);
+    toy_stop(&s);
+    pki_remove(&pki);
+}
+END_TEST
+
 TEST(without_a_certificate_clients_of_tls_are_turned_away)
 {
     struct toy_server s;
@@ -1322,6 +1344,7 @@ static const struct unit_test tests[] = {
     UNIT(request_that_comes_along_with_the_handshakes_end_is_answered),
     UNIT(handshake_that_takes_too_long_is_closed),
     UNIT(oldest_silent_handshakes_of_a_source_go_when_it_has_its_quarter),
+    UNIT(records_of_a_handshake_are_limited),
     UNIT(without_a_certificate_clients_of_tls_are_turned_away),
     UNIT(plain_text_to_a_tls_port_is_closed),
     UNIT(handshake_that_the_client_breaks_off_counts_as_one),
