@@ -56,7 +56,11 @@ static void move(unsigned from, unsigned to)
     conn->reading = (uint8_t)from;
     bool was_served = conn_is_served(conn);
     closes = 0;
-    atomic_store(&stage.server.handshakes, from == READING_HANDSHAKE);
+    uint32_t source = source_enter_peer(&stage.server.sources, -1);
+    if (from == READING_HANDSHAKE) {
+        conn->claim = claim_handshake(stage_worker(), 0, source);
+        ck_assert_uint_eq(atomic_load(&stage.server.handshakes), 1);
+    }
     if (was_served)
         conn_expire_in(conn, 0, NS_PER_S);
     conn_move(conn, (enum conn_reading)to);
@@ -65,6 +69,8 @@ static void move(unsigned from, unsigned to)
     ck_assert_uint_eq(closes, was_served && to >= READING_DISCARD);
     ck_assert(conn_expires(conn, 0) == (was_served && to < READING_DISCARD));
     ck_assert_uint_eq(atomic_load(&stage.server.handshakes), 0);
+    ck_assert(conn->claim == NULL);
+    source_leave(&stage.server.sources, source);
     conn_clear_deadline(conn, 0);
     deadlines_unreserve(conn_deadlines(conn), conn_deadline_count(&stage.protocol));
     free(conn);
