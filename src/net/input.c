@@ -583,7 +583,7 @@ static void on_io(struct loop_io *io, unsigned what)
     if (what & LOOP_READ && reads(conn)) {
         if (conn->reading == READING_DISCARD) {
             read_away(conn);
-        } else if (unlikely(stream_is_slow(&conn->stream))) {
+        } else if (unlikely(conn->stream.tls != NULL) && stream_is_slow(&conn->stream)) {
             conn->input = INPUT_MORE;
             worker_again_later(worker, conn);
         } else {
