@@ -102,9 +102,10 @@ void conn_drop_input(struct conn *conn)
 bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room)
 {
     room = room > len ? room : len;
-    conn->reason = CLOSE_UNFINISHED;
-    if (!claim_memory(conn, claim_of(room)))
+    if (!claim_memory(conn, claim_of(room))) {
+        conn->reason = CLOSE_UNFINISHED;
         return false;
+    }
     uint8_t *in = malloc(room);
     if (!in) {
         claim_less(conn, claim_of(room));
