@@ -165,7 +165,7 @@ void conn_renew_request(struct conn *conn)
 
 /* Claims the library's buffer while it has a part of a record. Returns false when the connection
  * has to go. */
-static bool claim_record(struct conn *conn)
+static __attribute__((noinline)) bool claim_record(struct conn *conn)
 {
     bool inside = stream_in_record(&conn->stream);
     if (inside == conn->in_record)
@@ -179,7 +179,7 @@ static bool claim_record(struct conn *conn)
 }
 
 /* Between requests: a part of a record has the time of a request. */
-static void time_record(struct conn *conn)
+static __attribute__((noinline)) void time_record(struct conn *conn)
 {
     if (conn->in_record && !deadline_is_set(&conn->read_deadline)) {
         conn_renew_request(conn);
@@ -188,6 +188,16 @@ static void time_record(struct conn *conn)
         deadline_clear(conn_deadlines(conn), &conn->read_deadline);
         conn->times_record = false;
     }
+}
+
+/* TLS: after requests were served. `complete`: no request is unfinished. */
+static __attribute__((noinline)) void served_record(struct conn *conn, bool complete)
+{
+    conn->times_record = false; /* a deadline that is set is a request's */
+    if (complete && conn->reading == READING_OPEN)
+        time_record(conn);
+    else if (conn->in_record && conn->reading != READING_OPEN && conn->input == INPUT_DRY)
+        conn->input = INPUT_MORE; /* looks at the record when it reads again */
 }
 
 /* Counts served requests. The worker measures their time at the end of the iteration. */
@@ -367,13 +377,8 @@ static void serve_input(struct conn *conn, const uint8_t *data, size_t len)
     else if (unlikely(!complete) &&
              (intake.served > 0 || intake.stepped || !deadline_is_set(&conn->read_deadline)))
         conn_renew_request(conn);
-    conn->times_record = false;
-    if (unlikely(conn->in_record)) {
-        if (complete && conn->reading == READING_OPEN)
-            time_record(conn);
-        else if (conn->reading != READING_OPEN && conn->input == INPUT_DRY)
-            conn->input = INPUT_MORE; /* looks at the record when it reads again */
-    }
+    if (unlikely(conn->stream.tls != NULL))
+        served_record(conn, complete);
     if (unlikely(conn->unserved || conn->reading != READING_OPEN)) {
         if (conn_has_work(conn))
             worker_again_later(conn->worker, conn);
