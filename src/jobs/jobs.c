@@ -80,7 +80,7 @@ static uint64_t most_puts(uint64_t limit)
 }
 
 /* The most that may be there with what a need adds. */
-static uint64_t most_for(const struct jobs *jobs, enum jobs_need need)
+static __attribute__((noinline)) uint64_t most_for(const struct jobs *jobs, enum jobs_need need)
 {
     uint64_t limit = atomic_load_explicit(&jobs->memory_limit, memory_order_relaxed);
     uint64_t over = atomic_load_explicit(&jobs->memory_over, memory_order_relaxed);
@@ -100,17 +100,23 @@ static bool has_room(const struct jobs *jobs, enum jobs_need need, size_t bytes)
     return used <= most && bytes <= most - used;
 }
 
-/* Counts memory, if there is room as it is. */
-static bool try_charge(struct jobs *jobs, enum jobs_need need, size_t bytes)
+/* Counts memory, if that is not more than `most`. */
+static inline bool charge_up_to(struct jobs *jobs, uint64_t most, size_t bytes)
 {
-    uint64_t most = most_for(jobs, need);
     uint64_t used = atomic_load_explicit(&jobs->memory, memory_order_relaxed);
     do {
         if (unlikely(used > most || bytes > most - used))
             return false;
-    } while (!atomic_compare_exchange_weak_explicit(&jobs->memory, &used, used + bytes,
-                                                    memory_order_relaxed, memory_order_relaxed));
+    } while (unlikely(!atomic_compare_exchange_weak_explicit(
+        &jobs->memory, &used, used + bytes, memory_order_relaxed, memory_order_relaxed)));
     return true;
+}
+
+/* The usual case: what puts may use, all may. */
+static inline bool charge_soon(struct jobs *jobs, size_t bytes)
+{
+    return likely(charge_up_to(
+        jobs, atomic_load_explicit(&jobs->memory_for_puts, memory_order_relaxed), bytes));
 }
 
 static bool refuse(struct jobs *jobs, enum jobs_need need)
@@ -138,9 +144,15 @@ void jobs_uncharge(struct jobs *jobs, size_t bytes)
         come_down(jobs, was - bytes);
 }
 
+static uint64_t set_limit(struct jobs *jobs, uint64_t limit)
+{
+    atomic_store(&jobs->memory_for_puts, most_puts(limit));
+    return atomic_exchange(&jobs->memory_limit, limit);
+}
+
 void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit)
 {
-    uint64_t was = atomic_exchange(&jobs->memory_limit, limit);
+    uint64_t was = set_limit(jobs, limit);
     uint64_t used = atomic_load(&jobs->memory);
     if (limit < was)
         atomic_store(&jobs->memory_over, used > most_puts(limit) ? used : 0);
@@ -150,7 +162,7 @@ void jobs_set_memory_limit(struct jobs *jobs, uint64_t limit)
 
 void jobs_begin_load(struct jobs *jobs)
 {
-    jobs->limit_then = atomic_exchange(&jobs->memory_limit, UINT64_MAX);
+    jobs->limit_then = set_limit(jobs, UINT64_MAX);
 }
 
 void jobs_end_load(struct jobs *jobs)
@@ -232,25 +244,27 @@ static bool evict(struct jobs *jobs, enum jobs_need need, size_t bytes, uint32_t
     return fits;
 }
 
-static bool charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes)
+static __attribute__((noinline)) bool charge_here(struct jobs *jobs, enum jobs_need need,
+                                                  size_t bytes)
 {
     uint32_t passed = 0;
-    if (likely(try_charge(jobs, need, bytes)))
+    if (charge_up_to(jobs, most_for(jobs, need), bytes))
         return true;
-    return has_bodies(jobs) && evict(jobs, need, bytes, &passed) && try_charge(jobs, need, bytes);
+    return has_bodies(jobs) && evict(jobs, need, bytes, &passed) &&
+           charge_up_to(jobs, most_for(jobs, need), bytes);
 }
 
 bool jobs_charge_here(struct jobs *jobs, enum jobs_need need, size_t bytes)
 {
-    return charge_here(jobs, need, bytes) || refuse(jobs, need);
+    return charge_soon(jobs, bytes) || charge_here(jobs, need, bytes) || refuse(jobs, need);
 }
 
 void *jobs_try_alloc(struct jobs *jobs, enum jobs_need need, size_t size)
 {
-    if (!charge_here(jobs, need, size))
+    if (!charge_soon(jobs, size) && !charge_here(jobs, need, size))
         return NULL;
     void *memory = calloc(1, size);
-    if (!memory)
+    if (unlikely(!memory))
         jobs_uncharge(jobs, size);
     return memory;
 }
@@ -258,23 +272,30 @@ void *jobs_try_alloc(struct jobs *jobs, enum jobs_need need, size_t size)
 void *jobs_alloc(struct jobs *jobs, enum jobs_need need, size_t size)
 {
     void *memory = jobs_try_alloc(jobs, need, size);
-    if (!memory)
+    if (unlikely(!memory))
         (void)refuse(jobs, need);
     return memory;
 }
 
 /* Without the lock, it looks at all pages once, and lets others in between. */
-bool jobs_charge(struct jobs *jobs, enum jobs_need need, size_t bytes)
+static __attribute__((noinline)) bool charge_anywhere(struct jobs *jobs, enum jobs_need need,
+                                                      size_t bytes)
 {
-    bool charged = try_charge(jobs, need, bytes), goes_on = !charged && has_bodies(jobs);
-    for (uint32_t passed = 0; unlikely(goes_on);) {
+    bool charged = charge_up_to(jobs, most_for(jobs, need), bytes);
+    bool goes_on = !charged && has_bodies(jobs);
+    for (uint32_t passed = 0; goes_on;) {
         jobs_enter(jobs);
         bool fits = evict(jobs, need, bytes, &passed);
-        charged = fits && try_charge(jobs, need, bytes);
+        charged = fits && charge_up_to(jobs, most_for(jobs, need), bytes);
         goes_on = !fits && passed < jobs->page_count && has_bodies(jobs);
         jobs_leave(jobs);
     }
     return charged || refuse(jobs, need);
+}
+
+bool jobs_charge(struct jobs *jobs, enum jobs_need need, size_t bytes)
+{
+    return charge_soon(jobs, bytes) || charge_anywhere(jobs, need, bytes);
 }
 
 uint64_t jobs_random(struct jobs *jobs)
@@ -1058,7 +1079,7 @@ struct jobs *jobs_new(const struct jobs_config *config)
     jobs->wall_ms = config->wall_ms;
     marks_init(jobs);
     atomic_init(&jobs->next_id, config->first_id ? config->first_id : 1);
-    atomic_init(&jobs->memory_limit, config->memory_limit);
+    (void)set_limit(jobs, config->memory_limit);
     atomic_init(&jobs->next_ns, INT64_MAX);
     jobs->free = JOB_NONE;
     jobs->hash_mask = BUCKETS_FIRST - 1;

@@ -188,10 +188,9 @@ void jobs_hold(struct jobs *jobs, struct moment now)
 
 static struct job_op *own_op(struct jobs *jobs, unsigned kind, size_t more)
 {
-    const struct job_op as = {.kind = (enum job_op_kind)kind};
-    struct job_op *op = jobs_alloc(jobs, job_op_need(&as), sizeof(*op) + more);
+    struct job_op *op = jobs_alloc(jobs, job_op_need(kind), sizeof(*op) + more);
     if (op)
-        op->kind = as.kind;
+        op->kind = (enum job_op_kind)kind;
     return op;
 }
 

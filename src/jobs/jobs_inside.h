@@ -188,6 +188,7 @@ struct jobs {
     uint64_t random;
     _Atomic uint64_t next_id;
     _Atomic uint64_t memory, memory_limit; /* bytes */
+    _Atomic uint64_t memory_for_puts;
     _Atomic uint64_t memory_over; /* what was there when the limit was lower; 0: not too much */
     uint64_t limit_then;          /* while it is loaded or restored: the limit */
     _Atomic uint64_t refused[JOBS_NEEDS];

@@ -79,10 +79,10 @@ struct job_times job_times_of(const struct jobs *jobs, struct moment now);
 /* The monotonic time when what the store remembers is forgotten. */
 int64_t job_until_ns(int64_t forget_ns, struct job_times at);
 
-/* What an operation does with memory. */
-static inline enum jobs_need job_op_need(const struct job_op *op)
+/* What operations of a kind need memory for. */
+static inline enum jobs_need job_op_need(unsigned kind)
 {
-    switch ((int)op->kind) {
+    switch (kind) {
     case JOB_OP_PUT:
         return JOBS_PUTS;
     case JOB_OP_RESERVE:

@@ -22,7 +22,7 @@ size_t job_op_room(struct jobs *jobs, struct job_op *op, size_t most)
 {
     CHECK(op->write_room == 0);
     for (; most > 1; most /= 2) {
-        op->writes = jobs_try_alloc(jobs, job_op_need(op), most * sizeof(*op->writes));
+        op->writes = jobs_try_alloc(jobs, job_op_need(op->kind), most * sizeof(*op->writes));
         op->write_room = op->writes ? most : 0;
         if (op->writes)
             return most;
@@ -37,7 +37,7 @@ struct job_write *job_op_add(struct jobs *jobs, struct job_op *op, enum job_writ
         op->write_room = 1;
     } else if (op->write_count == op->write_room) {
         size_t room = op->write_room < 4 ? 4 : op->write_room * 2;
-        struct job_write *more = jobs_alloc(jobs, job_op_need(op), room * sizeof(*more));
+        struct job_write *more = jobs_alloc(jobs, job_op_need(op->kind), room * sizeof(*more));
         if (!more)
             return NULL;
         memcpy(more, op->writes, op->write_count * sizeof(*more));
