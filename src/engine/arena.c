@@ -149,6 +149,11 @@ size_t arena_used(const struct arena *arena)
     return atomic_load_explicit(&arena->used, memory_order_relaxed);
 }
 
+bool arena_is_full(const struct arena *arena)
+{
+    return arena_used(arena) >= arena->limit - arena->limit / 16;
+}
+
 /* Makes the next pages of the region usable. Returns false when out of memory or addresses. */
 static bool open_pages(struct arena *arena)
 {
@@ -268,13 +273,25 @@ static unsigned char *slot_at(struct slab_page *page, unsigned number)
     return (unsigned char *)(page + 1) + (size_t)(number - 1) * page->slot;
 }
 
+/* Finds a page for a slot of this class: a new one, or one of larger slots that has a free one. */
+static __attribute__((noinline)) struct slab_page *another_page(struct slab *slab,
+                                                                unsigned class_no)
+{
+    struct slab_page *page = new_page(slab, class_no);
+    while (!page && ++class_no < SLAB_CLASSES) {
+        if (slab->partial[class_no])
+            page = arena_page_at(slab->arena, slab->partial[class_no]);
+    }
+    return page;
+}
+
 ref_t slab_alloc(struct slab *slab, size_t size)
 {
     CHECK(size > 0 && size <= SLAB_MAX);
     unsigned class_no = class_of(size);
     struct slab_page *page = slab->partial[class_no]
                                  ? arena_page_at(slab->arena, slab->partial[class_no])
-                                 : new_page(slab, class_no);
+                                 : another_page(slab, class_no);
     if (!page)
         return 0;
     unsigned char *slot;

@@ -98,6 +98,8 @@ void arena_uncharge(struct arena *arena, size_t bytes);
 
 /* Bytes of pages and charges in use. Any thread. */
 size_t arena_used(const struct arena *arena);
+/* True from 15/16 of the limit on. Any thread. */
+bool arena_is_full(const struct arena *arena);
 
 /* Largest slot, and the number of slot sizes: steps of 8 up to 256 bytes, steps of 64 above. */
 #define SLAB_MAX     2048
@@ -112,7 +114,10 @@ struct slab {
 
 void slab_init(struct slab *slab, struct arena *arena, uint32_t owner);
 
-/* Allocates a slot of `size` bytes (1 to SLAB_MAX), not cleared. Returns 0 when out of memory. */
+/*
+ * Allocates a slot of `size` bytes (1 to SLAB_MAX), not cleared; a larger slot that is free when
+ * there is no memory for one of this size. Returns 0 when out of memory.
+ */
 ref_t slab_alloc(struct slab *slab, size_t size) MUST_USE;
 /* Frees a slot. */
 void slab_free(struct slab *slab, ref_t ref);

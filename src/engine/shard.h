@@ -10,7 +10,7 @@
  *
  * A counter is visible (found by name) while it has units, waiters or reservations, or is kept at
  * 0. Its memory may stay a little longer: after a DONE, until the owner of an empty holding has
- * reaped it (COUNTER_GONE). One that has reservations is kept (COUNTER_KEEP), and does not expire.
+ * reaped it (COUNTER_GONE). One that has reservations is kept (COUNTER_KEPT), and does not expire.
  */
 #ifndef ENGINE_SHARD_H
 #define ENGINE_SHARD_H
@@ -43,9 +43,11 @@ struct outside_holding {
     ref_t counter;       /* constant */
 };
 
-enum counter_flags {
-    COUNTER_KEEP = 1, /* stays at 0 until its interval has ended */
-    COUNTER_GONE = 2, /* no longer in the index */
+enum counter_life {
+    COUNTER_PLAIN,  /* goes when it is at 0 */
+    COUNTER_GONE,   /* no longer in the index */
+    COUNTER_KEPT,   /* stays at 0 until its interval has ended */
+    COUNTER_PASSED, /* the same; it is at 0, and the collector has passed it since its last use */
 };
 
 /*
@@ -82,9 +84,9 @@ struct counter {
     uint32_t peak;         /* in `interval` */
     uint32_t limit;        /* of the last acquire; 0: none */
     uint32_t further : 30; /* number of outside holdings; each takes five of 2^32 granules */
-    uint32_t flags : 2;
-    uint16_t interval; /* of its last use */
-    uint16_t name_len; /* constant */
+    uint32_t life : 2;     /* enum counter_life */
+    uint16_t interval;     /* of its last use */
+    uint16_t name_len;     /* constant */
     struct holding first;
     ref_t queue;          /* 0: no waiters and no unacknowledged verdicts */
     unsigned char name[]; /* the bytes, or a pointer to them if the name is long; constant */
@@ -162,6 +164,8 @@ struct shard {
     struct contention *contention;
     uint64_t seq; /* age of the youngest waiter */
     uint64_t waiting;
+    struct index_walk hand; /* where shard_make_room goes on */
+    uint64_t dropped_early;
     ref_t newest, oldest; /* the ring of queues with waiters in line, by since_ns; 0: empty */
     uint32_t number;
     struct peak_noted noted[PEAKS_NOTED]; /* for peak_interval; indexed by some bits of the hash */
@@ -336,6 +340,22 @@ static inline void counter_touch(struct shard *s, struct counter *c, uint32_t in
  * Removes a counter without units and waiters from the index, and frees it if it has no holdings.
  */
 void counter_drop(struct shard *s, struct counter *c);
+
+static inline bool counter_is_kept(const struct counter *c)
+{
+    return c->life >= COUNTER_KEPT;
+}
+
+/* ---- sweep.c ------------------------------------------------------------------------------- */
+
+/*
+ * For a request that finds no memory: looks at no more than *looks names and empty buckets, and
+ * counts them off. Drops a counter at 0, and among the first 16 rather one that the collector has
+ * passed. Returns false when it found none, or when less than 15/16 of the limit is used: the
+ * request is refused. A request may need several.
+ */
+bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks);
+#define ROOM_LOOKS 64
 
 /* ---- contention.c: caller holds the shard's lock ------------------------------------------- */
 

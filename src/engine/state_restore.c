@@ -111,7 +111,7 @@ static bool read_name(struct record_reader *r, struct name_head *head_r)
     head_r->name.data = record_take(r, head_r->name.len);
     if (!head_r->name.data)
         return false;
-    if (!head_r->mark || !head_r->name.len || head_r->flags > COUNTER_KEEP ||
+    if (!head_r->mark || !head_r->name.len || head_r->flags > 1 ||
         head_r->peak < head_r->consumption || !(head_r->consumption || head_r->flags))
         return refuse(r, "a name has inconsistent values");
     return true;
@@ -166,7 +166,7 @@ static bool restore_name(struct shard_to_come *to_come, const struct name_head *
     c->interval = n->interval;
     c->peak = n->peak;
     c->limit = n->limit;
-    c->flags = n->flags & COUNTER_KEEP;
+    c->life = n->flags ? COUNTER_KEPT : COUNTER_PLAIN;
     if (n->consumption == 0) {
         s->idle.count++;
         to_come->now += n->interval == to_come->idle_interval;

@@ -35,7 +35,7 @@ static void save_counter(const struct shard *s, ref_t ref, struct record_writer 
     put_u32(to + 8, c->peak);
     put_u32(to + 12, c->limit);
     put_u16(to + 16, c->interval);
-    to[18] = c->flags & COUNTER_KEEP;
+    to[18] = counter_is_kept(c);
     put_u16(to + 19, c->name_len);
     struct bytes name = counter_name(c);
     to = record_room(w, name.len);

@@ -81,12 +81,49 @@ struct collection {
 static bool collect_one(void *arg, struct shard *s, struct counter *c)
 {
     const struct collection *collection = arg;
-    if (counter_expired(s, c, collection->interval)) {
+    if (c->consumption > 0 || counter_is_reserved(s, c)) {
+        counter_touch(s, c, collection->interval);
+        return true;
+    }
+    bool is_early = counter_is_in(c, collection->interval);
+    if (is_early && c->life != COUNTER_PASSED) {
+        if (arena_is_full(s->slab.arena))
+            c->life = COUNTER_PASSED;
+    } else if (!is_early || arena_is_full(s->slab.arena)) {
+        s->dropped_early += is_early;
         counter_drop(s, c);
         ++*collection->collected;
-    } else if (c->consumption > 0 || counter_is_reserved(s, c)) {
-        counter_touch(s, c, collection->interval);
     }
+    return true;
+}
+
+bool shard_make_room(struct shard *s, uint32_t interval, unsigned *looks)
+{
+    struct counter *spare = NULL;
+    bool found = false; /* the best that there can be */
+    unsigned enough = *looks > ROOM_LOOKS / 4 ? *looks - ROOM_LOOKS / 4 : 0;
+    lock_assert_held(&s->lock);
+    if (!arena_is_full(s->slab.arena))
+        return false;
+    while (!found && *looks > (spare ? enough : 0)) {
+        ref_t ref = index_walk_next(&s->names, &s->hand, looks);
+        if (index_walk_done(&s->hand))
+            s->hand = (struct index_walk){0};
+        if (!ref)
+            continue;
+        struct counter *c = counter_at(s, ref);
+        index_walk_past(&s->hand, c->hash, ref);
+        if (c->consumption > 0 || counter_is_reserved(s, c))
+            continue;
+        found = c->life == COUNTER_PASSED || !counter_is_in(c, interval);
+        if (found || !spare)
+            spare = c;
+    }
+    index_walk_rest(&s->names, &s->hand);
+    if (!spare)
+        return false;
+    s->dropped_early += counter_is_in(spare, interval);
+    counter_drop(s, spare);
     return true;
 }
 
@@ -132,6 +169,8 @@ void table_get_stats(struct table *t, struct moment now, struct table_stats *sta
         stats_r->holdings += s->holding_count;
         stats_r->units += s->units;
         stats_r->overflowing += s->names.overflowing;
+        stats_r->idle += s->idle.count;
+        stats_r->dropped_early += s->dropped_early;
         lock_release(&s->lock);
     }
 }
@@ -149,6 +188,11 @@ void table_trim(struct table *t)
 bool table_is_tight(const struct table *t)
 {
     return arena_used(&t->arena) > t->arena.limit / 2;
+}
+
+bool table_is_full(const struct table *t)
+{
+    return arena_is_full(&t->arena);
 }
 
 /* ---- the check --------------------------------------------------------------------------- */
@@ -255,16 +299,16 @@ static bool check_counter(void *arg, struct shard *s, struct counter *c)
 {
     struct check_sums *sums = arg;
     struct arena *arena = s->slab.arena;
-    CHECK(!(c->flags & COUNTER_GONE));
+    CHECK(c->life != COUNTER_GONE);
     CHECK(c->first.outside == 0 && (c->first.holder || (!c->first.units && !c->first.waits)));
-    CHECK(c->consumption > 0 || c->flags & COUNTER_KEEP);
+    CHECK(c->consumption == 0 ? counter_is_kept(c) : c->life != COUNTER_PASSED);
     CHECK(c->peak >= c->consumption);
     CHECK(slab_owner_of(arena, c) == s->number);
     const struct queue *q = c->queue ? queue_of(s, c) : NULL;
     if (q) {
         CHECK(q->counter == arena_ref(arena, c) && q->hash == counter_hash(s, c));
         CHECK(q->waits > 0 && q->reserved <= q->waits && q->waiting <= q->waits - q->reserved);
-        CHECK(q->reserved == 0 || c->flags & COUNTER_KEEP);
+        CHECK(q->reserved == 0 || counter_is_kept(c));
         CHECK(q->waiting == check_lanes(q->any.root, 0, UINT32_MAX, c->consumption) +
                                 check_lanes(q->me.root, 0, UINT32_MAX, c->consumption));
         sums->waiting += q->waiting;

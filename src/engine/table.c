@@ -143,7 +143,7 @@ no_name:
 /* Frees a counter that is no longer visible, if it has no holdings. */
 static void counter_free_if_unheld(struct shard *s, struct counter *c)
 {
-    if (!(c->flags & COUNTER_GONE) || c->further || c->first.holder)
+    if (c->life != COUNTER_GONE || c->further || c->first.holder)
         return;
     if (counter_name_is_outside(c)) {
         arena_uncharge(s->slab.arena, sizeof(struct long_name) + c->name_len);
@@ -165,11 +165,11 @@ static void idle_ends(struct shard *s, const struct counter *c)
 void counter_drop(struct shard *s, struct counter *c)
 {
     lock_assert_held(&s->lock);
-    CHECK(c->consumption == 0 && counter_waiting(s, c) == 0 && !(c->flags & COUNTER_GONE));
-    if (c->flags & COUNTER_KEEP)
+    CHECK(c->consumption == 0 && counter_waiting(s, c) == 0 && c->life != COUNTER_GONE);
+    if (counter_is_kept(c))
         idle_ends(s, c);
     index_remove(&s->names, c->hash, arena_ref(s->slab.arena, c));
-    c->flags |= COUNTER_GONE;
+    c->life = COUNTER_GONE;
     counter_free_if_unheld(s, c);
 }
 
@@ -183,8 +183,9 @@ static void rest_begins(struct shard *s, const struct counter *c)
 }
 
 /* Call before such a counter gets units. */
-static inline void rest_ends(struct shard *s, const struct counter *c)
+static inline void rest_ends(struct shard *s, struct counter *c)
 {
+    c->life = COUNTER_KEPT;
     if (unlikely(counter_is_reserved(s, c)))
         s->reserved_idle--;
     else
@@ -196,7 +197,7 @@ static void counter_came_down(struct shard *s, struct counter *c)
 {
     if (c->consumption > 0)
         return;
-    if (c->flags & COUNTER_KEEP)
+    if (counter_is_kept(c))
         rest_begins(s, c);
     else
         counter_drop(s, c);
@@ -627,7 +628,7 @@ grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash, st
         CHECK(!made); /* a new counter has its first holding inside */
         return false;
     }
-    if (c->consumption == 0 && c->flags & COUNTER_KEEP)
+    if (c->consumption == 0 && counter_is_kept(c))
         rest_ends(s, c);
     add_units(s, c, h, a->units, hash, now);
     if (limits) {
@@ -635,7 +636,7 @@ grant_now(struct table *t, struct shard *s, struct counter *c, uint64_t hash, st
         c->limit = a->limit;
     }
     if (a->keep)
-        c->flags |= COUNTER_KEEP;
+        c->life = COUNTER_KEPT;
     if (held_r)
         *held_r = h;
     return true;
@@ -650,6 +651,26 @@ static enum table_status refuse(struct shard *s, struct counter *c, uint64_t has
     return why;
 }
 
+/* table_acquire, under the lock. */
+static inline __attribute__((always_inline)) enum table_status
+acquire(struct table *t, struct shard *s, uint64_t hash, uint32_t interval, struct holder *holder,
+        const struct acquire *a, struct moment now, struct holding **held_r,
+        struct waiter **waiter_r)
+{
+    struct counter *c = shard_find(s, hash, a->name, interval);
+    if (c)
+        counter_touch(s, c, interval);
+    uint64_t load = c ? (uint64_t)c->consumption + counter_waiting(s, c) : 0;
+    if (a->queue_max && load >= a->queue_max)
+        return refuse(s, c, hash, a, now, TABLE_FULL);
+    if (fits(c, a->units, a->limit))
+        return grant_now(t, s, c, hash, holder, a, true, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+    if (a->wait == WAIT_NO)
+        return refuse(s, c, hash, a, now, TABLE_BUSY);
+    *waiter_r = begin_wait(t, s, c, hash, holder, a, now);
+    return *waiter_r ? TABLE_WAITING : TABLE_NO_MEMORY;
+}
+
 enum table_status table_acquire(struct table *t, struct holder *holder, const struct acquire *a,
                                 struct moment now, struct holding **held_r,
                                 struct waiter **waiter_r)
@@ -659,24 +680,11 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
     enum table_status status;
-
+    unsigned looks = ROOM_LOOKS;
     lock_acquire(&s->lock);
-    struct counter *c = shard_find(s, hash, a->name, interval);
-    if (c)
-        counter_touch(s, c, interval);
-    uint64_t load = c ? (uint64_t)c->consumption + counter_waiting(s, c) : 0;
-    if (a->queue_max && load >= a->queue_max) {
-        status = refuse(s, c, hash, a, now, TABLE_FULL);
-    } else if (fits(c, a->units, a->limit)) {
-        status =
-            grant_now(t, s, c, hash, holder, a, true, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
-    } else if (a->wait == WAIT_NO) {
-        status = refuse(s, c, hash, a, now, TABLE_BUSY);
-    } else {
-        struct waiter *w = begin_wait(t, s, c, hash, holder, a, now);
-        *waiter_r = w;
-        status = w ? TABLE_WAITING : TABLE_NO_MEMORY;
-    }
+    do
+        status = acquire(t, s, hash, interval, holder, a, now, held_r, waiter_r);
+    while (unlikely(status == TABLE_NO_MEMORY) && shard_make_room(s, interval, &looks));
     lock_release(&s->lock);
     return status;
 }
@@ -891,7 +899,7 @@ static struct holding *reserve(struct table *t, struct shard *s, struct counter 
             idle_ends(s, c);
         s->reserved_idle++;
     }
-    c->flags |= COUNTER_KEEP;
+    c->life = COUNTER_KEPT;
     q->reserved++;
     pin(q, h);
     return h;
@@ -905,9 +913,12 @@ struct holding *table_reserve(struct table *t, struct holder *holder, struct byt
         hash = hash_name(t, name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
+    struct holding *h;
+    unsigned looks = ROOM_LOOKS;
     lock_acquire(&s->lock);
-    struct counter *c = shard_find(s, hash, name, interval);
-    struct holding *h = reserve(t, s, c, hash, name, holder, interval);
+    do
+        h = reserve(t, s, shard_find(s, hash, name, interval), hash, name, holder, interval);
+    while (unlikely(!h) && shard_make_room(s, interval, &looks));
     lock_release(&s->lock);
     return h;
 }
@@ -957,14 +968,19 @@ add(struct table *t, struct holder *holder, const struct acquire *a, bool limits
     uint64_t hash = a->hash ? a->hash : hash_name(t, a->name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
-    enum table_status status = TABLE_BUSY;
+    enum table_status status;
+    unsigned looks = ROOM_LOOKS;
     lock_acquire(&s->lock);
-    struct counter *c = shard_find(s, hash, a->name, interval);
-    if (c)
-        counter_touch(s, c, interval);
-    if (fits(c, a->units, UINT32_MAX))
-        status =
-            grant_now(t, s, c, hash, holder, a, limits, now, held_r) ? TABLE_OK : TABLE_NO_MEMORY;
+    do {
+        struct counter *c = shard_find(s, hash, a->name, interval);
+        if (c)
+            counter_touch(s, c, interval);
+        if (!fits(c, a->units, UINT32_MAX))
+            status = TABLE_BUSY;
+        else
+            status = grant_now(t, s, c, hash, holder, a, limits, now, held_r) ? TABLE_OK
+                                                                              : TABLE_NO_MEMORY;
+    } while (unlikely(status == TABLE_NO_MEMORY) && shard_make_room(s, interval, &looks));
     lock_release(&s->lock);
     return status;
 }

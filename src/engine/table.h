@@ -367,22 +367,25 @@ bool table_walk_on(struct table *t, struct table_walk *walk, struct moment now, 
                    table_visit_fn *visit, void *arg) MUST_USE;
 
 /*
- * Frees counters that are at 0 and whose interval has ended, with a walk as above. Returns true
- * when the walk is over. Adds the number of freed counters to *collected. It also updates the
- * interval of names in use: do one whole walk in every interval; at least one in 65,534 is
- * necessary (see shard.h).
+ * Frees counters that are at 0 and whose interval has ended, with a walk as above. While the table
+ * is full (table_is_full), also frees those at 0 that were not used since a walk passed them while
+ * it was full. Returns true when the walk is over. Adds the number of freed counters to *collected.
+ * It also updates the interval of names in use: do one whole walk in every interval; at least one
+ * in 65,534 is necessary (see shard.h).
  */
 bool table_collect(struct table *t, struct table_walk *walk, struct moment now, unsigned budget,
                    uint64_t *collected) MUST_USE;
 
 struct table_stats {
-    uint64_t names;       /* existing names, without expired ones that are not yet freed */
-    uint64_t names_made;  /* since the start */
-    uint64_t waiting;     /* waiters */
-    uint64_t holdings;    /* pairs of holder and name with units or waits */
-    uint64_t units;       /* held, over all names */
-    uint64_t overflowing; /* names outside the first cache line of their bucket */
-    uint64_t memory;      /* bytes charged to the limit */
+    uint64_t names;         /* existing names, without expired ones that are not yet freed */
+    uint64_t names_made;    /* since the start */
+    uint64_t waiting;       /* waiters */
+    uint64_t holdings;      /* pairs of holder and name with units or waits */
+    uint64_t units;         /* held, over all names */
+    uint64_t overflowing;   /* names outside the first cache line of their bucket */
+    uint64_t idle;          /* names at 0, with expired ones */
+    uint64_t dropped_early; /* names at 0 that went before they had expired, since the start */
+    uint64_t memory;        /* bytes charged to the limit */
 };
 
 /* Adds up the shards, one after the other. Any thread. */
@@ -397,6 +400,11 @@ void table_uncharge(struct table *t, size_t bytes);
 
 /* True when more than half of the memory limit is used: time to collect and to trim. Any thread. */
 bool table_is_tight(const struct table *t);
+/*
+ * True from 15/16 of the memory limit on: names at 0 are dropped early, by table_collect, and by
+ * requests that find no memory. Such a request looks at 64 names of its shard. Any thread.
+ */
+bool table_is_full(const struct table *t);
 
 /* Frees the empty pages that shards keep. Any thread. */
 void table_trim(struct table *t);

@@ -7,6 +7,8 @@
  *                      busy, the collector's walk, u64 collections, u64 collected, u64 microseconds
  *                      of the last sweep, u64 microseconds of all sweeps
  *
+ *     TABLE_DROPPED    u64 names dropped early (optional)
+ *
  * In version 1 it was one section with the services' shared state (SERVICES_V1): u32 interval
  * length, i64 start time in ns, u32 session_room, and then the rest of TABLE_COLLECTOR.
  */
@@ -18,6 +20,7 @@
 #include <stdlib.h>
 
 #define TABLE_COLLECTOR UINT32_C(0x0110)
+#define TABLE_DROPPED   (UINT32_C(0x0111) | RECORD_OPTIONAL)
 
 /*
  * Each slice of a sweep visits COLLECT_LOOKS names. Then the collector pauses for four times as
@@ -26,6 +29,7 @@
  */
 #define COLLECT_LOOKS    512
 #define COLLECT_IDLE_NS  NS_PER_S
+#define COLLECT_TIGHT_NS (NS_PER_S / 50)  /* the same, when memory is short */
 #define COLLECT_PAUSE_NS (NS_PER_MS / 20) /* the shortest pause */
 
 struct table_resource {
@@ -38,6 +42,9 @@ struct table_resource {
     uint32_t collected_interval; /* the interval in which the last sweep started */
     bool collecting;
     uint64_t busy_ns; /* of this sweep, in ns */
+    int64_t swept_ns; /* end of the last sweep */
+    int64_t trimmed_ns;
+    uint64_t dropped_before; /* early, by the processes before this one; constant */
 
     tally collections, collected, last_us, all_us;
 };
@@ -54,10 +61,27 @@ static const struct table_resource *of_services(const struct services *services)
 
 /* ---- the collector ------------------------------------------------------------------------- */
 
-/* Starts a sweep when a new interval has begun. Returns false when none has. */
-static bool begin_sweep(struct table_resource *t, uint32_t interval)
+/*
+ * True when the table is full, and a sweep may make room: a part of its names is at 0, or a while
+ * has passed.
+ */
+static bool wants_room(const struct table_resource *t, struct moment now)
 {
-    if (interval == t->collected_interval)
+    struct table *table = t->resource.services->table;
+    struct table_stats stats;
+    if (!table_is_full(table))
+        return false;
+    if (now.mono_ns - t->swept_ns >= COLLECT_IDLE_NS)
+        return true;
+    table_get_stats(table, now, &stats);
+    return stats.idle > stats.names / 64;
+}
+
+/* Starts a sweep when a new interval has begun, or when room is wanted. Else returns false. */
+static bool begin_sweep(struct table_resource *t, struct moment now)
+{
+    uint32_t interval = table_interval(t->resource.services->table, now.unix_s);
+    if (interval == t->collected_interval && !wants_room(t, now))
         return false;
     t->collected_interval = interval;
     t->walk = (struct table_walk){0};
@@ -66,24 +90,36 @@ static bool begin_sweep(struct table_resource *t, uint32_t interval)
     return true;
 }
 
-static void end_sweep(struct table_resource *t)
+static void end_sweep(struct table_resource *t, struct moment now)
 {
     t->collecting = false;
+    t->swept_ns = now.mono_ns;
     uint64_t us = t->busy_ns / 1000;
     tally_add(&t->collections, 1);
     tally_add(&t->all_us, us);
     tally_sub(&t->last_us, tally_get(&t->last_us) - us);
 }
 
-/* Runs a slice of a sweep, or waits for the next interval. */
+/* Waits for the next sweep; meanwhile gives pages back when memory is short. */
+static int64_t rest(struct table_resource *t, struct moment now)
+{
+    struct table *table = t->resource.services->table;
+    if (!table_is_tight(table))
+        return now.mono_ns + COLLECT_IDLE_NS;
+    if (now.mono_ns - t->trimmed_ns >= COLLECT_IDLE_NS) {
+        table_trim(table);
+        t->trimmed_ns = now.mono_ns;
+    }
+    return now.mono_ns + COLLECT_TIGHT_NS;
+}
+
+/* Runs a slice of a sweep, or waits for the next one. */
 static int64_t collect(struct timer *timer, struct moment now)
 {
     struct table_resource *t = container_of(timer, struct table_resource, collector);
     struct table *table = t->resource.services->table;
-    if (!t->collecting && table_is_tight(table))
-        table_trim(table);
-    if (!t->collecting && !begin_sweep(t, table_interval(table, now.unix_s)))
-        return now.mono_ns + COLLECT_IDLE_NS;
+    if (!t->collecting && !begin_sweep(t, now))
+        return rest(t, now);
     uint64_t collected = 0;
     int64_t begun_ns = clock_mono_ns();
     bool over = table_collect(table, &t->walk, now, COLLECT_LOOKS, &collected);
@@ -94,8 +130,8 @@ static int64_t collect(struct timer *timer, struct moment now)
         int64_t pause_ns = table_is_tight(table) ? took_ns : 4 * took_ns;
         return ended_ns + (pause_ns > COLLECT_PAUSE_NS ? pause_ns : COLLECT_PAUSE_NS);
     }
-    end_sweep(t);
-    return now.mono_ns + COLLECT_IDLE_NS;
+    end_sweep(t, now);
+    return rest(t, now);
 }
 
 /* ---- life ---------------------------------------------------------------------------------- */
@@ -140,6 +176,13 @@ static uint64_t held(const struct resource *r, struct moment now)
 
 /* ---- upgrades ------------------------------------------------------------------------------- */
 
+static uint64_t dropped_early(const struct table_resource *t, struct moment now)
+{
+    struct table_stats stats;
+    table_get_stats(t->resource.services->table, now, &stats);
+    return t->dropped_before + stats.dropped_early;
+}
+
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     const struct table_resource *t = own(r);
@@ -154,6 +197,9 @@ static void save(const struct resource *r, struct moment now, struct record_writ
     record_put_u64(w, tally_get(&t->collected));
     record_put_u64(w, tally_get(&t->last_us));
     record_put_u64(w, tally_get(&t->all_us));
+    record_end(w);
+    record_begin(w, TABLE_DROPPED);
+    record_put_u64(w, dropped_early(t, now));
     record_end(w);
 }
 
@@ -198,6 +244,10 @@ static bool restore(struct resource *r, struct moment now, uint32_t kind,
         return table_restore(r->services->table, now, r->services->server->count, section);
     case TABLE_COLLECTOR:
         return restore_collector(own(r), record_get_u32(section), section);
+    case TABLE_DROPPED:
+        own(r)->dropped_before = record_get_u64(section);
+        record_leave(section);
+        return record_ok(section);
     case SERVICES_V1:
         return restore_v1(own(r), now, section);
     default:
@@ -216,6 +266,7 @@ void table_resource_collector(const struct services *services, struct collector_
 {
     const struct table_resource *t = of_services(services);
     *stats_r = (struct collector_stats){
+        .dropped_before = t->dropped_before,
         .collections = tally_get(&t->collections),
         .collected = tally_get(&t->collected),
         .last_us = tally_get(&t->last_us),

@@ -24,6 +24,7 @@ struct collector_stats {
     uint64_t collections;     /* sweeps over all names */
     uint64_t collected;       /* names collected */
     uint64_t last_us, all_us; /* time of the last sweep, and of all sweeps */
+    uint64_t dropped_before;  /* names dropped early before the last upgrade */
 };
 void table_resource_collector(const struct services *services, struct collector_stats *stats_r);
 

@@ -13,6 +13,7 @@ static void read_table(struct services *services, struct moment now, void *readi
     struct reading *r = reading;
     table_get_stats(services->table, now, &r->table);
     table_resource_collector(services, &r->collector);
+    r->table.dropped_early += r->collector.dropped_before;
     r->memory_limit = table_resource_settings(services)->memory_limit;
 }
 
@@ -30,6 +31,7 @@ COUNT(memory_limit, memory_limit)
 COUNT(names_made, table.names_made)
 COUNT(collections, collector.collections)
 COUNT(collected, collector.collected)
+COUNT(dropped_early, table.dropped_early)
 
 static void collection_time(struct samples *to, const void *reading)
 {
@@ -50,6 +52,9 @@ static const struct metric_row metrics[] = {
      "Sweeps over all names for those not in use any more.", "", 1, collections},
     {"counterd_collected_names_total", METRIC_COUNTER, "Names that sweeps have removed.", "", 1,
      collected},
+    {"counterd_names_dropped_early_total", METRIC_COUNTER,
+     "Names at 0 that were dropped before their interval ended, because memory was short.", "", 1,
+     dropped_early},
     {"counterd_collection_seconds_total", METRIC_COUNTER, "Time that sweeps took.", "", 1,
      collection_time},
     {0},

@@ -340,6 +340,8 @@ void look_at_events(struct client *c, size_t from);
 
 /* Compares the sums of the table with those of the model. */
 void compare_sums(void);
+/* Forgets names at 0 that the server has dropped because memory is short. */
+void learn_of_dropped(void);
 /* Compares the waiters of a name, oldest first. */
 void compare_line(unsigned n);
 /*

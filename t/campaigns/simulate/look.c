@@ -5,9 +5,25 @@
 
 #include "net/private.h"
 
+void learn_of_dropped(void)
+{
+    struct table_stats s;
+    table_get_stats(services->table, fake_now, &s);
+    if (s.dropped_early == model.dropped)
+        return;
+    model.dropped = s.dropped_early;
+    for (unsigned n = 0; n < mix.names; n++) {
+        uint32_t consumption;
+        if (model_exists(&model, n) && model.names[n].consumption == 0 &&
+            table_get(services->table, mix.name[n], fake_now, &consumption) == TABLE_NOT_FOUND)
+            model.names[n].present = false;
+    }
+}
+
 void compare_sums(void)
 {
     struct table_stats s;
+    learn_of_dropped();
     table_get_stats(services->table, fake_now, &s);
     uint64_t names = 0;
     for (unsigned n = 0; n < mix.names; n++)

@@ -43,6 +43,7 @@ struct model {
     uint64_t in_line;   /* all waiters */
     uint64_t untold;    /* finished waits whose clients are not yet notified */
     uint64_t decisions; /* number of decisions so far */
+    uint64_t dropped;   /* names that the server has dropped early, as far as is known */
     uint64_t
         touched; /* bit set of names that may have changed; the caller of the model clears it */
     uint32_t interval; /* current interval */

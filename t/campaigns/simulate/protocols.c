@@ -143,6 +143,7 @@ static enum served serve(struct conn *conn, const void *request)
     EXPECT(!c->over && !c->dump && !c->listing);
     EXPECT(c->parsed > 0, "there is no request");
     const struct request *r = &c->requests[c->head % DEPTH];
+    learn_of_dropped();
     begin_answer(c);
     unsigned long faults_before = refusals();
     if (c->text)
@@ -316,6 +317,7 @@ static bool on_resume(struct conn *conn)
     bool over = real_of(c)->resume(conn), last = false;
     in_server = false;
     EXPECT(c->dump);
+    learn_of_dropped();
     while (queued(&c->said) > 0) {
         struct ctr_reply reply;
         size_t used;

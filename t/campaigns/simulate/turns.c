@@ -126,6 +126,7 @@ static void go_on(struct crew *w)
 /* Compares the names that the last step touched with the model. */
 static void compare_touched(void)
 {
+    learn_of_dropped();
     for (; model.touched; model.touched &= model.touched - 1) {
         unsigned n = (unsigned)__builtin_ctzll(model.touched);
         uint32_t consumption = 0;

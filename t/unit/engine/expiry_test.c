@@ -354,6 +354,125 @@ TEST(the_collector_takes_what_has_expired_in_small_slices)
 }
 END_TEST
 
+/* ---- without memory -------------------------------------------------------------------------- */
+
+#define SMALL (5 * MIB)
+
+static void start_small(void)
+{
+    start_with(&(struct table_config){
+        .buckets = 100,
+        .memory_limit = SMALL,
+        .stats_interval_s = INTERVAL,
+        .hash_key = {.k0 = 1, .k1 = 2},
+    });
+}
+
+/* The name with this number; in *shard_r its shard, unless that is NULL. */
+static const char *numbered(int number, unsigned *shard_r)
+{
+    static char name[24];
+    (void)snprintf(name, sizeof(name), "name %06d", number);
+    struct bytes bytes = name_of(name);
+    uint64_t hash;
+    table_prefetch(t, &bytes, 1, &hash);
+    if (shard_r)
+        *shard_r = (unsigned)(hash >> 58);
+    return name;
+}
+
+TEST(names_at_0_make_room_for_new_ones)
+{
+    enum { NAMES = 60000 };
+    start_small();
+    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_OK);
+    for (int i = 0; i < NAMES; i++) {
+        const char *name = numbered(i, NULL);
+        ck_assert_int_eq(take_keep(&h[0], name, 1, 1), TABLE_OK);
+        ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK);
+        ck_assert(i % 1000 > 0 || stats().dropped_early == 0 || table_is_full(t));
+    }
+    ck_assert(stats().dropped_early > 0);
+    ck_assert(stats().names + stats().dropped_early == NAMES + 1);
+    /* Further holdings of a name, waits, and names of other sizes, too. */
+    ck_assert_int_eq(take(&h[0], "n", 1, 9), TABLE_OK);
+    for (int i = 1; i < HOLDERS; i++)
+        ck_assert_int_eq(take(&h[i], "n", 1, 99), TABLE_OK);
+    ck_assert_int_eq(count_of("held"), 1);
+    ck_assert_int_eq(take_keep(&h[1], "held", 1, 1), TABLE_BUSY);
+    table_check(t);
+    finish();
+}
+END_TEST
+
+TEST(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was)
+{
+    enum { NAMES = 200000 };
+    unsigned shard, wanted, in_shard = 0, tries = 0;
+    start_small();
+    int count = 0;
+    while (take_keep(&h[0], numbered(count, NULL), 1, 1) == TABLE_OK)
+        ck_assert_int_lt(++count, NAMES);
+    ck_assert(stats().dropped_early == 0); /* all are held */
+    (void)numbered(0, &wanted);
+    for (int i = 0; i < count; i++) {
+        (void)numbered(i, &shard);
+        in_shard += shard == wanted;
+    }
+    ck_assert_uint_gt(in_shard, 128);
+    ck_assert_int_eq(give(&h[0], numbered(0, NULL), 1), TABLE_OK);
+    for (int i = NAMES; stats().dropped_early == 0; i++) {
+        const char *name = numbered(i, &shard);
+        if (shard != wanted)
+            continue;
+        bool has_room = take(&h[1], name, 1, 1) == TABLE_OK;
+        in_shard += has_room; /* at first, in slots that were never used */
+        ck_assert(has_room || stats().dropped_early == 0);
+        tries += !has_room;
+        ck_assert_uint_lt(tries, 2 * NAMES / 64);
+    }
+    /* A pass sees each name, and some empty buckets; it is seen in the first pass or the second. */
+    ck_assert_uint_gt(tries, 1);
+    ck_assert_uint_le(tries, 2 * (2 * in_shard / 64) + 1);
+    ck_assert_int_eq(count_of(numbered(0, NULL)), -1);
+    table_check(t);
+    finish();
+}
+END_TEST
+
+TEST(the_collector_gives_names_at_0_a_second_chance)
+{
+    enum { USED = 100 };
+    start_small();
+    int count = 0;
+    for (; !table_is_full(t); count++) {
+        const char *name = numbered(count, NULL);
+        ck_assert_int_eq(take_keep(&h[0], name, 2, 2), TABLE_OK);
+        if (stats().memory < SMALL - SMALL / 8)
+            ck_assert_int_eq(give(&h[0], name, 2), TABLE_OK);
+        else
+            ck_assert_int_eq(give(&h[0], name, 1), TABLE_OK); /* held, so it stays full */
+    }
+    ck_assert_int_eq(take_keep(&h[1], "short", 1, 1), TABLE_OK);
+    ck_assert(collect_all(100) == 0);
+    for (int i = 0; i < USED; i++) {
+        ck_assert_int_eq(take(&h[1], numbered(i, NULL), 1, 9), TABLE_OK);
+        ck_assert_int_eq(give(&h[1], numbered(i, NULL), 1), TABLE_OK);
+    }
+    table_check(t);
+    uint64_t idle = stats().idle, gone = collect_all(100);
+    ck_assert(gone > 0 && stats().dropped_early == gone && gone <= idle - USED);
+    ck_assert(!table_is_full(t) && stats().memory > SMALL / 2);
+    for (int i = 0; i < USED; i++)
+        ck_assert_int_eq(count_of(numbered(i, NULL)), 0);
+    ck_assert(peak_of(numbered(0, NULL)) == 2);
+    /* Below 15/16 nothing changes. */
+    ck_assert(collect_all(100) == 0 && collect_all(100) == 0);
+    table_check(t);
+    finish();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(interval_is_the_quotient_of_unix_time),
     UNIT(text_names_go_at_once),
@@ -369,6 +488,9 @@ static const struct unit_test tests[] = {
     UNIT(intervals_that_come_round_are_other_intervals),
     UNIT(where_intervals_come_round_nothing_happens),
     UNIT(the_collector_takes_what_has_expired_in_small_slices),
+    UNIT(names_at_0_make_room_for_new_ones),
+    UNIT(a_request_without_memory_looks_at_64_names_and_goes_on_where_it_was),
+    UNIT(the_collector_gives_names_at_0_a_second_chance),
 };
 
 UNIT_MAIN("engine/expiry", tests)
