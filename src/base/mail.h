@@ -34,6 +34,15 @@ struct mailbox {
     _Atomic(struct mail *) top;
 };
 
+/*
+ * Letters to one reader that are sent together, as one letter, and delivered in order, some at a
+ * time. Embedded in the last of them.
+ */
+struct bundle {
+    struct mail mail; /* first member */
+    struct mail *letters;
+};
+
 /* A list of letters in order. */
 struct mail_list {
     struct mail *first;
@@ -52,6 +61,12 @@ static inline void mail_list_add(struct mail_list *list, struct mail *mail)
     mail->next = NULL;
     *list->end = mail;
     list->end = &mail->next;
+}
+
+/* The last letter of a list that is not empty. */
+static inline struct mail *mail_list_last(const struct mail_list *list)
+{
+    return (struct mail *)(void *)((char *)list->end - offsetof(struct mail, next));
 }
 
 /* Removes and returns the first letter of `list`; NULL when it is empty. */

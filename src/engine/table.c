@@ -14,6 +14,9 @@
 _Static_assert(offsetof(struct counter, first) % ARENA_GRANULE == 0, "a holding has a ref");
 _Static_assert(offsetof(struct counter, name) == 56, "a name of 24 bytes makes a slot of 80");
 #define COUNTER_USUAL 80
+
+/* So many waiters get their verdicts before other threads may have the shard's lock. */
+#define LOCK_LOOKS 512
 _Static_assert(sizeof(struct outside_holding) == 32, "`further` has bits for a full arena of them");
 _Static_assert(TABLE_WAITS_MAX == (1 << 15) - 1, "`waits` has 15 bits");
 
@@ -435,26 +438,79 @@ static void decide(struct shard *s, struct counter *c, struct waiter *w, enum wa
     mail_list_add(out, &w->letter.mail);
 }
 
-/* Grants all waiters of one kind that fit, oldest first. */
-static void grant_fitting(struct shard *s, struct counter *c, enum wait_kind kind,
-                          struct moment now, verdicts *out)
+/*
+ * Makes the same verdict for all waiters of one kind with a threshold of at least the consumption,
+ * or of at least `from` if DONE, oldest first; for *left at most, which it counts down. Returns
+ * false when more are left.
+ */
+static inline __attribute__((always_inline)) bool
+decide_some(struct shard *s, struct counter *c, enum wait_kind kind, enum waiter_state state,
+            struct moment now, verdicts *out, unsigned *left)
 {
     while (c->queue) {
-        struct wait_place *place = waitq_oldest(line_of(queue_of(s, c), kind), c->consumption);
+        uint32_t from = state == WAITER_DONE ? 0 : c->consumption;
+        struct wait_place *place = waitq_oldest(line_of(queue_of(s, c), kind), from);
         if (!place)
-            return;
-        decide(s, c, container_of(place, struct waiter, place), WAITER_GRANTED, now, out);
+            return true;
+        if (*left == 0)
+            return false;
+        --*left;
+        decide(s, c, container_of(place, struct waiter, place), state, now, out);
+    }
+    return true;
+}
+
+/* Lets other threads have the lock of the shard. */
+static __attribute__((noinline)) void pause_lock(struct shard *s)
+{
+    lock_release(&s->lock);
+    lock_acquire(&s->lock);
+}
+
+/*
+ * Makes all WAIT_ANY waiters DONE. The caller's holder has units of `c`, and keeps them meanwhile:
+ * so a client that comes in a pause waits, and becomes DONE, too.
+ */
+static __attribute__((noinline)) void finish_any(struct shard *s, struct counter *c,
+                                                 struct moment now, verdicts *out)
+{
+    unsigned left = LOCK_LOOKS;
+    while (unlikely(!decide_some(s, c, WAIT_ANY, WAITER_DONE, now, out, &left))) {
+        pause_lock(s);
+        left = LOCK_LOOKS;
     }
 }
 
-/* Makes all WAIT_ANY waiters DONE. */
-static void finish_any(struct shard *s, struct counter *c, struct moment now, verdicts *out)
+/* The units that must come back so that no waiter fits. */
+static uint32_t surplus(const struct shard *s, const struct counter *c)
 {
-    while (c->queue) {
-        struct wait_place *place = waitq_oldest(&queue_of(s, c)->any, 0);
-        if (!place)
-            return;
-        decide(s, c, container_of(place, struct waiter, place), WAITER_DONE, now, out);
+    const struct queue *q = queue_of(s, c);
+    uint32_t any = waitq_highest(&q->any), me = waitq_highest(&q->me), most = any > me ? any : me;
+    return most - c->consumption + 1;
+}
+
+/*
+ * Grants the waiters that fit after units of `h` were released: those of WAIT_ME, then, if `any`,
+ * of WAIT_ANY. In a pause `h` has back what would fit.
+ */
+static __attribute__((noinline)) void grant_fitting(struct shard *s, struct counter *c,
+                                                    struct holding *h, bool any, struct moment now,
+                                                    verdicts *out)
+{
+    unsigned left = LOCK_LOOKS;
+    while (unlikely(!decide_some(s, c, WAIT_ME, WAITER_GRANTED, now, out, &left) ||
+                    (any && !decide_some(s, c, WAIT_ANY, WAITER_GRANTED, now, out, &left)))) {
+        uint32_t back = surplus(s, c);
+        if (h->units == 0 && h->waits)
+            empty_changes(s, c, false);
+        h->units += back;
+        c->consumption += back;
+        s->units += back;
+        pause_lock(s);
+        if (!any)
+            finish_any(s, c, now, out); /* those that came in the pause */
+        take_units(s, c, h, back, now, NULL);
+        left = LOCK_LOOKS;
     }
 }
 
@@ -575,7 +631,7 @@ static void forget_waiter(struct waiter *w)
 
 static void free_waiter(struct shard *s, struct waiter *w)
 {
-    CHECK(!w->holder && !w->place.lane);
+    CHECK(!w->holder && w->state != WAITER_WAITING);
     slab_free(&s->slab, arena_ref(s->slab.arena, w));
 }
 
@@ -671,6 +727,19 @@ acquire(struct table *t, struct shard *s, uint64_t hash, uint32_t interval, stru
     return *waiter_r ? TABLE_WAITING : TABLE_NO_MEMORY;
 }
 
+/* The same after it found no memory: drops names at 0 until there is room. */
+static __attribute__((noinline)) enum table_status
+acquire_with_room(struct table *t, struct shard *s, uint64_t hash, uint32_t interval,
+                  struct holder *holder, const struct acquire *a, struct moment now,
+                  struct holding **held_r, struct waiter **waiter_r)
+{
+    enum table_status status = TABLE_NO_MEMORY;
+    unsigned looks = ROOM_LOOKS;
+    while (status == TABLE_NO_MEMORY && shard_make_room(s, interval, &looks))
+        status = acquire(t, s, hash, interval, holder, a, now, held_r, waiter_r);
+    return status;
+}
+
 enum table_status table_acquire(struct table *t, struct holder *holder, const struct acquire *a,
                                 struct moment now, struct holding **held_r,
                                 struct waiter **waiter_r)
@@ -679,12 +748,10 @@ enum table_status table_acquire(struct table *t, struct holder *holder, const st
     uint64_t hash = a->hash ? a->hash : hash_name(t, a->name);
     uint32_t interval = table_interval(t, now.unix_s);
     struct shard *s = shard_of_hash(t, hash);
-    enum table_status status;
-    unsigned looks = ROOM_LOOKS;
     lock_acquire(&s->lock);
-    do
-        status = acquire(t, s, hash, interval, holder, a, now, held_r, waiter_r);
-    while (unlikely(status == TABLE_NO_MEMORY) && shard_make_room(s, interval, &looks));
+    enum table_status status = acquire(t, s, hash, interval, holder, a, now, held_r, waiter_r);
+    if (unlikely(status == TABLE_NO_MEMORY))
+        status = acquire_with_room(t, s, hash, interval, holder, a, now, held_r, waiter_r);
     lock_release(&s->lock);
     return status;
 }
@@ -694,9 +761,11 @@ static void release_units(struct table *t, struct shard *s, struct counter *c,
                           struct holder *holder, struct holding *h, uint32_t units,
                           struct moment now, struct histogram *holds, verdicts *out)
 {
+    if (c->queue)
+        finish_any(s, c, now, out);
     take_units(s, c, h, units, now, holds);
-    finish_any(s, c, now, out);
-    grant_fitting(s, c, WAIT_ME, now, out);
+    if (c->queue)
+        grant_fitting(s, c, h, false, now, out);
     counter_came_down(s, c);
     holding_reap(t, s, holder, h);
 }
@@ -743,8 +812,8 @@ static void give_back(struct table *t, struct shard *s, struct counter *c, struc
 {
     counter_touch(s, c, table_interval(t, now.unix_s));
     take_units(s, c, h, units, now, holds);
-    grant_fitting(s, c, WAIT_ME, now, out);
-    grant_fitting(s, c, WAIT_ANY, now, out);
+    if (c->queue)
+        grant_fitting(s, c, h, true, now, out);
     counter_came_down(s, c);
     holding_reap(t, s, holder, h);
 }

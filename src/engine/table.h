@@ -111,7 +111,10 @@ struct waiter {
 
     /* Protected by the shard's lock: */
     enum waiter_state state;
-    struct wait_place place;
+    union {
+        struct wait_place place; /* WAITING */
+        struct bundle bundle;    /* with a verdict: belongs to who delivers it */
+    };
 };
 
 /* Verdicts in the order in which they were made: the `mail` of waiters. */
@@ -172,8 +175,10 @@ struct release {
  * Releases units of a name. If the holder then has none left, the time since it last had none is
  * added to `holds` (may be NULL; a histogram of the calling thread). If units > 0, all WAIT_ANY
  * waiters of the name become DONE, oldest first; then WAIT_ME waiters that fit become GRANTED,
- * oldest first. All are added to *out. Releasing 0 units of an existing counter returns OK and does
- * nothing. NOT_FOUND, NOT_HELD: nothing has changed.
+ * oldest first. All are added to *out. When there are many, the lock is released in between; until
+ * the last became DONE, the holder has its units, and later those that would fit for waiters that
+ * are not granted yet, so nobody else gets them. Releasing 0 units of an existing counter returns
+ * OK and does nothing. NOT_FOUND, NOT_HELD: nothing has changed.
  */
 enum table_status table_release(struct table *t, struct holder *holder, const struct release *r,
                                 struct moment now, struct histogram *holds, verdicts *out) MUST_USE;

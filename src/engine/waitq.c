@@ -147,6 +147,14 @@ struct wait_lane *waitq_leave(struct waitq *q, struct wait_place *place)
     return NULL;
 }
 
+uint32_t waitq_highest(const struct waitq *q)
+{
+    const struct wait_lane *lane = q->root;
+    while (lane && lane->right)
+        lane = lane->right;
+    return lane ? lane->threshold : 0;
+}
+
 struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption)
 {
     /* A lane fits when its threshold is at least `consumption`. Thresholds grow to the right: when

@@ -57,6 +57,9 @@ void waitq_join(struct waitq *q, struct wait_lane *lane, struct wait_place *plac
  */
 struct wait_lane *waitq_leave(struct waitq *q, struct wait_place *place);
 
+/* The highest threshold; 0 when the queue is empty. */
+uint32_t waitq_highest(const struct waitq *q);
+
 /* Returns the oldest waiter with a threshold of at least `consumption`; NULL when there is none. */
 struct wait_place *waitq_oldest(const struct waitq *q, uint32_t consumption);
 

@@ -2,6 +2,7 @@
 #include "net/reactor.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -23,26 +24,75 @@ int64_t reactor_end(struct reactor *r)
     return now_ns;
 }
 
-/* Delivers a list of letters, oldest first. Returns false when the list is empty. */
-static bool deliver(struct reactor *r, struct mail *mail)
+/* Delivers up to `max` letters, oldest first. */
+static void deliver(struct reactor *r, unsigned max)
 {
-    bool any = mail != NULL;
-    while (mail) {
-        struct mail *next = mail->next;
+    struct mail *next, *mail = mailbox_take(&r->box);
+    for (bool first = !r->inbox.first; first && mail && max > 0; mail = next, max--) {
+        next = mail->next;
         mail->deliver(mail, r);
-        mail = next;
     }
-    return any;
+    for (; mail; mail = next) {
+        next = mail->next;
+        mail_list_add(&r->inbox, mail);
+    }
+    for (; max > 0 && (mail = mail_list_take(&r->inbox)) != NULL; max--)
+        mail->deliver(mail, r);
+}
+
+/* Delivers up to `max` letters of bundles. One that is not at its end lets the others go first. */
+static void deliver_bundled(struct reactor *r, unsigned max)
+{
+    while (max > 0 && r->bundles.first) {
+        struct bundle *bundle = container_of(mail_list_take(&r->bundles), struct bundle, mail);
+        struct mail *letter = bundle->letters, *next = letter;
+        for (; next && max > 0; letter = next, max--) {
+            next = letter->next;
+            letter->deliver(letter, r); /* the last one frees the bundle */
+        }
+        if (next) {
+            bundle->letters = next;
+            mail_list_add(&r->bundles, &bundle->mail);
+        }
+    }
+}
+
+static void go_on_soon(struct reactor *r)
+{
+    if (unlikely(r->inbox.first || r->bundles.first))
+        loop_soon(r->loop);
 }
 
 void reactor_deliver(struct reactor *r)
 {
-    (void)deliver(r, mailbox_take(&r->box));
+    bool busy = r->bundles.first != NULL; /* `soon` goes on with these */
+    deliver(r, REACTOR_LETTERS);
+    if (unlikely(r->bundles.first) && !busy)
+        deliver_bundled(r, REACTOR_LETTERS);
+    go_on_soon(r);
+}
+
+void reactor_deliver_more(struct reactor *r)
+{
+    if (likely(!r->inbox.first && !r->bundles.first))
+        return;
+    deliver(r, REACTOR_LETTERS);
+    deliver_bundled(r, REACTOR_LETTERS);
+    go_on_soon(r);
+}
+
+void reactor_deliver_bundles(struct reactor *r)
+{
+    deliver_bundled(r, UINT_MAX);
 }
 
 bool reactor_deliver_parked(struct reactor *r)
 {
-    return deliver(r, mailbox_take(&r->box));
+    deliver(r, 0);
+    bool any = r->inbox.first || r->bundles.first;
+    deliver(r, UINT_MAX);
+    deliver_bundled(r, UINT_MAX);
+    return any;
 }
 
 struct deadline *reactor_next_due(struct reactor *r, unsigned *budget)
@@ -87,7 +137,7 @@ static void default_timer(void *arg)
 
 static void default_soon(void *arg)
 {
-    (void)arg;
+    reactor_deliver_more(arg);
 }
 
 const struct loop_handlers reactor_default = {
@@ -108,6 +158,8 @@ bool reactor_init(struct reactor *r, const struct loop_handlers *handlers)
     if (!r->loop)
         return false;
     mailbox_init(&r->box);
+    mail_list_init(&r->inbox);
+    mail_list_init(&r->bundles);
     deadlines_init(&r->deadlines);
     r->now = clock_now();
     return true;
@@ -185,6 +237,18 @@ void reactor_post(struct reactor *r, struct mail *mail)
 {
     if (mailbox_send(&r->box, mail))
         loop_ring(r->loop);
+}
+
+static void on_bundle(struct mail *mail, void *reader)
+{
+    struct reactor *r = reader;
+    mail_list_add(&r->bundles, mail);
+}
+
+void reactor_post_bundle(struct reactor *r, struct bundle *bundle)
+{
+    bundle->mail.deliver = on_bundle;
+    reactor_post(r, &bundle->mail);
 }
 
 void reactor_post_late(struct reactor *r, struct mail *mail)

@@ -43,12 +43,18 @@ struct reactor_hook {
     struct reactor_hook *next;
 };
 
+/* Maximum number of letters, and of letters in bundles, delivered before the loop checks for other
+ * events. */
+#define REACTOR_LETTERS 64
+
 /* So many other threads can be woken at the end of an iteration; more are woken at once. */
 #define REACTOR_LATE 16
 
 struct reactor {
     struct loop *loop;
     struct mailbox box;
+    struct mail_list inbox;   /* letters that were taken from the box, and not delivered yet */
+    struct mail_list bundles; /* of these, the one to go on with first */
     struct reactor *late[REACTOR_LATE]; /* to be woken at the end of this iteration */
     unsigned late_count;
     struct deadlines deadlines;
@@ -92,13 +98,18 @@ static inline bool reactor_runs(const struct reactor *r)
 {
     return r->thread.runs;
 }
-/* Delivers all mail while the thread does not run. Returns false when there was none. */
+/* Delivers all mail, with all bundles, while the thread does not run. Returns false when there was
+ * none. */
 bool reactor_deliver_parked(struct reactor *r);
 
 /* Sends a letter; its `deliver` gets the reactor. Any thread. */
 void reactor_post(struct reactor *r, struct mail *mail);
-/* The same. In the thread of a reactor, `r` is woken at the end of the iteration, so that it finds
- * everything that was sent until then. */
+/* Sends a bundle (base/mail.h). Bundles take turns: each delivers REACTOR_LETTERS letters in one
+ * iteration, and then lets the next go on in the next iteration. Letters and other events are
+ * handled in between, so one sent later may arrive earlier. Any thread. */
+void reactor_post_bundle(struct reactor *r, struct bundle *bundle);
+/* As reactor_post. In the thread of a reactor, `r` is woken at the end of the iteration, so that it
+ * finds everything that was sent until then. */
 void reactor_post_late(struct reactor *r, struct mail *mail);
 /* Runs `fn` in the reactor's thread, between other work, and waits until it returns. The thread
  * must run, and must not be stopped before this returns. Never call it in a reactor's thread. */
@@ -152,8 +163,13 @@ static inline int64_t reactor_begin(struct reactor *r)
 
 /* Ends an iteration: sets the loop's timer and counts working time. Returns the monotonic time. */
 int64_t reactor_end(struct reactor *r);
-/* Delivers all mail. */
+/* Call it when the bell rings: delivers up to REACTOR_LETTERS letters, and of a bundle that came
+ * with them. Then `soon` goes on. */
 void reactor_deliver(struct reactor *r);
+/* Call it at `soon`: goes on with letters, and with a bundle. */
+void reactor_deliver_more(struct reactor *r);
+/* Delivers all bundles that have arrived. */
+void reactor_deliver_bundles(struct reactor *r);
 /* Runs timers that are due. Returns the first due deadline that is not a timer. Returns NULL when
  * none is left, or when *budget deadlines were handled. */
 struct deadline *reactor_next_due(struct reactor *r, unsigned *budget);

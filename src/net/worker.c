@@ -372,10 +372,12 @@ static void on_timer(void *arg)
     worker_flush(worker); /* if more are due, the timer runs again at once */
 }
 
-/* Continues connections with left-over work, the longest waiting first. */
+/* Continues with letters, and with connections that have left-over work, the longest waiting first.
+ */
 static void on_soon(void *arg)
 {
     struct worker *worker = arg;
+    reactor_deliver_more(&worker->reactor);
     const struct conn *last = worker->again.last; /* those after it were added by this loop */
     struct conn *conn;
     for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(worker)) != NULL; i++) {
@@ -499,7 +501,7 @@ void worker_drain(struct worker *worker)
 {
     worker->stopping = true; /* opens no connection, even if it never ran */
     worker_begin_iteration(worker);
-    reactor_deliver(&worker->reactor);
+    (void)reactor_deliver_parked(&worker->reactor);
     do {
         worker_begin_iteration(worker);
         on_soon(worker); /* the lists may contain closed connections */
@@ -592,6 +594,7 @@ void server_barrier(struct server *server)
 static void begin_round(struct worker *worker, void *arg)
 {
     (void)arg;
+    reactor_deliver_bundles(&worker->reactor);
     for (uint32_t i = 0; i < worker->slot_count; i++) {
         if (worker->slots[i].conn)
             conn_catch_up(worker->slots[i].conn);

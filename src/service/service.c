@@ -72,22 +72,41 @@ static void on_verdict(struct mail *mail, void *reader)
     table_waiter_free(table, waiter);
 }
 
+/* Sends the verdicts of a herd, which are many, as a bundle to each worker. */
+static __attribute__((noinline)) void post_herd(struct server *server, verdicts *out)
+{
+    verdicts to[WORKERS_MAX];
+    struct mail *mail;
+    for (unsigned i = 0; i < server->count; i++)
+        mail_list_init(&to[i]);
+    while ((mail = mail_list_take(out)) != NULL) {
+        mail->deliver = on_verdict;
+        mail_list_add(&to[conn_tag_worker(waiter_of(mail)->letter.to)], mail);
+    }
+    for (unsigned i = 0; i < server->count; i++) {
+        if (!to[i].first)
+            continue;
+        struct bundle *bundle = &waiter_of(mail_list_last(&to[i]))->bundle;
+        bundle->letters = to[i].first;
+        reactor_post_bundle(worker_reactor(server->workers[i]), bundle);
+    }
+}
+
 void service_deliver(struct worker *from, verdicts *out)
 {
-    struct mail *mail;
-    while ((mail = mail_list_take(out)) != NULL) {
+    for (unsigned i = 0; i < REACTOR_LETTERS; i++) {
+        struct mail *mail = mail_list_take(out);
+        if (!mail)
+            return;
         mail->deliver = on_verdict;
         worker_deliver(from, &waiter_of(mail)->letter);
     }
+    post_herd(worker_server(from), out);
 }
 
 void service_post(struct services *services, verdicts *out)
 {
-    struct mail *mail;
-    while ((mail = mail_list_take(out)) != NULL) {
-        mail->deliver = on_verdict;
-        conn_post(services->server, &waiter_of(mail)->letter);
-    }
+    post_herd(services->server, out);
 }
 
 void service_close_holder(struct conn *conn, struct holder *holder, struct histogram *holds)

@@ -387,6 +387,92 @@ TEST(no_limit_is_ever_passed)
 }
 END_TEST
 
+/* ---- a herd of waiters, and others in the pauses of a release ----------------------------- */
+
+enum { HERD = 3000, HERD_ROUNDS = 20 };
+
+static _Atomic bool herd_is_over;
+
+/* Asks for the unit that the herd waits for; it must never get it before the herd has. */
+static void *ask_beside_the_herd(void *arg)
+{
+    struct holder *holder = arg;
+    const struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = HERD, .wait = WAIT_NO};
+    while (!atomic_load(&herd_is_over)) {
+        uint32_t consumption = 0;
+        CHECK(table_acquire(t, holder, &a, start_time, NULL, NULL) == TABLE_BUSY);
+        CHECK(table_get(t, a.name, start_time, &consumption) == TABLE_OK);
+        CHECK(consumption >= HERD);
+    }
+    return NULL;
+}
+
+static void herd_waits(struct holder *holder, enum wait_kind kind, struct waiter **waiters)
+{
+    const struct acquire a = {.name = bytes_of("k"), .units = 1, .limit = HERD, .wait = kind};
+    for (unsigned i = 0; i < HERD; i++)
+        ck_assert_int_eq(table_acquire(t, holder, &a, start_time, NULL, &waiters[i]),
+                         TABLE_WAITING);
+}
+
+static void herd_gets(verdicts *out, struct waiter **waiters, enum waiter_state verdict)
+{
+    for (unsigned i = 0; i < HERD; i++) {
+        struct mail *mail = mail_list_take(out);
+        ck_assert(mail == &waiters[i]->letter.mail);
+        ck_assert_int_eq(table_take_verdict(t, waiters[i]), verdict);
+        table_waiter_free(t, waiters[i]);
+    }
+}
+
+/* A release with many waiters pauses; nobody else sees a moment in which it is half done. */
+TEST(in_the_pauses_of_a_release_nobody_gets_what_waiters_will_get)
+{
+    static struct waiter *any[HERD], *me[HERD];
+    struct holder holders[2], herd[2], other;
+    struct acquire all = {.name = bytes_of("k"), .units = HERD, .limit = HERD};
+    verdicts out;
+    pthread_t beside;
+    mail_list_init(&out);
+    new_table(16 * MIB);
+    holder_init(&other, 1, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        holder_init(&holders[i], 2 + i, 2 + i);
+        holder_init(&herd[i], 4 + i, 4 + i);
+    }
+    ck_assert_int_eq(table_acquire(t, &holders[0], &all, start_time, NULL, NULL), TABLE_OK);
+    ck_assert_int_eq(pthread_create(&beside, NULL, ask_beside_the_herd, &other), 0);
+    for (unsigned i = 0; i < HERD_ROUNDS; i++) {
+        struct holder *from = i % 2 == 0 ? &holders[0] : &herd[1];
+        bool closes = i % 3 == 0;
+        if (!closes)
+            herd_waits(&herd[0], WAIT_ANY, any);
+        herd_waits(i % 2 == 0 ? &herd[1] : &holders[0], WAIT_ME, me);
+        if (closes)
+            table_close(t, from, start_time, NULL, &out);
+        else
+            ck_assert_int_eq(table_release(t, from,
+                                           &(struct release){.name = all.name, .units = HERD},
+                                           start_time, NULL, &out),
+                             TABLE_OK);
+        if (closes)
+            holder_init(from, from->id, from->tag);
+        else
+            herd_gets(&out, any, WAITER_DONE);
+        herd_gets(&out, me, WAITER_GRANTED);
+        ck_assert(out.first == NULL);
+    }
+    atomic_store(&herd_is_over, true);
+    ck_assert_int_eq(pthread_join(beside, NULL), 0);
+    table_check(t);
+    for (unsigned i = 0; i < 2; i++) {
+        table_close(t, &holders[i], start_time, NULL, &out);
+        table_close(t, &herd[i], start_time, NULL, &out);
+    }
+    end_table();
+}
+END_TEST
+
 /* ---- names that come and go, in little memory -------------------------------------------- */
 
 enum { CHURN = 60000, OWN_NAMES = 400 };
@@ -541,6 +627,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(a_table_is_restored_by_several_threads),
     UNIT(no_limit_is_ever_passed),
+    UNIT(in_the_pauses_of_a_release_nobody_gets_what_waiters_will_get),
     UNIT(pages_go_from_shard_to_shard),
 };
 

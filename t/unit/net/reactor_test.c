@@ -421,6 +421,109 @@ TEST(shared_timer_that_was_removed_does_not_run)
 }
 END_TEST
 
+/* ---- many letters --------------------------------------------------------------------------- */
+
+/* A letter of a crowd. When each was delivered, in the order of delivery. */
+struct member {
+    struct mail mail; /* first */
+    unsigned crowd, number;
+    struct bundle bundle; /* of the last one */
+};
+
+enum { CROWD = 1000, LONER = 3 };
+static struct member members[4][CROWD];
+static struct delivered {
+    unsigned crowd, number, iteration;
+} delivered[3 * CROWD + 1];
+static _Atomic unsigned delivered_count;
+static unsigned iteration;
+
+static void count_iteration(struct reactor_hook *hook, struct moment now)
+{
+    (void)hook, (void)now;
+    iteration++;
+}
+
+static void note_member(struct mail *mail, void *reader)
+{
+    const struct member *m = container_of(mail, struct member, mail);
+    unsigned i = atomic_load(&delivered_count);
+    (void)reader;
+    delivered[i] = (struct delivered){m->crowd, m->number, iteration};
+    atomic_store(&delivered_count, i + 1);
+}
+
+static struct member *make_crowd(unsigned crowd)
+{
+    for (unsigned i = 0; i < CROWD; i++)
+        members[crowd][i] =
+            (struct member){.mail.deliver = note_member, .crowd = crowd, .number = i};
+    return members[crowd];
+}
+
+static void post_crowd(unsigned crowd, unsigned count)
+{
+    struct member *of = make_crowd(crowd);
+    for (unsigned i = 0; i + 1 < count; i++)
+        of[i].mail.next = &of[i + 1].mail;
+    of[count - 1].bundle.letters = &of->mail;
+    reactor_post_bundle(&reactor, &of[count - 1].bundle);
+}
+
+TEST(a_crowd_of_letters_lets_other_events_in_between)
+{
+    enum { SHORT = CROWD / 4 };
+    struct reactor_hook hook = {.run = count_iteration};
+    begin();
+    reactor_add_hook(&reactor, &hook);
+    struct member *plain = make_crowd(2);
+    post_crowd(0, CROWD);
+    post_crowd(1, SHORT);
+    for (unsigned i = 0; i < CROWD; i++)
+        reactor_post(&reactor, &plain[i].mail);
+    run();
+    WAIT_UNTIL(atomic_load(&delivered_count) == 2 * CROWD + SHORT);
+    reactor_post(&reactor, &make_crowd(LONER)->mail);
+    stop();
+    ck_assert_uint_eq(atomic_load(&delivered_count), 2 * CROWD + SHORT + 1);
+    unsigned next[LONER + 1] = {0}, last[LONER + 1] = {0}, first = delivered[0].iteration;
+    unsigned in_iteration[2] = {0};
+    for (unsigned i = 0; i < 2 * CROWD + SHORT; i++) {
+        const struct delivered *d = &delivered[i];
+        if (i > 0 && d->iteration != delivered[i - 1].iteration)
+            in_iteration[0] = in_iteration[1] = 0;
+        ck_assert_uint_le(++in_iteration[d->crowd == 2], REACTOR_LETTERS);
+        ck_assert_uint_eq(d->number, next[d->crowd]++); /* each in order */
+        last[d->crowd] = d->iteration;
+    }
+    /* They take turns, and the short one is over soon. */
+    ck_assert_uint_le(last[1] - first, 2 * (SHORT / REACTOR_LETTERS + 2));
+    ck_assert_uint_le(last[2] - first, CROWD / REACTOR_LETTERS + 2);
+    ck_assert_uint_gt(last[0], last[1]);
+    reactor_remove_hook(&reactor, &hook);
+    reactor_free(&reactor);
+}
+END_TEST
+
+TEST(what_is_left_of_a_crowd_is_delivered_while_it_is_stopped)
+{
+    begin();
+    for (unsigned round = 0; round < 20; round++) {
+        atomic_store(&delivered_count, 0);
+        struct member *plain = make_crowd(2);
+        run();
+        post_crowd(0, CROWD);
+        for (unsigned i = 0; i < CROWD; i++)
+            reactor_post(&reactor, &plain[i].mail);
+        stop();
+        while (reactor_deliver_parked(&reactor))
+            continue;
+        ck_assert_uint_eq(atomic_load(&delivered_count), 2 * CROWD);
+    }
+    reactor_free(&reactor);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(timer_that_is_over_is_removed_and_may_be_freed),
     UNIT(shared_timer_is_brought_forward_by_another_thread),
@@ -429,6 +532,8 @@ static const struct unit_test tests[] = {
     UNIT(hook_is_called_in_each_iteration_before_anything_else),
     UNIT(a_late_letter_wakes_its_reader_at_the_end_of_the_iteration),
     UNIT(letters_are_delivered_while_it_is_stopped),
+    UNIT(a_crowd_of_letters_lets_other_events_in_between),
+    UNIT(what_is_left_of_a_crowd_is_delivered_while_it_is_stopped),
     UNIT(what_is_due_waits_while_it_is_stopped),
     UNIT(shared_timer_that_was_removed_does_not_run),
 };
