@@ -4,8 +4,10 @@
  * Locking: `sending` is held while a line is written, so lines of different threads do not mix.
  * Nothing else is called under it. Everything else is atomic.
  *
- * The log must not block the service. When the reader of the log stops reading, the first line
- * waits for up to STALL_MS, and later lines do not wait at all until there is room again.
+ * The log must not block the service. When its reader is too slow, lines are dropped. Only the
+ * thread that opened the log, which serves nobody, waits for room, for up to STALL_MS and without
+ * the lock; and not again until there was room. What poll finds writable takes a line at once: a
+ * pipe has PIPE_BUF bytes free then, a socket a part of its buffer.
  */
 #include "base/log.h"
 
@@ -14,6 +16,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -25,9 +28,10 @@
 #include <unistd.h>
 
 /*
- * Longest line, without its newline. A line that fits into a page is written to a pipe atomically.
+ * Longest line, without its newline. At most PIPE_BUF: a pipe takes a line whole or not at all.
  */
 #define LINE_MAX_BYTES 1000
+_Static_assert(LINE_MAX_BYTES < PIPE_BUF, "a pipe that has room takes a line whole");
 
 #define STALL_MS 100
 
@@ -53,11 +57,14 @@ static _Atomic uint64_t lines_total[LOG_LEVELS];
 static _Atomic uint64_t left_out_total;
 static _Atomic uint64_t lost_total;
 
+/* The thread that may wait, and connect to syslog; any one before log_open. Other threads begin
+ * later than it is set. */
+static pthread_t opener;
+static bool has_opener;
+
 static pthread_mutex_t sending = PTHREAD_MUTEX_INITIALIZER;
-/* Protected by `sending`: */
-static pthread_t opener;       /* the thread that may connect to syslog */
-static bool stalled;           /* the last line to standard error found no room */
-static uint64_t syslog_missed; /* lines that syslog missed, not reported to it yet */
+/* Lines that an output missed, not reported to it yet. Changed under `sending`. */
+static _Atomic uint64_t missed[LOG_OUTPUT_SYSLOG + 1];
 
 /* --- Making a line --------------------------------------------------------------------------- */
 
@@ -158,34 +165,34 @@ static void make_line(struct line *line, enum log_level level, bool headed, cons
 
 /* --- Sending a line -------------------------------------------------------------------------- */
 
-/*
- * Waits until standard error can take a line. Returns false when it cannot within the time limit.
- */
-static bool wait_for_room(void)
+static bool is_opener(void)
+{
+    return !has_opener || pthread_equal(pthread_self(), opener);
+}
+
+/* True when standard error can take a line now, or within `wait_ms`. */
+static bool stderr_has_room(int wait_ms)
 {
     struct pollfd to = {.fd = STDERR_FILENO, .events = POLLOUT};
     int ready;
     do
-        ready = poll(&to, 1, stalled ? 0 : STALL_MS);
+        ready = poll(&to, 1, wait_ms);
     while (ready == -1 && errno == EINTR);
     return ready == 1 && (to.revents & POLLOUT);
 }
 
 /* Writes a line once; repeats only after EINTR. Returns false when the line is lost. */
-static bool send_to_stderr(enum log_level level, const char *text, const char *tail)
+static bool write_to_stderr(enum log_level level, const char *text, const char *tail)
 {
     struct line line;
+    ssize_t written;
+    if (!stderr_has_room(0))
+        return false;
     make_line(&line, level, true, text, tail);
     line.bytes[line.len++] = '\n';
-    pthread_mutex_lock(&sending);
-    stalled = !wait_for_room();
-    ssize_t written = -1;
-    if (!stalled) {
-        do
-            written = write(STDERR_FILENO, line.bytes, line.len);
-        while (written == -1 && errno == EINTR);
-    }
-    pthread_mutex_unlock(&sending);
+    do
+        written = write(STDERR_FILENO, line.bytes, line.len);
+    while (written == -1 && errno == EINTR);
     return written == (ssize_t)line.len;
 }
 
@@ -194,45 +201,63 @@ static void count(_Atomic uint64_t *total)
     atomic_fetch_add_explicit(total, 1, memory_order_relaxed);
 }
 
-/* Sends a line to syslog. Returns false when syslog did not take it. Caller holds `sending`. */
-static bool pass_to_syslog(enum log_level level, const char *text, const char *tail, int wait_ms)
+/* Passes a line to an output. Returns false when that did not take it. Caller holds `sending`. */
+static bool pass(enum log_output output, enum log_level level, const char *text, const char *tail)
 {
     struct line line;
+    if (output == LOG_OUTPUT_STDERR)
+        return write_to_stderr(level, text, tail);
     make_line(&line, level, false, text, tail);
-    return syslog_send(levels[level].priority, line.bytes, line.len, wait_ms);
+    return syslog_send(levels[level].priority, line.bytes, line.len);
 }
 
 /*
- * Tells syslog how many lines it missed. Returns false when it still takes none. Caller holds
+ * Tells an output how many lines it missed. Returns false when it still takes none. Caller holds
  * `sending`.
  */
-static bool tell_missed(void)
+static bool tell_missed(enum log_output output)
 {
     char text[80];
-    if (!syslog_missed)
+    uint64_t lines = atomic_load_explicit(&missed[output], memory_order_relaxed);
+    if (!lines)
         return true;
     if (log_enabled(LOG_LEVEL_WARNING)) {
-        snprintf(text, sizeof text, "%" PRIu64 " line%s lost because syslog did not take %s",
-                 syslog_missed, syslog_missed == 1 ? " was" : "s were",
-                 syslog_missed == 1 ? "it" : "them");
-        if (!pass_to_syslog(LOG_LEVEL_WARNING, text, "", 0))
+        snprintf(text, sizeof text, "%" PRIu64 " line%s lost because %s did not take %s", lines,
+                 lines == 1 ? " was" : "s were",
+                 output == LOG_OUTPUT_SYSLOG ? "syslog" : "standard error",
+                 lines == 1 ? "it" : "them");
+        if (!pass(output, LOG_LEVEL_WARNING, text, ""))
             return false;
         count(&lines_total[LOG_LEVEL_WARNING]);
     }
-    syslog_missed = 0;
+    atomic_store_explicit(&missed[output], 0, memory_order_relaxed);
     return true;
 }
 
-/* Waits for room only if no line was missed before. Returns false when the line is lost. */
-static bool send_to_syslog(enum log_level level, const char *text, const char *tail)
+/* Waits for room, unless lines were missed before. */
+static void wait_for_room(enum log_output output)
 {
+    if (atomic_load_explicit(&missed[output], memory_order_relaxed))
+        return;
+    if (output == LOG_OUTPUT_SYSLOG)
+        syslog_wait(STALL_MS);
+    else
+        (void)stderr_has_room(STALL_MS);
+}
+
+/* Sends a line. Returns false when it is lost. */
+static bool send_to(enum log_output output, enum log_level level, const char *text,
+                    const char *tail)
+{
+    bool connects = is_opener();
+    if (connects)
+        wait_for_room(output);
     pthread_mutex_lock(&sending);
-    int wait_ms = syslog_missed ? 0 : STALL_MS;
-    if (pthread_equal(pthread_self(), opener))
+    if (connects && output == LOG_OUTPUT_SYSLOG)
         syslog_connect();
-    bool taken = tell_missed() && pass_to_syslog(level, text, tail, wait_ms);
+    bool taken = tell_missed(output) && pass(output, level, text, tail);
     if (!taken)
-        syslog_missed++;
+        count(&missed[output]);
     pthread_mutex_unlock(&sending);
     return taken;
 }
@@ -253,9 +278,9 @@ static void log_line(enum log_level level, unsigned left_out, const char *format
 
     bool to_syslog = atomic_load_explicit(&sink, memory_order_relaxed) == LOG_OUTPUT_SYSLOG;
     bool starting = !atomic_load_explicit(&started, memory_order_relaxed);
-    bool taken = to_syslog && send_to_syslog(level, text, tail);
+    bool taken = to_syslog && send_to(LOG_OUTPUT_SYSLOG, level, text, tail);
     if (!to_syslog || (starting && level == LOG_LEVEL_ERROR))
-        taken = send_to_stderr(level, text, tail) || taken;
+        taken = send_to(LOG_OUTPUT_STDERR, level, text, tail) || taken;
     count(taken ? &lines_total[level] : &lost_total);
     errno = error;
 }
@@ -272,20 +297,19 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
     atomic_store(&left_out_total, 0);
     atomic_store(&lost_total, 0);
     log_set_level(level);
-    pthread_mutex_lock(&sending);
     opener = pthread_self();
-    pthread_mutex_unlock(&sending);
+    has_opener = true;
     tzset(); /* reads a file; other threads may not be allowed to */
     log_renew();
 }
 
 void log_renew(void)
 {
-    if (atomic_load(&sink) != LOG_OUTPUT_SYSLOG)
-        return;
+    enum log_output output = (enum log_output)atomic_load(&sink);
     pthread_mutex_lock(&sending);
-    syslog_connect();
-    (void)tell_missed();
+    if (output == LOG_OUTPUT_SYSLOG)
+        syslog_connect();
+    (void)tell_missed(output);
     pthread_mutex_unlock(&sending);
 }
 
@@ -301,7 +325,8 @@ void log_close(void)
         log_warning("log: %lu lines left out because of the rate limit, %lu lost", left_out, lost);
     pthread_mutex_lock(&sending);
     syslog_disconnect();
-    syslog_missed = 0;
+    atomic_store(&missed[LOG_OUTPUT_STDERR], 0);
+    atomic_store(&missed[LOG_OUTPUT_SYSLOG], 0);
     pthread_mutex_unlock(&sending);
     atomic_store(&sink, LOG_OUTPUT_STDERR);
     atomic_store(&line_format, LOG_FORMAT_TEXT);

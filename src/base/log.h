@@ -4,8 +4,9 @@
  * Threads: call log_open before any thread starts and log_close after all have ended. Call
  * everything else from any thread at any time. Lines are written whole. errno is preserved. The log
  * has one lock of its own and calls nothing else under it, so a caller may hold any lock; the
- * engine still never logs. When the reader of the log stops reading, lines are dropped instead of
- * blocking the daemon.
+ * engine still never logs. When the reader of the log is too slow, lines are dropped, counted, and
+ * the log says how many. Only the thread that called log_open waits for the reader, for up to 100
+ * ms.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -30,9 +31,9 @@ void log_open(enum log_output output, enum log_format format, enum log_level lev
 /* Ends the start-up phase: from now on, every line goes only to the output given to log_open. */
 void log_ready(void);
 /*
- * Reconnects to syslog if the connection was lost, and logs how many lines it missed. Call it from
- * the thread that called log_open: other threads may not be allowed to connect. Does nothing when
- * the log goes to standard error. Makes no system call when nothing needs doing.
+ * Reconnects to syslog if the connection was lost, and logs how many lines were lost. Call it from
+ * the thread that called log_open: other threads may not be allowed to connect. Makes no system
+ * call when nothing needs doing.
  */
 void log_renew(void);
 /* Ends logging: logs how many lines were left out or lost, if any, and closes syslog. */
@@ -63,8 +64,8 @@ void log_get_counts(struct log_counts *counts_r);
 /*
  * Each logs one line. On standard error: "2026-01-31T12:34:56.789Z warning: text" (UTC). Bytes
  * below 0x20 and from 0x7f on are written as \xNN, so a peer cannot forge a line. Lines longer than
- * 1,000 bytes are cut and end in "...". To syslog goes only the text, escaped and cut the same way;
- * after syslog missed lines, a warning says how many.
+ * 1,000 bytes are cut and end in "...". To syslog goes only the text, escaped and cut the same way.
+ * After lines were lost, a warning says how many.
  *
  * With LOG_FORMAT_JSON, a line is one object, on syslog too:
  * {"time":"2026-01-31T12:34:56.789Z","level":"warning","message":"text"}. The message is escaped as

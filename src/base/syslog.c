@@ -62,7 +62,14 @@ static size_t make_head(int priority, char *to, size_t size)
     return (size_t)len;
 }
 
-bool syslog_send(int priority, const char *text, size_t len, int wait_ms)
+void syslog_wait(int wait_ms)
+{
+    struct pollfd to = {.fd = sock, .events = POLLOUT};
+    if (sock >= 0)
+        (void)poll(&to, 1, wait_ms);
+}
+
+bool syslog_send(int priority, const char *text, size_t len)
 {
     char line[LINE_SIZE];
     size_t head = make_head(priority, line, sizeof line);
@@ -72,11 +79,6 @@ bool syslog_send(int priority, const char *text, size_t len, int wait_ms)
         len = sizeof line - head;
     memcpy(line + head, text, len);
     ssize_t sent = write(sock, line, head + len);
-    if (sent < 0 && errno == EAGAIN && wait_ms > 0) {
-        struct pollfd to = {.fd = sock, .events = POLLOUT};
-        if (poll(&to, 1, wait_ms) == 1)
-            sent = write(sock, line, head + len);
-    }
     if (sent < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM && errno != EMSGSIZE)
         connected = false;
     return sent >= 0;

@@ -1,6 +1,6 @@
 /*
  * syslog.h - sends lines to syslog, each as a datagram to /dev/log, as syslog(3) does. Unlike
- * syslog(3), it never blocks without a time limit, and connects only when asked.
+ * syslog(3), it never blocks, and connects only when asked.
  *
  * Threads: one at a time (log.c has the lock).
  */
@@ -19,10 +19,16 @@ void syslog_connect(void);
 void syslog_disconnect(void);
 
 /*
- * Sends `len` bytes of text as "counterd", facility "daemon", with a priority of <syslog.h>. If
- * there is no room, waits for up to wait_ms. Returns false when the line was not sent.
+ * Waits until there is room for a line, for up to wait_ms. Only in the thread that connects; needs
+ * no lock there.
  */
-bool syslog_send(int priority, const char *text, size_t len, int wait_ms) MUST_USE;
+void syslog_wait(int wait_ms);
+
+/*
+ * Sends `len` bytes of text as "counterd", facility "daemon", with a priority of <syslog.h>.
+ * Returns false when the line was not sent, for example because there is no room.
+ */
+bool syslog_send(int priority, const char *text, size_t len) MUST_USE;
 
 /* For tests: connects to this path from now on. The caller keeps ownership of the string. */
 void syslog_set_path(const char *path);

@@ -12,7 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,6 +158,20 @@ struct moment clock_now(void)
 {
     return (struct moment){.mono_ns = log_clock_ns, .unix_s = 0};
 }
+
+/* Replaces poll(2) of the log: notes how long it would wait. */
+static _Atomic int longest_wait_ms;
+
+int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    struct timespec limit = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1000000L};
+    if (atomic_load(&longest_wait_ms) < timeout)
+        atomic_store(&longest_wait_ms, timeout);
+    return ppoll(fds, count, &limit, NULL);
+}
+
+enum { SLOW_LINES = 2000 };
+static size_t slow_read;
 
 /* --- Lines ----------------------------------------------------------------------------------- */
 
@@ -496,11 +513,18 @@ static void lose_lines(int flags)
     log_close();
     char *lines = strdup(captured());
     ck_assert_ptr_nonnull(lines);
-    char *second = strchr(lines, '\n') + 1;
-    second[-1] = '\0';
-    ck_assert_str_eq(lines + STAMP_LEN, "info: found");
-    ck_assert_str_eq(second + STAMP_LEN,
-                     "warning: log: 0 lines left out because of the rate limit, 1000 lost\n");
+    static const char *const expected[] = {
+        "warning: 1000 lines were lost because standard error did not take them", "info: found",
+        "warning: log: 0 lines left out because of the rate limit, 1000 lost"};
+    char *line = lines;
+    for (size_t i = 0; i < ARRAY_SIZE(expected); i++) {
+        char *end = strchr(line, '\n');
+        ck_assert_ptr_nonnull(end);
+        *end = '\0';
+        ck_assert_str_eq(line + STAMP_LEN, expected[i]);
+        line = end + 1;
+    }
+    ck_assert_str_eq(line, "");
     free(lines);
 }
 
@@ -516,6 +540,74 @@ TEST(a_full_pipe_that_does_not_block_loses_lines_too)
 }
 END_TEST
 
+/* Expects the last lines of a log that lost some, and nothing else. */
+static void expect_loss(const char *were, const char *them, unsigned count)
+{
+    char expected[200];
+    char *first = strdup(captured()), *second = strchr(first, '\n') + 1;
+    snprintf(expected, sizeof expected, "warning: %s lost because standard error did not take %s\n",
+             were, them);
+    ck_assert_int_eq(strncmp(first + STAMP_LEN, expected, strlen(expected)), 0);
+    snprintf(expected, sizeof expected,
+             "warning: log: 0 lines left out because of the rate limit, %u lost\n", count);
+    ck_assert_str_eq(second + STAMP_LEN, expected);
+    free(first);
+}
+
+/* A thread that serves clients: it does not wait for the log, however slow the reader is. */
+static void *say_to_a_slow_reader(void *arg)
+{
+    (void)arg;
+    atomic_store(&longest_wait_ms, 0);
+    for (int i = 0; i < SLOW_LINES; i++) {
+        log_info("%0200d", i);
+        if (i % 100 == 0) { /* the reader takes a little */
+            ssize_t got = read(reading_end, text + slow_read, 4096);
+            ck_assert_int_gt(got, 0);
+            slow_read += (size_t)got;
+        }
+    }
+    ck_assert_int_eq(atomic_load(&longest_wait_ms), 0);
+    return NULL;
+}
+
+TEST(a_slow_reader_loses_lines_and_is_told_how_many)
+{
+    pthread_t thread;
+    struct log_counts counts;
+    log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
+    capture_in_pipe();
+    ck_assert_int_eq(pthread_create(&thread, NULL, say_to_a_slow_reader, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    while (fcntl(reading_end, F_SETFL, O_NONBLOCK) == 0) {
+        ssize_t got = read(reading_end, text + slow_read, sizeof text - 1 - slow_read);
+        if (got <= 0)
+            break;
+        slow_read += (size_t)got;
+    }
+    log_renew(); /* tells of what was lost last */
+    log_get_counts(&counts);
+    ssize_t got = read(reading_end, text + slow_read, sizeof text - 1 - slow_read);
+    slow_read += got > 0 ? (size_t)got : 0;
+    dup2(old_stderr, STDERR_FILENO);
+    ck_assert_uint_gt(counts.lost, SLOW_LINES / 4);
+    uint64_t taken = 0, told = 0;
+    char *save;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        uint64_t lost;
+        if (sscanf(line + STAMP_LEN, "warning: %" SCNu64 " line", &lost) == 1) {
+            told += lost;
+            continue;
+        }
+        ck_assert_uint_eq(strlen(line), STAMP_LEN + 6 + 200);
+        taken++;
+    }
+    ck_assert_uint_eq(taken, counts.lines[LOG_LEVEL_INFO]);
+    ck_assert_uint_eq(told, counts.lost);
+    ck_assert_uint_eq(taken + told, SLOW_LINES);
+}
+END_TEST
+
 TEST(a_standard_error_that_is_closed_loses_lines)
 {
     log_open(LOG_OUTPUT_STDERR, LOG_FORMAT_TEXT, LOG_LEVEL_INFO);
@@ -526,8 +618,7 @@ TEST(a_standard_error_that_is_closed_loses_lines)
     dup2(old_stderr, STDERR_FILENO);
     capture();
     log_close();
-    ck_assert_str_eq(captured() + STAMP_LEN,
-                     "warning: log: 0 lines left out because of the rate limit, 2 lost\n");
+    expect_loss("2 lines were", "them", 2);
 }
 END_TEST
 
@@ -542,8 +633,7 @@ TEST(a_reader_that_has_gone_loses_lines)
     dup2(old_stderr, STDERR_FILENO);
     capture();
     log_close();
-    ck_assert_str_eq(captured() + STAMP_LEN,
-                     "warning: log: 0 lines left out because of the rate limit, 1 lost\n");
+    expect_loss("1 line was", "it", 1);
 }
 END_TEST
 
@@ -681,8 +771,10 @@ static void *say_one(void *arg)
 static void say_elsewhere(char *word)
 {
     pthread_t thread;
+    atomic_store(&longest_wait_ms, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, say_one, word), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(atomic_load(&longest_wait_ms), 0);
 }
 
 TEST(a_syslog_that_was_started_again_gets_lines)
@@ -923,6 +1015,7 @@ int main(void)
         UNIT(lines_of_many_threads_are_whole_and_in_order),
         UNIT(a_full_pipe_loses_lines_and_holds_nobody_up),
         UNIT(a_full_pipe_that_does_not_block_loses_lines_too),
+        UNIT(a_slow_reader_loses_lines_and_is_told_how_many),
         UNIT(a_standard_error_that_is_closed_loses_lines),
         UNIT(a_reader_that_has_gone_loses_lines),
         UNIT(a_pipe_takes_lines),
