@@ -12,6 +12,7 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/exhaustion.py \
 	t/campaigns/torture/exhaustion_answers.py \
 	t/campaigns/torture/exhaustion_memory.py \
+	t/campaigns/torture/exhaustion_herd.py \
 	t/campaigns/torture/exhaustion_names.py \
 	t/campaigns/torture/exhaustion_stale.py \
 	t/campaigns/torture/exhaustion_tls.py \

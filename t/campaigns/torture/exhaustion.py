@@ -27,6 +27,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "..", "system")]
 
 import exhaustion_answers  # noqa: E402
 import exhaustion_memory  # noqa: E402
+import exhaustion_herd  # noqa: E402
 import exhaustion_names as names  # noqa: E402
 import exhaustion_stale  # noqa: E402
 import exhaustion_tls  # noqa: E402
@@ -172,7 +173,7 @@ class Others:
         child = self._start(warmup)
         try:
             yield
-            after = self._finish(child)
+            after = self.after = self._finish(child)
         finally:
             if child.poll() is None:
                 child.kill()
@@ -781,6 +782,7 @@ PARTS = {
     "jobs_memory": exhaustion_memory.jobs_memory,
     "answers": exhaustion_answers.unread_answers,
     "tls": exhaustion_tls.tls,
+    "herd": lambda *of: exhaustion_herd.herd(sys.modules[__name__], *of),
 }
 
 
