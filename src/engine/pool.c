@@ -178,6 +178,7 @@ void pool_enter(struct pools *pools, struct moment now, struct pool_effects *eff
     lock_acquire(&pools->lock);
     pool_set_now(pools, now);
     pools->effects = effects;
+    pools->visits = 0;
 }
 
 void pool_touch(struct pool *pool)
@@ -189,7 +190,8 @@ void pool_touch(struct pool *pool)
 /* Notes when something is due next. */
 static void note_next(struct pools *pools)
 {
-    atomic_store_explicit(&pools->next_ns, deadlines_next(&pools->deadlines), memory_order_relaxed);
+    int64_t next_ns = ring_is_empty(&pools->leaving) ? deadlines_next(&pools->deadlines) : 0;
+    atomic_store_explicit(&pools->next_ns, next_ns, memory_order_relaxed);
 }
 
 /* Does the work that was noted, which may note more. */
@@ -197,18 +199,21 @@ static void do_noted_work(struct pools *pools)
 {
     for (struct ring *first; (first = ring_first(&pools->touched)) != NULL;) {
         struct pool *pool = item_of(first, struct pool, touched);
+        pool_fit_settle(pool);
         if (pool->to_serve) {
             pool->to_serve = false;
             pool_serve(pool);
         }
         if (pool->to_share) {
             pool->to_share = false;
-            pool_share(pool);
+            pool->share_due = pool_shares_later(pool);
+            if (!pool->share_due)
+                pool_share(pool);
         }
         pool_hold_settle(pool);
         if (pool->shrinking > 0)
             pool_stop_fewer(pool);
-        if (pool->to_serve || pool->to_share)
+        if (pool->to_serve || pool->to_share || pool->unsettled)
             continue;
         ring_remove(first);
         pool_set_timer(pool);
@@ -222,12 +227,34 @@ static void do_noted_work(struct pools *pools)
     note_next(pools);
 }
 
+/* Only who has the lock writes these. */
+static void note_visits(struct pools *pools)
+{
+    uint64_t most = atomic_load_explicit(&pools->visited_most, memory_order_relaxed);
+    uint64_t sum = atomic_load_explicit(&pools->visited, memory_order_relaxed);
+    atomic_store_explicit(&pools->visited, sum + pools->visits, memory_order_relaxed);
+    if (pools->visits > most)
+        atomic_store_explicit(&pools->visited_most, pools->visits, memory_order_relaxed);
+}
+
 void pool_leave(struct pools *pools)
 {
-    if (!ring_is_empty(&pools->touched))
+    if (!ring_is_empty(&pools->touched) || !ring_is_empty(&pools->leaving) ||
+        pools_next_ns(pools) == 0) /* clients left, or have left */
         do_noted_work(pools);
+    pools->effects->visits += pools->visits;
     pools->effects = NULL;
+    if (pools->visits > 0)
+        note_visits(pools);
     lock_release(&pools->lock);
+}
+
+void pool_let_others(struct pools *pools)
+{
+    struct pool_effects *effects = pools->effects;
+    struct moment now = pools->now;
+    pool_leave(pools);
+    pool_enter(pools, now, effects);
 }
 
 int64_t pools_next_ns(const struct pools *pools)
@@ -264,12 +291,15 @@ struct pools *pools_new(const struct pools_config *config)
     tree_init(&pools->by_name, compare_pools, (uint32_t)config->seed);
     ring_init(&pools->grouped);
     ring_init(&pools->clients);
+    ring_init(&pools->leaving);
     ring_init(&pools->watches);
     ring_init(&pools->mine);
     ring_init(&pools->touched);
     ring_init(&pools->shared);
     deadlines_init(&pools->deadlines);
     atomic_init(&pools->next_ns, DEADLINE_NONE);
+    pools->visits_max = POOL_VISITS_MAX;
+    pools->stepped_ns = INT64_MIN;
     return pools;
 }
 
@@ -287,6 +317,16 @@ struct pool *pool_find(struct pools *pools, struct bytes name)
 {
     struct tree_node *node = tree_from(&pools->by_name, &name, compare_pool_name);
     return node && bytes_equal(name_of(node), name) ? item_of(node, struct pool, by_name) : NULL;
+}
+
+struct pool *pool_find_whole(struct pools *pools, struct bytes name)
+{
+    struct pool *pool;
+    while ((pool = pool_find(pools, name)) != NULL && unlikely(pool->leaving > 0)) {
+        pool_clients_leave(pools);
+        pool_let_others(pools);
+    }
+    return pool;
 }
 
 /* ---- a pool --------------------------------------------------------------------------------- */
@@ -338,15 +378,15 @@ static void init_pool(struct pool *pool)
     tree_init(&pool->dirty, compare_places, seed + 2);
     tree_init(&pool->checks, compare_checks, seed + 3);
     tree_init(&pool->waiters, compare_waiters, seed + 4);
-    for (unsigned i = 0; i < CLASS_COUNT; i++)
-        tree_init(&pool->classes[i], pool_compare_places, seed + 5 + i);
+    for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
+        for (unsigned k = 0; k < CLASS_CHOOSY; k++)
+            tree_init(&pool->classes[i][k], pool_compare_places, seed + 5 + 2 * i + k);
+    }
     ring_init(&pool->held);
     ring_init(&pool->stopping);
     ring_init(&pool->owed);
-    for (unsigned i = 0; i < 2; i++) {
-        ring_init(&pool->passed[i]);
-        ring_init(&pool->closers[i]);
-    }
+    ring_init(&pool->choosy);
+    ring_init(&pool->retries);
     ring_init(&pool->suppliers);
     ring_init(&pool->joiners);
     pool->short_ns = DEADLINE_NONE;
@@ -642,6 +682,8 @@ struct pool_rank pool_rank_of(const struct pool_member *m, uint64_t takes, uint6
 static void leave_state(struct pool_member *m)
 {
     struct pool *pool = m->pool;
+    if (m->state == MEMBER_FREE || m->state == MEMBER_DIRTY)
+        pool_fit_remove(m);
     if (m->state == MEMBER_FREE)
         tree_remove(&pool->free, &m->place);
     else if (m->state == MEMBER_DIRTY)
@@ -650,11 +692,7 @@ static void leave_state(struct pool_member *m)
         ring_remove(&m->link);
     else if (pool_is_held(m))
         pool->pools->held_count--;
-    if (m->state == MEMBER_DOWN || m->state == MEMBER_STOPPING)
-        pool->changes++;
-    if (m->state == MEMBER_GONE)
-        pool->changes++;
-    else
+    if (m->state != MEMBER_GONE)
         pool->states[m->state]--;
 }
 
@@ -670,8 +708,7 @@ static void enter_state(struct pool_member *m, bool same_place)
             m->idle_ns = pool->pools->now.mono_ns;
         }
         tree_add(&pool->free, &m->place);
-        if (pool->checked)
-            pool_checks_add(m);
+        pool_checks_add(m);
         if (pool->options.max_lifetime_ns > 0 && !deadline_is_set(&m->lifetime))
             pool_set_lifetime(m);
         pool_cull_later(pool, m->idle_ns + pool->options.cull_after_ns);
@@ -685,18 +722,31 @@ static void enter_state(struct pool_member *m, bool same_place)
     } else if (pool_is_held(m)) {
         pool->pools->held_count++;
     }
-    if (m->state == MEMBER_DOWN || m->state == MEMBER_STOPPING || m->state == MEMBER_GONE)
-        pool->changes++;
     if (m->state != MEMBER_GONE)
         pool->states[m->state]++;
+    if (m->state == MEMBER_FREE || m->state == MEMBER_DIRTY)
+        pool_fit_add(m);
+}
+
+void pool_set_then(struct pool_member *m, unsigned then)
+{
+    struct pool *pool = m->pool;
+    bool was = pool_is_usable(m);
+    pool->doomed -= (m->then & THEN_DOOMED) != 0;
+    pool->doomed += (then & THEN_DOOMED) != 0;
+    pool->shrinking -= (m->then & THEN_SHRINK) != 0;
+    pool->shrinking += (then & THEN_SHRINK) != 0;
+    m->then = then;
+    if (was != pool_is_usable(m))
+        pool_fit_usable(m, was ? -1 : 1);
 }
 
 /* A member is not there any more. */
 static void forget(struct pool_member *m)
 {
     struct pool *pool = m->pool;
-    if (tree_has(&m->check_place))
-        tree_remove(&pool->checks, &m->check_place);
+    pool_checks_remove(m);
+    pool_fit_skip(m, true);
     tree_remove(&pool->members, &m->by_name);
     if (pool_is_joined(pool)) {
         deadline_clear(&pool->lifetimes, &m->lifetime);
@@ -726,17 +776,18 @@ void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, boo
     CHECK(!m->hold == (to < MEMBER_TAKEN || to > MEMBER_CHECKING));
     bool counted = from != MEMBER_GONE && from != MEMBER_STOPPING;
     bool counts = to != MEMBER_GONE && to != MEMBER_STOPPING;
+    bool was_usable = pool_is_usable(m);
     leave_state(m);
     m->state = to;
     m->since_ns = pool->pools->now.mono_ns;
+    if (was_usable != pool_is_usable(m))
+        pool_fit_usable(m, was_usable ? -1 : 1);
     enter_state(m, same_place);
     pool->moves[why]++;
     if (m->joined && counted != counts)
         pool_supplier_count(m, counts ? 1 : -1);
     else if (from == MEMBER_STOPPING)
         pool_share_later(pool); /* others have room for it now */
-    if (pool_closes(pool) && (!counts || to == MEMBER_DOWN))
-        pool_serve_later(pool); /* a request that closed members may not close them any more */
     if (to == MEMBER_STOPPING)
         pool_stop_later(m, why);
     if (pool->timed || pool_is_joined(pool))

@@ -118,6 +118,7 @@ enum pool_event_why { POOL_ADDED, POOL_CHANGED, POOL_DRAINS, POOL_DROPPED };
 enum pool_status {
     POOL_OK,
     POOL_WAITS,      /* TAKE: a wait has begun */
+    POOL_LOOKS,      /* TAKE: it goes on in steps (pool_take_on) */
     POOL_TIMES_OUT,  /* TAKE: it does not fit, and does not wait */
     POOL_QUEUE_FULL, /* TAKE: all queues are full */
     POOL_GONE,       /* RETURN: the member was taken away before */
@@ -184,11 +185,13 @@ void pools_free(struct pools **pools);
 struct pool_effects {
     struct mail_list clients; /* letters of clients (pool_client_of), to their tags */
     verdicts woken;           /* of waiters for the counter `pool:NAME` (table.h) */
+    uint32_t visits;          /* how many members, waits and suppliers the call has visited */
 };
 static inline void pool_effects_init(struct pool_effects *effects)
 {
     mail_list_init(&effects->clients);
     mail_list_init(&effects->woken);
+    effects->visits = 0;
 }
 
 /* Changes the limits. What is there already stays; suppliers are asked for what they may join now.
@@ -202,6 +205,9 @@ void pools_set_limits(struct pools *pools, const struct pools_limits *limits, st
  * Call it when pools_next_ns has passed.
  */
 void pools_run(struct pools *pools, struct moment now, struct pool_effects *effects);
+/* Goes on with what is done in steps (the ends of clients that have joined many members). Returns
+ * true when all is done: pools_save and pools_free need that. */
+bool pools_finish(struct pools *pools, struct moment now, struct pool_effects *effects) MUST_USE;
 /* The time at which something is due (monotonic); INT64_MAX: never. Any call may change it. */
 int64_t pools_next_ns(const struct pools *pools);
 
@@ -224,6 +230,7 @@ enum pool_end {
  * Ends a client: it leaves all queues, then its members go, newest first, then those it joined.
  * `written` says if the byte at a position of the output was given to the kernel; a member whose
  * TAKEN line was not is as before (`undone`). Frees the client, or the letter on its way does.
+ * What it has joined leaves in steps if it is much: requests for those pools wait for it.
  */
 void pool_client_end(struct pool_client *client, enum pool_end how,
                      bool (*written)(void *owner, uint64_t position), struct moment now,
@@ -235,8 +242,12 @@ struct pool_client *pool_client_of(struct mail *mail);
 uint64_t pool_client_tag(const struct pool_client *client);
 void *pool_client_owner(const struct pool_client *client);
 
-/* True when the client waits for members. Its thread only. */
+/* True when the client waits for members; pool_client_looks: when it has a request that goes on in
+ * steps. Its thread only. */
 bool pool_client_waits(const struct pool_client *client);
+bool pool_client_looks(const struct pool_client *client);
+/* A restored client goes on with its request in steps. Returns false if it has none. */
+bool pool_client_look_on(struct pool_client *client);
 
 /* The number of members that a client holds, with those taken away of which it was not told yet. */
 uint32_t pool_client_holds(struct pool_client *client);
@@ -303,6 +314,17 @@ struct pool_take {
 enum pool_status pool_take(struct pool_client *client, const struct pool_take *take,
                            const struct pool_reader *reader, uint64_t position, struct moment now,
                            struct pool_effects *effects) MUST_USE;
+
+/*
+ * A step of a request that pool_take answered with POOL_LOOKS: it has to look at many members. Call
+ * it again and again, until it returns what pool_take may return, and POOL_NO_POOL; `position` as
+ * there. Other threads and clients are to be served in between.
+ */
+enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
+                              uint64_t position, struct moment now,
+                              struct pool_effects *effects) MUST_USE;
+/* How much of its timeout is left. */
+int64_t pool_wait_left(const struct pool_client *client, struct moment now);
 
 /*
  * Ends the client's wait. Returns true when it has ended; false when it had ended before and the
@@ -498,6 +520,8 @@ void pools_count(struct pools *pools, void (*visit)(void *arg, const struct pool
 /* Sums over all pools. Any thread; does not lock. */
 struct pools_sums {
     uint64_t pools, members, held, waiting;
+    /* Members, waits and suppliers that were visited under the lock, and the most at a time. */
+    uint64_t visited, visited_most;
 };
 void pools_sums(const struct pools *pools, struct pools_sums *sums_r);
 

@@ -14,7 +14,7 @@
 static enum pool_status find_member(struct pools *pools, struct bytes pool_name_, struct bytes name,
                                     struct pool_member **member_r)
 {
-    struct pool *pool = pool_find(pools, pool_name_);
+    struct pool *pool = pool_find_whole(pools, pool_name_);
     if (!pool)
         return POOL_NO_POOL;
     *member_r = pool_find_member(pool, name);
@@ -43,7 +43,7 @@ enum pool_status pool_member_add(struct pools *pools, const struct pool_new_memb
 {
     enum pool_status status = POOL_NO_POOL;
     pool_enter(pools, now, effects);
-    struct pool *pool = pool_find(pools, member->pool);
+    struct pool *pool = pool_find_whole(pools, member->pool);
     if (pool && !pool->draining)
         status = pool_is_joined(pool) ? POOL_WRONG_KIND : add_member(pool, member);
     pool_leave(pools);
@@ -93,8 +93,9 @@ static void put_parts(struct pool_member *m, const struct pool_member_change *ch
     struct new_parts was = {0};
     if (change->attribute_count > 0) {
         was.attributes = m->attributes;
+        pool_fit_unmatch(m);
         m->attributes = parts->attributes;
-        m->pool->changes++;
+        pool_fit_match(m);
     }
     if (change->sets_value) {
         was.value = m->value;
@@ -125,7 +126,7 @@ static void set_state(struct pool_member *m, enum pool_state state, bool at_once
     } else if (at_once) {
         pool_hold_set_state(m, state);
     } else {
-        m->then |= THEN_STATE;
+        pool_set_then(m, m->then | THEN_STATE);
         m->then_state = state;
     }
 }
@@ -158,12 +159,8 @@ enum pool_status pool_member_set(struct pools *pools, const struct pool_member_c
 static void doom(struct pool_member *m)
 {
     struct pool *pool = m->pool;
-    pool->doomed += (m->then & THEN_DOOMED) == 0;
-    m->then |= THEN_DROP;
-    pool->changes++;
+    pool_set_then(m, m->then | THEN_DROP);
     pool_touch(pool);
-    if (pool_closes(pool))
-        pool_serve_later(pool);
 }
 
 /* The member goes now. Its client, if it has joined, is told to end it. */
@@ -239,10 +236,8 @@ static void set_times(struct pool *pool)
 {
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n)) {
         struct pool_member *m = item_of(n, struct pool_member, by_name);
-        if (m->then & THEN_LIFETIME) {
-            m->then &= ~(unsigned)THEN_LIFETIME;
-            pool->doomed -= (m->then & THEN_DOOMED) == 0;
-        }
+        if (m->then & THEN_LIFETIME)
+            pool_set_then(m, m->then & ~(unsigned)THEN_LIFETIME);
         pool_set_lifetime(m);
     }
     pool->cull_ns = pool->pools->now.mono_ns;
@@ -266,8 +261,10 @@ static void put_options(struct pool *pool, const struct pool_options *options, c
     pool_expire(pool); /* now, so that no more members stop than are too many */
     if (was.max != options->max)
         pool_shrink(pool);
-    if (was.overtakes != options->overtakes)
-        pool_find_closers(pool);
+    if (was.order != options->order || was.max_lifetime_ns != options->max_lifetime_ns ||
+        was.lifetime_jitter_ns != options->lifetime_jitter_ns)
+        pool_fit_anew(pool);
+    pool_fit_later(pool); /* others may close members now */
     pool_refuse(pool, options->queue_max, options->queue_max, POOL_QUEUE_FULL);
     if (pool->awaited > 0 && pool_is_joined(pool))
         pool_raise_want(pool, 0);
@@ -283,10 +280,8 @@ static void keep(struct pool *pool)
     pool->draining = false;
     for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
         struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
-        pool->doomed -= (m->then & THEN_DOOMED) == THEN_DROP;
-        m->then &= ~(unsigned)THEN_DROP;
+        pool_set_then(m, m->then & ~(unsigned)THEN_DROP);
     }
-    pool->changes++;
 }
 
 /* True if a pool has all these options, its group among them. */
@@ -310,7 +305,7 @@ enum pool_status pool_set(struct pools *pools, struct bytes name,
                           struct pool_effects *effects)
 {
     pool_enter(pools, now, effects);
-    struct pool *pool = pool_find(pools, name);
+    struct pool *pool = pool_find_whole(pools, name);
     enum pool_status status = !pool                                 ? POOL_NO_POOL
                               : pool->options.kind != options->kind ? POOL_WRONG_KIND
                               : of_file && !pool->of_file           ? POOL_EXISTS
@@ -359,7 +354,7 @@ enum pool_status pool_drop(struct pools *pools, struct bytes name, bool at_once,
                            struct pool_effects *effects)
 {
     pool_enter(pools, now, effects);
-    struct pool *pool = pool_find(pools, name);
+    struct pool *pool = pool_find_whole(pools, name);
     if (pool) {
         pool_ref(pool);
         if (!pool->draining) {
@@ -423,10 +418,8 @@ static bool put_back(struct pool_member *m, const struct pool_new_member *declar
     struct pools *pools = pool->pools;
     enum pool_status status;
     bool dropping = m->then & THEN_DROP;
-    if (dropping) {
-        m->then &= ~(unsigned)THEN_DROP;
-        pool->doomed -= (m->then & THEN_DOOMED) == 0;
-    }
+    if (dropping)
+        pool_set_then(m, m->then & ~(unsigned)THEN_DROP);
     if (!dropping && same_attributes(m, declared) &&
         bytes_equal(pool_text_bytes(m->value), declared->value))
         return true;
@@ -438,11 +431,12 @@ static bool put_back(struct pool_member *m, const struct pool_new_member *declar
         pool_free(pools, attributes);
         return false;
     }
+    pool_fit_unmatch(m);
     pool_free(pools, m->value);
     pool_free(pools, m->attributes);
     m->value = value;
     m->attributes = attributes;
-    pool->changes++;
+    pool_fit_match(m);
     changes->put_back++;
     return true;
 }
@@ -487,7 +481,7 @@ enum pool_status pool_declare(struct pools *pools, struct bytes name,
 {
     *changes_r = (struct pool_changes){0};
     pool_enter(pools, now, effects);
-    struct pool *pool = pool_find(pools, name);
+    struct pool *pool = pool_find_whole(pools, name);
     enum pool_status status = pool ? declare(pool, members, count, changes_r) : POOL_NO_POOL;
     pool_leave(pools);
     return status;

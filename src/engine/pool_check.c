@@ -3,35 +3,12 @@
 
 /* Sums over the members of one pool, by going through them. */
 struct sums {
-    uint32_t members, states[MEMBER_STATES], doomed, shrinking, unsupplied;
+    uint32_t members, states[MEMBER_STATES], doomed, shrinking, unsupplied, closed;
 };
 
 static bool counts_for_supplier(const struct pool_member *m)
 {
     return m->state != MEMBER_STOPPING && m->state != MEMBER_GONE;
-}
-
-/* A member is in exactly the lists of its state, and its hold fits. */
-static void check_member(const struct pool_member *m, struct sums *sums)
-{
-    const struct pool *pool = m->pool;
-    CHECK(m->state > MEMBER_GONE && m->state < MEMBER_STATES);
-    CHECK(tree_has(&m->place) == (m->state == MEMBER_FREE || m->state == MEMBER_DIRTY));
-    CHECK(ring_has(&m->link) == (m->state == MEMBER_STOPPING));
-    CHECK(pool_is_held(m) == (m->hold != NULL));
-    CHECK(m->hold ? m->hold->member == m && ring_has(&m->hold->of_pool) : m->then == 0);
-    CHECK(pool_is_joined(pool) == (m->joined != NULL));
-    if (pool_is_joined(pool))
-        CHECK(m->state != MEMBER_DIRTY && m->state != MEMBER_CLEANING && !m->joined->client->ended);
-    else
-        CHECK(m->state != MEMBER_STOPPING);
-    if (pool->checked && m->state == MEMBER_FREE)
-        CHECK(tree_has(&m->check_place));
-    sums->members++;
-    sums->states[m->state]++;
-    sums->doomed += (m->then & THEN_DOOMED) != 0;
-    sums->shrinking += (m->then & THEN_SHRINK) != 0;
-    sums->unsupplied += m->joined && m->joined->max == 0 && counts_for_supplier(m);
 }
 
 static void check_tree(const struct tree *tree, uint32_t count)
@@ -47,46 +24,127 @@ static void check_tree(const struct tree *tree, uint32_t count)
     CHECK(count == UINT32_MAX || found == count);
 }
 
-/* A list of waits for several members is by age, and all were overtaken from `least` to less than
- * `most` times. Returns their number. */
-static uint32_t check_rivals(const struct ring *list, uint32_t least, uint32_t most)
+/* The oldest choosy wait that closes a ready member, by going through them; NULL: none. */
+static struct pool_place *closer_of(const struct pool_member *m)
 {
-    uint32_t count = 0;
-    uint64_t before = 0;
-    for (struct ring *at = list->next; at != list; at = at->next, count++) {
-        const struct pool_place *place = item_of(at, struct pool_place, of_rivals);
-        CHECK(place->waiter->ask.seq > before);
-        CHECK(place->overtaken >= least && (place->overtaken < most || most == UINT32_MAX));
-        before = place->waiter->ask.seq;
+    for (struct pool_place *p = pool_first_choosy(m->pool); p; p = pool_next_choosy(p)) {
+        if (p->closes && (p->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY) &&
+            pool_matches(&p->waiter->ask, m))
+            return p;
     }
-    return count;
+    return NULL;
+}
+
+static bool is_candidate(const struct pool_place *place, const struct pool_member *m)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < place->candidate_count; i++)
+        found += place->candidates[i] == m;
+    CHECK(found <= 1);
+    return found == 1;
+}
+
+/* A member is in exactly the lists of its state, and its hold fits. */
+static void check_member(const struct pool_member *m, struct sums *sums)
+{
+    const struct pool *pool = m->pool;
+    CHECK(m->state > MEMBER_GONE && m->state < MEMBER_STATES);
+    CHECK(tree_has(&m->place) == (m->state == MEMBER_FREE || m->state == MEMBER_DIRTY));
+    CHECK(ring_has(&m->link) == (m->state == MEMBER_STOPPING));
+    CHECK(pool_is_held(m) == (m->hold != NULL));
+    CHECK(m->hold ? m->hold->member == m && ring_has(&m->hold->of_pool) : m->then == 0);
+    CHECK(pool_is_joined(pool) == (m->joined != NULL));
+    if (pool_is_joined(pool))
+        CHECK(m->state != MEMBER_DIRTY && m->state != MEMBER_CLEANING &&
+              (!m->joined->client->ended || m->joined->ending));
+    else
+        CHECK(m->state != MEMBER_STOPPING);
+    if (m->state == MEMBER_FREE)
+        CHECK(tree_has(&m->check_place));
+    if (pool_is_ready(m, m->state == MEMBER_DIRTY ? POOL_FOR_CLEAN : POOL_FOR_USE))
+        CHECK(m->closer == closer_of(m));
+    else if (!tree_has(&m->place))
+        CHECK(!m->closer && m->candidate_of == 0);
+    sums->closed += m->closer != NULL;
+    sums->members++;
+    sums->states[m->state]++;
+    sums->doomed += (m->then & THEN_DOOMED) != 0;
+    sums->shrinking += (m->then & THEN_SHRINK) != 0;
+    sums->unsupplied += m->joined && m->joined->max == 0 && counts_for_supplier(m);
+}
+
+/* What a choosy wait that has looked at all knows is so, and it does not fit. */
+static void check_choosy(const struct pool_place *place)
+{
+    const struct pool *pool = place->pool;
+    const struct pool_ask *ask = &place->waiter->ask;
+    uint32_t open = 0, usable = 0;
+    bool looked = place->looks == STAGE_DONE && !place->waiter->choosing;
+    bool expires =
+        pool->leaving > 0 || deadlines_next(&pool->lifetimes) <= pool->pools->now.mono_ns;
+    for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n)) {
+        const struct pool_member *m = item_of(n, struct pool_member, by_name);
+        bool is_open =
+            pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask);
+        if (looked) /* a lifetime may be over since the last call, or its client has ended */
+            CHECK(is_candidate(place, m) == is_open || (!is_open && expires));
+        open += is_open;
+        usable += pool_is_usable(m) && pool_matches(ask, m);
+    }
+    CHECK(!place->stale && (!looked || (open < ask->count && !place->more)));
+    if (!pool_can_be_passed(place->waiter))
+        return;
+    if (ask->with_count == 0 || place->counts == STAGE_DONE)
+        CHECK(pool_population(place) == usable);
+    CHECK(place->closes == (looked && place->overtaken >= pool->options.overtakes &&
+                            pool_population(place) >= ask->count));
+}
+
+/* A wait that is not choosy fits. */
+static bool fits(struct pool_place *place)
+{
+    const struct pool_ask *ask = &place->waiter->ask;
+    for (struct tree_node *n = tree_first(&place->pool->members); n; n = tree_next(n)) {
+        const struct pool_member *m = item_of(n, struct pool_member, by_name);
+        if (pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask))
+            return true;
+    }
+    return false;
 }
 
 /* No waiter that fits waits. */
 static void check_waits(struct pool *pool)
 {
-    uint32_t use = 0, other = 0, awaited = 0, several = 0, rivals = 0;
+    uint32_t use = 0, other = 0, awaited = 0, guests = 0, choosy = 0;
+    uint64_t before = 0;
     for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
         struct pool_place *place = item_of(n, struct pool_place, by_age);
         const struct pool_waiter *w = place->waiter;
         CHECK(place->pool == pool && w->state == WAIT_IN_LINE && w->client->waiter == w);
-        CHECK(!w->client->ended && place->unit && tree_has(&place->by_class));
-        CHECK(!pool_would_fit(place));
-        use += w->ask.what == POOL_FOR_USE;
-        other += w->ask.what != POOL_FOR_USE;
-        awaited += w->ask.what == POOL_FOR_USE ? w->ask.count : 0;
-        several += w->ask.count > 1 && w->class != CLASS_CHECK;
+        CHECK(!w->client->ended && place->unit && !ring_has(&place->of_retries));
+        CHECK(tree_has(&place->by_class) == (w->class != CLASS_CHOOSY));
+        CHECK(ring_has(&place->of_choosy) == (w->class == CLASS_CHOOSY));
+        CHECK(!place->guest || w->asking);
+        if (w->class != CLASS_CHOOSY)
+            CHECK(pool->serves || !fits(place));
+        guests += place->guest;
+        use += !place->guest && w->ask.what == POOL_FOR_USE;
+        other += !place->guest && w->ask.what != POOL_FOR_USE;
+        awaited += !place->guest && w->ask.what == POOL_FOR_USE ? w->ask.count : 0;
     }
-    CHECK(use == pool->waiting_use && other == pool->waiting_other);
-    for (unsigned i = 0; i < 2; i++) {
-        rivals += check_rivals(&pool->passed[i], 0, pool->options.overtakes);
-        rivals += check_rivals(&pool->closers[i], pool->options.overtakes, UINT32_MAX);
+    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p), choosy++) {
+        CHECK(p->waiter->ask.seq > before);
+        before = p->waiter->ask.seq;
+        check_choosy(p);
     }
-    CHECK(awaited == pool->awaited && several == rivals);
-    CHECK(!pool->draining || use + other == 0);
-    check_tree(&pool->waiters, use + other);
-    for (unsigned i = 0; i < CLASS_COUNT; i++)
-        check_tree(&pool->classes[i], UINT32_MAX);
+    CHECK(use == pool->waiting_use && other == pool->waiting_other && guests == pool->guests);
+    CHECK(awaited == pool->awaited && choosy == pool->choosy_count && !pool->unsettled);
+    CHECK(!pool->draining || use + other + guests == 0);
+    check_tree(&pool->waiters, use + other + guests);
+    for (unsigned i = 0; i < POOL_FOR_COUNT; i++) {
+        for (unsigned k = 0; k < CLASS_CHOOSY; k++)
+            check_tree(&pool->classes[i][k], UINT32_MAX);
+    }
 }
 
 static void check_supplier(const struct pool_supplier *s, bool supplies)
@@ -118,15 +176,15 @@ static void check_suppliers(const struct pool *pool)
     }
     for (at = pool->joiners.next; at != &pool->joiners; at = at->next)
         check_supplier(item_of(at, struct pool_supplier, of_pool), false);
-    CHECK(count == pool->supplier_count && short_ns == pool->short_ns);
+    CHECK(count == pool->supplier_count && (pool->share_due || short_ns == pool->short_ns));
     CHECK(init == pool->init_sum && max == pool->max_sum);
-    if (pool->options.max > 0 && more)
+    if (pool->options.max > 0 && more && !pool->share_due)
         CHECK(would_be <= pool->options.max);
     if (pool->options.max > 0 && max > pool->options.max)
         max = pool->options.max;
     if (init > UINT32_MAX) /* `want` does not count further */
         init = UINT32_MAX;
-    CHECK(pool->want <= max && (pool->want >= init || init > max));
+    CHECK(pool->share_due || (pool->want <= max && (pool->want >= init || init > max)));
 }
 
 static void check_pool(struct pool *pool)
@@ -138,7 +196,7 @@ static void check_pool(struct pool *pool)
     for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n))
         check_member(item_of(n, struct pool_member, by_name), &sums);
     CHECK(sums.members == pool->member_count && sums.doomed == pool->doomed);
-    CHECK(sums.shrinking == pool->shrinking);
+    CHECK(sums.shrinking == pool->shrinking && sums.closed == pool->closed);
     CHECK(sums.unsupplied == pool->unsupplied);
     for (unsigned i = MEMBER_FREE; i < MEMBER_STATES; i++)
         CHECK(sums.states[i] == pool->states[i]);
@@ -212,6 +270,7 @@ void pools_check(struct pools *pools, struct moment now)
     CHECK(held == by_clients && held == pools->held_count);
     CHECK(members == pools->member_count && waiting == pools->waiting_count);
     CHECK(count == pools->pool_count);
-    CHECK(pools_next_ns(pools) == deadlines_next(&pools->deadlines));
+    CHECK(pools_next_ns(pools) ==
+          (ring_is_empty(&pools->leaving) ? deadlines_next(&pools->deadlines) : 0));
     lock_release(&pools->lock);
 }

@@ -68,6 +68,18 @@ struct pool_client *pool_client_new(struct pools *pools, uint32_t id, uint64_t t
 
 bool pool_client_waits(const struct pool_client *client)
 {
+    return client->waiter && !client->waiter->asking;
+}
+
+bool pool_client_looks(const struct pool_client *client)
+{
+    return client->waiter && client->waiter->asking;
+}
+
+bool pool_client_look_on(struct pool_client *client)
+{
+    if (client->waiter)
+        client->waiter->asking = true;
     return client->waiter != NULL;
 }
 
@@ -107,15 +119,40 @@ void pool_client_end(struct pool_client *client, enum pool_end how,
     if (client->waiter)
         pool_wait_drop(client);
     end_holds(client, how, written);
-    pool_suppliers_end(client, how == POOL_END_QUIT ? POOL_WHY_LEAVE : POOL_WHY_LOST);
     CHECK(client->hold_count == 0);
-    ring_remove(&client->of_pools);
-    bool posted = client->posted;
     pool_free(pools, client->spare);
     client->spare = NULL;
+    client->owner = NULL;
+    ring_remove(&client->of_pools);
+    ring_add(&pools->leaving, &client->of_pools);
+    client->leaving = true;
+    client->leaves = how == POOL_END_QUIT ? POOL_WHY_LEAVE : POOL_WHY_LOST;
+    pool_suppliers_leave(client);
+    pool_clients_leave(pools);
     pool_leave(pools);
-    if (!posted)
-        pool_free(pools, client);
+}
+
+void pool_clients_leave(struct pools *pools)
+{
+    struct ring *first;
+    while ((first = ring_first(&pools->leaving)) != NULL) {
+        struct pool_client *client = item_of(first, struct pool_client, of_pools);
+        if (!pool_suppliers_end(client))
+            return;
+        ring_remove(first);
+        client->leaving = false;
+        if (!client->posted) /* else its letter does it */
+            pool_free(pools, client);
+    }
+}
+
+bool pools_finish(struct pools *pools, struct moment now, struct pool_effects *effects)
+{
+    pool_enter(pools, now, effects);
+    pool_clients_leave(pools);
+    bool all = ring_is_empty(&pools->leaving);
+    pool_leave(pools);
+    return all;
 }
 
 static bool nothing_written(void *owner, uint64_t position)
@@ -158,28 +195,29 @@ void pool_clients_forget(struct pools *pools, struct pool_effects *effects)
     while ((first = ring_first(&pools->clients)) != NULL)
         pool_client_end(item_of(first, struct pool_client, of_pools), POOL_END_CRASH,
                         nothing_written, pools->now, effects);
+    while (!pools_finish(pools, pools->now, effects))
+        continue;
 }
 
 bool pool_client_letter(struct pool_client *client)
 {
     struct pools *pools = client->pools;
     lock_acquire(&pools->lock);
-    bool ended = client->ended;
+    bool ended = client->ended, leaving = client->leaving;
     client->posted = false;
     lock_release(&pools->lock);
-    if (ended)
+    if (ended && !leaving)
         pool_free(pools, client);
     return !ended;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Tells how a wait has ended, if it has. */
-static void read_verdict(struct pool_client *client, const struct pool_reader *reader,
-                         uint64_t position)
+void pool_read_verdict(struct pool_client *client, const struct pool_reader *reader,
+                       uint64_t position)
 {
     struct pool_waiter *w = client->waiter;
-    if (!w || w->state == WAIT_IN_LINE)
+    if (!w || w->state == WAIT_IN_LINE || w->asking)
         return;
     while (w->state == WAIT_SERVED && !ring_is_empty(&w->holds)) {
         struct ring *first = ring_first(&w->holds);
@@ -195,6 +233,10 @@ static void read_verdict(struct pool_client *client, const struct pool_reader *r
 static void read_stops(struct pool_client *client, const struct pool_reader *reader)
 {
     for (struct ring *first; (first = ring_first(&client->stops)) != NULL;) {
+        if (!pool_visit(client->pools)) {
+            pool_post(client); /* the rest, with another letter */
+            return;
+        }
         struct pool_member *m = item_of(first, struct pool_member, stop_link);
         ring_remove(first);
         reader->stop(client->owner, pool_name(m->pool), pool_member_name(m), m->stop_why);
@@ -222,7 +264,7 @@ void pool_client_read(struct pool_client *client, const struct pool_reader *read
                       uint64_t position, struct moment now, struct pool_effects *effects)
 {
     pool_enter(client->pools, now, effects);
-    read_verdict(client, reader, position);
+    pool_read_verdict(client, reader, position);
     read_stops(client, reader);
     read_wants(client, reader);
     if (client->has_events)

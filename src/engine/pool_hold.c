@@ -68,7 +68,8 @@ void pool_hold_settle(struct pool *pool)
     for (struct ring *at = ring_first(&pool->owed); at; at = next) {
         struct pool_hold *hold = item_of(at, struct pool_hold, owed_link);
         next = ring_after(&pool->owed, at);
-        if (table_add(pools->config.table, &hold->client->mirror, pool_counter(pool),
+        if (!pool_visit(pools) || /* later, with the timer */
+            table_add(pools->config.table, &hold->client->mirror, pool_counter(pool),
                       pool->counter_hash, 1, pools->now, &hold->unit) != TABLE_OK)
             return;
         ring_remove(at);
@@ -167,9 +168,8 @@ static void stop_instead(struct pool_member *m)
     for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
         struct pool_member *other = item_of(at, struct pool_hold, of_pool)->member;
         if ((other->then & THEN_DOOMED) == THEN_SHRINK) {
-            other->then &= ~(unsigned)THEN_SHRINK;
-            m->then |= THEN_SHRINK;
-            pool->changes++;
+            pool_set_then(other, other->then & ~(unsigned)THEN_SHRINK);
+            pool_set_then(m, m->then | THEN_SHRINK);
             return;
         }
     }
@@ -229,9 +229,7 @@ static struct way way_of_success(const struct pool_hold *hold, enum pool_hold_en
 static void detach(struct pool_member *m)
 {
     struct pool_hold *hold = m->hold;
-    m->pool->doomed -= (m->then & THEN_DOOMED) != 0;
-    m->pool->shrinking -= (m->then & THEN_SHRINK) != 0;
-    m->then = 0;
+    pool_set_then(m, 0);
     m->hold = NULL;
     hold->member = NULL;
     if (m->pool->unwarned == hold)
@@ -245,8 +243,7 @@ static void note_check(struct pool_member *m, const struct pool_hold *hold)
 {
     if (hold->what != POOL_FOR_CHECK)
         return;
-    if (tree_has(&m->check_place))
-        tree_remove(&m->pool->checks, &m->check_place);
+    pool_checks_remove(m);
     m->checked_seq = ++m->pool->pools->seq;
 }
 
@@ -301,7 +298,7 @@ void pool_hold_undo(struct pool_hold *hold)
 {
     struct pool_member *m = end_hold(hold, HOLD_UNDONE);
     if (m)
-        pool_serve_later(m->pool);
+        pool_retry_member(m);
 }
 
 /* Takes a member from a client that does not know, and moves it. */
@@ -315,10 +312,13 @@ static void take_away(struct pool_member *m, struct way way)
     note_check(m, hold);
     pool_move(m, way.to, way.why, way.same_place, hold);
     give_back_unit(pool, hold, false);
-    if (told && (way.to == MEMBER_FREE || way.to == MEMBER_DIRTY))
-        pool_serve_member(m);
-    else if (!told)
+    bool ready = way.to == MEMBER_FREE || way.to == MEMBER_DIRTY;
+    if (!told)
         pool_wait_again(hold->client->waiter);
+    if (ready && told)
+        pool_serve_member(m);
+    else if (ready)
+        pool_retry_member(m);
     pool_unref(pool);
 }
 
@@ -351,16 +351,27 @@ void pool_hold_take_back(struct pool_member *m)
     take_away(m, way);
 }
 
+/* The hold of a client with this fence, or with `fence` 0 its newest; NULL: none. */
+static struct pool_hold *find_hold(const struct pool_client *client, uint64_t fence)
+{
+    for (struct ring *at = client->holds.prev; at != &client->holds; at = at->prev) {
+        struct pool_hold *hold = item_of(at, struct pool_hold, of_client);
+        if (fence == 0 || hold->fence == fence)
+            return hold;
+    }
+    return NULL;
+}
+
 enum pool_status pool_return(struct pool_client *client, uint64_t fence, bool ok, struct moment now,
                              struct pool_effects *effects)
 {
     enum pool_status status = POOL_NOT_TAKEN;
-    struct pool_hold *hold = NULL;
+    struct pool_hold *hold;
     pool_enter(client->pools, now, effects);
-    for (struct ring *at = client->holds.prev; !hold && at != &client->holds; at = at->prev) {
-        struct pool_hold *h = item_of(at, struct pool_hold, of_client);
-        if (fence == 0 || h->fence == fence)
-            hold = h;
+    while ((hold = find_hold(client, fence)) != NULL && hold->member &&
+           unlikely(hold->member->pool->leaving > 0)) {
+        pool_clients_leave(client->pools);
+        pool_let_others(client->pools);
     }
     if (hold) {
         status = hold->member ? POOL_OK : POOL_GONE;

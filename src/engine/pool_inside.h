@@ -4,6 +4,7 @@
  *     pool.c         pools and members, and the moves of members: the table of states
  *     pool_change.c  MEMBER and POOL: what operators change
  *     pool_take.c    TAKE: which member goes to which client, waits, and which is served next
+ *     pool_fit.c     what choosy waits know of their pool: candidates, and what they close
  *     pool_hold.c    holds and how they end; RETURN; units of `pool:NAME`
  *     pool_supply.c  JOIN and SUPPLY: how many members are wanted, from which suppliers; STOP
  *     pool_time.c    what is due at a certain time
@@ -87,7 +88,9 @@ struct pool_member {
     struct pool_rank rank;
     uint64_t checked_seq; /* when it was last checked: smaller is earlier */
     uint64_t takes, fails;
-    struct pool_hold *hold; /* while held */
+    struct pool_hold *hold;    /* while held */
+    struct pool_place *closer; /* ready: the oldest wait that closes it to others; NULL: none */
+    uint32_t candidate_of;     /* ready: how many choosy waits have it as a candidate */
 
     struct pool_supplier *joined; /* who registered it; NULL: static */
     struct ring joined_link;      /* in joined->list */
@@ -129,6 +132,13 @@ static inline bool pool_is_held(const struct pool_member *m)
     return m->state >= MEMBER_TAKEN && m->state <= MEMBER_CHECKING;
 }
 
+/* True if a member could ever serve: it is not out of service, and will not go. */
+static inline bool pool_is_usable(const struct pool_member *m)
+{
+    return m->state != MEMBER_GONE && m->state != MEMBER_DOWN && m->state != MEMBER_STOPPING &&
+           !(m->then & THEN_DOOMED);
+}
+
 static inline struct bytes pool_member_name(const struct pool_member *m)
 {
     return bytes_at(m->name, m->name_len);
@@ -138,25 +148,37 @@ static inline struct bytes pool_member_name(const struct pool_member *m)
 
 /* Classes of waits in one pool (pool_take.c). */
 enum pool_class {
-    CLASS_PLAIN,  /* for use: one member, whichever */
-    CLASS_NAMED,  /* for use: one member by name; without attributes */
-    CLASS_CHOOSY, /* for use: all others */
-    CLASS_CLEAN,
-    CLASS_CHECK,
-    CLASS_COUNT
+    CLASS_PLAIN, /* for one member, whichever */
+    CLASS_NAMED, /* for one member by name; without attributes */
+    CLASS_CHOOSY /* all others */
 };
+
+/* How far a choosy place has looked at its pool (pool_fit.c). */
+enum pool_stage { STAGE_NEW, STAGE_LOOKS, STAGE_DONE };
 
 /* A wait in one pool. */
 struct pool_place {
     struct pool_waiter *waiter;
     struct pool *pool;         /* counted in its `refs`; NULL: left for good */
     struct tree_node by_age;   /* in pool->waiters, while in line */
-    struct tree_node by_class; /* in pool->classes */
-    struct ring of_rivals;     /* in pool->passed or pool->closers */
+    struct tree_node by_class; /* in pool->classes, unless it is choosy */
+    struct ring of_retries;    /* in pool->retries */
     struct holding *unit;      /* reserved */
     uint32_t overtaken;        /* how often a younger one got a member that it could use */
-    uint32_t population;       /* how many members it could use at all, ... */
-    uint64_t counted;          /* ... when pool->changes was this */
+    bool guest;                /* only looks: it leaves when it has looked at all */
+
+    /* Of a choosy one (pool_fit.c). */
+    struct ring of_choosy;           /* in pool->choosy, while in line */
+    struct pool_member **candidates; /* room for ask.count */
+    uint32_t candidate_count;
+    bool more;   /* there may be others, for which there was no room */
+    bool stale;  /* the same, and there is room now: it looks again */
+    bool closes; /* it is `closer` of its candidates */
+    enum pool_stage looks, counts;
+    struct pool_member *next;    /* STAGE_LOOKS: what it looks at next, among the ready ones */
+    struct pool_member *next_by; /* STAGE_LOOKS of `counts`: by name, among all */
+    uint32_t ready;              /* how many ready ones it has met */
+    uint32_t population;         /* how many it could use at all, of those that it has met */
 };
 
 enum pool_wait_state { WAIT_IN_LINE, WAIT_SERVED, WAIT_REFUSED };
@@ -167,13 +189,15 @@ struct pool_waiter {
     enum pool_wait_state state;
     enum pool_status refused; /* WAIT_REFUSED: why */
     enum pool_class class;
+    bool asking;   /* its pools are looked at in steps, and the client was not answered yet */
+    bool choosing; /* the same, and it takes the pool that has most */
     int64_t since_ns, timeout_ns;
     struct pool_text *member;
     struct pool_attributes *with;
     struct ring holds; /* ask.count of them: empty ones, or what it was served */
     uint32_t in_line;  /* places in line */
-    size_t place_count;
-    struct pool_place places[];
+    size_t place_count, room;
+    struct pool_place places[]; /* `room`; behind them, room for the candidates of each */
 };
 
 /* ---- clients ------------------------------------------------------------------------------- */
@@ -207,12 +231,14 @@ struct pool_watch {
 struct pool_client {
     struct letter letter; /* first */
     struct pools *pools;  /* constant */
-    struct ring of_pools; /* in pools->clients */
+    struct ring of_pools; /* in pools->clients, or in pools->leaving */
     struct holder mirror; /* has its units of the counters `pool:NAME` */
     void *owner;          /* constant */
     uint64_t number;      /* names it in a record; constant */
     bool posted;          /* its letter is on its way */
-    bool ended;           /* its connection has ended: what it has joined is not handed out */
+    bool ended;           /* its connection has ended: what it has joined is not handed out, */
+    bool leaving;         /* and still leaves, in steps: it is in pools->leaving */
+    enum pool_why leaves; /* the same: LEAVE or LOST */
     bool has_events;      /* there are events that it was not told of */
     uint64_t event_seen;  /* number of the last event that it noted */
     struct ring holds;    /* oldest first; also those taken away */
@@ -239,35 +265,42 @@ struct pool {
 
     struct tree members;             /* by name */
     struct tree free, dirty, checks; /* see pool_take.c */
-    bool checked;                    /* a check was asked for: `checks` is kept */
     struct ring held, stopping, owed;
     struct pool_hold *unwarned; /* the first of `held` that was not warned of; NULL: none */
     struct deadlines lifetimes;
     uint32_t member_count, states[MEMBER_STATES];
     uint32_t doomed;    /* held ones that go or stop when their holds end */
     uint32_t shrinking; /* of these, how many have THEN_SHRINK */
-    uint64_t changes;   /* counts changes of what requests could use */
 
-    struct tree waiters;              /* struct pool_place, by age */
-    struct tree classes[CLASS_COUNT]; /* the same; CLASS_NAMED by member and age */
-    uint32_t waiting_use, waiting_other;
-    uint32_t awaited; /* members that are waited for, for use */
-    /* Waits for more than one member, but not for checks, by age; [1]: to clean. See pool_take.c.
-     */
-    struct ring passed[2];  /* that younger ones may pass, */
-    struct ring closers[2]; /* and that were passed so often that they close members */
+    struct tree waiters; /* struct pool_place, by age */
+    /* The same, but for choosy ones: by age; and CLASS_NAMED by member and age. */
+    struct tree classes[POOL_FOR_COUNT][CLASS_CHOOSY];
+    struct ring choosy; /* choosy ones, by age */
+    uint32_t choosy_count;
+    uint32_t waiting_use, waiting_other; /* without guests */
+    uint32_t guests;
+    uint32_t awaited;    /* members that are waited for, for use */
+    uint32_t closed;     /* ready members that have a `closer` */
+    struct ring retries; /* places for a member by name that may fit now */
 
     /* Work for the end of the call (pool_leave). */
     struct ring touched;
+    bool unsettled; /* what choosy waits know of the pool has to be looked at (pool_fit_settle) */
     bool to_serve, to_share;
+    bool steps;  /* this call makes a step: those look on that have begun to */
+    bool looks;  /* a wait that nobody asks for goes on looking, in the next run of the timer */
+    bool serves; /* the same: not all waits that may fit were looked at */
     struct ring shared; /* in pools->shared: what was wanted of suppliers may change in this call */
 
+    uint32_t leaving;      /* suppliers that have ended, and whose members still leave */
     struct ring suppliers; /* those that supply */
     struct ring joiners;   /* others, that have joined members */
     struct ring watches, mine;
     uint32_t supplier_count;
     uint64_t init_sum, max_sum; /* of the suppliers */
     int64_t short_ns;           /* the earliest of those that are not late */
+    int64_t share_ns;           /* with many suppliers: when it may share again, */
+    bool share_due;             /* and that it has to */
     uint32_t want;
     uint32_t unsupplied; /* members, without stopping ones, of clients that do not supply */
     int64_t cull_ns;     /* when to look for members to cull */
@@ -295,12 +328,6 @@ static inline struct bytes pool_counter(const struct pool *pool)
     return bytes_at(pool->counter, sizeof(POOL_PREFIX) - 1 + pool->name_len);
 }
 
-/* True if a wait in this pool closes members to others. */
-static inline bool pool_closes(const struct pool *pool)
-{
-    return !ring_is_empty(&pool->closers[0]) || !ring_is_empty(&pool->closers[1]);
-}
-
 static inline bool pool_is_joined(const struct pool *pool)
 {
     return pool->options.kind == POOL_JOINED;
@@ -310,10 +337,14 @@ struct pools {
     struct lock lock;
     struct pools_config config;
     struct tree by_name;
-    struct ring grouped, clients, watches, mine, touched, shared;
+    struct ring grouped, clients, leaving, watches, mine, touched, shared;
     uint32_t watchers;
     uint64_t fence, seq, event, client_number;
     uint64_t random;
+    uint32_t visits;     /* entries that were visited under this hold of the lock, */
+    uint32_t visits_max; /* and how many may be */
+    int64_t stepped_ns;  /* when a request was last looked at in a step */
+    _Atomic uint64_t visited, visited_most; /* sum; most under one hold */
     struct deadlines deadlines;
     _Atomic int64_t next_ns;
     _Atomic uint64_t pool_count, member_count, held_count, waiting_count;
@@ -331,6 +362,19 @@ struct pools {
  * noted, and releases it. */
 void pool_enter(struct pools *pools, struct moment now, struct pool_effects *effects);
 void pool_leave(struct pools *pools);
+
+/* How many members, waits and suppliers a call may visit under one hold of the lock. */
+#define POOL_VISITS_MAX 1000
+
+/* Counts a visit. Returns false, counting nothing, if this call must visit no more: what is left is
+ * done in a later step. */
+static inline bool pool_visit(struct pools *pools)
+{
+    if (pools->visits >= pools->visits_max)
+        return false;
+    pools->visits++;
+    return true;
+}
 
 /* Sets the time of a call. Threads read the clock at different times, but lists are kept by time:
  * so it never goes back. */
@@ -359,6 +403,15 @@ struct pool_attributes *pool_attributes_new(struct pools *pools, const struct po
 /* A random number, for choices that need not be secret. */
 uint64_t pool_random(struct pools *pools);
 
+/* A step of the clients in pools->leaving. */
+void pool_clients_leave(struct pools *pools);
+/* Does the work that pool_leave does, and lets others have the lock. Before a call has changed
+ * anything. */
+void pool_let_others(struct pools *pools);
+
+/* As pool_find, but first lets the members of clients that have ended leave the pool, in steps
+ * between which others have the lock. Before a call has changed anything. */
+struct pool *pool_find_whole(struct pools *pools, struct bytes name);
 /* Finds a pool, also one that is being dropped, or a member; NULL: none. */
 struct pool *pool_find(struct pools *pools, struct bytes name);
 struct pool_member *pool_find_member(struct pool *pool, struct bytes name);
@@ -375,6 +428,9 @@ enum pool_status pool_make_member(struct pool *pool, const struct pool_new_membe
  */
 void pool_move(struct pool_member *m, enum pool_state to, enum pool_why why, bool same_place,
                const struct pool_hold *hold);
+
+/* Sets member->then, and counts what goes or stops. */
+void pool_set_then(struct pool_member *m, unsigned then);
 
 /* Puts a restored member into a state, without counting a move. */
 void pool_member_restored(struct pool_member *m, enum pool_state state, int64_t since_ns);
@@ -425,8 +481,6 @@ void pool_serve_member(struct pool_member *m);
 void pool_serve(struct pool *pool);
 /* Refuses the waiters of a pool: the newest until no more than `use` and `other` are left. */
 void pool_refuse(struct pool *pool, uint32_t use, uint32_t other, enum pool_status why);
-/* `overtakes` has changed: some waits close members now, or do not any more. */
-void pool_find_closers(struct pool *pool);
 /* Ends a client's wait, in whatever state it is. Members that it was served are as before. */
 void pool_wait_drop(struct pool_client *client);
 /* Makes a waiter with room for so many places; it is in no line yet. NULL: no memory. */
@@ -440,13 +494,80 @@ bool pool_waiter_reserve(struct pool_waiter *waiter) MUST_USE;
 void pool_wait_again(struct pool_waiter *waiter);
 /* Restores the order of places: adds a wait to its lines. */
 void pool_wait_in_line(struct pool_waiter *waiter);
-/* Makes room in `checks` for a member that has become free. */
+/* Adds a member to `checks`, or removes it. */
 void pool_checks_add(struct pool_member *m);
-/* True if a place in line could be served now; never between calls. */
-bool pool_would_fit(struct pool_place *place);
+void pool_checks_remove(struct pool_member *m);
+/* True if a member is in the state that a request needs, and may be handed out. */
+bool pool_is_ready(const struct pool_member *m, enum pool_for what);
+/* True if an older wait has closed this ready member to the request. */
+bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask);
+/* A ready member may fit a wait that it did not fit before: looks at that at the end of the call.
+ */
+void pool_retry_member(struct pool_member *m);
 bool pool_matches(const struct pool_ask *ask, const struct pool_member *m);
 enum pool_class pool_class_of(const struct pool_ask *ask);
+/* Orders waits of one class. */
 int pool_compare_places(const struct tree_node *a, const struct tree_node *b);
+
+/* ---- pool_fit.c ---------------------------------------------------------------------------- */
+
+/* How many choosy waits a pool has room for. */
+#define POOL_CHOOSY_MAX 64
+
+/* A choosy place enters its line, or leaves it. */
+void pool_fit_enter(struct pool_place *place);
+void pool_fit_leave(struct pool_place *place);
+/* A member has become free or dirty, or will not be so any more. */
+void pool_fit_add(struct pool_member *m);
+void pool_fit_remove(struct pool_member *m);
+/* A member leaves its order: no place goes on from it. `by_name`: it leaves the pool. */
+void pool_fit_skip(struct pool_member *m, bool by_name);
+/* A member can be used from now on (1), or cannot any more (-1). */
+void pool_fit_usable(struct pool_member *m, int more);
+/* A member gets other attributes: call it before and after. */
+void pool_fit_unmatch(struct pool_member *m);
+void pool_fit_match(struct pool_member *m);
+/* How many members are wanted, or what closes, has changed: looks at it at the end of the call. */
+static inline void pool_fit_later(struct pool *pool)
+{
+    if (ring_is_empty(&pool->choosy))
+        return;
+    pool->unsettled = true;
+    pool_touch(pool);
+}
+/* All choosy places look at their pool anew: an order has changed. */
+void pool_fit_anew(struct pool *pool);
+/* Brings what choosy places know up to date, as far as this call may go. */
+void pool_fit_settle_now(struct pool *pool);
+static inline void pool_fit_settle(struct pool *pool)
+{
+    if (unlikely(pool->unsettled))
+        pool_fit_settle_now(pool);
+}
+/* A step: the places that are not through look on, oldest first. */
+void pool_fit_step(struct pool *pool);
+/* True if a choosy place fits now. Puts its candidates in order then. */
+bool pool_fits(struct pool_place *place);
+/* The number of members that a place could use at all. */
+uint32_t pool_population(const struct pool_place *place);
+/* True if a wait can be overtaken. */
+static inline bool pool_can_be_passed(const struct pool_waiter *w)
+{
+    return w->ask.count > 1 && w->ask.what != POOL_FOR_CHECK;
+}
+/* The choosy places of a pool, oldest first; NULL: none is left. */
+static inline struct pool_place *pool_choosy_at(const struct ring *at)
+{
+    return at ? item_of(at, struct pool_place, of_choosy) : NULL;
+}
+static inline struct pool_place *pool_first_choosy(const struct pool *pool)
+{
+    return pool_choosy_at(ring_first(&pool->choosy));
+}
+static inline struct pool_place *pool_next_choosy(const struct pool_place *place)
+{
+    return pool_choosy_at(ring_after(&place->pool->choosy, &place->of_choosy));
+}
 
 /* ---- pool_hold.c --------------------------------------------------------------------------- */
 
@@ -490,11 +611,15 @@ void pool_note_short(struct pool *pool);
 struct pool_supplier *pool_supplier_of(struct pool_client *client, struct pool *pool);
 /* A member has begun, or has ended, to count as one of its supplier's: 1 or -1. */
 void pool_supplier_count(struct pool_member *m, int more);
+/* True if a pool with many suppliers may not share again yet. */
+bool pool_shares_later(const struct pool *pool);
 void pool_supplier_free_if_idle(struct pool_supplier *s);
 /* A member leaves (LEAVE or LOST), because its client says so or has ended. */
 void pool_member_leaves(struct pool_member *m, enum pool_why why);
-/* Ends all that a client has joined and supplies. */
-void pool_suppliers_end(struct pool_client *client, enum pool_why why);
+/* A client that ends supplies nothing any more. */
+void pool_suppliers_leave(struct pool_client *client);
+/* Then what it has joined leaves (client->leaves), in steps. Returns true when all has. */
+bool pool_suppliers_end(struct pool_client *client) MUST_USE;
 /* Notes what a client supplies, for the sums of its pool. */
 void pool_supplier_place(struct pool_supplier *s, uint32_t init, uint32_t max);
 /* Finds the earliest time since which a supplier is short. */
@@ -523,6 +648,9 @@ void pool_note_timed(struct pool *pool);
 
 /* ---- pool_client.c ------------------------------------------------------------------------- */
 
+/* Tells how a wait has ended, if it has. */
+void pool_read_verdict(struct pool_client *client, const struct pool_reader *reader,
+                       uint64_t position);
 /* Sends the client its letter, if that is not on its way. */
 void pool_post(struct pool_client *client);
 /* Ends the clients that a restore which has failed left. */

@@ -185,6 +185,8 @@ static void show_suppliers(const struct ring *list,
 {
     for (struct ring *at = ring_first(list); at; at = ring_after(list, at)) {
         const struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
+        if (s->ending)
+            continue;
         struct pool_supplier_entry entry = {
             .client = s->client->letter.to,
             .owner = s->client->owner,
@@ -267,5 +269,7 @@ void pools_sums(const struct pools *pools, struct pools_sums *sums_r)
         .members = atomic_load_explicit(&pools->member_count, memory_order_relaxed),
         .held = atomic_load_explicit(&pools->held_count, memory_order_relaxed),
         .waiting = atomic_load_explicit(&pools->waiting_count, memory_order_relaxed),
+        .visited = atomic_load_explicit(&pools->visited, memory_order_relaxed),
+        .visited_most = atomic_load_explicit(&pools->visited_most, memory_order_relaxed),
     };
 }

@@ -7,25 +7,21 @@
  * whole before the first connection is restored, and each connection then takes its client over.
  *
  *     POOLS_STATE   u64 fence, seq, client number, random; u32 pools, each:
- *                     bytes name, options, u8 flags (1: of the file, 2: draining, 4: checks are
- *                     kept); u32 want, i64 cull ns, u64 late holds, late starts; u64 for each
- *                     outcome of each kind of take, then for each reason of a move; two
- *                     histograms; u32 members, each a member
- *                   u32 clients, each a client
- *     options       bytes group; u32 for each number, i64 for each time of struct pool_options
- *     a histogram   u64 for each count, u64 low and high half of the sum in ns
- *     a member      bytes name, value, note, attributes; u8 state, then, then_state; u32 failed
- *                   cleanings; i64 since, idle ns; u64 rank key, seq, checked seq, takes, fails;
- *                   of a joined pool: i64 joined ns, double jitter
- *     attributes    u8 count; bytes key, value, for each
- *     a client      u64 number, u8 1 if it has events;
- *                   u32 suppliers, each: bytes pool, u64 age, u32 init, max, want, told, i64 short
- *                     ns, u8 late; u32 members, each: bytes name, u8 reason of a STOP not told yet,
- * or 255 u32 holds, each a hold; u8 1 if it waits, and the wait u32 watches, each: bytes pool (""
- * is all), u8 mine a hold        bytes by, u64 fence, i64 since ns, u8 for, u8 warned, u8 1 if it
- * has a member: bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed a wait bytes
- * by, u64 seq, i64 since, timeout ns, u32 count, u8 for, bytes member, attributes; u32 places,
- * each: bytes pool, u32 overtaken
+ *                     bytes name, options, u8 flags (1: of the file, 2: draining; others
+ *                     are ignored); u32 want, i64 cull ns, u64 late holds, late starts; u64 for
+ * each outcome of each kind of take, then for each reason of a move; two histograms; u32 members,
+ * each a member u32 clients, each a client options       bytes group; u32 for each number, i64 for
+ * each time of struct pool_options a histogram   u64 for each count, u64 low and high half of the
+ * sum in ns a member      bytes name, value, note, attributes; u8 state, then, then_state; u32
+ * failed cleanings; i64 since, idle ns; u64 rank key, seq, checked seq, takes, fails; of a joined
+ * pool: i64 joined ns, double jitter attributes    u8 count; bytes key, value, for each a client
+ * u64 number, u8 1 if it has events; u32 suppliers, each: bytes pool, u64 age, u32 init, max, want,
+ * told, i64 short ns, u8 late; u32 members, each: bytes name, u8 reason of a STOP not told yet, or
+ * 255 u32 holds, each a hold; u8 1 if it waits, and the wait u32 watches, each: bytes pool ("" is
+ * all), u8 mine a hold        bytes by, u64 fence, i64 since ns, u8 for, u8 warned, u8 1 if it has
+ * a member: bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed a wait bytes by,
+ * u64 seq, i64 since, timeout ns, u32 count, u8 for, bytes member, attributes; u32 places, each:
+ * bytes pool, u32 overtaken
  *
  * All letters were read before. So every wait is in line, and every client knows of members and
  * pools that have gone.
@@ -117,7 +113,7 @@ static void put_pool(struct record_writer *w, const struct pool *pool)
 {
     put_bytes(w, pool_name(pool));
     put_options(w, &pool->options);
-    record_put_u8(w, (uint8_t)(pool->of_file | pool->draining << 1 | pool->checked << 2));
+    record_put_u8(w, (uint8_t)(pool->of_file | pool->draining << 1));
     record_put_u32(w, pool->want);
     record_put_i64(w, pool->cull_ns);
     record_put_u64(w, pool->late);
@@ -420,10 +416,8 @@ static void get_then(struct record_reader *r, struct pool_member *m, bool held)
         record_refuse(r, "a member cannot become what is said");
         return;
     }
-    m->then = then;
+    pool_set_then(m, then);
     m->then_state = state;
-    m->pool->doomed += (then & THEN_DOOMED) != 0;
-    m->pool->shrinking += (then & THEN_SHRINK) != 0;
 }
 
 static void get_member(struct record_reader *r, struct pool *pool)
@@ -483,7 +477,6 @@ static void get_pool(struct record_reader *r, struct pools *pools)
     }
     struct pool *pool = pool_find(pools, name);
     pool->draining = flags >> 1 & 1;
-    pool->checked = flags >> 2 & 1;
     pool->want = record_get_u32(r);
     pool->cull_ns = get_due_time(r);
     pool->late = record_get_u64(r);
@@ -659,6 +652,7 @@ static void get_wait(struct record_reader *r, struct pool_client *client)
     client->waiter = waiter;
     waiter->ask.seq = seq;
     waiter->since_ns = since_ns;
+    waiter->asking = timeout_ns == 0;
     for (uint32_t i = 0; i < places && record_ok(r); i++) {
         struct pool *pool = get_pool_by_name(r, client->pools);
         uint32_t overtaken = record_get_u32(r);
@@ -674,6 +668,7 @@ static void get_wait(struct record_reader *r, struct pool_client *client)
         }
         struct pool_place *place = pool_waiter_add(waiter, pool);
         place->overtaken = overtaken;
+        place->guest = timeout_ns == 0;
     }
     if (record_ok(r))
         pool_wait_in_line(waiter);
@@ -765,6 +760,11 @@ static void check_members(struct record_reader *r, struct pool *pool)
             record_refuse(r, "a member of a joined pool was joined by nobody");
         if (record_ok(r) && pool_is_joined(pool))
             pool_set_lifetime(m);
+    }
+    for (struct tree_node *n = tree_first(&pool->waiters); n; n = tree_next(n)) {
+        struct pool_place *place = item_of(n, struct pool_place, by_age);
+        if (place->waiter->class == CLASS_NAMED)
+            ring_add(&pool->retries, &place->of_retries);
     }
     pool_find_short(pool);
     pool_serve_later(pool); /* the limits may be others now, and time has passed */
@@ -887,6 +887,8 @@ struct pool_client *pool_client_restore(struct pools *pools, uint32_t id, uint64
 bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effects *effects,
                         struct record_reader *r)
 {
+    uint32_t visits_max = pools->visits_max;
+    pools->visits_max = UINT32_MAX; /* nobody waits for the lock, and nobody is to overtake */
     pool_enter(pools, now, effects);
     free(pools->restored);
     pools->restored = NULL;
@@ -904,6 +906,7 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
     pools->restored = NULL;
     pools->restored_count = 0;
     pool_leave(pools);
+    pools->visits_max = visits_max;
     return record_ok(r);
 }
 

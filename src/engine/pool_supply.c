@@ -8,6 +8,8 @@
  *     the room of others is used for what one has not started within start_timeout;
  *     no supplier is told a number that it could not join, because others have the members.
  *
+ * That visits all suppliers. So a pool with many of them shares once in SHARE_PAUSE_NS.
+ *
  * A supplier is told its number, and the members that it should stop, when its thread reads the
  * client: the newest number counts. So what is kept for a client that does not read is bounded by
  * its members.
@@ -17,6 +19,10 @@
 #include <math.h>
 
 #define NOT_TOLD UINT32_MAX
+
+/* A pool with more suppliers shares again, and looks for late ones, only after a pause. */
+#define AT_ONCE_MAX    64
+#define SHARE_PAUSE_NS (NS_PER_S / 10)
 
 /* ---- suppliers ------------------------------------------------------------------------------- */
 
@@ -97,6 +103,11 @@ void pool_supplier_free_if_idle(struct pool_supplier *s)
     pool_free(s->client->pools, s);
 }
 
+bool pool_shares_later(const struct pool *pool)
+{
+    return pool->supplier_count > AT_ONCE_MAX && pool->pools->now.mono_ns < pool->share_ns;
+}
+
 void pool_supplier_count(struct pool_member *m, int more)
 {
     struct pool_supplier *s = m->joined;
@@ -119,6 +130,8 @@ static void set_supply(struct pool_supplier *s, uint32_t init, uint32_t max)
     else if (!supplies(s) && max > 0)
         pool->unsupplied -= s->members;
     pool_supplier_place(s, init, max);
+    if (s->want > max && pool_shares_later(pool))
+        s->want = max;
     s->late = false;
     s->short_ns = DEADLINE_NONE;
     if (max == 0)
@@ -291,6 +304,8 @@ void pool_share(struct pool *pool)
     if (first)
         ring_add(&pool->pools->shared, &pool->shared);
     bound_want(pool);
+    pool->share_ns = pool->pools->now.mono_ns + SHARE_PAUSE_NS;
+    pool->share_due = false;
     uint64_t left = pool->want > others ? pool->want - others : 0;
     if (pool->options.max > 0) {
         others += pool->states[MEMBER_STOPPING];
@@ -317,7 +332,7 @@ void pool_share(struct pool *pool)
 /* Finds a joined pool that is not being dropped. */
 static enum pool_status find_joined(struct pools *pools, struct bytes name, struct pool **pool_r)
 {
-    *pool_r = pool_find(pools, name);
+    *pool_r = pool_find_whole(pools, name);
     if (!*pool_r || (*pool_r)->draining)
         return POOL_NO_POOL;
     return pool_is_joined(*pool_r) ? POOL_OK : POOL_WRONG_KIND;
@@ -411,11 +426,9 @@ void pool_shrink(struct pool *pool)
     for (struct ring *at = pool->held.next; at != &pool->held; at = at->next) {
         struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
         if (m->then & THEN_SHRINK) {
-            m->then &= ~(unsigned)THEN_SHRINK;
-            pool->doomed -= (m->then & THEN_DOOMED) == 0;
+            pool_set_then(m, m->then & ~(unsigned)THEN_SHRINK);
         }
     }
-    pool->shrinking = 0;
     if (!pool_is_joined(pool) || max == 0)
         return;
     uint64_t going = (uint64_t)pool->states[MEMBER_STOPPING] + pool->doomed;
@@ -430,12 +443,9 @@ void pool_shrink(struct pool *pool)
         struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
         if (m->then & THEN_DOOMED)
             continue;
-        m->then |= THEN_SHRINK;
-        pool->shrinking++;
-        pool->doomed++;
+        pool_set_then(m, m->then | THEN_SHRINK);
         many--;
     }
-    pool->changes++;
 }
 
 void pool_stop_fewer(struct pool *pool)
@@ -446,11 +456,8 @@ void pool_stop_fewer(struct pool *pool)
         struct pool_member *m = item_of(at, struct pool_hold, of_pool)->member;
         if ((m->then & THEN_DOOMED) != THEN_SHRINK)
             continue;
-        m->then &= ~(unsigned)THEN_SHRINK;
-        pool->shrinking--;
-        pool->doomed--;
+        pool_set_then(m, m->then & ~(unsigned)THEN_SHRINK);
         going--;
-        pool->changes++;
     }
 }
 
@@ -464,24 +471,43 @@ void pool_member_leaves(struct pool_member *m, enum pool_why why)
         pool_move(m, MEMBER_GONE, why, false, NULL);
 }
 
-/* Ends what a client does for one pool. */
-static void end_supplier(struct pool_supplier *s, enum pool_why why)
+/* Goes on ending what a client does for one pool, as far as this call may. Returns true when it is
+ * done. */
+static bool end_supplier(struct pool_supplier *s, enum pool_why why)
 {
-    s->ending = true; /* so that the end of its last member does not free it */
-    set_supply(s, 0, 0);
-    s->told = 0; /* no WANT follows */
-    for (struct ring *first; (first = ring_first(&s->list)) != NULL;)
+    struct pools *pools = s->pool->pools;
+    struct ring *first;
+    while ((first = ring_first(&s->list)) != NULL && pool_visit(pools))
         pool_member_leaves(item_of(first, struct pool_member, joined_link), why);
+    if (first)
+        return false;
     s->ending = false;
+    s->pool->leaving--;
     pool_supplier_free_if_idle(s);
+    return true;
 }
 
-void pool_suppliers_end(struct pool_client *client, enum pool_why why)
+bool pool_suppliers_end(struct pool_client *client)
 {
-    for (struct ring *first; (first = ring_first(&client->suppliers)) != NULL;)
-        end_supplier(item_of(first, struct pool_supplier, of_client), why);
-    for (struct ring *first; (first = ring_first(&client->stops)) != NULL;) {
+    struct ring *first;
+    while ((first = ring_first(&client->suppliers)) != NULL) {
+        if (!end_supplier(item_of(first, struct pool_supplier, of_client), client->leaves))
+            return false;
+    }
+    while ((first = ring_first(&client->stops)) != NULL && pool_visit(client->pools)) {
         ring_remove(first);
         pool_member_free(item_of(first, struct pool_member, stop_link));
+    }
+    return first == NULL;
+}
+
+void pool_suppliers_leave(struct pool_client *client)
+{
+    for (struct ring *at = client->suppliers.next; at != &client->suppliers; at = at->next) {
+        struct pool_supplier *s = item_of(at, struct pool_supplier, of_client);
+        s->ending = true; /* so that the end of its last member does not free it */
+        s->pool->leaving++;
+        set_supply(s, 0, 0);
+        s->told = 0; /* no WANT follows */
     }
 }

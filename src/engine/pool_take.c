@@ -8,16 +8,21 @@
  *
  * The waiters of a pool are kept by age (`waiters`), and by class and age. So the oldest that a
  * member fits is found at once for the classes PLAIN and NAMED, whatever their number; of the
- * others each is looked at, oldest first. Requests for checks come behind all requests for use.
+ * others, each is looked at, and pool_fit.c has what they know. Requests for checks come behind all
+ * requests for use.
+ *
+ * A request that is not decided after POOL_VISITS_MAX members becomes a waiter that is `asking`:
+ * its client goes on with it in steps (pool_take_on), and is answered when it has looked at all. It
+ * stands in line from the beginning. Where it will not wait it is a guest: of pools that were full
+ * when it came, and if its timeout is 0.
  *
  * Overtaking: only a request for several members can be passed by younger ones that could use the
  * same members. After `overtakes` such members it closes all members that match it to younger
- * requests, unless the pool has fewer of them than it needs. Until then it is in the list `passed`,
- * afterwards in `closers`; so each is counted at most `overtakes` times.
+ * requests, unless the pool has fewer of them than it needs.
  *
- * The tree `checks` has the free members by the time of their last check. It is kept from the first
- * request for a check on. A member that is taken stays there until a request for a check meets it;
- * when it is free again it is added again. So requests for use pay nothing for it.
+ * The tree `checks` has the free members by the time of their last check. A member that is taken
+ * stays there until a request for a check meets it; when it is free again it is added again. So
+ * requests for use pay nothing for it.
  */
 #include "engine/pool_inside.h"
 
@@ -62,10 +67,6 @@ static int compare_named(const struct tree_node *node, const void *name)
 
 enum pool_class pool_class_of(const struct pool_ask *ask)
 {
-    if (ask->what == POOL_FOR_CLEAN)
-        return CLASS_CLEAN;
-    if (ask->what == POOL_FOR_CHECK)
-        return CLASS_CHECK;
     if (ask->count > 1 || ask->with_count > 0)
         return CLASS_CHOOSY;
     return ask->member.len > 0 ? CLASS_NAMED : CLASS_PLAIN;
@@ -94,85 +95,15 @@ bool pool_matches(const struct pool_ask *ask, const struct pool_member *m)
     return true;
 }
 
-/* True if a member could ever serve: it is not out of service, and will not go. */
-static bool is_usable(const struct pool_member *m)
-{
-    return m->state != MEMBER_DOWN && m->state != MEMBER_STOPPING && !(m->then & THEN_DOOMED);
-}
-
-/* The number of members of the pool that a waiter could use. */
-static uint32_t population(struct pool_place *place)
-{
-    struct pool *pool = place->pool;
-    const struct pool_ask *ask = &place->waiter->ask;
-    if (ask->with_count == 0)
-        return pool->member_count - pool->states[MEMBER_DOWN] - pool->states[MEMBER_STOPPING] -
-               pool->doomed;
-    if (place->counted == pool->changes)
-        return place->population;
-    place->counted = pool->changes;
-    place->population = 0;
-    for (struct tree_node *n = tree_first(&pool->members); n; n = tree_next(n)) {
-        const struct pool_member *m = item_of(n, struct pool_member, by_name);
-        place->population += is_usable(m) && pool_matches(ask, m);
-    }
-    return place->population;
-}
-
-/* True if a wait can be overtaken. */
-static bool can_be_passed(const struct pool_waiter *w)
-{
-    return w->ask.count > 1 && w->class != CLASS_CHECK;
-}
-
-static struct pool_place *rival_at(const struct ring *of_rivals)
-{
-    return item_of(of_rivals, struct pool_place, of_rivals);
-}
-
-/* True if a wait for several members comes before a request. */
+/* True if a waiting request comes before another one. */
 static bool comes_before(const struct pool_place *place, const struct pool_ask *ask)
 {
     return ask->what == POOL_FOR_CHECK || place->waiter->ask.seq < ask->seq;
 }
 
-/* Puts a wait for several members in its list, by age. */
-static void add_rival(struct pool_place *place)
+bool pool_is_closed(const struct pool_member *m, const struct pool_ask *ask)
 {
-    struct pool *pool = place->pool;
-    bool clean = place->waiter->class == CLASS_CLEAN;
-    bool closes = place->overtaken >= pool->options.overtakes;
-    struct ring *list = closes ? &pool->closers[clean] : &pool->passed[clean], *after = list->prev;
-    while (after != list && rival_at(after)->waiter->ask.seq > place->waiter->ask.seq)
-        after = after->prev;
-    ring_add_after(after, &place->of_rivals);
-}
-
-void pool_find_closers(struct pool *pool)
-{
-    struct tree_node *n;
-    for (n = tree_first(&pool->waiters); n; n = tree_next(n))
-        ring_remove(&place_by_age(n)->of_rivals);
-    for (n = tree_first(&pool->waiters); n; n = tree_next(n)) {
-        if (can_be_passed(place_by_age(n)->waiter))
-            add_rival(place_by_age(n));
-    }
-}
-
-/* True if an older request has closed this member to the request; then it is closed to all younger
- * ones, too. */
-static bool is_closed(struct pool *pool, const struct pool_member *m, const struct pool_ask *ask)
-{
-    const struct ring *closers = &pool->closers[ask->what == POOL_FOR_CLEAN];
-    for (struct ring *at = closers->next; unlikely(at != closers); at = at->next) {
-        struct pool_place *place = rival_at(at);
-        const struct pool_ask *other = &place->waiter->ask;
-        if (!comes_before(place, ask))
-            return false;
-        if (pool_matches(other, m) && population(place) >= other->count)
-            return true;
-    }
-    return false;
+    return m->closer && comes_before(m->closer, ask);
 }
 
 /* A member goes to a request: counts that for the older ones that could use it, until they close
@@ -180,16 +111,16 @@ static bool is_closed(struct pool *pool, const struct pool_member *m, const stru
 static void count_overtaken(struct pool *pool, const struct pool_member *m,
                             const struct pool_ask *ask)
 {
-    struct ring *passed = &pool->passed[ask->what == POOL_FOR_CLEAN], *next;
-    for (struct ring *at = passed->next; unlikely(at != passed); at = next) {
-        struct pool_place *place = rival_at(at);
-        next = at->next;
-        if (!comes_before(place, ask))
+    bool clean = ask->what == POOL_FOR_CLEAN;
+    for (struct pool_place *p = pool_first_choosy(pool); unlikely(p); p = pool_next_choosy(p)) {
+        const struct pool_ask *other = &p->waiter->ask;
+        if (!comes_before(p, ask))
             return;
-        if (!pool_matches(&place->waiter->ask, m) || ++place->overtaken < pool->options.overtakes)
+        if (!pool_can_be_passed(p->waiter) || (other->what == POOL_FOR_CLEAN) != clean ||
+            p->overtaken >= pool->options.overtakes || !pool_matches(other, m))
             continue;
-        ring_remove(at);
-        add_rival(place);
+        if (++p->overtaken >= pool->options.overtakes)
+            pool_fit_later(pool);
     }
 }
 
@@ -201,86 +132,105 @@ void pool_checks_add(struct pool_member *m)
         tree_add(&m->pool->checks, &m->check_place);
 }
 
-/* Begins to keep the order of checks. */
-static void keep_checks(struct pool *pool)
+void pool_checks_remove(struct pool_member *m)
 {
-    if (pool->checked)
+    if (!tree_has(&m->check_place))
         return;
-    pool->checked = true;
-    for (struct tree_node *n = tree_first(&pool->free); n; n = tree_next(n))
-        pool_checks_add(item_of(n, struct pool_member, place));
+    pool_fit_skip(m, false);
+    tree_remove(&m->pool->checks, &m->check_place);
 }
 
-/* The first member of `checks` that is free, beginning with `n`; removes those that are not. */
-static struct tree_node *skip_taken(struct pool *pool, struct tree_node *n)
+static struct pool_member *free_or_null(const struct tree_node *node)
 {
-    while (n && item_of(n, struct pool_member, check_place)->state != MEMBER_FREE) {
-        struct tree_node *next = tree_next(n);
-        tree_remove(&pool->checks, n);
-        n = next;
-    }
-    return n;
+    return node ? item_of(node, struct pool_member, place) : NULL;
 }
 
-/* Walks over the members that a request may be served from, in its order. */
-static struct pool_member *next_member(struct pool *pool, enum pool_for what,
-                                       const struct pool_member *after)
+static struct pool_member *check_or_null(const struct tree_node *node)
 {
-    struct tree_node *n;
-    if (what == POOL_FOR_CHECK) {
-        n = after ? tree_next(&after->check_place) : tree_first(&pool->checks);
-        n = skip_taken(pool, n);
-        return n ? item_of(n, struct pool_member, check_place) : NULL;
-    }
-    n = after                    ? tree_next(&after->place)
-        : what == POOL_FOR_CLEAN ? tree_first(&pool->dirty)
-                                 : tree_first(&pool->free);
-    return n ? item_of(n, struct pool_member, place) : NULL;
+    return node ? item_of(node, struct pool_member, check_place) : NULL;
 }
 
-/* True if a member is in the state that a request needs, and may be handed out. */
-static bool is_ready(const struct pool_member *m, enum pool_for what)
+/* Walks over the members that a request may be served from, in its order; those in `checks` need
+ * not be free. */
+static struct pool_member *first_member(struct pool *pool, enum pool_for what)
+{
+    if (what == POOL_FOR_CHECK)
+        return check_or_null(tree_first(&pool->checks));
+    return free_or_null(tree_first(what == POOL_FOR_CLEAN ? &pool->dirty : &pool->free));
+}
+
+static struct pool_member *next_member(const struct pool_member *m, enum pool_for what)
+{
+    return what == POOL_FOR_CHECK ? check_or_null(tree_next(&m->check_place))
+                                  : free_or_null(tree_next(&m->place));
+}
+
+/* True if the lifetime of a member is over, and it was not stopped yet. */
+static bool is_over(const struct pool_member *m)
+{
+    const struct pool *pool = m->pool;
+    return deadline_is_set(&m->lifetime) &&
+           deadline_at(&pool->lifetimes, &m->lifetime) <= pool->pools->now.mono_ns;
+}
+
+bool pool_is_ready(const struct pool_member *m, enum pool_for what)
 {
     return m->state == (what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE) &&
-           !(m->joined && m->joined->client->ended);
+           !(m->joined && (m->joined->client->ended || is_over(m)));
+}
+
+static bool may_have(const struct pool_member *m, const struct pool_ask *ask)
+{
+    return pool_is_ready(m, ask->what) && pool_matches(ask, m) && !pool_is_closed(m, ask);
 }
 
 /*
  * Finds up to `max` members in this pool that the request may have now, in the order in which they
- * are given out. Returns their number.
+ * are given out. Returns false if it had to end before it had looked at all.
  */
-static uint32_t find(struct pool *pool, const struct pool_ask *ask, uint32_t max,
-                     struct pool_member **found)
+static bool find(struct pool *pool, const struct pool_ask *ask, uint32_t max,
+                 struct pool_member **found, uint32_t *count_r)
 {
-    uint32_t count = 0;
+    struct pools *pools = pool->pools;
+    struct pool_member *next;
+    *count_r = 0;
     if (ask->member.len > 0) {
-        struct pool_member *m = pool_find_member(pool, ask->member);
-        if (!m || !is_ready(m, ask->what) || !pool_matches(ask, m) || is_closed(pool, m, ask))
-            return 0;
-        found[0] = m;
-        return 1;
+        found[0] = pool_find_member(pool, ask->member);
+        *count_r = found[0] && may_have(found[0], ask);
+        return true;
     }
-    if (ask->what == POOL_FOR_CHECK)
-        keep_checks(pool);
-    struct pool_member *m = NULL;
-    while (count < max && (m = next_member(pool, ask->what, m)) != NULL) {
-        if (is_ready(m, ask->what) && pool_matches(ask, m) && !is_closed(pool, m, ask))
-            found[count++] = m;
+    if (pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE] == 0)
+        return true;
+    for (struct pool_member *m = first_member(pool, ask->what); m && *count_r < max; m = next) {
+        if (!pool_visit(pools))
+            return false;
+        next = next_member(m, ask->what);
+        if (ask->what == POOL_FOR_CHECK && m->state != MEMBER_FREE)
+            pool_checks_remove(m);
+        else if (may_have(m, ask))
+            found[(*count_r)++] = m;
     }
-    return count;
+    return true;
 }
 
-/* The number of members that the request may have now. */
-static uint32_t count_free(struct pool *pool, const struct pool_ask *ask)
+/* Counts the members that a new request may have now. Returns false if it had to end before. */
+static bool count_free(struct pool *pool, const struct pool_ask *ask, uint32_t *count_r)
 {
-    uint32_t count = 0;
-    if (ask->with_count == 0 && !pool_closes(pool))
-        return pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE];
-    if (ask->what == POOL_FOR_CHECK)
-        keep_checks(pool);
-    for (struct pool_member *m = NULL; (m = next_member(pool, ask->what, m)) != NULL;)
-        count += pool_matches(ask, m) && !is_closed(pool, m, ask);
-    return count;
+    struct pools *pools = pool->pools;
+    uint32_t free = pool->states[ask->what == POOL_FOR_CLEAN ? MEMBER_DIRTY : MEMBER_FREE];
+    *count_r = 0;
+    if (ask->with_count == 0 && pool->closed == 0 &&
+        deadlines_next(&pool->lifetimes) > pools->now.mono_ns) {
+        *count_r = free;
+        return true;
+    }
+    for (struct pool_member *m = free > 0 ? first_member(pool, ask->what) : NULL; m;
+         m = next_member(m, ask->what)) {
+        if (pools->visits >= pools->visits_max / 2 || !pool_visit(pools)) /* `find` needs a half */
+            return false;
+        *count_r += may_have(m, ask);
+    }
+    return true;
 }
 
 /* ---- the lines of a waiter ------------------------------------------------------------------- */
@@ -295,18 +245,31 @@ static uint32_t *waiting_of(struct pool *pool, enum pool_for what)
     return what == POOL_FOR_USE ? &pool->waiting_use : &pool->waiting_other;
 }
 
+/* Counts a place in line, or not any more: 1 or -1. */
+static void count_place(const struct pool_place *place, int more)
+{
+    struct pool *pool = place->pool;
+    const struct pool_ask *ask = &place->waiter->ask;
+    if (place->guest) {
+        pool->guests += (uint32_t)more;
+        return;
+    }
+    *waiting_of(pool, ask->what) += (uint32_t)more;
+    if (ask->what == POOL_FOR_USE)
+        pool->awaited += (uint32_t)more * ask->count;
+    pool->pools->waiting_count += (uint64_t)more;
+}
+
 static void enter_line(struct pool_place *place)
 {
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
     tree_add(&pool->waiters, &place->by_age);
-    tree_add(&pool->classes[w->class], &place->by_class);
-    (*waiting_of(pool, w->ask.what))++;
-    if (w->ask.what == POOL_FOR_USE)
-        pool->awaited += w->ask.count;
-    if (can_be_passed(w))
-        add_rival(place);
-    pool->pools->waiting_count++;
+    if (w->class == CLASS_CHOOSY)
+        pool_fit_enter(place);
+    else
+        tree_add(&pool->classes[w->ask.what][w->class], &place->by_class);
+    count_place(place, 1);
     w->in_line++;
 }
 
@@ -315,14 +278,12 @@ static void leave_line(struct pool_place *place)
     struct pool *pool = place->pool;
     struct pool_waiter *w = place->waiter;
     tree_remove(&pool->waiters, &place->by_age);
-    tree_remove(&pool->classes[w->class], &place->by_class);
-    (*waiting_of(pool, w->ask.what))--;
-    if (w->ask.what == POOL_FOR_USE)
-        pool->awaited -= w->ask.count;
-    ring_remove(&place->of_rivals);
-    if (can_be_passed(w) && place->overtaken >= pool->options.overtakes)
-        pool_serve_later(pool); /* it closes nothing any more */
-    pool->pools->waiting_count--;
+    ring_remove(&place->of_retries);
+    if (w->class == CLASS_CHOOSY)
+        pool_fit_leave(place);
+    else
+        tree_remove(&pool->classes[w->ask.what][w->class], &place->by_class);
+    count_place(place, -1);
     w->in_line--;
 }
 
@@ -396,64 +357,23 @@ static void serve(struct pool_place *place, struct pool_member **members)
     pool_post(w->client);
 }
 
-bool pool_would_fit(struct pool_place *place)
+/* Serves a waiter if it fits. *through_r is false if that is not known: it had to end before. */
+static bool try_serve(struct pool_place *place, bool *through_r)
 {
     struct pool_member *found[POOL_COUNT_MAX];
     const struct pool_ask *ask = &place->waiter->ask;
-    return find(place->pool, ask, ask->count, found) == ask->count;
-}
-
-/* Serves the waiter if it fits. */
-static bool try_serve(struct pool_place *place)
-{
-    struct pool_member *found[POOL_COUNT_MAX];
-    const struct pool_ask *ask = &place->waiter->ask;
-    if (find(place->pool, ask, ask->count, found) < ask->count)
-        return false;
+    uint32_t count;
+    if (place->waiter->class == CLASS_CHOOSY) {
+        if (!pool_fits(place))
+            return false;
+        memcpy(found, place->candidates, ask->count * sizeof(found[0]));
+    } else {
+        *through_r = find(place->pool, ask, 1, found, &count);
+        if (count == 0)
+            return false;
+    }
     serve(place, found);
     return true;
-}
-
-void pool_serve(struct pool *pool)
-{
-    pool_expire(pool);
-    for (unsigned checks = 0; checks < 2; checks++) {
-        bool plain_fails = false;
-        struct tree_node *next;
-        for (struct tree_node *n = tree_first(&pool->waiters); n; n = next) {
-            struct pool_place *place = place_by_age(n);
-            next = tree_next(n);
-            if (pool->states[MEMBER_FREE] == 0 && pool->states[MEMBER_DIRTY] == 0)
-                return;
-            bool plain = place->waiter->class == CLASS_PLAIN;
-            if ((place->waiter->class == CLASS_CHECK) != (checks == 1) || (plain && plain_fails))
-                continue;
-            bool served = try_serve(place);
-            plain_fails = plain_fails || (plain && !served);
-        }
-    }
-}
-
-/* The oldest waiter of a class that `m` fits; NULL: none. Not older than `than`. */
-static struct pool_place *oldest_fit(struct pool_member *m, enum pool_class class,
-                                     const struct pool_place *than)
-{
-    struct pool *pool = m->pool;
-    struct pool_member *found[POOL_COUNT_MAX];
-    uint32_t ready = pool->states[m->state];
-    struct tree_node *n = tree_first(&pool->classes[class]);
-    for (; n; n = tree_next(n)) {
-        struct pool_place *place = place_by_class(n);
-        const struct pool_ask *ask = &place->waiter->ask;
-        if (than && ask->seq > than->waiter->ask.seq)
-            return NULL;
-        if (is_closed(pool, m, ask))
-            return NULL;
-        if (ask->count <= ready && pool_matches(ask, m) &&
-            find(pool, ask, ask->count, found) == ask->count)
-            return place;
-    }
-    return NULL;
 }
 
 static struct pool_place *older(struct pool_place *a, struct pool_place *b)
@@ -461,25 +381,97 @@ static struct pool_place *older(struct pool_place *a, struct pool_place *b)
     return !a || (b && b->waiter->ask.seq < a->waiter->ask.seq) ? b : a;
 }
 
+/* The oldest choosy waiter for this that fits; NULL: none. */
+static struct pool_place *oldest_choosy(struct pool *pool, enum pool_for what)
+{
+    struct pool_place *p = pool_first_choosy(pool);
+    while (p && (p->waiter->ask.what != what || !pool_fits(p)))
+        p = pool_next_choosy(p);
+    return p;
+}
+
+/* The oldest waiter that may fit, for one of some purposes; `plain` are those whose plain waiters
+ * may fit (both: 1 << enum pool_for). NULL: none. */
+static struct pool_place *oldest_to_try(struct pool *pool, unsigned whats, unsigned plain)
+{
+    struct pool_place *best = NULL;
+    for (enum pool_for what = 0; what < POOL_FOR_COUNT; what++) {
+        if (!(whats >> what & 1))
+            continue;
+        if (plain >> what & 1)
+            best = older(best, place_or_null(tree_first(&pool->classes[what][CLASS_PLAIN])));
+        best = older(best, oldest_choosy(pool, what));
+    }
+    for (struct ring *at = pool->retries.next; at != &pool->retries; at = at->next) {
+        struct pool_place *place = item_of(at, struct pool_place, of_retries);
+        if (whats >> place->waiter->ask.what & 1)
+            best = older(best, place);
+    }
+    return best;
+}
+
+/* Serves those waiters that fit, oldest first. */
+static void serve_for(struct pool *pool, unsigned whats)
+{
+    unsigned plain = whats;
+    struct pool_place *place;
+    while (pool->states[MEMBER_FREE] + pool->states[MEMBER_DIRTY] > 0) {
+        bool through = true;
+        pool_fit_settle(pool);
+        place = oldest_to_try(pool, whats, plain);
+        if (!place)
+            return;
+        const struct pool_waiter *w = place->waiter;
+        ring_remove(&place->of_retries);
+        if (try_serve(place, &through) || w->class != CLASS_PLAIN)
+            continue;
+        plain &= ~(1u << w->ask.what);
+        pool->serves = pool->serves || !through;
+    }
+}
+
+void pool_serve(struct pool *pool)
+{
+    pool_expire(pool);
+    pool->serves = false;
+    serve_for(pool, 1u << POOL_FOR_USE | 1u << POOL_FOR_CLEAN);
+    serve_for(pool, 1u << POOL_FOR_CHECK);
+    bool none = pool->states[MEMBER_FREE] + pool->states[MEMBER_DIRTY] == 0;
+    for (struct ring *at; none && (at = ring_first(&pool->retries)) != NULL;)
+        ring_remove(at);
+}
+
 /* The oldest waiter of a class whose requests differ by age only, beginning with `n`, if it may
  * have `m`. If that is closed to it, it is closed to all younger ones. */
 static struct pool_place *first_if_open(const struct pool_member *m, const struct tree_node *n)
 {
     struct pool_place *first = place_or_null(n);
-    return first && !is_closed(m->pool, m, &first->waiter->ask) ? first : NULL;
+    return first && !pool_is_closed(m, &first->waiter->ask) ? first : NULL;
 }
 
-/* The waiter for use that gets a member. */
-static struct pool_place *next_user(struct pool_member *m)
+/* The oldest waiter for a member by its name; NULL: none. */
+static struct pool_place *first_named(struct pool_member *m, enum pool_for what)
+{
+    struct bytes name = pool_member_name(m);
+    struct pool_place *named =
+        place_or_null(tree_from(&m->pool->classes[what][CLASS_NAMED], &name, compare_named));
+    return named && bytes_equal(named->waiter->ask.member, name) ? named : NULL;
+}
+
+/* The waiter for this that gets a ready member; NULL: none. */
+static struct pool_place *next_for(struct pool_member *m, enum pool_for what)
 {
     struct pool *pool = m->pool;
-    struct bytes name = pool_member_name(m);
-    struct pool_place *best = first_if_open(m, tree_first(&pool->classes[CLASS_PLAIN]));
-    struct pool_place *named =
-        first_if_open(m, tree_from(&pool->classes[CLASS_NAMED], &name, compare_named));
-    if (named && bytes_equal(named->waiter->ask.member, name))
+    struct pool_place *best = first_if_open(m, tree_first(&pool->classes[what][CLASS_PLAIN]));
+    struct pool_place *named = first_named(m, what), *p;
+    if (named && !pool_is_closed(m, &named->waiter->ask))
         best = older(best, named);
-    return older(best, oldest_fit(m, CLASS_CHOOSY, best));
+    for (p = pool_first_choosy(pool); p && older(best, p) == p; p = pool_next_choosy(p)) {
+        const struct pool_ask *ask = &p->waiter->ask;
+        if (ask->what == what && pool_fits(p) && may_have(m, ask))
+            return p;
+    }
+    return best;
 }
 
 void pool_serve_member(struct pool_member *m)
@@ -488,20 +480,34 @@ void pool_serve_member(struct pool_member *m)
     if (likely(!tree_first(&pool->waiters)))
         return;
     pool_expire(pool);
+    pool_fit_settle(pool);
     struct pool_place *next = NULL;
-    if (is_ready(m, POOL_FOR_USE)) {
-        next = next_user(m);
+    if (pool_is_ready(m, POOL_FOR_USE)) {
+        next = next_for(m, POOL_FOR_USE);
         if (!next)
-            next = oldest_fit(m, CLASS_CHECK, NULL);
-    } else if (is_ready(m, POOL_FOR_CLEAN)) {
-        next = oldest_fit(m, CLASS_CLEAN, NULL);
+            next = next_for(m, POOL_FOR_CHECK);
+    } else if (pool_is_ready(m, POOL_FOR_CLEAN)) {
+        next = next_for(m, POOL_FOR_CLEAN);
     }
     if (!next)
         return;
-    if (next->waiter->ask.count > 1)
-        CHECK(try_serve(next));
-    else
+    if (next->waiter->ask.count == 1) {
         serve(next, &m);
+        return;
+    }
+    CHECK(try_serve(next, &(bool){true}));
+    if (!m->hold)
+        pool_retry_member(m); /* others were taken, which come first in the order */
+}
+
+void pool_retry_member(struct pool_member *m)
+{
+    for (enum pool_for what = 0; what < POOL_FOR_COUNT; what++) {
+        struct pool_place *named = first_named(m, what);
+        if (named && !ring_has(&named->of_retries))
+            ring_add(&m->pool->retries, &named->of_retries);
+    }
+    pool_serve_later(m->pool);
 }
 
 /* ---- refusing ------------------------------------------------------------------------------- */
@@ -535,6 +541,8 @@ static void refuse(struct pool *pool, bool use, uint32_t max, enum pool_status w
         next = tree_next(n);
         if ((place->waiter->ask.what == POOL_FOR_USE) != use)
             continue;
+        if (place->guest)
+            continue; /* it will not wait */
         if (keep > 0)
             keep--;
         else
@@ -546,6 +554,11 @@ void pool_refuse(struct pool *pool, uint32_t use, uint32_t other, enum pool_stat
 {
     refuse(pool, true, use, why);
     refuse(pool, false, other, why);
+    struct tree_node *next;
+    for (struct tree_node *n = tree_first(&pool->waiters); n && pool->draining; n = next) {
+        next = tree_next(n);
+        refuse_place(place_by_age(n), why); /* guests */
+    }
 }
 
 void pool_wait_drop(struct pool_client *client)
@@ -625,6 +638,18 @@ static bool next_target(const struct targets *t, size_t *at, struct pool **pool)
     next_target(t, &at_, &(pool));
 
 static enum pool_status resolve(struct pools *pools, const struct pool_take *take,
+                                struct targets *t);
+
+/* The same, once the members of clients that have ended have left. */
+static enum pool_status resolve_whole(struct pools *pools, const struct pool_take *take,
+                                      struct targets *t)
+{
+    pool_clients_leave(pools);
+    pool_let_others(pools);
+    return resolve(pools, take, t);
+}
+
+static enum pool_status resolve(struct pools *pools, const struct pool_take *take,
                                 struct targets *t)
 {
     t->pools = pools;
@@ -633,11 +658,17 @@ static enum pool_status resolve(struct pools *pools, const struct pool_take *tak
     t->list[0] = NULL;
     if (take->group) {
         t->group_name = take->targets[0];
+        for (struct pool *pool = NULL; (pool = next_of_group(t, pool)) != NULL;) {
+            if (unlikely(pool->leaving > 0))
+                return resolve_whole(pools, take, t);
+        }
         return next_of_group(t, NULL) ? POOL_OK : POOL_NO_POOL;
     }
     CHECK(take->target_count <= POOL_TARGETS_MAX);
     for (size_t i = 0; i < take->target_count; i++) {
         struct pool *pool = pool_find(pools, take->targets[i]);
+        if (pool && unlikely(pool->leaving > 0))
+            return resolve_whole(pools, take, t);
         if (!pool || pool->draining)
             return POOL_NO_POOL;
         t->list[t->count++] = pool;
@@ -665,55 +696,84 @@ static enum pool_status judge(struct pool_client *client, const struct pool_take
         client->hold_count > pools->config.limits.taken_max - take->count)
         return POOL_TOO_MANY;
     pool = NULL;
-    for (EACH_TARGET(t, pool))
+    for (EACH_TARGET(t, pool)) {
         pool_expire(pool);
+        pool_fit_settle(pool);
+    }
     return POOL_OK;
 }
 
 /* ---- a new request --------------------------------------------------------------------------- */
 
-/* The pool of a group that has the most for a request; NULL: none has enough. */
-static struct pool *choose_of_group(const struct targets *t, const struct pool_ask *ask)
+static uint64_t held_in(const struct pool *pool)
 {
-    struct pool *best = NULL, *pool = NULL;
-    uint32_t best_free = 0, ties = 0;
-    for (EACH_TARGET(t, pool)) {
-        uint32_t free = count_free(pool, ask);
-        uint64_t held = pool->states[MEMBER_TAKEN] + (uint64_t)pool->states[MEMBER_CLEANING] +
-                        pool->states[MEMBER_CHECKING];
-        uint64_t best_held = 0;
-        if (free < ask->count || free < best_free)
-            continue;
-        if (best)
-            best_held = best->states[MEMBER_TAKEN] + (uint64_t)best->states[MEMBER_CLEANING] +
-                        best->states[MEMBER_CHECKING];
-        if (!best || free > best_free || held < best_held) {
-            best = pool;
-            best_free = free;
-            ties = 1;
-        } else if (held == best_held && pool_random(t->pools) % ++ties == 0) {
-            best = pool;
-        }
-    }
-    return best;
+    return pool->states[MEMBER_TAKEN] + (uint64_t)pool->states[MEMBER_CLEANING] +
+           pool->states[MEMBER_CHECKING];
 }
 
-/* Finds a pool that serves the request now, and the members there. NULL: none. */
-static struct pool *find_now(const struct targets *t, const struct pool_ask *ask,
-                             struct pool_member **found)
+/* The pool with the most free members; of equal ones that with the fewest held, then by chance. */
+struct best {
+    void *choice; /* NULL: none yet */
+    uint32_t free, ties;
+    uint64_t held;
+};
+
+/* Compares another pool, which stands for `choice`. */
+static void compare_best(struct best *best, const struct pool *pool, uint32_t free, void *choice)
+{
+    uint64_t held = held_in(pool);
+    if (best->choice && free < best->free)
+        return;
+    if (!best->choice || free > best->free || held < best->held)
+        *best = (struct best){choice, free, 1, held};
+    else if (held == best->held && pool_random(pool->pools) % ++best->ties == 0)
+        best->choice = choice;
+}
+
+/* The pool of a group that has the most for a request. Returns false if it had to end before; NULL:
+ * none has enough. */
+static bool choose_of_group(const struct targets *t, const struct pool_ask *ask,
+                            struct pool **pool_r)
+{
+    struct best best = {0};
+    struct pool *pool = NULL;
+    for (EACH_TARGET(t, pool)) {
+        uint32_t free;
+        if (!count_free(pool, ask, &free))
+            return false;
+        if (free >= ask->count)
+            compare_best(&best, pool, free, pool);
+    }
+    *pool_r = best.choice;
+    return true;
+}
+
+/* Finds a pool that serves the request now, and the members there; NULL: none. Returns false if it
+ * had to end before. */
+static bool find_now(const struct targets *t, const struct pool_ask *ask,
+                     struct pool_member **found, struct pool **pool_r)
 {
     struct pool *pool = NULL;
+    uint32_t count;
+    *pool_r = NULL;
     if (t->group) {
-        pool = choose_of_group(t, ask);
-        if (pool)
-            CHECK(find(pool, ask, ask->count, found) == ask->count);
-        return pool;
+        if (!choose_of_group(t, ask, &pool))
+            return false;
+        if (pool && !find(pool, ask, ask->count, found, &count))
+            return false;
+        CHECK(!pool || count == ask->count);
+        *pool_r = pool;
+        return true;
     }
     for (EACH_TARGET(t, pool)) {
-        if (find(pool, ask, ask->count, found) == ask->count)
-            return pool;
+        if (!find(pool, ask, ask->count, found, &count))
+            return false;
+        if (count == ask->count) {
+            *pool_r = pool;
+            return true;
+        }
     }
-    return NULL;
+    return true;
 }
 
 /* Makes `count` empty holds in `list`. Returns false without memory; `list` may have some then. */
@@ -779,11 +839,21 @@ static bool has_room(struct pool *pool, enum pool_for what)
     return *waiting_of(pool, what) < pool->options.queue_max;
 }
 
+/* True if a request may stand in the line of a pool: to wait, or if it is `asking` also as a guest.
+ */
+static bool may_enter(struct pool *pool, const struct pool_take *take, bool asking)
+{
+    bool choosy = asking || take->count > 1 || take->with_count > 0;
+    return (asking || has_room(pool, take->what)) &&
+           (!choosy || pool->choosy_count < POOL_CHOOSY_MAX);
+}
+
 struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct pool_take *take,
                                     size_t rooms)
 {
     struct pools *pools = client->pools;
-    struct pool_waiter *w = pool_alloc(pools, sizeof(*w) + rooms * sizeof(w->places[0]));
+    size_t each = sizeof(struct pool_place) + take->count * sizeof(struct pool_member *);
+    struct pool_waiter *w = pool_alloc(pools, sizeof(*w) + rooms * each);
     if (!w)
         return NULL;
     w->client = client;
@@ -802,6 +872,7 @@ struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct poo
                                .with = w->with ? w->with->at : NULL,
                                .with_count = w->with ? w->with->count : 0};
     w->class = pool_class_of(&w->ask);
+    w->room = rooms;
     w->since_ns = pools->now.mono_ns;
     w->timeout_ns = take->timeout_ns;
     return w;
@@ -809,8 +880,10 @@ struct pool_waiter *pool_waiter_new(struct pool_client *client, const struct poo
 
 struct pool_place *pool_waiter_add(struct pool_waiter *w, struct pool *pool)
 {
-    struct pool_place *place = &w->places[w->place_count++];
-    *place = (struct pool_place){.waiter = w, .pool = pool, .counted = UINT64_MAX};
+    struct pool_place *place = &w->places[w->place_count];
+    struct pool_member **candidates = (struct pool_member **)(void *)&w->places[w->room];
+    candidates += w->place_count++ * w->ask.count;
+    *place = (struct pool_place){.waiter = w, .pool = pool, .candidates = candidates};
     pool_ref(pool);
     return place;
 }
@@ -829,17 +902,22 @@ bool pool_waiter_reserve(struct pool_waiter *w)
     return true;
 }
 
-/* Makes a waiter with a place in each pool that has room. NULL: no memory. */
+/* Makes a waiter with a place in each pool that it may enter. NULL: no memory. */
 static struct pool_waiter *make_waiter(struct pool_client *client, const struct pool_take *take,
-                                       const struct targets *t, size_t rooms)
+                                       const struct targets *t, size_t rooms, bool asking)
 {
     struct pool *pool = NULL;
     struct pool_waiter *w = pool_waiter_new(client, take, rooms);
     if (!w)
         return NULL;
+    w->asking = asking;
+    w->choosing = asking && t->group;
+    if (asking)
+        w->class = CLASS_CHOOSY;
     for (EACH_TARGET(t, pool)) {
-        if (has_room(pool, take->what))
-            (void)pool_waiter_add(w, pool);
+        if (may_enter(pool, take, asking))
+            pool_waiter_add(w, pool)->guest =
+                asking && (take->timeout_ns == 0 || !has_room(pool, take->what));
     }
     if (pool_waiter_reserve(w))
         return w;
@@ -847,46 +925,61 @@ static struct pool_waiter *make_waiter(struct pool_client *client, const struct 
     return NULL;
 }
 
-/* Counts a refused request, which is for more members. */
-static void count_refused(const struct targets *t, const struct pool_take *take,
-                          enum pool_outcome outcome)
+/* A request is refused, for lack of members or of room: more members of this pool may be wanted.
+ * `first`: it is counted there. */
+static void count_refused(struct pool *pool, const struct pool_ask *ask, enum pool_outcome outcome,
+                          bool first)
+{
+    bool use = ask->what == POOL_FOR_USE && pool_is_joined(pool);
+    if (use)
+        pool_raise_want(pool, ask->member.len > 0 || ask->with_count > 0 ? 0 : ask->count);
+    bool grows = use && pool->want > pool->member_count - pool->states[MEMBER_STOPPING];
+    if (first)
+        pool->takes[ask->what]
+                   [outcome == POOL_TAKES_BUSY && grows ? POOL_TAKES_GROWING : outcome]++;
+}
+
+static void count_all_refused(const struct targets *t, const struct pool_ask *ask,
+                              enum pool_outcome outcome)
 {
     struct pool *pool = NULL;
     bool first = true;
     for (EACH_TARGET(t, pool)) {
-        bool use = take->what == POOL_FOR_USE && pool_is_joined(pool);
-        if (use)
-            pool_raise_want(pool, take->member.len > 0 || take->with_count > 0 ? 0 : take->count);
-        bool grows = use && pool->want > pool->member_count - pool->states[MEMBER_STOPPING];
-        if (first)
-            pool->takes[take->what]
-                       [outcome == POOL_TAKES_BUSY && grows ? POOL_TAKES_GROWING : outcome]++;
+        count_refused(pool, ask, outcome, first);
         first = false;
     }
 }
 
-/* Begins a wait. */
+/* A request waits: more members may be wanted. */
+static void begin_wait(const struct pool_waiter *w)
+{
+    for (size_t i = 0; i < w->place_count; i++) {
+        struct pool *pool = w->places[i].pool;
+        if (pool && pool_is_joined(pool) && w->ask.what == POOL_FOR_USE)
+            pool_raise_want(pool, 0);
+    }
+}
+
+/* Puts a request into its lines, to wait or, if it is `asking`, to be looked at in steps. */
 static enum pool_status wait_for(struct pool_client *client, const struct pool_take *take,
-                                 const struct targets *t)
+                                 const struct pool_ask *ask, const struct targets *t, bool asking)
 {
     struct pool *pool = NULL;
     size_t rooms = 0;
     for (EACH_TARGET(t, pool))
-        rooms += has_room(pool, take->what);
+        rooms += may_enter(pool, take, asking);
     if (rooms == 0) {
-        count_refused(t, take, POOL_TAKES_QUEUE_FULL);
+        count_all_refused(t, ask, POOL_TAKES_QUEUE_FULL);
         return POOL_QUEUE_FULL;
     }
-    struct pool_waiter *w = make_waiter(client, take, t, rooms);
+    struct pool_waiter *w = make_waiter(client, take, t, rooms, asking);
     if (!w)
         return POOL_NO_MEMORY;
     client->waiter = w;
     pool_wait_in_line(w);
-    for (size_t i = 0; i < w->place_count; i++) {
-        if (pool_is_joined(w->places[i].pool) && take->what == POOL_FOR_USE)
-            pool_raise_want(w->places[i].pool, 0);
-    }
-    return POOL_WAITS;
+    if (!asking)
+        begin_wait(w);
+    return asking ? POOL_LOOKS : POOL_WAITS;
 }
 
 enum pool_status pool_take(struct pool_client *client, const struct pool_take *take,
@@ -905,18 +998,128 @@ enum pool_status pool_take(struct pool_client *client, const struct pool_take *t
     CHECK(!client->waiter);
     enum pool_status status = judge(client, take, &t);
     if (status == POOL_OK) {
-        struct pool *pool = find_now(&t, &ask, found);
+        struct pool *pool;
+        bool through = find_now(&t, &ask, found, &pool);
         if (pool) {
             status = take_now(client, take, &ask, pool, found, reader, position);
-        } else if (take->timeout_ns > 0) {
-            status = wait_for(client, take, &t);
+        } else if (!through || take->timeout_ns > 0) {
+            status = wait_for(client, take, &ask, &t, !through);
         } else {
-            count_refused(&t, take, POOL_TAKES_BUSY);
+            count_all_refused(&t, &ask, POOL_TAKES_BUSY);
             status = POOL_TIMES_OUT;
         }
     }
     pool_leave(client->pools);
     return status;
+}
+
+/* ---- a request in steps ---------------------------------------------------------------------- */
+
+/* True when a request has looked at all its pools. */
+static bool has_looked(const struct pool_waiter *w)
+{
+    for (size_t i = 0; i < w->place_count; i++) {
+        const struct pool_place *place = &w->places[i];
+        if (place->pool && (place->looks != STAGE_DONE || place->stale))
+            return false;
+    }
+    return true;
+}
+
+/* Serves a request of a group, which has looked at all its pools, where it has the most. */
+static void serve_best(struct pool_waiter *w)
+{
+    struct best best = {0};
+    w->choosing = false;
+    for (size_t i = 0; i < w->place_count; i++) {
+        struct pool_place *place = &w->places[i];
+        if (place->pool && pool_fits(place))
+            compare_best(&best, place->pool, place->ready, place);
+    }
+    if (best.choice)
+        (void)try_serve(best.choice, &(bool){true});
+}
+
+/* Looks on at the pools of a request. */
+static void look_on(struct pool_waiter *w)
+{
+    for (size_t i = 0; i < w->place_count && w->state == WAIT_IN_LINE; i++) {
+        struct pool *pool = w->places[i].pool;
+        if (!pool || (w->places[i].looks == STAGE_DONE && !w->places[i].stale))
+            continue;
+        pool_expire(pool);
+        pool_fit_step(pool);
+        pool_serve(pool);
+        if (w->state == WAIT_IN_LINE && w->places[i].looks != STAGE_DONE)
+            return; /* this pool comes before the next ones */
+    }
+    if (w->state == WAIT_IN_LINE && w->choosing && has_looked(w))
+        serve_best(w);
+}
+
+/* A request that has looked at all is not served now: it waits, or is refused. */
+static enum pool_status decide(struct pool_waiter *w)
+{
+    bool first = true;
+    for (size_t i = 0; i < w->place_count && w->timeout_ns == 0; i++) {
+        if (!w->places[i].pool)
+            continue;
+        count_refused(w->places[i].pool, &w->ask, POOL_TAKES_BUSY, first);
+        first = false;
+    }
+    if (w->timeout_ns == 0)
+        return POOL_TIMES_OUT;
+    for (size_t i = 0; i < w->place_count; i++) {
+        if (w->places[i].pool && w->places[i].guest)
+            refuse_place(&w->places[i], POOL_QUEUE_FULL);
+    }
+    if (w->state == WAIT_REFUSED)
+        return w->refused;
+    w->asking = false;
+    begin_wait(w);
+    return POOL_WAITS;
+}
+
+enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
+                              uint64_t position, struct moment now, struct pool_effects *effects)
+{
+    struct pools *pools = client->pools;
+    enum pool_status status = POOL_LOOKS;
+    pool_enter(pools, now, effects);
+    struct pool_waiter *w = client->waiter;
+    CHECK(w && w->asking);
+    if (w->state == WAIT_IN_LINE && now.mono_ns > pools->stepped_ns) {
+        pools->stepped_ns = now.mono_ns; /* each thread makes one step in one of its rounds */
+        look_on(w);
+    }
+    if (w->state == WAIT_SERVED) {
+        w->asking = false;
+        pool_read_verdict(client, reader, position);
+        status = POOL_OK;
+    } else if (w->state == WAIT_REFUSED) {
+        status = w->refused;
+    } else if (has_looked(w)) {
+        status = decide(w);
+    } else if (w->timeout_ns > 0 && now.mono_ns - w->since_ns >= w->timeout_ns) {
+        status = POOL_TIMES_OUT;
+        for (size_t i = 0; i < w->place_count; i++) {
+            if (w->places[i].pool) {
+                w->places[i].pool->takes[w->ask.what][POOL_TAKES_TIMED_OUT]++;
+                break;
+            }
+        }
+    }
+    if (status != POOL_LOOKS && status != POOL_WAITS && client->waiter)
+        pool_wait_drop(client);
+    pool_leave(pools);
+    return status;
+}
+
+int64_t pool_wait_left(const struct pool_client *client, struct moment now)
+{
+    const struct pool_waiter *w = client->waiter;
+    int64_t past_ns = now.mono_ns > w->since_ns ? now.mono_ns - w->since_ns : 0;
+    return past_ns < w->timeout_ns ? w->timeout_ns - past_ns : 0;
 }
 
 bool pool_end_wait(struct pool_client *client, bool timed_out, struct moment now,

@@ -87,6 +87,8 @@ void pool_set_timer(struct pool *pool)
         return;
     if (!ring_is_empty(&pool->owed))
         at_ns = pools->now.mono_ns + OWED_NS;
+    if (pool->looks || pool->serves)
+        at_ns = pools->now.mono_ns;
     if (pool->timed) {
         const struct pool_member *dirty = first_dirty(pool), *stopping = first_stopping(pool);
         at_ns = earlier(at_ns, next_hold_ns(pool));
@@ -95,7 +97,10 @@ void pool_set_timer(struct pool *pool)
         if (stopping)
             at_ns = earlier(at_ns, after(stopping->since_ns, o->stop_timeout_ns));
         at_ns = earlier(at_ns, deadlines_next(&pool->lifetimes));
-        at_ns = earlier(at_ns, after(pool->short_ns, o->start_timeout_ns));
+        int64_t late_ns = after(pool->short_ns, o->start_timeout_ns);
+        if (pool->share_due || (pool_shares_later(pool) && late_ns < pool->share_ns))
+            late_ns = earlier(pool->share_ns, late_ns > pool->share_ns ? late_ns : DEADLINE_NONE);
+        at_ns = earlier(at_ns, late_ns);
         if (o->cull_after_ns > 0 && pool_is_joined(pool))
             at_ns = earlier(at_ns, pool->cull_ns);
     }
@@ -114,20 +119,18 @@ static void lifetime_over(struct pool_member *m)
     if (m->state == MEMBER_FREE) {
         pool_move(m, MEMBER_STOPPING, POOL_WHY_LIFETIME, false, NULL);
     } else if (pool_is_held(m)) {
-        pool->doomed += (m->then & THEN_DOOMED) == 0;
-        m->then |= THEN_LIFETIME;
-        pool->changes++;
+        pool_set_then(m, m->then | THEN_LIFETIME);
         pool_touch(pool);
-        if (pool_closes(pool))
-            pool_serve_later(pool);
     }
 }
 
 void pool_expire(struct pool *pool)
 {
     int64_t now_ns = pool->pools->now.mono_ns;
-    for (struct deadline *d; (d = deadlines_take_due(&pool->lifetimes, now_ns)) != NULL;)
-        lifetime_over(item_of(d, struct pool_member, lifetime));
+    struct deadlines *lifetimes = &pool->lifetimes;
+    /* Those that are left are not handed out either (pool_is_ready), and end with the next call. */
+    while (deadlines_next(lifetimes) <= now_ns && pool_visit(pool->pools))
+        lifetime_over(item_of(deadlines_take_due(lifetimes, now_ns), struct pool_member, lifetime));
 }
 
 static void warn(struct pool *pool, int64_t now_ns)
@@ -178,7 +181,7 @@ static void forget_stopping(struct pool *pool, int64_t now_ns)
 /* Before anything else that is due changes the numbers that count. */
 static void note_late_starts(struct pool *pool, int64_t now_ns)
 {
-    if (after(pool->short_ns, pool->options.start_timeout_ns) > now_ns)
+    if (after(pool->short_ns, pool->options.start_timeout_ns) > now_ns || pool_shares_later(pool))
         return;
     for (struct ring *at = pool->suppliers.next; at != &pool->suppliers; at = at->next) {
         struct pool_supplier *s = item_of(at, struct pool_supplier, of_pool);
@@ -282,6 +285,12 @@ static void run_pool(struct pool *pool, int64_t now_ns)
     forget_stopping(pool, now_ns);
     pool_expire(pool);
     cull(pool, now_ns);
+    if (pool->share_due)
+        pool_share_later(pool);
+    if (pool->looks)
+        pool_fit_step(pool);
+    if (pool->serves)
+        pool_serve_later(pool);
     pool_unref(pool);
 }
 
@@ -291,6 +300,7 @@ void pools_run(struct pools *pools, struct moment now, struct pool_effects *effe
     if (pools_next_ns(pools) > now.mono_ns)
         return;
     pool_enter(pools, now, effects);
+    pool_clients_leave(pools);
     for (struct tree_node *n = tree_first(&pools->by_name); n; n = tree_next(n))
         note_late_starts(item_of(n, struct pool, by_name), now.mono_ns);
     for (unsigned i = 0;

@@ -37,7 +37,11 @@ static __attribute__((noinline)) void add_taken(struct pool_session *s,
                                                 const struct pool_taken_reply *reply)
 {
     uint8_t line[POOLS_TAKEN_ROOM];
-    add_line(s, line, pool_compose_taken(reply, line, sizeof(line)));
+    size_t len = pool_compose_taken(reply, line, sizeof(line));
+    if (s->turn == TURN_LOOKS) /* it is the answer in pieces */
+        conn_reply(s->conn, line, len);
+    else
+        add_line(s, line, len);
 }
 
 static void on_taken(void *owner, const struct pool_taken *taken)
@@ -50,7 +54,7 @@ static void on_taken(void *owner, const struct pool_taken *taken)
     reply.value = taken->value;
     reply.attr_count = convert(taken->attributes, taken->attribute_count, reply.attrs);
     size_t room = pool_taken_room(&reply);
-    if (likely(room <= CONN_REPLY_MAX && !conn_in_pieces(s->conn)))
+    if (likely(room <= CONN_REPLY_MAX && (s->turn == TURN_LOOKS || !conn_in_pieces(s->conn))))
         conn_replied(s->conn, pool_compose_taken(&reply, conn_reply_room(s->conn, room), room));
     else
         add_taken(s, &reply);
@@ -207,6 +211,8 @@ void pool_on_letter(struct mail *mail, void *worker)
         return; /* the connection has closed */
     struct conn *conn = conn_by_tag(worker, tag);
     CHECK(conn); /* closing it would have ended the client */
+    if (pool_session_of(conn)->turn == TURN_LOOKS)
+        pool_verbs_take_on(conn); /* it may be served, or refused */
     pool_lines_read(conn);
 }
 

@@ -184,7 +184,7 @@ static bool write_piece(struct conn *conn, struct pool_listing *l)
     CHECK(false);
 }
 
-bool pool_verbs_resume(struct conn *conn)
+bool pool_list_resume(struct conn *conn)
 {
     struct pool_session *s = pool_session_of(conn);
     struct pool_listing *l = s->listing;
@@ -205,11 +205,15 @@ bool pool_verbs_resume(struct conn *conn)
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
 
-/* u8 1 if there is a listing: u8 stage, bytes name, last, u64 the age of the last waiter. */
+/* The kinds of answers in pieces, in a record. */
+enum in_pieces { NOT_IN_PIECES, IS_LISTING, IS_TAKE, IS_OVER };
+
+/* u8 enum in_pieces; of a listing: u8 stage, bytes name, last, u64 the age of the last waiter. */
 void pool_list_save(const struct pool_session *s, struct record_writer *w)
 {
+    static const uint8_t kinds[] = {NOT_IN_PIECES, IS_TAKE, IS_OVER};
     const struct pool_listing *l = s->listing;
-    record_put_u8(w, l != NULL);
+    record_put_u8(w, l ? IS_LISTING : kinds[s->turn]);
     if (!l)
         return;
     record_put_u8(w, l->stage);
@@ -221,10 +225,17 @@ void pool_list_save(const struct pool_session *s, struct record_writer *w)
 bool pool_list_restore(struct pool_session *s, struct record_reader *r)
 {
     const void *name, *last;
-    bool is_there = record_get_bool(r);
-    if (is_there != conn_in_pieces(s->conn))
+    uint8_t kind = record_get_u8(r);
+    if (kind == IS_TAKE)
+        s->turn = TURN_LOOKS;
+    else if (kind == IS_OVER)
+        s->turn = TURN_OVER;
+    if (kind > IS_OVER || (kind != NOT_IN_PIECES) != conn_in_pieces(s->conn) ||
+        (s->turn != TURN_GOES_ON && !s->client) ||
+        (kind == IS_TAKE && !pool_client_look_on(s->client)) ||
+        (kind != IS_TAKE && s->client && pool_client_looks(s->client)))
         record_refuse(r, "an answer in pieces does not match its connection");
-    if (!record_ok(r) || !is_there)
+    if (!record_ok(r) || kind != IS_LISTING)
         return record_ok(r);
     uint8_t stage = record_get_u8(r);
     size_t len = record_get_bytes(r, &name), after = record_get_bytes(r, &last);

@@ -9,11 +9,19 @@
 #include "service/pool_verbs.h"
 #include "service/pools.h"
 
+/* What is in pieces besides LIST and SHOW. */
+enum pool_turn {
+    TURN_GOES_ON,
+    TURN_LOOKS, /* a TAKE that goes on in steps (POOL_LOOKS) */
+    TURN_OVER,  /* nothing: a TAKE was answered that has cost much, so others are served first */
+};
+
 struct pool_session {
     struct conn *conn;            /* constant */
     char peer[CONN_PEER_TEXT];    /* constant */
     struct pool_client *client;   /* NULL: not made yet */
     struct pool_listing *listing; /* LIST or SHOW in progress; NULL: none */
+    enum pool_turn turn;
     struct pool_rights rights;
 
     /* Events that were not given to the connection yet; under the pools' lock. */
@@ -51,6 +59,9 @@ struct pool_session *pool_session_make(struct conn *conn) MUST_USE;
 /* The wait of the connection has ended in this way. */
 void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome);
 
+/* A step of the connection's TAKE (TURN_LOOKS). */
+void pool_verbs_take_on(struct conn *conn);
+
 /* ---- pool_lines.c ---- */
 
 /* The most bytes of events to collect for a connection. */
@@ -68,6 +79,8 @@ bool pool_lines_restore(struct pool_session *session, struct record_reader *r) M
 /* Begins an answer to LIST (prefix) or SHOW (name). Returns POOL_REPLY_OK, or the error to answer
  * instead. */
 enum pool_reply pool_list_begin(struct conn *conn, bool show, struct bytes name) MUST_USE;
+/* Continues it, as `resume` of a row. */
+bool pool_list_resume(struct conn *conn);
 void pool_list_save(const struct pool_session *session, struct record_writer *w);
 bool pool_list_restore(struct pool_session *session, struct record_reader *r) MUST_USE;
 

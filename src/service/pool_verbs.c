@@ -73,6 +73,7 @@ static enum pool_reply reply_of(enum pool_status status, enum pool_reply ok)
     case POOL_NO_MEMORY:
         return POOL_REPLY_OUT_OF_MEMORY;
     case POOL_WAITS:
+    case POOL_LOOKS:
     case POOL_BAD_STATE:
         break;
     }
@@ -156,7 +157,24 @@ void pool_verbs_wait_over(struct conn *conn, enum pool_counted outcome)
     pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, outcome);
 }
 
-static void take(struct conn *conn, struct pool_client *client, const struct pool_request *req)
+/* A TAKE that has visited more members ends the turn of its connection. */
+#define TURN_VISITS 250
+
+/* Answers a TAKE, or begins its wait. */
+static void answer_take(struct conn *conn, enum pool_status status, int64_t wait_ns)
+{
+    if (status == POOL_OK) {
+        pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, POOL_COUNTED_TAKEN);
+    } else if (status == POOL_WAITS) {
+        pool_link_of(conn)->waits = true;
+        conn_expire_in(conn, pool_verbs_host.wait_deadline, wait_ns);
+    } else if (status != POOL_LOOKS) {
+        answer(conn, POOL_COUNTED_VERB_TAKE, reply_of(status, POOL_REPLY_OK));
+    }
+}
+
+static enum served take(struct conn *conn, struct pool_client *client,
+                        const struct pool_request *req)
 {
     struct pool_attribute with[POOL_WITH_MAX];
     struct pool_effects effects;
@@ -175,18 +193,45 @@ static void take(struct conn *conn, struct pool_client *client, const struct poo
     pool_effects_init(&effects);
     enum pool_status status = pool_take(client, &take, &pool_lines_reader, conn_output_end(conn),
                                         service_now(conn), &effects);
-    if (status == POOL_OK) {
-        pool_verbs_host.count(conn, POOL_COUNTED_VERB_TAKE, POOL_COUNTED_TAKEN);
-    } else if (status == POOL_WAITS) {
-        pool_link_of(conn)->waits = true;
-        conn_expire_in(conn, pool_verbs_host.wait_deadline, req->timeout_ns);
-    } else {
-        answer(conn, POOL_COUNTED_VERB_TAKE, reply_of(status, POOL_REPLY_OK));
-    }
+    answer_take(conn, status, req->timeout_ns);
+    bool costly = effects.visits > TURN_VISITS;
     pool_verbs_deliver(conn, &effects);
+    if (status == POOL_LOOKS)
+        pool_session_of(conn)->turn = TURN_LOOKS;
+    else if (costly)
+        pool_session_of(conn)->turn = TURN_OVER;
+    return status == POOL_LOOKS || costly ? SERVED_PIECES : SERVED;
 }
 
-static void do_take(struct conn *conn, const struct pool_request *req)
+void pool_verbs_take_on(struct conn *conn)
+{
+    struct pool_session *s = pool_session_of(conn);
+    struct pool_effects effects;
+    int64_t wait_ns = pool_wait_left(s->client, service_now(conn));
+    pool_effects_init(&effects);
+    enum pool_status status = pool_take_on(s->client, &pool_lines_reader, conn_output_end(conn),
+                                           service_now(conn), &effects);
+    answer_take(conn, status, wait_ns);
+    pool_verbs_deliver(conn, &effects);
+    if (status != POOL_LOOKS)
+        s->turn = TURN_OVER;
+}
+
+bool pool_verbs_resume(struct conn *conn)
+{
+    struct pool_session *s = pool_session_of(conn);
+    if (s->listing)
+        return pool_list_resume(conn);
+    if (s->turn == TURN_LOOKS)
+        pool_verbs_take_on(conn);
+    if (s->turn == TURN_LOOKS)
+        return false;
+    s->turn = TURN_GOES_ON;
+    pool_client_position(s->client, conn_output_end(conn)); /* TAKEN lines that came follow */
+    return true;
+}
+
+static enum served do_take(struct conn *conn, const struct pool_request *req)
 {
     struct pool_client *client = NULL;
     enum pool_reply error = POOL_REPLY_OUT_OF_MEMORY;
@@ -197,9 +242,9 @@ static void do_take(struct conn *conn, const struct pool_request *req)
     else
         client = client_of(conn);
     if (client)
-        take(conn, client, req);
-    else
-        answer(conn, POOL_COUNTED_VERB_TAKE, error);
+        return take(conn, client, req);
+    answer(conn, POOL_COUNTED_VERB_TAKE, error);
+    return SERVED;
 }
 
 /* Ends the wait for members, if there is one. Returns true if it was not over yet. If it was over,
@@ -535,8 +580,7 @@ static enum served serve(struct conn *conn, const struct pool_request *req)
 {
     switch (req->verb) {
     case POOL_VERB_TAKE:
-        do_take(conn, req);
-        return SERVED;
+        return do_take(conn, req);
     case POOL_VERB_RETURN:
         do_return(conn, req);
         return SERVED;
@@ -684,7 +728,8 @@ bool pool_verbs_restore(struct conn *conn, struct record_reader *r)
             record_refuse(r, "there is no memory for a client of the pools");
             return false;
         }
-        pool_link_of(conn)->waits = pool_client_waits(s->client);
     }
-    return pool_lines_restore(s, r) && pool_list_restore(s, r);
+    bool good = pool_lines_restore(s, r) && pool_list_restore(s, r);
+    pool_link_of(conn)->waits = s->client && pool_client_waits(s->client);
+    return good;
 }

@@ -68,7 +68,7 @@ extern const struct pool_verbs_host pool_verbs_host;
  */
 bool pool_verbs_serve(struct conn *conn, struct bytes line, enum served *served_r);
 
-/* Continues LIST or SHOW, as `resume` of a row. */
+/* Continues LIST, SHOW or a TAKE in steps, as `resume` of a row. */
 bool pool_verbs_resume(struct conn *conn);
 /* There is room for lines between answers, as `room` of a row. */
 void pool_verbs_room(struct conn *conn);

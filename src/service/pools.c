@@ -407,6 +407,20 @@ static uint64_t held(const struct resource *r, struct moment now)
 
 /* ---- upgrades -------------------------------------------------------------------------------- */
 
+/* The ends of clients are in no record: they are completed first. */
+static bool park(struct resource *r, int64_t until_ns)
+{
+    struct pool_effects effects;
+    bool all;
+    (void)until_ns;
+    do {
+        pool_effects_init(&effects);
+        all = pools_finish(own(r)->pools, clock_now(), &effects);
+        post(r->services, &effects);
+    } while (!all);
+    return true;
+}
+
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     pools_save(own(r)->pools, now, w);
@@ -452,6 +466,7 @@ const struct resource_row pools_resource_row = {
     .name = "pools",
     .size = sizeof(struct pools_resource),
     .start = start,
+    .park = park,
     .save = save,
     .restore = restore,
     .restore_done = restore_done,

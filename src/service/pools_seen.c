@@ -113,6 +113,25 @@ METRIC(hold_durations)
     sample_histogram(to, (struct labels){{pool}}, &counts->holds);
 }
 
+static void read_sums(const void *reading, struct pools_sums *sums_r)
+{
+    pools_sums(((const struct reading *)reading)->pools, sums_r);
+}
+
+static void visited(struct samples *to, const void *reading)
+{
+    struct pools_sums sums;
+    read_sums(reading, &sums);
+    sample_count(to, (struct labels){{NULL}}, sums.visited);
+}
+
+static void visited_most(struct samples *to, const void *reading)
+{
+    struct pools_sums sums;
+    read_sums(reading, &sums);
+    sample_count(to, (struct labels){{NULL}}, sums.visited_most);
+}
+
 /* The pools that metrics are made for; samples of more are left out. It is the default of
  * pools.max. */
 #define POOLS_SHOWN 1000
@@ -138,6 +157,10 @@ static const struct metric_row metrics[] = {
      POOLS_SHOWN, wait_durations},
     {"counterd_pool_hold_duration_seconds", METRIC_HISTOGRAM, "How long members were held.", "pool",
      POOLS_SHOWN, hold_durations},
+    {"counterd_pools_visited_total", METRIC_COUNTER,
+     "Members, waits and suppliers that requests for pools looked at.", "", 1, visited},
+    {"counterd_pools_visited_most", METRIC_GAUGE,
+     "The most of these at a time, while others waited.", "", 1, visited_most},
     {0},
 };
 

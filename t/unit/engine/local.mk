@@ -16,6 +16,7 @@ engine_unit_tests = \
 	t/unit/engine/pool_test \
 	t/unit/engine/pool_model_test \
 	t/unit/engine/pool_state_test \
+	t/unit/engine/pool_steps_test \
 	t/unit/engine/state_test \
 	t/unit/engine/threads_test \
 	t/unit/engine/pool_threads_test
@@ -79,5 +80,7 @@ t_unit_engine_state_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_state_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_threads_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
+t_unit_engine_pool_steps_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_engine_pool_steps_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)
 t_unit_engine_pool_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_engine_pool_threads_test_LDADD = libengine.a libbase.a $(CHECK_LIBS)

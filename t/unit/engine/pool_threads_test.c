@@ -3,7 +3,7 @@
  * mailbox, as workers have: at any moment all invariants hold, each member has one holder, and in
  * the end nothing is left.
  */
-#include "engine/pool.h"
+#include "engine/pool_inside.h"
 #include "t/unit/random.h"
 
 #include <pthread.h>
@@ -192,11 +192,19 @@ static void take(struct worker *w, struct client *c)
         take.target_count = take.count = 1;
         take.member = random_member(w);
     }
+    struct pool_attribute none = {bytes_of("z"), bytes_at(NULL, 0)}; /* all are without it */
+    if (rng_one_in(&w->rng, 3)) {
+        take.with = &none;
+        take.with_count = 1;
+    }
     if (pool_client_waits(c->real))
         return;
-    enum pool_status status = pool_take(c->real, &take, &reader, 0, w->now, &w->effects);
-    CHECK(status == POOL_OK || status == POOL_WAITS || status == POOL_TIMES_OUT ||
-          status == POOL_QUEUE_FULL || status == POOL_NO_MEMBER || status == POOL_TOO_MANY);
+    enum pool_status status = pool_client_looks(c->real)
+                                  ? pool_take_on(c->real, &reader, 0, w->now, &w->effects)
+                                  : pool_take(c->real, &take, &reader, 0, w->now, &w->effects);
+    CHECK(status == POOL_LOOKS || status == POOL_OK || status == POOL_WAITS ||
+          status == POOL_TIMES_OUT || status == POOL_QUEUE_FULL || status == POOL_NO_MEMBER ||
+          status == POOL_TOO_MANY);
 }
 
 static void end_wait(struct worker *w, struct client *c)
@@ -300,7 +308,7 @@ static void *work(void *arg)
 
 static const struct moment start_time = {.mono_ns = NS_PER_S, .unix_s = 1000};
 
-static void begin(void)
+static void begin(uint32_t visits_max)
 {
     struct pool_effects effects;
     pool_effects_init(&effects);
@@ -310,6 +318,7 @@ static void begin(void)
     pools = pools_new(&(struct pools_config){
         .table = table, .limits = {10, 100, 5, 6}, .first_fence = 1, .seed = 1, .hooks = &hooks});
     ck_assert(pools != NULL);
+    pools->visits_max = visits_max;
     for (unsigned i = 0; i < POOLS; i++) {
         struct pool_options options = {.kind = i == POOLS - 1 ? POOL_JOINED : POOL_STATIC,
                                        .order = i,
@@ -350,12 +359,12 @@ static void finish(struct moment now)
     table_free(&table);
 }
 
-TEST(invariants_hold_under_several_threads)
+static void run(uint32_t visits_max)
 {
     struct rng rng = rng_start("pool threads", random_seed());
     pthread_t threads[THREADS];
     uint64_t taken = 0, stops = 0, wants = 0;
-    begin();
+    begin(visits_max);
     ck_assert(pthread_barrier_init(&all_ended, NULL, THREADS) == 0);
     for (unsigned i = 0; i < THREADS; i++) {
         workers[i] = (struct worker){.rng = {rng_next(&rng)}, .number = i, .now = start_time};
@@ -377,6 +386,18 @@ TEST(invariants_hold_under_several_threads)
     ck_assert(taken > 1000 && stops > 100 && wants > 100);
     finish(last);
 }
+
+TEST(invariants_hold_under_several_threads)
+{
+    run(POOL_VISITS_MAX);
+}
+END_TEST
+
+/* A call visits few members: so nearly all goes on in steps, between which others change much. */
+TEST(invariants_hold_in_small_steps)
+{
+    run(3);
+}
 END_TEST
 
 /* Threads read the clock at different times; a list that is kept by time must not suffer. */
@@ -384,7 +405,7 @@ TEST(time_never_goes_back)
 {
     struct worker *w = &workers[0];
     struct moment later = start_time;
-    begin();
+    begin(POOL_VISITS_MAX);
     *w = (struct worker){.rng = {1}, .now = start_time};
     mailbox_init(&w->box);
     pool_effects_init(&w->effects);
@@ -403,6 +424,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(invariants_hold_under_several_threads),
+    UNIT(invariants_hold_in_small_steps),
     UNIT(time_never_goes_back),
 };
 

@@ -1,0 +1,504 @@
+/*
+ * pool_fit.c - what choosy waits know of their pool, so that nothing walks over all members when
+ * one of them moves.
+ *
+ * A choosy place (CLASS_CHOOSY) has candidates: the ready members that it could have and that no
+ * older wait closes to it, at most as many as it asks for. When it has that many it fits. It looks
+ * at all ready members once, in the order in which they are handed out, in steps. What becomes
+ * ready in the part that it has met is compared with it at once, and what it has not met yet it
+ * will meet. So afterwards a member that moves is compared with each choosy place, of which a pool
+ * has POOL_CHOOSY_MAX. If it fits but an older wait comes before it, there may be more than its
+ * candidates (`more`): when it loses one it looks again (`stale`).
+ *
+ * A wait for several members that was overtaken too often closes its candidates to all who come
+ * after it, while the pool has as many members as it asks for. Each of them then has it as
+ * `closer`: the oldest that closes it. For that, a place counts the members that it could use at
+ * all
+ * (`population`) in the same way, by name.
+ */
+#include "engine/pool_inside.h"
+
+/* How many members a step visits. Others wait for it, and many may follow each other: so it is
+ * shorter than what one request may visit. */
+#define STEP_VISITS 250
+
+/* ---- order ---------------------------------------------------------------------------------- */
+
+/* The members that a place is served from, in the order in which they are handed out. */
+static const struct tree *order_of(const struct pool_place *place)
+{
+    const struct pool *pool = place->pool;
+    enum pool_for what = place->waiter->ask.what;
+    return what == POOL_FOR_CHECK   ? &pool->checks
+           : what == POOL_FOR_CLEAN ? &pool->dirty
+                                    : &pool->free;
+}
+
+static const struct tree_node *node_of(const struct pool_place *place, const struct pool_member *m)
+{
+    return place->waiter->ask.what == POOL_FOR_CHECK ? &m->check_place : &m->place;
+}
+
+static struct pool_member *member_at(const struct pool_place *place, const struct tree_node *node)
+{
+    if (!node)
+        return NULL;
+    return place->waiter->ask.what == POOL_FOR_CHECK
+               ? item_of(node, struct pool_member, check_place)
+               : item_of(node, struct pool_member, place);
+}
+
+static struct pool_member *by_name_or_null(const struct tree_node *node)
+{
+    return node ? item_of(node, struct pool_member, by_name) : NULL;
+}
+
+static bool comes_first(const struct pool_place *place, const struct pool_member *a,
+                        const struct pool_member *b)
+{
+    return order_of(place)->compare(node_of(place, a), node_of(place, b)) < 0;
+}
+
+/* True if a place has looked at the part of the order where a member is. */
+static bool has_met(const struct pool_place *place, const struct pool_member *m)
+{
+    return place->looks == STAGE_DONE ||
+           (place->looks == STAGE_LOOKS && comes_first(place, m, place->next));
+}
+
+/* The same for the members by name. */
+static bool has_counted(const struct pool_place *place, const struct pool_member *m)
+{
+    return place->counts == STAGE_DONE ||
+           (place->counts == STAGE_LOOKS &&
+            place->pool->members.compare(&m->by_name, &place->next_by->by_name) < 0);
+}
+
+/* True if a place must count the members that it could use: the pool has no number for it. */
+static bool has_to_count(const struct pool_place *place)
+{
+    return place->waiter->ask.with_count > 0 && pool_can_be_passed(place->waiter);
+}
+
+/* Compares a member with what a place asks for: a visit, which is not put off. */
+static bool matches(const struct pool_place *place, const struct pool_member *m)
+{
+    place->pool->pools->visits++;
+    return pool_matches(&place->waiter->ask, m);
+}
+
+uint32_t pool_population(const struct pool_place *place)
+{
+    const struct pool *pool = place->pool;
+    if (place->waiter->ask.with_count > 0)
+        return place->population;
+    return pool->member_count - pool->states[MEMBER_DOWN] - pool->states[MEMBER_STOPPING] -
+           pool->doomed;
+}
+
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+/* Adds a candidate. Returns the one for which there is no room then: the last in order; NULL: there
+ * was room. */
+static struct pool_member *add_candidate(struct pool_place *place, struct pool_member *m)
+{
+    struct pool_member **at = place->candidates;
+    uint32_t last = 0;
+    m->candidate_of++;
+    if (place->candidate_count < place->waiter->ask.count) {
+        at[place->candidate_count++] = m;
+        return NULL;
+    }
+    place->more = true;
+    for (uint32_t i = 1; i < place->candidate_count; i++) {
+        if (comes_first(place, at[last], at[i]))
+            last = i;
+    }
+    struct pool_member *out = m;
+    if (comes_first(place, m, at[last])) {
+        out = at[last];
+        at[last] = m;
+    }
+    out->candidate_of--;
+    return out;
+}
+
+/* A member is not closed by this place any more, if it was. */
+static void open_member(const struct pool_place *place, struct pool_member *m)
+{
+    if (m->closer != place)
+        return;
+    m->closer = NULL;
+    place->pool->closed--;
+}
+
+/* Removes a candidate, if it is one. */
+static void drop_candidate(struct pool_place *place, struct pool_member *m)
+{
+    for (uint32_t i = 0; i < place->candidate_count; i++) {
+        if (place->candidates[i] != m)
+            continue;
+        /* If it has looked no further because it fits, it looks anew, too. */
+        place->stale = place->stale || place->more ||
+                       (place->looks == STAGE_LOOKS && !place->waiter->choosing &&
+                        place->candidate_count == place->waiter->ask.count);
+        place->candidates[i] = place->candidates[--place->candidate_count];
+        m->candidate_of--;
+        open_member(place, m);
+        if (place->stale)
+            pool_fit_later(place->pool);
+        return;
+    }
+}
+
+static void drop_all(struct pool_place *place)
+{
+    while (place->candidate_count > 0)
+        place->candidates[--place->candidate_count]->candidate_of--;
+    place->more = place->stale = false;
+}
+
+bool pool_fits(struct pool_place *place)
+{
+    struct pool_member **at = place->candidates;
+    uint32_t count = place->waiter->ask.count;
+    if (place->candidate_count < count || place->waiter->choosing)
+        return false;
+    for (uint32_t i = 0; i < place->candidate_count; i++) {
+        if (!pool_is_ready(at[i], place->waiter->ask.what)) { /* its client ends */
+            drop_candidate(place, at[i]);
+            return false;
+        }
+    }
+    for (uint32_t i = 1; i < count; i++) {
+        struct pool_member *m = at[i];
+        uint32_t k = i;
+        for (; k > 0 && comes_first(place, m, at[k - 1]); k--)
+            at[k] = at[k - 1];
+        at[k] = m;
+    }
+    return true;
+}
+
+/* True if two places are for members in the same state. */
+static bool are_rivals(const struct pool_place *a, const struct pool_place *b)
+{
+    return (a->waiter->ask.what == POOL_FOR_CLEAN) == (b->waiter->ask.what == POOL_FOR_CLEAN);
+}
+
+static bool is_check(const struct pool_place *place)
+{
+    return place->waiter->ask.what == POOL_FOR_CHECK;
+}
+
+/* True if a place asks for members in the state of this one, which is free or dirty. */
+static bool asks_for(const struct pool_place *place, const struct pool_member *m)
+{
+    return (place->waiter->ask.what == POOL_FOR_CLEAN) == (m->state == MEMBER_DIRTY);
+}
+
+static void spread(struct pool_member *m, struct pool_place *from);
+
+/* Offers a ready member to a place, which closes it if it closes members. */
+static void offer(struct pool_place *place, struct pool_member *m)
+{
+    if (!has_met(place, m) || !matches(place, m))
+        return;
+    place->ready++;
+    struct pool_member *out = add_candidate(place, m);
+    if (!place->closes || out == m)
+        return;
+    m->closer = place;
+    place->pool->closed++;
+    if (out) {
+        open_member(place, out);
+        spread(out, pool_next_choosy(place));
+        pool_retry_member(out);
+    }
+}
+
+/* Offers a ready member that is not closed to all places from this one on, and to those for checks,
+ * until one closes it. */
+static void spread(struct pool_member *m, struct pool_place *from)
+{
+    struct pool *pool = m->pool;
+    for (; from && !m->closer; from = pool_next_choosy(from)) {
+        if (!is_check(from) && asks_for(from, m))
+            offer(from, m);
+    }
+    if (m->closer || m->state != MEMBER_FREE)
+        return;
+    for (from = pool_first_choosy(pool); from; from = pool_next_choosy(from)) {
+        if (is_check(from))
+            offer(from, m);
+    }
+}
+
+void pool_fit_add(struct pool_member *m)
+{
+    struct pool *pool = m->pool;
+    if (likely(ring_is_empty(&pool->choosy)))
+        return;
+    if (pool_is_ready(m, m->state == MEMBER_DIRTY ? POOL_FOR_CLEAN : POOL_FOR_USE))
+        spread(m, pool_first_choosy(pool));
+}
+
+void pool_fit_remove(struct pool_member *m)
+{
+    struct pool *pool = m->pool;
+    if (likely(ring_is_empty(&pool->choosy)))
+        return;
+    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        if (!asks_for(p, m))
+            continue;
+        if (m->candidate_of > 0)
+            drop_candidate(p, m);
+        if (p->waiter->choosing && p->ready > 0 && has_met(p, m) && matches(p, m))
+            p->ready--;
+    }
+    pool_fit_skip(m, false);
+    CHECK(m->candidate_of == 0 && !m->closer);
+}
+
+void pool_fit_skip(struct pool_member *m, bool by_name)
+{
+    struct pool *pool = m->pool;
+    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        if (p->looks == STAGE_LOOKS && p->next == m) {
+            p->next = member_at(p, tree_next(node_of(p, m)));
+            p->looks = p->next ? STAGE_LOOKS : STAGE_DONE;
+            pool_fit_later(pool); /* it may close members now */
+        }
+        if (by_name && p->counts == STAGE_LOOKS && p->next_by == m) {
+            p->next_by = by_name_or_null(tree_next(&m->by_name));
+            p->counts = p->next_by ? STAGE_LOOKS : STAGE_DONE;
+            pool_fit_later(pool);
+        }
+    }
+}
+
+/* ---- what closes ----------------------------------------------------------------------------- */
+
+/* A place closes its candidates to all that come after it. */
+static void begin_closing(struct pool_place *place)
+{
+    struct pool *pool = place->pool;
+    place->closes = true;
+    for (uint32_t i = 0; i < place->candidate_count; i++) {
+        struct pool_member *m = place->candidates[i];
+        struct pool_place *p = pool_first_choosy(pool);
+        for (bool younger = false; p; p = pool_next_choosy(p)) {
+            if (p == place)
+                younger = true;
+            else if ((younger || is_check(p)) && are_rivals(p, place))
+                drop_candidate(p, m);
+        }
+        pool->closed += m->closer == NULL;
+        m->closer = place;
+    }
+}
+
+/* Its candidates are open to others again, as far as no other place closes them. */
+static void end_closing(struct pool_place *place)
+{
+    if (!place->closes)
+        return;
+    place->closes = false;
+    for (uint32_t i = 0; i < place->candidate_count; i++) {
+        struct pool_member *m = place->candidates[i];
+        open_member(place, m);
+        spread(m, pool_next_choosy(place));
+        pool_retry_member(m);
+    }
+}
+
+static void see_if_it_closes(struct pool_place *place)
+{
+    const struct pool_waiter *w = place->waiter;
+    bool closes = pool_can_be_passed(w) && place->looks == STAGE_DONE && !w->choosing &&
+                  place->overtaken >= place->pool->options.overtakes &&
+                  pool_population(place) >= w->ask.count;
+    if (closes && !place->closes)
+        begin_closing(place);
+    else if (!closes)
+        end_closing(place);
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+/* Meets a ready member, or one that was ready when it was put in this order. */
+static void meet(struct pool_place *place, struct pool_member *m)
+{
+    const struct pool_ask *ask = &place->waiter->ask;
+    if (!pool_is_ready(m, ask->what) || !pool_matches(ask, m))
+        return;
+    place->ready++;
+    if (!pool_is_closed(m, ask))
+        (void)add_candidate(place, m);
+}
+
+/* True if a place need not look on: it fits. Only one that chooses wants to know all. */
+static bool has_enough(const struct pool_place *place)
+{
+    return place->candidate_count >= place->waiter->ask.count && !place->waiter->choosing;
+}
+
+/* Looks on at the ready members, as far as this call may. */
+static void look(struct pool_place *place)
+{
+    struct pool *pool = place->pool;
+    const struct pool_ask *ask = &place->waiter->ask;
+    if (place->looks == STAGE_NEW && ask->member.len > 0) {
+        struct pool_member *m = pool_find_member(pool, ask->member);
+        if (m)
+            meet(place, m);
+        place->looks = STAGE_DONE;
+        return;
+    }
+    if (place->looks == STAGE_NEW)
+        place->next = member_at(place, tree_first(order_of(place)));
+    while (place->next && !has_enough(place) && pool_visit(pool->pools)) {
+        struct pool_member *m = place->next;
+        place->next = member_at(place, tree_next(node_of(place, m)));
+        if (is_check(place) && m->state != MEMBER_FREE)
+            pool_checks_remove(m);
+        else
+            meet(place, m);
+    }
+    place->looks = place->next ? STAGE_LOOKS : STAGE_DONE;
+}
+
+/* Counts on, by name, as far as this call may. */
+static void count(struct pool_place *place)
+{
+    struct pool *pool = place->pool;
+    if (place->counts == STAGE_NEW)
+        place->next_by = by_name_or_null(tree_first(&pool->members));
+    while (place->next_by && pool_visit(pool->pools)) {
+        const struct pool_member *m = place->next_by;
+        place->next_by = by_name_or_null(tree_next(&m->by_name));
+        place->population += pool_is_usable(m) && pool_matches(&place->waiter->ask, m);
+    }
+    place->counts = place->next_by ? STAGE_LOOKS : STAGE_DONE;
+}
+
+/* Begins to look anew. */
+static void look_anew(struct pool_place *place)
+{
+    end_closing(place);
+    drop_all(place);
+    place->looks = STAGE_NEW;
+    place->ready = 0;
+}
+
+/* True if the place has something to look at. A fitting one will be served, or become stale. */
+static bool is_unfinished(const struct pool_place *place)
+{
+    return (place->looks != STAGE_DONE && !has_enough(place)) ||
+           (has_to_count(place) && place->counts != STAGE_DONE);
+}
+
+void pool_fit_settle_now(struct pool *pool)
+{
+    struct pool_place *p;
+    while (pool->unsettled) {
+        pool->unsettled = pool->looks = false;
+        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+            if (p->stale)
+                look_anew(p);
+        }
+        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+            if (p->looks == STAGE_NEW || (p->looks == STAGE_LOOKS && pool->steps))
+                look(p);
+            if (has_enough(p))
+                pool_serve_later(pool);
+        }
+        for (p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+            if (has_to_count(p) &&
+                (p->counts == STAGE_NEW || (p->counts == STAGE_LOOKS && pool->steps)))
+                count(p);
+            see_if_it_closes(p);
+            pool->looks = pool->looks || (!p->waiter->asking && is_unfinished(p));
+        }
+    }
+    pool->steps = false;
+}
+
+void pool_fit_step(struct pool *pool)
+{
+    struct pools *pools = pool->pools;
+    uint32_t max = pools->visits_max;
+    if (max > pools->visits && max - pools->visits > STEP_VISITS)
+        pools->visits_max = pools->visits + STEP_VISITS;
+    pool->unsettled = pool->steps = true;
+    pool_touch(pool);
+    pool_fit_settle_now(pool);
+    pools->visits_max = max;
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+void pool_fit_enter(struct pool_place *place)
+{
+    struct pool *pool = place->pool;
+    struct ring *after = pool->choosy.prev;
+    while (after != &pool->choosy &&
+           item_of(after, struct pool_place, of_choosy)->waiter->ask.seq > place->waiter->ask.seq)
+        after = after->prev;
+    ring_add_after(after, &place->of_choosy);
+    pool->choosy_count++;
+    place->looks = place->counts = STAGE_NEW;
+    place->ready = place->population = 0;
+    pool_fit_later(pool);
+}
+
+void pool_fit_leave(struct pool_place *place)
+{
+    end_closing(place);
+    drop_all(place);
+    ring_remove(&place->of_choosy);
+    place->pool->choosy_count--;
+}
+
+void pool_fit_usable(struct pool_member *m, int more)
+{
+    struct pool *pool = m->pool;
+    if (likely(ring_is_empty(&pool->choosy)))
+        return;
+    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p)) {
+        if (has_to_count(p) && has_counted(p, m) && matches(p, m))
+            p->population += (uint32_t)more;
+    }
+    pool_fit_later(pool);
+}
+
+/* True if a member is in a place of its own, from which it is handed out. */
+static bool has_place(const struct pool_member *m)
+{
+    return m->state == MEMBER_FREE || m->state == MEMBER_DIRTY;
+}
+
+void pool_fit_unmatch(struct pool_member *m)
+{
+    if (pool_is_usable(m))
+        pool_fit_usable(m, -1);
+    if (has_place(m))
+        pool_fit_remove(m);
+}
+
+void pool_fit_match(struct pool_member *m)
+{
+    if (pool_is_usable(m))
+        pool_fit_usable(m, 1);
+    if (!has_place(m))
+        return;
+    pool_fit_add(m);
+    pool_retry_member(m);
+}
+
+void pool_fit_anew(struct pool *pool)
+{
+    for (struct pool_place *p = pool_first_choosy(pool); p; p = pool_next_choosy(p))
+        look_anew(p);
+    pool_fit_later(pool);
+}
