@@ -1075,6 +1075,50 @@ def test_an_upgrade_keeps_pools_of_the_file_and_of_verbs(start, tmp_path):
         assert client.states("db") == {"m2": "down", "m3": "free"}
 
 
+def test_requests_that_look_at_many_members(start, tmp_path):
+    """They are answered in order, wait in their turn, and go on over an upgrade."""
+    running = test_upgrade.Running(start, tmp_path, "counter.threads=2")
+    over, answers = threading.Event(), []
+
+    def look():
+        with connect(running.daemon) as client:
+            while not over.is_set():
+                client.send_reading(b"TAKE big 0 with=z=2\n" * 5)
+                answers.extend(client.line() for _ in range(5))
+
+    with connect(running.daemon) as client, connect(running.daemon) as other:
+        client.does("POOL ADD big", "POOL ADD small", "MEMBER ADD small s")
+        add_members(client, "big", ["m%04d" % i for i in range(3000)], "value", "z=0")
+        client.say("TAKE big 0 with=z=1")
+        client.say("TAKE small")
+        client.say("TAKE big 600 with=z=1")
+        client.say("RETURN")
+        client.say("TAKE big 600 with=z=1 count=2")
+        client.say("TAKE small")
+        assert client.line() == "TIMEOUT"
+        assert client.taken().pool == "small"
+        assert client.line() == "RETURNED"  # the wait, which is newer
+        assert client.line() == "ERROR WAIT_FOR_RESPONSE"
+        other.does("MEMBER SET big m0000 z=1")
+        threads = [threading.Thread(target=look) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            running.succeed()
+            count = len(answers)
+            wire.poll(lambda: len(answers) > count + 15, "requests go on after the upgrade", 60)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+        assert set(answers) == {"TIMEOUT"}
+        other.does("MEMBER SET big m2999 z=1")
+        assert {client.taken().member for _ in range(2)} == {"m0000", "m2999"}
+        other.say("TAKE big 0 with=z=1")
+        other.say("QUIT")
+        assert [other.line(), other.line()] == ["TIMEOUT", "BYE"]
+
+
 def test_an_upgrade_that_a_reload_would_refuse_is_refused(start, tmp_path):
     running = test_upgrade.Running(start, tmp_path, settings="pool.db.members = m1\n")
     with connect(running.daemon) as client:
