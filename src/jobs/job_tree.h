@@ -25,7 +25,7 @@ struct job_node {
 enum job_tree_by {
     JOB_BY_ID,
     JOB_BY_TURN, /* priority or time, see jobs_inside.h */
-    JOB_DOOMED,  /* by id, of those that are to be deleted; in the place of their turn */
+    JOB_DOOMED,  /* by id, of those that will be deleted; in the place of their turn */
     JOB_BY_KEY,  /* by root; of the jobs with one key */
     JOB_BY_ROOT, /* by time of the root; of the jobs with one root */
 };

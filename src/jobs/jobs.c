@@ -601,18 +601,16 @@ static const bool moves[JOB_STATES + 1][JOB_STATES + 1] = {
 static struct job_tree *ids_of(const struct job *job)
 {
     struct tube *tube = job->tube;
-    return job->frozen   ? &tube->frozen_by_id[job->state]
-           : job->doomed ? &tube->doomed_by_id[job->state]
-                         : &tube->by_id[job->state];
+    if (likely(!job->frozen && !job->doomed))
+        return &tube->by_id[job->state];
+    return job->frozen ? &tube->frozen_by_id[job->state] : &tube->doomed_by_id[job->state];
 }
 
 /* The set of a state in which the jobs are by turn. */
 static inline struct job_tree *turns_of(struct jobs *jobs, const struct job *job)
 {
-    if (job->frozen)
-        return &job->tube->frozen_by_turn[job->state];
-    if (job->doomed)
-        return &jobs->doomed;
+    if (unlikely(job->frozen || job->doomed))
+        return job->frozen ? &job->tube->frozen_by_turn[job->state] : &jobs->doomed;
     switch (job->state) {
     case JOB_READY:
         return &job->tube->ready;
@@ -676,12 +674,6 @@ static void note_state(struct jobs *jobs, const struct job *job)
         client_set_due(jobs, job->holder);
 }
 
-void job_set_entered(struct job *job, uint32_t clears)
-{
-    job->entered_low = (uint16_t)clears;
-    job->entered_high = (clears >> 16) & 15;
-}
-
 void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_place to)
 {
     struct job *job = job_at(jobs, handle);
@@ -704,7 +696,7 @@ void job_move(struct jobs *jobs, uint32_t handle, unsigned state, struct job_pla
         if (job->state == JOB_RESERVED || job->state == JOB_STATES)
             job->came = jobs->clears;
     }
-    job->state = state & 127;
+    job->state = (uint8_t)state;
     job->turn = to.turn;
     job->holder = to.holder;
     job->pri = to.pri;

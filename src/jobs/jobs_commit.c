@@ -91,8 +91,8 @@ static void count_client(struct job_op *op)
 /* The jobs' own changes that go in steps. */
 static bool is_own_step(const struct job_op *op)
 {
-    return (int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_ABANDON ||
-           (int)op->kind == JOB_OP_SPOILED;
+    return job_op_is_own(op) && ((int)op->kind == JOB_OP_DROP || (int)op->kind == JOB_OP_ABANDON ||
+                                 (int)op->kind == JOB_OP_SPOILED);
 }
 
 /* Counts a step that is queued (`by` is 1), or over (-1). */
@@ -411,7 +411,7 @@ static void end_op(struct jobs *jobs, struct job_op *op, struct moment now,
     clients_end(jobs, now, effects);
 }
 
-/* So many writes are settled before others get the lock. */
+/* So many writes end before others get the lock. */
 #define SETTLE_STEP 32u
 
 /* Lets others have the lock when *done is so much. */

@@ -94,15 +94,15 @@ struct job {
     uint32_t tries;     /* reservations since it was put or kicked */
     uint32_t tries_max; /* JOB_TRIES_OF_TUBE; 0: no end */
     uint32_t body_len;  /* bytes, also of a body that only the store has */
-    uint8_t state : 7;
-    bool doomed : 1; /* it is to be deleted; not while it is frozen for that */
+    uint8_t state;
+    bool doomed : 1; /* it will be deleted; not while it is frozen for that */
     bool frozen : 1;
     bool damaged : 1; /* the store could not change it, so changes of many jobs leave it out */
     bool is_lease : 1, last_try : 1; /* of the reservation; settings of its tube when it began */
-    uint8_t entered_high : 4; /* jobs->clears when it came into its state: the bits from 16 on */
+    uint8_t entered_high : 3; /* jobs->clears when it came into its state: the bits from 16 on */
     uint16_t entered_low;     /* and those below */
 };
-#define CLEARS_MAX ((UINT32_C(1) << 20) - 1)
+#define CLEARS_MAX ((UINT32_C(1) << 19) - 1)
 _Static_assert(sizeof(struct job) == 136, "there are millions of them");
 
 struct tube {
@@ -472,7 +472,11 @@ static inline uint32_t job_entered(const struct job *job)
 {
     return (uint32_t)job->entered_high << 16 | job->entered_low;
 }
-void job_set_entered(struct job *job, uint32_t clears);
+static inline void job_set_entered(struct job *job, uint32_t clears)
+{
+    job->entered_low = (uint16_t)clears;
+    job->entered_high = (clears >> 16) & 7;
+}
 /* Looks for its jobs from the first one again. */
 void clear_again(struct jobs_clear *clear);
 /* The settings of a tube after those in `given` are set; a setting that is the default is

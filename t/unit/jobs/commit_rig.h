@@ -35,7 +35,7 @@ struct rig {
     struct job_op_list list;  /* that the store's thread has */
     bool has_list, written;
     void (*on_damage)(uint64_t id); /* the store could not change a job; NULL */
-    bool last_failed; /* a commit, and none with puts has succeeded since */
+    bool last_failed;               /* a commit, and none with puts has succeeded since */
     uint64_t commits, failed_commits;
 };
 
