@@ -227,7 +227,7 @@ static void do_noted_work(struct pools *pools)
     note_next(pools);
 }
 
-/* Only who has the lock writes these. */
+/* Counts what this call has visited. */
 static void note_visits(struct pools *pools)
 {
     uint64_t most = atomic_load_explicit(&pools->visited_most, memory_order_relaxed);

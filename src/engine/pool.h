@@ -318,7 +318,7 @@ enum pool_status pool_take(struct pool_client *client, const struct pool_take *t
 /*
  * A step of a request that pool_take answered with POOL_LOOKS: it has to look at many members. Call
  * it again and again, until it returns what pool_take may return, and POOL_NO_POOL; `position` as
- * there. Other threads and clients are to be served in between.
+ * there. The caller serves other clients in between.
  */
 enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
                               uint64_t position, struct moment now,

@@ -10,11 +10,10 @@
  * has POOL_CHOOSY_MAX. If it fits but an older wait comes before it, there may be more than its
  * candidates (`more`): when it loses one it looks again (`stale`).
  *
- * A wait for several members that was overtaken too often closes its candidates to all who come
- * after it, while the pool has as many members as it asks for. Each of them then has it as
- * `closer`: the oldest that closes it. For that, a place counts the members that it could use at
- * all
- * (`population`) in the same way, by name.
+ * A wait for several members that was overtaken too often closes its candidates to all younger
+ * ones, while the pool has as many members as it asks for. Each of them then has it as `closer`:
+ * the oldest that closes it. For that, a place counts the members that it could use at all, by
+ * name (`population`).
  */
 #include "engine/pool_inside.h"
 

@@ -366,8 +366,8 @@ void pool_leave(struct pools *pools);
 /* How many members, waits and suppliers a call may visit under one hold of the lock. */
 #define POOL_VISITS_MAX 1000
 
-/* Counts a visit. Returns false, counting nothing, if this call must visit no more: what is left is
- * done in a later step. */
+/* Counts a visit. Returns false, counting nothing, if this call must visit no more: a later step
+ * does the rest. */
 static inline bool pool_visit(struct pools *pools)
 {
     if (pools->visits >= pools->visits_max)

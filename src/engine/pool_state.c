@@ -7,21 +7,29 @@
  * whole before the first connection is restored, and each connection then takes its client over.
  *
  *     POOLS_STATE   u64 fence, seq, client number, random; u32 pools, each:
- *                     bytes name, options, u8 flags (1: of the file, 2: draining; others
- *                     are ignored); u32 want, i64 cull ns, u64 late holds, late starts; u64 for
- * each outcome of each kind of take, then for each reason of a move; two histograms; u32 members,
- * each a member u32 clients, each a client options       bytes group; u32 for each number, i64 for
- * each time of struct pool_options a histogram   u64 for each count, u64 low and high half of the
- * sum in ns a member      bytes name, value, note, attributes; u8 state, then, then_state; u32
- * failed cleanings; i64 since, idle ns; u64 rank key, seq, checked seq, takes, fails; of a joined
- * pool: i64 joined ns, double jitter attributes    u8 count; bytes key, value, for each a client
- * u64 number, u8 1 if it has events; u32 suppliers, each: bytes pool, u64 age, u32 init, max, want,
- * told, i64 short ns, u8 late; u32 members, each: bytes name, u8 reason of a STOP not told yet, or
- * 255 u32 holds, each a hold; u8 1 if it waits, and the wait u32 watches, each: bytes pool ("" is
- * all), u8 mine a hold        bytes by, u64 fence, i64 since ns, u8 for, u8 warned, u8 1 if it has
- * a member: bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed a wait bytes by,
- * u64 seq, i64 since, timeout ns, u32 count, u8 for, bytes member, attributes; u32 places, each:
- * bytes pool, u32 overtaken
+ *                     bytes name, options, u8 flags (1: of the file, 2: draining; 4 is ignored);
+ *                     u32 want, i64 cull ns, u64 late holds, late starts; u64 for each
+ *                     outcome of each kind of take, then for each reason of a move; two
+ *                     histograms; u32 members, each a member
+ *                   u32 clients, each a client
+ *     options       bytes group; u32 for each number, i64 for each time of struct pool_options
+ *     a histogram   u64 for each count, u64 low and high half of the sum in ns
+ *     a member      bytes name, value, note, attributes; u8 state, then, then_state; u32 failed
+ *                   cleanings; i64 since, idle ns; u64 rank key, seq, checked seq, takes, fails;
+ *                   of a joined pool: i64 joined ns, double jitter
+ *     attributes    u8 count; bytes key, value, for each
+ *     a client      u64 number, u8 1 if it has events;
+ *                   u32 suppliers, each: bytes pool, u64 age, u32 init, max, want, told, i64 short
+ *                     ns, u8 late; u32 members, each: bytes name, u8 reason of a STOP not told
+ *                     yet, or 255
+ *                   u32 holds, each a hold; u8 1 if it waits, and the wait
+ *                   u32 watches, each: bytes pool ("" is all), u8 mine
+ *     a hold        bytes by, u64 fence, i64 since ns, u8 for, u8 warned, u8 1 if it has a member:
+ *                     bytes pool, member, u64 rank key, seq, i64 before, idle ns, u8 owed
+ *     a wait        bytes by, u64 seq, i64 since, timeout ns (0: it goes on in steps), u32 count,
+ *                   u8 for, bytes member, attributes; u32 places, each: bytes pool, u32 overtaken
+ *
+ * What choosy waits know of their pools is found anew.
  *
  * All letters were read before. So every wait is in line, and every client knows of members and
  * pools that have gone.
