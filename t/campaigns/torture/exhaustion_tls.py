@@ -2,7 +2,6 @@
 parts of records. The attacker is a process of its own: exhaustion_tls.py ATTACK PORT CONNECTIONS SECONDS.
 """
 
-import contextlib
 import ctypes
 import os
 import socket
@@ -17,17 +16,15 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "system"))
 import servers  # noqa: E402
 
 ROW = 63  # records without data in a row that a connection may send; one more byte, and again
-P99_SLACK = 0.02  # seconds: a machine of two cores that is busy with the attacker, too
+P99_SLACK = 0.05  # seconds: attacker, daemon and clients share two cores
 PART = b"\x17\x03\x03\x40\x10" + b"x" * 8000  # the begin of a record of 16 KiB
 
 
 # ---- the attacker --------------------------------------------------------------------------------
 
 
-def connect(port):
-    while True:
-        with contextlib.suppress(OSError):
-            return socket.create_connection(("127.0.0.1", port), 20)
+def connect(port, source="127.0.0.1"):
+    return socket.create_connection(("127.0.0.1", port), 20, (source, 0))
 
 
 def flood(port, count, seconds):
@@ -82,7 +79,8 @@ def insecure():
 
 
 def percentile(daemon, seconds):
-    """The 99th percentile of the time of a lock and its release, in seconds; TLS clients come, too."""
+    """The 99th percentile of the time of a lock and its release, in seconds; TLS clients
+    come from another address, too."""
     times, until = [], time.monotonic() + seconds
     with daemon.text_client(deadline=60) as client:
         while time.monotonic() < until:
@@ -91,7 +89,7 @@ def percentile(daemon, seconds):
             assert client.ask("RELEASE others") == "RELEASED"
             times.append(time.monotonic() - began)
             if len(times) % 100 == 0:
-                with insecure().wrap_socket(connect(daemon.text_tls[1])) as one:
+                with insecure().wrap_socket(connect(daemon.text_tls[1], "127.0.0.2")) as one:
                     one.sendall(b"TIME\n")
                     assert one.recv(100), "a TLS client is refused"
     return sorted(times)[len(times) * 99 // 100]
