@@ -509,7 +509,7 @@ END_TEST
     "'connections':{'open':1,'made':1,'max':0,'accept_errors':0,'send_errors':0,"                  \
     "'closed':{'peer':1,'reset':0,'vanished':0,'error':0,'protocol':0,'request_timeout':0,"        \
     "'write_timeout':0,'memory':0,'shutdown':0,'refused':0,'killed':0,'denied':0,"                 \
-    "'per_source':0,'handshake':0,'upgrade':0}},"                                                  \
+    "'per_source':0,'handshake':0,'upgrade':0,'unfinished':0,'records':0}},"                       \
     "'bytes':{'received':1,'sent':2},"                                                             \
     "'requests':[{'verb':'','outcome':'','count':7}],'waiting':2,"                                 \
     "'waits':{'granted':" DURATION ",'done':" DURATION ",'timed_out':" DURATION                    \
