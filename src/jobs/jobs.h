@@ -509,7 +509,7 @@ struct jobs_stats {
     uint64_t memory, memory_limit; /* bytes */
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
-    uint64_t refused[JOBS_NEEDS];  /* so often there was no memory for it */
+    uint64_t refused[JOBS_NEEDS]; /* so often there was no memory for it */
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
 /* The number of reservations that connections have. Any thread; does not lock. */
