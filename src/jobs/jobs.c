@@ -886,6 +886,7 @@ struct tube *tube_get(struct jobs *jobs, struct bytes name)
     job_tree_init(&tube->buried, JOB_BY_TURN);
     job_tree_init(&tube->abandoned, JOB_BY_TURN);
     ring_init(&tube->line);
+    watches_init_tube(tube);
     if (jobs->old_tubes)
         move_tubes(jobs);
     else if (jobs->tube_count > jobs->tube_mask)
@@ -1032,21 +1033,26 @@ void tube_set_due(struct jobs *jobs, struct tube *tube)
 
 void client_set_due(struct jobs *jobs, struct jobs_client *client)
 {
-    if (client->reserved.first == JOB_NONE) {
-        deadline_clear(&jobs->due, &client->due);
-        return;
+    int64_t at_ns = INT64_MAX;
+    if (client->reserved.first != JOB_NONE) {
+        const struct job *first = job_at(jobs, client->reserved.first);
+        at_ns = (int64_t)first->turn;
+        if (first->last_try && at_ns < jobs->hold_until_ns)
+            at_ns = jobs->hold_until_ns; /* the store could not end it */
     }
-    const struct job *first = job_at(jobs, client->reserved.first);
-    int64_t at_ns = (int64_t)first->turn;
-    if (first->last_try && at_ns < jobs->hold_until_ns)
-        at_ns = jobs->hold_until_ns; /* the store could not end it */
-    if (at_ns != deadline_at(&jobs->due, &client->due))
+    if (client->lines_up && at_ns > jobs->hold_until_ns)
+        at_ns = jobs->hold_until_ns;
+    if (at_ns == INT64_MAX)
+        deadline_clear(&jobs->due, &client->due);
+    else if (at_ns != deadline_at(&jobs->due, &client->due))
         deadline_set(&jobs->due, &client->due, at_ns);
 }
 
 void tube_note_ready(struct jobs *jobs, struct tube *tube)
 {
     bool is = tube->ready.count > 0 && !tube_is_closed(jobs, tube);
+    if (unlikely(!ring_is_empty(&tube->looked)))
+        watches_note_turn(jobs, tube);
     if (is == tree_has(&tube->by_name))
         return;
     tube->became_ready = is;
@@ -1069,6 +1075,7 @@ struct jobs *jobs_new(const struct jobs_config *config)
     jobs->defaults = config->defaults;
     jobs->random = config->seed;
     jobs->wall_ms = config->wall_ms;
+    jobs->many_watches = config->many_watches > 0 ? config->many_watches : JOBS_MANY_WATCHES;
     marks_init(jobs);
     atomic_init(&jobs->next_id, config->first_id ? config->first_id : 1);
     (void)set_limit(jobs, config->memory_limit);
@@ -1081,6 +1088,7 @@ struct jobs *jobs_new(const struct jobs_config *config)
     tree_init(&jobs->tubes, compare_numbers, (uint32_t)config->seed);
     tree_init(&jobs->ready_tubes, compare_names, (uint32_t)(config->seed >> 32));
     asks_init(jobs, (uint32_t)config->seed + 1);
+    watches_init(jobs, (uint32_t)config->seed + 3);
     deadlines_init(&jobs->due);
     job_tree_init(&jobs->doomed, JOB_DOOMED);
     jobs->drops.kind = DUE_DROPS;

@@ -166,7 +166,11 @@ struct jobs_config {
     /* The wall clock in ms, for what is compared with times of clients; called under the lock.
      * NULL: the whole seconds of `now`. */
     int64_t (*wall_ms)(void);
+    uint32_t many_watches; /* a client that watches more tubes watches many; 0: JOBS_MANY_WATCHES */
 };
+
+/* Up to so many watched tubes are looked at one by one. */
+#define JOBS_MANY_WATCHES 100u
 
 /* NULL: no memory. */
 struct jobs *jobs_new(const struct jobs_config *config) MUST_USE;
@@ -510,6 +514,8 @@ struct jobs_stats {
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
     uint64_t refused[JOBS_NEEDS]; /* so often there was no memory for it */
+    /* Watches of clients with many that were visited. */
+    uint64_t visits;
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);
 /* The number of reservations that connections have. Any thread; does not lock. */

@@ -20,7 +20,7 @@ static int compare_watch(const struct tree_node *node, const void *key)
     return its < number ? -1 : its > number;
 }
 
-static struct tube_watch *find_watch(const struct jobs_client *client, const struct tube *tube)
+struct tube_watch *client_find_watch(const struct jobs_client *client, const struct tube *tube)
 {
     struct tree_node *node = tree_from(&client->watches, tube, compare_watch);
     return node && watch_of(node)->tube == tube ? watch_of(node) : NULL;
@@ -46,6 +46,7 @@ struct jobs_client *client_make(struct jobs *jobs, uint64_t tag, void *owner)
     job_tree_init(&client->reserved, JOB_BY_TURN);
     tree_init(&client->watches, compare_watches, (uint32_t)tag);
     ring_init(&client->watched);
+    watches_init_client(client, (uint32_t)tag);
     ring_add(&jobs->clients, &client->all);
     return client;
 }
@@ -58,7 +59,7 @@ void client_free(struct jobs_client *client)
 bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need)
 {
     struct jobs *jobs = client->jobs;
-    if (find_watch(client, tube))
+    if (client_find_watch(client, tube))
         return true;
     struct tube_watch *watch = jobs_alloc(jobs, need, sizeof(*watch));
     if (!watch)
@@ -70,6 +71,14 @@ bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need 
     tree_add(&client->watches, &watch->node);
     ring_add(&client->watched, &watch->order);
     client->watch_count++;
+    if (client->many) {
+        watch_begin(watch);
+    } else if (client->watch_count > jobs->many_watches) {
+        client->many = true;
+        for (struct ring *at = ring_first(&client->watched); at;
+             at = ring_after(&client->watched, at))
+            watch_begin(container_of(at, struct tube_watch, order));
+    }
     return true;
 }
 
@@ -78,6 +87,8 @@ static void remove_watch(struct tube_watch *watch)
     struct jobs_client *client = watch->client;
     struct jobs *jobs = client->jobs;
     struct tube *tube = watch->tube;
+    if (client->many)
+        watch_end(watch);
     CHECK(!ring_has(&watch->line));
     tree_remove(&client->watches, &watch->node);
     ring_remove(&watch->order);
@@ -333,7 +344,7 @@ enum jobs_status jobs_ignore(struct jobs_client *client, struct bytes name, uint
     enum jobs_status status = JOBS_OK;
     jobs_enter(jobs);
     struct tube *tube = tube_find(jobs, name);
-    struct tube_watch *watch = tube ? find_watch(client, tube) : NULL;
+    struct tube_watch *watch = tube ? client_find_watch(client, tube) : NULL;
     if (watch && client->watch_count == 1)
         status = JOBS_NOT_IGNORED;
     else if (watch)

@@ -114,9 +114,15 @@ struct tube {
     struct job_tree frozen_by_id[JOB_STATES], frozen_by_turn[JOB_STATES];
     struct job_tree doomed_by_id[JOB_STATES];
     uint64_t urgent;
-    uint64_t named;   /* the last claim that named it */
-    struct ring line; /* watches of the clients that wait for it, longest first */
-    uint32_t using, watching, waiting;
+    uint64_t named;                    /* the last claim that named it */
+    struct ring line;                  /* watches of the clients that wait for it, longest first */
+    uint32_t using, watching, waiting; /* waiting: but for those that watch many tubes */
+    /* Of clients that watch many (jobs_watch.c): watches that found no job; those that did, and the
+     * last place among these; how many there are. */
+    struct tree empty;
+    struct ring looked;
+    uint64_t told_id;
+    uint32_t told_pri, many;
     int64_t paused_until_ns; /* 0: it is not paused */
     uint32_t pause_s;
     struct deadline due;          /* the first end of a delay, or of the pause */
@@ -138,9 +144,14 @@ struct tube_watch {
     struct tree_node node; /* of client->watches, by tube */
     struct ring order;     /* of client->watched, in the order of watching */
     uint64_t number;       /* rises in that order */
-    struct ring line;      /* of tube->line, while the client waits */
+    struct ring line;      /* of tube->line, while the client waits; with many, see below */
     struct tube *tube;
     struct jobs_client *client;
+    /* Of a client that watches many tubes (jobs_watch.c). `line` is of client->unseen or
+     * tube->looked then. */
+    struct tree_node by_turn, by_order; /* client->ready or tube->empty; client->turns */
+    uint64_t place;                     /* id of a job, or age of a wait */
+    uint32_t pri;
 };
 
 enum wait_state {
@@ -163,6 +174,14 @@ struct jobs_client {
     struct tree watches;
     struct ring watched;
     uint32_t watch_count;
+    /* With many watches (jobs_watch.c): */
+    bool many;
+    bool passed_by; /* tubes that it waited for have got jobs, and kept them */
+    bool lines_up;  /* it waits, and jobs_run goes on to look at what is not empty */
+    struct tree ready, turns;
+    struct ring unseen;
+    struct tube_watch *last; /* of the tube that served it last; NULL: it does not watch that */
+    struct tree_node by_age; /* of jobs->many_waits */
     struct job_tree reserved;
     uint32_t first_reserved, last_reserved; /* handles, in the order of reserving */
     uint32_t frozen;                        /* of those */
@@ -213,6 +232,9 @@ struct jobs {
     struct tree tubes, ready_tubes; /* by number; by name */
     struct tree asks;               /* for one name (jobs_ready.c) */
     struct ring prefix_asks;
+    struct tree many_waits; /* of clients that watch many tubes, by age */
+    uint32_t many_watches;
+    uint64_t visits; /* see struct jobs_stats */
     uint64_t tube_numbers, watch_numbers, last_burial;
     int64_t last_burial_wall_ns; /* in the store */
 
@@ -366,6 +388,49 @@ void client_drop(struct jobs_client *client);
 void clients_free(struct jobs *jobs);
 /* Watches a tube; false: no memory. */
 bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need) MUST_USE;
+/* NULL: it does not watch this tube. */
+struct tube_watch *client_find_watch(const struct jobs_client *client, const struct tube *tube);
+
+/* ---- jobs_watch.c: clients that watch many tubes
+ * -----------------------------------------------------------------------------
+ */
+
+void watches_init(struct jobs *jobs, uint32_t seed);
+void watches_init_tube(struct tube *tube);
+void watches_init_client(struct jobs_client *client, uint32_t seed);
+/* A watch is new, or its client watches many from now on; it goes. */
+void watch_begin(struct tube_watch *watch);
+void watch_end(struct tube_watch *watch);
+/* Ready jobs of a tube that some have looked at have changed. */
+void watches_note_turn(const struct jobs *jobs, struct tube *tube);
+/* The client that has waited longest for a tube with a job; NULL: none does. */
+struct jobs_client *watches_first_waiting(struct tube *tube);
+/* A tube has a job that it keeps, though clients wait for it. */
+void watches_keep_waiting(struct tube *tube);
+/* The first of the next jobs of the watched tubes; JOB_NONE: there is none, or *budget, of stale
+ * jobs, is used up. More than JOBS_STEP tubes in random order are not compared. Others may get the
+ * lock. */
+uint32_t watches_best(struct jobs_client *client, unsigned *budget, struct moment now);
+/* The next watched tube with a job in the order of watching, after the one in *after and round
+ * again; NULL: none, or *looks, of watches, are used up. */
+struct tube *watches_next_turn(struct jobs_client *client, uint64_t *after, unsigned *looks);
+/* True when all are read-only; *reason_r is the reason of the first. Others may get the lock. */
+bool watches_read_only(struct jobs_client *client, char *reason_r);
+/* Finds the tube that served a client last, after client->turn was set. */
+void watches_restore_last(struct jobs_client *client);
+/* A wait begins, and is over. */
+void watches_count_wait(struct jobs_client *client);
+void watches_uncount_wait(struct jobs_client *client);
+/* The first waiting client whose age is at least this one; NULL: none. */
+const struct jobs_client *watches_wait_from(const struct jobs *jobs, uint64_t age);
+/* Has a client that waits, wait for all its tubes, also for those with jobs, which are served
+ * later. */
+void watches_line_up(struct jobs_client *client, unsigned budget);
+/* Serves those with jobs now, until the client has one. Others may get the lock. */
+void watches_serve(struct jobs_client *client, unsigned *budget, struct moment now,
+                   struct jobs_effects *effects);
+/* Checks them, for jobs_check. */
+void watches_check(const struct jobs_client *client);
 
 /* ---- jobs_take.c: which client gets a job
  * --------------------------------------------------------------
@@ -378,7 +443,8 @@ void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
 /* The same with what is left of *budget, also when the rest was due. */
 void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
                      struct jobs_effects *effects);
-/* Serves the tubes that a client waits for, until it has a job. */
+/* Serves the tubes that a client waits for, until it has a job; not the watched ones of a client
+ * with many. */
 void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct moment now,
                         struct jobs_effects *effects);
 void job_draw_terms(struct jobs *jobs, const struct job *job, struct job_terms *terms_r);
@@ -391,10 +457,12 @@ void client_promise(struct jobs_client *client);
 void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects *effects);
 void client_serve(struct jobs_client *client, const struct tube *last,
                   struct jobs_effects *effects);
-/* Visits the tubes that a client waits for. */
+/* Visits the tubes that a client waits for, but for the watched ones of a client with many. */
 void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_watch *watch));
 /* Puts a watch into the line of its tube, before those that began to wait later. */
 void rejoin_line(struct tube_watch *watch);
+/* Has jobs_run serve a tube. */
+void tube_serve_later(struct jobs *jobs, struct tube *tube);
 /* Ends a wait without an answer; it must not have been promised a job. */
 void client_stop_waiting(struct jobs_client *client);
 void job_see(const struct jobs *jobs, uint32_t handle, struct job_view *view_r);

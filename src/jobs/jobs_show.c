@@ -321,8 +321,32 @@ static struct job_settings settings_of(const struct jobs *jobs, const struct tub
     return s;
 }
 
-static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, struct moment now,
-                            struct tube_stats *stats_r)
+/*
+ * Counts the clients that wait for a tube. After JOBS_STEP of those that watch many tubes, others
+ * get the lock; false: the tube has gone then.
+ */
+static bool count_waiting(struct jobs *jobs, const struct tube *tube, unsigned *done,
+                          uint64_t *count_r)
+{
+    const struct jobs_client *client;
+    uint64_t number = tube->number, age = 0, many = 0;
+    while (tube->many > 0 && (client = watches_wait_from(jobs, age)) != NULL) {
+        many += client_find_watch(client, tube) != NULL;
+        age = client->age + 1;
+        if (++*done % JOBS_STEP != 0)
+            continue;
+        jobs_leave(jobs);
+        jobs_enter(jobs);
+        tube = tube_from(jobs, number);
+        if (!tube || tube->number != number)
+            return false;
+    }
+    *count_r = tube->waiting + many;
+    return true;
+}
+
+static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, uint64_t waiting,
+                            struct moment now, struct tube_stats *stats_r)
 {
     uint32_t oldest =
         first_of(jobs, tube->by_id[JOB_READY].first, tube->frozen_by_id[JOB_READY].first);
@@ -331,7 +355,7 @@ static void fill_tube_stats(const struct jobs *jobs, const struct tube *tube, st
         .urgent = tube->urgent,
         .using = tube->using - bytes_equal(tube_name(tube), bytes_of("default")),
         .watching = tube->watching,
-        .waiting = tube->waiting,
+        .waiting = waiting,
         .total_jobs = tube->total_jobs,
         .cmd_delete = tube->cmd_delete,
         .cmd_pause = tube->cmd_pause,
@@ -360,10 +384,14 @@ void jobs_get_defaults(struct jobs *jobs, struct job_settings *settings_r)
 enum jobs_status jobs_stats_tube(struct jobs *jobs, struct bytes name, struct moment now,
                                  struct tube_stats *stats_r)
 {
+    unsigned done = 0;
+    uint64_t waiting;
     jobs_enter(jobs);
     const struct tube *tube = find_seen(jobs, name);
-    if (tube)
-        fill_tube_stats(jobs, tube, now, stats_r);
+    if (tube && count_waiting(jobs, tube, &done, &waiting))
+        fill_tube_stats(jobs, tube, waiting, now, stats_r);
+    else
+        tube = NULL;
     jobs_leave(jobs);
     return tube ? JOBS_OK : JOBS_NOT_FOUND;
 }
@@ -372,18 +400,19 @@ bool jobs_visit_tubes(struct jobs *jobs, uint64_t *place, unsigned budget, struc
                       void (*visit)(void *arg, const struct tube_stats *stats), void *arg)
 {
     struct tube_stats stats;
+    struct tube *tube;
+    uint64_t waiting;
+    unsigned done = 0;
     jobs_enter(jobs);
-    struct tube *first = tube_from(jobs, *place);
-    struct tree_node *at = first ? &first->by_number : NULL;
-    for (; at && budget > 0; at = tree_next(at), budget--) {
-        if (is_seen(tube_of_number(at))) {
-            fill_tube_stats(jobs, tube_of_number(at), now, &stats);
+    while ((tube = tube_from(jobs, *place)) && budget-- > 0) {
+        *place = tube->number + 1;
+        if (is_seen(tube) && count_waiting(jobs, tube, &done, &waiting)) {
+            fill_tube_stats(jobs, tube, waiting, now, &stats);
             visit(arg, &stats);
         }
-        *place = tube_of_number(at)->number + 1;
     }
     jobs_leave(jobs);
-    return at == NULL;
+    return tube == NULL;
 }
 
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
@@ -399,6 +428,7 @@ void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r)
         .memory_limit = atomic_load(&jobs->memory_limit),
         .doomed = jobs->doomed.count,
         .steps = jobs->steps,
+        .visits = jobs->visits,
     };
     memcpy(stats_r->states, jobs->states, sizeof(jobs->states));
     for (unsigned n = 0; n < JOBS_NEEDS; n++)
@@ -527,6 +557,7 @@ void jobs_check(struct jobs *jobs, struct moment now)
     for (struct ring *at = ring_first(&jobs->clients); at; at = ring_after(&jobs->clients, at)) {
         const struct jobs_client *client = container_of(at, struct jobs_client, all);
         check_client(jobs, client);
+        watches_check(client);
         reserved += client->reserved.count + client->frozen;
         held += client == jobs->leases ? 0 : client->reserved.count + client->frozen;
         waiting += client->wait == WAITING || client->wait == PROMISED;

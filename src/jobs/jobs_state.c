@@ -3,6 +3,7 @@
 
 #include "jobs/jobs_inside.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* ---- saving
@@ -449,7 +450,8 @@ bool jobs_restore_done(struct jobs *jobs, struct record_reader *r)
         struct tube *tube = tube_of_number(at);
         next = tree_next(at);
         tube->became_ready = false;
-        tube->serve_on = tube->ready.count > 0 && tube->waiting > 0 && !tube_is_closed(jobs, tube);
+        tube->serve_on = tube->ready.count > 0 && !tube_is_closed(jobs, tube) &&
+                         (tube->waiting > 0 || tree_first(&tube->empty));
         tube_set_due(jobs, tube);
         tube_drop_if_unused(jobs, tube);
     }
@@ -528,6 +530,8 @@ static void restore_wait(struct jobs_client *client, struct record_reader *r)
     client->wait = WAITING;
     jobs->waiting++;
     client_each_waited(client, restore_line);
+    watches_count_wait(client);
+    watches_line_up(client, UINT_MAX);
 }
 
 /* Reads the reservations of a client, which belong to nobody yet. */
@@ -584,6 +588,7 @@ struct jobs_client *jobs_client_restore(struct jobs *jobs, uint64_t tag, void *o
     if (client && record_ok(r)) {
         restore_reserved(client, r);
         client->turn = record_get_u64(r);
+        watches_restore_last(client);
         restore_wait(client, r);
     }
     if (client && !record_ok(r)) {

@@ -77,7 +77,8 @@ void client_each_waited(struct jobs_client *client, void (*visit)(struct tube_wa
             visit(&client->named[n]);
         return;
     }
-    for (struct ring *at = ring_first(&client->watched); at; at = ring_after(&client->watched, at))
+    for (struct ring *at = client->many ? NULL : ring_first(&client->watched); at;
+         at = ring_after(&client->watched, at))
         visit(container_of(at, struct tube_watch, order));
 }
 
@@ -95,19 +96,34 @@ static void wait_in_line(struct jobs_client *client, bool claims, struct tube_wa
     client->searching = false;
     client->jobs->waiting++;
     client_each_waited(client, join_line);
+    if (client->many)
+        watches_count_wait(client);
 }
 
-/* Has a tube served later where a wait begins before all its ready jobs were looked at: there may
- * be good ones behind those that are stale. */
-static void serve_later(struct tube_watch *watch)
+void tube_serve_later(struct jobs *jobs, struct tube *tube)
 {
-    struct tube *tube = watch->tube;
-    struct jobs *jobs = watch->client->jobs;
     if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube))
         return;
-    tube->searching = watch->client->searching = true;
+    tube->searching = true;
     jobs->steps++;
     tube_set_due(jobs, tube);
+}
+
+static void serve_later(struct tube_watch *watch)
+{
+    tube_serve_later(watch->client->jobs, watch->tube);
+    watch->client->searching |= watch->tube->searching;
+}
+
+/* Has tubes served later where a wait begins before all their ready jobs were looked at: there may
+ * be good ones behind those that are stale. */
+static void serve_waited_later(struct jobs_client *client)
+{
+    client_each_waited(client, serve_later);
+    if (!client->many || client->named)
+        return;
+    client->searching = tree_first(&client->ready) || !ring_is_empty(&client->unseen);
+    watches_line_up(client, JOBS_STEP);
 }
 
 static void free_named(struct jobs *jobs, struct tube_watch *named, size_t room, size_t count)
@@ -129,6 +145,8 @@ static void drop_named(struct jobs_client *client)
 static void note_turn(struct jobs_client *client, const struct tube *tube)
 {
     client->turn = tube->turn;
+    if (client->many)
+        client->last = client_find_watch(client, tube);
 }
 
 static void leave_ring(struct tube_watch *watch)
@@ -166,10 +184,12 @@ void client_refuse(struct jobs_client *client, bool refused, struct jobs_effects
     client_each_waited(client, rejoin_line);
     client->wait = WAITING;
     client->refused = client->refused || refused;
-    if (client->ended)
+    if (client->ended) {
         client_stop_waiting(client);
-    else
+    } else {
+        watches_line_up(client, JOBS_STEP);
         send_letter(client, effects);
+    }
 }
 
 static void count_out(struct tube_watch *watch)
@@ -181,6 +201,8 @@ void client_serve(struct jobs_client *client, const struct tube *last, struct jo
 {
     CHECK(client->wait == PROMISED);
     client_each_waited(client, count_out);
+    if (client->many)
+        watches_uncount_wait(client);
     drop_named(client);
     client->jobs->waiting--;
     client->wait = SERVED;
@@ -192,6 +214,8 @@ void client_serve(struct jobs_client *client, const struct tube *last, struct jo
 static void leave_lines(struct jobs_client *client)
 {
     client_each_waited(client, leave_line);
+    if (client->many)
+        watches_uncount_wait(client);
     drop_named(client);
     client->jobs->waiting--;
 }
@@ -217,30 +241,30 @@ static bool try_promise(struct jobs_client *client, uint32_t handle, struct mome
     return jobs_promise(client, &handle, 1, now);
 }
 
-void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
-                struct jobs_effects *effects)
+/* The client that has waited longest for a tube with a job; NULL: none does. */
+static struct jobs_client *first_waiting(struct tube *tube)
 {
-    unsigned budget = tube->searching ? 0 : JOBS_STEP;
-    tube_serve_some(jobs, tube, &budget, now, effects);
+    struct ring *first = ring_first(&tube->line);
+    struct jobs_client *many = tree_first(&tube->empty) ? watches_first_waiting(tube) : NULL;
+    struct jobs_client *few = first ? container_of(first, struct tube_watch, line)->client : NULL;
+    return !few || (many && many->age < few->age) ? many : few;
 }
 
-void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
+/* Gives ready jobs to clients that wait. */
+static void give_out(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
                      struct jobs_effects *effects)
 {
-    struct ring *first;
+    struct jobs_client *client;
     bool goes_on = *budget > 0;
-    if (jobs->stopped)
-        return;
     tube->searching = false;
-    while (tube->ready.first != JOB_NONE && (first = ring_first(&tube->line)) &&
-           !tube_is_closed(jobs, tube)) {
+    while (tube->ready.first != JOB_NONE && !tube_is_closed(jobs, tube) &&
+           (client = first_waiting(tube))) {
         uint32_t next = *budget > 0 ? tube_next_good(jobs, tube, budget, now) : JOB_NONE;
         if (next == JOB_NONE) {
             tube->searching = tube->ready.first != JOB_NONE;
             break;
         }
         *budget -= *budget > 0;
-        struct jobs_client *client = container_of(first, struct tube_watch, line)->client;
         if (jobs->commit && job_needs_store(jobs, job_at(jobs, next))) {
             if (!try_promise(client, next, now)) {
                 tube->serve_on = true;
@@ -257,7 +281,23 @@ void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, str
     jobs->steps += goes_on && tube->searching;
     if (unlikely(tube->searching || tube->serve_on))
         tube_set_due(jobs, tube);
-    if (tube->became_ready)
+}
+
+void tube_serve(struct jobs *jobs, struct tube *tube, struct moment now,
+                struct jobs_effects *effects)
+{
+    unsigned budget = tube->searching ? 0 : JOBS_STEP;
+    tube_serve_some(jobs, tube, &budget, now, effects);
+}
+
+void tube_serve_some(struct jobs *jobs, struct tube *tube, unsigned *budget, struct moment now,
+                     struct jobs_effects *effects)
+{
+    if (!jobs->stopped)
+        give_out(jobs, tube, budget, now, effects);
+    if (tree_first(&tube->empty) && tube->ready.first != JOB_NONE && !tube_is_closed(jobs, tube))
+        watches_keep_waiting(tube);
+    if (tube->became_ready && !jobs->stopped)
         tube_tell_ready(jobs, tube, effects);
 }
 
@@ -270,8 +310,8 @@ void client_serve_tubes(struct jobs_client *client, unsigned *budget, struct mom
             tube_serve_some(jobs, client->named[n].tube, budget, now, effects);
         return;
     }
-    for (struct ring *at = ring_first(&client->watched); at && client->wait == WAITING;
-         at = ring_after(&client->watched, at))
+    for (struct ring *at = client->many ? NULL : ring_first(&client->watched);
+         at && client->wait == WAITING; at = ring_after(&client->watched, at))
         tube_serve_some(jobs, container_of(at, struct tube_watch, order)->tube, budget, now,
                         effects);
 }
@@ -281,7 +321,9 @@ bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effe
     struct jobs *jobs = client->jobs;
     unsigned budget = JOBS_STEP;
     jobs_enter(jobs);
-    if (client->searching)
+    if (client->searching && client->many && !client->named)
+        watches_serve(client, &budget, now, effects);
+    else if (client->searching)
         client_serve_tubes(client, &budget, now, effects);
     client->searching = client->searching && client->wait == WAITING && budget == 0;
     bool goes_on = client->searching;
@@ -293,9 +335,11 @@ bool jobs_search(struct jobs_client *client, struct moment now, struct jobs_effe
  * -------------------------------------------------------------------------------------- */
 
 /* The first of the next jobs of the watched tubes; JOB_NONE: there is none. */
-static uint32_t best_watched(const struct jobs_client *client, unsigned *budget, struct moment now)
+static uint32_t best_watched(struct jobs_client *client, unsigned *budget, struct moment now)
 {
     struct jobs *jobs = client->jobs;
+    if (client->many)
+        return watches_best(client, budget, now);
     uint32_t best = JOB_NONE;
     const struct job *its = NULL;
     for (struct ring *at = ring_first(&client->watched); at;
@@ -348,7 +392,7 @@ enum jobs_status jobs_reserve(struct jobs_client *client, int64_t timeout_ns,
         status = JOBS_TIMED_OUT;
     } else {
         wait_in_line(client, false, NULL, 0, 0);
-        client_each_waited(client, serve_later);
+        serve_waited_later(client);
     }
     jobs_leave(jobs);
     return status;
@@ -440,7 +484,15 @@ enum jobs_status jobs_reserve_job(struct jobs_client *client, uint64_t id, struc
 /* ---- claim
  * ----------------------------------------------------------------------------------------- */
 
-/* The tube of a claim whose turn is first: the one after that which served this client last. */
+/* The tubes of a claim: `tubes`, or without these the watched ones of a client that has many. */
+struct turns {
+    struct tube **tubes;
+    size_t count, at;
+    uint64_t after; /* number of a watch */
+    unsigned looks; /* at watches, before others get the lock or the claim ends */
+};
+
+/* The tube whose turn is first: the one after that which served this client last. */
 static size_t first_turn(const struct jobs_client *client, struct tube *const *tubes, size_t count)
 {
     for (size_t n = 0; n < count; n++) {
@@ -450,21 +502,38 @@ static size_t first_turn(const struct jobs_client *client, struct tube *const *t
     return 0;
 }
 
+/* The next tube in turn that has jobs; NULL: none has, or it has looked at many watches and must
+ * not let others in between. */
+static struct tube *next_turn(struct jobs_client *client, struct turns *turns, bool lets_others)
+{
+    while (!turns->tubes) {
+        struct tube *tube = watches_next_turn(client, &turns->after, &turns->looks);
+        if (tube || turns->looks > 0 || !lets_others)
+            return tube;
+        jobs_leave(client->jobs);
+        jobs_enter(client->jobs);
+        turns->looks = JOBS_STEP;
+    }
+    for (size_t n = 0; n < turns->count; n++) {
+        struct tube *tube = turns->tubes[turns->at];
+        turns->at = (turns->at + 1) % turns->count;
+        if (tube->ready.first != JOB_NONE && !tube_is_closed(client->jobs, tube))
+            return tube;
+    }
+    return NULL;
+}
+
 /* Reserves a job of each tube in turn, until there are enough; with a store, only picks and freezes
  * them. Returns their number. */
-static size_t take_turns(struct jobs_client *client, struct tube **tubes, size_t count,
+static size_t take_turns(struct jobs_client *client, struct turns *turns,
                          const struct job_claim_request *request, struct job_view *views_r,
                          uint32_t *handles_r, unsigned *budget, struct moment now)
 {
     struct jobs *jobs = client->jobs;
+    struct tube *tube;
     size_t taken = 0, bytes = 0, idle = 0;
-    for (size_t n = first_turn(client, tubes, count); taken < request->count && idle < count;
-         n = (n + 1) % count) {
-        struct tube *tube = tubes[n];
-        if (tube->ready.first == JOB_NONE || tube_is_closed(jobs, tube)) {
-            idle++;
-            continue;
-        }
+    while (taken < request->count && idle < turns->count && (turns->tubes || *budget > 0) &&
+           (tube = next_turn(client, turns, taken == 0)) != NULL) {
         uint32_t next = tube_next_good(jobs, tube, budget, now);
         if (next == JOB_NONE) {
             idle++;
@@ -549,14 +618,14 @@ struct claimed {
 };
 
 static enum jobs_status claim(struct jobs_client *client, const struct job_claim_request *request,
-                              struct tube **tubes, size_t count, struct job_view *views_r,
+                              struct turns *turns, struct job_view *views_r,
                               struct claimed *found_r, char *reason_r, struct moment now)
 {
-    if (all_read_only(client->jobs, tubes, count, reason_r))
-        return JOBS_READ_ONLY;
     unsigned budget = JOBS_STEP;
-    size_t taken =
-        take_turns(client, tubes, count, request, views_r, found_r->handles, &budget, now);
+    if (turns->tubes ? all_read_only(client->jobs, turns->tubes, turns->count, reason_r)
+                     : watches_read_only(client, reason_r))
+        return JOBS_READ_ONLY;
+    size_t taken = take_turns(client, turns, request, views_r, found_r->handles, &budget, now);
     found_r->count = taken;
     if (taken > 0 && client->jobs->commit) {
         found_r->promised = any_needs_store(client->jobs, found_r->handles, taken);
@@ -569,18 +638,24 @@ static enum jobs_status claim(struct jobs_client *client, const struct job_claim
     return request->timeout_ns == 0 && budget > 0 ? JOBS_TIMED_OUT : JOBS_WAITS;
 }
 
-/* The tubes of a claim, in memory of `room` bytes; NULL: no memory. */
-static struct tube **list_tubes(struct jobs_client *client, struct tube_watch *named, size_t count,
-                                size_t room)
+/* Lists the tubes of a claim. Returns false without memory. */
+static bool list_tubes(struct jobs_client *client, struct tube_watch *named, size_t count,
+                       struct turns *turns_r)
 {
-    struct tube **tubes = jobs_alloc(client->jobs, JOBS_REST, room);
+    *turns_r = (struct turns){
+        .count = count, .after = client->last ? client->last->number : 0, .looks = JOBS_STEP};
+    if (client->many && !named)
+        return true;
+    struct tube **tubes = jobs_alloc(client->jobs, JOBS_REST, count * sizeof(struct tube *));
     size_t n = 0;
     for (; tubes && named && n < count; n++)
         tubes[n] = named[n].tube;
     for (struct ring *at = ring_first(&client->watched); tubes && !named && at;
          at = ring_after(&client->watched, at))
         tubes[n++] = container_of(at, struct tube_watch, order)->tube;
-    return tubes;
+    turns_r->tubes = tubes;
+    turns_r->at = tubes ? first_turn(client, tubes, count) : 0;
+    return tubes != NULL;
 }
 
 enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_request *request,
@@ -591,7 +666,8 @@ enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_r
     enum jobs_status status = JOBS_NO_MEMORY;
     struct tube_watch *named = NULL;
     struct claimed found;
-    size_t count = 0, room;
+    struct turns turns;
+    size_t count = 0;
     found.count = 0;
     found.promised = false;
     jobs_enter(jobs);
@@ -599,11 +675,9 @@ enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_r
         goto out;
     if (!named)
         count = client->watch_count;
-    room = count * sizeof(struct tube *);
-    struct tube **tubes = list_tubes(client, named, count, room);
-    if (tubes)
-        status = claim(client, request, tubes, count, views_r, &found, reason_r, now);
-    jobs_release_memory(jobs, tubes, room);
+    if (list_tubes(client, named, count, &turns))
+        status = claim(client, request, &turns, views_r, &found, reason_r, now);
+    jobs_release_memory(jobs, turns.tubes, count * sizeof(struct tube *));
     if (status == JOBS_WAITS) {
         wait_in_line(client, true, named, request->tube_count, count);
         if (found.promised && !jobs_promise(client, found.handles, found.count, now)) {
@@ -611,7 +685,7 @@ enum jobs_status jobs_claim(struct jobs_client *client, const struct job_claim_r
             status = JOBS_NO_MEMORY;
         }
         if (!found.promised)
-            client_each_waited(client, serve_later);
+            serve_waited_later(client);
     } else if (named) {
         free_named(jobs, named, request->tube_count, count);
     }

@@ -53,6 +53,8 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
 static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *budget,
                        struct moment now, struct jobs_effects *effects)
 {
+    if (client->lines_up)
+        watches_line_up(client, STEP);
     while (*budget > 0 && client->reserved.first != JOB_NONE) {
         uint32_t handle = client->reserved.first;
         struct job *job = job_at(jobs, handle);

@@ -8,7 +8,7 @@ libjobs_a_SOURCES = \
 	src/jobs/jobs_keys.c \
 	src/jobs/jobs_op.h src/jobs/jobs_plan.c src/jobs/jobs_write.c src/jobs/jobs_load.c \
 	src/jobs/jobs_put.c src/jobs/jobs_ready.c src/jobs/jobs_show.c \
-	src/jobs/jobs_take.c src/jobs/jobs_time.c
+	src/jobs/jobs_take.c src/jobs/jobs_time.c src/jobs/jobs_watch.c
 
 # A library of its own: programs without a store need no SQLite.
 noinst_LIBRARIES += libstore.a

@@ -166,6 +166,7 @@ OVER_ALL(memory, memory)
 OVER_ALL(memory_limit, memory_limit)
 OVER_ALL(doomed, doomed)
 OVER_ALL(steps, steps)
+OVER_ALL(visits, visits)
 
 static void memory_refused(struct samples *to, const void *reading)
 {
@@ -198,6 +199,8 @@ static const struct metric_row metrics[] = {
     {"counterd_jobs_timeouts_total", METRIC_COUNTER, "Reservations that ran out.", "", 1, timeouts},
     {"counterd_jobs_roots_ahead_total", METRIC_COUNTER, "Puts whose root time is over a day ahead.",
      "", 1, roots_ahead},
+    {"counterd_jobs_visits_total", METRIC_COUNTER,
+     "Watches of clients with many that were looked at.", "", 1, visits},
     {"counterd_tube_jobs", METRIC_GAUGE, "Jobs of a tube, by their state.", "tube state",
      (TUBES_SHOWN + 1) * JOB_STATES, tube_jobs},
     {"counterd_tube_waiting", METRIC_GAUGE, "Clients that wait for jobs of a tube.", "tube",

@@ -9,6 +9,7 @@
 
 struct rig rig;
 int64_t rig_wall_offset_ns;
+uint32_t rig_many_watches;
 
 int64_t rig_wall_ns(void)
 {
@@ -33,7 +34,8 @@ void rig_begin(const struct job_store_kind *kind, const char *path)
         .config = {.memory_limit = UINT64_MAX,
                    .defaults = job_default_settings,
                    .wall_ms = wall_ms,
-                   .hash_key = {.k0 = 1, .k1 = 2}},
+                   .hash_key = {.k0 = 1, .k1 = 2},
+                   .many_watches = rig_many_watches},
         .kind = kind,
         .store_config = {.path = path},
     };

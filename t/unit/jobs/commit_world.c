@@ -796,6 +796,7 @@ void world_run(const struct world_plan *of, struct rng *random)
     memset(newest_roots, 0, sizeof(newest_roots));
     last_id = 0;
     ask_count = 0;
+    rig_many_watches = one_in(2) ? 1 : TUBES;
     rig_begin(plan->kind, plan->path);
     rig.on_damage = note_damage;
     set_up(TRIES, 1u << JOB_SETTING_TRIES | 1u << JOB_SETTING_PRUNE,

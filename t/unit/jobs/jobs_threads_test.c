@@ -337,7 +337,8 @@ TEST(no_job_is_lost_and_none_is_done_twice)
     struct jobs_config config = {.memory_limit = UINT64_MAX,
                                  .defaults = job_default_settings,
                                  .hash_key = {1, 2},
-                                 .seed = rng_next(&rng)};
+                                 .seed = rng_next(&rng),
+                                 .many_watches = 1 + rng_below(&rng, 3)};
     jobs = jobs_new(&config);
     ck_assert(jobs != NULL);
     jobs_get_stats(jobs, &stats);

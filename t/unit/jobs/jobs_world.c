@@ -404,6 +404,7 @@ struct world_config world_config_random(void)
 {
     struct world_config c = {.jobs = 2 + below(60), .batch = 6, .memory_limit = UINT64_MAX};
     c.rarely = 8;
+    c.many_watches = below(4); /* 0: more than there are tubes */
     if (one_in(40)) {
         c.jobs = 1200 + below(1300);
         c.batch = 150;
@@ -1054,7 +1055,8 @@ static struct jobs *new_jobs(uint64_t first_id)
                              .defaults = config.defaults,
                              .hash_key = {rng_next(rng), rng_next(rng)},
                              .seed = rng_next(rng),
-                             .first_id = first_id};
+                             .first_id = first_id,
+                             .many_watches = config.many_watches};
     struct jobs *made = jobs_new(&of);
     AGREE(made);
     struct jobs_stats stats;

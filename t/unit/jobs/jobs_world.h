@@ -14,6 +14,7 @@ struct world_config {
     uint64_t memory_limit; /* bytes that clients may use; UINT64_MAX: no limit */
     bool faulty;           /* some allocations fail */
     unsigned rarely;       /* how rarely everything is compared */
+    uint32_t many_watches; /* of struct jobs_config */
     struct job_settings defaults;
 };
 

@@ -3,7 +3,8 @@ jobs_unit_tests = \
 	t/unit/jobs/jobs_test \
 	t/unit/jobs/jobs_model_test \
 	t/unit/jobs/jobs_state_test \
-	t/unit/jobs/jobs_threads_test
+	t/unit/jobs/jobs_threads_test \
+	t/unit/jobs/watch_test
 check_PROGRAMS += $(jobs_unit_tests)
 TESTS += $(jobs_unit_tests)
 # The jobs in a random world, and their model.
@@ -25,3 +26,5 @@ t_unit_jobs_jobs_state_test_LDFLAGS = $(fault_wraps)
 t_unit_jobs_jobs_state_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
 t_unit_jobs_jobs_threads_test_CFLAGS = $(UNIT_CFLAGS)
 t_unit_jobs_jobs_threads_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)
+t_unit_jobs_watch_test_CFLAGS = $(UNIT_CFLAGS)
+t_unit_jobs_watch_test_LDADD = libjobs.a libbase.a $(CHECK_LIBS)

@@ -1,0 +1,250 @@
+/*
+ * watch_test.c - what clients with many watches cost others. Steps are
+ * counted (struct jobs_stats), not time. The model test (jobs_model_test.c) has which client gets
+ * which job.
+ */
+#include "jobs/jobs.h"
+#include "jobs/jobs_inside.h"
+#include "t/unit/random.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MANY = 27000, FEW_STEPS = 12 };
+
+static struct jobs *jobs;
+static struct jobs_client *client, *other;
+static struct jobs_effects effects;
+static struct moment now;
+
+static void begin(void)
+{
+    const struct jobs_config config = {.memory_limit = UINT64_MAX,
+                                       .defaults = job_default_settings};
+    now = (struct moment){.mono_ns = NS_PER_S, .unix_s = 1000};
+    jobs = jobs_new(&config);
+    ck_assert(jobs != NULL);
+    jobs_effects_init(&effects);
+    client = jobs_client_new(jobs, 0, NULL);
+    other = jobs_client_new(jobs, 1, NULL);
+    ck_assert(client && other);
+}
+
+/* Goes on with what is to be done now. */
+static bool run_once(void)
+{
+    if (jobs_next_ns(jobs) > now.mono_ns + 1)
+        return false;
+    now.mono_ns++;
+    jobs_run(jobs, now, &effects);
+    return true;
+}
+
+static void run(void)
+{
+    while (run_once())
+        continue;
+}
+
+static void end(void)
+{
+    jobs_check(jobs, now);
+    jobs_client_end(client, now, &effects);
+    jobs_client_end(other, now, &effects);
+    run();
+    jobs_check(jobs, now);
+    jobs_free(&jobs);
+}
+
+static uint64_t visits(void)
+{
+    struct jobs_stats stats;
+    jobs_get_stats(jobs, &stats);
+    return stats.visits;
+}
+
+static struct bytes numbered(const char *before, unsigned number)
+{
+    static char name[JOBS_TUBE_MAX];
+    int len = snprintf(name, sizeof(name), "%s%u", before, number);
+    return bytes_at(name, (size_t)len);
+}
+
+static uint64_t put_pri(struct bytes tube, uint32_t pri)
+{
+    struct job_put put = {.tube = tube,
+                          .id = jobs_take_id(jobs),
+                          .pri = pri,
+                          .ttr_s = 100,
+                          .tries = JOB_TRIES_OF_TUBE,
+                          .body = job_body_new(jobs, JOBS_PUTS, 0)};
+    ck_assert(put.body != NULL);
+    ck_assert(jobs_put(other, &put, now, &effects) == JOBS_OK);
+    return put.id;
+}
+
+static uint64_t put(struct bytes tube)
+{
+    return put_pri(tube, 0);
+}
+
+/* 0: there is none. */
+static uint64_t reserve(struct jobs_client *by)
+{
+    struct job_view view;
+    if (jobs_reserve(by, 0, &view, now) != JOBS_OK)
+        return 0;
+    job_body_drop(jobs, &view.body);
+    return view.id;
+}
+
+static void wait_for_job(struct jobs_client *by)
+{
+    struct job_view view;
+    ck_assert(jobs_reserve(by, JOBS_FOREVER, &view, now) == JOBS_WAITS);
+}
+
+static uint64_t claim(struct jobs_client *by)
+{
+    const struct job_claim_request request = {.count = 1, .answer_max = SIZE_MAX};
+    char reason[JOBS_READ_ONLY_MAX + 1];
+    struct job_view view;
+    size_t count;
+    if (jobs_claim(by, &request, &view, &count, reason, now) != JOBS_OK)
+        return 0;
+    job_body_drop(jobs, &view.body);
+    return view.id;
+}
+
+/* The client has a letter with this job. */
+static void hears(struct jobs_client *which, uint64_t id)
+{
+    struct mail *mail = mail_list_take(&effects.letters);
+    struct job_view view;
+    ck_assert(mail && jobs_client_of(mail) == which && jobs_client_letter(which));
+    ck_assert(jobs_read(which, &view) && view.id == id);
+    job_body_drop(jobs, &view.body);
+}
+
+static void delete (struct jobs_client *by, uint64_t id)
+{
+    ck_assert(jobs_delete(by, id, now) == JOBS_OK);
+}
+
+static void watch(struct jobs_client *by, unsigned count)
+{
+    uint32_t watched;
+    for (unsigned n = 0; n < count; n++)
+        ck_assert(jobs_watch(by, numbered("w", n), &watched) == JOBS_OK);
+}
+
+#define COSTS_LITTLE(...)                                                                          \
+    do {                                                                                           \
+        uint64_t visits_before = visits();                                                         \
+        __VA_ARGS__;                                                                               \
+        ck_assert_uint_le(visits() - visits_before, FEW_STEPS);                                    \
+    } while (0)
+
+TEST(watches_of_others_cost_a_put_nothing)
+{
+    begin();
+    watch(client, MANY);
+    wait_for_job(client);
+    COSTS_LITTLE(delete (other, put(bytes_of("elsewhere"))));
+    for (unsigned n = 0; n < 100; n++) {
+        uint64_t id;
+        COSTS_LITTLE(id = put(numbered("w", n * 7)));
+        hears(client, id);
+        delete (client, id);
+        COSTS_LITTLE(delete (other, put(numbered("w", n * 7))));
+        COSTS_LITTLE(wait_for_job(client));
+    }
+    ck_assert(jobs_end_wait(client));
+    end();
+}
+END_TEST
+
+TEST(a_reserve_looks_at_tubes_with_jobs)
+{
+    begin();
+    watch(client, MANY);
+    ck_assert(reserve(client) == 0);
+    COSTS_LITTLE(ck_assert(reserve(client) == 0));
+    uint64_t id = put(numbered("w", MANY / 2));
+    COSTS_LITTLE(ck_assert(reserve(client) == id));
+    COSTS_LITTLE(ck_assert(reserve(client) == 0));
+    id = put(numbered("w", MANY / 3));
+    COSTS_LITTLE(ck_assert(claim(client) == id));
+    COSTS_LITTLE(ck_assert(claim(client) == 0));
+    end();
+}
+END_TEST
+
+TEST(a_reserve_looks_at_few_of_many_tubes_with_jobs)
+{
+    enum { TUBES = 3000 };
+    uint64_t ids[TUBES], late = 0;
+    begin();
+    watch(client, TUBES);
+    for (unsigned n = 0; n < TUBES; n++)
+        ids[n] = put_pri(numbered("w", n), TUBES - n);
+    ck_assert(reserve(client) == ids[TUBES - 1]);
+    for (unsigned n = TUBES - 1; n > 2 * TUBES / 3; n--)
+        COSTS_LITTLE(ck_assert(reserve(client) == ids[n - 1]));
+    COSTS_LITTLE(late = put_pri(numbered("w", 3), 0));
+    COSTS_LITTLE(ck_assert(reserve(client) == late));
+    unsigned turn = 4; /* the turn after the tube that served last */
+    for (; turn < TUBES / 3; turn++)
+        COSTS_LITTLE(ck_assert(claim(client) == ids[turn]));
+    /* Each tube that others have emptied is visited once. */
+    for (; turn < TUBES / 2; turn++)
+        delete (other, ids[turn]);
+    uint64_t before = visits();
+    ck_assert(claim(client) == ids[turn]);
+    ck_assert_uint_le(visits() - before, 4 * (TUBES / 2 - TUBES / 3) + FEW_STEPS);
+    COSTS_LITTLE(ck_assert(claim(client) == ids[turn + 1]));
+    end();
+}
+END_TEST
+
+TEST(the_longest_wait_is_found_among_many)
+{
+    enum { CLIENTS = 300, FIRST = 10 };
+    struct jobs_client *clients[CLIENTS];
+    begin();
+    for (unsigned n = 0; n < CLIENTS; n++) {
+        clients[n] = jobs_client_new(jobs, 2 + n, NULL);
+        ck_assert(clients[n] != NULL);
+        watch(clients[n], JOBS_MANY_WATCHES + n % 2); /* some watch few tubes */
+        wait_for_job(clients[n]);
+    }
+    hears(clients[0], put(numbered("w", 1)));
+    for (unsigned n = 0; n < FIRST; n++) { /* these begin anew */
+        ck_assert(n == 0 || jobs_end_wait(clients[n]));
+        wait_for_job(clients[n]);
+    }
+    struct tube_stats stats;
+    ck_assert(jobs_stats_tube(jobs, numbered("w", 1), now, &stats) == JOBS_OK);
+    ck_assert(stats.waiting == CLIENTS);
+    uint64_t before = visits();
+    hears(clients[FIRST], put(numbered("w", 1)));
+    ck_assert_uint_le(visits() - before, FIRST + FEW_STEPS);
+    uint64_t id;
+    COSTS_LITTLE(id = put(numbered("w", 1)));
+    hears(clients[FIRST + 1], id);
+    ck_assert(jobs_stats_tube(jobs, numbered("w", 2), now, &stats) == JOBS_OK);
+    ck_assert(stats.waiting == CLIENTS - 2);
+    for (unsigned n = 0; n < CLIENTS; n++)
+        jobs_client_end(clients[n], now, &effects);
+    end();
+}
+END_TEST
+
+static const struct unit_test tests[] = {
+    UNIT(watches_of_others_cost_a_put_nothing),
+    UNIT(a_reserve_looks_at_tubes_with_jobs),
+    UNIT(a_reserve_looks_at_few_of_many_tubes_with_jobs),
+    UNIT(the_longest_wait_is_found_among_many),
+};
+
+UNIT_MAIN("jobs/watch", tests)
