@@ -514,7 +514,7 @@ struct jobs_stats {
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
     uint64_t refused[JOBS_NEEDS]; /* so often there was no memory for it */
-    /* Watches of clients with many that were visited. */
+    /* Watches of clients with many that were visited, and places of waits for `ready`. */
     uint64_t visits;
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);

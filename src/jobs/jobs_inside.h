@@ -230,9 +230,8 @@ struct jobs {
     struct job_mark **marks, **old_marks; /* by hash; old: while the table grows */
     size_t mark_mask, old_mark_mask, marks_moved, mark_count;
     struct tree tubes, ready_tubes; /* by number; by name */
-    struct tree asks;               /* for one name (jobs_ready.c) */
-    struct ring prefix_asks;
-    struct tree many_waits; /* of clients that watch many tubes, by age */
+    struct tree asks, prefix_asks;  /* for one name, for a beginning (jobs_ready.c) */
+    struct tree many_waits;         /* of clients that watch many tubes, by age */
     uint32_t many_watches;
     uint64_t visits; /* see struct jobs_stats */
     uint64_t tube_numbers, watch_numbers, last_burial;

@@ -1,18 +1,24 @@
 /*
  * jobs_ready.c - which tubes have something to claim, and the clients that wait for one.
  *
- * A client that waits for one name is in a set by name. A client that waits for a beginning of
- * names is in one list; a tube that becomes ready looks through it. Clients that wait for the tube
- * get a letter, and look again when they read it. So an answer is exact at its moment, and a client
- * that finds nothing waits on.
+ * A client that waits for one name is in a set by name, one that waits for a beginning of names in
+ * another. Clients that wait for a tube that becomes ready get a letter, some at a time, and look
+ * again when they read it. So an answer is exact at its moment, and a client that finds nothing
+ * waits on.
+ *
+ * The set of beginnings is in descending order. So the first one from a name on is the longest that
+ * may be a beginning of it. If it is none, only what both have in common may be, or less. So a tube
+ * looks at no more places than its name has bytes, and mostly at one.
  */
 #include "jobs/jobs_inside.h"
 
 #include <string.h>
 
+/* So many clients are told of a tube before others get the lock. */
+#define TELL_STEP 64u
+
 struct job_ask {
-    struct tree_node node; /* of jobs->asks, for one name */
-    struct ring line;      /* of jobs->prefix_asks, for a beginning */
+    struct tree_node node; /* of jobs->asks, for one name, or jobs->prefix_asks, for a beginning */
     struct jobs_client *client;
     uint64_t age;
     uint32_t limit;
@@ -42,10 +48,21 @@ static int compare_ask(const struct tree_node *node, const void *name)
     return bytes_compare(pattern_of(ask_of(node)), *(const struct bytes *)name);
 }
 
+static int compare_prefix_asks(const struct tree_node *a, const struct tree_node *b)
+{
+    int by_name = bytes_compare(pattern_of(ask_of(b)), pattern_of(ask_of(a)));
+    return by_name != 0 ? by_name : ask_of(a)->age < ask_of(b)->age ? -1 : 1;
+}
+
+static int compare_prefix_ask(const struct tree_node *node, const void *name)
+{
+    return bytes_compare(*(const struct bytes *)name, pattern_of(ask_of(node)));
+}
+
 void asks_init(struct jobs *jobs, uint32_t seed)
 {
     tree_init(&jobs->asks, compare_asks, seed);
-    ring_init(&jobs->prefix_asks);
+    tree_init(&jobs->prefix_asks, compare_prefix_asks, seed + 1);
 }
 
 static size_t ask_size(const struct job_ask *ask)
@@ -53,20 +70,21 @@ static size_t ask_size(const struct job_ask *ask)
     return sizeof(*ask) + ask->len + ask->after_len;
 }
 
+static struct tree *set_of(struct jobs *jobs, const struct job_ask *ask)
+{
+    return ask->prefix ? &jobs->prefix_asks : &jobs->asks;
+}
+
 static void ask_wait(struct jobs *jobs, struct job_ask *ask)
 {
     ask->client->wait = ASKS;
-    if (ask->prefix)
-        ring_add(&jobs->prefix_asks, &ask->line);
-    else
-        tree_add(&jobs->asks, &ask->node);
+    tree_add(set_of(jobs, ask), &ask->node);
 }
 
 static void ask_stop(struct jobs *jobs, struct job_ask *ask)
 {
     if (tree_has(&ask->node))
-        tree_remove(&jobs->asks, &ask->node);
-    ring_remove(&ask->line);
+        tree_remove(set_of(jobs, ask), &ask->node);
 }
 
 void client_stop_asking(struct jobs_client *client)
@@ -124,21 +142,49 @@ static void tell(struct jobs *jobs, struct job_ask *ask, struct jobs_effects *ef
     mail_list_add(&effects->letters, &client->letter.mail);
 }
 
+static size_t in_common(struct bytes a, struct bytes b)
+{
+    size_t len = 0;
+    while (len < a.len && len < b.len && a.data[len] == b.data[len])
+        len++;
+    return len;
+}
+
+/* One that waits for a beginning of this name; NULL: none does. */
+static struct job_ask *find_prefix_ask(struct jobs *jobs, struct bytes name)
+{
+    struct tree_node *at;
+    while ((at = tree_from(&jobs->prefix_asks, &name, compare_prefix_ask)) != NULL) {
+        struct bytes pattern = pattern_of(ask_of(at));
+        jobs->visits++;
+        if (bytes_begin_with(name, pattern))
+            return ask_of(at);
+        name.len = in_common(name, pattern);
+    }
+    return NULL;
+}
+
+static struct job_ask *find_ask(struct jobs *jobs, struct bytes name)
+{
+    struct tree_node *at = NULL;
+    if (tree_first(&jobs->asks))
+        at = tree_from(&jobs->asks, &name, compare_ask);
+    if (at && bytes_equal(pattern_of(ask_of(at)), name))
+        return ask_of(at);
+    return tree_first(&jobs->prefix_asks) ? find_prefix_ask(jobs, name) : NULL;
+}
+
 void tube_tell_ready(struct jobs *jobs, struct tube *tube, struct jobs_effects *effects)
 {
-    struct bytes name = tube_name(tube);
-    tube->became_ready = false;
-    struct tree_node *at = tree_from(&jobs->asks, &name, compare_ask), *next;
-    for (; at && bytes_equal(pattern_of(ask_of(at)), name); at = next) {
-        next = tree_next(at);
-        tell(jobs, ask_of(at), effects);
+    struct job_ask *ask;
+    unsigned told = 0;
+    while (told < TELL_STEP && (ask = find_ask(jobs, tube_name(tube))) != NULL) {
+        tell(jobs, ask, effects);
+        told++;
     }
-    for (struct ring *in = ring_first(&jobs->prefix_asks), *after; in; in = after) {
-        struct job_ask *ask = container_of(in, struct job_ask, line);
-        after = ring_after(&jobs->prefix_asks, in);
-        if (bytes_begin_with(name, pattern_of(ask)))
-            tell(jobs, ask, effects);
-    }
+    tube->became_ready = told == TELL_STEP;
+    if (told == TELL_STEP)
+        tube_serve_later(jobs, tube);
 }
 
 /* ---- lists

@@ -1,5 +1,5 @@
 /*
- * watch_test.c - what clients with many watches cost others. Steps are
+ * watch_test.c - what clients with many watches and waits cost others. Steps are
  * counted (struct jobs_stats), not time. The model test (jobs_model_test.c) has which client gets
  * which job.
  */
@@ -240,11 +240,114 @@ TEST(the_longest_wait_is_found_among_many)
 }
 END_TEST
 
+/* ---- ready ----------------------------------------------------------------------------------- */
+
+static void visit_ready(void *arg, struct bytes name, uint64_t count)
+{
+    (void)name;
+    (void)count;
+    ++*(unsigned *)arg;
+}
+
+static struct jobs_client *wait_for_ready(struct bytes pattern)
+{
+    static uint64_t tag = 2;
+    unsigned seen = 0;
+    struct jobs_client *by = jobs_client_new(jobs, tag++, NULL);
+    const struct jobs_ready ready = {.pattern = pattern, .prefix = true, .limit = 1};
+    ck_assert(by && jobs_list_ready(by, &ready, true, visit_ready, &seen) == JOBS_WAITS);
+    return by;
+}
+
+static unsigned take_letters(void)
+{
+    unsigned count = 0, seen = 0;
+    for (struct mail *mail; (mail = mail_list_take(&effects.letters)); count++)
+        ck_assert(jobs_client_letter(jobs_client_of(mail)) &&
+                  jobs_read_ready(jobs_client_of(mail), visit_ready, &seen));
+    return count;
+}
+
+TEST(waits_for_other_beginnings_cost_a_put_nothing)
+{
+    enum { CLIENTS = 10000 };
+    static struct jobs_client *clients[CLIENTS];
+    begin();
+    for (unsigned n = 0; n < CLIENTS; n++)
+        clients[n] = wait_for_ready(numbered(n % 2 ? "a" : "zz", n));
+    COSTS_LITTLE(delete (other, put(bytes_of("middle"))));
+    COSTS_LITTLE(delete (other, put(bytes_of("zz"))));
+    COSTS_LITTLE(delete (other, put(bytes_of("a2x"))));
+    ck_assert(take_letters() == 0);
+    for (unsigned n = 0; n < CLIENTS; n++)
+        jobs_client_end(clients[n], now, &effects);
+    end();
+}
+END_TEST
+
+TEST(a_put_looks_at_no_more_beginnings_than_its_name_is_long)
+{
+    char name[JOBS_TUBE_MAX];
+    struct jobs_client *clients[2 * JOBS_TUBE_MAX];
+    size_t count = 0;
+    begin();
+    memset(name, 'm', sizeof(name));
+    for (size_t n = 1; n <= JOBS_TUBE_MAX; n++) { /* each has all but its last byte in common */
+        name[n - 1] = 'a';
+        clients[count++] = wait_for_ready(bytes_at(name, n));
+        name[n - 1] = 'z';
+        clients[count++] = wait_for_ready(bytes_at(name, n));
+        name[n - 1] = 'm';
+    }
+    uint64_t before = visits();
+    uint64_t id = put(bytes_at(name, sizeof(name)));
+    ck_assert_uint_le(visits() - before, JOBS_TUBE_MAX);
+    ck_assert(take_letters() == 0);
+    delete (other, id);
+    struct jobs_client *one = wait_for_ready(bytes_at(name, 100));
+    struct jobs_client *all = wait_for_ready(bytes_at(name, 0));
+    id = put(bytes_at(name, sizeof(name)));
+    ck_assert(take_letters() == 2);
+    delete (other, id);
+    while (count > 0)
+        jobs_client_end(clients[--count], now, &effects);
+    jobs_client_end(one, now, &effects);
+    jobs_client_end(all, now, &effects);
+    end();
+}
+END_TEST
+
+TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
+{
+    enum { CLIENTS = 1000 };
+    struct jobs_client *clients[CLIENTS];
+    begin();
+    for (unsigned n = 0; n < CLIENTS; n++)
+        clients[n] = wait_for_ready(bytes_of("t"));
+    uint64_t id = put(bytes_of("tube"));
+    unsigned told = take_letters();
+    ck_assert(told > 0 && told < 100);
+    delete (other, id); /* the others do not hear of what is not there */
+    run();
+    ck_assert(take_letters() == 0);
+    (void)put(bytes_of("tube"));
+    for (uint64_t before = visits(); run_once(); before = visits())
+        ck_assert_uint_le(visits() - before, 1000);
+    ck_assert(told + take_letters() == CLIENTS);
+    for (unsigned n = 0; n < CLIENTS; n++)
+        jobs_client_end(clients[n], now, &effects);
+    end();
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(watches_of_others_cost_a_put_nothing),
     UNIT(a_reserve_looks_at_tubes_with_jobs),
     UNIT(a_reserve_looks_at_few_of_many_tubes_with_jobs),
     UNIT(the_longest_wait_is_found_among_many),
+    UNIT(waits_for_other_beginnings_cost_a_put_nothing),
+    UNIT(a_put_looks_at_no_more_beginnings_than_its_name_is_long),
+    UNIT(a_put_tells_some_waiting_clients_and_the_rest_follow),
 };
 
 UNIT_MAIN("jobs/watch", tests)
