@@ -1042,6 +1042,8 @@ void client_set_due(struct jobs *jobs, struct jobs_client *client)
     }
     if (client->lines_up && at_ns > jobs->hold_until_ns)
         at_ns = jobs->hold_until_ns;
+    if (client->ends_on)
+        at_ns = client->ends_ns;
     if (at_ns == INT64_MAX)
         deadline_clear(&jobs->due, &client->due);
     else if (at_ns != deadline_at(&jobs->due, &client->due))
@@ -1112,8 +1114,7 @@ void jobs_free(struct jobs **jobs_at)
     *jobs_at = NULL;
     if (!jobs)
         return;
-    if (jobs->commit)
-        clients_free(jobs);
+    clients_free(jobs);
     while (deadlines_take_due(&jobs->due, INT64_MAX))
         continue;
     jobs_commit_free(jobs);

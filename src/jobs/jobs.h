@@ -209,10 +209,14 @@ int64_t jobs_next_ns(const struct jobs *jobs);
 struct jobs_client *jobs_client_new(struct jobs *jobs, uint64_t tag, void *owner) MUST_USE;
 /*
  * Ends a client: its wait is gone first, then its reservations become ready in the order of
- * reserving, at their old places, but for leases, which go on. Frees the client, or the letter on
+ * reserving, at their old places, but for leases, which go on; then its watches go. If these are
+ * many, jobs_run goes on, so that others are served in between. Frees the client, or the letter on
  * its way does.
  */
 void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects);
+/* Makes all steps that are left of such ends; an upgrade knows nothing of these clients. Tubes are
+ * served later. Returns true when there were any. */
+bool jobs_finish_ends(struct jobs *jobs, struct moment now);
 /* The daemon ends: clients that wait get no more jobs. Their connections end too, and a job that
  * one gave back must not lose a try by the other. Any thread. */
 void jobs_stop_serving(struct jobs *jobs);
@@ -514,7 +518,7 @@ struct jobs_stats {
     uint64_t doomed; /* jobs that are stale or to be pruned, and not yet deleted from the store */
     uint64_t steps;  /* since the start: what met its bound and went on after others */
     uint64_t refused[JOBS_NEEDS]; /* so often there was no memory for it */
-    /* Watches of clients with many that were visited, and places of waits for `ready`. */
+    /* Watches that were visited, places of `ready`, and what clients that ended gave back. */
     uint64_t visits;
 };
 void jobs_get_stats(struct jobs *jobs, struct jobs_stats *stats_r);

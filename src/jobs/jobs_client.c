@@ -1,6 +1,7 @@
 /* jobs_client.c - clients: the tube that each uses, those that it watches, and its end. */
 #include "jobs/jobs_inside.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,7 +146,10 @@ static void end_reservation(struct jobs *jobs, uint32_t handle, struct moment no
     }
     struct tube *tube = job->tube;
     (void)job_give_back(jobs, handle, 0, now);
-    tube_serve(jobs, tube, now, effects);
+    if (effects)
+        tube_serve(jobs, tube, now, effects);
+    else
+        tube_serve_later(jobs, tube);
 }
 
 void client_drop(struct jobs_client *client)
@@ -161,18 +165,6 @@ void client_drop(struct jobs_client *client)
     ring_remove(&client->all);
     deadline_clear(&jobs->due, &client->due);
     deadlines_unreserve(&jobs->due, 1);
-}
-
-/* Ends the reservations that no change is under way for, in the order of reserving. */
-static void end_reservations(struct jobs_client *client, struct moment now,
-                             struct jobs_effects *effects)
-{
-    struct jobs *jobs = client->jobs;
-    for (uint32_t at = client->first_reserved, next; at != JOB_NONE; at = next) {
-        next = job_at(jobs, at)->next_reserved;
-        if (!job_at(jobs, at)->frozen)
-            end_reservation(jobs, at, now, effects);
-    }
 }
 
 void job_views_free(struct jobs *jobs, struct job_views **views_at)
@@ -197,26 +189,78 @@ static bool needs_commit(const struct jobs_client *client)
     return client->under_way > 0 || client->frozen > 0;
 }
 
-void client_settle(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+void client_end_on(struct jobs_client *client, unsigned *budget, struct moment now,
+                   struct jobs_effects *effects)
+{
+    struct jobs *jobs = client->jobs;
+    struct ring *watch;
+    client->ends_on = false;
+    for (uint32_t at = client->first_reserved, next; at != JOB_NONE && *budget > 0; at = next) {
+        next = job_at(jobs, at)->next_reserved;
+        if (job_at(jobs, at)->frozen)
+            continue; /* it goes with what is under way */
+        jobs->visits++;
+        (*budget)--;
+        end_reservation(jobs, at, now, effects);
+    }
+    while (!needs_commit(client) && *budget > 0 && (watch = ring_first(&client->watched))) {
+        (*budget)--;
+        jobs->visits++;
+        remove_watch(container_of(watch, struct tube_watch, order));
+    }
+    if (*budget == 0) {
+        client->ends_on = true;
+        client->ends_ns = now.mono_ns + 1;
+        client_set_due(jobs, client);
+    } else if (!needs_commit(client)) {
+        client_drop(client);
+        client->gone = true;
+        if (!client->on_its_way)
+            client_free(client);
+    }
+}
+
+static void give_back(struct jobs_client *client, unsigned *budget, struct moment now,
+                      struct jobs_effects *effects)
 {
     if (!client->ended || needs_commit(client))
         return;
     if (client->wait == SERVED)
         drop_served(client);
     client_stop_waiting(client);
-    end_reservations(client, now, effects);
-    client_drop(client);
-    client->gone = true;
-    if (!client->on_its_way)
-        client_free(client);
+    client_end_on(client, budget, now, effects);
+}
+
+void client_settle(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
+{
+    unsigned budget = JOBS_END_STEP;
+    give_back(client, &budget, now, effects);
+}
+
+bool jobs_finish_ends(struct jobs *jobs, struct moment now)
+{
+    bool any = false;
+    jobs_enter(jobs);
+    for (struct ring *at = ring_first(&jobs->clients), *next; at; at = next) {
+        struct jobs_client *client = container_of(at, struct jobs_client, all);
+        next = ring_after(&jobs->clients, at);
+        unsigned budget = UINT_MAX;
+        if (!client->ends_on)
+            continue;
+        any = true;
+        client_end_on(client, &budget, now, NULL);
+    }
+    jobs_leave(jobs);
+    return any;
 }
 
 void clients_end(struct jobs *jobs, struct moment now, struct jobs_effects *effects)
 {
+    unsigned budget = JOBS_END_STEP; /* for all of them */
     for (struct ring *at; (at = ring_first(&jobs->ending)) != NULL;) {
         ring_remove(at);
         ring_add(&jobs->clients, at);
-        client_settle(container_of(at, struct jobs_client, all), now, effects);
+        give_back(container_of(at, struct jobs_client, all), &budget, now, effects);
     }
 }
 
@@ -243,6 +287,7 @@ void clients_free(struct jobs *jobs)
 void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_effects *effects)
 {
     struct jobs *jobs = client->jobs;
+    unsigned budget = JOBS_END_STEP;
     jobs_enter(jobs);
     client->ended = true;
     if (needs_commit(client)) { /* the rest ends with what is under way */
@@ -250,9 +295,10 @@ void jobs_client_end(struct jobs_client *client, struct moment now, struct jobs_
             drop_served(client);
         if (client->wait != PROMISED)
             client_stop_waiting(client);
-        end_reservations(client, now, effects);
+        client_end_on(client, &budget, now, effects);
+    } else {
+        client_settle(client, now, effects);
     }
-    client_settle(client, now, effects);
     jobs_leave(jobs);
 }
 

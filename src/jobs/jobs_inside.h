@@ -169,6 +169,8 @@ struct jobs_client {
     void *owner;
     bool on_its_way;  /* the letter */
     bool ended, gone; /* its connection has; nothing refers to it but the letter */
+    bool ends_on;     /* jobs_run goes on with its end, */
+    int64_t ends_ns;  /* then */
     struct ring all;  /* of jobs->clients, or jobs->ending */
     struct tube *used;
     struct tree watches;
@@ -383,12 +385,17 @@ void client_free(struct jobs_client *client);
 /* Ends what a client uses, watches and waits for, and its place among all. It has no reservations.
  */
 void client_drop(struct jobs_client *client);
-/* Frees the clients that have ended with changes under way, which nobody makes any more. */
+/* Frees the clients whose ends are under way, which nobody goes on with any more. */
 void clients_free(struct jobs *jobs);
 /* Watches a tube; false: no memory. */
 bool client_watch(struct jobs_client *client, struct tube *tube, enum jobs_need need) MUST_USE;
 /* NULL: it does not watch this tube. */
 struct tube_watch *client_find_watch(const struct jobs_client *client, const struct tube *tube);
+/* So many reservations and watches an ended client gives back at once. */
+#define JOBS_END_STEP 128u
+/* Goes on with the end of a client. Without effects, tubes are served later. */
+void client_end_on(struct jobs_client *client, unsigned *budget, struct moment now,
+                   struct jobs_effects *effects);
 
 /* ---- jobs_watch.c: clients that watch many tubes
  * -----------------------------------------------------------------------------

@@ -53,6 +53,12 @@ static void run_tube(struct jobs *jobs, struct tube *tube, unsigned *budget, str
 static void run_client(struct jobs *jobs, struct jobs_client *client, unsigned *budget,
                        struct moment now, struct jobs_effects *effects)
 {
+    if (client->ends_on) {
+        unsigned step = JOBS_END_STEP;
+        client_end_on(client, &step, now, effects);
+        *budget -= *budget < JOBS_END_STEP ? *budget : JOBS_END_STEP;
+        return;
+    }
     if (client->lines_up)
         watches_line_up(client, STEP);
     while (*budget > 0 && client->reserved.first != JOB_NONE) {

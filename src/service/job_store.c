@@ -415,7 +415,8 @@ static void run_cycles(struct reactor *thread, void *arg)
     struct parking *parking = arg;
     struct store_resource *s = of_timer(thread);
     backup_end(&s->backup, "counterd ends or is upgraded");
-    while (clock_now().mono_ns < parking->until_ns && cycle(s))
+    while (clock_now().mono_ns < parking->until_ns &&
+           (cycle(s) || jobs_finish_ends(jobs_in(s), clock_now())))
         continue;
     if (parking->until_ns != DEADLINE_NONE)
         parking->status = s->store->does->can_open(s->store);

@@ -296,7 +296,7 @@ static uint64_t held(const struct resource *r, struct moment now)
 static void save(const struct resource *r, struct moment now, struct record_writer *w)
 {
     const struct protocol *protocol = services_protocol(r->services, "jobs");
-    (void)now;
+    (void)jobs_finish_ends(own(r)->jobs, now);
     jobs_save(own(r)->jobs, w);
     if (!protocol || atomic_load(&protocol->connections_made) == 0)
         return;

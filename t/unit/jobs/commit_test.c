@@ -1259,6 +1259,7 @@ TEST(a_put_dooms_the_stale_jobs_of_its_key)
     uint64_t last = put_keyed("default", "k", 2000);
     ck_assert(reserve(a, 0, NULL) == last);
     rig_end(&b); /* all of them come back */
+    ck_assert(jobs_finish_ends(rig.jobs, rig.now));
     b = rig_client();
     ck_assert(act(a, JOB_OP_DELETE, last) == JOBS_OK);
     ck_assert(all_stats().doomed == 64); /* what an execution looks at */

@@ -6,6 +6,7 @@
 #include "t/unit/engine/faults.h"
 #include "t/unit/random.h"
 
+#include <limits.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -431,7 +432,14 @@ static void new_client(int c)
 
 static void end_client(int c)
 {
+    unsigned budget = UINT_MAX;
+    struct ring *at;
     CALL(jobs_client_end(clients[c], model.now, &effects));
+    at = ring_last(&jobs->clients); /* the model knows no steps */
+    while (at && container_of(at, struct jobs_client, all) != clients[c])
+        at = at->prev == &jobs->clients ? NULL : at->prev;
+    if (at && clients[c]->ends_on)
+        CALL(client_end_on(clients[c], &budget, model.now, &effects));
     m_client_end(c);
 }
 

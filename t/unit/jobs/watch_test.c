@@ -1,5 +1,5 @@
 /*
- * watch_test.c - what clients with many watches and waits cost others. Steps are
+ * watch_test.c - what clients with many watches, waits and reservations cost others. Steps are
  * counted (struct jobs_stats), not time. The model test (jobs_model_test.c) has which client gets
  * which job.
  */
@@ -30,7 +30,7 @@ static void begin(void)
     ck_assert(client && other);
 }
 
-/* Goes on with what is to be done now. */
+/* Does what is due now. */
 static bool run_once(void)
 {
     if (jobs_next_ns(jobs) > now.mono_ns + 1)
@@ -327,7 +327,7 @@ TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
     uint64_t id = put(bytes_of("tube"));
     unsigned told = take_letters();
     ck_assert(told > 0 && told < 100);
-    delete (other, id); /* the others do not hear of what is not there */
+    delete (other, id); /* the others are not told of it */
     run();
     ck_assert(take_letters() == 0);
     (void)put(bytes_of("tube"));
@@ -340,6 +340,95 @@ TEST(a_put_tells_some_waiting_clients_and_the_rest_follow)
 }
 END_TEST
 
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+/* A client that has much. */
+static void burden(unsigned watches, unsigned reservations, uint64_t *ids)
+{
+    watch(client, watches);
+    for (unsigned n = 0; n < reservations; n++)
+        ids[n] = put(bytes_of("t"));
+    uint32_t count;
+    ck_assert(jobs_watch(client, bytes_of("t"), &count) == JOBS_OK);
+    for (unsigned n = 0; n < reservations; n++)
+        ck_assert(reserve(client) == ids[n]);
+}
+
+TEST(a_client_ends_in_steps)
+{
+    enum { WATCHES = 5000, RESERVED = 3000 };
+    static uint64_t ids[RESERVED];
+    struct jobs_stats stats;
+    struct tube_stats tube;
+    begin();
+    jobs_get_stats(jobs, &stats);
+    uint64_t memory = stats.memory;
+    burden(WATCHES, RESERVED, ids);
+    wait_for_job(client);
+    uint64_t before = visits(), seen = 0;
+    jobs_client_end(client, now, &effects);
+    ck_assert_uint_le(visits() - before, JOBS_END_STEP + FEW_STEPS);
+    /* The wait is gone, and reservations are, in order. */
+    uint64_t id = put(numbered("w", 7));
+    ck_assert(effects.letters.first == NULL);
+    delete (other, id);
+    jobs_get_stats(jobs, &stats);
+    ck_assert(stats.waiting == 0 && stats.states[JOB_READY] == JOBS_END_STEP);
+    unsigned steps = 0;
+    for (before = visits(); run_once(); before = visits(), steps++) {
+        ck_assert_uint_le(visits() - before, JOBS_STEP);
+        jobs_check(jobs, now);
+        jobs_get_stats(jobs, &stats);
+        ck_assert(stats.states[JOB_READY] >= seen);
+        seen = stats.states[JOB_READY];
+        ck_assert(seen == RESERVED ||
+                  (jobs_stats_tube(jobs, bytes_of("t"), now, &tube) == JOBS_OK &&
+                   tube.states[JOB_RESERVED] == RESERVED - seen));
+    }
+    ck_assert(steps > 5 && seen == RESERVED);
+    for (unsigned n = 0; n < RESERVED; n++)
+        delete (other, ids[n]);
+    jobs_get_stats(jobs, &stats);
+    ck_assert(stats.tubes == 1 && stats.memory < memory);
+    client = jobs_client_new(jobs, 0, NULL);
+    jobs_get_stats(jobs, &stats);
+    ck_assert(client && stats.memory == memory);
+    end();
+}
+END_TEST
+
+TEST(an_upgrade_finishes_ends)
+{
+    enum { RESERVED = 2500 };
+    static uint64_t ids[RESERVED];
+    struct jobs_stats stats;
+    uint32_t count;
+    begin();
+    burden(1500, RESERVED, ids);
+    jobs_client_end(client, now, &effects);
+    ck_assert(jobs_finish_ends(jobs, now) && !jobs_finish_ends(jobs, now));
+    jobs_get_stats(jobs, &stats);
+    ck_assert(stats.states[JOB_RESERVED] == 0 && stats.states[JOB_READY] == RESERVED);
+    ck_assert(stats.tubes == 2 && effects.letters.first == NULL);
+    jobs_check(jobs, now);
+    ck_assert(jobs_watch(other, bytes_of("t"), &count) == JOBS_OK && reserve(other) == ids[0]);
+    client = jobs_client_new(jobs, 0, NULL);
+    ck_assert(client != NULL);
+    end();
+}
+END_TEST
+
+TEST(ends_under_way_are_freed)
+{
+    static uint64_t ids[1500];
+    begin();
+    burden(1500, 1500, ids);
+    jobs_client_end(client, now, &effects);
+    jobs_client_end(other, now, &effects);
+    jobs_free(&jobs);
+}
+END_TEST
+
 static const struct unit_test tests[] = {
     UNIT(watches_of_others_cost_a_put_nothing),
     UNIT(a_reserve_looks_at_tubes_with_jobs),
@@ -348,6 +437,9 @@ static const struct unit_test tests[] = {
     UNIT(waits_for_other_beginnings_cost_a_put_nothing),
     UNIT(a_put_looks_at_no_more_beginnings_than_its_name_is_long),
     UNIT(a_put_tells_some_waiting_clients_and_the_rest_follow),
+    UNIT(a_client_ends_in_steps),
+    UNIT(an_upgrade_finishes_ends),
+    UNIT(ends_under_way_are_freed),
 };
 
 UNIT_MAIN("jobs/watch", tests)
