@@ -17,6 +17,7 @@ EXTRA_DIST += $(torture_tests) \
 	t/campaigns/torture/exhaustion_stale.py \
 	t/campaigns/torture/exhaustion_tls.py \
 	t/campaigns/torture/exhaustion_pools.py \
+	t/campaigns/torture/exhaustion_watches.py \
 	t/campaigns/torture/jobs_kill.py \
 	t/campaigns/torture/pools.py \
 	t/campaigns/torture/soak.py \

@@ -32,6 +32,7 @@ import exhaustion_names as names  # noqa: E402
 import exhaustion_stale  # noqa: E402
 import exhaustion_tls  # noqa: E402
 import exhaustion_pools  # noqa: E402
+import exhaustion_watches  # noqa: E402
 import http_client  # noqa: E402
 import servers  # noqa: E402
 import wire  # noqa: E402
@@ -785,6 +786,7 @@ PARTS = {
     "tls": exhaustion_tls.tls,
     "herd": lambda *of: exhaustion_herd.herd(sys.modules[__name__], *of),
     "pools": exhaustion_pools.pools,
+    "watches": exhaustion_watches.watches,
 }
 
 
