@@ -1247,6 +1247,40 @@ TEST(stale_jobs_that_nothing_can_delete_end_a_search)
 }
 
 /* So that the next put of the key does not look at them again. */
+/* The same of a client that watches many tubes, whose stale jobs are in front of one good one. */
+TEST(a_search_in_many_watched_tubes_goes_on_in_steps)
+{
+    enum { STALE = 2 * JOBS_STEP };
+    struct jobs_effects effects;
+    struct job_view view;
+    uint32_t watched;
+    rig_many_watches = 1;
+    begin();
+    rig_many_watches = 0;
+    ck_assert(jobs_watch(a, bytes_of("more"), &watched) == JOBS_OK && watched == 2);
+    put_stale("default", STALE);
+    put_stale("more", STALE);
+    jobs_effects_init(&effects);
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t doomed = all_stats().doomed;
+        ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_WAITS);
+        ck_assert(all_stats().doomed == doomed + JOBS_STEP);
+        bool goes_on = true;
+        for (unsigned steps = 1; goes_on; steps++) {
+            ck_assert(steps < 8);
+            goes_on = jobs_search(a, rig.now, &effects);
+            ck_assert(all_stats().doomed <= doomed + (steps + 1) * JOBS_STEP);
+            jobs_check(rig.jobs, rig.now);
+        }
+        rig_send(&effects);
+        jobs_effects_init(&effects);
+        ck_assert(jobs_read(a, &view));
+        job_body_drop(rig.jobs, &view.body);
+    }
+    ck_assert(jobs_reserve(a, 0, &view, rig.now) == JOBS_TIMED_OUT);
+    end();
+}
+
 TEST(a_put_dooms_the_stale_jobs_of_its_key)
 {
     enum { STALE = 200 };
@@ -2187,6 +2221,7 @@ static const struct unit_test tests[] = {
     UNIT(a_stale_job_that_cannot_be_deleted_is_in_nobodys_way),
     UNIT(stale_jobs_that_nothing_can_delete_end_a_search),
     UNIT(deletions_of_stale_jobs_go_in_steps_behind_changes_of_clients),
+    UNIT(a_search_in_many_watched_tubes_goes_on_in_steps),
     UNIT(a_put_dooms_the_stale_jobs_of_its_key),
     UNIT(steps_of_many_jobs_take_turns),
     UNIT(last_tries_that_end_together_go_in_steps),
