@@ -33,6 +33,10 @@
 #define READ_RECEIVES      2
 #define HANDSHAKE_RECEIVES 4
 
+/* Maximum number of records with data in one call: a record of one byte costs as much as some
+ * dozens of bytes, or more. */
+#define READ_RECORDS 64
+
 /* Maximum number of records without data in a row, after the handshake and in it, and of those in
  * one call that also returns data. */
 #define BLANKS_MAX           64
@@ -390,6 +394,7 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
         return s->shaken ? s->broken : read_raw(s, to, room);
     size_t total = 0;
     unsigned blanks = 0; /* whose data has come since */
+    unsigned records = 0;
     s->receives = READ_RECEIVES;
     do {
         size_t n = 0;
@@ -407,7 +412,8 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t room)
             blanks += s->blanks - 1u;
             s->blanks = 0;
         }
-    } while (total < room && blanks < BLANKS_OF_CALL && SSL_has_pending(s->ssl));
+    } while (total < room && blanks < BLANKS_OF_CALL && ++records < READ_RECORDS &&
+             SSL_has_pending(s->ssl));
     return (ssize_t)total;
 }
 

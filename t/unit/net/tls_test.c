@@ -1015,6 +1015,31 @@ TEST(reading_of_records_of_no_bytes_is_bounded)
 }
 END_TEST
 
+/* A client that sends one byte in each record: each call reads few of them. */
+TEST(records_of_one_byte_are_read_some_at_a_time)
+{
+    enum { RECORDS = 1000, AT_ONCE = 64 };
+    struct pki pki;
+    struct secure_client c;
+    BIO *in, *out;
+    char got[RECORDS];
+    pki_make(&pki);
+    struct stream stream = shaken_stream(&pki, &c, &in, &out);
+    for (int i = 0; i < RECORDS; i++)
+        client_send(&c, "x");
+    send_all(&c, out);
+    for (int data = 0; data < RECORDS;) {
+        ssize_t n = stream_read(&stream, got, sizeof(got));
+        ck_assert(n > 0 && n <= AT_ONCE);
+        data += (int)n;
+        ck_assert(data < RECORDS || !stream_has_more(&stream));
+    }
+    stream_close(&stream);
+    client_free(&c);
+    pki_remove(&pki);
+}
+END_TEST
+
 /* The next write begins with the unsent bytes, from any buffer, with more behind them. */
 TEST(unfinished_write_goes_on_from_another_buffer)
 {
@@ -1363,6 +1388,7 @@ static const struct unit_test tests[] = {
     UNIT(one_read_ends_at_the_limit),
     UNIT(part_of_a_record_is_known),
     UNIT(reading_of_records_of_no_bytes_is_bounded),
+    UNIT(records_of_one_byte_are_read_some_at_a_time),
     UNIT(unfinished_write_goes_on_from_another_buffer),
     UNIT(no_goodbye_is_said_in_the_middle_of_a_record),
     UNIT(others_are_served_while_one_floods_with_records_of_no_bytes),
