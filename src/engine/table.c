@@ -8,6 +8,7 @@
 #include "engine/shard.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -903,8 +904,8 @@ static void close_holding(struct table *t, struct shard *s, struct holder *holde
         holding_reap(t, s, holder, h);
 }
 
-void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
-                 verdicts *out)
+bool table_close_some(struct table *t, struct holder *holder, unsigned max, struct moment now,
+                      struct histogram *holds, verdicts *out)
 {
     while (holder->waiters) {
         struct waiter *w = holder->waiters;
@@ -918,13 +919,21 @@ void table_close(struct table *t, struct holder *holder, struct moment now, stru
         if (!ended)
             forget_waiter(w); /* the letter is on its way; its receiver frees it */
     }
-    while (holder->holdings) {
+    for (; holder->holdings && max > 0; max--) {
         struct holding *h = holding_at(t, holder->holdings);
         struct shard *s = shard_of(t, h);
         lock_acquire(&s->lock);
         close_holding(t, s, holder, h, now, holds, out);
         lock_release(&s->lock);
     }
+    return !holder->holdings;
+}
+
+void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
+                 verdicts *out)
+{
+    while (!table_close_some(t, holder, UINT_MAX, now, holds, out))
+        continue;
 }
 
 /* ---- reservations -------------------------------------------------------------------------- */

@@ -273,6 +273,10 @@ void table_waiter_free(struct table *t, struct waiter *waiter);
  */
 void table_close(struct table *t, struct holder *holder, struct moment now, struct histogram *holds,
                  verdicts *out);
+/* The same for `max` names; it leaves all queues at once. Returns false when more are left: until
+ * they are closed, the holder keeps its id, and does nothing else. */
+bool table_close_some(struct table *t, struct holder *holder, unsigned max, struct moment now,
+                      struct histogram *holds, verdicts *out) MUST_USE;
 
 /* The current state of one name. */
 struct table_entry {

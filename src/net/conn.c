@@ -441,6 +441,20 @@ static void stop_serving(struct conn *conn)
     conn->unserved = false;
     if (conn->extended)
         conn_drop_extension(conn);
+    if (conn->protocol->row->give_back && !conn->protocol->row->give_back(conn)) {
+        worker_again_later(conn->worker, conn);
+        conn->ending = true;
+    }
+}
+
+bool conn_gave_back(struct conn *conn)
+{
+    if (likely(!conn->ending))
+        return true;
+    conn->ending = !conn->protocol->row->give_back(conn);
+    if (!conn->ending && conn->reading == READING_CLOSED)
+        worker_give_slot(conn->worker, conn->slot);
+    return !conn->ending;
 }
 
 void conn_move(struct conn *conn, enum conn_reading to)

@@ -122,6 +122,7 @@ struct conn {
     bool gone : 1;        /* the client has closed its sending side */
     bool behind : 1;      /* counted in worker->behind, until it has caught up (server_catch_up) */
     bool in_flush_list : 1, in_again_list : 1;
+    bool ending : 1;       /* it has more to give back, and keeps its slot until then */
     bool in_record : 1;    /* a part of a TLS record is here, and claimed */
     bool times_record : 1; /* the read deadline is that record's, not that of a request */
 
@@ -292,6 +293,8 @@ void conn_deadline_passed(struct deadline *d);
  * that has arrived. conn_caught_up ends that. */
 void conn_catch_up(struct conn *conn);
 void conn_caught_up(struct conn *conn);
+/* A step of giving back, if `ending` (protocol.h). Returns false when more is left. */
+bool conn_gave_back(struct conn *conn) MUST_USE;
 /* Frees a closed connection that is in no list. */
 void conn_free(struct conn *conn);
 
@@ -369,6 +372,8 @@ static inline void conn_end_serving(struct conn *conn)
 /* Writes all collected answers. */
 void worker_flush(struct worker *worker);
 void worker_again_later(struct worker *worker, struct conn *conn);
+/* Frees a slot. */
+void worker_give_slot(struct worker *worker, uint32_t slot);
 
 /* For carry.c; the worker must not run. */
 

@@ -65,7 +65,7 @@ static struct conn *take_flush(struct worker *worker)
 
 void worker_again_later(struct worker *worker, struct conn *conn)
 {
-    if (conn->in_again_list || conn->reading == READING_CLOSED)
+    if (conn->in_again_list || (conn->reading == READING_CLOSED && !conn->ending))
         return;
     conn->in_again_list = true;
     conn->again_next = NULL;
@@ -207,7 +207,7 @@ void worker_chain_free_slots(struct worker *worker)
     }
 }
 
-static void give_slot(struct worker *worker, uint32_t slot)
+void worker_give_slot(struct worker *worker, uint32_t slot)
 {
     worker->slots[slot].conn = NULL;
     worker->slots[slot].next_free = worker->free_slot;
@@ -228,7 +228,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
         uint64_t tag = conn_tag_of(worker, slot, generation);
         claim = admission_handshake(worker, protocol, tag, stream.fd, &source);
         if (!claim) {
-            give_slot(worker, slot);
+            worker_give_slot(worker, slot);
             admission_leave(worker, protocol, &stream, source);
             return false;
         }
@@ -261,7 +261,7 @@ bool worker_open(struct worker *worker, struct protocol *protocol, struct stream
 
 refuse:
     if (slot != UINT32_MAX)
-        give_slot(worker, slot);
+        worker_give_slot(worker, slot);
     claim_end(worker, &claim);
     free(conn);
     stream_close(&stream);
@@ -278,7 +278,9 @@ void worker_conn_closed(struct worker *worker, struct conn *conn, unsigned reaso
     atomic_fetch_sub_explicit(&worker->connections, 1, memory_order_relaxed);
     source_leave(&worker->server->sources, conn->source);
     deadlines_unreserve(&worker->reactor.deadlines, conn_deadline_count(conn->protocol));
-    give_slot(worker, conn->slot);
+    worker->slots[conn->slot].conn = NULL;
+    if (!conn->ending)
+        worker_give_slot(worker, conn->slot);
     /* A connection that is still in a list is freed after it has left the list. */
     if (!conn->in_flush_list && !conn->in_again_list) {
         conn->flush_next = worker->dead;
@@ -381,7 +383,9 @@ static void on_soon(void *arg)
     const struct conn *last = worker->again.last; /* those after it were added by this loop */
     struct conn *conn;
     for (unsigned i = 0; i < AGAINS_MAX && (conn = take_again(worker)) != NULL; i++) {
-        if (!drop_if_closed(worker, conn))
+        if (!conn_gave_back(conn))
+            worker_again_later(worker, conn);
+        else if (!drop_if_closed(worker, conn))
             conn_continue(conn);
         if (conn == last)
             break;
@@ -509,10 +513,23 @@ void worker_drain(struct worker *worker)
     } while (worker->flush.first || worker->again.first);
 }
 
+/* Gives back all that ending connections have. Returns false when there was none. */
+static bool finish_ends(const struct worker *worker)
+{
+    bool any = false;
+    for (struct conn *conn = worker->again.first; conn; conn = conn->again_next) {
+        any |= conn->ending;
+        while (!conn_gave_back(conn))
+            continue;
+    }
+    return any;
+}
+
 bool worker_flush_parked(struct worker *worker)
 {
     worker_begin_iteration(worker);
-    bool any = reactor_deliver_parked(&worker->reactor) || worker->flush.first || worker->dead;
+    bool any = finish_ends(worker);
+    any |= reactor_deliver_parked(&worker->reactor) || worker->flush.first || worker->dead;
     if (any)
         (void)worker_end_iteration(worker);
     return any;

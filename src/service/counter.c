@@ -407,7 +407,12 @@ static void on_close(struct conn *conn)
     struct ctr_session *s = conn_session(conn);
     free(s->dump);
     s->dump = NULL;
-    service_close_holder(conn, &s->holder, &service_counts(conn)->holds);
+}
+
+static bool on_give_back(struct conn *conn)
+{
+    struct ctr_session *s = conn_session(conn);
+    return service_close_some(conn, &s->holder, &service_counts(conn)->holds);
 }
 
 /* ---- upgrades ------------------------------------------------------------------------------ */
@@ -512,6 +517,7 @@ const struct service_row counter_row = {
             ROW_PROTOCOL,
             .serve = on_serve,
             .close = on_close,
+            .give_back = on_give_back,
             .save = on_save,
             .restore = on_restore,
         },

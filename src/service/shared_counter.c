@@ -187,6 +187,8 @@ void shared_counter_close(struct conn *conn)
     const struct ctr_session *s = conn_session(conn);
     shared_close(conn, &s->holder);
     counter_row.protocol.close(conn);
+    while (!counter_row.protocol.give_back(conn)) /* at once, as the node was told */
+        continue;
 }
 
 /* The record is what shared_save writes, and then that of counter.c. */

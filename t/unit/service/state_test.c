@@ -750,6 +750,53 @@ static bool try_state(const void *data, size_t len)
     return WEXITSTATUS(status) == 0;
 }
 
+/* The holdings of all clients. */
+static uint64_t holdings(const struct world *world)
+{
+    struct table_stats stats = {0};
+    table_get_stats(world->services->table, now, &stats);
+    return stats.holdings;
+}
+
+/* Others are served between the steps; until the last one nobody else gets the holder's id. */
+TEST(many_names_of_a_closed_connection_are_given_back_in_steps)
+{
+    enum { MANY = 2000, STEP = 512, LAST = CLIENTS - 1 };
+    static struct world world;
+    const struct serving_config config = usual_config();
+    begin(&world, &config, 1);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        open_client(&world, i);
+    struct conn *conn = world.clients[LAST].conn;
+    struct worker *worker = world.server.workers[0];
+    uint32_t id = conn_id(conn);
+    for (unsigned i = 0; i < MANY; i++) {
+        char name[20];
+        struct holding *held;
+        struct waiter *waiter;
+        struct acquire a = {.units = 1, .limit = 1, .wait = WAIT_NO};
+        a.name = (struct bytes){(const uint8_t *)name,
+                                (size_t)snprintf(name, sizeof(name), "many%u", i)};
+        ck_assert_int_eq(
+            table_acquire(world.services->table, service_holder(conn), &a, now, &held, &waiter),
+            TABLE_OK);
+    }
+    conn_close(conn, CLOSE_PEER);
+    close(world.clients[LAST].fd);
+    ck_assert_uint_eq(holdings(&world), MANY - STEP);
+    ck_assert(!conn_gave_back(conn));
+    ck_assert_uint_eq(holdings(&world), MANY - 2 * STEP);
+    open_client(&world, LAST);
+    ck_assert_uint_ne(conn_id(world.clients[LAST].conn), id);
+    ck_assert(worker_flush_parked(worker)); /* an upgrade gives the rest back */
+    ck_assert_uint_eq(holdings(&world), 0);
+    table_check(world.services->table);
+    close_client(&world, LAST);
+    open_client(&world, LAST);
+    end(&world);
+}
+END_TEST
+
 TEST(damage_is_refused_or_harmless)
 {
     rng = rng_start("damage", random_seed());
@@ -790,6 +837,7 @@ static const struct unit_test tests[] = {
     UNIT(what_services_share_comes_before_connections),
     UNIT(sums_beyond_64_bits_may_be_missed),
     UNIT(a_dump_goes_on),
+    UNIT(many_names_of_a_closed_connection_are_given_back_in_steps),
     UNIT(damage_is_refused_or_harmless),
 };
 
