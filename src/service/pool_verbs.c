@@ -212,9 +212,9 @@ void pool_verbs_take_on(struct conn *conn)
     enum pool_status status = pool_take_on(s->client, &pool_lines_reader, conn_output_end(conn),
                                            service_now(conn), &effects);
     answer_take(conn, status, wait_ns);
-    pool_verbs_deliver(conn, &effects);
     if (status != POOL_LOOKS)
-        s->turn = TURN_OVER;
+        s->turn = TURN_OVER; /* before its own letter comes, of a member that this step found */
+    pool_verbs_deliver(conn, &effects);
 }
 
 bool pool_verbs_resume(struct conn *conn)

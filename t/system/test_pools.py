@@ -1119,6 +1119,21 @@ def test_requests_that_look_at_many_members(start, tmp_path):
         assert [other.line(), other.line()] == ["TIMEOUT", "BYE"]
 
 
+def test_a_step_of_a_request_finds_its_member(start):
+    daemon = start("counter.threads=1")
+    with connect(daemon) as client, connect(daemon) as other:
+        client.does("POOL ADD big")
+        add_members(client, "big", ["m%04d" % i for i in range(3000)], "value", "z=0")
+        client.does("MEMBER SET big m0000 z=1", "MEMBER SET big m0001 z=1")
+        assert client.take("big 0 with=z=1").member == "m0001"
+        other.say("TAKE big 5 count=2 with=z=1")
+        assert client.ask("RETURN") == "RETURNED"
+        assert {other.taken().member for _ in range(2)} == {"m0000", "m0001"}
+        client.say("TAKE big 5 with=z=1")
+        assert other.ask("RETURN") == "RETURNED"
+        assert client.taken().member in ("m0000", "m0001")
+
+
 def test_an_upgrade_that_a_reload_would_refuse_is_refused(start, tmp_path):
     running = test_upgrade.Running(start, tmp_path, settings="pool.db.members = m1\n")
     with connect(running.daemon) as client:
