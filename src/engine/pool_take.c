@@ -1015,12 +1015,18 @@ enum pool_status pool_take(struct pool_client *client, const struct pool_take *t
 
 /* ---- a request in steps ---------------------------------------------------------------------- */
 
-/* True when a request has looked at all its pools. */
+/* True when a request has looked at a pool. One that is not choosy was restored, which has looked
+ * for it. */
+static bool has_looked_at(const struct pool_place *place)
+{
+    return place->waiter->class != CLASS_CHOOSY || (place->looks == STAGE_DONE && !place->stale);
+}
+
+/* The same for all its pools. */
 static bool has_looked(const struct pool_waiter *w)
 {
     for (size_t i = 0; i < w->place_count; i++) {
-        const struct pool_place *place = &w->places[i];
-        if (place->pool && (place->looks != STAGE_DONE || place->stale))
+        if (w->places[i].pool && !has_looked_at(&w->places[i]))
             return false;
     }
     return true;
@@ -1045,7 +1051,7 @@ static void look_on(struct pool_waiter *w)
 {
     for (size_t i = 0; i < w->place_count && w->state == WAIT_IN_LINE; i++) {
         struct pool *pool = w->places[i].pool;
-        if (!pool || (w->places[i].looks == STAGE_DONE && !w->places[i].stale))
+        if (!pool || has_looked_at(&w->places[i]))
             continue;
         pool_expire(pool);
         pool_fit_step(pool);

@@ -252,6 +252,24 @@ TEST(request_in_steps_stands_in_line_from_the_beginning)
 }
 END_TEST
 
+/* After an upgrade a request in steps is as one that waits, of its own class. */
+TEST(restored_request_in_steps_for_any_member_is_decided)
+{
+    unsigned steps;
+    begin(POOL_STATIC);
+    ck_assert_int_eq(try_take(clients[0], small, 1, "", 0), POOL_OK);
+    ck_assert_int_eq(try_take(clients[1], small, 1, "", NS_PER_S), POOL_WAITS);
+    ck_assert(pool_client_look_on(clients[1]));
+    ck_assert_int_eq(go_on(clients[1], &steps), POOL_WAITS);
+    ck_assert_uint_eq(steps, 1);
+    taken = 0;
+    ck_assert_int_eq(pool_return(clients[0], 0, true, now, &effects), POOL_OK);
+    pool_client_read(clients[1], &reader, 0, now, &effects);
+    ck_assert_uint_eq(taken, 1);
+    end();
+}
+END_TEST
+
 TEST(choosy_waits_cost_one_comparison_each)
 {
     unsigned steps;
@@ -401,6 +419,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
+    UNIT(restored_request_in_steps_for_any_member_is_decided),
     UNIT(choosy_waits_cost_one_comparison_each),
     UNIT(wait_closes_members_again_when_pool_set_keeps_them),
     UNIT(end_of_a_large_supplier_goes_in_steps),
