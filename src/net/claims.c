@@ -180,7 +180,7 @@ static struct claim *claim_new(struct conn *conn)
     return NULL;
 }
 
-bool claim_memory(struct conn *conn, uint64_t bytes)
+bool claim_memory(struct conn *conn, uint64_t bytes, enum close_reason *why_r)
 {
     struct server *server = conn->worker->server;
     uint64_t limit = conn->worker->rules->limits.unfinished;
@@ -188,13 +188,16 @@ bool claim_memory(struct conn *conn, uint64_t bytes)
         return true;
     if (!limit)
         limit = UINT64_MAX / 2;
+    *why_r = CLOSE_UNFINISHED;
     if (bytes > limit)
         return false;
     if (!conn->claim)
         conn->claim = claim_new(conn);
     struct claim *claim = conn->claim;
-    if (!claim)
+    if (!claim) {
+        *why_r = CLOSE_MEMORY;
         return false;
+    }
     lock_acquire(&server->sources.lock);
     bool may = !claim->evicted;
     if (may) {

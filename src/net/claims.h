@@ -18,6 +18,7 @@
 #define NET_CLAIMS_H
 
 #include "base/check.h"
+#include "net/protocol.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,8 +37,9 @@ static inline uint64_t claim_of(uint64_t room)
 }
 
 /* Claims so much more memory for the connection, by the limit of its worker's rules. Returns false,
- * claiming nothing, when the connection itself has to go, or when there is no memory. */
-bool claim_memory(struct conn *conn, uint64_t bytes) MUST_USE;
+ * claiming nothing, when the connection itself has to go, or when there is no memory; *why_r is
+ * then the reason to close it for. */
+bool claim_memory(struct conn *conn, uint64_t bytes, enum close_reason *why_r) MUST_USE;
 /* Gives back so much. Harmless when the connection has to go. */
 void claim_less(struct conn *conn, uint64_t bytes);
 

@@ -329,7 +329,8 @@ void conn_free(struct conn *conn)
 
 bool conn_hold(struct conn *conn, size_t bytes)
 {
-    if (!claim_memory(conn, bytes))
+    enum close_reason why;
+    if (!claim_memory(conn, bytes, &why))
         return false;
     conn_extension(conn)->held_bytes += bytes;
     return true;

@@ -102,8 +102,9 @@ void conn_drop_input(struct conn *conn)
 bool conn_take_input(struct conn *conn, const uint8_t *data, size_t len, size_t room)
 {
     room = room > len ? room : len;
-    if (!claim_memory(conn, claim_of(room))) {
-        conn->reason = CLOSE_UNFINISHED;
+    enum close_reason why;
+    if (!claim_memory(conn, claim_of(room), &why)) {
+        conn->reason = why;
         return false;
     }
     uint8_t *in = malloc(room);
@@ -164,13 +165,13 @@ void conn_renew_request(struct conn *conn)
 }
 
 /* Claims the library's buffer while it has a part of a record. Returns false when the connection
- * has to go. */
-static __attribute__((noinline)) bool claim_record(struct conn *conn)
+ * has to go, for *why_r. */
+static __attribute__((noinline)) bool claim_record(struct conn *conn, enum close_reason *why_r)
 {
     bool inside = stream_in_record(&conn->stream);
     if (inside == conn->in_record)
         return true;
-    if (inside && !claim_memory(conn, STREAM_RECORD_ROOM))
+    if (inside && !claim_memory(conn, STREAM_RECORD_ROOM, why_r))
         return false;
     if (!inside)
         claim_less(conn, STREAM_RECORD_ROOM);
@@ -453,8 +454,10 @@ static void read_in(struct conn *conn)
         room = conn->in_room - conn->in_end;
     }
     ssize_t n = read_stream(conn, to, room);
-    if (unlikely(conn->stream.tls != NULL) && (n > 0 || n == STREAM_AGAIN) && !claim_record(conn)) {
-        conn_close(conn, CLOSE_UNFINISHED);
+    enum close_reason why;
+    if (unlikely(conn->stream.tls != NULL) && (n > 0 || n == STREAM_AGAIN) &&
+        !claim_record(conn, &why)) {
+        conn_close(conn, why);
         return;
     }
     if (n == STREAM_AGAIN) {

@@ -6,6 +6,15 @@
 
 #define LIMIT 4096u
 
+static bool no_memory;
+
+void *__real_calloc(size_t count, size_t size) __attribute__((weak));
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return no_memory ? NULL : __real_calloc(count, size);
+}
+
 static enum served serve(struct conn *conn, const void *request)
 {
     const struct stage_line *line = request;
@@ -45,6 +54,32 @@ static uint64_t claimed(void)
 {
     return atomic_load(&stage.server.unfinished);
 }
+
+/* Claims memory. Returns false if the connection has to go for others. */
+static bool claim(struct conn *conn, uint64_t bytes)
+{
+    enum close_reason why;
+    if (claim_memory(conn, bytes, &why))
+        return true;
+    ck_assert_uint_eq(why, CLOSE_UNFINISHED);
+    return false;
+}
+
+TEST(claim_without_memory_is_no_lack_of_room)
+{
+    begin(LIMIT, 0);
+    struct stage_client *c = begin_request(1, 200);
+    char bytes[200];
+    memset(bytes, 'x', sizeof(bytes));
+    no_memory = true;
+    stage_send_bytes(c, bytes, sizeof(bytes));
+    no_memory = false;
+    ck_assert(c->peer.closed);
+    ck_assert_uint_eq(stage_closed(CLOSE_MEMORY), 1);
+    ck_assert_uint_eq(claimed(), 0);
+    stage_end();
+}
+END_TEST
 
 TEST(first_bytes_of_a_request_claim_nothing)
 {
@@ -92,14 +127,14 @@ TEST(whoever_has_most_goes_itself)
     for (unsigned i = 0; i < ARRAY_SIZE(c); i++)
         c[i] = begin_request(i < 2 ? 1 : i, i == 1 ? 1000 : 500);
     ck_assert(!c[1]->peer.closed);
-    ck_assert(!claim_memory(c[1]->conn, LIMIT + 1 - claimed()));
-    ck_assert(claim_memory(c[1]->conn, LIMIT - claimed())); /* a refusal has changed nothing */
+    ck_assert(!claim(c[1]->conn, LIMIT + 1 - claimed()));
+    ck_assert(claim(c[1]->conn, LIMIT - claimed())); /* a refusal has changed nothing */
     stage_run();
     ck_assert_uint_eq(claimed(), LIMIT);
     ck_assert_uint_eq(stage_closed(CLOSE_UNFINISHED), 0);
-    ck_assert(claim_memory(c[2]->conn, 1)); /* then it has to go for another one */
-    ck_assert_uint_lt(claimed(), LIMIT);    /* at once, before it is closed */
-    ck_assert(!claim_memory(c[1]->conn, 1));
+    ck_assert(claim(c[2]->conn, 1));     /* then it has to go for another one */
+    ck_assert_uint_lt(claimed(), LIMIT); /* at once, before it is closed */
+    ck_assert(!claim(c[1]->conn, 1));
     claim_less(c[1]->conn, 1);
     stage_run();
     ck_assert(c[1]->peer.closed);
@@ -115,7 +150,7 @@ TEST(one_claim_has_as_many_go_as_it_needs)
         ck_assert(!begin_request(1, 300)->peer.closed);
     struct stage_client *other = begin_request(2, 1);
     uint64_t each = claimed() / 10, room = LIMIT - claimed();
-    ck_assert(claim_memory(other->conn, room + 3 * each)); /* 7 have more together */
+    ck_assert(claim(other->conn, room + 3 * each)); /* 7 have more together */
     stage_run();
     ck_assert_uint_eq(stage_closed(CLOSE_UNFINISHED), 3);
     ck_assert_uint_eq(claimed(), LIMIT);
@@ -213,6 +248,7 @@ TEST(oldest_silent_handshake_of_all_goes_when_there_are_too_many)
 END_TEST
 
 static const struct unit_test tests[] = {
+    UNIT(claim_without_memory_is_no_lack_of_room),
     UNIT(first_bytes_of_a_request_claim_nothing),
     UNIT(largest_request_of_the_source_with_most_goes),
     UNIT(whoever_has_most_goes_itself),

@@ -55,6 +55,7 @@ t_unit_net_extend_test_LDFLAGS = -Wl,--wrap=calloc
 t_unit_net_extend_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_claims_test_SOURCES = t/unit/net/claims_test.c $(fake_sources)
 t_unit_net_claims_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
+t_unit_net_claims_test_LDFLAGS = -Wl,--wrap=calloc
 t_unit_net_claims_test_LDADD = libnet.a libbase.a $(LIBSSL_LIBS) $(CHECK_LIBS)
 t_unit_net_parts_test_SOURCES = t/unit/net/parts_test.c $(fake_sources)
 t_unit_net_parts_test_CFLAGS = $(UNIT_CFLAGS) $(LIBSSL_CFLAGS)
