@@ -915,6 +915,7 @@ bool pools_restore_done(struct pools *pools, struct moment now, struct pool_effe
     pools->restored_count = 0;
     pool_leave(pools);
     pools->visits_max = visits_max;
+    atomic_store(&pools->visited_most, 0); /* of times when others wait */
     return record_ok(r);
 }
 

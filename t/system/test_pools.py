@@ -1077,7 +1077,7 @@ def test_an_upgrade_keeps_pools_of_the_file_and_of_verbs(start, tmp_path):
 
 def test_requests_that_look_at_many_members(start, tmp_path):
     """They are answered in order, wait in their turn, and go on over an upgrade."""
-    running = test_upgrade.Running(start, tmp_path, "counter.threads=2")
+    running = test_upgrade.Running(start, tmp_path, "counter.threads=2", admin=True)
     over, answers = threading.Event(), []
 
     def look():
@@ -1107,6 +1107,8 @@ def test_requests_that_look_at_many_members(start, tmp_path):
             running.succeed()
             count = len(answers)
             wire.poll(lambda: len(answers) > count + 15, "requests go on after the upgrade", 60)
+            most = http_client.ask(running.daemon.admin, "GET", "/metrics")[1]
+            assert int(re.search(r"^counterd_pools_visited_most (\d+)$", most, re.M)[1]) < 1300
         finally:
             over.set()
             for thread in threads:
