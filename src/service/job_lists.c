@@ -2,8 +2,10 @@
  * job_lists.c - the lists of tubes, which may be long.
  *
  * The first line tells the length of all, so the names are taken first, in steps. They are shared
- * with the tubes: a name costs 8 bytes until it is written, and its text only while its tube has
- * gone. Then they are written in pieces, as the client reads them.
+ * with the tubes: a name costs 8 bytes until all are written, and its text only while its tube has
+ * gone. Both count with the unfinished requests (conn_hold), as if all tubes had gone: clients that
+ * do not read could have lists of other tubes again and again. Then they are written in pieces, as
+ * the client reads them.
  */
 #include "service/job_session.h"
 
@@ -20,6 +22,7 @@ struct job_list {
     struct job_body **names;
     size_t count, told; /* names; those that were written */
     size_t len;         /* bytes of the text */
+    size_t held;        /* bytes that count for the connection */
     uint64_t tube;      /* where taking goes on; the same of the watched ones: */
     struct tube_watch *watch;
     bool taken, begun; /* all names are there; the first line was written */
@@ -50,6 +53,16 @@ static bool take_names(struct conn *conn, struct job_list *list)
     return list->len <= UINT32_MAX;
 }
 
+/* Has the names that were taken count for the connection. Returns false if there is no room. */
+static bool hold_names(struct conn *conn, struct job_list *list)
+{
+    size_t need = list->len + list->count * sizeof(*list->names);
+    if (!conn_hold(conn, need - list->held))
+        return false;
+    list->held = need;
+    return true;
+}
+
 void job_list_free(struct conn *conn)
 {
     struct job_list *list = job_session(conn)->list;
@@ -59,6 +72,7 @@ void job_list_free(struct conn *conn)
     while (list->told < list->count)
         job_body_drop(conn_jobs(conn), &list->names[list->told++]);
     free(list->names);
+    conn_unhold(conn, list->held);
     free(list);
 }
 
@@ -96,7 +110,7 @@ bool job_list_step(struct conn *conn)
     struct job_list *list = job_session(conn)->list;
     if (!list)
         return true; /* the record of an upgrade had the rest */
-    if (!list->taken && !take_names(conn, list)) {
+    if (!list->taken && (!take_names(conn, list) || !hold_names(conn, list))) {
         job_answer(conn, list->verb, BS_ANSWER_OUT_OF_MEMORY);
         job_list_free(conn);
         return true;

@@ -409,6 +409,32 @@ def test_lists_of_tubes_are_written_as_they_are_read(start, tmp_path):
         assert reader.line() == "USING default"
 
 
+def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
+    """All together, also when their tubes have gone."""
+    more = ("jobs.socket=%s" % (tmp_path / "jobs.sock"), "limits.output_buffer=16384")
+    daemon = start(*JOBS, *more, "limits.unfinished=1M", admin=True)
+    unread = []
+    with daemon.job_client() as client:
+        change_watches(client, b"watch", LONG)
+        for count in range(1, 4):  # two have room
+            unread.append(wire.JobClient(daemon.jobs_unix))
+            unread[-1].say("list-tubes")
+            wire.poll(lambda n=count: client.stats()["cmd-list-tubes"] == "%d" % n, "it began")
+        change_watches(client, b"ignore", LONG)
+        closed = {"protocol": "jobs", "reason": "unfinished"}
+        wire.poll(
+            lambda: metric(daemon, "counterd_connections_closed_total", **closed) == 1,
+            "one has gone",
+        )
+        for reader in unread[1:]:
+            assert reader.job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
+        change_watches(client, b"watch", LONG)
+        for _ in range(3):
+            assert unread[1].fetch("list-tubes")[1] == LONG_LIST, "lists that were read are over"
+        for reader in unread:
+            reader.close()
+
+
 # --- time ----------------------------------------------------------------------------------------
 
 
