@@ -103,7 +103,7 @@ static enum jobs_status decide_kick(struct jobs *jobs, struct job_op *op, struct
         return JOBS_NOT_FOUND;
     if (!op->kick->begun && kick_is_open(jobs, tube))
         return job_op_park(jobs, op);
-    if (!kick_goes_on(op->kick, jobs, tube))
+    if (!kick_goes_on(op->kick, jobs, tube) || op->kick->left == 0)
         return JOBS_OK;
     if (op->kick->left > JOB_OP_FEW && !job_op_has_turn(jobs, op))
         return JOBS_COMMITS;

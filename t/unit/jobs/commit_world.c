@@ -607,7 +607,7 @@ static void do_tube(void)
     struct ask *ask = ask_new(kind == JOB_OP_CLEAR ? NULL : client, kind);
     ask_tube(ask, tube_names[tube]);
     ask->op.seconds = one_in(2) ? 0 : 1 + below(20);
-    ask->kick.left = 1 + below(10);
+    ask->kick.left = below(11);
     ask->op.state = state;
     ask->settings =
         (struct job_settings){.given = 1u << JOB_SETTING_ORDER | 1u << JOB_SETTING_LIMIT,
