@@ -299,7 +299,6 @@ struct pools *pools_new(const struct pools_config *config)
     deadlines_init(&pools->deadlines);
     atomic_init(&pools->next_ns, DEADLINE_NONE);
     pools->visits_max = POOL_VISITS_MAX;
-    pools->stepped_ns = INT64_MIN;
     return pools;
 }
 

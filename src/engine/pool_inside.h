@@ -343,7 +343,6 @@ struct pools {
     uint64_t random;
     uint32_t visits;     /* entries that were visited under this hold of the lock, */
     uint32_t visits_max; /* and how many may be */
-    int64_t stepped_ns;  /* when a request was last looked at in a step */
     _Atomic uint64_t visited, visited_most; /* sum; most under one hold */
     struct deadlines deadlines;
     _Atomic int64_t next_ns;

@@ -1086,6 +1086,10 @@ static enum pool_status decide(struct pool_waiter *w)
     return POOL_WAITS;
 }
 
+/* The round in which this thread has last made a step; it makes one in each round. A stamp for all
+ * threads would let quick ones keep a slow one from all its steps. */
+static _Thread_local int64_t stepped_ns = INT64_MIN;
+
 enum pool_status pool_take_on(struct pool_client *client, const struct pool_reader *reader,
                               uint64_t position, struct moment now, struct pool_effects *effects)
 {
@@ -1094,8 +1098,8 @@ enum pool_status pool_take_on(struct pool_client *client, const struct pool_read
     pool_enter(pools, now, effects);
     struct pool_waiter *w = client->waiter;
     CHECK(w && w->asking);
-    if (w->state == WAIT_IN_LINE && now.mono_ns > pools->stepped_ns) {
-        pools->stepped_ns = now.mono_ns; /* each thread makes one step in one of its rounds */
+    if (w->state == WAIT_IN_LINE && now.mono_ns != stepped_ns) {
+        stepped_ns = now.mono_ns;
         look_on(w);
     }
     if (w->state == WAIT_SERVED) {

@@ -5,6 +5,7 @@
 #include "engine/pool_inside.h"
 #include "t/unit/engine/tables.h"
 
+#include <pthread.h>
 #include <stdio.h>
 
 enum {
@@ -253,6 +254,34 @@ TEST(request_in_steps_stands_in_line_from_the_beginning)
 END_TEST
 
 /* After an upgrade a request in steps is as one that waits, of its own class. */
+/* Makes a step in a thread whose round began later. */
+static void *step_later(void *client)
+{
+    struct moment later = {.mono_ns = now.mono_ns + 1000, .unix_s = now.unix_s};
+    struct pool_effects its;
+    pool_effects_init(&its);
+    return pool_take_on(client, &reader, 0, later, &its) == POOL_LOOKS ? client : NULL;
+}
+
+TEST(quick_thread_keeps_a_slow_one_from_no_step)
+{
+    pthread_t thread;
+    void *looks;
+    begin(POOL_STATIC);
+    fill(NULL);
+    ck_assert_int_eq(try_take(clients[0], big, 1, "2", 0), POOL_LOOKS);
+    ck_assert_int_eq(try_take(clients[1], big, 1, "2", 0), POOL_LOOKS);
+    now.mono_ns++;
+    ck_assert_int_eq(pthread_create(&thread, NULL, step_later, clients[1]), 0);
+    ck_assert_int_eq(pthread_join(thread, &looks), 0);
+    ck_assert(looks == clients[1]);
+    most();
+    ck_assert_int_eq(pool_take_on(clients[0], &reader, 0, now, &effects), POOL_LOOKS);
+    ck_assert_uint_gt(most(), 100);
+    end();
+}
+END_TEST
+
 TEST(restored_request_in_steps_for_any_member_is_decided)
 {
     unsigned steps;
@@ -419,6 +448,7 @@ END_TEST
 static const struct unit_test tests[] = {
     UNIT(request_for_what_nobody_has_looks_in_steps),
     UNIT(request_in_steps_stands_in_line_from_the_beginning),
+    UNIT(quick_thread_keeps_a_slow_one_from_no_step),
     UNIT(restored_request_in_steps_for_any_member_is_decided),
     UNIT(choosy_waits_cost_one_comparison_each),
     UNIT(wait_closes_members_again_when_pool_set_keeps_them),
