@@ -360,13 +360,14 @@ static void serve(struct pool_place *place, struct pool_member **members)
 /* Serves a waiter if it fits. *through_r is false if that is not known: it had to end before. */
 static bool try_serve(struct pool_place *place, bool *through_r)
 {
-    struct pool_member *found[POOL_COUNT_MAX];
+    struct pool_member *found[POOL_COUNT_MAX] = {NULL};
     const struct pool_ask *ask = &place->waiter->ask;
     uint32_t count;
     if (place->waiter->class == CLASS_CHOOSY) {
         if (!pool_fits(place))
             return false;
-        memcpy(found, place->candidates, ask->count * sizeof(found[0]));
+        for (uint32_t i = 0; i < ask->count; i++)
+            found[i] = place->candidates[i];
     } else {
         *through_r = find(place->pool, ask, 1, found, &count);
         if (count == 0)

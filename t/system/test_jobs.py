@@ -1,5 +1,6 @@
 """Job queues on the real daemon: transports, bodies, limits, drains, upgrades, ends of clients."""
 
+import contextlib
 import random
 import re
 import signal
@@ -426,11 +427,15 @@ def test_lists_of_tubes_that_nobody_reads_have_a_bound(start, tmp_path):
             lambda: metric(daemon, "counterd_connections_closed_total", **closed) == 1,
             "one has gone",
         )
-        for reader in unread[1:]:
-            assert reader.job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
+        alive = []
+        for reader in unread:  # the one that had most has gone
+            with contextlib.suppress(wire.Closed):
+                assert reader.job() == ("OK %d" % len(LONG_LIST), LONG_LIST)
+                alive.append(reader)
+        assert len(alive) == 2
         change_watches(client, b"watch", LONG)
         for _ in range(3):
-            assert unread[1].fetch("list-tubes")[1] == LONG_LIST, "lists that were read are over"
+            assert alive[0].fetch("list-tubes")[1] == LONG_LIST, "lists that were read are over"
         for reader in unread:
             reader.close()
 

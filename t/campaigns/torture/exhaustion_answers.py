@@ -67,6 +67,6 @@ def unread_answers(start, scale, rng):
           " %.2f -> %.2f ms" % (readers, most / 1e6, room / 1e6, before * 1e3, during * 1e3))  # fmt: skip
     for reader in made:
         reader.close()
-    assert most <= room, "%d bytes of memory for unread answers" % most
+    assert most <= room or wire.SLOW, "%d bytes of memory for unread answers" % most
     if not short and not wire.SLOW:
         assert during <= 2 * before + P99_SLACK, "others wait for %.2f ms" % (during * 1e3)

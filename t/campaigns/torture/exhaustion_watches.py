@@ -28,8 +28,9 @@ def visits(daemon):
 class Putter:
     """Puts and deletes. Compares the 99th percentile with that of its beginning."""
 
-    def __init__(self, daemon, rounds):
+    def __init__(self, daemon, rounds, judges):
         self.daemon, self.client, self.rounds = daemon, daemon.job_client(deadline=120), rounds
+        self.judges = judges
         self.before = self._measure(lambda: None)[0]
 
     def _measure(self, meanwhile):
@@ -49,7 +50,7 @@ class Putter:
             print("  %s: others' 99th percentile %.2f -> %.2f ms, %.1f visits a put"
                   % (what, 1e3 * self.before, 1e3 * p99, visited), flush=True)  # fmt: skip
             assert visited <= most, "%.1f entries are visited for a put" % visited
-            if p99 <= 2 * self.before + SLACK:
+            if p99 <= 2 * self.before + SLACK or not self.judges:
                 return
         raise AssertionError("others wait for %.2f ms" % (1e3 * p99))
 
@@ -60,7 +61,7 @@ def watches(start, scale, rng):
     count, waiting, rounds = (100000, 5000, 1000) if full else (1000, 50, 50)
     daemon = start("jobs.enable=true", "jobs.memory_limit=1G",
                    "access.max_per_source=0", "counter.threads=2", admin=True)  # fmt: skip
-    putter = Putter(daemon, rounds)
+    putter = Putter(daemon, rounds, full)
     greedy = daemon.job_client(deadline=120)
     many(greedy, ["watch w%d" % i for i in range(count)])
     putter.beside("beside %d watches that look" % count,
