@@ -89,7 +89,7 @@ struct job_write {
 /* ---- operations ------------------------------------------------------------------------------ */
 
 #define JOBS_DROP_STEP 256u
-#define JOBS_OWN_MAX   (4 * JOBS_DROP_STEP)
+#define JOBS_OWN_MAX   ((size_t)4 * JOBS_DROP_STEP)
 #define JOBS_MANY_MAX  2u
 
 enum job_op_kind {

@@ -428,7 +428,7 @@ bool jobs_restore_clears(struct jobs *jobs, struct record_reader *r)
         struct job *job = handle == JOB_NONE ? NULL : job_at(jobs, handle);
         if (record_ok(r) && (!job || entered > jobs->clears || came > jobs->clears))
             record_refuse(r, "a job that a clear leaves is not good");
-        if (!record_ok(r))
+        if (!job || !record_ok(r))
             break;
         job_set_entered(job, entered);
         if (job->state != JOB_RESERVED)

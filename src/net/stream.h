@@ -65,7 +65,7 @@ bool stream_is_slow(const struct stream *stream);
 /* TLS only: true when a part of a record was received, for which the library has a buffer of
  * STREAM_RECORD_ROOM bytes, about. */
 bool stream_in_record(const struct stream *stream);
-#define STREAM_RECORD_ROOM (17u * 1024)
+#define STREAM_RECORD_ROOM ((size_t)17 * 1024)
 /* Writes `count` pieces, which are not changed. Returns the number of bytes written, more than 0,
  * or a result above except END. The next write must start with the bytes that were not written. */
 ssize_t stream_write(struct stream *stream, struct iovec *pieces, int count) MUST_USE;

@@ -16,6 +16,7 @@
 
 /* So many names are read under the lock, or written, at once. */
 #define LIST_STEP 1000u
+#define NAME_SIZE sizeof(void *) /* of a pointer to a name */
 
 struct job_list {
     enum bs_verb verb;
@@ -38,7 +39,7 @@ static size_t item_len(const struct job_body *name)
 static bool take_names(struct conn *conn, struct job_list *list)
 {
     size_t count;
-    struct job_body **names = realloc(list->names, (list->count + LIST_STEP) * sizeof(*names));
+    struct job_body **names = realloc(list->names, (list->count + LIST_STEP) * NAME_SIZE);
     if (!names)
         return false;
     list->names = names;
@@ -56,7 +57,7 @@ static bool take_names(struct conn *conn, struct job_list *list)
 /* Has the names that were taken count for the connection. Returns false if there is no room. */
 static bool hold_names(struct conn *conn, struct job_list *list)
 {
-    size_t need = list->len + list->count * sizeof(*list->names);
+    size_t need = list->len + list->count * NAME_SIZE;
     if (!conn_hold(conn, need - list->held))
         return false;
     list->held = need;
