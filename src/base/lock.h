@@ -53,7 +53,7 @@ void lock_wake(struct lock *lock);
 
 /* Between two steps of long work: lets the threads run that waited for a lock in the step before.
  * They would often not get it, because a thread that does not sleep is faster. Sleeps for some
- * 0.1 ms if there were any, so not for workers. */
+ * 0.1 ms if there were any: a worker calls it where others would wait longer for its steps. */
 void lock_give_way(void);
 
 /* Aborts unless this thread holds `lock`. For functions that need the caller to hold it. */

@@ -8,6 +8,7 @@
  */
 #include "service/pool_verbs.h"
 
+#include "base/lock.h"
 #include "base/record.h"
 #include "service/pool_session.h"
 
@@ -215,6 +216,8 @@ void pool_verbs_take_on(struct conn *conn)
     if (status != POOL_LOOKS)
         s->turn = TURN_OVER; /* before its own letter comes, of a member that this step found */
     pool_verbs_deliver(conn, &effects);
+    if (status == POOL_LOOKS)
+        lock_give_way();
 }
 
 bool pool_verbs_resume(struct conn *conn)
