@@ -146,6 +146,11 @@ void record_put_bytes(struct record_writer *w, const void *data, size_t len)
     }
 }
 
+void record_put_text(struct record_writer *w, const char *text)
+{
+    record_put_bytes(w, text, text ? strlen(text) : 0);
+}
+
 void record_begin(struct record_writer *w, uint32_t kind)
 {
     CHECK(w->depth < RECORD_DEPTH);
@@ -271,6 +276,18 @@ size_t record_get_bytes(struct record_reader *r, const void **data_r)
     const uint8_t *data = record_take(r, len);
     *data_r = data ? (const void *)data : "";
     return data ? len : 0;
+}
+
+void record_get_text(struct record_reader *r, char *to, size_t size, const char *too_long)
+{
+    const void *text;
+    size_t len = record_get_bytes(r, &text);
+    if (len >= size) {
+        record_refuse(r, too_long);
+        len = 0;
+    }
+    memcpy(to, text, len);
+    to[len] = '\0';
 }
 
 bool record_enter(struct record_reader *r, uint32_t *kind_r, struct record_reader *section_r)

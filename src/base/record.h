@@ -113,6 +113,8 @@ void record_put_double(struct record_writer *w, double value);
 
 /* Appends `len` bytes (up to 2^32 - 1), preceded by `len` as u32. */
 void record_put_bytes(struct record_writer *w, const void *data, size_t len);
+/* Appends a text like bytes, without its null byte; NULL is an empty one. */
+void record_put_text(struct record_writer *w, const char *text);
 
 /* record_begin opens a section of this kind; record_end closes the section opened last. */
 void record_begin(struct record_writer *w, uint32_t kind);
@@ -216,6 +218,9 @@ bool record_get_bool(struct record_reader *r);
  * empty.
  */
 size_t record_get_bytes(struct record_reader *r, const void **data_r);
+/* Copies a text of less than `size` bytes, and a null byte. A longer one makes the reader fail with
+ * `too_long`, a string literal; the text is then empty, as on any failure. */
+void record_get_text(struct record_reader *r, char *to, size_t size, const char *too_long);
 
 /*
  * Opens the next section: sets its kind and a reader for its contents. Returns false when there is

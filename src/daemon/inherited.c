@@ -140,24 +140,6 @@ void inherited_add(struct inherited *inherited, const char *owner, const struct 
     snprintf(sock->asked, sizeof(sock->asked), "%s", listener->asked);
 }
 
-static void put_text(struct record_writer *w, const char *text)
-{
-    record_put_bytes(w, text, strlen(text));
-}
-
-/* Reads a text; refuses the record when it does not fit. */
-static void get_text(struct record_reader *r, char *to, size_t size)
-{
-    const void *text;
-    size_t len = record_get_bytes(r, &text);
-    if (len >= size) {
-        record_refuse(r, "a name is too long");
-        len = 0;
-    }
-    memcpy(to, text, len);
-    to[len] = '\0';
-}
-
 /* Reads a descriptor and makes it close-on-exec. Returns -1 when it is not open. With `again` that
  * is no error: the new program has closed it, before the old one goes on again. */
 static int get_descriptor(struct record_reader *r, bool again)
@@ -177,8 +159,8 @@ void inherited_save(const struct inherited *inherited, const struct activation *
     for (size_t i = 0; i < inherited->count; i++) {
         const struct inherited_socket *sock = &inherited->at[i];
         record_put_u32(w, (uint32_t)sock->fd);
-        put_text(w, sock->owner);
-        put_text(w, sock->asked);
+        record_put_text(w, sock->owner);
+        record_put_text(w, sock->asked);
         record_put_u8(w, sock->tls);
         record_put_u8(w, sock->own_file);
         record_put_u64(w, sock->device);
@@ -188,7 +170,7 @@ void inherited_save(const struct inherited *inherited, const struct activation *
     for (size_t i = 0; i < activation->count; i++) {
         record_put_u32(w, (uint32_t)activation->at[i].used_fd);
         record_put_u32(w, (uint32_t)activation->at[i].number);
-        put_text(w, activation->at[i].name);
+        record_put_text(w, activation->at[i].name);
     }
 }
 
@@ -201,8 +183,8 @@ void inherited_restore(struct inherited *inherited_r, struct activation *activat
     for (uint32_t i = 0; i < count && record_ok(r); i++) {
         struct inherited_socket *sock = &inherited_r->at[inherited_r->count];
         *sock = (struct inherited_socket){.fd = get_descriptor(r, again)};
-        get_text(r, sock->owner, sizeof(sock->owner));
-        get_text(r, sock->asked, sizeof(sock->asked));
+        record_get_text(r, sock->owner, sizeof(sock->owner), "a name is too long");
+        record_get_text(r, sock->asked, sizeof(sock->asked), "a name is too long");
         sock->tls = record_get_bool(r);
         sock->own_file = record_get_bool(r);
         sock->device = record_get_u64(r);
@@ -217,7 +199,7 @@ void inherited_restore(struct inherited *inherited_r, struct activation *activat
         *sock = (struct activation_socket){.fd = get_descriptor(r, again)};
         sock->used_fd = sock->fd;
         sock->number = (int)record_get_u32(r);
-        get_text(r, sock->name, sizeof(sock->name));
+        record_get_text(r, sock->name, sizeof(sock->name), "a name is too long");
         activation_r->count += sock->fd >= 0;
     }
 }

@@ -175,11 +175,6 @@ static bool read_variable(const char *text, enum upgrade_role *role_r, int *fd_r
     return false;
 }
 
-static void put_text(struct record_writer *w, const char *text)
-{
-    record_put_bytes(w, text ? text : "", text ? strlen(text) : 0);
-}
-
 /* Reads a text; cuts one that does not fit. */
 static void get_text(struct record_reader *r, char *to, size_t size)
 {
@@ -210,8 +205,8 @@ static void save_process(struct upgrade *upgrade, struct record_writer *w)
             inherited_add(&inherited, "admin", &l, fd);
     }
     record_begin(w, UPGRADE_PROCESS);
-    put_text(w, PACKAGE_VERSION);
-    put_text(w, parts->wrote_pid_file ? parts->settings->pid_file : NULL);
+    record_put_text(w, PACKAGE_VERSION);
+    record_put_text(w, parts->wrote_pid_file ? parts->settings->pid_file : NULL);
     record_put_i64(w, upgrade->parked_ns);
     record_put_u32(w, upgrade->history.tried);
     record_put_u32(w, upgrade->history.done);

@@ -23,24 +23,6 @@ void upgrade_back_close(struct upgrade_back *back)
 
 /* --- Sections -------------------------------------------------------------------------------- */
 
-static void put_text(struct record_writer *w, const char *text)
-{
-    record_put_bytes(w, text, strlen(text));
-}
-
-/* Reads a text; refuses the record when it does not fit. */
-static void get_text(struct record_reader *r, char *to, size_t size)
-{
-    const void *text;
-    size_t len = record_get_bytes(r, &text);
-    if (len >= size) {
-        record_refuse(r, "a path is too long");
-        len = 0;
-    }
-    memcpy(to, text, len);
-    to[len] = '\0';
-}
-
 /* Writes an option that was set, or has another value than its default. */
 static void save_option(const struct settings *settings, const struct option_row *row,
                         struct record_writer *w)
@@ -53,8 +35,8 @@ static void save_option(const struct settings *settings, const struct option_row
     }
     (void)options_to_text(settings, row, text, size);
     if (options_mark(settings, row)->named || strcmp(text, row->default_text) != 0) {
-        put_text(w, row->key);
-        put_text(w, text);
+        record_put_text(w, row->key);
+        record_put_text(w, text);
     }
     free(text);
 }
@@ -67,13 +49,13 @@ void upgrade_back_save(const struct upgrade_back *back, const struct settings *s
         return;
     record_begin(w, UPGRADE_BACK);
     record_put_u32(w, (uint32_t)back->fd);
-    put_text(w, back->path);
+    record_put_text(w, back->path);
     record_end(w);
     record_begin(w, UPGRADE_SETTINGS);
-    put_text(w, settings->file ? settings->file : "");
+    record_put_text(w, settings->file ? settings->file : "");
     for (size_t i = 0; (row = options_in(settings, i)); i++)
         save_option(settings, row, w);
-    put_text(w, "");
+    record_put_text(w, "");
     record_end(w);
 }
 
@@ -83,7 +65,7 @@ bool upgrade_back_restore(struct upgrade_back *back, bool keeps, uint32_t kind,
     switch (kind) {
     case UPGRADE_BACK:
         back->fd = (int)record_get_u32(section);
-        get_text(section, back->path, sizeof(back->path));
+        record_get_text(section, back->path, sizeof(back->path), "a path is too long");
         record_leave(section);
         if (!keeps || !record_ok(section) || fcntl(back->fd, F_SETFD, FD_CLOEXEC) != 0)
             back->fd = -1;
@@ -155,7 +137,7 @@ bool upgrade_back_settings(struct upgrade_back *back, struct settings *settings,
 {
     char reason[OPTIONS_REASON_SIZE] = "";
     struct record_reader *r = &back->settings;
-    get_text(r, back->file, sizeof(back->file));
+    record_get_text(r, back->file, sizeof(back->file), "a path is too long");
     while (restore_option(r, settings, reason))
         continue;
     record_leave(r);

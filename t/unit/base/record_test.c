@@ -64,6 +64,27 @@ TEST(values_come_back)
 }
 END_TEST
 
+TEST(a_text_that_does_not_fit_is_refused)
+{
+    char text[4];
+    int fd = begin();
+    record_put_text(&writer, "abc");
+    record_put_text(&writer, NULL);
+    record_put_text(&writer, "abcd");
+    struct record_reader r = turn_round(fd);
+    record_get_text(&r, text, sizeof(text), "too long");
+    ck_assert_str_eq(text, "abc");
+    record_get_text(&r, text, sizeof(text), "too long");
+    ck_assert_str_eq(text, "");
+    ck_assert(record_ok(&r));
+    record_get_text(&r, text, sizeof(text), "too long");
+    ck_assert_str_eq(text, "");
+    ck_assert(!record_ok(&r));
+    ck_assert_str_eq(r.why, "too long");
+    record_unmap(&r);
+}
+END_TEST
+
 /* A length is filled in wherever its section began: still in the buffer, or already in the file. */
 TEST(sections_of_all_lengths)
 {
@@ -395,6 +416,7 @@ END_TEST
 
 static const struct unit_test tests[] = {
     UNIT(values_come_back),
+    UNIT(a_text_that_does_not_fit_is_refused),
     UNIT(sections_of_all_lengths),
     UNIT(a_section_that_fails_fails_the_whole),
     UNIT(doubles_are_finite),
