@@ -91,7 +91,9 @@ def fill(daemon, members):
 
 
 def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, tmp_path):
-    a = node("a", "limits.output_buffer=65536", program=program(tmp_path))
+    # A third of the lease has to be enough for the new program to read the state.
+    lease = "cluster.lease=%d" % wire.scaled(5, 20)
+    a = node("a", lease, "limits.output_buffer=65536", program=program(tmp_path))
     fill(a, 10000)
     holder, client = a.text_client(), a.text_client(rcvbuf=4096)
     assert holder.ask("ACQ4ME s-1 1 9 0") == "LOCKED"
@@ -107,7 +109,7 @@ def test_a_strict_lock_that_comes_behind_an_answer_in_pieces(node, engine, tmp_p
     assert client.line() == "LOCKED"
     assert client.ask("RELEASE") == "RELEASED"
     engine.end()
-    wire.poll(lambda: state(a)["lease_left"] == 0, "the lease is over")
+    wire.poll(lambda: state(a)["lease_left"] == 0, "the lease is over", 20 + wire.DEADLINE)
     assert client.ask("STATS UPTIME").startswith("uptime:")
 
 
